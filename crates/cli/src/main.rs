@@ -1,0 +1,2 @@
+//! pipeann command (skeleton).
+fn main() {}

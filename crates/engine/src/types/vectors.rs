@@ -1,0 +1,108 @@
+//! Borrowed vectors: a row-major matrix of one component type, as raw little-endian bytes.
+//!
+//! Kernels take bytes and tolerate any alignment, so that a row can be borrowed from a numpy
+//! array, a mapped file or the middle of a page without a copy.
+
+use super::VectorType;
+
+/// Why bytes are no set of vectors.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VectorSetError {
+    /// A dimension of zero.
+    #[error("vectors need at least one dimension")]
+    NoDimension,
+    /// The length is no multiple of a row.
+    #[error("{bytes} bytes are no whole number of {dim}-dimensional {ty} vectors")]
+    Ragged {
+        /// Length found.
+        bytes: usize,
+        /// Dimension asked for.
+        dim: usize,
+        /// Component type.
+        ty: VectorType,
+    },
+}
+
+/// Rows x dimension vectors, borrowed.
+#[derive(Clone, Copy, Debug)]
+pub struct VectorSet<'a> {
+    bytes: &'a [u8],
+    dim: usize,
+    ty: VectorType,
+}
+
+impl<'a> VectorSet<'a> {
+    /// Views `bytes` as rows of `dim` components of `ty`.
+    ///
+    /// # Errors
+    /// [`VectorSetError`] where the length does not fit.
+    pub fn new(bytes: &'a [u8], dim: usize, ty: VectorType) -> Result<Self, VectorSetError> {
+        if dim == 0 {
+            return Err(VectorSetError::NoDimension);
+        }
+        if !bytes.len().is_multiple_of(dim * ty.component_bytes()) {
+            return Err(VectorSetError::Ragged { bytes: bytes.len(), dim, ty });
+        }
+        Ok(Self { bytes, dim, ty })
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.bytes.len() / self.row_bytes()
+    }
+
+    /// Components of a row.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// Component type.
+    pub fn vector_type(&self) -> VectorType {
+        self.ty
+    }
+
+    /// Bytes of a row.
+    pub fn row_bytes(&self) -> usize {
+        self.dim * self.ty.component_bytes()
+    }
+
+    /// All bytes, row after row.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The bytes of row `i`.
+    ///
+    /// # Panics
+    /// Where `i` is not below [`rows`](Self::rows).
+    #[inline]
+    pub fn row(&self, i: usize) -> &'a [u8] {
+        let n = self.row_bytes();
+        &self.bytes[i * n..(i + 1) * n]
+    }
+
+    /// Row `i` as f32 components, into `out` (length: dimension).
+    pub fn row_f32(&self, i: usize, out: &mut [f32]) {
+        to_f32(self.row(i), self.ty, out);
+    }
+}
+
+/// Converts the bytes of one vector to f32 components.
+///
+/// # Panics
+/// Where `out` is shorter or longer than the vector.
+pub fn to_f32(bytes: &[u8], ty: VectorType, out: &mut [f32]) {
+    assert_eq!(bytes.len(), out.len() * ty.component_bytes(), "vector and output differ in length");
+    match ty {
+        VectorType::F32 => {
+            for (o, c) in out.iter_mut().zip(bytes.chunks_exact(4)) {
+                *o = f32::from_le_bytes([c[0], c[1], c[2], c[3]]);
+            }
+        }
+        VectorType::U8 => {
+            for (o, &c) in out.iter_mut().zip(bytes) {
+                *o = f32::from(c);
+            }
+        }
+    }
+}

@@ -1,0 +1,2 @@
+//! Project checks (skeleton).
+fn main() {}
