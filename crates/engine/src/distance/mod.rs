@@ -1,1 +1,118 @@
-//! The room `distance` (skeleton).
+//! Distances between vectors: SIMD kernels chosen at run time, and what search and build make
+//! of them.
+//!
+//! Vectors arrive as raw little-endian bytes of any alignment and any dimension. u8 sums are
+//! exact integers, rounded once to f32; f32 sums are accumulated in f32 lanes, so that levels
+//! differ in the last bits. Nothing here checks for NaN or infinity, which pass through.
+//! Nothing allocates but [`PairDistance::new`].
+
+#![expect(unsafe_code, reason = "SIMD kernels read raw bytes through function pointers")]
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod level;
+#[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+mod neon;
+mod pair;
+mod prefetch;
+mod query;
+mod scalar;
+#[cfg(test)]
+mod tests;
+
+pub use level::SimdLevel;
+pub use pair::PairDistance;
+pub use prefetch::prefetch;
+pub(crate) use prefetch::prefetch_line;
+pub use query::QueryDistance;
+
+use crate::types::VectorType;
+
+/// A raw operation on a pair of vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Sum of squared differences.
+    SquaredL2,
+    /// Sum of products.
+    Dot,
+}
+
+/// Reads `dim` components at either pointer, at any alignment.
+type PairFn = unsafe fn(*const u8, *const u8, usize) -> f32;
+
+/// The most components whose u8 sums of squares or products fit an `i32`: 32768 x 255^2 < 2^31.
+const U8_BLOCK: usize = 32_768;
+
+/// One operation at one component type and dimension, bound to the best code for this CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernel {
+    pair: PairFn,
+    dot: PairFn,
+    dim: usize,
+    bytes: usize,
+}
+
+impl Kernel {
+    /// The fastest kernel that this CPU runs.
+    pub fn new(op: Op, ty: VectorType, dim: usize) -> Self {
+        Self::build(op, ty, dim, SimdLevel::detected())
+    }
+
+    /// The kernel of one instruction set, or `None` where this CPU lacks it.
+    pub fn with_level(op: Op, ty: VectorType, dim: usize, level: SimdLevel) -> Option<Self> {
+        level.is_available().then(|| Self::build(op, ty, dim, level))
+    }
+
+    /// `level` must be available.
+    fn build(op: Op, ty: VectorType, dim: usize, level: SimdLevel) -> Self {
+        Self {
+            pair: pair_fn(op, ty, level),
+            dot: pair_fn(Op::Dot, ty, level),
+            dim,
+            bytes: dim * ty.component_bytes(),
+        }
+    }
+
+    /// Components of the vectors it takes.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// The operation on two vectors, as raw bytes of any alignment.
+    ///
+    /// # Panics
+    /// Where a vector has another length than the dimension asks for.
+    #[inline]
+    pub fn eval(&self, a: &[u8], b: &[u8]) -> f32 {
+        assert!(a.len() == self.bytes && b.len() == self.bytes, "vector of another dimension");
+        // SAFETY: both slices hold `dim` components (checked above), and the function was
+        // picked for an instruction set that this CPU was found to have.
+        unsafe { (self.pair)(a.as_ptr(), b.as_ptr(), self.dim) }
+    }
+
+    /// x.x: the squared norm of a vector, whatever the operation of this kernel.
+    ///
+    /// # Panics
+    /// Where the vector has another length than the dimension asks for.
+    #[inline]
+    pub fn squared_norm(&self, x: &[u8]) -> f32 {
+        assert!(x.len() == self.bytes, "vector of another dimension");
+        // SAFETY: as in `eval`.
+        unsafe { (self.dot)(x.as_ptr(), x.as_ptr(), self.dim) }
+    }
+}
+
+/// The code for one operation; the caller has made sure that the CPU has `level`.
+fn pair_fn(op: Op, ty: VectorType, level: SimdLevel) -> PairFn {
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        SimdLevel::Avx512 => avx512::pair_fn(op, ty, std::is_x86_feature_detected!("avx512vnni")),
+        #[cfg(target_arch = "x86_64")]
+        SimdLevel::Avx2 => avx2::pair_fn(op, ty),
+        #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+        SimdLevel::Neon => neon::pair_fn(op, ty),
+        _ => scalar::pair_fn(op, ty),
+    }
+}

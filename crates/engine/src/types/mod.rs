@@ -3,8 +3,10 @@
 //! Ids are newtypes so that a node, a page and a row are never confused. Nothing here
 //! allocates or does I/O.
 
+mod error_class;
 mod vectors;
 
+pub use error_class::ErrorClass;
 pub use vectors::{VectorSet, VectorSetError, to_f32};
 
 use std::fmt;

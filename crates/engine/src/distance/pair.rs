@@ -1,0 +1,99 @@
+//! Distances among the rows of a set, as the graph builder needs them.
+//!
+//! Pruning compares sides of triangles, so every metric is given an L2-like geometry. The
+//! inner product has none of its own: each row gets one more component a = sqrt(M^2 - |x|^2),
+//! with M the largest norm, which makes all rows equally long; then the order by L2 is the
+//! order by inner product for any query whose extra component is 0.
+
+use rayon::prelude::*;
+
+use super::{Kernel, Op, prefetch};
+use crate::types::{Metric, VectorSet};
+
+/// Rows that one task takes when norms are computed.
+const ROWS_PER_TASK: usize = 4096;
+
+/// Pair distances over a set of vectors, never negative, 0 (or nearly) for equal rows.
+#[derive(Clone, Debug)]
+pub struct PairDistance<'v> {
+    metric: Metric,
+    kernel: Kernel,
+    set: VectorSet<'v>,
+    /// Per row: 1/|x| (0 for a zero row) for the cosine, the extra component for the inner
+    /// product, nothing for L2.
+    extra: Vec<f32>,
+}
+
+impl<'v> PairDistance<'v> {
+    /// Prepares `set`; computes the norms in parallel where the metric needs them.
+    pub fn new(metric: Metric, set: VectorSet<'v>) -> Self {
+        let op = match metric {
+            Metric::L2 | Metric::InnerProduct => Op::SquaredL2,
+            Metric::Cosine => Op::Dot,
+        };
+        let kernel = Kernel::new(op, set.vector_type(), set.dim());
+        let squared_norms = || -> Vec<f32> {
+            (0..set.rows())
+                .into_par_iter()
+                .with_min_len(ROWS_PER_TASK)
+                .map(|i| kernel.squared_norm(set.row(i)))
+                .collect()
+        };
+        let extra = match metric {
+            Metric::L2 => Vec::new(),
+            Metric::Cosine => {
+                let mut norms = squared_norms();
+                for n in &mut norms {
+                    *n = if *n == 0.0 { 0.0 } else { 1.0 / n.sqrt() };
+                }
+                norms
+            }
+            Metric::InnerProduct => {
+                let mut norms = squared_norms();
+                let largest = norms.iter().copied().fold(0.0, f32::max);
+                for n in &mut norms {
+                    *n = (largest - *n).max(0.0).sqrt();
+                }
+                norms
+            }
+        };
+        Self { metric, kernel, set, extra }
+    }
+
+    /// Distance between rows `i` and `j`: squared L2, 1 - cos, or the squared L2 of the
+    /// augmented rows for the inner product.
+    ///
+    /// # Panics
+    /// Where `i` or `j` is no row.
+    #[inline]
+    pub fn distance(&self, i: usize, j: usize) -> f32 {
+        let raw = self.kernel.eval(self.set.row(i), self.set.row(j));
+        match self.metric {
+            Metric::L2 => raw,
+            Metric::Cosine => (1.0 - raw * self.extra[i] * self.extra[j]).max(0.0),
+            Metric::InnerProduct => {
+                let d = self.extra[i] - self.extra[j];
+                raw + d * d
+            }
+        }
+    }
+
+    /// The set that rows are taken from.
+    pub fn set(&self) -> VectorSet<'v> {
+        self.set
+    }
+
+    /// The metric it was made for.
+    pub fn metric(&self) -> Metric {
+        self.metric
+    }
+
+    /// Hints that row `i` will be used soon.
+    ///
+    /// # Panics
+    /// Where `i` is no row.
+    #[inline]
+    pub fn prefetch(&self, i: usize) {
+        prefetch(self.set.row(i));
+    }
+}

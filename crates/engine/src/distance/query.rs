@@ -1,0 +1,64 @@
+//! The distance of vectors to one query.
+
+use super::{Kernel, Op};
+use crate::types::{Metric, VectorType};
+
+/// A query made ready: its bytes, the kernel for the metric, and its norm.
+#[derive(Clone, Copy, Debug)]
+pub struct QueryDistance<'q> {
+    metric: Metric,
+    kernel: Kernel,
+    query: &'q [u8],
+    /// |q|; used by the cosine only.
+    norm: f32,
+}
+
+impl<'q> QueryDistance<'q> {
+    /// Binds `query`, one vector of `ty` as raw bytes; its length gives the dimension.
+    ///
+    /// # Panics
+    /// Where `query` is no whole number of components.
+    pub fn new(metric: Metric, ty: VectorType, query: &'q [u8]) -> Self {
+        assert!(query.len().is_multiple_of(ty.component_bytes()), "query of ragged length");
+        let op = match metric {
+            Metric::L2 => Op::SquaredL2,
+            Metric::InnerProduct | Metric::Cosine => Op::Dot,
+        };
+        let kernel = Kernel::new(op, ty, query.len() / ty.component_bytes());
+        let norm = match metric {
+            Metric::Cosine => kernel.squared_norm(query).sqrt(),
+            Metric::L2 | Metric::InnerProduct => 0.0,
+        };
+        Self { metric, kernel, query, norm }
+    }
+
+    /// The query's bytes.
+    pub fn query(&self) -> &'q [u8] {
+        self.query
+    }
+
+    /// The metric that distances are measured by.
+    pub fn metric(&self) -> Metric {
+        self.metric
+    }
+
+    /// Distance of `vector`, raw bytes of any alignment; smaller is nearer.
+    ///
+    /// L2 is squared, the inner product negated, and the cosine 1 - cos, where a zero vector
+    /// on either side is at distance 1.
+    ///
+    /// # Panics
+    /// Where `vector` differs from the query in length.
+    #[inline]
+    pub fn distance(&self, vector: &[u8]) -> f32 {
+        let raw = self.kernel.eval(self.query, vector);
+        match self.metric {
+            Metric::L2 => raw,
+            Metric::InnerProduct => -raw,
+            Metric::Cosine => {
+                let scale = self.norm * self.kernel.squared_norm(vector).sqrt();
+                if scale == 0.0 { 1.0 } else { 1.0 - raw / scale }
+            }
+        }
+    }
+}
