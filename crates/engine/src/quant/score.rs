@@ -1,0 +1,135 @@
+//! Scoring of codes: which kernel, prefetching, and the portable sum.
+//!
+//! `docs/decisions/0002-code-kernels.md` has the measurements behind the choice.
+
+#![expect(unsafe_code, reason = "rows are read through a raw view after one bounds check")]
+
+use super::{CodesView, LookupTable};
+use crate::distance::prefetch_line;
+
+/// Ids that are prefetched before the first of them is scored. More would push each other out
+/// of the cache.
+const WINDOW: usize = 256;
+
+/// How codes are scored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CodeKernel {
+    /// One f32 look-up after another, in four sums.
+    Scalar,
+    /// Eight f32 look-ups by one AVX2 gather.
+    Avx2Gather,
+    /// Sixteen f32 look-ups by one AVX-512 gather.
+    Avx512Gather,
+    /// 64 codes at a time by byte permutations (AVX-512 VBMI) in 16-bit tables.
+    Avx512Vbmi,
+}
+
+impl CodeKernel {
+    /// All kernels.
+    pub const ALL: [Self; 4] =
+        [Self::Scalar, Self::Avx2Gather, Self::Avx512Gather, Self::Avx512Vbmi];
+
+    /// The fastest for this CPU: byte permutations where it has them, else scalar look-ups.
+    /// Gathers lost to scalar look-ups where we measured, and are offered for comparison.
+    pub fn detected() -> Self {
+        if Self::Avx512Vbmi.is_available() { Self::Avx512Vbmi } else { Self::Scalar }
+    }
+
+    /// Whether this CPU can run it.
+    pub fn is_available(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use crate::distance::SimdLevel;
+            match self {
+                Self::Scalar => true,
+                Self::Avx2Gather => SimdLevel::Avx2.is_available(),
+                Self::Avx512Gather => SimdLevel::Avx512.is_available(),
+                Self::Avx512Vbmi => {
+                    SimdLevel::Avx512.is_available() && std::is_x86_feature_detected!("avx512vbmi")
+                }
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            self == Self::Scalar
+        }
+    }
+
+    /// Whether it needs 16-bit tables for codes of `code_bytes`. Where the codes are so long
+    /// that 16 bits would be coarse, it does without and gathers floats.
+    pub(super) fn splits(self, code_bytes: usize) -> bool {
+        self == Self::Avx512Vbmi && code_bytes <= 1024
+    }
+}
+
+/// Estimates the distance of every code in `ids`, on the scale of
+/// [`QueryDistance`](crate::distance::QueryDistance); smaller is nearer. `out[i]` is for
+/// `ids[i]`. Codes are prefetched before they are scored.
+///
+/// # Panics
+/// Where `ids` and `out` differ in length, an id is no row of `codes`, or `codes` have
+/// another length than `table` was made for.
+pub fn score_many(table: &LookupTable, codes: CodesView<'_>, ids: &[u32], out: &mut [f32]) {
+    assert_eq!(ids.len(), out.len(), "one estimate per id");
+    assert_eq!(codes.code_bytes(), table.code_bytes(), "codes of another codebook");
+    for (ids, out) in ids.chunks(WINDOW).zip(out.chunks_mut(WINDOW)) {
+        let largest = ids.iter().fold(0, |most, &id| most.max(id));
+        assert!((largest as usize) < codes.rows(), "id {largest} of {} codes", codes.rows());
+        for &id in ids {
+            let start = codes.pointer(id);
+            prefetch_line(start);
+            for line in 1..codes.code_bytes().div_ceil(64) {
+                prefetch_line(start.wrapping_add(64 * line));
+            }
+            prefetch_line(start.wrapping_add(codes.code_bytes() - 1));
+        }
+        // SAFETY: all ids were found to be rows, and table and codes to be equally wide.
+        unsafe { score(table, codes, ids, out) }
+    }
+}
+
+/// # Safety
+/// Every id is a row of `codes`, `out` is as long as `ids`, and `table` as wide as `codes`.
+unsafe fn score(table: &LookupTable, codes: CodesView<'_>, ids: &[u32], out: &mut [f32]) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use super::{score_gather, score_vbmi};
+        match table.kernel {
+            CodeKernel::Scalar => {}
+            CodeKernel::Avx512Vbmi if !table.split.is_empty() => {
+                // SAFETY: a table of this kernel exists only where the CPU has it; the rest is
+                // this function's own contract.
+                return unsafe { score_vbmi::score(table, codes, ids, out) };
+            }
+            CodeKernel::Avx512Vbmi | CodeKernel::Avx512Gather => {
+                // SAFETY: as above; VBMI is offered only along with the AVX-512 of the gather.
+                return unsafe { score_gather::avx512(table, codes, ids, out) };
+            }
+            CodeKernel::Avx2Gather => {
+                // SAFETY: as above.
+                return unsafe { score_gather::avx2(table, codes, ids, out) };
+            }
+        }
+    }
+    // SAFETY: this function's own contract.
+    unsafe { score_scalar(table, codes, ids, out) }
+}
+
+/// # Safety
+/// As for [`score`].
+unsafe fn score_scalar(table: &LookupTable, codes: CodesView<'_>, ids: &[u32], out: &mut [f32]) {
+    let (quads, rest) = table.parts.as_chunks::<4>();
+    for (&id, out) in ids.iter().zip(out) {
+        // SAFETY: `id` is a row of `codes`.
+        let code = unsafe { codes.row_unchecked(id) };
+        let (code_quads, code_rest) = code.as_chunks::<4>();
+        let mut sums = [0f32; 4];
+        for (parts, code) in quads.iter().zip(code_quads) {
+            for ((sum, parts), &c) in sums.iter_mut().zip(parts).zip(code) {
+                *sum += parts.0[usize::from(c)];
+            }
+        }
+        let rest: f32 = rest.iter().zip(code_rest).map(|(p, &c)| p.0[usize::from(c)]).sum();
+        *out = table.bias + rest + (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    }
+}
