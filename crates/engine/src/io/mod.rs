@@ -1,1 +1,63 @@
-//! The room `io` (skeleton).
+//! Storage behind one trait: queues of reads and writes with buffers the backend owns.
+//!
+//! A [`Backend`] opens files and makes [`Queue`]s, one per thread. A queue takes reads into
+//! its own buffers, submits them together, and hands back completions with the caller's tag
+//! in whatever order they finish. What is read from is a [`Device`]: extents laid end to end,
+//! addressed in bytes, so that a partition of many segment files is one address space.
+//!
+//! | module | backend |
+//! |---|---|
+//! | `uring` | io_uring, the fast path on Linux |
+//! | `threads` | a bounded pool of threads that call pread, where io_uring is blocked |
+//! | `memory` | files in memory, complete at the flush, in order |
+//! | `sim` | memory with delays, reordering, faults and power loss, all from one seed |
+//!
+//! Every backend passes the suite in `conformance.rs`. Deliberately absent: what a page
+//! holds, caching, retries of failed media, clocks.
+
+mod backend;
+mod buffer;
+#[cfg(test)]
+mod conformance;
+mod device;
+mod error;
+mod fork;
+pub mod memory;
+mod memory_file;
+mod op;
+pub mod sim;
+pub mod threads;
+#[cfg(target_os = "linux")]
+pub mod uring;
+
+pub use backend::{Backend, Completion, OpenMode, Queue, QueueOptions, Wait};
+pub use buffer::{AlignedBuf, BufferId};
+pub use device::{Device, Extent, File};
+pub use error::{Errno, IoError};
+
+use std::sync::{Arc, OnceLock};
+
+/// The fastest backend this process may use: io_uring, else the pread pool.
+///
+/// Containers often forbid io_uring (`EPERM` from seccomp, `ENOSYS` from old kernels); the
+/// first call then warns once through `tracing` and every call returns the pool.
+pub fn best() -> Arc<dyn Backend> {
+    static BEST: OnceLock<Arc<dyn Backend>> = OnceLock::new();
+    Arc::clone(BEST.get_or_init(choose))
+}
+
+#[cfg(target_os = "linux")]
+fn choose() -> Arc<dyn Backend> {
+    match uring::Uring::new() {
+        Ok(backend) => Arc::new(backend),
+        Err(error) => {
+            tracing::warn!(%error, "io_uring is not available; reading with a pool of threads");
+            Arc::new(threads::Threads::new())
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn choose() -> Arc<dyn Backend> {
+    Arc::new(threads::Threads::new())
+}
