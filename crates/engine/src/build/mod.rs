@@ -1,1 +1,38 @@
-//! The room `build` (skeleton).
+//! The room `build`: from borrowed vectors to an index directory.
+//!
+//! Checks the input, trains and encodes codes, links the graph (Vamana), assigns nodes to
+//! pages so that neighbours share them, renumbers, builds the head index, and writes. The
+//! manifest comes last and the directory is renamed into place, so an interrupted build leaves
+//! nothing that opens. The graph and a copy of the vectors are in memory while it runs.
+
+mod affinity;
+mod check;
+mod error;
+mod estimate;
+mod huge;
+mod links;
+mod nearest;
+mod options;
+mod order;
+mod pack;
+mod pipeline;
+mod progress;
+mod random;
+mod reach;
+mod refine;
+mod site;
+mod sizes;
+#[cfg(test)]
+mod tests;
+mod threads;
+mod vamana;
+mod write;
+
+pub use error::BuildError;
+pub use estimate::{Estimate, estimate};
+pub use huge::huge_copy;
+pub use options::{BuildOptions, HeadOptions};
+pub use order::{EMPTY_SLOT, Locality, OrderOptions, PageOrder, locality_order};
+pub use pipeline::{BuildReport, build};
+pub use progress::{Cancelled, Progress, Silent, Stage};
+pub use vamana::{VamanaOptions, vamana};

@@ -1,0 +1,49 @@
+//! Looks at every input row before any work is done on it.
+
+use rayon::prelude::*;
+
+use super::error::BuildError;
+use super::progress::{Progress, Stage};
+use crate::types::{Metric, VectorSet, VectorType};
+
+const ROWS_PER_TASK: usize = 4096;
+
+/// Refuses an input that no index can be built of, naming the first row that is wrong.
+pub(crate) fn check_rows(
+    set: VectorSet<'_>,
+    metric: Metric,
+    progress: &dyn Progress,
+) -> Result<(), BuildError> {
+    let rows = set.rows();
+    if rows == 0 {
+        return Err(BuildError::Empty);
+    }
+    if rows >= u32::MAX as usize {
+        return Err(BuildError::TooManyRows { rows: rows as u64 });
+    }
+    progress.stage(Stage::Check, rows as u64);
+    let first_wrong = (0..rows.div_ceil(ROWS_PER_TASK)).into_par_iter().find_map_first(|task| {
+        let last = ((task + 1) * ROWS_PER_TASK).min(rows);
+        let found = (task * ROWS_PER_TASK..last).find_map(|row| check_row(set, row, metric));
+        progress.advance((last - task * ROWS_PER_TASK) as u64);
+        found
+    });
+    first_wrong.map_or(Ok(()), Err)
+}
+
+fn check_row(set: VectorSet<'_>, row: usize, metric: Metric) -> Option<BuildError> {
+    let bytes = set.row(row);
+    let row = row as u64;
+    let zero = match set.vector_type() {
+        VectorType::U8 => metric == Metric::Cosine && bytes.iter().all(|&b| b == 0),
+        VectorType::F32 => {
+            let components = || bytes.as_chunks::<4>().0.iter().map(|c| f32::from_le_bytes(*c));
+            if let Some(value) = components().find(|x| !x.is_finite()) {
+                return Some(BuildError::NotFinite { row, value });
+            }
+            // As the kernels see it: squares that vanish make the norm zero.
+            metric == Metric::Cosine && components().map(|x| x * x).sum::<f32>() == 0.0
+        }
+    };
+    zero.then_some(BuildError::ZeroVector { row })
+}

@@ -1,0 +1,104 @@
+//! Why a build was not made.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::progress::Cancelled;
+use crate::format::{FormatError, LayoutError};
+use crate::types::ErrorClass;
+
+/// Why a build was not made. Nothing is left behind in any of these cases.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// No rows.
+    #[error("the input has no vectors; an index needs at least one")]
+    Empty,
+    /// A component is NaN or infinite.
+    #[error("row {row} has a component that is not finite ({value})")]
+    NotFinite {
+        /// Position in the input.
+        row: u64,
+        /// What was found.
+        value: f32,
+    },
+    /// A vector of length zero, which has no direction to compare by cosine.
+    #[error("row {row} is the zero vector, which has no cosine similarity to anything")]
+    ZeroVector {
+        /// Position in the input.
+        row: u64,
+    },
+    /// More rows than a graph in memory numbers.
+    #[error("{rows} rows are more than one build can link (4294967294)")]
+    TooManyRows {
+        /// Rows of the input.
+        rows: u64,
+    },
+    /// An option out of its range.
+    #[error("option {option}: {why}")]
+    Option {
+        /// Its name.
+        option: &'static str,
+        /// What it must be.
+        why: &'static str,
+    },
+    /// Records of this shape cannot be laid out.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// The directory holds an index, and nothing was said about replacing it.
+    #[error("{} already holds an index", dir.display())]
+    Exists {
+        /// The directory asked for.
+        dir: PathBuf,
+    },
+    /// The path holds something that is no index; it is never replaced.
+    #[error("{} is not empty and holds no index", dir.display())]
+    Occupied {
+        /// The path asked for.
+        dir: PathBuf,
+    },
+    /// The disk is too small.
+    #[error("no space for the index in {}: {needed} bytes needed, {available} free", dir.display())]
+    NoSpace {
+        /// Where the index would have stood.
+        dir: PathBuf,
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes free.
+        available: u64,
+    },
+    /// Stopped at the caller's wish.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+    /// The file system refused.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// What was built is not valid; a defect.
+    #[error("the built index is not valid")]
+    Format(#[from] FormatError),
+}
+
+impl BuildError {
+    /// What helps against it.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::Cancelled(_) | Self::NoSpace { .. } | Self::Io { .. } => ErrorClass::Retry,
+            Self::Format(_) => ErrorClass::Stop,
+            _ => ErrorClass::FixInput,
+        }
+    }
+
+    /// For `map_err`: names the action and the file.
+    pub(crate) fn io<'a>(
+        action: &'static str,
+        path: &'a Path,
+    ) -> impl FnOnce(io::Error) -> Self + use<'a> {
+        move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+}

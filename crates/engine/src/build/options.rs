@@ -1,0 +1,89 @@
+//! What a build can be told.
+
+use super::error::BuildError;
+use super::vamana::VamanaOptions;
+use crate::types::Metric;
+
+/// The head index: a graph over a sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HeadOptions {
+    /// Share of the rows in the sample; at least a handful are taken.
+    pub fraction: f64,
+    /// The most edges of a node.
+    pub degree: usize,
+    /// Candidate list while building.
+    pub list: usize,
+}
+
+impl Default for HeadOptions {
+    fn default() -> Self {
+        Self { fraction: 0.01, degree: 32, list: 64 }
+    }
+}
+
+/// How to build an index.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BuildOptions {
+    /// How vectors are compared.
+    pub metric: Metric,
+    /// The graph, and the threads and the seed of the whole build.
+    pub graph: VamanaOptions,
+    /// Bytes of an in-memory code; `None`: by the dimension.
+    pub code_bytes: Option<usize>,
+    /// The head index.
+    pub head: HeadOptions,
+    /// Share of the records of a page in use after the build, above 0 and at most 1.
+    pub fill: f64,
+    /// Page size in bytes, a multiple of 4096; `None`: from the record's size.
+    pub page_bytes: Option<usize>,
+    /// Partitions: contiguous ranges of pages, each in a directory of its own.
+    pub partitions: usize,
+    /// Whether an index that stands in the directory is replaced.
+    pub overwrite: bool,
+}
+
+impl BuildOptions {
+    /// The defaults for `metric`.
+    pub fn new(metric: Metric) -> Self {
+        Self {
+            metric,
+            graph: VamanaOptions::default(),
+            code_bytes: None,
+            head: HeadOptions::default(),
+            fill: 0.96,
+            page_bytes: None,
+            partitions: 1,
+            overwrite: false,
+        }
+    }
+
+    /// Refuses what no build can be made with; the page layout is checked with the input.
+    pub(crate) fn check(&self, dim: usize) -> Result<(), BuildError> {
+        let refuse = |option, why| Err(BuildError::Option { option, why });
+        if self.graph.degree == 0 || self.head.degree == 0 {
+            return refuse("degree", "it must be at least 1");
+        }
+        if self.graph.degree > 1024 || self.head.degree > 1024 {
+            return refuse("degree", "it must be at most 1024");
+        }
+        if self.graph.list == 0 || self.head.list == 0 {
+            return refuse("list", "it must be at least 1");
+        }
+        if !(self.graph.alpha.is_finite() && self.graph.alpha >= 1.0) {
+            return refuse("alpha", "it must be a finite number of at least 1");
+        }
+        if self.graph.passes == 0 {
+            return refuse("passes", "there must be at least 1");
+        }
+        if self.partitions == 0 || self.partitions > 10_000 {
+            return refuse("partitions", "there must be 1 to 10000");
+        }
+        if !(self.head.fraction >= 0.0 && self.head.fraction <= 1.0) {
+            return refuse("head fraction", "it must be between 0 and 1");
+        }
+        if self.code_bytes.is_some_and(|bytes| bytes == 0 || bytes > dim) {
+            return refuse("code bytes", "there must be 1 to as many as dimensions");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,275 @@
+//! The whole build, from borrowed vectors to an index directory.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use super::check::check_rows;
+use super::error::BuildError;
+use super::huge::huge_copy;
+use super::nearest::Nearest;
+use super::options::BuildOptions;
+use super::order::{Locality, OrderOptions, PageOrder, order_by};
+use super::progress::{Cancelled, Progress, Silent, Stage, check_cancel};
+use super::random::shuffled;
+use super::site::Site;
+use super::sizes::{NEAREST, Sizes};
+use super::threads::thread_count;
+use super::vamana::{VamanaOptions, vamana};
+use super::write::{GENERATION, Parts, Writer};
+use crate::distance::PairDistance;
+use crate::format::{BuildParameters, FileKind, HeadParameters, HeadParts, Identity, Manifest};
+use crate::graph::{Adjacency, medoid};
+use crate::quant::{Codebook, PqOptions};
+use crate::types::{NodeId, VectorSet};
+
+/// What a build has made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BuildReport {
+    /// Rows in the index.
+    pub rows: u64,
+    /// Logical pages.
+    pub pages: u64,
+    /// Bytes of a page.
+    pub page_bytes: usize,
+    /// Records a page has room for.
+    pub records_per_page: usize,
+    /// Mean number of edges of a node.
+    pub mean_degree: f64,
+    /// What the pages keep together.
+    pub locality: Locality,
+    /// Bytes of all files.
+    pub disk_bytes: u64,
+    /// Wall time of each stage.
+    pub stages: Vec<(Stage, Duration)>,
+}
+
+/// Builds an index of `source` in the directory `dir`; the row ids are the positions.
+///
+/// The index appears under its name when it is complete and on stable storage. Until then an
+/// index that stood there can be opened, and after a failure it still can.
+///
+/// # Errors
+/// [`BuildError`]; nothing new is left on disk then. [`Cancelled`] soon after `cancel` is set.
+pub fn build(
+    source: VectorSet<'_>,
+    dir: &Path,
+    options: &BuildOptions,
+    progress: &dyn Progress,
+    cancel: &AtomicBool,
+) -> Result<BuildReport, BuildError> {
+    options.check(source.dim())?;
+    if source.rows() == 0 {
+        return Err(BuildError::Empty);
+    }
+    let sizes = Sizes::new(source.rows() as u64, source.dim(), source.vector_type(), options)?;
+    let site = Site::open(dir, options.overwrite, sizes.disk_bytes())?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(thread_count(options.graph.threads));
+    let pool = pool.build().map_err(|e| BuildError::Io {
+        action: "start threads for",
+        path: dir.to_owned(),
+        source: std::io::Error::other(e),
+    })?;
+    let build = Build { options, sizes, progress, cancel, stages: Vec::new() };
+    pool.install(|| build.run(source, site))
+}
+
+struct Build<'a> {
+    options: &'a BuildOptions,
+    sizes: Sizes,
+    progress: &'a dyn Progress,
+    cancel: &'a AtomicBool,
+    stages: Vec<(Stage, Duration)>,
+}
+
+impl Build<'_> {
+    fn timed<T>(
+        &mut self,
+        stage: Stage,
+        work: impl FnOnce(&Self) -> Result<T, BuildError>,
+    ) -> Result<T, BuildError> {
+        check_cancel(self.cancel)?;
+        let start = Instant::now();
+        let done = work(self)?;
+        self.stages.push((stage, start.elapsed()));
+        Ok(done)
+    }
+
+    fn run(mut self, source: VectorSet<'_>, site: Site) -> Result<BuildReport, BuildError> {
+        let options = self.options;
+        let seed = options.graph.seed;
+        self.timed(Stage::Check, |b| check_rows(source, options.metric, b.progress))?;
+        let (book, codes) = self.timed(Stage::Encode, |b| b.encode(source))?;
+        let start = medoid(source, options.metric);
+        let (graph, order) = {
+            let copy = huge_copy(source.bytes());
+            let set = VectorSet::new(&copy, source.dim(), source.vector_type())
+                .expect("a copy has the shape of its source");
+            let pair = PairDistance::new(options.metric, set);
+            let graph = self.timed(Stage::Graph, |b| {
+                Ok(vamana(&pair, start, &options.graph, b.progress, b.cancel)?)
+            })?;
+            let order = self.timed(Stage::Order, |b| Ok(b.order(&pair, &graph)?))?;
+            (graph, order)
+        };
+        let head = self.timed(Stage::Head, |b| Ok(b.head(source, &order, seed)?))?;
+        let (manifest, locality) = self.timed(Stage::Write, |b| {
+            let uuid = *uuid::Uuid::new_v4().as_bytes();
+            let parts = Parts {
+                set: source,
+                graph: &graph,
+                order: &order.0,
+                codes: &codes,
+                code_bytes: book.code_bytes(),
+                layout: b.sizes.layout,
+                identity: Identity { uuid },
+            };
+            Ok((b.write(site, &parts, &book, &head, start)?, order.1))
+        })?;
+        let files: u64 = manifest.files().iter().map(|f| f.bytes).sum();
+        Ok(BuildReport {
+            rows: manifest.rows,
+            pages: manifest.pages(),
+            page_bytes: manifest.layout.page_bytes(),
+            records_per_page: manifest.layout.records_per_page(),
+            mean_degree: graph.edges() as f64 / graph.nodes() as f64,
+            locality,
+            disk_bytes: files,
+            stages: self.stages,
+        })
+    }
+
+    fn encode(&self, source: VectorSet<'_>) -> Result<(Codebook, Vec<u8>), BuildError> {
+        self.progress.stage(Stage::Encode, source.rows() as u64);
+        let pq = PqOptions {
+            code_bytes: self.sizes.code_bytes,
+            seed: self.options.graph.seed,
+            ..PqOptions::for_dim(source.dim())
+        };
+        let book = Codebook::train(source, self.options.metric, &pq);
+        let mut codes = vec![0; source.rows() * book.code_bytes()];
+        let rows_at_once = 1 << 16;
+        let row_bytes = source.row_bytes();
+        let pieces = codes.chunks_mut(rows_at_once * book.code_bytes());
+        for (out, bytes) in pieces.zip(source.bytes().chunks(rows_at_once * row_bytes)) {
+            check_cancel(self.cancel)?;
+            let piece = VectorSet::new(bytes, source.dim(), source.vector_type())
+                .expect("whole rows of a set are a set");
+            book.encode_all(piece, out);
+            self.progress.advance(piece.rows() as u64);
+        }
+        Ok((book, codes))
+    }
+
+    fn order(
+        &self,
+        pair: &PairDistance<'_>,
+        graph: &Adjacency,
+    ) -> Result<(PageOrder, Locality), Cancelled> {
+        let rows = graph.nodes();
+        self.progress.stage(Stage::Order, rows as u64);
+        let threads = thread_count(self.options.graph.threads);
+        let nearest = Nearest::find(pair, graph, NEAREST, threads, self.cancel)?;
+        let order = OrderOptions {
+            fill: self.sizes.layout.fill(),
+            neighbours: NEAREST,
+            threads,
+            ..OrderOptions::new(self.sizes.layout.records_per_page())
+        };
+        let order = order_by(&nearest, &order, threads, self.cancel)?;
+        let locality = order.locality(graph, &nearest);
+        self.progress.advance(rows as u64);
+        Ok((order, locality))
+    }
+
+    fn head(
+        &self,
+        source: VectorSet<'_>,
+        order: &(PageOrder, Locality),
+        seed: u64,
+    ) -> Result<HeadParts, Cancelled> {
+        let count = self.sizes.head_nodes;
+        self.progress.stage(Stage::Head, count as u64);
+        let mut rows = shuffled(source.rows(), seed ^ 0x4EAD);
+        rows.truncate(count);
+        rows.sort_unstable();
+        let mut bytes = Vec::with_capacity(count * source.row_bytes());
+        rows.iter().for_each(|&row| bytes.extend_from_slice(source.row(row as usize)));
+        let sample = VectorSet::new(&bytes, source.dim(), source.vector_type())
+            .expect("gathered rows are a set");
+        let metric = self.options.metric;
+        let entry = medoid(sample, metric);
+        let degree = self.options.head.degree;
+        let graph = VamanaOptions { degree, list: self.options.head.list, ..self.options.graph };
+        let graph =
+            vamana(&PairDistance::new(metric, sample), entry, &graph, &Silent, self.cancel)?;
+        self.progress.advance(count as u64);
+        let mut parts = HeadParts {
+            nodes: rows.iter().map(|&row| order.0.nodes[row as usize]).collect(),
+            max_degree: degree as u32,
+            degrees: Vec::with_capacity(count),
+            adjacency: Vec::with_capacity(count * degree),
+            entry,
+        };
+        for i in 0..count {
+            let edges = graph.neighbours(i);
+            parts.degrees.push(edges.len() as u16);
+            parts.adjacency.extend_from_slice(edges);
+            parts.adjacency.resize((i + 1) * degree, 0);
+        }
+        Ok(parts)
+    }
+
+    fn write(
+        &self,
+        site: Site,
+        parts: &Parts<'_>,
+        book: &Codebook,
+        head: &HeadParts,
+        start: u32,
+    ) -> Result<Manifest, BuildError> {
+        self.progress.stage(Stage::Write, self.sizes.disk_bytes());
+        let writer = Writer { site: &site, progress: self.progress, cancel: self.cancel };
+        let name = format!("codebook-{GENERATION}");
+        let codebook_file =
+            writer.whole(None, &name, FileKind::Codebook, &parts.identity, &book.to_bytes())?;
+        let name = format!("head-{GENERATION}");
+        let head_file =
+            writer.whole(None, &name, FileKind::Head, &parts.identity, &head.encode()?)?;
+        let (pages, count) = (parts.order.pages(), self.options.partitions);
+        let partitions: Result<Vec<_>, _> = (0..count)
+            .map(|i| writer.partition(parts, i, pages * i / count..pages * (i + 1) / count))
+            .collect();
+        let graph = &self.options.graph;
+        let manifest = Manifest {
+            uuid: parts.identity.uuid,
+            generation: GENERATION,
+            rows: parts.set.rows() as u64,
+            next_row_id: parts.set.rows() as u64,
+            metric: self.options.metric,
+            layout: parts.layout,
+            entries: vec![NodeId(parts.order.nodes[start as usize])],
+            code_bytes: book.code_bytes() as u32,
+            codebook_version: book.version(),
+            build: BuildParameters {
+                degree: graph.degree as u32,
+                list: graph.list as u32,
+                alpha: graph.alpha,
+                passes: graph.passes as u32,
+                seed: graph.seed,
+            },
+            head: HeadParameters {
+                nodes: head.nodes.len() as u32,
+                degree: head.max_degree,
+                list: self.options.head.list as u32,
+            },
+            head_file,
+            codebook_file,
+            partitions: partitions?,
+        };
+        let bytes = manifest.encode()?;
+        check_cancel(self.cancel)?;
+        site.publish(&bytes)?;
+        Ok(manifest)
+    }
+}

@@ -1,0 +1,185 @@
+//! Where an index is built: a directory beside the one asked for, renamed when it is complete.
+//!
+//! An interrupted build leaves at most `NAME.tmp-PID` (after a kill or a power cut), which has
+//! no manifest or is not under the name anyone opens. A failed or cancelled one removes it. An
+//! index that is replaced stays whole until the exchange, which is one rename.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::error::BuildError;
+use crate::format::constants::MANIFEST_NAME;
+
+/// A directory under construction; removed when dropped before [`publish`](Self::publish).
+pub(crate) struct Site {
+    target: PathBuf,
+    parent: PathBuf,
+    work: PathBuf,
+    replaces: bool,
+}
+
+impl Site {
+    /// Prepares the directory beside `dir`, having checked that `dir` may be taken and that
+    /// the disk has room for `needed` bytes.
+    pub(crate) fn open(dir: &Path, overwrite: bool, needed: u64) -> Result<Self, BuildError> {
+        let target = std::path::absolute(dir).map_err(BuildError::io("resolve", dir))?;
+        let target = fs::canonicalize(&target).unwrap_or(target);
+        let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
+            return Err(BuildError::Occupied { dir: target });
+        };
+        let replaces = match fs::read_dir(&target).map(|mut entries| entries.next().is_none()) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => false,
+            Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
+                return Err(BuildError::Occupied { dir: dir.to_owned() });
+            }
+            Err(e) => return Err(BuildError::io("list", dir)(e)),
+            Ok(true) => false,
+            Ok(false) if !target.join(MANIFEST_NAME).exists() => {
+                return Err(BuildError::Occupied { dir: dir.to_owned() });
+            }
+            Ok(false) if !overwrite => return Err(BuildError::Exists { dir: dir.to_owned() }),
+            Ok(false) => true,
+        };
+        fs::create_dir_all(parent).map_err(BuildError::io("create", parent))?;
+        let mut work_name = name.to_owned();
+        work_name.push(format!(".tmp-{}", std::process::id()));
+        let work = parent.join(work_name);
+        let stat = rustix::fs::statvfs(parent)
+            .map_err(|e| BuildError::io("ask for the free space of", parent)(e.into()))?;
+        let available = stat.f_bavail.saturating_mul(stat.f_frsize);
+        if available < needed {
+            return Err(BuildError::NoSpace { dir: dir.to_owned(), needed, available });
+        }
+        fs::create_dir(&work).map_err(BuildError::io("create", &work))?;
+        Ok(Self { parent: parent.to_owned(), target, work, replaces })
+    }
+
+    /// Creates the directory of a partition.
+    pub(crate) fn create_dir(&self, name: &str) -> Result<(), BuildError> {
+        let path = self.work.join(name);
+        fs::create_dir(&path).map_err(BuildError::io("create", &path))
+    }
+
+    /// Creates a file of `bytes` bytes, with its space reserved.
+    pub(crate) fn create(&self, name: &str, bytes: u64) -> Result<SiteFile, BuildError> {
+        let path = self.work.join(name);
+        let file = File::create_new(&path).map_err(BuildError::io("create", &path))?;
+        let file = SiteFile { file, path, dir: self.target.clone(), reserved: bytes };
+        file.reserve()?;
+        Ok(file)
+    }
+
+    /// Writes a whole file.
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<u64, BuildError> {
+        let mut file = self.create(name, bytes.len() as u64)?;
+        file.append(bytes)?;
+        file.finish()?;
+        Ok(bytes.len() as u64)
+    }
+
+    /// Makes a directory's entries durable.
+    pub(crate) fn sync_dir(&self, name: &str) -> Result<(), BuildError> {
+        sync_dir(&self.work.join(name))
+    }
+
+    /// Writes the manifest last, then gives the directory its name.
+    pub(crate) fn publish(mut self, manifest: &[u8]) -> Result<(), BuildError> {
+        self.write("MANIFEST.tmp", manifest)?;
+        let (from, to) = (self.work.join("MANIFEST.tmp"), self.work.join(MANIFEST_NAME));
+        fs::rename(&from, &to).map_err(BuildError::io("rename", &from))?;
+        sync_dir(&self.work)?;
+        self.exchange()?;
+        sync_dir(&self.parent)?;
+        if self.replaces {
+            // The work directory's name now holds the old index.
+            fs::remove_dir_all(&self.work).map_err(BuildError::io("remove", &self.work))?;
+        }
+        self.work.clear();
+        Ok(())
+    }
+
+    fn exchange(&self) -> Result<(), BuildError> {
+        if !self.replaces {
+            return fs::rename(&self.work, &self.target)
+                .map_err(BuildError::io("rename to", &self.target));
+        }
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{CWD, RenameFlags, renameat_with};
+            let swapped = renameat_with(CWD, &self.work, CWD, &self.target, RenameFlags::EXCHANGE);
+            if swapped.is_ok() {
+                return Ok(());
+            }
+        }
+        // No exchange on this file system: a short moment without an index under the name.
+        let mut aside = self.work.clone().into_os_string();
+        aside.push("-old");
+        let aside = PathBuf::from(aside);
+        let rename =
+            |from: &Path, to: &Path| fs::rename(from, to).map_err(BuildError::io("rename to", to));
+        rename(&self.target, &aside)?;
+        if let Err(e) = rename(&self.work, &self.target) {
+            rename(&aside, &self.target)?;
+            return Err(e);
+        }
+        rename(&aside, &self.work)
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        if !self.work.as_os_str().is_empty() {
+            // Best effort: the error that led here is the one to report.
+            if let Err(e) = fs::remove_dir_all(&self.work) {
+                tracing::warn!(dir = %self.work.display(), "cannot remove a partial build: {e}");
+            }
+        }
+    }
+}
+
+fn sync_dir(path: &Path) -> Result<(), BuildError> {
+    File::open(path).and_then(|dir| dir.sync_all()).map_err(BuildError::io("sync", path))
+}
+
+/// A file of a [`Site`], written from front to back.
+pub(crate) struct SiteFile {
+    file: File,
+    path: PathBuf,
+    dir: PathBuf,
+    reserved: u64,
+}
+
+impl SiteFile {
+    fn reserve(&self) -> Result<(), BuildError> {
+        #[cfg(target_os = "linux")]
+        if self.reserved > 0 {
+            use rustix::fs::{FallocateFlags, fallocate};
+            use rustix::io::Errno;
+            match fallocate(&self.file, FallocateFlags::empty(), 0, self.reserved) {
+                // Where space cannot be reserved, writing will tell.
+                Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
+                Err(e) => return Err(self.refused("reserve space for", e.into())),
+            }
+        }
+        Ok(())
+    }
+
+    fn refused(&self, action: &'static str, source: io::Error) -> BuildError {
+        if !matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+            return BuildError::io(action, &self.path)(source);
+        }
+        let available =
+            rustix::fs::fstatvfs(&self.file).map_or(0, |s| s.f_bavail.saturating_mul(s.f_frsize));
+        BuildError::NoSpace { dir: self.dir.clone(), needed: self.reserved, available }
+    }
+
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<(), BuildError> {
+        self.file.write_all(bytes).map_err(|e| self.refused("write", e))
+    }
+
+    /// Puts the file on stable storage.
+    pub(crate) fn finish(self) -> Result<(), BuildError> {
+        self.file.sync_all().map_err(|e| self.refused("sync", e))
+    }
+}

@@ -1,0 +1,80 @@
+//! Byte counts that follow from rows and options: memory while building, files on disk.
+
+use super::error::BuildError;
+use super::options::BuildOptions;
+use crate::format::{FileKind, LayoutOptions, RecordLayout};
+use crate::types::VectorType;
+
+/// At least this many nodes are in a head index, as far as there are rows.
+const FEWEST_HEAD_NODES: usize = 16;
+
+/// Near neighbours kept per node for the page order.
+pub(crate) const NEAREST: usize = 16;
+
+/// The shape of an index before it is built.
+pub(crate) struct Sizes {
+    pub(crate) rows: u64,
+    pub(crate) layout: RecordLayout,
+    pub(crate) code_bytes: usize,
+    pub(crate) head_nodes: usize,
+    partitions: u64,
+    degree: u64,
+    head_degree: u64,
+}
+
+impl Sizes {
+    pub(crate) fn new(
+        rows: u64,
+        dim: usize,
+        ty: VectorType,
+        options: &BuildOptions,
+    ) -> Result<Self, BuildError> {
+        let layout = RecordLayout::choose_with(&LayoutOptions {
+            fill: options.fill,
+            page_bytes: options.page_bytes,
+            ..LayoutOptions::new(dim, ty, options.graph.degree, rows)
+        })?;
+        let head_nodes = (rows as f64 * options.head.fraction).ceil() as usize;
+        let head_nodes = head_nodes.max(FEWEST_HEAD_NODES).min(rows as usize);
+        Ok(Self {
+            rows,
+            layout,
+            code_bytes: options.code_bytes.unwrap_or_else(|| crate::quant::default_code_bytes(dim)),
+            head_nodes,
+            partitions: options.partitions as u64,
+            degree: options.graph.degree as u64,
+            head_degree: options.head.degree as u64,
+        })
+    }
+
+    /// Pages, up to one or two.
+    fn pages(&self) -> u64 {
+        let per_page = self.layout.records_per_page() as f64;
+        (self.rows as f64 / (per_page * self.layout.fill()).max(1.0)).ceil() as u64 + 1
+    }
+
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        let (pages, slots) = (self.pages(), self.pages() * self.layout.records_per_page() as u64);
+        let file = |kind: FileKind, body: u64| kind.file_bytes(body).unwrap_or(u64::MAX);
+        pages * self.layout.page_bytes() as u64
+            + file(FileKind::Codes, slots * self.code_bytes as u64)
+            + file(FileKind::PageMap, pages * 4)
+            + file(FileKind::RowMap, self.rows * 4) * self.partitions
+            + self.head_nodes as u64 * (6 + 4 * self.head_degree)
+            + self.layout.dim() as u64 * 1024
+            + self.partitions * 16_384
+    }
+
+    pub(crate) fn peak_memory_bytes(&self) -> u64 {
+        let vectors = self.layout.vector_bytes() as u64;
+        let links = 4 * (self.degree + (self.degree / 3).max(1) + 1);
+        let adjacency = 4 * (self.degree + 1);
+        let nearest = 4 * NEAREST as u64;
+        let affinity = 2 * NEAREST as u64 * 5 + 8;
+        // Linking, or ordering with the finished graph beside it, whichever is larger.
+        let linking = vectors + links + 12;
+        let ordering = vectors + adjacency + nearest + affinity + 16;
+        let codes = self.code_bytes as u64;
+        self.rows * (linking.max(ordering) + codes) + (64 << 20)
+    }
+}

@@ -1,0 +1,240 @@
+//! Whole builds: what is read back from disk, refusals, and what is left after a stop.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::Rows;
+use crate::build::{BuildError, BuildOptions, Progress, Silent, Stage, build, estimate};
+use crate::format::constants::BLOCK_BYTES;
+use crate::format::{
+    BlockChecksums, FileHeader, FileKind, HeadParts, Manifest, PageView, check_page,
+    decode_row_map, open_body,
+};
+use crate::quant::Codebook;
+use crate::types::{Metric, NodeId, PageId, VectorSet, VectorType};
+
+fn small(metric: Metric) -> BuildOptions {
+    let mut options = BuildOptions::new(metric);
+    options.graph.degree = 16;
+    options.graph.list = 32;
+    options.graph.threads = 2;
+    options
+}
+
+fn run(set: VectorSet<'_>, dir: &Path, options: &BuildOptions) -> Result<Manifest, BuildError> {
+    build(set, dir, options, &Silent, &AtomicBool::new(false))?;
+    let bytes = fs::read(dir.join("MANIFEST")).expect("a build writes a manifest");
+    Ok(Manifest::decode(&bytes).expect("the manifest is valid"))
+}
+
+/// Reads everything back and compares it with the input; returns row -> neighbour rows.
+fn read_back(set: VectorSet<'_>, dir: &Path, manifest: &Manifest) -> HashMap<u64, Vec<u64>> {
+    let identity = manifest.identity();
+    for file in manifest.files() {
+        let bytes = fs::metadata(dir.join(&file.path)).expect("the file stands there").len();
+        file.check_length(bytes).expect("the length is as stated");
+    }
+    let body = |path: &str, kind| {
+        let bytes = fs::read(dir.join(path)).expect("readable");
+        open_body(&bytes, kind, &identity).expect("undamaged").1.to_vec()
+    };
+    let book =
+        Codebook::from_bytes(&body(manifest.codebook_file.path.as_str(), FileKind::Codebook))
+            .expect("a codebook");
+    let mut row_at = HashMap::new();
+    let mut edges_at = HashMap::new();
+    for part in &manifest.partitions {
+        let segment = fs::read(dir.join(part.dir.join(&part.segments[0].file.path)));
+        let segment = segment.expect("readable");
+        let blocked = |name, kind: FileKind| {
+            let bytes = fs::read(dir.join(part.dir.join(name))).expect("readable");
+            let header = FileHeader::decode(&bytes, kind, &identity).expect("a header");
+            let at = kind.checksums_offset(header.body_bytes).expect("in range") as usize;
+            let sums = BlockChecksums::decode(&header, &bytes[at..]).expect("checksums");
+            let first = kind.body_offset() as usize;
+            let body = bytes[first..first + header.body_bytes as usize].to_vec();
+            for (i, block) in body.chunks(BLOCK_BYTES).enumerate() {
+                sums.verify(i as u64, block).expect("undamaged");
+            }
+            body
+        };
+        let codes = blocked(&part.codes.path, FileKind::Codes);
+        let map = blocked(&part.row_map.as_ref().expect("a row map").path, FileKind::RowMap);
+        let map = decode_row_map(&map, manifest.layout.node_limit()).expect("a row map");
+        for (i, image) in segment.chunks(manifest.layout.page_bytes()).enumerate() {
+            let page = PageId(part.first_page + i as u32);
+            check_page(image, &identity, page).expect("a sealed page");
+            let view = PageView::new(&manifest.layout, image);
+            for slot in (0..64).filter(|s| view.occupied() >> s & 1 == 1) {
+                let node = manifest.layout.node(page, slot);
+                let row = view.row_id(slot).0;
+                assert_eq!(view.vector(slot), set.row(row as usize), "the vector of row {row}");
+                assert_eq!(map[row as usize], node.0, "the map knows row {row}");
+                let mut code = vec![0; book.code_bytes()];
+                book.encode(set.row(row as usize), set.vector_type(), &mut code);
+                let at = (i * manifest.layout.records_per_page() + slot) * code.len();
+                assert_eq!(codes[at..at + code.len()], code, "the code of row {row}");
+                let mut edges = Vec::new();
+                view.neighbours_into(slot, &mut edges);
+                assert!(row_at.insert(node.0, row).is_none(), "one record per node");
+                edges_at.insert(row, edges);
+            }
+        }
+    }
+    assert_eq!(edges_at.len(), set.rows(), "every row exactly once");
+    let head = body(manifest.head_file.path.as_str(), FileKind::Head);
+    let head = HeadParts::decode(&head, manifest.slots()).expect("a head index");
+    assert!(!head.nodes.is_empty());
+    assert!(head.nodes.iter().all(|n| row_at.contains_key(n)), "head nodes exist");
+    assert!(row_at.contains_key(&manifest.entries[0].0), "the entry exists");
+    let rows = |edges: Vec<u32>| edges.iter().map(|n| row_at[n]).collect();
+    edges_at.into_iter().map(|(row, edges)| (row, rows(edges))).collect()
+}
+
+#[test]
+fn all_rows_and_edges_are_read_back_whatever_the_number_of_partitions() {
+    let rows = Rows::clustered(1200, 16, VectorType::U8, 1);
+    let temp = tempfile::tempdir().expect("a directory");
+    let mut seen = Vec::new();
+    for partitions in [1, 3] {
+        let dir = temp.path().join(format!("index-{partitions}"));
+        let mut options = BuildOptions { partitions, ..small(Metric::L2) };
+        options.graph.threads = 1;
+        let manifest = run(rows.set(), &dir, &options).expect("it builds");
+        assert_eq!(manifest.partitions.len(), partitions);
+        seen.push(read_back(rows.set(), &dir, &manifest));
+        let part_of = |node: u32| {
+            let page = manifest.layout.page_of(NodeId(node)).0;
+            manifest.partitions.iter().rposition(|p| p.first_page <= page)
+        };
+        assert_eq!(part_of(manifest.slots() as u32 - 1), Some(partitions - 1));
+    }
+    // The graph is that of the rows: how nodes are numbered does not matter.
+    assert_eq!(seen[0], seen[1]);
+}
+
+#[test]
+fn small_and_degenerate_inputs_build_for_every_metric() {
+    let temp = tempfile::tempdir().expect("a directory");
+    for metric in [Metric::L2, Metric::Cosine, Metric::InnerProduct] {
+        for n in [1, 2, 5, 40] {
+            for (i, rows) in
+                [Rows::equal(n, 8), Rows::clustered(n, 8, VectorType::F32, 2)].iter().enumerate()
+            {
+                let dir = temp.path().join(format!("{metric}-{n}-{i}"));
+                let manifest = run(rows.set(), &dir, &small(metric)).expect("it builds");
+                assert_eq!(manifest.rows, n as u64);
+                read_back(rows.set(), &dir, &manifest);
+            }
+        }
+        // More partitions than pages: some hold none.
+        let rows = Rows::equal(3, 8);
+        let dir = temp.path().join(format!("{metric}-parts"));
+        let options = BuildOptions { partitions: 3, ..small(metric) };
+        let manifest = run(rows.set(), &dir, &options).expect("it builds");
+        read_back(rows.set(), &dir, &manifest);
+    }
+}
+
+fn entries(dir: &Path) -> usize {
+    fs::read_dir(dir).expect("readable").count()
+}
+
+#[test]
+fn wrong_inputs_are_refused_by_name_and_leave_nothing() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let dir = temp.path().join("index");
+    let refuse = |bytes: &[u8], ty, metric| {
+        let set = VectorSet::new(bytes, 4, ty).expect("whole rows");
+        run(set, &dir, &small(metric)).expect_err("it is refused")
+    };
+    assert!(matches!(refuse(&[], VectorType::U8, Metric::L2), BuildError::Empty));
+    let zero = refuse(&[1, 1, 1, 1, 0, 0, 0, 0], VectorType::U8, Metric::Cosine);
+    assert!(matches!(zero, BuildError::ZeroVector { row: 1 }));
+    for value in [f32::NAN, f32::INFINITY] {
+        let mut components = [1.0f32; 12];
+        components[9] = value;
+        let bytes: Vec<u8> = components.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let found = refuse(&bytes, VectorType::F32, Metric::L2);
+        assert!(matches!(found, BuildError::NotFinite { row: 2, .. }), "{found}");
+        assert!(found.to_string().contains("row 2"), "{found}");
+    }
+    let mut options = small(Metric::L2);
+    options.graph.alpha = 0.5;
+    let rows = Rows::equal(5, 4);
+    let found = run(rows.set(), &dir, &options).expect_err("it is refused");
+    assert!(matches!(found, BuildError::Option { option: "alpha", .. }));
+    assert_eq!(entries(temp.path()), 0, "nothing is left");
+}
+
+#[test]
+fn an_index_is_replaced_only_when_asked_and_other_files_never() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let dir = temp.path().join("index");
+    let (few, many) = (Rows::equal(5, 4), Rows::clustered(50, 4, VectorType::U8, 1));
+    fs::create_dir(&dir).expect("an empty directory may be used");
+    run(few.set(), &dir, &small(Metric::L2)).expect("it builds");
+    let found = run(many.set(), &dir, &small(Metric::L2)).expect_err("it is refused");
+    assert!(matches!(found, BuildError::Exists { .. }));
+    let replace = BuildOptions { overwrite: true, ..small(Metric::L2) };
+    let manifest = run(many.set(), &dir, &replace).expect("it builds");
+    assert_eq!(manifest.rows, 50);
+    read_back(many.set(), &dir, &manifest);
+    assert_eq!(entries(temp.path()), 1, "the old index is gone");
+
+    let other = temp.path().join("other");
+    fs::create_dir(&other).expect("a directory");
+    fs::write(other.join("letter.txt"), "dear").expect("a file");
+    let found = run(few.set(), &other, &replace).expect_err("it is refused");
+    assert!(matches!(found, BuildError::Occupied { .. }));
+    let found = run(few.set(), &other.join("letter.txt"), &replace).expect_err("it is refused");
+    assert!(matches!(found, BuildError::Occupied { .. }));
+}
+
+/// Raises the flag when a stage begins.
+struct StopAt<'a>(Stage, &'a AtomicBool);
+
+impl Progress for StopAt<'_> {
+    fn stage(&self, stage: Stage, _: u64) {
+        self.1.fetch_or(stage == self.0, Ordering::Relaxed);
+    }
+
+    fn advance(&self, _: u64) {}
+}
+
+#[test]
+fn a_build_stopped_in_any_stage_leaves_nothing_and_keeps_the_old_index() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let dir = temp.path().join("index");
+    let rows = Rows::clustered(600, 8, VectorType::U8, 1);
+    let replace = BuildOptions { overwrite: true, ..small(Metric::L2) };
+    for existing in [0, 1] {
+        for stage in
+            [Stage::Check, Stage::Encode, Stage::Graph, Stage::Order, Stage::Head, Stage::Write]
+        {
+            let flag = AtomicBool::new(false);
+            let done = build(rows.set(), &dir, &replace, &StopAt(stage, &flag), &flag);
+            assert!(matches!(done, Err(BuildError::Cancelled(_))), "{stage:?}: {done:?}");
+            assert_eq!(entries(temp.path()), existing, "{stage:?}");
+        }
+        if existing == 0 {
+            run(rows.set(), &dir, &replace).expect("it builds");
+        }
+    }
+    let bytes = fs::read(dir.join("MANIFEST")).expect("the old index stands");
+    assert_eq!(Manifest::decode(&bytes).expect("whole").rows, 600);
+}
+
+#[test]
+fn the_estimate_of_disk_space_is_close() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let dir = temp.path().join("index");
+    let rows = Rows::clustered(3000, 32, VectorType::F32, 1);
+    let options = small(Metric::L2);
+    let told = estimate(3000, 32, VectorType::F32, &options).expect("in range").disk_bytes;
+    let report = build(rows.set(), &dir, &options, &Silent, &AtomicBool::new(false));
+    let found = report.expect("it builds").disk_bytes;
+    assert!(told >= found && told < found + found / 10, "told {told}, found {found}");
+}

@@ -1,0 +1,47 @@
+//! Behaviour of the room, on small sets made from a seed.
+
+mod graph;
+mod index;
+mod order;
+
+use super::random::Random;
+use crate::types::{VectorSet, VectorType};
+
+/// Rows in clusters, as bytes of `ty`: what real embeddings look like more than noise does.
+pub(super) struct Rows {
+    bytes: Vec<u8>,
+    dim: usize,
+    ty: VectorType,
+}
+
+impl Rows {
+    pub(super) fn clustered(rows: usize, dim: usize, ty: VectorType, seed: u64) -> Self {
+        // The centres come from one seed, so that queries fall into the clusters of the rows.
+        let mut random = Random::new(99);
+        let mut unit = move || (random.next() >> 40) as f32 / (1u64 << 24) as f32;
+        let centres: Vec<f32> = (0..24 * dim).map(|_| 60.0 + 140.0 * unit()).collect();
+        let mut random = Random::new(seed);
+        let mut bytes = Vec::new();
+        for _ in 0..rows {
+            let centre = random.below(24) * dim;
+            for k in 0..dim {
+                let noise: f32 =
+                    (0..4).map(|_| (random.next() >> 40) as f32 / (1u64 << 24) as f32 - 0.5).sum();
+                let value = centres[centre + k] + 40.0 * noise;
+                match ty {
+                    VectorType::U8 => bytes.push(value.clamp(0.0, 255.0) as u8),
+                    VectorType::F32 => bytes.extend((value - 130.0).to_le_bytes()),
+                }
+            }
+        }
+        Self { bytes, dim, ty }
+    }
+
+    pub(super) fn equal(rows: usize, dim: usize) -> Self {
+        Self { bytes: vec![7; rows * dim], dim, ty: VectorType::U8 }
+    }
+
+    pub(super) fn set(&self) -> VectorSet<'_> {
+        VectorSet::new(&self.bytes, self.dim, self.ty).expect("whole rows")
+    }
+}

@@ -1,0 +1,176 @@
+//! Vamana in memory: insert every row into the graph, several threads at once.
+//!
+//! An insertion searches the graph so far from the medoid, prunes what the search expanded to
+//! its out-edges, and adds itself to its neighbours' lists. A list may grow by a third over
+//! the degree before it is pruned again, which saves most prunes. Rows enter in an order
+//! shuffled by the seed; with one thread the result depends on nothing else.
+
+use std::sync::atomic::AtomicBool;
+
+use super::links::{Links, LockedRow};
+use super::progress::{Cancelled, Progress, Silent, Stage};
+use super::random::shuffled;
+use super::threads::{each_item, thread_count};
+use crate::distance::PairDistance;
+use crate::graph::{
+    Adjacency, GreedyScratch, PruneCandidate, PruneOptions, greedy_search, robust_prune,
+};
+
+/// How to build the graph.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VamanaOptions {
+    /// The most edges of a node.
+    pub degree: usize,
+    /// Candidate list of the search for neighbours.
+    pub list: usize,
+    /// Diversity slack of robust prune, on squared distances.
+    pub alpha: f32,
+    /// How often all rows are inserted. Before the last pass alpha is 1.
+    pub passes: usize,
+    /// Threads; 0 means one per CPU.
+    pub threads: usize,
+    /// Decides the order of insertion.
+    pub seed: u64,
+}
+
+impl Default for VamanaOptions {
+    fn default() -> Self {
+        Self { degree: 64, list: 96, alpha: 1.2, passes: 1, threads: 0, seed: 0 }
+    }
+}
+
+/// Builds the graph over all rows of `pair`, searching from `start`.
+///
+/// Every node can be reached from `start`, and every list is sorted nearest first.
+///
+/// # Errors
+/// [`Cancelled`] soon after `cancel` is set.
+///
+/// # Panics
+/// Where `start` is no row, or an option that must be positive is zero.
+pub fn vamana(
+    pair: &PairDistance<'_>,
+    start: u32,
+    options: &VamanaOptions,
+    progress: &dyn Progress,
+    cancel: &AtomicBool,
+) -> Result<Adjacency, Cancelled> {
+    let rows = pair.set().rows();
+    assert!((start as usize) < rows, "searches start at a row");
+    assert!(options.degree > 0 && options.list > 0 && options.passes > 0, "options are positive");
+    assert!(rows < u32::MAX as usize, "rows are numbered by u32");
+    let degree = options.degree;
+    let links = Links::new(rows, degree + (degree / 3).max(1));
+    let order = shuffled(rows, options.seed);
+    let threads = thread_count(options.threads);
+    progress.stage(Stage::Graph, (rows * options.passes) as u64);
+    for pass in 1..=options.passes {
+        let alpha = if pass == options.passes { options.alpha } else { 1.0 };
+        let prune = PruneOptions { degree, alpha };
+        let insert = |worker: &mut Worker, i: usize| {
+            worker.insert(pair, &links, order[i], start, options.list, prune);
+        };
+        each_item(rows, threads, Worker::new, insert, progress, cancel)?;
+    }
+    let prune = PruneOptions { degree, alpha: options.alpha };
+    let finish = |worker: &mut Worker, i: usize| worker.finish(pair, &links, i as u32, prune);
+    each_item(rows, threads, Worker::new, finish, &Silent, cancel)?;
+    let mut graph = links.into_adjacency(degree);
+    super::reach::connect(&mut graph, pair, start);
+    Ok(graph)
+}
+
+/// A thread's scratch.
+struct Worker {
+    search: GreedyScratch,
+    pool: Vec<PruneCandidate>,
+    edges: Vec<u32>,
+    back: Vec<u32>,
+}
+
+impl Worker {
+    fn new() -> Self {
+        Self { search: GreedyScratch::new(), pool: Vec::new(), edges: Vec::new(), back: Vec::new() }
+    }
+
+    fn insert(
+        &mut self,
+        pair: &PairDistance<'_>,
+        links: &Links,
+        row: u32,
+        start: u32,
+        list: usize,
+        prune: PruneOptions,
+    ) {
+        let distance = |n: u32| pair.distance(row as usize, n as usize);
+        let prefetch = |n: u32| pair.prefetch(n as usize);
+        greedy_search(links, start, list, distance, prefetch, &mut self.search);
+        fill_pool(pair, row, &links.lock(row), &mut self.pool);
+        self.pool.extend(self.search.expanded.iter().map(|&(distance, node)| PruneCandidate {
+            distance,
+            node,
+            settled: false,
+        }));
+        robust_prune(pair, row, &mut self.pool, prune, &mut self.edges);
+        links.lock(row).replace(&self.edges);
+        for k in 0..self.edges.len() {
+            self.add_back_edge(pair, links, self.edges[k], row, prune);
+        }
+    }
+
+    fn add_back_edge(
+        &mut self,
+        pair: &PairDistance<'_>,
+        links: &Links,
+        from: u32,
+        to: u32,
+        prune: PruneOptions,
+    ) {
+        let mut row = links.lock(from);
+        if row.edges().any(|n| n == to) {
+            return;
+        }
+        if !row.is_full() {
+            row.push(to);
+            return;
+        }
+        fill_pool(pair, from, &row, &mut self.pool);
+        let distance = pair.distance(from as usize, to as usize);
+        self.pool.push(PruneCandidate { distance, node: to, settled: false });
+        robust_prune(pair, from, &mut self.pool, prune, &mut self.back);
+        row.replace(&self.back);
+    }
+
+    /// Cuts the list of `node` to its final degree and sorts it, nearest first.
+    fn finish(&mut self, pair: &PairDistance<'_>, links: &Links, node: u32, prune: PruneOptions) {
+        let mut row = links.lock(node);
+        fill_pool(pair, node, &row, &mut self.pool);
+        if self.pool.len() > prune.degree {
+            robust_prune(pair, node, &mut self.pool, prune, &mut self.back);
+        } else {
+            self.pool.sort_unstable_by(|a, b| {
+                a.distance.total_cmp(&b.distance).then(a.node.cmp(&b.node))
+            });
+            self.back.clear();
+            self.back.extend(self.pool.iter().map(|c| c.node));
+        }
+        row.replace(&self.back);
+    }
+}
+
+/// The edges of a row as candidates to prune.
+fn fill_pool(
+    pair: &PairDistance<'_>,
+    node: u32,
+    row: &LockedRow<'_>,
+    pool: &mut Vec<PruneCandidate>,
+) {
+    row.edges().for_each(|n| pair.prefetch(n as usize));
+    let settled = row.settled();
+    pool.clear();
+    pool.extend(row.edges().enumerate().map(|(i, n)| PruneCandidate {
+        distance: pair.distance(node as usize, n as usize),
+        node: n,
+        settled: i < settled,
+    }));
+}

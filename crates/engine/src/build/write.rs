@@ -1,0 +1,230 @@
+//! Writes a built graph as an index directory: pages, maps, codes, head, codebook, manifest.
+
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+
+use super::error::BuildError;
+use super::order::{EMPTY_SLOT, PageOrder};
+use super::progress::{Progress, check_cancel};
+use super::site::Site;
+use crate::format::constants::{ABSENT, BLOCK_BYTES};
+use crate::format::{
+    BlockChecksums, FileEntry, FileHeader, FileKind, Identity, PageWriter, PartitionEntry,
+    RecordLayout, RelativePath, SegmentEntry, encode_map, seal_body,
+};
+use crate::graph::Adjacency;
+use crate::types::{PageId, RowId, VectorSet};
+
+/// The generation that a build writes.
+pub(crate) const GENERATION: u64 = 1;
+
+/// Pages are made and written in pieces of about this size.
+const CHUNK_BYTES: usize = 8 << 20;
+
+/// Everything that goes to disk, by row; the order says where.
+pub(crate) struct Parts<'a> {
+    pub(crate) set: VectorSet<'a>,
+    pub(crate) graph: &'a Adjacency,
+    pub(crate) order: &'a PageOrder,
+    pub(crate) codes: &'a [u8],
+    pub(crate) code_bytes: usize,
+    pub(crate) layout: RecordLayout,
+    pub(crate) identity: Identity,
+}
+
+/// Writes to a site, counts what it writes, and stops when told to.
+pub(crate) struct Writer<'a> {
+    pub(crate) site: &'a Site,
+    pub(crate) progress: &'a dyn Progress,
+    pub(crate) cancel: &'a AtomicBool,
+}
+
+impl Writer<'_> {
+    /// A file with header and checksum, at the top or in a partition.
+    pub(crate) fn whole(
+        &self,
+        dir: Option<&RelativePath>,
+        name: &str,
+        kind: FileKind,
+        identity: &Identity,
+        body: &[u8],
+    ) -> Result<FileEntry, BuildError> {
+        check_cancel(self.cancel)?;
+        let path = RelativePath::new(name)?;
+        let place = dir.map_or_else(|| name.to_owned(), |dir| dir.join(&path));
+        let bytes = self.site.write(&place, &seal_body(kind, identity, GENERATION, body))?;
+        self.progress.advance(bytes);
+        Ok(FileEntry { path, bytes })
+    }
+
+    /// A file with a checksum per block, its body made piece by piece: `fill` appends the
+    /// bytes of the items of a range, `item_bytes` each.
+    fn blocked(
+        &self,
+        dir: &RelativePath,
+        name: &str,
+        header: FileHeader,
+        (items, item_bytes): (usize, usize),
+        fill: impl Fn(std::ops::Range<usize>, &mut Vec<u8>),
+    ) -> Result<FileEntry, BuildError> {
+        let path = RelativePath::new(name)?;
+        let bytes = header.kind.file_bytes((items * item_bytes) as u64).unwrap_or(u64::MAX);
+        let mut file = self.site.create(&dir.join(&path), bytes)?;
+        // The header holds a checksum of all blocks, so the sums are made in a first round.
+        let mut sums = BlockChecksums::start(header);
+        self.pieces(items, item_bytes, &fill, |block| {
+            sums.push(block);
+            Ok(())
+        })?;
+        file.append(&sums.encode_head())?;
+        self.pieces(items, item_bytes, &fill, |block| {
+            self.progress.advance(block.len() as u64);
+            file.append(block)
+        })?;
+        file.append(&sums.encode_tail())?;
+        file.finish()?;
+        Ok(FileEntry { path, bytes })
+    }
+
+    /// Hands out the body in blocks of 64 KiB.
+    fn pieces(
+        &self,
+        items: usize,
+        item_bytes: usize,
+        fill: &impl Fn(std::ops::Range<usize>, &mut Vec<u8>),
+        mut take: impl FnMut(&[u8]) -> Result<(), BuildError>,
+    ) -> Result<(), BuildError> {
+        let step = (CHUNK_BYTES / item_bytes).max(1);
+        let mut buffer = Vec::with_capacity(CHUNK_BYTES + BLOCK_BYTES + item_bytes);
+        for first in (0..items).step_by(step) {
+            check_cancel(self.cancel)?;
+            fill(first..(first + step).min(items), &mut buffer);
+            let whole = buffer.len() / BLOCK_BYTES * BLOCK_BYTES;
+            buffer[..whole].chunks(BLOCK_BYTES).try_for_each(&mut take)?;
+            buffer.drain(..whole);
+        }
+        if buffer.is_empty() { Ok(()) } else { take(&buffer) }
+    }
+
+    /// A partition: the logical pages `pages`, in the directory of its number.
+    pub(crate) fn partition(
+        &self,
+        parts: &Parts<'_>,
+        number: usize,
+        pages: std::ops::Range<usize>,
+    ) -> Result<PartitionEntry, BuildError> {
+        let dir = RelativePath::new(&format!("part-{number:04}"))?;
+        self.site.create_dir(dir.as_str())?;
+        let file = RelativePath::new("segment-000000.pages")?;
+        self.segment(parts, &dir.join(&file), pages.clone())?;
+        let bytes = (pages.len() * parts.layout.page_bytes()) as u64;
+        let segment = SegmentEntry {
+            file: FileEntry { path: file, bytes },
+            first_physical_page: 0,
+            pages: pages.len() as u32,
+        };
+        let map: Vec<u32> = (0..pages.len() as u32).collect();
+        let name = format!("pagemap-{GENERATION}");
+        let body = encode_map(&map);
+        let page_map = self.whole(Some(&dir), &name, FileKind::PageMap, &parts.identity, &body)?;
+        let codes = self.codes(parts, &dir, pages.clone())?;
+        let row_map = self.row_map(parts, &dir, pages.clone())?;
+        self.site.sync_dir(dir.as_str())?;
+        Ok(PartitionEntry {
+            dir,
+            first_page: pages.start as u32,
+            pages: pages.len() as u32,
+            segments: vec![segment],
+            page_map,
+            codes,
+            row_map: Some(row_map),
+        })
+    }
+
+    fn segment(
+        &self,
+        parts: &Parts<'_>,
+        place: &str,
+        pages: std::ops::Range<usize>,
+    ) -> Result<(), BuildError> {
+        let page_bytes = parts.layout.page_bytes();
+        let mut file = self.site.create(place, (pages.len() * page_bytes) as u64)?;
+        let step = (CHUNK_BYTES / page_bytes).max(1);
+        let mut buffer = vec![0; step * page_bytes];
+        for first in pages.clone().step_by(step) {
+            check_cancel(self.cancel)?;
+            let chunk = &mut buffer[..(pages.end - first).min(step) * page_bytes];
+            let images = chunk.par_chunks_exact_mut(page_bytes).enumerate();
+            images.for_each_init(Vec::new, |edges, (i, image)| {
+                write_page(parts, first + i, image, edges);
+            });
+            file.append(chunk)?;
+            self.progress.advance(chunk.len() as u64);
+        }
+        file.finish()
+    }
+
+    fn codes(
+        &self,
+        parts: &Parts<'_>,
+        dir: &RelativePath,
+        pages: std::ops::Range<usize>,
+    ) -> Result<FileEntry, BuildError> {
+        let per_page = parts.layout.records_per_page();
+        let first = pages.start * per_page;
+        let fill = |slots: std::ops::Range<usize>, out: &mut Vec<u8>| {
+            for slot in slots {
+                match parts.order.rows[first + slot] {
+                    EMPTY_SLOT => out.resize(out.len() + parts.code_bytes, 0),
+                    row => {
+                        let at = row as usize * parts.code_bytes;
+                        out.extend_from_slice(&parts.codes[at..at + parts.code_bytes]);
+                    }
+                }
+            }
+        };
+        let shape = (pages.len() * per_page, parts.code_bytes);
+        let name = format!("codes-{GENERATION}");
+        self.blocked(dir, &name, header(parts, FileKind::Codes), shape, fill)
+    }
+
+    fn row_map(
+        &self,
+        parts: &Parts<'_>,
+        dir: &RelativePath,
+        pages: std::ops::Range<usize>,
+    ) -> Result<FileEntry, BuildError> {
+        let per_page = parts.layout.records_per_page();
+        let own = (pages.start * per_page) as u32..(pages.end * per_page) as u32;
+        let fill = |rows: std::ops::Range<usize>, out: &mut Vec<u8>| {
+            for &node in &parts.order.nodes[rows] {
+                let entry = if own.contains(&node) { node } else { ABSENT };
+                out.extend_from_slice(&entry.to_le_bytes());
+            }
+        };
+        let name = format!("rows-{GENERATION}");
+        let shape = (parts.order.nodes.len(), 4);
+        self.blocked(dir, &name, header(parts, FileKind::RowMap), shape, fill)
+    }
+}
+
+fn header(parts: &Parts<'_>, kind: FileKind) -> FileHeader {
+    let identity = parts.identity;
+    FileHeader { kind, identity, generation: GENERATION, body_bytes: 0, body_checksum: 0 }
+}
+
+fn write_page(parts: &Parts<'_>, page: usize, image: &mut [u8], edges: &mut Vec<u32>) {
+    let per_page = parts.layout.records_per_page();
+    let mut writer = PageWriter::new(&parts.layout, image);
+    for (slot, &row) in parts.order.rows[page * per_page..][..per_page].iter().enumerate() {
+        if row == EMPTY_SLOT {
+            continue;
+        }
+        edges.clear();
+        let neighbours = parts.graph.neighbours(row as usize).iter();
+        edges.extend(neighbours.map(|&n| parts.order.nodes[n as usize]));
+        writer.put(slot, parts.set.row(row as usize), RowId(u64::from(row)), edges);
+    }
+    writer.seal(&parts.identity, PageId(page as u32), GENERATION);
+}
