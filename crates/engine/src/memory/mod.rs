@@ -1,1 +1,236 @@
-//! The room `memory` (skeleton).
+//! The accountant: who holds how many bytes of memory, and whether more may be taken.
+//!
+//! One [`Accountant`] per process serves all open indexes ([`Accountant::process`]); tests make
+//! their own. Every long-lived buffer of the engine is covered by a [`Reservation`] in a named
+//! [`Pool`], given back when it is dropped. The accountant counts; it allocates nothing for the
+//! holder and knows no file.
+//!
+//! Invariant: the sum over all pools never exceeds the limit in force when the last reservation
+//! was granted. Lowering the limit below what is held refuses growth; it takes nothing away.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// What a reservation is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(usize)]
+pub enum Pool {
+    /// Compressed vectors, and the codebook.
+    Codes = 0,
+    /// Adjacency and node ids of the head index.
+    HeadIndex = 1,
+    /// Where each logical page stands.
+    PageMap = 2,
+    /// Resident pages.
+    PageCache = 3,
+    /// Rows not linked into the graph yet, and deltas of linked ones.
+    Pending = 4,
+    /// Cached rows of the row store.
+    RowStore = 5,
+    /// Scalar indexes and signatures.
+    Postings = 6,
+    /// Per-query state, look-up tables and read buffers.
+    QueryScratch = 7,
+}
+
+impl Pool {
+    /// All pools, in the order of their numbers.
+    pub const ALL: [Self; 8] = [
+        Self::Codes,
+        Self::HeadIndex,
+        Self::PageMap,
+        Self::PageCache,
+        Self::Pending,
+        Self::RowStore,
+        Self::Postings,
+        Self::QueryScratch,
+    ];
+
+    /// The name shown in statistics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Codes => "codes",
+            Self::HeadIndex => "head_index",
+            Self::PageMap => "page_map",
+            Self::PageCache => "page_cache",
+            Self::Pending => "pending",
+            Self::RowStore => "row_store",
+            Self::Postings => "postings",
+            Self::QueryScratch => "query_scratch",
+        }
+    }
+}
+
+/// A reservation that would pass the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverLimit {
+    /// The pool that wanted to grow.
+    pub pool: Pool,
+    /// Bytes asked for.
+    pub asked_bytes: u64,
+    /// Bytes held already, by all pools.
+    pub held_bytes: u64,
+    /// The limit in force, bytes.
+    pub limit_bytes: u64,
+}
+
+impl OverLimit {
+    /// The smallest limit under which the reservation would have been granted, bytes.
+    pub fn needed_bytes(&self) -> u64 {
+        self.held_bytes.saturating_add(self.asked_bytes)
+    }
+}
+
+impl fmt::Display for OverLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "memory limit of {} bytes is too low: {} needs {} bytes beside {} already held; \
+             set the limit to at least {} bytes",
+            self.limit_bytes,
+            self.pool.name(),
+            self.asked_bytes,
+            self.held_bytes,
+            self.needed_bytes()
+        )
+    }
+}
+
+impl std::error::Error for OverLimit {}
+
+/// Counts the bytes held in each pool against one limit.
+#[derive(Debug)]
+pub struct Accountant {
+    limit_bytes: AtomicU64,
+    total_bytes: AtomicU64,
+    pools: [AtomicU64; Pool::ALL.len()],
+}
+
+impl Accountant {
+    /// An accountant with a limit in bytes, or none.
+    pub fn new(limit_bytes: Option<u64>) -> Arc<Self> {
+        Arc::new(Self {
+            limit_bytes: AtomicU64::new(limit_bytes.unwrap_or(u64::MAX)),
+            total_bytes: AtomicU64::new(0),
+            pools: Default::default(),
+        })
+    }
+
+    /// The accountant that all indexes of this process share unless told otherwise. It starts
+    /// without a limit.
+    pub fn process() -> Arc<Self> {
+        static PROCESS: OnceLock<Arc<Accountant>> = OnceLock::new();
+        Arc::clone(PROCESS.get_or_init(|| Self::new(None)))
+    }
+
+    /// The limit in bytes, or `None` where there is none.
+    pub fn limit_bytes(&self) -> Option<u64> {
+        let limit = self.limit_bytes.load(Ordering::Relaxed);
+        (limit != u64::MAX).then_some(limit)
+    }
+
+    /// Sets the limit in bytes, or lifts it.
+    pub fn set_limit_bytes(&self, limit: Option<u64>) {
+        self.limit_bytes.store(limit.unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Bytes held by all pools.
+    pub fn held_bytes(&self) -> u64 {
+        self.total_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes held by one pool.
+    pub fn pool_bytes(&self, pool: Pool) -> u64 {
+        self.pools[pool as usize].load(Ordering::Relaxed)
+    }
+
+    /// Bytes that may still be reserved.
+    pub fn free_bytes(&self) -> u64 {
+        self.limit_bytes.load(Ordering::Relaxed).saturating_sub(self.held_bytes())
+    }
+
+    /// Takes `bytes` for `pool` until the reservation is dropped.
+    ///
+    /// # Errors
+    /// [`OverLimit`] where the sum over all pools would pass the limit; nothing is taken then.
+    pub fn reserve(self: &Arc<Self>, pool: Pool, bytes: u64) -> Result<Reservation, OverLimit> {
+        let limit_bytes = self.limit_bytes.load(Ordering::Relaxed);
+        self.total_bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| {
+                held.checked_add(bytes).filter(|&sum| sum <= limit_bytes)
+            })
+            .map_err(|held_bytes| OverLimit {
+                pool,
+                asked_bytes: bytes,
+                held_bytes,
+                limit_bytes,
+            })?;
+        self.pools[pool as usize].fetch_add(bytes, Ordering::Relaxed);
+        Ok(Reservation { accountant: Arc::clone(self), pool, bytes })
+    }
+}
+
+/// Bytes taken from an [`Accountant`], given back on drop.
+#[derive(Debug)]
+pub struct Reservation {
+    accountant: Arc<Accountant>,
+    pool: Pool,
+    bytes: u64,
+}
+
+impl Reservation {
+    /// Bytes held by this reservation.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.accountant.pools[self.pool as usize].fetch_sub(self.bytes, Ordering::Relaxed);
+        self.accountant.total_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reservations_are_counted_and_given_back() {
+        let a = Accountant::new(Some(100));
+        let codes = a.reserve(Pool::Codes, 60).unwrap();
+        let pages = a.reserve(Pool::PageCache, 40).unwrap();
+        assert_eq!((a.held_bytes(), a.free_bytes()), (100, 0));
+        assert_eq!(a.pool_bytes(Pool::Codes), 60);
+        drop(codes);
+        assert_eq!((a.held_bytes(), a.pool_bytes(Pool::Codes)), (40, 0));
+        drop(pages);
+        assert_eq!(a.held_bytes(), 0);
+    }
+
+    #[test]
+    fn a_refusal_names_the_limit_that_would_do_and_takes_nothing() {
+        let a = Accountant::new(Some(100));
+        let _held = a.reserve(Pool::Codes, 90).unwrap();
+        let refused = a.reserve(Pool::HeadIndex, 30).unwrap_err();
+        assert_eq!(refused.needed_bytes(), 120);
+        assert!(refused.to_string().contains("at least 120 bytes"), "{refused}");
+        assert_eq!(a.held_bytes(), 90);
+        a.set_limit_bytes(Some(120));
+        assert!(a.reserve(Pool::HeadIndex, 30).is_ok());
+    }
+
+    #[test]
+    fn a_lowered_limit_refuses_growth_only() {
+        let a = Accountant::new(None);
+        let held = a.reserve(Pool::Codes, 1000).unwrap();
+        a.set_limit_bytes(Some(10));
+        assert_eq!(a.free_bytes(), 0);
+        assert!(a.reserve(Pool::Codes, 1).is_err());
+        assert!(a.reserve(Pool::Codes, u64::MAX).is_err(), "no overflow");
+        drop(held);
+        assert!(a.reserve(Pool::Codes, 10).is_ok());
+    }
+}

@@ -1,1 +1,31 @@
-//! The room `search` (skeleton).
+//! The search: a state machine without I/O, its policies, and the thread driver around it.
+//!
+//! [`SearchState`] is handed finished pages ([`SearchState::receive`]) and asked what to do next
+//! ([`SearchState::step`]); it answers with a page to read, with word that it explored a node,
+//! that it waits, or that it is done. It knows no clock, thread or file, and advancing it
+//! allocates nothing. Every search mode is a [`Policy`] of this one machine: PipeSearch
+//! (Guo and Lu, PipeANN, OSDI 2025), beam search (DiskANN, NeurIPS 2019) and page search.
+//! [`Driver`] is the only file of this room that reads a clock or touches an I/O queue.
+
+mod candidates;
+mod driver;
+mod hits;
+mod params;
+mod portable;
+mod state;
+mod stats;
+mod view;
+mod visited;
+
+pub use candidates::{Candidate, CandidateList, Progress};
+pub use driver::{AnswerFn, Driver, DriverOptions, PageSource, ReadFailure, SearchError};
+pub use hits::{Hit, HitList};
+pub use params::{Issue, ParamError, Policy, SearchParams, Width};
+pub use portable::PortableError;
+pub use state::{SearchState, Step};
+pub use stats::SearchStats;
+pub use view::{CodeAccess, CodesUnavailable, GraphView};
+pub use visited::{Seen, VisitedSet};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,245 @@
+//! The candidate list: the nearest nodes known, sorted, with what has happened to each.
+//!
+//! A sorted array is the right structure here: lists are short (tens to hundreds), most
+//! insertions fail the bound, and the scan for the next unread node starts where the last one
+//! ended.
+//!
+//! Invariants:
+//! - entries are sorted by (distance, node), at most `capacity` of them, no node twice;
+//! - `bound` never grows once the list has been full: what was turned away stays turned away,
+//!   so that a search resumed without its visited set takes the same decisions;
+//! - no entry before `first_unread` is [`Progress::Unread`].
+
+use crate::types::NodeId;
+
+/// What has happened to a candidate so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Progress {
+    /// Known by its code only; its page has not been asked for.
+    Unread = 0,
+    /// Its page is on the way.
+    Issued = 1,
+    /// Its page was read and its neighbours are at hand, not scored yet.
+    AtHand = 2,
+    /// Its neighbours have been scored.
+    Explored = 3,
+}
+
+impl Progress {
+    pub(super) const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            0 => Some(Self::Unread),
+            1 => Some(Self::Issued),
+            2 => Some(Self::AtHand),
+            3 => Some(Self::Explored),
+            _ => None,
+        }
+    }
+}
+
+/// A node in the list.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Candidate {
+    /// Coded distance until the node's page was read, exact from then on.
+    pub distance: f32,
+    /// The node.
+    pub node: NodeId,
+    /// Where its neighbours are kept while it is [`Progress::AtHand`].
+    pub(super) stash: u32,
+    /// What has happened to it.
+    pub progress: Progress,
+    /// Whether the node may be answered; all may where there is no allow-set.
+    pub allowed: bool,
+}
+
+/// See the module's description.
+#[derive(Debug)]
+pub struct CandidateList {
+    entries: Vec<Candidate>,
+    capacity: usize,
+    bound: f32,
+    first_unread: usize,
+}
+
+fn before(a: &Candidate, distance: f32, node: NodeId) -> bool {
+    a.distance < distance || (a.distance == distance && a.node < node)
+}
+
+impl CandidateList {
+    /// An empty list that holds up to `capacity` entries.
+    pub fn new(capacity: usize) -> Self {
+        Self {
+            entries: Vec::with_capacity(capacity + 1),
+            capacity,
+            bound: f32::INFINITY,
+            first_unread: 0,
+        }
+    }
+
+    /// Empties the list and sets its capacity; allocates only to grow.
+    pub fn reset(&mut self, capacity: usize) {
+        self.entries.clear();
+        self.entries.reserve(capacity + 1);
+        self.capacity = capacity;
+        self.bound = f32::INFINITY;
+        self.first_unread = 0;
+    }
+
+    /// Lets the list hold more from now on, for a search that goes on to further results.
+    pub fn grow(&mut self, capacity: usize) {
+        if capacity > self.capacity {
+            self.entries.reserve(capacity + 1 - self.entries.len());
+            self.capacity = capacity;
+            self.bound = f32::INFINITY;
+        }
+    }
+
+    /// All entries, nearest first.
+    pub fn entries(&self) -> &[Candidate] {
+        &self.entries
+    }
+
+    /// Most entries the list holds.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Only a distance below this can enter.
+    #[inline]
+    pub fn bound(&self) -> f32 {
+        self.bound
+    }
+
+    pub(super) fn set_bound(&mut self, bound: f32) {
+        self.bound = bound;
+    }
+
+    /// Index of the nearest unread entry below `window`.
+    #[inline]
+    pub fn first_unread(&mut self, window: usize) -> Option<usize> {
+        while self.entries.get(self.first_unread).is_some_and(|c| c.progress != Progress::Unread) {
+            self.first_unread += 1;
+        }
+        (self.first_unread < window.min(self.entries.len())).then_some(self.first_unread)
+    }
+
+    /// Index of the nearest entry below `window` whose neighbours are at hand.
+    #[inline]
+    pub fn first_at_hand(&self, window: usize) -> Option<usize> {
+        self.entries.iter().take(window).position(|c| c.progress == Progress::AtHand)
+    }
+
+    /// Inserts a node that is not in the list. Returns the entry pushed off the far end, which
+    /// may be the new one.
+    #[inline]
+    pub fn insert(&mut self, candidate: Candidate) -> Option<Candidate> {
+        debug_assert!(!candidate.distance.is_nan(), "distances are numbers");
+        let at = self.entries.partition_point(|c| before(c, candidate.distance, candidate.node));
+        if at >= self.capacity {
+            return Some(candidate);
+        }
+        let pushed = if self.entries.len() == self.capacity { self.entries.pop() } else { None };
+        self.entries.insert(at, candidate);
+        if candidate.progress == Progress::Unread || at <= self.first_unread {
+            self.first_unread = self.first_unread.min(at);
+        }
+        if self.entries.len() == self.capacity {
+            let last = self.entries[self.capacity - 1].distance;
+            self.bound = self.bound.min(last);
+        }
+        pushed
+    }
+
+    /// Takes the entry of `node` out, looking first where `distance` puts it.
+    pub fn remove(&mut self, node: NodeId, distance: f32) -> Option<Candidate> {
+        let at = self.entries.partition_point(|c| before(c, distance, node));
+        (self.entries.get(at).is_some_and(|c| c.node == node)).then(|| self.remove_at(at))
+    }
+
+    fn remove_at(&mut self, at: usize) -> Candidate {
+        if at < self.first_unread {
+            self.first_unread -= 1;
+        }
+        self.entries.remove(at)
+    }
+
+    /// Whether `node` stands in the list with just this distance.
+    pub fn contains(&self, node: NodeId, distance: f32) -> bool {
+        let at = self.entries.partition_point(|c| before(c, distance, node));
+        self.entries.get(at).is_some_and(|c| c.node == node)
+    }
+
+    /// Records progress of the entry at `index`.
+    #[inline]
+    pub fn set_progress(&mut self, index: usize, progress: Progress) {
+        self.entries[index].progress = progress;
+        if progress == Progress::Unread {
+            self.first_unread = self.first_unread.min(index);
+        }
+    }
+
+    pub(super) fn set_stash(&mut self, index: usize, stash: u32) {
+        self.entries[index].stash = stash;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unread(distance: f32, node: u32) -> Candidate {
+        Candidate {
+            distance,
+            node: NodeId(node),
+            stash: 0,
+            progress: Progress::Unread,
+            allowed: true,
+        }
+    }
+
+    #[test]
+    fn keeps_the_nearest_sorted_and_hands_back_what_falls_off() {
+        let mut list = CandidateList::new(3);
+        for (d, n) in [(5.0, 1), (3.0, 2), (4.0, 3)] {
+            assert_eq!(list.insert(unread(d, n)), None);
+        }
+        assert_eq!(list.bound(), 5.0);
+        assert_eq!(list.insert(unread(1.0, 4)).map(|c| c.node), Some(NodeId(1)));
+        assert_eq!(list.insert(unread(9.0, 5)).map(|c| c.node), Some(NodeId(5)));
+        let order: Vec<u32> = list.entries().iter().map(|c| c.node.0).collect();
+        assert_eq!(order, [4, 2, 3]);
+        assert_eq!(list.bound(), 4.0);
+    }
+
+    #[test]
+    fn first_unread_follows_insertions_removals_and_progress() {
+        let mut list = CandidateList::new(4);
+        for (d, n) in [(2.0, 1), (3.0, 2), (4.0, 3)] {
+            list.insert(unread(d, n));
+        }
+        assert_eq!(list.first_unread(4), Some(0));
+        list.set_progress(0, Progress::Issued);
+        assert_eq!(list.first_unread(4), Some(1));
+        assert_eq!(list.first_unread(1), None, "outside the window");
+        list.insert(unread(1.0, 9));
+        assert_eq!(list.first_unread(4), Some(0));
+        list.set_progress(0, Progress::Issued);
+        assert_eq!(list.first_unread(4), Some(2));
+        assert_eq!(list.remove(NodeId(1), 2.0).map(|c| c.node), Some(NodeId(1)));
+        assert_eq!(list.first_unread(4), Some(1));
+        list.insert(Candidate { progress: Progress::Explored, ..unread(0.5, 11) });
+        assert_eq!(list.first_unread(4), Some(2));
+        assert_eq!(list.remove(NodeId(77), 2.0), None);
+    }
+
+    #[test]
+    fn the_bound_never_grows() {
+        let mut list = CandidateList::new(2);
+        list.insert(unread(1.0, 1));
+        list.insert(unread(2.0, 2));
+        list.remove(NodeId(2), 2.0);
+        list.insert(unread(8.0, 3));
+        assert_eq!(list.bound(), 2.0);
+    }
+}

@@ -1,0 +1,432 @@
+//! The thread driver: one I/O queue, several queries in flight, each refilled as it finishes.
+//!
+//! The driver owns the clock and the queue and knows nothing of vectors; the state machines know
+//! nothing of either. A page that two queries want at once is read once. Submissions are pushed
+//! as the states ask for them and reach the kernel in batches: together with the wait for the
+//! next completion where there is nothing left to compute, and earlier where the device would
+//! otherwise run dry.
+//!
+//! Invariants: a buffer belongs either to the queue's free list or to one read under way; a read
+//! whose queries have all ended stays under way until its completion returns the buffer.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::hits::Hit;
+use super::params::SearchParams;
+use super::state::{SearchState, Step};
+use super::stats::SearchStats;
+use super::view::GraphView;
+use crate::filter::AllowSet;
+use crate::io::{Backend, BufferId, Completion, Device, IoError, Queue, QueueOptions, Wait};
+use crate::types::PageId;
+
+/// An index as the driver sees it.
+pub trait PageSource: Sync {
+    /// The resident parts.
+    fn view(&self) -> GraphView<'_>;
+
+    /// Where a logical page stands: device and byte offset.
+    fn locate(&self, page: PageId) -> (&Device, u64);
+
+    /// Bytes of a page.
+    fn page_bytes(&self) -> usize;
+
+    /// The page, where it is held in memory. It has passed its checksum then.
+    fn resident(&self, page: PageId) -> Option<&[u8]>;
+
+    /// Checks a page just read, and may keep a copy of it in memory.
+    ///
+    /// # Errors
+    /// What is wrong with the page, with file and page number.
+    fn accept(&self, page: PageId, bytes: &[u8]) -> Result<(), ReadFailure>;
+
+    /// Describes a failed read of a page with its file and page number.
+    fn describe(&self, page: PageId, error: &IoError) -> ReadFailure;
+}
+
+/// A page that could not be read or failed its check; the message names the file and the page.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ReadFailure(pub String);
+
+/// Why a query has no answer.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SearchError {
+    /// A page or code could not be read, or is corrupt. Other queries are not affected.
+    #[error("search failed: {0}")]
+    Unreadable(String),
+    /// The I/O queue of the thread broke.
+    #[error("search failed: the I/O queue broke: {0}")]
+    Queue(String),
+}
+
+/// Settings of a driver.
+#[derive(Clone, Debug)]
+pub struct DriverOptions {
+    /// Queries in flight, 1 to 64.
+    pub queries: usize,
+    /// Reads in flight at most.
+    pub depth: usize,
+    /// Let a kernel thread submit (burns a core).
+    pub sqpoll: bool,
+}
+
+impl Default for DriverOptions {
+    fn default() -> Self {
+        Self { queries: 16, depth: 256, sqpoll: false }
+    }
+}
+
+struct Slot {
+    state: SearchState,
+    job: usize,
+    started: Instant,
+    compute_ns: u64,
+    active: bool,
+    touched: bool,
+}
+
+#[derive(Clone, Copy)]
+struct ReadUnderWay {
+    page: PageId,
+    buffer: BufferId,
+    /// Bit i: slot i waits for the page.
+    waiters: u64,
+    active: bool,
+}
+
+/// Receives an answer: the job's number, and hits with statistics or the reason for none.
+pub type AnswerFn<'a> = dyn FnMut(usize, Result<(&[Hit], SearchStats), SearchError>) + 'a;
+
+/// See the module's description.
+pub struct Driver {
+    queue: Box<dyn Queue>,
+    slots: Vec<Slot>,
+    reads: Vec<ReadUnderWay>,
+    free_tags: Vec<u32>,
+    backlog: VecDeque<(usize, PageId)>,
+    completions: Vec<Completion>,
+    unflushed: usize,
+}
+
+impl Driver {
+    /// A driver with its own queue of `backend`, for searches over `source`.
+    ///
+    /// # Errors
+    /// [`IoError`] where the queue cannot be made.
+    pub fn new(
+        backend: &dyn Backend,
+        source: &dyn PageSource,
+        options: &DriverOptions,
+    ) -> Result<Self, IoError> {
+        let depth = options.depth.clamp(1, 4096);
+        let queue = backend.queue(&QueueOptions {
+            depth,
+            buffers: depth,
+            buffer_bytes: source.page_bytes(),
+            sqpoll: options.sqpoll,
+            wait: Wait::Sleep,
+        })?;
+        let view = source.view();
+        let slot = || Slot {
+            state: SearchState::new(&view),
+            job: 0,
+            started: Instant::now(),
+            compute_ns: 0,
+            active: false,
+            touched: false,
+        };
+        let none =
+            ReadUnderWay { page: PageId(0), buffer: BufferId::NONE, waiters: 0, active: false };
+        Ok(Self {
+            queue,
+            slots: (0..options.queries.clamp(1, 64)).map(|_| slot()).collect(),
+            reads: vec![none; depth],
+            free_tags: (0..depth as u32).rev().collect(),
+            backlog: VecDeque::with_capacity(depth),
+            completions: Vec::with_capacity(depth),
+            unflushed: 0,
+        })
+    }
+
+    /// Queries that can be in flight.
+    pub fn queries(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Searches until `next` gives no more queries and all answers were handed out.
+    ///
+    /// `next` gives a job's number and its query; `answer` receives the job's number and hits,
+    /// or why there are none. Up to `queries` of them are in flight, at most [`Self::queries`].
+    ///
+    /// # Errors
+    /// [`SearchError::Queue`] where the queue itself broke; unanswered jobs stay unanswered, and
+    /// the driver must be dropped.
+    pub fn run<'q>(
+        &mut self,
+        source: &dyn PageSource,
+        params: &SearchParams,
+        allow: Option<&Arc<AllowSet>>,
+        queries: usize,
+        next: &mut dyn FnMut() -> Option<(usize, &'q [u8])>,
+        answer: &mut AnswerFn<'_>,
+    ) -> Result<(), SearchError> {
+        let view = source.view();
+        let in_flight = queries.clamp(1, self.slots.len());
+        let mut active = 0;
+        let mut exhausted = false;
+        loop {
+            for s in 0..in_flight {
+                while !exhausted && !self.slots[s].active {
+                    let Some((job, query)) = next() else {
+                        exhausted = true;
+                        break;
+                    };
+                    active += 1;
+                    let slot = &mut self.slots[s];
+                    slot.job = job;
+                    slot.started = Instant::now();
+                    slot.compute_ns = 0;
+                    slot.active = true;
+                    let begun = slot.state.begin(&view, query, params, allow.cloned());
+                    match begun {
+                        Ok(()) => active -= self.drive(s, source, &view, answer)?,
+                        Err(e) => active -= self.fail(s, e.to_string(), answer),
+                    }
+                }
+            }
+            if active == 0 {
+                return Ok(());
+            }
+            active -= self.round(source, &view, answer)?;
+        }
+    }
+
+    /// Continues the state in slot 0, which [`Self::run`] or [`Self::resume`] left there, until
+    /// it is done again.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn resume(
+        &mut self,
+        source: &dyn PageSource,
+        answer: &mut AnswerFn<'_>,
+    ) -> Result<(), SearchError> {
+        let view = source.view();
+        let slot = &mut self.slots[0];
+        slot.started = Instant::now();
+        slot.compute_ns = 0;
+        slot.active = true;
+        let mut active = 1 - self.drive(0, source, &view, answer)?;
+        while active > 0 {
+            active -= self.round(source, &view, answer)?;
+        }
+        Ok(())
+    }
+
+    /// The state in slot 0, for continuing or handing it on.
+    pub fn state(&mut self) -> &mut SearchState {
+        &mut self.slots[0].state
+    }
+
+    /// Takes in completions, waiting for one where none is there, and drives the queries that
+    /// got pages. Returns how many ended.
+    fn round(
+        &mut self,
+        source: &dyn PageSource,
+        view: &GraphView<'_>,
+        answer: &mut AnswerFn<'_>,
+    ) -> Result<usize, SearchError> {
+        let mut ended = 0;
+        self.completions.clear();
+        let mut completions = std::mem::take(&mut self.completions);
+        if self.unflushed >= FLUSH_BUSY {
+            self.flush()?;
+        }
+        self.queue.poll(&mut completions).map_err(broken)?;
+        if completions.is_empty() {
+            self.unflushed = 0;
+            self.queue.wait(&mut completions).map_err(broken)?;
+        }
+        for completion in &completions {
+            ended += self.deliver(completion, source, view, answer);
+        }
+        self.completions = completions;
+        self.drain_backlog(source)?;
+        for s in 0..self.slots.len() {
+            if std::mem::take(&mut self.slots[s].touched) && self.slots[s].active {
+                ended += self.drive(s, source, view, answer)?;
+            }
+        }
+        Ok(ended)
+    }
+
+    /// Hands a finished page to the queries that wait for it. Returns how many ended by failure.
+    fn deliver(
+        &mut self,
+        completion: &Completion,
+        source: &dyn PageSource,
+        view: &GraphView<'_>,
+        answer: &mut AnswerFn<'_>,
+    ) -> usize {
+        let tag = completion.tag as usize;
+        let ReadUnderWay { page, buffer, mut waiters, .. } = self.reads[tag];
+        self.reads[tag].active = false;
+        self.free_tags.push(tag as u32);
+        let mut failed = 0;
+        let outcome = if waiters == 0 {
+            Ok(())
+        } else {
+            match &completion.result {
+                Ok(_) => source.accept(page, self.queue.buffer(buffer)),
+                Err(e) => Err(source.describe(page, e)),
+            }
+        };
+        while waiters != 0 {
+            let s = waiters.trailing_zeros() as usize;
+            waiters &= waiters - 1;
+            match &outcome {
+                Ok(()) => {
+                    let slot = &mut self.slots[s];
+                    let from = Instant::now();
+                    slot.state.receive(view, page, self.queue.buffer(buffer));
+                    slot.compute_ns += from.elapsed().as_nanos() as u64;
+                    slot.touched = true;
+                }
+                Err(e) => failed += self.fail(s, e.to_string(), answer),
+            }
+        }
+        self.queue.return_buffer(buffer);
+        failed
+    }
+
+    /// Steps the query in slot `s` until it waits or ends. Returns 1 where it ended.
+    fn drive(
+        &mut self,
+        s: usize,
+        source: &dyn PageSource,
+        view: &GraphView<'_>,
+        answer: &mut AnswerFn<'_>,
+    ) -> Result<usize, SearchError> {
+        let from = Instant::now();
+        loop {
+            match self.slots[s].state.step(view) {
+                Ok(Step::Read(page)) => self.request(s, page, source, view)?,
+                Ok(Step::Explored) => {
+                    if self.unflushed > 0 && self.queue.in_flight() <= self.unflushed {
+                        self.flush()?;
+                    }
+                }
+                Ok(Step::Wait) => break,
+                Ok(Step::Done) => {
+                    self.slots[s].compute_ns += from.elapsed().as_nanos() as u64;
+                    self.finish(s, answer);
+                    return Ok(1);
+                }
+                Err(e) => return Ok(self.fail(s, e.to_string(), answer)),
+            }
+        }
+        self.slots[s].compute_ns += from.elapsed().as_nanos() as u64;
+        Ok(0)
+    }
+
+    fn finish(&mut self, s: usize, answer: &mut AnswerFn<'_>) {
+        self.release(s);
+        let slot = &mut self.slots[s];
+        let mut stats = slot.state.stats();
+        stats.compute_ns = slot.compute_ns;
+        stats.latency_ns = slot.started.elapsed().as_nanos() as u64;
+        answer(slot.job, Ok((slot.state.hits(), stats)));
+    }
+
+    fn fail(&mut self, s: usize, why: String, answer: &mut AnswerFn<'_>) -> usize {
+        if !self.slots[s].active {
+            return 0;
+        }
+        self.release(s);
+        answer(self.slots[s].job, Err(SearchError::Unreadable(why)));
+        1
+    }
+
+    /// Takes slot `s` out of everything that waits on its behalf.
+    fn release(&mut self, s: usize) {
+        self.slots[s].active = false;
+        self.slots[s].touched = false;
+        self.backlog.retain(|&(waiting, _)| waiting != s);
+        for read in self.reads.iter_mut().filter(|r| r.active) {
+            read.waiters &= !(1 << s);
+        }
+    }
+
+    /// Gets `page` for slot `s`: from memory, from a read under way, or by a read of its own.
+    fn request(
+        &mut self,
+        s: usize,
+        page: PageId,
+        source: &dyn PageSource,
+        view: &GraphView<'_>,
+    ) -> Result<(), SearchError> {
+        let state = &mut self.slots[s].state;
+        if let Some(bytes) = source.resident(page) {
+            let stats = state.stats_mut();
+            stats.reads -= 1;
+            stats.resident_pages += 1;
+            state.receive(view, page, bytes);
+            return Ok(());
+        }
+        state.stats_mut().bytes_read += source.page_bytes() as u64;
+        // A query that asks twice gets the page twice.
+        let joins = |r: &&mut ReadUnderWay| r.active && r.page == page && r.waiters & (1 << s) == 0;
+        if let Some(read) = self.reads.iter_mut().find(joins) {
+            read.waiters |= 1 << s;
+            state.stats_mut().reads_shared += 1;
+            return Ok(());
+        }
+        if !self.backlog.is_empty() || !self.push(s, page, source)? {
+            self.backlog.push_back((s, page));
+        }
+        Ok(())
+    }
+
+    /// Pushes a read; false where the queue is full.
+    fn push(
+        &mut self,
+        s: usize,
+        page: PageId,
+        source: &dyn PageSource,
+    ) -> Result<bool, SearchError> {
+        let Some(buffer) = self.queue.take_buffer() else { return Ok(false) };
+        let tag = self.free_tags.pop().expect("as many tags as buffers");
+        self.reads[tag as usize] = ReadUnderWay { page, buffer, waiters: 1 << s, active: true };
+        let (device, offset) = source.locate(page);
+        self.queue
+            .push_read(device, offset, source.page_bytes(), buffer, u64::from(tag))
+            .map_err(broken)?;
+        self.unflushed += 1;
+        Ok(true)
+    }
+
+    fn drain_backlog(&mut self, source: &dyn PageSource) -> Result<(), SearchError> {
+        while let Some((s, page)) = self.backlog.pop_front() {
+            if !self.push(s, page, source)? {
+                self.backlog.push_front((s, page));
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), SearchError> {
+        self.unflushed = 0;
+        self.queue.flush().map_err(broken)
+    }
+}
+
+/// Reads pushed but not submitted, above which a busy driver submits before it polls again.
+const FLUSH_BUSY: usize = 8;
+
+fn broken(e: IoError) -> SearchError {
+    SearchError::Queue(e.to_string())
+}

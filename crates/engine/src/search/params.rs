@@ -1,0 +1,235 @@
+//! What a caller chooses about a search: result count, list length, and the policy by name.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// How wide the pipeline of reads is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Width {
+    /// Always this many reads in flight.
+    Fixed(u16),
+    /// `start` reads during the approach phase. From the moment that the nearest unread
+    /// candidate stands at position `converge_at` or later, one more for every round in which
+    /// at least `keep_ratio` of the finished reads were still in the candidate list, up to `max`.
+    Dynamic {
+        /// Width of the approach phase.
+        start: u16,
+        /// Widest allowed.
+        max: u16,
+        /// Position that begins the converge phase.
+        converge_at: u16,
+        /// Share of useful reads that widens the pipeline.
+        keep_ratio: f32,
+    },
+    /// Pairs of (position of the nearest unread candidate, width from there on), ascending; from
+    /// a profile of the data set.
+    Table(Arc<[(u16, u16)]>),
+}
+
+impl Width {
+    /// The dynamic width with the values of the paper (sections 4.2.2 and 4.2.3).
+    pub const fn dynamic() -> Self {
+        Self::Dynamic { start: 4, max: 32, converge_at: 5, keep_ratio: 0.9 }
+    }
+
+    pub(super) fn start(&self) -> u16 {
+        match self {
+            Self::Fixed(w) => *w,
+            Self::Dynamic { start, .. } => *start,
+            Self::Table(table) => table.first().map_or(1, |&(_, w)| w),
+        }
+    }
+
+    /// The widest that this choice can become.
+    pub fn max(&self) -> u16 {
+        match self {
+            Self::Fixed(w) => *w,
+            Self::Dynamic { start, max, .. } => *start.max(max),
+            Self::Table(table) => table.iter().map(|&(_, w)| w).max().unwrap_or(1),
+        }
+    }
+}
+
+/// What happens first when several reads have finished together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Issue {
+    /// Issue one read, explore one node, and so on: no read misses the neighbours of more than
+    /// `width` nodes.
+    OneByOne,
+    /// Fill the pipeline, then explore.
+    Fill,
+}
+
+/// How a search orders reading and computing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// Wait for all reads of a round before exploring any (best-first beam search).
+    pub barrier: bool,
+    /// Reads in flight.
+    pub width: Width,
+    /// Order of issuing and exploring; without effect under `barrier`.
+    pub issue: Issue,
+    /// Use every record of a page that was read, not only the wanted one.
+    pub packed: bool,
+    /// Seed the candidate list from the head index; otherwise from the medoid.
+    pub head: bool,
+}
+
+impl Policy {
+    /// PipeSearch with dynamic width, issuing one by one.
+    pub const fn pipe() -> Self {
+        Self {
+            barrier: false,
+            width: Width::dynamic(),
+            issue: Issue::OneByOne,
+            packed: true,
+            head: true,
+        }
+    }
+
+    /// Best-first beam search of a fixed width, using only the wanted record of each page.
+    pub const fn beam(width: u16) -> Self {
+        Self {
+            barrier: true,
+            width: Width::Fixed(width),
+            issue: Issue::Fill,
+            packed: false,
+            head: true,
+        }
+    }
+
+    /// Best-first search of a fixed width that uses every record of a page.
+    pub fn page(width: u16) -> Self {
+        Self { packed: true, ..Self::beam(width) }
+    }
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self::pipe()
+    }
+}
+
+impl FromStr for Policy {
+    type Err = ParamError;
+
+    fn from_str(s: &str) -> Result<Self, ParamError> {
+        match s {
+            "pipe" => Ok(Self::pipe()),
+            "beam" => Ok(Self::beam(8)),
+            "page" => Ok(Self::page(4)),
+            _ => Err(ParamError::UnknownPolicy(s.into())),
+        }
+    }
+}
+
+/// Parameters of a search.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SearchParams {
+    /// Results wanted.
+    pub k: usize,
+    /// Length of the candidate list (L): longer finds more and reads more. At least `k`.
+    pub list: usize,
+    /// Length of the list in the head index.
+    pub head_list: usize,
+    /// Candidates remembered beyond the list, so that a search continued for further results
+    /// need not read again.
+    pub reserve: usize,
+    /// How reading and computing are ordered.
+    pub policy: Policy,
+}
+
+impl Default for SearchParams {
+    fn default() -> Self {
+        Self { k: 10, list: 64, head_list: 10, reserve: 0, policy: Policy::default() }
+    }
+}
+
+impl SearchParams {
+    /// Most results and the longest candidate list allowed.
+    pub const LIST_MAX: usize = 65_536;
+    /// Widest pipeline allowed.
+    pub const WIDTH_MAX: u16 = 512;
+
+    /// Checks the parameters against each other.
+    ///
+    /// # Errors
+    /// [`ParamError`] that names the first parameter out of range.
+    pub fn validate(&self) -> Result<(), ParamError> {
+        if self.k == 0 || self.k > Self::LIST_MAX {
+            return Err(ParamError::Range {
+                name: "k",
+                value: self.k,
+                min: 1,
+                max: Self::LIST_MAX,
+            });
+        }
+        if self.list < self.k || self.list > Self::LIST_MAX {
+            let (value, min) = (self.list, self.k);
+            return Err(ParamError::Range { name: "list", value, min, max: Self::LIST_MAX });
+        }
+        if self.head_list == 0 || self.head_list > 1024 {
+            let value = self.head_list;
+            return Err(ParamError::Range { name: "head_list", value, min: 1, max: 1024 });
+        }
+        let (start, max) = (self.policy.width.start(), self.policy.width.max());
+        if start == 0 || max > Self::WIDTH_MAX {
+            let value = if start == 0 { 0 } else { max } as usize;
+            let max = Self::WIDTH_MAX as usize;
+            return Err(ParamError::Range { name: "width", value, min: 1, max });
+        }
+        Ok(())
+    }
+}
+
+/// A parameter that cannot be used. The caller has to change the input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ParamError {
+    /// A number out of range.
+    Range {
+        /// The parameter.
+        name: &'static str,
+        /// Value given.
+        value: usize,
+        /// Smallest allowed here.
+        min: usize,
+        /// Largest allowed here.
+        max: usize,
+    },
+    /// No policy of this name.
+    UnknownPolicy(String),
+}
+
+impl fmt::Display for ParamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Range { name, value, min, max } => {
+                write!(f, "{name} is {value}, but must be from {min} to {max}")
+            }
+            Self::UnknownPolicy(name) => {
+                write!(f, "unknown search policy `{name}`; known are pipe, beam, page")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ParamError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_out_of_range_are_named() {
+        let bad = |p: SearchParams| p.validate().unwrap_err().to_string();
+        assert!(SearchParams::default().validate().is_ok());
+        assert!(bad(SearchParams { k: 0, ..Default::default() }).starts_with("k is 0"));
+        let short = SearchParams { k: 20, list: 10, ..Default::default() };
+        assert_eq!(bad(short), "list is 10, but must be from 20 to 65536");
+        let narrow = SearchParams { policy: Policy::beam(0), ..Default::default() };
+        assert!(bad(narrow).starts_with("width is 0"));
+        assert!("spiral".parse::<Policy>().is_err());
+        assert_eq!("page".parse::<Policy>(), Ok(Policy::page(4)));
+    }
+}

@@ -1,0 +1,301 @@
+//! The portable part of a search as bytes: what a query needs to go on elsewhere.
+//!
+//! Layout (little-endian), described in `docs/disk-format.md` under "Search state": a header,
+//! the query's vector, then candidates (9 bytes each), hits (17 bytes each), reads under way
+//! (8 bytes each) and nodes read for (4 bytes each). The allow-set travels by reference: whoever
+//! imports the state brings it. A decoder for hostile bytes: it never panics and allocates no
+//! more than the bytes it was given warrant.
+
+use std::sync::Arc;
+
+use super::candidates::{Candidate, Progress};
+use super::hits::Hit;
+use super::params::{Issue, Policy, SearchParams, Width};
+use super::state::{InFlight, NO_STASH, SearchState};
+use super::view::GraphView;
+use crate::filter::AllowSet;
+use crate::types::{NodeId, PageId, RowId};
+
+/// Version of the portable form. Another one is refused.
+pub(super) const PORTABLE_VERSION: u16 = 1;
+/// Bytes of the header.
+pub(super) const PORTABLE_HEADER_BYTES: usize = 72;
+/// Bytes of a candidate.
+pub(super) const PORTABLE_CANDIDATE_BYTES: usize = 9;
+/// Bytes of a hit.
+pub(super) const PORTABLE_HIT_BYTES: usize = 17;
+/// Bytes of a read under way.
+pub(super) const PORTABLE_READ_BYTES: usize = 8;
+
+/// Why bytes are no search state for this index.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PortableError {
+    /// Made by another version.
+    #[error("search state has version {found}, this is version {PORTABLE_VERSION}")]
+    Version {
+        /// Version found.
+        found: u16,
+    },
+    /// Too short, too long, or a field out of range.
+    #[error("search state is malformed: {0}")]
+    Malformed(&'static str),
+    /// The query does not fit the index.
+    #[error("search state carries a query of {found} bytes, the index's vectors have {expected}")]
+    Dimension {
+        /// Bytes found.
+        found: usize,
+        /// Bytes of the index's vectors.
+        expected: usize,
+    },
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn bytes<const N: usize>(&mut self) -> Result<[u8; N], PortableError> {
+        let (head, rest) =
+            self.0.split_first_chunk::<N>().ok_or(PortableError::Malformed("truncated"))?;
+        self.0 = rest;
+        Ok(*head)
+    }
+    fn u8(&mut self) -> Result<u8, PortableError> {
+        Ok(self.bytes::<1>()?[0])
+    }
+    fn u16(&mut self) -> Result<u16, PortableError> {
+        Ok(u16::from_le_bytes(self.bytes()?))
+    }
+    fn u32(&mut self) -> Result<u32, PortableError> {
+        Ok(u32::from_le_bytes(self.bytes()?))
+    }
+    fn u64(&mut self) -> Result<u64, PortableError> {
+        Ok(u64::from_le_bytes(self.bytes()?))
+    }
+    fn f32(&mut self) -> Result<f32, PortableError> {
+        let value = f32::from_le_bytes(self.bytes()?);
+        if value.is_nan() {
+            Err(PortableError::Malformed("a distance is no number"))
+        } else {
+            Ok(value)
+        }
+    }
+    fn usize(&mut self) -> Result<usize, PortableError> {
+        Ok(self.u32()? as usize)
+    }
+}
+
+const FLAG_BARRIER: u16 = 1;
+const FLAG_FILL: u16 = 1 << 1;
+const FLAG_PACKED: u16 = 1 << 2;
+const FLAG_HEAD: u16 = 1 << 3;
+const FLAG_CONVERGING: u16 = 1 << 4;
+const FLAG_FILLING: u16 = 1 << 5;
+const FLAG_EXPLORED_LAST: u16 = 1 << 6;
+const FLAG_SCAN: u16 = 1 << 7;
+const FLAG_DYNAMIC: u16 = 1 << 8;
+
+impl SearchState {
+    /// Appends the portable part to `out`: at most 8 KiB for a list of 200 and 128 dimensions.
+    /// A width table is not portable; the width reached stays fixed from here on.
+    pub fn export(&self, out: &mut Vec<u8>) {
+        let policy = &self.params.policy;
+        let (dynamic, max, converge_at, keep) = match policy.width {
+            Width::Dynamic { max, converge_at, keep_ratio, .. } => {
+                (true, max, converge_at, keep_ratio)
+            }
+            _ => (false, self.width, 0, 0.0),
+        };
+        let flag = |on: bool, bit: u16| if on { bit } else { 0 };
+        let flags = flag(policy.barrier, FLAG_BARRIER)
+            | flag(policy.issue == Issue::Fill, FLAG_FILL)
+            | flag(policy.packed, FLAG_PACKED)
+            | flag(policy.head, FLAG_HEAD)
+            | flag(self.converging, FLAG_CONVERGING)
+            | flag(self.filling, FLAG_FILLING)
+            | flag(self.explored_last, FLAG_EXPLORED_LAST)
+            | flag(self.scan, FLAG_SCAN)
+            | flag(dynamic, FLAG_DYNAMIC);
+        let entries = self.list.entries();
+        let hits = self.hits.as_slice();
+        let start = out.len();
+        for v in [PORTABLE_VERSION, flags, self.width, max, converge_at, 0] {
+            out.extend(v.to_le_bytes());
+        }
+        for v in [keep, self.list.bound()] {
+            out.extend(v.to_le_bytes());
+        }
+        for v in [
+            self.params.k,
+            self.params.list,
+            self.params.head_list,
+            self.params.reserve,
+            self.list.capacity(),
+            self.hits.capacity(),
+            self.finished as usize,
+            self.finished_in_list as usize,
+            self.query.len(),
+            entries.len(),
+            hits.len(),
+            self.in_flight.len(),
+            self.read_for.len(),
+        ] {
+            out.extend(
+                u32::try_from(v).expect("bounded by LIST_MAX or the page size").to_le_bytes(),
+            );
+        }
+        debug_assert_eq!(out.len() - start, PORTABLE_HEADER_BYTES);
+        out.extend(&self.query);
+        for c in entries {
+            out.extend(c.distance.to_le_bytes());
+            out.extend(c.node.0.to_le_bytes());
+            out.push(c.progress as u8 | u8::from(c.allowed) << 7);
+        }
+        for h in hits {
+            out.extend(h.distance.to_le_bytes());
+            out.extend(h.row.0.to_le_bytes());
+            out.extend(h.node.0.to_le_bytes());
+            out.push(u8::from(h.returned));
+        }
+        for r in &self.in_flight {
+            out.extend(r.page.0.to_le_bytes());
+            out.extend(r.node.0.to_le_bytes());
+        }
+        for n in &self.read_for {
+            out.extend(n.0.to_le_bytes());
+        }
+    }
+
+    /// Takes over an exported search: reads under way are issued again, and pages behind nodes
+    /// at hand are read once more; then it goes on and gives the identical answer.
+    ///
+    /// # Errors
+    /// [`PortableError`] where the bytes are no state for this index.
+    pub fn import(
+        &mut self,
+        view: &GraphView<'_>,
+        bytes: &[u8],
+        allow: Option<Arc<AllowSet>>,
+    ) -> Result<(), PortableError> {
+        let mut r = Reader(bytes);
+        let version = r.u16()?;
+        if version != PORTABLE_VERSION {
+            return Err(PortableError::Version { found: version });
+        }
+        let (flags, width, max, converge_at, _) =
+            (r.u16()?, r.u16()?, r.u16()?, r.u16()?, r.u16()?);
+        let (keep_ratio, bound) = (r.f32()?, r.f32()?);
+        let on = |bit: u16| flags & bit != 0;
+        let policy = Policy {
+            barrier: on(FLAG_BARRIER),
+            width: if on(FLAG_DYNAMIC) {
+                Width::Dynamic { start: width, max, converge_at, keep_ratio }
+            } else {
+                Width::Fixed(width)
+            },
+            issue: if on(FLAG_FILL) { Issue::Fill } else { Issue::OneByOne },
+            packed: on(FLAG_PACKED),
+            head: on(FLAG_HEAD),
+        };
+        let (k, list, head_list, reserve) = (r.usize()?, r.usize()?, r.usize()?, r.usize()?);
+        let (capacity, hit_capacity) = (r.usize()?, r.usize()?);
+        let (finished, finished_in_list) = (r.u32()?, r.u32()?);
+        let lengths = [r.usize()?, r.usize()?, r.usize()?, r.usize()?, r.usize()?];
+        let [query_bytes, candidates, hits, in_flight, reads_done] = lengths;
+        let params = SearchParams { k, list, head_list, reserve, policy };
+        params.validate().map_err(|_| PortableError::Malformed("parameters out of range"))?;
+        if query_bytes != view.layout.vector_bytes() {
+            let expected = view.layout.vector_bytes();
+            return Err(PortableError::Dimension { found: query_bytes, expected });
+        }
+        let body = query_bytes
+            + candidates * PORTABLE_CANDIDATE_BYTES
+            + hits * PORTABLE_HIT_BYTES
+            + in_flight * PORTABLE_READ_BYTES
+            + reads_done * 4;
+        if r.0.len() != body {
+            return Err(PortableError::Malformed("length and counts disagree"));
+        }
+        let most = 4 * SearchParams::LIST_MAX;
+        if candidates > capacity || hits > hit_capacity || capacity > most || hit_capacity > most {
+            return Err(PortableError::Malformed("more entries than their list holds"));
+        }
+        if on(FLAG_SCAN) && allow.is_none() {
+            return Err(PortableError::Malformed("a scan needs its allow-set"));
+        }
+        self.params = params;
+        self.reset(view, capacity);
+        self.hits.reset(hit_capacity);
+        self.width = width;
+        (self.finished, self.finished_in_list) = (finished, finished_in_list);
+        self.converging = on(FLAG_CONVERGING);
+        self.filling = on(FLAG_FILLING);
+        self.explored_last = on(FLAG_EXPLORED_LAST);
+        self.scan = on(FLAG_SCAN);
+        self.allow = allow;
+        self.query.clear();
+        self.query.extend_from_slice(&r.0[..query_bytes]);
+        r.0 = &r.0[query_bytes..];
+        for _ in 0..candidates {
+            let (distance, node, code) = (r.f32()?, r.u32()?, r.u8()?);
+            let progress = Progress::from_code(code & 0x7F)
+                .ok_or(PortableError::Malformed("unknown progress"))?;
+            self.import_candidate(view, distance, node, progress, code & 0x80 != 0)?;
+        }
+        self.list.set_bound(bound);
+        for _ in 0..hits {
+            let (distance, row, node) = (r.f32()?, RowId(r.u64()?), NodeId(r.u32()?));
+            let returned = r.u8()? != 0;
+            self.hits.insert(Hit { distance, row, node, returned });
+        }
+        for _ in 0..in_flight {
+            let (page, node) = (PageId(r.u32()?), NodeId(r.u32()?));
+            in_range(view, node)?;
+            if view.layout.page_of(node) != page {
+                return Err(PortableError::Malformed("a read's node lies in another page"));
+            }
+            self.in_flight.push(InFlight { page, node });
+        }
+        for _ in 0..reads_done {
+            let node = NodeId(r.u32()?);
+            in_range(view, node)?;
+            self.read_for.push(node);
+            self.mark_visited(node.0);
+            if self.params.policy.packed {
+                let first = view.layout.node(view.layout.page_of(node), 0).0;
+                for slot in 0..view.layout.records_per_page() as u32 {
+                    self.mark_visited(first + slot);
+                }
+            }
+        }
+        self.rebuild_pages.sort_unstable();
+        self.rebuild_pages.dedup();
+        self.reissue = self.in_flight.len();
+        self.table.fill(view.codebook, &self.query, view.layout.vector_type());
+        Ok(())
+    }
+
+    fn import_candidate(
+        &mut self,
+        view: &GraphView<'_>,
+        distance: f32,
+        node: u32,
+        progress: Progress,
+        allowed: bool,
+    ) -> Result<(), PortableError> {
+        let node = NodeId(node);
+        in_range(view, node)?;
+        self.list.insert(Candidate { distance, node, stash: NO_STASH, progress, allowed });
+        self.mark_visited(node.0);
+        if progress == Progress::AtHand {
+            self.rebuild_pages.push(view.layout.page_of(node));
+        }
+        Ok(())
+    }
+}
+
+fn in_range(view: &GraphView<'_>, node: NodeId) -> Result<(), PortableError> {
+    if node.0 < view.node_slots {
+        Ok(())
+    } else {
+        Err(PortableError::Malformed("a node id is beyond the index"))
+    }
+}

@@ -1,0 +1,195 @@
+//! A small index in memory: clustered random vectors, their exact neighbour graph, pages, codes.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Mutex;
+
+use super::super::{CodeAccess, CodesUnavailable, GraphView, PageSource, ReadFailure};
+use crate::distance::QueryDistance;
+use crate::format::{Identity, PageWriter, RecordLayout, check_page};
+use crate::io::memory::Memory;
+use crate::io::{Backend, Device, File, IoError};
+use crate::quant::{Codebook, CodesView, PqOptions};
+use crate::types::{Metric, NodeId, PageId, RowId, VectorSet, VectorType};
+
+pub(super) const DIM: usize = 16;
+pub(super) const DEGREE: usize = 24;
+const IDENTITY: Identity = Identity { uuid: [7; 16] };
+
+/// A reproducible stream of numbers.
+pub(super) struct Numbers(pub(super) u64);
+
+impl Numbers {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let x = self.0 ^ (self.0 >> 33);
+        x.wrapping_mul(0xff51_afd7_ed55_8ccd) >> 11
+    }
+}
+
+pub(super) struct Fixture {
+    pub(super) vectors: Vec<u8>,
+    pub(super) layout: RecordLayout,
+    pub(super) codebook: Codebook,
+    pub(super) codes: ResidentCodes,
+    pub(super) pages: Vec<Vec<u8>>,
+    pub(super) device: Device,
+    pub(super) unreadable: Mutex<HashSet<u32>>,
+    pub(super) rows: usize,
+}
+
+pub(super) struct ResidentCodes {
+    bytes: Vec<u8>,
+    code_bytes: usize,
+}
+
+impl CodeAccess for ResidentCodes {
+    fn view(&self) -> CodesView<'_> {
+        CodesView::from_slice(&self.bytes, self.code_bytes)
+    }
+    fn ensure(&self, _: &[u32]) -> Result<(), CodesUnavailable> {
+        Ok(())
+    }
+    fn is_resident(&self) -> bool {
+        true
+    }
+}
+
+fn clustered(rows: usize, seed: u64) -> Vec<u8> {
+    let mut numbers = Numbers(seed);
+    let centres: Vec<u8> = (0..40 * DIM).map(|_| (numbers.next() % 200) as u8).collect();
+    let mut vectors = Vec::with_capacity(rows * DIM);
+    for _ in 0..rows {
+        let c = (numbers.next() % 40) as usize * DIM;
+        for d in 0..DIM {
+            vectors.push(centres[c + d].saturating_add((numbers.next() % 56) as u8));
+        }
+    }
+    vectors
+}
+
+impl Fixture {
+    /// `rows` vectors of u8, L2; each node has its nearest neighbours and some far ones.
+    pub(super) fn new(rows: usize) -> Self {
+        let vectors = clustered(rows, 1);
+        let set = VectorSet::new(&vectors, DIM, VectorType::U8).unwrap();
+        let layout = RecordLayout::choose(DIM, VectorType::U8, DEGREE, rows as u64, 1.0).unwrap();
+        let per_page = layout.records_per_page();
+        let pages_needed = layout.pages_for(rows as u64).unwrap() as usize;
+        let options = PqOptions { code_bytes: 8, training_rows: rows, iterations: 8, seed: 3 };
+        let codebook = Codebook::train(set, Metric::L2, &options);
+        let mut bytes = vec![0; pages_needed * per_page * 8];
+        codebook.encode_all(set, &mut bytes[..rows * 8]);
+        let mut pages = Vec::new();
+        let mut numbers = Numbers(9);
+        for p in 0..pages_needed {
+            let mut page = vec![0; layout.page_bytes()];
+            let mut writer = PageWriter::new(&layout, &mut page);
+            for slot in 0..per_page.min(rows - p * per_page) {
+                let i = p * per_page + slot;
+                let neighbours = neighbours_of(set, i, &mut numbers);
+                writer.put(slot, set.row(i), RowId(i as u64 + 1000), &neighbours);
+            }
+            writer.seal(&IDENTITY, PageId(p as u32), 1);
+            pages.push(page);
+        }
+        let file = File::from_bytes(Path::new("fixture"), pages.concat());
+        let device = Device::whole(&file).unwrap();
+        Self {
+            layout,
+            codebook,
+            codes: ResidentCodes { bytes, code_bytes: 8 },
+            pages,
+            device,
+            unreadable: Mutex::default(),
+            rows,
+            vectors,
+        }
+    }
+
+    pub(super) fn set(&self) -> VectorSet<'_> {
+        VectorSet::new(&self.vectors, DIM, VectorType::U8).unwrap()
+    }
+
+    pub(super) fn backend(&self) -> impl Backend + use<> {
+        Memory::new()
+    }
+
+    /// Queries near the data that are none of its vectors.
+    pub(super) fn queries(&self, n: usize) -> Vec<Vec<u8>> {
+        let mut numbers = Numbers(77);
+        (0..n)
+            .map(|_| {
+                let base = self.set().row((numbers.next() % self.rows as u64) as usize);
+                base.iter().map(|&b| b.saturating_add((numbers.next() % 24) as u8)).collect()
+            })
+            .collect()
+    }
+
+    /// The rows of the `k` nearest vectors that `allowed` lets through.
+    pub(super) fn truth(
+        &self,
+        query: &[u8],
+        k: usize,
+        allowed: impl Fn(usize) -> bool,
+    ) -> Vec<u64> {
+        let distance = QueryDistance::new(Metric::L2, VectorType::U8, query);
+        let mut all: Vec<(f32, u64)> = (0..self.rows)
+            .filter(|&i| allowed(i))
+            .map(|i| (distance.distance(self.set().row(i)), i as u64 + 1000))
+            .collect();
+        all.sort_by(|a, b| a.partial_cmp(b).unwrap());
+        all.truncate(k);
+        all.into_iter().map(|(_, row)| row).collect()
+    }
+}
+
+fn neighbours_of(set: VectorSet<'_>, i: usize, numbers: &mut Numbers) -> Vec<u32> {
+    let distance = QueryDistance::new(Metric::L2, VectorType::U8, set.row(i));
+    let mut all: Vec<(f32, u32)> = (0..set.rows())
+        .filter(|&j| j != i)
+        .map(|j| (distance.distance(set.row(j)), j as u32))
+        .collect();
+    all.sort_by(|a, b| a.partial_cmp(b).unwrap());
+    let mut ids: Vec<u32> = all.iter().take(DEGREE - 8).map(|&(_, j)| j).collect();
+    while ids.len() < DEGREE.min(set.rows() - 1) {
+        let j = (numbers.next() % set.rows() as u64) as u32;
+        if j as usize != i && !ids.contains(&j) {
+            ids.push(j);
+        }
+    }
+    ids
+}
+
+impl PageSource for Fixture {
+    fn view(&self) -> GraphView<'_> {
+        GraphView {
+            layout: &self.layout,
+            metric: Metric::L2,
+            codebook: &self.codebook,
+            codes: &self.codes,
+            head: None,
+            entry: NodeId(0),
+            node_slots: (self.pages.len() * self.layout.records_per_page()) as u32,
+        }
+    }
+    fn locate(&self, page: PageId) -> (&Device, u64) {
+        (&self.device, u64::from(page.0) * self.layout.page_bytes() as u64)
+    }
+    fn page_bytes(&self) -> usize {
+        self.layout.page_bytes()
+    }
+    fn resident(&self, _: PageId) -> Option<&[u8]> {
+        None
+    }
+    fn accept(&self, page: PageId, bytes: &[u8]) -> Result<(), ReadFailure> {
+        if self.unreadable.lock().unwrap().contains(&page.0) {
+            return Err(ReadFailure(format!("page {} of fixture", page.0)));
+        }
+        check_page(bytes, &IDENTITY, page).map_err(|e| ReadFailure(e.to_string()))
+    }
+    fn describe(&self, page: PageId, error: &IoError) -> ReadFailure {
+        ReadFailure(format!("page {}: {error}", page.0))
+    }
+}

@@ -1,0 +1,6 @@
+//! Tests of the search room over a small index held in memory.
+
+mod fixture;
+mod machine;
+mod portable;
+mod threads;

@@ -1,0 +1,112 @@
+//! The portable part: exported at every step, it goes on to the identical answer.
+
+use std::collections::VecDeque;
+
+use super::fixture::{DIM, Fixture};
+use crate::search::{Hit, PageSource, Policy, PortableError, SearchParams, SearchState, Step};
+use crate::types::PageId;
+
+/// Runs a query; at each wait whose number `moves` accepts, the state is exported, the reads in
+/// flight are dropped, and another state goes on.
+fn run_moving(
+    fixture: &Fixture,
+    params: &SearchParams,
+    query: &[u8],
+    moves: impl Fn(usize) -> bool,
+) -> (Vec<Hit>, usize, usize) {
+    let view = fixture.view();
+    let mut state = SearchState::new(&view);
+    state.begin(&view, query, params, None).unwrap();
+    let mut waiting: VecDeque<PageId> = VecDeque::new();
+    let (mut waits, mut largest) = (0, 0);
+    loop {
+        match state.step(&view).unwrap() {
+            Step::Read(page) => waiting.push_back(page),
+            Step::Explored => {}
+            Step::Wait => {
+                waits += 1;
+                if moves(waits) {
+                    let mut bytes = Vec::new();
+                    state.export(&mut bytes);
+                    largest = largest.max(bytes.len());
+                    waiting.clear();
+                    state = SearchState::new(&view);
+                    state.import(&view, &bytes, None).unwrap();
+                    settle(&mut state, fixture, &mut waiting);
+                }
+                let page = waiting.pop_front().unwrap();
+                state.receive(&view, page, &fixture.pages[page.0 as usize]);
+            }
+            Step::Done => return (state.hits().to_vec(), waits, largest),
+        }
+    }
+}
+
+/// Steps an imported state until it has read again what it needs and waits with its former
+/// reads under way.
+fn settle(state: &mut SearchState, fixture: &Fixture, waiting: &mut VecDeque<PageId>) {
+    let view = fixture.view();
+    loop {
+        match state.step(&view).unwrap() {
+            Step::Read(page) => waiting.push_back(page),
+            Step::Wait if state.is_rebuilding() => {
+                let page = waiting.pop_front().unwrap();
+                state.receive(&view, page, &fixture.pages[page.0 as usize]);
+            }
+            Step::Wait => return,
+            step => panic!("{step:?} before the reads under way have come back"),
+        }
+    }
+}
+
+#[test]
+fn a_search_moved_at_any_step_gives_the_identical_answer() {
+    let fixture = Fixture::new(2000);
+    let unpacked = Policy { packed: false, ..Policy::pipe() };
+    for policy in [Policy::pipe(), unpacked, Policy::beam(4), Policy::page(4)] {
+        let params = SearchParams { k: 10, list: 50, policy, ..Default::default() };
+        for query in fixture.queries(5) {
+            let (expected, waits, _) = run_moving(&fixture, &params, &query, |_| false);
+            for at in 1..=waits {
+                let (moved, ..) = run_moving(&fixture, &params, &query, |w| w == at);
+                assert_eq!(moved, expected, "moved at wait {at} with {:?}", params.policy);
+            }
+            let (moved, ..) = run_moving(&fixture, &params, &query, |_| true);
+            assert_eq!(moved, expected, "moved at every wait");
+        }
+    }
+}
+
+#[test]
+fn the_portable_part_is_small() {
+    let fixture = Fixture::new(3000);
+    let params = SearchParams { k: 10, list: 200, ..Default::default() };
+    let (_, _, largest) = run_moving(&fixture, &params, &fixture.queries(1)[0], |_| true);
+    assert!(largest + 128 - DIM <= 8192, "{largest} bytes at L=200");
+}
+
+#[test]
+fn damaged_bytes_are_refused_and_never_panic() {
+    let fixture = Fixture::new(500);
+    let view = fixture.view();
+    let params = SearchParams { k: 10, list: 20, ..Default::default() };
+    let mut state = SearchState::new(&view);
+    state.begin(&view, &fixture.queries(1)[0], &params, None).unwrap();
+    while let Step::Read(_) | Step::Explored = state.step(&view).unwrap() {}
+    let mut good = Vec::new();
+    state.export(&mut good);
+    for cut in 0..good.len() {
+        assert!(state.import(&view, &good[..cut], None).is_err(), "cut at {cut}");
+    }
+    for at in 0..good.len() {
+        for bit in 0..8 {
+            let mut bad = good.clone();
+            bad[at] ^= 1 << bit;
+            let _ = state.import(&view, &bad, None);
+        }
+    }
+    let mut newer = good.clone();
+    newer[0] = 9;
+    assert_eq!(state.import(&view, &newer, None), Err(PortableError::Version { found: 9 }));
+    assert_eq!(state.import(&view, &good, None), Ok(()));
+}

@@ -1,0 +1,45 @@
+//! What a search may look at: the parts of an index that are in memory.
+
+use crate::format::RecordLayout;
+use crate::graph::HeadIndex;
+use crate::quant::{Codebook, CodesView};
+use crate::types::{Metric, NodeId};
+
+/// Codes that could not be read or failed their checksum; names the file and the place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("codes cannot be read: {0}")]
+pub struct CodesUnavailable(pub String);
+
+/// Codes of all nodes, which may still be streaming in.
+pub trait CodeAccess: Sync {
+    /// All codes by node id. Those of a node may be read after [`ensure`](Self::ensure) of it.
+    fn view(&self) -> CodesView<'_>;
+
+    /// Returns when the codes of `nodes` are in memory. Costs a flag's test once all are.
+    ///
+    /// # Errors
+    /// Why the codes cannot be had.
+    fn ensure(&self, nodes: &[u32]) -> Result<(), CodesUnavailable>;
+
+    /// Whether all codes are in memory.
+    fn is_resident(&self) -> bool;
+}
+
+/// The resident parts of one index.
+#[derive(Clone, Copy)]
+pub struct GraphView<'a> {
+    /// How records lie in pages.
+    pub layout: &'a RecordLayout,
+    /// How vectors are compared.
+    pub metric: Metric,
+    /// What the codes mean.
+    pub codebook: &'a Codebook,
+    /// The codes.
+    pub codes: &'a dyn CodeAccess,
+    /// The head index, where there is one.
+    pub head: Option<&'a HeadIndex>,
+    /// Where a search begins without a head index.
+    pub entry: NodeId,
+    /// Ids below this are nodes.
+    pub node_slots: u32,
+}

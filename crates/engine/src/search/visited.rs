@@ -1,0 +1,110 @@
+//! Which nodes a query has scored already: a hash set of fixed size without deletion.
+//!
+//! A stamp per node would be faster by a little, but costs bytes per vector for every query in
+//! flight; a search scores a few thousand nodes, so a table of 32 KiB stays in the first-level
+//! cache whatever the size of the index. A full table forgets: [`VisitedSet::insert`] then
+//! answers [`Seen::Unknown`], and the caller must check the candidate list itself.
+
+/// The answer of [`VisitedSet::insert`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// Not seen before, and remembered now.
+    New,
+    /// Seen before.
+    Before,
+    /// The table is full and the node is not in it.
+    Unknown,
+}
+
+/// See the module's description. Node `u32::MAX` is reserved.
+#[derive(Debug)]
+pub struct VisitedSet {
+    table: Box<[u32]>,
+    shift: u32,
+    left: usize,
+}
+
+const EMPTY: u32 = u32::MAX;
+
+impl VisitedSet {
+    /// A set that remembers at least `nodes` nodes; takes 8 to 16 bytes for each.
+    pub fn new(nodes: usize) -> Self {
+        let slots = (nodes * 2).next_power_of_two().max(64);
+        let mut set = Self {
+            table: vec![EMPTY; slots].into_boxed_slice(),
+            shift: 64 - slots.trailing_zeros(),
+            left: 0,
+        };
+        set.clear();
+        set
+    }
+
+    /// Bytes of the table.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.table)
+    }
+
+    /// Nodes that a cleared set remembers.
+    pub fn capacity(&self) -> usize {
+        self.table.len() / 4 * 3
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.table.fill(EMPTY);
+        self.left = self.capacity();
+    }
+
+    /// Whether nothing more can be remembered.
+    pub fn is_full(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Remembers `node`.
+    #[inline]
+    pub fn insert(&mut self, node: u32) -> Seen {
+        let mask = self.table.len() - 1;
+        let mut at = (u64::from(node).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize;
+        loop {
+            let slot = &mut self.table[at & mask];
+            if *slot == node {
+                return Seen::Before;
+            }
+            if *slot == EMPTY {
+                if self.left == 0 {
+                    return Seen::Unknown;
+                }
+                self.left -= 1;
+                *slot = node;
+                return Seen::New;
+            }
+            at += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remembers_until_cleared() {
+        let mut set = VisitedSet::new(100);
+        assert_eq!(set.insert(5), Seen::New);
+        assert_eq!(set.insert(5), Seen::Before);
+        set.clear();
+        assert_eq!(set.insert(5), Seen::New);
+    }
+
+    #[test]
+    fn a_full_table_says_that_it_does_not_know() {
+        let mut set = VisitedSet::new(1);
+        let capacity = set.capacity() as u32;
+        for node in 0..capacity {
+            assert_eq!(set.insert(node * 7919), Seen::New);
+        }
+        assert!(set.is_full());
+        assert_eq!(set.insert(1), Seen::Unknown);
+        assert_eq!(set.insert(7919), Seen::Before);
+    }
+}
