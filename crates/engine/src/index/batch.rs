@@ -1,0 +1,280 @@
+//! Searching: one query on the caller's thread, many over several threads, and cursors.
+//!
+//! Drivers (an I/O queue with scratch for several queries) are kept for reuse. A single query
+//! runs on the caller's thread, without a hand-over; a batch is drawn from one counter by as
+//! many threads as were asked for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::Index;
+use super::error::QueryError;
+use crate::filter::AllowSet;
+use crate::search::{Driver, DriverOptions, Hit, SearchParams, SearchStats};
+use crate::types::{Metric, VectorSet, VectorType};
+
+/// The answer to one query.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    /// Up to `k` hits, nearest first; fewer where the index or the allow-set holds fewer.
+    pub hits: Vec<Hit>,
+    /// What it cost.
+    pub stats: SearchStats,
+}
+
+/// How a batch is spread.
+#[derive(Clone, Debug)]
+pub struct BatchOptions {
+    /// Threads; 0 means one for each core.
+    pub threads: usize,
+    /// Queries in flight on each thread, 1 to 64.
+    pub in_flight: usize,
+    /// Nodes that may be answered; all where it is `None`.
+    pub allow: Option<Arc<AllowSet>>,
+}
+
+impl Default for BatchOptions {
+    fn default() -> Self {
+        Self { threads: 0, in_flight: 8, allow: None }
+    }
+}
+
+impl Index {
+    /// Searches one query on the caller's thread.
+    ///
+    /// `query` holds the bytes of one vector of the index's type and dimension, `allow` the
+    /// nodes that may be answered.
+    ///
+    /// # Errors
+    /// [`QueryError`]: bad parameters or vector (fix the input), an unreadable page (stop), or
+    /// use in a forked child.
+    pub fn search(
+        &self,
+        query: &[u8],
+        params: &SearchParams,
+        allow: Option<Arc<AllowSet>>,
+    ) -> Result<Answer, QueryError> {
+        let query = self.one_query(query)?;
+        let options = BatchOptions { threads: 1, in_flight: 1, allow };
+        let answers = self.search_batch(query, params, &options)?;
+        Ok(answers.into_iter().next().expect("one answer for one query"))
+    }
+
+    /// Searches a batch and answers in its order.
+    ///
+    /// # Errors
+    /// As [`search`](Self::search); the first failure ends the batch.
+    pub fn search_batch(
+        &self,
+        queries: VectorSet<'_>,
+        params: &SearchParams,
+        options: &BatchOptions,
+    ) -> Result<Vec<Answer>, QueryError> {
+        self.check_process()?;
+        self.check_queries(queries)?;
+        params.validate()?;
+        let threads = match options.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            n => n,
+        };
+        let threads = threads.min(queries.rows()).max(1);
+        let next = AtomicUsize::new(0);
+        let run = || self.run_share(queries, params, options, &next);
+        let mut answers = vec![Answer::default(); queries.rows()];
+        let shares: Vec<Share> = if threads == 1 {
+            vec![run()?]
+        } else {
+            std::thread::scope(|s| {
+                let workers: Vec<_> = (0..threads).map(|_| s.spawn(run)).collect();
+                workers
+                    .into_iter()
+                    .map(|w| w.join().expect("a search thread does not panic"))
+                    .collect::<Result<_, _>>()
+            })?
+        };
+        for (job, answer) in shares.into_iter().flatten() {
+            answers[job] = answer;
+        }
+        Ok(answers)
+    }
+
+    /// What one thread does for a batch.
+    fn run_share(
+        &self,
+        queries: VectorSet<'_>,
+        params: &SearchParams,
+        options: &BatchOptions,
+        next: &AtomicUsize,
+    ) -> Result<Share, QueryError> {
+        let mut driver = self.take_driver(options.in_flight)?;
+        let mut share = Vec::new();
+        let mut failure = None;
+        let stop = std::cell::Cell::new(false);
+        let mut draw = || {
+            if stop.get() {
+                return None;
+            }
+            let job = next.fetch_add(1, Ordering::Relaxed);
+            (job < queries.rows()).then(|| (job, queries.row(job)))
+        };
+        let mut answer = |job: usize, result: Result<(&[Hit], SearchStats), _>| match result {
+            Ok((hits, stats)) => {
+                let hits = hits[..hits.len().min(params.k)].to_vec();
+                share.push((job, Answer { hits, stats }));
+            }
+            Err(e) => {
+                stop.set(true);
+                failure.get_or_insert(e);
+            }
+        };
+        let allow = options.allow.as_ref();
+        driver.run(self, params, allow, options.in_flight, &mut draw, &mut answer)?;
+        self.give_driver(driver);
+        match failure {
+            None => Ok(share),
+            Some(e) => Err(e.into()),
+        }
+    }
+
+    /// Begins a search that can be continued for further results.
+    ///
+    /// # Errors
+    /// As [`search`](Self::search).
+    pub fn cursor(
+        &self,
+        query: &[u8],
+        params: &SearchParams,
+        allow: Option<Arc<AllowSet>>,
+    ) -> Result<Cursor<'_>, QueryError> {
+        self.check_process()?;
+        self.one_query(query)?;
+        params.validate()?;
+        let mut driver = self.take_driver(1)?;
+        let params =
+            SearchParams { reserve: params.reserve.max(4 * params.list), ..params.clone() };
+        let mut first = Some((0, query));
+        let outcome = run_one(|answer| {
+            driver.run(self, &params, allow.as_ref(), 1, &mut || first.take(), answer)
+        });
+        outcome?;
+        Ok(Cursor { index: self, driver: Some(driver), started: false })
+    }
+
+    fn one_query<'q>(&self, query: &'q [u8]) -> Result<VectorSet<'q>, QueryError> {
+        let layout = self.layout();
+        if query.len() != layout.vector_bytes() {
+            let found = query.len() / layout.vector_type().component_bytes();
+            return Err(QueryError::Dimension { expected: layout.dim(), found });
+        }
+        Ok(VectorSet::new(query, layout.dim(), layout.vector_type())
+            .expect("the length was checked"))
+    }
+
+    fn check_queries(&self, queries: VectorSet<'_>) -> Result<(), QueryError> {
+        let layout = self.layout();
+        if queries.vector_type() != layout.vector_type() {
+            let (expected, found) = (layout.vector_type(), queries.vector_type());
+            return Err(QueryError::Type { expected, found });
+        }
+        if queries.dim() != layout.dim() {
+            return Err(QueryError::Dimension { expected: layout.dim(), found: queries.dim() });
+        }
+        for row in 0..queries.rows() {
+            check_vector(queries.row(row), layout.vector_type(), self.metric(), row)?;
+        }
+        Ok(())
+    }
+
+    fn take_driver(&self, in_flight: usize) -> Result<Driver, QueryError> {
+        let in_flight = in_flight.clamp(1, 64);
+        let kept = {
+            let mut drivers = self.drivers.lock().expect("no holder of this lock panics");
+            let fit = drivers.iter().position(|d| d.queries() >= in_flight);
+            fit.map(|at| drivers.swap_remove(at))
+        };
+        match kept {
+            Some(driver) => Ok(driver),
+            None => {
+                let depth = (in_flight * 32).clamp(64, 256);
+                let options = DriverOptions { queries: in_flight, depth, sqpoll: self.sqpoll };
+                Ok(Driver::new(self.backend.as_ref(), self, &options)?)
+            }
+        }
+    }
+
+    fn give_driver(&self, driver: Driver) {
+        self.drivers.lock().expect("no holder of this lock panics").push(driver);
+    }
+}
+
+type Share = Vec<(usize, Answer)>;
+
+/// Runs a driver over one query and hands on whatever went wrong.
+fn run_one(
+    run: impl FnOnce(&mut crate::search::AnswerFn<'_>) -> Result<(), crate::search::SearchError>,
+) -> Result<(), QueryError> {
+    let mut failure = None;
+    run(&mut |_, result| failure = result.err())?;
+    failure.map_or(Ok(()), |e| Err(e.into()))
+}
+
+/// A vector that no distance is defined for: NaN, infinity, or zero under cosine.
+fn check_vector(
+    bytes: &[u8],
+    ty: VectorType,
+    metric: Metric,
+    row: usize,
+) -> Result<(), QueryError> {
+    if ty == VectorType::F32 {
+        let finite = |c: &[u8]| f32::from_le_bytes([c[0], c[1], c[2], c[3]]).is_finite();
+        if !bytes.chunks_exact(4).all(finite) {
+            return Err(QueryError::NotFinite { row });
+        }
+    }
+    if metric == Metric::Cosine {
+        let zero = match ty {
+            VectorType::F32 => bytes.chunks_exact(4).all(|c| c == [0; 4] || c == [0, 0, 0, 0x80]),
+            VectorType::U8 => bytes.iter().all(|&b| b == 0),
+        };
+        if zero {
+            return Err(QueryError::ZeroVector { row });
+        }
+    }
+    Ok(())
+}
+
+/// A search that hands out its results in portions, nearest first, each row once.
+pub struct Cursor<'i> {
+    index: &'i Index,
+    driver: Option<Driver>,
+    started: bool,
+}
+
+impl Cursor<'_> {
+    /// The next `n` hits; fewer or none where the index has no more to give.
+    ///
+    /// # Errors
+    /// As [`Index::search`].
+    pub fn next(&mut self, n: usize) -> Result<Vec<Hit>, QueryError> {
+        self.index.check_process()?;
+        let mut out = Vec::with_capacity(n);
+        let driver = self.driver.as_mut().expect("a cursor holds its driver until it is dropped");
+        if self.started || driver.state().params().k < n {
+            let more = if self.started { n } else { n - driver.state().params().k };
+            let view = crate::search::PageSource::view(self.index);
+            driver.state().extend(&view, more);
+            run_one(|answer| driver.resume(self.index, answer))?;
+        }
+        self.started = true;
+        driver.state().take_hits(n, &mut out);
+        Ok(out)
+    }
+}
+
+impl Drop for Cursor<'_> {
+    fn drop(&mut self) {
+        if let Some(driver) = self.driver.take() {
+            self.index.give_driver(driver);
+        }
+    }
+}

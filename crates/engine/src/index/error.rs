@@ -1,0 +1,120 @@
+//! What can go wrong with an index: opening it, and asking it.
+
+use std::path::PathBuf;
+
+use crate::format::FormatError;
+use crate::io::IoError;
+use crate::memory::OverLimit;
+use crate::search::{ParamError, SearchError};
+use crate::types::{ErrorClass, VectorType};
+
+/// Why an index cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The directory holds no index: nothing was built there, or a build was interrupted.
+    #[error("{} holds no index (no MANIFEST); build one with `pipeann build`", .0.display())]
+    NoIndex(PathBuf),
+    /// A file is missing or cannot be read.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A page failed its check while all pages were read into memory.
+    #[error("{0}")]
+    Damaged(String),
+    /// A file's bytes are not what they should be.
+    #[error("{}: {source}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: FormatError,
+    },
+    /// The memory limit is below what the index needs at least.
+    #[error(transparent)]
+    Memory(#[from] OverLimit),
+    /// Direct reading is refused, or no queue can be made.
+    #[error(transparent)]
+    Io(#[from] IoError),
+}
+
+impl OpenError {
+    /// Whether to retry, to fix the input, or to stop.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::NoIndex(_) | Self::Memory(_) => ErrorClass::FixInput,
+            Self::Format { source, .. } => source.class(),
+            Self::Io(e) => e.class(),
+            Self::File { .. } | Self::Damaged(_) => ErrorClass::Stop,
+        }
+    }
+}
+
+/// Why a query has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum QueryError {
+    /// Another dimension than the index's.
+    #[error("query has {found} dimensions, the index has {expected}")]
+    Dimension {
+        /// Dimension of the index.
+        expected: usize,
+        /// Dimension of the query.
+        found: usize,
+    },
+    /// Another component type than the index's.
+    #[error("query is of type {found}, the index holds {expected}")]
+    Type {
+        /// Type of the index.
+        expected: VectorType,
+        /// Type of the query.
+        found: VectorType,
+    },
+    /// NaN or infinity.
+    #[error("query {row} holds NaN or infinity")]
+    NotFinite {
+        /// Row of the batch.
+        row: usize,
+    },
+    /// A zero vector has no direction.
+    #[error("query {row} is a zero vector, which has no cosine similarity to anything")]
+    ZeroVector {
+        /// Row of the batch.
+        row: usize,
+    },
+    /// A parameter out of range.
+    #[error(transparent)]
+    Params(#[from] ParamError),
+    /// An allow-set names a row that the index does not hold.
+    #[error("row {0} does not exist in this index")]
+    UnknownRow(u64),
+    /// The search failed.
+    #[error(transparent)]
+    Search(#[from] SearchError),
+    /// The thread's I/O queue cannot be made.
+    #[error(transparent)]
+    Io(#[from] IoError),
+    /// The process was forked after the index was opened.
+    #[error(
+        "this index was opened by process {opened_by}, and this is its forked child {here}; open the index again in the child"
+    )]
+    Forked {
+        /// Process that opened the index.
+        opened_by: u32,
+        /// This process.
+        here: u32,
+    },
+}
+
+impl QueryError {
+    /// Whether to retry, to fix the input, or to stop.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::Search(_) => ErrorClass::Stop,
+            Self::Io(e) => e.class(),
+            _ => ErrorClass::FixInput,
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! Opening an index: the manifest, the lengths of all files, and the resident parts.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use super::cache::PageCache;
+use super::codes::{CodesFile, StreamedCodes};
+use super::error::OpenError;
+use super::rows::RowMapFile;
+use super::{Index, Partition};
+use crate::format::constants::{BLOCK_BYTES, MANIFEST_NAME};
+use crate::format::{
+    BlockChecksums, FileHeader, FileKind, FormatError, HeadParts, Identity, Manifest,
+    PartitionEntry, decode_page_map, open_body,
+};
+use crate::graph::HeadIndex;
+use crate::io::{self, Backend, Device, Extent, OpenMode};
+use crate::memory::{Accountant, OverLimit, Pool};
+use crate::quant::Codebook;
+use crate::types::PageId;
+
+/// Which pages are kept in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Resident {
+    /// None: the least memory.
+    #[default]
+    None,
+    /// As many as the accountant's limit leaves room for; none where there is no limit.
+    Remaining,
+    /// All, read when the index is opened.
+    All,
+}
+
+/// How to open an index.
+#[derive(Clone)]
+pub struct OpenOptions {
+    /// How pages are read; `None` chooses io_uring, or a pool of threads where it is blocked.
+    pub backend: Option<Arc<dyn Backend>>,
+    /// Read past the page cache of the operating system (O_DIRECT).
+    pub direct: bool,
+    /// Where memory is reserved.
+    pub accountant: Arc<Accountant>,
+    /// Pages to keep in memory.
+    pub resident: Resident,
+    /// Let a kernel thread submit reads; burns a core.
+    pub sqpoll: bool,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            backend: None,
+            direct: true,
+            accountant: Accountant::process(),
+            resident: Resident::None,
+            sqpoll: false,
+        }
+    }
+}
+
+/// Memory that an index needs at least, by pool, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Floor {
+    /// Codes and codebook.
+    pub codes: u64,
+    /// Head index.
+    pub head_index: u64,
+    /// Page map.
+    pub page_map: u64,
+    /// Scratch of one driver.
+    pub query_scratch: u64,
+}
+
+impl Floor {
+    /// The sum.
+    pub fn total(&self) -> u64 {
+        self.codes + self.head_index + self.page_map + self.query_scratch
+    }
+}
+
+/// Scratch of one driver with eight queries in flight.
+const SCRATCH_BYTES: u64 = 4 << 20;
+
+impl Index {
+    /// Opens the index in `path` for searching.
+    ///
+    /// # Errors
+    /// [`OpenError`]: no index, a missing, truncated or damaged file (named), a newer version,
+    /// or a memory limit below the floor (with the number needed).
+    pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, OpenError> {
+        if !path.join(MANIFEST_NAME).exists() {
+            return Err(OpenError::NoIndex(path.to_path_buf()));
+        }
+        let manifest = read_manifest(path)?;
+        check_lengths(path, &manifest)?;
+        let floor = floor(&manifest);
+        let accountant = Arc::clone(&options.accountant);
+        let scratch = reserve_floor(&accountant, &floor)?;
+        let [codes_held, head_held, map_held, scratch_held] = scratch;
+        let backend = options.backend.clone().unwrap_or_else(io::best);
+        let opener =
+            Opener { path, manifest: &manifest, backend: backend.as_ref(), direct: options.direct };
+        let codebook_path = path.join(manifest.codebook_file.path.as_str());
+        let codebook_bytes = opener.body(&codebook_path, FileKind::Codebook)?;
+        let codebook = Codebook::from_bytes(&codebook_bytes).map_err(|e| OpenError::Format {
+            path: codebook_path,
+            source: FormatError::value(FileKind::Codebook, "body", "a codebook", e),
+        })?;
+        let head = opener.head()?;
+        let mut partitions = Vec::new();
+        let mut code_files = Vec::new();
+        for entry in &manifest.partitions {
+            partitions.push(opener.partition(entry)?);
+            code_files.push(opener.codes(entry)?);
+        }
+        let codes = Arc::new(StreamedCodes::new(
+            Arc::clone(&backend),
+            code_files,
+            manifest.code_bytes as usize,
+            codes_held,
+        ));
+        let cache = make_cache(&accountant, &manifest, options.resident)?;
+        let mut index = Self {
+            path: path.to_path_buf(),
+            identity: manifest.identity(),
+            codebook,
+            codes,
+            head,
+            partitions,
+            cache,
+            backend,
+            sqpoll: options.sqpoll,
+            drivers: Mutex::default(),
+            accountant,
+            opened_by: std::process::id(),
+            streamer: None,
+            _held: vec![head_held, map_held, scratch_held],
+            manifest,
+        };
+        if options.resident == Resident::All {
+            index.load_all_pages()?;
+        }
+        let stream = Arc::clone(&index.codes);
+        let named = std::thread::Builder::new().name("pipeann-codes".into());
+        index.streamer = named.spawn(move || stream.stream()).ok();
+        Ok(index)
+    }
+
+    /// The least memory under which this index opens, by pool.
+    pub fn floor(&self) -> Floor {
+        floor(&self.manifest)
+    }
+
+    /// Reads every page into the cache, which has room for all.
+    fn load_all_pages(&self) -> Result<(), OpenError> {
+        use crate::search::PageSource;
+        let page_bytes = self.page_bytes();
+        let mut queue = self.backend.queue(&io::QueueOptions {
+            depth: 64,
+            buffers: 64,
+            buffer_bytes: page_bytes,
+            sqpoll: false,
+            wait: io::Wait::Sleep,
+        })?;
+        let mut completions = Vec::with_capacity(64);
+        let mut pages = 0..self.pages();
+        loop {
+            while let Some(buffer) = queue.take_buffer() {
+                let Some(page) = pages.next() else {
+                    queue.return_buffer(buffer);
+                    break;
+                };
+                let (device, offset) = self.locate(PageId(page));
+                queue.push_read(device, offset, page_bytes, buffer, u64::from(page))?;
+            }
+            if queue.in_flight() == 0 {
+                return Ok(());
+            }
+            completions.clear();
+            queue.wait(&mut completions)?;
+            for c in &completions {
+                c.result.as_ref().map_err(Clone::clone)?;
+                let page = PageId(c.tag as u32);
+                self.accept(page, queue.buffer(c.buffer)).map_err(|e| OpenError::Damaged(e.0))?;
+                queue.return_buffer(c.buffer);
+            }
+        }
+    }
+}
+
+fn reserve_floor(
+    accountant: &Arc<Accountant>,
+    floor: &Floor,
+) -> Result<[crate::memory::Reservation; 4], OverLimit> {
+    // Refuse with the whole floor, not with the first part of it that does not fit.
+    if let Some(limit_bytes) = accountant.limit_bytes()
+        && accountant.free_bytes() < floor.total()
+    {
+        return Err(OverLimit {
+            pool: Pool::Codes,
+            asked_bytes: floor.total(),
+            held_bytes: accountant.held_bytes(),
+            limit_bytes,
+        });
+    }
+    Ok([
+        accountant.reserve(Pool::Codes, floor.codes)?,
+        accountant.reserve(Pool::HeadIndex, floor.head_index)?,
+        accountant.reserve(Pool::PageMap, floor.page_map)?,
+        accountant.reserve(Pool::QueryScratch, floor.query_scratch)?,
+    ])
+}
+
+fn floor(manifest: &Manifest) -> Floor {
+    let body = manifest.slots() * u64::from(manifest.code_bytes);
+    let head = u64::from(manifest.head.nodes);
+    Floor {
+        codes: StreamedCodes::bytes_for(body) + manifest.codebook_file.bytes,
+        head_index: head * (u64::from(manifest.head.degree) + 2) * 4,
+        page_map: manifest.pages() * 4,
+        query_scratch: SCRATCH_BYTES,
+    }
+}
+
+fn make_cache(
+    accountant: &Arc<Accountant>,
+    manifest: &Manifest,
+    resident: Resident,
+) -> Result<Option<PageCache>, OpenError> {
+    let page_bytes = manifest.layout.page_bytes();
+    let total = u32::try_from(manifest.pages()).expect("checked when the manifest was decoded");
+    let pages = match resident {
+        Resident::None => 0,
+        Resident::All => total,
+        Resident::Remaining if accountant.limit_bytes().is_none() => 0,
+        Resident::Remaining => PageCache::pages_in(accountant.free_bytes(), page_bytes, total),
+    };
+    Ok(PageCache::new(accountant, page_bytes, total, pages)?)
+}
+
+fn file_error(path: &Path) -> impl FnOnce(std::io::Error) -> OpenError + '_ {
+    |source| OpenError::File { path: path.to_path_buf(), source }
+}
+
+fn format_error(path: &Path) -> impl FnOnce(FormatError) -> OpenError + '_ {
+    |source| OpenError::Format { path: path.to_path_buf(), source }
+}
+
+/// Reads and checks the manifest of an index directory.
+pub(super) fn read_manifest(path: &Path) -> Result<Manifest, OpenError> {
+    let file = path.join(MANIFEST_NAME);
+    let bytes = std::fs::read(&file).map_err(file_error(&file))?;
+    Manifest::decode(&bytes).map_err(format_error(&file))
+}
+
+fn check_lengths(path: &Path, manifest: &Manifest) -> Result<(), OpenError> {
+    for named in manifest.files() {
+        let file = path.join(&named.path);
+        let found = std::fs::metadata(&file).map_err(file_error(&file))?.len();
+        named.check_length(found).map_err(format_error(&file))?;
+    }
+    Ok(())
+}
+
+/// Opens the files of one index.
+pub(super) struct Opener<'a> {
+    pub(super) path: &'a Path,
+    pub(super) manifest: &'a Manifest,
+    pub(super) backend: &'a dyn Backend,
+    pub(super) direct: bool,
+}
+
+impl Opener<'_> {
+    fn body(&self, path: &Path, kind: FileKind) -> Result<Vec<u8>, OpenError> {
+        let bytes = std::fs::read(path).map_err(file_error(path))?;
+        let identity = self.manifest.identity();
+        let (_, body) = open_body(&bytes, kind, &identity).map_err(format_error(path))?;
+        Ok(body.to_vec())
+    }
+
+    fn head(&self) -> Result<Option<HeadIndex>, OpenError> {
+        if self.manifest.head.nodes == 0 {
+            return Ok(None);
+        }
+        let path = self.path.join(self.manifest.head_file.path.as_str());
+        let body = self.body(&path, FileKind::Head)?;
+        let parts = HeadParts::decode(&body, self.manifest.slots()).map_err(format_error(&path))?;
+        let degree = parts.max_degree as usize;
+        HeadIndex::from_parts(parts.nodes, degree, parts.degrees, parts.adjacency, parts.entry)
+            .map(Some)
+            .map_err(|e| OpenError::Format {
+                path,
+                source: FormatError::value(FileKind::Head, "body", "a head index", e),
+            })
+    }
+
+    fn device(&self, files: &[PathBuf], bytes: impl Fn(usize) -> u64) -> Result<Device, OpenError> {
+        let mut extents = Vec::new();
+        for (i, path) in files.iter().enumerate() {
+            let mode = OpenMode { direct: self.direct, ..OpenMode::read() };
+            let file = self.backend.open_file(path, mode)?;
+            extents.push(Extent { file, offset: 0, bytes: bytes(i) });
+        }
+        Ok(Device::new(extents))
+    }
+
+    fn partition(&self, entry: &PartitionEntry) -> Result<Partition, OpenError> {
+        let dir = self.path.join(entry.dir.as_str());
+        let map_path = dir.join(entry.page_map.path.as_str());
+        let body = self.body(&map_path, FileKind::PageMap)?;
+        let physical = u32::try_from(entry.physical_pages()).expect("checked by the manifest");
+        let page_map =
+            decode_page_map(&body, entry.pages, physical).map_err(format_error(&map_path))?;
+        let files: Vec<PathBuf> =
+            entry.segments.iter().map(|s| dir.join(s.file.path.as_str())).collect();
+        let device = self.device(&files, |i| entry.segments[i].file.bytes)?;
+        let firsts = entry.segments.iter().map(|s| s.first_physical_page);
+        let segments = firsts.zip(files).collect();
+        let row_map = entry.row_map.as_ref().map(|map| {
+            let path = dir.join(map.path.as_str());
+            let file = File::open(&path).map_err(file_error(&path))?;
+            Ok::<_, OpenError>(RowMapFile { path, file })
+        });
+        let (first_page, row_map) = (entry.first_page, row_map.transpose()?);
+        Ok(Partition { first_page, page_map, device, row_map, segments })
+    }
+
+    pub(super) fn codes(&self, entry: &PartitionEntry) -> Result<CodesFile, OpenError> {
+        let path = self.path.join(entry.dir.as_str()).join(entry.codes.path.as_str());
+        let file = File::open(&path).map_err(file_error(&path))?;
+        let (header, checksums) =
+            blocked(&path, &file, FileKind::Codes, &self.manifest.identity())?;
+        let device = self.device(std::slice::from_ref(&path), |_| entry.codes.bytes)?;
+        let body_bytes = usize::try_from(header.body_bytes).expect("fits the address space");
+        Ok(CodesFile { path, device, checksums, body_bytes })
+    }
+}
+
+/// Header and checksums of a file with block checksums.
+pub(super) fn blocked(
+    path: &Path,
+    file: &File,
+    kind: FileKind,
+    identity: &Identity,
+) -> Result<(FileHeader, BlockChecksums), OpenError> {
+    use std::os::unix::fs::FileExt;
+    let mut start = [0; FileHeader::BYTES];
+    file.read_exact_at(&mut start, 0).map_err(file_error(path))?;
+    let header = FileHeader::decode(&start, kind, identity).map_err(format_error(path))?;
+    let at = kind.checksums_offset(header.body_bytes).ok_or_else(|| OpenError::Format {
+        path: path.to_path_buf(),
+        source: FormatError::value(kind, "body bytes", "a possible length", header.body_bytes),
+    })?;
+    let blocks = header.body_bytes.div_ceil(BLOCK_BYTES as u64);
+    let on_disk = file.metadata().map_err(file_error(path))?.len();
+    let array_bytes = blocks.saturating_mul(8).min(on_disk);
+    let mut array = vec![0; usize::try_from(array_bytes).expect("bounded by the file")];
+    file.read_exact_at(&mut array, at).map_err(file_error(path))?;
+    let checksums = BlockChecksums::decode(&header, &array).map_err(format_error(path))?;
+    Ok((header, checksums))
+}

@@ -1,0 +1,1 @@
+//! Tests of opening and searching built indexes.

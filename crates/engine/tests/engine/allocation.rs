@@ -1,0 +1,74 @@
+//! Searching allocates nothing per hop: counted by an allocator of this test binary.
+#![expect(unsafe_code, reason = "a counting global allocator")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use pipeann_engine::search::{PageSource, Policy, SearchParams, SearchState, Step};
+use pipeann_engine::types::{Metric, VectorType};
+
+use crate::data::{build_in, clustered, open_options, options};
+use pipeann_engine::index::{Index, OpenOptions, Resident};
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to the system allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = ALLOCATIONS.try_with(|n| n.set(n.get() + 1));
+        // SAFETY: the caller's promise is handed on.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise is handed on.
+        unsafe { System.dealloc(at, layout) }
+    }
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        let _ = ALLOCATIONS.try_with(|n| n.set(n.get() + 1));
+        // SAFETY: the caller's promise is handed on.
+        unsafe { System.realloc(at, layout, bytes) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn a_warm_search_allocates_nothing() {
+    let base = clustered(3000, 16, VectorType::U8, 1);
+    let queries = clustered(50, 16, VectorType::U8, 2);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("i");
+    build_in(&path, &base, &options(Metric::L2));
+    let open = OpenOptions { resident: Resident::All, ..open_options() };
+    let index = Index::open(&path, &open).unwrap();
+    index.wait_resident().unwrap();
+    let view = index.view();
+    let mut state = SearchState::new(&view);
+    for policy in [Policy::pipe(), Policy::beam(4), Policy::page(4)] {
+        let params = SearchParams { k: 10, list: 100, policy, ..Default::default() };
+        let mut run = |query: usize| {
+            state.begin(&view, queries.set().row(query), &params, None).unwrap();
+            let before = ALLOCATIONS.with(Cell::get);
+            loop {
+                match state.step(&view).unwrap() {
+                    Step::Read(page) => {
+                        state.receive(&view, page, index.resident(page).unwrap());
+                    }
+                    Step::Explored => {}
+                    Step::Wait => unreachable!("pages are handed over at once"),
+                    Step::Done => break,
+                }
+            }
+            ALLOCATIONS.with(Cell::get) - before
+        };
+        run(0);
+        for query in 1..50 {
+            assert_eq!(run(query), 0, "allocations while searching with {:?}", params.policy);
+        }
+    }
+}

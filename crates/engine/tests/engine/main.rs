@@ -1,0 +1,8 @@
+//! Integration tests of the engine: built indexes on disk, searched, damaged and shared.
+
+mod allocation;
+mod damage;
+mod data;
+mod memory;
+mod process;
+mod search;

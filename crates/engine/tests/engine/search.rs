@@ -1,0 +1,192 @@
+//! What searches of a built index answer.
+
+use pipeann_engine::build::BuildOptions;
+use pipeann_engine::index::{BatchOptions, Index, QueryError};
+use pipeann_engine::search::{Policy, SearchParams};
+use pipeann_engine::types::{Metric, RowId, VectorSet, VectorType};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::data::{Vectors, build_in, clustered, open, options, truth};
+
+fn recall(index: &Index, queries: &Vectors, truth: &[Vec<u64>], params: &SearchParams) -> f64 {
+    let batch = BatchOptions { threads: 2, in_flight: 4, allow: None };
+    let answers = index.search_batch(queries.set(), params, &batch).unwrap();
+    let mut found = 0;
+    for (answer, truth) in answers.iter().zip(truth) {
+        found += answer.hits.iter().filter(|h| truth.contains(&h.row.0)).count();
+    }
+    found as f64 / (truth.len() * params.k) as f64
+}
+
+#[test]
+fn every_metric_type_and_policy_finds_the_neighbours() {
+    for (metric, ty) in [
+        (Metric::L2, VectorType::U8),
+        (Metric::L2, VectorType::F32),
+        (Metric::Cosine, VectorType::F32),
+        (Metric::Cosine, VectorType::U8),
+        (Metric::InnerProduct, VectorType::F32),
+        (Metric::InnerProduct, VectorType::U8),
+    ] {
+        let base = clustered(3000, 24, ty, 1);
+        let queries = clustered(60, 24, ty, 2);
+        let truth = truth(&base, &queries, metric, 10);
+        let dir = tempfile::tempdir().unwrap();
+        build_in(&dir.path().join("i"), &base, &options(metric));
+        let index = open(&dir.path().join("i"));
+        for policy in [Policy::pipe(), Policy::beam(4), Policy::page(4)] {
+            let params = SearchParams { k: 10, list: 80, policy, ..Default::default() };
+            let recall = recall(&index, &queries, &truth, &params);
+            assert!(recall >= 0.95, "{recall} for {metric} {ty} {:?}", params.policy);
+        }
+    }
+}
+
+#[test]
+fn distances_are_exact_and_on_the_metrics_own_scale() {
+    let base = clustered(500, 8, VectorType::F32, 1);
+    let dir = tempfile::tempdir().unwrap();
+    for metric in [Metric::L2, Metric::InnerProduct, Metric::Cosine] {
+        let path = dir.path().join(metric.name());
+        build_in(&path, &base, &options(metric));
+        let index = open(&path);
+        let query = base.set().row(17);
+        let answer = index.search(query, &SearchParams::default(), None).unwrap();
+        let q: Vec<f64> = floats(query);
+        for hit in answer.hits {
+            let x = floats(base.set().row(hit.row.0 as usize));
+            let dot: f64 = q.iter().zip(&x).map(|(a, b)| a * b).sum();
+            let norm = |v: &[f64]| v.iter().map(|a| a * a).sum::<f64>().sqrt();
+            let expected = match metric {
+                Metric::L2 => q.iter().zip(&x).map(|(a, b)| (a - b) * (a - b)).sum(),
+                Metric::InnerProduct => -dot,
+                Metric::Cosine => 1.0 - dot / (norm(&q) * norm(&x)),
+            };
+            assert!((f64::from(hit.distance) - expected).abs() < 1e-4, "{metric}: {expected}");
+        }
+    }
+}
+
+fn floats(bytes: &[u8]) -> Vec<f64> {
+    let float = |c: &[u8]| f64::from(f32::from_le_bytes(c.try_into().unwrap()));
+    bytes.chunks_exact(4).map(float).collect()
+}
+
+#[test]
+fn an_index_of_three_partitions_with_edges_across_answers_as_one() {
+    let base = clustered(3000, 24, VectorType::U8, 1);
+    let queries = clustered(60, 24, VectorType::U8, 2);
+    let truth = truth(&base, &queries, Metric::L2, 10);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("i");
+    build_in(&path, &base, &BuildOptions { partitions: 3, ..options(Metric::L2) });
+    let index = open(&path);
+    assert_eq!(index.manifest().partitions.len(), 3);
+    let params = SearchParams { k: 10, list: 80, ..Default::default() };
+    assert!(recall(&index, &queries, &truth, &params) >= 0.95);
+    let report = index.verify(&mut |_| {}).unwrap();
+    assert_eq!((report.damage, report.records), (vec![], 3000));
+    let allow = index.allow_rows(&(0..3000).step_by(7).map(RowId).collect::<Vec<_>>()).unwrap();
+    assert_eq!(allow.len(), 429);
+    let first = index.search(queries.set().row(0), &params, Some(Arc::new(allow))).unwrap();
+    assert!(first.hits.iter().all(|h| h.row.0 % 7 == 0) && first.hits.len() == 10);
+}
+
+#[test]
+fn records_may_take_whole_pages() {
+    for dim in [1000, 1500, 5000] {
+        let base = clustered(300, dim, VectorType::F32, 1);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("i");
+        build_in(&path, &base, &options(Metric::L2));
+        let index = open(&path);
+        for row in [0, 150, 299] {
+            let answer = index.search(base.set().row(row), &SearchParams::default(), None).unwrap();
+            assert_eq!((answer.hits[0].row.0, answer.hits[0].distance), (row as u64, 0.0));
+        }
+    }
+}
+
+#[test]
+fn tiny_and_uniform_sets_are_answered_in_full() {
+    let dir = tempfile::tempdir().unwrap();
+    for rows in [1, 2, 5, 40] {
+        let path = dir.path().join(rows.to_string());
+        let base = clustered(rows, 8, VectorType::U8, 5);
+        build_in(&path, &base, &options(Metric::L2));
+        let index = open(&path);
+        let params = SearchParams { k: 50, list: 50, ..Default::default() };
+        let hits = index.search(base.set().row(0), &params, None).unwrap().hits;
+        let distinct: HashSet<u64> = hits.iter().map(|h| h.row.0).collect();
+        assert_eq!(distinct.len(), rows, "k beyond n answers all rows");
+    }
+    let equal = Vectors { bytes: vec![7; 300 * 8], dim: 8, ty: VectorType::U8 };
+    build_in(&dir.path().join("equal"), &equal, &options(Metric::L2));
+    let index = open(&dir.path().join("equal"));
+    let hits = index.search(&[7; 8], &SearchParams::default(), None).unwrap().hits;
+    assert!(hits.len() == 10 && hits.iter().all(|h| h.distance == 0.0));
+}
+
+#[test]
+fn a_cursor_hands_out_each_row_once_nearest_first() {
+    let base = clustered(2000, 16, VectorType::U8, 1);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("i");
+    build_in(&path, &base, &options(Metric::L2));
+    let index = open(&path);
+    let query = clustered(1, 16, VectorType::U8, 3);
+    let params = SearchParams { k: 20, list: 60, ..Default::default() };
+    let mut cursor = index.cursor(query.set().row(0), &params, None).unwrap();
+    let mut rows = Vec::new();
+    for portion in [20, 30, 50, 100] {
+        let hits = cursor.next(portion).unwrap();
+        assert_eq!(hits.len(), portion);
+        rows.extend(hits.iter().map(|h| h.row.0));
+    }
+    assert_eq!(rows.iter().collect::<HashSet<_>>().len(), 200, "each row once");
+    let truth: HashSet<u64> = truth(&base, &query, Metric::L2, 200)[0].iter().copied().collect();
+    let found = rows.iter().filter(|r| truth.contains(r)).count();
+    assert!(found >= 186, "{found} of 200");
+}
+
+#[test]
+fn a_cursor_ends_when_the_index_is_exhausted() {
+    let base = clustered(30, 16, VectorType::U8, 1);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("i");
+    build_in(&path, &base, &options(Metric::L2));
+    let index = open(&path);
+    let mut cursor = index.cursor(base.set().row(3), &SearchParams::default(), None).unwrap();
+    let mut all = Vec::new();
+    for _ in 0..6 {
+        all.extend(cursor.next(10).unwrap());
+    }
+    assert_eq!(all.len(), 30);
+}
+
+#[test]
+fn bad_queries_are_refused_with_a_reason() {
+    let base = clustered(200, 16, VectorType::F32, 1);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("i");
+    build_in(&path, &base, &options(Metric::Cosine));
+    let index = open(&path);
+    let params = SearchParams::default();
+    let ask = |query: &[u8]| index.search(query, &params, None).unwrap_err();
+    assert!(matches!(ask(&[0; 60]), QueryError::Dimension { expected: 16, found: 15 }));
+    assert!(matches!(ask(&[0; 64]), QueryError::ZeroVector { row: 0 }));
+    let mut nan = base.set().row(0).to_vec();
+    nan[..4].copy_from_slice(&f32::NAN.to_le_bytes());
+    assert!(matches!(ask(&nan), QueryError::NotFinite { row: 0 }));
+    nan[..4].copy_from_slice(&f32::INFINITY.to_le_bytes());
+    assert!(matches!(ask(&nan), QueryError::NotFinite { row: 0 }));
+    let bytes = VectorSet::new(&[1; 16], 16, VectorType::U8).unwrap();
+    let refused = index.search_batch(bytes, &params, &BatchOptions::default()).unwrap_err();
+    assert_eq!(refused.to_string(), "query is of type u8, the index holds f32");
+    let short = SearchParams { k: 10, list: 5, ..Default::default() };
+    let refused = index.search(base.set().row(0), &short, None).unwrap_err();
+    assert_eq!(refused.to_string(), "list is 5, but must be from 10 to 65536");
+    let unknown = index.allow_rows(&[RowId(3), RowId(200)]).unwrap_err();
+    assert_eq!(unknown.to_string(), "row 200 does not exist in this index");
+}
