@@ -1,2 +1,88 @@
-//! pipeann command (skeleton).
-fn main() {}
+//! The command `pipeann`: build, search, measure and inspect indexes.
+//!
+//! Composes the engine and adds no capability of its own. Results go to standard output, as
+//! tables or with `--json` as one object a line; everything else goes to standard error. Exit
+//! codes: 0, 1 for an error (one line with its causes), 2 for a wrong call, 130 for Ctrl-C.
+
+mod building;
+mod commands;
+mod inspection;
+mod interrupt;
+mod job;
+mod measure;
+mod opening;
+mod plots;
+mod policy;
+mod progress;
+mod searching;
+mod table;
+mod truth;
+mod vectors_file;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use commands::{bench, build, convert, demo, gt, inspect, open_time, raw, search};
+
+/// An SSD-resident vector index: build, search, measure and inspect it.
+#[derive(Debug, Parser)]
+#[command(name = "pipeann", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::DemoArgs),
+    Build(build::BuildArgs),
+    Search(search::SearchArgs),
+    Inspect(inspect::InspectArgs),
+    Gt(gt::GtArgs),
+    Convert(convert::ConvertArgs),
+    Bench(bench::BenchArgs),
+    Raw(raw::RawArgs),
+    OpenTime(open_time::OpenTimeArgs),
+}
+
+fn main() -> ExitCode {
+    // The engine warns of little, such as io_uring being blocked; people should see it.
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
+        .without_time()
+        .with_target(false)
+        .init();
+    let result = match Cli::parse().command {
+        Command::Demo(args) => demo::run(&args),
+        Command::Build(args) => build::run(&args),
+        Command::Search(args) => search::run(&args),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Gt(args) => gt::run(&args),
+        Command::Convert(args) => convert::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Raw(args) => raw::run(&args),
+        Command::OpenTime(args) => open_time::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => report(&error),
+    }
+}
+
+/// Says what went wrong in one line, and chooses the exit code.
+fn report(error: &anyhow::Error) -> ExitCode {
+    if error.is::<interrupt::Interrupted>() {
+        eprintln!("pipeann: interrupted");
+        return ExitCode::from(interrupt::EXIT_CODE);
+    }
+    let closed_pipe = |e: &std::io::Error| e.kind() == std::io::ErrorKind::BrokenPipe;
+    if error.downcast_ref::<std::io::Error>().is_some_and(closed_pipe) {
+        // Whoever read the output has seen enough.
+        return ExitCode::SUCCESS;
+    }
+    let line = format!("{error:#}").replace('\n', " ");
+    eprintln!("pipeann: {line}");
+    ExitCode::FAILURE
+}

@@ -1,0 +1,157 @@
+//! One build, from a vector file to an index with its cost. `build`, `bench` and `demo` share
+//! this: the estimate before, progress meanwhile, the figures after.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use anyhow::{Result, anyhow};
+use indicatif::ProgressBar;
+use pipeann_engine::build::{self, BuildError, BuildOptions, BuildReport, Progress, Stage};
+use serde_json::{Map, Value, json};
+
+use crate::interrupt::Interrupted;
+use crate::measure::{CpuTime, peak_rss_bytes, rounded, seconds};
+use crate::progress;
+use crate::table::{bytes, count, duration};
+use crate::vectors_file::VectorsFile;
+
+/// A finished build.
+pub(crate) struct Built {
+    report: BuildReport,
+    dim: usize,
+    vector_type: &'static str,
+    metric: &'static str,
+    wall_s: f64,
+    cpu_s: f64,
+    peak_rss_bytes: Option<u64>,
+}
+
+/// Builds an index of `base` in `dir`; the estimate goes to standard error first.
+///
+/// # Errors
+/// [`Interrupted`] where `cancel` was raised, else whatever keeps the build from finishing. The
+/// directory is as it was before, then.
+pub(crate) fn build_index(
+    base: &VectorsFile,
+    dir: &Path,
+    options: &BuildOptions,
+    cancel: &AtomicBool,
+) -> Result<Built> {
+    let set = base.set();
+    let (dim, ty) = (set.dim(), set.vector_type());
+    let threads = super::commands::search::threads(options.graph.threads);
+    let estimate = build::estimate(set.rows() as u64, dim, ty, options)?;
+    eprintln!(
+        "building {} x {dim} {ty} ({}, R={}, L={}): about {} on {threads} threads, {} of memory \
+         beside the input, {} on disk",
+        count(set.rows() as u64),
+        options.metric,
+        options.graph.degree,
+        options.graph.list,
+        duration(estimate.cpu_seconds / threads as f64),
+        bytes(estimate.peak_memory_bytes),
+        bytes(estimate.disk_bytes),
+    );
+    let bars = Bars { bar: Mutex::new(ProgressBar::hidden()) };
+    let cpu = CpuTime::now();
+    let started = Instant::now();
+    let report = build::build(set, dir, options, &bars, cancel);
+    bars.current().finish_and_clear();
+    let report = report.map_err(explain)?;
+    Ok(Built {
+        report,
+        dim,
+        vector_type: ty.name(),
+        metric: options.metric.name(),
+        wall_s: seconds(started.elapsed()),
+        cpu_s: rounded(CpuTime::now().since(cpu).total_us() / 1e6, 3),
+        peak_rss_bytes: peak_rss_bytes(),
+    })
+}
+
+fn explain(error: BuildError) -> anyhow::Error {
+    match error {
+        BuildError::Cancelled(_) => Interrupted.into(),
+        e @ BuildError::Exists { .. } => anyhow!("{e}; --overwrite replaces it"),
+        e => e.into(),
+    }
+}
+
+impl Built {
+    /// The result under the names that scripts know.
+    pub(crate) fn json(&self) -> Value {
+        let r = &self.report;
+        let stages: Map<String, Value> =
+            r.stages.iter().map(|(s, t)| (s.name().to_owned(), seconds(*t).into())).collect();
+        json!({
+            "rows": r.rows, "dim": self.dim, "type": self.vector_type, "metric": self.metric,
+            "cpu_s": self.cpu_s, "wall_s": self.wall_s, "peak_rss_bytes": self.peak_rss_bytes,
+            "disk_bytes": r.disk_bytes, "stages": stages, "pages": r.pages,
+            "page_bytes": r.page_bytes, "records_per_page": r.records_per_page,
+            "mean_degree": rounded(r.mean_degree, 3),
+            "edges_in_page": rounded(r.locality.edges_in_page, 3),
+            "nearest_in_page": rounded(r.locality.nearest_in_page, 4),
+        })
+    }
+
+    /// The result for people.
+    pub(crate) fn pairs(&self) -> Vec<(&'static str, String)> {
+        let r = &self.report;
+        let peak = self.peak_rss_bytes.map_or("unknown".into(), bytes);
+        let stages: Vec<String> = r
+            .stages
+            .iter()
+            .map(|(stage, time)| format!("{} {}", stage.name(), duration(time.as_secs_f64())))
+            .collect();
+        vec![
+            ("vectors", format!("{} x {} {}", count(r.rows), self.dim, self.vector_type)),
+            ("metric", self.metric.to_owned()),
+            ("time", format!("{} (CPU {})", duration(self.wall_s), duration(self.cpu_s))),
+            ("stages", stages.join(", ")),
+            ("peak memory", format!("{peak}, the mapped input included")),
+            ("on disk", bytes(r.disk_bytes)),
+            (
+                "pages",
+                format!(
+                    "{} of {} bytes, {} records each",
+                    count(r.pages),
+                    r.page_bytes,
+                    r.records_per_page
+                ),
+            ),
+            (
+                "mean degree",
+                format!(
+                    "{:.1}, of which {:.1} within the page",
+                    r.mean_degree, r.locality.edges_in_page
+                ),
+            ),
+        ]
+    }
+}
+
+/// A progress bar for the stage under way.
+struct Bars {
+    bar: Mutex<ProgressBar>,
+}
+
+impl Bars {
+    fn current(&self) -> ProgressBar {
+        self.bar.lock().expect("no holder of this lock panics").clone()
+    }
+}
+
+impl Progress for Bars {
+    fn stage(&self, stage: Stage, total: u64) {
+        let unit = if stage == Stage::Write { "bytes" } else { "rows" };
+        let next = progress::bar(stage.name(), total, unit);
+        let mut bar = self.bar.lock().expect("no holder of this lock panics");
+        std::mem::replace(&mut *bar, next).finish_and_clear();
+    }
+
+    fn advance(&self, n: u64) {
+        self.current().inc(n);
+    }
+}

@@ -1,0 +1,97 @@
+//! `pipeann build`: an index from a vector file.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use pipeann_engine::build::{BuildOptions, VamanaOptions};
+use pipeann_engine::types::Metric;
+
+use crate::building::build_index;
+use crate::interrupt;
+use crate::table::{print_json, print_line, print_pairs};
+use crate::vectors_file::VectorsFile;
+
+/// Build an index of the vectors in a file
+///
+/// An estimate of time, memory and disk is printed first. The index appears in its directory
+/// when it is whole; Ctrl-C leaves nothing behind.
+#[derive(Debug, Args)]
+pub(crate) struct BuildArgs {
+    /// Vectors: .u8bin, .fbin, .fvecs, .bvecs or .npy
+    #[arg(long, value_name = "FILE")]
+    base: PathBuf,
+    /// Directory of the index
+    #[arg(long, value_name = "DIR")]
+    index: PathBuf,
+    /// How vectors are compared: l2, ip or cosine
+    #[arg(long)]
+    metric: Metric,
+    /// Most edges of a node (R)
+    #[arg(long, value_name = "EDGES", default_value_t = 64)]
+    degree: usize,
+    /// Candidate list of the search for neighbours (L)
+    #[arg(long, value_name = "N", default_value_t = 96)]
+    list: usize,
+    /// Slack of robust prune: larger keeps more distant edges
+    #[arg(long, default_value_t = 1.2)]
+    alpha: f32,
+    /// How often all rows are inserted
+    #[arg(long, value_name = "TIMES", default_value_t = VamanaOptions::default().passes)]
+    passes: usize,
+    /// Bytes of the in-memory code of a vector [default: by the dimension]
+    #[arg(long, value_name = "BYTES")]
+    code_bytes: Option<usize>,
+    /// Threads; 0 for one on each core
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// Partition directories
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    partitions: usize,
+    /// Bytes of a page, a multiple of 4096 [default: by the record]
+    #[arg(long, value_name = "BYTES")]
+    page_bytes: Option<usize>,
+    /// Share of a page's records in use after the build
+    #[arg(long, value_name = "SHARE", default_value_t = 0.96)]
+    fill: f64,
+    /// Decides all that is random
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Replace an index that stands in the directory
+    #[arg(long)]
+    overwrite: bool,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &BuildArgs) -> Result<()> {
+    let options = BuildOptions {
+        graph: VamanaOptions {
+            degree: args.degree,
+            list: args.list,
+            alpha: args.alpha,
+            passes: args.passes,
+            threads: args.threads,
+            seed: args.seed,
+        },
+        code_bytes: args.code_bytes,
+        fill: args.fill,
+        page_bytes: args.page_bytes,
+        partitions: args.partitions,
+        overwrite: args.overwrite,
+        ..BuildOptions::new(args.metric)
+    };
+    let base = VectorsFile::open(&args.base)?;
+    let cancel = interrupt::flag()?;
+    let built = build_index(&base, &args.index, &options, &cancel)?;
+    if args.json {
+        return print_json(&built.json());
+    }
+    print_pairs(&built.pairs())?;
+    print_line(&format!(
+        "search it: pipeann search --index {} --queries FILE --k 10",
+        args.index.display()
+    ))
+}

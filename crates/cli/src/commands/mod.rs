@@ -1,0 +1,11 @@
+//! One file for each command.
+
+pub(crate) mod bench;
+pub(crate) mod build;
+pub(crate) mod convert;
+pub(crate) mod demo;
+pub(crate) mod gt;
+pub(crate) mod inspect;
+pub(crate) mod open_time;
+pub(crate) mod raw;
+pub(crate) mod search;

@@ -1,0 +1,230 @@
+//! What an index looks like, from its manifest and from the records in its pages.
+
+use anyhow::{Context, Result, anyhow};
+use pipeann_engine::format::PageView;
+use pipeann_engine::index::{Index, VerifyReport};
+use pipeann_engine::io::{Completion, QueueOptions, Wait};
+use pipeann_engine::search::PageSource;
+use pipeann_engine::types::{NodeId, PageId};
+use serde_json::{Map, Value, json};
+
+use crate::measure::rounded;
+use crate::table::{bytes, count};
+
+/// What the records in some or all pages hold.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PageFigures {
+    pub(crate) pages: u64,
+    pub(crate) records: u64,
+    /// Nodes of each degree.
+    pub(crate) degrees: Vec<u64>,
+    pub(crate) edges_in_page: u64,
+}
+
+impl From<&VerifyReport> for PageFigures {
+    fn from(r: &VerifyReport) -> Self {
+        Self {
+            pages: r.pages,
+            records: r.records,
+            degrees: r.degrees.clone(),
+            edges_in_page: r.edges_in_page,
+        }
+    }
+}
+
+impl PageFigures {
+    /// Reads up to `wanted` pages, evenly spread over the index.
+    ///
+    /// # Errors
+    /// A page that cannot be read or fails its checksum.
+    pub(crate) fn sample(index: &Index, wanted: u32) -> Result<Self> {
+        let step = (index.pages() / wanted.max(1)).max(1);
+        let mut pages = (0..index.pages()).step_by(step as usize);
+        let page_bytes = index.page_bytes();
+        let (depth, buffers) = (32, 32);
+        let mut queue = index.backend().queue(&QueueOptions {
+            depth,
+            buffers,
+            buffer_bytes: page_bytes,
+            sqpoll: false,
+            wait: Wait::Sleep,
+        })?;
+        let mut figures =
+            Self { degrees: vec![0; index.layout().max_degree() + 1], ..Self::default() };
+        let mut completions: Vec<Completion> = Vec::with_capacity(depth);
+        loop {
+            while let Some(buffer) = queue.take_buffer() {
+                let Some(page) = pages.next() else {
+                    queue.return_buffer(buffer);
+                    break;
+                };
+                let (device, offset) = index.locate(PageId(page));
+                queue.push_read(device, offset, page_bytes, buffer, u64::from(page))?;
+            }
+            if queue.in_flight() == 0 {
+                return Ok(figures);
+            }
+            completions.clear();
+            queue.wait(&mut completions)?;
+            for c in &completions {
+                let page = PageId(c.tag as u32);
+                let bytes = queue.buffer(c.buffer);
+                c.result.as_ref().map_err(|e| anyhow!(index.describe(page, e)))?;
+                index.accept(page, bytes).context("damaged; --verify lists all damage")?;
+                figures.add(index, page, bytes);
+                queue.return_buffer(c.buffer);
+            }
+        }
+    }
+
+    fn add(&mut self, index: &Index, page: PageId, bytes: &[u8]) {
+        let layout = index.layout();
+        let records = PageView::new(layout, bytes);
+        let mut neighbours = Vec::with_capacity(layout.max_degree());
+        let mut slots = records.occupied();
+        self.pages += 1;
+        while slots != 0 {
+            let slot = slots.trailing_zeros() as usize;
+            slots &= slots - 1;
+            neighbours.clear();
+            records.neighbours_into(slot, &mut neighbours);
+            self.records += 1;
+            self.degrees[neighbours.len()] += 1;
+            let here = neighbours.iter().filter(|&&n| layout.page_of(NodeId(n)) == page);
+            self.edges_in_page += here.count() as u64;
+        }
+    }
+
+    fn edges(&self) -> u64 {
+        self.degrees.iter().enumerate().map(|(degree, n)| degree as u64 * n).sum()
+    }
+
+    fn mean_degree(&self) -> f64 {
+        self.edges() as f64 / self.records.max(1) as f64
+    }
+
+    fn mean_in_page(&self) -> f64 {
+        self.edges_in_page as f64 / self.records.max(1) as f64
+    }
+
+    fn degree_range(&self) -> (usize, usize) {
+        let min = self.degrees.iter().position(|&n| n > 0).unwrap_or(0);
+        let max = self.degrees.iter().rposition(|&n| n > 0).unwrap_or(0);
+        (min, max)
+    }
+
+    fn fill(&self, index: &Index) -> f64 {
+        let slots = self.pages * index.layout().records_per_page() as u64;
+        self.records as f64 / slots.max(1) as f64
+    }
+}
+
+/// Bytes of all files.
+fn disk_bytes(index: &Index) -> u64 {
+    index.manifest().files().iter().map(|f| f.bytes).sum()
+}
+
+/// All there is to say, for programs.
+pub(crate) fn json(index: &Index, figures: &PageFigures) -> Value {
+    let (m, layout) = (index.manifest(), index.layout());
+    let (degree_min, degree_max) = figures.degree_range();
+    let floor = index.floor();
+    let partitions: Vec<Value> = m
+        .partitions
+        .iter()
+        .map(|p| {
+            json!({ "dir": p.dir.as_str(), "first_page": p.first_page, "pages": p.pages,
+                    "segments": p.segments.len() })
+        })
+        .collect();
+    let files: Map<String, Value> =
+        m.files().into_iter().map(|f| (f.path, f.bytes.into())).collect();
+    json!({
+        "rows": m.rows, "dim": index.dim(), "type": layout.vector_type().name(),
+        "metric": index.metric().name(), "generation": m.generation,
+        "page_bytes": layout.page_bytes(), "records_per_page": layout.records_per_page(),
+        "record_bytes": layout.record_bytes(), "edge_bytes": layout.edge_bytes(),
+        "pages": index.pages(), "code_bytes": m.code_bytes, "head_nodes": m.head.nodes,
+        "degree": m.build.degree, "build_list": m.build.list, "alpha": m.build.alpha,
+        "passes": m.build.passes, "seed": m.build.seed,
+        "partitions": partitions, "files": files,
+        "disk_bytes": disk_bytes(index),
+        "disk_bytes_per_vector": rounded(disk_bytes(index) as f64 / m.rows.max(1) as f64, 1),
+        "memory_floor_bytes": floor.total(),
+        "memory_floor": { "codes": floor.codes, "head_index": floor.head_index,
+                          "page_map": floor.page_map, "query_scratch": floor.query_scratch },
+        "pages_looked_at": figures.pages,
+        "degree_min": degree_min, "degree_mean": rounded(figures.mean_degree(), 3),
+        "degree_max": degree_max, "degrees": figures.degrees,
+        "page_fill": rounded(figures.fill(index), 4),
+        "neighbours_in_page": rounded(figures.mean_in_page(), 3),
+    })
+}
+
+/// All there is to say, for people.
+pub(crate) fn pairs(index: &Index, figures: &PageFigures) -> Vec<(&'static str, String)> {
+    let (m, layout) = (index.manifest(), index.layout());
+    let (min, max) = figures.degree_range();
+    let floor = index.floor();
+    let disk = disk_bytes(index);
+    let alpha = m.build.alpha;
+    let all = if figures.pages == u64::from(index.pages()) {
+        String::new()
+    } else {
+        format!(" (over {} pages)", count(figures.pages))
+    };
+    vec![
+        (
+            "vectors",
+            format!(
+                "{} x {} {}, {}",
+                count(m.rows),
+                index.dim(),
+                layout.vector_type(),
+                index.metric()
+            ),
+        ),
+        ("generation", m.generation.to_string()),
+        (
+            "built with",
+            format!(
+                "R={}, L={}, alpha={alpha}, passes={}, seed={}",
+                m.build.degree, m.build.list, m.build.passes, m.build.seed
+            ),
+        ),
+        (
+            "pages",
+            format!(
+                "{} of {} bytes, {} records of {} bytes each, {} bytes an edge",
+                count(index.pages().into()),
+                layout.page_bytes(),
+                layout.records_per_page(),
+                layout.record_bytes(),
+                layout.edge_bytes()
+            ),
+        ),
+        ("page fill", format!("{:.1} %{all}", 100.0 * figures.fill(index))),
+        ("degree", format!("{min} to {max}, mean {:.1}{all}", figures.mean_degree())),
+        (
+            "in-page",
+            format!("{:.2} graph neighbours of a node share its page", figures.mean_in_page()),
+        ),
+        ("head index", format!("{} nodes", count(m.head.nodes.into()))),
+        ("codes", format!("{} bytes a vector", m.code_bytes)),
+        (
+            "memory",
+            format!(
+                "at least {}: codes {}, head index {}, page map {}, query scratch {}",
+                bytes(floor.total()),
+                bytes(floor.codes),
+                bytes(floor.head_index),
+                bytes(floor.page_map),
+                bytes(floor.query_scratch)
+            ),
+        ),
+        (
+            "on disk",
+            format!("{}, {:.0} bytes a vector", bytes(disk), disk as f64 / m.rows.max(1) as f64),
+        ),
+    ]
+}

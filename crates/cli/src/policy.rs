@@ -1,0 +1,150 @@
+//! A search policy as it is named on the command line and in job files.
+
+use std::str::FromStr;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use pipeann_engine::search::{Issue, Policy, Width};
+
+/// One technique of a policy, turned on or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Switch {
+    /// `issue=one|fill`
+    Issue(Issue),
+    /// `head=on|off`
+    Head(bool),
+    /// `dynamic=on|off`
+    Dynamic(bool),
+    /// `packed=on|off`
+    Packed(bool),
+}
+
+impl FromStr for Switch {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        const KNOWN: &str = "known are issue=one|fill, head=on|off, dynamic=on|off, packed=on|off";
+        let unknown = || format!("`{s}` is no switch; {KNOWN}");
+        let (name, value) = s.split_once('=').ok_or_else(unknown)?;
+        let on = match value {
+            "on" => Some(true),
+            "off" => Some(false),
+            _ => None,
+        };
+        match (name, value, on) {
+            ("issue", "one", _) => Ok(Self::Issue(Issue::OneByOne)),
+            ("issue", "fill", _) => Ok(Self::Issue(Issue::Fill)),
+            ("head", _, Some(on)) => Ok(Self::Head(on)),
+            ("dynamic", _, Some(on)) => Ok(Self::Dynamic(on)),
+            ("packed", _, Some(on)) => Ok(Self::Packed(on)),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+/// A policy by name, with what departs from its defaults.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PolicyArgs {
+    /// Order of reading and computing: pipe, beam or page
+    #[arg(long, default_value = "pipe")]
+    pub(crate) policy: String,
+    /// Reads in flight per query; where the width is dynamic, those it starts with
+    /// [default: pipe 4 (8 with dynamic=off), beam 8, page 4]
+    #[arg(long, value_name = "READS")]
+    pub(crate) width: Option<u16>,
+    /// Widest that a dynamic width becomes
+    #[arg(long, value_name = "READS", default_value_t = DEFAULT_MAX_WIDTH)]
+    pub(crate) max_width: u16,
+    /// Techniques to turn on or off: issue=one|fill, head=on|off, dynamic=on|off, packed=on|off
+    #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',')]
+    pub(crate) switches: Vec<Switch>,
+}
+
+/// The bound of a dynamic width unless told otherwise.
+pub(crate) const DEFAULT_MAX_WIDTH: u16 = 32;
+/// Width of a pipeline whose width was fixed without saying at what; that of `beam`.
+const FIXED_WIDTH: u16 = 8;
+
+impl PolicyArgs {
+    /// The policy meant.
+    ///
+    /// # Errors
+    /// An unknown name, or a width that contradicts the bound.
+    pub(crate) fn policy(&self) -> Result<Policy> {
+        let mut policy: Policy = self.policy.parse()?;
+        let mut dynamic = matches!(policy.width, Width::Dynamic { .. });
+        for switch in &self.switches {
+            match *switch {
+                Switch::Issue(issue) => policy.issue = issue,
+                Switch::Head(on) => policy.head = on,
+                Switch::Dynamic(on) => dynamic = on,
+                Switch::Packed(on) => policy.packed = on,
+            }
+        }
+        let Width::Dynamic { start, converge_at, keep_ratio, .. } = Width::dynamic() else {
+            unreachable!("the dynamic width is dynamic")
+        };
+        policy.width = if dynamic {
+            let start = self.width.unwrap_or(start.min(self.max_width));
+            if start > self.max_width {
+                bail!("--width {start} is above --max-width {}", self.max_width);
+            }
+            Width::Dynamic { start, max: self.max_width, converge_at, keep_ratio }
+        } else {
+            match (self.width, policy.width) {
+                (Some(width), _) => Width::Fixed(width),
+                (None, Width::Dynamic { .. }) => Width::Fixed(FIXED_WIDTH),
+                (None, named) => named,
+            }
+        };
+        Ok(policy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(name: &str, width: Option<u16>, switches: &str) -> Result<Policy> {
+        let switches = switches.split(',').filter(|s| !s.is_empty());
+        let switches = switches.map(|s| s.parse().unwrap()).collect();
+        let max_width = DEFAULT_MAX_WIDTH;
+        PolicyArgs { policy: name.into(), width, max_width, switches }.policy()
+    }
+
+    #[test]
+    fn names_alone_are_the_engines_policies() {
+        for name in ["pipe", "beam", "page"] {
+            assert_eq!(policy(name, None, "").unwrap(), name.parse().unwrap());
+        }
+        let error = policy("best", None, "").unwrap_err().to_string();
+        assert!(error.contains("`best`"), "{error}");
+    }
+
+    #[test]
+    fn switches_and_widths_change_one_thing_each() {
+        let pipe = Policy::pipe();
+        let fixed = policy("pipe", None, "dynamic=off").unwrap();
+        assert_eq!(fixed, Policy { width: Width::Fixed(8), ..pipe.clone() });
+        let bare = policy("pipe", Some(16), "dynamic=off,issue=fill,head=off,packed=off").unwrap();
+        let expected = Policy {
+            width: Width::Fixed(16),
+            issue: Issue::Fill,
+            head: false,
+            packed: false,
+            ..pipe
+        };
+        assert_eq!(bare, expected);
+        assert_eq!(policy("beam", Some(4), "").unwrap(), Policy::beam(4));
+        let started = policy("pipe", Some(7), "").unwrap();
+        assert!(matches!(started.width, Width::Dynamic { start: 7, max: 32, .. }));
+        assert!(policy("pipe", Some(40), "").unwrap_err().to_string().contains("--max-width 32"));
+    }
+
+    #[test]
+    fn unknown_switches_name_the_known_ones() {
+        for bad in ["issue", "issue=on", "head=maybe", "speed=on"] {
+            assert!(bad.parse::<Switch>().unwrap_err().contains("packed=on|off"), "{bad}");
+        }
+    }
+}

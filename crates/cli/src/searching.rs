@@ -1,0 +1,179 @@
+//! One measured search: a batch of queries with one list length, and all figures of it.
+//! `search`, `bench` and `demo` share this.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use pipeann_engine::index::{Answer, BatchOptions, Index};
+use pipeann_engine::search::{Policy, SearchParams, SearchStats};
+use pipeann_engine::types::VectorSet;
+use serde_json::{Map, Value, json};
+
+use crate::measure::{CpuTime, Latency, median_index, peak_rss_bytes, rounded};
+use crate::table::Table;
+use crate::truth::Truth;
+
+/// What stays the same from list to list.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// Name shown with the figures.
+    pub(crate) name: String,
+    /// The policy.
+    pub(crate) policy: Policy,
+    /// Results for each query.
+    pub(crate) k: usize,
+    /// Threads.
+    pub(crate) threads: usize,
+    /// Queries in flight on each.
+    pub(crate) in_flight: usize,
+    /// How often to measure; the run with the median rate is reported.
+    pub(crate) repeat: usize,
+}
+
+/// The figures of one run. Counts are means over the queries.
+#[derive(Clone, Debug)]
+pub(crate) struct Figures {
+    pub(crate) list: usize,
+    pub(crate) queries: usize,
+    /// Against exact truth, where there is any.
+    pub(crate) recall: Option<f64>,
+    pub(crate) wall_s: f64,
+    pub(crate) latency: Latency,
+    pub(crate) cpu: CpuTime,
+    /// Sums over the queries; the width is the widest of any.
+    stats: SearchStats,
+}
+
+/// Queries searched before the clock starts, so that threads' queues and buffers exist.
+const WARM_UP: usize = 64;
+
+/// Searches all queries with one list length. Returns the figures and the answers.
+///
+/// # Errors
+/// Whatever the search refuses or fails at.
+pub(crate) fn measure(
+    index: &Index,
+    queries: VectorSet<'_>,
+    truth: Option<&Truth>,
+    list: usize,
+    settings: &Settings,
+) -> Result<(Figures, Vec<Answer>)> {
+    let policy = settings.policy.clone();
+    let params = SearchParams { k: settings.k, list, policy, ..SearchParams::default() };
+    let (threads, in_flight) = (settings.threads, settings.in_flight);
+    let batch = BatchOptions { threads, in_flight, allow: None };
+    index.wait_resident()?;
+    let warm_up = queries.rows().min(WARM_UP) * queries.row_bytes();
+    let warm_up = VectorSet::new(&queries.bytes()[..warm_up], queries.dim(), queries.vector_type())
+        .context("the first queries")?;
+    index.search_batch(warm_up, &params, &batch)?;
+    let mut runs = Vec::new();
+    for _ in 0..settings.repeat.max(1) {
+        let cpu = CpuTime::now();
+        let started = Instant::now();
+        let answers = index.search_batch(queries, &params, &batch)?;
+        let wall_s = started.elapsed().as_secs_f64();
+        let cpu = CpuTime::now().since(cpu);
+        runs.push((figures(list, wall_s, cpu, &answers), answers));
+    }
+    let median = median_index(&runs.iter().map(|(f, _)| f.wall_s).collect::<Vec<_>>());
+    let (mut figures, answers) = runs.swap_remove(median);
+    figures.recall = truth.map(|truth| {
+        let answers: Vec<Vec<(u64, f32)>> = answers
+            .iter()
+            .map(|a| a.hits.iter().map(|h| (h.row.0, h.distance)).collect())
+            .collect();
+        truth.recall(settings.k, &answers)
+    });
+    Ok((figures, answers))
+}
+
+fn figures(list: usize, wall_s: f64, cpu: CpuTime, answers: &[Answer]) -> Figures {
+    let mut stats = SearchStats::default();
+    answers.iter().for_each(|a| stats += a.stats);
+    let mut times: Vec<u64> = answers.iter().map(|a| a.stats.latency_ns).collect();
+    let latency = Latency::of(&mut times);
+    Figures { list, queries: answers.len(), recall: None, wall_s, latency, cpu, stats }
+}
+
+impl Figures {
+    fn per_query(&self, sum: u64) -> f64 {
+        sum as f64 / self.queries as f64
+    }
+
+    /// Queries answered in a second.
+    pub(crate) fn qps(&self) -> f64 {
+        self.queries as f64 / self.wall_s
+    }
+
+    /// Mean page reads for a query.
+    pub(crate) fn reads(&self) -> f64 {
+        self.per_query(self.stats.reads)
+    }
+
+    /// Process CPU for a query, user and kernel, microseconds.
+    pub(crate) fn cpu_us(&self) -> f64 {
+        self.cpu.total_us() / self.queries as f64
+    }
+
+    /// Reads that reached the device in a second: those shared between queries count once.
+    fn reads_per_s(&self) -> f64 {
+        (self.stats.reads - self.stats.reads_shared.min(self.stats.reads)) as f64 / self.wall_s
+    }
+
+    /// All figures under the names that scripts know.
+    pub(crate) fn json(&self, index: &Index, settings: &Settings) -> Value {
+        let s = &self.stats;
+        let mean = |sum: u64| rounded(self.per_query(sum), 3);
+        let micros = |us: f64| rounded(us, 2);
+        let n = self.queries as f64;
+        let pools: Map<String, Value> =
+            index.pools().map(|(pool, bytes)| (pool.name().to_owned(), bytes.into())).collect();
+        json!({
+            "policy": settings.name, "list": self.list, "k": settings.k,
+            "threads": settings.threads, "in_flight": settings.in_flight,
+            "recall": self.recall.map(|r| rounded(r, 5)),
+            "queries": self.queries, "qps": rounded(self.qps(), 1),
+            "mean_us": micros(self.latency.mean_us), "p50_us": micros(self.latency.p50_us),
+            "p99_us": micros(self.latency.p99_us),
+            "reads": mean(s.reads), "reads_wasted": mean(s.reads_wasted),
+            "reads_shared": mean(s.reads_shared), "resident_pages": mean(s.resident_pages),
+            "bytes_read": mean(s.bytes_read), "hops": mean(s.hops),
+            "code_distances": mean(s.code_distances), "exact_distances": mean(s.exact_distances),
+            "width_max": s.width_max,
+            "cpu_us": micros(self.cpu_us()), "user_us": micros(self.cpu.user_us / n),
+            "sys_us": micros(self.cpu.sys_us / n),
+            "compute_us": micros(self.per_query(s.compute_ns) / 1e3),
+            "wait_us": micros(self.per_query(s.wait_ns()) / 1e3),
+            "reads_per_s": rounded(self.reads_per_s(), 1),
+            "peak_rss_bytes": peak_rss_bytes(), "pools": pools,
+            "backend": index.backend().name(), "page_bytes": index.layout().page_bytes(),
+        })
+    }
+
+    /// The columns of [`cells`](Self::cells).
+    pub(crate) fn table<'n>(names: impl Iterator<Item = &'n str>) -> Table {
+        Table::new(&[
+            "policy", "list", "recall", "QPS", "mean us", "p99 us", "reads", "wasted", "KiB read",
+            "CPU us", "reads/s",
+        ])
+        .first_column(names)
+    }
+
+    /// A line of the table.
+    pub(crate) fn cells(&self, name: &str) -> Vec<String> {
+        vec![
+            name.to_owned(),
+            self.list.to_string(),
+            self.recall.map_or("-".into(), |r| format!("{r:.4}")),
+            format!("{:.0}", self.qps()),
+            format!("{:.0}", self.latency.mean_us),
+            format!("{:.0}", self.latency.p99_us),
+            format!("{:.1}", self.reads()),
+            format!("{:.1}", self.per_query(self.stats.reads_wasted)),
+            format!("{:.0}", self.per_query(self.stats.bytes_read) / 1024.0),
+            format!("{:.0}", self.cpu_us()),
+            format!("{:.0}", self.reads_per_s()),
+        ]
+    }
+}

@@ -1,0 +1,228 @@
+//! Exact truth: reading, writing, and the recall of an answer against it.
+//!
+//! A truth file holds u32 queries, u32 k, then queries x k u32 row ids and as many f32
+//! distances (squared for L2, smaller is nearer), nearest first, little-endian. `.ivecs` holds
+//! the ids alone.
+//!
+//! An answer is correct where its id is among the first k true ones, or where its distance is
+//! not above the k-th true distance: of rows at equal distance any will do. That second rule is
+//! dropped for truth whose distances are missing or on another scale than the index's.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::vectors_file::{WholeFile, map, read_ivecs};
+
+/// The nearest rows of each query.
+#[derive(Debug)]
+pub(crate) struct Truth {
+    queries: usize,
+    k: usize,
+    ids: Vec<u32>,
+    /// Empty where unknown.
+    distances: Vec<f32>,
+}
+
+const HEADER_BYTES: usize = 8;
+
+impl Truth {
+    /// Truth from its parts, row after row.
+    ///
+    /// # Panics
+    /// Where the lengths differ from `queries` x `k`.
+    pub(crate) fn new(queries: usize, k: usize, ids: Vec<u32>, distances: Vec<f32>) -> Self {
+        assert_eq!(ids.len(), queries * k, "one id for each place");
+        assert!(distances.is_empty() || distances.len() == ids.len(), "one distance for each id");
+        Self { queries, k, ids, distances }
+    }
+
+    /// Reads a truth file (`.bin`, or any extension but `.ivecs`) or the ids of `.ivecs`.
+    ///
+    /// # Errors
+    /// Unreadable, truncated or empty files, with what was expected.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        if path.extension().is_some_and(|e| e == "ivecs") {
+            let (queries, k, ids) = read_ivecs(path)?;
+            return Ok(Self::new(queries, k, ids, Vec::new()));
+        }
+        let bytes = map(path)?;
+        Self::decode(&bytes).with_context(|| {
+            format!(
+                "{}: no truth file (expected u32 queries, u32 k, then ids as u32 and distances \
+                 as f32)",
+                path.display()
+            )
+        })
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self> {
+        ensure!(bytes.len() >= HEADER_BYTES, "truncated: {} bytes hold no header", bytes.len());
+        let words = |part: &[u8]| -> Vec<u32> {
+            part.chunks_exact(4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect()
+        };
+        let header = words(&bytes[..HEADER_BYTES]);
+        let (queries, k) = (header[0] as usize, header[1] as usize);
+        ensure!(queries > 0 && k > 0, "its header announces {queries} queries x {k}");
+        let announced = HEADER_BYTES as u128 + queries as u128 * k as u128 * 8;
+        ensure!(
+            bytes.len() as u128 == announced,
+            "its header announces {queries} queries x {k}, which takes {announced} bytes, but the \
+             file has {}",
+            bytes.len()
+        );
+        let body = &bytes[HEADER_BYTES..];
+        let (ids, distances) = body.split_at(body.len() / 2);
+        let distances: Vec<f32> = words(distances).into_iter().map(f32::from_bits).collect();
+        // Written by `convert` from a file that has ids alone.
+        let unknown = distances.iter().all(|d| d.is_nan());
+        Ok(Self::new(queries, k, words(ids), if unknown { Vec::new() } else { distances }))
+    }
+
+    /// Writes a truth file; unknown distances become NaN.
+    ///
+    /// # Errors
+    /// Where the file cannot be written.
+    pub(crate) fn write(&self, path: &Path) -> Result<()> {
+        let word = |n: usize| u32::try_from(n).context("too many for a truth file");
+        let mut file = WholeFile::create(path)?;
+        file.write(&word(self.queries)?.to_le_bytes())?;
+        file.write(&word(self.k)?.to_le_bytes())?;
+        for id in &self.ids {
+            file.write(&id.to_le_bytes())?;
+        }
+        for i in 0..self.ids.len() {
+            file.write(&self.distances.get(i).copied().unwrap_or(f32::NAN).to_le_bytes())?;
+        }
+        file.finish()
+    }
+
+    /// Queries answered.
+    pub(crate) fn queries(&self) -> usize {
+        self.queries
+    }
+
+    /// Rows known for each.
+    pub(crate) fn k(&self) -> usize {
+        self.k
+    }
+
+    /// All ids, query after query.
+    pub(crate) fn ids(&self) -> &[u32] {
+        &self.ids
+    }
+
+    /// Only the first `queries`.
+    pub(crate) fn truncate(&mut self, queries: usize) {
+        self.queries = self.queries.min(queries);
+        self.ids.truncate(self.queries * self.k);
+        self.distances.truncate(self.queries * self.k);
+    }
+
+    /// Refuses truth that does not belong to `queries` queries or is too short for `k`.
+    ///
+    /// # Errors
+    /// With both numbers.
+    pub(crate) fn check(&self, queries: usize, k: usize) -> Result<()> {
+        if self.queries != queries {
+            bail!("the truth is for {} queries, but there are {queries}", self.queries);
+        }
+        ensure!(
+            k <= self.k,
+            "the truth knows {} rows for each query, too few for recall@{k}",
+            self.k
+        );
+        Ok(())
+    }
+
+    fn row(&self, query: usize) -> (&[u32], Option<&[f32]>) {
+        let range = query * self.k..(query + 1) * self.k;
+        (&self.ids[range.clone()], self.distances.get(range))
+    }
+
+    /// The mean share of the `k` nearest that the answers hold; see the module's description.
+    /// `answers` gives (row, distance) for each query.
+    ///
+    /// # Panics
+    /// Where [`check`](Self::check) would refuse.
+    pub(crate) fn recall(&self, k: usize, answers: &[Vec<(u64, f32)>]) -> f64 {
+        let ties = self.same_scale(k, answers);
+        let mut correct = 0;
+        for (query, answer) in answers.iter().enumerate() {
+            let (ids, distances) = self.row(query);
+            let farthest = distances.filter(|_| ties).map(|d| d[k - 1]);
+            correct += answer
+                .iter()
+                .take(k)
+                .filter(|&&(row, distance)| {
+                    ids[..k].iter().any(|&id| u64::from(id) == row)
+                        || farthest.is_some_and(|f| distance <= f)
+                })
+                .count();
+        }
+        correct as f64 / (k * answers.len()) as f64
+    }
+
+    /// Whether the true distances mean the same as those answered: judged by the rows that are
+    /// in both.
+    fn same_scale(&self, k: usize, answers: &[Vec<(u64, f32)>]) -> bool {
+        let mut common = 0;
+        for (query, answer) in answers.iter().enumerate() {
+            let (ids, Some(distances)) = self.row(query) else { return false };
+            for &(row, distance) in answer {
+                let at = ids[..k].iter().position(|&id| u64::from(id) == row);
+                if let Some(truth) = at.map(|i| distances[i]) {
+                    common += 1;
+                    let scale = truth.abs().max(distance.abs()).max(1e-3);
+                    if (truth - distance).abs() > 1e-2 * scale {
+                        return false;
+                    }
+                }
+            }
+        }
+        common > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn truth() -> Truth {
+        Truth::new(2, 3, vec![1, 2, 3, 4, 5, 6], vec![1.0, 2.0, 2.0, 0.0, 1.0, 5.0])
+    }
+
+    #[test]
+    fn ties_with_the_last_true_distance_count() {
+        let answers = [vec![(1, 1.0), (9, 2.0)], vec![(4, 0.0), (6, 5.0)]];
+        assert_eq!(truth().recall(2, &answers), 0.75);
+        assert_eq!(truth().recall(1, &answers), 1.0);
+    }
+
+    #[test]
+    fn distances_on_another_scale_do_not_count_as_ties() {
+        // Square roots of the true distances: the second row would pass as a tie.
+        let answers = [vec![(1, 1.0), (9, 1.5)], vec![(4, 0.0), (6, 2.2)]];
+        let mut roots = truth();
+        assert!(roots.same_scale(2, &answers));
+        assert!(!roots.same_scale(3, &answers));
+        roots.distances.clear();
+        assert_eq!(roots.recall(2, &answers), 0.5);
+    }
+
+    #[test]
+    fn files_go_there_and_back_and_are_checked() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("truth.bin");
+        truth().write(&path).unwrap();
+        let read = Truth::open(&path).unwrap();
+        assert_eq!((read.ids(), &read.distances), (truth().ids(), &truth().distances));
+        Truth::new(1, 2, vec![7, 8], Vec::new()).write(&path).unwrap();
+        assert!(Truth::open(&path).unwrap().distances.is_empty());
+        std::fs::write(&path, [1, 0, 0, 0, 9, 0, 0, 0, 1]).unwrap();
+        let error = format!("{:#}", Truth::open(&path).unwrap_err());
+        assert!(error.contains("1 queries x 9") && error.contains("truth.bin"), "{error}");
+        assert!(truth().check(3, 2).unwrap_err().to_string().contains("2 queries"));
+        assert!(truth().check(2, 4).unwrap_err().to_string().contains("too few"));
+    }
+}

@@ -1,0 +1,39 @@
+//! `.u8bin` and `.fbin`: u32 rows, u32 dimension, then the rows, little-endian.
+
+use anyhow::{Result, ensure};
+use pipeann_engine::types::VectorType;
+
+use super::Shape;
+
+pub(super) const HEADER_BYTES: usize = 8;
+
+/// Reads the header and compares the length that it announces with the one found.
+pub(super) fn shape(bytes: &[u8], ty: VectorType) -> Result<Shape> {
+    ensure!(
+        bytes.len() >= HEADER_BYTES,
+        "the file has {} bytes, but its header alone takes {HEADER_BYTES}",
+        bytes.len()
+    );
+    let word =
+        |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize;
+    let (rows, dim) = (word(0), word(4));
+    let announced =
+        HEADER_BYTES as u128 + rows as u128 * dim as u128 * ty.component_bytes() as u128;
+    check_length(bytes.len(), announced, &format!("its header announces {rows} x {dim} {ty}"))?;
+    Ok(Shape { rows, dim, ty, start: HEADER_BYTES })
+}
+
+/// Refuses a file that is shorter or longer than it says.
+pub(super) fn check_length(found: usize, announced: u128, says: &str) -> Result<()> {
+    let found = found as u128;
+    ensure!(
+        found >= announced,
+        "truncated: {says}, which takes {announced} bytes, but the file has {found}"
+    );
+    ensure!(
+        found == announced,
+        "{says}, which takes {announced} bytes, but the file has {found}: \
+         the extension or the header is wrong"
+    );
+    Ok(())
+}

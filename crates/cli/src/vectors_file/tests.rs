@@ -1,0 +1,141 @@
+//! Every format there and back, and everything that must be refused.
+
+use super::*;
+
+fn bytes_f32(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|v| v.to_le_bytes()).collect()
+}
+
+fn write_all(path: &Path, dim: usize, ty: VectorType, data: &[u8]) {
+    let set = VectorSet::new(data, dim, ty).unwrap();
+    let mut out = VectorsWriter::create(path, set.rows(), dim, ty).unwrap();
+    for i in 0..set.rows() {
+        out.write_row(set.row(i)).unwrap();
+    }
+    out.finish().unwrap();
+}
+
+fn refusal(path: &Path, bytes: &[u8]) -> String {
+    std::fs::write(path, bytes).unwrap();
+    format!("{:#}", VectorsFile::open(path).unwrap_err())
+}
+
+#[test]
+fn every_format_gives_back_what_was_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let floats = bytes_f32(&[1.0, -2.5, 3.0, 4.0, 0.0, 6.5]);
+    for (name, ty, data) in [
+        ("a.fbin", VectorType::F32, &floats[..]),
+        ("a.fvecs", VectorType::F32, &floats),
+        ("a.npy", VectorType::F32, &floats),
+        ("b.u8bin", VectorType::U8, &[1, 2, 3, 4, 255, 0][..]),
+        ("b.bvecs", VectorType::U8, &[1, 2, 3, 4, 255, 0]),
+        ("b.npy", VectorType::U8, &[1, 2, 3, 4, 255, 0]),
+    ] {
+        let path = dir.path().join(name);
+        write_all(&path, 3, ty, data);
+        let file = VectorsFile::open(&path).unwrap();
+        let set = file.set();
+        assert_eq!((set.rows(), set.dim(), set.vector_type()), (2, 3, ty), "{name}");
+        assert_eq!(set.bytes(), data, "{name}");
+        assert_eq!(file.first(1).bytes(), &data[..data.len() / 2], "{name}");
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 6, "no partial files are left");
+}
+
+#[test]
+fn types_convert_where_nothing_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.fvecs");
+    write_all(&path, 2, VectorType::U8, &[7, 255]);
+    assert_eq!(VectorsFile::open(&path).unwrap().set().bytes(), bytes_f32(&[7.0, 255.0]));
+    let path = dir.path().join("a.u8bin");
+    write_all(&path, 2, VectorType::F32, &bytes_f32(&[7.0, 255.0]));
+    assert_eq!(VectorsFile::open(&path).unwrap().set().bytes(), [7, 255]);
+    for bad in [0.5, 256.0, -1.0, f32::NAN] {
+        let mut out = VectorsWriter::create(&path, 1, 1, VectorType::F32).unwrap();
+        let error = out.write_row(&bad.to_le_bytes()).unwrap_err().to_string();
+        assert!(error.contains("row 0") && error.contains("no u8"), "{error}");
+    }
+}
+
+#[test]
+fn damaged_bin_files_are_refused_with_what_was_expected() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.u8bin");
+    let header = |rows: u32, dim: u32| [rows.to_le_bytes(), dim.to_le_bytes()].concat();
+    assert!(refusal(&path, &[1, 2, 3]).contains("header alone takes 8"));
+    let truncated = refusal(&path, &[header(2, 3), vec![0; 5]].concat());
+    assert!(truncated.contains("truncated") && truncated.contains("14 bytes"), "{truncated}");
+    assert!(truncated.contains("a.u8bin"), "{truncated}");
+    let long = refusal(&path, &[header(2, 3), vec![0; 7]].concat());
+    assert!(long.contains("2 x 3 u8"), "{long}");
+    assert!(refusal(&path, &header(0, 3)).contains("holds no vectors"));
+    assert!(refusal(&path, &header(3, 0)).contains("no dimensions"));
+    assert!(refusal(&path, &header(u32::MAX, u32::MAX)).contains("truncated"));
+}
+
+#[test]
+fn damaged_texmex_files_are_refused_with_the_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.bvecs");
+    let row = |dim: u32, n: usize| [dim.to_le_bytes().to_vec(), vec![9; n]].concat();
+    let ragged = refusal(&path, &[row(2, 2), row(3, 3)].concat());
+    assert!(ragged.contains("ragged: row 1 says 3"), "{ragged}");
+    let cut = refusal(&path, &[row(2, 2), row(2, 1)].concat());
+    assert!(cut.contains("truncated: row 1"), "{cut}");
+    let cut = refusal(&path, &[row(2, 2), vec![2, 0]].concat());
+    assert!(cut.contains("dimension of row 1"), "{cut}");
+    assert!(refusal(&path, &row(u32::MAX, 0)).contains("expected 1 to"));
+    assert!(refusal(&path, &[]).contains("no vectors"));
+}
+
+#[test]
+fn npy_headers_are_understood_or_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.npy");
+    let file = |header: &str, data: &[u8]| {
+        let mut out = b"\x93NUMPY\x01\x00".to_vec();
+        out.extend((header.len() as u16).to_le_bytes());
+        out.extend(header.as_bytes());
+        out.extend(data);
+        out
+    };
+    let swapped = "{\"shape\": (1,2), 'fortran_order':False, \"descr\": '|u1'}\n";
+    std::fs::write(&path, file(swapped, &[5, 6])).unwrap();
+    assert_eq!(VectorsFile::open(&path).unwrap().set().bytes(), [5, 6]);
+    let say = |descr: &str, order: &str, shape: &str| {
+        format!("{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}\n")
+    };
+    let refused = |header: String| refusal(&path, &file(&header, &[0; 8]));
+    assert!(refused(say("'<f8'", "False", "(1, 1)")).contains("<f8; expected f32"));
+    assert!(refused(say("'>f4'", "False", "(1, 2)")).contains(">f4; expected f32"));
+    assert!(refused(say("'<f4'", "True", "(1, 2)")).contains("Fortran"));
+    assert!(refused(say("'<f4'", "False", "(2,)")).contains("1 dimensions; expected 2"));
+    assert!(refused(say("'<f4'", "False", "(1, 2, 1)")).contains("3 dimensions"));
+    assert!(refused(say("'<f4'", "False", "(2, 2)")).contains("truncated"));
+    assert!(refused(say("[('a', '<f4')]", "False", "(2, 1)")).contains("records"));
+    assert!(refused("{}".into()).contains("no `descr`"));
+    assert!(refusal(&path, b"hello").contains("magic"));
+    assert!(refusal(&path, b"\x93NUMPY\x09\x00").contains("version 9"));
+}
+
+#[test]
+fn extensions_decide_and_unknown_ones_are_refused() {
+    for (name, part) in
+        [("a.i8bin", "i8"), ("a.ivecs", "ids"), ("a.csv", "known are"), ("a", "known")]
+    {
+        let error = Format::of(Path::new(name)).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+    let missing = VectorsFile::open(Path::new("nowhere.fbin")).unwrap_err();
+    assert!(format!("{missing:#}").contains("nowhere.fbin: cannot be opened"), "{missing:#}");
+}
+
+#[test]
+fn ivecs_go_there_and_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.ivecs");
+    write_ivecs(&path, 2, &[1, 2, 3, u32::MAX]).unwrap();
+    assert_eq!(read_ivecs(&path).unwrap(), (2, 2, vec![1, 2, 3, u32::MAX]));
+}

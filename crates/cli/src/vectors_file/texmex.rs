@@ -1,0 +1,75 @@
+//! `.fvecs`, `.bvecs` and `.ivecs`: each row is a u32 dimension followed by its components.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use pipeann_engine::types::VectorType;
+
+use super::{Shape, WholeFile, map};
+
+/// No data set comes near; a larger number means that the file is something else.
+const DIM_MAX: usize = 1 << 20;
+
+/// Copies the rows of `.fvecs` or `.bvecs` without their prefixes.
+pub(super) fn read(bytes: &[u8], ty: VectorType) -> Result<(Shape, Vec<u8>)> {
+    let (rows, dim, out) = rows(bytes, ty.component_bytes())?;
+    Ok((Shape { rows, dim, ty, start: 0 }, out))
+}
+
+fn rows(bytes: &[u8], component_bytes: usize) -> Result<(usize, usize, Vec<u8>)> {
+    if bytes.is_empty() {
+        return Ok((0, 0, Vec::new()));
+    }
+    let dim_at = |at: usize| -> Option<usize> {
+        let word = bytes.get(at..at + 4)?;
+        Some(u32::from_le_bytes(word.try_into().expect("four bytes")) as usize)
+    };
+    let dim = dim_at(0).context("truncated: the file ends within the first row's dimension")?;
+    ensure!(
+        (1..=DIM_MAX).contains(&dim),
+        "the first row says that it has {dim} dimensions; expected 1 to {DIM_MAX}"
+    );
+    let row_bytes = 4 + dim * component_bytes;
+    let mut out = Vec::with_capacity(bytes.len() / row_bytes * (row_bytes - 4));
+    let mut at = 0;
+    let mut row = 0;
+    while at < bytes.len() {
+        match dim_at(at) {
+            Some(d) if d == dim => {}
+            Some(d) => bail!("ragged: row {row} says {d} dimensions, row 0 has {dim}"),
+            None => bail!("truncated: the file ends within the dimension of row {row}"),
+        }
+        let Some(components) = bytes.get(at + 4..at + row_bytes) else {
+            bail!(
+                "truncated: row {row} takes {row_bytes} bytes, but only {} are left",
+                bytes.len() - at
+            );
+        };
+        out.extend_from_slice(components);
+        at += row_bytes;
+        row += 1;
+    }
+    Ok((row, dim, out))
+}
+
+/// Reads `.ivecs`: rows, columns, and the numbers row after row.
+pub(crate) fn read_ivecs(path: &Path) -> Result<(usize, usize, Vec<u32>)> {
+    let map = map(path)?;
+    let (n, k, bytes) = rows(&map, 4).with_context(|| format!("{}: no .ivecs", path.display()))?;
+    ensure!(n > 0, "{}: holds no rows", path.display());
+    let numbers =
+        bytes.chunks_exact(4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect();
+    Ok((n, k, numbers))
+}
+
+/// Writes `.ivecs` from rows of `columns` numbers.
+pub(crate) fn write_ivecs(path: &Path, columns: usize, numbers: &[u32]) -> Result<()> {
+    let mut file = WholeFile::create(path)?;
+    for row in numbers.chunks_exact(columns) {
+        file.write(&(columns as u32).to_le_bytes())?;
+        for number in row {
+            file.write(&number.to_le_bytes())?;
+        }
+    }
+    file.finish()
+}

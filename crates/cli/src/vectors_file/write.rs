@@ -1,0 +1,130 @@
+//! Writing vector files: under a temporary name first, so that a name never shows half a file.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use pipeann_engine::types::{VectorType, to_f32};
+
+use super::{Format, bin, npy};
+
+/// A file that gets its name when it is whole; dropped before, it leaves nothing.
+pub(crate) struct WholeFile {
+    out: Option<BufWriter<File>>,
+    path: PathBuf,
+    partial: PathBuf,
+}
+
+impl WholeFile {
+    /// Begins a file; one of the same name is replaced at the end.
+    pub(crate) fn create(path: &Path) -> Result<Self> {
+        let mut name = path.file_name().context("the output names no file")?.to_owned();
+        name.push(format!(".partial-{}", std::process::id()));
+        let partial = path.with_file_name(name);
+        let file = File::create(&partial)
+            .with_context(|| format!("{}: cannot be written", path.display()))?;
+        let out = Some(BufWriter::with_capacity(1 << 20, file));
+        Ok(Self { out, path: path.to_owned(), partial })
+    }
+
+    /// Appends bytes.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let out = self.out.as_mut().expect("a file under way has a writer");
+        out.write_all(bytes).with_context(|| format!("{}: cannot be written", self.path.display()))
+    }
+
+    /// Gives the file its name.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        let mut out = self.out.take().expect("a file under way has a writer");
+        let done = out.flush().and_then(|()| std::fs::rename(&self.partial, &self.path));
+        if done.is_err() {
+            self.out = Some(out);
+        }
+        done.with_context(|| format!("{}: cannot be written", self.path.display()))
+    }
+}
+
+impl Drop for WholeFile {
+    fn drop(&mut self) {
+        if self.out.take().is_some() {
+            // The error that led here is the one to report.
+            let _ = std::fs::remove_file(&self.partial);
+        }
+    }
+}
+
+/// Writes vectors in the format that the path's extension names.
+pub(crate) struct VectorsWriter {
+    file: WholeFile,
+    format: Format,
+    from: VectorType,
+    to: VectorType,
+    dim: usize,
+    row: usize,
+    scratch: Vec<f32>,
+    bytes: Vec<u8>,
+}
+
+impl VectorsWriter {
+    /// Begins a file of `rows` x `dim` vectors that are handed over as `from`.
+    ///
+    /// u8 may be written as f32. f32 may be written as u8 where every component is a whole
+    /// number from 0 to 255; [`write_row`](Self::write_row) refuses the first that is not.
+    pub(crate) fn create(path: &Path, rows: usize, dim: usize, from: VectorType) -> Result<Self> {
+        let format = Format::of(path)?;
+        let to = format.vector_type().unwrap_or(from);
+        let mut file = WholeFile::create(path)?;
+        match format {
+            Format::Bin(_) => {
+                let mut header = [0; bin::HEADER_BYTES];
+                let word = |n: usize| u32::try_from(n).context("more rows than .bin files count");
+                header[..4].copy_from_slice(&word(rows)?.to_le_bytes());
+                header[4..].copy_from_slice(&word(dim)?.to_le_bytes());
+                file.write(&header)?;
+            }
+            Format::Npy => file.write(&npy::header(rows, dim, to))?,
+            Format::Texmex(_) => {}
+        }
+        let scratch = vec![0.0; dim];
+        Ok(Self { file, format, from, to, dim, row: 0, scratch, bytes: Vec::new() })
+    }
+
+    /// Appends one vector.
+    pub(crate) fn write_row(&mut self, row: &[u8]) -> Result<()> {
+        if let Format::Texmex(_) = self.format {
+            self.file.write(&(self.dim as u32).to_le_bytes())?;
+        }
+        if self.from == self.to {
+            self.file.write(row)?;
+        } else {
+            to_f32(row, self.from, &mut self.scratch);
+            self.bytes.clear();
+            match self.to {
+                VectorType::F32 => {
+                    self.bytes.extend(self.scratch.iter().flat_map(|v| v.to_le_bytes()));
+                }
+                VectorType::U8 => {
+                    for &v in &self.scratch {
+                        ensure!(
+                            v.fract() == 0.0 && (0.0..=255.0).contains(&v),
+                            "row {} holds {v}, which is no u8; expected whole numbers from 0 to \
+                             255 to write {}",
+                            self.row,
+                            self.format
+                        );
+                        self.bytes.push(v as u8);
+                    }
+                }
+            }
+            self.file.write(&self.bytes)?;
+        }
+        self.row += 1;
+        Ok(())
+    }
+
+    /// Gives the file its name.
+    pub(crate) fn finish(self) -> Result<()> {
+        self.file.finish()
+    }
+}

@@ -1,0 +1,10 @@
+//! The command as users run it, on small data made here.
+
+mod bad_input;
+mod bench;
+mod build;
+mod convert;
+mod data;
+mod gt;
+mod inspect;
+mod search;
