@@ -1,1 +1,23 @@
-//! Python binding (skeleton).
+//! The native half of the Python package `pipeann`, imported as `pipeann._native`.
+//!
+//! It converts numpy arrays to slices and engine errors to exceptions, and releases the GIL
+//! around work. It adds no capability: whatever Python can do, the engine can. What it offers is
+//! described for Python's type checkers in `python/pipeann/_native.pyi`.
+
+mod index;
+
+use pyo3::prelude::*;
+
+/// The native half of pipeann; import `pipeann` instead.
+#[pymodule]
+mod _native {
+    use super::*;
+
+    #[pymodule_export]
+    use super::index::Index;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,337 @@
+//! `pipeann.Index`: build, open and search with numpy arrays.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use numpy::ndarray::Array2;
+use numpy::{IntoPyArray, PyArray2, PyReadonlyArray2, PyUntypedArray, PyUntypedArrayMethods};
+use pipeann_engine::build::{self, BuildError, BuildOptions, Progress, Stage};
+use pipeann_engine::filter::AllowSet;
+use pipeann_engine::index::{
+    self, Answer, BatchOptions, OpenError, OpenOptions, QueryError, Resident,
+};
+use pipeann_engine::memory::Accountant;
+use pipeann_engine::search::{Hit, ParamError, Policy, SearchParams, SearchStats, Width};
+use pipeann_engine::types::{ErrorClass, Metric, RowId, VectorSet, VectorType};
+use pyo3::exceptions::{
+    PyFileExistsError, PyFileNotFoundError, PyKeyboardInterrupt, PyMemoryError, PyOSError,
+    PyRuntimeError, PyTypeError, PyValueError,
+};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// An error of this class as the exception that Python's users expect.
+fn exception(class: ErrorClass, message: String) -> PyErr {
+    match class {
+        ErrorClass::FixInput => PyValueError::new_err(message),
+        ErrorClass::Retry | ErrorClass::Stop => PyOSError::new_err(message),
+    }
+}
+
+fn open_error(e: OpenError) -> PyErr {
+    match &e {
+        OpenError::NoIndex(_) => PyFileNotFoundError::new_err(e.to_string()),
+        OpenError::Memory(_) => PyMemoryError::new_err(e.to_string()),
+        _ => exception(e.class(), e.to_string()),
+    }
+}
+
+fn query_error(e: QueryError) -> PyErr {
+    match &e {
+        QueryError::Type { .. } => PyTypeError::new_err(e.to_string()),
+        QueryError::Forked { .. } => PyRuntimeError::new_err(e.to_string()),
+        _ => exception(e.class(), e.to_string()),
+    }
+}
+
+fn build_error(e: BuildError) -> PyErr {
+    match &e {
+        BuildError::Exists { .. } => PyFileExistsError::new_err(e.to_string()),
+        BuildError::Cancelled(_) => PyKeyboardInterrupt::new_err(e.to_string()),
+        _ => exception(e.class(), e.to_string()),
+    }
+}
+
+/// A C-contiguous matrix of float32 or uint8, borrowed.
+enum Matrix<'py> {
+    F32(PyReadonlyArray2<'py, f32>),
+    U8(PyReadonlyArray2<'py, u8>),
+}
+
+impl<'py> Matrix<'py> {
+    fn new(array: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let untyped = array.cast::<PyUntypedArray>().map_err(|_| {
+            PyTypeError::new_err("expected a numpy array of shape (rows, dimension)")
+        })?;
+        if untyped.ndim() != 2 {
+            let message =
+                format!("expected shape (rows, dimension), found {} dimensions", untyped.ndim());
+            return Err(PyValueError::new_err(message));
+        }
+        if !untyped.is_c_contiguous() {
+            let message = "expected a C-contiguous array; pass numpy.ascontiguousarray(a)";
+            return Err(PyValueError::new_err(message));
+        }
+        if let Ok(m) = array.extract::<PyReadonlyArray2<'py, f32>>() {
+            Ok(Self::F32(m))
+        } else if let Ok(m) = array.extract::<PyReadonlyArray2<'py, u8>>() {
+            Ok(Self::U8(m))
+        } else {
+            let found = untyped.dtype();
+            Err(PyTypeError::new_err(format!("expected dtype float32 or uint8, found {found}")))
+        }
+    }
+
+    fn vectors(&self) -> PyResult<VectorSet<'_>> {
+        let (bytes, dim, ty) = match self {
+            Self::F32(m) => {
+                let (data, dim) = (m.as_slice()?, m.shape()[1]);
+                (float_bytes(data), dim, VectorType::F32)
+            }
+            Self::U8(m) => (m.as_slice()?, m.shape()[1], VectorType::U8),
+        };
+        VectorSet::new(bytes, dim, ty).map_err(|e| PyValueError::new_err(e.to_string()))
+    }
+}
+
+#[expect(unsafe_code, reason = "numpy's floats are handed to the engine as bytes, uncopied")]
+fn float_bytes(data: &[f32]) -> &[u8] {
+    // SAFETY: every f32 is four initialised bytes, u8 has no alignment, and the lifetime is kept.
+    unsafe { std::slice::from_raw_parts(data.as_ptr().cast(), size_of_val(data)) }
+}
+
+/// Looks for Ctrl-C while a build runs.
+struct Interrupts<'a>(&'a AtomicBool);
+
+impl Progress for Interrupts<'_> {
+    fn stage(&self, _: Stage, _: u64) {
+        self.look();
+    }
+    fn advance(&self, _: u64) {
+        self.look();
+    }
+}
+
+impl Interrupts<'_> {
+    fn look(&self) {
+        if Python::attach(|py| py.check_signals()).is_err() {
+            self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+}
+
+fn policy(name: &str, width: Option<u16>, max_width: u16) -> PyResult<Policy> {
+    let mut policy: Policy =
+        name.parse().map_err(|e: ParamError| PyValueError::new_err(e.to_string()))?;
+    match (width, &mut policy.width) {
+        (Some(w), to) => *to = Width::Fixed(w),
+        (None, Width::Dynamic { max, .. }) => *max = max_width,
+        (None, _) => {}
+    }
+    Ok(policy)
+}
+
+/// An index on disk, opened for searching. Thread-safe: threads may share it.
+#[pyclass(frozen, module = "pipeann")]
+pub(crate) struct Index {
+    inner: index::Index,
+    totals: std::sync::Mutex<(u64, SearchStats)>,
+}
+
+#[pymethods]
+impl Index {
+    /// Builds an index over `vectors` in the directory `path` and opens it.
+    #[staticmethod]
+    #[pyo3(signature = (path, vectors, metric="l2", *, degree=64, list_length=96, alpha=1.2,
+        code_bytes=None, threads=0, partitions=1, seed=42, overwrite=false))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
+    fn build(
+        py: Python<'_>,
+        path: PathBuf,
+        vectors: &Bound<'_, PyAny>,
+        metric: &str,
+        degree: usize,
+        list_length: usize,
+        alpha: f32,
+        code_bytes: Option<usize>,
+        threads: usize,
+        partitions: usize,
+        seed: u64,
+        overwrite: bool,
+    ) -> PyResult<Self> {
+        let metric: Metric = metric.parse().map_err(|e| PyValueError::new_err(format!("{e}")))?;
+        let matrix = Matrix::new(vectors)?;
+        let set = matrix.vectors()?;
+        let mut options = BuildOptions::new(metric);
+        options.graph.degree = degree;
+        options.graph.list = list_length;
+        options.graph.alpha = alpha;
+        options.graph.threads = threads;
+        options.graph.seed = seed;
+        options.code_bytes = code_bytes;
+        options.partitions = partitions;
+        options.overwrite = overwrite;
+        let cancel = AtomicBool::new(false);
+        py.detach(|| build::build(set, &path, &options, &Interrupts(&cancel), &cancel))
+            .map_err(build_error)?;
+        Self::open(py, path, None, true)
+    }
+
+    /// Opens the index in the directory `path`.
+    #[staticmethod]
+    #[pyo3(signature = (path, *, memory_limit=None, direct=true))]
+    fn open(
+        py: Python<'_>,
+        path: PathBuf,
+        memory_limit: Option<u64>,
+        direct: bool,
+    ) -> PyResult<Self> {
+        let accountant = match memory_limit {
+            Some(limit) => Accountant::new(Some(limit)),
+            None => Accountant::process(),
+        };
+        let options =
+            OpenOptions { direct, accountant, resident: Resident::Remaining, ..Default::default() };
+        let inner = py.detach(|| index::Index::open(&path, &options)).map_err(open_error)?;
+        Ok(Self { inner, totals: std::sync::Mutex::default() })
+    }
+
+    /// Searches a batch of queries.
+    #[pyo3(signature = (queries, k=10, *, list_length=64, policy="pipe", width=None, max_width=32,
+        threads=1, in_flight=None, allowed=None))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
+    fn search<'py>(
+        &self,
+        py: Python<'py>,
+        queries: &Bound<'py, PyAny>,
+        k: usize,
+        list_length: usize,
+        policy: &str,
+        width: Option<u16>,
+        max_width: u16,
+        threads: usize,
+        in_flight: Option<usize>,
+        allowed: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<IdsAndDistances<'py>> {
+        let matrix = Matrix::new(queries)?;
+        let set = matrix.vectors()?;
+        let policy = self::policy(policy, width, max_width)?;
+        let params =
+            SearchParams { k, list: list_length.max(k), policy, ..SearchParams::default() };
+        let allow = allowed.map(|rows| self.allow_set(py, rows)).transpose()?;
+        // A few queries are answered soonest side by side on few threads; a batch interleaved.
+        let in_flight = in_flight.unwrap_or(if set.rows() > 1 { 8 } else { 1 });
+        let options = BatchOptions { threads, in_flight, allow };
+        let answers =
+            py.detach(|| self.inner.search_batch(set, &params, &options)).map_err(query_error)?;
+        self.count(&answers);
+        let (ids, distances) = tables(&answers, k);
+        Ok((ids.into_pyarray(py), distances.into_pyarray(py)))
+    }
+
+    /// Counts and sizes, as a dictionary.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let out = PyDict::new(py);
+        let layout = self.inner.layout();
+        out.set_item("rows", self.inner.rows())?;
+        out.set_item("pages", self.inner.pages())?;
+        out.set_item("page_bytes", layout.page_bytes())?;
+        out.set_item("records_per_page", layout.records_per_page())?;
+        out.set_item("resident_pages", self.inner.resident_pages())?;
+        out.set_item("backend", self.inner.backend().name())?;
+        let memory = PyDict::new(py);
+        for (pool, bytes) in self.inner.pools() {
+            memory.set_item(pool.name(), bytes)?;
+        }
+        out.set_item("memory_bytes", memory)?;
+        let (queries, totals) = *self.totals.lock().expect("no holder of this lock panics");
+        out.set_item("queries", queries)?;
+        for (name, value) in [
+            ("reads", totals.reads),
+            ("reads_shared", totals.reads_shared),
+            ("reads_wasted", totals.reads_wasted),
+            ("bytes_read", totals.bytes_read),
+            ("hops", totals.hops),
+            ("code_distances", totals.code_distances),
+            ("exact_distances", totals.exact_distances),
+            ("compute_ns", totals.compute_ns),
+            ("wait_ns", totals.wait_ns()),
+        ] {
+            out.set_item(name, value)?;
+        }
+        Ok(out)
+    }
+
+    fn __len__(&self) -> usize {
+        usize::try_from(self.inner.rows()).unwrap_or(usize::MAX)
+    }
+
+    /// Components of a vector.
+    #[getter]
+    fn dim(&self) -> usize {
+        self.inner.dim()
+    }
+
+    /// "l2", "ip" or "cosine".
+    #[getter]
+    fn metric(&self) -> &'static str {
+        self.inner.metric().name()
+    }
+
+    /// numpy's name of the component type.
+    #[getter]
+    fn dtype(&self) -> &'static str {
+        match self.inner.layout().vector_type() {
+            VectorType::F32 => "float32",
+            VectorType::U8 => "uint8",
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "Index(path={:?}, rows={}, dim={}, dtype={}, metric={})",
+            self.inner.path(),
+            self.inner.rows(),
+            self.inner.dim(),
+            self.dtype(),
+            self.metric()
+        )
+    }
+}
+
+impl Index {
+    fn allow_set(&self, py: Python<'_>, rows: &Bound<'_, PyAny>) -> PyResult<Arc<AllowSet>> {
+        let rows: Vec<u64> = rows.extract().map_err(|_| {
+            PyTypeError::new_err("expected `allowed` to be a sequence of non-negative row ids")
+        })?;
+        let rows: Vec<RowId> = rows.into_iter().map(RowId).collect();
+        let set = py.detach(|| self.inner.allow_rows(&rows)).map_err(query_error)?;
+        Ok(Arc::new(set))
+    }
+
+    fn count(&self, answers: &[Answer]) {
+        let mut totals = self.totals.lock().expect("no holder of this lock panics");
+        totals.0 += answers.len() as u64;
+        for answer in answers {
+            totals.1 += answer.stats;
+        }
+    }
+}
+
+/// What `search` returns: ids and distances, a row for each query.
+type IdsAndDistances<'py> = (Bound<'py, PyArray2<i64>>, Bound<'py, PyArray2<f32>>);
+
+/// Row ids and distances as matrices of `k` columns; where there are fewer hits, id -1 and
+/// infinity fill the rest.
+fn tables(answers: &[Answer], k: usize) -> (Array2<i64>, Array2<f32>) {
+    let mut ids = Array2::from_elem((answers.len(), k), -1);
+    let mut distances = Array2::from_elem((answers.len(), k), f32::INFINITY);
+    for (i, answer) in answers.iter().enumerate() {
+        for (j, &Hit { row, distance, .. }) in answer.hits.iter().take(k).enumerate() {
+            ids[[i, j]] = i64::try_from(row.0).expect("row ids count rows");
+            distances[[i, j]] = distance;
+        }
+    }
+    (ids, distances)
+}

@@ -1,0 +1,145 @@
+"""`pipeann.Index` with numpy: build, open, search, and what it refuses."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeann import Index
+
+
+@pytest.fixture(scope="module")
+def vectors() -> np.ndarray:
+    rng = np.random.default_rng(1)
+    centres = rng.uniform(-1, 1, (30, 24))
+    rows = centres[rng.integers(0, 30, 3000)] + rng.normal(0, 0.3, (3000, 24))
+    return rows.astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def index(vectors: np.ndarray, tmp_path_factory: pytest.TempPathFactory) -> Index:
+    path = tmp_path_factory.mktemp("built") / "index"
+    Index.build(path, vectors, degree=32, list_length=48)
+    return Index.open(path, direct=False)
+
+
+def exact(base: np.ndarray, queries: np.ndarray, k: int) -> np.ndarray:
+    distances = ((queries[:, None, :] - base[None, :, :]) ** 2).sum(axis=2)
+    return np.argsort(distances, axis=1, kind="stable")[:, :k]
+
+
+@pytest.mark.parametrize("policy", ["pipe", "beam", "page"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_finds_the_neighbours(
+    index: Index, vectors: np.ndarray, policy: str, threads: int
+) -> None:
+    queries = vectors[::60] + np.float32(0.05)
+    ids, distances = index.search(queries, 10, list_length=80, policy=policy, threads=threads)
+    assert ids.shape == distances.shape == (50, 10)
+    assert ids.dtype == np.int64 and distances.dtype == np.float32
+    assert (np.diff(distances, axis=1) >= 0).all()
+    truth = exact(vectors, queries, 10)
+    recall = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(ids, truth)])
+    assert recall >= 0.95
+    expected = ((vectors[ids] - queries[:, None, :]) ** 2).sum(axis=2)
+    np.testing.assert_allclose(distances, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_allowed_rows_only(index: Index, vectors: np.ndarray) -> None:
+    ids, _ = index.search(vectors[:20], 5, allowed=np.arange(0, 3000, 7))
+    assert (ids % 7 == 0).all()
+    ids, distances = index.search(vectors[:2], 5, allowed=[4, 8])
+    assert set(ids[0]) == {4, 8, -1} and np.isinf(distances[0, 2:]).all()
+
+
+def test_says_what_it_is(index: Index) -> None:
+    assert (len(index), index.dim, index.dtype, index.metric) == (3000, 24, "float32", "l2")
+    assert "rows=3000" in repr(index)
+    stats = index.stats()
+    assert stats["rows"] == 3000 and stats["memory_bytes"]["codes"] > 0
+
+
+def test_builds_each_metric_and_type(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    base = rng.integers(1, 255, (500, 16), dtype=np.uint8)
+    for metric in ["l2", "ip", "cosine"]:
+        built = Index.build(tmp_path / metric, base, metric, degree=16, list_length=32)
+        del built
+        ids, _ = Index.open(tmp_path / metric, direct=False).search(base[:50], 10, list_length=60)
+        if metric != "ip":
+            assert (ids[:, 0] == np.arange(50)).mean() >= 0.95
+
+
+@pytest.mark.parametrize(
+    ("queries", "error", "text"),
+    [
+        (np.zeros((1, 23), np.float32), ValueError, "23 dimensions"),
+        (np.zeros(24, np.float32), ValueError, "shape"),
+        (np.zeros((1, 24), np.float64), TypeError, "float64"),
+        (np.zeros((1, 24), np.uint8), TypeError, "u8"),
+        (np.zeros((24, 4), np.float32).T, ValueError, "contiguous"),
+        (np.full((1, 24), np.nan, np.float32), ValueError, "NaN"),
+        ([[1.0] * 24], TypeError, "numpy array"),
+    ],
+)
+def test_bad_queries_are_refused(index: Index, queries: object, error: type, text: str) -> None:
+    with pytest.raises(error, match=text):
+        index.search(queries)  # type: ignore[arg-type]
+
+
+def test_bad_parameters_are_refused(index: Index, vectors: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="k is 0"):
+        index.search(vectors[:1], 0)
+    with pytest.raises(ValueError, match="unknown search policy"):
+        index.search(vectors[:1], policy="spiral")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="row 3000 does not exist"):
+        index.search(vectors[:1], allowed=[3000])
+
+
+def test_bad_builds_are_refused(tmp_path: Path, vectors: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="no vectors"):
+        Index.build(tmp_path / "empty", np.zeros((0, 4), np.float32))
+    with pytest.raises(ValueError, match="unknown metric"):
+        Index.build(tmp_path / "metric", vectors, "manhattan")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="row 1"):
+        bad = np.ones((3, 4), np.float32)
+        bad[1, 2] = np.inf
+        Index.build(tmp_path / "inf", bad)
+    with pytest.raises(ValueError, match="zero vector"):
+        Index.build(tmp_path / "zero", np.zeros((3, 4), np.float32), "cosine")
+    assert not any((tmp_path / name).exists() for name in ["empty", "metric", "inf", "zero"])
+    Index.build(tmp_path / "twice", vectors[:100])
+    with pytest.raises(FileExistsError):
+        Index.build(tmp_path / "twice", vectors[:100])
+
+
+def test_a_directory_without_an_index(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="holds no index"):
+        Index.open(tmp_path)
+
+
+def test_a_limit_below_the_floor_names_the_number_needed(
+    tmp_path: Path, vectors: np.ndarray
+) -> None:
+    Index.build(tmp_path / "i", vectors[:500])
+    with pytest.raises(MemoryError, match="at least"):
+        Index.open(tmp_path / "i", memory_limit=1000, direct=False)
+    index = Index.open(tmp_path / "i", memory_limit=64 << 20, direct=False)
+    for _ in range(2):
+        index.search(vectors[:500])
+    assert index.stats()["resident_pages"] > 0
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_gets_a_clear_error(index: Index, vectors: np.ndarray) -> None:
+    index.search(vectors[:1])
+    child = os.fork()
+    if child == 0:
+        try:
+            index.search(vectors[:1])
+        except RuntimeError as e:
+            os._exit(0 if "forked child" in str(e) else 2)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    index.search(vectors[:1])
