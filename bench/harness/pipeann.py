@@ -1,0 +1,136 @@
+"""Runs of the `pipeann` command: build (cached), search, raw device reads, opening."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache as remember
+from pathlib import Path
+
+from . import places
+from .cache import entry, file_identity, text_identity
+from .processes import Row, json_lines
+from .sets import VectorSet
+
+# The rooms of the engine that decide what an index contains.
+INDEX_ROOMS = ("types", "distance", "quant", "format", "graph", "build", "index")
+
+
+@remember
+def program() -> Path:
+    """The pipeann command: `$PIPEANN_BIN`, else compiled from this repository."""
+    if named := os.environ.get("PIPEANN_BIN"):
+        return Path(named).resolve()
+    subprocess.run(
+        ["cargo", "build", "--release", "--package", "pipeann-cli"],
+        cwd=places.REPO,
+        check=True,
+        stdout=sys.stderr,
+    )
+    target = os.environ.get("CARGO_TARGET_DIR") or places.REPO / "target"
+    return Path(target) / "release" / "pipeann"
+
+
+@remember
+def builder_identity() -> str:
+    """A hash of the engine's sources that an index depends on."""
+    engine = places.REPO / "crates" / "engine" / "src"
+    files = [f for room in INDEX_ROOMS for f in (engine / room).rglob("*.rs")]
+    return text_identity(files or [program()])
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """Parameters of a pipeann build."""
+
+    degree: int = 64
+    list: int = 96
+    seed: int = 1
+
+
+def build(base: Path, index: Path, code_bytes: int, options: BuildOptions) -> Row:
+    """Build an index now and return what it cost."""
+    command: list[str | Path] = [
+        program(),
+        "build",
+        "--base",
+        base,
+        "--index",
+        index,
+        "--metric",
+        "l2",
+    ]
+    command += ["--degree", str(options.degree), "--list", str(options.list)]
+    command += ["--code-bytes", str(code_bytes), "--seed", str(options.seed)]
+    return json_lines([*command, "--overwrite", "--json"])[-1]
+
+
+def index_of(vectors: VectorSet, options: BuildOptions, base: Path | None = None) -> Path:
+    """The cached index of a set (or of other base vectors with its parameters)."""
+    source = base or vectors.base
+    made = {
+        "base": file_identity(source),
+        "code_bytes": vectors.code_bytes,
+        "degree": options.degree,
+        "list": options.list,
+        "seed": options.seed,
+        "builder": builder_identity(),
+    }
+
+    def make(folder: Path) -> None:
+        build(source, folder / "index", vectors.code_bytes, options)
+
+    return entry(f"pipeann-{vectors.name}", made, make) / "index"
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How to search; `switches` names techniques of `pipe` to turn on or off."""
+
+    policy: str
+    width: int | None = None
+    threads: int = 1
+    in_flight: int = 1
+    memory_limit: str = "floor"
+    switches: dict[str, str] = field(default_factory=dict)
+    k: int = 10
+
+
+def search(
+    index: Path, vectors: VectorSet, lists: Sequence[int], options: SearchOptions
+) -> list[Row]:
+    """One row per list length, with recall against the set's truth."""
+    command: list[str | Path] = [
+        program(),
+        "search",
+        "--index",
+        index,
+        "--queries",
+        vectors.queries,
+    ]
+    command += ["--truth", vectors.truth, "--k", str(options.k), "--policy", options.policy]
+    command += ["--list", ",".join(map(str, lists)), "--threads", str(options.threads)]
+    command += ["--in-flight", str(options.in_flight), "--memory-limit", options.memory_limit]
+    if options.width is not None:
+        command += ["--width", str(options.width)]
+    if options.switches:
+        switches = ",".join(f"{name}={value}" for name, value in options.switches.items())
+        command += ["--switches", switches]
+    return json_lines([*command, "--json"])
+
+
+def raw_reads(index: Path, *, depth: int, threads: int = 1, seconds: float = 2) -> Row:
+    """Random page reads of the index's own files, as many in flight as `depth`."""
+    command: list[str | Path] = [program(), "raw", "--index", index, "--depth", str(depth)]
+    command += ["--threads", str(threads), "--seconds", str(seconds)]
+    return json_lines([*command, "--json"])[-1]
+
+
+def open_time(index: Path, queries: Path) -> Row:
+    """Time to open and to the first answer, in a process of its own."""
+    return json_lines([program(), "open-time", "--index", index, "--queries", queries, "--json"])[
+        -1
+    ]

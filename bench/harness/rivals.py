@@ -1,0 +1,202 @@
+"""The rivals: their environments, their indexes (cached) and their searches.
+
+Every rival runs in a process of its own, from scripts under `bench/compare`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import places
+from .cache import entry, file_identity, text_identity
+from .processes import Command, Row, json_lines
+
+if TYPE_CHECKING:
+    from .sets import VectorSet
+
+COMPARE = places.BENCH / "compare"
+# diskannpy pins a numpy that has no wheels for later interpreters.
+INTERPRETERS = ("python3.11", "python3.10")
+
+
+def environment(kind: str, requirements: Path, options: Sequence[str] = ()) -> Path:
+    """The interpreter of a virtual environment with pinned requirements, made once."""
+
+    def runs(name: str) -> bool:
+        # A version manager may answer to the name without having the interpreter.
+        found = shutil.which(name)
+        return (
+            found is not None and not subprocess.run([found, "-V"], capture_output=True).returncode
+        )
+
+    python = next((name for name in INTERPRETERS if runs(name)), None)
+    if python is None:
+        raise SystemExit(f"the rivals need one of {', '.join(INTERPRETERS)}")
+
+    def make(folder: Path) -> None:
+        # Scripts in the environment carry its path, so it is made where it will stay.
+        home = folder.with_name(f"{folder.name.removesuffix('.partial')}.venv")
+        shutil.rmtree(home, ignore_errors=True)
+        subprocess.run([python, "-m", "venv", str(home)], check=True)
+        install = [str(home / "bin/python"), "-m", "pip", "install", "--quiet", *options]
+        subprocess.run([*install, "-r", str(requirements)], check=True, stdout=sys.stderr)
+
+    made = {"requirements": requirements.read_text(), "options": list(options), "python": python}
+    folder = entry(f"python-{kind}", made, make)
+    return folder.with_name(f"{folder.name}.venv") / "bin" / "python"
+
+
+def python() -> Path:
+    """The interpreter that has diskannpy and hnswlib; `$PIPEANN_RIVALS` names another."""
+    if named := os.environ.get("PIPEANN_RIVALS"):
+        return Path(named)
+    return environment("rivals", COMPARE / "requirements.txt")
+
+
+def data_python() -> Path:
+    """The interpreter that the scripts under `bench/data` need."""
+    requirements = places.BENCH / "data" / "requirements.txt"
+    return environment("data", requirements, ["--no-deps"])
+
+
+def make_minilm(folder: Path) -> None:
+    """Make the second data set (about ten minutes of CPU)."""
+    script = places.BENCH / "data" / "minilm.py"
+    archives = places.cache() / "packages"
+    command: Command = [data_python(), script, "--out", folder, "--archives", archives]
+    subprocess.run([str(word) for word in command], check=True, stdout=sys.stderr)
+
+
+def make_photos(folder: Path) -> None:
+    """Make the demo's set of descriptors (under a minute)."""
+    script = places.BENCH / "data" / "photos.py"
+    subprocess.run([str(data_python()), str(script), "--out", str(folder)], check=True)
+
+
+def cost(index: Path) -> dict[str, Any]:
+    """What building a rival's index took."""
+    found: dict[str, Any] = json.loads((index / "cost.json").read_text())
+    return found
+
+
+def diskannpy_index(vectors: VectorSet, degree: int, complexity: int) -> Path:
+    """A diskannpy disk index of the base vectors."""
+    made = {
+        "base": file_identity(vectors.base),
+        "degree": degree,
+        "complexity": complexity,
+        "code_bytes": vectors.code_bytes,
+        "version": "0.7.0",
+    }
+
+    def make(out: Path) -> None:
+        script = COMPARE / "diskannpy_build.py"
+        options: list[object] = ["--degree", degree, "--complexity", complexity]
+        options += ["--code-bytes", vectors.code_bytes]
+        json_lines([python(), script, "--base", vectors.base, "--out", out, *map(str, options)])
+
+    return entry(f"diskannpy-{vectors.name}", made, make)
+
+
+def hnswlib_index(vectors: VectorSet, links: int, ef_construction: int) -> Path:
+    """An hnswlib index of the base vectors."""
+    made = {
+        "base": file_identity(vectors.base),
+        "links": links,
+        "ef_construction": ef_construction,
+        "version": "0.8.0",
+    }
+
+    def make(out: Path) -> None:
+        script = COMPARE / "hnswlib_build.py"
+        options = ["--links", str(links), "--ef-construction", str(ef_construction)]
+        json_lines([python(), script, "--base", vectors.base, "--out", out, *options])
+
+    return entry(f"hnswlib-{vectors.name}", made, make)
+
+
+def diskann_disk_program() -> Path:
+    """The program around the diskann-disk crate, compiled once per content."""
+    source = COMPARE / "diskann-disk"
+    files = [source / "Cargo.toml", source / "Cargo.lock", *(source / "src").glob("*.rs")]
+
+    def make(out: Path) -> None:
+        target = places.cache() / "rival-target"
+        subprocess.run(
+            ["cargo", "build", "--release", "--locked", "--target-dir", str(target)],
+            cwd=source,
+            check=True,
+            stdout=sys.stderr,
+        )
+        shutil.copy2(target / "release" / "rival-diskann-disk", out / "rival-diskann-disk")
+
+    folder = entry("diskann-disk-program", {"source": text_identity(files)}, make)
+    return folder / "rival-diskann-disk"
+
+
+def diskann_disk_index(vectors: VectorSet, degree: int, complexity: int) -> Path:
+    """A disk index by the diskann-disk crate."""
+    made = {
+        "base": file_identity(vectors.base),
+        "degree": degree,
+        "list": complexity,
+        "code_bytes": vectors.code_bytes,
+        "version": "0.61.0",
+    }
+
+    def make(out: Path) -> None:
+        options: list[object] = [
+            "--degree",
+            degree,
+            "--list",
+            complexity,
+            "--code-bytes",
+            vectors.code_bytes,
+        ]
+        options += ["--threads", os.cpu_count() or 1]
+        program = diskann_disk_program()
+        files: Command = ["--base", vectors.base, "--out", out]
+        json_lines([program, "build", *files, *map(str, options)])
+
+    return entry(f"diskann-disk-{vectors.name}", made, make)
+
+
+def _search(program: Command, index: Path, vectors: VectorSet, **options: Any) -> list[Row]:
+    """Run a search program with `--name value` for each option."""
+    named = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    files: Command = ["--index", index, "--queries", vectors.queries, "--truth", vectors.truth]
+    return json_lines([*program, *files, *named])
+
+
+def lists_text(lists: Sequence[int]) -> str:
+    """List lengths as the command lines take them."""
+    return ",".join(str(length) for length in lists)
+
+
+def search_diskannpy(
+    index: Path, vectors: VectorSet, lists: Sequence[int], *, width: int, threads: int
+) -> list[Row]:
+    """Beam search by diskannpy without cached nodes."""
+    program: Command = [python(), COMPARE / "diskannpy_search.py"]
+    return _search(program, index, vectors, list=lists_text(lists), width=width, threads=threads)
+
+
+def search_hnswlib(index: Path, vectors: VectorSet, lists: Sequence[int]) -> list[Row]:
+    """Search by hnswlib in memory on one thread; `list` is ef."""
+    program: Command = [python(), COMPARE / "hnswlib_search.py"]
+    return _search(program, index, vectors, list=lists_text(lists))
+
+
+def search_diskann_disk(
+    index: Path, vectors: VectorSet, lists: Sequence[int], *, width: int, threads: int
+) -> list[Row]:
+    """Beam search by the diskann-disk crate without cached nodes."""
+    program: Command = [diskann_disk_program(), "search"]
+    return _search(program, index, vectors, list=lists_text(lists), width=width, threads=threads)

@@ -1,0 +1,97 @@
+"""The data sets of the figures, and smaller files cut from them."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from . import places, rivals
+from .cache import entry, file_identity
+
+NAMES = ("sift1m", "minilm")
+
+
+@dataclass(frozen=True)
+class VectorSet:
+    """Base vectors, queries and their exact truth; `code_bytes` is what all systems use."""
+
+    name: str
+    base: Path
+    queries: Path
+    truth: Path
+    code_bytes: int
+
+
+def vector_set(name: str) -> VectorSet:
+    """A data set by name; `minilm` is made when it is not in the cache yet."""
+    if name == "sift1m":
+        folder = places.given_data()
+        return VectorSet(
+            name,
+            folder / "sift1m.base.u8bin",
+            folder / "sift.query.u8bin",
+            folder / "sift1m.gt100.bin",
+            code_bytes=32,
+        )
+    if name == "minilm":
+        folder = places.cache() / "data"
+        found = VectorSet(
+            name,
+            folder / "minilm.base.fbin",
+            folder / "minilm.query.fbin",
+            folder / "minilm.gt100.bin",
+            code_bytes=48,
+        )
+        if not found.truth.exists():
+            rivals.make_minilm(folder)
+        return found
+    raise SystemExit(f"no data set {name}; there are {', '.join(NAMES)}")
+
+
+def first_rows(source: Path, rows: int, target: Path) -> None:
+    """Copy the first rows of a vector file."""
+    element = 4 if source.suffix == ".fbin" else 1
+    with source.open("rb") as f:
+        have, dim = struct.unpack("<II", f.read(8))
+        rows = min(rows, have)
+        target.write_bytes(struct.pack("<II", rows, dim) + f.read(rows * dim * element))
+
+
+def first_truth(source: Path, queries: int, target: Path) -> None:
+    """Copy the truth of the first queries: ids, then distances."""
+    with source.open("rb") as f:
+        have, k = struct.unpack("<II", f.read(8))
+        queries = min(queries, have)
+        ids = f.read(4 * k * queries)
+        f.seek(8 + 4 * k * have)
+        target.write_bytes(struct.pack("<II", queries, k) + ids + f.read(4 * k * queries))
+
+
+def with_queries(whole: VectorSet, queries: int) -> VectorSet:
+    """The same set with only its first queries and their truth."""
+
+    def make(folder: Path) -> None:
+        first_rows(whole.queries, queries, folder / f"query{whole.queries.suffix}")
+        first_truth(whole.truth, queries, folder / "truth.bin")
+
+    made_from = {
+        "queries": file_identity(whole.queries),
+        "truth": file_identity(whole.truth),
+        "count": queries,
+    }
+    folder = entry(f"queries-{whole.name}-{queries}", made_from, make)
+    return replace(
+        whole, queries=folder / f"query{whole.queries.suffix}", truth=folder / "truth.bin"
+    )
+
+
+def base_rows(whole: VectorSet, rows: int) -> Path:
+    """A file with the first rows of the base vectors (none for an empty set)."""
+    name = f"base{whole.base.suffix}"
+    folder = entry(
+        f"base-{whole.name}-{rows}",
+        {"base": file_identity(whole.base), "rows": rows},
+        lambda folder: first_rows(whole.base, rows, folder / name),
+    )
+    return folder / name

@@ -1,0 +1,105 @@
+"""Reads job descriptions and finds the code that runs them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import sets
+from harness.pipeann import BuildOptions
+from harness.sets import VectorSet
+from harness.verdict import Verdict
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pip carries the same parser
+    from pip._vendor import tomli as tomllib
+
+FOLDER = Path(__file__).parent
+QUICK_QUERIES = 500
+
+
+@dataclass(frozen=True)
+class Job:
+    """One figure's description. `settings` holds what only its own code reads."""
+
+    name: str
+    target: str
+    module: str
+    sets: list[str]
+    recall: float
+    seed: int
+    rounds: int
+    queries: int
+    degree: int
+    build_list: int
+    lists: dict[str, list[int]]
+    settings: dict[str, Any]
+
+    @classmethod
+    def read(cls, path: Path, quick: bool = False) -> Job:
+        """A job from its TOML file."""
+        with path.open("rb") as f:
+            text = tomllib.load(f)
+        return cls(
+            name=path.stem,
+            target=text["target"],
+            module=text["module"],
+            sets=text["sets"],
+            recall=text.get("recall", 0.95),
+            seed=text.get("seed", 1),
+            rounds=1 if quick else text.get("rounds", 3),
+            queries=min(QUICK_QUERIES, text["queries"]) if quick else text["queries"],
+            degree=text.get("degree", 64),
+            build_list=text.get("build_list", 96),
+            lists=text.get("lists", {}),
+            settings=text.get("settings", {}),
+        )
+
+    @property
+    def build(self) -> BuildOptions:
+        """How the pipeann index of this job is built."""
+        return BuildOptions(degree=self.degree, list=self.build_list, seed=self.seed)
+
+    def vectors(self, name: str) -> VectorSet:
+        """A data set with as many queries as the job takes."""
+        return sets.with_queries(sets.vector_set(name), self.queries)
+
+    def code(self) -> Callable[[Job, VectorSet, Verdict], None]:
+        """The function that takes this figure on one set."""
+        module = importlib.import_module(f"jobs.{self.module}")
+        take: Callable[[Job, VectorSet, Verdict], None] = getattr(
+            module, f"take_{self.name.replace('-', '_').lower()}"
+        )
+        return take
+
+    def run(self, names: list[str]) -> Verdict:
+        """Take the figure on the sets named and collect the checks."""
+        take = self.code()
+        verdict = Verdict()
+        for name in names:
+            if name not in self.sets:
+                print(f"{self.name} is not taken on {name}")
+                continue
+            take(self, self.vectors(name), verdict)
+        if not verdict.checks:
+            verdict.problems.append("nothing was measured")
+        return verdict
+
+
+def all_jobs() -> list[Job]:
+    """Every job, in order of name."""
+    return [Job.read(path) for path in sorted(FOLDER.glob("*.toml"))]
+
+
+def job(name: str, quick: bool = False) -> Job:
+    """The job of a name."""
+    path = FOLDER / f"{name}.toml"
+    if not path.exists():
+        known = ", ".join(p.stem for p in sorted(FOLDER.glob("*.toml")))
+        raise SystemExit(f"no figure {name}; there are {known}")
+    return Job.read(path, quick)
