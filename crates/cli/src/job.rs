@@ -187,6 +187,7 @@ impl Run {
         ensure!((1..=64).contains(&self.in_flight), "in_flight must be from 1 to 64");
         Ok(Settings {
             name: self.name(),
+            policy_name: self.policy.clone(),
             policy: policy.policy()?,
             k,
             threads: crate::commands::search::threads(self.threads),

@@ -82,7 +82,32 @@ fn report(error: &anyhow::Error) -> ExitCode {
         // Whoever read the output has seen enough.
         return ExitCode::SUCCESS;
     }
-    let line = format!("{error:#}").replace('\n', " ");
-    eprintln!("pipeann: {line}");
+    eprintln!("pipeann: {}", one_line(error));
     ExitCode::FAILURE
+}
+
+/// The error and its causes, each once: some errors end with the words of their cause.
+fn one_line(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for cause in error.chain().map(|c| c.to_string().replace('\n', " ")) {
+        if line.is_empty() {
+            line = cause;
+        } else if !line.ends_with(&cause) {
+            line = format!("{line}: {cause}");
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    #[test]
+    fn causes_are_told_once() {
+        let error = anyhow!("too short").context("a.bin: too short").context("run `x`");
+        assert_eq!(super::one_line(&error), "run `x`: a.bin: too short");
+        let error = anyhow!("two\nlines").context("why");
+        assert_eq!(super::one_line(&error), "why: two lines");
+    }
 }

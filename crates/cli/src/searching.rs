@@ -18,6 +18,8 @@ use crate::truth::Truth;
 pub(crate) struct Settings {
     /// Name shown with the figures.
     pub(crate) name: String,
+    /// Name of the policy.
+    pub(crate) policy_name: String,
     /// The policy.
     pub(crate) policy: Policy,
     /// Results for each query.
@@ -130,7 +132,7 @@ impl Figures {
         let pools: Map<String, Value> =
             index.pools().map(|(pool, bytes)| (pool.name().to_owned(), bytes.into())).collect();
         json!({
-            "policy": settings.name, "list": self.list, "k": settings.k,
+            "run": settings.name, "policy": settings.policy_name, "list": self.list, "k": settings.k,
             "threads": settings.threads, "in_flight": settings.in_flight,
             "recall": self.recall.map(|r| rounded(r, 5)),
             "queries": self.queries, "qps": rounded(self.qps(), 1),

@@ -5,6 +5,7 @@
 //! device that drifts does so for all.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -27,9 +28,35 @@ use crate::truth::Truth;
 use crate::vectors_file::{VectorsFile, WholeFile, check_same_shape};
 
 /// Run a benchmark job: a table, a JSON file and plots of recall against rate, latency and reads
+///
+/// A job file, where only the names of data, the metric, and a run's policy and lists must stand:
+///
+/// ```toml
+///   name = "sift1m"                  # names the results
+///   targets = [0.9, 0.95]            # recalls at which figures are interpolated
+///   rounds = 3                       # all runs in turn, so often; the median rate counts
+///   [data]
+///   base = "sift1m.base.u8bin"       # beside the job file, or in PIPEANN_DATA
+///   queries = "sift.query.u8bin"
+///   truth = "sift1m.gt100.bin"       # computed where it is missing
+///   metric = "l2"
+///   k = 10
+///   limit_queries = 2000
+///   [build]                          # degree, list, alpha, passes, code_bytes, threads,
+///   degree = 64                      # partitions, page_bytes, fill, seed
+///   [[run]]
+///   policy = "pipe"                  # pipe, beam or page
+///   lists = [20, 30, 50]
+///   name = "pipe, 8 in flight"
+///   threads = 1
+///   in_flight = 8
+///   width = 4                        # also max_width, switches = ["issue=fill"],
+///   memory_limit = "floor"           # buffered, sqpoll
+/// ```
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct BenchArgs {
-    /// The job file (see bench/README.md)
+    /// The job file
     #[arg(long, value_name = "FILE.toml")]
     job: PathBuf,
     /// Directory for the results, the index and computed truth [default: the job's name]
@@ -61,14 +88,15 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(&job.name));
     std::fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
     let used = queries.first(job.data.limit_queries.unwrap_or(usize::MAX));
+    let cancel = interrupt::flag()?;
     let truth = match &job.data.truth {
         Some(path) => truth_for(&find(path)?, queries.rows(), used.rows(), job.data.k)?,
-        None => own_truth(&job, &base, &queries, used, &out)?,
+        None => own_truth(&job, &base, &queries, used, &out, &cancel)?,
     };
-    let index = own_index(&job, &base, &out)?;
+    let index = own_index(&job, &base, &out, &cancel)?;
     let mut rounds = Vec::new();
     for round in 0..job.rounds.max(1) {
-        rounds.push(one_round(&job, &index, used, &truth, args.json && round == 0)?);
+        rounds.push(one_round(&job, &index, used, &truth, &cancel, args.json && round == 0)?);
     }
     let points = medians(rounds);
     if !args.json {
@@ -112,6 +140,7 @@ fn own_truth(
     queries: &VectorsFile,
     used: VectorSet<'_>,
     out: &Path,
+    cancel: &AtomicBool,
 ) -> Result<Truth> {
     let path = out.join("truth.bin");
     let k = job.data.k.max(100).min(base.rows());
@@ -123,20 +152,18 @@ fn own_truth(
         job.data.metric
     );
     made_for(&path, &wanted, || {
-        let cancel = interrupt::flag()?;
-        gt::exact(base.set(), used, k, job.data.metric()?, &cancel)?.write(&path)
+        gt::exact(base.set(), used, k, job.data.metric()?, cancel)?.write(&path)
     })?;
     truth_for(&path, used.rows(), used.rows(), job.data.k)
 }
 
-fn own_index(job: &Job, base: &VectorsFile, out: &Path) -> Result<PathBuf> {
+fn own_index(job: &Job, base: &VectorsFile, out: &Path, cancel: &AtomicBool) -> Result<PathBuf> {
     let path = out.join("index");
     let options = job.build.options(job.data.metric()?);
     let options = BuildOptions { overwrite: true, ..options };
     let wanted = format!("{}\n{options:?}\n{}", identity(base)?, env!("CARGO_PKG_VERSION"));
     made_for(&path, &wanted, || {
-        let cancel = interrupt::flag()?;
-        let built = build_index(base, &path, &options, &cancel)?;
+        let built = build_index(base, &path, &options, cancel)?;
         let report = out.join("build.json");
         std::fs::write(&report, format!("{:#}\n", built.json()))
             .with_context(|| report.display().to_string())
@@ -153,6 +180,7 @@ fn one_round(
     index: &Path,
     queries: VectorSet<'_>,
     truth: &Truth,
+    cancel: &AtomicBool,
     print: bool,
 ) -> Result<Vec<Point>> {
     let mut points = Vec::new();
@@ -160,6 +188,7 @@ fn one_round(
         let settings: Settings = run.settings(job.data.k)?;
         let index = open(run, index).with_context(|| format!("run `{}`", settings.name))?;
         for &list in &run.lists {
+            interrupt::check(cancel)?;
             let (figures, _) = measure(&index, queries, Some(truth), list, &settings)
                 .with_context(|| format!("run `{}`", settings.name))?;
             let json = figures.json(&index, &settings);
@@ -272,7 +301,7 @@ fn write_results(job: &Job, points: &[Point], out: &Path) -> Result<()> {
             .collect();
         let title = format!("{}: {label} over recall@{}", job.name, job.data.k);
         let path = out.join(format!("{}-{quantity}.svg", job.name));
-        draw(&path, Axis { title: &title, label }, &curves)?;
+        draw(&path, Axis { title: &title, label, falls: quantity == "qps" }, &curves)?;
     }
     Ok(())
 }

@@ -93,6 +93,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<()> {
             PolicyArgs { policy: name.into(), width: None, max_width: DEFAULT_MAX_WIDTH, switches };
         let settings = Settings {
             name: name.to_owned(),
+            policy_name: name.to_owned(),
             policy: policy.policy()?,
             k: K,
             threads: 1,

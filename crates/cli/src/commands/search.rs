@@ -85,6 +85,7 @@ pub(crate) fn run(args: &SearchArgs) -> Result<()> {
     };
     let settings = Settings {
         name: args.policy.policy.clone(),
+        policy_name: args.policy.policy.clone(),
         policy,
         k: args.k,
         threads: threads(args.threads),
