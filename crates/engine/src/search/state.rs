@@ -558,7 +558,7 @@ impl SearchState {
     }
 
     fn idle(&self, window: usize) -> Step {
-        let waits = |c: &Candidate| c.progress == Progress::Issued;
+        let waits = |c: &Candidate| matches!(c.progress, Progress::Unread | Progress::Issued);
         let waiting =
             !self.in_flight.is_empty() && self.list.entries().iter().take(window).any(waits);
         if waiting { Step::Wait } else { Step::Done }
