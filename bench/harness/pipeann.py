@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache as remember
 from pathlib import Path
+from typing import Any
 
 from . import places
 from .cache import entry, file_identity, text_identity
@@ -16,7 +17,7 @@ from .processes import Row, json_lines
 from .sets import VectorSet
 
 # The rooms of the engine that decide what an index contains.
-INDEX_ROOMS = ("types", "distance", "quant", "format", "graph", "build", "index")
+INDEX_ROOMS = ("types", "distance", "quant", "format", "graph", "build")
 
 
 @remember
@@ -97,6 +98,15 @@ class SearchOptions:
     memory_limit: str = "floor"
     switches: dict[str, str] = field(default_factory=dict)
     k: int = 10
+
+    @classmethod
+    def of(cls, name: str, **others: Any) -> SearchOptions:
+        """A policy by name: `page`, `pipe`, or `page:2`, `pipe:2` with a fixed width."""
+        policy, _, width = name.partition(":")
+        if not width:
+            return cls(policy=policy, **others)
+        switches = {"dynamic": "off"} if policy == "pipe" else {}
+        return cls(policy=policy, width=int(width), switches=switches, **others)
 
 
 def search(

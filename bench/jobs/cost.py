@@ -28,7 +28,7 @@ def take_reads(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     best: float | None = None
     for policy in job.settings["policies"]:
         # Reads are counts: one round decides them.
-        rows = pipeann.search(index, vectors, lists, SearchOptions(policy=policy))
+        rows = pipeann.search(index, vectors, lists, SearchOptions.of(policy))
         curve = Curve.of_rounds(f"{policy} on {vectors.name}", [rows])
         print_curve(curve)
         at = curve.row_at(job.recall)
@@ -49,7 +49,7 @@ def take_cpu(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
             index,
             vectors,
             lists,
-            SearchOptions(policy=policy, threads=1, in_flight=job.settings["in_flight"]),
+            SearchOptions.of(policy, threads=1, in_flight=job.settings["in_flight"]),
         )
         for policy in job.settings["policies"]
     }

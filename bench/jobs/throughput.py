@@ -28,7 +28,7 @@ def take_qps_vs_diskann(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
             index,
             vectors,
             job.lists[vectors.name],
-            SearchOptions(policy=policy, threads=threads, in_flight=settings["in_flight"]),
+            SearchOptions.of(policy, threads=threads, in_flight=settings["in_flight"]),
         )
         for policy in settings["policies"]
     }
@@ -60,8 +60,8 @@ def take_qps_vs_device(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     settings = job.settings
     rows, best = [], 0.0
     for policy in settings["policies"]:
-        options = SearchOptions(
-            policy=policy, threads=settings["threads"], in_flight=settings["in_flight"]
+        options = SearchOptions.of(
+            policy, threads=settings["threads"], in_flight=settings["in_flight"]
         )
         shares, speeds, devices = [], [], []
         for _ in range(job.rounds):

@@ -75,6 +75,7 @@ pub(crate) fn run(args: &BuildArgs) -> Result<()> {
             passes: args.passes,
             threads: args.threads,
             seed: args.seed,
+            ..VamanaOptions::default()
         },
         code_bytes: args.code_bytes,
         fill: args.fill,

@@ -25,7 +25,7 @@ use crate::vectors_file::VectorsFile;
 /// Build an index of real vectors, search it, and compare with the exact answer
 ///
 /// Takes the million SIFT descriptors of the benchmarks where they are there, else makes
-/// descriptors of photographs (needs the Python packages of bench/data/requirements.txt).
+/// descriptors of photographs (needs the Python packages of bench/data/photos-requirements.txt).
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// Directory with *.base.u8bin, *.query.u8bin and *.gt100.bin
@@ -156,7 +156,7 @@ fn find_data(args: &DemoArgs) -> Result<DataSet> {
         );
         eprintln!("making descriptors of photographs in {}", photos.display());
         python(&[Path::new(PHOTOS), Path::new("--out"), photos.as_path()])
-            .context("bench/data/requirements.txt lists the Python packages needed")?;
+            .context("bench/data/photos-requirements.txt lists the Python packages needed")?;
     }
     data_in(&photos)
 }

@@ -13,7 +13,7 @@ use super::random::shuffled;
 use super::threads::{each_item, thread_count};
 use crate::distance::PairDistance;
 use crate::graph::{
-    Adjacency, GreedyScratch, PruneCandidate, PruneOptions, greedy_search, robust_prune,
+    Adjacency, GreedyScratch, Neighbours, PruneCandidate, PruneOptions, greedy_search, robust_prune,
 };
 
 /// How to build the graph.
@@ -27,6 +27,8 @@ pub struct VamanaOptions {
     pub alpha: f32,
     /// How often all rows are inserted. Before the last pass alpha is 1.
     pub passes: usize,
+    /// Whether free places in a list are filled with the nearest nodes that were pruned.
+    pub saturate: bool,
     /// Threads; 0 means one per CPU.
     pub threads: usize,
     /// Decides the order of insertion.
@@ -35,7 +37,7 @@ pub struct VamanaOptions {
 
 impl Default for VamanaOptions {
     fn default() -> Self {
-        Self { degree: 64, list: 96, alpha: 1.2, passes: 1, threads: 0, seed: 0 }
+        Self { degree: 64, list: 96, alpha: 1.2, passes: 1, saturate: true, threads: 0, seed: 0 }
     }
 }
 
@@ -75,6 +77,10 @@ pub fn vamana(
     let prune = PruneOptions { degree, alpha: options.alpha };
     let finish = |worker: &mut Worker, i: usize| worker.finish(pair, &links, i as u32, prune);
     each_item(rows, threads, Worker::new, finish, &Silent, cancel)?;
+    if options.saturate {
+        let fill = |worker: &mut Worker, i: usize| worker.saturate(pair, &links, i as u32, degree);
+        each_item(rows, threads, Worker::new, fill, &Silent, cancel)?;
+    }
     let mut graph = links.into_adjacency(degree);
     super::reach::connect(&mut graph, pair, start);
     Ok(graph)
@@ -141,6 +147,45 @@ impl Worker {
         row.replace(&self.back);
     }
 
+    /// Fills the free places of a finished list with the nearest nodes two steps away.
+    ///
+    /// A record has room for all edges whether they are used or not, so further ones cost no
+    /// read, and they lead to near nodes that robust prune had left to a longer way.
+    fn saturate(&mut self, pair: &PairDistance<'_>, links: &Links, node: u32, degree: usize) {
+        let mut row = links.lock(node);
+        self.edges.clear();
+        self.edges.extend(row.edges());
+        let free = degree.saturating_sub(self.edges.len());
+        if free == 0 {
+            return;
+        }
+        self.back.clear();
+        for &near in self.edges.iter().take(FIRST) {
+            let before = self.back.len();
+            links.append(near, &mut self.back);
+            self.back.truncate(before + SECOND);
+        }
+        self.back.sort_unstable();
+        self.back.dedup();
+        let edges = &self.edges;
+        self.back.retain(|n| *n != node && !edges.contains(n));
+        self.back.iter().for_each(|&n| pair.prefetch(n as usize));
+        let candidate = |n: u32| PruneCandidate {
+            distance: pair.distance(node as usize, n as usize),
+            node: n,
+            settled: false,
+        };
+        self.pool.clear();
+        self.pool.extend(self.back.iter().map(|&n| candidate(n)));
+        self.pool.sort_unstable_by(nearest_first);
+        self.pool.truncate(free);
+        self.pool.extend(self.edges.iter().map(|&n| candidate(n)));
+        self.pool.sort_unstable_by(nearest_first);
+        self.back.clear();
+        self.back.extend(self.pool.iter().map(|c| c.node));
+        row.replace(&self.back);
+    }
+
     /// Cuts the list of `node` to its final degree and sorts it, nearest first.
     fn finish(&mut self, pair: &PairDistance<'_>, links: &Links, node: u32, prune: PruneOptions) {
         let mut row = links.lock(node);
@@ -148,15 +193,17 @@ impl Worker {
         if self.pool.len() > prune.degree {
             robust_prune(pair, node, &mut self.pool, prune, &mut self.back);
         } else {
-            self.pool.sort_unstable_by(|a, b| {
-                a.distance.total_cmp(&b.distance).then(a.node.cmp(&b.node))
-            });
+            self.pool.sort_unstable_by(nearest_first);
             self.back.clear();
             self.back.extend(self.pool.iter().map(|c| c.node));
         }
         row.replace(&self.back);
     }
 }
+
+/// The nearest edges of a node, and of each of these, that saturation looks at.
+const FIRST: usize = 12;
+const SECOND: usize = 10;
 
 /// The edges of a row as candidates to prune.
 fn fill_pool(
@@ -173,4 +220,8 @@ fn fill_pool(
         node: n,
         settled: i < settled,
     }));
+}
+
+fn nearest_first(a: &PruneCandidate, b: &PruneCandidate) -> std::cmp::Ordering {
+    a.distance.total_cmp(&b.distance).then(a.node.cmp(&b.node))
 }

@@ -193,6 +193,17 @@ pub trait Queue: Send {
     /// As for [`flush`](Self::flush).
     fn wait(&mut self, out: &mut Vec<Completion>) -> Result<(), IoError>;
 
+    /// As [`wait`](Self::wait), but may block until `least` operations have finished: fewer and
+    /// fuller rounds where throughput counts more than the time of one read. Fewer completions
+    /// may come all the same, and fewer than `least` in flight are waited for as they are.
+    ///
+    /// # Errors
+    /// As for [`flush`](Self::flush).
+    fn wait_for(&mut self, least: usize, out: &mut Vec<Completion>) -> Result<(), IoError> {
+        let _ = least;
+        self.wait(out)
+    }
+
     /// Operations noted or started whose completion was not taken yet.
     fn in_flight(&self) -> usize;
 

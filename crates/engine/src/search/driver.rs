@@ -200,7 +200,7 @@ impl Driver {
             if active == 0 {
                 return Ok(());
             }
-            active -= self.round(source, &view, answer)?;
+            active -= self.round(active, source, &view, answer)?;
         }
     }
 
@@ -221,7 +221,7 @@ impl Driver {
         slot.active = true;
         let mut active = 1 - self.drive(0, source, &view, answer)?;
         while active > 0 {
-            active -= self.round(source, &view, answer)?;
+            active -= self.round(active, source, &view, answer)?;
         }
         Ok(())
     }
@@ -235,6 +235,7 @@ impl Driver {
     /// got pages. Returns how many ended.
     fn round(
         &mut self,
+        active: usize,
         source: &dyn PageSource,
         view: &GraphView<'_>,
         answer: &mut AnswerFn<'_>,
@@ -248,7 +249,9 @@ impl Driver {
         self.queue.poll(&mut completions).map_err(broken)?;
         if completions.is_empty() {
             self.unflushed = 0;
-            self.queue.wait(&mut completions).map_err(broken)?;
+            // One query wants the first page that comes; many are served in fuller rounds.
+            let least = if active > 1 { self.queue.in_flight() / ROUND } else { 1 };
+            self.queue.wait_for(least.max(1), &mut completions).map_err(broken)?;
         }
         for completion in &completions {
             ended += self.deliver(completion, source, view, answer);
@@ -423,6 +426,9 @@ impl Driver {
         self.queue.flush().map_err(broken)
     }
 }
+
+/// With several queries in flight, a round waits for this part of the reads under way.
+const ROUND: usize = 8;
 
 /// Reads pushed but not submitted, above which a busy driver submits before it polls again.
 const FLUSH_BUSY: usize = 8;

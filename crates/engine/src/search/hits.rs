@@ -52,6 +52,10 @@ impl HitList {
 
     /// Adds a hit unless its row is there already or it is too far.
     pub fn insert(&mut self, hit: Hit) {
+        let full = self.hits.len() == self.capacity;
+        if full && self.hits.last().is_some_and(|last| last.distance < hit.distance) {
+            return;
+        }
         let key = (hit.distance, hit.row);
         let at = self.hits.partition_point(|h| (h.distance, h.row) < key);
         if at >= self.capacity || self.hits.get(at).is_some_and(|h| h.row == hit.row) {

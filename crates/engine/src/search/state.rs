@@ -157,7 +157,7 @@ impl SearchState {
             scan: false,
             stats: SearchStats::default(),
             table: LookupTable::new(view.codebook),
-            visited: VisitedSet::new(4096),
+            visited: VisitedSet::new(0),
             head_scratch: HeadScratch::default(),
             seeds: Vec::new(),
             stash: Stash::default(),

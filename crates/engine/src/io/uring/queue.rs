@@ -292,11 +292,16 @@ impl Queue for UringQueue {
     }
 
     fn wait(&mut self, out: &mut Vec<Completion>) -> Result<(), IoError> {
+        self.wait_for(1, out)
+    }
+
+    fn wait_for(&mut self, least: usize, out: &mut Vec<Completion>) -> Result<(), IoError> {
         self.guard.check()?;
         let before = out.len();
         let sleep = self.wait == Wait::Sleep;
-        if self.noted > 0 {
-            self.enter(usize::from(sleep && self.early.is_empty()))?;
+        let least = least.clamp(1, (self.ops.len() - self.free.len()).max(1));
+        if self.noted > 0 || least > 1 {
+            self.enter(if sleep && self.early.is_empty() { least } else { 0 })?;
         }
         loop {
             self.poll(out)?;
