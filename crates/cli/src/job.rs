@@ -159,7 +159,7 @@ impl Build {
                 passes: self.passes.unwrap_or(graph.passes),
                 threads: self.threads.unwrap_or(graph.threads),
                 seed: self.seed.unwrap_or(graph.seed),
-                ..graph.clone()
+                ..*graph
             },
             code_bytes: self.code_bytes,
             fill: self.fill.unwrap_or(default.fill),

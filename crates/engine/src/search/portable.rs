@@ -1,9 +1,12 @@
 //! The portable part of a search as bytes: what a query needs to go on elsewhere.
 //!
-//! Layout (little-endian), described in `docs/disk-format.md` under "Search state": a header,
-//! the query's vector, then candidates (9 bytes each), hits (17 bytes each), reads under way
-//! (8 bytes each) and nodes read for (4 bytes each). The allow-set travels by reference: whoever
-//! imports the state brings it. A decoder for hostile bytes: it never panics and allocates no
+//! Little-endian, never on disk, and refused by another version. A header of 72 bytes: as u16
+//! version, flags, width, widest width, position of the converge phase, zero; as f32 the ratio
+//! that widens and the list's bound; as u32 k, list, head list, reserve, capacities of the list
+//! and of the hits, reads finished and finished in the list, and the lengths of what follows.
+//! Then the query's vector, candidates (f32 distance, u32 node, u8 progress and allowed bit),
+//! hits (f32 distance, u64 row, u32 node, u8 returned), reads under way (u32 page, u32 node) and
+//! nodes read for (u32). The allow-set travels by reference: whoever imports the state brings it. A decoder for hostile bytes: it never panics and allocates no
 //! more than the bytes it was given warrant.
 
 use std::sync::Arc;
