@@ -87,7 +87,7 @@ def with_queries(whole: VectorSet, queries: int) -> VectorSet:
 
 
 def base_rows(whole: VectorSet, rows: int) -> Path:
-    """A file with the first rows of the base vectors (none for an empty set)."""
+    """A file with the first rows of the base vectors."""
     name = f"base{whole.base.suffix}"
     folder = entry(
         f"base-{whole.name}-{rows}",

@@ -57,7 +57,7 @@ def take_latency_vs_memory(job: Job, vectors: VectorSet, verdict: Verdict) -> No
     """Mean latency of `pipe` from the SSD over our index held whole in memory."""
     index = pipeann.index_of(vectors, job.build)
     lists = job.lists[vectors.name]
-    whole = SearchOptions(policy=job.settings["memory_policy"], memory_limit="all")
+    whole = SearchOptions.of(job.settings["memory_policy"], memory_limit="all")
     curves = interleave(
         {
             "pipe from SSD": lambda: pipeann.search(
