@@ -49,7 +49,7 @@ pub(crate) fn prefetch<T>(row: &[T]) {
 }
 
 /// A copy of `bytes` on huge pages.
-pub fn huge_copy(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn huge_copy(bytes: &[u8]) -> Vec<u8> {
     let mut copy = with_capacity(bytes.len());
     copy.extend_from_slice(bytes);
     copy

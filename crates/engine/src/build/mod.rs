@@ -30,7 +30,6 @@ mod write;
 
 pub use error::BuildError;
 pub use estimate::{Estimate, estimate};
-pub use huge::huge_copy;
 pub use options::{BuildOptions, HeadOptions};
 pub use order::{EMPTY_SLOT, Locality, OrderOptions, PageOrder, locality_order};
 pub use pipeline::{BuildReport, build};

