@@ -4,8 +4,14 @@
 use libfuzzer_sys::fuzz_target;
 use pipeann_engine::format::{BlockChecksums, FileHeader, FileKind, Identity, open_body};
 
-const KINDS: [FileKind; 5] =
-    [FileKind::Codebook, FileKind::Head, FileKind::PageMap, FileKind::Codes, FileKind::RowMap];
+const KINDS: [FileKind; 6] = [
+    FileKind::Codebook,
+    FileKind::Head,
+    FileKind::PageMap,
+    FileKind::Codes,
+    FileKind::RowMap,
+    FileKind::Tombstones,
+];
 
 fuzz_target!(|data: &[u8]| {
     let Some((choice, rest)) = data.split_first_chunk::<33>() else { return };

@@ -17,13 +17,16 @@ pub(crate) enum Switch {
     Dynamic(bool),
     /// `packed=on|off`
     Packed(bool),
+    /// `stop=on|off`
+    EarlyStop(bool),
 }
 
 impl FromStr for Switch {
     type Err = String;
 
     fn from_str(s: &str) -> Result<Self, String> {
-        const KNOWN: &str = "known are issue=one|fill, head=on|off, dynamic=on|off, packed=on|off";
+        const KNOWN: &str =
+            "known are issue=one|fill, head=on|off, dynamic=on|off, packed=on|off, stop=on|off";
         let unknown = || format!("`{s}` is no switch; {KNOWN}");
         let (name, value) = s.split_once('=').ok_or_else(unknown)?;
         let on = match value {
@@ -37,6 +40,7 @@ impl FromStr for Switch {
             ("head", _, Some(on)) => Ok(Self::Head(on)),
             ("dynamic", _, Some(on)) => Ok(Self::Dynamic(on)),
             ("packed", _, Some(on)) => Ok(Self::Packed(on)),
+            ("stop", _, Some(on)) => Ok(Self::EarlyStop(on)),
             _ => Err(unknown()),
         }
     }
@@ -55,7 +59,8 @@ pub(crate) struct PolicyArgs {
     /// Widest that a dynamic width becomes
     #[arg(long, value_name = "READS", default_value_t = DEFAULT_MAX_WIDTH)]
     pub(crate) max_width: u16,
-    /// Techniques to turn on or off: issue=one|fill, head=on|off, dynamic=on|off, packed=on|off
+    /// Techniques to turn on or off: issue=one|fill, head=on|off, dynamic=on|off, packed=on|off,
+    /// stop=on|off
     #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',')]
     pub(crate) switches: Vec<Switch>,
 }
@@ -79,6 +84,7 @@ impl PolicyArgs {
                 Switch::Head(on) => policy.head = on,
                 Switch::Dynamic(on) => dynamic = on,
                 Switch::Packed(on) => policy.packed = on,
+                Switch::EarlyStop(on) => policy.early_stop = on,
             }
         }
         let Width::Dynamic { start, converge_at, keep_ratio, .. } = Width::dynamic() else {
@@ -126,12 +132,14 @@ mod tests {
         let pipe = Policy::pipe();
         let fixed = policy("pipe", None, "dynamic=off").unwrap();
         assert_eq!(fixed, Policy { width: Width::Fixed(8), ..pipe.clone() });
-        let bare = policy("pipe", Some(16), "dynamic=off,issue=fill,head=off,packed=off").unwrap();
+        let bare = policy("pipe", Some(16), "dynamic=off,issue=fill,head=off,packed=off,stop=off")
+            .unwrap();
         let expected = Policy {
             width: Width::Fixed(16),
             issue: Issue::Fill,
             head: false,
             packed: false,
+            early_stop: false,
             ..pipe
         };
         assert_eq!(bare, expected);

@@ -15,3 +15,4 @@ pub mod memory;
 pub mod quant;
 pub mod search;
 pub mod types;
+pub mod update;

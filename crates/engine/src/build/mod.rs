@@ -26,6 +26,7 @@ mod sizes;
 mod tests;
 mod threads;
 mod vamana;
+mod walk;
 mod write;
 
 pub use error::BuildError;

@@ -246,6 +246,7 @@ impl Build<'_> {
             generation: GENERATION,
             rows: parts.set.rows() as u64,
             next_row_id: parts.set.rows() as u64,
+            applied: 0,
             metric: self.options.metric,
             layout: parts.layout,
             entries: vec![NodeId(parts.order.nodes[start as usize])],

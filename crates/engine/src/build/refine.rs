@@ -49,7 +49,8 @@ impl Drop for Held<'_> {
 
 fn hold(held: &[AtomicBool], page: u32) -> Option<Held<'_>> {
     let flag = &held[page as usize];
-    (!flag.swap(true, Ordering::Acquire)).then_some(Held(flag))
+    // Lazily: a guard made for a page that another thread holds would release it when dropped.
+    (!flag.swap(true, Ordering::Acquire)).then(|| Held(flag))
 }
 
 /// Scratch for one pair of pages.
@@ -182,5 +183,21 @@ impl Exchange {
                 })
                 .sum();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_held_page_stays_held_when_another_wants_it() {
+        let held = [AtomicBool::new(false)];
+        let first = hold(&held, 0);
+        assert!(first.is_some());
+        assert!(hold(&held, 0).is_none());
+        assert!(hold(&held, 0).is_none(), "the refused attempt released the page");
+        drop(first);
+        assert!(hold(&held, 0).is_some());
     }
 }

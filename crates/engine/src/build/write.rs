@@ -139,6 +139,7 @@ impl Writer<'_> {
             page_map,
             codes,
             row_map: Some(row_map),
+            tombstones: None,
         })
     }
 

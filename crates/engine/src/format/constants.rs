@@ -56,7 +56,7 @@ pub const FILE_MAGIC: [u8; 8] = *b"PIPEFILE";
 pub const PAGE_MAGIC: u32 = u32::from_le_bytes(*b"PNP\x01");
 
 /// Version of the manifest that this build writes; it reads no newer one.
-pub const MANIFEST_VERSION: u32 = 1;
+pub const MANIFEST_VERSION: u32 = 2;
 /// Version of file headers and bodies that this build writes; it reads no newer one.
 pub const FILE_VERSION: u16 = 1;
 
@@ -219,6 +219,8 @@ byte_table! {
         ENTRY_COUNT: 144, 4;
         /// Number of partitions.
         PARTITION_COUNT: 148, 4;
+        /// Sequence number of the last write that this generation includes; 0: only the build.
+        APPLIED: 152, 8;
     }
 }
 

@@ -30,6 +30,8 @@ pub enum FileKind {
     Codes = 6,
     /// Row id to node id; blocked.
     RowMap = 7,
+    /// Nodes whose row was deleted and whose record is still part of the graph.
+    Tombstones = 8,
 }
 
 impl FileKind {
@@ -43,6 +45,7 @@ impl FileKind {
             Self::PageMap => "page map",
             Self::Codes => "codes",
             Self::RowMap => "row map",
+            Self::Tombstones => "tombstones",
         }
     }
 

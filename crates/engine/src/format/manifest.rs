@@ -76,6 +76,8 @@ pub struct PartitionEntry {
     pub codes: FileEntry,
     /// Node of each row, from row id 0 up; `None` where row ids are node ids.
     pub row_map: Option<FileEntry>,
+    /// Nodes that are traversed but not answered; `None` where there are none.
+    pub tombstones: Option<FileEntry>,
 }
 
 impl PartitionEntry {
@@ -96,6 +98,8 @@ pub struct Manifest {
     pub rows: u64,
     /// The row id that the next row gets.
     pub next_row_id: u64,
+    /// Sequence number of the last write that this generation includes; 0: only the build.
+    pub applied: u64,
     /// How vectors are compared.
     pub metric: Metric,
     /// Shape of records and pages.
@@ -179,6 +183,8 @@ impl Manifest {
             out.push(inside(FileKind::PageMap, &partition.page_map));
             out.push(inside(FileKind::Codes, &partition.codes));
             out.extend(partition.row_map.iter().map(|file| inside(FileKind::RowMap, file)));
+            let tombstones = partition.tombstones.iter();
+            out.extend(tombstones.map(|file| inside(FileKind::Tombstones, file)));
         }
         out
     }
@@ -232,6 +238,13 @@ impl Manifest {
         let body = pages * self.layout.records_per_page() as u64 * u64::from(self.code_bytes);
         let code_bytes = FileKind::Codes.file_bytes(body).unwrap_or(0);
         exactly("file bytes of codes", code_bytes, partition.codes.bytes)?;
+        if let Some(tombstones) = &partition.tombstones {
+            // One u32 for each, at most all slots of the partition.
+            let slots = pages * self.layout.records_per_page() as u64;
+            let file_bytes = |count: u64| FileKind::Tombstones.file_bytes(count * 4).unwrap_or(0);
+            let (least, most) = (file_bytes(1), file_bytes(slots));
+            within("file bytes of tombstones", tombstones.bytes, least, most)?;
+        }
         if let Some(row_map) = &partition.row_map {
             let body = self.next_row_id.checked_mul(4);
             let most = body.and_then(|body| FileKind::RowMap.file_bytes(body));

@@ -69,6 +69,7 @@ impl Manifest {
         put(start::HEAD_LIST, &self.head.list.to_le_bytes());
         put(start::ENTRY_COUNT, &(self.entries.len() as u32).to_le_bytes());
         put(start::PARTITION_COUNT, &(self.partitions.len() as u32).to_le_bytes());
+        put(start::APPLIED, &self.applied.to_le_bytes());
     }
 
     /// Reads a manifest: `bytes` is the whole file.
@@ -98,6 +99,7 @@ impl Manifest {
             generation: get_u64(head, start::GENERATION),
             rows: get_u64(head, start::ROWS),
             next_row_id: get_u64(head, start::NEXT_ROW_ID),
+            applied: get_u64(head, start::APPLIED),
             metric: Metric::from_code(metric).ok_or_else(|| {
                 FormatError::value(KIND, "metric", "1 (l2), 2 (ip) or 3 (cosine)", metric)
             })?,
@@ -201,6 +203,7 @@ fn append_partition(out: &mut Vec<u8>, partition: &PartitionEntry) {
     append_file(out, Some(&partition.page_map));
     append_file(out, Some(&partition.codes));
     append_file(out, partition.row_map.as_ref());
+    append_file(out, partition.tombstones.as_ref());
     for segment in &partition.segments {
         let mut fixed = [0; segment_entry::BYTES];
         let first = segment.first_physical_page.to_le_bytes();
@@ -244,6 +247,7 @@ fn read_partition(reader: &mut Reader<'_>) -> Result<PartitionEntry, FormatError
     let page_map = read_file(reader, "the page map of a partition")?;
     let codes = read_file(reader, "the codes of a partition")?;
     let row_map = read_optional_file(reader, "the row map of a partition")?;
+    let tombstones = read_optional_file(reader, "the tombstones of a partition")?;
     let mut segments = Vec::new();
     for _ in 0..get_u32(fixed, partition_entry::SEGMENT_COUNT) {
         let fixed = reader.take(segment_entry::BYTES).map_err(cut("a segment"))?;
@@ -261,5 +265,6 @@ fn read_partition(reader: &mut Reader<'_>) -> Result<PartitionEntry, FormatError
         page_map,
         codes,
         row_map,
+        tombstones,
     })
 }

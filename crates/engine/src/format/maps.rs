@@ -1,12 +1,12 @@
-//! The two maps: logical page to physical page, and row id to node id. Both are a plain array
-//! of u32; [`ABSENT`] stands for "none".
+//! The two maps, logical page to physical page and row id to node id, and the list of
+//! tombstones. All are a plain array of u32; in a map [`ABSENT`] stands for "none".
 
 use super::bytes::u32s;
 use super::constants::ABSENT;
 use super::error::FormatError;
 use super::file_header::FileKind;
 
-/// The body of a page map or a row map.
+/// The body of a page map, a row map or a list of tombstones.
 pub fn encode_map(entries: &[u32]) -> Vec<u8> {
     entries.iter().flat_map(|entry| entry.to_le_bytes()).collect()
 }
@@ -40,6 +40,29 @@ pub fn decode_row_map(body: &[u8], node_limit: u64) -> Result<Vec<u32>, FormatEr
         return Err(FormatError::Length { kind: FileKind::RowMap, expected, found });
     }
     decode(FileKind::RowMap, body, node_limit)
+}
+
+/// Reads the tombstones of a partition: node ids in ascending order, each once and below
+/// `node_limit`.
+///
+/// # Errors
+/// [`FormatError`] where the length, the order or a node is not possible.
+pub fn decode_tombstones(body: &[u8], node_limit: u64) -> Result<Vec<u32>, FormatError> {
+    let kind = FileKind::Tombstones;
+    if !body.len().is_multiple_of(4) {
+        let found = body.len() as u64;
+        return Err(FormatError::Length { kind, expected: found.next_multiple_of(4), found });
+    }
+    let nodes: Vec<u32> = u32s(body).collect();
+    if let Some(pair) = nodes.windows(2).find(|pair| pair[0] >= pair[1]) {
+        return Err(FormatError::value(kind, "node", format!("above {}", pair[0]), pair[1]));
+    }
+    match nodes.last() {
+        Some(&last) if u64::from(last) >= node_limit => {
+            Err(FormatError::value(kind, "node", format!("below {node_limit}"), last))
+        }
+        _ => Ok(nodes),
+    }
 }
 
 fn decode(kind: FileKind, body: &[u8], limit: u64) -> Result<Vec<u32>, FormatError> {

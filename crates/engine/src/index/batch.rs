@@ -219,7 +219,7 @@ fn run_one(
 }
 
 /// A vector that no distance is defined for: NaN, infinity, or zero under cosine.
-fn check_vector(
+pub(crate) fn check_vector(
     bytes: &[u8],
     ty: VectorType,
     metric: Metric,

@@ -2,8 +2,9 @@
 //!
 //! Opening an index must not wait for 32 bytes times a billion. The table is allocated at once
 //! and filled block by block: a background thread streams through the files, and a search that
-//! needs a block before its turn reads it itself, many at once. When the last block has arrived,
-//! a search pays one flag's test.
+//! needs a block before its turn reads it itself, many at once. A small table it waits for: the
+//! stream brings it sooner than thousands of scattered reads. When the last block has arrived, a
+//! search pays one flag's test.
 //!
 //! Invariants: a block's bytes are written by the one thread that moved its state from ABSENT to
 //! LOADING, and never after the state became PRESENT; codes are read only of PRESENT blocks.
@@ -12,6 +13,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::format::constants::{ALIGNMENT, BLOCK_BYTES};
@@ -31,6 +33,9 @@ const DEMAND_DEPTH: usize = 64;
 const STREAM_DEPTH: usize = 16;
 /// Longest read of the background stream, blocks.
 const STREAM_BLOCKS: usize = 64;
+/// Largest table that a search waits for, bytes. A first search reads some 3,000 blocks of codes
+/// itself; in that time a stream at full depth brings about this much.
+const AWAITED_BYTES: usize = 64 << 20;
 
 /// The codes of one partition on disk.
 pub(super) struct CodesFile {
@@ -53,6 +58,8 @@ pub(super) struct StreamedCodes {
     missing: AtomicUsize,
     /// Searches that wait for blocks of their own; the stream lets them pass.
     demanding: AtomicUsize,
+    /// Whether the background stream is under way.
+    streaming: AtomicBool,
     stop: AtomicBool,
     /// Told when searches have their blocks, when the last block is there, and on the stop.
     changed: (Mutex<()>, Condvar),
@@ -67,6 +74,7 @@ impl StreamedCodes {
         backend: Arc<dyn Backend>,
         files: Vec<CodesFile>,
         code_bytes: usize,
+        spare: usize,
         held: Reservation,
     ) -> Self {
         let (mut bytes, mut blocks) = (0, 0);
@@ -77,20 +85,38 @@ impl StreamedCodes {
             blocks += file.checksums.len();
         }
         Self {
-            table: AlignedBuf::zeroed(bytes),
+            table: AlignedBuf::zeroed(bytes + spare * code_bytes),
             code_bytes,
-            rows: bytes / code_bytes,
+            rows: bytes / code_bytes + spare,
             files,
             starts,
             states: (0..blocks).map(|_| AtomicU8::new(ABSENT)).collect(),
             missing: AtomicUsize::new(blocks),
             demanding: AtomicUsize::new(0),
+            streaming: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             changed: Default::default(),
             failure: OnceLock::new(),
             backend,
             demand: Mutex::new(None),
             _held: held,
+        }
+    }
+
+    /// Puts the code of a node that had none. No edge leads to the node yet, so that nobody
+    /// scores the code while it is written.
+    ///
+    /// # Panics
+    /// Where codes are still missing, the node has no place, or the code another length.
+    pub(super) fn put(&self, node: u32, code: &[u8]) {
+        assert!(self.is_resident(), "codes are put when all others are in memory");
+        assert!((node as usize) < self.rows, "the table has room for the node");
+        assert_eq!(code.len(), self.code_bytes, "a code of this index");
+        // SAFETY: the row lies in the table; blocks are not loaded any more, the row is written
+        // once before its node is linked, and nobody reads the code of a node without links.
+        unsafe {
+            let to = self.table.as_ptr().add(node as usize * self.code_bytes).cast_mut();
+            std::ptr::copy_nonoverlapping(code.as_ptr(), to, code.len());
         }
     }
 
@@ -232,7 +258,7 @@ impl StreamedCodes {
 
     /// Loads everything that is missing; the body of the background thread. A failure is kept
     /// for the search that needs the block.
-    pub(super) fn stream(&self) {
+    fn stream(&self) {
         let Ok(mut queue) = self.queue(STREAM_DEPTH, STREAM_BLOCKS) else { return };
         let share = STREAM_DEPTH * STREAM_BLOCKS;
         for from in (0..self.states.len()).step_by(share) {
@@ -251,16 +277,10 @@ impl StreamedCodes {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Asks the background thread to end.
-    pub(super) fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.tell();
-    }
-
     /// Waits until the background stream has brought all codes or has ended. True where it
     /// brought all.
-    pub(super) fn wait_streamed(&self, streamer: &std::thread::JoinHandle<()>) -> bool {
-        self.wait_while(|codes| !codes.is_resident() && !streamer.is_finished());
+    pub(super) fn wait_streamed(&self) -> bool {
+        self.wait_while(|codes| !codes.is_resident() && codes.streaming.load(Ordering::Acquire));
         self.is_resident()
     }
 
@@ -314,6 +334,54 @@ impl StreamedCodes {
     }
 }
 
+/// The background thread that fills a table of codes; ends with this value.
+pub(super) struct CodeStream {
+    codes: Arc<StreamedCodes>,
+    /// The thread, and the process that it runs in; without it searches read codes themselves.
+    thread: Option<(JoinHandle<()>, u32)>,
+}
+
+impl CodeStream {
+    /// Starts the stream.
+    pub(super) fn start(codes: Arc<StreamedCodes>) -> Self {
+        let of_thread = Arc::clone(&codes);
+        codes.streaming.store(true, Ordering::Release);
+        let named = std::thread::Builder::new().name("pipeann-codes".into());
+        let body = move || {
+            // Also where the stream panics, so that nobody waits for it then.
+            let _ended = Ended(&of_thread);
+            of_thread.stream();
+        };
+        let thread = named.spawn(body).ok().map(|thread| (thread, std::process::id()));
+        if thread.is_none() {
+            codes.streaming.store(false, Ordering::Release);
+        }
+        Self { codes, thread }
+    }
+}
+
+struct Ended<'a>(&'a StreamedCodes);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.streaming.store(false, Ordering::Release);
+        self.0.tell();
+    }
+}
+
+impl Drop for CodeStream {
+    fn drop(&mut self) {
+        self.codes.stop.store(true, Ordering::Relaxed);
+        self.codes.tell();
+        if let Some((thread, process)) = self.thread.take()
+            && std::process::id() == process
+        {
+            // A panic of the stream has been printed already; nothing is lost by it.
+            let _ = thread.join();
+        }
+    }
+}
+
 impl CodeAccess for StreamedCodes {
     #[inline]
     fn view(&self) -> CodesView<'_> {
@@ -323,7 +391,7 @@ impl CodeAccess for StreamedCodes {
     }
 
     fn ensure(&self, nodes: &[u32]) -> Result<(), CodesUnavailable> {
-        if self.is_resident() {
+        if self.is_resident() || self.table.len() <= AWAITED_BYTES && self.wait_streamed() {
             return Ok(());
         }
         self.demanding.fetch_add(1, Ordering::Relaxed);

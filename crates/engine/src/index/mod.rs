@@ -3,13 +3,14 @@
 //! Ties the rooms together: the manifest and its files become the resident parts of a
 //! [`GraphView`], pages are found through the page map, and queries run on drivers that are kept
 //! for reuse. An open index holds its files open, so it keeps answering from the generation that
-//! it opened when a build replaces the directory. Opening reads whole only the page map, the head index and checksums; codes stream in
-//! behind the first searches.
+//! it opened when a build replaces the directory. Opening reads whole only the page map, the head
+//! index and checksums; codes stream in beside that and behind the first searches.
 
 mod batch;
 mod cache;
 mod codes;
 mod error;
+mod live;
 mod open;
 mod rows;
 mod verify;
@@ -17,8 +18,10 @@ mod verify;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use batch::check_vector;
 pub use batch::{Answer, BatchOptions, Cursor};
 pub use error::{OpenError, QueryError};
+pub(crate) use open::read_manifest;
 pub use open::{OpenOptions, Resident};
 pub use verify::{Damage, VerifyReport};
 
@@ -30,11 +33,12 @@ use crate::graph::HeadIndex;
 use crate::io::{Backend, Device, IoError};
 use crate::memory::{Accountant, Pool, Reservation};
 use crate::quant::Codebook;
-use crate::search::{CodeAccess, Driver, GraphView, PageSource, ReadFailure};
+use crate::search::{CodeAccess, Driver, GraphView, Overlay, PageSource, ReadFailure};
 use crate::types::{Metric, NodeId, PageId};
 
 use cache::PageCache;
-use codes::StreamedCodes;
+use codes::{CodeStream, StreamedCodes};
+use live::Tombstones;
 use rows::RowMapFile;
 
 /// The pages of one partition.
@@ -59,12 +63,13 @@ pub struct Index {
     head: Option<HeadIndex>,
     partitions: Vec<Partition>,
     cache: Option<PageCache>,
+    tombstones: Option<Tombstones>,
     backend: Arc<dyn Backend>,
     sqpoll: bool,
     drivers: Mutex<Vec<Driver>>,
     accountant: Arc<Accountant>,
     opened_by: u32,
-    streamer: Option<std::thread::JoinHandle<()>>,
+    _stream: CodeStream,
     _held: Vec<Reservation>,
 }
 
@@ -124,7 +129,7 @@ impl Index {
     /// # Errors
     /// [`QueryError`] where a block of codes cannot be read.
     pub fn wait_resident(&self) -> Result<(), QueryError> {
-        if self.streamer.as_ref().is_some_and(|s| self.codes.wait_streamed(s)) {
+        if self.codes.wait_streamed() {
             return Ok(());
         }
         let nodes: Vec<u32> = (0..self.node_slots()).collect();
@@ -173,18 +178,6 @@ impl Index {
     }
 }
 
-impl Drop for Index {
-    fn drop(&mut self) {
-        self.codes.stop();
-        if let Some(streamer) = self.streamer.take()
-            && std::process::id() == self.opened_by
-        {
-            // A panic of the stream has been printed already; nothing is lost by it.
-            let _ = streamer.join();
-        }
-    }
-}
-
 impl PageSource for Index {
     #[inline]
     fn view(&self) -> GraphView<'_> {
@@ -196,6 +189,7 @@ impl PageSource for Index {
             head: self.head.as_ref(),
             entry: self.manifest.entries.first().copied().unwrap_or(NodeId(0)),
             node_slots: self.node_slots(),
+            overlay: self.tombstones.as_ref().map(|t| t as &dyn Overlay),
         }
     }
 

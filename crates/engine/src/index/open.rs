@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::cache::PageCache;
-use super::codes::{CodesFile, StreamedCodes};
+use super::codes::{CodeStream, CodesFile, StreamedCodes};
 use super::error::OpenError;
+use super::live::Tombstones;
 use super::rows::RowMapFile;
 use super::{Index, Partition};
 use crate::format::constants::{BLOCK_BYTES, MANIFEST_NAME};
 use crate::format::{
     BlockChecksums, FileHeader, FileKind, FormatError, HeadParts, Identity, Manifest,
-    PartitionEntry, decode_page_map, open_body,
+    PartitionEntry, decode_page_map, decode_tombstones, open_body,
 };
 use crate::graph::HeadIndex;
 use crate::io::{self, Backend, Device, Extent, OpenMode};
@@ -45,6 +46,9 @@ pub struct OpenOptions {
     pub resident: Resident,
     /// Let a kernel thread submit reads; burns a core.
     pub sqpoll: bool,
+    /// Node ids beyond those on disk that codes can be put for. Their memory is not reserved
+    /// here, and not touched before it is used.
+    pub spare_slots: u32,
 }
 
 impl Default for OpenOptions {
@@ -55,6 +59,7 @@ impl Default for OpenOptions {
             accountant: Accountant::process(),
             resident: Resident::None,
             sqpoll: false,
+            spare_slots: 0,
         }
     }
 }
@@ -101,6 +106,16 @@ impl Index {
         let backend = options.backend.clone().unwrap_or_else(io::best);
         let opener =
             Opener { path, manifest: &manifest, backend: backend.as_ref(), direct: options.direct };
+        // The codes are most of what is read, so their stream starts before the rest is opened.
+        let code_files = manifest.partitions.iter().map(|p| opener.codes(p));
+        let codes = Arc::new(StreamedCodes::new(
+            Arc::clone(&backend),
+            code_files.collect::<Result<_, _>>()?,
+            manifest.code_bytes as usize,
+            options.spare_slots as usize,
+            codes_held,
+        ));
+        let stream = CodeStream::start(Arc::clone(&codes));
         let codebook_path = path.join(manifest.codebook_file.path.as_str());
         let codebook_bytes = opener.body(&codebook_path, FileKind::Codebook)?;
         let codebook = Codebook::from_bytes(&codebook_bytes).map_err(|e| OpenError::Format {
@@ -108,20 +123,11 @@ impl Index {
             source: FormatError::value(FileKind::Codebook, "body", "a codebook", e),
         })?;
         let head = opener.head()?;
-        let mut partitions = Vec::new();
-        let mut code_files = Vec::new();
-        for entry in &manifest.partitions {
-            partitions.push(opener.partition(entry)?);
-            code_files.push(opener.codes(entry)?);
-        }
-        let codes = Arc::new(StreamedCodes::new(
-            Arc::clone(&backend),
-            code_files,
-            manifest.code_bytes as usize,
-            codes_held,
-        ));
+        let partitions = manifest.partitions.iter().map(|p| opener.partition(p));
+        let partitions = partitions.collect::<Result<_, _>>()?;
+        let tombstones = opener.tombstones()?;
         let cache = make_cache(&accountant, &manifest, options.resident)?;
-        let mut index = Self {
+        let index = Self {
             path: path.to_path_buf(),
             identity: manifest.identity(),
             codebook,
@@ -129,21 +135,19 @@ impl Index {
             head,
             partitions,
             cache,
+            tombstones,
             backend,
             sqpoll: options.sqpoll,
             drivers: Mutex::default(),
             accountant,
             opened_by: std::process::id(),
-            streamer: None,
+            _stream: stream,
             _held: vec![head_held, map_held, scratch_held],
             manifest,
         };
         if options.resident == Resident::All {
             index.load_all_pages()?;
         }
-        let stream = Arc::clone(&index.codes);
-        let named = std::thread::Builder::new().name("pipeann-codes".into());
-        index.streamer = named.spawn(move || stream.stream()).ok();
         Ok(index)
     }
 
@@ -248,7 +252,7 @@ fn format_error(path: &Path) -> impl FnOnce(FormatError) -> OpenError + '_ {
 }
 
 /// Reads and checks the manifest of an index directory.
-pub(super) fn read_manifest(path: &Path) -> Result<Manifest, OpenError> {
+pub(crate) fn read_manifest(path: &Path) -> Result<Manifest, OpenError> {
     let file = path.join(MANIFEST_NAME);
     let bytes = std::fs::read(&file).map_err(file_error(&file))?;
     Manifest::decode(&bytes).map_err(format_error(&file))
@@ -293,6 +297,18 @@ impl Opener<'_> {
                 path,
                 source: FormatError::value(FileKind::Head, "body", "a head index", e),
             })
+    }
+
+    fn tombstones(&self) -> Result<Option<Tombstones>, OpenError> {
+        let mut nodes = Vec::new();
+        for entry in &self.manifest.partitions {
+            let Some(file) = &entry.tombstones else { continue };
+            let path = self.path.join(entry.dir.as_str()).join(file.path.as_str());
+            let body = self.body(&path, FileKind::Tombstones)?;
+            let found = decode_tombstones(&body, self.manifest.slots());
+            nodes.extend(found.map_err(format_error(&path))?);
+        }
+        Ok(Tombstones::new(nodes))
     }
 
     fn device(&self, files: &[PathBuf], bytes: impl Fn(usize) -> u64) -> Result<Device, OpenError> {

@@ -5,7 +5,7 @@ use super::error::QueryError;
 use crate::format::PageView;
 use crate::format::constants::ABSENT;
 use crate::io::{Completion, QueueOptions, Wait};
-use crate::search::{CodeAccess, PageSource};
+use crate::search::{CodeAccess, Overlay, PageSource};
 use crate::types::{NodeId, PageId};
 
 /// One thing that is wrong, with file and place.
@@ -19,8 +19,10 @@ pub struct VerifyReport {
     pub damage: Vec<Damage>,
     /// Pages read.
     pub pages: u64,
-    /// Records in them.
+    /// Records of live rows in them.
     pub records: u64,
+    /// Records of deleted rows that are still part of the graph.
+    pub tombstones: u64,
     /// Number of nodes of each degree.
     pub degrees: Vec<u64>,
     /// Edges that stay within their page.
@@ -144,9 +146,12 @@ impl Index {
             let slot = slots.trailing_zeros() as usize;
             slots &= slots - 1;
             let node = self.layout().node(page, slot);
-            report.records += 1;
             let row = records.row_id(slot).0;
+            let deleted = self.tombstones.as_ref().is_some_and(|t| t.is_deleted(node));
+            report.records += u64::from(!deleted);
+            report.tombstones += u64::from(deleted);
             match usize::try_from(row).ok().and_then(|r| node_of.get_mut(r)) {
+                _ if deleted => {}
                 Some(mapped) if *mapped == node.0 => *mapped = ABSENT,
                 _ => report.note(format!(
                     "page {}, slot {slot}: row {row} is not mapped to this node",

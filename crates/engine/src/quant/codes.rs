@@ -52,6 +52,16 @@ impl<'a> CodesView<'a> {
         self.code_bytes
     }
 
+    /// The code of `id`.
+    ///
+    /// # Panics
+    /// Where `id` is not below [`rows`](Self::rows).
+    pub fn row(&self, id: u32) -> &'a [u8] {
+        assert!((id as usize) < self.rows, "id {id} of {} codes", self.rows);
+        // SAFETY: `id` was found to be a row.
+        unsafe { self.row_unchecked(id) }
+    }
+
     /// Where the code of `id` begins; `id` must be below [`rows`](Self::rows) for it to be
     /// read.
     #[inline(always)]

@@ -8,10 +8,16 @@
 //! [`Driver`] is the only file of this room that reads a clock or touches an I/O queue.
 
 mod candidates;
+mod coding_error;
 mod driver;
 mod hits;
+mod overlay;
 mod params;
 mod portable;
+mod receive;
+mod resume;
+mod seed;
+mod stash;
 mod state;
 mod stats;
 mod view;
@@ -20,6 +26,7 @@ mod visited;
 pub use candidates::{Candidate, CandidateList, Progress};
 pub use driver::{AnswerFn, Driver, DriverOptions, PageSource, ReadFailure, SearchError};
 pub use hits::{Hit, HitList};
+pub use overlay::{Edges, NewRecord, Overlay, PagePatch, PageRecords, SlotPatch};
 pub use params::{Issue, ParamError, Policy, SearchParams, Width};
 pub use portable::PortableError;
 pub use state::{SearchState, Step};

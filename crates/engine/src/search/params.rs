@@ -74,6 +74,10 @@ pub struct Policy {
     pub packed: bool,
     /// Seed the candidate list from the head index; otherwise from the medoid.
     pub head: bool,
+    /// Leave out reads that will hardly change the answer, as judged by how exact the codes of
+    /// this query have proved, and explore more of what was read instead. Without effect where
+    /// there is an allow-set.
+    pub early_stop: bool,
 }
 
 impl Policy {
@@ -85,6 +89,7 @@ impl Policy {
             issue: Issue::OneByOne,
             packed: true,
             head: true,
+            early_stop: true,
         }
     }
 
@@ -96,12 +101,13 @@ impl Policy {
             issue: Issue::Fill,
             packed: false,
             head: true,
+            early_stop: false,
         }
     }
 
     /// Best-first search of a fixed width that uses every record of a page.
     pub fn page(width: u16) -> Self {
-        Self { packed: true, ..Self::beam(width) }
+        Self { packed: true, early_stop: true, ..Self::beam(width) }
     }
 }
 
@@ -124,12 +130,18 @@ impl FromStr for Policy {
     }
 }
 
+/// Candidates explored beyond the list at most; keeps the portable state of a list of 200 within
+/// 8 KiB.
+const WIDER_AT_MOST: usize = 128;
+
 /// Parameters of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SearchParams {
     /// Results wanted.
     pub k: usize,
-    /// Length of the candidate list (L): longer finds more and reads more. At least `k`.
+    /// Length of the candidate list (L): longer finds more and reads more. At least `k`. With
+    /// [`Policy::early_stop`] it sets the recall, about the one that reading the nearest L
+    /// candidates would give, and not how many are read.
     pub list: usize,
     /// Length of the list in the head index.
     pub head_list: usize,
@@ -152,6 +164,13 @@ impl SearchParams {
     /// Widest pipeline allowed.
     pub const WIDTH_MAX: u16 = 512;
 
+    /// How many candidates are explored where their records are at hand. Exploring costs no read,
+    /// so where reads are chosen by their worth more is explored than the list is long.
+    pub(super) fn window(&self) -> usize {
+        let wider = if self.policy.early_stop { (2 * self.list).min(WIDER_AT_MOST) } else { 0 };
+        self.list + wider
+    }
+
     /// Checks the parameters against each other.
     ///
     /// # Errors
@@ -172,6 +191,10 @@ impl SearchParams {
         if self.head_list == 0 || self.head_list > 1024 {
             let value = self.head_list;
             return Err(ParamError::Range { name: "head_list", value, min: 1, max: 1024 });
+        }
+        if self.reserve > Self::LIST_MAX {
+            let (value, max) = (self.reserve, Self::LIST_MAX);
+            return Err(ParamError::Range { name: "reserve", value, min: 0, max });
         }
         let (start, max) = (self.policy.width.start(), self.policy.width.max());
         if start == 0 || max > Self::WIDTH_MAX {

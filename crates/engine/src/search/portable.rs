@@ -1,28 +1,32 @@
 //! The portable part of a search as bytes: what a query needs to go on elsewhere.
 //!
-//! Little-endian, never on disk, and refused by another version. A header of 72 bytes: as u16
+//! Little-endian, never on disk, and refused by another version. A header of 84 bytes: as u16
 //! version, flags, width, widest width, position of the converge phase, zero; as f32 the ratio
-//! that widens and the list's bound; as u32 k, list, head list, reserve, capacities of the list
-//! and of the hits, reads finished and finished in the list, and the lengths of what follows.
+//! that widens, the list's bound, and sum and squares of the errors of codes; as u32 their
+//! number, k, list, head list, reserve, capacities of the list and of the hits, reads finished
+//! and finished in the list, and the lengths of what follows.
 //! Then the query's vector, candidates (f32 distance, u32 node, u8 progress and allowed bit),
 //! hits (f32 distance, u64 row, u32 node, u8 returned), reads under way (u32 page, u32 node) and
-//! nodes read for (u32). The allow-set travels by reference: whoever imports the state brings it. A decoder for hostile bytes: it never panics and allocates no
-//! more than the bytes it was given warrant.
+//! nodes read for (u32). The allow-set travels by reference: whoever imports the state brings it.
+//! A decoder for hostile bytes: it never panics and allocates no more than the bytes it was
+//! given warrant.
 
 use std::sync::Arc;
 
 use super::candidates::{Candidate, Progress};
+use super::coding_error::CodingError;
 use super::hits::Hit;
 use super::params::{Issue, Policy, SearchParams, Width};
-use super::state::{InFlight, NO_STASH, SearchState};
+use super::stash::NO_STASH;
+use super::state::{InFlight, SearchState};
 use super::view::GraphView;
 use crate::filter::AllowSet;
 use crate::types::{NodeId, PageId, RowId};
 
 /// Version of the portable form. Another one is refused.
-pub(super) const PORTABLE_VERSION: u16 = 1;
+pub(super) const PORTABLE_VERSION: u16 = 2;
 /// Bytes of the header.
-pub(super) const PORTABLE_HEADER_BYTES: usize = 72;
+pub(super) const PORTABLE_HEADER_BYTES: usize = 84;
 /// Bytes of a candidate.
 pub(super) const PORTABLE_CANDIDATE_BYTES: usize = 9;
 /// Bytes of a hit.
@@ -95,6 +99,7 @@ const FLAG_FILLING: u16 = 1 << 5;
 const FLAG_EXPLORED_LAST: u16 = 1 << 6;
 const FLAG_SCAN: u16 = 1 << 7;
 const FLAG_DYNAMIC: u16 = 1 << 8;
+const FLAG_EARLY_STOP: u16 = 1 << 9;
 
 impl SearchState {
     /// Appends the portable part to `out`: at most 8 KiB for a list of 200 and 128 dimensions.
@@ -116,17 +121,20 @@ impl SearchState {
             | flag(self.filling, FLAG_FILLING)
             | flag(self.explored_last, FLAG_EXPLORED_LAST)
             | flag(self.scan, FLAG_SCAN)
-            | flag(dynamic, FLAG_DYNAMIC);
+            | flag(dynamic, FLAG_DYNAMIC)
+            | flag(policy.early_stop, FLAG_EARLY_STOP);
         let entries = self.list.entries();
         let hits = self.hits.as_slice();
         let start = out.len();
         for v in [PORTABLE_VERSION, flags, self.width, max, converge_at, 0] {
             out.extend(v.to_le_bytes());
         }
-        for v in [keep, self.list.bound()] {
+        let CodingError { count, sum, squares } = self.coding_error;
+        for v in [keep, self.list.bound(), sum, squares] {
             out.extend(v.to_le_bytes());
         }
         for v in [
+            count as usize,
             self.params.k,
             self.params.list,
             self.params.head_list,
@@ -186,6 +194,7 @@ impl SearchState {
         let (flags, width, max, converge_at, _) =
             (r.u16()?, r.u16()?, r.u16()?, r.u16()?, r.u16()?);
         let (keep_ratio, bound) = (r.f32()?, r.f32()?);
+        let (sum, squares, count) = (r.f32()?, r.f32()?, r.u32()?);
         let on = |bit: u16| flags & bit != 0;
         let policy = Policy {
             barrier: on(FLAG_BARRIER),
@@ -197,6 +206,7 @@ impl SearchState {
             issue: if on(FLAG_FILL) { Issue::Fill } else { Issue::OneByOne },
             packed: on(FLAG_PACKED),
             head: on(FLAG_HEAD),
+            early_stop: on(FLAG_EARLY_STOP),
         };
         let (k, list, head_list, reserve) = (r.usize()?, r.usize()?, r.usize()?, r.usize()?);
         let (capacity, hit_capacity) = (r.usize()?, r.usize()?);
@@ -233,6 +243,7 @@ impl SearchState {
         self.filling = on(FLAG_FILLING);
         self.explored_last = on(FLAG_EXPLORED_LAST);
         self.scan = on(FLAG_SCAN);
+        self.coding_error = CodingError { count, sum, squares };
         self.allow = allow;
         self.query.clear();
         self.query.extend_from_slice(&r.0[..query_bytes]);
@@ -249,6 +260,7 @@ impl SearchState {
             let returned = r.u8()? != 0;
             self.hits.insert(Hit { distance, row, node, returned });
         }
+        self.reach = self.reach();
         for _ in 0..in_flight {
             let (page, node) = (PageId(r.u32()?), NodeId(r.u32()?));
             in_range(view, node)?;

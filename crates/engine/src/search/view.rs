@@ -1,5 +1,6 @@
 //! What a search may look at: the parts of an index that are in memory.
 
+use super::overlay::Overlay;
 use crate::format::RecordLayout;
 use crate::graph::HeadIndex;
 use crate::quant::{Codebook, CodesView};
@@ -42,4 +43,20 @@ pub struct GraphView<'a> {
     pub entry: NodeId,
     /// Ids below this are nodes.
     pub node_slots: u32,
+    /// What has changed since the pages were written.
+    pub overlay: Option<&'a dyn Overlay>,
+}
+
+impl GraphView<'_> {
+    /// The most neighbours of a node.
+    #[inline]
+    pub fn list_bound(&self) -> usize {
+        self.layout.max_degree() + self.overlay.map_or(0, |overlay| overlay.slack())
+    }
+
+    /// Whether the row of `node` was deleted.
+    #[inline]
+    pub fn is_deleted(&self, node: NodeId) -> bool {
+        self.overlay.is_some_and(|overlay| overlay.is_deleted(node))
+    }
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::{file, manifest, path};
 use crate::format::checksum::checksum;
 use crate::format::constants::{MANIFEST_MAGIC, manifest_start};
-use crate::format::{FileKind, FormatError, Manifest, RelativePath};
+use crate::format::{FileKind, FormatError, Manifest, RelativePath, decode_tombstones, encode_map};
 use crate::types::{ErrorClass, NodeId};
 
 /// Changes one field and makes the checksum right again.
@@ -32,11 +32,11 @@ fn several_partitions_and_segments_come_back() {
 #[test]
 fn newer_version_is_refused_by_name() {
     let error = Manifest::decode(&tampered(manifest_start::VERSION.offset, &[9])).unwrap_err();
-    let newer = FormatError::NewerVersion { kind: FileKind::Manifest, supported: 1, found: 9 };
+    let newer = FormatError::NewerVersion { kind: FileKind::Manifest, supported: 2, found: 9 };
     assert_eq!(error, newer);
     assert_eq!(error.class(), ErrorClass::FixInput);
     let text = error.to_string();
-    assert_eq!(text, "manifest: format version 9, but this program reads up to 1; upgrade it");
+    assert_eq!(text, "manifest: format version 9, but this program reads up to 2; upgrade it");
 }
 
 #[test]
@@ -93,6 +93,9 @@ fn invalid_manifest_is_neither_written_nor_read() {
     assert_eq!(refused(&|m| m.partitions[0].segments[1].first_physical_page = 0), segment);
     let segment = "file bytes of a segment";
     assert_eq!(refused(&|m| m.partitions[0].segments[0].file.bytes -= 1), segment);
+    let tombstones = "file bytes of tombstones";
+    assert_eq!(refused(&|m| m.partitions[1].tombstones = Some(file("t", 1 << 20))), tombstones);
+    assert_eq!(refused(&|m| m.partitions[1].tombstones = Some(file("t", 64))), tombstones);
     let row_map = "file bytes of a row map";
     assert_eq!(refused(&|m| m.partitions[0].row_map = Some(file("rows-3", 1 << 30))), row_map);
 }
@@ -116,12 +119,25 @@ fn files_are_named_with_their_lengths() {
             "part-0001/segment-000001.pages",
             "part-0001/pagemap-3",
             "part-0001/codes-3",
+            "part-0001/tombstones-3",
         ]
     );
     assert_eq!(files[2].check_length(8192), Ok(()));
     let cut = files[2].check_length(4096).unwrap_err();
     let text = "segment: 4096 bytes, expected 8192: the file is cut off or replaced";
     assert_eq!((cut.to_string().as_str(), cut.class()), (text, ErrorClass::Stop));
+}
+
+#[test]
+fn tombstones_come_back_and_disorder_is_refused() {
+    let body = encode_map(&[3, 9, 20]);
+    assert_eq!(decode_tombstones(&body, 21), Ok(vec![3, 9, 20]));
+    assert_eq!(decode_tombstones(&[], 21), Ok(vec![]));
+    for (bad, limit) in [(&[3, 3][..], 21), (&[9, 3], 21), (&[3, 20], 20)] {
+        let refused = decode_tombstones(&encode_map(bad), limit).unwrap_err();
+        assert!(matches!(refused, FormatError::Value { field: "node", .. }), "{refused}");
+    }
+    assert!(matches!(decode_tombstones(&body[..7], 21), Err(FormatError::Length { .. })));
 }
 
 #[test]

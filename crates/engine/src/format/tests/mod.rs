@@ -60,6 +60,8 @@ fn manifest(partition_pages: &[u32]) -> Manifest {
             ),
             codes: file("codes-3", FileKind::Codes.file_bytes(body).unwrap()),
             row_map: (i == 0).then(|| file("rows-3", FileKind::RowMap.file_bytes(400).unwrap())),
+            tombstones: (i == 1 && pages > 0)
+                .then(|| file("tombstones-3", FileKind::Tombstones.file_bytes(8).unwrap())),
         };
         first_page += pages;
         entry
@@ -69,6 +71,7 @@ fn manifest(partition_pages: &[u32]) -> Manifest {
         generation: 3,
         rows: 90,
         next_row_id: 100,
+        applied: 77,
         metric: Metric::Cosine,
         layout,
         entries: vec![NodeId(7), NodeId(1)],

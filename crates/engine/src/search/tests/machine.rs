@@ -25,19 +25,22 @@ pub(super) fn run(fixture: &Fixture, state: &mut SearchState) {
     }
 }
 
-fn recall(fixture: &Fixture, params: &SearchParams) -> f64 {
+/// Recall and reads, means over 50 queries.
+fn recall_and_reads(fixture: &Fixture, params: &SearchParams) -> (f64, f64) {
     let view = fixture.view();
     let mut state = SearchState::new(&view);
     let queries = fixture.queries(50);
-    let mut found = 0;
+    let (mut found, mut reads) = (0, 0);
     for query in &queries {
         state.begin(&view, query, params, None).unwrap();
         run(fixture, &mut state);
         let truth: HashSet<u64> = fixture.truth(query, params.k, |_| true).into_iter().collect();
         found += state.hits().iter().take(params.k).filter(|h| truth.contains(&h.row.0)).count();
+        reads += state.stats().reads;
         assert!(state.hits().is_sorted_by_key(|h| h.distance), "hits are sorted");
     }
-    found as f64 / (queries.len() * params.k) as f64
+    let queries = queries.len() as f64;
+    (found as f64 / queries / params.k as f64, reads as f64 / queries)
 }
 
 #[test]
@@ -59,7 +62,7 @@ fn every_policy_finds_the_neighbours() {
         Policy::page(4),
     ] {
         let params = SearchParams { k: 10, list: 60, policy, ..Default::default() };
-        let recall = recall(&fixture, &params);
+        let (recall, _) = recall_and_reads(&fixture, &params);
         assert!(recall >= 0.95, "recall {recall} with {:?}", params.policy);
     }
 }
@@ -80,6 +83,20 @@ fn packed_pages_cost_fewer_reads_than_single_records() {
         }
     }
     assert!(reads[0] < reads[1], "packed {} against {}", reads[0], reads[1]);
+}
+
+#[test]
+fn stopping_early_saves_reads_and_hardly_any_recall() {
+    let fixture = Fixture::new(4000);
+    for list in [20, 30, 40] {
+        let of = |early_stop| {
+            let policy = Policy { early_stop, ..Policy::page(2) };
+            recall_and_reads(&fixture, &SearchParams { k: 10, list, policy, ..Default::default() })
+        };
+        let ((recall, reads), (whole_recall, whole_reads)) = (of(true), of(false));
+        assert!(recall >= whole_recall - 0.01, "recall {recall} against {whole_recall}, L={list}");
+        assert!(reads < whole_reads, "{reads} reads against {whole_reads}, L={list}");
+    }
 }
 
 #[test]
@@ -113,7 +130,8 @@ fn dynamic_width_grows_in_the_converge_phase_only() {
     let view = fixture.view();
     let mut state = SearchState::new(&view);
     let query = &fixture.queries(1)[0];
-    let params = |list| SearchParams { k: 1, list, policy: Policy::pipe(), ..Default::default() };
+    let policy = Policy { early_stop: false, ..Policy::pipe() };
+    let params = |list| SearchParams { k: 1, list, policy: policy.clone(), ..Default::default() };
     state.begin(&view, query, &params(3), None).unwrap();
     run(&fixture, &mut state);
     assert_eq!(state.stats().width_max, 4, "a list of 3 never reaches position 5");

@@ -1,0 +1,75 @@
+//! What the room `update` needs of an open index beside searching it.
+
+use super::{Index, error::OpenError, error::QueryError};
+use crate::filter::AllowSet;
+use crate::format::Identity;
+use crate::format::constants::ABSENT;
+use crate::quant::CodesView;
+use crate::search::{CodeAccess, Overlay, PagePatch};
+use crate::types::{NodeId, PageId};
+use std::sync::Arc;
+
+/// Deleted nodes of a generation that are still part of the graph.
+pub(super) struct Tombstones {
+    nodes: AllowSet,
+}
+
+impl Tombstones {
+    /// `None` where there are no nodes.
+    pub(super) fn new(nodes: Vec<u32>) -> Option<Self> {
+        let some = !nodes.is_empty();
+        some.then(|| Self { nodes: AllowSet::new(nodes.into_iter().map(NodeId)) })
+    }
+}
+
+impl Overlay for Tombstones {
+    fn patch(&self, _: PageId) -> Option<Arc<PagePatch>> {
+        None
+    }
+
+    fn is_deleted(&self, node: NodeId) -> bool {
+        self.nodes.contains(node)
+    }
+}
+
+impl Index {
+    /// What checksums of this index are seeded with.
+    pub(crate) fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// All codes, those put for spare slots included. The caller has waited for them
+    /// ([`wait_resident`](Self::wait_resident)).
+    pub(crate) fn codes(&self) -> CodesView<'_> {
+        self.codes.view()
+    }
+
+    /// Puts the code of a node that has none and that no edge leads to yet.
+    ///
+    /// # Panics
+    /// Where codes are still missing, or the node is beyond the spare slots.
+    pub(crate) fn put_code(&self, node: NodeId, code: &[u8]) {
+        self.codes.put(node.0, code);
+    }
+
+    /// The deleted nodes of this generation, ascending.
+    pub(crate) fn tombstones(&self) -> Vec<NodeId> {
+        self.tombstones.as_ref().map_or_else(Vec::new, |t| t.nodes.iter().collect())
+    }
+
+    /// Physical page of each logical page of the first partition.
+    pub(crate) fn page_map(&self) -> &[u32] {
+        &self.partitions[0].page_map
+    }
+
+    /// Node of each row from row 0 up, [`ABSENT`] where there is none, for an index of one
+    /// partition.
+    pub(crate) fn row_nodes(&self) -> Result<Vec<u32>, OpenError> {
+        let whole = self.whole_row_map(&self.partitions[0]);
+        let whole = whole.map_err(|e: QueryError| OpenError::Damaged(e.to_string()))?;
+        Ok(whole.unwrap_or_else(|| {
+            let rows = u32::try_from(self.rows()).unwrap_or(ABSENT);
+            (0..rows).collect()
+        }))
+    }
+}

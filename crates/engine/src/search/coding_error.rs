@@ -1,0 +1,78 @@
+//! By how much exact distances differ from coded ones, learnt from the query's own reads.
+//!
+//! Every page that is read shows for a few candidates both what their code promised and what is
+//! true. Mean and deviation of the difference tell how likely a candidate that was not read yet
+//! belongs to the answer, so that a search can leave out the reads that will hardly change it.
+
+/// Differences needed before their deviation means anything.
+const ENOUGH: u32 = 8;
+
+/// Deviations allowed for each e-fold of the list's length over `k`. Fitted on one million SIFT
+/// vectors so that for `k` = 10 every list length gives about the recall of reading the whole
+/// list, and checked on other data and other `k`; docs/decisions/0004 has the figures.
+const DEVIATIONS_PER_EFOLD: f32 = 1.9;
+
+/// Exact minus coded distances seen by one query.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct CodingError {
+    pub(super) count: u32,
+    pub(super) sum: f32,
+    pub(super) squares: f32,
+}
+
+impl CodingError {
+    pub(super) fn add(&mut self, difference: f32) {
+        self.count += 1;
+        self.sum += difference;
+        self.squares += difference * difference;
+    }
+
+    /// The coded distance beyond which a candidate is not worth a read, where the `k`-th nearest
+    /// known stands at `kth` and the user asked for a list of `list`. `None` while too few
+    /// differences are known.
+    pub(super) fn reach(&self, kth: f32, k: usize, list: usize) -> Option<f32> {
+        if self.count < ENOUGH {
+            return None;
+        }
+        let mean = self.sum / self.count as f32;
+        let variance = self.squares / self.count as f32 - mean * mean;
+        if !variance.is_finite() {
+            return None;
+        }
+        let allowed = DEVIATIONS_PER_EFOLD * (list as f32 / k as f32).ln();
+        let reach = kth - mean + allowed * variance.max(0.0).sqrt();
+        reach.is_finite().then_some(reach)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn alternating(low: f32, high: f32, count: u32) -> CodingError {
+        let mut error = CodingError::default();
+        (0..count).for_each(|i| error.add(if i % 2 == 0 { low } else { high }));
+        error
+    }
+
+    #[test]
+    fn a_few_differences_say_nothing() {
+        assert_eq!(alternating(1.0, 3.0, 7).reach(100.0, 10, 20), None);
+        assert!(alternating(1.0, 3.0, 8).reach(100.0, 10, 20).is_some());
+    }
+
+    #[test]
+    fn longer_lists_reach_farther_and_bias_is_taken_out() {
+        // Codes promise 2 too little on average, with a deviation of 1.
+        let error = alternating(1.0, 3.0, 100);
+        assert_eq!(error.reach(100.0, 10, 10), Some(98.0));
+        let twice = error.reach(100.0, 10, 20).unwrap();
+        assert!((twice - (98.0 + 1.9 * 2f32.ln())).abs() < 1e-3, "{twice}");
+        assert!(error.reach(100.0, 10, 80).unwrap() > twice);
+    }
+
+    #[test]
+    fn overflow_says_nothing_rather_than_stopping_the_search() {
+        assert_eq!(alternating(-3e38, 3e38, 9).reach(0.0, 10, 20), None);
+    }
+}

@@ -1,0 +1,64 @@
+//! Neighbours of records that were read and are not explored yet.
+//!
+//! Kept apart from the page they came in, so that its buffer is free at once. One entry for each
+//! place in the candidate list, and one more for the moment of an exchange.
+
+/// The entry of a candidate that has none.
+pub(super) const NO_STASH: u32 = u32::MAX;
+
+/// Neighbour ids of nodes whose page was read but that are not explored yet.
+#[derive(Debug, Default)]
+pub(super) struct Stash {
+    ids: Vec<u32>,
+    degrees: Vec<u16>,
+    free: Vec<u32>,
+    max_degree: usize,
+}
+
+impl Stash {
+    pub(super) fn reset(&mut self, entries: usize, max_degree: usize) {
+        self.max_degree = max_degree;
+        if self.ids.len() < entries * max_degree {
+            self.ids.resize(entries * max_degree, 0);
+        }
+        if self.degrees.len() < entries {
+            self.degrees.resize(entries, 0);
+        }
+        self.free.clear();
+        self.free.reserve(entries);
+        self.free.extend((0..entries as u32).rev());
+    }
+
+    pub(super) fn put(&mut self, neighbours: &[u32]) -> u32 {
+        let entry = self.free.pop().expect("one stash entry for each place in the list");
+        let at = entry as usize * self.max_degree;
+        self.ids[at..at + neighbours.len()].copy_from_slice(neighbours);
+        self.degrees[entry as usize] = neighbours.len() as u16;
+        entry
+    }
+
+    pub(super) fn get(&self, entry: u32) -> &[u32] {
+        let at = entry as usize * self.max_degree;
+        &self.ids[at..at + usize::from(self.degrees[entry as usize])]
+    }
+
+    pub(super) fn release(&mut self, entry: u32) {
+        if entry != NO_STASH {
+            self.free.push(entry);
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.ids.capacity() * 4 + self.degrees.capacity() * 2 + self.free.capacity() * 4
+    }
+
+    /// Makes room for `entries` in all.
+    pub(super) fn grow(&mut self, entries: usize) {
+        let had = self.degrees.len() as u32;
+        if entries as u32 > had {
+            self.ids.resize(entries * self.max_degree, 0);
+            self.degrees.resize(entries, 0);
+            self.free.extend(had..entries as u32);
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Deleted nodes leave the graph (FreshDiskANN, section 4.2): a node with edges to deleted ones
+//! gets the edges of these in their place, pruned.
+//!
+//! A pass takes the nodes that are deleted when it begins and goes through all pages in portions.
+//! Nothing new leads to them meanwhile: inserts choose live neighbours only. When the last page
+//! is done, nothing leads to them at all; they are removed, and the next checkpoint frees their
+//! slots. A deleted node hands on its nearest edges only, by codes, as many as a list may hold:
+//! where a third of the rows goes at once, all edges of all of them would be a thousand.
+
+use std::collections::HashSet;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use super::error::UpdateError;
+use super::fold::pruned;
+use super::generation::{Generation, slack};
+use super::images::{Images, PageReader};
+use super::live::LiveIndex;
+use crate::quant::{LookupTable, score_many};
+use crate::search::{Edges, Overlay, PageSource};
+use crate::types::{NodeId, PageId};
+
+/// A consolidation under way.
+pub(super) struct Pass {
+    /// Deleted when it began.
+    dead: HashSet<u32>,
+    /// The next page.
+    next: u32,
+}
+
+/// What a step of consolidation has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConsolidateReport {
+    /// Pages gone through.
+    pub pages: u64,
+    /// Nodes whose edges to deleted nodes were replaced.
+    pub repaired: u64,
+    /// Nodes that left the graph; the next checkpoint frees their slots.
+    pub removed: u64,
+    /// Whether the pass is over: no node that was deleted before it began is left.
+    pub finished: bool,
+}
+
+/// Pages gone through while inserts wait.
+const STEP_PAGES: u32 = 16;
+
+impl LiveIndex {
+    /// Goes on with taking deleted nodes out of the graph, through `pages` pages at most.
+    ///
+    /// Call it again until the report says `finished`. Inserts wait for a few pages at a time,
+    /// searches for nothing. The changes are in memory until the next checkpoint.
+    ///
+    /// # Errors
+    /// [`UpdateError::Memory`] where the limit leaves no room for more changes: make a
+    /// checkpoint and go on. Unreadable pages.
+    pub fn consolidate(&self, pages: u32) -> Result<ConsolidateReport, UpdateError> {
+        let mut report = ConsolidateReport::default();
+        let mut reader = None;
+        let mut left = pages;
+        let exact = self.options.exact_prunes;
+        while left > 0 && !report.finished {
+            let _alone = self.only_writer()?;
+            let generation = self.current();
+            let mut pass = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
+            let pass_now = pass.get_or_insert_with(|| generation.begin_pass());
+            if pass_now.dead.is_empty() {
+                *pass = None;
+                report.finished = true;
+                break;
+            }
+            let reader = match &mut reader {
+                Some(reader) => reader,
+                None => {
+                    let bytes = self.options.cache_bytes;
+                    reader.insert(PageReader::new(&generation.index, bytes)?)
+                }
+            };
+            let last = generation.page_count();
+            let until = pass_now.next.saturating_add(STEP_PAGES.min(left)).min(last);
+            for page in pass_now.next..until {
+                report.repaired +=
+                    generation.repair(PageId(page), &pass_now.dead, reader, exact)?;
+                report.pages += 1;
+                pass_now.next = page + 1;
+                left -= 1;
+            }
+            if until == last {
+                report.removed = generation.remove(&pass_now.dead);
+                report.finished = true;
+                *pass = None;
+            }
+        }
+        Ok(report)
+    }
+}
+
+impl Generation {
+    fn page_count(&self) -> u32 {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner).pages()
+    }
+
+    fn begin_pass(&self) -> Pass {
+        let dead = self.kept_tombstones().into_iter().collect();
+        // The head index lets go of all of these before any of them leaves the graph.
+        self.drop_deleted_from_head();
+        Pass { dead, next: 0 }
+    }
+
+    /// Whether a deleted node has left the graph; its slot is free in the next generation.
+    pub(super) fn is_removed(&self, node: NodeId) -> bool {
+        let patch = self.deleted.contains(node).then(|| self.patch(self.layout().page_of(node)));
+        let slot = self.layout().slot_of(node);
+        patch.flatten().is_some_and(|p| p.slot(slot).is_some_and(|s| s.removed))
+    }
+
+    /// Deleted nodes that are still part of the graph, ascending.
+    pub(super) fn kept_tombstones(&self) -> Vec<u32> {
+        self.deleted.iter().filter(|&n| !self.is_removed(n)).map(|n| n.0).collect()
+    }
+
+    /// Number of deleted nodes that are still part of the graph.
+    pub(super) fn tombstones(&self) -> u64 {
+        self.deleted.iter().filter(|&n| !self.is_removed(n)).count() as u64
+    }
+
+    /// Replaces edges to dead nodes in one page. Returns the nodes changed.
+    fn repair(
+        &self,
+        page: PageId,
+        dead: &HashSet<u32>,
+        reader: &mut PageReader,
+        exact: bool,
+    ) -> Result<u64, UpdateError> {
+        let layout = *self.layout();
+        reader.load(&self.index, &[page])?;
+        let mut broken: Vec<(usize, Vec<u8>, Vec<u32>)> = Vec::new();
+        {
+            let records = self.records(&*reader, page).expect("the page was loaded");
+            let mut slots = records.occupied();
+            let mut edges = Vec::new();
+            while slots != 0 {
+                let slot = slots.trailing_zeros() as usize;
+                slots &= slots - 1;
+                if dead.contains(&layout.node(page, slot).0) {
+                    continue;
+                }
+                records.neighbours_into(slot, &mut edges);
+                if edges.iter().any(|n| dead.contains(n)) {
+                    broken.push((slot, records.vector(slot).to_vec(), edges.clone()));
+                }
+            }
+        }
+        if broken.is_empty() {
+            return Ok(0);
+        }
+        let list_bytes = 4 * (layout.max_degree() as u64) + 144;
+        self.patches.charge(broken.len() as u64 * list_bytes)?;
+        self.load_nodes(
+            reader,
+            broken.iter().flat_map(|b| b.2.iter()).filter(|n| dead.contains(n)),
+        )?;
+        let mut chosen: Vec<(usize, Vec<u8>, Vec<u32>)> = Vec::new();
+        for (slot, vector, edges) in broken {
+            let own = layout.node(page, slot);
+            let candidates = self.inherited(own, &vector, &edges, dead, &*reader);
+            chosen.push((slot, vector, candidates));
+        }
+        if exact {
+            self.load_nodes(reader, chosen.iter().flat_map(|c| c.2.iter()))?;
+        }
+        let count = chosen.len() as u64;
+        for (slot, vector, candidates) in chosen {
+            let own = layout.node(page, slot);
+            let edges = if candidates.is_empty() {
+                Vec::new()
+            } else {
+                pruned(self, &*reader, own, &vector, &candidates)
+            };
+            self.patches.change(page, |patch| {
+                patch.slot_mut(slot).edges = Edges::Replaced(edges);
+            });
+        }
+        Ok(count)
+    }
+
+    /// Brings the pages of these nodes to hand.
+    pub(super) fn load_nodes<'a>(
+        &self,
+        reader: &mut PageReader,
+        nodes: impl Iterator<Item = &'a u32>,
+    ) -> Result<(), UpdateError> {
+        let mut pages: Vec<PageId> = nodes.map(|&n| self.layout().page_of(NodeId(n))).collect();
+        pages.sort_unstable();
+        pages.dedup();
+        reader.load(&self.index, &pages)
+    }
+
+    /// Live edges of a node, and the nearest ones, by codes, that its dead neighbours hand on.
+    fn inherited(
+        &self,
+        own: NodeId,
+        vector: &[u8],
+        edges: &[u32],
+        dead: &HashSet<u32>,
+        images: &dyn Images,
+    ) -> Vec<u32> {
+        let (gone, mut live): (Vec<u32>, Vec<u32>) = edges.iter().partition(|n| dead.contains(n));
+        let known: HashSet<u32> = live.iter().copied().collect();
+        let slots = self.node_slots.load(Ordering::Acquire);
+        let (mut further, mut list) = (HashSet::new(), Vec::new());
+        for node in gone {
+            if !self.edges_into(images, NodeId(node), &mut list) {
+                continue;
+            }
+            let is_new = |n: &u32| {
+                *n != own.0 && *n < slots && !known.contains(n) && !self.is_deleted(NodeId(*n))
+            };
+            further.extend(list.iter().copied().filter(is_new));
+        }
+        let mut further: Vec<u32> = further.into_iter().collect();
+        further.sort_unstable();
+        let bound = self.layout().max_degree() + slack(self.layout().max_degree());
+        let room = bound.saturating_sub(live.len());
+        if further.len() > room {
+            let view = self.index.view();
+            let mut table = LookupTable::new(view.codebook);
+            table.fill(view.codebook, vector, self.vector_type());
+            let mut scores = vec![0.0; further.len()];
+            score_many(&table, self.index.codes(), &further, &mut scores);
+            let mut order: Vec<usize> = (0..further.len()).collect();
+            order.sort_by(|&a, &b| scores[a].total_cmp(&scores[b]));
+            order.truncate(room);
+            further = order.into_iter().map(|i| further[i]).collect();
+        }
+        live.extend(further);
+        live
+    }
+
+    /// Takes nodes that nothing leads to out of the graph. Returns how many.
+    fn remove(&self, dead: &HashSet<u32>) -> u64 {
+        let mut removed = 0;
+        let entry = self.entry();
+        let stays = if dead.contains(&entry.0) { self.move_entry() } else { None };
+        for &node in dead.iter().filter(|n| Some(NodeId(**n)) != stays) {
+            let (page, slot) =
+                (self.layout().page_of(NodeId(node)), self.layout().slot_of(NodeId(node)));
+            self.patches.change(page, |patch| {
+                let new = patch.slot_mut(slot);
+                (new.record, new.edges, new.removed) = (None, Edges::Added(Vec::new()), true);
+            });
+            removed += 1;
+        }
+        removed
+    }
+
+    /// Lets searches begin at a live node. Where there is none the entry stays, and is returned.
+    fn move_entry(&self) -> Option<NodeId> {
+        let head = self.head();
+        let in_head = head.and_then(|head| head.nodes().get(head.entry() as usize).copied());
+        match in_head.map(NodeId).or_else(|| self.rows.any()) {
+            Some(live) => {
+                self.entry.store(live.0, Ordering::Release);
+                None
+            }
+            None => Some(self.entry()),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! One generation on disk with everything that was changed since.
+//!
+//! The index on disk is immutable; beside it stand, in memory, patches of pages, deleted nodes,
+//! the row table, free slots and the head index that grows. Searches hold the generation by an
+//! `Arc` and take short latches only; a checkpoint replaces the whole value by its successor.
+//!
+//! Invariants:
+//! - the code of a node is put before its record, and its record before any edge to it;
+//! - a node is in the row table exactly while its row is live;
+//! - a deleted node stays traversable until it is removed, and nothing leads to a removed one.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use super::bitmap::NodeBitmap;
+use super::error::UpdateError;
+use super::images::Images;
+use super::insert::Worker;
+use super::patches::Patches;
+use super::rows::RowTable;
+use super::slots::Slots;
+use crate::format::{PageView, RecordLayout};
+use crate::graph::{HeadIndex, PruneOptions};
+use crate::index::Index;
+use crate::memory::{Pool, Reservation};
+use crate::search::{Overlay, PagePatch, PageRecords, PageSource};
+use crate::types::{NodeId, PageId, RowId, VectorType};
+
+/// See the module's description.
+pub(super) struct Generation {
+    pub(super) index: Index,
+    pub(super) patches: Patches,
+    pub(super) deleted: NodeBitmap,
+    pub(super) rows: RowTable,
+    pub(super) slots: Mutex<Slots>,
+    /// Ids below this may be nodes; grows with fresh pages.
+    pub(super) node_slots: AtomicU32,
+    pub(super) next_row: AtomicU64,
+    pub(super) head: RwLock<Option<Arc<HeadIndex>>>,
+    /// Nodes that wait to enter the head index.
+    pub(super) entrants: Mutex<Vec<NodeId>>,
+    /// Where searches begin without a head index.
+    pub(super) entry: AtomicU32,
+    /// Rows linked since the generation was opened.
+    pub(super) linked: AtomicU64,
+    pub(super) workers: Mutex<Vec<Worker>>,
+    /// Stands for a page that is not on disk yet.
+    blank: Vec<u8>,
+    _held: Vec<Reservation>,
+}
+
+impl Generation {
+    /// Lays empty changes over `index`, whose codes are in memory.
+    pub(super) fn new(index: Index, spare_slots: u32) -> Result<Self, UpdateError> {
+        let layout = *index.layout();
+        let base = index.pages();
+        let spare_pages = spare_slots / layout.records_per_page() as u32;
+        let limit_pages = base.saturating_add(spare_pages).min(layout.max_pages());
+        let limit = u64::from(limit_pages) * layout.records_per_page() as u64;
+        let manifest = index.manifest();
+        let bitmap_bytes = limit.div_ceil(8) + u64::from(limit_pages) * 8;
+        let accountant = index.accountant();
+        let held = vec![
+            accountant.reserve(Pool::PageMap, RowTable::bytes_for(manifest.rows))?,
+            accountant.reserve(Pool::Pending, bitmap_bytes)?,
+        ];
+        let map = index.row_nodes()?;
+        let deleted = NodeBitmap::new(limit);
+        let tombstones = index.tombstones();
+        for &node in &tombstones {
+            deleted.insert(node);
+        }
+        let live = map.iter().filter(|&&n| n != crate::format::constants::ABSENT);
+        let used = live.map(|&n| NodeId(n)).chain(tombstones);
+        let slots = Slots::new(layout, base, limit_pages, used);
+        let node_slots = base * layout.records_per_page() as u32;
+        let (head, entry) = {
+            let view = index.view();
+            (view.head.cloned().map(Arc::new), view.entry.0)
+        };
+        Ok(Self {
+            patches: Patches::new(Arc::clone(accountant)),
+            rows: RowTable::from_map(&map),
+            slots: Mutex::new(slots),
+            node_slots: AtomicU32::new(node_slots),
+            next_row: AtomicU64::new(manifest.next_row_id),
+            head: RwLock::new(head),
+            entrants: Mutex::default(),
+            entry: AtomicU32::new(entry),
+            linked: AtomicU64::new(0),
+            workers: Mutex::default(),
+            blank: vec![0; layout.page_bytes()],
+            deleted,
+            index,
+            _held: held,
+        })
+    }
+
+    pub(super) fn layout(&self) -> &RecordLayout {
+        self.index.layout()
+    }
+
+    pub(super) fn vector_type(&self) -> VectorType {
+        self.layout().vector_type()
+    }
+
+    /// How edges are chosen, as the build chose them.
+    pub(super) fn rule(&self) -> PruneOptions {
+        let alpha = self.index.manifest().build.alpha;
+        PruneOptions { degree: self.layout().max_degree(), alpha: alpha.max(1.0) }
+    }
+
+    /// The image of a page without a place on disk: a page of the generation's own needs
+    /// `images`.
+    pub(super) fn image<'a>(&'a self, images: &'a dyn Images, page: PageId) -> Option<&'a [u8]> {
+        if page.0 >= self.index.pages() { Some(&self.blank) } else { images.image(page) }
+    }
+
+    /// Stands for pages beyond the generation on disk.
+    pub(super) fn fresh_image(&self, page: PageId) -> Option<&[u8]> {
+        (page.0 >= self.index.pages()).then_some(&self.blank[..])
+    }
+
+    /// A page with what is new in it, where its image is at hand.
+    pub(super) fn records<'a>(
+        &'a self,
+        images: &'a dyn Images,
+        page: PageId,
+    ) -> Option<PageRecords<'a>> {
+        let image = self.image(images, page)?;
+        Some(PageRecords::patched(self.layout(), image, self.patches.get(page)))
+    }
+
+    /// Replaces `out` by the edges of `node`. False where they are not at hand.
+    pub(super) fn edges_into(&self, images: &dyn Images, node: NodeId, out: &mut Vec<u32>) -> bool {
+        let Some(records) = self.records(images, self.layout().page_of(node)) else { return false };
+        records.neighbours_into(self.layout().slot_of(node), out);
+        true
+    }
+
+    /// Appends the vector of `node`: exact where its record is at hand, else what its code
+    /// stands for.
+    pub(super) fn vector_into(&self, images: &dyn Images, node: NodeId, out: &mut Vec<u8>) {
+        let (page, slot) = (self.layout().page_of(node), self.layout().slot_of(node));
+        let patch = self.patches.get(page);
+        if let Some(record) = patch.as_ref().and_then(|p| p.slot(slot)?.record.as_ref()) {
+            return out.extend_from_slice(&record.vector);
+        }
+        if let Some(image) = self.image(images, page) {
+            let view = PageView::new(self.layout(), image);
+            if view.occupied() & 1 << slot != 0 {
+                return out.extend_from_slice(view.vector(slot));
+            }
+        }
+        self.decoded_into(node, out);
+    }
+
+    /// Appends the vector that the code of `node` stands for.
+    fn decoded_into(&self, node: NodeId, out: &mut Vec<u8>) {
+        let mut components = vec![0.0; self.layout().dim()];
+        let code = self.index.codes().row(node.0);
+        self.index.view().codebook.decode(code, &mut components);
+        match self.vector_type() {
+            VectorType::U8 => {
+                out.extend(components.iter().map(|x| x.round().clamp(0.0, 255.0) as u8));
+            }
+            VectorType::F32 => out.extend(components.iter().flat_map(|x| x.to_le_bytes())),
+        }
+    }
+
+    /// Marks the node of a live row as deleted. `None` where there is no such row.
+    pub(super) fn delete(&self, row: RowId) -> Option<NodeId> {
+        let node = self.rows.remove(row)?;
+        self.deleted.insert(node);
+        Some(node)
+    }
+
+    pub(super) fn head(&self) -> Option<Arc<HeadIndex>> {
+        self.head.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_head(&self, head: Option<HeadIndex>) {
+        *self.head.write().unwrap_or_else(PoisonError::into_inner) = head.map(Arc::new);
+    }
+
+    pub(super) fn entry(&self) -> NodeId {
+        NodeId(self.entry.load(Ordering::Acquire))
+    }
+}
+
+impl Overlay for Generation {
+    #[inline]
+    fn patch(&self, page: PageId) -> Option<Arc<PagePatch>> {
+        self.patches.get(page)
+    }
+
+    #[inline]
+    fn is_deleted(&self, node: NodeId) -> bool {
+        self.deleted.contains(node)
+    }
+
+    fn slack(&self) -> usize {
+        slack(self.layout().max_degree())
+    }
+}
+
+/// Edges that a list may have beyond `degree` before it is pruned. Half of it more costs a
+/// search some estimates by code, and saves most prunes.
+pub(super) fn slack(degree: usize) -> usize {
+    (degree / 2).max(1)
+}

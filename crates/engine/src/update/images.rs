@@ -1,0 +1,162 @@
+//! Page images at hand: those that one search has read, and a small cache for work that goes
+//! through the pages in order.
+
+use std::collections::HashMap;
+
+use super::error::UpdateError;
+use crate::format::RecordLayout;
+use crate::index::Index;
+use crate::io::{Completion, Queue, QueueOptions, Wait};
+use crate::search::{PageSource, SearchError};
+use crate::types::PageId;
+
+/// Images of pages of the generation on disk. They have passed their checksums.
+pub(super) trait Images {
+    /// The image of `page`, where it is at hand.
+    fn image(&self, page: PageId) -> Option<&[u8]>;
+}
+
+/// Copies of the pages that a search has read. Kept for reuse.
+#[derive(Default)]
+pub(super) struct Seen {
+    at: HashMap<u32, usize>,
+    pages: Vec<PageId>,
+    bytes: Vec<u8>,
+    page_bytes: usize,
+}
+
+impl Seen {
+    pub(super) fn clear(&mut self, page_bytes: usize) {
+        self.at.clear();
+        self.pages.clear();
+        self.bytes.clear();
+        self.page_bytes = page_bytes;
+    }
+
+    pub(super) fn add(&mut self, page: PageId, bytes: &[u8]) {
+        debug_assert_eq!(bytes.len(), self.page_bytes, "a whole page");
+        if self.at.insert(page.0, self.bytes.len()).is_none() {
+            self.pages.push(page);
+        }
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Pages in the order in which they were read first.
+    pub(super) fn pages(&self) -> &[PageId] {
+        &self.pages
+    }
+}
+
+impl Images for Seen {
+    fn image(&self, page: PageId) -> Option<&[u8]> {
+        let &at = self.at.get(&page.0)?;
+        Some(&self.bytes[at..at + self.page_bytes])
+    }
+}
+
+/// Reads pages in batches and remembers the last ones: the two halves of the cache take turns,
+/// and what was not asked for since the last turn is dropped.
+pub(super) struct PageReader {
+    queue: Box<dyn Queue>,
+    recent: HashMap<u32, Box<[u8]>>,
+    older: HashMap<u32, Box<[u8]>>,
+    half: usize,
+    depth: usize,
+    page_bytes: usize,
+    reads: u64,
+}
+
+/// Reads in flight of a [`PageReader`].
+const DEPTH: usize = 64;
+
+impl PageReader {
+    /// A reader that remembers up to `cache_bytes` of pages, a few at least.
+    pub(super) fn new(index: &Index, cache_bytes: usize) -> Result<Self, UpdateError> {
+        let page_bytes = RecordLayout::page_bytes(index.layout());
+        let queue = index.backend().queue(&QueueOptions {
+            depth: DEPTH,
+            buffers: DEPTH,
+            buffer_bytes: page_bytes,
+            sqpoll: false,
+            wait: Wait::Sleep,
+        })?;
+        let half = (cache_bytes / page_bytes / 2).max(256);
+        let (recent, older) = (HashMap::new(), HashMap::new());
+        Ok(Self { queue, recent, older, half, depth: DEPTH, page_bytes, reads: 0 })
+    }
+
+    /// Pages read so far.
+    pub(super) fn reads(&self) -> u64 {
+        self.reads
+    }
+
+    /// Brings `pages` to hand, as many of them as the cache holds in one turn; later ones are
+    /// left out.
+    ///
+    /// # Errors
+    /// A page that cannot be read or is damaged.
+    pub(super) fn load(&mut self, index: &Index, pages: &[PageId]) -> Result<(), UpdateError> {
+        if self.recent.len() + pages.len() > self.half {
+            self.older = std::mem::take(&mut self.recent);
+        }
+        let mut missing = Vec::new();
+        for &page in pages.iter().take(self.half) {
+            if page.0 >= index.pages() || self.recent.contains_key(&page.0) {
+                continue;
+            }
+            match self.older.remove(&page.0) {
+                Some(image) => drop(self.recent.insert(page.0, image)),
+                None => match index.resident(page) {
+                    Some(image) => drop(self.recent.insert(page.0, Box::from(image))),
+                    None => missing.push(page),
+                },
+            }
+        }
+        missing.sort_unstable();
+        missing.dedup();
+        self.read(index, &missing)
+    }
+
+    fn read(&mut self, index: &Index, pages: &[PageId]) -> Result<(), UpdateError> {
+        let mut rest = pages.iter();
+        let mut completions: Vec<Completion> = Vec::with_capacity(self.depth);
+        let mut failure = None;
+        loop {
+            while failure.is_none()
+                && rest.len() > 0
+                && let Some(buffer) = self.queue.take_buffer()
+            {
+                let &page = rest.next().expect("there is a rest");
+                let (device, offset) = index.locate(page);
+                let tag = u64::from(page.0);
+                self.queue.push_read(device, offset, self.page_bytes, buffer, tag)?;
+                self.reads += 1;
+            }
+            if self.queue.in_flight() == 0 {
+                break;
+            }
+            completions.clear();
+            self.queue.wait(&mut completions)?;
+            for done in &completions {
+                let page = PageId(done.tag as u32);
+                let bytes = self.queue.buffer(done.buffer);
+                let outcome = match &done.result {
+                    Ok(_) => index.accept(page, bytes),
+                    Err(e) => Err(index.describe(page, e)),
+                };
+                match outcome {
+                    Ok(()) => drop(self.recent.insert(page.0, Box::from(bytes))),
+                    Err(e) => failure = Some(SearchError::Unreadable(e.0)),
+                }
+                self.queue.return_buffer(done.buffer);
+            }
+        }
+        failure.map_or(Ok(()), |e| Err(e.into()))
+    }
+}
+
+impl Images for PageReader {
+    fn image(&self, page: PageId) -> Option<&[u8]> {
+        self.recent.get(&page.0).or_else(|| self.older.get(&page.0)).map(|image| &**image)
+    }
+}

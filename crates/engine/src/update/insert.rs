@@ -1,0 +1,352 @@
+//! Linking one row into the graph, by a search or by a link that was made before.
+//!
+//! The search for neighbours reads pages anyway, and every record in them has an exact vector:
+//! the edges of the new node are chosen from these. The node takes a slot in the page of a
+//! neighbour where one is free. Its neighbours get an edge back, in memory; a list that grows
+//! past its bound is pruned, with the exact vectors of the pages that were read and what the
+//! codes stand for elsewhere, so that an insert reads nothing beyond its search (the paper of
+//! direct inserts prunes by codes alone).
+
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+
+use super::choose::EdgePool;
+use super::error::UpdateError;
+use super::generation::{Generation, slack};
+use super::images::{Images, PageReader, Seen};
+use super::session::{Collector, Session};
+use crate::distance::QueryDistance;
+use crate::quant::{LookupTable, score_many};
+use crate::search::{
+    Driver, DriverOptions, Edges, Hit, NewRecord, Overlay, PageSource, Policy, SearchError,
+    SearchParams, SearchStats, Width,
+};
+use crate::types::{NodeId, RowId};
+
+/// How a row was linked: what the log stores, so that a replay needs no search.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The node that holds the row.
+    pub node: NodeId,
+    /// The row.
+    pub row: RowId,
+    /// Edges of the node, nearest first.
+    pub neighbours: Vec<NodeId>,
+    /// Nodes that got an edge to it.
+    pub back_edges: Vec<NodeId>,
+}
+
+/// Scratch of an insert, kept for reuse.
+pub(super) struct Worker {
+    driver: Driver,
+    seen: Seen,
+}
+
+/// One insert in so many enters the head index.
+const HEAD_SHARE: u64 = 100;
+/// Reads in flight of a search for neighbours: it is one of several, and need not be quick.
+const WIDTH: u16 = 8;
+/// Bytes that a patch of one slot takes beside its edges and its vector.
+const SLOT_BYTES: u64 = 144;
+/// Cached pages while links are replayed, bytes.
+const REPLAY_CACHE_BYTES: usize = 8 << 20;
+
+impl Generation {
+    fn take_worker(&self, source: &dyn PageSource) -> Result<Worker, UpdateError> {
+        let kept = self.workers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if let Some(worker) = kept {
+            return Ok(worker);
+        }
+        let options = DriverOptions { queries: 1, depth: 64, sqpoll: false };
+        let driver = Driver::new(self.index.backend().as_ref(), source, &options)?;
+        Ok(Worker { driver, seen: Seen::default() })
+    }
+
+    fn give_worker(&self, worker: Worker) {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
+    }
+
+    /// Links a row that is not in the index yet.
+    pub(super) fn insert(&self, row: RowId, vector: &[u8]) -> Result<Link, UpdateError> {
+        check_row(row)?;
+        if self.rows.get(row).is_some() {
+            return Err(UpdateError::RowExists(row));
+        }
+        let session = Session::new(self);
+        let mut worker = self.take_worker(&session)?;
+        self.find(&session, &mut worker, vector)?;
+        let outcome = self.link(row, vector, &worker.seen);
+        self.give_worker(worker);
+        let link = outcome?;
+        let nth = self.linked.fetch_add(1, Ordering::Relaxed);
+        if nth.is_multiple_of(HEAD_SHARE) {
+            self.enter_head(link.node);
+        }
+        Ok(link)
+    }
+
+    /// Searches for `vector`; the worker then has seen the pages around it.
+    fn find(
+        &self,
+        session: &Session<'_>,
+        worker: &mut Worker,
+        vector: &[u8],
+    ) -> Result<(), UpdateError> {
+        let list = (self.index.manifest().build.list as usize).clamp(16, SearchParams::LIST_MAX);
+        let policy = Policy { width: Width::Fixed(WIDTH), ..Policy::pipe() };
+        let params = SearchParams { k: 1, list, policy, ..SearchParams::default() };
+        worker.seen.clear(self.layout().page_bytes());
+        let collector = Collector { session, seen: Mutex::new(&mut worker.seen) };
+        let mut query = Some((0, vector));
+        let mut failure: Option<SearchError> = None;
+        let mut next = || query.take();
+        let mut answer = |_: usize, result: Result<(&[Hit], SearchStats), SearchError>| {
+            failure = result.err();
+        };
+        worker.driver.run(&collector, &params, None, 1, &mut next, &mut answer)?;
+        failure.map_or(Ok(()), |e| Err(e.into()))
+    }
+
+    /// The nearest live nodes in the pages seen, nearest first, up to `most`. Where all of them
+    /// are deleted, any live node stands in, so that nothing new leads to a deleted one.
+    fn nearest_seen(&self, vector: &[u8], seen: &Seen, most: usize) -> Vec<u32> {
+        let metric = self.index.metric();
+        let distance = QueryDistance::new(metric, self.vector_type(), vector);
+        let mut found: Vec<(f32, u32)> = Vec::with_capacity(seen.pages().len() * 16);
+        for &page in seen.pages() {
+            let records = self.records(seen, page).expect("the page was seen");
+            let mut slots = records.occupied();
+            while slots != 0 {
+                let slot = slots.trailing_zeros() as usize;
+                slots &= slots - 1;
+                let node = self.layout().node(page, slot);
+                if !self.is_deleted(node) {
+                    found.push((distance.distance(records.vector(slot)), node.0));
+                }
+            }
+        }
+        let order = |a: &(f32, u32), b: &(f32, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
+        if found.len() > most {
+            found.select_nth_unstable_by(most, order);
+            found.truncate(most);
+        }
+        found.sort_unstable_by(order);
+        if found.is_empty() {
+            found.extend(self.rows.any().map(|node| (0.0, node.0)));
+        }
+        found.into_iter().map(|f| f.1).collect()
+    }
+
+    /// Chooses edges and slot of the row, and makes it visible.
+    fn link(&self, row: RowId, vector: &[u8], seen: &Seen) -> Result<Link, UpdateError> {
+        let list = self.index.manifest().build.list as usize;
+        let near = self.nearest_seen(vector, seen, (2 * list).max(self.layout().max_degree()));
+        let mut pool = EdgePool::new(near.len(), vector.len());
+        pool.push(u32::MAX, |out| out.extend_from_slice(vector));
+        for &node in &near {
+            pool.push(node, |out| self.vector_into(seen, NodeId(node), out));
+        }
+        let chosen = pool.choose(self.index.metric(), self.vector_type(), self.rule());
+        self.charge_record(chosen.diverse.len())?;
+        let node = self.take_slot(vector, &near)?;
+        if !self.rows.insert(row, node) {
+            self.slots.lock().unwrap_or_else(PoisonError::into_inner).give_back(node);
+            return Err(UpdateError::RowExists(row));
+        }
+        self.publish(row, node, vector, &chosen.edges);
+        let mut found_again = false;
+        for &from in &chosen.diverse {
+            found_again |= self.add_edge(NodeId(from), node, seen);
+        }
+        if !found_again && let Some(&nearest) = near.first() {
+            // All prunes turned the node away; without an edge no search would find it.
+            self.insist_on_edge(NodeId(nearest), node);
+        }
+        if near.is_empty() {
+            // An index whose rows have all gone starts anew from here.
+            self.entry.store(node.0, Ordering::Release);
+            self.set_head(None);
+        }
+        let ids = |nodes: Vec<u32>| nodes.into_iter().map(NodeId).collect();
+        Ok(Link { node, row, neighbours: ids(chosen.edges), back_edges: ids(chosen.diverse) })
+    }
+
+    fn charge_record(&self, back_edges: usize) -> Result<(), UpdateError> {
+        let bound = self.layout().max_degree() + slack(self.layout().max_degree());
+        let code_bytes = self.index.manifest().code_bytes as usize;
+        let record = self.layout().vector_bytes() + code_bytes + 4 * bound;
+        Ok(self.patches.charge(record as u64 + SLOT_BYTES + 8 * back_edges as u64)?)
+    }
+
+    /// A free slot: in the page of the nearest node that has one, else where [`Slots`] finds one.
+    ///
+    /// [`Slots`]: super::slots::Slots
+    fn take_slot(&self, vector: &[u8], near: &[u32]) -> Result<NodeId, UpdateError> {
+        let layout = *self.layout();
+        let view = self.index.view();
+        let nearest = |firsts: &[u32]| {
+            let mut table = LookupTable::new(view.codebook);
+            table.fill(view.codebook, vector, layout.vector_type());
+            let mut scores = vec![0.0; firsts.len()];
+            score_many(&table, self.index.codes(), firsts, &mut scores);
+            let by_score = |a: &usize, b: &usize| scores[*a].total_cmp(&scores[*b]);
+            (0..scores.len()).min_by(by_score).unwrap_or(0)
+        };
+        let pages = near.iter().map(|&n| layout.page_of(NodeId(n)));
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let full = UpdateError::Full { limit: layout.node_limit() };
+        slots.take(pages, nearest).ok_or(full)
+    }
+
+    /// Puts code and record of a node that has its slot.
+    fn publish(&self, row: RowId, node: NodeId, vector: &[u8], edges: &[u32]) {
+        let mut code = vec![0; self.index.manifest().code_bytes as usize];
+        self.index.view().codebook.encode(vector, self.vector_type(), &mut code);
+        self.index.put_code(node, &code);
+        let (page, slot) = (self.layout().page_of(node), self.layout().slot_of(node));
+        self.patches.change(page, |patch| {
+            let new = patch.slot_mut(slot);
+            // Edges that came before the record, in a replay, stay.
+            let mut all = edges.to_vec();
+            let (Edges::Added(before) | Edges::Replaced(before)) = &new.edges;
+            all.extend(before.iter().filter(|n| !edges.contains(n)));
+            new.record = Some(NewRecord { row, vector: Box::from(vector) });
+            new.edges = Edges::Replaced(all);
+        });
+        let per_page = self.layout().records_per_page() as u32;
+        self.node_slots.fetch_max((page.0 + 1) * per_page, Ordering::AcqRel);
+        self.next_row.fetch_max(row.0 + 1, Ordering::Relaxed);
+    }
+
+    /// Adds the edge `from` -> `to`; false where a prune turned it away.
+    fn add_edge(&self, from: NodeId, to: NodeId, images: &dyn Images) -> bool {
+        if !self.is_over(self.append_edge(from, to)) {
+            return true;
+        }
+        let edges = self.shrink(from, images).or_else(|| {
+            // A node that the search has not come by. The row stands already, so that a page
+            // which cannot be read is left to the search that needs it.
+            let mut reader = PageReader::new(&self.index, 0).ok()?;
+            reader.load(&self.index, &[self.layout().page_of(from)]).ok()?;
+            self.shrink(from, &reader)
+        });
+        edges.is_some_and(|edges| edges.contains(&to.0))
+    }
+
+    /// Appends an edge, without looking at the bound. Answers with the number of edges in memory,
+    /// and whether they are all.
+    fn append_edge(&self, from: NodeId, to: NodeId) -> (usize, bool) {
+        let (page, slot) = (self.layout().page_of(from), self.layout().slot_of(from));
+        let (first, state) = self.patches.change(page, |patch| {
+            let first = patch.slot(slot).is_none();
+            let (edges, all) = match &mut patch.slot_mut(slot).edges {
+                Edges::Added(edges) => (edges, false),
+                Edges::Replaced(edges) => (edges, true),
+            };
+            if !edges.contains(&to.0) {
+                edges.push(to.0);
+            }
+            (first, (edges.len(), all))
+        });
+        if first {
+            self.patches.charge_anyway(SLOT_BYTES);
+        }
+        state
+    }
+
+    fn is_over(&self, (edges, all): (usize, bool)) -> bool {
+        let degree = self.layout().max_degree();
+        edges > if all { degree + slack(degree) } else { slack(degree) }
+    }
+
+    /// Prunes the list of `node` to the degree. `None` where its edges are not at hand.
+    fn shrink(&self, node: NodeId, images: &dyn Images) -> Option<Vec<u32>> {
+        let mut before = Vec::new();
+        if !self.edges_into(images, node, &mut before) {
+            return None;
+        }
+        let mut pool = EdgePool::new(before.len(), self.layout().vector_bytes());
+        pool.push(node.0, |out| self.vector_into(images, node, out));
+        let slots = self.node_slots.load(Ordering::Acquire);
+        for &n in before.iter().filter(|n| **n < slots) {
+            pool.push(n, |out| self.vector_into(images, NodeId(n), out));
+        }
+        let edges = pool.choose(self.index.metric(), self.vector_type(), self.rule()).edges;
+        let (page, slot) = (self.layout().page_of(node), self.layout().slot_of(node));
+        self.patches.change(page, |patch| {
+            let new = patch.slot_mut(slot);
+            let mut all = edges.clone();
+            // What another thread has added meanwhile stays.
+            let (Edges::Added(now) | Edges::Replaced(now)) = &new.edges;
+            all.extend(now.iter().filter(|n| !before.contains(n)));
+            new.edges = Edges::Replaced(all);
+        });
+        self.patches.charge_anyway(4 * edges.len() as u64);
+        Some(edges)
+    }
+
+    /// Puts `to` in place of the last edge of `from`, the farthest one of a pruned list.
+    fn insist_on_edge(&self, from: NodeId, to: NodeId) {
+        let (page, slot) = (self.layout().page_of(from), self.layout().slot_of(from));
+        let degree = self.layout().max_degree();
+        self.patches.change(page, |patch| {
+            let (Edges::Added(edges) | Edges::Replaced(edges)) = &mut patch.slot_mut(slot).edges;
+            if edges.len() >= degree {
+                edges.truncate(degree - 1);
+            }
+            edges.push(to.0);
+        });
+    }
+
+    /// Makes a link again that was made before.
+    pub(super) fn apply(&self, link: &Link, vector: &[u8]) -> Result<(), UpdateError> {
+        let (row, node) = (link.row, link.node);
+        check_row(row)?;
+        let refuse = |why| Err(UpdateError::Link { row, node, why });
+        match self.rows.get(row) {
+            Some(at) if at == node => return Ok(()),
+            Some(_) => return refuse("the row is at another node"),
+            // The row was deleted after it was linked, and the node has not left the graph.
+            None if self.is_deleted(node) => return Ok(()),
+            None => {}
+        }
+        self.charge_record(link.back_edges.len())?;
+        let taken = self.slots.lock().unwrap_or_else(PoisonError::into_inner).take_exactly(node);
+        match taken {
+            None => return Err(UpdateError::Full { limit: self.layout().node_limit() }),
+            Some(false) => return refuse("the node holds another row"),
+            Some(true) => {}
+        }
+        self.rows.insert(row, node);
+        let edges: Vec<u32> = link.neighbours.iter().map(|n| n.0).collect();
+        self.publish(row, node, vector, &edges);
+        let mut reader = None;
+        for &from in &link.back_edges {
+            if !self.is_over(self.append_edge(from, node)) {
+                continue;
+            }
+            let reader = match &mut reader {
+                Some(reader) => reader,
+                None => reader.insert(PageReader::new(&self.index, REPLAY_CACHE_BYTES)?),
+            };
+            reader.load(&self.index, &[self.layout().page_of(from)])?;
+            self.shrink(from, reader);
+        }
+        if link.neighbours.is_empty() {
+            self.entry.store(node.0, Ordering::Release);
+            self.set_head(None);
+        }
+        let nth = self.linked.fetch_add(1, Ordering::Relaxed);
+        if nth.is_multiple_of(HEAD_SHARE) {
+            self.enter_head(node);
+        }
+        Ok(())
+    }
+}
+
+/// Row ids are below this: the row map has a place for each.
+const ROW_LIMIT: u64 = 1 << 32;
+
+fn check_row(row: RowId) -> Result<(), UpdateError> {
+    if row.0 < ROW_LIMIT { Ok(()) } else { Err(UpdateError::Row { row, limit: ROW_LIMIT }) }
+}

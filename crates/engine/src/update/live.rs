@@ -1,0 +1,278 @@
+//! The live index: what callers see of this room.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::consolidate::Pass;
+use super::error::UpdateError;
+use super::files::{DirectoryLock, DiskFiles, Files};
+use super::generation::Generation;
+use super::insert::Link;
+use super::session::Session;
+use super::strays::remove_strays;
+use crate::filter::AllowSet;
+use crate::index::{Answer, Index, OpenOptions, QueryError, check_vector};
+use crate::search::{
+    Driver, DriverOptions, Hit, PageSource, SearchError, SearchParams, SearchStats,
+};
+use crate::types::{NodeId, RowId};
+
+/// How to open a live index.
+#[derive(Clone)]
+pub struct LiveOptions {
+    /// How the pages on disk are opened and read. `spare_slots` is set by this room.
+    pub open: OpenOptions,
+    /// Rows that fit behind the last page until the next checkpoint. `None`: a quarter of the
+    /// index, 65,536 at least.
+    pub fresh_rows: Option<u32>,
+    /// Memory for pages that a checkpoint or a consolidation reads more than once, bytes.
+    pub cache_bytes: usize,
+    /// Whether checkpoints and consolidation read the vectors of all candidates of a list that
+    /// they prune. Else pages that are not at hand are not read for it, and the vectors in them
+    /// are what their codes stand for: some ninety reads fewer for each page.
+    pub exact_prunes: bool,
+    /// What writes the files of a checkpoint.
+    pub files: Arc<dyn Files>,
+}
+
+impl Default for LiveOptions {
+    fn default() -> Self {
+        Self {
+            open: OpenOptions::default(),
+            fresh_rows: None,
+            cache_bytes: 32 << 20,
+            exact_prunes: false,
+            files: Arc::new(DiskFiles),
+        }
+    }
+}
+
+/// An index that takes inserts and deletes while it is searched. Shared between threads by
+/// reference; see the room's description for who waits for whom.
+pub struct LiveIndex {
+    pub(super) path: PathBuf,
+    pub(super) options: LiveOptions,
+    pub(super) current: RwLock<Arc<Generation>>,
+    /// Shared by inserts, held alone by checkpoints and consolidation.
+    writers: RwLock<()>,
+    /// Why writing has ended.
+    pub(super) poisoned: OnceLock<String>,
+    /// While a checkpoint is under way: rows deleted since it took its snapshot.
+    pub(super) late: Mutex<Option<Vec<RowId>>>,
+    /// The consolidation under way.
+    pub(super) pass: Mutex<Option<Pass>>,
+    drivers: Mutex<Vec<Driver>>,
+    _lock: DirectoryLock,
+}
+
+impl LiveIndex {
+    /// Opens the index in `path` for reading and writing, and keeps other writers out.
+    ///
+    /// Waits until all codes are in memory. Files that an interrupted checkpoint has left are
+    /// removed.
+    ///
+    /// # Errors
+    /// [`UpdateError`]: another writer holds the directory, the index does not open, or it has
+    /// several partitions.
+    pub fn open(path: &Path, options: LiveOptions) -> Result<Self, UpdateError> {
+        if !path.join(crate::format::constants::MANIFEST_NAME).exists() {
+            return Err(crate::index::OpenError::NoIndex(path.to_owned()).into());
+        }
+        let lock = DirectoryLock::take(path)?;
+        let generation = open_generation(path, &options)?;
+        remove_strays(path, &generation.index, options.files.as_ref())?;
+        Ok(Self {
+            path: path.to_owned(),
+            options,
+            current: RwLock::new(Arc::new(generation)),
+            writers: RwLock::new(()),
+            poisoned: OnceLock::new(),
+            late: Mutex::default(),
+            pass: Mutex::default(),
+            drivers: Mutex::default(),
+            _lock: lock,
+        })
+    }
+
+    pub(super) fn current(&self) -> Arc<Generation> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn check_sound(&self) -> Result<(), UpdateError> {
+        let why = self.poisoned.get();
+        why.map_or(Ok(()), |why| Err(UpdateError::Poisoned(why.clone())))
+    }
+
+    fn shared_writer(&self) -> Result<RwLockReadGuard<'_, ()>, UpdateError> {
+        let guard = self.writers.read().unwrap_or_else(PoisonError::into_inner);
+        self.check_sound().map(|()| guard)
+    }
+
+    pub(super) fn only_writer(&self) -> Result<RwLockWriteGuard<'_, ()>, UpdateError> {
+        let guard = self.writers.write().unwrap_or_else(PoisonError::into_inner);
+        self.check_sound().map(|()| guard)
+    }
+
+    /// Links a new row: searches for its neighbours, chooses edges and makes it visible to every
+    /// search that begins after this returns. `vector` holds the bytes of one vector.
+    ///
+    /// # Errors
+    /// [`UpdateError::Vector`] for a vector of another shape, NaN, infinity, or zero under the
+    /// cosine; [`UpdateError::RowExists`]; [`UpdateError::Full`] and [`UpdateError::Memory`]
+    /// where a checkpoint is due; an unreadable page. Nothing is changed in any of these cases.
+    pub fn insert(&self, row: RowId, vector: &[u8]) -> Result<Link, UpdateError> {
+        let _shared = self.shared_writer()?;
+        let generation = self.current();
+        check_shape(&generation.index, vector).map_err(UpdateError::Vector)?;
+        generation.insert(row, vector)
+    }
+
+    /// Makes a link again that [`insert`](Self::insert) made before, without a search. Links are
+    /// applied in the order in which they were made, mixed with deletes as they came. A link
+    /// that is in the index already changes nothing.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert), and [`UpdateError::Link`] where the link contradicts the
+    /// index.
+    pub fn apply_link(&self, link: &Link, vector: &[u8]) -> Result<(), UpdateError> {
+        let _shared = self.shared_writer()?;
+        let generation = self.current();
+        check_shape(&generation.index, vector).map_err(UpdateError::Vector)?;
+        generation.apply(link, vector)
+    }
+
+    /// Deletes a row: no search that begins after this returns answers it. False where there is
+    /// no such row, which changes nothing. Waits for no checkpoint; whether one under way
+    /// includes the delete is not said, so it goes into the log under a later sequence number.
+    ///
+    /// # Errors
+    /// [`UpdateError::Poisoned`].
+    pub fn delete(&self, row: RowId) -> Result<bool, UpdateError> {
+        self.check_sound()?;
+        let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_there = self.current().delete(row).is_some();
+        if let Some(rows) = &mut *late
+            && was_there
+        {
+            rows.push(row);
+        }
+        Ok(was_there)
+    }
+
+    /// Searches one query on the caller's thread.
+    ///
+    /// # Errors
+    /// As [`Index::search`].
+    pub fn search(
+        &self,
+        query: &[u8],
+        params: &SearchParams,
+        allow: Option<Arc<AllowSet>>,
+    ) -> Result<Answer, QueryError> {
+        let generation = self.current();
+        check_shape(&generation.index, query)?;
+        params.validate()?;
+        let session = Session::new(&generation);
+        let mut driver = self.take_driver(&generation, &session)?;
+        let mut outcome: Result<Answer, SearchError> = Ok(Answer::default());
+        let mut first = Some((0, query));
+        let mut answer = |_, result: Result<(&[Hit], SearchStats), SearchError>| {
+            outcome = result.map(|(hits, stats)| {
+                let hits = hits[..hits.len().min(params.k)].to_vec();
+                Answer { hits, stats }
+            });
+        };
+        driver.run(&session, params, allow.as_ref(), 1, &mut || first.take(), &mut answer)?;
+        self.drivers.lock().unwrap_or_else(PoisonError::into_inner).push(driver);
+        Ok(outcome?)
+    }
+
+    fn take_driver(
+        &self,
+        generation: &Generation,
+        source: &dyn PageSource,
+    ) -> Result<Driver, QueryError> {
+        let kept = self.drivers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if let Some(driver) = kept {
+            return Ok(driver);
+        }
+        let sqpoll = self.options.open.sqpoll;
+        let options = DriverOptions { queries: 1, depth: 64, sqpoll };
+        Ok(Driver::new(generation.index.backend().as_ref(), source, &options)?)
+    }
+
+    /// The nodes of these rows, for searching among them only.
+    ///
+    /// # Errors
+    /// [`QueryError::UnknownRow`] where a row does not exist.
+    pub fn allow_rows(&self, rows: &[RowId]) -> Result<AllowSet, QueryError> {
+        let generation = self.current();
+        let node = |row: &RowId| generation.rows.get(*row).ok_or(QueryError::UnknownRow(row.0));
+        Ok(AllowSet::new(rows.iter().map(node).collect::<Result<Vec<_>, _>>()?))
+    }
+
+    /// The node of a live row.
+    pub fn node_of(&self, row: RowId) -> Option<NodeId> {
+        self.current().rows.get(row)
+    }
+
+    /// Live rows.
+    pub fn rows(&self) -> u64 {
+        self.current().rows.len()
+    }
+
+    /// Nodes that were deleted and are still part of the graph.
+    pub fn tombstones(&self) -> u64 {
+        self.current().tombstones()
+    }
+
+    /// Bytes of memory that pending changes hold; a checkpoint gives them back.
+    pub fn pending_bytes(&self) -> u64 {
+        self.current().patches.bytes()
+    }
+
+    /// The sequence number that the generation on disk includes.
+    pub fn applied(&self) -> u64 {
+        self.current().index.manifest().applied
+    }
+
+    /// The generation on disk; counts up with each checkpoint.
+    pub fn generation(&self) -> u64 {
+        self.current().index.manifest().generation
+    }
+
+    /// Rows that were linked since the generation was opened.
+    pub fn linked(&self) -> u64 {
+        self.current().linked.load(Ordering::Relaxed)
+    }
+}
+
+/// Opens the index on disk and lays empty changes over it.
+pub(super) fn open_generation(
+    path: &Path,
+    options: &LiveOptions,
+) -> Result<Generation, UpdateError> {
+    let slots = {
+        let manifest = crate::index::read_manifest(path)?;
+        if manifest.partitions.len() != 1 {
+            return Err(UpdateError::Partitions { found: manifest.partitions.len() });
+        }
+        manifest.slots()
+    };
+    let per_quarter = u32::try_from(slots / 4).unwrap_or(u32::MAX).max(65_536);
+    let spare_slots = options.fresh_rows.unwrap_or(per_quarter);
+    let open = OpenOptions { spare_slots, ..options.open.clone() };
+    let index = Index::open(path, &open)?;
+    index.wait_resident().map_err(|e| crate::index::OpenError::Damaged(e.to_string()))?;
+    Generation::new(index, spare_slots)
+}
+
+fn check_shape(index: &Index, vector: &[u8]) -> Result<(), QueryError> {
+    let layout = index.layout();
+    if vector.len() != layout.vector_bytes() {
+        let found = vector.len() / layout.vector_type().component_bytes();
+        return Err(QueryError::Dimension { expected: layout.dim(), found });
+    }
+    check_vector(vector, layout.vector_type(), index.metric(), 0)
+}

@@ -1,0 +1,53 @@
+//! Live inserts and deletes on the SSD graph.
+//!
+//! A [`LiveIndex`] opens an index directory for reading and writing. What is on disk stays as it
+//! is; changes stand in memory beside it and are visible to every search that begins after
+//! them. [`LiveIndex::checkpoint`] writes them as the next generation, copy on write, and swaps
+//! the manifest; [`LiveIndex::consolidate`] takes deleted nodes out of the graph.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `generation` | one generation with its changes; `patches`, `rows`, `bitmap`, `slots` are its parts |
+//! | `session` | the generation as one search sees it |
+//! | `insert` | linking a row, by a search or by a [`Link`] made before |
+//! | `choose` | the edges of one node |
+//! | `images` | pages at hand while edges are chosen |
+//! | `head` | the head index as rows come and go |
+//! | `checkpoint` | the next generation: `segments` says what goes where, `fold` makes the pages, `files` writes |
+//! | `strays` | files that no generation names any more |
+//! | `consolidate` | deleted nodes leave the graph |
+//!
+//! Who waits for whom: searches take latches of a few instructions (the current generation, one
+//! page's patch) and never wait for an insert, a checkpoint or I/O of another. Inserts share the
+//! lock `writers`; a checkpoint and a step of consolidation hold it alone. A delete waits for
+//! neither. Durability between checkpoints is the log's: nothing here is on stable storage before
+//! a checkpoint.
+
+mod bitmap;
+mod checkpoint;
+mod choose;
+mod consolidate;
+mod error;
+mod files;
+mod fold;
+mod generation;
+mod head;
+mod images;
+mod insert;
+mod live;
+mod patches;
+mod rows;
+mod segments;
+mod session;
+mod slots;
+mod strays;
+
+#[cfg(test)]
+mod tests;
+
+pub use checkpoint::CheckpointReport;
+pub use consolidate::ConsolidateReport;
+pub use error::UpdateError;
+pub use files::{DiskFiles, Files, NewFile};
+pub use insert::Link;
+pub use live::{LiveIndex, LiveOptions};

@@ -1,0 +1,124 @@
+//! Which node holds a row: a table in memory, in chunks, so that ranges of rows that were all
+//! deleted cost nothing.
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock};
+
+use crate::format::constants::ABSENT;
+use crate::types::{NodeId, RowId};
+
+const CHUNK: usize = 1024;
+
+struct Chunk {
+    nodes: Box<[u32; CHUNK]>,
+    live: usize,
+}
+
+/// See the module's description.
+#[derive(Default)]
+pub(super) struct RowTable {
+    chunks: RwLock<HashMap<u64, Chunk>>,
+}
+
+fn place(row: RowId) -> (u64, usize) {
+    (row.0 / CHUNK as u64, (row.0 % CHUNK as u64) as usize)
+}
+
+impl RowTable {
+    /// The table of rows 0 and up, as a row map has them.
+    pub(super) fn from_map(nodes: &[u32]) -> Self {
+        let table = Self::default();
+        for (row, &node) in nodes.iter().enumerate().filter(|(_, node)| **node != ABSENT) {
+            table.insert(RowId(row as u64), NodeId(node));
+        }
+        table
+    }
+
+    /// Bytes that a table of `rows` consecutive rows takes.
+    pub(super) fn bytes_for(rows: u64) -> u64 {
+        rows.div_ceil(CHUNK as u64) * (CHUNK as u64 * 4 + 48)
+    }
+
+    /// The node of `row`.
+    pub(super) fn get(&self, row: RowId) -> Option<NodeId> {
+        let (chunk, at) = place(row);
+        let chunks = self.chunks.read().unwrap_or_else(PoisonError::into_inner);
+        let node = chunks.get(&chunk)?.nodes[at];
+        (node != ABSENT).then_some(NodeId(node))
+    }
+
+    /// Enters a row; false where it is there already, which changes nothing.
+    pub(super) fn insert(&self, row: RowId, node: NodeId) -> bool {
+        let (chunk, at) = place(row);
+        let mut chunks = self.chunks.write().unwrap_or_else(PoisonError::into_inner);
+        let chunk = chunks
+            .entry(chunk)
+            .or_insert_with(|| Chunk { nodes: Box::new([ABSENT; CHUNK]), live: 0 });
+        if chunk.nodes[at] != ABSENT {
+            return false;
+        }
+        chunk.nodes[at] = node.0;
+        chunk.live += 1;
+        true
+    }
+
+    /// Takes a row out.
+    pub(super) fn remove(&self, row: RowId) -> Option<NodeId> {
+        let (number, at) = place(row);
+        let mut chunks = self.chunks.write().unwrap_or_else(PoisonError::into_inner);
+        let chunk = chunks.get_mut(&number)?;
+        let node = std::mem::replace(&mut chunk.nodes[at], ABSENT);
+        if node == ABSENT {
+            return None;
+        }
+        chunk.live -= 1;
+        if chunk.live == 0 {
+            chunks.remove(&number);
+        }
+        Some(NodeId(node))
+    }
+
+    /// Rows in the table.
+    pub(super) fn len(&self) -> u64 {
+        let chunks = self.chunks.read().unwrap_or_else(PoisonError::into_inner);
+        chunks.values().map(|chunk| chunk.live as u64).sum()
+    }
+
+    /// Any node that holds a row.
+    pub(super) fn any(&self) -> Option<NodeId> {
+        let chunks = self.chunks.read().unwrap_or_else(PoisonError::into_inner);
+        let chunk = chunks.values().next()?;
+        chunk.nodes.iter().find(|&&node| node != ABSENT).map(|&node| NodeId(node))
+    }
+
+    /// The row map of rows 0 to `rows`.
+    pub(super) fn to_map(&self, rows: u64) -> Vec<u32> {
+        let mut map = vec![ABSENT; usize::try_from(rows).expect("a map fits the address space")];
+        let chunks = self.chunks.read().unwrap_or_else(PoisonError::into_inner);
+        for (number, chunk) in chunks.iter() {
+            let from = *number as usize * CHUNK;
+            let to = map.len().min(from + CHUNK);
+            map[from..to].copy_from_slice(&chunk.nodes[..to - from]);
+        }
+        map
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_and_go_once() {
+        let table = RowTable::from_map(&[7, ABSENT, 9]);
+        assert_eq!((table.get(RowId(0)), table.get(RowId(1))), (Some(NodeId(7)), None));
+        assert!(table.insert(RowId(5000), NodeId(1)) && !table.insert(RowId(5000), NodeId(2)));
+        assert_eq!((table.len(), table.get(RowId(5000))), (3, Some(NodeId(1))));
+        let map = table.to_map(5001);
+        assert_eq!((map.len(), map[0], map[1], map[5000]), (5001, 7, ABSENT, 1));
+        assert_eq!(table.remove(RowId(5000)), Some(NodeId(1)));
+        assert_eq!((table.remove(RowId(5000)), table.remove(RowId(1))), (None, None));
+        assert_eq!(table.to_map(3), [7, ABSENT, 9]);
+        assert!(table.any().is_some());
+    }
+}

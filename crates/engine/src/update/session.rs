@@ -1,0 +1,101 @@
+//! A generation as one search sees it: the pages on disk, blank ones for pages that are not
+//! there yet, and the head index and the number of nodes as they were when the search began.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::generation::Generation;
+use super::images::Seen;
+use crate::graph::HeadIndex;
+use crate::io::{Device, IoError};
+use crate::search::{GraphView, PageSource, ReadFailure};
+use crate::types::PageId;
+
+/// See the module's description.
+pub(super) struct Session<'g> {
+    generation: &'g Generation,
+    head: Option<Arc<HeadIndex>>,
+    node_slots: u32,
+}
+
+impl<'g> Session<'g> {
+    pub(super) fn new(generation: &'g Generation) -> Self {
+        let node_slots = generation.node_slots.load(Ordering::Acquire);
+        Self { generation, head: generation.head(), node_slots }
+    }
+}
+
+impl PageSource for Session<'_> {
+    fn view(&self) -> GraphView<'_> {
+        GraphView {
+            head: self.head.as_deref(),
+            entry: self.generation.entry(),
+            node_slots: self.node_slots,
+            overlay: Some(self.generation),
+            ..self.generation.index.view()
+        }
+    }
+
+    fn locate(&self, page: PageId) -> (&Device, u64) {
+        self.generation.index.locate(page)
+    }
+
+    fn page_bytes(&self) -> usize {
+        self.generation.layout().page_bytes()
+    }
+
+    fn resident(&self, page: PageId) -> Option<&[u8]> {
+        self.generation.fresh_image(page).or_else(|| self.generation.index.resident(page))
+    }
+
+    fn accept(&self, page: PageId, bytes: &[u8]) -> Result<(), ReadFailure> {
+        self.generation.index.accept(page, bytes)
+    }
+
+    fn describe(&self, page: PageId, error: &IoError) -> ReadFailure {
+        self.generation.index.describe(page, error)
+    }
+}
+
+/// A session that keeps a copy of every page that its search reads.
+pub(super) struct Collector<'a> {
+    pub(super) session: &'a Session<'a>,
+    /// Used by one search; the lock is there since a page source is shared between threads.
+    pub(super) seen: Mutex<&'a mut Seen>,
+}
+
+impl Collector<'_> {
+    fn keep(&self, page: PageId, bytes: &[u8]) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).add(page, bytes);
+    }
+}
+
+impl PageSource for Collector<'_> {
+    fn view(&self) -> GraphView<'_> {
+        self.session.view()
+    }
+
+    fn locate(&self, page: PageId) -> (&Device, u64) {
+        self.session.locate(page)
+    }
+
+    fn page_bytes(&self) -> usize {
+        self.session.page_bytes()
+    }
+
+    fn resident(&self, page: PageId) -> Option<&[u8]> {
+        let bytes = self.session.resident(page)?;
+        self.keep(page, bytes);
+        Some(bytes)
+    }
+
+    fn accept(&self, page: PageId, bytes: &[u8]) -> Result<(), ReadFailure> {
+        self.session.accept(page, bytes)?;
+        self.keep(page, bytes);
+        Ok(())
+    }
+
+    fn describe(&self, page: PageId, error: &IoError) -> ReadFailure {
+        self.session.describe(page, error)
+    }
+}
