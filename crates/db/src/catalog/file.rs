@@ -1,0 +1,78 @@
+//! The catalogue as bytes: a header, JSON, a checksum.
+//!
+//! JSON, because the file is small and changes seldom, and because it is what somebody will want
+//! to read, or to repair, on a bad day. Unknown fields are refused, so a file of a later build
+//! is never half understood: whoever adds a field raises the version. `docs/database-format.md`
+//! has the byte table.
+
+use super::error::FileError;
+use super::snapshot::Snapshot;
+use super::validate::validate;
+
+/// First bytes of the file.
+pub const CATALOG_MAGIC: [u8; 8] = *b"PIPECATL";
+/// Version that this build writes; it reads no other.
+pub const CATALOG_VERSION: u32 = 1;
+
+/// Start of the file; the body and the checksum follow.
+pub mod file_header {
+    use pipeann_engine::format::constants::Field;
+
+    /// [`super::CATALOG_MAGIC`].
+    pub const MAGIC: Field = Field { name: "magic", offset: 0, bytes: 8 };
+    /// [`super::CATALOG_VERSION`].
+    pub const VERSION: Field = Field { name: "version", offset: 8, bytes: 4 };
+    /// Zero.
+    pub const RESERVED: Field = Field { name: "reserved", offset: 12, bytes: 4 };
+    /// Length of the body.
+    pub const BODY_BYTES: Field = Field { name: "body bytes", offset: 16, bytes: 8 };
+    /// All fields in order.
+    pub const FIELDS: &[Field] = &[MAGIC, VERSION, RESERVED, BODY_BYTES];
+    /// Width of the header.
+    pub const BYTES: usize = 24;
+}
+
+/// CRC-64/NVMe of everything before it.
+const CHECKSUM_BYTES: usize = 8;
+
+/// The bytes of a catalogue.
+pub(super) fn encode(snapshot: &Snapshot) -> Vec<u8> {
+    let body = serde_json::to_vec(snapshot).expect("maps with text keys, and finite numbers");
+    let mut bytes = Vec::with_capacity(file_header::BYTES + body.len() + CHECKSUM_BYTES);
+    bytes.extend(CATALOG_MAGIC);
+    bytes.extend(CATALOG_VERSION.to_le_bytes());
+    bytes.extend([0; file_header::RESERVED.bytes]);
+    bytes.extend((body.len() as u64).to_le_bytes());
+    bytes.extend(body);
+    bytes.extend(crc_fast::crc64_nvme(&bytes).to_le_bytes());
+    bytes
+}
+
+/// The catalogue of these bytes, with everything in it checked.
+pub(super) fn decode(bytes: &[u8]) -> Result<Snapshot, FileError> {
+    let short = FileError::Short { found: bytes.len() };
+    let header = bytes.first_chunk::<{ file_header::BYTES }>().ok_or_else(|| short.clone())?;
+    if header[..CATALOG_MAGIC.len()] != CATALOG_MAGIC {
+        return Err(FileError::Magic);
+    }
+    let &[_, _, _, _, _, _, _, _, v0, v1, v2, v3, _, _, _, _, body_bytes @ ..] = header;
+    let version = u32::from_le_bytes([v0, v1, v2, v3]);
+    if version != CATALOG_VERSION {
+        return Err(FileError::Version { found: version });
+    }
+    let frame = (file_header::BYTES + CHECKSUM_BYTES) as u64;
+    let expected = u64::from_le_bytes(body_bytes).saturating_add(frame);
+    let found = bytes.len() as u64;
+    if expected != found {
+        return Err(FileError::Length { expected, found });
+    }
+    let (covered, checksum) = bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or(short)?;
+    let (expected, found) = (crc_fast::crc64_nvme(covered), u64::from_le_bytes(*checksum));
+    if expected != found {
+        return Err(FileError::Checksum { expected, found });
+    }
+    let snapshot: Snapshot = serde_json::from_slice(&covered[file_header::BYTES..])
+        .map_err(|error| FileError::Body(error.to_string()))?;
+    validate(&snapshot).map_err(FileError::Contradiction)?;
+    Ok(snapshot)
+}

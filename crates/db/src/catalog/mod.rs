@@ -1,0 +1,40 @@
+//! What databases and collections there are: schemas, partitions, aliases, indexes, whether they
+//! are loaded. One small file holds all of it, and is replaced whole with every change.
+//!
+//! A change is saved before anybody sees it: [`Catalog::apply`] edits a copy, writes it through
+//! the [`CatalogStore`], and only then hands it to readers. Readers hold a [`Snapshot`], which
+//! never changes. Two rules hold by construction: collections and aliases of a database share
+//! one map of names, so that neither can shadow the other; and all ids come from one counter,
+//! saved with the rest, so that none is used twice. The clock is the caller's.
+//!
+//! Absent on purpose: what a load or a build is doing right now (only what was asked for and
+//! how it ended is kept), and rows.
+
+mod apply;
+mod change;
+mod edit_collection;
+mod edit_contents;
+mod edit_names;
+mod entries;
+mod error;
+mod file;
+mod index_kind;
+pub mod limits;
+mod snapshot;
+mod store;
+mod validate;
+
+#[cfg(test)]
+mod tests;
+
+pub use apply::Catalog;
+pub use change::{Applied, Change, NewCollection, NewIndex, Place, Subject};
+pub use entries::{
+    Collection, CollectionId, ConsistencyLevel, Database, DatabaseId, IndexDefinition, IndexId,
+    IndexState, Load, NameTarget, Partition, PartitionId, Properties, UnixMs, WriteTarget,
+};
+pub use error::{CatalogError, FileError, IndexFault, Kind, Usage};
+pub use file::{CATALOG_MAGIC, CATALOG_VERSION, file_header};
+pub use index_kind::{SCALAR_INDEX_KINDS, VECTOR_INDEX_KINDS};
+pub use snapshot::Snapshot;
+pub use store::{CatalogStore, MemoryStore, ReplaceError};

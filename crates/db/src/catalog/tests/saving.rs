@@ -1,0 +1,103 @@
+//! Saved before it is seen; failed saves; readers beside writers.
+
+use std::io;
+
+use super::{Ease as _, NOW, create, new_catalog, place};
+use crate::catalog::file::decode;
+use crate::catalog::{Catalog, CatalogError, Change, MemoryStore, ReplaceError};
+use crate::ids::ErrorClass;
+
+fn full_disk() -> io::Error {
+    io::Error::from(io::ErrorKind::StorageFull)
+}
+
+#[test]
+fn what_readers_see_is_what_is_saved() {
+    let (catalog, store) = new_catalog();
+    for name in ["a", "b", "c"] {
+        catalog.make(create(name, false)).unwrap();
+        assert_eq!(decode(&store.file().unwrap()).unwrap(), *catalog.snapshot());
+    }
+    catalog.refusal(create("9", false));
+    assert_eq!(store.replaced(), 4, "one save for the new catalogue, one for each change");
+}
+
+#[test]
+fn a_snapshot_does_not_change() {
+    let (catalog, _) = new_catalog();
+    let before = catalog.snapshot();
+    let revision = before.revision();
+    assert_eq!(catalog.make(create("c", false)).unwrap().revision, revision + 1);
+    assert!(before.collection("default", "c").is_err());
+    assert_eq!(before.revision(), revision);
+}
+
+#[test]
+fn after_a_save_that_did_nothing_the_change_can_be_tried_again() {
+    let (catalog, store) = new_catalog();
+    let before = (catalog.snapshot(), store.file());
+    store.fail_next(ReplaceError::Unchanged(full_disk()));
+    let error = catalog.make(create("c", false)).unwrap_err();
+    assert!(matches!(error, CatalogError::NotSaved(_)), "{error}");
+    assert_eq!(error.class(), ErrorClass::Retry);
+    assert_eq!((catalog.snapshot(), store.file()), before);
+    catalog.make(create("c", false)).unwrap();
+}
+
+#[test]
+fn after_a_save_of_unknown_outcome_nothing_changes_until_it_is_reopened() {
+    let (catalog, store) = new_catalog();
+    let before = catalog.snapshot();
+    store.fail_next(ReplaceError::Unknown(io::Error::other("sync failed")));
+    let error = catalog.make(create("c", false)).unwrap_err();
+    assert!(matches!(error, CatalogError::Unknown(_)), "{error}");
+    assert_eq!(error.class(), ErrorClass::Stop);
+    for _ in 0..2 {
+        let error = catalog.make(create("d", false)).unwrap_err();
+        assert!(matches!(error, CatalogError::Poisoned), "{error}");
+        assert_eq!(error.class(), ErrorClass::Stop);
+    }
+    assert_eq!(catalog.snapshot(), before, "readers go on with what was acknowledged");
+    let reopened = Catalog::open(Box::new(store)).unwrap();
+    assert_eq!(reopened.get("c").name, "c", "the store had taken it");
+    reopened.make(create("d", false)).unwrap();
+}
+
+#[test]
+fn a_catalogue_that_cannot_be_saved_is_not_created() {
+    let store = MemoryStore::default();
+    store.fail_next(ReplaceError::Unchanged(full_disk()));
+    let error = Catalog::create(Box::new(store.clone()), NOW).err().unwrap();
+    assert!(matches!(error, CatalogError::NotSaved(_)), "{error}");
+    assert_eq!(store.file(), None);
+}
+
+#[test]
+fn writers_take_turns_and_readers_see_whole_states() {
+    let (catalog, store) = new_catalog();
+    const EACH: usize = 20;
+    std::thread::scope(|scope| {
+        for writer in 0..3 {
+            let catalog = &catalog;
+            scope.spawn(move || {
+                for i in 0..EACH {
+                    let name = format!("w{writer}_{i}");
+                    catalog.make(create(&name, false)).unwrap();
+                    let (place, alias) = (place(&name), format!("alias_{name}"));
+                    catalog.make(Change::CreateAlias { place, alias }).unwrap();
+                }
+            });
+        }
+        scope.spawn(|| {
+            let mut revision = 0;
+            for _ in 0..1000 {
+                let snapshot = catalog.snapshot();
+                assert!(snapshot.revision() >= revision);
+                revision = snapshot.revision();
+                assert_eq!(crate::catalog::validate::validate(&snapshot), Ok(()));
+            }
+        });
+    });
+    assert_eq!(catalog.snapshot().revision(), 1 + 2 * 3 * EACH as u64);
+    assert_eq!(decode(&store.file().unwrap()).unwrap(), *catalog.snapshot());
+}

@@ -1,0 +1,144 @@
+//! What is derived from the log: rows, vectors by field, and which rows live.
+//!
+//! Invariants:
+//! - each component includes the log up to a number of its own; applying a record again changes
+//!   nothing in those that include it;
+//! - vectors are applied before rows, and rows and live rows change together under `view`, so
+//!   that whoever holds it for reading sees a record in both or in neither, and finds the vectors
+//!   of every row it sees.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use pipeann_engine::types::VectorSet;
+
+use super::CollectionError;
+use super::formats::Formats;
+use super::live::LiveRows;
+use crate::docstore::{self, Change, RowSnapshot, RowStore, StoreError};
+use crate::flat::{self, FlatError, FlatVectors};
+use crate::ids::{RowId, Seq, VectorType};
+use crate::schema::FieldId;
+use crate::wal::{PutRow, Record};
+
+/// The vectors of one field.
+pub(super) struct FieldVectors {
+    pub(super) id: FieldId,
+    pub(super) name: String,
+    /// Position of the field in the schema.
+    pub(super) position: usize,
+    pub(super) dim: usize,
+    pub(super) vector_type: VectorType,
+    pub(super) vectors: FlatVectors,
+}
+
+/// See the module's description.
+pub(super) struct Components {
+    pub(super) rows: Box<dyn RowStore>,
+    pub(super) fields: Vec<FieldVectors>,
+    pub(super) view: RwLock<Arc<LiveRows>>,
+}
+
+/// One moment, for reading.
+pub(super) struct Moment<'c> {
+    pub(super) live: Arc<LiveRows>,
+    pub(super) rows: Box<dyn RowSnapshot + 'c>,
+}
+
+impl Components {
+    /// Now, the same in all components.
+    pub(super) fn moment(&self) -> Moment<'_> {
+        let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
+        Moment { live: Arc::clone(&view), rows: self.rows.snapshot() }
+    }
+
+    /// The rows that live now.
+    pub(super) fn live(&self) -> Arc<LiveRows> {
+        Arc::clone(&self.view.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The field of this name, if its vectors stand here.
+    pub(super) fn field(&self, name: &str) -> Option<&FieldVectors> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+
+    /// Applies a record. `make_room` is called where a buffer is full, and the step is repeated
+    /// once; `true` where a flush should come soon.
+    ///
+    /// # Errors
+    /// What a component says. Some may include the record then and others not; replay settles it.
+    pub(super) fn apply(
+        &self,
+        formats: &Formats,
+        seq: Seq,
+        record: &Record<'_>,
+        make_room: &dyn Fn() -> Result<(), CollectionError>,
+    ) -> Result<bool, CollectionError> {
+        let (deleted, rows): (&[RowId], &[PutRow<'_>]) = match record {
+            Record::Put(rows) => (&[], rows),
+            Record::Delete(deleted) => (deleted, &[]),
+            Record::Upsert { deleted, rows } => (deleted, rows),
+            Record::Link(_) => (&[], &[]),
+        };
+        let mut soon = false;
+        let (mut blobs, mut ends) = (Vec::new(), Vec::with_capacity(rows.len()));
+        let mut vectors = vec![Vec::new(); self.fields.len()];
+        for put in rows {
+            let logged = formats.open_logged(put.row, put.blob)?;
+            formats.stored_bytes(put.row, &logged, &mut blobs)?;
+            ends.push(blobs.len());
+            for (field, vectors) in self.fields.iter().zip(&mut vectors) {
+                vectors.extend_from_slice(formats.vector(put.row, &logged, field.position)?);
+            }
+        }
+        let ids: Vec<RowId> = rows.iter().map(|put| put.row).collect();
+        for (field, bytes) in self.fields.iter().zip(&vectors) {
+            soon |= field.append(seq, &ids, bytes, make_room)?;
+        }
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        let blobs = starts.zip(&ends).map(|(start, &end)| &blobs[start..end]);
+        let puts = rows.iter().zip(blobs).map(|(put, blob)| Change::Put {
+            row: put.row,
+            partition: put.partition,
+            key: put.key,
+            blob,
+        });
+        let changes: Vec<_> =
+            deleted.iter().map(|&row| Change::Delete { row }).chain(puts).collect();
+        let try_rows = || {
+            let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
+            let pressure = self.rows.apply(seq, &changes)?;
+            Arc::make_mut(&mut view).apply(seq, record);
+            Ok(pressure)
+        };
+        let pressure = match try_rows() {
+            Err(StoreError::BufferFull { .. }) => {
+                make_room()?;
+                try_rows()?
+            }
+            other => other?,
+        };
+        Ok(soon | (pressure == docstore::Pressure::Flush))
+    }
+}
+
+impl FieldVectors {
+    fn append(
+        &self,
+        seq: Seq,
+        rows: &[RowId],
+        bytes: &[u8],
+        make_room: &dyn Fn() -> Result<(), CollectionError>,
+    ) -> Result<bool, CollectionError> {
+        let set = VectorSet::new(bytes, self.dim, self.vector_type);
+        let set = set.expect("the schema checked the dimension of every vector");
+        let pressure = match self.vectors.append(seq, rows, set) {
+            Err(FlatError::TailFull { .. }) => {
+                make_room()?;
+                self.vectors.append(seq, rows, set)
+            }
+            other => other,
+        };
+        let pressure = pressure.map_err(CollectionError::vectors(&self.name))?;
+        Ok(pressure == flat::Pressure::Flush)
+    }
+}

@@ -1,0 +1,225 @@
+//! What can go wrong with a collection, and what helps.
+
+use pipeann_engine::memory::OverLimit;
+
+use crate::catalog::CatalogError;
+use crate::disk::DiskError;
+use crate::docstore::StoreError;
+use crate::flat::FlatError;
+use crate::ids::{ErrorClass, Metric, RowId, Seq, VectorType};
+use crate::schema::{BatchError, KeyType};
+use crate::value::RowError;
+use crate::wal::WalError;
+
+/// Why a collection refuses or fails.
+#[derive(Debug, thiserror::Error)]
+pub enum CollectionError {
+    /// It was dropped while somebody still held it.
+    #[error("the collection was dropped")]
+    Dropped,
+    /// The batch does not fit the schema. Nothing was changed.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+    /// One key twice in an upsert: it would not be clear which row stays. Nothing was changed.
+    #[error("rows {first} and {second} of the upsert have the same primary key {key}")]
+    DuplicateKey {
+        /// The key.
+        key: String,
+        /// Row of the batch, from 0.
+        first: usize,
+        /// Row of the batch, from 0.
+        second: usize,
+    },
+    /// A key of another type than the primary key's.
+    #[error("primary keys are of type {expected:?}, key {position} is of type {found:?}")]
+    KeyType {
+        /// Type of the primary key.
+        expected: KeyType,
+        /// Type found.
+        found: KeyType,
+        /// Position in the list of keys, from 0.
+        position: usize,
+    },
+    /// No field of this name, or not of the kind that is needed.
+    #[error("the schema has no {wanted} `{field}`")]
+    Field {
+        /// What was looked for.
+        wanted: &'static str,
+        /// Name given.
+        field: String,
+    },
+    /// A query vector that cannot be compared.
+    #[error("query {query} for field `{field}`: {why}")]
+    Query {
+        /// Name of the field.
+        field: String,
+        /// Position of the query, from 0.
+        query: usize,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// Queries of another dimension or type.
+    #[error(
+        "queries of {} {} for field `{field}`, which has {} {}",
+        found.0, found.1, expected.0, expected.1
+    )]
+    QueryShape {
+        /// Name of the field.
+        field: String,
+        /// Dimension and type of the field.
+        expected: (usize, VectorType),
+        /// Dimension and type of the queries.
+        found: (usize, VectorType),
+    },
+    /// A metric beside that of the index.
+    #[error("field `{field}` is indexed by {expected}, the search asks for {found}")]
+    Metric {
+        /// Name of the field.
+        field: String,
+        /// Metric of the index.
+        expected: Metric,
+        /// Metric asked for.
+        found: Metric,
+    },
+    /// Neither search nor index says how to compare.
+    #[error("field `{field}` has no index, so the search has to name a metric")]
+    NoMetric {
+        /// Name of the field.
+        field: String,
+    },
+    /// Not loaded, so not searched.
+    #[error("the collection or partition `{name}` is not loaded; load it first")]
+    NotLoaded {
+        /// Name of the collection or partition.
+        name: String,
+    },
+    /// Partition, collection or index by a name that there is not, or a catalogue that cannot be
+    /// changed.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// More ids than a partition number can hold.
+    #[error("partition id {id} does not fit 32 bits; make the database anew from a backup")]
+    PartitionId {
+        /// The id.
+        id: u64,
+    },
+    /// A failed write: nothing of it is known to be lost, and nothing more is accepted.
+    #[error(
+        "the collection accepts no writes until it is opened again: {why}; what was \
+         acknowledged is safe, what was not may be there or not"
+    )]
+    Stopped {
+        /// What happened.
+        why: String,
+    },
+    /// The log refuses or fails.
+    #[error(transparent)]
+    Log(#[from] WalError),
+    /// The row store refuses or fails.
+    #[error(transparent)]
+    Rows(#[from] StoreError),
+    /// The vectors of a field refuse or fail.
+    #[error("field `{field}`: {source}")]
+    Vectors {
+        /// Name of the field.
+        field: String,
+        /// What is wrong.
+        source: FlatError,
+    },
+    /// A file of the collection cannot be read or written.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// The log begins too late to make good what a component lacks.
+    #[error(
+        "the {component} has come to record {}, and the log begins with record {}: \
+         rows between are missing; restore the collection from a backup",
+        applied.0, first.0
+    )]
+    LogTooShort {
+        /// What lacks them.
+        component: String,
+        /// The last record that it includes.
+        applied: Seq,
+        /// The first record of the log.
+        first: Seq,
+    },
+    /// A component includes records that the log does not have.
+    #[error(
+        "the {component} has come to record {}, and the log ends with record {}: \
+         records of the log are missing; restore the collection from a backup",
+        applied.0, last.0
+    )]
+    AheadOfLog {
+        /// What includes them.
+        component: String,
+        /// The last record that it includes.
+        applied: Seq,
+        /// The last record of the log.
+        last: Seq,
+    },
+    /// A stored row that is no row of the schema.
+    #[error("row {} is damaged: {source}; restore the collection from a backup", row.0)]
+    Row {
+        /// The row.
+        row: RowId,
+        /// What is wrong.
+        source: RowError,
+    },
+    /// A live row whose bytes or vector are missing.
+    #[error("row {} is live, but its {what} is missing; restore the collection from a backup", row.0)]
+    Missing {
+        /// The row.
+        row: RowId,
+        /// What is missing.
+        what: String,
+    },
+    /// The memory limit is too low.
+    #[error(transparent)]
+    Memory(#[from] OverLimit),
+    /// An index cannot be built, opened or searched.
+    #[error("index `{index}`: {why}")]
+    Index {
+        /// Its name.
+        index: String,
+        /// What is wrong.
+        why: String,
+        /// What helps.
+        class: ErrorClass,
+    },
+}
+
+impl CollectionError {
+    /// Whether to retry, to fix the input, or to stop.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::Dropped
+            | Self::DuplicateKey { .. }
+            | Self::KeyType { .. }
+            | Self::Field { .. }
+            | Self::Query { .. }
+            | Self::QueryShape { .. }
+            | Self::Metric { .. }
+            | Self::NoMetric { .. }
+            | Self::NotLoaded { .. }
+            | Self::Memory(_) => ErrorClass::FixInput,
+            Self::PartitionId { .. }
+            | Self::Stopped { .. }
+            | Self::LogTooShort { .. }
+            | Self::AheadOfLog { .. }
+            | Self::Row { .. }
+            | Self::Missing { .. } => ErrorClass::Stop,
+            Self::Batch(error) => error.class(),
+            Self::Catalog(error) => error.class(),
+            Self::Log(error) => error.class(),
+            Self::Rows(error) => error.class(),
+            Self::Vectors { source, .. } => source.class(),
+            Self::Disk(error) => error.class(),
+            Self::Index { class, .. } => *class,
+        }
+    }
+
+    /// For `map_err`: names the field.
+    pub(super) fn vectors<'a>(field: &'a str) -> impl Fn(FlatError) -> Self + use<'a> {
+        move |source| Self::Vectors { field: field.to_owned(), source }
+    }
+}

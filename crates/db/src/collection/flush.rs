@@ -1,0 +1,48 @@
+//! Putting the components on stable storage, and cutting the log behind them.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use super::identity::LIVE_FILE;
+use super::live_file;
+use super::{Collection, CollectionError};
+use crate::disk::replace_file;
+use crate::ids::Seq;
+
+impl Collection {
+    /// Puts all components on stable storage and cuts the log behind the least of them. Returns
+    /// the record from which on the log is still needed. Reads and writes go on meanwhile.
+    ///
+    /// # Errors
+    /// A failed write or sync; nothing is lost, and the call may be repeated.
+    pub fn flush(&self) -> Result<Seq, CollectionError> {
+        let _one = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        // No component may be ahead of the log after a power cut.
+        self.log.sync()?;
+        let logged = self.logged_bytes.load(Ordering::Relaxed);
+        let live = self.components.live();
+        let mut least = live.applied;
+        for field in &self.components.fields {
+            let durable = field.vectors.flush().map_err(CollectionError::vectors(&field.name))?;
+            least = least.min(durable);
+        }
+        self.components.rows.flush()?;
+        while self.components.rows.compact()? {}
+        least = least.min(self.components.rows.durable());
+        let bytes = live_file::encode(self.identity.bytes(), &live);
+        replace_file(&*self.disk, &self.path(LIVE_FILE), &bytes)?;
+        self.log.truncate_before(least.next())?;
+        self.logged_bytes.fetch_sub(logged, Ordering::Relaxed);
+        self.pressed.store(false, Ordering::Relaxed);
+        Ok(least.next())
+    }
+
+    /// Flushes where a buffer or the log has grown enough to ask for it.
+    pub(super) fn flush_if_pressed(&self) -> Result<(), CollectionError> {
+        let logged = self.logged_bytes.load(Ordering::Relaxed);
+        if self.pressed.load(Ordering::Relaxed) || logged >= self.options.flush_log_bytes {
+            self.flush()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! How rows of the schema at hand are written, in the log and in the row store.
+//!
+//! The log holds rows whole. The row store holds them without the vectors that the engine can
+//! index, which stand by row id in the vectors of their field.
+
+use std::sync::Arc;
+
+use super::CollectionError;
+use crate::ids::RowId;
+use crate::schema::{RowFormat, Schema, VectorPlacement};
+use crate::value::{RowView, ValueRef};
+
+/// The formats of one version of a schema.
+#[derive(Clone, Debug)]
+pub(super) struct Formats {
+    pub(super) schema: Arc<Schema>,
+    /// Rows with everything in them.
+    pub(super) logged: RowFormat,
+    /// Rows without what stands elsewhere.
+    pub(super) stored: RowFormat,
+}
+
+impl Formats {
+    pub(super) fn new(schema: Arc<Schema>) -> Self {
+        let logged = schema.row_format(VectorPlacement::InRow);
+        let stored = schema.row_format(VectorPlacement::Apart);
+        Self { schema, logged, stored }
+    }
+
+    /// A row of the log.
+    pub(super) fn open_logged<'a>(
+        &'a self,
+        row: RowId,
+        blob: &'a [u8],
+    ) -> Result<RowView<'a>, CollectionError> {
+        let bad = |source| CollectionError::Row { row, source };
+        self.logged.layout().open(blob).map_err(bad)
+    }
+
+    /// A row of the row store.
+    pub(super) fn open_stored<'a>(
+        &'a self,
+        row: RowId,
+        blob: &'a [u8],
+    ) -> Result<RowView<'a>, CollectionError> {
+        let bad = |source| CollectionError::Row { row, source };
+        self.stored.layout().open(blob).map_err(bad)
+    }
+
+    /// Appends to `out` the bytes that the row store holds of a row of the log.
+    pub(super) fn stored_bytes(
+        &self,
+        row: RowId,
+        logged: &RowView<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CollectionError> {
+        let bad = |source| CollectionError::Row { row, source };
+        let columns = self.stored.fields().iter();
+        let columns = columns.map(|&at| self.logged.column_of(at).expect("all fields are logged"));
+        let values: Result<Vec<ValueRef<'_>>, _> = columns.map(|at| logged.get(at)).collect();
+        self.stored.layout().encode(values.map_err(bad)?, out).map_err(bad)
+    }
+
+    /// The vector of the field at `position` in a row of the log.
+    pub(super) fn vector<'a>(
+        &self,
+        row: RowId,
+        logged: &RowView<'a>,
+        position: usize,
+    ) -> Result<&'a [u8], CollectionError> {
+        let column = self.logged.column_of(position).expect("all fields are logged");
+        match logged.get(column).map_err(|source| CollectionError::Row { row, source })? {
+            ValueRef::Vector(bytes) => Ok(bytes),
+            other => unreachable!("vectors are never null and have their type, not {other:?}"),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The file `LIVE`: the live rows as of the last flush.
+//!
+//! It saves reading the whole row store when a collection is opened. A file that is missing or
+//! damaged is therefore made anew from the row store, and no row is lost with it.
+
+use std::collections::BTreeMap;
+use std::io::Cursor;
+
+use pipeann_engine::format::constants::Field;
+use roaring::RoaringTreemap;
+
+use super::live::LiveRows;
+use crate::ids::{RowId, Seq};
+
+/// First bytes of the file.
+const LIVE_MAGIC: [u8; 8] = *b"PIPELIVE";
+/// Version that this build writes; it reads no other.
+const LIVE_VERSION: u32 = 1;
+/// CRC-64/NVMe of everything before it.
+const CHECKSUM_BYTES: usize = 8;
+
+/// [`LIVE_MAGIC`].
+const MAGIC: Field = Field { name: "magic", offset: 0, bytes: 8 };
+/// [`LIVE_VERSION`].
+const VERSION: Field = Field { name: "version", offset: 8, bytes: 4 };
+/// How many partitions follow.
+const PARTITIONS: Field = Field { name: "partitions", offset: 12, bytes: 4 };
+/// Identity of the collection.
+const COLLECTION: Field = Field { name: "collection", offset: 16, bytes: 16 };
+/// The last log record that is included.
+const APPLIED: Field = Field { name: "applied", offset: 32, bytes: 8 };
+/// One more than the largest row id that was ever given out.
+const NEXT_ROW: Field = Field { name: "next row", offset: 40, bytes: 8 };
+/// All fields in order.
+#[cfg(test)]
+const FIELDS: &[Field] = &[MAGIC, VERSION, PARTITIONS, COLLECTION, APPLIED, NEXT_ROW];
+const HEADER_BYTES: usize = 48;
+
+/// The bytes of the file. Behind the header, for each partition: its number (4 bytes) and its
+/// rows in the portable format of 64-bit Roaring bitmaps.
+pub(super) fn encode(collection: [u8; 16], live: &LiveRows) -> Vec<u8> {
+    let mut bytes = vec![0; HEADER_BYTES];
+    let mut count = 0_u32;
+    for (number, rows) in live.partitions() {
+        bytes.extend(number.to_le_bytes());
+        rows.serialize_into(&mut bytes).expect("writing to memory does not fail");
+        count += 1;
+    }
+    let mut put =
+        |field: &Field, value: &[u8]| bytes[field.offset..][..field.bytes].copy_from_slice(value);
+    put(&MAGIC, &LIVE_MAGIC);
+    put(&VERSION, &LIVE_VERSION.to_le_bytes());
+    put(&PARTITIONS, &count.to_le_bytes());
+    put(&COLLECTION, &collection);
+    put(&APPLIED, &live.applied.0.to_le_bytes());
+    put(&NEXT_ROW, &live.next_row.0.to_le_bytes());
+    bytes.extend(crc_fast::crc64_nvme(&bytes).to_le_bytes());
+    bytes
+}
+
+/// The live rows of these bytes, or what is wrong with them.
+pub(super) fn decode(collection: [u8; 16], bytes: &[u8]) -> Result<LiveRows, String> {
+    let short = || format!("{} bytes are too few", bytes.len());
+    let (covered, sum) = bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or_else(short)?;
+    if covered.len() < HEADER_BYTES {
+        return Err(short());
+    }
+    let field = |field: &Field| &covered[field.offset..][..field.bytes];
+    let u32_of = |f: &Field| u32::from_le_bytes(field(f).try_into().expect("4 bytes"));
+    let u64_of = |f: &Field| u64::from_le_bytes(field(f).try_into().expect("8 bytes"));
+    if field(&MAGIC) != LIVE_MAGIC {
+        return Err("it does not begin with PIPELIVE".to_owned());
+    }
+    if u32_of(&VERSION) != LIVE_VERSION {
+        return Err(format!("version {} is unknown", u32_of(&VERSION)));
+    }
+    if crc_fast::crc64_nvme(covered).to_le_bytes() != *sum {
+        return Err("its checksum is wrong".to_owned());
+    }
+    if field(&COLLECTION) != collection {
+        return Err("it belongs to another collection".to_owned());
+    }
+    let mut body = Cursor::new(&covered[HEADER_BYTES..]);
+    let mut partitions = BTreeMap::new();
+    for _ in 0..u32_of(&PARTITIONS) {
+        let at = usize::try_from(body.position()).expect("a position in a slice");
+        let number = body.get_ref().get(at..).and_then(|rest| rest.first_chunk::<4>());
+        let number = u32::from_le_bytes(*number.ok_or_else(short)?);
+        body.set_position(at as u64 + 4);
+        let rows = RoaringTreemap::deserialize_from(&mut body).map_err(|e| e.to_string())?;
+        partitions.insert(number, rows);
+    }
+    if body.position() != body.get_ref().len() as u64 {
+        return Err("something stands behind the last partition".to_owned());
+    }
+    Ok(LiveRows::new(Seq(u64_of(&APPLIED)), RowId(u64_of(&NEXT_ROW)), partitions))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wal::{PutRow, Record};
+
+    const ID: [u8; 16] = *b"a collection id.";
+
+    fn some() -> LiveRows {
+        let mut live = LiveRows::default();
+        let row = |row, partition| PutRow { row: RowId(row), partition, key: b"", blob: b"" };
+        live.apply(Seq(1), &Record::Put(vec![row(0, 3), row(1, 7), row(1 << 40, 3)]));
+        live.apply(Seq(2), &Record::Delete(vec![RowId(1)]));
+        live
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let bytes = encode(ID, &some());
+        let read = decode(ID, &bytes).unwrap();
+        assert_eq!(read, some());
+        assert_eq!((read.len(), read.len_in(3), read.len_in(7)), (2, 2, 0));
+        assert_eq!(read.next_row, RowId((1 << 40) + 1));
+        assert!(decode(*b"another identity", &bytes).is_err());
+    }
+
+    #[test]
+    fn a_cut_or_flipped_file_is_refused() {
+        let bytes = encode(ID, &some());
+        for length in 0..bytes.len() {
+            assert!(decode(ID, &bytes[..length]).is_err(), "{length} bytes");
+        }
+        for bit in 0..bytes.len() * 8 {
+            let mut bytes = bytes.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode(ID, &bytes).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn the_header_has_no_gap_and_is_documented() {
+        let mut end = 0;
+        for field in FIELDS {
+            assert_eq!(field.offset, end, "{}", field.name);
+            end += field.bytes;
+        }
+        assert_eq!(end, HEADER_BYTES);
+        let page = include_str!("../../../../docs/database-format.md");
+        let section = page.split_once("## Live rows").expect("the section is there").1;
+        for field in FIELDS {
+            let row = format!("| {} | {} | {} |", field.offset, field.bytes, field.name);
+            assert!(section.contains(&row), "no row `{row}`");
+        }
+    }
+}

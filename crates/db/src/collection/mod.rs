@@ -1,0 +1,133 @@
+//! A collection: its log, its rows, its vectors and who may see what, as one thing that loses
+//! nothing.
+//!
+//! The order of a write: it is checked against the schema, gets row ids, stands in the log as the
+//! level asks, is applied to vectors, rows and live rows, is visible, and is answered. So at the
+//! levels that sync no row is visible before it would survive a power cut, and a bad batch
+//! changes nothing.
+//!
+//! **Writers** take their places in the log one after the other and wait for its sync together;
+//! they are applied in the order of the log. **Readers** wait for no writer but for the moment in
+//! which rows and live rows change; they see all that was answered before they began, and each
+//! write as a whole.
+//!
+//! **A key that several rows have** (insert takes it as it comes): `get` reads the newest row,
+//! `count` and `query` see every row, `search` answers with the nearest one only, `delete`
+//! removes all, `upsert` replaces all.
+//!
+//! **When applying fails** behind the log, or the log itself, the collection goes on answering
+//! reads and refuses writes until it is opened again; replay then repairs it.
+//!
+//! Components are derived from the log and may each be behind it; `recover` has the rules.
+
+mod components;
+mod error;
+mod flush;
+mod formats;
+mod identity;
+mod live;
+mod live_file;
+mod options;
+mod prepare;
+mod read;
+mod recover;
+mod search;
+mod stats;
+mod turn;
+mod write;
+
+pub use error::CollectionError;
+pub use identity::COLLECTIONS_DIR;
+pub use options::CollectionOptions;
+pub use read::{FoundRow, RowQuery};
+pub use search::{SearchHit, VectorSearch};
+pub use stats::{CollectionStats, Finding};
+pub use write::{DeleteOutcome, InsertOutcome};
+
+pub(crate) use identity::{CollectionIdentity, collection_dir};
+pub(crate) use recover::{Home, create, open};
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use self::components::Components;
+use self::formats::Formats;
+use self::turn::Turns;
+use self::write::Order;
+use crate::catalog::{Catalog, Collection as Entry};
+use crate::disk::Disk;
+use crate::wal::Log;
+
+/// See the module's description. Shared between threads by reference. Lock order: `order`,
+/// `flushing`, then the locks of components.
+pub struct Collection {
+    identity: CollectionIdentity,
+    disk: Arc<dyn Disk>,
+    /// On `disk`.
+    dir: String,
+    catalog: Arc<Catalog>,
+    options: CollectionOptions,
+    components: Components,
+    turns: Turns,
+    order: Mutex<Order>,
+    log: Log,
+    formats: Mutex<Arc<Formats>>,
+    flushing: Mutex<()>,
+    /// A buffer is half full.
+    pressed: AtomicBool,
+    /// Bytes of records since the last flush.
+    logged_bytes: AtomicU64,
+}
+
+impl fmt::Debug for Collection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Collection").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+impl Collection {
+    /// What the catalogue says about it now.
+    ///
+    /// # Errors
+    /// [`CollectionError::Dropped`].
+    pub fn entry(&self) -> Result<Arc<Entry>, CollectionError> {
+        let snapshot = self.catalog.snapshot();
+        snapshot.collection_by_id(self.identity.id).cloned().ok_or(CollectionError::Dropped)
+    }
+
+    /// Does something while no write is under way.
+    pub(crate) fn without_writers<T>(
+        &self,
+        work: impl FnOnce() -> T,
+    ) -> Result<T, CollectionError> {
+        let _order = self.order_when_applied()?;
+        Ok(work())
+    }
+
+    /// Accepts no writes any more, for this reason.
+    pub(crate) fn stop(&self, why: &str) {
+        self.turns.stop(why);
+    }
+
+    /// A name in its directory, on `disk`.
+    fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.dir)
+    }
+
+    fn current_formats(&self) -> Result<Arc<Formats>, CollectionError> {
+        Ok(self.formats(&*self.entry()?))
+    }
+
+    /// The formats of the schema at hand.
+    fn formats(&self, entry: &Entry) -> Arc<Formats> {
+        let mut formats = self.formats.lock().unwrap_or_else(PoisonError::into_inner);
+        // A writer may come with an older schema than the last one did.
+        if formats.schema.version() < entry.schema.version() {
+            *formats = Arc::new(Formats::new(Arc::clone(&entry.schema)));
+        } else if formats.schema.version() > entry.schema.version() {
+            return Arc::new(Formats::new(Arc::clone(&entry.schema)));
+        }
+        Arc::clone(&formats)
+    }
+}

@@ -1,0 +1,43 @@
+//! Settings of a collection.
+
+use std::sync::Arc;
+
+use pipeann_engine::memory::Accountant;
+
+use crate::wal::LogOptions;
+
+/// How a collection is opened.
+#[derive(Clone, Debug)]
+pub struct CollectionOptions {
+    /// When writes are answered, and how the log is cut into files.
+    pub log: LogOptions,
+    /// Bytes of log since the last flush from which on a write flushes first. Bounds the log on
+    /// disk and the replay on opening.
+    pub flush_log_bytes: u64,
+    /// Bytes of rows kept in memory.
+    pub row_cache_bytes: u64,
+    /// Bytes of rows that may wait for a flush.
+    pub row_buffer_bytes: u64,
+    /// Bytes of vectors that may wait for a flush, for each vector field.
+    pub tail_bytes: u64,
+    /// Threads of an exact search, the caller's included; at least 1.
+    pub search_threads: usize,
+    /// Who grants the memory.
+    pub accountant: Arc<Accountant>,
+}
+
+impl Default for CollectionOptions {
+    /// The log syncs, is flushed at 256 MiB; 32 MiB for each buffer and cache; one thread; the
+    /// accountant of the process.
+    fn default() -> Self {
+        Self {
+            log: LogOptions::default(),
+            flush_log_bytes: 256 << 20,
+            row_cache_bytes: 32 << 20,
+            row_buffer_bytes: 32 << 20,
+            tail_bytes: 32 << 20,
+            search_threads: 1,
+            accountant: Accountant::process(),
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Reading rows: by key, by range of row ids, and counting them.
+//!
+//! A read looks at one moment: it sees every write that was answered before it began, and each
+//! write as a whole or not at all.
+
+use std::ops::{Bound, Range};
+
+use super::components::Moment;
+use super::formats::Formats;
+use super::prepare::partition_number;
+use super::{Collection, CollectionError};
+use crate::catalog::Collection as Entry;
+use crate::ids::{RowId, Seq};
+use crate::schema::{PrimaryKey, PrimaryKeyRef, Schema};
+use crate::value::{Value, ValueRef};
+
+/// A row that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FoundRow {
+    /// Its id.
+    pub row: RowId,
+    /// Its primary key.
+    pub key: PrimaryKey,
+    /// The values of the fields that were asked for, in that order.
+    pub values: Vec<Value>,
+}
+
+/// Which rows are wanted, and what of them.
+#[derive(Clone, Debug, Default)]
+pub struct RowQuery<'a> {
+    /// Names of fields; vectors may be among them.
+    pub fields: &'a [&'a str],
+    /// Names of partitions; all unless given.
+    pub partitions: Option<&'a [&'a str]>,
+    /// Row ids from the first on, up to the one before the second; all unless given.
+    pub rows: Option<Range<u64>>,
+    /// The most rows; all unless given.
+    pub limit: Option<usize>,
+}
+
+/// A field to be read.
+pub(super) enum Source {
+    /// A column of the stored row.
+    Column(usize),
+    /// The vectors of a field, by their place among the components.
+    Vectors(usize),
+}
+
+impl Collection {
+    /// The rows with these keys, in the order of the keys; a key that no row has is passed over.
+    /// Of several rows with one key the newest is read.
+    ///
+    /// # Errors
+    /// [`CollectionError::KeyType`], [`CollectionError::Field`], or a failed read.
+    pub fn get(
+        &self,
+        keys: &[PrimaryKey],
+        fields: &[&str],
+    ) -> Result<Vec<FoundRow>, CollectionError> {
+        let entry = self.entry()?;
+        let formats = self.formats(&entry);
+        self.check_keys(&formats.schema, keys)?;
+        let sources = self.sources(&formats, fields)?;
+        let moment = self.components.moment();
+        let mut rows = Vec::new();
+        for key in keys {
+            let found = moment.rows.rows_of_key(&key.as_ref().to_bytes())?;
+            rows.extend(found.last());
+        }
+        self.read(&formats, &moment, &rows, &sources)
+    }
+
+    /// The rows of a range and of partitions, by ascending row id.
+    ///
+    /// # Errors
+    /// [`CollectionError::Field`], [`CollectionError::Catalog`] for a partition that there is
+    /// not, or a failed read.
+    pub fn query(&self, query: &RowQuery<'_>) -> Result<Vec<FoundRow>, CollectionError> {
+        let entry = self.entry()?;
+        let formats = self.formats(&entry);
+        let sources = self.sources(&formats, query.fields)?;
+        let numbers = partition_numbers(&entry, query.partitions)?;
+        let moment = self.components.moment();
+        let among = moment.live.among(numbers.as_deref());
+        let range = match &query.rows {
+            Some(range) => (Bound::Included(range.start), Bound::Excluded(range.end)),
+            None => (Bound::Unbounded, Bound::Unbounded),
+        };
+        let bounds = |row: &u64| std::ops::RangeBounds::contains(&range, row);
+        let start = query.rows.as_ref().map_or(0, |range| range.start);
+        let before = if start == 0 { 0 } else { among.rank(start - 1) };
+        let rows = among.iter().skip(usize::try_from(before).unwrap_or(usize::MAX));
+        let rows = rows.take_while(bounds).take(query.limit.unwrap_or(usize::MAX));
+        let rows: Vec<RowId> = rows.map(RowId).collect();
+        self.read(&formats, &moment, &rows, &sources)
+    }
+
+    /// How many rows live, of one partition or of all. Exact.
+    ///
+    /// # Errors
+    /// [`CollectionError::Catalog`] for a partition that there is not.
+    pub fn count(&self, partition: Option<&str>) -> Result<u64, CollectionError> {
+        let entry = self.entry()?;
+        let live = self.components.live();
+        match partition {
+            None => Ok(live.len()),
+            Some(name) => Ok(live.len_in(partition_number(entry.partition(name)?)?)),
+        }
+    }
+
+    /// The last record of the log that readers see.
+    pub fn visible(&self) -> Seq {
+        self.components.live().applied
+    }
+
+    pub(super) fn check_keys(
+        &self,
+        schema: &Schema,
+        keys: &[PrimaryKey],
+    ) -> Result<(), CollectionError> {
+        let expected = schema.key_type();
+        for (position, key) in keys.iter().enumerate() {
+            let found = key.as_ref().key_type();
+            if found != expected {
+                return Err(CollectionError::KeyType { expected, found, position });
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the values of these fields are read.
+    pub(super) fn sources(
+        &self,
+        formats: &Formats,
+        fields: &[&str],
+    ) -> Result<Vec<Source>, CollectionError> {
+        let source = |name: &&str| {
+            let unknown = || CollectionError::Field { wanted: "field", field: (*name).into() };
+            let position = formats.schema.position(name).ok_or_else(unknown)?;
+            let apart = self.components.fields.iter().position(|f| f.position == position);
+            Ok(match (formats.stored.column_of(position), apart) {
+                (Some(column), _) => Source::Column(column),
+                (None, Some(field)) => Source::Vectors(field),
+                (None, None) => unreachable!("a field stands in the row or apart"),
+            })
+        };
+        fields.iter().map(source).collect()
+    }
+
+    /// Reads rows that live at this moment.
+    pub(super) fn read(
+        &self,
+        formats: &Formats,
+        moment: &Moment<'_>,
+        rows: &[RowId],
+        sources: &[Source],
+    ) -> Result<Vec<FoundRow>, CollectionError> {
+        let key_column = formats.stored.column_of(formats.schema.primary_key_position());
+        let key_column = key_column.expect("the primary key stands in the row");
+        let mut found = Vec::with_capacity(rows.len());
+        let mut failed = Ok(());
+        moment.rows.get(rows, &mut |at, blob| {
+            if failed.is_ok() {
+                match self.read_row(formats, rows[at], blob, key_column, sources) {
+                    Ok(row) => found.push(row),
+                    Err(error) => failed = Err(error),
+                }
+            }
+        })?;
+        failed.map(|()| found)
+    }
+
+    fn read_row(
+        &self,
+        formats: &Formats,
+        row: RowId,
+        blob: Option<&[u8]>,
+        key_column: usize,
+        sources: &[Source],
+    ) -> Result<FoundRow, CollectionError> {
+        let missing = |what: &str| CollectionError::Missing { row, what: what.to_owned() };
+        let stored = formats.open_stored(row, blob.ok_or_else(|| missing("row"))?)?;
+        let bad = |source| CollectionError::Row { row, source };
+        let key = match stored.get(key_column).map_err(bad)? {
+            ValueRef::Int64(key) => PrimaryKeyRef::Int64(key).to_key(),
+            ValueRef::VarChar(key) => PrimaryKeyRef::VarChar(key).to_key(),
+            other => unreachable!("a primary key is int64 or varchar, not {other:?}"),
+        };
+        let mut values = Vec::with_capacity(sources.len());
+        for source in sources {
+            values.push(match *source {
+                Source::Column(column) => stored.get(column).map_err(bad)?.to_value(),
+                Source::Vectors(field) => {
+                    let field = &self.components.fields[field];
+                    let mut vector = vec![0; field.dim * field.vector_type.component_bytes()];
+                    let there = field.vectors.get(row, &mut vector);
+                    if !there.map_err(CollectionError::vectors(&field.name))? {
+                        return Err(missing(&format!("vector of field `{}`", field.name)));
+                    }
+                    Value::Vector(vector)
+                }
+            });
+        }
+        Ok(FoundRow { row, key, values })
+    }
+}
+
+/// The numbers of partitions given by name.
+pub(super) fn partition_numbers(
+    entry: &Entry,
+    names: Option<&[&str]>,
+) -> Result<Option<Vec<u32>>, CollectionError> {
+    let number = |name: &&str| partition_number(entry.partition(name)?);
+    names.map(|names| names.iter().map(number).collect()).transpose()
+}

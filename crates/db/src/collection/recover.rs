@@ -1,0 +1,240 @@
+//! Making a collection, and opening one after whatever ended the last opening.
+//!
+//! The log is opened first; it then is on stable storage as a whole. Each component tells up to
+//! which record it includes the log, and the records behind the least of them are applied again.
+//! A component that was lost begins at 0 and is made anew, if the log still begins with record 1;
+//! the live rows are made from the row store in any case.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, RwLock};
+
+use super::components::{Components, FieldVectors};
+use super::formats::Formats;
+use super::identity::{
+    CollectionIdentity, LIVE_FILE, LOG_DIR, ROWS_DIR, collection_dir, vectors_dir,
+};
+use super::live::LiveRows;
+use super::turn::Turns;
+use super::write::Order;
+use super::{Collection, CollectionError, CollectionOptions, live_file};
+use crate::catalog::{Catalog, Collection as Entry};
+use crate::disk::{Disk, read_file};
+use crate::docstore::{LsmRows, MemoryRows, RowStore, RowStoreOptions};
+use crate::flat::{FlatOptions, FlatVectors};
+use crate::ids::{RowId, Seq};
+use crate::schema::Schema;
+use crate::wal::{Log, Recovery};
+
+/// More than the live rows of any collection take.
+const MAX_LIVE_BYTES: u64 = 8 << 30;
+/// Rows read at once while live rows are made from the row store.
+const ROWS_AT_ONCE: usize = 4096;
+
+/// Where the parts of a database are kept.
+#[derive(Clone, Debug)]
+pub(crate) struct Home {
+    /// Log, catalogue and live rows.
+    pub(crate) disk: Arc<dyn Disk>,
+    /// Rows, vectors and indexes: the real directory that `disk` shows, or for a simulation an
+    /// empty one.
+    pub(crate) files: PathBuf,
+    /// Whether rows are kept in memory only, for a simulation; they come from the log then.
+    pub(crate) rows_in_memory: bool,
+}
+
+/// Makes the directory and the log of a new collection, durably. Whoever opens it makes the rest.
+pub(crate) fn create(
+    home: &Home,
+    identity: CollectionIdentity,
+    options: &CollectionOptions,
+) -> Result<(), CollectionError> {
+    let dir = collection_dir(identity.id);
+    home.disk.create_dir(&dir)?;
+    home.disk.sync_dir(super::identity::COLLECTIONS_DIR)?;
+    let disk = Arc::clone(&home.disk);
+    let log = format!("{dir}/{LOG_DIR}");
+    Log::create(disk, &log, identity.log(), Seq(1), options.log)?.close()?;
+    Ok(())
+}
+
+/// Opens a collection of the catalogue and brings it to the end of its log.
+pub(crate) fn open(
+    home: &Home,
+    catalog: Arc<Catalog>,
+    entry: &Entry,
+    options: CollectionOptions,
+) -> Result<Collection, CollectionError> {
+    let identity = CollectionIdentity { id: entry.id, created: entry.created };
+    let dir = collection_dir(entry.id);
+    let log_dir = format!("{dir}/{LOG_DIR}");
+    let disk = Arc::clone(&home.disk);
+    let (log, recovery) = Log::open(disk, &log_dir, identity.log(), options.log)?;
+    let components = open_components(home, identity, &entry.schema, &options)?;
+    let formats = Formats::new(Arc::clone(&entry.schema));
+    let replayed = replay(&log, &recovery, &components, &formats)?;
+    let applied = recovery.last;
+    let live = components.live();
+    let next_row = live.next_row.max(components.rows.next_row()).0;
+    Ok(Collection {
+        identity,
+        disk: Arc::clone(&home.disk),
+        dir,
+        catalog,
+        options,
+        components,
+        turns: Turns::new(applied),
+        order: Mutex::new(Order { next_row, submitted: applied }),
+        log,
+        formats: Mutex::new(Arc::new(formats)),
+        flushing: Mutex::new(()),
+        pressed: AtomicBool::new(false),
+        // What was replayed is in the log until the next flush.
+        logged_bytes: AtomicU64::new(replayed),
+    })
+}
+
+fn open_components(
+    home: &Home,
+    identity: CollectionIdentity,
+    schema: &Schema,
+    options: &CollectionOptions,
+) -> Result<Components, CollectionError> {
+    let dir = collection_dir(identity.id);
+    let files = home.files.join(&dir);
+    let rows: Box<dyn RowStore> = if home.rows_in_memory {
+        Box::new(MemoryRows::new())
+    } else {
+        Box::new(LsmRows::open(
+            &files.join(ROWS_DIR),
+            &RowStoreOptions {
+                collection: identity.bytes(),
+                cache_bytes: options.row_cache_bytes,
+                buffer_bytes: options.row_buffer_bytes,
+                accountant: Arc::clone(&options.accountant),
+            },
+        )?)
+    };
+    let mut fields = Vec::new();
+    for (position, field) in schema.fields().iter().enumerate() {
+        let kind = field.spec.data_type.vector_kind();
+        let Some(vector_type) = kind.and_then(|kind| kind.engine_type()) else { continue };
+        let dim = field.spec.dim.expect("a dense vector has a dimension") as usize;
+        let flat = FlatOptions {
+            field: identity.field(field.id),
+            dim,
+            vector_type,
+            tail_bytes: options.tail_bytes,
+            accountant: Arc::clone(&options.accountant),
+        };
+        let (id, name) = (field.id, field.spec.name.clone());
+        let vectors = FlatVectors::open(&files.join(vectors_dir(id)), &flat);
+        let vectors = vectors.map_err(CollectionError::vectors(&name))?;
+        fields.push(FieldVectors { id, name, position, dim, vector_type, vectors });
+    }
+    let live = open_live(home, identity, &*rows)?;
+    Ok(Components { rows, fields, view: RwLock::new(Arc::new(live)) })
+}
+
+/// The live rows as they were saved, or as the row store has them.
+fn open_live(
+    home: &Home,
+    identity: CollectionIdentity,
+    rows: &dyn RowStore,
+) -> Result<LiveRows, CollectionError> {
+    let path = format!("{}/{LIVE_FILE}", collection_dir(identity.id));
+    match read_file(&*home.disk, &path, MAX_LIVE_BYTES) {
+        Ok(bytes) => match live_file::decode(identity.bytes(), &bytes) {
+            Ok(live) => return Ok(live),
+            Err(why) => {
+                let file = home.disk.locate(&path);
+                tracing::warn!(file = %file.display(), "made anew from the row store: {why}");
+            }
+        },
+        Err(error) if error.is_not_found() => {}
+        Err(error) => return Err(error.into()),
+    }
+    let snapshot = rows.snapshot();
+    let mut live = LiveRows::default();
+    let mut start = std::ops::Bound::Unbounded;
+    loop {
+        let mut last = None;
+        let mut count = 0;
+        snapshot.scan_rows(start, ROWS_AT_ONCE, &mut |row| {
+            live.insert_stored(&row);
+            last = Some(row.row);
+            count += 1;
+        })?;
+        match last {
+            Some(last) if count == ROWS_AT_ONCE => start = std::ops::Bound::Excluded(last),
+            _ => break,
+        }
+    }
+    live.next_row = live.next_row.max(rows.next_row());
+    live.applied = snapshot.applied();
+    Ok(live)
+}
+
+/// Applies what components lack, and returns the bytes of the records for that.
+fn replay(
+    log: &Log,
+    recovery: &Recovery,
+    components: &Components,
+    formats: &Formats,
+) -> Result<u64, CollectionError> {
+    let last = recovery.last;
+    let mut from = last.next();
+    let mut look = |component: &dyn Fn() -> String, applied: Seq| {
+        if applied > last {
+            return Err(CollectionError::AheadOfLog { component: component(), applied, last });
+        }
+        if applied.next() < recovery.first {
+            let first = recovery.first;
+            return Err(CollectionError::LogTooShort { component: component(), applied, first });
+        }
+        from = from.min(applied.next());
+        Ok(())
+    };
+    look(&|| "row store".to_owned(), components.rows.applied())?;
+    look(&|| "list of live rows".to_owned(), components.live().applied)?;
+    for field in &components.fields {
+        look(&|| format!("vectors of field `{}`", field.name), field.vectors.applied())?;
+    }
+    // The log is on stable storage as a whole.
+    let make_room = || {
+        for field in &components.fields {
+            field.vectors.flush().map_err(CollectionError::vectors(&field.name))?;
+        }
+        components.rows.flush()?;
+        Ok(())
+    };
+    let mut bytes = 0;
+    for record in log.replay(from)? {
+        let record = record?;
+        bytes += record.payload.len() as u64;
+        components.apply(formats, record.seq, &record.decode()?, &make_room)?;
+    }
+    Ok(bytes)
+}
+
+impl Collection {
+    /// Deletes the rows of partitions that the catalogue does not have: what a crash in the middle
+    /// of dropping one left.
+    pub(crate) fn delete_rows_of_dropped_partitions(&self) -> Result<(), CollectionError> {
+        /// Rows deleted by one record.
+        const ROWS_OF_RECORD: usize = 1 << 16;
+        let entry = self.entry()?;
+        let live = self.components.live();
+        for (number, rows) in live.partitions() {
+            if entry.partitions.iter().any(|partition| partition.id.0 == u64::from(number)) {
+                continue;
+            }
+            let mut rows = rows.iter().map(RowId).peekable();
+            while rows.peek().is_some() {
+                let some = rows.by_ref().take(ROWS_OF_RECORD).collect();
+                self.delete_rows(self.order_when_applied()?, some)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,99 @@
+//! Whose turn it is: records are applied in the order of their numbers, by whoever wrote them.
+//!
+//! A record that cannot be applied, or of which it is unknown whether it is in the log, ends the
+//! collection's writing for good: nothing behind it may become visible before it is. Opening the
+//! collection again replays the log, which settles both cases.
+
+use std::sync::{Condvar, Mutex, MutexGuard};
+
+use crate::ids::Seq;
+
+/// The queue of records between the log and the components.
+#[derive(Debug)]
+pub(super) struct Turns {
+    state: Mutex<State>,
+    moved: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    applied: Seq,
+    /// Why nothing is applied any more.
+    stopped: Option<String>,
+}
+
+impl Turns {
+    /// All records up to `applied` are applied.
+    pub(super) fn new(applied: Seq) -> Self {
+        Self { state: Mutex::new(State { applied, stopped: None }), moved: Condvar::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing that can panic runs under this lock")
+    }
+
+    /// Why nothing is applied any more, if so.
+    pub(super) fn stopped(&self) -> Option<String> {
+        self.state().stopped.clone()
+    }
+
+    /// Waits until all records up to `seq` are applied.
+    ///
+    /// # Errors
+    /// Why that will not happen.
+    pub(super) fn wait_applied(&self, seq: Seq) -> Result<(), String> {
+        let mut state = self.state();
+        while state.applied < seq {
+            if let Some(why) = &state.stopped {
+                return Err(why.clone());
+            }
+            state = self.moved.wait(state).expect("see `state`");
+        }
+        Ok(())
+    }
+
+    /// Takes a place in the queue for the record with this number.
+    pub(super) fn place(&self, seq: Seq) -> Place<'_> {
+        Place { turns: self, seq, done: false }
+    }
+
+    /// Applies nothing more, for this reason; an earlier reason stays.
+    pub(super) fn stop(&self, why: &str) {
+        self.state().stopped.get_or_insert_with(|| why.to_owned());
+        self.moved.notify_all();
+    }
+}
+
+/// A record's place. Dropped before [`done`](Self::done), by an error or a panic, it stops the
+/// queue.
+#[derive(Debug)]
+pub(super) struct Place<'t> {
+    turns: &'t Turns,
+    seq: Seq,
+    done: bool,
+}
+
+impl Place<'_> {
+    /// Waits until all records before this one are applied.
+    ///
+    /// # Errors
+    /// Why that will not happen.
+    pub(super) fn wait(&self) -> Result<(), String> {
+        self.turns.wait_applied(Seq(self.seq.0 - 1))
+    }
+
+    /// The record is applied.
+    pub(super) fn done(mut self) {
+        self.done = true;
+        self.turns.state().applied = self.seq;
+        self.turns.moved.notify_all();
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            self.turns.stop("a write was not applied");
+        }
+    }
+}

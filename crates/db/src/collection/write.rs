@@ -1,0 +1,234 @@
+//! Inserts, upserts and deletes.
+//!
+//! A write is checked, gets row ids and a place in the log under `order`, waits there for its
+//! sync together with others, and is applied and made visible when its turn comes; then it is
+//! answered. Upserts and deletes look keys up, so they first wait until all writes before them
+//! are applied, and hold back later ones until they have their own place in the log.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
+
+use super::prepare::Prepared;
+use super::{Collection, CollectionError};
+use crate::ids::{RowId, Seq};
+use crate::schema::{Batch, PrimaryKey, WriteKind};
+use crate::wal::Record;
+
+/// What only writers know.
+#[derive(Debug)]
+pub(super) struct Order {
+    /// The next row id that is given out.
+    pub(super) next_row: u64,
+    /// The last record that was given to the log.
+    pub(super) submitted: Seq,
+}
+
+/// Rows that were written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InsertOutcome {
+    /// Their primary keys, in the order of the batch.
+    pub keys: Vec<PrimaryKey>,
+    /// Their row ids, in the order of the batch.
+    pub rows: Range<u64>,
+    /// Rows that were replaced.
+    pub replaced: u64,
+    /// The record of the log that made them.
+    pub seq: Seq,
+}
+
+/// Rows that were deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeleteOutcome {
+    /// How many.
+    pub rows: u64,
+    /// The record of the log that deleted them; the last one so far where there was nothing to
+    /// delete.
+    pub seq: Seq,
+}
+
+impl Collection {
+    /// Adds rows, to the named partition, the default one, or where the partition key says. Keys
+    /// may be there already: each row stays one of its own. All rows become visible at once.
+    ///
+    /// # Errors
+    /// [`CollectionError::Batch`] with field and row, and [`CollectionError::Catalog`] for a
+    /// partition that there is not: nothing was changed. [`CollectionError::Stopped`]: the rows
+    /// may be there or not when the collection is opened again.
+    pub fn insert(
+        &self,
+        batch: Batch,
+        partition: Option<&str>,
+    ) -> Result<InsertOutcome, CollectionError> {
+        self.before_write()?;
+        let collection = self.entry()?;
+        let formats = self.formats(&collection);
+        if formats.schema.primary_key().spec.auto_id {
+            let order = self.order();
+            let mut next = order.next_row;
+            let assign = || {
+                // Row ids begin at 0, keys at 1.
+                next += 1;
+                i64::try_from(next).expect("2^63 rows are never reached")
+            };
+            let prepared =
+                Prepared::new(&formats, &collection, batch, WriteKind::Insert, partition, assign)?;
+            return self.put(order, prepared, Vec::new());
+        }
+        let no_ids = || unreachable!("keys are given");
+        let prepared =
+            Prepared::new(&formats, &collection, batch, WriteKind::Insert, partition, no_ids)?;
+        self.put(self.order(), prepared, Vec::new())
+    }
+
+    /// Replaces all rows that have the keys of these, in whatever partition, and adds those that
+    /// are new. At once: no reader sees neither or both.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert), and [`CollectionError::DuplicateKey`].
+    pub fn upsert(
+        &self,
+        batch: Batch,
+        partition: Option<&str>,
+    ) -> Result<InsertOutcome, CollectionError> {
+        self.before_write()?;
+        let collection = self.entry()?;
+        let formats = self.formats(&collection);
+        let no_ids = || unreachable!("an upsert names its keys");
+        let prepared =
+            Prepared::new(&formats, &collection, batch, WriteKind::Upsert, partition, no_ids)?;
+        let mut seen = HashMap::new();
+        for (second, key) in prepared.keys.iter().enumerate() {
+            if let Some(first) = seen.insert(key, second) {
+                let key = key.as_ref().to_string();
+                return Err(CollectionError::DuplicateKey { key, first, second });
+            }
+        }
+        let order = self.order_when_applied()?;
+        let deleted = self.rows_of_keys(prepared.key_bytes())?;
+        self.put(order, prepared, deleted)
+    }
+
+    /// Deletes all rows that have one of these keys. Keys that no row has are passed over.
+    ///
+    /// # Errors
+    /// [`CollectionError::KeyType`]: nothing was changed. [`CollectionError::Stopped`].
+    pub fn delete(&self, keys: &[PrimaryKey]) -> Result<DeleteOutcome, CollectionError> {
+        self.before_write()?;
+        let collection = self.entry()?;
+        self.check_keys(&collection.schema, keys)?;
+        let order = self.order_when_applied()?;
+        let bytes: Vec<_> = keys.iter().map(|key| key.as_ref().to_bytes()).collect();
+        let deleted = self.rows_of_keys(bytes.iter().map(Vec::as_slice))?;
+        self.delete_rows(order, deleted)
+    }
+
+    /// Deletes these live rows.
+    pub(super) fn delete_rows(
+        &self,
+        order: MutexGuard<'_, Order>,
+        deleted: Vec<RowId>,
+    ) -> Result<DeleteOutcome, CollectionError> {
+        let rows = deleted.len() as u64;
+        if rows == 0 {
+            return Ok(DeleteOutcome { rows, seq: order.submitted });
+        }
+        let seq = self.commit(order, &Record::Delete(deleted), 0)?;
+        Ok(DeleteOutcome { rows, seq })
+    }
+
+    fn put(
+        &self,
+        order: MutexGuard<'_, Order>,
+        prepared: Prepared,
+        deleted: Vec<RowId>,
+    ) -> Result<InsertOutcome, CollectionError> {
+        prepared.check_partitions(&*self.entry()?)?;
+        let first = order.next_row;
+        let rows = prepared.rows(RowId(first));
+        let (count, replaced) = (rows.len() as u64, deleted.len() as u64);
+        let record = match deleted.is_empty() {
+            true => Record::Put(rows),
+            false => Record::Upsert { deleted, rows },
+        };
+        let seq = self.commit(order, &record, count)?;
+        drop(record);
+        Ok(InsertOutcome { keys: prepared.keys, rows: first..first + count, replaced, seq })
+    }
+
+    /// Logs a record that gives out `rows` row ids, waits until it may be answered, and applies
+    /// it.
+    fn commit(
+        &self,
+        mut order: MutexGuard<'_, Order>,
+        record: &Record<'_>,
+        rows: u64,
+    ) -> Result<Seq, CollectionError> {
+        if let Some(why) = self.turns.stopped() {
+            return Err(CollectionError::Stopped { why });
+        }
+        let stop = |why: String| {
+            self.turns.stop(&why);
+            CollectionError::Stopped { why }
+        };
+        let payload = record.encode().map_err(crate::wal::WalError::from)?;
+        let ticket = self.log.submit(record.kind(), &payload).map_err(|e| stop(e.to_string()))?;
+        order.submitted = ticket.seq();
+        order.next_row += rows;
+        let place = self.turns.place(ticket.seq());
+        drop(order);
+        self.logged_bytes.fetch_add(payload.len() as u64, Ordering::Relaxed);
+        drop(payload);
+        let seq = self.log.wait(ticket).map_err(|e| stop(e.to_string()))?;
+        place.wait().map_err(stop)?;
+        let formats = self.current_formats().map_err(|e| stop(e.to_string()))?;
+        let make_room = || self.flush().map(drop);
+        match self.components.apply(&formats, seq, record, &make_room) {
+            Ok(soon) => {
+                if soon {
+                    self.pressed.store(true, Ordering::Relaxed);
+                }
+                place.done();
+                Ok(seq)
+            }
+            Err(error) => Err(stop(error.to_string())),
+        }
+    }
+
+    /// Refuses early, while nothing has happened: after a failed write, and where a flush that is
+    /// due fails, so that buffers do not fill up behind the log.
+    fn before_write(&self) -> Result<(), CollectionError> {
+        if let Some(why) = self.turns.stopped() {
+            return Err(CollectionError::Stopped { why });
+        }
+        self.flush_if_pressed()
+    }
+
+    pub(super) fn order(&self) -> MutexGuard<'_, Order> {
+        // Whoever panics under it has changed nothing, or has left a place that stops the queue.
+        self.order.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The order, when all that was submitted is applied.
+    pub(super) fn order_when_applied(&self) -> Result<MutexGuard<'_, Order>, CollectionError> {
+        let order = self.order();
+        let applied = self.turns.wait_applied(order.submitted);
+        applied.map_err(|why| CollectionError::Stopped { why })?;
+        Ok(order)
+    }
+
+    fn rows_of_keys<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k [u8]>,
+    ) -> Result<Vec<RowId>, CollectionError> {
+        let rows = self.components.rows.snapshot();
+        let mut found = Vec::new();
+        for key in keys {
+            found.extend(rows.rows_of_key(key)?);
+        }
+        found.sort_unstable();
+        found.dedup();
+        Ok(found)
+    }
+}

@@ -1,0 +1,66 @@
+//! What can go wrong with a database, beside its collections.
+
+use std::path::PathBuf;
+
+use crate::catalog::CatalogError;
+use crate::collection::CollectionError;
+use crate::disk::{DiskError, LockError};
+use crate::ids::ErrorClass;
+
+/// Why a database is not opened, or a change of it not made.
+#[derive(Debug, thiserror::Error)]
+pub enum DatabaseError {
+    /// The directory cannot be made or reached.
+    #[error("cannot use {} for a database: {source}", dir.display())]
+    Directory {
+        /// The directory.
+        dir: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The directory holds something else.
+    #[error("{} is no database: it has no {file}, and there is `{found}`", dir.display())]
+    NotADatabase {
+        /// The directory.
+        dir: PathBuf,
+        /// The file that every database has.
+        file: &'static str,
+        /// What was found instead.
+        found: String,
+    },
+    /// Somebody has it open.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The catalogue refuses the change or cannot be read.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// A directory cannot be read or written.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// A collection cannot be made, opened or changed.
+    #[error("collection `{name}`: {source}")]
+    Collection {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        source: Box<CollectionError>,
+    },
+}
+
+impl DatabaseError {
+    /// Whether to retry, to fix the input, or to stop.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::Directory { .. } | Self::NotADatabase { .. } => ErrorClass::FixInput,
+            Self::Lock(error) => error.class(),
+            Self::Catalog(error) => error.class(),
+            Self::Disk(error) => error.class(),
+            Self::Collection { source, .. } => source.class(),
+        }
+    }
+
+    /// For `map_err`: names the collection.
+    pub(super) fn of<'a>(name: &'a str) -> impl Fn(CollectionError) -> Self + use<'a> {
+        move |source| Self::Collection { name: name.to_owned(), source: Box::new(source) }
+    }
+}

@@ -1,0 +1,141 @@
+//! A database: a directory with a lock, a catalogue and collections.
+//!
+//! ```text
+//! LOCK                     who has it open
+//! CATALOG                  names, schemas, partitions, indexes
+//! collections/<id>/        one collection; see `docs/database-format.md`
+//! ```
+//!
+//! All collections are opened with the database. The catalogue decides what there is: see `open`
+//! and `changes` for the order of things around a crash. The clock is an input.
+
+mod catalog_file;
+mod changes;
+mod error;
+mod open;
+
+pub use catalog_file::CATALOG_FILE;
+pub use error::DatabaseError;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard};
+
+use crate::catalog::{Catalog, Change, CollectionId, NewCollection, Place, Snapshot, UnixMs};
+use crate::collection::{Collection, CollectionOptions, Home};
+use crate::disk::{DirectoryLock, Disk};
+
+/// How a database is opened: settings, and the clock.
+#[derive(Clone)]
+pub struct DatabaseOptions {
+    /// How its collections are opened.
+    pub collection: CollectionOptions,
+    /// The time. It may go backwards; nothing but what people see depends on it.
+    pub now: Arc<dyn Fn() -> UnixMs + Send + Sync>,
+}
+
+impl DatabaseOptions {
+    /// Default settings with this clock.
+    pub fn new(now: impl Fn() -> UnixMs + Send + Sync + 'static) -> Self {
+        Self { collection: CollectionOptions::default(), now: Arc::new(now) }
+    }
+}
+
+impl fmt::Debug for DatabaseOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DatabaseOptions")
+            .field("collection", &self.collection)
+            .finish_non_exhaustive()
+    }
+}
+
+/// See the module's description. Shared between threads by reference. Dropped, it loses nothing
+/// that was answered.
+pub struct Database {
+    home: Home,
+    catalog: Arc<Catalog>,
+    options: DatabaseOptions,
+    collections: RwLock<BTreeMap<CollectionId, Arc<Collection>>>,
+    /// Held while the catalogue changes, so that ids can be foretold.
+    changing: Mutex<()>,
+    _lock: Option<DirectoryLock>,
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database").field("files", &self.home.files).finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    /// Opens the database in `path`, or makes an empty one where the directory is missing or
+    /// empty. Writes that were not yet in the components are taken from the logs.
+    ///
+    /// # Errors
+    /// [`DatabaseError`]: a directory that is in use (by whom), is no database or cannot be
+    /// written; a catalogue or a collection that is damaged. Nothing is changed then that another
+    /// attempt would miss.
+    pub fn open(path: &Path, options: DatabaseOptions) -> Result<Self, DatabaseError> {
+        open::open(path, options)
+    }
+
+    /// Opens a database for a simulation: catalogue, logs and live rows are on `disk`, without a
+    /// lock; rows are in memory, and vectors in the real directory `files`, which has to be empty.
+    /// Both are made from the logs, which are never cut.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_simulated(
+        disk: Arc<dyn Disk>,
+        files: PathBuf,
+        options: DatabaseOptions,
+    ) -> Result<Self, DatabaseError> {
+        open::open_home(Home { disk, files, rows_in_memory: true }, options, None)
+    }
+
+    /// What there is now. It does not change; ask again to see later changes.
+    pub fn catalog(&self) -> Arc<Snapshot> {
+        self.catalog.snapshot()
+    }
+
+    /// The collection of this name or alias.
+    ///
+    /// # Errors
+    /// [`DatabaseError::Catalog`] where there is no such database or collection.
+    pub fn collection(&self, database: &str, name: &str) -> Result<Arc<Collection>, DatabaseError> {
+        let collections = self.collections.read().unwrap_or_else(PoisonError::into_inner);
+        let snapshot = self.catalog.snapshot();
+        let entry = snapshot.collection(database, name)?;
+        let missing = || crate::collection::CollectionError::Dropped;
+        collections.get(&entry.id).cloned().ok_or_else(missing).map_err(DatabaseError::of(name))
+    }
+
+    /// Creates a collection; one that exists and is the same in all that was given is fine.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply). Then there is no new collection.
+    pub fn create_collection(
+        &self,
+        database: &str,
+        name: &str,
+        new: NewCollection,
+    ) -> Result<Arc<Collection>, DatabaseError> {
+        let place = Place::new(database, name);
+        self.apply(Change::CreateCollection { place, new: Box::new(new) })?;
+        self.collection(database, name)
+    }
+
+    /// Drops a collection with all of its rows. Whoever still holds it finds it stopped.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply). Then it is still there.
+    pub fn drop_collection(&self, database: &str, name: &str) -> Result<(), DatabaseError> {
+        self.apply(Change::DropCollection { place: Place::new(database, name) })?;
+        Ok(())
+    }
+
+    fn write_collections(&self) -> RwLockWriteGuard<'_, BTreeMap<CollectionId, Arc<Collection>>> {
+        self.collections.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}

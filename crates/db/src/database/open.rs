@@ -1,0 +1,104 @@
+//! Opening a database, and clearing away what a crash left.
+//!
+//! What the catalogue names is there: the directory of a collection is made, durably, before the
+//! catalogue names it, and removed after the catalogue has forgotten it. So a directory that no
+//! collection has is the rest of a creation or of a drop that was interrupted, and a collection
+//! without its directory is damage and never made anew.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex, RwLock};
+
+use super::catalog_file::{CATALOG_FILE, CatalogFile};
+use super::{Database, DatabaseError, DatabaseOptions};
+use crate::catalog::{Catalog, UnixMs};
+use crate::collection::{self, COLLECTIONS_DIR, Home};
+use crate::disk::{
+    DirectoryLock, Disk, Holder, LOCK_NAME, RealDisk, TEMPORARY_SUFFIX, remove_tree,
+};
+
+pub(super) fn open(path: &Path, options: DatabaseOptions) -> Result<Database, DatabaseError> {
+    let directory = |source| DatabaseError::Directory { dir: path.to_owned(), source };
+    fs::create_dir_all(path).map_err(directory)?;
+    let files = path.canonicalize().map_err(directory)?;
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&files)?);
+    // Before a lock file is put beside somebody else's files.
+    check_no_stranger(&*disk, path)?;
+    let UnixMs(now) = (options.now)();
+    let lock = DirectoryLock::take(&files, &Holder::this_process(now / 1000))?;
+    let home = Home { disk, files, rows_in_memory: false };
+    open_home(home, options, Some(lock))
+}
+
+pub(super) fn open_home(
+    home: Home,
+    options: DatabaseOptions,
+    lock: Option<DirectoryLock>,
+) -> Result<Database, DatabaseError> {
+    let catalog = open_catalog(&home.disk, (options.now)())?;
+    let catalog = Arc::new(catalog);
+    remove_leftovers(&home, &catalog)?;
+    let mut collections = BTreeMap::new();
+    for entry in catalog.snapshot().all_collections() {
+        let settings = options.collection.clone();
+        let named = DatabaseError::of(&entry.name);
+        let opened = collection::open(&home, Arc::clone(&catalog), entry, settings);
+        let opened = opened.map_err(&named)?;
+        opened.delete_rows_of_dropped_partitions().map_err(&named)?;
+        collections.insert(entry.id, Arc::new(opened));
+    }
+    Ok(Database {
+        home,
+        catalog,
+        options,
+        collections: RwLock::new(collections),
+        changing: Mutex::new(()),
+        _lock: lock,
+    })
+}
+
+/// Without a catalogue, only what an interrupted first opening leaves may be there.
+fn check_no_stranger(disk: &dyn Disk, path: &Path) -> Result<(), DatabaseError> {
+    let entries = disk.list("")?;
+    let has = |name: &str| entries.iter().any(|entry| entry.name == name);
+    if has(CATALOG_FILE) {
+        return Ok(());
+    }
+    let unfinished = format!("{CATALOG_FILE}{TEMPORARY_SUFFIX}");
+    match entries.iter().find(|entry| entry.name != LOCK_NAME && entry.name != unfinished) {
+        None => Ok(()),
+        Some(stranger) => Err(DatabaseError::NotADatabase {
+            dir: path.to_owned(),
+            file: CATALOG_FILE,
+            found: stranger.name.clone(),
+        }),
+    }
+}
+
+fn open_catalog(disk: &Arc<dyn Disk>, now: UnixMs) -> Result<Catalog, DatabaseError> {
+    let store = Box::new(CatalogFile(Arc::clone(disk)));
+    let entries = disk.list("")?;
+    if entries.iter().any(|entry| entry.name == CATALOG_FILE || entry.name == COLLECTIONS_DIR) {
+        // Where there are collections and no catalogue, it says that it is missing.
+        return Ok(Catalog::open(store)?);
+    }
+    Ok(Catalog::create(store, now)?)
+}
+
+/// Removes directories that no collection of the catalogue has.
+fn remove_leftovers(home: &Home, catalog: &Catalog) -> Result<(), DatabaseError> {
+    home.disk.create_dir(COLLECTIONS_DIR)?;
+    home.disk.sync_dir("")?;
+    let snapshot = catalog.snapshot();
+    for entry in home.disk.list(COLLECTIONS_DIR)? {
+        let known = snapshot.all_collections().any(|c| c.id.0.to_string() == entry.name);
+        // Names that are no number are not ours to remove.
+        if entry.is_dir && !known && entry.name.parse::<u64>().is_ok() {
+            let dir = format!("{COLLECTIONS_DIR}/{}", entry.name);
+            tracing::info!(dir = %home.disk.locate(&dir).display(), "removing an unfinished collection");
+            remove_tree(&*home.disk, &dir)?;
+        }
+    }
+    Ok(())
+}

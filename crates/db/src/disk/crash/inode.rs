@@ -1,0 +1,84 @@
+//! The bytes of one file: what was written, what is durable, and which pages wait between.
+
+use std::collections::BTreeSet;
+
+use super::PowerCut;
+use super::random::Random;
+
+/// What the system writes back as a whole.
+const PAGE_BYTES: usize = 4096;
+/// What the device writes as a whole.
+const SECTOR_BYTES: usize = 512;
+
+/// Invariants: `durable` is never longer than `written`, and equals it in all pages that are
+/// not dirty, but for those whose sync failed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Inode {
+    written: Vec<u8>,
+    durable: Vec<u8>,
+    dirty: BTreeSet<usize>,
+}
+
+impl Inode {
+    /// A file that is all on the disk.
+    pub(super) fn durable(bytes: Vec<u8>) -> Self {
+        Self { written: bytes.clone(), durable: bytes, dirty: BTreeSet::new() }
+    }
+
+    /// What a process reads.
+    pub(super) fn written(&self) -> &[u8] {
+        &self.written
+    }
+
+    pub(super) fn append(&mut self, bytes: &[u8]) {
+        let from = self.written.len();
+        self.written.extend_from_slice(bytes);
+        if !bytes.is_empty() {
+            self.dirty.extend(from / PAGE_BYTES..=(self.written.len() - 1) / PAGE_BYTES);
+        }
+    }
+
+    pub(super) fn sync(&mut self) {
+        self.durable.resize(self.written.len(), 0);
+        for page in std::mem::take(&mut self.dirty) {
+            let end = self.written.len().min((page + 1) * PAGE_BYTES);
+            let range = page * PAGE_BYTES..end;
+            self.durable[range.clone()].copy_from_slice(&self.written[range]);
+        }
+    }
+
+    /// The pages count as written back from now on, and are not.
+    pub(super) fn fail_sync(&mut self) {
+        self.dirty.clear();
+    }
+
+    pub(super) fn after(&self, cut: PowerCut, random: &mut Random) -> Self {
+        Self::durable(match cut {
+            PowerCut::Drop => self.durable.clone(),
+            PowerCut::Keep => self.written.clone(),
+            PowerCut::Torn(_) => self.torn(random),
+        })
+    }
+
+    fn torn(&self, random: &mut Random) -> Vec<u8> {
+        let safe = self.durable.len();
+        let grown = self.written.len() - safe;
+        let length = match random.up_to(3) {
+            0 => self.written.len(),
+            _ => safe + random.up_to(grown),
+        };
+        let (lottery, rubbish) = (random.coin(), random.coin());
+        let mut bytes = self.durable.clone();
+        bytes.resize_with(length, || if rubbish { random.next() as u8 } else { 0 });
+        for page in &self.dirty {
+            for sector in 0..PAGE_BYTES / SECTOR_BYTES {
+                let start = page * PAGE_BYTES + sector * SECTOR_BYTES;
+                let end = (start + SECTOR_BYTES).min(length);
+                if start < end && !(lottery && random.coin()) {
+                    bytes[start..end].copy_from_slice(&self.written[start..end]);
+                }
+            }
+        }
+        bytes
+    }
+}

@@ -1,0 +1,133 @@
+//! The files of a database directory behind one trait: real ones, and ones that lose power.
+//!
+//! The trait offers what a crash-safe store needs and no more: files that only grow, rename,
+//! and syncs that are asked for one by one. There is no overwriting in place and no truncation.
+//! Whatever is not synced may be lost, kept or torn by a power cut; [`CrashDisk`] does all three.
+//! Paths are relative to the root, with `/` between their parts; `""` is the root itself.
+//! What a file holds is not known here. Readers need no lock: they will pin a manifest.
+
+mod crash;
+mod error;
+mod lock;
+mod path;
+mod real;
+mod whole;
+
+#[cfg(test)]
+mod tests;
+
+pub use crash::{CrashDisk, Fault, FaultKind, PowerCut};
+pub use error::{Action, DiskError};
+pub use lock::{DirectoryLock, Holder, LOCK_NAME, LockError};
+pub use real::RealDisk;
+pub use whole::{TEMPORARY_SUFFIX, read_file, remove_tree, replace_file};
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// A directory tree. Shared between threads by reference.
+pub trait Disk: fmt::Debug + Send + Sync {
+    /// Creates a directory whose parent exists; it is no error that it exists already. Durable
+    /// after [`sync_dir`](Self::sync_dir) of its parent.
+    ///
+    /// # Errors
+    /// [`DiskError`], among them `NotFound` where the parent is missing.
+    fn create_dir(&self, path: &str) -> Result<(), DiskError>;
+
+    /// Removes an empty directory. Durable after `sync_dir` of its parent.
+    ///
+    /// # Errors
+    /// [`DiskError`], `NotFound` where it is missing, `Io` where it is not empty.
+    fn remove_dir(&self, path: &str) -> Result<(), DiskError>;
+
+    /// Creates an empty file to append to. Its name is durable after `sync_dir` of its
+    /// directory, its bytes after their own sync.
+    ///
+    /// # Errors
+    /// [`DiskError`], `Exists` where the name is taken, `NotFound` where the directory is missing.
+    fn create(&self, path: &str) -> Result<Box<dyn AppendFile>, DiskError>;
+
+    /// Opens a file for reading. The file stays readable when it is removed or replaced later.
+    ///
+    /// # Errors
+    /// [`DiskError`], `NotFound` where it is missing.
+    fn open(&self, path: &str) -> Result<Box<dyn ReadFile>, DiskError>;
+
+    /// Gives a file another name, replacing the file that has it. A power cut leaves the old
+    /// state or the new one; the new one for certain after `sync_dir` of the directories.
+    ///
+    /// # Errors
+    /// [`DiskError`], `NotFound` where `from` is missing.
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError>;
+
+    /// Removes a file. Durable after `sync_dir` of its directory.
+    ///
+    /// # Errors
+    /// [`DiskError`], `NotFound` where it is missing.
+    fn remove(&self, path: &str) -> Result<(), DiskError>;
+
+    /// Puts the names in a directory on stable storage.
+    ///
+    /// # Errors
+    /// [`DiskError`]; what happened to the names since the last sync is then unknown.
+    fn sync_dir(&self, path: &str) -> Result<(), DiskError>;
+
+    /// What is in a directory, by name.
+    ///
+    /// # Errors
+    /// [`DiskError`], `NotFound` where it is missing.
+    fn list(&self, path: &str) -> Result<Vec<Entry>, DiskError>;
+
+    /// Bytes that can still be written by this user.
+    ///
+    /// # Errors
+    /// [`DiskError`].
+    fn available_bytes(&self) -> Result<u64, DiskError>;
+
+    /// The path as a person would look for it; for messages.
+    fn locate(&self, path: &str) -> PathBuf;
+}
+
+/// A file being written, from front to back.
+pub trait AppendFile: fmt::Debug + Send + Sync {
+    /// Writes all of `bytes` at the end.
+    ///
+    /// # Errors
+    /// [`DiskError`], `NoSpace` where the disk or a quota is full. Any part of `bytes` may then
+    /// be in the file.
+    fn append(&self, bytes: &[u8]) -> Result<(), DiskError>;
+
+    /// Puts all bytes appended so far on stable storage.
+    ///
+    /// # Errors
+    /// [`DiskError`]. What was written since the last sync may then be lost even if a later
+    /// sync succeeds; reading it back proves nothing.
+    fn sync(&self) -> Result<(), DiskError>;
+}
+
+/// A file being read. It may grow meanwhile.
+pub trait ReadFile: fmt::Debug + Send + Sync {
+    /// Bytes in the file now.
+    ///
+    /// # Errors
+    /// [`DiskError`].
+    fn bytes(&self) -> Result<u64, DiskError>;
+
+    /// Fills `into` from `offset`, up to the end of the file, and returns how many bytes that
+    /// were: fewer than asked for only at the end.
+    ///
+    /// # Errors
+    /// [`DiskError`].
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize, DiskError>;
+}
+
+/// One name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Name within the directory. A name that is not UTF-8 is shown with replacement characters.
+    pub name: String,
+    /// Length in bytes of a file; 0 for a directory.
+    pub bytes: u64,
+    /// Whether it is a directory.
+    pub is_dir: bool,
+}

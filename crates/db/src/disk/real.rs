@@ -1,0 +1,178 @@
+//! A directory of the operating system.
+//!
+//! Syncs are `fdatasync`, which includes the length that a growing file needs to be read back.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::error::{Action, DiskError};
+use super::path::{check_dir, check_file};
+use super::{AppendFile, Disk, Entry, ReadFile};
+
+/// The tree below one directory.
+#[derive(Debug)]
+pub struct RealDisk {
+    root: PathBuf,
+}
+
+impl RealDisk {
+    /// The tree below `root`, which has to exist.
+    ///
+    /// # Errors
+    /// [`DiskError`], `NotFound` where there is no such directory.
+    pub fn open(root: &Path) -> Result<Self, DiskError> {
+        let failed = |error: &io::Error| DiskError::of(Action::Open, root.to_owned(), error);
+        let root = fs::canonicalize(root).map_err(|e| failed(&e))?;
+        match fs::metadata(&root) {
+            Ok(about) if about.is_dir() => Ok(Self { root }),
+            Ok(_) => Err(failed(&io::ErrorKind::NotADirectory.into())),
+            Err(e) => Err(failed(&e)),
+        }
+    }
+
+    fn file(&self, action: Action, path: &str) -> Result<Place, DiskError> {
+        check_file(path)?;
+        Ok(Place { action, path: self.locate(path) })
+    }
+
+    fn dir(&self, action: Action, path: &str) -> Result<Place, DiskError> {
+        check_dir(path)?;
+        Ok(Place { action, path: self.locate(path) })
+    }
+}
+
+/// A path, and what is being done with it.
+struct Place {
+    action: Action,
+    path: PathBuf,
+}
+
+impl Place {
+    fn give<T>(self, result: io::Result<T>) -> Result<T, DiskError> {
+        result.map_err(|e| DiskError::of(self.action, self.path, &e))
+    }
+}
+
+impl Disk for RealDisk {
+    fn create_dir(&self, path: &str) -> Result<(), DiskError> {
+        let place = self.file(Action::CreateDir, path)?;
+        match fs::create_dir(&place.path) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && place.path.is_dir() => Ok(()),
+            result => place.give(result),
+        }
+    }
+
+    fn remove_dir(&self, path: &str) -> Result<(), DiskError> {
+        let place = self.file(Action::Remove, path)?;
+        let result = fs::remove_dir(&place.path);
+        place.give(result)
+    }
+
+    fn create(&self, path: &str) -> Result<Box<dyn AppendFile>, DiskError> {
+        let place = self.file(Action::Create, path)?;
+        let path = place.path.clone();
+        let file = OpenOptions::new().append(true).create_new(true).open(&path);
+        Ok(Box::new(RealFile { file: place.give(file)?, path }))
+    }
+
+    fn open(&self, path: &str) -> Result<Box<dyn ReadFile>, DiskError> {
+        let place = self.file(Action::Open, path)?;
+        let path = place.path.clone();
+        let file = File::open(&path).and_then(|file| match file.metadata()?.is_dir() {
+            true => Err(io::ErrorKind::IsADirectory.into()),
+            false => Ok(file),
+        });
+        Ok(Box::new(RealFile { file: place.give(file)?, path }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
+        let place = self.file(Action::Rename, from)?;
+        check_file(to)?;
+        let result = fs::rename(&place.path, self.locate(to));
+        place.give(result)
+    }
+
+    fn remove(&self, path: &str) -> Result<(), DiskError> {
+        let place = self.file(Action::Remove, path)?;
+        let result = fs::remove_file(&place.path);
+        place.give(result)
+    }
+
+    fn sync_dir(&self, path: &str) -> Result<(), DiskError> {
+        let place = self.dir(Action::SyncDir, path)?;
+        let result = File::open(&place.path).and_then(|dir| dir.sync_all());
+        place.give(result)
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<Entry>, DiskError> {
+        let place = self.dir(Action::List, path)?;
+        let entries = fs::read_dir(&place.path).and_then(|dir| dir.map(entry).collect());
+        let mut entries: Vec<Entry> = place.give(entries)?;
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+
+    fn available_bytes(&self) -> Result<u64, DiskError> {
+        let place = self.dir(Action::Measure, "")?;
+        let stat = rustix::fs::statvfs(&place.path).map_err(io::Error::from);
+        place.give(stat).map(|s| s.f_bavail.saturating_mul(s.f_frsize))
+    }
+
+    fn locate(&self, path: &str) -> PathBuf {
+        // Not `join("")`, which would append a slash.
+        if path.is_empty() { self.root.clone() } else { self.root.join(path) }
+    }
+}
+
+fn entry(found: io::Result<fs::DirEntry>) -> io::Result<Entry> {
+    let found = found?;
+    let about = found.metadata()?;
+    Ok(Entry {
+        name: found.file_name().to_string_lossy().into_owned(),
+        bytes: if about.is_dir() { 0 } else { about.len() },
+        is_dir: about.is_dir(),
+    })
+}
+
+#[derive(Debug)]
+struct RealFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl RealFile {
+    fn give<T>(&self, action: Action, result: io::Result<T>) -> Result<T, DiskError> {
+        Place { action, path: self.path.clone() }.give(result)
+    }
+}
+
+impl AppendFile for RealFile {
+    fn append(&self, bytes: &[u8]) -> Result<(), DiskError> {
+        self.give(Action::Append, (&self.file).write_all(bytes))
+    }
+
+    fn sync(&self) -> Result<(), DiskError> {
+        self.give(Action::Sync, self.file.sync_data())
+    }
+}
+
+impl ReadFile for RealFile {
+    fn bytes(&self) -> Result<u64, DiskError> {
+        self.give(Action::Measure, self.file.metadata().map(|about| about.len()))
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize, DiskError> {
+        let mut read = 0;
+        while read < into.len() {
+            match self.file.read_at(&mut into[read..], offset + read as u64) {
+                Ok(0) => break,
+                Ok(bytes) => read += bytes,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return self.give(Action::Read, Err(e)),
+            }
+        }
+        Ok(read)
+    }
+}

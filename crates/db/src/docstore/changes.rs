@@ -1,0 +1,87 @@
+//! The net effect of a batch, and the counters that it moves.
+
+use std::collections::BTreeMap;
+
+use super::{Change, MAX_KEY_BYTES, StoreError};
+use crate::ids::RowId;
+
+/// The longest blob: the embedded store keeps lengths in 32 bits, and adds a header and the key.
+pub(super) const MAX_BLOB_BYTES: usize = u32::MAX as usize - 2 * MAX_KEY_BYTES;
+
+/// What a row looks like after a batch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NewRow<'a> {
+    pub(super) partition: u32,
+    pub(super) key: &'a [u8],
+    pub(super) blob: &'a [u8],
+}
+
+/// For each row that the batch touches, what it is afterwards; `None` for gone.
+pub(super) type Net<'a> = BTreeMap<RowId, Option<NewRow<'a>>>;
+
+/// Folds a batch: the last change of a row counts.
+pub(super) fn net<'a>(changes: &[Change<'a>]) -> Result<Net<'a>, StoreError> {
+    let mut net = Net::new();
+    for change in changes {
+        let after = match *change {
+            Change::Delete { .. } => None,
+            Change::Put { row, partition, key, blob } => {
+                if key.len() > MAX_KEY_BYTES {
+                    let (bytes, limit) = (key.len(), MAX_KEY_BYTES);
+                    return Err(StoreError::KeyTooLong { row: row.0, bytes, limit });
+                }
+                if blob.len() > MAX_BLOB_BYTES {
+                    let (bytes, limit) = (blob.len(), MAX_BLOB_BYTES);
+                    return Err(StoreError::BlobTooLong { row: row.0, bytes, limit });
+                }
+                Some(NewRow { partition, key, blob })
+            }
+        };
+        net.insert(change.row(), after);
+    }
+    Ok(net)
+}
+
+/// Live rows, in total and by partition. No partition is listed with zero rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    total: u64,
+    partitions: BTreeMap<u32, u64>,
+}
+
+impl Counts {
+    pub(super) fn from_partitions(partitions: BTreeMap<u32, u64>) -> Self {
+        Self { total: partitions.values().sum(), partitions }
+    }
+
+    pub(super) fn total(&self) -> u64 {
+        self.total
+    }
+
+    pub(super) fn of(&self, partition: u32) -> u64 {
+        self.partitions.get(&partition).copied().unwrap_or(0)
+    }
+
+    pub(super) fn partitions(&self) -> &BTreeMap<u32, u64> {
+        &self.partitions
+    }
+
+    /// Counts a row that was in `before` and is in `after`.
+    pub(super) fn moved(&mut self, before: Option<u32>, after: Option<u32>) {
+        if before == after {
+            return;
+        }
+        if let Some(partition) = before {
+            let rows = self.partitions.get_mut(&partition).expect("a live row is counted");
+            *rows -= 1;
+            if *rows == 0 {
+                self.partitions.remove(&partition);
+            }
+            self.total -= 1;
+        }
+        if let Some(partition) = after {
+            *self.partitions.entry(partition).or_default() += 1;
+            self.total += 1;
+        }
+    }
+}

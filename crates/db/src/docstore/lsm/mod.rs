@@ -1,0 +1,201 @@
+//! Rows on disk, in two log-structured merge trees of the crate `lsm-tree`.
+//!
+//! ```text
+//! LOCK         held while the store is open
+//! STATE        whose store it is, up to where it has come, counters; see `state_file`
+//! rows/        tree: row id -> partition, key, blob
+//! keys/        tree: key, row id -> nothing
+//! ```
+//!
+//! Rows arrive in the order of their ids, so the tables of `rows` hardly overlap and are moved
+//! from level to level without being rewritten; keys come in any order and take little space.
+//! That is why there are two trees, and why nothing that changes with each batch stands in one.
+//!
+//! The trees have no journal and do not share a commit. What holds them together:
+//! - both rotate their write buffers between the same two batches;
+//! - a flush writes keys, then `STATE` with the counters, then rows, then `STATE` again. A
+//!   deletion finds the key of its row in `rows`, which is never ahead of the others;
+//! - replay starts behind `durable`. Up to `counted`, keys and counters are skipped, and rows are
+//!   written once more, which changes nothing that is already there.
+
+mod flush;
+mod open;
+mod published;
+mod read;
+mod version_check;
+mod write;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use lsm_tree::{AnyTree, SequenceNumberCounter};
+use pipeann_engine::memory::{Accountant, Reservation};
+
+use self::open::Lock;
+use self::published::Published;
+use self::read::LsmSnapshot;
+use super::state_file::StoreState;
+use super::{Change, Pressure, RowSnapshot, RowStore, StoreError};
+use crate::ids::{RowId, Seq};
+
+/// How a store on disk is opened.
+#[derive(Clone, Debug)]
+pub struct RowStoreOptions {
+    /// Identity of the collection that the rows belong to; another one's store is refused.
+    pub collection: [u8; 16],
+    /// Bytes of blocks kept in memory. Reserved as a whole.
+    pub cache_bytes: u64,
+    /// Bytes of rows that may wait for a flush. Reserved as a whole; half of it is where
+    /// [`Pressure::Flush`] begins, so that batches can go on while a flush runs.
+    pub buffer_bytes: u64,
+    /// Who grants the memory.
+    pub accountant: Arc<Accountant>,
+}
+
+impl RowStoreOptions {
+    /// 32 MiB of cache and 32 MiB of buffer, from the accountant of the process.
+    #[must_use]
+    pub fn new(collection: [u8; 16]) -> Self {
+        Self {
+            collection,
+            cache_bytes: 32 << 20,
+            buffer_bytes: 32 << 20,
+            accountant: Accountant::process(),
+        }
+    }
+}
+
+/// A row store on disk. Dropped without a flush it loses what was applied since the last one.
+pub struct LsmRows {
+    dir: PathBuf,
+    rows: AnyTree,
+    keys: AnyTree,
+    /// Numbers the batches and the versions of both trees; has nothing to do with the log's.
+    batches: SequenceNumberCounter,
+    published: Published,
+    /// Held while a batch is applied, or the write buffers are rotated.
+    writer: Mutex<Writer>,
+    /// What `STATE` says; held while a flush runs.
+    on_disk: Mutex<StoreState>,
+    buffer_bytes: u64,
+    _memory: Reservation,
+    _lock: Lock,
+}
+
+/// What only the writer knows.
+struct Writer {
+    /// As `counted` in `STATE` when the store was opened.
+    counted: Seq,
+    /// Estimated bytes in the buffers being written.
+    active_bytes: u64,
+    /// Estimated bytes in the buffers being flushed.
+    sealed_bytes: u64,
+}
+
+impl LsmRows {
+    /// Opens the store in `dir`, or makes an empty one where the directory is missing or empty.
+    ///
+    /// # Errors
+    /// [`StoreError`] tells a store in use, a foreign directory, a newer version, damage, and a
+    /// memory limit that is too low apart. A failed creation leaves no store behind.
+    pub fn open(dir: &Path, options: &RowStoreOptions) -> Result<Self, StoreError> {
+        open::open(dir, options)
+    }
+
+    /// Bytes of the tables on disk.
+    #[must_use]
+    pub fn disk_bytes(&self) -> u64 {
+        use lsm_tree::AbstractTree;
+        self.rows.disk_space() + self.keys.disk_space()
+    }
+
+    fn view(&self) -> LsmSnapshot<'_> {
+        LsmSnapshot { store: self, pin: self.published.pin() }
+    }
+
+    fn writer(&self) -> std::sync::MutexGuard<'_, Writer> {
+        self.writer.lock().expect("no panic while a batch is applied")
+    }
+}
+
+impl RowStore for LsmRows {
+    fn apply(&self, seq: Seq, changes: &[Change<'_>]) -> Result<Pressure, StoreError> {
+        self.apply_batch(seq, changes)
+    }
+
+    fn applied(&self) -> Seq {
+        self.published.applied()
+    }
+
+    fn durable(&self) -> Seq {
+        self.published.durable()
+    }
+
+    fn flush(&self) -> Result<Seq, StoreError> {
+        self.flush_trees()
+    }
+
+    fn compact(&self) -> Result<bool, StoreError> {
+        self.compact_trees()
+    }
+
+    fn snapshot(&self) -> Box<dyn RowSnapshot + '_> {
+        Box::new(self.view())
+    }
+
+    fn get(
+        &self,
+        rows: &[RowId],
+        each: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), StoreError> {
+        self.view().get(rows, each)
+    }
+
+    fn next_row(&self) -> RowId {
+        self.published.next_row()
+    }
+}
+
+/// Runs `work` on a tree. The crate checks what it reads by checksums, but asserts in some places
+/// what a file can contradict; a panic there is damage as well.
+fn tree<T>(
+    action: &'static str,
+    dir: &Path,
+    work: impl FnOnce() -> lsm_tree::Result<T>,
+) -> Result<T, StoreError> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(error)) => Err(tree_error(action, dir, error)),
+        Err(panic) => {
+            let said = panic.downcast_ref::<String>().map(String::as_str);
+            let said = said.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
+            Err(StoreError::damaged(dir, format!("cannot {action} it: {said}")))
+        }
+    }
+}
+
+fn tree_error(action: &'static str, dir: &Path, error: lsm_tree::Error) -> StoreError {
+    use lsm_tree::Error;
+    match error {
+        // A file that is shorter than its index says, or gone.
+        Error::Io(e)
+            if matches!(
+                e.kind(),
+                std::io::ErrorKind::UnexpectedEof
+                    | std::io::ErrorKind::NotFound
+                    | std::io::ErrorKind::InvalidData
+            ) =>
+        {
+            StoreError::damaged(dir, format!("cannot {action} it: {e}"))
+        }
+        Error::Io(e) => StoreError::io(action, dir)(e),
+        Error::ChecksumMismatch { got, expected } => StoreError::damaged(
+            dir,
+            format!(
+                "checksum mismatch: {got} found, {expected} expected (while trying to {action} it)"
+            ),
+        ),
+        other => StoreError::damaged(dir, format!("cannot {action} it: {other}")),
+    }
+}

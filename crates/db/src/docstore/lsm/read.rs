@@ -1,0 +1,139 @@
+//! Reading a pinned view.
+
+use std::ops::Bound;
+
+use lsm_tree::{AbstractTree, Guard};
+
+use super::published::Pin;
+use super::{LsmRows, tree};
+use crate::docstore::key_bytes::{
+    decode_entry, decode_row, entry_row, key_entry, key_prefix, row_key,
+};
+use crate::docstore::{Row, RowSnapshot, StoreError};
+use crate::ids::{RowId, Seq};
+
+/// A view of a store on disk.
+pub(super) struct LsmSnapshot<'a> {
+    pub(super) store: &'a LsmRows,
+    pub(super) pin: Pin<'a>,
+}
+
+impl LsmSnapshot<'_> {
+    /// Calls `each` with a row, where it exists.
+    pub(super) fn row(&self, row: RowId, each: impl FnOnce(Row<'_>)) -> Result<bool, StoreError> {
+        let dir = &self.store.dir;
+        let value = tree("read", dir, || self.store.rows.get(row_key(row), self.pin.as_of))?;
+        let Some(value) = value else { return Ok(false) };
+        each(decode_row(row, &value).ok_or_else(|| self.no_entry("row"))?);
+        Ok(true)
+    }
+
+    fn no_entry(&self, what: &str) -> StoreError {
+        StoreError::damaged(&self.store.dir, format!("an entry is no {what}"))
+    }
+
+    /// Runs `each` over the entries of one tree from `start` on, until it says stop.
+    fn scan(
+        &self,
+        of: &lsm_tree::AnyTree,
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        mut each: impl FnMut(&[u8], &[u8]) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        let dir = &self.store.dir;
+        let mut entries =
+            tree("scan", dir, || Ok(of.range::<&[u8], _>(bounds, self.pin.as_of, None)))?;
+        loop {
+            let next = tree("scan", dir, || entries.next().map(Guard::into_inner).transpose())?;
+            match next {
+                Some((key, value)) if each(&key, &value)? => {}
+                _ => return Ok(()),
+            }
+        }
+    }
+}
+
+impl RowSnapshot for LsmSnapshot<'_> {
+    fn applied(&self) -> Seq {
+        self.pin.applied
+    }
+
+    fn count(&self) -> u64 {
+        self.pin.counts.total()
+    }
+
+    fn count_in(&self, partition: u32) -> u64 {
+        self.pin.counts.of(partition)
+    }
+
+    fn get(
+        &self,
+        rows: &[RowId],
+        each: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), StoreError> {
+        for (i, &row) in rows.iter().enumerate() {
+            if !self.row(row, |stored| each(i, Some(stored.blob)))? {
+                each(i, None);
+            }
+        }
+        Ok(())
+    }
+
+    fn rows_of_key(&self, key: &[u8]) -> Result<Vec<RowId>, StoreError> {
+        let (mut prefix, mut rows) = (Vec::new(), Vec::new());
+        key_prefix(key, &mut prefix);
+        let mut last = prefix.clone();
+        last.extend_from_slice(&row_key(RowId(u64::MAX)));
+        let bounds = (Bound::Included(&prefix[..]), Bound::Included(&last[..]));
+        self.scan(&self.store.keys, bounds, |entry, _| {
+            rows.push(entry_row(entry).ok_or_else(|| self.no_entry("key"))?);
+            Ok(true)
+        })?;
+        Ok(rows)
+    }
+
+    fn scan_rows(
+        &self,
+        start: Bound<RowId>,
+        limit: usize,
+        each: &mut dyn FnMut(Row<'_>),
+    ) -> Result<(), StoreError> {
+        let mut left = limit;
+        if left == 0 {
+            return Ok(());
+        }
+        let start = start.map(row_key);
+        let bounds = (start.as_ref().map(|key| &key[..]), Bound::Unbounded);
+        self.scan(&self.store.rows, bounds, |key, value| {
+            let row = entry_row(key).filter(|row| key == row_key(*row));
+            let row = row.ok_or_else(|| self.no_entry("row"))?;
+            each(decode_row(row, value).ok_or_else(|| self.no_entry("row"))?);
+            left -= 1;
+            Ok(left > 0)
+        })
+    }
+
+    fn scan_keys(
+        &self,
+        start: Bound<(&[u8], RowId)>,
+        limit: usize,
+        each: &mut dyn FnMut(&[u8], RowId),
+    ) -> Result<(), StoreError> {
+        let mut left = limit;
+        if left == 0 {
+            return Ok(());
+        }
+        let start = start.map(|(key, row)| {
+            let mut entry = Vec::new();
+            key_entry(key, row, &mut entry);
+            entry
+        });
+        let bounds = (start.as_ref().map(|entry| &entry[..]), Bound::Unbounded);
+        let mut key = Vec::new();
+        self.scan(&self.store.keys, bounds, |entry, _| {
+            let row = decode_entry(entry, &mut key).ok_or_else(|| self.no_entry("key"))?;
+            each(&key, row);
+            left -= 1;
+            Ok(left > 0)
+        })
+    }
+}

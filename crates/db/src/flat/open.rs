@@ -1,0 +1,123 @@
+//! Opening vectors, and making an empty store.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use pipeann_engine::memory::Pool;
+
+use super::block::BlockShape;
+use super::manifest::{MANIFEST_NAME, Manifest};
+use super::segment::{Segment, file_name};
+use super::{FlatError, FlatOptions, FlatVectors, State};
+
+const LOCK_NAME: &str = "LOCK";
+
+pub(super) fn open(dir: &Path, options: &FlatOptions) -> Result<FlatVectors, FlatError> {
+    let shape = BlockShape::new(options.dim, options.vector_type);
+    let memory = options.accountant.reserve(Pool::Pending, options.tail_bytes)?;
+    fs::create_dir_all(dir).map_err(FlatError::io("create", dir))?;
+    check_no_stranger(dir)?;
+    let lock = lock(dir)?;
+    let on_disk = match Manifest::read(dir)? {
+        Some(manifest) => manifest,
+        None => {
+            let empty = Manifest::empty(options.field, shape);
+            empty.write(dir)?;
+            if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+                let sync = File::open(parent).and_then(|parent| parent.sync_all());
+                sync.map_err(FlatError::io("sync", parent))?;
+            }
+            empty
+        }
+    };
+    if on_disk.field != options.field {
+        let (expected, found) = (hex(&options.field), hex(&on_disk.field));
+        return Err(FlatError::Foreign { path: dir.join(MANIFEST_NAME), expected, found });
+    }
+    if on_disk.shape != shape {
+        let found = (on_disk.shape.dim(), on_disk.shape.vector_type());
+        return Err(FlatError::Shape { found, expected: (shape.dim(), shape.vector_type()) });
+    }
+    let mut segments = Vec::with_capacity(on_disk.segments.len());
+    for &entry in &on_disk.segments {
+        segments.push(Arc::new(Segment::open(dir, entry, shape, &options.accountant)?));
+    }
+    remove_leftovers(dir, &on_disk)?;
+    let state = State {
+        applied: on_disk.durable,
+        durable: on_disk.durable,
+        segments: Arc::new(segments),
+        sealed: Arc::default(),
+        sealed_at: on_disk.durable,
+        active: Arc::default(),
+    };
+    Ok(FlatVectors {
+        dir: dir.to_owned(),
+        shape,
+        tail_bytes: options.tail_bytes,
+        state: Mutex::new(state),
+        on_disk: Mutex::new(on_disk),
+        accountant: Arc::clone(&options.accountant),
+        _memory: memory,
+        _lock: lock,
+    })
+}
+
+fn names(dir: &Path) -> Result<Vec<String>, FlatError> {
+    let list = || -> io::Result<Vec<String>> {
+        fs::read_dir(dir)?.map(|e| Ok(e?.file_name().to_string_lossy().into_owned())).collect()
+    };
+    list().map_err(FlatError::io("list", dir))
+}
+
+/// Without `FLAT`, only what an interrupted creation leaves may be there.
+fn check_no_stranger(dir: &Path) -> Result<(), FlatError> {
+    let names = names(dir)?;
+    let ours = |name: &String| *name == LOCK_NAME || *name == format!("{MANIFEST_NAME}.new");
+    if names.iter().any(|name| name == MANIFEST_NAME) || names.iter().all(ours) {
+        return Ok(());
+    }
+    Err(FlatError::NoStore { dir: dir.to_owned(), file: MANIFEST_NAME })
+}
+
+/// Removes segments that no manifest lists: what interrupted flushes left.
+fn remove_leftovers(dir: &Path, on_disk: &Manifest) -> Result<(), FlatError> {
+    for name in names(dir)? {
+        let listed = on_disk.segments.iter().any(|entry| file_name(entry.number) == name);
+        if name.starts_with("segment-") && !listed {
+            let path = dir.join(name);
+            fs::remove_file(&path).map_err(FlatError::io("remove", &path))?;
+        }
+    }
+    Ok(())
+}
+
+/// The locked file `LOCK`.
+pub(super) struct Lock(File);
+
+impl Drop for Lock {
+    /// Unlocks rather than only closing: a process that is being started elsewhere holds copies
+    /// of all open files for a moment, and would keep the lock with them.
+    fn drop(&mut self) {
+        if let Err(e) = self.0.unlock() {
+            tracing::warn!("cannot unlock a directory: {e}");
+        }
+    }
+}
+
+fn lock(dir: &Path) -> Result<Lock, FlatError> {
+    let path = dir.join(LOCK_NAME);
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+    let file = file.map_err(FlatError::io("open", &path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Lock(file)),
+        Err(TryLockError::WouldBlock) => Err(FlatError::Locked { dir: dir.to_owned() }),
+        Err(TryLockError::Error(e)) => Err(FlatError::io("lock", &path)(e)),
+    }
+}
+
+fn hex(id: &[u8; 16]) -> String {
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,17 @@
+//! The pipeann database: collections of rows with vectors and fields, over the engine.
+//!
+//! What is acknowledged is durable: every write is in the log, on stable storage, before it is
+//! answered. Everything else (rows, graph, catalogue of ids) is derived state with the sequence
+//! number up to which it has applied the log. Typed requests and typed errors; no wire type and
+//! no Python type here.
+
+pub mod catalog;
+pub mod collection;
+pub mod database;
+pub mod disk;
+pub mod docstore;
+pub mod flat;
+pub mod ids;
+pub mod schema;
+pub mod value;
+pub mod wal;

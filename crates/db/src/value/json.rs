@@ -1,0 +1,204 @@
+//! Whether text is JSON, and the keys of an object. The text itself is kept as it was given:
+//! order of keys, and the difference between 1 and 1.0, survive.
+//!
+//! Parsed with `serde_json` into nothing: strings are decoded (a lone surrogate is refused) and
+//! numbers converted (one beyond a double is refused), so that whoever parses the text later
+//! cannot fail. Nesting is bounded at 128 levels. NaN and infinity are not JSON.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+
+/// Why text is not the JSON it should be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JsonError {
+    /// It does not parse.
+    #[error("not JSON: {0}")]
+    Syntax(String),
+    /// It parses, and is something else than an object.
+    #[error("a JSON object is needed, not another JSON value")]
+    NotAnObject,
+}
+
+/// Checks that `text` is one JSON value.
+///
+/// # Errors
+/// [`JsonError::Syntax`] with line and column.
+pub fn check_json(text: &str) -> Result<(), JsonError> {
+    parse(text, Anything)
+}
+
+/// Checks that `text` is one JSON object, and shows each of its own keys to `key`.
+///
+/// # Errors
+/// [`JsonError`] where it does not parse or is no object.
+pub fn check_json_object(text: &str, key: impl FnMut(&str)) -> Result<(), JsonError> {
+    let blank = |c: char| matches!(c, ' ' | '\t' | '\r' | '\n');
+    if !text.trim_start_matches(blank).starts_with('{') {
+        check_json(text)?;
+        return Err(JsonError::NotAnObject);
+    }
+    parse(text, ObjectKeys(key))
+}
+
+fn parse<'de>(
+    text: &'de str,
+    seed: impl DeserializeSeed<'de, Value = ()>,
+) -> Result<(), JsonError> {
+    let mut parser = serde_json::Deserializer::from_str(text);
+    seed.deserialize(&mut parser)
+        .and_then(|()| parser.end())
+        .map_err(|error| JsonError::Syntax(error.to_string()))
+}
+
+/// Accepts every value and keeps none.
+struct Anything;
+
+impl<'de> DeserializeSeed<'de> for Anything {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<(), D::Error> {
+        parser.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Anything {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while seq.next_element_seed(Anything)?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while map.next_key_seed(Anything)?.is_some() {
+            map.next_value_seed(Anything)?;
+        }
+        Ok(())
+    }
+}
+
+/// Accepts an object and shows its keys.
+struct ObjectKeys<F>(F);
+
+impl<'de, F: FnMut(&str)> DeserializeSeed<'de> for ObjectKeys<F> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<(), D::Error> {
+        parser.deserialize_map(self)
+    }
+}
+
+impl<'de, F: FnMut(&str)> Visitor<'de> for ObjectKeys<F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        while map.next_key_seed(OneKey(&mut self.0))?.is_some() {
+            map.next_value_seed(Anything)?;
+        }
+        Ok(())
+    }
+}
+
+struct OneKey<'f, F>(&'f mut F);
+
+impl<'de, F: FnMut(&str)> DeserializeSeed<'de> for OneKey<'_, F> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<(), D::Error> {
+        parser.deserialize_str(self)
+    }
+}
+
+impl<F: FnMut(&str)> Visitor<'_> for OneKey<'_, F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<(), E> {
+        (self.0)(key);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn keys(text: &str) -> Result<Vec<String>, JsonError> {
+        let mut found = Vec::new();
+        check_json_object(text, |key| found.push(key.to_owned()))?;
+        Ok(found)
+    }
+
+    #[test]
+    fn keys_of_an_object_are_shown_decoded_and_without_those_below() {
+        assert_eq!(keys(r#" {"a":{"b":[1]},"\u0063":null} "#).unwrap(), ["a", "c"]);
+        assert!(keys("{}").unwrap().is_empty());
+    }
+
+    #[test]
+    fn other_values_are_no_objects() {
+        for text in ["[]", "1", "null", "\"{}\"", " true"] {
+            assert_eq!(keys(text), Err(JsonError::NotAnObject), "{text}");
+            assert_eq!(check_json(text), Ok(()), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_later_parser_would_refuse_is_refused() {
+        let deep = "[".repeat(200) + &"]".repeat(200);
+        for text in
+            ["", "{", "{} x", "NaN", "1e999", r#""\ud800""#, "'a'", "{a:1}", "[1,]", &deep, "\u{0}"]
+        {
+            assert!(matches!(check_json(text), Err(JsonError::Syntax(_))), "{text}");
+            assert!(matches!(keys(text), Err(JsonError::Syntax(_))), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_full_parse(text in "[\\[\\]{}\",:0-9eE.+\\-tfn\\\\u ]{0,12}") {
+            let full = serde_json::from_str::<serde_json::Value>(&text);
+            prop_assert_eq!(check_json(&text).is_ok(), full.is_ok(), "{}", text);
+            let object = full.is_ok_and(|value| value.is_object());
+            prop_assert_eq!(keys(&text).is_ok(), object, "{}", text);
+        }
+    }
+}

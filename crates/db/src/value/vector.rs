@@ -1,0 +1,118 @@
+//! Checks of a vector's bytes: components that are numbers, sparse pairs in order.
+
+use super::types::VectorKind;
+
+/// Bytes of one pair of a sparse vector.
+const SPARSE_PAIR_BYTES: usize = 8;
+
+/// Whether no component is NaN or infinite. Integers and bits always are finite; of sparse
+/// vectors see [`check_sparse`], which is not meant here.
+pub fn components_are_finite(kind: VectorKind, bytes: &[u8]) -> bool {
+    // A component is NaN or infinite where all bits of its exponent are set.
+    let halves = |exponent: u16| {
+        bytes.as_chunks::<2>().0.iter().all(|c| u16::from_le_bytes(*c) & exponent != exponent)
+    };
+    match kind {
+        VectorKind::Float => {
+            bytes.as_chunks::<4>().0.iter().all(|c| f32::from_le_bytes(*c).is_finite())
+        }
+        VectorKind::Float16 => halves(0x7c00),
+        VectorKind::BFloat16 => halves(0x7f80),
+        VectorKind::UInt8 | VectorKind::Int8 | VectorKind::Binary | VectorKind::Sparse => true,
+    }
+}
+
+/// Why bytes are no sparse vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SparseError {
+    /// A part of a pair.
+    #[error("{bytes} bytes are no whole number of pairs of 4-byte index and 4-byte value")]
+    Ragged {
+        /// Bytes found.
+        bytes: usize,
+    },
+    /// Indices out of order, or one twice.
+    #[error("index {index} follows index {previous}; indices have to ascend")]
+    Order {
+        /// The index before.
+        previous: u32,
+        /// The index found.
+        index: u32,
+    },
+    /// The largest u32 is no index.
+    #[error("index 4294967295 is reserved; indices go up to 4294967294")]
+    Index,
+    /// NaN or infinity.
+    #[error("the value at index {index} is NaN or infinite")]
+    NotFinite {
+        /// Its index.
+        index: u32,
+    },
+}
+
+/// Checks a sparse vector: whole pairs, indices ascending and below the largest u32, values
+/// finite. A vector without pairs is fine.
+///
+/// # Errors
+/// [`SparseError`] with the first index that breaks a rule.
+pub fn check_sparse(bytes: &[u8]) -> Result<(), SparseError> {
+    let (pairs, rest) = bytes.as_chunks::<SPARSE_PAIR_BYTES>();
+    if !rest.is_empty() {
+        return Err(SparseError::Ragged { bytes: bytes.len() });
+    }
+    let mut previous: Option<u32> = None;
+    for &[i0, i1, i2, i3, v0, v1, v2, v3] in pairs {
+        let index = u32::from_le_bytes([i0, i1, i2, i3]);
+        if let Some(previous) = previous.filter(|&previous| previous >= index) {
+            return Err(SparseError::Order { previous, index });
+        }
+        if index == u32::MAX {
+            return Err(SparseError::Index);
+        }
+        if !f32::from_le_bytes([v0, v1, v2, v3]).is_finite() {
+            return Err(SparseError::NotFinite { index });
+        }
+        previous = Some(index);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sparse(pairs: &[(u32, f32)]) -> Vec<u8> {
+        pairs.iter().flat_map(|(i, v)| [i.to_le_bytes(), v.to_le_bytes()]).flatten().collect()
+    }
+
+    #[test]
+    fn nan_and_infinity_are_found_in_every_float_kind() {
+        let float = |v: f32| v.to_le_bytes().to_vec();
+        for (kind, finite, infinite, nan) in [
+            (VectorKind::Float, float(f32::MAX), float(f32::INFINITY), float(f32::NAN)),
+            (VectorKind::Float16, vec![0xff, 0xfb], vec![0x00, 0xfc], vec![0x01, 0x7c]),
+            (VectorKind::BFloat16, vec![0x7f, 0xff], vec![0x80, 0xff], vec![0xc0, 0x7f]),
+        ] {
+            assert!(components_are_finite(kind, &finite), "{kind}");
+            for bad in [&infinite, &nan] {
+                assert!(!components_are_finite(kind, bad), "{kind}");
+                assert!(!components_are_finite(kind, &[&finite[..], bad].concat()), "{kind}");
+            }
+        }
+        assert!(components_are_finite(VectorKind::UInt8, &[0xff; 8]));
+    }
+
+    #[test]
+    fn sparse_vectors_are_pairs_by_ascending_index() {
+        assert_eq!(check_sparse(&[]), Ok(()));
+        assert_eq!(check_sparse(&sparse(&[(0, 1.0), (7, -2.0), (u32::MAX - 1, 0.0)])), Ok(()));
+        assert_eq!(check_sparse(&[0; 12]), Err(SparseError::Ragged { bytes: 12 }));
+        for (second, first) in [(3, 3), (2, 3)] {
+            let found = check_sparse(&sparse(&[(first, 1.0), (second, 1.0)]));
+            assert_eq!(found, Err(SparseError::Order { previous: first, index: second }));
+        }
+        assert_eq!(check_sparse(&sparse(&[(u32::MAX, 1.0)])), Err(SparseError::Index));
+        let found = check_sparse(&sparse(&[(4, f32::NAN)]));
+        assert_eq!(found, Err(SparseError::NotFinite { index: 4 }));
+    }
+}

@@ -1,0 +1,380 @@
+//! The log that is open for writing: numbers are given out, and groups of records committed.
+//!
+//! There is no thread for it. Whoever waits for a record and finds nobody writing becomes the
+//! leader: writes what everybody has submitted, syncs once, and wakes the others. What is
+//! submitted meanwhile is the next leader's.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use pipeann_engine::io::Errno;
+
+use super::constants::MAX_PAYLOAD_BYTES;
+use super::error::WalError;
+use super::frame::payload_checksum;
+use super::options::{Level, LogOptions};
+use super::queue::Queue;
+use super::record::{PayloadTooLarge, Record, RecordKind};
+use super::recovery::{Recovery, Successor, TornTail, find_tail, take_over};
+use super::replay::Replay;
+use super::segment::{self, LogId, Segment};
+use super::writer::{Current, Writer};
+use crate::disk::{Action, Disk, DiskError};
+use crate::ids::Seq;
+
+/// The write-ahead log of one collection. Shared between threads by reference. The caller holds
+/// the directory's lock for as long as it is open.
+///
+/// Dropping it without [`close`](Self::close) loses nothing that was answered.
+#[derive(Debug)]
+pub struct Log {
+    /// For messages.
+    dir: PathBuf,
+    options: LogOptions,
+    queue: Mutex<Queue>,
+    /// Something was written, or a leader is gone.
+    moved: Condvar,
+    /// Something was submitted while a leader waits for others to join.
+    joined: Condvar,
+    writer: Mutex<Writer>,
+}
+
+/// A record that has its number and is not answered yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a record is on its way to the disk only when somebody waits for it"]
+pub struct Ticket(Seq);
+
+impl Ticket {
+    /// The record's number.
+    pub const fn seq(self) -> Seq {
+        self.0
+    }
+}
+
+/// What [`Log::truncate_before`] removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Truncated {
+    /// Number of segment files removed.
+    pub segments: usize,
+    /// First record that is still there.
+    pub first: Seq,
+}
+
+/// How far a record has to have come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    Written,
+    Durable,
+}
+
+impl Log {
+    /// Creates the log of a new collection in `dir`, whose parent exists. Its first record gets
+    /// the number `first`: 1, or for a restored collection one after the last that it includes.
+    /// The empty log is durable when this returns.
+    ///
+    /// # Errors
+    /// [`WalError::Exists`] where there is a log already, [`WalError::Disk`].
+    ///
+    /// # Panics
+    /// Where `first` is 0, which stands before the first record.
+    pub fn create(
+        disk: Arc<dyn Disk>,
+        dir: &str,
+        id: LogId,
+        first: Seq,
+        options: LogOptions,
+    ) -> Result<Self, WalError> {
+        assert!(first.0 > 0, "records are numbered from 1");
+        disk.create_dir(dir)?;
+        disk.sync_dir(dir.rsplit_once('/').map_or("", |(parent, _)| parent))?;
+        segment::remove_unfinished(&*disk, dir)?;
+        if !segment::list(&*disk, dir, id)?.is_empty() {
+            return Err(WalError::Exists { dir: disk.locate(dir) });
+        }
+        let segment = Segment { path: segment::path(dir, first), first, previous: 0 };
+        let file = segment::create(&*disk, dir, id, &segment, |_| Ok(()))?;
+        let writer = Writer {
+            disk,
+            dir: dir.into(),
+            id,
+            segment_bytes: options.segment_bytes,
+            segments: vec![segment],
+            current: Some(Current { file, bytes: 0 }),
+            written: Seq(first.0 - 1),
+            written_checksum: 0,
+            durable: Seq(first.0 - 1),
+        };
+        Ok(Self::of(writer, options))
+    }
+
+    /// Opens a log that was left behind, in whatever way. Afterwards all of its records are on
+    /// stable storage, and a torn tail is behind it.
+    ///
+    /// # Errors
+    /// [`WalError`]: nothing was acknowledged or lost by the attempt. Damage in the last segment
+    /// is found here; damage in others by [`replay`](Self::replay).
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        dir: &str,
+        id: LogId,
+        options: LogOptions,
+    ) -> Result<(Self, Recovery), WalError> {
+        segment::remove_unfinished(&*disk, dir)?;
+        let mut segments = segment::list(&*disk, dir, id)?;
+        let Some(last) = segments.last() else {
+            return Err(WalError::NoLog { dir: disk.locate(dir) });
+        };
+        let tail = find_tail(&*disk, id, last)?;
+        let taken_over = take_over(&*disk, dir, id, last, &tail)?;
+        let current = taken_over.map(|Successor { segment, file }| {
+            segments.retain(|s| s.first < segment.first);
+            segments.push(segment);
+            Current { file, bytes: tail.loose_bytes() }
+        });
+        let first = segments[0].first;
+        let end = Seq(tail.next.0 - 1);
+        let mut writer = Writer {
+            disk,
+            dir: dir.into(),
+            id,
+            segment_bytes: options.segment_bytes,
+            segments,
+            current,
+            written: end,
+            written_checksum: tail.previous,
+            durable: end,
+        };
+        let rewritten = tail.next.0 - tail.loose.0;
+        if rewritten > 0 {
+            writer.mark()?;
+        }
+        let recovery = Recovery { first, last: end, rewritten, torn: tail.torn };
+        if let Some(torn) = &recovery.torn {
+            let TornTail { path, offset, bytes, .. } = torn;
+            tracing::warn!(path = %path.display(), offset, bytes, "left a torn log tail behind");
+        }
+        Ok((Self::of(writer, options), recovery))
+    }
+
+    fn of(writer: Writer, options: LogOptions) -> Self {
+        let queue = Queue::new(writer.id, writer.written, writer.written_checksum);
+        Self {
+            dir: writer.disk.locate(&writer.dir),
+            options,
+            queue: Mutex::new(queue),
+            moved: Condvar::new(),
+            joined: Condvar::new(),
+            writer: Mutex::new(writer),
+        }
+    }
+
+    /// Writes a record and returns its number when the level of the log allows to answer.
+    ///
+    /// # Errors
+    /// [`WalError::TooLarge`]: nothing happened.
+    /// [`WalError::Poisoned`]: whether it is in the log is unknown until the log is opened again.
+    pub fn append(&self, record: &Record<'_>) -> Result<Seq, WalError> {
+        self.wait(self.submit(record.kind(), &record.encode()?)?)
+    }
+
+    /// Gives a record its number and queues it. It is answered by [`wait`](Self::wait), and
+    /// written at the latest together with the next record that somebody waits for. Callers that
+    /// apply records in the order of their numbers submit under a lock of their own, and wait
+    /// outside of it.
+    ///
+    /// # Errors
+    /// [`WalError::TooLarge`], [`WalError::Poisoned`].
+    pub fn submit(&self, kind: RecordKind, payload: &[u8]) -> Result<Ticket, WalError> {
+        if payload.len() > MAX_PAYLOAD_BYTES {
+            return Err(PayloadTooLarge { found: payload.len() as u64 }.into());
+        }
+        let checksum = payload_checksum(payload);
+        let mut queue = self.queue();
+        while queue.bytes() > 0 && queue.bytes() + payload.len() > self.options.queue_bytes {
+            queue = self.advance(queue, Reach::Written, Duration::ZERO)?;
+        }
+        if let Some(cause) = &queue.failed {
+            return Err(WalError::Poisoned { cause: cause.clone() });
+        }
+        let seq = queue.push(kind, payload, checksum);
+        if queue.leading {
+            self.joined.notify_all();
+        }
+        Ok(Ticket(seq))
+    }
+
+    /// Waits until a record may be answered at the level of the log; writes and syncs for all
+    /// that wait, if nobody else does.
+    ///
+    /// # Errors
+    /// [`WalError::Poisoned`]: whether it is in the log is unknown until the log is opened again.
+    pub fn wait(&self, ticket: Ticket) -> Result<Seq, WalError> {
+        let reach = match self.options.level {
+            Level::Sync | Level::Group { .. } => Reach::Durable,
+            Level::None => Reach::Written,
+        };
+        self.reach(ticket.0, reach, self.options.level.delay())
+    }
+
+    /// Puts all that was submitted so far on stable storage, whatever the level, and returns the
+    /// last record of it.
+    ///
+    /// # Errors
+    /// [`WalError::Poisoned`].
+    pub fn sync(&self) -> Result<Seq, WalError> {
+        let last = self.queue().last;
+        self.reach(last, Reach::Durable, Duration::ZERO)
+    }
+
+    /// Syncs and ends the log.
+    ///
+    /// # Errors
+    /// [`WalError::Poisoned`]. What was acknowledged at a level that syncs is safe nevertheless.
+    pub fn close(self) -> Result<(), WalError> {
+        self.sync().map(drop)
+    }
+
+    /// The last record that is on stable storage. State derived from the log includes no later
+    /// one durably, or a power cut leaves it ahead of the log.
+    pub fn durable(&self) -> Seq {
+        self.queue().durable
+    }
+
+    /// The last record that was given a number.
+    pub fn last(&self) -> Seq {
+        self.queue().last
+    }
+
+    /// The records from `from` to the last that is written now, while the log goes on. Removing
+    /// segments meanwhile may end it with `NotFound`.
+    ///
+    /// # Errors
+    /// [`WalError::BeforeStart`] where `from` has been removed; [`WalError::AfterEnd`] where even
+    /// the record before it is not there, so that the caller is ahead of the log.
+    pub fn replay(&self, from: Seq) -> Result<Replay, WalError> {
+        let last = self.queue().written;
+        let writer = self.writer();
+        let first = writer.segments[0].first;
+        if from < first {
+            return Err(WalError::BeforeStart { dir: self.dir.clone(), first, asked: from });
+        }
+        if from > last.next() {
+            return Err(WalError::AfterEnd { dir: self.dir.clone(), last, asked: from });
+        }
+        Ok(Replay::new(writer.disk.clone(), writer.id, writer.segments.clone(), from, last))
+    }
+
+    /// Removes the segments that hold no record from `seq` on: all components have applied the
+    /// records before it, durably. The last segment stays. Waits for a write that is under way.
+    ///
+    /// # Errors
+    /// [`WalError::Disk`]; some of the oldest segments may be gone, the log goes on.
+    pub fn truncate_before(&self, seq: Seq) -> Result<Truncated, WalError> {
+        let mut writer = self.writer();
+        let mut removed = 0;
+        while writer.segments.get(1).is_some_and(|next| next.first <= seq) {
+            match writer.disk.remove(&writer.segments[0].path) {
+                Err(error) if !error.is_not_found() => return Err(error.into()),
+                _ => {}
+            }
+            // One by one, or a power cut could leave a gap.
+            writer.disk.sync_dir(&writer.dir)?;
+            writer.segments.remove(0);
+            removed += 1;
+        }
+        Ok(Truncated { segments: removed, first: writer.segments[0].first })
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().expect("nothing that can panic runs under the queue's lock")
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().expect("after a panic of a disk the log is not usable")
+    }
+
+    fn reach(&self, seq: Seq, reach: Reach, delay: Duration) -> Result<Seq, WalError> {
+        let mut queue = self.queue();
+        loop {
+            let reached = match reach {
+                Reach::Written => queue.written,
+                Reach::Durable => queue.durable,
+            };
+            if reached >= seq {
+                return Ok(seq);
+            }
+            queue = self.advance(queue, reach, delay)?;
+        }
+    }
+
+    /// Waits for the leader, or leads one commit, waiting up to `delay` for others to join.
+    fn advance<'a>(
+        &'a self,
+        mut queue: MutexGuard<'a, Queue>,
+        reach: Reach,
+        delay: Duration,
+    ) -> Result<MutexGuard<'a, Queue>, WalError> {
+        if let Some(cause) = &queue.failed {
+            return Err(WalError::Poisoned { cause: cause.clone() });
+        }
+        if queue.leading {
+            return Ok(self.moved.wait(queue).expect("see `queue`"));
+        }
+        queue.leading = true;
+        if !delay.is_zero() {
+            let full = self.options.queue_bytes / 2;
+            let wait = self.joined.wait_timeout_while(queue, delay, |q| q.bytes() < full);
+            queue = wait.expect("see `queue`").0;
+        }
+        let chunk = queue.take();
+        drop(queue);
+        let mut leader = Leader { log: self, outcome: None };
+        let mut writer = self.writer();
+        let sync = reach == Reach::Durable;
+        let mut failed = writer.commit(chunk.as_ref(), sync).err();
+        let (written, durable) = (writer.written, writer.durable);
+        if failed.is_none() && sync {
+            // The records are safe whether the mark gets there or not, so they are answered.
+            failed = writer.mark().err();
+        }
+        drop(writer);
+        leader.outcome = Some(Outcome { written, durable, failed });
+        drop(leader);
+        let mut queue = self.queue();
+        queue.give_back(chunk);
+        Ok(queue)
+    }
+}
+
+/// How a commit ended.
+struct Outcome {
+    written: Seq,
+    durable: Seq,
+    failed: Option<DiskError>,
+}
+
+/// Tells the others when a commit has ended, also by a panic in the disk.
+struct Leader<'a> {
+    log: &'a Log,
+    outcome: Option<Outcome>,
+}
+
+impl Drop for Leader<'_> {
+    fn drop(&mut self) {
+        let mut queue = self.log.queue();
+        queue.leading = false;
+        match self.outcome.take() {
+            Some(outcome) => {
+                (queue.written, queue.durable) = (outcome.written, outcome.durable);
+                queue.failed = outcome.failed;
+            }
+            None => {
+                let errno = Errno(rustix::io::Errno::IO.raw_os_error());
+                let path = self.log.dir.clone();
+                queue.failed = Some(DiskError::Io { action: Action::Append, path, errno });
+            }
+        }
+        self.log.moved.notify_all();
+    }
+}

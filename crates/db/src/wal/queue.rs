@@ -1,0 +1,95 @@
+//! Records that were submitted and wait to be written, and how far the disk has come.
+
+use super::frame::{self, FrameParts};
+use super::record::RecordKind;
+use super::segment::LogId;
+use super::writer::Chunk;
+use crate::disk::DiskError;
+use crate::ids::Seq;
+
+/// Invariant: `written <= last`, and `frames` holds the records after `taken` up to `last`,
+/// where `taken` is what a leader has taken to write.
+#[derive(Debug)]
+pub(super) struct Queue {
+    id: LogId,
+    /// Last record submitted, and its checksum.
+    pub(super) last: Seq,
+    last_checksum: u64,
+    /// Last record taken, and its checksum.
+    taken: Seq,
+    taken_checksum: u64,
+    frames: Vec<u8>,
+    /// Kept from the last chunk, to spare an allocation.
+    spare: Vec<u8>,
+    /// Last record handed to the system.
+    pub(super) written: Seq,
+    /// Last record on stable storage.
+    pub(super) durable: Seq,
+    /// Whether a thread is writing, or waiting for others to join.
+    pub(super) leading: bool,
+    /// Why nothing is written any more.
+    pub(super) failed: Option<DiskError>,
+}
+
+/// A large buffer is not kept.
+const MAX_SPARE_BYTES: usize = 4 << 20;
+
+impl Queue {
+    /// The queue of a log whose last record, all of them durable, is `last`.
+    pub(super) fn new(id: LogId, last: Seq, last_checksum: u64) -> Self {
+        Self {
+            id,
+            last,
+            last_checksum,
+            taken: last,
+            taken_checksum: last_checksum,
+            frames: Vec::new(),
+            spare: Vec::new(),
+            written: last,
+            durable: last,
+            leading: false,
+            failed: None,
+        }
+    }
+
+    /// Gives a record its number and queues its frame.
+    pub(super) fn push(&mut self, kind: RecordKind, payload: &[u8], payload_checksum: u64) -> Seq {
+        let (seq, previous) = (self.last.next(), self.last_checksum);
+        let parts = FrameParts { kind: kind.number(), seq, previous, payload_checksum };
+        self.last_checksum = frame::push_frame(&mut self.frames, self.id, &parts, payload);
+        self.last = seq;
+        seq
+    }
+
+    /// Bytes of the frames that nobody has taken.
+    pub(super) fn bytes(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Takes all frames, if there are any.
+    pub(super) fn take(&mut self) -> Option<Chunk> {
+        if self.frames.is_empty() {
+            return None;
+        }
+        let frames = std::mem::replace(&mut self.frames, std::mem::take(&mut self.spare));
+        let chunk = Chunk {
+            frames,
+            first: self.taken.next(),
+            previous: self.taken_checksum,
+            last: self.last,
+            last_checksum: self.last_checksum,
+        };
+        (self.taken, self.taken_checksum) = (self.last, self.last_checksum);
+        Some(chunk)
+    }
+
+    /// Takes a written chunk's buffer back.
+    pub(super) fn give_back(&mut self, chunk: Option<Chunk>) {
+        if let Some(Chunk { mut frames, .. }) = chunk
+            && frames.capacity() <= MAX_SPARE_BYTES
+        {
+            frames.clear();
+            self.spare = frames;
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What the tests of collections are made with.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pipeann_db::catalog::{Change, NewCollection, Place, UnixMs};
+use pipeann_db::collection::{Collection, CollectionOptions, RowQuery, SearchHit, VectorSearch};
+use pipeann_db::database::{Database, DatabaseOptions};
+use pipeann_db::ids::{Metric, VectorType};
+use pipeann_db::schema::{Batch, FieldSpec, PrimaryKey, Schema};
+use pipeann_db::value::{
+    Column, ColumnValues, DataType, DenseVectors, ScalarType, Value, VectorKind,
+};
+use pipeann_engine::memory::Accountant;
+use pipeann_engine::types::VectorSet;
+
+pub(crate) const DIM: usize = 4;
+
+/// Small buffers, so that flushes come often; the memory is the test's own.
+pub(crate) fn options() -> DatabaseOptions {
+    let collection = CollectionOptions {
+        flush_log_bytes: 1 << 20,
+        row_cache_bytes: 1 << 20,
+        row_buffer_bytes: 1 << 20,
+        tail_bytes: 64 << 10,
+        accountant: Accountant::new(None),
+        ..CollectionOptions::default()
+    };
+    DatabaseOptions { collection, ..DatabaseOptions::new(|| UnixMs(1_000_000)) }
+}
+
+pub(crate) fn open(dir: &Path) -> Database {
+    Database::open(dir, options()).unwrap()
+}
+
+/// `id` int64, `note` varchar of at most 16 bytes, `v` a float vector.
+pub(crate) fn schema() -> Schema {
+    let field = |name: &str, data_type| FieldSpec::new(name, data_type);
+    Schema::builder()
+        .field(field("id", DataType::Scalar(ScalarType::Int64)).primary_key())
+        .field(field("note", DataType::Scalar(ScalarType::VarChar)).max_bytes(16))
+        .field(field("v", DataType::Vector(VectorKind::Float)).dim(DIM as u32))
+        .build()
+        .unwrap()
+}
+
+/// The collection `c`, new and loaded.
+pub(crate) fn create(database: &Database) -> Arc<Collection> {
+    let created = database.create_collection("default", "c", NewCollection::new(schema())).unwrap();
+    load(database);
+    created
+}
+
+pub(crate) fn load(database: &Database) {
+    database.apply(Change::Load { place: place(), partitions: None }).unwrap();
+}
+
+pub(crate) fn place() -> Place {
+    Place::new("default", "c")
+}
+
+pub(crate) fn collection(database: &Database) -> Arc<Collection> {
+    database.collection("default", "c").unwrap()
+}
+
+/// The vector of a row that is told apart by `seed`.
+pub(crate) fn vector(seed: u32) -> [f32; DIM] {
+    let mut state = seed.wrapping_mul(0x9e37_79b9) ^ 0x5bd1_e995;
+    [(); DIM].map(|()| {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        (state % 1000) as f32 / 100.0
+    })
+}
+
+pub(crate) fn bytes(vectors: &[[f32; DIM]]) -> Vec<u8> {
+    vectors.iter().flatten().flat_map(|c| c.to_le_bytes()).collect()
+}
+
+/// Rows of key and seed: the note and the vector tell the seed.
+pub(crate) fn batch(rows: &[(i64, u32)]) -> Batch {
+    let vectors: Vec<_> = rows.iter().map(|&(_, seed)| vector(seed)).collect();
+    let vectors = DenseVectors::new(VectorKind::Float, DIM, bytes(&vectors)).unwrap();
+    let notes = rows.iter().map(|(_, seed)| format!("note {seed}"));
+    Batch {
+        rows: rows.len(),
+        columns: vec![
+            Column::new("id", ColumnValues::Int64(rows.iter().map(|row| row.0).collect())),
+            Column::new("note", ColumnValues::VarChar(notes.collect())),
+            Column::new("v", ColumnValues::Dense(vectors)),
+        ],
+    }
+}
+
+pub(crate) fn keys(keys: &[i64]) -> Vec<PrimaryKey> {
+    keys.iter().copied().map(PrimaryKey::Int64).collect()
+}
+
+/// The seed that a row's note tells, after its vector has been found to tell the same.
+pub(crate) fn seed(values: &[Value]) -> u32 {
+    let [Value::VarChar(note), Value::Vector(found)] = values else { panic!("{values:?}") };
+    let seed = note.strip_prefix("note ").unwrap().parse().unwrap();
+    assert_eq!(*found, bytes(&[vector(seed)]), "the vector of another row");
+    seed
+}
+
+pub(crate) const FIELDS: &[&str] = &["note", "v"];
+
+/// All rows as key and seed, by row id.
+pub(crate) fn rows(collection: &Collection) -> Vec<(i64, u32)> {
+    let query = RowQuery { fields: FIELDS, ..RowQuery::default() };
+    let found = collection.query(&query).unwrap();
+    let key = |key: &PrimaryKey| match key {
+        PrimaryKey::Int64(key) => *key,
+        PrimaryKey::VarChar(key) => panic!("{key}"),
+    };
+    found.iter().map(|row| (key(&row.key), seed(&row.values))).collect()
+}
+
+pub(crate) fn search_by(collection: &Collection, k: usize, near: [f32; DIM]) -> Vec<SearchHit> {
+    let query = bytes(&[near]);
+    let queries = VectorSet::new(&query, DIM, VectorType::F32).unwrap();
+    let search =
+        VectorSearch { field: "v", k, metric: Some(Metric::L2), partitions: None, output: FIELDS };
+    collection.search(&search, queries).unwrap().remove(0)
+}
+
+pub(crate) fn distance(a: [f32; DIM], b: [f32; DIM]) -> f32 {
+    a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
+}
