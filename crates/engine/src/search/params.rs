@@ -76,7 +76,8 @@ pub struct Policy {
     pub head: bool,
     /// Leave out reads that will hardly change the answer, as judged by how exact the codes of
     /// this query have proved, and explore more of what was read instead. Without effect where
-    /// there is an allow-set.
+    /// there is an allow-set, and by inner product, where the way to the answer leads through
+    /// nodes that are no nearer than what is known.
     pub early_stop: bool,
 }
 

@@ -33,7 +33,7 @@ use super::visited::{Seen, VisitedSet};
 use crate::filter::AllowSet;
 use crate::graph::HeadScratch;
 use crate::quant::{LookupTable, score_many};
-use crate::types::{NodeId, PageId};
+use crate::types::{Metric, NodeId, PageId};
 
 use std::sync::Arc;
 
@@ -175,9 +175,10 @@ impl SearchState {
         self.query.clear();
         self.query.extend_from_slice(query);
         self.params.clone_from(params);
+        self.params.policy.early_stop &= view.metric != Metric::InnerProduct;
         self.scan = scan;
         let capacity = match &allow {
-            None => params.window() + params.reserve,
+            None => self.params.window() + params.reserve,
             Some(_) if scan => params.list.max(4 * params.k),
             Some(a) => filtered_capacity(params.list, a, view.node_slots),
         };

@@ -44,6 +44,24 @@ fn every_metric_type_and_policy_finds_the_neighbours() {
 }
 
 #[test]
+fn by_inner_product_a_search_does_not_stop_early() {
+    let base = clustered(3000, 24, VectorType::U8, 1);
+    let queries = clustered(60, 24, VectorType::U8, 2);
+    let dir = tempfile::tempdir().unwrap();
+    build_in(&dir.path().join("i"), &base, &options(Metric::InnerProduct));
+    let index = open(&dir.path().join("i"));
+    for query in 0..60 {
+        let [stops, does_not] = [true, false].map(|early_stop| {
+            let policy = Policy { early_stop, ..Policy::page(4) };
+            let params = SearchParams { k: 10, list: 40, policy, ..Default::default() };
+            index.search(queries.set().row(query), &params, None).unwrap()
+        });
+        assert_eq!(stops.hits, does_not.hits);
+        assert_eq!(stops.stats.reads, does_not.stats.reads);
+    }
+}
+
+#[test]
 fn distances_are_exact_and_on_the_metrics_own_scale() {
     let base = clustered(500, 8, VectorType::F32, 1);
     let dir = tempfile::tempdir().unwrap();
