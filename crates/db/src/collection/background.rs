@@ -75,6 +75,9 @@ impl Collection {
     }
 
     fn tend(&self, field: &FieldVectors, graph: &FieldIndex) -> Result<bool, CollectionError> {
+        if self.replay_links(field, graph)? {
+            return Ok(true);
+        }
         let pending = graph.pending().len();
         if pending > LEAST_BACKLOG.max(graph.linked() / BACKLOG_SHARE)
             && let Some(index) = self.graph_of(field)?

@@ -33,6 +33,8 @@ pub(super) struct FieldVectors {
     pub(super) vectors: FlatVectors,
     /// The graph that is searched, where one is open, and the one before while others hold it.
     graph: RwLock<(Option<Arc<FieldIndex>>, Weak<FieldIndex>)>,
+    /// The record from which on the log may have links that the graph lacks; 0 where it has none.
+    pub(super) links_from: AtomicU64,
     /// Live rows when a build found that none of them can be in a graph.
     fruitless: AtomicU64,
 }
@@ -157,8 +159,17 @@ impl FieldVectors {
     pub(super) fn new(field: &Field, position: usize, shape: Shape, vectors: FlatVectors) -> Self {
         let (id, name) = (field.id, field.spec.name.clone());
         let (dim, vector_type) = shape;
-        let (graph, fruitless) = (RwLock::default(), AtomicU64::new(0));
-        Self { id, name, position, dim, vector_type, vectors, graph, fruitless }
+        Self {
+            id,
+            name,
+            position,
+            dim,
+            vector_type,
+            vectors,
+            graph: RwLock::default(),
+            links_from: AtomicU64::new(0),
+            fruitless: AtomicU64::new(0),
+        }
     }
 
     /// Bytes of one vector.

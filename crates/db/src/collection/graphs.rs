@@ -8,6 +8,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use super::components::FieldVectors;
@@ -18,7 +19,7 @@ use crate::field_index::{
     self, BuildProgress, BuildRequest, FieldIndex, FieldIndexError, has_graph,
 };
 use crate::ids::{RowId, Seq};
-use crate::wal::LogRecord;
+use crate::wal::{Link, LogRecord, Record, RecordKind};
 
 /// How far an index is, and what it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,7 +149,7 @@ impl Collection {
         }
         match self.open_graph(field, &dir) {
             Ok(graph) => {
-                self.replay_links(field, &graph)?;
+                field.links_from.store(graph.applied().next().0, Ordering::Relaxed);
                 self.publish(field, graph);
                 Ok(())
             }
@@ -166,21 +167,60 @@ impl Collection {
         FieldIndex::open(dir, field.id.0, &self.options.graph, &self.options.accountant)
     }
 
-    /// Makes the links of the log again that the graph on disk lacks. What cannot be made again is
-    /// left pending.
-    fn replay_links(
+    /// Makes links again that the log has and the graph on disk lacks, for rows that are pending.
+    /// Done once after a graph was opened, by whoever links; `false` where there was nothing to do.
+    /// Rows whose links cannot be made again are linked anew.
+    pub(super) fn replay_links(
         &self,
         field: &FieldVectors,
         graph: &FieldIndex,
-    ) -> Result<(), CollectionError> {
-        let from = graph.applied().next().max(self.log.first());
-        if from > self.log.last() {
-            return Ok(());
+    ) -> Result<bool, CollectionError> {
+        let from = Seq(field.links_from.swap(0, Ordering::Relaxed));
+        if from == Seq(0) || graph.pending().is_empty() {
+            return Ok(false);
         }
+        let from = from.max(self.log.first());
+        if from > self.log.last() {
+            return Ok(false);
+        }
+        let _linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
         for record in self.log.replay(from)? {
-            if let Err(error) = link_again(&record?, field, graph) {
+            if self.signal.is_stopped() {
+                break;
+            }
+            if let Err(error) = self.link_again(&record?, field, graph) {
                 tracing::warn!(field = field.name, "links of the log end early: {error}");
                 break;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Makes the links of one record again.
+    fn link_again(
+        &self,
+        record: &LogRecord,
+        field: &FieldVectors,
+        graph: &FieldIndex,
+    ) -> Result<(), CollectionError> {
+        if record.kind != RecordKind::Link {
+            return Ok(());
+        }
+        let Record::Link(links) = record.decode()? else {
+            unreachable!("a record decodes to its kind")
+        };
+        let pending = graph.pending();
+        let wanted = |link: &Link| link.field == field.id.0 && pending.contains(link.row.0);
+        let links: Vec<_> = links.into_iter().filter(wanted).collect();
+        let rows: Vec<RowId> = links.iter().map(|link| link.row).collect();
+        let vectors = field.vectors.gather(&rows).map_err(CollectionError::vectors(&field.name))?;
+        for (link, vector) in links.iter().zip(vectors.chunks_exact(field.vector_bytes())) {
+            let linked = graph.link_again(link, vector);
+            linked.map_err(|error| self.index_error(field, &error))?;
+            // Deleted meanwhile, maybe before the graph had it.
+            if !self.components.live().contains(link.row) {
+                let removed = graph.remove([link.row]);
+                removed.map_err(|error| self.index_error(field, &error))?;
             }
         }
         Ok(())
@@ -333,26 +373,6 @@ impl Collection {
     fn graph_dir(&self, index: IndexId) -> PathBuf {
         self.files.join(index_dir(index))
     }
-}
-
-/// Makes the links of one record again.
-fn link_again(
-    record: &LogRecord,
-    field: &FieldVectors,
-    graph: &FieldIndex,
-) -> Result<(), CollectionError> {
-    let crate::wal::Record::Link(links) = record.decode()? else { return Ok(()) };
-    let links: Vec<_> = links.into_iter().filter(|link| link.field == field.id.0).collect();
-    let rows: Vec<RowId> = links.iter().map(|link| link.row).collect();
-    let vectors = field.vectors.gather(&rows).map_err(CollectionError::vectors(&field.name))?;
-    for (link, vector) in links.iter().zip(vectors.chunks_exact(field.vector_bytes())) {
-        graph.link_again(link, vector).map_err(|error| CollectionError::Index {
-            index: field.name.clone(),
-            why: error.to_string(),
-            class: error.class(),
-        })?;
-    }
-    Ok(())
 }
 
 fn remove_dir(dir: &Path) {

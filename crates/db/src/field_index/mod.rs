@@ -141,10 +141,10 @@ impl FieldIndex {
         Ok(linked)
     }
 
-    /// Makes a link of the log again, as part of opening; one that the graph has changes nothing.
+    /// Makes a link of the log again, for a row that is pending and is not any more then.
     ///
     /// # Errors
-    /// [`FieldIndexError::Graph`]: the row is left to be linked anew.
+    /// [`FieldIndexError::Graph`]: the row stays pending, to be linked anew.
     pub fn link_again(&self, link: &Link, vector: &[u8]) -> Result<(), FieldIndexError> {
         let link = pipeann_engine::update::Link {
             node: link.node,
@@ -152,7 +152,9 @@ impl FieldIndex {
             neighbours: link.neighbours.clone(),
             back_edges: link.back_edges.clone(),
         };
-        Ok(self.graph.apply_link(&link, vector)?)
+        self.graph.apply_link(&link, vector)?;
+        self.forget(link.row);
+        Ok(())
     }
 
     /// The number of the log that the graph on disk includes.

@@ -146,8 +146,11 @@ fn links_of_the_log_are_made_again_without_searching() {
     let database = Database::open(dir.path(), settings).unwrap();
     let c = collection(&database);
     compare(&c, &model);
-    let status = c.index_status("graph").unwrap();
-    assert_eq!(status.linked, 899, "linked when it was opened, but for the deleted row");
+    let before = c.stats().visible;
+    let status = c.wait_for_index("graph").unwrap();
+    assert_eq!((status.linked, status.pending), (899, 0));
+    assert_eq!(c.stats().visible, before, "no link had to be made anew and logged");
+    compare(&c, &model);
 }
 
 #[test]
