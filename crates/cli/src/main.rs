@@ -17,13 +17,16 @@ mod progress;
 mod searching;
 mod table;
 mod truth;
+mod updates;
 mod vectors_file;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{bench, build, convert, demo, gt, inspect, open_time, raw, search};
+use commands::{
+    bench, build, convert, demo, gt, inspect, open_time, raw, search, updates as updates_command,
+};
 
 /// An SSD-resident vector index: build, search, measure and inspect it.
 #[derive(Debug, Parser)]
@@ -44,6 +47,7 @@ enum Command {
     Bench(bench::BenchArgs),
     Raw(raw::RawArgs),
     OpenTime(open_time::OpenTimeArgs),
+    Updates(updates_command::UpdatesArgs),
 }
 
 fn main() -> ExitCode {
@@ -64,6 +68,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Raw(args) => raw::run(&args),
         Command::OpenTime(args) => open_time::run(&args),
+        Command::Updates(args) => updates_command::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -16,7 +16,7 @@ use crate::index::{Answer, Index, OpenOptions, QueryError, check_vector};
 use crate::search::{
     Driver, DriverOptions, Hit, PageSource, SearchError, SearchParams, SearchStats,
 };
-use crate::types::{NodeId, RowId};
+use crate::types::{NodeId, RowId, VectorType};
 
 /// How to open a live index.
 #[derive(Clone)]
@@ -215,6 +215,16 @@ impl LiveIndex {
     /// The node of a live row.
     pub fn node_of(&self, row: RowId) -> Option<NodeId> {
         self.current().rows.get(row)
+    }
+
+    /// Components of a vector.
+    pub fn dim(&self) -> usize {
+        self.current().layout().dim()
+    }
+
+    /// Type of a vector's components.
+    pub fn vector_type(&self) -> VectorType {
+        self.current().vector_type()
     }
 
     /// Live rows.
