@@ -42,6 +42,9 @@ pub(crate) struct InsertArgs {
     /// Link so many rows a second at most
     #[arg(long, value_name = "ROWS")]
     rate: Option<f64>,
+    /// Give way to other threads: niceness of the threads that link, 0 to 19
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=19))]
+    nice: u8,
     /// Write a checkpoint whenever so many rows were linked since the last
     #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..))]
     dirty_rows: Option<u32>,
@@ -115,6 +118,7 @@ fn linking<'a>(
         rows,
         threads: args.threads.into(),
         rate: args.rate,
+        nice: args.nice,
         dirty_rows: args.dirty_rows.map(|n| n as usize),
     })
 }
@@ -180,7 +184,7 @@ fn json(
     };
     json!({
         "workload": "insert", "rows": linked.rows, "threads": args.threads,
-        "memory_limit": args.index.memory_limit.to_string(), "rate": args.rate,
+        "memory_limit": args.index.memory_limit.to_string(), "rate": args.rate, "nice": args.nice,
         "wall_s": rounded(linked.wall_s, 3), "link_s": rounded(rates.link_s, 3),
         "rows_per_s": rounded(rows / rates.link_s, 1),
         "rows_per_s_with_checkpoints": rounded(rows / linked.wall_s, 1),

@@ -28,6 +28,8 @@ pub(crate) struct Linking<'a> {
     pub(crate) threads: usize,
     /// Rows a second over all threads; as fast as they can without.
     pub(crate) rate: Option<f64>,
+    /// Niceness of the threads: how much they give way to others.
+    pub(crate) nice: u8,
     /// A checkpoint after so many rows; without it only where the index asks for one.
     pub(crate) dirty_rows: Option<usize>,
 }
@@ -84,6 +86,10 @@ impl Linking<'_> {
     }
 
     fn link_rows(&self, progress: &Progress<'_>) -> Result<()> {
+        if self.nice > 0 {
+            // On Linux the calling thread alone is meant.
+            rustix::process::setpriority_process(None, self.nice.into()).context("--nice")?;
+        }
         let (mut rows, mut bytes, mut spent) = (0, 0, Duration::ZERO);
         loop {
             let row = progress.next.fetch_add(1, Ordering::Relaxed);
