@@ -27,6 +27,8 @@ mod formats;
 mod identity;
 mod live;
 mod live_file;
+mod loads;
+mod loads_file;
 mod options;
 mod prepare;
 mod read;
@@ -38,6 +40,7 @@ mod write;
 
 pub use error::CollectionError;
 pub use identity::COLLECTIONS_DIR;
+pub use loads::{Load, LoadState, MAX_LOAD_NAME_BYTES, MAX_LOADS};
 pub use options::CollectionOptions;
 pub use read::{FoundRow, RowQuery};
 pub use search::{SearchHit, VectorSearch};
@@ -53,6 +56,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use self::components::Components;
 use self::formats::Formats;
+use self::loads::Loads;
 use self::turn::Turns;
 use self::write::Order;
 use crate::catalog::{Catalog, Collection as Entry};
@@ -60,7 +64,7 @@ use crate::disk::Disk;
 use crate::wal::Log;
 
 /// See the module's description. Shared between threads by reference. Lock order: `order`,
-/// `flushing`, then the locks of components.
+/// `flushing` or `loads`, then the locks of components.
 pub struct Collection {
     identity: CollectionIdentity,
     disk: Arc<dyn Disk>,
@@ -78,6 +82,7 @@ pub struct Collection {
     pressed: AtomicBool,
     /// Bytes of records since the last flush.
     logged_bytes: AtomicU64,
+    loads: Mutex<Loads>,
 }
 
 impl fmt::Debug for Collection {
@@ -94,6 +99,19 @@ impl Collection {
     pub fn entry(&self) -> Result<Arc<Entry>, CollectionError> {
         let snapshot = self.catalog.snapshot();
         snapshot.collection_by_id(self.identity.id).cloned().ok_or(CollectionError::Dropped)
+    }
+
+    /// How it was opened.
+    pub fn options(&self) -> &CollectionOptions {
+        &self.options
+    }
+
+    /// Bytes that its disk has left for this user.
+    ///
+    /// # Errors
+    /// [`CollectionError::Disk`].
+    pub fn available_bytes(&self) -> Result<u64, CollectionError> {
+        Ok(self.disk.available_bytes()?)
     }
 
     /// Does something while no write is under way.

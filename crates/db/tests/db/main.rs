@@ -1,6 +1,7 @@
 //! Integration tests of the database: real processes, real files.
 
 mod bad_input;
+mod bulk;
 mod collection;
 mod collection_kill;
 mod collection_model;
