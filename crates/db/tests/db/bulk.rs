@@ -1,6 +1,6 @@
 //! Bulk loads: what they load, what they refuse, and that an interrupted one goes on where it was.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -319,42 +319,57 @@ fn loads_until_killed() {
     std::io::stdin().read_line(&mut line).unwrap();
     let database = open(line.trim_end().as_ref());
     let c = database.collection("default", "c").unwrap();
-    println!("ready");
-    run(&c, KILLED_ROWS).unwrap();
+    load(&c, &mut Numbers::new(KILLED_ROWS), &small(), &mut Telling(Instant::now())).unwrap();
 }
 
-const KILLED_ROWS: u64 = 60_000;
+/// Says a line for each batch.
+struct Telling(Instant);
+
+impl LoadWatch for Telling {
+    fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    fn progress(&mut self, progress: &LoadProgress) -> ControlFlow<()> {
+        // The reader is gone when this process is to be killed.
+        let _ = writeln!(std::io::stdout().lock(), "loaded {} .", progress.rows);
+        ControlFlow::Continue(())
+    }
+}
+
+const KILLED_ROWS: u64 = 120_000;
 
 #[test]
 fn a_killed_load_goes_on_and_repeats_no_row() {
     let dir = tempfile::tempdir().unwrap();
     drop(create(&open(dir.path())));
     let mut loaded = 0;
-    let mut in_the_middle = 0;
-    for round in 0..20_u64 {
+    for round in 0..12 {
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["bulk::loads_until_killed", "--exact", "--ignored", "--nocapture"])
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .spawn();
         let mut child = child.unwrap();
         let line = format!("{}\n", dir.path().display());
         child.stdin.take().unwrap().write_all(line.as_bytes()).unwrap();
-        // At moments that differ from round to round, whatever the machine.
-        std::thread::sleep(Duration::from_millis(20 + 17 * (round % 7)));
+        let told = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let told =
+            told.filter_map(|line| line.strip_prefix("loaded ")?.strip_suffix(" .")?.parse().ok());
+        // The kill meets the batches behind this one, wherever they are.
+        let told: u64 = told.take(1 + round % 4).last().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
         let database = open(dir.path());
         let c = database.collection("default", "c").unwrap();
         let now = c.loads().unwrap().first().map_or(0, |load| load.rows);
-        assert!(now >= loaded, "round {round}: {now} rows after {loaded}");
+        assert!(now >= told && told > loaded, "round {round}: {now} rows, {told} were told");
         assert_eq!(c.count(None).unwrap(), now, "round {round}");
-        in_the_middle += u64::from(now > loaded && now < KILLED_ROWS);
+        assert!(now < KILLED_ROWS, "round {round}: the load had ended");
         loaded = now;
     }
     let database = open(dir.path());
     let c = database.collection("default", "c").unwrap();
     assert_eq!(run(&c, KILLED_ROWS).unwrap().rows, KILLED_ROWS);
     assert_eq!(rows(&c), expected(KILLED_ROWS));
-    eprintln!("killed in the middle {in_the_middle} times");
 }
