@@ -81,10 +81,20 @@ def test_columns_are_loaded_with_progress_and_an_estimate(collection: Collection
     assert collection.count() == 2 * ROWS
 
 
-def test_an_index_that_is_declared_is_estimated(collection: Collection) -> None:
-    collection.create_index("v", "l2")
-    index = collection.estimate_load(ROWS).indexes["v"]
-    assert index["cpu_seconds"] > 0 and index["disk_bytes"] > ROWS * 4 * DIM
+def test_an_index_that_is_declared_is_estimated_and_built(tmp_path: Path) -> None:
+    with Database.open(tmp_path, direct=False) as database:
+        c = database.create_collection("c", FIELDS)
+        c.create_index("v", "l2")
+        index = c.estimate_load(5000).indexes["v"]
+        assert index["cpu_seconds"] > 0 and index["disk_bytes"] > 5000 * 4 * DIM
+        seen: list[Any] = []
+        report = c.bulk_load(rows(5000), build_indexes=False)
+        assert report.indexes == [] and c.index_status("v").state == "not_built"
+        report = c.bulk_load(rows(5000), progress=seen.append)
+        assert (report.resumed_at, report.indexes) == (5000, ["v"])
+        assert all(p.rows == 5000 and p.index[0] == "v" for p in seen)
+        status = c.index_status("v")
+        assert (status.state, status.rows, status.failure) == ("finished", 5000, None)
 
 
 def test_mapped_files_are_loaded(tmp_path: Path, collection: Collection) -> None:

@@ -272,3 +272,30 @@ def test_threads_share_a_collection_and_closing_waits_for_them(database: Databas
         thread.join()
     with Database.open(Path(repr(database)[10:-2])) as again:
         assert again.collection("c").count() == sum(written)
+
+
+def test_an_index_is_built_searched_and_grows(tmp_path: Path) -> None:
+    with Database.open(tmp_path, direct=False, build_on_read=True) as database:
+        c = database.create_collection("c", FIELDS)
+        c.load()
+        given = some(4000)
+        c.insert(given)
+        c.create_index("v", "l2", parameters={"max_degree": "24"})
+        assert c.index_status("v").state == "not_built"
+        c.search("v", given["v"][:1])
+        status = c.wait_for_index("v")
+        assert (status.state, status.rows, status.linked) == ("finished", 4000, 4000)
+        c.insert(some(500, 5000))
+        c.delete([0, 1])
+        assert c.wait_for_index("v").pending == 0
+        hits = c.search("v", given["v"][:50], 1, list_length=100)
+        assert sum(h.keys[0] == key for key, h in enumerate(hits)) >= 47
+        assert all(0 not in h.keys and 1 not in h.keys for h in hits)
+        c.build_index("v")
+        assert c.wait_for_index("v").linked == 4498
+        with pytest.raises(errors.InputError, match="indexed by l2, the search asks for cosine"):
+            c.search("v", given["v"][:1], metric="cosine")
+        c.release()
+        c.drop_index("v")
+        with pytest.raises(errors.NotFoundError):
+            c.index_status("v")

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pipeann._values import Hits, LoadEstimate, LoadProgress, LoadReport
+from pipeann._values import Hits, IndexStatus, LoadEstimate, LoadProgress, LoadReport
 from pipeann.bulk import Source
 from pipeann.fields import Field
 
@@ -169,6 +169,8 @@ class Database:
         level: Literal["sync", "group", "none"] = "sync",
         group_delay_ms: int = 5,
         threads: int = 1,
+        build_on_read: bool = False,
+        direct: bool = True,
     ) -> Database:
         """Opens the database in the directory `path`, or makes an empty one there.
 
@@ -179,7 +181,10 @@ class Database:
             but a sync waits `group_delay_ms` for other writers. "none": when the operating system
             has it; a killed process loses nothing, a power cut may lose what was written since
             the last flush.
-        threads: of an exact search.
+        threads: of a search.
+        build_on_read: the first search of a field has its index built, where nobody asked for it.
+        direct: read graphs past the page cache of the operating system (O_DIRECT). Pass False on
+            file systems that refuse it.
 
         Raises
         ------
@@ -307,6 +312,7 @@ class Collection:
         k: int = 10,
         *,
         metric: Metric | None = None,
+        list_length: int | None = None,
         partitions: Sequence[str] | None = None,
         fields: Sequence[str] = (),
     ) -> list[Hits]:
@@ -316,6 +322,8 @@ class Collection:
         ----------
         queries: shape (n, dim) or (dim,), of the field's dtype; or a list of vectors.
         metric: that of the field's index where None.
+        list_length: candidate list (L) in a graph: longer finds more and reads more. Twice `k`, and
+            64 at least, where None.
         fields: to be read of each row.
 
         Raises
@@ -390,5 +398,13 @@ class Collection:
         parameters: dict[str, str] | None = None,
     ) -> None:
         """Declares an index; one that exists and is the same is fine. A vector needs a metric."""
+    def build_index(self, index: str) -> None:
+        """Has an index built, or built anew, from all rows, and returns at once. Searches and
+        writes go on; until a first graph is there, searches are exact."""
+    def index_status(self, index: str) -> IndexStatus:
+        """How far an index is."""
+    def wait_for_index(self, index: str) -> IndexStatus:
+        """Waits until no build is under way and no row waits to enter the graph, or until either
+        has failed. Ctrl-C ends the waiting, not the build."""
     def drop_index(self, index: str) -> None:
         """Drops an index by its name, that of its field unless it was given another."""

@@ -57,6 +57,27 @@ class Hits(NamedTuple):
     columns: dict[str, Any]
 
 
+class IndexStatus(NamedTuple):
+    """How far an index is.
+
+    state: "not_built", "building", "finished" or "failed".
+    rows_done, rows: of the build under way, or of the last one.
+    linked: rows in the graph; 0 where the collection is not loaded, or too small for one.
+    pending: rows that wait to enter it, and are searched exactly meanwhile.
+    deleted: rows that have not left it.
+    failure: why the build failed, or rows enter the graph no more; None where all is well.
+    """
+
+    name: str
+    state: str
+    rows_done: int
+    rows: int
+    linked: int
+    pending: int
+    deleted: int
+    failure: str | None
+
+
 class LoadProgress(NamedTuple):
     """How far a bulk load has come.
 
@@ -65,7 +86,7 @@ class LoadProgress(NamedTuple):
     total: rows of the source, or None.
     rows_per_second: of this attempt.
     seconds_left: for the rows, or None.
-    index: field, rows in its index, rows there will be; while an index is built.
+    index: name, rows in it, rows there will be; while an index is built.
     """
 
     rows: int
@@ -84,7 +105,7 @@ class LoadReport(NamedTuple):
     resumed_at: of these, rows that earlier attempts loaded; all where it had ended before.
     logged_bytes: that this attempt wrote to the log.
     rows_seconds, index_seconds: that this attempt took.
-    indexes: fields whose indexes were built.
+    indexes: names of those that were built.
     """
 
     name: str

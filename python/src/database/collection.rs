@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use pipeann_db::catalog::{Change, CollectionId, NewIndex, Place};
-use pipeann_db::collection;
+use pipeann_db::catalog::{Change, CollectionId, IndexState, NewIndex, Place};
+use pipeann_db::collection::{self, IndexStatus};
 use pipeann_db::database::Database;
 use pipeann_db::ids::Metric;
 use pipeann_db::schema::Schema;
@@ -16,7 +16,8 @@ use super::answers::keys_to_python;
 use super::batches::{batch, keys};
 use super::failure::Failure;
 use super::gate::Gate;
-use super::schemas::{database_of, describe, field, properties};
+use super::loading::PAUSE;
+use super::schemas::{database_of, describe, field, index_status, properties};
 
 /// A collection of an open database. Threads may share it.
 #[pyclass(frozen, module = "pipeann")]
@@ -156,6 +157,34 @@ impl Collection {
         self.change(py, |place| Change::DropIndex { place, index })
     }
 
+    /// Has an index built, and returns at once.
+    fn build_index(&self, py: Python<'_>, index: &str) -> PyResult<()> {
+        self.run(py, |c| Ok(c.build_index(index)?))
+    }
+
+    /// How far an index is.
+    fn index_status<'py>(&self, py: Python<'py>, index: &str) -> PyResult<Bound<'py, PyAny>> {
+        let status = self.run(py, |c| Ok(c.index_status(index)?))?;
+        index_status(py, status)
+    }
+
+    /// Waits for an index.
+    fn wait_for_index<'py>(&self, py: Python<'py>, index: &str) -> PyResult<Bound<'py, PyAny>> {
+        loop {
+            let status = self.run(py, |c| {
+                let status = c.index_status(index)?;
+                if is_under_way(&status) {
+                    std::thread::park_timeout(PAUSE);
+                }
+                Ok(status)
+            })?;
+            py.check_signals()?;
+            if !is_under_way(&status) {
+                return index_status(py, status);
+            }
+        }
+    }
+
     /// How many rows live.
     #[pyo3(signature = (*, partition=None))]
     fn count(&self, py: Python<'_>, partition: Option<&str>) -> PyResult<u64> {
@@ -193,7 +222,8 @@ impl Collection {
     }
 
     /// The nearest rows of each query.
-    #[pyo3(signature = (field, queries, k=10, *, metric=None, partitions=None, fields=Vec::new()))]
+    #[pyo3(signature = (field, queries, k=10, *, metric=None, list_length=None, partitions=None,
+        fields=Vec::new()))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
     fn search<'py>(
         &self,
@@ -202,10 +232,12 @@ impl Collection {
         queries: &Bound<'py, PyAny>,
         k: usize,
         metric: Option<&str>,
+        list_length: Option<usize>,
         partitions: Option<Vec<String>>,
         fields: Vec<String>,
     ) -> PyResult<Bound<'py, PyList>> {
-        self.search_rows(py, field, queries, k, self::metric(metric)?, partitions, fields)
+        let how = (self::metric(metric)?, list_length);
+        self.search_rows(py, field, queries, k, how, partitions, fields)
     }
 
     /// Loads a source.
@@ -297,6 +329,11 @@ impl Collection {
             Ok(db.apply(change(place)).map(drop)?)
         })
     }
+}
+
+fn is_under_way(status: &IndexStatus) -> bool {
+    let working = matches!(status.state, IndexState::Building { .. }) || status.pending > 0;
+    working && status.failed.is_none()
 }
 
 fn metric(name: Option<&str>) -> PyResult<Option<Metric>> {

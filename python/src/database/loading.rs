@@ -16,6 +16,9 @@ use super::batches::batch;
 use super::collection::Collection;
 use super::failure::Failure;
 
+/// Between two looks at an index that is being built.
+pub(super) const PAUSE: Duration = Duration::from_millis(50);
+
 /// A source that Python reads.
 pub(super) struct PythonSource {
     object: Py<PyAny>,
@@ -108,13 +111,17 @@ impl LoadWatch for Watch {
             }
         }
     }
+
+    fn pause(&mut self) {
+        std::thread::park_timeout(PAUSE);
+    }
 }
 
 fn progress_to_python<'py>(
     py: Python<'py>,
     progress: &LoadProgress,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let index = progress.index.as_ref().map(|index| (&index.field, index.rows, index.total));
+    let index = progress.index.as_ref().map(|index| (&index.index, index.rows, index.total));
     py.import("pipeann._values")?.getattr("LoadProgress")?.call1((
         progress.rows,
         progress.resumed_at,

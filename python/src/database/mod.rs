@@ -47,7 +47,9 @@ pub(crate) struct Database {
 impl Database {
     /// Opens the database in the directory `path`, or makes one there.
     #[staticmethod]
-    #[pyo3(signature = (path, *, memory_limit=None, level="sync", group_delay_ms=5, threads=1))]
+    #[pyo3(signature = (path, *, memory_limit=None, level="sync", group_delay_ms=5, threads=1,
+        build_on_read=false, direct=true))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
     fn open(
         py: Python<'_>,
         path: PathBuf,
@@ -55,8 +57,12 @@ impl Database {
         level: &str,
         group_delay_ms: u32,
         threads: usize,
+        build_on_read: bool,
+        direct: bool,
     ) -> PyResult<Self> {
-        let options = options(memory_limit, level, group_delay_ms, threads)?;
+        let mut options = options(memory_limit, level, group_delay_ms, threads)?;
+        options.collection.build_on_read = build_on_read;
+        options.collection.graph.direct = direct;
         let opened = py.detach(|| database::Database::open(&path, options));
         let gate = Arc::new(Gate::new(opened.map_err(Failure::from)?));
         Ok(Self { gate, path })

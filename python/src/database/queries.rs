@@ -55,7 +55,7 @@ impl Collection {
         field: &str,
         queries: &Bound<'py, PyAny>,
         k: usize,
-        metric: Option<Metric>,
+        (metric, list): (Option<Metric>, Option<usize>),
         partitions: Option<Vec<String>>,
         fields: Vec<String>,
     ) -> PyResult<Bound<'py, PyList>> {
@@ -71,7 +71,7 @@ impl Collection {
         let vector_type = kind.and_then(VectorKind::engine_type).unwrap_or(VectorType::U8);
         let partitions = partitions.as_deref().map(texts);
         let (names, partitions) = (output.names(), partitions.as_deref());
-        let search = VectorSearch { field, k, metric, partitions, output: &names };
+        let search = VectorSearch { field, k, metric, list, partitions, output: &names };
         let answers = self.run(py, |c| {
             let set = VectorSet::new(&bytes, dim, vector_type);
             let set = set.map_err(|error| Failure::value(field, None, error))?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use pipeann_db::catalog::{Collection as Entry, IndexState, Load, Properties, Snapshot};
+use pipeann_db::collection::IndexStatus;
 use pipeann_db::schema::{FieldSpec, Schema};
 use pipeann_db::value::{DataType, Value};
 use pyo3::prelude::*;
@@ -140,8 +141,28 @@ pub(super) fn database_of<'s>(snapshot: &'s Snapshot, entry: &Entry) -> &'s str 
     home.map_or("", |(name, _)| name)
 }
 
+/// How far an index is, as `pipeann._values.IndexStatus`.
+pub(super) fn index_status(py: Python<'_>, status: IndexStatus) -> PyResult<Bound<'_, PyAny>> {
+    let (rows_done, rows, reason) = match &status.state {
+        IndexState::NotBuilt => (0, 0, None),
+        IndexState::Building { rows_done, rows } => (*rows_done, *rows, None),
+        IndexState::Finished { rows } => (*rows, *rows, None),
+        IndexState::Failed { reason } => (0, 0, Some(reason)),
+    };
+    py.import("pipeann._values")?.getattr("IndexStatus")?.call1((
+        &status.name,
+        state_name(&status.state),
+        rows_done,
+        rows,
+        status.linked,
+        status.pending,
+        status.deleted,
+        reason.or(status.failed.as_ref()),
+    ))
+}
+
 /// A word for the state of an index.
-pub(super) fn state_name(state: &IndexState) -> &'static str {
+fn state_name(state: &IndexState) -> &'static str {
     match state {
         IndexState::NotBuilt => "not_built",
         IndexState::Building { .. } => "building",

@@ -268,4 +268,8 @@ impl LoadWatch for Bar<'_> {
             false => ControlFlow::Continue(()),
         }
     }
+
+    fn pause(&mut self) {
+        std::thread::park_timeout(Duration::from_millis(200));
+    }
 }

@@ -4,11 +4,13 @@
 //! [`VARIABLE_BYTES`] each. Times are set by measurement on one machine (two cores, one SSD;
 //! `docs/decisions/0010-bulk-load.md`) and are rough elsewhere.
 
-use pipeann_engine::build::{self, BuildOptions};
+use pipeann_engine::build;
 
 use super::error::LoadError;
 use crate::catalog::{Collection as Entry, IndexState};
 use crate::collection::{Collection, CollectionError};
+use crate::field_index::has_graph;
+use crate::ids::ErrorClass;
 use crate::schema::FieldSpec;
 use crate::value::{DataType, VectorKind};
 
@@ -16,9 +18,10 @@ use crate::value::{DataType, VectorKind};
 const VARIABLE_BYTES: u64 = 32;
 /// What a row takes in log and row store beside its values: ids, lengths, key, checksums.
 const ROW_OVERHEAD_BYTES: u64 = 64;
-/// Measured: a row, and each byte of it.
-const SECONDS_A_ROW: f64 = 2.6e-6;
-const SECONDS_A_BYTE: f64 = 4.0e-9;
+/// Measured: the processor's part of a row, and the disk's part of each of its bytes, which it
+/// writes two or three times.
+const SECONDS_A_ROW: f64 = 5.0e-6;
+const SECONDS_A_BYTE: f64 = 1.8e-8;
 /// Copies of a batch in memory while it is read, checked, logged and applied.
 const COPIES_OF_BATCH: u64 = 5;
 
@@ -105,16 +108,18 @@ fn index_estimates(
         let (Some(vector_type), Some(dim), true) = (vector_type, spec.dim, rows > 0) else {
             continue;
         };
-        if index.kind == "FLAT" || matches!(index.state, IndexState::Finished { .. }) {
+        let built = matches!(index.state, IndexState::Finished { rows } if rows > 0);
+        if built || !has_graph(index) {
             continue;
         }
-        let options = BuildOptions::new(metric);
+        let failed = |why: String, class: ErrorClass| {
+            let index = index.name.clone();
+            LoadError::Collection(CollectionError::Index { index, why, class })
+        };
+        let options = collection.options().graph.build(metric, &index.parameters);
+        let options = options.map_err(|e| failed(e.to_string(), e.class()))?;
         let found = build::estimate(rows, dim as usize, vector_type, &options);
-        let found = found.map_err(|error| CollectionError::Index {
-            index: index.name.clone(),
-            why: error.to_string(),
-            class: error.class(),
-        })?;
+        let found = found.map_err(|e| failed(e.to_string(), e.class()))?;
         estimates.push(IndexEstimate {
             field: spec.name.clone(),
             cpu_seconds: found.cpu_seconds,

@@ -63,6 +63,9 @@ pub trait LoadWatch {
     /// Is told how far the load has come, after each batch and while an index is built. It breaks
     /// off where it should end.
     fn progress(&mut self, progress: &LoadProgress) -> ControlFlow<()>;
+
+    /// Waits a moment, some tenths of a second, before it is told again how far an index is.
+    fn pause(&mut self);
 }
 
 /// What a load did.
@@ -79,7 +82,7 @@ pub struct LoadReport {
     pub rows_time: Duration,
     /// Time that this attempt took for the indexes.
     pub index_time: Duration,
-    /// Names of the fields whose indexes were built.
+    /// Names of the indexes that were built.
     pub indexes: Vec<String>,
 }
 
@@ -131,7 +134,8 @@ pub fn load(
         load.finish()?;
     }
     if options.build_indexes {
-        build_indexes(collection, &mut report, total, watch)?;
+        let rows = progress(&report, total, report.rows_time);
+        build_indexes(collection, &mut report, &rows, watch)?;
     }
     Ok(report)
 }
@@ -144,7 +148,7 @@ fn rows_of_next(options: &LoadOptions, rows: u64, bytes: u64) -> u64 {
     fitting.clamp(1, rows.saturating_mul(GROWTH).min(MAX_BATCH_ROWS))
 }
 
-pub(super) fn progress(report: &LoadReport, total: Option<u64>, elapsed: Duration) -> LoadProgress {
+fn progress(report: &LoadReport, total: Option<u64>, elapsed: Duration) -> LoadProgress {
     let new = report.rows - report.resumed_at;
     let seconds = elapsed.as_secs_f64();
     let rows_per_second = if seconds > 0.0 { new as f64 / seconds } else { 0.0 };

@@ -3,6 +3,7 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
+use super::graphs::least_applied;
 use super::identity::LIVE_FILE;
 use super::live_file;
 use super::{Collection, CollectionError};
@@ -10,12 +11,24 @@ use crate::disk::replace_file;
 use crate::ids::Seq;
 
 impl Collection {
-    /// Puts all components on stable storage and cuts the log behind the least of them. Returns
-    /// the record from which on the log is still needed. Reads and writes go on meanwhile.
+    /// Puts all components on stable storage, graphs included, and cuts the log behind the least of
+    /// them. Returns the record from which on the log is still needed. Reads and writes go on
+    /// meanwhile.
     ///
     /// # Errors
     /// A failed write or sync; nothing is lost, and the call may be repeated.
     pub fn flush(&self) -> Result<Seq, CollectionError> {
+        self.signal.forgive();
+        for field in &self.components.fields {
+            if let Some(graph) = field.graph().filter(|graph| graph.is_changed()) {
+                self.checkpoint(field, &graph)?;
+            }
+        }
+        self.flush_components()
+    }
+
+    /// The same without writing graphs, which hold back the log then.
+    pub(super) fn flush_components(&self) -> Result<Seq, CollectionError> {
         let _one = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         // No component may be ahead of the log after a power cut.
         self.log.sync()?;
@@ -31,6 +44,7 @@ impl Collection {
         least = least.min(self.components.rows.durable());
         let bytes = live_file::encode(self.identity.bytes(), &live);
         replace_file(&*self.disk, &self.path(LIVE_FILE), &bytes)?;
+        least = least_applied(&self.components.fields, least);
         self.log.truncate_before(least.next())?;
         self.logged_bytes.fetch_sub(logged, Ordering::Relaxed);
         self.pressed.store(false, Ordering::Relaxed);
@@ -41,7 +55,11 @@ impl Collection {
     pub(super) fn flush_if_pressed(&self) -> Result<(), CollectionError> {
         let logged = self.logged_bytes.load(Ordering::Relaxed);
         if self.pressed.load(Ordering::Relaxed) || logged >= self.options.flush_log_bytes {
-            self.flush()?;
+            self.flush_components()?;
+            // What holds back the log now are the graphs.
+            if self.components.fields.iter().any(|field| field.graph().is_some()) {
+                self.signal.checkpoint();
+            }
         }
         Ok(())
     }

@@ -11,15 +11,15 @@ use pipeann_db::bulk::{
     BatchSource, KeyColumn, LoadError, LoadOptions, LoadProgress, LoadReport, LoadWatch,
     SourceError, VectorFile, estimate, load,
 };
-use pipeann_db::catalog::NewCollection;
+use pipeann_db::catalog::{Change, IndexState, NewCollection, NewIndex, Properties};
 use pipeann_db::collection::{Collection, CollectionError, LoadState, RowQuery};
 use pipeann_db::database::Database;
 use pipeann_db::disk::{CrashDisk, Fault, FaultKind, PowerCut};
-use pipeann_db::ids::ErrorClass;
+use pipeann_db::ids::{ErrorClass, Metric};
 use pipeann_db::schema::{Batch, FieldSpec, PrimaryKey, Schema};
 use pipeann_db::value::{DataType, ScalarType, Value, VectorKind};
 
-use crate::data::{DIM, batch, bytes, create, keys, open, options, rows, schema, vector};
+use crate::data::{DIM, batch, bytes, create, keys, open, options, place, rows, schema, vector};
 
 /// Rows that tell their number: key and seed.
 struct Numbers {
@@ -91,6 +91,10 @@ impl LoadWatch for Watch {
             ControlFlow::Continue(())
         }
     }
+
+    fn pause(&mut self) {
+        std::thread::yield_now();
+    }
 }
 
 /// Batches of some hundred rows.
@@ -157,6 +161,37 @@ fn an_interrupted_load_goes_on_beside_other_writes() {
     assert_eq!(c.count(None).unwrap(), 5003);
     assert!(c.forget_load("numbers").unwrap() && !c.forget_load("numbers").unwrap());
     assert_eq!(run(&c, 5000).unwrap().resumed_at, 0, "a forgotten load begins anew");
+}
+
+#[test]
+fn declared_indexes_are_built_behind_the_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let c = create(&database);
+    let new = NewIndex {
+        field: "v".into(),
+        name: None,
+        kind: "AUTOINDEX".into(),
+        metric: Some(Metric::L2),
+        parameters: Properties::from([("max_degree".into(), "16".into())]),
+    };
+    database.apply(Change::CreateIndex { place: place(), new }).unwrap();
+    let expected = estimate(&c, Some(5000)).unwrap().indexes;
+    assert!(expected[0].cpu_seconds > 0.0 && expected[0].disk_bytes > 5000 * 16, "{expected:?}");
+    let mut watch = Watch::for_batches(usize::MAX);
+    let report = load(&c, &mut Numbers::new(5000), &small(), &mut watch).unwrap();
+    assert_eq!((report.rows, &*report.indexes), (5000, &["v".to_owned()][..]));
+    let index = watch.seen.iter().filter_map(|progress| progress.index.as_ref());
+    assert!(index.clone().count() > 0 && index.clone().all(|index| index.total == 5000));
+    let status = c.index_status("v").unwrap();
+    assert_eq!((status.state, status.linked), (IndexState::Finished { rows: 5000 }, 5000));
+    assert_eq!(estimate(&c, Some(5000)).unwrap().indexes, []);
+    let more = LoadOptions { name: "more".into(), ..small() };
+    let mut watch = Watch::for_batches(usize::MAX);
+    let report = load(&c, &mut Numbers::new(1000), &more, &mut watch).unwrap();
+    assert_eq!(report.indexes, [""; 0], "rows join an index that is there");
+    let status = c.index_status("v").unwrap();
+    assert_eq!((status.linked, status.pending), (6000, 0));
 }
 
 #[test]
@@ -335,6 +370,8 @@ impl LoadWatch for Telling {
         let _ = writeln!(std::io::stdout().lock(), "loaded {} .", progress.rows);
         ControlFlow::Continue(())
     }
+
+    fn pause(&mut self) {}
 }
 
 const KILLED_ROWS: u64 = 120_000;
