@@ -160,7 +160,6 @@ collection with a dynamic field, names that no field has go into `$meta`.
 class Database:
     """A directory of collections. Threads may share it; a forked child may not, and one process
     has it open at a time. A context manager, which closes it."""
-
     @staticmethod
     def open(
         path: str | os.PathLike[str],
@@ -193,11 +192,9 @@ class Database:
         MemoryLimitError: the limit is too low; the message names the number needed.
         StopError: a file is damaged or missing; the message names it.
         """
-
     def close(self) -> None:
         """Waits for what is under way in other threads and closes. Collections of it raise
         ClosedError from then on. Closing twice is fine."""
-
     def create_collection(
         self,
         name: str,
@@ -225,13 +222,12 @@ class Database:
         ExistsError: another collection or an alias has the name.
         InputError: a field that breaks a rule; `field` names it.
         """
-
     def collection(self, name: str, *, database: str = "default") -> Collection:
         """The collection of this name or alias; NotFoundError where there is none."""
     def collections(self, *, database: str = "default") -> list[str]:
         """Names of the collections of a database."""
     def has_collection(self, name: str, *, database: str = "default") -> bool:
-        """Whether there is a collection of this name or alias."""
+        """Whether `collection` would find it."""
     def drop_collection(self, name: str, *, database: str = "default") -> None:
         """Drops a collection with its rows; one that has aliases is refused."""
     def rename_collection(
@@ -258,11 +254,9 @@ class Database:
 class Collection:
     """A collection of an open database. Threads may share it. After the database was closed or
     the collection dropped, everything raises ClosedError."""
-
     @property
     def name(self) -> str:
         """Its name now."""
-
     def insert(self, data: Batch, *, partition: str | None = None) -> Any:
         """Adds rows, all or none, and returns their keys: an int64 array or a list of str. Keys may
         be there already; each row stays one of its own.
@@ -272,7 +266,6 @@ class Collection:
         InputError: `field` and `row` tell where; nothing was changed.
         StopError: a failed write; the collection accepts no more until it is opened again.
         """
-
     def upsert(self, data: Batch, *, partition: str | None = None) -> Any:
         """Adds rows in the place of all that have their keys, all or none. A key that comes twice
         is an InputError."""
@@ -290,7 +283,6 @@ class Collection:
         columns: a dict of columns instead of a list of dicts: arrays for numbers without None,
             matrices for dense vectors, else lists.
         """
-
     def query(
         self,
         fields: Sequence[str] | None = None,
@@ -331,7 +323,6 @@ class Collection:
         NotLoadedError: the collection, or a partition asked for, is not loaded.
         InputError: wrong dimension or dtype, NaN, no metric; `row` is the query's position.
         """
-
     def bulk_load(
         self,
         source: Source | Mapping[str, Any] | str | os.PathLike[str],
@@ -362,7 +353,6 @@ class Collection:
             the load can be begun again when the source is mended; another source under the same
             name is refused.
         """
-
     def estimate_load(self, rows: int | None) -> LoadEstimate:
         """What a bulk load of so many rows takes: time, memory, disk. Rough."""
     def loads(self) -> list[tuple[str, int, bool]]:
