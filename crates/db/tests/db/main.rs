@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bulk;
+mod bulk_crash;
 mod collection;
 mod collection_kill;
 mod collection_model;
