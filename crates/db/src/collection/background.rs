@@ -10,11 +10,11 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::thread;
 
 use super::components::FieldVectors;
-use super::signal::Signal;
+use super::signal::{Cause, Signal};
 use super::turn::Place;
 use super::{Collection, CollectionError};
 use crate::field_index::{FieldIndex, FieldIndexError};
-use crate::ids::{RowId, Seq};
+use crate::ids::{ErrorClass, RowId, Seq};
 use crate::wal::{Link, Record, WalError};
 
 /// Rows linked between two looks at what else there is to do.
@@ -34,7 +34,7 @@ impl Collection {
             let run = move || run(&collection, &signal);
             match thread::Builder::new().name(name).spawn(run) {
                 Ok(handle) => *thread = Some(handle),
-                Err(error) => self.signal.fail(format!("no background thread: {error}")),
+                Err(error) => drop(self.signal.fail(format!("no background thread: {error}"))),
             }
         }
         drop(thread);
@@ -55,8 +55,8 @@ impl Collection {
 
     /// Does some work; `false` where there was none.
     fn step(&self) -> Result<bool, CollectionError> {
-        if let Some((index, progress)) = self.signal.begin_build() {
-            let built = self.build_graph(index, &progress);
+        if let Some((index, cause, progress)) = self.signal.begin_build() {
+            let built = self.build_graph(index, cause, &progress);
             self.signal.end_build();
             return built.map(|()| true);
         }
@@ -67,6 +67,10 @@ impl Collection {
         let mut worked = false;
         for field in &self.components.fields {
             worked |= match field.graph() {
+                Some(graph) if graph.has_ended() => {
+                    drop(graph);
+                    self.open_again(field)?
+                }
                 Some(graph) => self.tend(field, &graph)?,
                 None => self.build_if_grown(field)?,
             };
@@ -80,9 +84,10 @@ impl Collection {
         }
         let pending = graph.pending().len();
         if pending > LEAST_BACKLOG.max(graph.linked() / BACKLOG_SHARE)
+            && field.may_build(pending)
             && let Some(index) = self.graph_of(field)?
         {
-            self.signal.build(index.id);
+            self.signal.build(index.id, Cause::Backlog);
             return Ok(true);
         }
         let (linked, full) = self.link_some(field, graph)?;
@@ -194,7 +199,8 @@ impl Collection {
         let _linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
         // No graph may be ahead of the log after a power cut.
         let synced = self.log.sync()?;
-        graph.checkpoint(synced).map_err(|error| self.index_error(field, &error))
+        let written = graph.checkpoint(synced);
+        written.map_err(|error| self.index_error(field, &error))
     }
 
     /// What went wrong with the graph of a field.
@@ -207,17 +213,29 @@ impl Collection {
         CollectionError::Index { index: field.name.clone(), why, class }
     }
 
-    /// Waits while too many rows of a graph wait to be linked, unless nobody links them.
-    pub(super) fn wait_for_links(&self) {
+    /// Waits while too many rows wait to enter a graph.
+    ///
+    /// # Errors
+    /// [`CollectionError::Index`] where they cannot enter it.
+    pub(super) fn wait_for_links(&self) -> Result<(), CollectionError> {
         let limit = self.options.graph.pending_rows;
-        let below = || {
-            let too_many = |graph: Arc<FieldIndex>| graph.pending().len() > limit;
-            self.signal.is_building()
-                || !self.components.fields.iter().filter_map(FieldVectors::graph).any(too_many)
+        let over = |field: &&FieldVectors| {
+            field.graph().is_some_and(|graph| graph.pending().len() > limit)
         };
-        if !below() {
-            self.wake_background();
-            self.signal.wait_until(below);
+        let below =
+            || self.signal.is_building() || !self.components.fields.iter().any(|f| over(&f));
+        if below() {
+            return Ok(());
+        }
+        self.wake_background();
+        self.signal.wait_until(below);
+        match (self.components.fields.iter().find(over), self.signal.failed()) {
+            (Some(field), Some(why)) if !below() => Err(CollectionError::Index {
+                index: field.name.clone(),
+                why: format!("more than {limit} rows wait to enter the graph, and cannot: {why}"),
+                class: ErrorClass::Retry,
+            }),
+            _ => Ok(()),
         }
     }
 }
@@ -231,15 +249,18 @@ fn run(collection: &Weak<Collection>, signal: &Signal) {
             }
             match collection.step() {
                 Ok(true) => signal.moved(),
-                Ok(false) => break,
+                Ok(false) => {
+                    signal.moved();
+                    break;
+                }
                 Err(error) => {
-                    let id = collection.identity.id.0;
-                    tracing::warn!(collection = id, "background work has ended: {error}");
-                    signal.fail(error.to_string());
+                    if signal.fail(error.to_string()) {
+                        let id = collection.identity.id.0;
+                        tracing::warn!(collection = id, "background work fails: {error}");
+                    }
                     break;
                 }
             }
         }
-        signal.moved();
     }
 }

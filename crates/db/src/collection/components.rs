@@ -37,6 +37,8 @@ pub(super) struct FieldVectors {
     pub(super) links_from: AtomicU64,
     /// Live rows when a build found that none of them can be in a graph.
     fruitless: AtomicU64,
+    /// Rows that were pending when a build that should have taken them failed.
+    refused: AtomicU64,
 }
 
 /// See the module's description.
@@ -131,7 +133,7 @@ impl Components {
         for field in self.fields.iter().filter(|_| !deleted.is_empty()) {
             // Rows are invisible already, whatever the graph does about them.
             if let Some(Err(error)) = field.graph().map(|g| g.remove(deleted.iter().copied())) {
-                tracing::warn!(field = field.name, "deleted rows stay in the graph: {error}");
+                tracing::debug!(field = field.name, "deleted rows stay in the graph: {error}");
             }
         }
         Ok(soon | (pressure == docstore::Pressure::Flush))
@@ -169,6 +171,7 @@ impl FieldVectors {
             graph: RwLock::default(),
             links_from: AtomicU64::new(0),
             fruitless: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
         }
     }
 
@@ -197,6 +200,16 @@ impl FieldVectors {
     /// A build of `rows` live rows found `found` that can be in a graph.
     pub(super) fn note_built(&self, rows: u64, found: u64) {
         self.fruitless.store(if found == 0 { rows } else { 0 }, Ordering::Relaxed);
+    }
+
+    /// A build that should have taken so many pending rows failed.
+    pub(super) fn note_refused(&self, pending: u64) {
+        self.refused.store(pending, Ordering::Relaxed);
+    }
+
+    /// Whether so many pending rows are worth another build.
+    pub(super) fn may_build(&self, pending: u64) -> bool {
+        pending / 2 >= self.refused.load(Ordering::Relaxed)
     }
 
     /// Whether there are rows enough for a graph, and more than when none was found for it.

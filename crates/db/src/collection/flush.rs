@@ -10,6 +10,10 @@ use super::{Collection, CollectionError};
 use crate::disk::replace_file;
 use crate::ids::Seq;
 
+/// Vectors of deleted rows leave the disk when there are more of them than of live rows, and so
+/// many at least.
+const SPARED_ROWS: u64 = 1_000;
+
 impl Collection {
     /// Puts all components on stable storage, graphs included, and cuts the log behind the least of
     /// them. Returns the record from which on the log is still needed. Reads and writes go on
@@ -36,8 +40,13 @@ impl Collection {
         let live = self.components.live();
         let mut least = live.applied;
         for field in &self.components.fields {
-            let durable = field.vectors.flush().map_err(CollectionError::vectors(&field.name))?;
-            least = least.min(durable);
+            let kept = field.vectors.len();
+            let durable = match kept > 2 * live.len() + SPARED_ROWS {
+                // Rows that came after `live` was looked at are not judged by it.
+                true => field.vectors.retain(&|row| row >= live.next_row || live.contains(row)),
+                false => field.vectors.flush(),
+            };
+            least = least.min(durable.map_err(CollectionError::vectors(&field.name))?);
         }
         self.components.rows.flush()?;
         while self.components.rows.compact()? {}

@@ -13,6 +13,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::components::FieldVectors;
 use super::identity::index_dir;
+use super::signal::Cause;
 use super::{Collection, CollectionError};
 use crate::catalog::{Change, Collection as Entry, IndexDefinition, IndexId, IndexState, Load};
 use crate::field_index::{
@@ -57,7 +58,7 @@ impl Collection {
             return self.set_state(definition.id, IndexState::Finished { rows });
         }
         self.set_state(definition.id, IndexState::Building { rows_done: 0, rows })?;
-        self.signal.build(definition.id);
+        self.signal.build(definition.id, Cause::Asked);
         self.wake_background();
         Ok(())
     }
@@ -118,7 +119,7 @@ impl Collection {
             };
             let interrupted = matches!(definition.state, IndexState::Building { .. });
             if interrupted && self.signal.building(definition.id).is_none() {
-                self.signal.build(definition.id);
+                self.signal.build(definition.id, Cause::Asked);
             }
             if field.graph().is_none() && entry.load != Load::Released {
                 self.open_or_rebuild(field, definition)?;
@@ -139,7 +140,7 @@ impl Collection {
             let lost = matches!(definition.state, IndexState::Finished { rows } if rows > 0);
             if lost && self.signal.building(definition.id).is_none() {
                 tracing::warn!(dir = %dir.display(), "a graph is missing and is built anew");
-                self.signal.build(definition.id);
+                self.signal.build(definition.id, Cause::Asked);
             }
             return Ok(());
         }
@@ -156,10 +157,19 @@ impl Collection {
             Err(error) if error.needs_build() => {
                 tracing::warn!(dir = %dir.display(), "a graph is built anew: {error}");
                 remove_dir(&dir);
-                self.signal.build(definition.id);
+                self.signal.build(definition.id, Cause::Asked);
                 Ok(())
             }
             Err(error) => Err(self.index_error(field, &error)),
+        }
+    }
+
+    /// Closes a graph that takes no changes any more, and opens it as it is on disk.
+    pub(super) fn open_again(&self, field: &FieldVectors) -> Result<bool, CollectionError> {
+        field.set_graph(None);
+        match self.graph_of(field)? {
+            Some(definition) => self.open_or_rebuild(field, &definition).map(|()| true),
+            None => Ok(false),
         }
     }
 
@@ -277,6 +287,7 @@ impl Collection {
     pub(super) fn build_graph(
         &self,
         index: IndexId,
+        cause: Cause,
         progress: &BuildProgress,
     ) -> Result<(), CollectionError> {
         let entry = self.entry()?;
@@ -328,6 +339,13 @@ impl Collection {
             Ok(rows) => self.set_state(index, IndexState::Finished { rows }),
             // Begun again when the collection is opened again.
             Err(_) if self.signal.is_stopped() => Ok(()),
+            Err(error) if cause == Cause::Backlog => {
+                tracing::warn!(index = definition.name, "rows are linked one by one: {error}");
+                let graph = field.graph();
+                field.note_refused(graph.as_ref().map_or(0, |graph| graph.pending().len()));
+                let rows = graph.map_or(0, |graph| graph.linked());
+                self.set_state(index, IndexState::Finished { rows })
+            }
             Err(error) => {
                 tracing::warn!(index = definition.name, "the build failed: {error}");
                 self.set_state(index, IndexState::Failed { reason: error.to_string() })
@@ -344,7 +362,7 @@ impl Collection {
         if !(finished && grown && loaded) {
             return Ok(false);
         }
-        self.signal.build(definition.id);
+        self.signal.build(definition.id, Cause::Asked);
         Ok(true)
     }
 

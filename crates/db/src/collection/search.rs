@@ -13,8 +13,9 @@ use std::sync::Arc;
 use pipeann_engine::types::{VectorSet, to_f32};
 use roaring::RoaringTreemap;
 
-use super::components::FieldVectors;
-use super::read::{FoundRow, partition_numbers};
+use super::components::{FieldVectors, Moment};
+use super::formats::Formats;
+use super::read::{FoundRow, Source, partition_numbers};
 use super::{Collection, CollectionError};
 use crate::catalog::{Collection as Entry, IndexState, Load};
 use crate::field_index::{FieldIndex, GraphSearch, has_graph};
@@ -59,7 +60,7 @@ pub(super) struct Near {
 struct Asked<'c> {
     field: &'c FieldVectors,
     /// Its graph, and the removals from it before the moment of the search.
-    graph: Option<(u64, Arc<FieldIndex>)>,
+    graph: &'c Option<(u64, Arc<FieldIndex>)>,
     metric: Metric,
     list: Option<usize>,
     among: &'c Arc<RoaringTreemap>,
@@ -91,39 +92,46 @@ impl Collection {
         if self.options.build_on_read {
             self.build_unless_asked(&entry, field)?;
         }
-        // Before the moment: what is removed later counts.
-        let graph = field.graph().map(|graph| (graph.removals(), graph));
-        let moment = self.components.moment();
-        let among = moment.live.among(numbers.as_deref());
-        let wanted = usize::try_from(among.len()).unwrap_or(usize::MAX).min(search.k);
-        let all = numbers.is_none();
-        let asked = Asked { field, graph, metric, list: search.list, among: &among, all };
-        let mut answers = Vec::with_capacity(queries.rows());
-        let mut nearest = self.nearest(&asked, queries, wanted)?;
-        for (query, near) in nearest.iter_mut().enumerate() {
-            let mut k = wanted;
-            loop {
-                let rows: Vec<RowId> = near.iter().map(|near| near.row).collect();
-                let read = self.read(&formats, &moment, &rows, &sources)?;
-                let mut keys = HashSet::new();
-                let hits = near
-                    .iter()
-                    .zip(read)
-                    .map(|(near, row)| SearchHit { distance: near.distance, row });
-                let hits: Vec<_> =
-                    hits.filter(|hit| keys.insert(hit.row.key.clone())).take(search.k).collect();
-                if hits.len() >= wanted || k as u64 >= among.len() || near.len() < k {
-                    answers.push(hits);
-                    break;
-                }
-                k = usize::try_from(among.len()).unwrap_or(usize::MAX).min(k.saturating_mul(4));
-                let one = VectorSet::new(queries.row(query), queries.dim(), queries.vector_type());
-                let one = one.expect("a row of a set is a set");
-                let more = self.nearest(&asked, one, k)?;
-                *near = more.into_iter().next().expect("one answer for one query");
+        // What is removed from the graph after this was there at the moment, or is looked for.
+        let graph = || field.graph().map(|graph| (graph.removals(), graph));
+        self.at_one_moment(graph, |graph, moment| {
+            let among = &moment.live.among(numbers.as_deref());
+            let all = numbers.is_none();
+            let asked = Asked { field, graph, metric, list: search.list, among, all };
+            let keys = usize::try_from(among.len()).unwrap_or(usize::MAX).min(search.k);
+            let found = self.nearest(&asked, queries, keys)?;
+            let each = found.into_iter().enumerate().map(|(query, near)| {
+                let query = one(queries, query);
+                self.distinct((&formats, moment, &sources), &asked, query, (keys, near))
+            });
+            each.collect()
+        })
+    }
+
+    /// The rows that were found, the nearest one of each key, and as many keys as are wanted where
+    /// there are so many.
+    fn distinct(
+        &self,
+        (formats, moment, sources): (&Formats, &Moment<'_>, &[Source]),
+        asked: &Asked<'_>,
+        query: VectorSet<'_>,
+        (wanted, mut near): (usize, Vec<Near>),
+    ) -> Result<Vec<SearchHit>, CollectionError> {
+        let mut k = wanted;
+        loop {
+            let rows: Vec<RowId> = near.iter().map(|near| near.row).collect();
+            let read = self.read(formats, moment, &rows, sources)?;
+            let mut keys = HashSet::new();
+            let hits = near.iter().zip(read);
+            let hits = hits.map(|(near, row)| SearchHit { distance: near.distance, row });
+            let hits = hits.filter(|hit| keys.insert(hit.row.key.clone()));
+            let hits: Vec<_> = hits.take(wanted).collect();
+            if hits.len() >= wanted || k as u64 >= asked.among.len() || near.len() < k {
+                return Ok(hits);
             }
+            k = usize::try_from(asked.among.len()).unwrap_or(usize::MAX).min(k.saturating_mul(4));
+            near = self.nearest(asked, query, k)?.remove(0);
         }
-        Ok(answers)
     }
 
     /// For each query the `k` nearest of some rows, nearest first.
@@ -133,7 +141,7 @@ impl Collection {
         queries: VectorSet<'_>,
         k: usize,
     ) -> Result<Vec<Vec<Near>>, CollectionError> {
-        let Some((removals, graph)) = &asked.graph else {
+        let Some((removals, graph)) = asked.graph else {
             return self.nearest_exactly(asked, asked.among, queries, k);
         };
         // Before the graph: a row that enters it meanwhile is found here, or there, or in both.
@@ -206,6 +214,11 @@ impl Collection {
         entry.schema.field(name).ok_or_else(unknown)?;
         self.components.field(name).ok_or_else(unknown)
     }
+}
+
+/// One vector of a set, as a set.
+fn one(set: VectorSet<'_>, row: usize) -> VectorSet<'_> {
+    VectorSet::new(set.row(row), set.dim(), set.vector_type()).expect("a row of a set is a set")
 }
 
 /// The metric of a search: the one of the index, unless there is none.

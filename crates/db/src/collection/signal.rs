@@ -6,6 +6,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use crate::catalog::IndexId;
 use crate::field_index::BuildProgress;
 
+/// Why a graph is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// Somebody asked for it, or it is missing.
+    Asked,
+    /// So many rows wait to enter the one that is there that a new one is cheaper.
+    Backlog,
+}
+
 /// What is to be done, and how it goes.
 #[derive(Debug, Default)]
 pub(super) struct Signal {
@@ -22,7 +31,7 @@ struct State {
     /// Something happened since the thread last looked.
     again: bool,
     checkpoint: bool,
-    builds: VecDeque<IndexId>,
+    builds: VecDeque<(IndexId, Cause)>,
     building: Option<(IndexId, Arc<BuildProgress>)>,
     failed: Option<String>,
     /// Counts what those who wait were told.
@@ -48,11 +57,10 @@ impl Signal {
     }
 
     /// A graph is to be built.
-    pub(super) fn build(&self, index: IndexId) {
+    pub(super) fn build(&self, index: IndexId, cause: Cause) {
         let mut state = self.state();
-        if !state.builds.contains(&index) {
-            state.builds.push_back(index);
-        }
+        state.builds.retain(|(id, _)| *id != index);
+        state.builds.push_back((index, cause));
         state.failed = None;
         state.again = true;
         self.wake.notify_all();
@@ -96,14 +104,14 @@ impl Signal {
     }
 
     /// For the thread: the next graph that is to be built, which counts as begun from here on.
-    pub(super) fn begin_build(&self) -> Option<(IndexId, Arc<BuildProgress>)> {
+    pub(super) fn begin_build(&self) -> Option<(IndexId, Cause, Arc<BuildProgress>)> {
         let mut state = self.state();
         if state.stopped {
             return None;
         }
-        let next = (state.builds.pop_front()?, Arc::default());
-        state.building = Some(next.clone());
-        Some(next)
+        let ((index, cause), progress) = (state.builds.pop_front()?, Arc::default());
+        state.building = Some((index, Arc::clone(&progress)));
+        Some((index, cause, progress))
     }
 
     /// For the thread: the build is over.
@@ -115,14 +123,18 @@ impl Signal {
 
     /// For the thread: a step was done.
     pub(super) fn moved(&self) {
-        self.state().tell(&self.moved);
+        let mut state = self.state();
+        state.failed = None;
+        state.tell(&self.moved);
     }
 
-    /// For the thread: it gives up until something new is asked of it.
-    pub(super) fn fail(&self, why: String) {
+    /// For the thread: it gives up until something new happens. `true` where that is news.
+    pub(super) fn fail(&self, why: String) -> bool {
         let mut state = self.state();
+        let news = state.failed.as_ref() != Some(&why);
         state.failed = Some(why);
         state.tell(&self.moved);
+        news
     }
 
     /// Why the thread has given up, if so.
@@ -140,7 +152,7 @@ impl Signal {
         let state = self.state();
         match &state.building {
             Some((id, progress)) if *id == index => Some(Arc::clone(progress)),
-            _ => state.builds.contains(&index).then(Arc::default),
+            _ => state.builds.iter().any(|(id, _)| *id == index).then(Arc::default),
         }
     }
 

@@ -226,7 +226,7 @@ impl Collection {
         if let Some(why) = self.turns.stopped() {
             return Err(CollectionError::Stopped { why });
         }
-        self.wait_for_links();
+        self.wait_for_links()?;
         self.flush_if_pressed()
     }
 

@@ -22,6 +22,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard};
 
+use pipeann_engine::memory::Accountant;
+
 use crate::catalog::{Catalog, Change, CollectionId, NewCollection, Place, Snapshot, UnixMs};
 use crate::collection::{Collection, CollectionOptions, Home};
 use crate::disk::{DirectoryLock, Disk};
@@ -102,6 +104,11 @@ impl Database {
     ) -> Result<Self, DatabaseError> {
         let now = Arc::clone(&options.now);
         open::open_home(Home { disk, files, rows_in_memory: true, now }, options, None)
+    }
+
+    /// Who grants the memory of all collections.
+    pub fn accountant(&self) -> &Arc<Accountant> {
+        &self.options.collection.accountant
     }
 
     /// What there is now. It does not change; ask again to see later changes.

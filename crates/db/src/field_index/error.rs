@@ -69,6 +69,11 @@ impl FieldIndexError {
         matches!(self, Self::Graph(UpdateError::Full { .. } | UpdateError::Memory(_)))
     }
 
+    /// Whether the graph takes no changes any more until it is opened again.
+    pub fn needs_opening(&self) -> bool {
+        matches!(self, Self::Graph(UpdateError::Poisoned(_)))
+    }
+
     /// Whether the files of the graph are missing or damaged, so that it has to be built again.
     pub fn needs_build(&self) -> bool {
         let Self::Graph(UpdateError::Open(error)) = self else { return false };

@@ -25,7 +25,7 @@ pub use parameters::{GraphOptions, has_graph};
 pub use search::{GraphHit, GraphSearch};
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use pipeann_engine::memory::Accountant;
@@ -42,6 +42,7 @@ pub struct FieldIndex {
     field: u32,
     pending: RwLock<Arc<RoaringTreemap>>,
     removals: AtomicU64,
+    ended: AtomicBool,
     deleted_share: f64,
     dirty_bytes: u64,
 }
@@ -62,6 +63,7 @@ impl FieldIndex {
             field,
             pending: RwLock::default(),
             removals: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
             deleted_share: options.deleted_share,
             dirty_bytes: options.dirty_bytes,
         })
@@ -97,7 +99,7 @@ impl FieldIndex {
         self.removals.fetch_add(1, Ordering::SeqCst);
         for row in rows {
             self.forget(row);
-            self.graph.delete(row)?;
+            self.noted(self.graph.delete(row))?;
         }
         Ok(())
     }
@@ -135,7 +137,7 @@ impl FieldIndex {
                 back_edges: link.back_edges,
             }),
             Err(UpdateError::RowExists(_) | UpdateError::Vector(_)) => None,
-            Err(error) => return Err(error.into()),
+            Err(error) => return self.noted(Err(error)),
         };
         self.forget(row);
         Ok(linked)
@@ -172,6 +174,21 @@ impl FieldIndex {
         self.graph.pending_bytes() >= self.dirty_bytes
     }
 
+    /// Whether the graph takes no changes any more, since a checkpoint failed where nobody can tell
+    /// what is on stable storage. Opened again it does.
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    /// Notes an error after which the graph takes no changes.
+    fn noted<T>(&self, outcome: Result<T, UpdateError>) -> Result<T, FieldIndexError> {
+        outcome.map_err(|error| {
+            let error = FieldIndexError::from(error);
+            self.ended.fetch_or(error.needs_opening(), Ordering::Relaxed);
+            error
+        })
+    }
+
     /// Writes the graph with all changes. `applied` is on stable storage in the log, and no row is
     /// linked meanwhile. Searches go on.
     ///
@@ -181,7 +198,7 @@ impl FieldIndex {
         match self.graph.checkpoint(applied.0) {
             // A graph that was just built stands there instead, and holds all that this one does.
             Ok(_) | Err(UpdateError::Replaced { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
+            Err(error) => self.noted(Err(error)),
         }
     }
 

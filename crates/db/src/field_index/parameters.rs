@@ -34,8 +34,8 @@ pub struct GraphOptions {
 
 impl Default for GraphOptions {
     /// All CPUs for builds, one thread for links; a graph from 2,000 rows on, 100,000 rows waiting
-    /// at most, 64 MiB of changes, a tenth deleted; direct reads, and resident pages as far as a
-    /// memory limit leaves room.
+    /// at most, 64 MiB of changes, a tenth deleted; direct reads, and no resident pages, since
+    /// those of one graph would leave no memory for the others.
     fn default() -> Self {
         Self {
             build_threads: 0,
@@ -45,7 +45,7 @@ impl Default for GraphOptions {
             dirty_bytes: 64 << 20,
             deleted_share: 0.1,
             direct: true,
-            resident: Resident::Remaining,
+            resident: Resident::None,
         }
     }
 }

@@ -381,3 +381,60 @@ fn an_index_that_there_is_not_is_not_built() {
     assert!(matches!(c.build_index("graph"), Err(CollectionError::Catalog(_))));
     assert!(matches!(c.wait_for_index("graph"), Err(CollectionError::Catalog(_))));
 }
+
+#[test]
+fn a_graph_that_could_not_be_written_goes_on_when_there_is_memory_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = options();
+    let accountant = settings.collection.accountant.clone();
+    let database = Database::open(dir.path(), settings).unwrap();
+    let (c, mut model) = built(&database, 600);
+    insert(&c, &mut model, 550..650, 1);
+    c.wait_for_index("graph").unwrap();
+    accountant.set_limit_bytes(Some(accountant.held_bytes() + 1000));
+    assert!(c.flush().is_err(), "a checkpoint opens what it has written");
+    compare(&c, &model);
+    accountant.set_limit_bytes(None);
+    insert(&c, &mut model, 600..800, 2);
+    c.delete(&keys(&[7])).unwrap();
+    model.remove(&7);
+    compare(&c, &model);
+    while c.wait_for_index("graph").unwrap().linked != model.len() as u64 {
+        std::thread::yield_now();
+    }
+    c.flush().unwrap();
+    compare(&c, &model);
+    drop((c, database));
+    let database = open(dir.path());
+    compare(&collection(&database), &model);
+}
+
+#[test]
+fn vectors_of_deleted_rows_leave_the_disk_while_they_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let c = create(&database);
+    let mut model = Model::new();
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                for (key, found) in rows(&c) {
+                    assert_eq!(i64::from(found / 10), key);
+                }
+            }
+        });
+        for round in 0..10 {
+            insert(&c, &mut model, 0..600, round);
+            c.flush().unwrap();
+            let kept = c.stats().vectors[0].1;
+            assert!(kept <= 2 * 600 + 1_000, "{kept} vectors are kept");
+        }
+        ended.store(true, Ordering::Relaxed);
+        reader.join().unwrap();
+    });
+    compare(&c, &model);
+    drop((c, database));
+    let database = open(dir.path());
+    compare(&collection(&database), &model);
+}
