@@ -39,6 +39,7 @@ class Job:
     build_list: int
     lists: dict[str, list[int]]
     settings: dict[str, Any]
+    quick: bool = False
 
     @classmethod
     def read(cls, path: Path, quick: bool = False) -> Job:
@@ -58,6 +59,7 @@ class Job:
             build_list=text.get("build_list", 96),
             lists=text.get("lists", {}),
             settings=text.get("settings", {}),
+            quick=quick,
         )
 
     @property
