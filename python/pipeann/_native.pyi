@@ -1,11 +1,15 @@
 """Types of the compiled half of pipeann. Import from `pipeann`, which re-exports them."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from pipeann._values import Hits, IndexStatus, LoadEstimate, LoadProgress, LoadReport
+from pipeann.bulk import Source
+from pipeann.fields import Field
 
 __version__: Final[str]
 
@@ -138,3 +142,259 @@ class Index:
     @property
     def dtype(self) -> Literal["float32", "uint8"]:
         """numpy's name of the component type."""
+
+Key: TypeAlias = int | str
+Keys: TypeAlias = Key | Sequence[Key] | npt.NDArray[np.integer[Any]]
+Batch: TypeAlias = Mapping[str, Any] | Sequence[dict[str, Any]]
+"""Rows: columns by name of field, or a dict for each row.
+
+A dense vector field takes an array of shape (rows, dim) and of its own dtype (float32, uint8,
+int8, float16, uint16 for bfloat16; uint8 of shape (rows, dim / 8) for bits), or for each row a
+one-dimensional array, bytes, or a list of numbers; a sparse one takes a dict of index and value.
+Integers, bool and floats take arrays (floats only of no more bits than the field), or lists.
+Timestamps take aware datetimes, datetime64 (in UTC) or int64 microseconds since 1970; they come
+out in UTC. JSON takes any object that has a JSON text; bytes are such a text. None is null. In a
+collection with a dynamic field, names that no field has go into `$meta`.
+"""
+
+class Database:
+    """A directory of collections. Threads may share it; a forked child may not, and one process
+    has it open at a time. A context manager, which closes it."""
+    @staticmethod
+    def open(
+        path: str | os.PathLike[str],
+        *,
+        memory_limit: int | None = None,
+        level: Literal["sync", "group", "none"] = "sync",
+        group_delay_ms: int = 5,
+        threads: int = 1,
+        build_on_read: bool = False,
+        direct: bool = True,
+    ) -> Database:
+        """Opens the database in the directory `path`, or makes an empty one there.
+
+        Parameters
+        ----------
+        memory_limit: bytes that buffers, caches and indexes of all collections take together.
+        level: when a write is answered. "sync": when it is on stable storage. "group": the same,
+            but a sync waits `group_delay_ms` for other writers. "none": when the operating system
+            has it; a killed process loses nothing, a power cut may lose what was written since
+            the last flush.
+        threads: of a search.
+        build_on_read: the first search of a field has its index built, where nobody asked for it.
+        direct: read graphs past the page cache of the operating system (O_DIRECT). Pass False on
+            file systems that refuse it.
+
+        Raises
+        ------
+        LockedError: somebody has it open; the message says who.
+        InputError: a directory of something else, a newer version, an unknown level.
+        MemoryLimitError: the limit is too low; the message names the number needed.
+        StopError: a file is damaged or missing; the message names it.
+        """
+    def close(self) -> None:
+        """Waits for what is under way in other threads and closes. Collections of it raise
+        ClosedError from then on. Closing twice is fine."""
+    def create_collection(
+        self,
+        name: str,
+        fields: Sequence[Field | dict[str, Any]],
+        *,
+        dynamic: bool = False,
+        description: str = "",
+        partitions: int | None = None,
+        shards: int = 1,
+        consistency: Literal["strong", "session", "bounded", "eventually", "customized"] = "bounded",
+        properties: dict[str, str] | None = None,
+        database: str = "default",
+    ) -> Collection:
+        """Creates a collection; one that exists and is the same in all that is given is fine.
+
+        Parameters
+        ----------
+        fields: one primary key and at least one vector among them.
+        dynamic: rows may have names that no field has.
+        partitions: where a field is the partition key; 16 by default.
+        shards, consistency, properties: kept for whoever asks.
+
+        Raises
+        ------
+        ExistsError: another collection or an alias has the name.
+        InputError: a field that breaks a rule; `field` names it.
+        """
+    def collection(self, name: str, *, database: str = "default") -> Collection:
+        """The collection of this name or alias; NotFoundError where there is none."""
+    def collections(self, *, database: str = "default") -> list[str]:
+        """Names of the collections of a database."""
+    def has_collection(self, name: str, *, database: str = "default") -> bool:
+        """Whether `collection` would find it."""
+    def drop_collection(self, name: str, *, database: str = "default") -> None:
+        """Drops a collection with its rows; one that has aliases is refused."""
+    def rename_collection(
+        self, name: str, to: str, *, database: str = "default", to_database: str | None = None
+    ) -> None:
+        """Renames a collection, or moves it to another database."""
+    def create_alias(self, alias: str, collection: str, *, database: str = "default") -> None:
+        """Gives a collection another name."""
+    def alter_alias(self, alias: str, collection: str, *, database: str = "default") -> None:
+        """Points an alias to another collection."""
+    def drop_alias(self, alias: str, *, database: str = "default") -> None:
+        """Drops an alias."""
+    def aliases(self, *, database: str = "default") -> dict[str, str]:
+        """The aliases of a database, with the names of their collections."""
+    def create_database(self, name: str, *, properties: dict[str, str] | None = None) -> None:
+        """Creates a database beside the default one, in the same directory."""
+    def drop_database(self, name: str) -> None:
+        """Drops an empty database."""
+    def databases(self) -> dict[str, dict[str, str]]:
+        """Names of all databases, with their properties."""
+    def __enter__(self) -> Database: ...
+    def __exit__(self, *_exception: object) -> None: ...
+
+class Collection:
+    """A collection of an open database. Threads may share it. After the database was closed or
+    the collection dropped, everything raises ClosedError."""
+    @property
+    def name(self) -> str:
+        """Its name now."""
+    def insert(self, data: Batch, *, partition: str | None = None) -> Any:
+        """Adds rows, all or none, and returns their keys: an int64 array or a list of str. Keys may
+        be there already; each row stays one of its own.
+
+        Raises
+        ------
+        InputError: `field` and `row` tell where; nothing was changed.
+        StopError: a failed write; the collection accepts no more until it is opened again.
+        """
+    def upsert(self, data: Batch, *, partition: str | None = None) -> Any:
+        """Adds rows in the place of all that have their keys, all or none. A key that comes twice
+        is an InputError."""
+    def delete(self, keys: Keys) -> int:
+        """Deletes all rows that have one of these keys, and returns how many."""
+    def get(
+        self, keys: Keys, fields: Sequence[str] | None = None, *, columns: bool = False
+    ) -> Any:
+        """The newest row of each key, in the order of the keys; keys that no row has are passed
+        over.
+
+        Parameters
+        ----------
+        fields: to be read beside the primary key; all where None.
+        columns: a dict of columns instead of a list of dicts: arrays for numbers without None,
+            matrices for dense vectors, else lists.
+        """
+    def query(
+        self,
+        fields: Sequence[str] | None = None,
+        *,
+        partitions: Sequence[str] | None = None,
+        start: int = 0,
+        stop: int | None = None,
+        limit: int | None = None,
+        columns: bool = False,
+    ) -> Any:
+        """The rows with ids from `start` to before `stop`, in the order of their ids, which is that
+        of their insertion. Fields and columns as in `get`."""
+    def count(self, *, partition: str | None = None) -> int:
+        """How many rows live. Exact."""
+    def search(
+        self,
+        field: str,
+        queries: Vectors | Sequence[Any],
+        k: int = 10,
+        *,
+        metric: Metric | None = None,
+        list_length: int | None = None,
+        partitions: Sequence[str] | None = None,
+        fields: Sequence[str] = (),
+    ) -> list[Hits]:
+        """The nearest rows of each query.
+
+        Parameters
+        ----------
+        queries: shape (n, dim) or (dim,), of the field's dtype; or a list of vectors.
+        metric: that of the field's index where None.
+        list_length: candidate list (L) in a graph: longer finds more and reads more. Twice `k`, and
+            64 at least, where None.
+        fields: to be read of each row.
+
+        Raises
+        ------
+        NotLoadedError: the collection, or a partition asked for, is not loaded.
+        InputError: wrong dimension or dtype, NaN, no metric; `row` is the query's position.
+        """
+    def bulk_load(
+        self,
+        source: Source | Mapping[str, Any] | str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        partition: str | None = None,
+        batch_bytes: int | None = None,
+        build_indexes: bool = True,
+        progress: Callable[[LoadProgress], object] | None = None,
+    ) -> LoadReport:
+        """Loads a source from front to back, in large batches, each of which is on stable storage
+        before the next is read, whatever the level. Interrupted in any way and begun again, it
+        goes on behind the last of them; no row comes twice. Loaded to its end, repeating it adds
+        nothing. Rows are visible batch by batch.
+
+        Parameters
+        ----------
+        source: columns, a Parquet file, `pipeann.bulk.vectors(path, field)`, or anything else
+            that pipeann.bulk calls a source.
+        name: by which a load is continued; from the source's content where None.
+        batch_bytes: of log for each batch; 8 MiB, at most 48. Five times that in memory.
+        build_indexes: build the declared indexes when all rows are there, and wait for them.
+        progress: is called after each batch. An exception of it ends the load, as Ctrl-C does.
+
+        Raises
+        ------
+        InputError: `field` and `row` tell where in the source. Rows before that batch stay, and
+            the load can be begun again when the source is mended; another source under the same
+            name is refused.
+        """
+    def estimate_load(self, rows: int | None) -> LoadEstimate:
+        """What a bulk load of so many rows takes: time, memory, disk. Rough."""
+    def loads(self) -> list[tuple[str, int, bool]]:
+        """Bulk loads that are remembered: name, rows, whether it came to its end."""
+    def forget_load(self, name: str) -> bool:
+        """Forgets a load, so that it can be made again; its rows stay. Whether there was one."""
+    def flush(self) -> None:
+        """Puts all parts on stable storage and cuts the log."""
+    def stats(self) -> dict[str, Any]:
+        """rows, next_row, visible and flushed (log records), vectors by field, stopped (why no
+        write is accepted, or None)."""
+    def verify(self) -> list[tuple[str, str]]:
+        """Reads everything; what is wrong, by part. Writers wait meanwhile."""
+    def describe(self) -> dict[str, Any]:
+        """What the catalogue says: fields, partitions, indexes, aliases, properties."""
+    def add_field(self, field: Field | dict[str, Any]) -> None:
+        """Adds a field, which is nullable or has a default."""
+    def create_partition(self, partition: str) -> None:
+        """Creates a partition; one that exists is fine."""
+    def drop_partition(self, partition: str) -> None:
+        """Drops a partition that is not loaded, with its rows."""
+    def load(self, partitions: Sequence[str] | None = None) -> None:
+        """Makes partitions searchable; all, also later ones, where None."""
+    def release(self, partitions: Sequence[str] | None = None) -> None:
+        """Makes partitions unsearchable; all where None."""
+    def create_index(
+        self,
+        field: str,
+        metric: Metric | None = None,
+        *,
+        kind: str = "AUTOINDEX",
+        name: str | None = None,
+        parameters: dict[str, str] | None = None,
+    ) -> None:
+        """Declares an index; one that exists and is the same is fine. A vector needs a metric."""
+    def build_index(self, index: str) -> None:
+        """Has an index built, or built anew, from all rows, and returns at once. Searches and
+        writes go on; until a first graph is there, searches are exact."""
+    def index_status(self, index: str) -> IndexStatus:
+        """How far an index is."""
+    def wait_for_index(self, index: str) -> IndexStatus:
+        """Waits until no build is under way and no row waits to enter the graph, or until either
+        has failed. Ctrl-C ends the waiting, not the build."""
+    def drop_index(self, index: str) -> None:
+        """Drops an index by its name, that of its field unless it was given another."""

@@ -1,9 +1,10 @@
 //! The native half of the Python package `pipeann`, imported as `pipeann._native`.
 //!
-//! It converts numpy arrays to slices and engine errors to exceptions, and releases the GIL
-//! around work. It adds no capability: whatever Python can do, the engine can. What it offers is
+//! It converts numpy arrays to slices and errors to exceptions, and releases the GIL around work.
+//! It adds no capability: whatever Python can do, the engine or the database can. What it offers is
 //! described for Python's type checkers in `python/pipeann/_native.pyi`.
 
+mod database;
 mod index;
 
 use pyo3::prelude::*;
@@ -13,6 +14,8 @@ use pyo3::prelude::*;
 mod _native {
     use super::*;
 
+    #[pymodule_export]
+    use super::database::{Collection, Database};
     #[pymodule_export]
     use super::index::Index;
 

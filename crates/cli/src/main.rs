@@ -1,6 +1,6 @@
-//! The command `pipeann`: build, search, measure and inspect indexes.
+//! The command `pipeann`: build, search, measure and inspect indexes, load databases.
 //!
-//! Composes the engine and adds no capability of its own. Results go to standard output, as
+//! Composes engine and database and adds no capability of its own. Results go to standard output, as
 //! tables or with `--json` as one object a line; everything else goes to standard error. Exit
 //! codes: 0, 1 for an error (one line with its causes), 2 for a wrong call, 130 for Ctrl-C.
 
@@ -26,7 +26,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    bench, build, collections as load, convert, demo, gt, inspect, open_time, raw, search,
+    bench, build, collections as load, convert, db, demo, gt, inspect, open_time, raw, search,
     updates as updates_command,
 };
 
@@ -49,6 +49,7 @@ enum Command {
     Bench(bench::BenchArgs),
     Raw(raw::RawArgs),
     OpenTime(open_time::OpenTimeArgs),
+    Db(db::DbArgs),
     Collections(load::CollectionsArgs),
     Updates(updates_command::UpdatesArgs),
 }
@@ -71,6 +72,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Raw(args) => raw::run(&args),
         Command::OpenTime(args) => open_time::run(&args),
+        Command::Db(args) => db::run(&args),
         Command::Collections(args) => load::run(&args),
         Command::Updates(args) => updates_command::run(&args),
     };

@@ -2,6 +2,7 @@
 
 use pipeann_engine::memory::OverLimit;
 
+use super::loads::{MAX_LOAD_NAME_BYTES, MAX_LOADS};
 use crate::catalog::CatalogError;
 use crate::disk::DiskError;
 use crate::docstore::StoreError;
@@ -176,6 +177,39 @@ pub enum CollectionError {
     /// The memory limit is too low.
     #[error(transparent)]
     Memory(#[from] OverLimit),
+    /// A load without a name, or with one that is too long.
+    #[error("the name of a load has 1 to {MAX_LOAD_NAME_BYTES} bytes, {bytes} were given")]
+    LoadName {
+        /// Bytes of the name.
+        bytes: usize,
+    },
+    /// A load that somebody in this process is at work on.
+    #[error("the load `{name}` is under way already")]
+    LoadRunning {
+        /// Its name.
+        name: String,
+    },
+    /// A load that was begun with another source.
+    #[error(
+        "the load `{name}` was begun with another source; give that one again, give this load \
+         another name, or forget the first one"
+    )]
+    LoadSource {
+        /// Its name.
+        name: String,
+    },
+    /// More unfinished loads than are remembered.
+    #[error("{MAX_LOADS} loads were begun and not finished; finish some, or forget them")]
+    TooManyLoads,
+    /// The notes of loads cannot be read.
+    #[error(
+        "how far bulk loads have come is not known: {why}; rows are safe, and loads are refused \
+         until the file is restored from a backup, or removed where no load is to be continued"
+    )]
+    Loads {
+        /// What is wrong.
+        why: String,
+    },
     /// An index cannot be built, opened or searched.
     #[error("index `{index}`: {why}")]
     Index {
@@ -201,12 +235,17 @@ impl CollectionError {
             | Self::Metric { .. }
             | Self::NoMetric { .. }
             | Self::NotLoaded { .. }
+            | Self::LoadName { .. }
+            | Self::LoadSource { .. }
+            | Self::TooManyLoads
             | Self::Memory(_) => ErrorClass::FixInput,
+            Self::LoadRunning { .. } => ErrorClass::Retry,
             Self::PartitionId { .. }
             | Self::Stopped { .. }
             | Self::LogTooShort { .. }
             | Self::AheadOfLog { .. }
             | Self::Row { .. }
+            | Self::Loads { .. }
             | Self::Missing { .. } => ErrorClass::Stop,
             Self::Batch(error) => error.class(),
             Self::Catalog(error) => error.class(),

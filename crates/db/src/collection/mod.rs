@@ -29,6 +29,8 @@ mod graphs;
 mod identity;
 mod live;
 mod live_file;
+mod loads;
+mod loads_file;
 mod options;
 mod prepare;
 mod read;
@@ -42,6 +44,7 @@ mod write;
 pub use error::CollectionError;
 pub use graphs::IndexStatus;
 pub use identity::COLLECTIONS_DIR;
+pub use loads::{Load, LoadState, MAX_LOAD_NAME_BYTES, MAX_LOADS};
 pub use options::CollectionOptions;
 pub use read::{FoundRow, RowQuery};
 pub use search::{SearchHit, VectorSearch};
@@ -59,6 +62,7 @@ use std::thread::JoinHandle;
 
 use self::components::Components;
 use self::formats::Formats;
+use self::loads::Loads;
 use self::signal::Signal;
 use self::turn::Turns;
 use self::write::Order;
@@ -67,8 +71,8 @@ use crate::disk::Disk;
 use crate::wal::Log;
 
 /// See the module's description. Shared between threads by reference. Lock order:
-/// `linking`, `order`, `flushing`, then the locks of components. Nobody waits for his turn under
-/// `linking`.
+/// `linking`, `order`, `flushing` or `loads`, then the locks of components. Nobody waits for his
+/// turn under `linking`.
 pub struct Collection {
     identity: CollectionIdentity,
     disk: Arc<dyn Disk>,
@@ -86,6 +90,7 @@ pub struct Collection {
     pressed: AtomicBool,
     /// Bytes of records since the last flush.
     logged_bytes: AtomicU64,
+    loads: Mutex<Loads>,
     /// The real directory that `dir` shows, for graphs.
     files: PathBuf,
     now: Arc<dyn Fn() -> UnixMs + Send + Sync>,
@@ -116,6 +121,19 @@ impl Collection {
     pub fn entry(&self) -> Result<Arc<Entry>, CollectionError> {
         let snapshot = self.catalog.snapshot();
         snapshot.collection_by_id(self.identity.id).cloned().ok_or(CollectionError::Dropped)
+    }
+
+    /// How it was opened.
+    pub fn options(&self) -> &CollectionOptions {
+        &self.options
+    }
+
+    /// Bytes that its disk has left for this user.
+    ///
+    /// # Errors
+    /// [`CollectionError::Disk`].
+    pub fn available_bytes(&self) -> Result<u64, CollectionError> {
+        Ok(self.disk.available_bytes()?)
     }
 
     /// Does something while no write is under way.

@@ -15,6 +15,7 @@ use super::identity::{
     CollectionIdentity, LIVE_FILE, LOG_DIR, ROWS_DIR, collection_dir, vectors_dir,
 };
 use super::live::LiveRows;
+use super::loads::Loads;
 use super::turn::Turns;
 use super::write::Order;
 use super::{Collection, CollectionError, CollectionOptions, live_file};
@@ -78,6 +79,7 @@ pub(crate) fn open(
     let applied = recovery.last;
     let live = components.live();
     let next_row = live.next_row.max(components.rows.next_row()).0;
+    let loads = Loads::open(&*home.disk, &dir, identity.bytes(), next_row)?;
     let collection = Arc::new_cyclic(|me| Collection {
         identity,
         disk: Arc::clone(&home.disk),
@@ -94,6 +96,7 @@ pub(crate) fn open(
         pressed: AtomicBool::new(false),
         // What was replayed is in the log until the next flush.
         logged_bytes: AtomicU64::new(replayed),
+        loads: Mutex::new(loads),
         now: Arc::clone(&home.now),
         linking: Mutex::new(()),
         signal: Arc::default(),

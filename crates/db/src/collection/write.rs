@@ -36,7 +36,13 @@ pub struct InsertOutcome {
     pub replaced: u64,
     /// The record of the log that made them.
     pub seq: Seq,
+    /// Bytes of the record.
+    pub logged_bytes: u64,
 }
+
+/// Is told the row ids of a write before the log has it, and may keep it from being made. No other
+/// write has a place between.
+pub(super) type Announce<'a> = &'a dyn Fn(Range<u64>) -> Result<(), CollectionError>;
 
 /// Rows that were deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +67,16 @@ impl Collection {
         batch: Batch,
         partition: Option<&str>,
     ) -> Result<InsertOutcome, CollectionError> {
+        self.insert_announced(batch, partition, None)
+    }
+
+    /// As [`insert`](Self::insert), announced.
+    pub(super) fn insert_announced(
+        &self,
+        batch: Batch,
+        partition: Option<&str>,
+        announce: Option<Announce<'_>>,
+    ) -> Result<InsertOutcome, CollectionError> {
         self.before_write()?;
         let collection = self.entry()?;
         let formats = self.formats(&collection);
@@ -74,12 +90,12 @@ impl Collection {
             };
             let prepared =
                 Prepared::new(&formats, &collection, batch, WriteKind::Insert, partition, assign)?;
-            return self.put(order, prepared, Vec::new());
+            return self.put(order, prepared, Vec::new(), announce);
         }
         let no_ids = || unreachable!("keys are given");
         let prepared =
             Prepared::new(&formats, &collection, batch, WriteKind::Insert, partition, no_ids)?;
-        self.put(self.order(), prepared, Vec::new())
+        self.put(self.order(), prepared, Vec::new(), announce)
     }
 
     /// Replaces all rows that have the keys of these, in whatever partition, and adds those that
@@ -107,7 +123,7 @@ impl Collection {
         }
         let order = self.order_when_applied()?;
         let deleted = self.rows_of_keys(prepared.key_bytes())?;
-        self.put(order, prepared, deleted)
+        self.put(order, prepared, deleted, None)
     }
 
     /// Deletes all rows that have one of these keys. Keys that no row has are passed over.
@@ -134,7 +150,7 @@ impl Collection {
         if rows == 0 {
             return Ok(DeleteOutcome { rows, seq: order.submitted });
         }
-        let seq = self.commit(order, &Record::Delete(deleted), 0)?;
+        let (seq, _) = self.commit(order, &Record::Delete(deleted), 0, None)?;
         Ok(DeleteOutcome { rows, seq })
     }
 
@@ -143,6 +159,7 @@ impl Collection {
         order: MutexGuard<'_, Order>,
         prepared: Prepared,
         deleted: Vec<RowId>,
+        announce: Option<Announce<'_>>,
     ) -> Result<InsertOutcome, CollectionError> {
         prepared.check_partitions(&*self.entry()?)?;
         let first = order.next_row;
@@ -152,19 +169,21 @@ impl Collection {
             true => Record::Put(rows),
             false => Record::Upsert { deleted, rows },
         };
-        let seq = self.commit(order, &record, count)?;
+        let (seq, logged_bytes) = self.commit(order, &record, count, announce)?;
         drop(record);
-        Ok(InsertOutcome { keys: prepared.keys, rows: first..first + count, replaced, seq })
+        let (keys, rows) = (prepared.keys, first..first + count);
+        Ok(InsertOutcome { keys, rows, replaced, seq, logged_bytes })
     }
 
     /// Logs a record that gives out `rows` row ids, waits until it may be answered, and applies
-    /// it.
+    /// it. Returns the record's number and its bytes.
     fn commit(
         &self,
         mut order: MutexGuard<'_, Order>,
         record: &Record<'_>,
         rows: u64,
-    ) -> Result<Seq, CollectionError> {
+        announce: Option<Announce<'_>>,
+    ) -> Result<(Seq, u64), CollectionError> {
         if let Some(why) = self.turns.stopped() {
             return Err(CollectionError::Stopped { why });
         }
@@ -173,12 +192,16 @@ impl Collection {
             CollectionError::Stopped { why }
         };
         let payload = record.encode().map_err(crate::wal::WalError::from)?;
+        if let Some(announce) = announce {
+            announce(order.next_row..order.next_row + rows).map_err(|e| stop(e.to_string()))?;
+        }
+        let logged_bytes = payload.len() as u64;
         let ticket = self.log.submit(record.kind(), &payload).map_err(|e| stop(e.to_string()))?;
         order.submitted = ticket.seq();
         order.next_row += rows;
         let place = self.turns.place(ticket.seq());
         drop(order);
-        self.logged_bytes.fetch_add(payload.len() as u64, Ordering::Relaxed);
+        self.logged_bytes.fetch_add(logged_bytes, Ordering::Relaxed);
         drop(payload);
         let seq = self.log.wait(ticket).map_err(|e| stop(e.to_string()))?;
         place.wait().map_err(stop)?;
@@ -191,7 +214,7 @@ impl Collection {
                 }
                 place.done();
                 self.signal.wake();
-                Ok(seq)
+                Ok((seq, logged_bytes))
             }
             Err(error) => Err(stop(error.to_string())),
         }

@@ -69,7 +69,7 @@ impl GraphOptions {
     ///
     /// # Errors
     /// [`FieldIndexError::Parameter`].
-    pub(super) fn build(
+    pub(crate) fn build(
         &self,
         metric: Metric,
         parameters: &Properties,

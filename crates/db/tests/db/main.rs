@@ -1,6 +1,8 @@
 //! Integration tests of the database: real processes, real files.
 
 mod bad_input;
+mod bulk;
+mod bulk_crash;
 mod collection;
 mod collection_kill;
 mod collection_model;

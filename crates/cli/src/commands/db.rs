@@ -1,0 +1,275 @@
+//! `pipeann db`: a database from outside. `load` brings files of vectors into a collection.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, Subcommand};
+use indicatif::ProgressBar;
+use pipeann_db::bulk::{
+    self, BatchSource as _, KeyColumn, LoadError, LoadOptions, LoadProgress, LoadReport, LoadWatch,
+    VectorFile,
+};
+use pipeann_db::catalog::{Change, NewCollection, NewIndex, Place, Properties, UnixMs};
+use pipeann_db::collection::Collection;
+use pipeann_db::database::{CATALOG_FILE, Database, DatabaseOptions};
+use pipeann_db::schema::{FieldSpec, KeyType, Schema};
+use pipeann_db::value::{DataType, ScalarType, VectorKind};
+use pipeann_engine::types::Metric;
+use serde_json::json;
+
+use crate::interrupt::{self, Interrupted};
+use crate::measure::{peak_rss_bytes, rounded, seconds};
+use crate::progress;
+use crate::table::{bytes, count, duration, print_json, print_pairs};
+
+/// Work on a database
+#[derive(Debug, Args)]
+pub(crate) struct DbArgs {
+    #[command(subcommand)]
+    command: DbCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum DbCommand {
+    Load(LoadArgs),
+}
+
+/// Load files of vectors into a collection
+///
+/// An estimate of time, memory and disk is printed first. Interrupted in any way and called again,
+/// it goes on behind the last row that is on the disk; a file that was loaded is not loaded twice.
+#[derive(Debug, Args)]
+struct LoadArgs {
+    /// Directory of the database
+    dir: PathBuf,
+    /// Name of the collection
+    collection: String,
+    /// Vectors: .fbin, .u8bin or .i8bin
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Create the collection where it is missing: an int64 key `id` and the field `vector`,
+    /// indexed by this metric
+    #[arg(long, value_name = "METRIC")]
+    create: Option<Metric>,
+    /// Vector field [default: the only one]
+    #[arg(long)]
+    field: Option<String>,
+    /// Key of the first row, where keys are not automatic; the others count up
+    #[arg(long, value_name = "KEY", default_value_t = 0)]
+    first_key: i64,
+    /// Database within the directory
+    #[arg(long, default_value = "default")]
+    database: String,
+    /// Partition
+    #[arg(long)]
+    partition: Option<String>,
+    /// Bytes of log that a batch takes
+    #[arg(long, value_name = "BYTES", default_value_t = LoadOptions::new("").batch_bytes)]
+    batch_bytes: u64,
+    /// Leave declared indexes as they are
+    #[arg(long)]
+    no_index: bool,
+    /// Print the result as one JSON object for each file
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &DbArgs) -> Result<()> {
+    match &args.command {
+        DbCommand::Load(args) => load(args),
+    }
+}
+
+fn load(args: &LoadArgs) -> Result<()> {
+    let missing = !args.dir.join(CATALOG_FILE).exists();
+    ensure!(!missing || args.create.is_some(), "{}: no database", args.dir.display());
+    let cancel = interrupt::flag()?;
+    let database = Database::open(&args.dir, DatabaseOptions::new(now))?;
+    let collection = collection(args, &database)?;
+    let schema = Arc::clone(&collection.entry()?.schema);
+    let field = vector_field(&schema, args.field.as_deref())?;
+    let mut first = args.first_key;
+    for (at, path) in args.files.iter().enumerate() {
+        let key = key_column(&schema, first)?;
+        let mut source = VectorFile::open(path, field, key)?;
+        let rows = source.rows().context("a file has a number of rows")?;
+        first = first.checked_add_unsigned(rows).context("the keys pass 2^63")?;
+        // Indexes are built once, when all files are there.
+        let options = LoadOptions {
+            partition: args.partition.clone(),
+            batch_bytes: args.batch_bytes,
+            build_indexes: !args.no_index && at + 1 == args.files.len(),
+            ..LoadOptions::new(format!("{:032x}", source.identity()))
+        };
+        say_estimate(path, &collection, rows)?;
+        let mut watch = Bar::new(rows, &cancel);
+        let report = bulk::load(&collection, &mut source, &options, &mut watch);
+        watch.bar.finish_and_clear();
+        match report {
+            Ok(report) => say_report(args, path, &report)?,
+            Err(LoadError::Interrupted { .. }) => return Err(Interrupted.into()),
+            Err(error) => return Err(error).with_context(|| path.display().to_string()),
+        }
+    }
+    Ok(())
+}
+
+fn collection(args: &LoadArgs, database: &Database) -> Result<Arc<Collection>> {
+    let snapshot = database.catalog();
+    let there = snapshot.collection(&args.database, &args.collection).is_ok();
+    let Some(metric) = args.create.filter(|_| !there) else {
+        return Ok(database.collection(&args.database, &args.collection)?);
+    };
+    let first = VectorFile::open(&args.files[0], "vector", None)?;
+    let dim = u32::try_from(first.dim()).context("a dimension")?;
+    let schema = Schema::builder()
+        .field(FieldSpec::new("id", DataType::Scalar(ScalarType::Int64)).primary_key())
+        .field(FieldSpec::new("vector", DataType::Vector(first.kind())).dim(dim))
+        .build()?;
+    let made =
+        database.create_collection(&args.database, &args.collection, NewCollection::new(schema))?;
+    let new = NewIndex {
+        field: "vector".to_owned(),
+        name: None,
+        kind: "AUTOINDEX".to_owned(),
+        metric: Some(metric),
+        parameters: Properties::new(),
+    };
+    let place = Place::new(&args.database, &args.collection);
+    database.apply(Change::CreateIndex { place, new })?;
+    Ok(made)
+}
+
+/// The field that the vectors are for.
+fn vector_field<'s>(schema: &'s Schema, given: Option<&'s str>) -> Result<&'s str> {
+    if let Some(name) = given {
+        return Ok(name);
+    }
+    let dense = |kind: VectorKind| kind != VectorKind::Sparse;
+    let fields = schema.fields().iter().map(|field| &field.spec);
+    let vectors: Vec<_> =
+        fields.filter(|spec| spec.data_type.vector_kind().is_some_and(dense)).collect();
+    match vectors[..] {
+        [one] => Ok(&one.name),
+        _ => bail!("the collection has {} dense vector fields; name one by --field", vectors.len()),
+    }
+}
+
+/// The key that counts the rows, where the collection assigns none.
+fn key_column(schema: &Schema, first: i64) -> Result<Option<KeyColumn>> {
+    let key = &schema.primary_key().spec;
+    if key.auto_id {
+        return Ok(None);
+    }
+    ensure!(schema.key_type() == KeyType::Int64, "the key `{}` is no int64", key.name);
+    Ok(Some(KeyColumn { field: key.name.clone(), first }))
+}
+
+fn say_estimate(path: &Path, collection: &Collection, rows: u64) -> Result<()> {
+    let estimate = bulk::estimate(collection, Some(rows))?;
+    eprintln!(
+        "loading {}: {} rows, about {}, {} of memory, {} on disk",
+        path.display(),
+        count(rows),
+        duration(estimate.seconds),
+        bytes(estimate.memory_bytes),
+        bytes(estimate.disk_bytes),
+    );
+    for index in &estimate.indexes {
+        eprintln!(
+            "then the index of `{}`: about {} of CPU, {} of memory, {} on disk",
+            index.field,
+            duration(index.cpu_seconds),
+            bytes(index.memory_bytes),
+            bytes(index.disk_bytes),
+        );
+    }
+    Ok(())
+}
+
+fn say_report(args: &LoadArgs, path: &Path, report: &LoadReport) -> Result<()> {
+    let new = report.rows - report.resumed_at;
+    let rate = new as f64 / report.rows_time.as_secs_f64().max(1e-9);
+    if args.json {
+        return print_json(&json!({
+            "file": path.display().to_string(), "rows": report.rows,
+            "resumed_at": report.resumed_at, "rows_s": seconds(report.rows_time),
+            "rows_per_s": rounded(rate, 0), "logged_bytes": report.logged_bytes,
+            "index_s": seconds(report.index_time), "indexes": report.indexes,
+            "peak_rss_bytes": peak_rss_bytes(),
+        }));
+    }
+    let time = duration(report.rows_time.as_secs_f64());
+    let mut pairs = vec![
+        ("file", path.display().to_string()),
+        (
+            "rows",
+            format!("{}, of which {} were there", count(report.rows), count(report.resumed_at)),
+        ),
+        ("time", format!("{time}, {rate:.0} rows a second")),
+        ("log", bytes(report.logged_bytes)),
+    ];
+    if !report.indexes.is_empty() {
+        let time = duration(report.index_time.as_secs_f64());
+        pairs.push(("indexes", format!("{} in {time}", report.indexes.join(", "))));
+    }
+    print_pairs(&pairs)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the clock that the database is given")]
+fn now() -> UnixMs {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    UnixMs(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// A progress bar, ended by Ctrl-C.
+struct Bar<'a> {
+    started: Instant,
+    bar: ProgressBar,
+    /// The bar is that of an index.
+    index: bool,
+    cancel: &'a AtomicBool,
+}
+
+impl<'a> Bar<'a> {
+    fn new(rows: u64, cancel: &'a AtomicBool) -> Self {
+        Self {
+            started: Instant::now(),
+            bar: progress::bar("load", rows, "rows"),
+            index: false,
+            cancel,
+        }
+    }
+}
+
+impl LoadWatch for Bar<'_> {
+    fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn progress(&mut self, progress: &LoadProgress) -> ControlFlow<()> {
+        match &progress.index {
+            None => self.bar.set_position(progress.rows),
+            Some(index) => {
+                if !std::mem::replace(&mut self.index, true) {
+                    let next = progress::bar("index", index.total, "rows");
+                    std::mem::replace(&mut self.bar, next).finish_and_clear();
+                }
+                self.bar.set_position(index.rows);
+            }
+        }
+        match self.cancel.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+
+    fn pause(&mut self) {
+        std::thread::park_timeout(Duration::from_millis(200));
+    }
+}

@@ -1,0 +1,51 @@
+//! `pipeann db load`: files of vectors into a collection, once, and on from where it was.
+
+use crate::data::{DIM, Place, clustered, u8bin};
+
+fn place() -> Place {
+    let place = Place::new(0);
+    for (name, seed) in [("a.u8bin", 1), ("b.u8bin", 2)] {
+        place.write(name, &u8bin(3000, DIM, &clustered(3000, seed)));
+    }
+    place
+}
+
+#[test]
+fn files_are_loaded_once_each_with_keys_that_count_on() {
+    let place = place();
+    let line = "db load d c a.u8bin b.u8bin --create l2 --no-index";
+    let reports = place.json(line);
+    assert_eq!(reports.len(), 2);
+    for report in &reports {
+        assert_eq!((report["rows"].as_u64(), report["resumed_at"].as_u64()), (Some(3000), Some(0)));
+        assert!(report["rows_per_s"].as_f64().unwrap() > 0.0);
+    }
+    for report in place.json(line) {
+        assert_eq!(report["resumed_at"].as_u64(), Some(3000), "it was there already");
+    }
+    let more = place.json("db load d c a.u8bin --first-key 6000 --no-index");
+    assert_eq!(more[0]["resumed_at"].as_u64(), Some(0), "other keys make another load");
+    let estimate = place.run("db load d c a.u8bin --first-key 9000 --no-index");
+    let told = String::from_utf8(estimate.stderr).unwrap();
+    assert!(told.contains("loading a.u8bin: 3,000 rows, about "), "{told}");
+    assert!(told.contains("then the index of `vector`: about "), "{told}");
+}
+
+#[test]
+fn what_cannot_be_loaded_is_refused() {
+    let place = place();
+    assert!(place.refusal("db load d c a.u8bin").contains("no database"));
+    place.run("db load d c a.u8bin --create l2 --no-index");
+    assert!(place.refusal("db load d other a.u8bin").contains("collection=other"));
+    let refusal = place.refusal("db load d c a.u8bin --field nothing --first-key 7000");
+    assert!(refusal.contains("no field `nothing`"), "{refusal}");
+    place.write("wide.u8bin", &u8bin(2, DIM + 1, &[0; 2 * DIM + 2]));
+    let refusal = place.refusal("db load d c wide.u8bin");
+    assert!(
+        refusal.contains("wide.u8bin") && refusal.contains(&format!("vectors of {}", DIM + 1)),
+        "{refusal}"
+    );
+    place.write("short.u8bin", &u8bin(20, DIM, &[0; 17]));
+    let refusal = place.refusal("db load d c short.u8bin");
+    assert!(refusal.contains("the file has 25 bytes"), "{refusal}");
+}

@@ -1,0 +1,198 @@
+//! The file `LOADS`: which bulk loads there were, and how far each has come.
+//!
+//! It is replaced before each batch of a load, and cannot be made anew from anything else. A
+//! collection whose file is damaged opens all the same, and refuses loads only.
+
+use pipeann_engine::format::constants::Field;
+
+use crate::ids::RowId;
+
+/// First bytes of the file.
+const LOADS_MAGIC: [u8; 8] = *b"PIPELOAD";
+/// Version that this build writes; it reads no other.
+const LOADS_VERSION: u32 = 1;
+/// CRC-64/NVMe of everything before it.
+const CHECKSUM_BYTES: usize = 8;
+/// More than the file takes, with as many loads as are kept.
+pub(super) const MAX_LOADS_BYTES: u64 = 4 << 20;
+
+/// [`LOADS_MAGIC`].
+const MAGIC: Field = Field { name: "magic", offset: 0, bytes: 8 };
+/// [`LOADS_VERSION`].
+const VERSION: Field = Field { name: "version", offset: 8, bytes: 4 };
+/// How many loads follow.
+const LOADS: Field = Field { name: "loads", offset: 12, bytes: 4 };
+/// Identity of the collection.
+const COLLECTION: Field = Field { name: "collection", offset: 16, bytes: 16 };
+#[cfg(test)]
+const HEADER: &[Field] = &[MAGIC, VERSION, LOADS, COLLECTION];
+const HEADER_BYTES: usize = 32;
+
+/// What tells the source from others.
+const SOURCE: Field = Field { name: "source", offset: 0, bytes: 16 };
+/// Rows of the source that are in the collection for certain.
+const DONE: Field = Field { name: "done", offset: 16, bytes: 8 };
+/// Rows of the batch that was announced last and is not among those; 0 where there is none.
+const ANNOUNCED: Field = Field { name: "announced", offset: 24, bytes: 8 };
+/// The row id that the announced batch begins with.
+const FIRST_ROW: Field = Field { name: "first row", offset: 32, bytes: 8 };
+/// 1 where the load came to its end.
+const FINISHED: Field = Field { name: "finished", offset: 40, bytes: 2 };
+/// Bytes of the name, which follows.
+const NAME_BYTES: Field = Field { name: "name bytes", offset: 42, bytes: 2 };
+#[cfg(test)]
+const LOAD: &[Field] = &[SOURCE, DONE, ANNOUNCED, FIRST_ROW, FINISHED, NAME_BYTES];
+const LOAD_BYTES: usize = 44;
+
+/// One load, as it is saved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LoadEntry {
+    /// Name given by the user; at most 255 bytes.
+    pub(super) name: String,
+    /// What tells its source from others.
+    pub(super) source: u128,
+    /// Rows of the source that are in the collection for certain.
+    pub(super) done: u64,
+    /// Whether it came to its end.
+    pub(super) finished: bool,
+    /// The batch that is being written.
+    pub(super) announced: Option<Announced>,
+}
+
+/// A batch that may be in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Announced {
+    /// Its rows, at least 1.
+    pub(super) rows: u64,
+    /// Its first row id, which no other batch is given.
+    pub(super) first: RowId,
+}
+
+/// The bytes of the file. Behind the header the loads, oldest first, each with its name.
+pub(super) fn encode(collection: [u8; 16], loads: &[LoadEntry]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let count = u32::try_from(loads.len()).expect("the number of loads is bounded");
+    let header: [&[u8]; 4] =
+        [&LOADS_MAGIC, &LOADS_VERSION.to_le_bytes(), &count.to_le_bytes(), &collection];
+    header.iter().for_each(|part| bytes.extend_from_slice(part));
+    for load in loads {
+        let announced = load.announced.unwrap_or(Announced { rows: 0, first: RowId(0) });
+        let name_bytes = u16::try_from(load.name.len()).expect("a name has 255 bytes at most");
+        bytes.extend(load.source.to_le_bytes());
+        bytes.extend(load.done.to_le_bytes());
+        bytes.extend(announced.rows.to_le_bytes());
+        bytes.extend(announced.first.0.to_le_bytes());
+        bytes.extend(u16::from(load.finished).to_le_bytes());
+        bytes.extend(name_bytes.to_le_bytes());
+        bytes.extend(load.name.as_bytes());
+    }
+    bytes.extend(crc_fast::crc64_nvme(&bytes).to_le_bytes());
+    bytes
+}
+
+/// The loads of these bytes, or what is wrong with them.
+pub(super) fn decode(collection: [u8; 16], bytes: &[u8]) -> Result<Vec<LoadEntry>, String> {
+    let short = || format!("{} bytes are too few", bytes.len());
+    let (covered, sum) = bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or_else(short)?;
+    let (header, mut rest) = covered.split_at_checked(HEADER_BYTES).ok_or_else(short)?;
+    if field(header, &MAGIC) != u128::from(u64::from_le_bytes(LOADS_MAGIC)) {
+        return Err("it does not begin with PIPELOAD".to_owned());
+    }
+    if field(header, &VERSION) != u128::from(LOADS_VERSION) {
+        return Err(format!("version {} is unknown", field(header, &VERSION)));
+    }
+    if crc_fast::crc64_nvme(covered).to_le_bytes() != *sum {
+        return Err("its checksum is wrong".to_owned());
+    }
+    if field(header, &COLLECTION) != u128::from_le_bytes(collection) {
+        return Err("it belongs to another collection".to_owned());
+    }
+    let mut loads = Vec::new();
+    for _ in 0..field(header, &LOADS) {
+        let (entry, behind) = rest.split_at_checked(LOAD_BYTES).ok_or_else(short)?;
+        let name_bytes = u16_of(entry, &NAME_BYTES);
+        let (name, behind) = behind.split_at_checked(name_bytes.into()).ok_or_else(short)?;
+        let rows = u64_of(entry, &ANNOUNCED);
+        let first = RowId(u64_of(entry, &FIRST_ROW));
+        loads.push(LoadEntry {
+            name: String::from_utf8(name.into()).map_err(|e| e.to_string())?,
+            source: field(entry, &SOURCE),
+            done: u64_of(entry, &DONE),
+            finished: u16_of(entry, &FINISHED) != 0,
+            announced: (rows > 0).then_some(Announced { rows, first }),
+        });
+        rest = behind;
+    }
+    if rest.is_empty() { Ok(loads) } else { Err("something stands behind the last load".into()) }
+}
+
+/// A number of at most 16 bytes.
+fn field(bytes: &[u8], field: &Field) -> u128 {
+    let mut wide = [0; 16];
+    wide[..field.bytes].copy_from_slice(&bytes[field.offset..][..field.bytes]);
+    u128::from_le_bytes(wide)
+}
+
+fn u64_of(bytes: &[u8], of: &Field) -> u64 {
+    u64::try_from(field(bytes, of)).expect("a field of 8 bytes")
+}
+
+fn u16_of(bytes: &[u8], of: &Field) -> u16 {
+    u16::try_from(field(bytes, of)).expect("a field of 2 bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: [u8; 16] = *b"a collection id.";
+
+    fn some() -> Vec<LoadEntry> {
+        let announced = Some(Announced { rows: 5, first: RowId(1 << 40) });
+        let load = |name: &str, announced: Option<Announced>| LoadEntry {
+            name: name.to_owned(),
+            source: u128::MAX - 7,
+            done: 1 << 33,
+            finished: announced.is_none(),
+            announced,
+        };
+        vec![load("one", announced), load("zwölf", None)]
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        for loads in [Vec::new(), some()] {
+            assert_eq!(decode(ID, &encode(ID, &loads)), Ok(loads));
+        }
+        assert!(decode(*b"another identity", &encode(ID, &some())).is_err());
+    }
+
+    #[test]
+    fn a_cut_or_flipped_file_is_refused() {
+        let bytes = encode(ID, &some());
+        for length in 0..bytes.len() {
+            assert!(decode(ID, &bytes[..length]).is_err(), "{length} bytes");
+        }
+        for bit in 0..bytes.len() * 8 {
+            let mut bytes = bytes.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode(ID, &bytes).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn the_tables_have_no_gap_and_are_documented() {
+        let page = include_str!("../../../../docs/database-format.md");
+        let section = page.split_once("## Bulk loads").expect("the section is there").1;
+        for (fields, bytes) in [(HEADER, HEADER_BYTES), (LOAD, LOAD_BYTES)] {
+            let mut end = 0;
+            for field in fields {
+                assert_eq!(field.offset, end, "{}", field.name);
+                end += field.bytes;
+                let row = format!("| {} | {} | {} |", field.offset, field.bytes, field.name);
+                assert!(section.contains(&row), "no row `{row}`");
+            }
+            assert_eq!(end, bytes);
+        }
+    }
+}

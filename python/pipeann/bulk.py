@@ -1,0 +1,306 @@
+"""Sources of bulk loads: arrays in memory or mapped, files of vectors, Parquet.
+
+A source has `rows` (their number, or None), `identity` (an integer below 2**128 that is the same
+for the same rows and differs for others), `seek(row)`, and `next(most)`, which returns a dict of
+columns, or None at the end. Anything with these can be loaded.
+"""
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from pipeann.errors import InputError
+
+__all__ = ["Arrays", "Parquet", "Source", "source_of", "vectors"]
+
+_SAMPLE_ROWS = 64
+_TYPES = {".fbin": np.float32, ".u8bin": np.uint8, ".i8bin": np.int8}
+_HEADER_BYTES = 8
+
+
+class Source(Protocol):
+    """What can be loaded; see the module."""
+
+    @property
+    def rows(self) -> int | None: ...
+    @property
+    def identity(self) -> int: ...
+    def seek(self, row: int) -> None: ...
+    def next(self, most: int) -> Mapping[str, Any] | None: ...
+
+
+def _identity(*parts: object) -> int:
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        data = part if isinstance(part, bytes) else repr(part).encode()
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return int.from_bytes(digest.digest(), "little")
+
+
+class Arrays:
+    """Columns in memory or mapped (`numpy.load(..., mmap_mode="r")`): arrays or lists of one
+    length. They are read in slices, so a mapped file is never held as a whole."""
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        lengths = {name: len(column) for name, column in columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise InputError(f"columns of different lengths: {lengths}")
+        self._columns = dict(columns)
+        self._at = 0
+        self.rows = next(iter(lengths.values()), 0)
+        self.identity = _identity("arrays", self.rows, *map(_about, sorted(columns.items())))
+
+    def seek(self, row: int) -> None:
+        self._at = row
+
+    def next(self, most: int) -> dict[str, Any] | None:
+        some = slice(self._at, min(self._at + most, self.rows))
+        if some.start >= some.stop:
+            return None
+        self._at = some.stop
+        return {name: column[some] for name, column in self._columns.items()}
+
+
+def _about(named: tuple[str, Any]) -> bytes:
+    """Name, type, and the first and last rows of a column."""
+    name, column = named
+    ends = [column[:_SAMPLE_ROWS], column[-_SAMPLE_ROWS:]]
+    if isinstance(column, np.ndarray) and column.dtype.kind != "O":
+        shape = (column.dtype.str, column.shape[1:])
+        sample = b"".join(np.ascontiguousarray(end).tobytes() for end in ends)
+        return repr((name, shape)).encode() + sample
+    return repr((name, ends)).encode()
+
+
+class _Counted(Sequence[int]):
+    """Counted keys, as a column that takes no memory."""
+
+    def __init__(self, first: int, rows: int) -> None:
+        self._range = range(first, first + rows)
+
+    def __len__(self) -> int:
+        return len(self._range)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            some = self._range[at]
+            return np.arange(some.start, some.stop, dtype=np.int64)
+        return self._range[at]
+
+    def __repr__(self) -> str:
+        return repr(self._range)
+
+
+def vectors(
+    path: str | os.PathLike[str],
+    field: str,
+    *,
+    key: str | None = None,
+    first_key: int = 0,
+) -> Arrays:
+    """A file of vectors as a source: .npy, .fbin (float32), .u8bin or .i8bin, mapped.
+
+    Parameters
+    ----------
+    field: the vector field.
+    key: the int64 primary key, which counts from `first_key`; None where it is automatic.
+
+    Raises
+    ------
+    InputError: an extension that is none of these, or a file whose length is not what its header
+        says.
+    OSError: the file cannot be read.
+    """
+    path = Path(path)
+    if path.suffix == ".npy":
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    elif path.suffix in _TYPES:
+        array = _bin(path, np.dtype(_TYPES[path.suffix]))
+    else:
+        raise InputError(
+            f"{path}: the extension names no file of vectors; known are .npy, "
+            f"{', '.join(_TYPES)}"
+        )
+    columns: dict[str, Any] = {field: array}
+    if key is not None:
+        columns[key] = _Counted(first_key, len(array))
+    return Arrays(columns)
+
+
+def _bin(path: Path, dtype: np.dtype[Any]) -> np.ndarray:
+    header = np.fromfile(path, "<u4", 2)
+    found = path.stat().st_size
+    rows, dim = (int(word) for word in header) if len(header) == 2 else (0, 0)
+    if rows * dim == 0 or found != _HEADER_BYTES + rows * dim * dtype.itemsize:
+        raise InputError(
+            f"{path}: the header tells of {rows} rows of {dim} {dtype} components, the file has "
+            f"{found} bytes"
+        )
+    return np.memmap(path, dtype.newbyteorder("<"), "r", _HEADER_BYTES, (rows, dim))
+
+
+class Parquet:
+    """Parquet files as one source, read group by group; needs `pip install pipeann[parquet]`.
+
+    Lists become vectors or arrays, as the field asks; JSON fields take structs and maps, or text
+    that is JSON.
+
+    Parameters
+    ----------
+    paths: a file, or files in order.
+    columns: names of fields by names of columns, of those columns that are to be read; all under
+        their own names where None.
+
+    Raises
+    ------
+    InputError: a column that a file lacks, or files of different schemas.
+    ImportError: pyarrow is missing.
+    """
+
+    def __init__(
+        self,
+        paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        columns: Mapping[str, str] | None = None,
+        *,
+        doubles_as_floats: bool = False,
+    ) -> None:
+        self._doubles_as_floats = doubles_as_floats
+        try:
+            import pyarrow.parquet as parquet
+        except ImportError as error:
+            message = "Parquet needs pyarrow: pip install 'pipeann[parquet]'"
+            raise ImportError(message) from error
+        if isinstance(paths, (str, os.PathLike)):
+            paths = [paths]
+        if not paths:
+            raise InputError("no Parquet files were given")
+        self._files = [parquet.ParquetFile(path, memory_map=True) for path in paths]
+        first = self._files[0].schema_arrow
+        self._names = dict(columns) if columns is not None else {n: n for n in first.names}
+        for path, file in zip(paths, self._files):
+            missing = [name for name in self._names if name not in file.schema_arrow.names]
+            if missing:
+                raise InputError(f"{path}: no column {', '.join(map(repr, missing))}")
+            for name in self._names:
+                here, there = file.schema_arrow.field(name).type, first.field(name).type
+                if here != there:
+                    raise InputError(
+                        f"{path}: column {name!r} is of type {here}, and of {there} in {paths[0]}"
+                    )
+        self.rows = sum(file.metadata.num_rows for file in self._files)
+        about = [(str(file.schema_arrow), file.metadata.num_rows) for file in self._files]
+        sample = self._sample() if self.rows else b""
+        self.identity = _identity("parquet", about, sorted(self._names.items()), sample)
+        self.seek(0)
+
+    def _sample(self) -> bytes:
+        batch = next(self._files[0].iter_batches(_SAMPLE_ROWS, columns=list(self._names)))
+        return repr(batch.to_pylist()).encode()
+
+    def seek(self, row: int) -> None:
+        self._at = row
+        self._batches = self._read(row)
+        self._rest: Any = None
+
+    def _read(self, row: int) -> Any:
+        """Batches from `row` on; groups of rows before it are not read."""
+        for file in self._files:
+            groups = []
+            for group in range(file.num_row_groups):
+                rows = file.metadata.row_group(group).num_rows
+                if groups or row < rows:
+                    groups.append(group)
+                else:
+                    row -= rows
+            if not groups:
+                continue
+            for batch in file.iter_batches(8192, row_groups=groups, columns=list(self._names)):
+                if row < batch.num_rows:
+                    yield batch.slice(row)
+                row = max(0, row - batch.num_rows)
+
+    def next(self, most: int) -> dict[str, Any] | None:
+        batch = self._rest if self._rest is not None else next(self._batches, None)
+        if batch is None:
+            return None
+        # One batch as it was read, or a part of it: small batches would cost a sync each.
+        parts, rows = [], 0
+        while batch is not None and rows < most:
+            parts.append(batch.slice(0, most - rows))
+            rows += parts[-1].num_rows
+            rest = batch.slice(parts[-1].num_rows)
+            batch = rest if rest.num_rows else next(self._batches, None)
+        self._rest = batch
+        self._at += rows
+        return {
+            field: self._column([part.column(name) for part in parts])
+            for name, field in self._names.items()
+        }
+
+
+    def _column(self, parts: list[Any]) -> Any:
+        column = _column(parts)
+        is_matrix = isinstance(column, np.ndarray) and column.ndim == 2
+        if self._doubles_as_floats and is_matrix and column.dtype == np.float64:
+            return column.astype(np.float32)
+        return column
+
+
+def _column(parts: list[Any]) -> Any:
+    """An arrow column as an array where that is the same, else as a list with None for null."""
+    import pyarrow as pa
+
+    column = pa.concat_arrays(parts) if len(parts) > 1 else parts[0]
+    if isinstance(column, pa.DictionaryArray):
+        column = column.dictionary_decode()
+    kind = column.type
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    if (is_list or pa.types.is_fixed_size_list(kind)) and column.null_count == 0:
+        matrix = _matrix(column)
+        if matrix is not None:
+            return matrix
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    if is_number and column.null_count == 0:
+        return column.to_numpy(zero_copy_only=False)
+    if pa.types.is_timestamp(kind):
+        if kind.tz is None:
+            raise InputError(f"a column of {kind} has no zone")
+        column = column.cast(pa.timestamp("us", "UTC"), safe=False).cast(pa.int64())
+        return column.to_pylist()
+    return column.to_pylist()
+
+
+def _matrix(column: Any) -> np.ndarray | None:
+    """Lists of one length as a matrix, without a Python object for each number."""
+    import pyarrow as pa
+
+    values = column.flatten()
+    number = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
+    if not number or values.null_count or not len(column) or len(values) % len(column):
+        return None
+    dim = len(values) // len(column)
+    if not pa.types.is_fixed_size_list(column.type):
+        lengths = column.value_lengths()
+        if lengths.to_numpy(zero_copy_only=False).max() != dim:
+            return None
+    return values.to_numpy(zero_copy_only=False).reshape(len(column), dim) if dim else None
+
+
+def source_of(given: Any) -> Source:
+    """The source that is meant: itself, a dict of columns, or the path of a Parquet file."""
+    if all(hasattr(given, name) for name in ("rows", "identity", "seek", "next")):
+        return given
+    if isinstance(given, Mapping):
+        return Arrays(given)
+    if isinstance(given, (str, os.PathLike)):
+        if Path(given).suffix == ".parquet":
+            return Parquet(given)
+        raise InputError(
+            f"{given}: for a file of vectors say which field it is for: "
+            "pipeann.bulk.vectors(path, field)"
+        )
+    raise InputError(f"{type(given).__name__} is no source; see pipeann.bulk")

@@ -1,0 +1,286 @@
+//! `pipeann.Database`: collections inside the process.
+//!
+//! The classes translate and add nothing: what a batch, a search or a load may be is decided by
+//! the crate `pipeann-db`, and work is done there with the GIL released.
+
+mod answers;
+mod batches;
+mod collection;
+mod columns;
+mod failure;
+mod gate;
+mod loading;
+mod queries;
+mod schemas;
+mod values;
+mod vectors;
+
+pub(crate) use collection::Collection;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use pipeann_db::catalog::{Change, ConsistencyLevel, NewCollection, Place, UnixMs};
+use pipeann_db::database::{self, DatabaseOptions};
+use pipeann_db::wal::Level;
+use pipeann_engine::memory::Accountant;
+use pyo3::prelude::*;
+
+use failure::Failure;
+use gate::Gate;
+use schemas::{properties, schema};
+
+/// Of a memory limit, the share that each buffer and cache of a collection may take.
+const SHARE_OF_LIMIT: u64 = 16;
+const LEAST_BUFFER_BYTES: u64 = 1 << 20;
+
+/// An open database: a directory of collections. Threads may share it; a forked child may not.
+#[pyclass(frozen, module = "pipeann")]
+pub(crate) struct Database {
+    gate: Arc<Gate>,
+    path: PathBuf,
+}
+
+#[pymethods]
+impl Database {
+    /// Opens the database in the directory `path`, or makes one there.
+    #[staticmethod]
+    #[pyo3(signature = (path, *, memory_limit=None, level="sync", group_delay_ms=5, threads=1,
+        build_on_read=false, direct=true))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
+    fn open(
+        py: Python<'_>,
+        path: PathBuf,
+        memory_limit: Option<u64>,
+        level: &str,
+        group_delay_ms: u32,
+        threads: usize,
+        build_on_read: bool,
+        direct: bool,
+    ) -> PyResult<Self> {
+        let mut options = options(memory_limit, level, group_delay_ms, threads)?;
+        options.collection.build_on_read = build_on_read;
+        options.collection.graph.direct = direct;
+        let opened = py.detach(|| database::Database::open(&path, options));
+        let gate = Arc::new(Gate::new(opened.map_err(Failure::from)?));
+        Ok(Self { gate, path })
+    }
+
+    /// Closes it.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        Ok(py.detach(|| self.gate.close())?)
+    }
+
+    fn __enter__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.close(py)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Database({:?})", self.path)
+    }
+
+    /// Creates a collection.
+    #[pyo3(signature = (name, fields, *, dynamic=false, description="", partitions=None,
+        shards=1, consistency="bounded", properties=None, database="default"))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
+    fn create_collection(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        fields: &Bound<'_, PyAny>,
+        dynamic: bool,
+        description: &str,
+        partitions: Option<u32>,
+        shards: u32,
+        consistency: &str,
+        properties: Option<BTreeMap<String, String>>,
+        database: &str,
+    ) -> PyResult<Collection> {
+        let new = NewCollection {
+            partitions,
+            shards,
+            consistency: consistency_level(consistency)?,
+            properties: self::properties(properties),
+            ..NewCollection::new(schema(fields, description, dynamic)?)
+        };
+        let created = self.gate.run(py, |db| {
+            let made = db.create_collection(database, name, new)?;
+            Ok((Arc::downgrade(&made), made.entry()?.id))
+        });
+        let (inner, id) = created?;
+        Ok(Collection::new(Arc::clone(&self.gate), inner, id))
+    }
+
+    /// The collection of this name or alias.
+    #[pyo3(signature = (name, *, database="default"))]
+    fn collection(&self, py: Python<'_>, name: &str, database: &str) -> PyResult<Collection> {
+        let (inner, id) = self.gate.run(py, |db| {
+            let found = db.collection(database, name)?;
+            Ok((Arc::downgrade(&found), found.entry()?.id))
+        })?;
+        Ok(Collection::new(Arc::clone(&self.gate), inner, id))
+    }
+
+    /// Names of the collections of a database.
+    #[pyo3(signature = (*, database="default"))]
+    fn collections(&self, py: Python<'_>, database: &str) -> PyResult<Vec<String>> {
+        self.gate.run(py, |db| {
+            let snapshot = db.catalog();
+            Ok(snapshot.collections(database)?.map(|entry| entry.name.clone()).collect())
+        })
+    }
+
+    /// Whether there is a collection of this name or alias.
+    #[pyo3(signature = (name, *, database="default"))]
+    fn has_collection(&self, py: Python<'_>, name: &str, database: &str) -> PyResult<bool> {
+        self.gate.run(py, |db| {
+            let snapshot = db.catalog();
+            snapshot.database(database)?;
+            Ok(snapshot.collection(database, name).is_ok())
+        })
+    }
+
+    /// Drops a collection with its rows.
+    #[pyo3(signature = (name, *, database="default"))]
+    fn drop_collection(&self, py: Python<'_>, name: &str, database: &str) -> PyResult<()> {
+        self.apply(py, Change::DropCollection { place: Place::new(database, name) })
+    }
+
+    /// Renames a collection, or moves it to another database.
+    #[pyo3(signature = (name, to, *, database="default", to_database=None))]
+    fn rename_collection(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        to: &str,
+        database: &str,
+        to_database: Option<&str>,
+    ) -> PyResult<()> {
+        let (place, to) =
+            (Place::new(database, name), Place::new(to_database.unwrap_or(database), to));
+        self.apply(py, Change::RenameCollection { place, to })
+    }
+
+    /// Gives a collection another name.
+    #[pyo3(signature = (alias, collection, *, database="default"))]
+    fn create_alias(
+        &self,
+        py: Python<'_>,
+        alias: String,
+        collection: &str,
+        database: &str,
+    ) -> PyResult<()> {
+        self.apply(py, Change::CreateAlias { place: Place::new(database, collection), alias })
+    }
+
+    /// Points an alias to another collection.
+    #[pyo3(signature = (alias, collection, *, database="default"))]
+    fn alter_alias(
+        &self,
+        py: Python<'_>,
+        alias: String,
+        collection: &str,
+        database: &str,
+    ) -> PyResult<()> {
+        self.apply(py, Change::AlterAlias { place: Place::new(database, collection), alias })
+    }
+
+    /// Drops an alias.
+    #[pyo3(signature = (alias, *, database="default"))]
+    fn drop_alias(&self, py: Python<'_>, alias: String, database: &str) -> PyResult<()> {
+        self.apply(py, Change::DropAlias { database: database.to_owned(), alias })
+    }
+
+    /// The aliases of a database, with the names of their collections.
+    #[pyo3(signature = (*, database="default"))]
+    fn aliases(&self, py: Python<'_>, database: &str) -> PyResult<BTreeMap<String, String>> {
+        self.gate.run(py, |db| {
+            let snapshot = db.catalog();
+            let aliases = snapshot.aliases(database)?;
+            Ok(aliases.map(|(alias, of)| (alias.to_owned(), of.name.clone())).collect())
+        })
+    }
+
+    /// Creates a database beside the default one.
+    #[pyo3(signature = (name, *, properties=None))]
+    fn create_database(
+        &self,
+        py: Python<'_>,
+        name: String,
+        properties: Option<BTreeMap<String, String>>,
+    ) -> PyResult<()> {
+        self.apply(py, Change::CreateDatabase { name, properties: self::properties(properties) })
+    }
+
+    /// Drops an empty database.
+    fn drop_database(&self, py: Python<'_>, name: String) -> PyResult<()> {
+        self.apply(py, Change::DropDatabase { name })
+    }
+
+    /// Names of all databases, with their properties.
+    fn databases(&self, py: Python<'_>) -> PyResult<BTreeMap<String, BTreeMap<String, String>>> {
+        self.gate.run(py, |db| {
+            let snapshot = db.catalog();
+            let databases = snapshot.databases();
+            Ok(databases.map(|(name, d)| (name.to_owned(), d.properties.clone())).collect())
+        })
+    }
+}
+
+impl Database {
+    fn apply(&self, py: Python<'_>, change: Change) -> PyResult<()> {
+        self.gate.run(py, |db| Ok(db.apply(change).map(drop)?))
+    }
+}
+
+fn options(
+    memory_limit: Option<u64>,
+    level: &str,
+    group_delay_ms: u32,
+    threads: usize,
+) -> Result<DatabaseOptions, Failure> {
+    let mut options = DatabaseOptions::new(now);
+    let of = &mut options.collection;
+    let known = || Failure::input(format!("level is sync, group or none, not `{level}`"));
+    of.log.level = Level::from_name(level, group_delay_ms).ok_or_else(known)?;
+    if threads == 0 {
+        return Err(Failure::input("threads is 0, at least 1 is needed"));
+    }
+    of.search_threads = threads;
+    if let Some(limit) = memory_limit {
+        of.accountant = Accountant::new(Some(limit));
+        for buffer in [&mut of.row_cache_bytes, &mut of.row_buffer_bytes, &mut of.tail_bytes] {
+            *buffer = (limit / SHARE_OF_LIMIT).clamp(LEAST_BUFFER_BYTES, *buffer);
+        }
+    }
+    Ok(options)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the clock that the database is given")]
+fn now() -> UnixMs {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    UnixMs(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn consistency_level(name: &str) -> Result<ConsistencyLevel, Failure> {
+    Ok(match name {
+        "strong" => ConsistencyLevel::Strong,
+        "session" => ConsistencyLevel::Session,
+        "bounded" => ConsistencyLevel::Bounded,
+        "eventually" => ConsistencyLevel::Eventually,
+        "customized" => ConsistencyLevel::Customized,
+        _ => {
+            let message = format!(
+                "consistency is strong, session, bounded, eventually or customized, not `{name}`"
+            );
+            return Err(Failure::input(message));
+        }
+    })
+}

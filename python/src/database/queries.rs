@@ -1,0 +1,137 @@
+//! Reads: by key, by range, by nearness.
+
+use std::ops::Range;
+
+use numpy::{IntoPyArray, PyUntypedArray, PyUntypedArrayMethods};
+use pipeann_db::collection::{FoundRow, RowQuery, VectorSearch};
+use pipeann_db::ids::{Metric, VectorType};
+use pipeann_db::schema::PrimaryKey;
+use pipeann_db::value::VectorKind;
+use pipeann_engine::types::VectorSet;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use super::answers::{Output, keys_to_python};
+use super::batches::keys;
+use super::collection::Collection;
+use super::failure::Failure;
+use super::vectors::{array_bytes, one_dense};
+
+impl Collection {
+    pub(super) fn get_rows<'py>(
+        &self,
+        py: Python<'py>,
+        keys: &Bound<'py, PyAny>,
+        fields: Option<Vec<String>>,
+        columns: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let keys = self::keys(keys)?;
+        let output = Output::new(&*self.schema(py)?, fields)?;
+        let rows = self.run(py, |c| Ok(c.get(&keys, &output.names())?))?;
+        answer(py, &output, rows, columns)
+    }
+
+    pub(super) fn query_rows<'py>(
+        &self,
+        py: Python<'py>,
+        fields: Option<Vec<String>>,
+        partitions: Option<Vec<String>>,
+        rows: Range<u64>,
+        limit: Option<usize>,
+        columns: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let output = Output::new(&*self.schema(py)?, fields)?;
+        let partitions = partitions.as_deref().map(texts);
+        let (fields, partitions) = (output.names(), partitions.as_deref());
+        let query = RowQuery { fields: &fields, partitions, rows: Some(rows), limit };
+        let rows = self.run(py, |c| Ok(c.query(&query)?))?;
+        answer(py, &output, rows, columns)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
+    pub(super) fn search_rows<'py>(
+        &self,
+        py: Python<'py>,
+        field: &str,
+        queries: &Bound<'py, PyAny>,
+        k: usize,
+        (metric, list): (Option<Metric>, Option<usize>),
+        partitions: Option<Vec<String>>,
+        fields: Vec<String>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let schema = self.schema(py)?;
+        let output = Output::new(&schema, Some(fields))?;
+        let spec = schema.field(field).map(|field| &field.spec);
+        let kind = spec.and_then(|spec| spec.data_type.vector_kind());
+        let (dim, bytes) = match kind.zip(spec.and_then(|spec| spec.dim)) {
+            Some((kind, dim)) => query_bytes(field, kind, dim as usize, queries)?,
+            // The search itself says what is wrong with the field.
+            None => (1, vec![0]),
+        };
+        let vector_type = kind.and_then(VectorKind::engine_type).unwrap_or(VectorType::U8);
+        let partitions = partitions.as_deref().map(texts);
+        let (names, partitions) = (output.names(), partitions.as_deref());
+        let search = VectorSearch { field, k, metric, list, partitions, output: &names };
+        let answers = self.run(py, |c| {
+            let set = VectorSet::new(&bytes, dim, vector_type);
+            let set = set.map_err(|error| Failure::value(field, None, error))?;
+            Ok(c.search(&search, set)?)
+        })?;
+        let hits = py.import("pipeann._values")?.getattr("Hits")?;
+        let list = PyList::empty(py);
+        for answer in answers {
+            let distances: Vec<f32> = answer.iter().map(|hit| hit.distance).collect();
+            let row_ids: Vec<u64> = answer.iter().map(|hit| hit.row.row.0).collect();
+            let rows: Vec<FoundRow> = answer.into_iter().map(|hit| hit.row).collect();
+            let keys: Vec<PrimaryKey> = rows.iter().map(|row| row.key.clone()).collect();
+            let columns = output.columns(py, rows)?;
+            let keys = keys_to_python(py, &keys)?;
+            let distances = distances.into_pyarray(py);
+            list.append(hits.call1((keys, distances, row_ids.into_pyarray(py), columns))?)?;
+        }
+        Ok(list)
+    }
+}
+
+fn answer<'py>(
+    py: Python<'py>,
+    output: &Output,
+    rows: Vec<FoundRow>,
+    columns: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    match columns {
+        true => output.columns(py, rows).map(Bound::into_any),
+        false => output.rows(py, rows).map(Bound::into_any),
+    }
+}
+
+fn texts(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).collect()
+}
+
+/// Dimension and bytes of queries: an array of one or two dimensions, or a list of vectors.
+fn query_bytes(
+    field: &str,
+    kind: VectorKind,
+    dim: usize,
+    queries: &Bound<'_, PyAny>,
+) -> PyResult<(usize, Vec<u8>)> {
+    let failed = |row: Option<usize>| {
+        move |error: PyErr| PyErr::from(Failure::value(field, row, error.value(queries.py())))
+    };
+    if let Ok(array) = queries.cast::<PyUntypedArray>() {
+        let entries = match array.shape() {
+            &[entries] | &[_, entries] => entries,
+            shape => {
+                let what = format!("expected queries of shape (n, dimension), found {shape:?}");
+                return Err(Failure::value(field, None, what).into());
+            }
+        };
+        return Ok((entries.max(1), array_bytes(kind, array).map_err(failed(None))?));
+    }
+    let mut bytes = Vec::new();
+    for (row, query) in queries.try_iter().map_err(failed(None))?.enumerate() {
+        one_dense(kind, dim, &query?, &mut bytes).map_err(failed(Some(row)))?;
+    }
+    Ok((dim, bytes))
+}
