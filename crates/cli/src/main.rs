@@ -1,6 +1,6 @@
-//! The command `pipeann`: build, search, measure and inspect indexes.
+//! The command `pipeann`: build, search, measure and inspect indexes; look after databases.
 //!
-//! Composes the engine and adds no capability of its own. Results go to standard output, as
+//! Composes engine and database and adds no capability of its own. Results go to standard output, as
 //! tables or with `--json` as one object a line; everything else goes to standard error. Exit
 //! codes: 0, 1 for an error (one line with its causes), 2 for a wrong call, 130 for Ctrl-C.
 
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{bench, build, convert, demo, gt, inspect, open_time, raw, search};
+use commands::{bench, build, convert, db, demo, gt, inspect, open_time, raw, search};
 
 /// An SSD-resident vector index: build, search, measure and inspect it.
 #[derive(Debug, Parser)]
@@ -41,6 +41,7 @@ enum Command {
     Inspect(inspect::InspectArgs),
     Gt(gt::GtArgs),
     Convert(convert::ConvertArgs),
+    Db(db::DbArgs),
     Bench(bench::BenchArgs),
     Raw(raw::RawArgs),
     OpenTime(open_time::OpenTimeArgs),
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         Command::Inspect(args) => inspect::run(&args),
         Command::Gt(args) => gt::run(&args),
         Command::Convert(args) => convert::run(&args),
+        Command::Db(args) => db::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Raw(args) => raw::run(&args),
         Command::OpenTime(args) => open_time::run(&args),

@@ -13,5 +13,6 @@ pub mod docstore;
 pub mod flat;
 pub mod ids;
 pub mod schema;
+pub mod snapshot;
 pub mod value;
 pub mod wal;

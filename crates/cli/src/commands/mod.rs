@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod build;
 pub(crate) mod convert;
+pub(crate) mod db;
 pub(crate) mod demo;
 pub(crate) mod gt;
 pub(crate) mod inspect;

@@ -5,6 +5,7 @@ mod bench;
 mod build;
 mod convert;
 mod data;
+mod db;
 mod gt;
 mod inspect;
 mod search;

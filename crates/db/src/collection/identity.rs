@@ -13,11 +13,13 @@ use crate::wal::LogId;
 pub const COLLECTIONS_DIR: &str = "collections";
 
 /// Directory of the log inside that of the collection.
-pub(super) const LOG_DIR: &str = "wal";
+pub(crate) const LOG_DIR: &str = "wal";
 /// Directory of the row store.
 pub(super) const ROWS_DIR: &str = "rows";
+/// Begins the name of the directory of a field's vectors, before the field's id.
+pub(super) const VECTORS_PREFIX: &str = "vectors-";
 /// File of the live rows.
-pub(super) const LIVE_FILE: &str = "LIVE";
+pub(crate) const LIVE_FILE: &str = "LIVE";
 
 /// Who a collection is, whatever it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +37,7 @@ impl CollectionIdentity {
     }
 
     /// What the log carries.
-    pub(super) fn log(self) -> LogId {
+    pub(crate) fn log(self) -> LogId {
         LogId(self.bytes())
     }
 
@@ -58,7 +60,7 @@ pub(crate) fn collection_dir(id: CollectionId) -> String {
 
 /// Directory of a field's vectors inside that of the collection.
 pub(super) fn vectors_dir(field: FieldId) -> String {
-    format!("vectors-{}", field.0)
+    format!("{VECTORS_PREFIX}{}", field.0)
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ mod prepare;
 mod read;
 mod recover;
 mod search;
+mod snapshot;
 mod stats;
 mod turn;
 mod write;
@@ -44,8 +45,9 @@ pub use search::{SearchHit, VectorSearch};
 pub use stats::{CollectionStats, Finding};
 pub use write::{DeleteOutcome, InsertOutcome};
 
-pub(crate) use identity::{CollectionIdentity, collection_dir};
+pub(crate) use identity::{CollectionIdentity, LIVE_FILE, LOG_DIR, collection_dir};
 pub(crate) use recover::{Home, create, open};
+pub(crate) use snapshot::{Part, part_of};
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -56,7 +58,7 @@ use self::formats::Formats;
 use self::turn::Turns;
 use self::write::Order;
 use crate::catalog::{Catalog, Collection as Entry};
-use crate::disk::Disk;
+use crate::disk::{Disk, HeldDir};
 use crate::wal::Log;
 
 /// See the module's description. Shared between threads by reference. Lock order: `order`,
@@ -78,6 +80,8 @@ pub struct Collection {
     pressed: AtomicBool,
     /// Bytes of records since the last flush.
     logged_bytes: AtomicU64,
+    /// Of a reader: the directory that it reads, which stays until nobody does. Dropped last.
+    pin: Option<Arc<HeldDir>>,
 }
 
 impl fmt::Debug for Collection {

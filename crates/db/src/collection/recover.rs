@@ -19,7 +19,7 @@ use super::turn::Turns;
 use super::write::Order;
 use super::{Collection, CollectionError, CollectionOptions, live_file};
 use crate::catalog::{Catalog, Collection as Entry};
-use crate::disk::{Disk, read_file};
+use crate::disk::{Disk, HeldDir, read_file};
 use crate::docstore::{LsmRows, MemoryRows, RowStore, RowStoreOptions};
 use crate::flat::{FlatOptions, FlatVectors};
 use crate::ids::{RowId, Seq};
@@ -41,6 +41,8 @@ pub(crate) struct Home {
     pub(crate) files: PathBuf,
     /// Whether rows are kept in memory only, for a simulation; they come from the log then.
     pub(crate) rows_in_memory: bool,
+    /// Of a reader: the directory that `files` is. Collections take no writes then.
+    pub(crate) pin: Option<Arc<HeldDir>>,
 }
 
 /// Makes the directory and the log of a new collection, durably. Whoever opens it makes the rest.
@@ -91,6 +93,7 @@ pub(crate) fn open(
         pressed: AtomicBool::new(false),
         // What was replayed is in the log until the next flush.
         logged_bytes: AtomicU64::new(replayed),
+        pin: home.pin.clone(),
     })
 }
 

@@ -1,5 +1,6 @@
 //! Integration tests of the database: real processes, real files.
 
+mod backup_kill;
 mod bad_input;
 mod collection;
 mod collection_kill;
@@ -8,3 +9,6 @@ mod collection_power_cut;
 mod data;
 mod database;
 mod log_kill;
+mod read_only;
+mod snapshot;
+mod snapshot_index;
