@@ -65,7 +65,7 @@ fn a_database_is_backed_up_beside_its_writer_restored_and_verified() {
     assert!(place.refusal("db backup d r").contains("not an empty directory"));
     assert!(place.refusal("db backup b2 x").contains("no database"));
     assert!(place.refusal("db restore d x").contains("no backup"));
-    assert!(place.refusal("db info x").contains("no such file"), "and it is not made");
+    assert!(place.refusal("db info x").contains("No such file"), "and it is not made");
     assert!(!place.path("x").exists());
 }
 
