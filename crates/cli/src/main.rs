@@ -5,6 +5,7 @@
 //! codes: 0, 1 for an error (one line with its causes), 2 for a wrong call, 130 for Ctrl-C.
 
 mod building;
+mod collections;
 mod commands;
 mod inspection;
 mod interrupt;
@@ -23,7 +24,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{bench, build, convert, db, demo, gt, inspect, open_time, raw, search};
+use commands::{
+    bench, build, collections as load, convert, db, demo, gt, inspect, open_time, raw, search,
+};
 
 /// An SSD-resident vector index: build, search, measure and inspect it.
 #[derive(Debug, Parser)]
@@ -45,6 +48,7 @@ enum Command {
     Bench(bench::BenchArgs),
     Raw(raw::RawArgs),
     OpenTime(open_time::OpenTimeArgs),
+    Collections(load::CollectionsArgs),
 }
 
 fn main() -> ExitCode {
@@ -66,6 +70,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Raw(args) => raw::run(&args),
         Command::OpenTime(args) => open_time::run(&args),
+        Command::Collections(args) => load::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -5,7 +5,7 @@
 //! 8 bytes little-endian. So a file of another collection, or of one that had the same id in
 //! another database, is refused.
 
-use crate::catalog::{CollectionId, UnixMs};
+use crate::catalog::{CollectionId, IndexId, UnixMs};
 use crate::schema::FieldId;
 use crate::wal::LogId;
 
@@ -18,6 +18,8 @@ pub(crate) const LOG_DIR: &str = "wal";
 pub(super) const ROWS_DIR: &str = "rows";
 /// Begins the name of the directory of a field's vectors, before the field's id.
 pub(super) const VECTORS_PREFIX: &str = "vectors-";
+/// Begins the name of the directory of an index's graph, before the index's id.
+pub(super) const INDEX_PREFIX: &str = "index-";
 /// File of the live rows.
 pub(crate) const LIVE_FILE: &str = "LIVE";
 
@@ -61,6 +63,11 @@ pub(crate) fn collection_dir(id: CollectionId) -> String {
 /// Directory of a field's vectors inside that of the collection.
 pub(super) fn vectors_dir(field: FieldId) -> String {
     format!("{VECTORS_PREFIX}{}", field.0)
+}
+
+/// Directory of an index's graph inside that of the collection.
+pub(super) fn index_dir(index: IndexId) -> String {
+    format!("{INDEX_PREFIX}{}", index.0)
 }
 
 #[cfg(test)]

@@ -3,10 +3,7 @@
 use std::sync::{MutexGuard, PoisonError};
 
 use super::Collection;
-use super::identity::{ROWS_DIR, VECTORS_PREFIX};
-
-/// Begins the name of an index's directory, before its number.
-const INDEX_PREFIX: &str = "index-";
+use super::identity::{INDEX_PREFIX, ROWS_DIR, VECTORS_PREFIX};
 
 /// A component with files of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -31,7 +31,8 @@ pub(super) fn open(path: &Path, options: DatabaseOptions) -> Result<Database, Da
     if let Err(error) = remove_stale_pins(&files) {
         tracing::warn!("cannot look for pins that were left behind: {error}");
     }
-    let home = Home { disk, files, rows_in_memory: false, pin: None };
+    let now = Arc::clone(&options.now);
+    let home = Home { disk, files, rows_in_memory: false, pin: None, now };
     open_home(home, options, Some(lock))
 }
 
@@ -50,7 +51,7 @@ pub(super) fn open_home(
         let opened = collection::open(&home, Arc::clone(&catalog), entry, settings);
         let opened = opened.map_err(&named)?;
         opened.delete_rows_of_dropped_partitions().map_err(&named)?;
-        collections.insert(entry.id, Arc::new(opened));
+        collections.insert(entry.id, opened);
     }
     Ok(Database {
         home,

@@ -57,7 +57,8 @@ impl Database {
         let (pin, captured) = pinned(&source, options.pins.as_deref(), &|_| None)?;
         let files = pin.path().to_owned();
         let disk = Arc::new(RealDisk::open(&files)?);
-        let home = Home { disk, files, rows_in_memory: false, pin: Some(Arc::new(pin)) };
+        let now = Arc::clone(&options.database.now);
+        let home = Home { disk, files, rows_in_memory: false, pin: Some(Arc::new(pin)), now };
         let mut database = open_home(home, options.database, None)?;
         database.reader = Some(Reader { source, pins: options.pins, captured });
         Ok(database)

@@ -28,6 +28,7 @@ mod error;
 mod export;
 mod files;
 mod flush;
+mod gather;
 mod manifest;
 mod merge;
 mod open;

@@ -8,6 +8,7 @@ mod collection_model;
 mod collection_power_cut;
 mod data;
 mod database;
+mod graph;
 mod log_kill;
 mod read_only;
 mod snapshot;
