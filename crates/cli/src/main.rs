@@ -1,4 +1,5 @@
-//! The command `pipeann`: build, search, measure and inspect indexes, load databases.
+//! The command `pipeann`: build, search, measure and inspect indexes; fill databases and look after
+//! them.
 //!
 //! Composes engine and database and adds no capability of its own. Results go to standard output, as
 //! tables or with `--json` as one object a line; everything else goes to standard error. Exit
@@ -46,10 +47,10 @@ enum Command {
     Inspect(inspect::InspectArgs),
     Gt(gt::GtArgs),
     Convert(convert::ConvertArgs),
+    Db(db::DbArgs),
     Bench(bench::BenchArgs),
     Raw(raw::RawArgs),
     OpenTime(open_time::OpenTimeArgs),
-    Db(db::DbArgs),
     Collections(load::CollectionsArgs),
     Updates(updates_command::UpdatesArgs),
 }

@@ -1,13 +1,22 @@
-//! Opening an index the same way in every command.
+//! Opening an index or a database the same way in every command.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use clap::Args;
+use pipeann_db::catalog::UnixMs;
 use pipeann_engine::index::{Index, OpenOptions, Resident};
 use pipeann_engine::memory::Accountant;
+
+/// The clock that databases are given.
+pub(crate) fn now() -> UnixMs {
+    #[expect(clippy::disallowed_methods, reason = "the command is where the clock comes in")]
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    UnixMs(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
 
 /// How much memory an opened index may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,5 +15,6 @@ pub mod field_index;
 pub mod flat;
 pub mod ids;
 pub mod schema;
+pub mod snapshot;
 pub mod value;
 pub mod wal;

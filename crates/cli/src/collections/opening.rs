@@ -5,11 +5,10 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use pipeann_db::catalog::{Change, NewCollection, NewIndex, Place, UnixMs};
+use pipeann_db::catalog::{Change, NewCollection, NewIndex, Place};
 use pipeann_db::collection::{Collection, SearchHit, VectorSearch};
 use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_db::ids::{Metric, VectorType};
@@ -20,7 +19,7 @@ use pipeann_engine::index::Resident;
 use pipeann_engine::memory::Accountant;
 use pipeann_engine::types::VectorSet;
 
-use crate::opening::MemoryLimit;
+use crate::opening::{MemoryLimit, now};
 
 /// When writes are answered.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -63,11 +62,7 @@ impl DatabaseArgs {
     /// # Errors
     /// What keeps it from opening.
     pub(crate) fn open(&self) -> Result<Database> {
-        let mut options = DatabaseOptions::new(|| {
-            #[expect(clippy::disallowed_methods, reason = "the command is where the clock is read")]
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            UnixMs(u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
-        });
+        let mut options = DatabaseOptions::new(now);
         let collection = &mut options.collection;
         collection.log.level = match self.level {
             LevelArg::Sync => Level::Sync,

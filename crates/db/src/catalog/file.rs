@@ -9,6 +9,8 @@ use super::error::FileError;
 use super::snapshot::Snapshot;
 use super::validate::validate;
 
+/// Name of the file in the directory of the database.
+pub const CATALOG_FILE: &str = "CATALOG";
 /// First bytes of the file.
 pub const CATALOG_MAGIC: [u8; 8] = *b"PIPECATL";
 /// Version that this build writes; it reads no other.

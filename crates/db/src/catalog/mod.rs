@@ -34,7 +34,7 @@ pub use entries::{
     IndexState, Load, NameTarget, Partition, PartitionId, Properties, UnixMs, WriteTarget,
 };
 pub use error::{CatalogError, FileError, IndexFault, Kind, Usage};
-pub use file::{CATALOG_MAGIC, CATALOG_VERSION, file_header};
+pub use file::{CATALOG_FILE, CATALOG_MAGIC, CATALOG_VERSION, file_header};
 pub use index_kind::{SCALAR_INDEX_KINDS, VECTOR_INDEX_KINDS};
 pub use snapshot::Snapshot;
 pub use store::{CatalogStore, MemoryStore, ReplaceError};

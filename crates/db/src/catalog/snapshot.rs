@@ -39,6 +39,14 @@ impl Snapshot {
         }
     }
 
+    /// The catalogue of a file's bytes.
+    ///
+    /// # Errors
+    /// [`CatalogError::File`].
+    pub fn from_file_bytes(bytes: &[u8]) -> Result<Self, CatalogError> {
+        Ok(super::file::decode(bytes)?)
+    }
+
     /// Counts the changes, from 1.
     pub fn revision(&self) -> u64 {
         self.revision

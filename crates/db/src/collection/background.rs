@@ -26,7 +26,11 @@ const LEAST_BACKLOG: u64 = 10_000;
 
 impl Collection {
     /// Starts the thread unless it runs, and lets it look for work.
+    /// A reader has none: rows that are not in a graph on disk are searched exactly there.
     pub(super) fn wake_background(&self) {
+        if self.pin.is_some() {
+            return;
+        }
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() && !self.signal.is_stopped() {
             let (collection, signal) = (self.me.clone(), Arc::clone(&self.signal));

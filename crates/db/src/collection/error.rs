@@ -18,6 +18,9 @@ pub enum CollectionError {
     /// It was dropped while somebody still held it.
     #[error("the collection was dropped")]
     Dropped,
+    /// It was opened for reading only.
+    #[error("the database is open for reading only; write where it is open for writing")]
+    ReadOnly,
     /// The batch does not fit the schema. Nothing was changed.
     #[error(transparent)]
     Batch(#[from] BatchError),
@@ -227,6 +230,7 @@ impl CollectionError {
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Dropped
+            | Self::ReadOnly
             | Self::DuplicateKey { .. }
             | Self::KeyType { .. }
             | Self::Field { .. }

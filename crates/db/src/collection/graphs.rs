@@ -51,6 +51,9 @@ impl Collection {
     /// # Errors
     /// [`CollectionError::Catalog`] where there is no such index, or its state cannot be saved.
     pub fn build_index(&self, index: &str) -> Result<(), CollectionError> {
+        if self.pin.is_some() {
+            return Err(CollectionError::ReadOnly);
+        }
         let entry = self.entry()?;
         let definition = entry.index(index)?;
         let rows = self.components.live().len();
@@ -90,13 +93,18 @@ impl Collection {
         })
     }
 
-    /// Waits until no build of the index is under way, and all rows that were there are linked.
+    /// Waits until no build of the index is under way, and all rows that were there are linked. Where
+    /// the database is open for reading only it does not wait.
     ///
     /// # Errors
     /// As [`index_status`](Self::index_status).
     pub fn wait_for_index(&self, index: &str) -> Result<IndexStatus, CollectionError> {
         let entry = self.entry()?;
         let definition = entry.index(index)?;
+        if self.pin.is_some() {
+            // Nothing is built or linked where nothing is written.
+            return self.index_status(index);
+        }
         let field = self.components.fields.iter().find(|field| field.id == definition.field);
         self.signal.wait_until(|| {
             let graph = field.and_then(FieldVectors::graph);

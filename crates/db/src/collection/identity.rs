@@ -13,11 +13,15 @@ use crate::wal::LogId;
 pub const COLLECTIONS_DIR: &str = "collections";
 
 /// Directory of the log inside that of the collection.
-pub(super) const LOG_DIR: &str = "wal";
+pub(crate) const LOG_DIR: &str = "wal";
 /// Directory of the row store.
 pub(super) const ROWS_DIR: &str = "rows";
+/// Begins the name of the directory of a field's vectors, before the field's id.
+pub(super) const VECTORS_PREFIX: &str = "vectors-";
+/// Begins the name of the directory of an index's graph, before the index's id.
+pub(super) const INDEX_PREFIX: &str = "index-";
 /// File of the live rows.
-pub(super) const LIVE_FILE: &str = "LIVE";
+pub(crate) const LIVE_FILE: &str = "LIVE";
 
 /// Who a collection is, whatever it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +39,7 @@ impl CollectionIdentity {
     }
 
     /// What the log carries.
-    pub(super) fn log(self) -> LogId {
+    pub(crate) fn log(self) -> LogId {
         LogId(self.bytes())
     }
 
@@ -58,12 +62,12 @@ pub(crate) fn collection_dir(id: CollectionId) -> String {
 
 /// Directory of a field's vectors inside that of the collection.
 pub(super) fn vectors_dir(field: FieldId) -> String {
-    format!("vectors-{}", field.0)
+    format!("{VECTORS_PREFIX}{}", field.0)
 }
 
 /// Directory of an index's graph inside that of the collection.
 pub(super) fn index_dir(index: IndexId) -> String {
-    format!("index-{}", index.0)
+    format!("{INDEX_PREFIX}{}", index.0)
 }
 
 #[cfg(test)]

@@ -37,6 +37,7 @@ mod read;
 mod recover;
 mod search;
 mod signal;
+mod snapshot;
 mod stats;
 mod turn;
 mod write;
@@ -51,8 +52,9 @@ pub use search::{SearchHit, VectorSearch};
 pub use stats::{CollectionStats, Finding};
 pub use write::{DeleteOutcome, InsertOutcome};
 
-pub(crate) use identity::{CollectionIdentity, collection_dir};
+pub(crate) use identity::{CollectionIdentity, LIVE_FILE, LOG_DIR, collection_dir};
 pub(crate) use recover::{Home, create, open};
+pub(crate) use snapshot::{Part, part_of};
 
 use std::fmt;
 use std::path::PathBuf;
@@ -67,7 +69,7 @@ use self::signal::Signal;
 use self::turn::Turns;
 use self::write::Order;
 use crate::catalog::{Catalog, Collection as Entry, UnixMs};
-use crate::disk::Disk;
+use crate::disk::{Disk, HeldDir};
 use crate::wal::Log;
 
 /// See the module's description. Shared between threads by reference. Lock order:
@@ -99,6 +101,8 @@ pub struct Collection {
     signal: Arc<Signal>,
     thread: Mutex<Option<JoinHandle<()>>>,
     me: Weak<Self>,
+    /// Of a reader: the directory that it reads, which stays until nobody does. Dropped last.
+    pin: Option<Arc<HeldDir>>,
 }
 
 impl Drop for Collection {

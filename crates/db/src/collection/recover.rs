@@ -20,7 +20,7 @@ use super::turn::Turns;
 use super::write::Order;
 use super::{Collection, CollectionError, CollectionOptions, live_file};
 use crate::catalog::{Catalog, Collection as Entry, UnixMs};
-use crate::disk::{Disk, read_file};
+use crate::disk::{Disk, HeldDir, read_file};
 use crate::docstore::{LsmRows, MemoryRows, RowStore, RowStoreOptions};
 use crate::flat::{FlatOptions, FlatVectors};
 use crate::ids::{RowId, Seq};
@@ -42,6 +42,8 @@ pub(crate) struct Home {
     pub(crate) files: PathBuf,
     /// Whether rows are kept in memory only, for a simulation; they come from the log then.
     pub(crate) rows_in_memory: bool,
+    /// Of a reader: the directory that `files` is. Collections take no writes then.
+    pub(crate) pin: Option<Arc<HeldDir>>,
     /// The time.
     pub(crate) now: Arc<dyn Fn() -> UnixMs + Send + Sync>,
 }
@@ -102,6 +104,7 @@ pub(crate) fn open(
         signal: Arc::default(),
         thread: Mutex::default(),
         me: Weak::clone(me),
+        pin: home.pin.clone(),
     });
     collection.remove_stray_graphs(entry);
     collection.load_graphs()?;

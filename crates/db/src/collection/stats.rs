@@ -3,8 +3,9 @@
 use std::sync::PoisonError;
 
 use super::formats::Formats;
-use super::identity::LOG_DIR;
+use super::identity::{LOG_DIR, ROWS_DIR};
 use super::{Collection, CollectionError};
+use crate::docstore;
 use crate::ids::{RowId, Seq};
 use crate::wal;
 
@@ -67,6 +68,10 @@ impl Collection {
         };
         if let Err(error) = wal::verify(&self.disk, &self.path(LOG_DIR), self.identity.log()) {
             note("log", error.to_string());
+        }
+        match docstore::damaged_files(&self.disk.locate(&self.path(ROWS_DIR))) {
+            Ok(damaged) => damaged.into_iter().for_each(|what| note("row store", what)),
+            Err(error) => note("row store", error.to_string()),
         }
         self.verify_rows(&formats, &mut note);
         self.verify_vectors(&mut note);

@@ -223,6 +223,9 @@ impl Collection {
     /// Refuses early, while nothing has happened: after a failed write, and where a flush that is
     /// due fails, so that buffers do not fill up behind the log.
     fn before_write(&self) -> Result<(), CollectionError> {
+        if self.pin.is_some() {
+            return Err(CollectionError::ReadOnly);
+        }
         if let Some(why) = self.turns.stopped() {
             return Err(CollectionError::Stopped { why });
         }

@@ -3,11 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::catalog::{CatalogStore, ReplaceError};
+use crate::catalog::{CATALOG_FILE, CatalogStore, ReplaceError};
 use crate::disk::{Action, Disk, read_file, replace_file};
-
-/// Name of the file in the directory of the database.
-pub const CATALOG_FILE: &str = "CATALOG";
 
 /// More than a catalogue can have.
 const MAX_CATALOG_BYTES: u64 = 1 << 30;

@@ -14,10 +14,11 @@ impl Database {
     /// Makes a change. Afterwards it is durable, and all of its consequences are visible.
     ///
     /// # Errors
-    /// [`DatabaseError::Catalog`]: nothing has changed, but for a save of which nobody knows how
-    /// it ended. [`DatabaseError::Collection`] where the rows of a dropped partition could not be
-    /// deleted: the partition is gone, and its rows go with the next opening.
+    /// [`DatabaseError::ReadOnly`]. [`DatabaseError::Catalog`]: nothing has changed, but for a save
+    /// of which nobody knows how it ended. [`DatabaseError::Collection`] where the rows of a dropped
+    /// partition could not be deleted: the partition is gone, and its rows go with the next opening.
     pub fn apply(&self, change: Change) -> Result<Applied, DatabaseError> {
+        self.check_writable()?;
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         match change {
             Change::CreateCollection { place, new } => self.create(place, new),

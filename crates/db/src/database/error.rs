@@ -6,6 +6,7 @@ use crate::catalog::CatalogError;
 use crate::collection::CollectionError;
 use crate::disk::{DiskError, LockError};
 use crate::ids::ErrorClass;
+use crate::snapshot::SnapshotError;
 
 /// Why a database is not opened, or a change of it not made.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +32,15 @@ pub enum DatabaseError {
     /// Somebody has it open.
     #[error(transparent)]
     Lock(#[from] LockError),
+    /// It was opened for reading only.
+    #[error("{} is open for reading only; change it where it is open for writing", dir.display())]
+    ReadOnly {
+        /// The directory of the database.
+        dir: PathBuf,
+    },
+    /// A snapshot, a backup or a pin cannot be made.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
     /// The catalogue refuses the change or cannot be read.
     #[error(transparent)]
     Catalog(#[from] CatalogError),
@@ -51,7 +61,10 @@ impl DatabaseError {
     /// Whether to retry, to fix the input, or to stop.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Directory { .. } | Self::NotADatabase { .. } => ErrorClass::FixInput,
+            Self::Directory { .. } | Self::NotADatabase { .. } | Self::ReadOnly { .. } => {
+                ErrorClass::FixInput
+            }
+            Self::Snapshot(error) => error.class(),
             Self::Lock(error) => error.class(),
             Self::Catalog(error) => error.class(),
             Self::Disk(error) => error.class(),

@@ -3,6 +3,7 @@
 //! ```text
 //! LOCK                     who has it open
 //! CATALOG                  names, schemas, partitions, indexes
+//! pins/                    what is read beside the writer; see `snapshot`
 //! collections/<id>/        one collection; see `docs/database-format.md`
 //! ```
 //!
@@ -13,9 +14,11 @@ mod catalog_file;
 mod changes;
 mod error;
 mod open;
+mod read_only;
+mod snapshots;
 
-pub use catalog_file::CATALOG_FILE;
 pub use error::DatabaseError;
+pub use read_only::ReadOnlyOptions;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,6 +27,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard};
 
 use pipeann_engine::memory::Accountant;
 
+use self::read_only::Reader;
 use crate::catalog::{Catalog, Change, CollectionId, NewCollection, Place, Snapshot, UnixMs};
 use crate::collection::{Collection, CollectionOptions, Home};
 use crate::disk::{DirectoryLock, Disk};
@@ -61,6 +65,8 @@ pub struct Database {
     collections: RwLock<BTreeMap<CollectionId, Arc<Collection>>>,
     /// Held while the catalogue changes, so that ids can be foretold.
     changing: Mutex<()>,
+    /// Where it is open for reading only.
+    reader: Option<Reader>,
     _lock: Option<DirectoryLock>,
 }
 
@@ -103,7 +109,7 @@ impl Database {
         options: DatabaseOptions,
     ) -> Result<Self, DatabaseError> {
         let now = Arc::clone(&options.now);
-        open::open_home(Home { disk, files, rows_in_memory: true, now }, options, None)
+        open::open_home(Home { disk, files, rows_in_memory: true, pin: None, now }, options, None)
     }
 
     /// Who grants the memory of all collections.

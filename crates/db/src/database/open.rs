@@ -10,13 +10,14 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex, RwLock};
 
-use super::catalog_file::{CATALOG_FILE, CatalogFile};
+use super::catalog_file::CatalogFile;
 use super::{Database, DatabaseError, DatabaseOptions};
-use crate::catalog::{Catalog, UnixMs};
+use crate::catalog::{CATALOG_FILE, Catalog, UnixMs};
 use crate::collection::{self, COLLECTIONS_DIR, Home};
 use crate::disk::{
     DirectoryLock, Disk, Holder, LOCK_NAME, RealDisk, TEMPORARY_SUFFIX, remove_tree,
 };
+use crate::snapshot::remove_stale_pins;
 
 pub(super) fn open(path: &Path, options: DatabaseOptions) -> Result<Database, DatabaseError> {
     let directory = |source| DatabaseError::Directory { dir: path.to_owned(), source };
@@ -27,7 +28,11 @@ pub(super) fn open(path: &Path, options: DatabaseOptions) -> Result<Database, Da
     check_no_stranger(&*disk, path)?;
     let UnixMs(now) = (options.now)();
     let lock = DirectoryLock::take(&files, &Holder::this_process(now / 1000))?;
-    let home = Home { disk, files, rows_in_memory: false, now: Arc::clone(&options.now) };
+    if let Err(error) = remove_stale_pins(&files) {
+        tracing::warn!("cannot look for pins that were left behind: {error}");
+    }
+    let now = Arc::clone(&options.now);
+    let home = Home { disk, files, rows_in_memory: false, pin: None, now };
     open_home(home, options, Some(lock))
 }
 
@@ -54,6 +59,7 @@ pub(super) fn open_home(
         options,
         collections: RwLock::new(collections),
         changing: Mutex::new(()),
+        reader: None,
         _lock: lock,
     })
 }

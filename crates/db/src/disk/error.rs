@@ -124,7 +124,7 @@ pub enum DiskError {
 
 impl DiskError {
     /// What the system's `error` means for `action` on `path`.
-    pub(super) fn of(action: Action, path: PathBuf, error: &io::Error) -> Self {
+    pub(crate) fn of(action: Action, path: PathBuf, error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound => Self::NotFound { action, path },
             io::ErrorKind::AlreadyExists => Self::Exists { action, path },

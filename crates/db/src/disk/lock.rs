@@ -2,8 +2,7 @@
 //!
 //! The lock is `flock` on the file `LOCK`, so it ends with the process, however that ends; what
 //! the file says about its holder is for people, and for a moment may still name the one before. Only
-//! a writer takes it. A reader beside it
-//! needs none: it will pin a manifest, whose files stay until the pin is gone.
+//! a writer takes it. A reader beside it needs none: it gives the files names of its own.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};

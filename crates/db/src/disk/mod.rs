@@ -4,10 +4,13 @@
 //! and syncs that are asked for one by one. There is no overwriting in place and no truncation.
 //! Whatever is not synced may be lost, kept or torn by a power cut; [`CrashDisk`] does all three.
 //! Paths are relative to the root, with `/` between their parts; `""` is the root itself.
-//! What a file holds is not known here. Readers need no lock: they will pin a manifest.
+//! What a file holds is not known here. Readers take no lock: they give the files of one moment
+//! names of their own, in a directory that is theirs ([`HeldDir`]).
 
 mod crash;
 mod error;
+mod file_set;
+mod held_dir;
 mod lock;
 mod path;
 mod real;
@@ -18,6 +21,8 @@ mod tests;
 
 pub use crash::{CrashDisk, Fault, FaultKind, PowerCut};
 pub use error::{Action, DiskError};
+pub use file_set::{FileSet, NamedFile};
+pub use held_dir::{HeldDir, parent_of};
 pub use lock::{DirectoryLock, Holder, LOCK_NAME, LockError};
 pub use real::RealDisk;
 pub use whole::{TEMPORARY_SUFFIX, read_file, remove_tree, replace_file};

@@ -33,7 +33,9 @@ pub use lsm::{LsmRows, RowStoreOptions};
 pub use memory::MemoryRows;
 
 use std::ops::Bound;
+use std::path::Path;
 
+use crate::disk::FileSet;
 use crate::ids::{RowId, Seq};
 
 /// One change to a row.
@@ -88,6 +90,24 @@ pub enum Pressure {
     Low,
     /// Flush soon. When the buffer is full, `apply` refuses.
     Flush,
+}
+
+/// The files of the store in `dir` as they stand, whoever has it open; `None` where there is no
+/// such directory. They are of one moment if a second look finds the same.
+///
+/// # Errors
+/// [`StoreError::NoStore`], [`StoreError::Damaged`] and [`StoreError::Io`], also where the store changes meanwhile.
+pub fn current_files(dir: &Path) -> Result<Option<FileSet>, StoreError> {
+    lsm::current_files(dir)
+}
+
+/// Reads all tables of the store in `dir`, and says which are not what they were when they were
+/// written; none where there is no store. Nothing may be flushed or compacted meanwhile.
+///
+/// # Errors
+/// As [`current_files`].
+pub fn damaged_files(dir: &Path) -> Result<Vec<String>, StoreError> {
+    lsm::damaged_files(dir)
 }
 
 /// Rows by row id and by primary key. See the [module](self) for what always holds.

@@ -26,6 +26,7 @@ mod block;
 mod bytes;
 mod error;
 mod export;
+mod files;
 mod flush;
 mod gather;
 mod manifest;
@@ -38,6 +39,7 @@ mod tail;
 mod tests;
 
 pub use error::FlatError;
+pub use files::current_files;
 pub use search::{FlatHit, FlatSearch};
 
 use std::path::{Path, PathBuf};

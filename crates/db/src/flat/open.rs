@@ -73,7 +73,7 @@ fn names(dir: &Path) -> Result<Vec<String>, FlatError> {
 }
 
 /// Without `FLAT`, only what an interrupted creation leaves may be there.
-fn check_no_stranger(dir: &Path) -> Result<(), FlatError> {
+pub(super) fn check_no_stranger(dir: &Path) -> Result<(), FlatError> {
     let names = names(dir)?;
     let ours = |name: &String| *name == LOCK_NAME || *name == format!("{MANIFEST_NAME}.new");
     if names.iter().any(|name| name == MANIFEST_NAME) || names.iter().all(ours) {

@@ -22,6 +22,7 @@
 //! No clock but the bounded delay of `Group`, and no thread of its own.
 
 pub mod constants;
+mod end;
 mod error;
 mod frame;
 mod log;
@@ -38,6 +39,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+pub use end::{LogEnd, find_end, segment_names};
 pub use error::{FrameProblem, WalError};
 pub use log::{Log, Ticket, Truncated};
 pub use options::{Level, LogOptions};

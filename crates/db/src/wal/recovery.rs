@@ -65,6 +65,11 @@ impl Tail {
     pub(super) fn loose_bytes(&self) -> u64 {
         self.loose_to - self.loose_from
     }
+
+    /// Bytes of the segment up to the end of its last record, or of a mark behind it.
+    pub(super) fn whole_bytes(&self) -> u64 {
+        self.loose_to
+    }
 }
 
 /// Reads the last segment to its end. Changes nothing.

@@ -1,6 +1,6 @@
 //! What the tests of collections are made with.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pipeann_db::catalog::{Change, NewCollection, Place, UnixMs};
@@ -145,4 +145,24 @@ pub(crate) fn search_by(collection: &Collection, k: usize, near: [f32; DIM]) -> 
 
 pub(crate) fn distance(a: [f32; DIM], b: [f32; DIM]) -> f32 {
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
+}
+
+/// All files below `dir`, sorted.
+pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut out = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { out.extend(files(&path)) } else { out.push(path) }
+    }
+    out.sort();
+    out
+}
+
+/// Names in `dir`, sorted.
+pub(crate) fn names(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
 }

@@ -1,5 +1,6 @@
 //! Integration tests of the database: real processes, real files.
 
+mod backup_kill;
 mod bad_input;
 mod bulk;
 mod bulk_crash;
@@ -11,3 +12,6 @@ mod data;
 mod database;
 mod graph;
 mod log_kill;
+mod read_only;
+mod snapshot;
+mod snapshot_index;

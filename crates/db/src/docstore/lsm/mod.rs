@@ -18,12 +18,15 @@
 //! - replay starts behind `durable`. Up to `counted`, keys and counters are skipped, and rows are
 //!   written once more, which changes nothing that is already there.
 
+mod files;
 mod flush;
 mod open;
 mod published;
 mod read;
 mod version_check;
 mod write;
+
+pub(super) use files::{current_files, damaged_files};
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};

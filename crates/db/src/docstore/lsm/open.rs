@@ -18,14 +18,14 @@ use lsm_tree::{
 use pipeann_engine::memory::Pool;
 
 use super::published::Published;
-use super::version_check::check_version;
+use super::version_check::read_version;
 use super::{LsmRows, RowStoreOptions, Writer, tree};
 use crate::docstore::StoreError;
 use crate::docstore::state_file::{STATE_NAME, StoreState};
 
 const LOCK_NAME: &str = "LOCK";
-const ROWS_NAME: &str = "rows";
-const KEYS_NAME: &str = "keys";
+pub(super) const ROWS_NAME: &str = "rows";
+pub(super) const KEYS_NAME: &str = "keys";
 
 /// Files of tables that stay open.
 const OPEN_FILES: usize = 256;
@@ -51,7 +51,7 @@ pub(super) fn open(dir: &Path, options: &RowStoreOptions) -> Result<LsmRows, Sto
         return Err(StoreError::Foreign { dir: dir.to_owned(), expected, found });
     }
     for name in [ROWS_NAME, KEYS_NAME] {
-        check_version(dir, name)?;
+        read_version(dir, name)?;
     }
     let batches = SequenceNumberCounter::default();
     let cache = Arc::new(Cache::with_capacity_bytes(options.cache_bytes));

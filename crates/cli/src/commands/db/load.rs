@@ -1,21 +1,22 @@
-//! `pipeann db`: a database from outside. `load` brings files of vectors into a collection.
+//! Files of vectors into a collection.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use clap::{Args, Subcommand};
+use clap::Args;
 use indicatif::ProgressBar;
 use pipeann_db::bulk::{
     self, BatchSource as _, KeyColumn, LoadError, LoadOptions, LoadProgress, LoadReport, LoadWatch,
     VectorFile,
 };
-use pipeann_db::catalog::{Change, NewCollection, NewIndex, Place, Properties, UnixMs};
+use pipeann_db::catalog::CATALOG_FILE;
+use pipeann_db::catalog::{Change, NewCollection, NewIndex, Place, Properties};
 use pipeann_db::collection::Collection;
-use pipeann_db::database::{CATALOG_FILE, Database, DatabaseOptions};
+use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_db::schema::{FieldSpec, KeyType, Schema};
 use pipeann_db::value::{DataType, ScalarType, VectorKind};
 use pipeann_engine::types::Metric;
@@ -23,27 +24,16 @@ use serde_json::json;
 
 use crate::interrupt::{self, Interrupted};
 use crate::measure::{peak_rss_bytes, rounded, seconds};
+use crate::opening::now;
 use crate::progress;
 use crate::table::{bytes, count, duration, print_json, print_pairs};
-
-/// Work on a database
-#[derive(Debug, Args)]
-pub(crate) struct DbArgs {
-    #[command(subcommand)]
-    command: DbCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum DbCommand {
-    Load(LoadArgs),
-}
 
 /// Load files of vectors into a collection
 ///
 /// An estimate of time, memory and disk is printed first. Interrupted in any way and called again,
 /// it goes on behind the last row that is on the disk; a file that was loaded is not loaded twice.
 #[derive(Debug, Args)]
-struct LoadArgs {
+pub(super) struct LoadArgs {
     /// Directory of the database
     dir: PathBuf,
     /// Name of the collection
@@ -78,14 +68,8 @@ struct LoadArgs {
     json: bool,
 }
 
-/// Runs the command.
-pub(crate) fn run(args: &DbArgs) -> Result<()> {
-    match &args.command {
-        DbCommand::Load(args) => load(args),
-    }
-}
-
-fn load(args: &LoadArgs) -> Result<()> {
+/// Runs `pipeann db load`.
+pub(super) fn load(args: &LoadArgs) -> Result<()> {
     let missing = !args.dir.join(CATALOG_FILE).exists();
     ensure!(!missing || args.create.is_some(), "{}: no database", args.dir.display());
     let cancel = interrupt::flag()?;
@@ -219,12 +203,6 @@ fn say_report(args: &LoadArgs, path: &Path, report: &LoadReport) -> Result<()> {
         pairs.push(("indexes", format!("{} in {time}", report.indexes.join(", "))));
     }
     print_pairs(&pairs)
-}
-
-#[expect(clippy::disallowed_methods, reason = "the clock that the database is given")]
-fn now() -> UnixMs {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    UnixMs(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// A progress bar, ended by Ctrl-C.

@@ -1,0 +1,41 @@
+//! `pipeann db`: databases as directories: filled, looked at, checked, backed up and restored.
+
+mod backup;
+mod load;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+/// Fill databases, look at them, check them, back them up and restore them
+#[derive(Debug, Args)]
+pub(crate) struct DbArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Load(load::LoadArgs),
+    /// Show what a database or a backup holds
+    Info(backup::DirArgs),
+    /// Read all of a database or a backup and name all damage
+    ///
+    /// A database is read as of now, also beside a writer. The exit code is 1 where anything is
+    /// damaged.
+    Verify(backup::DirArgs),
+    /// Back up a database, also beside a writer
+    Backup(backup::BackupArgs),
+    /// Make a database of a backup, checking every byte
+    Restore(backup::RestoreArgs),
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &DbArgs) -> Result<()> {
+    match &args.command {
+        Command::Load(args) => load::load(args),
+        Command::Info(args) => backup::info(args),
+        Command::Verify(args) => backup::verify(args),
+        Command::Backup(args) => backup::back_up(args),
+        Command::Restore(args) => backup::restore_from(args),
+    }
+}
