@@ -26,7 +26,7 @@ pub const MAX_LOADS: usize = 4096;
 pub const MAX_LOAD_NAME_BYTES: usize = 255;
 
 /// Name of the file inside the directory of the collection.
-pub(super) const LOADS_FILE: &str = "LOADS";
+pub(crate) const LOADS_FILE: &str = "LOADS";
 
 /// All loads of a collection.
 #[derive(Debug)]

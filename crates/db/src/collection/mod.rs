@@ -53,6 +53,7 @@ pub use stats::{CollectionStats, Finding};
 pub use write::{DeleteOutcome, InsertOutcome};
 
 pub(crate) use identity::{CollectionIdentity, LIVE_FILE, LOG_DIR, collection_dir};
+pub(crate) use loads::LOADS_FILE;
 pub(crate) use recover::{Home, create, open};
 pub(crate) use snapshot::{Part, part_of};
 

@@ -17,6 +17,7 @@ mod open;
 mod read_only;
 mod snapshots;
 
+pub use crate::catalog::CATALOG_FILE;
 pub use error::DatabaseError;
 pub use read_only::ReadOnlyOptions;
 

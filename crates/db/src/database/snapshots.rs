@@ -37,7 +37,8 @@ impl Database {
     }
 
     /// Reads everything in all collections and compares their components, as
-    /// [`Collection::verify`](crate::collection::Collection::verify) says; findings with the names of database and collection.
+    /// [`Collection::verify`](crate::collection::Collection::verify) says; findings with the names
+    /// of database and collection.
     ///
     /// # Errors
     /// [`DatabaseError::Collection`] for one that accepts no writes any more.

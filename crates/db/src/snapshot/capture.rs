@@ -13,7 +13,7 @@ use super::log;
 use super::transfer::{check_vacant, sync_tree, write_new};
 use crate::catalog::{CATALOG_FILE, Collection, CollectionId, Snapshot};
 use crate::collection::{
-    COLLECTIONS_DIR, CollectionIdentity, LIVE_FILE, LOG_DIR, collection_dir, part_of,
+    COLLECTIONS_DIR, CollectionIdentity, LIVE_FILE, LOADS_FILE, LOG_DIR, collection_dir, part_of,
 };
 use crate::disk::{HeldDir, parent_of};
 use crate::ids::Seq;
@@ -127,6 +127,8 @@ fn take_collection(source: &Path, into: &Path, entry: &Collection) -> Result<Seq
     clear(&into)?;
     fs::create_dir(&into).map_err(SnapshotError::file("create", &into))?;
     let identity = CollectionIdentity { id: entry.id, created: entry.created };
+    let loads = from.join(LOADS_FILE);
+    let before = read_loads(&loads)?;
     let log = log::link(&from, &into, identity.log())?;
     let list = || fs::read_dir(&from)?.collect::<io::Result<Vec<_>>>();
     for entry in list().map_err(SnapshotError::file("list", &from)).map_err(Missed::moved)? {
@@ -135,11 +137,28 @@ fn take_collection(source: &Path, into: &Path, entry: &Collection) -> Result<Seq
             component::take(part, &from.join(&name), &into.join(&name))?;
         } else if name == LIVE_FILE {
             component::take_file(&from.join(&name), &into.join(&name))?;
-        } else if name != LOG_DIR {
+        } else if name != LOG_DIR && name != LOADS_FILE {
             tracing::debug!(name, "left out of a snapshot");
         }
     }
-    log.finish()
+    let seq = log.finish()?;
+    // A batch of a bulk load is announced before it is logged: what is announced and the end of
+    // the log are of one moment, so that whoever opens them finds whether the batch is there.
+    if read_loads(&loads)? != before {
+        return Err(Missed::Moved(SnapshotError::Busy { path: loads }));
+    }
+    if let Some(bytes) = before {
+        write_new(&into.join(LOADS_FILE), &bytes)?;
+    }
+    Ok(seq)
+}
+
+fn read_loads(path: &Path) -> Result<Option<Vec<u8>>, SnapshotError> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(SnapshotError::file("read", path)(e)),
+    }
 }
 
 fn clear(dir: &Path) -> Result<(), SnapshotError> {

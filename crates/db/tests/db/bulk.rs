@@ -15,7 +15,7 @@ use pipeann_db::ids::{ErrorClass, Metric};
 use pipeann_db::schema::{Batch, FieldSpec, PrimaryKey, Schema};
 use pipeann_db::value::{DataType, ScalarType, Value, VectorKind};
 
-use crate::data::{DIM, batch, bytes, create, open, place, rows, vector};
+use crate::data::{DIM, batch, bytes, collection, create, open, place, rows, vector};
 
 /// Rows that tell their number: key and seed.
 pub(crate) struct Numbers {
@@ -125,6 +125,25 @@ fn a_load_is_watched_and_loads_every_row_once() {
     assert_eq!((again.rows, again.resumed_at, again.logged_bytes), (5000, 5000, 0));
     assert_eq!(c.count(None).unwrap(), 5000, "a load that ended adds nothing when repeated");
     assert_eq!(c.verify().unwrap(), []);
+}
+
+#[test]
+fn a_snapshot_remembers_loads() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(&dir.path().join("db"));
+    let c = create(&database);
+    let mut watch = Watch::for_batches(3);
+    let broken = load(&c, &mut Numbers::new(3000), &small(), &mut watch);
+    assert!(matches!(broken, Err(LoadError::Interrupted { .. })));
+    let there = c.count(None).unwrap();
+    assert!(0 < there && there < 3000, "{there} rows");
+    database.snapshot_to(&dir.path().join("copy")).unwrap();
+    let copy = open(&dir.path().join("copy"));
+    let copied = collection(&copy);
+    let report = run(&copied, 3000).unwrap();
+    assert_eq!((report.rows, report.resumed_at), (3000, there));
+    assert_eq!(rows(&copied), expected(3000));
+    assert_eq!(c.count(None).unwrap(), there);
 }
 
 #[test]

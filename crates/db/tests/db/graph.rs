@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pipeann_db::catalog::{Change, IndexState, NewIndex, Properties};
 use pipeann_db::collection::{Collection, CollectionError, VectorSearch};
-use pipeann_db::database::Database;
+use pipeann_db::database::{Database, ReadOnlyOptions};
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_db::schema::PrimaryKey;
 use pipeann_engine::types::VectorSet;
@@ -498,4 +498,36 @@ fn searches_of_some_partitions_find_their_rows_and_batches_what_single_queries_d
         }
     }
     assert!(right * 100 >= wanted * 97, "{right} of {wanted}");
+}
+
+#[test]
+fn snapshots_and_readers_see_the_graph_of_their_moment() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(&dir.path().join("db"));
+    let (c, mut model) = built(&database, 600);
+    insert(&c, &mut model, 550..700, 1);
+    c.wait_for_index("graph").unwrap();
+    c.delete(&keys(&[4])).unwrap();
+    model.remove(&4);
+    let reader = ReadOnlyOptions::new(options());
+    let reader = Database::open_read_only(&dir.path().join("db"), reader).unwrap();
+    database.snapshot_to(&dir.path().join("copy")).unwrap();
+    let then = model.clone();
+    for round in 2..6 {
+        insert(&c, &mut model, 0..700, round);
+        c.flush().unwrap();
+    }
+    let read = collection(&reader);
+    compare(&read, &then);
+    assert!(read.index_status("graph").unwrap().linked > 0, "a reader searches the graph");
+    let copy = open(&dir.path().join("copy"));
+    let copied = collection(&copy);
+    compare(&copied, &then);
+    let mut changed = then.clone();
+    insert(&copied, &mut changed, 0..300, 9);
+    copied.wait_for_index("graph").unwrap();
+    copied.flush().unwrap();
+    compare(&copied, &changed);
+    compare(&read, &then);
+    compare(&c, &model);
 }
