@@ -5,6 +5,7 @@
 //! codes: 0, 1 for an error (one line with its causes), 2 for a wrong call, 130 for Ctrl-C.
 
 mod building;
+mod collections;
 mod commands;
 mod inspection;
 mod interrupt;
@@ -25,7 +26,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    bench, build, convert, demo, gt, inspect, open_time, raw, search, updates as updates_command,
+    bench, build, collections as load, convert, demo, gt, inspect, open_time, raw, search,
+    updates as updates_command,
 };
 
 /// An SSD-resident vector index: build, search, measure and inspect it.
@@ -48,6 +50,7 @@ enum Command {
     Raw(raw::RawArgs),
     OpenTime(open_time::OpenTimeArgs),
     Updates(updates_command::UpdatesArgs),
+    Collections(load::CollectionsArgs),
 }
 
 fn main() -> ExitCode {
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Command::Raw(args) => raw::run(&args),
         Command::OpenTime(args) => open_time::run(&args),
         Command::Updates(args) => updates_command::run(&args),
+        Command::Collections(args) => load::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -42,8 +42,17 @@ pub(crate) fn peak_rss_bytes() -> Option<u64> {
     high_water_mark(&std::fs::read_to_string("/proc/self/status").ok()?)
 }
 
+/// The memory that this process has resident now and that is no file's (RssAnon), bytes.
+pub(crate) fn anonymous_bytes() -> Option<u64> {
+    number_of("RssAnon:", &std::fs::read_to_string("/proc/self/status").ok()?)
+}
+
 fn high_water_mark(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+    number_of("VmHWM:", status)
+}
+
+fn number_of(name: &str, status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|l| l.strip_prefix(name))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
 }

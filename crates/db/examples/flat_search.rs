@@ -80,7 +80,7 @@ fn main() -> Result<(), Failure> {
             wanted.iter().zip(bytes.chunks_mut(dim)).for_each(|(&row, out)| vector(row, out));
             let set = VectorSet::new(&bytes, dim, VectorType::U8)?;
             let start = Instant::now();
-            let search = FlatSearch { k: 10, metric: Metric::L2, threads };
+            let search = FlatSearch { k: 10, metric: Metric::L2, threads, from: RowId(0) };
             let found = flat.search(set, search, &|_| true)?;
             ms.push(start.elapsed().as_secs_f64() * 1e3);
             for (row, hits) in wanted.iter().zip(&found) {

@@ -10,6 +10,7 @@ pub mod collection;
 pub mod database;
 pub mod disk;
 pub mod docstore;
+pub mod field_index;
 pub mod flat;
 pub mod ids;
 pub mod schema;

@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod build;
+pub(crate) mod collections;
 pub(crate) mod convert;
 pub(crate) mod demo;
 pub(crate) mod gt;

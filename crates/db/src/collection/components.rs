@@ -7,7 +7,8 @@
 //!   that whoever holds it for reading sees a record in both or in neither, and finds the vectors
 //!   of every row it sees.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use pipeann_engine::types::VectorSet;
 
@@ -15,9 +16,10 @@ use super::CollectionError;
 use super::formats::Formats;
 use super::live::LiveRows;
 use crate::docstore::{self, Change, RowSnapshot, RowStore, StoreError};
+use crate::field_index::FieldIndex;
 use crate::flat::{self, FlatError, FlatVectors};
 use crate::ids::{RowId, Seq, VectorType};
-use crate::schema::FieldId;
+use crate::schema::{Field, FieldId};
 use crate::wal::{PutRow, Record};
 
 /// The vectors of one field.
@@ -29,6 +31,14 @@ pub(super) struct FieldVectors {
     pub(super) dim: usize,
     pub(super) vector_type: VectorType,
     pub(super) vectors: FlatVectors,
+    /// The graph that is searched, where one is open, and the one before while others hold it.
+    graph: RwLock<(Option<Arc<FieldIndex>>, Weak<FieldIndex>)>,
+    /// The record from which on the log may have links that the graph lacks; 0 where it has none.
+    pub(super) links_from: AtomicU64,
+    /// Live rows when a build found that none of them can be in a graph.
+    fruitless: AtomicU64,
+    /// Rows that were pending when a build that should have taken them failed.
+    refused: AtomicU64,
 }
 
 /// See the module's description.
@@ -107,6 +117,9 @@ impl Components {
         let try_rows = || {
             let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
             let pressure = self.rows.apply(seq, &changes)?;
+            for graph in self.fields.iter().filter_map(FieldVectors::graph) {
+                graph.add(ids.iter().copied());
+            }
             Arc::make_mut(&mut view).apply(seq, record);
             Ok(pressure)
         };
@@ -117,11 +130,93 @@ impl Components {
             }
             other => other?,
         };
+        for field in self.fields.iter().filter(|_| !deleted.is_empty()) {
+            // Rows are invisible already, whatever the graph does about them.
+            if let Some(Err(error)) = field.graph().map(|g| g.remove(deleted.iter().copied())) {
+                tracing::debug!(field = field.name, "deleted rows stay in the graph: {error}");
+            }
+        }
         Ok(soon | (pressure == docstore::Pressure::Flush))
+    }
+
+    /// Includes a record that changes nothing here.
+    ///
+    /// # Errors
+    /// What a component says.
+    pub(super) fn pass(&self, seq: Seq) -> Result<(), CollectionError> {
+        for field in &self.fields {
+            field.append(seq, &[], &[], &|| Ok(()))?;
+        }
+        let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
+        self.rows.apply(seq, &[])?;
+        Arc::make_mut(&mut view).pass(seq);
+        Ok(())
     }
 }
 
+/// Dimension and type of vectors.
+type Shape = (usize, VectorType);
+
 impl FieldVectors {
+    pub(super) fn new(field: &Field, position: usize, shape: Shape, vectors: FlatVectors) -> Self {
+        let (id, name) = (field.id, field.spec.name.clone());
+        let (dim, vector_type) = shape;
+        Self {
+            id,
+            name,
+            position,
+            dim,
+            vector_type,
+            vectors,
+            graph: RwLock::default(),
+            links_from: AtomicU64::new(0),
+            fruitless: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        }
+    }
+
+    /// Bytes of one vector.
+    pub(super) fn vector_bytes(&self) -> usize {
+        self.dim * self.vector_type.component_bytes()
+    }
+
+    /// The graph that is searched, where one is open.
+    pub(super) fn graph(&self) -> Option<Arc<FieldIndex>> {
+        self.graph.read().unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    /// Opens or closes a graph for searches.
+    pub(super) fn set_graph(&self, graph: Option<Arc<FieldIndex>>) {
+        let mut slot = self.graph.write().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut slot.0, graph);
+        slot.1 = before.as_ref().map(Arc::downgrade).unwrap_or_default();
+    }
+
+    /// Whether a graph that was closed is still being searched.
+    pub(super) fn is_closing(&self) -> bool {
+        self.graph.read().unwrap_or_else(PoisonError::into_inner).1.strong_count() > 0
+    }
+
+    /// A build of `rows` live rows found `found` that can be in a graph.
+    pub(super) fn note_built(&self, rows: u64, found: u64) {
+        self.fruitless.store(if found == 0 { rows } else { 0 }, Ordering::Relaxed);
+    }
+
+    /// A build that should have taken so many pending rows failed.
+    pub(super) fn note_refused(&self, pending: u64) {
+        self.refused.store(pending, Ordering::Relaxed);
+    }
+
+    /// Whether so many pending rows are worth another build.
+    pub(super) fn may_build(&self, pending: u64) -> bool {
+        pending / 2 >= self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Whether there are rows enough for a graph, and more than when none was found for it.
+    pub(super) fn has_grown(&self, rows: u64, least: u64) -> bool {
+        rows >= least && rows / 2 >= self.fruitless.load(Ordering::Relaxed)
+    }
+
     fn append(
         &self,
         seq: Seq,

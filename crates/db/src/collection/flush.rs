@@ -3,19 +3,36 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
+use super::graphs::least_applied;
 use super::identity::LIVE_FILE;
 use super::live_file;
 use super::{Collection, CollectionError};
 use crate::disk::replace_file;
 use crate::ids::Seq;
 
+/// Vectors of deleted rows leave the disk when there are more of them than of live rows, and so
+/// many at least.
+const SPARED_ROWS: u64 = 1_000;
+
 impl Collection {
-    /// Puts all components on stable storage and cuts the log behind the least of them. Returns
-    /// the record from which on the log is still needed. Reads and writes go on meanwhile.
+    /// Puts all components on stable storage, graphs included, and cuts the log behind the least of
+    /// them. Returns the record from which on the log is still needed. Reads and writes go on
+    /// meanwhile.
     ///
     /// # Errors
     /// A failed write or sync; nothing is lost, and the call may be repeated.
     pub fn flush(&self) -> Result<Seq, CollectionError> {
+        self.signal.forgive();
+        for field in &self.components.fields {
+            if let Some(graph) = field.graph().filter(|graph| graph.is_changed()) {
+                self.checkpoint(field, &graph)?;
+            }
+        }
+        self.flush_components()
+    }
+
+    /// The same without writing graphs, which hold back the log then.
+    pub(super) fn flush_components(&self) -> Result<Seq, CollectionError> {
         let _one = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         // No component may be ahead of the log after a power cut.
         self.log.sync()?;
@@ -23,14 +40,20 @@ impl Collection {
         let live = self.components.live();
         let mut least = live.applied;
         for field in &self.components.fields {
-            let durable = field.vectors.flush().map_err(CollectionError::vectors(&field.name))?;
-            least = least.min(durable);
+            let kept = field.vectors.len();
+            let durable = match kept > 2 * live.len() + SPARED_ROWS {
+                // Rows that came after `live` was looked at are not judged by it.
+                true => field.vectors.retain(&|row| row >= live.next_row || live.contains(row)),
+                false => field.vectors.flush(),
+            };
+            least = least.min(durable.map_err(CollectionError::vectors(&field.name))?);
         }
         self.components.rows.flush()?;
         while self.components.rows.compact()? {}
         least = least.min(self.components.rows.durable());
         let bytes = live_file::encode(self.identity.bytes(), &live);
         replace_file(&*self.disk, &self.path(LIVE_FILE), &bytes)?;
+        least = least_applied(&self.components.fields, least);
         self.log.truncate_before(least.next())?;
         self.logged_bytes.fetch_sub(logged, Ordering::Relaxed);
         self.pressed.store(false, Ordering::Relaxed);
@@ -41,7 +64,11 @@ impl Collection {
     pub(super) fn flush_if_pressed(&self) -> Result<(), CollectionError> {
         let logged = self.logged_bytes.load(Ordering::Relaxed);
         if self.pressed.load(Ordering::Relaxed) || logged >= self.options.flush_log_bytes {
-            self.flush()?;
+            self.flush_components()?;
+            // What holds back the log now are the graphs.
+            if self.components.fields.iter().any(|field| field.graph().is_some()) {
+                self.signal.checkpoint();
+            }
         }
         Ok(())
     }

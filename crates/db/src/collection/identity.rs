@@ -5,7 +5,7 @@
 //! 8 bytes little-endian. So a file of another collection, or of one that had the same id in
 //! another database, is refused.
 
-use crate::catalog::{CollectionId, UnixMs};
+use crate::catalog::{CollectionId, IndexId, UnixMs};
 use crate::schema::FieldId;
 use crate::wal::LogId;
 
@@ -59,6 +59,11 @@ pub(crate) fn collection_dir(id: CollectionId) -> String {
 /// Directory of a field's vectors inside that of the collection.
 pub(super) fn vectors_dir(field: FieldId) -> String {
     format!("vectors-{}", field.0)
+}
+
+/// Directory of an index's graph inside that of the collection.
+pub(super) fn index_dir(index: IndexId) -> String {
+    format!("index-{}", index.0)
 }
 
 #[cfg(test)]

@@ -59,6 +59,16 @@ impl LiveRows {
         self.applied = seq;
     }
 
+    /// Includes a record that changes nothing.
+    pub(super) fn pass(&mut self, seq: Seq) {
+        self.applied = self.applied.max(seq);
+    }
+
+    /// Whether a row lives.
+    pub(super) fn contains(&self, row: RowId) -> bool {
+        self.all.contains(row.0)
+    }
+
     /// Notes a row of the row store, while live rows are made from it.
     pub(super) fn insert_stored(&mut self, row: &Row<'_>) {
         self.insert(row.row, row.partition);

@@ -20,10 +20,12 @@
 //!
 //! Components are derived from the log and may each be behind it; `recover` has the rules.
 
+mod background;
 mod components;
 mod error;
 mod flush;
 mod formats;
+mod graphs;
 mod identity;
 mod live;
 mod live_file;
@@ -32,11 +34,13 @@ mod prepare;
 mod read;
 mod recover;
 mod search;
+mod signal;
 mod stats;
 mod turn;
 mod write;
 
 pub use error::CollectionError;
+pub use graphs::IndexStatus;
 pub use identity::COLLECTIONS_DIR;
 pub use options::CollectionOptions;
 pub use read::{FoundRow, RowQuery};
@@ -48,19 +52,23 @@ pub(crate) use identity::{CollectionIdentity, collection_dir};
 pub(crate) use recover::{Home, create, open};
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::JoinHandle;
 
 use self::components::Components;
 use self::formats::Formats;
+use self::signal::Signal;
 use self::turn::Turns;
 use self::write::Order;
-use crate::catalog::{Catalog, Collection as Entry};
+use crate::catalog::{Catalog, Collection as Entry, UnixMs};
 use crate::disk::Disk;
 use crate::wal::Log;
 
-/// See the module's description. Shared between threads by reference. Lock order: `order`,
-/// `flushing`, then the locks of components.
+/// See the module's description. Shared between threads by reference. Lock order:
+/// `linking`, `order`, `flushing`, then the locks of components. Nobody waits for his turn under
+/// `linking`.
 pub struct Collection {
     identity: CollectionIdentity,
     disk: Arc<dyn Disk>,
@@ -78,6 +86,20 @@ pub struct Collection {
     pressed: AtomicBool,
     /// Bytes of records since the last flush.
     logged_bytes: AtomicU64,
+    /// The real directory that `dir` shows, for graphs.
+    files: PathBuf,
+    now: Arc<dyn Fn() -> UnixMs + Send + Sync>,
+    /// Held while rows enter a graph and their links the log.
+    linking: Mutex<()>,
+    signal: Arc<Signal>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    me: Weak<Self>,
+}
+
+impl Drop for Collection {
+    fn drop(&mut self) {
+        self.stop_background();
+    }
 }
 
 impl fmt::Debug for Collection {

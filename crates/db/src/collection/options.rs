@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pipeann_engine::memory::Accountant;
 
+use crate::field_index::GraphOptions;
 use crate::wal::LogOptions;
 
 /// How a collection is opened.
@@ -20,8 +21,13 @@ pub struct CollectionOptions {
     pub row_buffer_bytes: u64,
     /// Bytes of vectors that may wait for a flush, for each vector field.
     pub tail_bytes: u64,
-    /// Threads of an exact search, the caller's included; at least 1.
+    /// Threads of a search, the caller's included; at least 1.
     pub search_threads: usize,
+    /// How graphs are built and kept.
+    pub graph: GraphOptions,
+    /// Whether the first search of a field has the graph of its index built, where nobody has asked
+    /// for it. It and those that follow are exact until the graph is there.
+    pub build_on_read: bool,
     /// Who grants the memory.
     pub accountant: Arc<Accountant>,
 }
@@ -37,6 +43,8 @@ impl Default for CollectionOptions {
             row_buffer_bytes: 32 << 20,
             tail_bytes: 32 << 20,
             search_threads: 1,
+            graph: GraphOptions::default(),
+            build_on_read: false,
             accountant: Accountant::process(),
         }
     }

@@ -61,13 +61,35 @@ impl Collection {
         let formats = self.formats(&entry);
         self.check_keys(&formats.schema, keys)?;
         let sources = self.sources(&formats, fields)?;
-        let moment = self.components.moment();
-        let mut rows = Vec::new();
-        for key in keys {
-            let found = moment.rows.rows_of_key(&key.as_ref().to_bytes())?;
-            rows.extend(found.last());
+        self.at_one_moment(
+            || (),
+            |(), moment| {
+                let mut rows = Vec::new();
+                for key in keys {
+                    let found = moment.rows.rows_of_key(&key.as_ref().to_bytes())?;
+                    rows.extend(found.last());
+                }
+                self.read(&formats, moment, &rows, &sources)
+            },
+        )
+    }
+
+    /// Reads as of now, and anew where vectors of rows that were deleted meanwhile have left the
+    /// disk under the reader. What `before` does comes before the moment.
+    pub(super) fn at_one_moment<B, T>(
+        &self,
+        before: impl Fn() -> B,
+        read: impl Fn(&B, &Moment<'_>) -> Result<T, CollectionError>,
+    ) -> Result<T, CollectionError> {
+        loop {
+            let before = before();
+            let moment = self.components.moment();
+            match read(&before, &moment) {
+                Err(CollectionError::Missing { .. })
+                    if self.components.live().applied != moment.live.applied => {}
+                other => return other,
+            }
         }
-        self.read(&formats, &moment, &rows, &sources)
     }
 
     /// The rows of a range and of partitions, by ascending row id.
@@ -80,19 +102,23 @@ impl Collection {
         let formats = self.formats(&entry);
         let sources = self.sources(&formats, query.fields)?;
         let numbers = partition_numbers(&entry, query.partitions)?;
-        let moment = self.components.moment();
-        let among = moment.live.among(numbers.as_deref());
         let range = match &query.rows {
             Some(range) => (Bound::Included(range.start), Bound::Excluded(range.end)),
             None => (Bound::Unbounded, Bound::Unbounded),
         };
         let bounds = |row: &u64| std::ops::RangeBounds::contains(&range, row);
         let start = query.rows.as_ref().map_or(0, |range| range.start);
-        let before = if start == 0 { 0 } else { among.rank(start - 1) };
-        let rows = among.iter().skip(usize::try_from(before).unwrap_or(usize::MAX));
-        let rows = rows.take_while(bounds).take(query.limit.unwrap_or(usize::MAX));
-        let rows: Vec<RowId> = rows.map(RowId).collect();
-        self.read(&formats, &moment, &rows, &sources)
+        self.at_one_moment(
+            || (),
+            |(), moment| {
+                let among = moment.live.among(numbers.as_deref());
+                let before = if start == 0 { 0 } else { among.rank(start - 1) };
+                let rows = among.iter().skip(usize::try_from(before).unwrap_or(usize::MAX));
+                let rows = rows.take_while(bounds).take(query.limit.unwrap_or(usize::MAX));
+                let rows: Vec<RowId> = rows.map(RowId).collect();
+                self.read(&formats, moment, &rows, &sources)
+            },
+        )
     }
 
     /// How many rows live, of one partition or of all. Exact.

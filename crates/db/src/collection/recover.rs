@@ -7,7 +7,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, RwLock, Weak};
 
 use super::components::{Components, FieldVectors};
 use super::formats::Formats;
@@ -18,7 +18,7 @@ use super::live::LiveRows;
 use super::turn::Turns;
 use super::write::Order;
 use super::{Collection, CollectionError, CollectionOptions, live_file};
-use crate::catalog::{Catalog, Collection as Entry};
+use crate::catalog::{Catalog, Collection as Entry, UnixMs};
 use crate::disk::{Disk, read_file};
 use crate::docstore::{LsmRows, MemoryRows, RowStore, RowStoreOptions};
 use crate::flat::{FlatOptions, FlatVectors};
@@ -32,7 +32,7 @@ const MAX_LIVE_BYTES: u64 = 8 << 30;
 const ROWS_AT_ONCE: usize = 4096;
 
 /// Where the parts of a database are kept.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Home {
     /// Log, catalogue and live rows.
     pub(crate) disk: Arc<dyn Disk>,
@@ -41,6 +41,8 @@ pub(crate) struct Home {
     pub(crate) files: PathBuf,
     /// Whether rows are kept in memory only, for a simulation; they come from the log then.
     pub(crate) rows_in_memory: bool,
+    /// The time.
+    pub(crate) now: Arc<dyn Fn() -> UnixMs + Send + Sync>,
 }
 
 /// Makes the directory and the log of a new collection, durably. Whoever opens it makes the rest.
@@ -64,7 +66,7 @@ pub(crate) fn open(
     catalog: Arc<Catalog>,
     entry: &Entry,
     options: CollectionOptions,
-) -> Result<Collection, CollectionError> {
+) -> Result<Arc<Collection>, CollectionError> {
     let identity = CollectionIdentity { id: entry.id, created: entry.created };
     let dir = collection_dir(entry.id);
     let log_dir = format!("{dir}/{LOG_DIR}");
@@ -76,9 +78,10 @@ pub(crate) fn open(
     let applied = recovery.last;
     let live = components.live();
     let next_row = live.next_row.max(components.rows.next_row()).0;
-    Ok(Collection {
+    let collection = Arc::new_cyclic(|me| Collection {
         identity,
         disk: Arc::clone(&home.disk),
+        files: home.files.join(&dir),
         dir,
         catalog,
         options,
@@ -91,7 +94,15 @@ pub(crate) fn open(
         pressed: AtomicBool::new(false),
         // What was replayed is in the log until the next flush.
         logged_bytes: AtomicU64::new(replayed),
-    })
+        now: Arc::clone(&home.now),
+        linking: Mutex::new(()),
+        signal: Arc::default(),
+        thread: Mutex::default(),
+        me: Weak::clone(me),
+    });
+    collection.remove_stray_graphs(entry);
+    collection.load_graphs()?;
+    Ok(collection)
 }
 
 fn open_components(
@@ -127,10 +138,9 @@ fn open_components(
             tail_bytes: options.tail_bytes,
             accountant: Arc::clone(&options.accountant),
         };
-        let (id, name) = (field.id, field.spec.name.clone());
-        let vectors = FlatVectors::open(&files.join(vectors_dir(id)), &flat);
-        let vectors = vectors.map_err(CollectionError::vectors(&name))?;
-        fields.push(FieldVectors { id, name, position, dim, vector_type, vectors });
+        let vectors = FlatVectors::open(&files.join(vectors_dir(field.id)), &flat);
+        let vectors = vectors.map_err(CollectionError::vectors(&field.spec.name))?;
+        fields.push(FieldVectors::new(field, position, (dim, vector_type), vectors));
     }
     let live = open_live(home, identity, &*rows)?;
     Ok(Components { rows, fields, view: RwLock::new(Arc::new(live)) })

@@ -1,5 +1,9 @@
 //! Search: the nearest rows of one vector field.
 //!
+//! Where the field has a graph, rows in it are found there, and those that wait to enter it are
+//! looked through beside it; else all rows are. A search sees one moment: rows that were removed
+//! from the graph since are looked for once more.
+//!
 //! A key that several rows have is answered once, with the nearest of them. So where keys repeat
 //! more rows are looked at, until there are enough keys or no more rows.
 
@@ -9,10 +13,12 @@ use std::sync::Arc;
 use pipeann_engine::types::{VectorSet, to_f32};
 use roaring::RoaringTreemap;
 
-use super::components::FieldVectors;
-use super::read::{FoundRow, partition_numbers};
+use super::components::{FieldVectors, Moment};
+use super::formats::Formats;
+use super::read::{FoundRow, Source, partition_numbers};
 use super::{Collection, CollectionError};
-use crate::catalog::{Collection as Entry, Load};
+use crate::catalog::{Collection as Entry, IndexState, Load};
+use crate::field_index::{FieldIndex, GraphSearch, has_graph};
 use crate::flat::FlatSearch;
 use crate::ids::{Metric, RowId, VectorType};
 
@@ -25,6 +31,9 @@ pub struct VectorSearch<'a> {
     pub k: usize,
     /// How vectors are compared: as the index of the field does, unless given.
     pub metric: Option<Metric>,
+    /// Length of the candidate list in a graph: longer finds more and reads more. Twice `k`, and 64
+    /// at least, unless given.
+    pub list: Option<usize>,
     /// Names of partitions; all that are loaded unless given.
     pub partitions: Option<&'a [&'a str]>,
     /// Names of fields to be read of each row.
@@ -47,6 +56,21 @@ pub(super) struct Near {
     pub(super) row: RowId,
 }
 
+/// What all queries of a search have in common.
+struct Asked<'c> {
+    field: &'c FieldVectors,
+    /// Its graph, and the removals from it before the moment of the search.
+    graph: &'c Option<(u64, Arc<FieldIndex>)>,
+    metric: Metric,
+    list: Option<usize>,
+    among: &'c Arc<RoaringTreemap>,
+    /// Whether these are all rows that live.
+    all: bool,
+}
+
+/// Length of the candidate list for few results.
+const DEFAULT_LIST: usize = 64;
+
 impl Collection {
     /// For each query the nearest rows, nearest first; fewer than `k` where there are fewer keys.
     ///
@@ -65,47 +89,133 @@ impl Collection {
         check_queries(field, metric, queries)?;
         let sources = self.sources(&formats, search.output)?;
         let numbers = loaded_partitions(&entry, search.partitions)?;
-        let moment = self.components.moment();
-        let among = moment.live.among(numbers.as_deref());
-        let wanted = usize::try_from(among.len()).unwrap_or(usize::MAX).min(search.k);
-        let mut answers = Vec::with_capacity(queries.rows());
-        let mut nearest = self.nearest(field, metric, queries, wanted, &among)?;
-        for (query, near) in nearest.iter_mut().enumerate() {
-            let mut k = wanted;
-            loop {
-                let rows: Vec<RowId> = near.iter().map(|near| near.row).collect();
-                let read = self.read(&formats, &moment, &rows, &sources)?;
-                let mut keys = HashSet::new();
-                let hits = near
-                    .iter()
-                    .zip(read)
-                    .map(|(near, row)| SearchHit { distance: near.distance, row });
-                let hits: Vec<_> =
-                    hits.filter(|hit| keys.insert(hit.row.key.clone())).take(search.k).collect();
-                if hits.len() >= wanted || k as u64 >= among.len() || near.len() < k {
-                    answers.push(hits);
-                    break;
-                }
-                k = usize::try_from(among.len()).unwrap_or(usize::MAX).min(k.saturating_mul(4));
-                let one = VectorSet::new(queries.row(query), queries.dim(), queries.vector_type());
-                let one = one.expect("a row of a set is a set");
-                let more = self.nearest(field, metric, one, k, &among)?;
-                *near = more.into_iter().next().expect("one answer for one query");
-            }
+        if self.options.build_on_read {
+            self.build_unless_asked(&entry, field)?;
         }
-        Ok(answers)
+        // What is removed from the graph after this was there at the moment, or is looked for.
+        let graph = || field.graph().map(|graph| (graph.removals(), graph));
+        self.at_one_moment(graph, |graph, moment| {
+            let among = &moment.live.among(numbers.as_deref());
+            let all = numbers.is_none();
+            let asked = Asked { field, graph, metric, list: search.list, among, all };
+            let keys = usize::try_from(among.len()).unwrap_or(usize::MAX).min(search.k);
+            let found = self.nearest(&asked, queries, keys)?;
+            let each = found.into_iter().enumerate().map(|(query, near)| {
+                let query = one(queries, query);
+                self.distinct((&formats, moment, &sources), &asked, query, (keys, near))
+            });
+            each.collect()
+        })
+    }
+
+    /// The rows that were found, the nearest one of each key, and as many keys as are wanted where
+    /// there are so many.
+    fn distinct(
+        &self,
+        (formats, moment, sources): (&Formats, &Moment<'_>, &[Source]),
+        asked: &Asked<'_>,
+        query: VectorSet<'_>,
+        (wanted, mut near): (usize, Vec<Near>),
+    ) -> Result<Vec<SearchHit>, CollectionError> {
+        let mut k = wanted;
+        loop {
+            let rows: Vec<RowId> = near.iter().map(|near| near.row).collect();
+            let read = self.read(formats, moment, &rows, sources)?;
+            let mut keys = HashSet::new();
+            let hits = near.iter().zip(read);
+            let hits = hits.map(|(near, row)| SearchHit { distance: near.distance, row });
+            let hits = hits.filter(|hit| keys.insert(hit.row.key.clone()));
+            let hits: Vec<_> = hits.take(wanted).collect();
+            if hits.len() >= wanted || k as u64 >= asked.among.len() || near.len() < k {
+                return Ok(hits);
+            }
+            k = usize::try_from(asked.among.len()).unwrap_or(usize::MAX).min(k.saturating_mul(4));
+            near = self.nearest(asked, query, k)?.remove(0);
+        }
     }
 
     /// For each query the `k` nearest of some rows, nearest first.
     fn nearest(
         &self,
-        field: &FieldVectors,
-        metric: Metric,
+        asked: &Asked<'_>,
         queries: VectorSet<'_>,
         k: usize,
-        among: &Arc<RoaringTreemap>,
     ) -> Result<Vec<Vec<Near>>, CollectionError> {
-        let search = FlatSearch { k, metric, threads: self.options.search_threads };
+        let Some((removals, graph)) = asked.graph else {
+            return self.nearest_exactly(asked, asked.among, queries, k);
+        };
+        // Before the graph: a row that enters it meanwhile is found here, or there, or in both.
+        let pending = &*graph.pending() & &**asked.among;
+        let mut found = match pending.is_empty() {
+            true => vec![Vec::new(); queries.rows()],
+            false => self.nearest_exactly(asked, &pending, queries, k)?,
+        };
+        let allow = (!asked.all).then(|| graph.allow(asked.among));
+        let list = asked.list.unwrap_or_else(|| (2 * k).max(DEFAULT_LIST));
+        let search = GraphSearch { k, list, among: asked.among, allow: allow.as_ref() };
+        let among_linked = |first: usize, found: &mut [Vec<Near>]| {
+            for (i, near) in found.iter_mut().enumerate() {
+                let query = one(queries, first + i);
+                self.add_linked(asked, (*removals, graph), search, query, near)?;
+            }
+            Ok(())
+        };
+        let threads = self.options.search_threads.clamp(1, found.len().max(1));
+        let each = found.len().div_ceil(threads);
+        if threads == 1 {
+            among_linked(0, &mut found)?;
+        } else {
+            std::thread::scope(|scope| {
+                let parts = found.chunks_mut(each).enumerate();
+                let search = &among_linked;
+                let parts: Vec<_> =
+                    parts.map(|(i, part)| scope.spawn(move || search(i * each, part))).collect();
+                let mut joined =
+                    parts.into_iter().map(|part| part.join().expect("no search panics"));
+                joined.try_for_each(|outcome: Result<(), CollectionError>| outcome)
+            })?;
+        }
+        Ok(found)
+    }
+
+    /// Adds the rows of the graph that are near one query to the pending ones that are.
+    fn add_linked(
+        &self,
+        asked: &Asked<'_>,
+        (removals, graph): (u64, &FieldIndex),
+        search: GraphSearch<'_>,
+        query: VectorSet<'_>,
+        near: &mut Vec<Near>,
+    ) -> Result<(), CollectionError> {
+        let failed = |error| self.index_error(asked.field, &error);
+        let mut hits = graph.search(query.bytes(), search, false).map_err(failed)?;
+        if graph.removals() != removals {
+            if !asked.all {
+                // The graph does not tell where rows of these partitions were.
+                *near = self.nearest_exactly(asked, asked.among, query, search.k)?.remove(0);
+                return Ok(());
+            }
+            hits = graph.search(query.bytes(), search, true).map_err(failed)?;
+        }
+        near.extend(hits.iter().map(|hit| Near { distance: hit.distance, row: hit.row }));
+        near.sort_by(|a, b| a.distance.total_cmp(&b.distance).then(a.row.cmp(&b.row)));
+        let mut seen = HashSet::new();
+        near.retain(|near| seen.insert(near.row));
+        near.truncate(search.k);
+        Ok(())
+    }
+
+    /// The same by looking at each of the rows.
+    fn nearest_exactly(
+        &self,
+        asked: &Asked<'_>,
+        among: &RoaringTreemap,
+        queries: VectorSet<'_>,
+        k: usize,
+    ) -> Result<Vec<Vec<Near>>, CollectionError> {
+        let (field, threads) = (asked.field, self.options.search_threads);
+        let from = RowId(among.min().unwrap_or(0));
+        let search = FlatSearch { k, metric: asked.metric, threads, from };
         let found = field.vectors.search(queries, search, &|row| among.contains(row.0));
         let found = found.map_err(CollectionError::vectors(&field.name))?;
         let near = |hits: Vec<_>| {
@@ -113,6 +223,19 @@ impl Collection {
             hits.into_iter().map(near).collect()
         };
         Ok(found.into_iter().map(near).collect())
+    }
+
+    /// Has the graph of a field built, where nobody has asked for it yet.
+    fn build_unless_asked(
+        &self,
+        entry: &Entry,
+        field: &FieldVectors,
+    ) -> Result<(), CollectionError> {
+        let mut indexes = entry.indexes_of(field.id);
+        match indexes.find(|i| has_graph(i) && i.state == IndexState::NotBuilt) {
+            Some(index) => self.build_index(&index.name),
+            None => Ok(()),
+        }
     }
 
     fn vector_field(&self, entry: &Entry, name: &str) -> Result<&FieldVectors, CollectionError> {
@@ -124,6 +247,11 @@ impl Collection {
         entry.schema.field(name).ok_or_else(unknown)?;
         self.components.field(name).ok_or_else(unknown)
     }
+}
+
+/// One vector of a set, as a set.
+fn one(set: VectorSet<'_>, row: usize) -> VectorSet<'_> {
+    VectorSet::new(set.row(row), set.dim(), set.vector_type()).expect("a row of a set is a set")
 }
 
 /// The metric of a search: the one of the index, unless there is none.

@@ -183,13 +183,14 @@ impl Collection {
         let seq = self.log.wait(ticket).map_err(|e| stop(e.to_string()))?;
         place.wait().map_err(stop)?;
         let formats = self.current_formats().map_err(|e| stop(e.to_string()))?;
-        let make_room = || self.flush().map(drop);
+        let make_room = || self.flush_components().map(drop);
         match self.components.apply(&formats, seq, record, &make_room) {
             Ok(soon) => {
                 if soon {
                     self.pressed.store(true, Ordering::Relaxed);
                 }
                 place.done();
+                self.signal.wake();
                 Ok(seq)
             }
             Err(error) => Err(stop(error.to_string())),
@@ -202,6 +203,7 @@ impl Collection {
         if let Some(why) = self.turns.stopped() {
             return Err(CollectionError::Stopped { why });
         }
+        self.wait_for_links()?;
         self.flush_if_pressed()
     }
 

@@ -4,7 +4,9 @@
 use std::sync::{Arc, PoisonError};
 
 use super::{Database, DatabaseError};
-use crate::catalog::{Applied, CatalogError, Change, CollectionId, NewCollection, Place, Subject};
+use crate::catalog::{
+    Applied, CatalogError, Change, CollectionId, Load, NewCollection, Place, Subject,
+};
 use crate::collection::{self, Collection, CollectionIdentity, collection_dir};
 use crate::disk::remove_tree;
 
@@ -28,6 +30,31 @@ impl Database {
                 let applied = applied.map_err(DatabaseError::of(&name))??;
                 let deleted = collection.delete_rows_of_dropped_partitions();
                 deleted.map_err(DatabaseError::of(&name))?;
+                Ok(applied)
+            }
+            Change::DropIndex { ref place, ref index } => {
+                let collection = self.collection(&place.database, &place.collection)?;
+                let name = place.collection.clone();
+                let entry = collection.entry().map_err(DatabaseError::of(&name))?;
+                let field = entry.index(index)?.field;
+                let applied = self.catalog.apply(change, (self.options.now)())?;
+                if let Subject::Index(_, index) = applied.subject {
+                    collection.drop_graph(index, field);
+                }
+                Ok(applied)
+            }
+            Change::Load { ref place, .. } | Change::Release { ref place, .. } => {
+                let collection = self.collection(&place.database, &place.collection)?;
+                let name = place.collection.clone();
+                let applied = self.catalog.apply(change, (self.options.now)())?;
+                let follow = || match collection.entry()?.load {
+                    Load::Released => {
+                        collection.release_graphs();
+                        Ok(())
+                    }
+                    Load::Whole | Load::Partitions(_) => collection.load_graphs(),
+                };
+                follow().map_err(DatabaseError::of(&name))?;
                 Ok(applied)
             }
             change => Ok(self.catalog.apply(change, (self.options.now)())?),
@@ -66,7 +93,7 @@ impl Database {
         let settings = self.options.collection.clone();
         let opened = collection::open(&self.home, Arc::clone(&self.catalog), entry, settings);
         let opened: Arc<Collection> = match opened {
-            Ok(opened) => Arc::new(opened),
+            Ok(opened) => opened,
             Err(error) => {
                 // It holds nothing yet, so it can go again.
                 self.catalog.apply(Change::DropCollection { place: place.clone() }, now)?;
@@ -85,6 +112,7 @@ impl Database {
         };
         if let Some(collection) = self.write_collections().remove(&id) {
             collection.stop("the collection was dropped");
+            collection.stop_background();
         }
         self.remove_dir(id);
         Ok(applied)

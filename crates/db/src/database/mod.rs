@@ -22,6 +22,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard};
 
+use pipeann_engine::memory::Accountant;
+
 use crate::catalog::{Catalog, Change, CollectionId, NewCollection, Place, Snapshot, UnixMs};
 use crate::collection::{Collection, CollectionOptions, Home};
 use crate::disk::{DirectoryLock, Disk};
@@ -62,6 +64,15 @@ pub struct Database {
     _lock: Option<DirectoryLock>,
 }
 
+impl Drop for Database {
+    /// Waits for the background work of the collections, which ends at the next step.
+    fn drop(&mut self) {
+        for collection in self.write_collections().values() {
+            collection.stop_background();
+        }
+    }
+}
+
 impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Database").field("files", &self.home.files).finish_non_exhaustive()
@@ -91,7 +102,13 @@ impl Database {
         files: PathBuf,
         options: DatabaseOptions,
     ) -> Result<Self, DatabaseError> {
-        open::open_home(Home { disk, files, rows_in_memory: true }, options, None)
+        let now = Arc::clone(&options.now);
+        open::open_home(Home { disk, files, rows_in_memory: true, now }, options, None)
+    }
+
+    /// Who grants the memory of all collections.
+    pub fn accountant(&self) -> &Arc<Accountant> {
+        &self.options.collection.accountant
     }
 
     /// What there is now. It does not change; ask again to see later changes.

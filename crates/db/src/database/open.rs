@@ -27,7 +27,7 @@ pub(super) fn open(path: &Path, options: DatabaseOptions) -> Result<Database, Da
     check_no_stranger(&*disk, path)?;
     let UnixMs(now) = (options.now)();
     let lock = DirectoryLock::take(&files, &Holder::this_process(now / 1000))?;
-    let home = Home { disk, files, rows_in_memory: false };
+    let home = Home { disk, files, rows_in_memory: false, now: Arc::clone(&options.now) };
     open_home(home, options, Some(lock))
 }
 
@@ -46,7 +46,7 @@ pub(super) fn open_home(
         let opened = collection::open(&home, Arc::clone(&catalog), entry, settings);
         let opened = opened.map_err(&named)?;
         opened.delete_rows_of_dropped_partitions().map_err(&named)?;
-        collections.insert(entry.id, Arc::new(opened));
+        collections.insert(entry.id, opened);
     }
     Ok(Database {
         home,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pipeann_engine::memory::OverLimit;
 
-use crate::ids::{ErrorClass, VectorType};
+use crate::ids::{ErrorClass, RowId, VectorType};
 
 /// Why the vectors are refused, or cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +73,14 @@ pub enum FlatError {
         /// What the system said.
         source: io::Error,
     },
+    /// A row that has no vector here.
+    #[error("row {} has no vector in {}; restore the collection from a backup", row.0, dir.display())]
+    Missing {
+        /// Directory of the vectors.
+        dir: PathBuf,
+        /// The row.
+        row: RowId,
+    },
     /// The tail is full.
     #[error("{held} bytes of vectors wait to be flushed, the limit is {limit}; flush first")]
     TailFull {
@@ -106,7 +114,7 @@ impl FlatError {
             | Self::Shape { .. }
             | Self::Version { .. }
             | Self::Memory(_) => ErrorClass::FixInput,
-            Self::Damaged { .. } => ErrorClass::Stop,
+            Self::Damaged { .. } | Self::Missing { .. } => ErrorClass::Stop,
         }
     }
 

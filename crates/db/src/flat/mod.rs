@@ -27,6 +27,7 @@ mod bytes;
 mod error;
 mod export;
 mod flush;
+mod gather;
 mod manifest;
 mod merge;
 mod open;

@@ -30,6 +30,8 @@ pub struct FlatSearch {
     pub metric: Metric,
     /// Threads that take part, the caller's included; at least 1.
     pub threads: usize,
+    /// No row before this one is wanted, so that blocks with older rows only need not be read.
+    pub from: RowId,
 }
 
 /// A row found.
@@ -109,7 +111,7 @@ impl FlatVectors {
         let at_once = (PIECE_BYTES / self.shape.block_bytes()).max(1);
         let mut pieces = Vec::new();
         for segment in view.segments.iter() {
-            for first in (0..segment.blocks()).step_by(at_once) {
+            for first in (segment.first_block_of(search.from)..segment.blocks()).step_by(at_once) {
                 let count = at_once.min(segment.blocks() - first);
                 pieces.push(Piece::Blocks { segment, first, count });
             }

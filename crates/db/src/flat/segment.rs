@@ -94,6 +94,12 @@ impl Segment {
         blocks * (self.shape.block_bytes() + SPAN_BYTES) as u64 + CHECKSUM_BYTES as u64
     }
 
+    /// The first block that may hold `row` or a later one.
+    pub(super) fn first_block_of(&self, row: RowId) -> usize {
+        let reaches = |span: &(RowId, RowId)| span.1 >= row;
+        self.spans.iter().position(reaches).unwrap_or(self.spans.len())
+    }
+
     /// Reads `count` blocks from `first` on in one go, and calls `each` with them in order.
     pub(super) fn read_blocks(
         &self,
@@ -146,6 +152,44 @@ impl Segment {
             }
         }
         Ok(None)
+    }
+
+    /// Hands the vectors of rows that stand here to `put`, each with its position in `rows`, and
+    /// takes these out of `wanted`, which holds positions in ascending order of their rows.
+    pub(super) fn find_all(
+        &self,
+        rows: &[RowId],
+        wanted: &mut Vec<usize>,
+        buffer: &mut Vec<u8>,
+        put: &mut dyn FnMut(usize, &[u8]),
+    ) -> Result<(), FlatError> {
+        for (block, &(least, largest)) in self.spans.iter().enumerate() {
+            let from = wanted.partition_point(|&at| rows[at] < least);
+            let until = wanted.partition_point(|&at| rows[at] <= largest);
+            if from == until {
+                continue;
+            }
+            let mut found = Vec::new();
+            self.read_blocks(block, 1, buffer, |read| {
+                for (row, vector) in
+                    read.rows().zip(read.vectors().chunks_exact(self.shape.vector_bytes()))
+                {
+                    let first = from + wanted[from..until].partition_point(|&at| rows[at] < row);
+                    let same = (first..until).take_while(|&i| rows[wanted[i]] == row);
+                    for i in same {
+                        put(wanted[i], vector);
+                        found.push(i);
+                    }
+                }
+            })?;
+            let mut i = 0;
+            found.sort_unstable();
+            wanted.retain(|_| {
+                i += 1;
+                found.binary_search(&(i - 1)).is_err()
+            });
+        }
+        Ok(())
     }
 }
 

@@ -241,6 +241,11 @@ impl Log {
         self.queue().durable
     }
 
+    /// The first record that is still there, or the first to come.
+    pub fn first(&self) -> Seq {
+        self.writer().segments[0].first
+    }
+
     /// The last record that was given a number.
     pub fn last(&self) -> Seq {
         self.queue().last

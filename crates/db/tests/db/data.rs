@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pipeann_db::catalog::{Change, NewCollection, Place, UnixMs};
 use pipeann_db::collection::{Collection, CollectionOptions, RowQuery, SearchHit, VectorSearch};
 use pipeann_db::database::{Database, DatabaseOptions};
+use pipeann_db::field_index::GraphOptions;
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_db::schema::{Batch, FieldSpec, PrimaryKey, Schema};
 use pipeann_db::value::{
@@ -23,7 +24,17 @@ pub(crate) fn options() -> DatabaseOptions {
         row_cache_bytes: 1 << 20,
         row_buffer_bytes: 1 << 20,
         tail_bytes: 64 << 10,
+        search_threads: 2,
         accountant: Accountant::new(None),
+        graph: GraphOptions {
+            build_threads: 2,
+            link_threads: 2,
+            least_rows: 300,
+            pending_rows: 400,
+            dirty_bytes: 256 << 10,
+            direct: false,
+            ..GraphOptions::default()
+        },
         ..CollectionOptions::default()
     };
     DatabaseOptions { collection, ..DatabaseOptions::new(|| UnixMs(1_000_000)) }
@@ -121,8 +132,14 @@ pub(crate) fn rows(collection: &Collection) -> Vec<(i64, u32)> {
 pub(crate) fn search_by(collection: &Collection, k: usize, near: [f32; DIM]) -> Vec<SearchHit> {
     let query = bytes(&[near]);
     let queries = VectorSet::new(&query, DIM, VectorType::F32).unwrap();
-    let search =
-        VectorSearch { field: "v", k, metric: Some(Metric::L2), partitions: None, output: FIELDS };
+    let search = VectorSearch {
+        field: "v",
+        k,
+        metric: Some(Metric::L2),
+        list: None,
+        partitions: None,
+        output: FIELDS,
+    };
     collection.search(&search, queries).unwrap().remove(0)
 }
 

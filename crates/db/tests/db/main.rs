@@ -7,4 +7,5 @@ mod collection_model;
 mod collection_power_cut;
 mod data;
 mod database;
+mod graph;
 mod log_kill;

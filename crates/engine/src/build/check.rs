@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::error::BuildError;
 use super::progress::{Progress, Stage};
-use crate::types::{Metric, VectorSet, VectorType};
+use crate::types::{Metric, RowId, VectorSet, VectorType};
 
 const ROWS_PER_TASK: usize = 4096;
 
@@ -29,6 +29,20 @@ pub(crate) fn check_rows(
         found
     });
     first_wrong.map_or(Ok(()), Err)
+}
+
+/// Refuses row ids that a row map cannot hold in their order.
+pub(crate) fn check_ids(rows: &[RowId]) -> Result<(), BuildError> {
+    let refuse = |row: RowId, why| Err(BuildError::Rows { row: row.0, why });
+    if let Some(pair) = rows.windows(2).find(|pair| pair[0] >= pair[1]) {
+        return refuse(pair[1], "row ids ascend");
+    }
+    match rows.last() {
+        Some(&last) if last.0 >= u64::from(u32::MAX) => {
+            refuse(last, "row ids are below 4294967295")
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_row(set: VectorSet<'_>, row: usize, metric: Metric) -> Option<BuildError> {

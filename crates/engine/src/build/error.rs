@@ -33,6 +33,14 @@ pub enum BuildError {
         /// Rows of the input.
         rows: u64,
     },
+    /// Row ids that cannot be stored.
+    #[error("row id {row}: {why}")]
+    Rows {
+        /// The first one that is wrong.
+        row: u64,
+        /// What it must be.
+        why: &'static str,
+    },
     /// An option out of its range.
     #[error("option {option}: {why}")]
     Option {

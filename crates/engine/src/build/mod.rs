@@ -33,6 +33,6 @@ pub use error::BuildError;
 pub use estimate::{Estimate, estimate};
 pub use options::{BuildOptions, HeadOptions};
 pub use order::{EMPTY_SLOT, Locality, OrderOptions, PageOrder, locality_order};
-pub use pipeline::{BuildReport, build};
+pub use pipeline::{BuildReport, SourceRows, build, build_rows};
 pub use progress::{Cancelled, Progress, Silent, Stage};
 pub use vamana::{VamanaOptions, vamana};

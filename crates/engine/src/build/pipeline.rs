@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use super::check::check_rows;
+use super::check::{check_ids, check_rows};
 use super::error::BuildError;
 use super::huge::huge_copy;
 use super::nearest::Nearest;
@@ -21,7 +21,7 @@ use crate::distance::PairDistance;
 use crate::format::{BuildParameters, FileKind, HeadParameters, HeadParts, Identity, Manifest};
 use crate::graph::{Adjacency, medoid};
 use crate::quant::{Codebook, PqOptions};
-use crate::types::{NodeId, VectorSet};
+use crate::types::{NodeId, RowId, VectorSet};
 
 /// What a build has made.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,6 +58,47 @@ pub fn build(
     progress: &dyn Progress,
     cancel: &AtomicBool,
 ) -> Result<BuildReport, BuildError> {
+    build_as(source, None, dir, options, progress, cancel)
+}
+
+/// Which rows a build is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct SourceRows<'a> {
+    /// The row id of the vector at each position, ascending and below 2^32 - 1.
+    pub ids: &'a [RowId],
+    /// The last sequence number of the caller's log that the rows include.
+    pub applied: u64,
+}
+
+/// As [`build`], with the row ids given.
+///
+/// # Errors
+/// As [`build`], and [`BuildError::Rows`] for ids that are not as they have to be. Messages
+/// about vectors name positions.
+///
+/// # Panics
+/// Where there are not as many row ids as vectors.
+pub fn build_rows(
+    source: VectorSet<'_>,
+    rows: SourceRows<'_>,
+    dir: &Path,
+    options: &BuildOptions,
+    progress: &dyn Progress,
+    cancel: &AtomicBool,
+) -> Result<BuildReport, BuildError> {
+    assert_eq!(source.rows(), rows.ids.len(), "each vector has one row id");
+    check_ids(rows.ids)?;
+    build_as(source, Some(rows), dir, options, progress, cancel)
+}
+
+fn build_as(
+    source: VectorSet<'_>,
+    rows: Option<SourceRows<'_>>,
+    dir: &Path,
+    options: &BuildOptions,
+    progress: &dyn Progress,
+    cancel: &AtomicBool,
+) -> Result<BuildReport, BuildError> {
     options.check(source.dim())?;
     if source.rows() == 0 {
         return Err(BuildError::Empty);
@@ -71,7 +112,7 @@ pub fn build(
         source: std::io::Error::other(e),
     })?;
     let build = Build { options, sizes, progress, cancel, stages: Vec::new() };
-    pool.install(|| build.run(source, site))
+    pool.install(|| build.run(source, rows, site))
 }
 
 struct Build<'a> {
@@ -95,7 +136,12 @@ impl Build<'_> {
         Ok(done)
     }
 
-    fn run(mut self, source: VectorSet<'_>, site: Site) -> Result<BuildReport, BuildError> {
+    fn run(
+        mut self,
+        source: VectorSet<'_>,
+        rows: Option<SourceRows<'_>>,
+        site: Site,
+    ) -> Result<BuildReport, BuildError> {
         let options = self.options;
         let seed = options.graph.seed;
         self.timed(Stage::Check, |b| check_rows(source, options.metric, b.progress))?;
@@ -117,6 +163,7 @@ impl Build<'_> {
             let uuid = *uuid::Uuid::new_v4().as_bytes();
             let parts = Parts {
                 set: source,
+                rows: rows.map(|rows| rows.ids),
                 graph: &graph,
                 order: &order.0,
                 codes: &codes,
@@ -124,7 +171,9 @@ impl Build<'_> {
                 layout: b.sizes.layout,
                 identity: Identity { uuid },
             };
-            Ok((b.write(site, &parts, &book, &head, start)?, order.1))
+            let applied = rows.map_or(0, |rows| rows.applied);
+            let places = (start, applied);
+            Ok((b.write(site, &parts, &book, &head, places)?, order.1))
         })?;
         let files: u64 = manifest.files().iter().map(|f| f.bytes).sum();
         Ok(BuildReport {
@@ -226,7 +275,7 @@ impl Build<'_> {
         parts: &Parts<'_>,
         book: &Codebook,
         head: &HeadParts,
-        start: u32,
+        (start, applied): (u32, u64),
     ) -> Result<Manifest, BuildError> {
         self.progress.stage(Stage::Write, self.sizes.disk_bytes());
         let writer = Writer { site: &site, progress: self.progress, cancel: self.cancel };
@@ -245,8 +294,8 @@ impl Build<'_> {
             uuid: parts.identity.uuid,
             generation: GENERATION,
             rows: parts.set.rows() as u64,
-            next_row_id: parts.set.rows() as u64,
-            applied: 0,
+            next_row_id: parts.row_limit(),
+            applied,
             metric: self.options.metric,
             layout: parts.layout,
             entries: vec![NodeId(parts.order.nodes[start as usize])],

@@ -19,18 +19,44 @@ use crate::types::{PageId, RowId, VectorSet};
 /// The generation that a build writes.
 pub(crate) const GENERATION: u64 = 1;
 
+/// [`ABSENT`] consists of these.
+const ABSENT_BYTE: u8 = 0xff;
+const _: () = assert!(ABSENT == u32::from_le_bytes([ABSENT_BYTE; 4]));
+
 /// Pages are made and written in pieces of about this size.
 const CHUNK_BYTES: usize = 8 << 20;
 
-/// Everything that goes to disk, by row; the order says where.
+/// Everything that goes to disk, by position in the input; the order says where.
 pub(crate) struct Parts<'a> {
     pub(crate) set: VectorSet<'a>,
+    /// Row ids by position, ascending; the positions themselves where there are none.
+    pub(crate) rows: Option<&'a [RowId]>,
     pub(crate) graph: &'a Adjacency,
     pub(crate) order: &'a PageOrder,
     pub(crate) codes: &'a [u8],
     pub(crate) code_bytes: usize,
     pub(crate) layout: RecordLayout,
     pub(crate) identity: Identity,
+}
+
+impl Parts<'_> {
+    fn row_id(&self, position: u32) -> RowId {
+        self.rows.map_or(RowId(u64::from(position)), |rows| rows[position as usize])
+    }
+
+    /// Row ids are below this.
+    pub(crate) fn row_limit(&self) -> u64 {
+        let after_last = |rows: &[RowId]| rows.last().map_or(0, |last| last.0 + 1);
+        self.rows.map_or(self.set.rows() as u64, after_last)
+    }
+
+    /// Positions in the input of the row ids in a range, with the ids.
+    fn rows_in(&self, range: std::ops::Range<usize>) -> Vec<(usize, usize)> {
+        let Some(rows) = self.rows else { return range.map(|at| (at, at)).collect() };
+        let first = rows.partition_point(|row| row.0 < range.start as u64);
+        let until = rows.partition_point(|row| row.0 < range.end as u64);
+        (first..until).map(|at| (at, rows[at].0 as usize)).collect()
+    }
 }
 
 /// Writes to a site, counts what it writes, and stops when told to.
@@ -199,13 +225,17 @@ impl Writer<'_> {
         let per_page = parts.layout.records_per_page();
         let own = (pages.start * per_page) as u32..(pages.end * per_page) as u32;
         let fill = |rows: std::ops::Range<usize>, out: &mut Vec<u8>| {
-            for &node in &parts.order.nodes[rows] {
+            let start = out.len();
+            for (position, row) in parts.rows_in(rows.clone()) {
+                let node = parts.order.nodes[position];
                 let entry = if own.contains(&node) { node } else { ABSENT };
+                out.resize(start + (row - rows.start) * 4, ABSENT_BYTE);
                 out.extend_from_slice(&entry.to_le_bytes());
             }
+            out.resize(start + rows.len() * 4, ABSENT_BYTE);
         };
         let name = format!("rows-{GENERATION}");
-        let shape = (parts.order.nodes.len(), 4);
+        let shape = (usize::try_from(parts.row_limit()).expect("ids are below 2^32"), 4);
         self.blocked(dir, &name, header(parts, FileKind::RowMap), shape, fill)
     }
 }
@@ -225,7 +255,7 @@ fn write_page(parts: &Parts<'_>, page: usize, image: &mut [u8], edges: &mut Vec<
         edges.clear();
         let neighbours = parts.graph.neighbours(row as usize).iter();
         edges.extend(neighbours.map(|&n| parts.order.nodes[n as usize]));
-        writer.put(slot, parts.set.row(row as usize), RowId(u64::from(row)), edges);
+        writer.put(slot, parts.set.row(row as usize), parts.row_id(row), edges);
     }
     writer.seal(&parts.identity, PageId(page as u32), GENERATION);
 }

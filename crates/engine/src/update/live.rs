@@ -203,10 +203,34 @@ impl LiveIndex {
         allow: Option<Arc<AllowSet>>,
     ) -> Result<Answer, QueryError> {
         let generation = self.current();
+        self.search_in(&generation, &Session::new(&generation), query, params, allow)
+    }
+
+    /// As [`search`](Self::search), answering deleted rows too until they have left the graph:
+    /// for readers of an earlier moment, who know themselves which rows live.
+    ///
+    /// # Errors
+    /// As [`search`](Self::search).
+    pub fn search_with_deleted(
+        &self,
+        query: &[u8],
+        params: &SearchParams,
+    ) -> Result<Answer, QueryError> {
+        let generation = self.current();
+        self.search_in(&generation, &Session::with_deleted(&generation), query, params, None)
+    }
+
+    fn search_in(
+        &self,
+        generation: &Generation,
+        session: &Session<'_>,
+        query: &[u8],
+        params: &SearchParams,
+        allow: Option<Arc<AllowSet>>,
+    ) -> Result<Answer, QueryError> {
         check_shape(&generation.index, query)?;
         params.validate()?;
-        let session = Session::new(&generation);
-        let mut driver = self.take_driver(&generation, &session)?;
+        let mut driver = self.take_driver(generation, session)?;
         let mut outcome: Result<Answer, SearchError> = Ok(Answer::default());
         let mut first = Some((0, query));
         let mut answer = |_, result: Result<(&[Hit], SearchStats), SearchError>| {
@@ -215,7 +239,7 @@ impl LiveIndex {
                 Answer { hits, stats }
             });
         };
-        driver.run(&session, params, allow.as_ref(), 1, &mut || first.take(), &mut answer)?;
+        driver.run(session, params, allow.as_ref(), 1, &mut || first.take(), &mut answer)?;
         generation.drivers.lock().unwrap_or_else(PoisonError::into_inner).push(driver);
         Ok(outcome?)
     }
@@ -257,6 +281,11 @@ impl LiveIndex {
     /// Type of a vector's components.
     pub fn vector_type(&self) -> VectorType {
         self.current().vector_type()
+    }
+
+    /// The ids of all live rows, ascending; 8 bytes each.
+    pub fn row_ids(&self) -> Vec<RowId> {
+        self.current().rows.ids()
     }
 
     /// Live rows.

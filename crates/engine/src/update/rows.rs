@@ -27,11 +27,16 @@ fn place(row: RowId) -> (u64, usize) {
 impl RowTable {
     /// The table of rows 0 and up, as a row map has them.
     pub(super) fn from_map(nodes: &[u32]) -> Self {
-        let table = Self::default();
-        for (row, &node) in nodes.iter().enumerate().filter(|(_, node)| **node != ABSENT) {
-            table.insert(RowId(row as u64), NodeId(node));
+        let mut chunks = HashMap::new();
+        for (number, some) in nodes.chunks(CHUNK).enumerate() {
+            let live = some.iter().filter(|&&node| node != ABSENT).count();
+            if live > 0 {
+                let mut nodes = Box::new([ABSENT; CHUNK]);
+                nodes[..some.len()].copy_from_slice(some);
+                chunks.insert(number as u64, Chunk { nodes, live });
+            }
         }
-        table
+        Self { chunks: RwLock::new(chunks) }
     }
 
     /// Bytes that a table of `rows` consecutive rows takes.
@@ -91,6 +96,20 @@ impl RowTable {
         chunk.nodes.iter().find(|&&node| node != ABSENT).map(|&node| NodeId(node))
     }
 
+    /// All rows, ascending.
+    pub(super) fn ids(&self) -> Vec<RowId> {
+        let chunks = self.chunks.read().unwrap_or_else(PoisonError::into_inner);
+        let mut numbers: Vec<u64> = chunks.keys().copied().collect();
+        numbers.sort_unstable();
+        let mut ids = Vec::new();
+        for number in numbers {
+            let first = number * CHUNK as u64;
+            let nodes = chunks[&number].nodes.iter().zip(first..);
+            ids.extend(nodes.filter(|(node, _)| **node != ABSENT).map(|(_, row)| RowId(row)));
+        }
+        ids
+    }
+
     /// The row map of rows 0 to `rows`.
     pub(super) fn to_map(&self, rows: u64) -> Vec<u32> {
         let mut map = vec![ABSENT; usize::try_from(rows).expect("a map fits the address space")];
@@ -116,6 +135,7 @@ mod tests {
         assert_eq!((table.len(), table.get(RowId(5000))), (3, Some(NodeId(1))));
         let map = table.to_map(5001);
         assert_eq!((map.len(), map[0], map[1], map[5000]), (5001, 7, ABSENT, 1));
+        assert_eq!(table.ids(), [RowId(0), RowId(2), RowId(5000)]);
         assert_eq!(table.remove(RowId(5000)), Some(NodeId(1)));
         assert_eq!((table.remove(RowId(5000)), table.remove(RowId(1))), (None, None));
         assert_eq!(table.to_map(3), [7, ABSENT, 9]);

@@ -1,11 +1,13 @@
 //! What searches of a built index answer.
 
-use pipeann_engine::build::BuildOptions;
-use pipeann_engine::index::{BatchOptions, Index, QueryError};
+use pipeann_engine::build::{BuildError, BuildOptions, Silent, SourceRows, build_rows};
+use pipeann_engine::index::{BatchOptions, Index, OpenOptions, QueryError};
 use pipeann_engine::search::{Policy, SearchParams};
 use pipeann_engine::types::{Metric, RowId, VectorSet, VectorType};
+use pipeann_engine::update::{LiveIndex, LiveOptions};
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::data::{Vectors, build_in, clustered, open, options, truth};
 
@@ -207,4 +209,34 @@ fn bad_queries_are_refused_with_a_reason() {
     assert_eq!(refused.to_string(), "list is 5, but must be from 10 to 65536");
     let unknown = index.allow_rows(&[RowId(3), RowId(200)]).unwrap_err();
     assert_eq!(unknown.to_string(), "row 200 does not exist in this index");
+}
+
+#[test]
+fn row_ids_may_be_given_and_have_holes() {
+    let base = clustered(700, 16, VectorType::U8, 1);
+    let ids: Vec<RowId> = (0..700).map(|i| RowId(5 + 3 * i + i / 100 * 1000)).collect();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("i");
+    let (never, options) = (AtomicBool::new(false), options(Metric::L2));
+    let rows = SourceRows { ids: &ids, applied: 77 };
+    build_rows(base.set(), rows, &path, &options, &Silent, &never).unwrap();
+    let index = open(&path);
+    assert_eq!(index.verify(&mut |_| {}).unwrap().damage, []);
+    for at in [0, 99, 100, 699] {
+        let query = base.set().row(at);
+        let answer = index.search(query, &SearchParams::default(), None).unwrap();
+        assert_eq!((answer.hits[0].row, answer.hits[0].distance), (ids[at], 0.0));
+        let allow = Arc::new(index.allow_rows(&ids[at..=at]).unwrap());
+        let answer = index.search(query, &SearchParams::default(), Some(allow)).unwrap();
+        assert_eq!(answer.hits.iter().map(|h| h.row).collect::<Vec<_>>(), [ids[at]]);
+    }
+    assert!(index.allow_rows(&[RowId(6)]).is_err(), "a hole is no row");
+    drop(index);
+    let open = OpenOptions { direct: false, ..OpenOptions::default() };
+    let live = LiveIndex::open(&path, LiveOptions { open, ..LiveOptions::default() }).unwrap();
+    assert_eq!((live.row_ids(), live.applied()), (ids, 77));
+    let twice = SourceRows { ids: &[RowId(1), RowId(1)], applied: 0 };
+    let two = clustered(2, 16, VectorType::U8, 1);
+    let refused = build_rows(two.set(), twice, &dir.path().join("j"), &options, &Silent, &never);
+    assert!(matches!(refused, Err(BuildError::Rows { row: 1, .. })));
 }

@@ -1,0 +1,91 @@
+//! `pipeann collections fill`: rows of a file inserted into a collection.
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use pipeann_db::catalog::IndexState;
+use serde_json::json;
+
+use super::opening::{DatabaseArgs, batch, create, declare_index};
+use crate::interrupt;
+use crate::measure::{peak_rss_bytes, rounded, seconds};
+use crate::table::print_json;
+use crate::vectors_file::VectorsFile;
+
+/// Insert rows of a file into a collection, and print how long it took as one JSON object
+#[derive(Debug, Args)]
+pub(crate) struct FillArgs {
+    #[command(flatten)]
+    database: DatabaseArgs,
+    /// Name of the collection; created unless it is there
+    #[arg(long, default_value = "rows")]
+    collection: String,
+    /// Vectors: .u8bin, .fbin, .fvecs, .bvecs or .npy
+    #[arg(long, value_name = "FILE")]
+    base: PathBuf,
+    /// First row
+    #[arg(long, value_name = "ROW", default_value_t = 0)]
+    from: usize,
+    /// Rows to insert [default: all that follow]
+    #[arg(long, value_name = "ROWS")]
+    count: Option<usize>,
+    /// Rows of one insert
+    #[arg(long, value_name = "ROWS", default_value_t = 1000)]
+    batch: usize,
+    /// Build the graph over all rows afterwards, and write everything to disk
+    #[arg(long)]
+    build: bool,
+    /// Wait until all rows are linked into the graph
+    #[arg(long)]
+    link: bool,
+    /// Stay there when all is done and printed, until standard input ends
+    #[arg(long)]
+    stay: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &FillArgs) -> Result<()> {
+    ensure!(args.batch > 0, "--batch must be at least 1");
+    let cancel = interrupt::flag()?;
+    let file = VectorsFile::open(&args.base)?;
+    let set = file.set();
+    let left = file.rows().checked_sub(args.from).context("the file has fewer rows")?;
+    let until = args.from + args.count.unwrap_or(left).min(left);
+    let database = args.database.open()?;
+    let rows = create(&database, &args.collection, (set.dim(), set.vector_type()))?;
+    let begun = Instant::now();
+    for first in (args.from..until).step_by(args.batch) {
+        interrupt::check(&cancel)?;
+        rows.insert(batch(set, first..(first + args.batch).min(until), 0), None)?;
+    }
+    let inserted_s = seconds(begun.elapsed());
+    let built_s = if args.build {
+        let begun = Instant::now();
+        declare_index(&database, &args.collection)?;
+        rows.build_index("graph")?;
+        let status = rows.wait_for_index("graph")?;
+        let finished = matches!(status.state, IndexState::Finished { .. });
+        ensure!(finished, "the index is not built: {:?}", status.state);
+        rows.flush()?;
+        Some(seconds(begun.elapsed()))
+    } else {
+        None
+    };
+    if args.link {
+        let status = rows.wait_for_index("graph")?;
+        ensure!(status.pending == 0, "rows wait to be linked: {:?}", status.failed);
+    }
+    print_json(&json!({
+        "rows": until - args.from, "inserted_s": rounded(inserted_s, 4),
+        "built_s": built_s.map(|s| rounded(s, 3)),
+        "linked_s": args.link.then(|| rounded(seconds(begun.elapsed()), 4)),
+        "peak_rss_bytes": peak_rss_bytes(),
+    }))?;
+    if args.stay {
+        std::io::stdin().read_to_end(&mut Vec::new())?;
+    }
+    Ok(())
+}

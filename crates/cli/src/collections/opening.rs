@@ -1,0 +1,195 @@
+//! A database and its collections, made or opened the same way in every workload.
+//!
+//! A collection of these loads has a key `id`, which is the row's position in the file, a number
+//! `n`, and the vector `v`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use pipeann_db::catalog::{Change, NewCollection, NewIndex, Place, UnixMs};
+use pipeann_db::collection::{Collection, SearchHit, VectorSearch};
+use pipeann_db::database::{Database, DatabaseOptions};
+use pipeann_db::ids::{Metric, VectorType};
+use pipeann_db::schema::{Batch, FieldSpec, PrimaryKey, Schema};
+use pipeann_db::value::{Column, ColumnValues, DataType, DenseVectors, ScalarType, VectorKind};
+use pipeann_db::wal::Level;
+use pipeann_engine::index::Resident;
+use pipeann_engine::memory::Accountant;
+use pipeann_engine::types::VectorSet;
+
+use crate::opening::MemoryLimit;
+
+/// When writes are answered.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum LevelArg {
+    /// When they are on stable storage
+    Sync,
+    /// The same, after waiting a little for others
+    Group,
+    /// When the operating system has them
+    None,
+}
+
+/// Which database, and how it is opened.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DatabaseArgs {
+    /// Directory of the database
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// When writes are answered
+    #[arg(long, value_enum, default_value = "sync")]
+    level: LevelArg,
+    /// Memory for all collections: floor (no limit, no pages stay in memory), all
+    /// (no limit, all pages stay), or bytes as 512MiB (no pages stay)
+    #[arg(long, value_name = "LIMIT", default_value = "floor")]
+    pub(crate) memory_limit: MemoryLimit,
+    /// Threads that link rows of a collection into its graph
+    #[arg(long, value_name = "THREADS", default_value_t = 1)]
+    link_threads: usize,
+    /// Bytes of rows and of vectors that wait for a flush, and of rows kept in memory, each
+    #[arg(long, value_name = "BYTES", default_value_t = 32 << 20)]
+    buffer_bytes: u64,
+    /// Bytes of changes of a graph from which on it is written
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
+    dirty_bytes: u64,
+}
+
+impl DatabaseArgs {
+    /// Opens the database, or makes an empty one.
+    ///
+    /// # Errors
+    /// What keeps it from opening.
+    pub(crate) fn open(&self) -> Result<Database> {
+        let mut options = DatabaseOptions::new(|| {
+            #[expect(clippy::disallowed_methods, reason = "the command is where the clock is read")]
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            UnixMs(u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
+        });
+        let collection = &mut options.collection;
+        collection.log.level = match self.level {
+            LevelArg::Sync => Level::Sync,
+            LevelArg::Group => Level::Group { delay_ms: 2 },
+            LevelArg::None => Level::None,
+        };
+        let (limit, resident) = match self.memory_limit {
+            MemoryLimit::Floor => (None, Resident::None),
+            MemoryLimit::All => (None, Resident::All),
+            MemoryLimit::Bytes(bytes) => (Some(bytes), Resident::None),
+        };
+        collection.accountant = Accountant::new(limit);
+        collection.graph.resident = resident;
+        collection.graph.link_threads = self.link_threads.max(1);
+        collection.graph.dirty_bytes = self.dirty_bytes;
+        collection.row_cache_bytes = self.buffer_bytes;
+        collection.row_buffer_bytes = self.buffer_bytes;
+        collection.tail_bytes = self.buffer_bytes;
+        let opened = Database::open(&self.dir, options);
+        opened.with_context(|| format!("opening {}", self.dir.display()))
+    }
+}
+
+/// A collection of the default database.
+///
+/// # Errors
+/// There is none of this name.
+pub(crate) fn collection(database: &Database, name: &str) -> Result<Arc<Collection>> {
+    Ok(database.collection("default", name)?)
+}
+
+/// Creates a loaded collection for such vectors, or opens the one that is there.
+///
+/// # Errors
+/// One is there for other vectors, or it cannot be made.
+pub(crate) fn create(
+    database: &Database,
+    name: &str,
+    (dim, ty): (usize, VectorType),
+) -> Result<Arc<Collection>> {
+    let kind = match ty {
+        VectorType::F32 => VectorKind::Float,
+        VectorType::U8 => VectorKind::UInt8,
+    };
+    let dim = u32::try_from(dim).context("more dimensions than a field can have")?;
+    let scalar = |name, ty| FieldSpec::new(name, DataType::Scalar(ty));
+    let schema = Schema::builder()
+        .field(scalar("id", ScalarType::Int64).primary_key())
+        .field(scalar("n", ScalarType::Int32))
+        .field(FieldSpec::new("v", DataType::Vector(kind)).dim(dim))
+        .build()?;
+    let created = database.create_collection("default", name, NewCollection::new(schema))?;
+    database.apply(Change::Load { place: Place::new("default", name), partitions: None })?;
+    Ok(created)
+}
+
+/// Declares the graph index `graph` over the vectors, by L2.
+///
+/// # Errors
+/// Another one is there.
+pub(crate) fn declare_index(database: &Database, name: &str) -> Result<()> {
+    let new = NewIndex {
+        field: "v".to_owned(),
+        name: Some("graph".to_owned()),
+        kind: "DISKANN".to_owned(),
+        metric: Some(Metric::L2),
+        parameters: Default::default(),
+    };
+    database.apply(Change::CreateIndex { place: Place::new("default", name), new })?;
+    Ok(())
+}
+
+/// Some rows as one batch: row `i` of the range is row `i` of `vectors`, with the key `key + i`.
+pub(crate) fn batch(vectors: VectorSet<'_>, rows: std::ops::Range<usize>, key: i64) -> Batch {
+    let kind = match vectors.vector_type() {
+        VectorType::F32 => VectorKind::Float,
+        VectorType::U8 => VectorKind::UInt8,
+    };
+    let bytes = rows.clone().flat_map(|row| vectors.row(row).iter().copied()).collect();
+    let dense = DenseVectors::new(kind, vectors.dim(), bytes).expect("whole vectors");
+    let ids: Vec<i64> = rows.clone().map(|row| key + row as i64).collect();
+    let numbers = rows.clone().map(|row| row as i32 % 1000).collect();
+    Batch {
+        rows: rows.len(),
+        columns: vec![
+            Column::new("id", ColumnValues::Int64(ids)),
+            Column::new("n", ColumnValues::Int32(numbers)),
+            Column::new("v", ColumnValues::Dense(dense)),
+        ],
+    }
+}
+
+/// The `k` nearest rows with their number `n`.
+///
+/// # Errors
+/// What the search fails at.
+pub(crate) fn search(
+    collection: &Collection,
+    query: VectorSet<'_>,
+    k: usize,
+    list: Option<usize>,
+) -> Result<Vec<SearchHit>> {
+    let search = VectorSearch {
+        field: "v",
+        k,
+        metric: Some(Metric::L2),
+        list,
+        partitions: None,
+        output: &["n"],
+    };
+    Ok(collection.search(&search, query)?.remove(0))
+}
+
+/// The key of a row of these loads.
+pub(crate) fn key(hit: &SearchHit) -> i64 {
+    match hit.row.key {
+        PrimaryKey::Int64(key) => key,
+        PrimaryKey::VarChar(_) => unreachable!("these collections have numbers as keys"),
+    }
+}
+
+/// One vector of a set, as a set.
+pub(crate) fn one(set: VectorSet<'_>, row: usize) -> VectorSet<'_> {
+    VectorSet::new(set.row(row), set.dim(), set.vector_type()).expect("a row of a set is a set")
+}

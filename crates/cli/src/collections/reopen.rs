@@ -1,0 +1,67 @@
+//! `pipeann collections reopen`: opening a database until the first correct answer.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use clap::Args;
+use serde_json::json;
+
+use super::opening::{DatabaseArgs, collection, key, one, search};
+use crate::measure::{rounded, seconds};
+use crate::table::print_json;
+use crate::vectors_file::VectorsFile;
+
+/// Open a database, search for a row that was written last, and print how long it took as one JSON
+/// object
+#[derive(Debug, Args)]
+pub(crate) struct ReopenArgs {
+    #[command(flatten)]
+    database: DatabaseArgs,
+    /// Name of the collection
+    #[arg(long, default_value = "rows")]
+    collection: String,
+    /// Vectors that were inserted: row i has the key i
+    #[arg(long, value_name = "FILE")]
+    base: PathBuf,
+    /// Rows that have to be there, the last of which is searched for first
+    #[arg(long, value_name = "ROWS")]
+    rows: usize,
+    /// Rows, spread over all, that are searched for afterwards and have to be found
+    #[arg(long, value_name = "ROWS", default_value_t = 1000)]
+    check: usize,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ReopenArgs) -> Result<()> {
+    let file = VectorsFile::open(&args.base)?;
+    let set = file.set();
+    ensure!(0 < args.rows && args.rows <= file.rows(), "the file has {} rows", file.rows());
+    let begun = Instant::now();
+    let database = args.database.open()?;
+    let open_s = seconds(begun.elapsed());
+    let rows = collection(&database, &args.collection)?;
+    let last = args.rows - 1;
+    let hits = search(&rows, one(set, last), 1, None)?;
+    let answer_s = seconds(begun.elapsed());
+    let nearest = hits.first().map(|hit| hit.distance);
+    ensure!(nearest == Some(0.0), "row {last} is not found: {nearest:?}");
+    let status = rows.index_status("graph")?;
+    let count = rows.count(None)?;
+    ensure!(count == args.rows as u64, "{count} rows are there, {} were written", args.rows);
+    let mut missed = 0;
+    for i in 0..args.check {
+        let row = (i * args.rows).checked_div(args.check).unwrap_or(0);
+        let hits = search(&rows, one(set, row), 10, None)?;
+        // Vectors that are there twice answer by the other key.
+        let found = hits.iter().any(|hit| hit.distance == 0.0 || key(hit) == row as i64);
+        missed += usize::from(!found);
+    }
+    let after = rows.wait_for_index("graph")?;
+    print_json(&json!({
+        "rows": count, "open_s": rounded(open_s, 4), "first_answer_s": rounded(answer_s, 4),
+        "pending_at_first": status.pending, "linked_at_first": status.linked,
+        "checked": args.check, "missed": missed, "pending": after.pending,
+        "linked_s": rounded(seconds(begun.elapsed()), 3),
+    }))
+}

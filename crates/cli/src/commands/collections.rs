@@ -1,0 +1,30 @@
+//! `pipeann collections`: loads on a database of collections, measured. One workload a subcommand;
+//! the workloads live in `crate::collections`.
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use crate::collections::{fill, live, reopen};
+
+/// Write to collections of a database, search and reopen them, and measure it
+#[derive(Debug, Args)]
+pub(crate) struct CollectionsArgs {
+    #[command(subcommand)]
+    workload: Workload,
+}
+
+#[derive(Debug, Subcommand)]
+enum Workload {
+    Fill(fill::FillArgs),
+    Reopen(reopen::ReopenArgs),
+    Live(live::LiveArgs),
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &CollectionsArgs) -> Result<()> {
+    match &args.workload {
+        Workload::Fill(args) => fill::run(args),
+        Workload::Reopen(args) => reopen::run(args),
+        Workload::Live(args) => live::run(args),
+    }
+}

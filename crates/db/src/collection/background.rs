@@ -1,0 +1,266 @@
+//! The background thread of a collection: it builds graphs, links rows behind the writes, writes
+//! graphs to disk and takes deleted rows out of them.
+//!
+//! There is one thread for each collection that has a graph or builds one. It holds the collection
+//! for one step at a time. Links of one graph are made and logged under `linking`, which a
+//! checkpoint holds too: so a graph on disk includes every link up to its number.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, Weak};
+use std::thread;
+
+use super::components::FieldVectors;
+use super::signal::{Cause, Signal};
+use super::turn::Place;
+use super::{Collection, CollectionError};
+use crate::field_index::{FieldIndex, FieldIndexError};
+use crate::ids::{ErrorClass, RowId, Seq};
+use crate::wal::{Link, Record, WalError};
+
+/// Rows linked between two looks at what else there is to do.
+const ROWS_OF_STEP: usize = 512;
+/// A backlog larger than one in so many rows of the graph is cheaper to build than to link.
+const BACKLOG_SHARE: u64 = 4;
+/// Backlogs below this are linked in any case.
+const LEAST_BACKLOG: u64 = 10_000;
+
+impl Collection {
+    /// Starts the thread unless it runs, and lets it look for work.
+    pub(super) fn wake_background(&self) {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.is_none() && !self.signal.is_stopped() {
+            let (collection, signal) = (self.me.clone(), Arc::clone(&self.signal));
+            let name = format!("collection-{}", self.identity.id.0);
+            let run = move || run(&collection, &signal);
+            match thread::Builder::new().name(name).spawn(run) {
+                Ok(handle) => *thread = Some(handle),
+                Err(error) => drop(self.signal.fail(format!("no background thread: {error}"))),
+            }
+        }
+        drop(thread);
+        self.signal.wake();
+    }
+
+    /// Ends the thread and waits for it.
+    pub(crate) fn stop_background(&self) {
+        self.signal.stop();
+        let handle = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(handle) = handle
+            && handle.thread().id() != thread::current().id()
+        {
+            // A panic of the thread was reported where it happened.
+            let _ = handle.join();
+        }
+    }
+
+    /// Does some work; `false` where there was none.
+    fn step(&self) -> Result<bool, CollectionError> {
+        if let Some((index, cause, progress)) = self.signal.begin_build() {
+            let built = self.build_graph(index, cause, &progress);
+            self.signal.end_build();
+            return built.map(|()| true);
+        }
+        if self.signal.take_checkpoint() {
+            self.flush()?;
+            return Ok(true);
+        }
+        let mut worked = false;
+        for field in &self.components.fields {
+            worked |= match field.graph() {
+                Some(graph) if graph.has_ended() => {
+                    drop(graph);
+                    self.open_again(field)?
+                }
+                Some(graph) => self.tend(field, &graph)?,
+                None => self.build_if_grown(field)?,
+            };
+        }
+        Ok(worked)
+    }
+
+    fn tend(&self, field: &FieldVectors, graph: &FieldIndex) -> Result<bool, CollectionError> {
+        if self.replay_links(field, graph)? {
+            return Ok(true);
+        }
+        let pending = graph.pending().len();
+        if pending > LEAST_BACKLOG.max(graph.linked() / BACKLOG_SHARE)
+            && field.may_build(pending)
+            && let Some(index) = self.graph_of(field)?
+        {
+            self.signal.build(index.id, Cause::Backlog);
+            return Ok(true);
+        }
+        let (linked, full) = self.link_some(field, graph)?;
+        let mut due = full || graph.is_checkpoint_due();
+        let consolidating = graph.is_consolidation_due();
+        if consolidating {
+            match graph.consolidate() {
+                Ok(finished) => due |= finished,
+                Err(error) if error.needs_checkpoint() => due = true,
+                Err(error) => return Err(self.index_error(field, &error)),
+            }
+        }
+        if due {
+            self.checkpoint(field, graph)?;
+        }
+        Ok(linked || consolidating || due)
+    }
+
+    /// Links the oldest pending rows. Answers whether there were any, and whether the graph asks
+    /// for a checkpoint before it takes more.
+    fn link_some(
+        &self,
+        field: &FieldVectors,
+        graph: &FieldIndex,
+    ) -> Result<(bool, bool), CollectionError> {
+        let rows: Vec<RowId> = graph.pending().iter().take(ROWS_OF_STEP).map(RowId).collect();
+        if rows.is_empty() {
+            return Ok((false, false));
+        }
+        let vectors = field.vectors.gather(&rows).map_err(CollectionError::vectors(&field.name))?;
+        let vectors = vectors.chunks_exact(field.vector_bytes());
+        let work: Vec<(RowId, &[u8])> = rows.iter().copied().zip(vectors).collect();
+        let threads = self.options.graph.link_threads.max(1);
+        let (mut links, mut failed) = (Vec::new(), None);
+        let linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
+        thread::scope(|scope| {
+            let parts = work.chunks(work.len().div_ceil(threads));
+            let parts: Vec<_> =
+                parts.map(|part| scope.spawn(move || self.link_part(graph, part))).collect();
+            for part in parts {
+                let (made, error) = part.join().expect("linking does not panic");
+                links.extend(made);
+                failed = failed.take().or(error);
+            }
+        });
+        // What was linked is logged in any case.
+        let logged = self.log_links(links)?;
+        drop(linking);
+        if let Some((seq, place)) = logged {
+            place.wait().map_err(|why| CollectionError::Stopped { why })?;
+            self.components.pass(seq)?;
+            place.done();
+        }
+        match failed {
+            None => Ok((true, false)),
+            Some(error) if error.needs_checkpoint() => Ok((true, true)),
+            Some(error) => Err(self.index_error(field, &error)),
+        }
+    }
+
+    fn link_part(
+        &self,
+        graph: &FieldIndex,
+        part: &[(RowId, &[u8])],
+    ) -> (Vec<Link>, Option<FieldIndexError>) {
+        let mut links = Vec::with_capacity(part.len());
+        let lives = |row: RowId| self.components.live().contains(row);
+        for &(row, vector) in part {
+            let linked = match lives(row) {
+                true => graph.link(row, vector),
+                false => graph.remove([row]).map(|()| None),
+            };
+            match linked {
+                Ok(link) => links.extend(link),
+                Err(error) => return (links, Some(error)),
+            }
+            // Deleted while it was linked: whoever deleted it may have come too early.
+            if !lives(row)
+                && let Err(error) = graph.remove([row])
+            {
+                return (links, Some(error));
+            }
+        }
+        (links, None)
+    }
+
+    /// Gives links to the log. They need no sync: a link that is lost is made again.
+    fn log_links(&self, links: Vec<Link>) -> Result<Option<(Seq, Place<'_>)>, CollectionError> {
+        if links.is_empty() || self.turns.stopped().is_some() {
+            return Ok(None);
+        }
+        let record = Record::Link(links);
+        let payload = record.encode().map_err(WalError::from)?;
+        let mut order = self.order();
+        let ticket = self.log.submit(record.kind(), &payload)?;
+        order.submitted = ticket.seq();
+        let place = self.turns.place(ticket.seq());
+        drop(order);
+        self.logged_bytes.fetch_add(payload.len() as u64, Ordering::Relaxed);
+        Ok(Some((ticket.seq(), place)))
+    }
+
+    /// Writes a graph to disk with everything that was linked so far.
+    pub(super) fn checkpoint(
+        &self,
+        field: &FieldVectors,
+        graph: &FieldIndex,
+    ) -> Result<(), CollectionError> {
+        let _linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
+        // No graph may be ahead of the log after a power cut.
+        let synced = self.log.sync()?;
+        let written = graph.checkpoint(synced);
+        written.map_err(|error| self.index_error(field, &error))
+    }
+
+    /// What went wrong with the graph of a field.
+    pub(super) fn index_error(
+        &self,
+        field: &FieldVectors,
+        error: &FieldIndexError,
+    ) -> CollectionError {
+        let (why, class) = (error.to_string(), error.class());
+        CollectionError::Index { index: field.name.clone(), why, class }
+    }
+
+    /// Waits while too many rows wait to enter a graph.
+    ///
+    /// # Errors
+    /// [`CollectionError::Index`] where they cannot enter it.
+    pub(super) fn wait_for_links(&self) -> Result<(), CollectionError> {
+        let limit = self.options.graph.pending_rows;
+        let over = |field: &&FieldVectors| {
+            field.graph().is_some_and(|graph| graph.pending().len() > limit)
+        };
+        let below =
+            || self.signal.is_building() || !self.components.fields.iter().any(|f| over(&f));
+        if below() {
+            return Ok(());
+        }
+        self.wake_background();
+        self.signal.wait_until(below);
+        match (self.components.fields.iter().find(over), self.signal.failed()) {
+            (Some(field), Some(why)) if !below() => Err(CollectionError::Index {
+                index: field.name.clone(),
+                why: format!("more than {limit} rows wait to enter the graph, and cannot: {why}"),
+                class: ErrorClass::Retry,
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn run(collection: &Weak<Collection>, signal: &Signal) {
+    while signal.wait_for_work() {
+        loop {
+            let Some(collection) = collection.upgrade() else { return };
+            if signal.is_stopped() {
+                return;
+            }
+            match collection.step() {
+                Ok(true) => signal.moved(),
+                Ok(false) => {
+                    signal.moved();
+                    break;
+                }
+                Err(error) => {
+                    if signal.fail(error.to_string()) {
+                        let id = collection.identity.id.0;
+                        tracing::warn!(collection = id, "background work fails: {error}");
+                    }
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! The graphs of a collection as they come and go: built, opened, released, dropped.
+//!
+//! A graph is wanted where the catalogue has an index of a kind that has one; it is made when
+//! somebody asks for it, or a collection that had too few rows has grown. What the catalogue says
+//! of its state is what a restart finds: a build that was interrupted is begun again, and a graph
+//! that is missing or damaged is built anew from the vectors, which stand apart.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use super::components::FieldVectors;
+use super::identity::index_dir;
+use super::signal::Cause;
+use super::{Collection, CollectionError};
+use crate::catalog::{Change, Collection as Entry, IndexDefinition, IndexId, IndexState, Load};
+use crate::field_index::{
+    self, BuildProgress, BuildRequest, FieldIndex, FieldIndexError, has_graph,
+};
+use crate::ids::{RowId, Seq};
+use crate::wal::{Link, LogRecord, Record, RecordKind};
+
+/// How far an index is, and what it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexStatus {
+    /// Its name.
+    pub name: String,
+    /// State as the catalogue has it, with the rows done so far of a build that is under way.
+    pub state: IndexState,
+    /// Stage of the build under way: its name, steps done, and steps in all.
+    pub stage: Option<(&'static str, u64, u64)>,
+    /// Rows in the graph; 0 where it is not open.
+    pub linked: u64,
+    /// Rows that wait to enter the graph; they are searched exactly meanwhile.
+    pub pending: u64,
+    /// Rows that were deleted and have not left the graph.
+    pub deleted: u64,
+    /// Why rows enter the graph no more, if so.
+    pub failed: Option<String>,
+}
+
+impl Collection {
+    /// Has the graph of an index built, or built anew, from all rows, and returns at once. Searches
+    /// and writes go on; searches are exact until a first graph is there, and use the graph before
+    /// until then. An index without a graph (`FLAT`, or on a scalar) is finished at once, and so is
+    /// one of fewer rows than [`GraphOptions::least_rows`](crate::field_index::GraphOptions), whose
+    /// graph is built when there are more.
+    ///
+    /// # Errors
+    /// [`CollectionError::Catalog`] where there is no such index, or its state cannot be saved.
+    pub fn build_index(&self, index: &str) -> Result<(), CollectionError> {
+        let entry = self.entry()?;
+        let definition = entry.index(index)?;
+        let rows = self.components.live().len();
+        if !has_graph(definition) {
+            return self.set_state(definition.id, IndexState::Finished { rows });
+        }
+        self.set_state(definition.id, IndexState::Building { rows_done: 0, rows })?;
+        self.signal.build(definition.id, Cause::Asked);
+        self.wake_background();
+        Ok(())
+    }
+
+    /// How far an index is.
+    ///
+    /// # Errors
+    /// [`CollectionError::Catalog`] where there is no such index.
+    pub fn index_status(&self, index: &str) -> Result<IndexStatus, CollectionError> {
+        let entry = self.entry()?;
+        let definition = entry.index(index)?;
+        let mut state = definition.state.clone();
+        let progress = self.signal.building(definition.id);
+        if let (IndexState::Building { rows_done, rows }, Some(progress)) = (&mut state, &progress)
+        {
+            *rows_done = progress.rows_done(*rows);
+        }
+        let field = self.components.fields.iter().find(|field| field.id == definition.field);
+        let graph = field.and_then(FieldVectors::graph);
+        let count = |of: &dyn Fn(&FieldIndex) -> u64| graph.as_deref().map_or(0, of);
+        Ok(IndexStatus {
+            name: definition.name.clone(),
+            state,
+            stage: progress.and_then(|progress| progress.now()),
+            linked: count(&FieldIndex::linked),
+            pending: count(&|graph| graph.pending().len()),
+            deleted: count(&FieldIndex::deleted),
+            failed: self.signal.failed(),
+        })
+    }
+
+    /// Waits until no build of the index is under way, and all rows that were there are linked.
+    ///
+    /// # Errors
+    /// As [`index_status`](Self::index_status).
+    pub fn wait_for_index(&self, index: &str) -> Result<IndexStatus, CollectionError> {
+        let entry = self.entry()?;
+        let definition = entry.index(index)?;
+        let field = self.components.fields.iter().find(|field| field.id == definition.field);
+        self.signal.wait_until(|| {
+            let graph = field.and_then(FieldVectors::graph);
+            self.signal.building(definition.id).is_none()
+                && graph.is_none_or(|graph| graph.pending().is_empty())
+        });
+        self.index_status(index)
+    }
+
+    /// Opens the graphs of what the catalogue wants loaded, and asks for those that are missing.
+    ///
+    /// # Errors
+    /// [`CollectionError::Index`]: a graph cannot be opened, or not within the memory limit.
+    pub(crate) fn load_graphs(&self) -> Result<(), CollectionError> {
+        let entry = self.entry()?;
+        for definition in entry.indexes.iter().filter(|definition| has_graph(definition)) {
+            let Some(field) = self.components.fields.iter().find(|f| f.id == definition.field)
+            else {
+                continue;
+            };
+            let interrupted = matches!(definition.state, IndexState::Building { .. });
+            if interrupted && self.signal.building(definition.id).is_none() {
+                self.signal.build(definition.id, Cause::Asked);
+            }
+            if field.graph().is_none() && entry.load != Load::Released {
+                self.open_or_rebuild(field, definition)?;
+            }
+        }
+        self.wake_background_if_needed(&entry);
+        Ok(())
+    }
+
+    /// Opens the graph of an index that was built; one that is damaged is built anew.
+    fn open_or_rebuild(
+        &self,
+        field: &FieldVectors,
+        definition: &IndexDefinition,
+    ) -> Result<(), CollectionError> {
+        let dir = self.graph_dir(definition.id);
+        if !dir.exists() {
+            let lost = matches!(definition.state, IndexState::Finished { rows } if rows > 0);
+            if lost && self.signal.building(definition.id).is_none() {
+                tracing::warn!(dir = %dir.display(), "a graph is missing and is built anew");
+                self.signal.build(definition.id, Cause::Asked);
+            }
+            return Ok(());
+        }
+        // A search of before a release may hold it a moment longer.
+        while field.is_closing() {
+            std::thread::yield_now();
+        }
+        match self.open_graph(field, &dir) {
+            Ok(graph) => {
+                field.links_from.store(graph.applied().next().0, Ordering::Relaxed);
+                self.publish(field, graph);
+                Ok(())
+            }
+            Err(error) if error.needs_build() => {
+                tracing::warn!(dir = %dir.display(), "a graph is built anew: {error}");
+                remove_dir(&dir);
+                self.signal.build(definition.id, Cause::Asked);
+                Ok(())
+            }
+            Err(error) => Err(self.index_error(field, &error)),
+        }
+    }
+
+    /// Closes a graph that takes no changes any more, and opens it as it is on disk.
+    pub(super) fn open_again(&self, field: &FieldVectors) -> Result<bool, CollectionError> {
+        field.set_graph(None);
+        match self.graph_of(field)? {
+            Some(definition) => self.open_or_rebuild(field, &definition).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn open_graph(&self, field: &FieldVectors, dir: &Path) -> Result<FieldIndex, FieldIndexError> {
+        FieldIndex::open(dir, field.id.0, &self.options.graph, &self.options.accountant)
+    }
+
+    /// Makes links again that the log has and the graph on disk lacks, for rows that are pending.
+    /// Done once after a graph was opened, by whoever links; `false` where there was nothing to do.
+    /// Rows whose links cannot be made again are linked anew.
+    pub(super) fn replay_links(
+        &self,
+        field: &FieldVectors,
+        graph: &FieldIndex,
+    ) -> Result<bool, CollectionError> {
+        let from = Seq(field.links_from.swap(0, Ordering::Relaxed));
+        if from == Seq(0) || graph.pending().is_empty() {
+            return Ok(false);
+        }
+        let from = from.max(self.log.first());
+        if from > self.log.last() {
+            return Ok(false);
+        }
+        let _linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
+        for record in self.log.replay(from)? {
+            if self.signal.is_stopped() {
+                break;
+            }
+            if let Err(error) = self.link_again(&record?, field, graph) {
+                tracing::warn!(field = field.name, "links of the log end early: {error}");
+                break;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Makes the links of one record again.
+    fn link_again(
+        &self,
+        record: &LogRecord,
+        field: &FieldVectors,
+        graph: &FieldIndex,
+    ) -> Result<(), CollectionError> {
+        if record.kind != RecordKind::Link {
+            return Ok(());
+        }
+        let Record::Link(links) = record.decode()? else {
+            unreachable!("a record decodes to its kind")
+        };
+        let pending = graph.pending();
+        let wanted = |link: &Link| link.field == field.id.0 && pending.contains(link.row.0);
+        let links: Vec<_> = links.into_iter().filter(wanted).collect();
+        let rows: Vec<RowId> = links.iter().map(|link| link.row).collect();
+        let vectors = field.vectors.gather(&rows).map_err(CollectionError::vectors(&field.name))?;
+        for (link, vector) in links.iter().zip(vectors.chunks_exact(field.vector_bytes())) {
+            let linked = graph.link_again(link, vector);
+            linked.map_err(|error| self.index_error(field, &error))?;
+            // Deleted meanwhile, maybe before the graph had it.
+            if !self.components.live().contains(link.row) {
+                let removed = graph.remove([link.row]);
+                removed.map_err(|error| self.index_error(field, &error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a graph the one that is searched.
+    fn publish(&self, field: &FieldVectors, graph: FieldIndex) {
+        let graph = Arc::new(graph);
+        let rows = graph.rows_in_graph();
+        let dead = {
+            // Nothing becomes visible or invisible in between.
+            let view = self.components.view.write().unwrap_or_else(PoisonError::into_inner);
+            let dead = graph.begin(&view.among(None), &rows);
+            field.set_graph(Some(Arc::clone(&graph)));
+            dead
+        };
+        if let Err(error) = graph.remove(dead.iter().map(RowId)) {
+            tracing::warn!(field = field.name, "deleted rows stay in the graph: {error}");
+        }
+    }
+
+    /// Closes the graphs; their memory is free when the last search under way has ended.
+    pub(crate) fn release_graphs(&self) {
+        for field in &self.components.fields {
+            let _linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
+            field.set_graph(None);
+        }
+    }
+
+    /// Closes and removes the graph of an index that the catalogue has dropped.
+    pub(crate) fn drop_graph(&self, index: IndexId, field: crate::schema::FieldId) {
+        if let Some(field) = self.components.fields.iter().find(|f| f.id == field) {
+            let _linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
+            field.set_graph(None);
+        }
+        remove_dir(&self.graph_dir(index));
+    }
+
+    /// Removes graphs of indexes that the catalogue does not have.
+    pub(super) fn remove_stray_graphs(&self, entry: &Entry) {
+        let Ok(names) = fs::read_dir(&self.files) else { return };
+        for name in names.flatten().map(|file| file.file_name()) {
+            let id = name.to_str().and_then(|name| name.strip_prefix("index-")?.parse().ok());
+            if let Some(id) = id
+                && !entry.indexes.iter().any(|index| index.id == IndexId(id))
+            {
+                remove_dir(&self.files.join(name));
+            }
+        }
+    }
+
+    /// Builds the graph of an index, and makes it the one that is searched where the collection is
+    /// loaded. The catalogue says how it ended.
+    pub(super) fn build_graph(
+        &self,
+        index: IndexId,
+        cause: Cause,
+        progress: &BuildProgress,
+    ) -> Result<(), CollectionError> {
+        let entry = self.entry()?;
+        let Some(definition) = entry.indexes.iter().find(|definition| definition.id == index)
+        else {
+            return Ok(());
+        };
+        let fields = &self.components.fields;
+        let (Some(field), Some(metric)) =
+            (fields.iter().find(|f| f.id == definition.field), definition.metric)
+        else {
+            return Ok(());
+        };
+        let live = self.components.live();
+        let rows = live.len();
+        self.set_state(index, IndexState::Building { rows_done: 0, rows })?;
+        let request = BuildRequest {
+            vectors: &field.vectors,
+            dim: field.dim,
+            vector_type: field.vector_type,
+            live: &live.among(None),
+            applied: self.log.last(),
+            metric,
+            parameters: &definition.parameters,
+        };
+        let (dir, options) = (self.graph_dir(index), &self.options.graph);
+        let built = match rows < options.least_rows {
+            true => Ok(0),
+            false => {
+                let built = field_index::build(
+                    &request,
+                    &dir,
+                    (options, &self.options.accountant),
+                    progress,
+                );
+                built.inspect(|&found| field.note_built(rows, found))
+            }
+        };
+        let opened = built.and_then(|rows| {
+            if rows == 0 {
+                field.set_graph(None);
+                remove_dir(&dir);
+            } else if self.entry().is_ok_and(|entry| entry.load != Load::Released) {
+                self.publish(field, self.open_graph(field, &dir)?);
+            }
+            Ok(rows)
+        });
+        match opened {
+            Ok(rows) => self.set_state(index, IndexState::Finished { rows }),
+            // Begun again when the collection is opened again.
+            Err(_) if self.signal.is_stopped() => Ok(()),
+            Err(error) if cause == Cause::Backlog => {
+                tracing::warn!(index = definition.name, "rows are linked one by one: {error}");
+                let graph = field.graph();
+                field.note_refused(graph.as_ref().map_or(0, |graph| graph.pending().len()));
+                let rows = graph.map_or(0, |graph| graph.linked());
+                self.set_state(index, IndexState::Finished { rows })
+            }
+            Err(error) => {
+                tracing::warn!(index = definition.name, "the build failed: {error}");
+                self.set_state(index, IndexState::Failed { reason: error.to_string() })
+            }
+        }
+    }
+
+    /// Asks for the graph of a field that had too few rows for one until now.
+    pub(super) fn build_if_grown(&self, field: &FieldVectors) -> Result<bool, CollectionError> {
+        let Some(definition) = self.graph_of(field)? else { return Ok(false) };
+        let finished = matches!(definition.state, IndexState::Finished { .. });
+        let grown = field.has_grown(self.components.live().len(), self.options.graph.least_rows);
+        let loaded = self.entry()?.load != Load::Released;
+        if !(finished && grown && loaded) {
+            return Ok(false);
+        }
+        self.signal.build(definition.id, Cause::Asked);
+        Ok(true)
+    }
+
+    /// The index of a field that has a graph.
+    pub(super) fn graph_of(
+        &self,
+        field: &FieldVectors,
+    ) -> Result<Option<IndexDefinition>, CollectionError> {
+        let entry = self.entry()?;
+        let found = entry.indexes_of(field.id).find(|definition| has_graph(definition)).cloned();
+        Ok(found)
+    }
+
+    fn wake_background_if_needed(&self, entry: &Entry) {
+        if entry.indexes.iter().any(has_graph) {
+            self.wake_background();
+        }
+    }
+
+    fn set_state(&self, index: IndexId, state: IndexState) -> Result<(), CollectionError> {
+        let change = Change::SetIndexState { collection: self.identity.id, index, state };
+        self.catalog.apply(change, (self.now)())?;
+        Ok(())
+    }
+
+    fn graph_dir(&self, index: IndexId) -> PathBuf {
+        self.files.join(index_dir(index))
+    }
+}
+
+fn remove_dir(dir: &Path) {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(dir = %dir.display(), "cannot remove a graph: {error}");
+        }
+        _ => {}
+    }
+}
+
+/// The record after which the log is needed for the graphs.
+pub(super) fn least_applied(fields: &[FieldVectors], least: Seq) -> Seq {
+    fields.iter().filter_map(FieldVectors::graph).map(|g| g.applied()).fold(least, Seq::min)
+}

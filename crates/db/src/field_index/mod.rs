@@ -1,0 +1,231 @@
+//! The graph index of one vector field: rows in the graph, and rows that wait to enter it.
+//!
+//! The graph is the engine's [`LiveIndex`], in a directory of its own. Every vector also stands in
+//! [`flat`](crate::flat), so the graph is derived state: lost, damaged or dropped, it is built
+//! again, and rows that it does not hold yet are searched exactly beside it.
+//!
+//! Invariants:
+//! - each live row is in the graph or pending, from the moment it is visible; it may be both while
+//!   it is being linked, so whoever reads looks at the pending rows first and at the graph after;
+//! - rows are told gone after they are invisible, and [`removals`](FieldIndex::removals) counts up
+//!   before the graph lets go of them, so that a reader notices that it may have missed some;
+//! - a [`Link`] is written to the log after the graph has it. A graph on disk that names a number
+//!   of the log includes all links up to it.
+//!
+//! Deliberately absent: threads. Whoever owns the field links, checkpoints and consolidates.
+
+mod build;
+mod error;
+mod parameters;
+mod search;
+
+pub use build::{BuildProgress, BuildRequest, build};
+pub use error::FieldIndexError;
+pub use parameters::{GraphOptions, has_graph};
+pub use search::{GraphHit, GraphSearch};
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use pipeann_engine::memory::Accountant;
+use pipeann_engine::update::{LiveIndex, UpdateError};
+use roaring::RoaringTreemap;
+
+use crate::ids::{RowId, Seq};
+use crate::wal::Link;
+
+/// See the module's description. Shared between threads by reference.
+pub struct FieldIndex {
+    graph: LiveIndex,
+    /// Number of the vector field, as links name it.
+    field: u32,
+    pending: RwLock<Arc<RoaringTreemap>>,
+    removals: AtomicU64,
+    ended: AtomicBool,
+    deleted_share: f64,
+    dirty_bytes: u64,
+}
+
+impl FieldIndex {
+    /// Opens the graph in `dir`. No row is pending until [`begin`](Self::begin) says which.
+    ///
+    /// # Errors
+    /// [`FieldIndexError::Graph`]: it is in use, damaged, or does not fit the memory limit.
+    pub fn open(
+        dir: &Path,
+        field: u32,
+        options: &GraphOptions,
+        accountant: &Arc<Accountant>,
+    ) -> Result<Self, FieldIndexError> {
+        Ok(Self {
+            graph: LiveIndex::open(dir, options.live(accountant))?,
+            field,
+            pending: RwLock::default(),
+            removals: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+            deleted_share: options.deleted_share,
+            dirty_bytes: options.dirty_bytes,
+        })
+    }
+
+    /// The rows in the graph.
+    pub fn rows_in_graph(&self) -> RoaringTreemap {
+        let ids = self.graph.row_ids();
+        RoaringTreemap::from_sorted_iter(ids.iter().map(|row| row.0))
+            .expect("the graph tells its rows in ascending order")
+    }
+
+    /// Brings the index in line with the rows that live: those that `graph` lacks are pending from
+    /// now on. `graph` is what [`rows_in_graph`](Self::rows_in_graph) said. Returns the rows of the
+    /// graph that do not live, for [`remove`](Self::remove).
+    pub fn begin(&self, live: &RoaringTreemap, graph: &RoaringTreemap) -> RoaringTreemap {
+        *self.pending.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(live - graph);
+        graph - live
+    }
+
+    /// Rows that are about to become visible.
+    pub fn add(&self, rows: impl IntoIterator<Item = RowId>) {
+        let mut pending = self.pending.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::make_mut(&mut pending).extend(rows.into_iter().map(|row| row.0));
+    }
+
+    /// Rows that are not visible any more.
+    ///
+    /// # Errors
+    /// [`FieldIndexError::Graph`] where the graph takes no writes any more: it goes on answering
+    /// these rows until it is opened again, and readers have to pass over them.
+    pub fn remove(&self, rows: impl IntoIterator<Item = RowId>) -> Result<(), FieldIndexError> {
+        self.removals.fetch_add(1, Ordering::SeqCst);
+        for row in rows {
+            self.forget(row);
+            self.noted(self.graph.delete(row))?;
+        }
+        Ok(())
+    }
+
+    fn forget(&self, row: RowId) {
+        let mut pending = self.pending.write().unwrap_or_else(PoisonError::into_inner);
+        if pending.contains(row.0) {
+            Arc::make_mut(&mut pending).remove(row.0);
+        }
+    }
+
+    /// Counts up with each [`remove`](Self::remove), before the graph has done anything about it.
+    pub fn removals(&self) -> u64 {
+        self.removals.load(Ordering::SeqCst)
+    }
+
+    /// The rows that wait to enter the graph.
+    pub fn pending(&self) -> Arc<RoaringTreemap> {
+        Arc::clone(&self.pending.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Links a pending row, which is pending no more then. `None` for a row that is in the graph
+    /// already, and for a vector that no distance is defined for, which no search can find.
+    ///
+    /// # Errors
+    /// [`FieldIndexError::Graph`]; the row stays pending. [`FieldIndexError::needs_checkpoint`]
+    /// tells whether a checkpoint helps.
+    pub fn link(&self, row: RowId, vector: &[u8]) -> Result<Option<Link>, FieldIndexError> {
+        let linked = match self.graph.insert(row, vector) {
+            Ok(link) => Some(Link {
+                field: self.field,
+                node: link.node,
+                row: link.row,
+                neighbours: link.neighbours,
+                back_edges: link.back_edges,
+            }),
+            Err(UpdateError::RowExists(_) | UpdateError::Vector(_)) => None,
+            Err(error) => return self.noted(Err(error)),
+        };
+        self.forget(row);
+        Ok(linked)
+    }
+
+    /// Makes a link of the log again, for a row that is pending and is not any more then.
+    ///
+    /// # Errors
+    /// [`FieldIndexError::Graph`]: the row stays pending, to be linked anew.
+    pub fn link_again(&self, link: &Link, vector: &[u8]) -> Result<(), FieldIndexError> {
+        let link = pipeann_engine::update::Link {
+            node: link.node,
+            row: link.row,
+            neighbours: link.neighbours.clone(),
+            back_edges: link.back_edges.clone(),
+        };
+        self.graph.apply_link(&link, vector)?;
+        self.forget(link.row);
+        Ok(())
+    }
+
+    /// The number of the log that the graph on disk includes.
+    pub fn applied(&self) -> Seq {
+        Seq(self.graph.applied())
+    }
+
+    /// Whether something changed since the graph was written.
+    pub fn is_changed(&self) -> bool {
+        self.graph.pending_bytes() > 0
+    }
+
+    /// Whether so much changed that a checkpoint is due.
+    pub fn is_checkpoint_due(&self) -> bool {
+        self.graph.pending_bytes() >= self.dirty_bytes
+    }
+
+    /// Whether the graph takes no changes any more, since a checkpoint failed where nobody can tell
+    /// what is on stable storage. Opened again it does.
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    /// Notes an error after which the graph takes no changes.
+    fn noted<T>(&self, outcome: Result<T, UpdateError>) -> Result<T, FieldIndexError> {
+        outcome.map_err(|error| {
+            let error = FieldIndexError::from(error);
+            self.ended.fetch_or(error.needs_opening(), Ordering::Relaxed);
+            error
+        })
+    }
+
+    /// Writes the graph with all changes. `applied` is on stable storage in the log, and no row is
+    /// linked meanwhile. Searches go on.
+    ///
+    /// # Errors
+    /// [`FieldIndexError::Graph`]; the graph on disk is as before.
+    pub fn checkpoint(&self, applied: Seq) -> Result<(), FieldIndexError> {
+        match self.graph.checkpoint(applied.0) {
+            // A graph that was just built stands there instead, and holds all that this one does.
+            Ok(_) | Err(UpdateError::Replaced { .. }) => Ok(()),
+            Err(error) => self.noted(Err(error)),
+        }
+    }
+
+    /// Whether enough deleted rows are in the graph that they should leave it.
+    pub fn is_consolidation_due(&self) -> bool {
+        let dead = self.graph.tombstones() as f64;
+        dead > 0.0 && dead >= self.deleted_share * (self.graph.rows() as f64 + dead)
+    }
+
+    /// One step of taking deleted rows out of the graph; `true` when that is done, and a
+    /// checkpoint will make their room free.
+    ///
+    /// # Errors
+    /// [`FieldIndexError::Graph`].
+    pub fn consolidate(&self) -> Result<bool, FieldIndexError> {
+        /// Pages of a step.
+        const PAGES: u32 = 256;
+        Ok(self.graph.consolidate(PAGES)?.finished)
+    }
+
+    /// Rows in the graph that live.
+    pub fn linked(&self) -> u64 {
+        self.graph.rows()
+    }
+
+    /// Rows that were deleted and are part of the graph still.
+    pub fn deleted(&self) -> u64 {
+        self.graph.tombstones()
+    }
+}

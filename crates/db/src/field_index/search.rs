@@ -1,0 +1,76 @@
+//! Searching a graph as of one moment.
+
+use std::sync::Arc;
+
+use pipeann_engine::filter::AllowSet;
+use pipeann_engine::search::SearchParams;
+use roaring::RoaringTreemap;
+
+use super::{FieldIndex, FieldIndexError};
+use crate::ids::RowId;
+
+/// What is asked of the graph.
+#[derive(Clone, Copy, Debug)]
+pub struct GraphSearch<'a> {
+    /// How many rows are wanted; at least 1.
+    pub k: usize,
+    /// Length of the candidate list, raised to `k` where it is shorter.
+    pub list: usize,
+    /// The rows that live, or those of them that are wanted.
+    pub among: &'a RoaringTreemap,
+    /// What [`FieldIndex::allow`] says of `among`, where these are not all rows that live.
+    pub allow: Option<&'a Arc<AllowSet>>,
+}
+
+/// A row found, with its exact distance; smaller is nearer, for every metric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GraphHit {
+    /// The distance.
+    pub distance: f32,
+    /// The row.
+    pub row: RowId,
+}
+
+impl FieldIndex {
+    /// The nodes of those of these rows that are in the graph, for searches among them only.
+    pub fn allow(&self, rows: &RoaringTreemap) -> Arc<AllowSet> {
+        let nodes = rows.iter().filter_map(|row| self.graph.node_of(RowId(row)));
+        Arc::new(AllowSet::new(nodes))
+    }
+
+    /// The nearest rows of the graph, nearest first. `gone` tells that rows which may be `among`
+    /// those wanted have been removed since: without `allow` they are answered as long as they are
+    /// in the graph.
+    ///
+    /// # Errors
+    /// [`FieldIndexError::Search`].
+    pub fn search(
+        &self,
+        query: &[u8],
+        search: GraphSearch<'_>,
+        gone: bool,
+    ) -> Result<Vec<GraphHit>, FieldIndexError> {
+        if search.k == 0 || search.allow.is_some_and(|allow| allow.is_empty()) {
+            return Ok(Vec::new());
+        }
+        // Rows that do not live take places in the answer.
+        let mut k = search.k;
+        loop {
+            let list = search.list.max(k).min(SearchParams::LIST_MAX);
+            let params = SearchParams { k, list, ..SearchParams::default() };
+            let answer = match (search.allow, gone) {
+                (None, true) => self.graph.search_with_deleted(query, &params)?,
+                (allow, _) => self.graph.search(query, &params, allow.cloned())?,
+            };
+            let wanted = answer.hits.iter().filter(|hit| search.among.contains(hit.row.0));
+            let hits: Vec<GraphHit> = wanted
+                .map(|hit| GraphHit { distance: hit.distance, row: hit.row })
+                .take(search.k)
+                .collect();
+            if hits.len() == search.k || answer.hits.len() < k || k >= SearchParams::LIST_MAX {
+                return Ok(hits);
+            }
+            k = (2 * k).min(SearchParams::LIST_MAX);
+        }
+    }
+}

@@ -1,0 +1,501 @@
+//! Collections with a graph: what is found, while it is built, changed, released, dropped, lost.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pipeann_db::catalog::{Change, IndexState, NewIndex, Properties};
+use pipeann_db::collection::{Collection, CollectionError, VectorSearch};
+use pipeann_db::database::Database;
+use pipeann_db::ids::{Metric, VectorType};
+use pipeann_db::schema::PrimaryKey;
+use pipeann_engine::types::VectorSet;
+
+use crate::data::{
+    DIM, FIELDS, batch, bytes, collection, create, distance, keys, load, open, options, place,
+    rows, search_by, seed, vector,
+};
+
+/// What a collection should hold: the seed of each key.
+type Model = BTreeMap<i64, u32>;
+
+fn index(parameters: &[(&str, &str)]) -> Change {
+    let parameters: Properties =
+        parameters.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let kind = "DISKANN".to_owned();
+    let (field, name, metric) = ("v".to_owned(), Some("graph".to_owned()), Some(Metric::L2));
+    Change::CreateIndex { place: place(), new: NewIndex { field, name, kind, metric, parameters } }
+}
+
+fn insert(c: &Collection, model: &mut Model, keys: std::ops::Range<i64>, round: u32) {
+    for some in keys.collect::<Vec<_>>().chunks(200) {
+        let rows: Vec<_> = some.iter().map(|&key| (key, key as u32 * 10 + round)).collect();
+        c.upsert(batch(&rows), None).unwrap();
+        model.extend(rows);
+    }
+}
+
+/// Checks rows and count, and that searches find what an exact search would, but for a few.
+fn compare(c: &Collection, model: &Model) {
+    let mut found = rows(c);
+    found.sort_unstable();
+    assert_eq!(found, model.iter().map(|(k, s)| (*k, *s)).collect::<Vec<_>>());
+    assert!(recall(c, model) >= 0.97);
+}
+
+fn recall(c: &Collection, model: &Model) -> f64 {
+    let (mut right, mut wanted) = (0, 0);
+    for query in 0..50 {
+        let near = vector(query * 7919 + 3);
+        let mut all: Vec<f32> = model.values().map(|&s| distance(near, vector(s))).collect();
+        all.sort_by(f32::total_cmp);
+        let hits = search_by(c, 10, near);
+        assert_eq!(hits.len(), all.len().min(10), "as many as there are");
+        let mut seen = Vec::new();
+        for hit in &hits {
+            let PrimaryKey::Int64(key) = hit.row.key else { panic!("{:?}", hit.row.key) };
+            assert_eq!(model.get(&key), Some(&seed(&hit.row.values)), "a row that is not there");
+            assert!(!seen.contains(&key), "key {key} twice");
+            seen.push(key);
+        }
+        let kth = all[hits.len() - 1];
+        right += hits.iter().filter(|hit| hit.distance <= kth * 1.0001).count();
+        wanted += hits.len();
+    }
+    right as f64 / wanted as f64
+}
+
+/// A collection of `count` rows with a graph over them.
+fn built(database: &Database, count: i64) -> (std::sync::Arc<Collection>, Model) {
+    let c = create(database);
+    let mut model = Model::new();
+    insert(&c, &mut model, 0..count, 0);
+    database.apply(index(&[])).unwrap();
+    c.build_index("graph").unwrap();
+    let status = c.wait_for_index("graph").unwrap();
+    assert_eq!(status.state, IndexState::Finished { rows: count as u64 });
+    assert_eq!((status.linked, status.pending, status.deleted), (count as u64, 0, 0));
+    (c, model)
+}
+
+fn graph_dir(dir: &Path) -> PathBuf {
+    let collection = std::fs::read_dir(dir.join("collections")).unwrap().next().unwrap().unwrap();
+    let mut inside = std::fs::read_dir(collection.path()).unwrap().flatten();
+    let found = inside.find(|file| file.file_name().to_str().unwrap().starts_with("index-"));
+    found.expect("a graph").path()
+}
+
+#[test]
+fn rows_are_found_before_and_after_the_build_and_those_that_come_later_join_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let (c, mut model) = built(&database, 1500);
+    compare(&c, &model);
+    insert(&c, &mut model, 1400..2100, 1);
+    c.delete(&keys(&(100..400).collect::<Vec<_>>())).unwrap();
+    model.retain(|key, _| !(100..400).contains(key));
+    compare(&c, &model);
+    let status = c.wait_for_index("graph").unwrap();
+    assert_eq!((status.linked, status.pending), (model.len() as u64, 0));
+    compare(&c, &model);
+    assert_eq!(c.verify().unwrap(), []);
+}
+
+#[test]
+fn a_graph_is_there_after_opening_again_with_and_without_a_flush() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let (c, mut model) = built(&database, 800);
+    drop((c, database));
+    for round in 1..6 {
+        let database = open(dir.path());
+        let c = collection(&database);
+        let status = c.index_status("graph").unwrap();
+        assert_eq!(status.linked + status.pending, model.len() as u64);
+        compare(&c, &model);
+        let first = i64::from(round) * 100;
+        insert(&c, &mut model, first..first + 300, round);
+        c.delete(&keys(&[first, first + 1])).unwrap();
+        model.retain(|key, _| ![first, first + 1].contains(key));
+        if round % 2 == 0 {
+            c.wait_for_index("graph").unwrap();
+            c.flush().unwrap();
+            c.delete(&keys(&[first + 5])).unwrap();
+            model.remove(&(first + 5));
+        }
+        if round == 3 {
+            c.wait_for_index("graph").unwrap();
+        }
+    }
+    let database = open(dir.path());
+    compare(&collection(&database), &model);
+}
+
+#[test]
+fn links_of_the_log_are_made_again_without_searching() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut settings = options();
+    settings.collection.graph.dirty_bytes = 1 << 30;
+    let database = Database::open(dir.path(), settings.clone()).unwrap();
+    let (c, mut model) = built(&database, 600);
+    insert(&c, &mut model, 600..900, 0);
+    c.wait_for_index("graph").unwrap();
+    // The log is written together with the next record that somebody waits for.
+    c.delete(&keys(&[0])).unwrap();
+    model.remove(&0);
+    drop((c, database));
+    let database = Database::open(dir.path(), settings).unwrap();
+    let c = collection(&database);
+    compare(&c, &model);
+    let before = c.stats().visible;
+    let status = c.wait_for_index("graph").unwrap();
+    assert_eq!((status.linked, status.pending), (899, 0));
+    assert_eq!(c.stats().visible, before, "no link had to be made anew and logged");
+    compare(&c, &model);
+}
+
+#[test]
+fn many_replacements_leave_the_graph_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let (c, mut model) = built(&database, 600);
+    for round in 1..8 {
+        for part in 0..6 {
+            insert(&c, &mut model, part * 100..(part + 1) * 100, round);
+        }
+        assert!(recall(&c, &model) >= 0.97, "round {round}");
+    }
+    let status = c.wait_for_index("graph").unwrap();
+    assert_eq!((status.linked, status.pending), (600, 0));
+    assert!(status.deleted < 600, "{} rows were never taken out", status.deleted);
+    c.flush().unwrap();
+    compare(&c, &model);
+    drop((c, database));
+    let database = open(dir.path());
+    compare(&collection(&database), &model);
+}
+
+#[test]
+fn a_graph_comes_when_there_are_rows_enough() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let c = create(&database);
+    let mut model = Model::new();
+    database.apply(index(&[])).unwrap();
+    c.build_index("graph").unwrap();
+    assert_eq!(c.wait_for_index("graph").unwrap().state, IndexState::Finished { rows: 0 });
+    insert(&c, &mut model, 0..200, 0);
+    assert_eq!(c.wait_for_index("graph").unwrap().linked, 0);
+    compare(&c, &model);
+    insert(&c, &mut model, 200..700, 0);
+    let linked = || c.wait_for_index("graph").unwrap().linked;
+    while linked() < 700 {
+        std::thread::yield_now();
+    }
+    compare(&c, &model);
+}
+
+#[test]
+fn a_first_search_has_the_graph_built_where_it_is_told_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut settings = options();
+    settings.collection.build_on_read = true;
+    let database = Database::open(dir.path(), settings).unwrap();
+    let c = create(&database);
+    let mut model = Model::new();
+    insert(&c, &mut model, 0..500, 0);
+    database.apply(index(&[])).unwrap();
+    assert_eq!(c.index_status("graph").unwrap().state, IndexState::NotBuilt);
+    compare(&c, &model);
+    let status = c.wait_for_index("graph").unwrap();
+    assert_eq!((status.state, status.linked), (IndexState::Finished { rows: 500 }, 500));
+    compare(&c, &model);
+}
+
+#[test]
+fn a_released_collection_gives_its_memory_back_and_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = options();
+    let accountant = settings.collection.accountant.clone();
+    let database = Database::open(dir.path(), settings).unwrap();
+    let c = create(&database);
+    let mut model = Model::new();
+    insert(&c, &mut model, 0..1000, 0);
+    let before = accountant.held_bytes();
+    database.apply(index(&[])).unwrap();
+    c.build_index("graph").unwrap();
+    c.wait_for_index("graph").unwrap();
+    let loaded = accountant.held_bytes();
+    assert!(loaded > before + 100_000, "{loaded} after {before}");
+    database.apply(Change::Release { place: place(), partitions: None }).unwrap();
+    // Flat vectors may have grown a little in between.
+    assert!(accountant.held_bytes() < before + 10_000, "{} held", accountant.held_bytes());
+    insert(&c, &mut model, 900..1300, 1);
+    c.delete(&keys(&[3])).unwrap();
+    model.remove(&3);
+    load(&database);
+    compare(&c, &model);
+    assert_eq!(c.wait_for_index("graph").unwrap().linked, model.len() as u64);
+    compare(&c, &model);
+}
+
+#[test]
+fn an_index_is_dropped_and_made_anew_with_other_parameters() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let (c, model) = built(&database, 700);
+    database.apply(Change::Release { place: place(), partitions: None }).unwrap();
+    let path = graph_dir(dir.path());
+    database.apply(Change::DropIndex { place: place(), index: "graph".to_owned() }).unwrap();
+    assert!(!path.exists());
+    load(&database);
+    compare(&c, &model);
+    let wrong = [("max_degree", "many")];
+    database.apply(index(&wrong)).unwrap();
+    c.build_index("graph").unwrap();
+    let IndexState::Failed { reason } = c.wait_for_index("graph").unwrap().state else { panic!() };
+    assert!(reason.contains("`max_degree` is \"many\""), "{reason}");
+    compare(&c, &model);
+    database.apply(Change::Release { place: place(), partitions: None }).unwrap();
+    database.apply(Change::DropIndex { place: place(), index: "graph".to_owned() }).unwrap();
+    database.apply(index(&[("max_degree", "24"), ("search_list_size", "40")])).unwrap();
+    c.build_index("graph").unwrap();
+    assert_eq!(c.wait_for_index("graph").unwrap().state, IndexState::Finished { rows: 700 });
+    load(&database);
+    compare(&c, &model);
+    let index = pipeann_engine::index::Index::open(
+        &graph_dir(dir.path()),
+        &pipeann_engine::index::OpenOptions { direct: false, ..Default::default() },
+    );
+    assert_eq!(index.unwrap().layout().max_degree(), 24);
+}
+
+#[test]
+fn a_damaged_or_lost_graph_is_built_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let (c, model) = built(&database, 600);
+    c.flush().unwrap();
+    drop((c, database));
+    let path = graph_dir(dir.path());
+    let damages: [&dyn Fn(); 3] = [
+        &|| std::fs::remove_dir_all(&path).unwrap(),
+        &|| std::fs::remove_file(path.join("MANIFEST")).unwrap(),
+        &|| {
+            let file = path.join("MANIFEST");
+            let mut bytes = std::fs::read(&file).unwrap();
+            let last = bytes.len() - 1;
+            bytes[last] ^= 1;
+            std::fs::write(&file, bytes).unwrap();
+        },
+    ];
+    for damage in damages {
+        damage();
+        let database = open(dir.path());
+        let c = collection(&database);
+        compare(&c, &model);
+        assert_eq!(c.wait_for_index("graph").unwrap().linked, 600);
+        compare(&c, &model);
+    }
+}
+
+#[test]
+fn a_build_that_does_not_fit_the_memory_limit_says_what_it_needs() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = options();
+    let accountant = settings.collection.accountant.clone();
+    let database = Database::open(dir.path(), settings).unwrap();
+    let c = create(&database);
+    let mut model = Model::new();
+    insert(&c, &mut model, 0..500, 0);
+    database.apply(index(&[])).unwrap();
+    accountant.set_limit_bytes(Some(accountant.held_bytes() + (4 << 20)));
+    c.build_index("graph").unwrap();
+    let IndexState::Failed { reason } = c.wait_for_index("graph").unwrap().state else { panic!() };
+    assert!(reason.contains("the build does not fit"), "{reason}");
+    compare(&c, &model);
+    accountant.set_limit_bytes(None);
+    c.build_index("graph").unwrap();
+    assert_eq!(c.wait_for_index("graph").unwrap().linked, 500);
+}
+
+#[test]
+fn an_interrupted_build_is_begun_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let c = create(&database);
+    let mut model = Model::new();
+    insert(&c, &mut model, 0..4000, 0);
+    database.apply(index(&[])).unwrap();
+    c.build_index("graph").unwrap();
+    drop((c, database));
+    let database = open(dir.path());
+    let c = collection(&database);
+    compare(&c, &model);
+    assert_eq!(c.wait_for_index("graph").unwrap().linked, 4000);
+    compare(&c, &model);
+}
+
+#[test]
+fn searches_beside_writers_and_builds_see_each_key_exactly_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let (c, _) = built(&database, 500);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for round in 1..40u32 {
+                // Each key keeps its vector, so that it is always the nearest to it.
+                let key = i64::from(round % 20) * 25;
+                let some: Vec<_> = (key..key + 25).map(|key| (key, key as u32 * 10)).collect();
+                c.upsert(batch(&some), None).unwrap();
+                if round == 20 {
+                    c.build_index("graph").unwrap();
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        let reader = |first: i64| {
+            let (c, stop) = (&c, &stop);
+            move || {
+                let mut key = first;
+                while !stop.load(Ordering::Relaxed) {
+                    key = (key + 37) % 500;
+                    let hits = search_by(c, 3, vector(key as u32 * 10));
+                    let same = hits.iter().filter(|hit| hit.distance == 0.0);
+                    let found: Vec<_> = same.map(|hit| &hit.row.key).collect();
+                    assert!(found.contains(&&PrimaryKey::Int64(key)), "key {key}: {found:?}");
+                }
+            }
+        };
+        let readers = [scope.spawn(reader(0)), scope.spawn(reader(13))];
+        writer.join().unwrap();
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+    });
+}
+
+#[test]
+fn an_index_that_there_is_not_is_not_built() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let c = create(&database);
+    assert!(matches!(c.build_index("graph"), Err(CollectionError::Catalog(_))));
+    assert!(matches!(c.wait_for_index("graph"), Err(CollectionError::Catalog(_))));
+}
+
+#[test]
+fn a_graph_that_could_not_be_written_goes_on_when_there_is_memory_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = options();
+    let accountant = settings.collection.accountant.clone();
+    let database = Database::open(dir.path(), settings).unwrap();
+    let (c, mut model) = built(&database, 600);
+    insert(&c, &mut model, 550..650, 1);
+    c.wait_for_index("graph").unwrap();
+    accountant.set_limit_bytes(Some(accountant.held_bytes() + 1000));
+    assert!(c.flush().is_err(), "a checkpoint opens what it has written");
+    compare(&c, &model);
+    accountant.set_limit_bytes(None);
+    insert(&c, &mut model, 600..800, 2);
+    c.delete(&keys(&[7])).unwrap();
+    model.remove(&7);
+    compare(&c, &model);
+    while c.wait_for_index("graph").unwrap().linked != model.len() as u64 {
+        std::thread::yield_now();
+    }
+    c.flush().unwrap();
+    compare(&c, &model);
+    drop((c, database));
+    let database = open(dir.path());
+    compare(&collection(&database), &model);
+}
+
+#[test]
+fn vectors_of_deleted_rows_leave_the_disk_while_they_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let c = create(&database);
+    let mut model = Model::new();
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                for (key, found) in rows(&c) {
+                    assert_eq!(i64::from(found / 10), key);
+                }
+            }
+        });
+        for round in 0..10 {
+            insert(&c, &mut model, 0..600, round);
+            c.flush().unwrap();
+            let kept = c.stats().vectors[0].1;
+            assert!(kept <= 2 * 600 + 1_000, "{kept} vectors are kept");
+        }
+        ended.store(true, Ordering::Relaxed);
+        reader.join().unwrap();
+    });
+    compare(&c, &model);
+    drop((c, database));
+    let database = open(dir.path());
+    compare(&collection(&database), &model);
+}
+
+#[test]
+fn searches_of_some_partitions_find_their_rows_and_batches_what_single_queries_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let c = create(&database);
+    for name in ["red", "blue"] {
+        let partition = name.to_owned();
+        database.apply(Change::CreatePartition { place: place(), partition }).unwrap();
+    }
+    let mut model = Model::new();
+    for key in 0..900i64 {
+        model.insert(key, key as u32);
+    }
+    let of = |name: &str, rest: i64| {
+        let rows: Vec<_> = (0..900).filter(|k| k % 3 == rest).map(|k| (k, k as u32)).collect();
+        c.insert(batch(&rows), Some(name)).unwrap();
+    };
+    of("red", 0);
+    of("blue", 1);
+    of("_default", 2);
+    database.apply(index(&[])).unwrap();
+    c.build_index("graph").unwrap();
+    c.wait_for_index("graph").unwrap();
+    c.delete(&keys(&[0, 1])).unwrap();
+    let near: Vec<_> = (0..40).map(|query| vector(query * 31 + 5)).collect();
+    let queries = bytes(&near);
+    let queries = VectorSet::new(&queries, DIM, VectorType::F32).unwrap();
+    let all = VectorSearch {
+        field: "v",
+        k: 5,
+        metric: None,
+        list: Some(80),
+        partitions: None,
+        output: FIELDS,
+    };
+    let found = c.search(&all, queries).unwrap();
+    for (hits, &near) in found.iter().zip(&near) {
+        let alone = search_by(&c, 5, near);
+        assert_eq!(
+            hits.iter().map(|h| &h.row.key).collect::<Vec<_>>(),
+            alone.iter().map(|h| &h.row.key).collect::<Vec<_>>()
+        );
+    }
+    let some = VectorSearch { partitions: Some(&["red", "blue"]), ..all };
+    let (mut right, mut wanted) = (0, 0);
+    for (hits, &near) in c.search(&some, queries).unwrap().iter().zip(&near) {
+        let inside = (2..900u32).filter(|key| key % 3 != 2);
+        let mut truth: Vec<f32> = inside.map(|key| distance(near, vector(key))).collect();
+        truth.sort_by(f32::total_cmp);
+        assert_eq!(hits.len(), 5);
+        for hit in hits {
+            let seed = seed(&hit.row.values);
+            assert!(seed % 3 != 2 && seed > 1, "row {seed} is elsewhere or deleted");
+            right += usize::from(hit.distance <= truth[4] * 1.0001);
+            wanted += 1;
+        }
+    }
+    assert!(right * 100 >= wanted * 97, "{right} of {wanted}");
+}
