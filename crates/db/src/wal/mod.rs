@@ -25,6 +25,7 @@ pub mod constants;
 mod error;
 mod frame;
 mod log;
+mod newest;
 mod options;
 mod queue;
 pub mod record;
