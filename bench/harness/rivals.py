@@ -105,10 +105,13 @@ def diskannpy_index(vectors: VectorSet, degree: int, complexity: int) -> Path:
     return entry(f"diskannpy-{vectors.name}", made, make)
 
 
-def hnswlib_index(vectors: VectorSet, links: int, ef_construction: int) -> Path:
-    """An hnswlib index of the base vectors."""
+def hnswlib_index(
+    vectors: VectorSet, links: int, ef_construction: int, base: Path | None = None
+) -> Path:
+    """An hnswlib index of the base vectors, or of other ones."""
+    source = base or vectors.base
     made = {
-        "base": file_identity(vectors.base),
+        "base": file_identity(source),
         "links": links,
         "ef_construction": ef_construction,
         "version": "0.8.0",
@@ -117,7 +120,7 @@ def hnswlib_index(vectors: VectorSet, links: int, ef_construction: int) -> Path:
     def make(out: Path) -> None:
         script = COMPARE / "hnswlib_build.py"
         options = ["--links", str(links), "--ef-construction", str(ef_construction)]
-        json_lines([python(), script, "--base", vectors.base, "--out", out, *options])
+        json_lines([python(), script, "--base", source, "--out", out, *options])
 
     return entry(f"hnswlib-{vectors.name}", made, make)
 
@@ -200,3 +203,22 @@ def search_diskann_disk(
     """Beam search by the diskann-disk crate without cached nodes."""
     program: Command = [diskann_disk_program(), "search"]
     return _search(program, index, vectors, list=lists_text(lists), width=width, threads=threads)
+
+
+def add_hnswlib(
+    index: Path,
+    vectors: VectorSet,
+    *,
+    count: int,
+    threads: int,
+    ef_construction: int,
+    lists: Sequence[int] = (),
+) -> Row:
+    """Add the rows behind those in an hnswlib index; with `lists` also the recall afterwards."""
+    command: Command = [python(), COMPARE / "hnswlib_add.py", "--index", index]
+    options: list[str | Path] = ["--base", vectors.base, "--count", str(count)]
+    options += ["--threads", str(threads), "--ef-construction", str(ef_construction)]
+    if lists:
+        options += ["--queries", vectors.queries, "--truth", vectors.truth]
+        options += ["--list", lists_text(lists)]
+    return json_lines([*command, *options])[-1]

@@ -49,12 +49,13 @@ def vector_set(name: str) -> VectorSet:
     raise SystemExit(f"no data set {name}; there are {', '.join(NAMES)}")
 
 
-def first_rows(source: Path, rows: int, target: Path) -> None:
-    """Copy the first rows of a vector file."""
+def first_rows(source: Path, rows: int, target: Path, skip: int = 0) -> None:
+    """Copy the first rows of a vector file, or those behind some that are skipped."""
     element = 4 if source.suffix == ".fbin" else 1
     with source.open("rb") as f:
         have, dim = struct.unpack("<II", f.read(8))
-        rows = min(rows, have)
+        rows = min(rows, have - skip)
+        f.seek(skip * dim * element, 1)
         target.write_bytes(struct.pack("<II", rows, dim) + f.read(rows * dim * element))
 
 

@@ -39,6 +39,7 @@ class Job:
     build_list: int
     lists: dict[str, list[int]]
     settings: dict[str, Any]
+    quick: bool = False
 
     @classmethod
     def read(cls, path: Path, quick: bool = False, full: bool = False) -> Job:
@@ -60,6 +61,7 @@ class Job:
             settings=text.get("settings", {})
             | (text.get("quick", {}) if quick else {})
             | (text.get("full", {}) if full else {}),
+            quick=quick,
         )
 
     @property

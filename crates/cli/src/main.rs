@@ -18,6 +18,7 @@ mod progress;
 mod searching;
 mod table;
 mod truth;
+mod updates;
 mod vectors_file;
 
 use std::process::ExitCode;
@@ -26,6 +27,7 @@ use clap::{Parser, Subcommand};
 
 use commands::{
     bench, build, collections as load, convert, demo, gt, inspect, open_time, raw, search,
+    updates as updates_command,
 };
 
 /// An SSD-resident vector index: build, search, measure and inspect it.
@@ -48,6 +50,7 @@ enum Command {
     Raw(raw::RawArgs),
     OpenTime(open_time::OpenTimeArgs),
     Collections(load::CollectionsArgs),
+    Updates(updates_command::UpdatesArgs),
 }
 
 fn main() -> ExitCode {
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Command::Raw(args) => raw::run(&args),
         Command::OpenTime(args) => open_time::run(&args),
         Command::Collections(args) => load::run(&args),
+        Command::Updates(args) => updates_command::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -10,3 +10,4 @@ pub(crate) mod inspect;
 pub(crate) mod open_time;
 pub(crate) mod raw;
 pub(crate) mod search;
+pub(crate) mod updates;

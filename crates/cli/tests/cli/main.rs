@@ -8,3 +8,4 @@ mod data;
 mod gt;
 mod inspect;
 mod search;
+mod updates;

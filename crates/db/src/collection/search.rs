@@ -150,26 +150,59 @@ impl Collection {
             true => vec![Vec::new(); queries.rows()],
             false => self.nearest_exactly(asked, &pending, queries, k)?,
         };
+        let allow = (!asked.all).then(|| graph.allow(asked.among));
         let list = asked.list.unwrap_or_else(|| (2 * k).max(DEFAULT_LIST));
-        let search = GraphSearch { k, list, among: asked.among, all: asked.all };
-        let failed = |error| self.index_error(asked.field, &error);
-        for (query, near) in found.iter_mut().enumerate() {
-            let vector = queries.row(query);
-            let mut hits = graph.search(vector, search, false).map_err(failed)?;
-            if graph.removals() != *removals {
-                if !asked.all {
-                    // The graph does not tell where rows of these partitions were.
-                    return self.nearest_exactly(asked, asked.among, queries, k);
-                }
-                hits = graph.search(vector, search, true).map_err(failed)?;
+        let search = GraphSearch { k, list, among: asked.among, allow: allow.as_ref() };
+        let among_linked = |first: usize, found: &mut [Vec<Near>]| {
+            for (i, near) in found.iter_mut().enumerate() {
+                let query = one(queries, first + i);
+                self.add_linked(asked, (*removals, graph), search, query, near)?;
             }
-            near.extend(hits.iter().map(|hit| Near { distance: hit.distance, row: hit.row }));
-            near.sort_by(|a, b| a.distance.total_cmp(&b.distance).then(a.row.cmp(&b.row)));
-            let mut seen = HashSet::new();
-            near.retain(|near| seen.insert(near.row));
-            near.truncate(k);
+            Ok(())
+        };
+        let threads = self.options.search_threads.clamp(1, found.len().max(1));
+        let each = found.len().div_ceil(threads);
+        if threads == 1 {
+            among_linked(0, &mut found)?;
+        } else {
+            std::thread::scope(|scope| {
+                let parts = found.chunks_mut(each).enumerate();
+                let search = &among_linked;
+                let parts: Vec<_> =
+                    parts.map(|(i, part)| scope.spawn(move || search(i * each, part))).collect();
+                let mut joined =
+                    parts.into_iter().map(|part| part.join().expect("no search panics"));
+                joined.try_for_each(|outcome: Result<(), CollectionError>| outcome)
+            })?;
         }
         Ok(found)
+    }
+
+    /// Adds the rows of the graph that are near one query to the pending ones that are.
+    fn add_linked(
+        &self,
+        asked: &Asked<'_>,
+        (removals, graph): (u64, &FieldIndex),
+        search: GraphSearch<'_>,
+        query: VectorSet<'_>,
+        near: &mut Vec<Near>,
+    ) -> Result<(), CollectionError> {
+        let failed = |error| self.index_error(asked.field, &error);
+        let mut hits = graph.search(query.bytes(), search, false).map_err(failed)?;
+        if graph.removals() != removals {
+            if !asked.all {
+                // The graph does not tell where rows of these partitions were.
+                *near = self.nearest_exactly(asked, asked.among, query, search.k)?.remove(0);
+                return Ok(());
+            }
+            hits = graph.search(query.bytes(), search, true).map_err(failed)?;
+        }
+        near.extend(hits.iter().map(|hit| Near { distance: hit.distance, row: hit.row }));
+        near.sort_by(|a, b| a.distance.total_cmp(&b.distance).then(a.row.cmp(&b.row)));
+        let mut seen = HashSet::new();
+        near.retain(|near| seen.insert(near.row));
+        near.truncate(search.k);
+        Ok(())
     }
 
     /// The same by looking at each of the rows.

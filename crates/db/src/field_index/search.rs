@@ -18,8 +18,8 @@ pub struct GraphSearch<'a> {
     pub list: usize,
     /// The rows that live, or those of them that are wanted.
     pub among: &'a RoaringTreemap,
-    /// Whether `among` are all rows that live.
-    pub all: bool,
+    /// What [`FieldIndex::allow`] says of `among`, where these are not all rows that live.
+    pub allow: Option<&'a Arc<AllowSet>>,
 }
 
 /// A row found, with its exact distance; smaller is nearer, for every metric.
@@ -31,15 +31,16 @@ pub struct GraphHit {
     pub row: RowId,
 }
 
-/// Rows in the allow-set of a search for some rows, in terms of nodes.
-pub(super) fn allow_set(index: &FieldIndex, rows: &RoaringTreemap) -> Arc<AllowSet> {
-    let nodes = rows.iter().filter_map(|row| index.graph.node_of(RowId(row)));
-    Arc::new(AllowSet::new(nodes))
-}
-
 impl FieldIndex {
+    /// The nodes of those of these rows that are in the graph, for searches among them only.
+    pub fn allow(&self, rows: &RoaringTreemap) -> Arc<AllowSet> {
+        let nodes = rows.iter().filter_map(|row| self.graph.node_of(RowId(row)));
+        Arc::new(AllowSet::new(nodes))
+    }
+
     /// The nearest rows of the graph, nearest first. `gone` tells that rows which may be `among`
-    /// those wanted have been removed since: they are answered as long as they are in the graph.
+    /// those wanted have been removed since: without `allow` they are answered as long as they are
+    /// in the graph.
     ///
     /// # Errors
     /// [`FieldIndexError::Search`].
@@ -49,8 +50,7 @@ impl FieldIndex {
         search: GraphSearch<'_>,
         gone: bool,
     ) -> Result<Vec<GraphHit>, FieldIndexError> {
-        let allow = (!search.all).then(|| allow_set(self, search.among));
-        if search.k == 0 || allow.as_ref().is_some_and(|allow| allow.is_empty()) {
+        if search.k == 0 || search.allow.is_some_and(|allow| allow.is_empty()) {
             return Ok(Vec::new());
         }
         // Rows that do not live take places in the answer.
@@ -58,9 +58,9 @@ impl FieldIndex {
         loop {
             let list = search.list.max(k).min(SearchParams::LIST_MAX);
             let params = SearchParams { k, list, ..SearchParams::default() };
-            let answer = match (&allow, gone) {
+            let answer = match (search.allow, gone) {
                 (None, true) => self.graph.search_with_deleted(query, &params)?,
-                (allow, _) => self.graph.search(query, &params, allow.clone())?,
+                (allow, _) => self.graph.search(query, &params, allow.cloned())?,
             };
             let wanted = answer.hits.iter().filter(|hit| search.among.contains(hit.row.0));
             let hits: Vec<GraphHit> = wanted

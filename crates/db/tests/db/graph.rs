@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pipeann_db::catalog::{Change, IndexState, NewIndex, Properties};
-use pipeann_db::collection::{Collection, CollectionError};
+use pipeann_db::collection::{Collection, CollectionError, VectorSearch};
 use pipeann_db::database::Database;
-use pipeann_db::ids::Metric;
+use pipeann_db::ids::{Metric, VectorType};
 use pipeann_db::schema::PrimaryKey;
+use pipeann_engine::types::VectorSet;
 
 use crate::data::{
-    batch, collection, create, distance, keys, load, open, options, place, rows, search_by, seed,
-    vector,
+    DIM, FIELDS, batch, bytes, collection, create, distance, keys, load, open, options, place,
+    rows, search_by, seed, vector,
 };
 
 /// What a collection should hold: the seed of each key.
@@ -437,4 +438,64 @@ fn vectors_of_deleted_rows_leave_the_disk_while_they_are_read() {
     drop((c, database));
     let database = open(dir.path());
     compare(&collection(&database), &model);
+}
+
+#[test]
+fn searches_of_some_partitions_find_their_rows_and_batches_what_single_queries_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let c = create(&database);
+    for name in ["red", "blue"] {
+        let partition = name.to_owned();
+        database.apply(Change::CreatePartition { place: place(), partition }).unwrap();
+    }
+    let mut model = Model::new();
+    for key in 0..900i64 {
+        model.insert(key, key as u32);
+    }
+    let of = |name: &str, rest: i64| {
+        let rows: Vec<_> = (0..900).filter(|k| k % 3 == rest).map(|k| (k, k as u32)).collect();
+        c.insert(batch(&rows), Some(name)).unwrap();
+    };
+    of("red", 0);
+    of("blue", 1);
+    of("_default", 2);
+    database.apply(index(&[])).unwrap();
+    c.build_index("graph").unwrap();
+    c.wait_for_index("graph").unwrap();
+    c.delete(&keys(&[0, 1])).unwrap();
+    let near: Vec<_> = (0..40).map(|query| vector(query * 31 + 5)).collect();
+    let queries = bytes(&near);
+    let queries = VectorSet::new(&queries, DIM, VectorType::F32).unwrap();
+    let all = VectorSearch {
+        field: "v",
+        k: 5,
+        metric: None,
+        list: Some(80),
+        partitions: None,
+        output: FIELDS,
+    };
+    let found = c.search(&all, queries).unwrap();
+    for (hits, &near) in found.iter().zip(&near) {
+        let alone = search_by(&c, 5, near);
+        assert_eq!(
+            hits.iter().map(|h| &h.row.key).collect::<Vec<_>>(),
+            alone.iter().map(|h| &h.row.key).collect::<Vec<_>>()
+        );
+    }
+    let some = VectorSearch { partitions: Some(&["red", "blue"]), ..all };
+    let (mut right, mut wanted) = (0, 0);
+    for (hits, &near) in c.search(&some, queries).unwrap().iter().zip(&near) {
+        let inside = (2..900u32).filter(|key| key % 3 != 2);
+        let mut truth: Vec<f32> = inside.map(|key| distance(near, vector(key))).collect();
+        truth.sort_by(f32::total_cmp);
+        assert_eq!(hits.len(), 5);
+        for hit in hits {
+            let seed = seed(&hit.row.values);
+            assert!(seed % 3 != 2 && seed > 1, "row {seed} is elsewhere or deleted");
+            right += usize::from(hit.distance <= truth[4] * 1.0001);
+            wanted += 1;
+        }
+    }
+    assert!(right * 100 >= wanted * 97, "{right} of {wanted}");
 }

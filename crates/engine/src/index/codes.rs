@@ -12,7 +12,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ pub(super) struct StreamedCodes {
     failure: OnceLock<String>,
     backend: Arc<dyn Backend>,
     demand: Mutex<Option<Box<dyn Queue>>>,
-    _held: Reservation,
+    held: Mutex<Vec<Reservation>>,
 }
 
 impl StreamedCodes {
@@ -99,7 +99,7 @@ impl StreamedCodes {
             failure: OnceLock::new(),
             backend,
             demand: Mutex::new(None),
-            _held: held,
+            held: Mutex::new(vec![held]),
         }
     }
 
@@ -118,6 +118,22 @@ impl StreamedCodes {
             let to = self.table.as_ptr().add(node as usize * self.code_bytes).cast_mut();
             std::ptr::copy_nonoverlapping(code.as_ptr(), to, code.len());
         }
+    }
+
+    /// Nodes that the table has room for.
+    pub(super) fn room(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes reserved for codes so far.
+    pub(super) fn held_bytes(&self) -> u64 {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.iter().map(Reservation::bytes).sum()
+    }
+
+    /// Keeps a reservation for codes that were put behind those on disk.
+    pub(super) fn hold(&self, more: Reservation) {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).push(more);
     }
 
     /// Bytes of the table and of what it needs beside, for accounting.

@@ -13,6 +13,7 @@ mod error;
 mod live;
 mod open;
 mod rows;
+mod succeed;
 mod verify;
 
 #[cfg(test)]
@@ -23,6 +24,7 @@ pub use batch::{Answer, BatchOptions, Cursor};
 pub use error::{OpenError, QueryError};
 pub(crate) use open::read_manifest;
 pub use open::{OpenOptions, Resident};
+pub(crate) use succeed::{SuccessorMemory, SuccessorSize, successor_floor};
 pub use verify::{Damage, VerifyReport};
 
 use std::path::{Path, PathBuf};
@@ -69,7 +71,7 @@ pub struct Index {
     drivers: Mutex<Vec<Driver>>,
     accountant: Arc<Accountant>,
     opened_by: u32,
-    _stream: CodeStream,
+    _stream: Option<CodeStream>,
     _held: Vec<Reservation>,
 }
 

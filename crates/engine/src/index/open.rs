@@ -44,6 +44,8 @@ pub struct OpenOptions {
     pub accountant: Arc<Accountant>,
     /// Pages to keep in memory.
     pub resident: Resident,
+    /// Bytes of the limit that resident pages leave free for other uses.
+    pub leave_bytes: u64,
     /// Let a kernel thread submit reads; burns a core.
     pub sqpoll: bool,
     /// Node ids beyond those on disk that codes can be put for. Their memory is not reserved
@@ -58,6 +60,7 @@ impl Default for OpenOptions {
             direct: true,
             accountant: Accountant::process(),
             resident: Resident::None,
+            leave_bytes: 0,
             sqpoll: false,
             spare_slots: 0,
         }
@@ -126,7 +129,7 @@ impl Index {
         let partitions = manifest.partitions.iter().map(|p| opener.partition(p));
         let partitions = partitions.collect::<Result<_, _>>()?;
         let tombstones = opener.tombstones()?;
-        let cache = make_cache(&accountant, &manifest, options.resident)?;
+        let cache = make_cache(&manifest, options)?;
         let index = Self {
             path: path.to_path_buf(),
             identity: manifest.identity(),
@@ -141,12 +144,12 @@ impl Index {
             drivers: Mutex::default(),
             accountant,
             opened_by: std::process::id(),
-            _stream: stream,
+            _stream: Some(stream),
             _held: vec![head_held, map_held, scratch_held],
             manifest,
         };
         if options.resident == Resident::All {
-            index.load_all_pages()?;
+            index.load_pages(0..index.pages())?;
         }
         Ok(index)
     }
@@ -156,8 +159,8 @@ impl Index {
         floor(&self.manifest)
     }
 
-    /// Reads every page into the cache, which has room for all.
-    fn load_all_pages(&self) -> Result<(), OpenError> {
+    /// Reads pages into the cache.
+    pub(super) fn load_pages(&self, mut pages: impl Iterator<Item = u32>) -> Result<(), OpenError> {
         use crate::search::PageSource;
         let page_bytes = self.page_bytes();
         let mut queue = self.backend.queue(&io::QueueOptions {
@@ -168,7 +171,6 @@ impl Index {
             wait: io::Wait::Sleep,
         })?;
         let mut completions = Vec::with_capacity(64);
-        let mut pages = 0..self.pages();
         loop {
             while let Some(buffer) = queue.take_buffer() {
                 let Some(page) = pages.next() else {
@@ -216,7 +218,7 @@ fn reserve_floor(
     ])
 }
 
-fn floor(manifest: &Manifest) -> Floor {
+pub(super) fn floor(manifest: &Manifest) -> Floor {
     let body = manifest.slots() * u64::from(manifest.code_bytes);
     let head = u64::from(manifest.head.nodes);
     Floor {
@@ -227,20 +229,19 @@ fn floor(manifest: &Manifest) -> Floor {
     }
 }
 
-fn make_cache(
-    accountant: &Arc<Accountant>,
-    manifest: &Manifest,
-    resident: Resident,
-) -> Result<Option<PageCache>, OpenError> {
+fn make_cache(manifest: &Manifest, options: &OpenOptions) -> Result<Option<PageCache>, OpenError> {
+    let accountant = &options.accountant;
     let page_bytes = manifest.layout.page_bytes();
     let total = u32::try_from(manifest.pages()).expect("checked when the manifest was decoded");
-    let pages = match resident {
-        Resident::None => 0,
-        Resident::All => total,
-        Resident::Remaining if accountant.limit_bytes().is_none() => 0,
-        Resident::Remaining => PageCache::pages_in(accountant.free_bytes(), page_bytes, total),
+    let spare = options.spare_slots / manifest.layout.records_per_page() as u32;
+    let free = accountant.free_bytes().saturating_sub(options.leave_bytes);
+    let (pages, spare) = match options.resident {
+        Resident::None => (0, 0),
+        Resident::All => (total, spare),
+        Resident::Remaining if accountant.limit_bytes().is_none() => (0, 0),
+        Resident::Remaining => (PageCache::pages_in(free, page_bytes, total), 0),
     };
-    Ok(PageCache::new(accountant, page_bytes, total, pages)?)
+    Ok(PageCache::new(accountant, page_bytes, total, (pages, spare))?)
 }
 
 fn file_error(path: &Path) -> impl FnOnce(std::io::Error) -> OpenError + '_ {
@@ -258,7 +259,7 @@ pub(crate) fn read_manifest(path: &Path) -> Result<Manifest, OpenError> {
     Manifest::decode(&bytes).map_err(format_error(&file))
 }
 
-fn check_lengths(path: &Path, manifest: &Manifest) -> Result<(), OpenError> {
+pub(super) fn check_lengths(path: &Path, manifest: &Manifest) -> Result<(), OpenError> {
     for named in manifest.files() {
         let file = path.join(&named.path);
         let found = std::fs::metadata(&file).map_err(file_error(&file))?.len();
@@ -283,7 +284,7 @@ impl Opener<'_> {
         Ok(body.to_vec())
     }
 
-    fn head(&self) -> Result<Option<HeadIndex>, OpenError> {
+    pub(super) fn head(&self) -> Result<Option<HeadIndex>, OpenError> {
         if self.manifest.head.nodes == 0 {
             return Ok(None);
         }
@@ -299,7 +300,7 @@ impl Opener<'_> {
             })
     }
 
-    fn tombstones(&self) -> Result<Option<Tombstones>, OpenError> {
+    pub(super) fn tombstones(&self) -> Result<Option<Tombstones>, OpenError> {
         let mut nodes = Vec::new();
         for entry in &self.manifest.partitions {
             let Some(file) = &entry.tombstones else { continue };
@@ -321,7 +322,7 @@ impl Opener<'_> {
         Ok(Device::new(extents))
     }
 
-    fn partition(&self, entry: &PartitionEntry) -> Result<Partition, OpenError> {
+    pub(super) fn partition(&self, entry: &PartitionEntry) -> Result<Partition, OpenError> {
         let dir = self.path.join(entry.dir.as_str());
         let map_path = dir.join(entry.page_map.path.as_str());
         let body = self.body(&map_path, FileKind::PageMap)?;

@@ -16,6 +16,11 @@ impl NodeBitmap {
         Self { words: (0..words).map(|_| AtomicU64::new(0)).collect() }
     }
 
+    /// Nodes that it has room for, rounded up to whole words.
+    pub(super) fn limit(&self) -> usize {
+        self.words.len() * 64
+    }
+
     #[inline]
     pub(super) fn contains(&self, node: NodeId) -> bool {
         let word = self.words.get(node.0 as usize / 64);

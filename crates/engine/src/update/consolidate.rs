@@ -8,8 +8,9 @@
 //! where a third of the rows goes at once, all edges of all of them would be a thousand.
 
 use std::collections::HashSet;
-use std::sync::PoisonError;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use super::error::UpdateError;
 use super::fold::pruned;
@@ -41,7 +42,7 @@ pub struct ConsolidateReport {
     pub finished: bool,
 }
 
-/// Pages gone through while inserts wait.
+/// Pages that a thread goes through while inserts wait.
 const STEP_PAGES: u32 = 16;
 
 impl LiveIndex {
@@ -55,10 +56,8 @@ impl LiveIndex {
     /// checkpoint and go on. Unreadable pages.
     pub fn consolidate(&self, pages: u32) -> Result<ConsolidateReport, UpdateError> {
         let mut report = ConsolidateReport::default();
-        let mut reader = None;
-        let mut left = pages;
-        let exact = self.options.exact_prunes;
-        while left > 0 && !report.finished {
+        let mut kept: Option<(Arc<Generation>, Vec<PageReader>)> = None;
+        while report.pages < u64::from(pages) && !report.finished {
             let _alone = self.only_writer()?;
             let generation = self.current();
             let mut pass = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,22 +67,20 @@ impl LiveIndex {
                 report.finished = true;
                 break;
             }
-            let reader = match &mut reader {
-                Some(reader) => reader,
-                None => {
-                    let bytes = self.options.cache_bytes;
-                    reader.insert(PageReader::new(&generation.index, bytes)?)
-                }
+            // Pages that were read belong to one generation.
+            let readers = match &mut kept {
+                Some((of, readers)) if Arc::ptr_eq(of, &generation) => readers,
+                _ => &mut kept.insert((Arc::clone(&generation), self.readers(&generation)?)).1,
             };
+            let left = pages - report.pages as u32;
+            let step = STEP_PAGES * readers.len() as u32;
             let last = generation.page_count();
-            let until = pass_now.next.saturating_add(STEP_PAGES.min(left)).min(last);
-            for page in pass_now.next..until {
-                report.repaired +=
-                    generation.repair(PageId(page), &pass_now.dead, reader, exact)?;
-                report.pages += 1;
-                pass_now.next = page + 1;
-                left -= 1;
-            }
+            let until = pass_now.next.saturating_add(step.min(left)).min(last);
+            let exact = self.options.exact_prunes;
+            let some = pass_now.next..until;
+            report.repaired += generation.repair_all(some, &pass_now.dead, readers, exact)?;
+            report.pages += u64::from(until - pass_now.next);
+            pass_now.next = until;
             if until == last {
                 report.removed = generation.remove(&pass_now.dead);
                 report.finished = true;
@@ -91,6 +88,13 @@ impl LiveIndex {
             }
         }
         Ok(report)
+    }
+
+    /// One reader for each thread that works on a step.
+    fn readers(&self, generation: &Generation) -> Result<Vec<PageReader>, UpdateError> {
+        let threads = self.options.threads();
+        let bytes = self.options.cache_bytes / threads;
+        (0..threads).map(|_| PageReader::new(&generation.index, bytes)).collect()
     }
 }
 
@@ -121,6 +125,32 @@ impl Generation {
     /// Number of deleted nodes that are still part of the graph.
     pub(super) fn tombstones(&self) -> u64 {
         self.deleted.iter().filter(|&n| !self.is_removed(n)).count() as u64
+    }
+
+    /// Replaces edges to dead nodes in these pages, on a thread for each reader. Returns the
+    /// nodes changed. A page is repaired from its own edges and those of dead nodes, which
+    /// nobody changes meanwhile, so that the threads do not see each other's changes.
+    fn repair_all(
+        &self,
+        pages: Range<u32>,
+        dead: &HashSet<u32>,
+        readers: &mut [PageReader],
+        exact: bool,
+    ) -> Result<u64, UpdateError> {
+        let share = (pages.len().div_ceil(readers.len()) as u32).max(1);
+        let mut outcomes: Vec<Result<u64, UpdateError>> = Vec::new();
+        outcomes.resize_with(readers.len(), || Ok(0));
+        rayon::in_place_scope(|s| {
+            let parts = pages.clone().step_by(share as usize);
+            for ((from, reader), outcome) in parts.zip(readers).zip(&mut outcomes) {
+                let part = from..pages.end.min(from + share);
+                s.spawn(move |_| {
+                    let each = part.map(|page| self.repair(PageId(page), dead, reader, exact));
+                    *outcome = each.sum();
+                });
+            }
+        });
+        outcomes.into_iter().sum()
     }
 
     /// Replaces edges to dead nodes in one page. Returns the nodes changed.

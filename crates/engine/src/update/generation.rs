@@ -21,9 +21,9 @@ use super::rows::RowTable;
 use super::slots::Slots;
 use crate::format::{PageView, RecordLayout};
 use crate::graph::{HeadIndex, PruneOptions};
-use crate::index::Index;
-use crate::memory::{Pool, Reservation};
-use crate::search::{Overlay, PagePatch, PageRecords, PageSource};
+use crate::index::{Index, Resident, SuccessorMemory, SuccessorSize};
+use crate::memory::{Accountant, OverLimit, Pool, Reservation};
+use crate::search::{Driver, Overlay, PagePatch, PageRecords, PageSource};
 use crate::types::{NodeId, PageId, RowId, VectorType};
 
 /// See the module's description.
@@ -44,27 +44,56 @@ pub(super) struct Generation {
     /// Rows linked since the generation was opened.
     pub(super) linked: AtomicU64,
     pub(super) workers: Mutex<Vec<Worker>>,
+    /// Drivers of searches. They do not outlive the generation: one may still have reads under
+    /// way that its last search did not wait for, and a search of another generation that wants
+    /// the same page would get the old one.
+    pub(super) drivers: Mutex<Vec<Driver>>,
+    /// Dropped with the generation: tells later ones that no search of this one lasts.
+    pub(super) token: Arc<()>,
+    /// Memory for the next generation; without it no change is taken.
+    headroom: Mutex<Option<Reservation>>,
     /// Stands for a page that is not on disk yet.
     blank: Vec<u8>,
     _held: Vec<Reservation>,
 }
 
+/// Memory for the generation that follows, taken before it is written.
+pub(super) struct NextMemory {
+    pub(super) index: SuccessorMemory,
+    pub(super) own: Vec<Reservation>,
+}
+
+/// Bytes of row table and bitmap, for so many rows and pages.
+pub(super) fn own_bytes(layout: &RecordLayout, rows: u64, limit_pages: u32) -> (u64, u64) {
+    let limit = u64::from(limit_pages) * layout.records_per_page() as u64;
+    (RowTable::bytes_for(rows), limit.div_ceil(8) + u64::from(limit_pages) * 8)
+}
+
+fn limit_pages(layout: &RecordLayout, pages: u32, spare_slots: u32) -> u32 {
+    let spare_pages = spare_slots / layout.records_per_page() as u32;
+    pages.saturating_add(spare_pages).min(layout.max_pages())
+}
+
 impl Generation {
-    /// Lays empty changes over `index`, whose codes are in memory.
-    pub(super) fn new(index: Index, spare_slots: u32) -> Result<Self, UpdateError> {
+    /// Lays empty changes over `index`, whose codes are in memory; `map` is its row map. Without
+    /// `memory` that was taken before, it is taken here, and so is that of the next generation.
+    pub(super) fn new(
+        index: Index,
+        map: &[u32],
+        spare_slots: u32,
+        memory: Option<Vec<Reservation>>,
+    ) -> Result<Self, UpdateError> {
         let layout = *index.layout();
         let base = index.pages();
-        let spare_pages = spare_slots / layout.records_per_page() as u32;
-        let limit_pages = base.saturating_add(spare_pages).min(layout.max_pages());
+        let limit_pages = limit_pages(&layout, base, spare_slots);
         let limit = u64::from(limit_pages) * layout.records_per_page() as u64;
         let manifest = index.manifest();
-        let bitmap_bytes = limit.div_ceil(8) + u64::from(limit_pages) * 8;
         let accountant = index.accountant();
-        let held = vec![
-            accountant.reserve(Pool::PageMap, RowTable::bytes_for(manifest.rows))?,
-            accountant.reserve(Pool::Pending, bitmap_bytes)?,
-        ];
-        let map = index.row_nodes()?;
+        let needs_headroom = memory.is_none();
+        let held = match memory {
+            Some(held) => held,
+            None => reserve_own(accountant, own_bytes(&layout, manifest.rows, limit_pages))?,
+        };
         let deleted = NodeBitmap::new(limit);
         let tombstones = index.tombstones();
         for &node in &tombstones {
@@ -78,9 +107,9 @@ impl Generation {
             let view = index.view();
             (view.head.cloned().map(Arc::new), view.entry.0)
         };
-        Ok(Self {
+        let generation = Self {
             patches: Patches::new(Arc::clone(accountant)),
-            rows: RowTable::from_map(&map),
+            rows: RowTable::from_map(map),
             slots: Mutex::new(slots),
             node_slots: AtomicU32::new(node_slots),
             next_row: AtomicU64::new(manifest.next_row_id),
@@ -89,11 +118,70 @@ impl Generation {
             entry: AtomicU32::new(entry),
             linked: AtomicU64::new(0),
             workers: Mutex::default(),
+            drivers: Mutex::default(),
+            token: Arc::new(()),
+            headroom: Mutex::default(),
             blank: vec![0; layout.page_bytes()],
             deleted,
             index,
             _held: held,
-        })
+        };
+        if needs_headroom {
+            generation.keep_headroom()?;
+        }
+        Ok(generation)
+    }
+
+    fn successor_size(&self) -> SuccessorSize {
+        let pages = self.slots.lock().unwrap_or_else(PoisonError::into_inner).pages();
+        let head_nodes = self.head().map_or(0, |head| head.nodes().len() as u32);
+        SuccessorSize { pages, head_nodes }
+    }
+
+    /// Makes sure that there is memory for the generation that follows, so that a checkpoint is
+    /// never refused because of changes that it would free.
+    pub(super) fn keep_headroom(&self) -> Result<(), OverLimit> {
+        let mut headroom = self.headroom.lock().unwrap_or_else(PoisonError::into_inner);
+        if headroom.is_none() {
+            let limit_pages = self.deleted.limit().div_ceil(self.layout().records_per_page());
+            let own = own_bytes(self.layout(), self.rows.len(), limit_pages as u32);
+            // What changes add to it is small beside the reserve that they come with.
+            let bytes = self.index.successor_bytes(self.successor_size()) + own.0 + own.1;
+            *headroom = Some(self.index.accountant().reserve(Pool::Pending, bytes)?);
+        }
+        Ok(())
+    }
+
+    /// Takes the memory for the generation that follows out of what is kept for it.
+    pub(super) fn next_memory(
+        &self,
+        spare_slots: u32,
+        resident: Resident,
+    ) -> Result<NextMemory, OverLimit> {
+        drop(self.headroom.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let size = self.successor_size();
+        let index = self.index.reserve_successor(size, resident)?;
+        let limit_pages = limit_pages(self.layout(), size.pages, spare_slots);
+        let own = own_bytes(self.layout(), self.rows.len(), limit_pages);
+        Ok(NextMemory { index, own: reserve_own(self.index.accountant(), own)? })
+    }
+
+    /// The generation that follows, opened as `index`.
+    pub(super) fn followed_by(
+        &self,
+        index: Index,
+        map: &[u32],
+        spare_slots: u32,
+        own: Vec<Reservation>,
+    ) -> Result<Self, UpdateError> {
+        let next = Self::new(index, map, spare_slots, Some(own))?;
+        let mut withheld = self.slots.lock().unwrap_or_else(PoisonError::into_inner).withheld();
+        let removed: Vec<NodeId> = self.deleted.iter().filter(|&n| self.is_removed(n)).collect();
+        if !removed.is_empty() {
+            withheld.push((Arc::downgrade(&self.token), removed));
+        }
+        next.slots.lock().unwrap_or_else(PoisonError::into_inner).withhold(withheld);
+        Ok(next)
     }
 
     pub(super) fn layout(&self) -> &RecordLayout {
@@ -110,10 +198,13 @@ impl Generation {
         PruneOptions { degree: self.layout().max_degree(), alpha: alpha.max(1.0) }
     }
 
-    /// The image of a page without a place on disk: a page of the generation's own needs
-    /// `images`.
+    /// The image of a page: a blank one where it has no place on disk, else one among `images`
+    /// or one that stays in memory.
     pub(super) fn image<'a>(&'a self, images: &'a dyn Images, page: PageId) -> Option<&'a [u8]> {
-        if page.0 >= self.index.pages() { Some(&self.blank) } else { images.image(page) }
+        if page.0 >= self.index.pages() {
+            return Some(&self.blank);
+        }
+        images.image(page).or_else(|| self.index.resident(page))
     }
 
     /// Stands for pages beyond the generation on disk.
@@ -186,6 +277,13 @@ impl Generation {
     pub(super) fn entry(&self) -> NodeId {
         NodeId(self.entry.load(Ordering::Acquire))
     }
+}
+
+fn reserve_own(
+    accountant: &Arc<Accountant>,
+    (rows, bitmap): (u64, u64),
+) -> Result<Vec<Reservation>, OverLimit> {
+    Ok(vec![accountant.reserve(Pool::PageMap, rows)?, accountant.reserve(Pool::Pending, bitmap)?])
 }
 
 impl Overlay for Generation {

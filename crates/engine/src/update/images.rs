@@ -1,9 +1,8 @@
 //! Page images at hand: those that one search has read, and a small cache for work that goes
 //! through the pages in order.
 
-use std::collections::HashMap;
-
 use super::error::UpdateError;
+use super::page_table::PageTable;
 use crate::format::RecordLayout;
 use crate::index::Index;
 use crate::io::{Completion, Queue, QueueOptions, Wait};
@@ -16,10 +15,11 @@ pub(super) trait Images {
     fn image(&self, page: PageId) -> Option<&[u8]>;
 }
 
-/// Copies of the pages that a search has read. Kept for reuse.
+/// The pages that a search has looked at, with copies of those that it has read. Kept for reuse.
 #[derive(Default)]
 pub(super) struct Seen {
-    at: HashMap<u32, usize>,
+    /// Where the copy of a page begins.
+    at: PageTable<usize>,
     pages: Vec<PageId>,
     bytes: Vec<u8>,
     page_bytes: usize,
@@ -33,15 +33,25 @@ impl Seen {
         self.page_bytes = page_bytes;
     }
 
-    pub(super) fn add(&mut self, page: PageId, bytes: &[u8]) {
-        debug_assert_eq!(bytes.len(), self.page_bytes, "a whole page");
-        if self.at.insert(page.0, self.bytes.len()).is_none() {
+    /// Notes a page whose image stays in memory.
+    pub(super) fn note(&mut self, page: PageId) {
+        if !self.pages.contains(&page) {
             self.pages.push(page);
         }
+    }
+
+    /// Keeps a copy of a page.
+    pub(super) fn add(&mut self, page: PageId, bytes: &[u8]) {
+        debug_assert_eq!(bytes.len(), self.page_bytes, "a whole page");
+        if self.at.contains_key(&page.0) {
+            return;
+        }
+        self.note(page);
+        self.at.insert(page.0, self.bytes.len());
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Pages in the order in which they were read first.
+    /// Pages in the order in which they were looked at first.
     pub(super) fn pages(&self) -> &[PageId] {
         &self.pages
     }
@@ -58,8 +68,8 @@ impl Images for Seen {
 /// and what was not asked for since the last turn is dropped.
 pub(super) struct PageReader {
     queue: Box<dyn Queue>,
-    recent: HashMap<u32, Box<[u8]>>,
-    older: HashMap<u32, Box<[u8]>>,
+    recent: PageTable<Box<[u8]>>,
+    older: PageTable<Box<[u8]>>,
     half: usize,
     depth: usize,
     page_bytes: usize,
@@ -81,7 +91,7 @@ impl PageReader {
             wait: Wait::Sleep,
         })?;
         let half = (cache_bytes / page_bytes / 2).max(256);
-        let (recent, older) = (HashMap::new(), HashMap::new());
+        let (recent, older) = (PageTable::default(), PageTable::default());
         Ok(Self { queue, recent, older, half, depth: DEPTH, page_bytes, reads: 0 })
     }
 
@@ -91,7 +101,7 @@ impl PageReader {
     }
 
     /// Brings `pages` to hand, as many of them as the cache holds in one turn; later ones are
-    /// left out.
+    /// left out, and so are those that are in memory anyway.
     ///
     /// # Errors
     /// A page that cannot be read or is damaged.
@@ -101,15 +111,15 @@ impl PageReader {
         }
         let mut missing = Vec::new();
         for &page in pages.iter().take(self.half) {
-            if page.0 >= index.pages() || self.recent.contains_key(&page.0) {
+            if page.0 >= index.pages()
+                || self.recent.contains_key(&page.0)
+                || index.resident(page).is_some()
+            {
                 continue;
             }
             match self.older.remove(&page.0) {
                 Some(image) => drop(self.recent.insert(page.0, image)),
-                None => match index.resident(page) {
-                    Some(image) => drop(self.recent.insert(page.0, Box::from(image))),
-                    None => missing.push(page),
-                },
+                None => missing.push(page),
             }
         }
         missing.sort_unstable();

@@ -172,6 +172,7 @@ impl Generation {
     }
 
     fn charge_record(&self, back_edges: usize) -> Result<(), UpdateError> {
+        self.keep_headroom()?;
         let bound = self.layout().max_degree() + slack(self.layout().max_degree());
         let code_bytes = self.index.manifest().code_bytes as usize;
         let record = self.layout().vector_bytes() + code_bytes + 4 * bound;

@@ -7,31 +7,40 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLo
 use super::consolidate::Pass;
 use super::error::UpdateError;
 use super::files::{DirectoryLock, DiskFiles, Files};
-use super::generation::Generation;
+use super::generation::{Generation, own_bytes};
 use super::insert::Link;
 use super::session::Session;
 use super::strays::remove_strays;
 use crate::filter::AllowSet;
-use crate::index::{Answer, Index, OpenOptions, QueryError, check_vector};
+use crate::format::Manifest;
+use crate::index::{
+    Answer, Index, OpenError, OpenOptions, QueryError, check_vector, successor_floor,
+};
 use crate::search::{
     Driver, DriverOptions, Hit, PageSource, SearchError, SearchParams, SearchStats,
 };
-use crate::types::{NodeId, RowId};
+use crate::types::{NodeId, RowId, VectorType};
 
 /// How to open a live index.
 #[derive(Clone)]
 pub struct LiveOptions {
-    /// How the pages on disk are opened and read. `spare_slots` is set by this room.
+    /// How the pages on disk are opened and read. `spare_slots` is set by this room, and
+    /// `leave_bytes` added to.
     pub open: OpenOptions,
     /// Rows that fit behind the last page until the next checkpoint. `None`: a quarter of the
     /// index, 65,536 at least.
     pub fresh_rows: Option<u32>,
     /// Memory for pages that a checkpoint or a consolidation reads more than once, bytes.
     pub cache_bytes: usize,
+    /// Memory that resident pages leave to changes where there is a limit, bytes.
+    pub pending_bytes: u64,
     /// Whether checkpoints and consolidation read the vectors of all candidates of a list that
     /// they prune. Else pages that are not at hand are not read for it, and the vectors in them
     /// are what their codes stand for: some ninety reads fewer for each page.
     pub exact_prunes: bool,
+    /// Threads of the process's pool (rayon's) that a checkpoint or a step of consolidation
+    /// occupies at most; `None` for all of them.
+    pub threads: Option<usize>,
     /// What writes the files of a checkpoint.
     pub files: Arc<dyn Files>,
 }
@@ -42,9 +51,34 @@ impl Default for LiveOptions {
             open: OpenOptions::default(),
             fresh_rows: None,
             cache_bytes: 32 << 20,
+            pending_bytes: 64 << 20,
             exact_prunes: false,
+            threads: None,
             files: Arc::new(DiskFiles),
         }
+    }
+}
+
+impl LiveOptions {
+    /// Ids behind the last page until the next checkpoint, in an index of so many slots.
+    pub(super) fn spare_slots(&self, slots: u64) -> u32 {
+        let quarter = u32::try_from(slots / 4).unwrap_or(u32::MAX).max(65_536);
+        self.fresh_rows.unwrap_or(quarter)
+    }
+
+    /// Bytes of a limit that resident pages leave free: for what is kept beside the index, for
+    /// the next generation, and for changes.
+    fn leave_bytes(&self, manifest: &Manifest, spare_slots: u32) -> u64 {
+        let layout = &manifest.layout;
+        let spare_pages = u64::from(spare_slots) / layout.records_per_page() as u64;
+        let pages = u32::try_from(manifest.pages() + spare_pages).unwrap_or(u32::MAX);
+        let (rows, bitmap) = own_bytes(layout, manifest.rows, pages);
+        self.open.leave_bytes + 2 * (rows + bitmap) + successor_floor(manifest) + self.pending_bytes
+    }
+
+    pub(super) fn threads(&self) -> usize {
+        let all = rayon::current_num_threads();
+        self.threads.map_or(all, |threads| threads.clamp(1, all))
     }
 }
 
@@ -62,7 +96,6 @@ pub struct LiveIndex {
     pub(super) late: Mutex<Option<Vec<RowId>>>,
     /// The consolidation under way.
     pub(super) pass: Mutex<Option<Pass>>,
-    drivers: Mutex<Vec<Driver>>,
     _lock: DirectoryLock,
 }
 
@@ -77,7 +110,7 @@ impl LiveIndex {
     /// several partitions.
     pub fn open(path: &Path, options: LiveOptions) -> Result<Self, UpdateError> {
         if !path.join(crate::format::constants::MANIFEST_NAME).exists() {
-            return Err(crate::index::OpenError::NoIndex(path.to_owned()).into());
+            return Err(OpenError::NoIndex(path.to_owned()).into());
         }
         let lock = DirectoryLock::take(path)?;
         let generation = open_generation(path, &options)?;
@@ -90,7 +123,6 @@ impl LiveIndex {
             poisoned: OnceLock::new(),
             late: Mutex::default(),
             pass: Mutex::default(),
-            drivers: Mutex::default(),
             _lock: lock,
         })
     }
@@ -208,7 +240,7 @@ impl LiveIndex {
             });
         };
         driver.run(session, params, allow.as_ref(), 1, &mut || first.take(), &mut answer)?;
-        self.drivers.lock().unwrap_or_else(PoisonError::into_inner).push(driver);
+        generation.drivers.lock().unwrap_or_else(PoisonError::into_inner).push(driver);
         Ok(outcome?)
     }
 
@@ -217,7 +249,7 @@ impl LiveIndex {
         generation: &Generation,
         source: &dyn PageSource,
     ) -> Result<Driver, QueryError> {
-        let kept = self.drivers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let kept = generation.drivers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         if let Some(driver) = kept {
             return Ok(driver);
         }
@@ -244,6 +276,16 @@ impl LiveIndex {
     /// The ids of all live rows, ascending; 8 bytes each.
     pub fn row_ids(&self) -> Vec<RowId> {
         self.current().rows.ids()
+    }
+
+    /// Components of a vector.
+    pub fn dim(&self) -> usize {
+        self.current().layout().dim()
+    }
+
+    /// Type of a vector's components.
+    pub fn vector_type(&self) -> VectorType {
+        self.current().vector_type()
     }
 
     /// Live rows.
@@ -277,24 +319,29 @@ impl LiveIndex {
     }
 }
 
+/// Address space for codes and resident pages is taken for so many generations' fresh rows; after
+/// them they are in memory twice for a moment.
+const GENERATIONS: u32 = 4;
+
 /// Opens the index on disk and lays empty changes over it.
 pub(super) fn open_generation(
     path: &Path,
     options: &LiveOptions,
 ) -> Result<Generation, UpdateError> {
-    let slots = {
-        let manifest = crate::index::read_manifest(path)?;
-        if manifest.partitions.len() != 1 {
-            return Err(UpdateError::Partitions { found: manifest.partitions.len() });
-        }
-        manifest.slots()
+    let manifest = crate::index::read_manifest(path)?;
+    if manifest.partitions.len() != 1 {
+        return Err(UpdateError::Partitions { found: manifest.partitions.len() });
+    }
+    let spare_slots = options.spare_slots(manifest.slots());
+    let open = OpenOptions {
+        spare_slots: spare_slots.saturating_mul(GENERATIONS),
+        leave_bytes: options.leave_bytes(&manifest, spare_slots),
+        ..options.open.clone()
     };
-    let per_quarter = u32::try_from(slots / 4).unwrap_or(u32::MAX).max(65_536);
-    let spare_slots = options.fresh_rows.unwrap_or(per_quarter);
-    let open = OpenOptions { spare_slots, ..options.open.clone() };
     let index = Index::open(path, &open)?;
-    index.wait_resident().map_err(|e| crate::index::OpenError::Damaged(e.to_string()))?;
-    Generation::new(index, spare_slots)
+    index.wait_resident().map_err(|e| OpenError::Damaged(e.to_string()))?;
+    let map = index.row_nodes()?;
+    Generation::new(index, &map, spare_slots, None)
 }
 
 fn check_shape(index: &Index, vector: &[u8]) -> Result<(), QueryError> {

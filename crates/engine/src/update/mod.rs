@@ -11,9 +11,9 @@
 //! | `session` | the generation as one search sees it |
 //! | `insert` | linking a row, by a search or by a [`Link`] made before |
 //! | `choose` | the edges of one node |
-//! | `images` | pages at hand while edges are chosen |
+//! | `images` | pages at hand while edges are chosen; `page_table`, a table by page number |
 //! | `head` | the head index as rows come and go |
-//! | `checkpoint` | the next generation: `segments` says what goes where, `fold` makes the pages, `files` writes |
+//! | `checkpoint` | the next generation: `segments` says what goes where, `fold` makes the pages, `writing` and `files` write |
 //! | `strays` | files that no generation names any more |
 //! | `consolidate` | deleted nodes leave the graph |
 //!
@@ -35,12 +35,14 @@ mod head;
 mod images;
 mod insert;
 mod live;
+mod page_table;
 mod patches;
 mod rows;
 mod segments;
 mod session;
 mod slots;
 mod strays;
+mod writing;
 
 #[cfg(test)]
 mod tests;

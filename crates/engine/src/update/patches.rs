@@ -4,13 +4,13 @@
 //! it, and never over I/O. What a search took from here stays as it was: a change copies what is
 //! still being looked at.
 //!
-//! Memory is reserved in grains; what is charged never exceeds what is reserved, except for
+//! Memory is reserved in grains while there is room for them; what is charged never exceeds what is reserved, except for
 //! lists that were pruned ([`Patches::charge_anyway`]), which the next insert then pays for.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use super::page_table::PageTable;
 use crate::memory::{Accountant, OverLimit, Pool, Reservation};
 use crate::search::PagePatch;
 use crate::types::PageId;
@@ -19,7 +19,7 @@ const SHARDS: usize = 64;
 /// Bytes reserved at once.
 const GRAIN_BYTES: u64 = 1 << 20;
 
-type Shard = HashMap<u32, Arc<PagePatch>>;
+type Shard = PageTable<Arc<PagePatch>>;
 
 /// See the module's description.
 pub(super) struct Patches {
@@ -101,8 +101,11 @@ impl Patches {
         let missing = wanted.saturating_sub(self.reserved_bytes.load(Ordering::Relaxed));
         if missing > 0 {
             let grain = missing.next_multiple_of(GRAIN_BYTES);
-            held.push(self.accountant.reserve(Pool::Pending, grain)?);
-            self.reserved_bytes.fetch_add(grain, Ordering::Relaxed);
+            // Near the limit there may be room for less.
+            let taken = self.accountant.reserve(Pool::Pending, grain);
+            let taken = taken.or_else(|_| self.accountant.reserve(Pool::Pending, missing))?;
+            self.reserved_bytes.fetch_add(taken.bytes(), Ordering::Relaxed);
+            held.push(taken);
         }
         Ok(())
     }

@@ -27,11 +27,16 @@ fn place(row: RowId) -> (u64, usize) {
 impl RowTable {
     /// The table of rows 0 and up, as a row map has them.
     pub(super) fn from_map(nodes: &[u32]) -> Self {
-        let table = Self::default();
-        for (row, &node) in nodes.iter().enumerate().filter(|(_, node)| **node != ABSENT) {
-            table.insert(RowId(row as u64), NodeId(node));
+        let mut chunks = HashMap::new();
+        for (number, some) in nodes.chunks(CHUNK).enumerate() {
+            let live = some.iter().filter(|&&node| node != ABSENT).count();
+            if live > 0 {
+                let mut nodes = Box::new([ABSENT; CHUNK]);
+                nodes[..some.len()].copy_from_slice(some);
+                chunks.insert(number as u64, Chunk { nodes, live });
+            }
         }
-        table
+        Self { chunks: RwLock::new(chunks) }
     }
 
     /// Bytes that a table of `rows` consecutive rows takes.

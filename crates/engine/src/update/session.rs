@@ -2,7 +2,7 @@
 //! there yet, and the head index and the number of nodes as they were when the search began.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::generation::Generation;
 use super::images::Seen;
@@ -84,16 +84,16 @@ impl PageSource for Session<'_> {
     }
 }
 
-/// A session that keeps a copy of every page that its search reads.
+/// A session that notes the pages that its search looks at, with a copy of those it reads.
 pub(super) struct Collector<'a> {
     pub(super) session: &'a Session<'a>,
     /// Used by one search; the lock is there since a page source is shared between threads.
     pub(super) seen: Mutex<&'a mut Seen>,
 }
 
-impl Collector<'_> {
-    fn keep(&self, page: PageId, bytes: &[u8]) {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).add(page, bytes);
+impl<'a> Collector<'a> {
+    fn seen(&self) -> MutexGuard<'_, &'a mut Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -112,13 +112,14 @@ impl PageSource for Collector<'_> {
 
     fn resident(&self, page: PageId) -> Option<&[u8]> {
         let bytes = self.session.resident(page)?;
-        self.keep(page, bytes);
+        // It stays in memory while the generation does.
+        self.seen().note(page);
         Some(bytes)
     }
 
     fn accept(&self, page: PageId, bytes: &[u8]) -> Result<(), ReadFailure> {
         self.session.accept(page, bytes)?;
-        self.keep(page, bytes);
+        self.seen().add(page, bytes);
         Ok(())
     }
 

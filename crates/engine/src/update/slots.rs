@@ -6,7 +6,11 @@
 //! else to one of the pages with free slots, the one whose first node is nearest. So rows which
 //! lie together come to lie in one page, and the pages stay nearly full.
 //!
-//! Invariants: a slot is handed out once; slots of removed nodes are not free in this generation.
+//! Invariants: a slot is handed out once; slots of removed nodes are not free in the generation
+//! that they were removed in, nor in a later one while searches of that one last: these look at
+//! the codes of its nodes, which all generations share.
+
+use std::sync::Weak;
 
 use crate::format::RecordLayout;
 use crate::types::{NodeId, PageId};
@@ -26,7 +30,11 @@ pub(super) struct Slots {
     limit_pages: usize,
     /// Where the look for pages with free slots goes on.
     cursor: usize,
+    withheld: Vec<Withheld>,
 }
+
+/// Nodes whose slots become free with the end of an older generation, of which this is a token.
+pub(super) type Withheld = (Weak<()>, Vec<NodeId>);
 
 impl Slots {
     /// All slots of `pages` pages are free, but for those of `used`.
@@ -42,11 +50,41 @@ impl Slots {
             free[layout.page_of(node).0 as usize] &= !(1 << layout.slot_of(node));
         }
         let free_slots = free.iter().map(|bits| bits.count_ones() as usize).sum();
-        Self { layout, free, free_slots, limit_pages: limit_pages as usize, cursor: 0 }
+        Self {
+            layout,
+            free,
+            free_slots,
+            limit_pages: limit_pages as usize,
+            cursor: 0,
+            withheld: Vec::new(),
+        }
     }
 
     fn all(layout: &RecordLayout) -> u64 {
         u64::MAX >> (u64::BITS as usize - layout.records_per_page())
+    }
+
+    /// Keeps free slots back until the generations named have ended.
+    pub(super) fn withhold(&mut self, withheld: Vec<Withheld>) {
+        for node in withheld.iter().flat_map(|(_, nodes)| nodes) {
+            self.take_exactly(*node);
+        }
+        self.withheld = withheld;
+    }
+
+    /// What is kept back still.
+    pub(super) fn withheld(&self) -> Vec<Withheld> {
+        self.withheld.clone()
+    }
+
+    fn release_withheld(&mut self) {
+        if self.withheld.iter().any(|(generation, _)| generation.strong_count() == 0) {
+            let (ended, lasting): (Vec<_>, Vec<_>) = std::mem::take(&mut self.withheld)
+                .into_iter()
+                .partition(|(generation, _)| generation.strong_count() == 0);
+            self.withheld = lasting;
+            ended.iter().flat_map(|(_, nodes)| nodes).for_each(|&node| self.give_back(node));
+        }
     }
 
     /// Pages so far.
@@ -61,6 +99,7 @@ impl Slots {
         near: impl Iterator<Item = PageId>,
         nearest: impl FnOnce(&[u32]) -> usize,
     ) -> Option<NodeId> {
+        self.release_withheld();
         for page in near {
             if self.free.get(page.0 as usize).is_some_and(|free| *free != 0) {
                 return Some(self.take_in(page.0));
@@ -113,6 +152,7 @@ impl Slots {
     /// Takes the slot of `node`, making pages up to its own. `Some(false)`: it was taken before.
     /// `None`: beyond the limit.
     pub(super) fn take_exactly(&mut self, node: NodeId) -> Option<bool> {
+        self.release_withheld();
         let (page, slot) = (self.layout.page_of(node), self.layout.slot_of(node));
         if page.0 as usize >= self.limit_pages {
             return None;
@@ -136,6 +176,8 @@ impl Slots {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::types::VectorType;
 
@@ -165,6 +207,21 @@ mod tests {
         assert_eq!(slots.take(near(), |_| 0), None, "no page beyond the limit");
         slots.give_back(NodeId(5));
         assert_eq!(slots.take(std::iter::empty(), |_| 0), Some(NodeId(5)));
+    }
+
+    #[test]
+    fn slots_of_an_older_generation_are_free_when_it_has_ended() {
+        let layout = layout();
+        let mut slots = Slots::new(layout, 1, 1, std::iter::empty());
+        let all = layout.records_per_page();
+        let older = Arc::new(());
+        let nodes = (0..all as u32).map(NodeId).collect();
+        slots.withhold(vec![(Arc::downgrade(&older), nodes)]);
+        assert_eq!(slots.take(std::iter::empty(), |_| 0), None);
+        assert_eq!(slots.withheld().len(), 1);
+        drop(older);
+        assert_eq!(slots.take(std::iter::empty(), |_| 0), Some(NodeId(0)));
+        assert_eq!((slots.withheld().len(), slots.free_slots), (0, all - 1));
     }
 
     #[test]

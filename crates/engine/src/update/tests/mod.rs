@@ -3,6 +3,7 @@
 mod crash;
 mod live;
 mod model;
+mod succession;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

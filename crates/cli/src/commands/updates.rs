@@ -1,0 +1,26 @@
+//! `pipeann updates`: loads that change an index, measured. One workload a subcommand; the
+//! workloads live in `crate::updates`.
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use crate::updates::insert;
+
+/// Change an index while it is searched, and measure it
+#[derive(Debug, Args)]
+pub(crate) struct UpdatesArgs {
+    #[command(subcommand)]
+    workload: Workload,
+}
+
+#[derive(Debug, Subcommand)]
+enum Workload {
+    Insert(insert::InsertArgs),
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &UpdatesArgs) -> Result<()> {
+    match &args.workload {
+        Workload::Insert(args) => insert::run(args),
+    }
+}

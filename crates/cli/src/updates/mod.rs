@@ -1,0 +1,16 @@
+//! Loads that change an index while it is searched: one file for each workload, and what they
+//! share.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `insert` | rows of a file linked into a built index |
+//! | `opening` | an index opened for changes |
+//! | `linking` | rows linked by several threads at a rate, with checkpoints |
+//! | `beside` | one query in flight, its latency noted, alone or beside a load |
+//! | `log_bytes` | what the log of a collection takes for a row and its link |
+
+pub(crate) mod beside;
+pub(crate) mod insert;
+pub(crate) mod linking;
+pub(crate) mod log_bytes;
+pub(crate) mod opening;

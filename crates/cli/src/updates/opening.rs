@@ -1,0 +1,42 @@
+//! Opening an index for changes, the same way in every workload.
+
+use anyhow::Result;
+use clap::Args;
+use pipeann_engine::index::{OpenOptions, Resident};
+use pipeann_engine::memory::Accountant;
+use pipeann_engine::update::{LiveIndex, LiveOptions};
+
+use crate::opening::{IndexArgs, MemoryLimit};
+
+/// Which index, and under which memory limit.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LiveArgs {
+    #[command(flatten)]
+    pub(crate) index: IndexArgs,
+    /// Memory for the index: floor (no pages stay in memory), all, or bytes as 512MiB or 1GiB
+    #[arg(long, value_name = "LIMIT", default_value = "floor")]
+    pub(crate) memory_limit: MemoryLimit,
+}
+
+impl LiveArgs {
+    /// Opens the index for reading and writing.
+    ///
+    /// # Errors
+    /// Whatever keeps the index from opening; another writer among it.
+    pub(crate) fn open(&self) -> Result<LiveIndex> {
+        let (bytes, resident) = match self.memory_limit {
+            MemoryLimit::Floor => (None, Resident::None),
+            MemoryLimit::All => (None, Resident::All),
+            MemoryLimit::Bytes(bytes) => (Some(bytes), Resident::Remaining),
+        };
+        let open = OpenOptions {
+            direct: !self.index.buffered,
+            accountant: Accountant::new(bytes),
+            resident,
+            sqpoll: self.index.sqpoll,
+            ..OpenOptions::default()
+        };
+        let options = LiveOptions { open, ..LiveOptions::default() };
+        Ok(LiveIndex::open(&self.index.index, options)?)
+    }
+}

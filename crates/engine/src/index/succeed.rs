@@ -1,0 +1,150 @@
+//! The generation that follows an open one: it shares codes and resident pages with it, so that
+//! neither is in memory twice while searches of the one before end.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use super::Index;
+use super::error::OpenError;
+use super::open::{Floor, OpenOptions, Opener, Resident, check_lengths, floor, read_manifest};
+use crate::format::Manifest;
+use crate::memory::{OverLimit, Pool, Reservation};
+use crate::types::PageId;
+
+/// Memory for the next generation, taken before it is written.
+pub(crate) struct SuccessorMemory {
+    /// Head index, page map, scratch.
+    parts: Vec<Reservation>,
+    codes: Reservation,
+    /// Resident pages beyond those of now; `None` where the limit leaves no room for them.
+    pages: Option<Reservation>,
+}
+
+/// How large the next generation is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SuccessorSize {
+    pub(crate) pages: u32,
+    pub(crate) head_nodes: u32,
+}
+
+/// Bytes that the generation after one takes beside what both share, before any change.
+pub(crate) fn successor_floor(manifest: &Manifest) -> u64 {
+    let floor = floor(manifest);
+    floor.total() - floor.codes + manifest.pages() * 4
+}
+
+impl Index {
+    /// Takes the memory that the next generation needs beside what it shares with this one.
+    ///
+    /// # Errors
+    /// [`OverLimit`]; nothing is taken then.
+    pub(crate) fn reserve_successor(
+        &self,
+        size: SuccessorSize,
+        resident: Resident,
+    ) -> Result<SuccessorMemory, OverLimit> {
+        let floor = self.floor_of(size);
+        let accountant = &self.accountant;
+        let more = floor.codes.saturating_sub(self.codes.held_bytes());
+        let codes = accountant.reserve(Pool::Codes, more)?;
+        let mut parts = vec![
+            accountant.reserve(Pool::HeadIndex, floor.head_index)?,
+            accountant.reserve(Pool::PageMap, floor.page_map)?,
+            accountant.reserve(Pool::QueryScratch, floor.query_scratch)?,
+        ];
+        let mut pages = None;
+        if let Some(cache) = &self.cache {
+            let table = u64::from(size.pages) * 4;
+            parts.push(accountant.reserve(Pool::PageCache, table)?);
+            let more = size.pages.saturating_sub(cache.granted());
+            if resident == Resident::All && more > 0 {
+                let bytes = u64::from(more) * self.layout().page_bytes() as u64;
+                // Pages that find no room stay on disk.
+                pages = accountant.reserve(Pool::PageCache, bytes).ok();
+            }
+        }
+        Ok(SuccessorMemory { parts, codes, pages })
+    }
+
+    /// Bytes that a successor of this size takes beside what it shares, resident pages aside.
+    pub(crate) fn successor_bytes(&self, size: SuccessorSize) -> u64 {
+        let floor = self.floor_of(size);
+        let table = self.cache.as_ref().map_or(0, |_| u64::from(size.pages) * 4);
+        let codes = floor.codes.saturating_sub(self.codes.held_bytes());
+        floor.total() - floor.codes + codes + table
+    }
+
+    fn floor_of(&self, size: SuccessorSize) -> Floor {
+        let mut manifest = self.manifest.clone();
+        manifest.partitions[0].pages = size.pages;
+        manifest.head.nodes = size.head_nodes;
+        floor(&manifest)
+    }
+
+    /// Opens the generation now on disk as the successor of this one, whose codes it shares.
+    /// `None` where the table of codes has no room for `spare_slots` nodes behind its own; it is
+    /// opened anew then. `changed` tells the pages that are not as they were.
+    ///
+    /// # Errors
+    /// As [`Index::open`].
+    pub(crate) fn succeed(
+        &self,
+        options: &OpenOptions,
+        memory: SuccessorMemory,
+        changed: &dyn Fn(PageId) -> bool,
+    ) -> Result<Option<Self>, OpenError> {
+        let path: &Path = &self.path;
+        let manifest = read_manifest(path)?;
+        let needed = manifest.slots() + u64::from(options.spare_slots);
+        if !self.shares_with(&manifest) || needed > self.codes.room() as u64 {
+            return Ok(None);
+        }
+        check_lengths(path, &manifest)?;
+        let backend = Arc::clone(&self.backend);
+        let opener =
+            Opener { path, manifest: &manifest, backend: backend.as_ref(), direct: options.direct };
+        let head = opener.head()?;
+        let partitions = manifest.partitions.iter().map(|p| opener.partition(p));
+        let partitions = partitions.collect::<Result<_, _>>()?;
+        let tombstones = opener.tombstones()?;
+        let pages = u32::try_from(manifest.pages()).expect("checked when the manifest was decoded");
+        let cache = self.cache.as_ref();
+        let cache = cache.map(|cache| cache.successor(pages, changed, memory.pages));
+        self.codes.hold(memory.codes);
+        Ok(Some(Self {
+            path: self.path.clone(),
+            identity: manifest.identity(),
+            codebook: self.codebook.clone(),
+            codes: Arc::clone(&self.codes),
+            head,
+            partitions,
+            cache,
+            tombstones,
+            backend,
+            sqpoll: options.sqpoll,
+            drivers: Mutex::default(),
+            accountant: Arc::clone(&self.accountant),
+            opened_by: self.opened_by,
+            _stream: None,
+            _held: memory.parts,
+            manifest,
+        }))
+    }
+
+    /// Whether codes of this generation are those of another one.
+    fn shares_with(&self, next: &Manifest) -> bool {
+        self.manifest.uuid == next.uuid
+            && self.manifest.codebook_file.path == next.codebook_file.path
+            && self.manifest.code_bytes == next.code_bytes
+    }
+
+    /// Reads the pages that are not in memory, as far as there is room for them.
+    ///
+    /// # Errors
+    /// Unreadable or damaged pages.
+    pub(crate) fn load_absent_pages(&self) -> Result<(), OpenError> {
+        let absent =
+            |page: &u32| self.cache.as_ref().is_some_and(|c| c.get(PageId(*page)).is_none());
+        self.load_pages((0..self.pages()).filter(absent))
+    }
+}
