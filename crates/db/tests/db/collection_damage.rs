@@ -161,7 +161,9 @@ fn a_flipped_bit_in_any_file_is_refused_or_makes_no_difference() {
             refused += usize::from(damaged.is_refused(&file, Some(&bytes), &damage));
         }
         // Only old versions of a tree, some bytes of tables, and what is made anew do not matter.
-        let derived = file.ends_with("LIVE") || file.starts_with("collections") && has_rows(&file);
+        let derived = file.ends_with("LIVE")
+            || file.ends_with("NEWEST")
+            || file.starts_with("collections") && has_rows(&file);
         assert!(derived || refused + 1 >= tried, "{}: {refused} of {tried}", file.display());
     }
 }
@@ -191,7 +193,9 @@ fn the_same_file_of_another_database_is_refused_or_made_anew() {
     let other = damaged.home.path().join("other");
     make(&other, 2_000);
     let mut refused = 0;
-    for file in files(&damaged.good()) {
+    // Tables of the row store carry no identity: a known gap, see decision 0012.
+    let is_table = |file: &Path| file.components().any(|part| part.as_os_str() == "tables");
+    for file in files(&damaged.good()).into_iter().filter(|file| !is_table(file)) {
         let Ok(foreign) = fs::read(other.join(&file)) else { continue };
         refused += usize::from(damaged.is_refused(&file, Some(&foreign), "of another database"));
     }

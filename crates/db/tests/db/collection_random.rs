@@ -185,7 +185,10 @@ impl<'d> Pair<'d> {
         let (place, name) = (place(), format!("graph of {field}").replace(' ', "_"));
         if !self.indexed.insert(field.clone()) {
             self.indexed.remove(&field);
+            let release = Change::Release { place: place.clone(), partitions: None };
+            self.database().apply(release).unwrap();
             self.database().apply(Change::DropIndex { place, index: name }).unwrap();
+            load(self.database());
             return;
         }
         let (kind, metric, parameters) = ("DISKANN".into(), Some(Metric::L2), Properties::new());
