@@ -42,8 +42,8 @@ class Job:
     quick: bool = False
 
     @classmethod
-    def read(cls, path: Path, quick: bool = False) -> Job:
-        """A job from its TOML file."""
+    def read(cls, path: Path, quick: bool = False, full: bool = False) -> Job:
+        """A job from its TOML file; `[quick]` and `[full]` replace some of its settings."""
         with path.open("rb") as f:
             text = tomllib.load(f)
         return cls(
@@ -58,7 +58,9 @@ class Job:
             degree=text.get("degree", 64),
             build_list=text.get("build_list", 96),
             lists=text.get("lists", {}),
-            settings=text.get("settings", {}),
+            settings=text.get("settings", {})
+            | (text.get("quick", {}) if quick else {})
+            | (text.get("full", {}) if full else {}),
             quick=quick,
         )
 
@@ -98,10 +100,10 @@ def all_jobs() -> list[Job]:
     return [Job.read(path) for path in sorted(FOLDER.glob("*.toml"))]
 
 
-def job(name: str, quick: bool = False) -> Job:
+def job(name: str, quick: bool = False, full: bool = False) -> Job:
     """The job of a name."""
     path = FOLDER / f"{name}.toml"
     if not path.exists():
         known = ", ".join(p.stem for p in sorted(FOLDER.glob("*.toml")))
         raise SystemExit(f"no figure {name}; there are {known}")
-    return Job.read(path, quick)
+    return Job.read(path, quick, full)

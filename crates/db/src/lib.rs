@@ -12,6 +12,7 @@ pub mod database;
 pub mod disk;
 pub mod docstore;
 pub mod field_index;
+mod files;
 pub mod flat;
 pub mod ids;
 pub mod schema;

@@ -178,7 +178,8 @@ impl Collection {
         (links, None)
     }
 
-    /// Gives links to the log. They need no sync: a link that is lost is made again.
+    /// Gives links to the log, and waits as for a write: a link that is lost is made again, but a
+    /// component that included its number would be ahead of the log.
     fn log_links(&self, links: Vec<Link>) -> Result<Option<(Seq, Place<'_>)>, CollectionError> {
         if links.is_empty() || self.turns.stopped().is_some() {
             return Ok(None);
@@ -191,7 +192,7 @@ impl Collection {
         let place = self.turns.place(ticket.seq());
         drop(order);
         self.logged_bytes.fetch_add(payload.len() as u64, Ordering::Relaxed);
-        Ok(Some((ticket.seq(), place)))
+        Ok(Some((self.log.wait(ticket)?, place)))
     }
 
     /// Writes a graph to disk with everything that was linked so far.

@@ -9,6 +9,7 @@ use super::live_file;
 use super::{Collection, CollectionError};
 use crate::disk::replace_file;
 use crate::ids::Seq;
+use crate::wal::Level;
 
 /// Vectors of deleted rows leave the disk when there are more of them than of live rows, and so
 /// many at least.
@@ -28,10 +29,21 @@ impl Collection {
                 self.checkpoint(field, &graph)?;
             }
         }
-        self.flush_components()
+        self.flush_in_order()
     }
 
-    /// The same without writing graphs, which hold back the log then.
+    /// Flushes the components with nobody writing, where writes are answered before their sync: a
+    /// component could otherwise hold a record durably that a power cut takes from the log.
+    fn flush_in_order(&self) -> Result<Seq, CollectionError> {
+        let answers_early = self.options.log.level == Level::None;
+        let order = answers_early.then(|| self.order_when_applied()).transpose()?;
+        let flushed = self.flush_components();
+        drop(order);
+        flushed
+    }
+
+    /// Flushes all but the graphs, which hold back the log then. At the level `none` nobody else
+    /// applies records meanwhile.
     pub(super) fn flush_components(&self) -> Result<Seq, CollectionError> {
         let _one = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         // No component may be ahead of the log after a power cut.
@@ -64,7 +76,7 @@ impl Collection {
     pub(super) fn flush_if_pressed(&self) -> Result<(), CollectionError> {
         let logged = self.logged_bytes.load(Ordering::Relaxed);
         if self.pressed.load(Ordering::Relaxed) || logged >= self.options.flush_log_bytes {
-            self.flush_components()?;
+            self.flush_in_order()?;
             // What holds back the log now are the graphs.
             if self.components.fields.iter().any(|field| field.graph().is_some()) {
                 self.signal.checkpoint();

@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 use std::io::Cursor;
 
-use pipeann_engine::format::constants::Field;
 use roaring::RoaringTreemap;
 
 use super::live::LiveRows;
+use crate::files::{Field, checksum, field, get, put, u32_at, u64_at};
 use crate::ids::{RowId, Seq};
 
 /// First bytes of the file.
@@ -20,17 +20,17 @@ const LIVE_VERSION: u32 = 1;
 const CHECKSUM_BYTES: usize = 8;
 
 /// [`LIVE_MAGIC`].
-const MAGIC: Field = Field { name: "magic", offset: 0, bytes: 8 };
+const MAGIC: Field = field("magic", 0, 8);
 /// [`LIVE_VERSION`].
-const VERSION: Field = Field { name: "version", offset: 8, bytes: 4 };
+const VERSION: Field = field("version", 8, 4);
 /// How many partitions follow.
-const PARTITIONS: Field = Field { name: "partitions", offset: 12, bytes: 4 };
+const PARTITIONS: Field = field("partitions", 12, 4);
 /// Identity of the collection.
-const COLLECTION: Field = Field { name: "collection", offset: 16, bytes: 16 };
+const COLLECTION: Field = field("collection", 16, 16);
 /// The last log record that is included.
-const APPLIED: Field = Field { name: "applied", offset: 32, bytes: 8 };
+const APPLIED: Field = field("applied", 32, 8);
 /// One more than the largest row id that was ever given out.
-const NEXT_ROW: Field = Field { name: "next row", offset: 40, bytes: 8 };
+const NEXT_ROW: Field = field("next row", 40, 8);
 /// All fields in order.
 #[cfg(test)]
 const FIELDS: &[Field] = &[MAGIC, VERSION, PARTITIONS, COLLECTION, APPLIED, NEXT_ROW];
@@ -46,15 +46,13 @@ pub(super) fn encode(collection: [u8; 16], live: &LiveRows) -> Vec<u8> {
         rows.serialize_into(&mut bytes).expect("writing to memory does not fail");
         count += 1;
     }
-    let mut put =
-        |field: &Field, value: &[u8]| bytes[field.offset..][..field.bytes].copy_from_slice(value);
-    put(&MAGIC, &LIVE_MAGIC);
-    put(&VERSION, &LIVE_VERSION.to_le_bytes());
-    put(&PARTITIONS, &count.to_le_bytes());
-    put(&COLLECTION, &collection);
-    put(&APPLIED, &live.applied.0.to_le_bytes());
-    put(&NEXT_ROW, &live.next_row.0.to_le_bytes());
-    bytes.extend(crc_fast::crc64_nvme(&bytes).to_le_bytes());
+    put(&mut bytes, MAGIC, &LIVE_MAGIC);
+    put(&mut bytes, VERSION, &LIVE_VERSION.to_le_bytes());
+    put(&mut bytes, PARTITIONS, &count.to_le_bytes());
+    put(&mut bytes, COLLECTION, &collection);
+    put(&mut bytes, APPLIED, &live.applied.0.to_le_bytes());
+    put(&mut bytes, NEXT_ROW, &live.next_row.0.to_le_bytes());
+    bytes.extend(checksum(&bytes).to_le_bytes());
     bytes
 }
 
@@ -65,24 +63,21 @@ pub(super) fn decode(collection: [u8; 16], bytes: &[u8]) -> Result<LiveRows, Str
     if covered.len() < HEADER_BYTES {
         return Err(short());
     }
-    let field = |field: &Field| &covered[field.offset..][..field.bytes];
-    let u32_of = |f: &Field| u32::from_le_bytes(field(f).try_into().expect("4 bytes"));
-    let u64_of = |f: &Field| u64::from_le_bytes(field(f).try_into().expect("8 bytes"));
-    if field(&MAGIC) != LIVE_MAGIC {
+    if get(covered, MAGIC) != LIVE_MAGIC {
         return Err("it does not begin with PIPELIVE".to_owned());
     }
-    if u32_of(&VERSION) != LIVE_VERSION {
-        return Err(format!("version {} is unknown", u32_of(&VERSION)));
+    if u32_at(covered, VERSION) != LIVE_VERSION {
+        return Err(format!("version {} is unknown", u32_at(covered, VERSION)));
     }
-    if crc_fast::crc64_nvme(covered).to_le_bytes() != *sum {
+    if checksum(covered).to_le_bytes() != *sum {
         return Err("its checksum is wrong".to_owned());
     }
-    if field(&COLLECTION) != collection {
+    if get(covered, COLLECTION) != collection {
         return Err("it belongs to another collection".to_owned());
     }
     let mut body = Cursor::new(&covered[HEADER_BYTES..]);
     let mut partitions = BTreeMap::new();
-    for _ in 0..u32_of(&PARTITIONS) {
+    for _ in 0..u32_at(covered, PARTITIONS) {
         let at = usize::try_from(body.position()).expect("a position in a slice");
         let number = body.get_ref().get(at..).and_then(|rest| rest.first_chunk::<4>());
         let number = u32::from_le_bytes(*number.ok_or_else(short)?);
@@ -93,12 +88,13 @@ pub(super) fn decode(collection: [u8; 16], bytes: &[u8]) -> Result<LiveRows, Str
     if body.position() != body.get_ref().len() as u64 {
         return Err("something stands behind the last partition".to_owned());
     }
-    Ok(LiveRows::new(Seq(u64_of(&APPLIED)), RowId(u64_of(&NEXT_ROW)), partitions))
+    Ok(LiveRows::new(Seq(u64_at(covered, APPLIED)), RowId(u64_at(covered, NEXT_ROW)), partitions))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::documentation::assert_table;
     use crate::wal::{PutRow, Record};
 
     const ID: [u8; 16] = *b"a collection id.";
@@ -136,17 +132,6 @@ mod tests {
 
     #[test]
     fn the_header_has_no_gap_and_is_documented() {
-        let mut end = 0;
-        for field in FIELDS {
-            assert_eq!(field.offset, end, "{}", field.name);
-            end += field.bytes;
-        }
-        assert_eq!(end, HEADER_BYTES);
-        let page = include_str!("../../../../docs/database-format.md");
-        let section = page.split_once("## Live rows").expect("the section is there").1;
-        for field in FIELDS {
-            let row = format!("| {} | {} | {} |", field.offset, field.bytes, field.name);
-            assert!(section.contains(&row), "no row `{row}`");
-        }
+        assert_eq!(assert_table("Live rows", FIELDS), HEADER_BYTES);
     }
 }

@@ -3,7 +3,8 @@
 //! The log is opened first; it then is on stable storage as a whole. Each component tells up to
 //! which record it includes the log, and the records behind the least of them are applied again.
 //! A component that was lost begins at 0 and is made anew, if the log still begins with record 1;
-//! the live rows are made from the row store in any case.
+//! the live rows are made from the row store in any case. A log that can only be read, since the
+//! disk is full, makes a collection that can only be read.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -79,6 +80,10 @@ pub(crate) fn open(
     let formats = Formats::new(Arc::clone(&entry.schema));
     let replayed = replay(&log, &recovery, &components, &formats)?;
     let applied = recovery.last;
+    let turns = Turns::new(applied);
+    if let Some(full) = &recovery.read_only {
+        turns.stop(&full.to_string());
+    }
     let live = components.live();
     let next_row = live.next_row.max(components.rows.next_row()).0;
     let loads = Loads::open(&*home.disk, &dir, identity.bytes(), next_row)?;
@@ -90,7 +95,7 @@ pub(crate) fn open(
         catalog,
         options,
         components,
-        turns: Turns::new(applied),
+        turns,
         order: Mutex::new(Order { next_row, submitted: applied }),
         log,
         formats: Mutex::new(Arc::new(formats)),
@@ -216,8 +221,12 @@ fn replay(
     for field in &components.fields {
         look(&|| format!("vectors of field `{}`", field.name), field.vectors.applied())?;
     }
-    // The log is on stable storage as a whole.
+    // The log is on stable storage as a whole, unless it can only be read: then no component may
+    // come to be ahead of it, and buffers have to do.
     let make_room = || {
+        if let Some(full) = &recovery.read_only {
+            return Err(full.clone().into());
+        }
         for field in &components.fields {
             field.vectors.flush().map_err(CollectionError::vectors(&field.name))?;
         }

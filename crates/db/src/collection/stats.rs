@@ -20,6 +20,8 @@ pub struct CollectionStats {
     pub visible: Seq,
     /// The last record that every component would still have after a power cut.
     pub flushed: Seq,
+    /// The last record that the log would still have after a power cut; no component is ahead of it.
+    pub synced: Seq,
     /// Vectors that are kept, by name of their field; those of deleted rows are among them.
     pub vectors: Vec<(String, u64)>,
     /// Why no writes are accepted, if so.
@@ -46,6 +48,7 @@ impl Collection {
             next_row: self.order().next_row,
             visible: live.applied,
             flushed: durable.fold(self.components.rows.durable(), Seq::min),
+            synced: self.log.durable(),
             vectors: fields.iter().map(|f| (f.name.clone(), f.vectors.len())).collect(),
             stopped: self.turns.stopped(),
         }

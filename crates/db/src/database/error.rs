@@ -44,6 +44,14 @@ pub enum DatabaseError {
     /// The catalogue refuses the change or cannot be read.
     #[error(transparent)]
     Catalog(#[from] CatalogError),
+    /// The catalogue's file is refused when the database is opened.
+    #[error("{}: {source}", path.display())]
+    CatalogFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: CatalogError,
+    },
     /// A directory cannot be read or written.
     #[error(transparent)]
     Disk(#[from] DiskError),
@@ -66,7 +74,7 @@ impl DatabaseError {
             }
             Self::Snapshot(error) => error.class(),
             Self::Lock(error) => error.class(),
-            Self::Catalog(error) => error.class(),
+            Self::Catalog(source) | Self::CatalogFile { source, .. } => source.class(),
             Self::Disk(error) => error.class(),
             Self::Collection { source, .. } => source.class(),
         }

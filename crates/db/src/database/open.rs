@@ -87,7 +87,8 @@ fn open_catalog(disk: &Arc<dyn Disk>, now: UnixMs) -> Result<Catalog, DatabaseEr
     let entries = disk.list("")?;
     if entries.iter().any(|entry| entry.name == CATALOG_FILE || entry.name == COLLECTIONS_DIR) {
         // Where there are collections and no catalogue, it says that it is missing.
-        return Ok(Catalog::open(store)?);
+        let path = disk.locate(CATALOG_FILE);
+        return Catalog::open(store).map_err(|source| DatabaseError::CatalogFile { path, source });
     }
     Ok(Catalog::create(store, now)?)
 }

@@ -1,12 +1,13 @@
 //! One writer per directory, and an error that says who it is.
 //!
 //! The lock is `flock` on the file `LOCK`, so it ends with the process, however that ends; what
-//! the file says about its holder is for people, and for a moment may still name the one before. Only
-//! a writer takes it. A reader beside it needs none: it gives the files names of its own.
+//! the file says about its holder is for people: for a moment it may still name the one before, and
+//! on a full disk it names nobody. Only a writer takes it. A reader beside it needs none: it gives
+//! the files names of its own.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -143,10 +144,13 @@ impl DirectoryLock {
             Err(e) => return Err(failed(Action::Open, e.into()).into()),
         }
         let note = holder.encode();
-        file.set_len(0)
-            .and_then(|()| file.rewind())
-            .and_then(|()| file.write_all(note.as_bytes()))
-            .map_err(|e| failed(Action::Append, e))?;
+        let emptied = file.set_len(0).and_then(|()| file.rewind());
+        match emptied.and_then(|()| file.write_all(note.as_bytes())) {
+            Err(e) if matches!(e.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+                tracing::warn!(path = %path.display(), "cannot note who holds the lock: {e}");
+            }
+            noted => noted.map_err(|e| failed(Action::Append, e))?,
+        }
         Ok(Self { file, path })
     }
 }

@@ -58,8 +58,9 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// [`DiskError`], `NotFound` where it is missing.
     fn open(&self, path: &str) -> Result<Box<dyn ReadFile>, DiskError>;
 
-    /// Gives a file another name, replacing the file that has it. A power cut leaves the old
-    /// state or the new one; the new one for certain after `sync_dir` of the directories.
+    /// Gives a file another name, replacing the file that has it; or a directory with all that is
+    /// in it a name that nothing has. A power cut leaves the old state or the new one; the new
+    /// one for certain after `sync_dir` of the directories.
     ///
     /// # Errors
     /// [`DiskError`], `NotFound` where `from` is missing.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pipeann_engine::memory::OverLimit;
 
+use crate::files::class_of;
 use crate::ids::ErrorClass;
 
 /// Why the row store refuses or fails.
@@ -107,16 +108,7 @@ impl StoreError {
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Locked { .. } | Self::BufferFull { .. } => ErrorClass::Retry,
-            Self::Io { source, .. } => match source.kind() {
-                io::ErrorKind::StorageFull
-                | io::ErrorKind::QuotaExceeded
-                | io::ErrorKind::FileTooLarge
-                | io::ErrorKind::Interrupted => ErrorClass::Retry,
-                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                    ErrorClass::FixInput
-                }
-                _ => ErrorClass::Stop,
-            },
+            Self::Io { source, .. } => class_of(source),
             Self::NoStore { .. }
             | Self::Foreign { .. }
             | Self::Version { .. }

@@ -5,36 +5,33 @@
 //! `docs/database-format.md`, and a test compares them with the constants here.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::io;
+use std::path::Path;
 
 use super::StoreError;
 use super::changes::Counts;
+use crate::files::{Field, checksum, field, get, put, replace, u32_at, u64_at};
 use crate::ids::{RowId, Seq};
 
 /// Name of the file.
 pub(super) const STATE_NAME: &str = "STATE";
-const NEW_NAME: &str = "STATE.new";
 
 const MAGIC: [u8; 8] = *b"PIPEROWS";
 /// Version that this build writes; it reads no newer one. Covers the trees beside it as well.
 pub(super) const VERSION: u32 = 1;
 
-/// A field: name, offset, bytes.
-pub(super) type Field = (&'static str, usize, usize);
-
-const F_MAGIC: Field = ("magic", 0, 8);
-const F_VERSION: Field = ("version", 8, 4);
-const F_PARTITIONS: Field = ("partitions", 12, 4);
-const F_COLLECTION: Field = ("collection", 16, 16);
-const F_COUNTED: Field = ("counted", 32, 8);
-const F_DURABLE: Field = ("durable", 40, 8);
-const F_NEXT_ROW: Field = ("next row", 48, 8);
-const F_COUNTS_CHECKSUM: Field = ("counts checksum", 56, 8);
+const F_MAGIC: Field = field("magic", 0, 8);
+const F_VERSION: Field = field("version", 8, 4);
+const F_PARTITIONS: Field = field("partitions", 12, 4);
+const F_COLLECTION: Field = field("collection", 16, 16);
+const F_COUNTED: Field = field("counted", 32, 8);
+const F_DURABLE: Field = field("durable", 40, 8);
+const F_NEXT_ROW: Field = field("next row", 48, 8);
+const F_COUNTS_CHECKSUM: Field = field("counts checksum", 56, 8);
 #[cfg(test)]
-const F_RESERVED: Field = ("reserved", 64, 8);
-const F_HEADER_CHECKSUM: Field = ("header checksum", 72, 8);
+const F_RESERVED: Field = field("reserved", 64, 8);
+const F_HEADER_CHECKSUM: Field = field("header checksum", 72, 8);
 
 /// The header, in order.
 #[cfg(test)]
@@ -52,8 +49,8 @@ pub(super) const HEADER: &[Field] = &[
 ];
 const HEADER_BYTES: usize = 80;
 
-const F_PARTITION: Field = ("partition", 0, 4);
-const F_ROWS: Field = ("rows", 4, 8);
+const F_PARTITION: Field = field("partition", 0, 4);
+const F_ROWS: Field = field("rows", 4, 8);
 
 /// One counter; the file has `partitions` of them behind the header, by ascending partition.
 #[cfg(test)]
@@ -101,7 +98,7 @@ impl StoreState {
         put(&mut out, F_DURABLE, &self.durable.0.to_le_bytes());
         put(&mut out, F_NEXT_ROW, &self.next_row.0.to_le_bytes());
         put(&mut out, F_COUNTS_CHECKSUM, &counts_checksum.to_le_bytes());
-        let header_checksum = checksum(&out[..F_HEADER_CHECKSUM.1]);
+        let header_checksum = checksum(&out[..F_HEADER_CHECKSUM.offset]);
         put(&mut out, F_HEADER_CHECKSUM, &header_checksum.to_le_bytes());
         out
     }
@@ -115,7 +112,7 @@ impl StoreState {
         if get(header, F_MAGIC) != MAGIC {
             return Err(damaged("other first bytes than a row store's"));
         }
-        if u64_at(header, F_HEADER_CHECKSUM) != checksum(&header[..F_HEADER_CHECKSUM.1]) {
+        if u64_at(header, F_HEADER_CHECKSUM) != checksum(&header[..F_HEADER_CHECKSUM.offset]) {
             return Err(damaged("a header that fails its checksum"));
         }
         let found = u32_at(header, F_VERSION);
@@ -155,38 +152,7 @@ impl StoreState {
 
     /// Puts the file into `dir`, on stable storage.
     pub(super) fn write(&self, dir: &Path) -> Result<(), StoreError> {
-        let (new, name): (PathBuf, PathBuf) = (dir.join(NEW_NAME), dir.join(STATE_NAME));
-        let write = || -> io::Result<()> {
-            let mut file = File::create(&new)?;
-            file.write_all(&self.encode())?;
-            file.sync_all()?;
-            fs::rename(&new, &name)?;
-            File::open(dir)?.sync_all()
-        };
-        write().map_err(StoreError::io("note the state of", dir))
+        let written = replace(dir, STATE_NAME, &self.encode());
+        written.map_err(StoreError::io("note the state of", dir))
     }
-}
-
-fn checksum(bytes: &[u8]) -> u64 {
-    crc_fast::crc64_nvme(bytes)
-}
-
-fn put(structure: &mut [u8], (_, offset, bytes): Field, value: &[u8]) {
-    structure[offset..offset + bytes].copy_from_slice(value);
-}
-
-/// The bytes of a field; `N` is its width.
-fn get<const N: usize>(structure: &[u8], (name, offset, bytes): Field) -> [u8; N] {
-    debug_assert_eq!(N, bytes, "field {name} has another width");
-    let mut out = [0; N];
-    out.copy_from_slice(&structure[offset..offset + bytes]);
-    out
-}
-
-fn u32_at(structure: &[u8], field: Field) -> u32 {
-    u32::from_le_bytes(get(structure, field))
-}
-
-fn u64_at(structure: &[u8], field: Field) -> u64 {
-    u64::from_le_bytes(get(structure, field))
 }

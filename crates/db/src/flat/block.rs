@@ -2,15 +2,16 @@
 //!
 //! `header | row ids | vectors | zeros`, of fixed length, with room for a fixed number of rows;
 //! the last block of a segment may be partly filled. The header says of which segment and which
-//! block in it this is, so that intact bytes from another place do not pass.
+//! block in it this is, and its checksum covers the field, so that intact bytes from another
+//! place, or of another field, do not pass.
 
-use super::bytes::{Field, checksum, put, u32_at, u64_at};
+use crate::files::{Field, checksum, field, put, u32_at, u64_at};
 use crate::ids::{RowId, VectorType};
 
-const F_CHECKSUM: Field = ("checksum", 0, 8);
-const F_SEGMENT: Field = ("segment", 8, 8);
-const F_BLOCK: Field = ("block", 16, 4);
-const F_ROWS: Field = ("rows", 20, 4);
+const F_CHECKSUM: Field = field("checksum", 0, 8);
+const F_SEGMENT: Field = field("segment", 8, 8);
+const F_BLOCK: Field = field("block", 16, 4);
+const F_ROWS: Field = field("rows", 20, 4);
 
 /// The header, in order.
 #[cfg(test)]
@@ -26,21 +27,32 @@ const ROW_BYTES: usize = 8;
 /// What all blocks of a field have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BlockShape {
+    field: [u8; 16],
     dim: usize,
     vector_type: VectorType,
     block_bytes: usize,
 }
 
 impl BlockShape {
-    pub(super) fn new(dim: usize, vector_type: VectorType) -> Self {
+    pub(super) fn new(field: [u8; 16], dim: usize, vector_type: VectorType) -> Self {
         assert!(dim > 0, "vectors have at least one dimension");
         let one_row = HEADER_BYTES + ROW_BYTES + dim * vector_type.component_bytes();
         let block_bytes = LEAST_BLOCK_BYTES.max(one_row.next_multiple_of(ALIGNMENT));
-        Self { dim, vector_type, block_bytes }
+        Self { field, dim, vector_type, block_bytes }
+    }
+
+    /// Identity of the field.
+    pub(super) fn field(&self) -> [u8; 16] {
+        self.field
     }
 
     pub(super) fn dim(&self) -> usize {
         self.dim
+    }
+
+    /// The checksum of bytes of this field.
+    pub(super) fn checksum(&self, bytes: &[u8]) -> u64 {
+        checksum(bytes) ^ checksum(&self.field)
     }
 
     pub(super) fn vector_type(&self) -> VectorType {
@@ -107,7 +119,7 @@ impl BlockWriter {
         put(&mut self.bytes, F_SEGMENT, &segment.to_le_bytes());
         put(&mut self.bytes, F_BLOCK, &block.to_le_bytes());
         put(&mut self.bytes, F_ROWS, &rows.to_le_bytes());
-        let sum = checksum(&self.bytes[F_SEGMENT.1..]);
+        let sum = self.shape.checksum(&self.bytes[F_SEGMENT.offset..]);
         put(&mut self.bytes, F_CHECKSUM, &sum.to_le_bytes());
         let done = write(&self.bytes);
         self.bytes.fill(0);
@@ -136,7 +148,7 @@ impl<'a> Block<'a> {
         block: u32,
     ) -> Result<Self, String> {
         assert_eq!(bytes.len(), shape.block_bytes, "a whole block is read");
-        if u64_at(bytes, F_CHECKSUM) != checksum(&bytes[F_SEGMENT.1..]) {
+        if u64_at(bytes, F_CHECKSUM) != shape.checksum(&bytes[F_SEGMENT.offset..]) {
             return Err(format!("block {block} fails its checksum"));
         }
         let found = (u64_at(bytes, F_SEGMENT), u32_at(bytes, F_BLOCK));

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pipeann_engine::memory::OverLimit;
 
+use crate::files::class_of;
 use crate::ids::{ErrorClass, RowId, VectorType};
 
 /// Why the vectors are refused, or cannot be read.
@@ -42,9 +43,9 @@ pub enum FlatError {
         /// Dimension and type of the field.
         expected: (usize, VectorType),
     },
-    /// Written by a newer version.
+    /// Written by another version.
     #[error(
-        "{} has format version {found}; this build reads up to {supported}, use a newer one",
+        "{} has format version {found}; this build reads version {supported} only",
         path.display()
     )]
     Version {
@@ -52,7 +53,7 @@ pub enum FlatError {
         path: PathBuf,
         /// Version found.
         found: u32,
-        /// Newest version that this build reads.
+        /// The version that this build reads.
         supported: u32,
     },
     /// A file is missing, cut off or has other bytes than were written.
@@ -99,16 +100,7 @@ impl FlatError {
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Locked { .. } | Self::TailFull { .. } => ErrorClass::Retry,
-            Self::Io { source, .. } => match source.kind() {
-                io::ErrorKind::StorageFull
-                | io::ErrorKind::QuotaExceeded
-                | io::ErrorKind::FileTooLarge
-                | io::ErrorKind::Interrupted => ErrorClass::Retry,
-                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                    ErrorClass::FixInput
-                }
-                _ => ErrorClass::Stop,
-            },
+            Self::Io { source, .. } => class_of(source),
             Self::NoStore { .. }
             | Self::Foreign { .. }
             | Self::Shape { .. }

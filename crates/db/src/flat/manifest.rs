@@ -4,35 +4,35 @@
 //! over the old one, the directory synced. The byte tables are in `docs/database-format.md`, and
 //! a test compares them with the constants here and in `block`.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::Path;
 
 use super::FlatError;
 use super::block::BlockShape;
-use super::bytes::{Field, checksum, get, put, u32_at, u64_at};
+use crate::files::{Field, checksum, field, get, put, replace, u32_at, u64_at};
 use crate::ids::{Seq, VectorType};
 
 pub(super) const MANIFEST_NAME: &str = "FLAT";
-const NEW_NAME: &str = "FLAT.new";
 
 const MAGIC: [u8; 8] = *b"PIPEFLAT";
-/// Version that this build writes; it reads no newer one. Covers the segments as well.
-pub(super) const VERSION: u32 = 1;
+/// Version that this build writes, the only one that it reads. Covers the segments as well.
+/// Version 1, never released, had block checksums without the field.
+pub(super) const VERSION: u32 = 2;
 
-const F_MAGIC: Field = ("magic", 0, 8);
-const F_VERSION: Field = ("version", 8, 4);
-const F_SEGMENTS: Field = ("segments", 12, 4);
-const F_FIELD: Field = ("field", 16, 16);
-const F_DIM: Field = ("dimension", 32, 4);
-const F_VECTOR_TYPE: Field = ("vector type", 36, 4);
-const F_BLOCK_BYTES: Field = ("block bytes", 40, 4);
+const F_MAGIC: Field = field("magic", 0, 8);
+const F_VERSION: Field = field("version", 8, 4);
+const F_SEGMENTS: Field = field("segments", 12, 4);
+const F_FIELD: Field = field("field", 16, 16);
+const F_DIM: Field = field("dimension", 32, 4);
+const F_VECTOR_TYPE: Field = field("vector type", 36, 4);
+const F_BLOCK_BYTES: Field = field("block bytes", 40, 4);
 #[cfg(test)]
-const F_RESERVED: Field = ("reserved", 44, 4);
-const F_DURABLE: Field = ("durable", 48, 8);
-const F_NEXT_SEGMENT: Field = ("next segment", 56, 8);
-const F_LIST_CHECKSUM: Field = ("list checksum", 64, 8);
-const F_HEADER_CHECKSUM: Field = ("header checksum", 72, 8);
+const F_RESERVED: Field = field("reserved", 44, 4);
+const F_DURABLE: Field = field("durable", 48, 8);
+const F_NEXT_SEGMENT: Field = field("next segment", 56, 8);
+const F_LIST_CHECKSUM: Field = field("list checksum", 64, 8);
+const F_HEADER_CHECKSUM: Field = field("header checksum", 72, 8);
 
 /// The header, in order.
 #[cfg(test)]
@@ -52,8 +52,8 @@ pub(super) const HEADER: &[Field] = &[
 ];
 const HEADER_BYTES: usize = 80;
 
-const F_NUMBER: Field = ("number", 0, 8);
-const F_ROWS: Field = ("rows", 8, 8);
+const F_NUMBER: Field = field("number", 0, 8);
+const F_ROWS: Field = field("rows", 8, 8);
 
 /// One segment; the file has `segments` of them behind the header, oldest first.
 #[cfg(test)]
@@ -70,7 +70,7 @@ pub(super) struct SegmentEntry {
 /// What the file says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Manifest {
-    pub(super) field: [u8; 16],
+    /// With the identity of the field.
     pub(super) shape: BlockShape,
     /// The number up to which the segments have come.
     pub(super) durable: Seq,
@@ -80,8 +80,8 @@ pub(super) struct Manifest {
 }
 
 impl Manifest {
-    pub(super) fn empty(field: [u8; 16], shape: BlockShape) -> Self {
-        Self { field, shape, durable: Seq(0), next_segment: 1, segments: Vec::new() }
+    pub(super) fn empty(shape: BlockShape) -> Self {
+        Self { shape, durable: Seq(0), next_segment: 1, segments: Vec::new() }
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -97,14 +97,14 @@ impl Manifest {
         put(&mut out, F_MAGIC, &MAGIC);
         put(&mut out, F_VERSION, &VERSION.to_le_bytes());
         put(&mut out, F_SEGMENTS, &narrow(self.segments.len()).to_le_bytes());
-        put(&mut out, F_FIELD, &self.field);
+        put(&mut out, F_FIELD, &self.shape.field());
         put(&mut out, F_DIM, &narrow(self.shape.dim()).to_le_bytes());
         put(&mut out, F_VECTOR_TYPE, &u32::from(self.shape.vector_type() as u16).to_le_bytes());
         put(&mut out, F_BLOCK_BYTES, &narrow(self.shape.block_bytes()).to_le_bytes());
         put(&mut out, F_DURABLE, &self.durable.0.to_le_bytes());
         put(&mut out, F_NEXT_SEGMENT, &self.next_segment.to_le_bytes());
         put(&mut out, F_LIST_CHECKSUM, &list_checksum.to_le_bytes());
-        let header_checksum = checksum(&out[..F_HEADER_CHECKSUM.1]);
+        let header_checksum = checksum(&out[..F_HEADER_CHECKSUM.offset]);
         put(&mut out, F_HEADER_CHECKSUM, &header_checksum.to_le_bytes());
         out
     }
@@ -118,11 +118,11 @@ impl Manifest {
         if get(header, F_MAGIC) != MAGIC {
             return Err(damaged("other first bytes than a list of segments has".into()));
         }
-        if u64_at(header, F_HEADER_CHECKSUM) != checksum(&header[..F_HEADER_CHECKSUM.1]) {
+        if u64_at(header, F_HEADER_CHECKSUM) != checksum(&header[..F_HEADER_CHECKSUM.offset]) {
             return Err(damaged("its header fails its checksum".into()));
         }
         let found = u32_at(header, F_VERSION);
-        if found > VERSION {
+        if found != VERSION {
             let path = path.to_owned();
             return Err(FlatError::Version { path, found, supported: VERSION });
         }
@@ -132,9 +132,10 @@ impl Manifest {
             .ok_or_else(|| damaged(format!("vector type {code} is unknown to this version")))?;
         let dim = u32_at(header, F_DIM) as usize;
         let block_bytes = u32_at(header, F_BLOCK_BYTES) as usize;
-        if dim == 0 || BlockShape::new(dim, vector_type).block_bytes() != block_bytes {
+        let shape = (dim > 0).then(|| BlockShape::new(get(header, F_FIELD), dim, vector_type));
+        let Some(shape) = shape.filter(|shape| shape.block_bytes() == block_bytes) else {
             return Err(damaged(format!("blocks of {block_bytes} bytes for {dim} {vector_type}")));
-        }
+        };
         let (list, segments) = (&bytes[HEADER_BYTES..], u32_at(header, F_SEGMENTS) as usize);
         if list.len() != segments * ENTRY_BYTES {
             return Err(damaged(format!("{} bytes list {segments} segments", list.len())));
@@ -145,8 +146,7 @@ impl Manifest {
         let entry =
             |e: &[u8]| SegmentEntry { number: u64_at(e, F_NUMBER), rows: u64_at(e, F_ROWS) };
         Ok(Self {
-            field: get(header, F_FIELD),
-            shape: BlockShape::new(dim, vector_type),
+            shape,
             durable: Seq(u64_at(header, F_DURABLE)),
             next_segment: u64_at(header, F_NEXT_SEGMENT),
             segments: list.chunks_exact(ENTRY_BYTES).map(entry).collect(),
@@ -165,14 +165,7 @@ impl Manifest {
 
     /// Puts the file into `dir`, on stable storage.
     pub(super) fn write(&self, dir: &Path) -> Result<(), FlatError> {
-        let (new, name) = (dir.join(NEW_NAME), dir.join(MANIFEST_NAME));
-        let write = || -> io::Result<()> {
-            let mut file = File::create(&new)?;
-            file.write_all(&self.encode())?;
-            file.sync_all()?;
-            fs::rename(&new, &name)?;
-            File::open(dir)?.sync_all()
-        };
-        write().map_err(FlatError::io("replace", &name))
+        let name = dir.join(MANIFEST_NAME);
+        replace(dir, MANIFEST_NAME, &self.encode()).map_err(FlatError::io("replace", &name))
     }
 }

@@ -23,7 +23,6 @@
 //! next [`retain`](FlatVectors::retain).
 
 mod block;
-mod bytes;
 mod error;
 mod export;
 mod files;
@@ -50,9 +49,9 @@ use pipeann_engine::types::VectorSet;
 
 use self::block::BlockShape;
 use self::manifest::Manifest;
-use self::open::Lock;
 use self::segment::Segment;
 use self::tail::Tail;
+use crate::files::FileLock;
 use crate::ids::{RowId, Seq, VectorType};
 
 /// How vectors without a graph are opened.
@@ -99,7 +98,7 @@ pub struct FlatVectors {
     on_disk: Mutex<Manifest>,
     accountant: Arc<Accountant>,
     _memory: Reservation,
-    _lock: Lock,
+    _lock: FileLock,
 }
 
 /// What readers see, and the writer's part of it. Copied for each of them, so that nobody waits for a search.

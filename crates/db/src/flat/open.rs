@@ -1,6 +1,6 @@
 //! Opening vectors, and making an empty store.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -11,11 +11,10 @@ use super::block::BlockShape;
 use super::manifest::{MANIFEST_NAME, Manifest};
 use super::segment::{Segment, file_name};
 use super::{FlatError, FlatOptions, FlatVectors, State};
-
-const LOCK_NAME: &str = "LOCK";
+use crate::files::{FileLock, LOCK_NAME, hex};
 
 pub(super) fn open(dir: &Path, options: &FlatOptions) -> Result<FlatVectors, FlatError> {
-    let shape = BlockShape::new(options.dim, options.vector_type);
+    let shape = BlockShape::new(options.field, options.dim, options.vector_type);
     let memory = options.accountant.reserve(Pool::Pending, options.tail_bytes)?;
     fs::create_dir_all(dir).map_err(FlatError::io("create", dir))?;
     check_no_stranger(dir)?;
@@ -23,7 +22,7 @@ pub(super) fn open(dir: &Path, options: &FlatOptions) -> Result<FlatVectors, Fla
     let on_disk = match Manifest::read(dir)? {
         Some(manifest) => manifest,
         None => {
-            let empty = Manifest::empty(options.field, shape);
+            let empty = Manifest::empty(shape);
             empty.write(dir)?;
             if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
                 let sync = File::open(parent).and_then(|parent| parent.sync_all());
@@ -32,8 +31,8 @@ pub(super) fn open(dir: &Path, options: &FlatOptions) -> Result<FlatVectors, Fla
             empty
         }
     };
-    if on_disk.field != options.field {
-        let (expected, found) = (hex(&options.field), hex(&on_disk.field));
+    if on_disk.shape.field() != options.field {
+        let (expected, found) = (hex(&options.field), hex(&on_disk.shape.field()));
         return Err(FlatError::Foreign { path: dir.join(MANIFEST_NAME), expected, found });
     }
     if on_disk.shape != shape {
@@ -94,30 +93,10 @@ fn remove_leftovers(dir: &Path, on_disk: &Manifest) -> Result<(), FlatError> {
     Ok(())
 }
 
-/// The locked file `LOCK`.
-pub(super) struct Lock(File);
-
-impl Drop for Lock {
-    /// Unlocks rather than only closing: a process that is being started elsewhere holds copies
-    /// of all open files for a moment, and would keep the lock with them.
-    fn drop(&mut self) {
-        if let Err(e) = self.0.unlock() {
-            tracing::warn!("cannot unlock a directory: {e}");
-        }
-    }
-}
-
-fn lock(dir: &Path) -> Result<Lock, FlatError> {
+fn lock(dir: &Path) -> Result<FileLock, FlatError> {
     let path = dir.join(LOCK_NAME);
     let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
     let file = file.map_err(FlatError::io("open", &path))?;
-    match file.try_lock() {
-        Ok(()) => Ok(Lock(file)),
-        Err(TryLockError::WouldBlock) => Err(FlatError::Locked { dir: dir.to_owned() }),
-        Err(TryLockError::Error(e)) => Err(FlatError::io("lock", &path)(e)),
-    }
-}
-
-fn hex(id: &[u8; 16]) -> String {
-    id.iter().map(|byte| format!("{byte:02x}")).collect()
+    let lock = FileLock::take(file).map_err(FlatError::io("lock", &path))?;
+    lock.ok_or_else(|| FlatError::Locked { dir: dir.to_owned() })
 }

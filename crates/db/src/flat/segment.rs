@@ -13,7 +13,6 @@ use pipeann_engine::memory::{Accountant, Pool, Reservation};
 
 use super::FlatError;
 use super::block::{Block, BlockShape, BlockWriter};
-use super::bytes::checksum;
 use super::manifest::SegmentEntry;
 use crate::ids::RowId;
 
@@ -64,7 +63,7 @@ impl Segment {
         let mut bytes = vec![0; spans_bytes + CHECKSUM_BYTES];
         file.read_exact_at(&mut bytes, spans_at).map_err(|e| FlatError::read(&path, e))?;
         let (spans, sum) = bytes.split_at(spans_bytes);
-        if sum != checksum(spans).to_le_bytes() {
+        if sum != shape.checksum(spans).to_le_bytes() {
             return Err(FlatError::damaged(&path, "the spans of its blocks fail their checksum"));
         }
         let ids = spans.as_chunks::<8>().0;
@@ -198,6 +197,7 @@ pub(super) struct SegmentWriter {
     number: u64,
     file: BufWriter<File>,
     path: PathBuf,
+    shape: BlockShape,
     block: BlockWriter,
     /// As they will be on disk.
     spans: Vec<u8>,
@@ -212,7 +212,7 @@ impl SegmentWriter {
         let file = File::create(&path).map_err(FlatError::io("create", &path))?;
         let file = BufWriter::with_capacity(1 << 20, file);
         let block = BlockWriter::new(shape);
-        Ok(Self { number, file, path, block, spans: Vec::new(), span: None, rows: 0 })
+        Ok(Self { number, file, path, shape, block, spans: Vec::new(), span: None, rows: 0 })
     }
 
     pub(super) fn push(&mut self, row: RowId, vector: &[u8]) -> Result<(), FlatError> {
@@ -244,7 +244,7 @@ impl SegmentWriter {
         }
         let write = || -> io::Result<()> {
             self.file.write_all(&self.spans)?;
-            self.file.write_all(&checksum(&self.spans).to_le_bytes())?;
+            self.file.write_all(&self.shape.checksum(&self.spans).to_le_bytes())?;
             self.file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
         };
         write().map_err(FlatError::io("write", &self.path))?;

@@ -61,6 +61,12 @@ pub enum WalError {
         /// The directory.
         dir: PathBuf,
     },
+    /// The newest segment is gone, and with it records that were acknowledged.
+    #[error("{} is missing; restore it from a backup", path.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+    },
     /// The directory holds segments already.
     #[error("{} holds a log already; open it instead of creating one", dir.display())]
     Exists {
@@ -217,6 +223,7 @@ impl WalError {
             | Self::Foreign { .. }
             | Self::TooLarge(_) => ErrorClass::FixInput,
             Self::NoLog { .. }
+            | Self::Missing { .. }
             | Self::Header { .. }
             | Self::Corrupt { .. }
             | Self::Gap { .. }

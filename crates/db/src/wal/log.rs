@@ -13,6 +13,7 @@ use pipeann_engine::io::Errno;
 use super::constants::MAX_PAYLOAD_BYTES;
 use super::error::WalError;
 use super::frame::payload_checksum;
+use super::newest;
 use super::options::{Level, LogOptions};
 use super::queue::Queue;
 use super::record::{PayloadTooLarge, Record, RecordKind};
@@ -111,6 +112,10 @@ impl Log {
     /// Opens a log that was left behind, in whatever way. Afterwards all of its records are on
     /// stable storage, and a torn tail is behind it.
     ///
+    /// On a full disk that may not be possible. The log then opens for reading, says so in
+    /// [`Recovery::read_only`], and refuses writes and [`sync`](Self::sync) until it is opened
+    /// again; [`durable`](Self::durable) tells what is on stable storage for certain.
+    ///
     /// # Errors
     /// [`WalError`]: nothing was acknowledged or lost by the attempt. Damage in the last segment
     /// is found here; damage in others by [`replay`](Self::replay).
@@ -125,9 +130,14 @@ impl Log {
         let Some(last) = segments.last() else {
             return Err(WalError::NoLog { dir: disk.locate(dir) });
         };
+        newest::check(&*disk, dir, id, &segments)?;
         let tail = find_tail(&*disk, id, last)?;
-        let taken_over = take_over(&*disk, dir, id, last, &tail)?;
+        let (taken_over, read_only) = match take_over(&*disk, dir, id, last, &tail) {
+            Err(full @ DiskError::NoSpace { .. }) => (None, Some(full)),
+            taken_over => (taken_over?, None),
+        };
         let current = taken_over.map(|Successor { segment, file }| {
+            newest::note(&*disk, dir, id, segment.first);
             segments.retain(|s| s.first < segment.first);
             segments.push(segment);
             Current { file, bytes: tail.loose_bytes() }
@@ -143,22 +153,25 @@ impl Log {
             current,
             written: end,
             written_checksum: tail.previous,
-            durable: end,
+            durable: if read_only.is_some() { Seq(tail.loose.0 - 1) } else { end },
         };
-        let rewritten = tail.next.0 - tail.loose.0;
+        let rewritten = if read_only.is_some() { 0 } else { tail.next.0 - tail.loose.0 };
         if rewritten > 0 {
             writer.mark()?;
         }
-        let recovery = Recovery { first, last: end, rewritten, torn: tail.torn };
+        let recovery = Recovery { first, last: end, rewritten, torn: tail.torn, read_only };
         if let Some(torn) = &recovery.torn {
             let TornTail { path, offset, bytes, .. } = torn;
             tracing::warn!(path = %path.display(), offset, bytes, "left a torn log tail behind");
         }
-        Ok((Self::of(writer, options), recovery))
+        let log = Self::of(writer, options);
+        log.queue().failed.clone_from(&recovery.read_only);
+        Ok((log, recovery))
     }
 
     fn of(writer: Writer, options: LogOptions) -> Self {
-        let queue = Queue::new(writer.id, writer.written, writer.written_checksum);
+        let mut queue = Queue::new(writer.id, writer.written, writer.written_checksum);
+        queue.durable = writer.durable;
         Self {
             dir: writer.disk.locate(&writer.dir),
             options,

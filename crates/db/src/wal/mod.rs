@@ -26,6 +26,7 @@ mod end;
 mod error;
 mod frame;
 mod log;
+mod newest;
 mod options;
 mod queue;
 pub mod record;

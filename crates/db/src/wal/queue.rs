@@ -35,7 +35,7 @@ pub(super) struct Queue {
 const MAX_SPARE_BYTES: usize = 4 << 20;
 
 impl Queue {
-    /// The queue of a log whose last record, all of them durable, is `last`.
+    /// The queue of a log whose last record is `last`.
     pub(super) fn new(id: LogId, last: Seq, last_checksum: u64) -> Self {
         Self {
             id,

@@ -42,6 +42,8 @@ pub struct Recovery {
     pub rewritten: u64,
     /// What was left behind, if anything was.
     pub torn: Option<TornTail>,
+    /// Why the log can only be read: there was no room to write anew what no sync is known for.
+    pub read_only: Option<DiskError>,
 }
 
 /// The end of a log.

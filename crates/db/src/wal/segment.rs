@@ -74,10 +74,15 @@ pub(super) fn decode_header(
     let number = |field: Field| {
         get(field).iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte))
     };
-    if get(at::MAGIC) != SEGMENT_MAGIC {
+    let mut covered = [0; at::CHECKSUM.offset];
+    covered.copy_from_slice(&header[..at::CHECKSUM.offset]);
+    covered[at::MAGIC.offset..][..at::MAGIC.bytes].copy_from_slice(&SEGMENT_MAGIC);
+    let is_whole = number(at::CHECKSUM) == crc_fast::crc64_nvme(&covered);
+    // Where all but the first bytes is in order, it was a segment and must not be moved away.
+    if get(at::MAGIC) != SEGMENT_MAGIC && !is_whole {
         return Err(WalError::NotASegment { path, what: "its first bytes are others" });
     }
-    if number(at::CHECKSUM) != crc_fast::crc64_nvme(&header[..at::CHECKSUM.offset]) {
+    if get(at::MAGIC) != SEGMENT_MAGIC || !is_whole {
         return Err(WalError::Header { path });
     }
     let version = number(at::VERSION) as u32;

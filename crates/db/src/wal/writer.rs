@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use super::frame;
+use super::newest;
 use super::segment::{self, LogId, Segment};
 use crate::disk::{AppendFile, Disk, DiskError};
 use crate::ids::Seq;
@@ -78,6 +79,7 @@ impl Writer {
         let path = segment::path(&self.dir, first);
         let segment = Segment { path, first, previous: self.written_checksum };
         let file = segment::create(&*self.disk, &self.dir, self.id, &segment, |_| Ok(()))?;
+        newest::note(&*self.disk, &self.dir, self.id, first);
         // A last segment without records has the same name, and is replaced.
         self.segments.retain(|s| s.first < first);
         self.segments.push(segment);

@@ -253,9 +253,15 @@ fn a_full_disk_refuses_the_write_and_keeps_what_was_answered() {
     let reopen = |name: &str| {
         Database::open_simulated(Arc::new(disk.clone()), files.path().join(name), options())
     };
-    // What may be lost is written anew first, for which there is no room.
-    let refused = reopen("b").unwrap_err();
-    assert!(refused.to_string().contains("no space left"), "{refused}");
+    // What may be lost is written anew first. Without room for that, there is only reading.
+    let database = reopen("b").unwrap();
+    let c = collection(&database);
+    assert!(rows(&c).len() as i64 >= answered);
+    assert!(c.stats().stopped.is_some_and(|why| why.contains("no space left")));
+    let refused = c.insert(batch(&[(-1, 1)]), None).unwrap_err();
+    assert!(matches!(refused, CollectionError::Stopped { .. }), "{refused}");
+    assert!(c.flush().is_err(), "no component comes to be ahead of the log");
+    drop((c, database));
     disk.set_capacity(None);
     let database = reopen("c").unwrap();
     let found = rows(&collection(&database));

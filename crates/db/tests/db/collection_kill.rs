@@ -4,11 +4,10 @@
 //! The child is this test binary itself, running `works_until_killed`.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
 
 use pipeann_db::collection::Collection;
 
+use crate::child::{self, Running, say};
 use crate::data::{batch, collection, create, keys, open, rows};
 
 const ROUNDS: u64 = 10;
@@ -36,25 +35,19 @@ fn write(c: &Collection, thread: i64, count: u32) {
 #[test]
 #[ignore = "runs as the child of `a_killed_process_loses_no_row_and_brings_none_back`"]
 fn works_until_killed() {
-    let mut line = String::new();
-    std::io::stdin().read_line(&mut line).unwrap();
-    let Some((round, dir)) = line.trim_end().split_once(' ') else { return };
-    let round: u32 = round.parse().unwrap();
-    let database = open(dir.as_ref());
+    let Some((round, dir)) = child::input() else { return };
+    let round = u32::try_from(round).unwrap();
+    let database = open(&dir);
     let c = if round == 0 { create(&database) } else { collection(&database) };
-    println!("ready");
-    let say = |text: String| {
-        // The reader is gone when this process is to be killed.
-        let _ = std::io::stdout().lock().write_all(text.as_bytes());
-    };
+    say("ready");
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let c = &c;
             scope.spawn(move || {
                 for count in round * 1_000_000.. {
-                    say(format!("begins {thread} {count} .\n"));
+                    say(&format!("begins {thread} {count} ."));
                     write(c, thread, count);
-                    say(format!("answered {thread} {count} .\n"));
+                    say(&format!("answered {thread} {count} ."));
                     if count % 50 == 49 {
                         c.flush().unwrap();
                     }
@@ -77,16 +70,8 @@ fn a_killed_process_loses_no_row_and_brings_none_back() {
     let mut model: BTreeMap<i64, Key> = BTreeMap::new();
     let mut answers = 0;
     for round in 0..ROUNDS {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "collection_kill::works_until_killed", "--ignored", "--nocapture"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        writeln!(child.stdin.take().unwrap(), "{round} {}", dir.path().display()).unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|l| l.unwrap());
-        assert!(lines.any(|line| line.ends_with("ready")), "round {round}: the child began");
-        let mut take = |line: String| {
+        let running = Running::start("collection_kill::works_until_killed", round, dir.path());
+        let mut hear = |line: &str| {
             let words: Vec<&str> = line.split_ascii_whitespace().collect();
             // A line that was cut off does not end with a dot.
             let [what @ ("begins" | "answered"), thread, count, "."] = words[..] else { return };
@@ -101,11 +86,7 @@ fn a_killed_process_loses_no_row_and_brings_none_back() {
         };
         // Another number of lines each time, so that the moment is another one.
         let killed_after = 60 + (round * 7919 + 13) % 500;
-        lines.by_ref().take(killed_after as usize).for_each(&mut take);
-        child.kill().unwrap();
-        // What was said before counts, read or not.
-        lines.for_each(&mut take);
-        assert!(!child.wait().unwrap().success());
+        running.kill_after(killed_after as usize, &mut hear);
 
         let database = open(dir.path());
         let c = collection(&database);

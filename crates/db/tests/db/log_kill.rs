@@ -4,14 +4,14 @@
 //! The child is this test binary itself, running `appends_until_killed`.
 
 use std::collections::HashSet;
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use pipeann_db::disk::{DirectoryLock, Disk, Holder, LockError, RealDisk};
 use pipeann_db::ids::{RowId, Seq};
 use pipeann_db::wal::{Level, Log, LogId, LogOptions, PutRow, Record};
+
+use crate::child::{self, Running, say};
 
 const ID: LogId = LogId(*b"kill nine a log!");
 const DIR: &str = "wal";
@@ -42,13 +42,10 @@ fn open(dir: &Path, round: u64) -> Log {
 #[test]
 #[ignore = "runs as the child of `a_killed_process_loses_nothing_it_answered`"]
 fn appends_until_killed() {
-    let mut line = String::new();
-    std::io::stdin().read_line(&mut line).unwrap();
-    let Some((round, dir)) = line.trim_end().split_once(' ') else { return };
-    let (round, dir) = (round.parse().unwrap(), Path::new(dir));
-    let _lock = DirectoryLock::take(dir, &Holder::this_process(round)).unwrap();
-    let log = open(dir, round);
-    println!("ready");
+    let Some((round, dir)) = child::input() else { return };
+    let _lock = DirectoryLock::take(&dir, &Holder::this_process(round)).unwrap();
+    let log = open(&dir, round);
+    say("ready");
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let log = &log;
@@ -58,9 +55,7 @@ fn appends_until_killed() {
                     let row = RowId(round << 32 | thread << 24 | count);
                     let row = PutRow { row, partition: 0, key: b"", blob: blob.as_bytes() };
                     let seq = log.append(&Record::Put(vec![row])).unwrap();
-                    let answer = format!("answered {} {round} {thread} {count}\n", seq.0);
-                    // The reader is gone when this process is to be killed.
-                    let _ = std::io::stdout().lock().write_all(answer.as_bytes());
+                    say(&format!("answered {} {round} {thread} {count} .", seq.0));
                 }
             });
         }
@@ -72,37 +67,23 @@ fn a_killed_process_loses_nothing_it_answered() {
     let dir = tempfile::tempdir().unwrap();
     let mut answered: Vec<(u64, String)> = Vec::new();
     for round in 0..ROUNDS {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "log_kill::appends_until_killed", "--ignored", "--nocapture"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        writeln!(child.stdin.take().unwrap(), "{round} {}", dir.path().display()).unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|l| l.unwrap());
-        assert!(lines.any(|line| line.ends_with("ready")), "round {round}: the child began");
+        let running = Running::start("log_kill::appends_until_killed", round, dir.path());
         let refused = DirectoryLock::take(dir.path(), &Holder::this_process(0)).unwrap_err();
         let LockError::Held { holder, .. } = &refused else { panic!("{refused}") };
-        assert_eq!(holder.as_ref().map(|h| h.pid), Some(child.id()), "{refused}");
+        assert_eq!(holder.as_ref().map(|h| h.pid), Some(running.id()), "{refused}");
         // Another number of answers each time, so that the moment is another one.
         let killed_after = 20 + (round * 7919 + 13) % 400;
         let before = answered.len();
-        let mut take = |line: String| {
-            let mut fields = line.split_ascii_whitespace().skip_while(|f| *f != "answered").skip(1);
-            let mut number = || fields.next()?.parse::<u64>().ok();
-            if let (Some(seq), Some(round), Some(thread), Some(count)) =
-                (number(), number(), number(), number())
-            {
-                answered.push((seq, blob(round, thread, count)));
-            }
+        let mut hear = |line: &str| {
+            // A line that was cut off is not an answer: it does not end with a dot.
+            let words: Vec<&str> = line.split_ascii_whitespace().collect();
+            let Some(at) = words.iter().position(|word| *word == "answered") else { return };
+            let &[seq, round, thread, count, "."] = &words[at + 1..] else { return };
+            let [seq, round, thread, count] =
+                [seq, round, thread, count].map(|w| w.parse().unwrap());
+            answered.push((seq, blob(round, thread, count)));
         };
-        lines.by_ref().take(killed_after as usize).for_each(&mut take);
-        child.kill().unwrap();
-        // A line that was cut off is not an answer; whole ones are, read or not.
-        let mut rest: Vec<String> = lines.collect();
-        rest.pop();
-        rest.into_iter().for_each(take);
-        assert!(!child.wait().unwrap().success());
+        running.kill_after(killed_after as usize, &mut hear);
         assert!(answered.len() - before >= killed_after as usize - 1, "round {round}");
 
         let lock = DirectoryLock::take(dir.path(), &Holder::this_process(0)).unwrap();

@@ -11,6 +11,7 @@ use crate::catalog::{
     CATALOG_MAGIC, CATALOG_VERSION, Catalog, CatalogError, Change, FileError, IndexState,
     MemoryStore, Place, Properties, Snapshot, Subject, file_header,
 };
+use crate::files::documentation::{DOCUMENT, assert_numbers, assert_table};
 use crate::ids::ErrorClass;
 
 /// A file with this body, put together as `docs/database-format.md` says.
@@ -190,27 +191,15 @@ fn ids_that_were_not_given_out_or_given_out_twice_are_refused() {
 
 #[test]
 fn the_document_agrees_with_the_constants() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/database-format.md");
-    let document = std::fs::read_to_string(path).unwrap();
-    let (_, section) = document.split_once("# Catalogue header\n").unwrap();
-    let rows = section.lines().skip_while(|line| !line.starts_with('|')).skip(2);
-    let rows = rows.take_while(|line| line.starts_with('|')).map(|row| {
-        let cells: Vec<_> = row.trim_matches('|').split('|').map(str::trim).collect();
-        (cells[0].parse().unwrap(), cells[1].parse().unwrap(), cells[2].to_owned())
-    });
-    let fields = file_header::FIELDS.iter().map(|f| (f.offset, f.bytes, f.name.to_owned()));
-    assert_eq!(rows.collect::<Vec<(usize, usize, String)>>(), fields.collect::<Vec<_>>());
-    for (name, value) in [
+    assert_eq!(assert_table("Catalogue header", file_header::FIELDS), file_header::BYTES);
+    assert_numbers(&[
         ("catalogue version", CATALOG_VERSION as usize),
         ("databases", MAX_DATABASES),
         ("collections", MAX_COLLECTIONS),
         ("aliases of a database", MAX_ALIASES),
         ("partitions of a collection", MAX_PARTITIONS as usize),
-    ] {
-        let row = format!("| {name} | {value} |");
-        assert!(document.contains(&row), "docs/database-format.md lacks `{row}`");
-    }
-    assert!(document.contains(std::str::from_utf8(&CATALOG_MAGIC).unwrap()));
+    ]);
+    assert!(DOCUMENT.contains(std::str::from_utf8(&CATALOG_MAGIC).unwrap()));
 }
 
 proptest! {

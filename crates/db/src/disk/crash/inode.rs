@@ -31,10 +31,19 @@ impl Inode {
     }
 
     pub(super) fn append(&mut self, bytes: &[u8]) {
-        let from = self.written.len();
-        self.written.extend_from_slice(bytes);
-        if !bytes.is_empty() {
-            self.dirty.extend(from / PAGE_BYTES..=(self.written.len() - 1) / PAGE_BYTES);
+        self.write_at(self.written.len(), bytes);
+    }
+
+    /// Writes anywhere; zeros fill a gap before it.
+    pub(super) fn write_at(&mut self, offset: usize, bytes: &[u8]) {
+        let (end, grown_from) = (offset + bytes.len(), self.written.len());
+        if end > grown_from {
+            self.written.resize(end, 0);
+        }
+        self.written[offset..end].copy_from_slice(bytes);
+        let first = offset.min(grown_from);
+        if first < end {
+            self.dirty.extend(first / PAGE_BYTES..=(end - 1) / PAGE_BYTES);
         }
     }
 

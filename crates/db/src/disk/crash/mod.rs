@@ -136,6 +136,18 @@ impl CrashDisk {
         files.collect()
     }
 
+    /// Writes into a file anywhere, as processes do that know nothing of the trait [`Disk`]: for
+    /// playing what was recorded of one. Durable after the sync of the file.
+    ///
+    /// # Errors
+    /// `NotFound` where there is no such file.
+    pub fn write_at(&self, path: &str, offset: usize, bytes: &[u8]) -> Result<(), DiskError> {
+        let (mut state, begun) = self.begin(Action::Append, path)?;
+        let inode = state.names.file(path).ok_or_else(|| missing(Action::Append, path))?;
+        state.inodes[inode].write_at(offset, bytes);
+        begun.answer(())
+    }
+
     /// Changes the bytes of a file, also the durable ones, behind everybody's back: damage.
     ///
     /// # Panics
@@ -260,6 +272,13 @@ impl Disk for CrashDisk {
         check_file(from)?;
         check_file(to)?;
         let (mut state, begun) = self.begin(Action::Rename, from)?;
+        if state.names.live.get(from) == Some(&Node::Dir) && state.names.has_parent(to) {
+            if state.names.children(to).next().is_some() || state.names.file(to).is_some() {
+                return Err(DiskError::Exists { action: Action::Rename, path: to.into() });
+            }
+            state.names.move_dir(from, to);
+            return begun.answer(());
+        }
         let inode = state.names.file(from).filter(|_| state.names.has_parent(to));
         let inode = inode.ok_or_else(|| missing(Action::Rename, from))?;
         state.names.change([(from, None), (to, Some(Node::File(inode)))]);

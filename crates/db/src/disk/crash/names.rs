@@ -14,8 +14,14 @@ pub(super) enum Node {
     File(usize),
 }
 
-/// Names that change together, or not at all.
-type Change = Vec<(String, Option<Node>)>;
+/// What happens as a whole, or not at all.
+#[derive(Clone, Debug)]
+enum Change {
+    /// Names come, go, or stand for something else.
+    Names(Vec<(String, Option<Node>)>),
+    /// A directory gets another name, with all that is in it.
+    MoveDir { from: String, to: String },
+}
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
@@ -51,15 +57,22 @@ impl Names {
     }
 
     pub(super) fn change<const N: usize>(&mut self, change: [(&str, Option<Node>); N]) {
-        let change: Change = change.map(|(path, node)| (path.to_owned(), node)).into();
-        apply(&mut self.live, &change);
+        self.happen(Change::Names(change.map(|(path, node)| (path.to_owned(), node)).into()));
+    }
+
+    pub(super) fn move_dir(&mut self, from: &str, to: &str) {
+        self.happen(Change::MoveDir { from: from.to_owned(), to: to.to_owned() });
+    }
+
+    fn happen(&mut self, change: Change) {
+        change.apply(&mut self.live);
         self.pending.push(change);
     }
 
     pub(super) fn sync(&mut self, dir: &str) {
         for change in std::mem::take(&mut self.pending) {
-            if change.iter().any(|(path, _)| parent(path) == dir) {
-                apply(&mut self.durable, &change);
+            if change.is_in(dir) {
+                change.apply(&mut self.durable);
             } else {
                 self.pending.push(change);
             }
@@ -75,7 +88,7 @@ impl Names {
                 PowerCut::Torn(_) => random.coin(),
             };
             if kept {
-                apply(&mut names, change);
+                change.apply(&mut names);
             }
         }
         // What is in a directory that is not there cannot be found.
@@ -91,11 +104,33 @@ impl Names {
     }
 }
 
-fn apply(names: &mut BTreeMap<String, Node>, change: &Change) {
-    for (path, node) in change {
-        match node {
-            Some(node) => names.insert(path.clone(), node.clone()),
-            None => names.remove(path),
-        };
+impl Change {
+    /// Whether it is a change of this directory, and on stable storage with its names.
+    fn is_in(&self, dir: &str) -> bool {
+        match self {
+            Self::Names(names) => names.iter().any(|(path, _)| parent(path) == dir),
+            Self::MoveDir { from, to } => parent(from) == dir || parent(to) == dir,
+        }
+    }
+
+    fn apply(&self, names: &mut BTreeMap<String, Node>) {
+        match self {
+            Self::Names(changed) => {
+                for (path, node) in changed {
+                    match node {
+                        Some(node) => names.insert(path.clone(), node.clone()),
+                        None => names.remove(path),
+                    };
+                }
+            }
+            Self::MoveDir { from, to } => {
+                let inner = format!("{from}/");
+                let moved = names.keys().filter(|path| *path == from || path.starts_with(&inner));
+                for path in moved.cloned().collect::<Vec<_>>() {
+                    let node = names.remove(&path).expect("it was just listed");
+                    names.insert(format!("{to}{}", &path[from.len()..]), node);
+                }
+            }
+        }
     }
 }

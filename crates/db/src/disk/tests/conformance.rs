@@ -57,6 +57,29 @@ fn a_name_is_created_once() {
 }
 
 #[test]
+fn a_directory_is_renamed_with_all_that_is_in_it() {
+    every(|disk| {
+        disk.create_dir("d").unwrap();
+        disk.create_dir("d/e").unwrap();
+        disk.create_dir("full").unwrap();
+        put(disk, "d/e/f", b"inner");
+        put(disk, "full/f", b"other");
+        assert!(disk.rename("d", "full").is_err(), "nothing is replaced by a directory");
+        disk.rename("d", "new").unwrap();
+        disk.sync_dir("").unwrap();
+        assert_eq!(
+            (names(disk, ""), names(disk, "new/e")),
+            (vec!["full".into(), "new".into()], vec!["f".into()])
+        );
+        assert_eq!(
+            (get(disk, "new/e/f"), get(disk, "full/f")),
+            (b"inner".to_vec(), b"other".to_vec())
+        );
+        assert!(disk.list("d").unwrap_err().is_not_found());
+    });
+}
+
+#[test]
 fn what_is_missing_is_named() {
     every(|disk| {
         let all = [

@@ -29,6 +29,24 @@ fn unsynced_bytes_and_names_are_dropped_or_kept() {
 }
 
 #[test]
+fn a_renamed_directory_is_under_one_name_or_the_other() {
+    let disk = CrashDisk::new();
+    disk.create_dir("d").unwrap();
+    disk.create("d/f").unwrap();
+    disk.sync_dir("d").unwrap();
+    disk.sync_dir("").unwrap();
+    disk.create("d/unsynced").unwrap();
+    disk.rename("d", "e").unwrap();
+    let after = |cut| disk.after(cut).files().into_keys().collect::<Vec<_>>();
+    assert_eq!(after(PowerCut::Drop), ["d/f"]);
+    assert_eq!(after(PowerCut::Keep), ["e/f", "e/unsynced"]);
+    disk.sync_dir("e").unwrap();
+    assert_eq!(after(PowerCut::Drop), ["d/f"], "its name stands in another directory");
+    disk.sync_dir("").unwrap();
+    assert_eq!(after(PowerCut::Drop), ["e/f"], "what is in it has to be synced under its own name");
+}
+
+#[test]
 fn a_torn_file_keeps_what_was_synced_and_any_part_of_the_rest() {
     let disk = CrashDisk::new();
     let file = disk.create("f").unwrap();

@@ -35,11 +35,11 @@ use std::sync::{Arc, Mutex};
 use lsm_tree::{AnyTree, SequenceNumberCounter};
 use pipeann_engine::memory::{Accountant, Reservation};
 
-use self::open::Lock;
 use self::published::Published;
 use self::read::LsmSnapshot;
 use super::state_file::StoreState;
 use super::{Change, Pressure, RowSnapshot, RowStore, StoreError};
+use crate::files::FileLock;
 use crate::ids::{RowId, Seq};
 
 /// How a store on disk is opened.
@@ -83,7 +83,7 @@ pub struct LsmRows {
     on_disk: Mutex<StoreState>,
     buffer_bytes: u64,
     _memory: Reservation,
-    _lock: Lock,
+    _lock: FileLock,
 }
 
 /// What only the writer knows.
@@ -181,13 +181,15 @@ fn tree<T>(
 fn tree_error(action: &'static str, dir: &Path, error: lsm_tree::Error) -> StoreError {
     use lsm_tree::Error;
     match error {
-        // A file that is shorter than its index says, or gone.
+        // A file that is shorter than its index says, or gone; of one that is shorter than what
+        // stands at its end, a place before its beginning is asked for.
         Error::Io(e)
             if matches!(
                 e.kind(),
                 std::io::ErrorKind::UnexpectedEof
                     | std::io::ErrorKind::NotFound
                     | std::io::ErrorKind::InvalidData
+                    | std::io::ErrorKind::InvalidInput
             ) =>
         {
             StoreError::damaged(dir, format!("cannot {action} it: {e}"))

@@ -3,7 +3,7 @@
 //! A new store is made under another name and renamed when it is whole, so that a directory with
 //! `STATE` always has both trees: a tree that is missing there was lost, and is not made anew.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -22,8 +22,8 @@ use super::version_check::read_version;
 use super::{LsmRows, RowStoreOptions, Writer, tree};
 use crate::docstore::StoreError;
 use crate::docstore::state_file::{STATE_NAME, StoreState};
+use crate::files::{FileLock, LOCK_NAME, hex};
 
-const LOCK_NAME: &str = "LOCK";
 pub(super) const ROWS_NAME: &str = "rows";
 pub(super) const KEYS_NAME: &str = "keys";
 
@@ -104,20 +104,7 @@ fn create(dir: &Path, collection: [u8; 16]) -> Result<(), StoreError> {
     File::open(parent).and_then(|parent| parent.sync_all()).map_err(io_error)
 }
 
-/// The locked file `LOCK`.
-pub(super) struct Lock(File);
-
-impl Drop for Lock {
-    /// Unlocks rather than only closing: a process that is being started elsewhere holds copies
-    /// of all open files for a moment, and would keep the lock with them.
-    fn drop(&mut self) {
-        if let Err(e) = self.0.unlock() {
-            tracing::warn!("cannot unlock a directory: {e}");
-        }
-    }
-}
-
-fn lock(dir: &Path) -> Result<Lock, StoreError> {
+fn lock(dir: &Path) -> Result<FileLock, StoreError> {
     let path = dir.join(LOCK_NAME);
     let file = match OpenOptions::new().write(true).open(&path) {
         Ok(file) => file,
@@ -130,11 +117,8 @@ fn lock(dir: &Path) -> Result<Lock, StoreError> {
         }
         Err(e) => return Err(StoreError::io("lock", dir)(e)),
     };
-    match file.try_lock() {
-        Ok(()) => Ok(Lock(file)),
-        Err(TryLockError::WouldBlock) => Err(StoreError::Locked { dir: dir.to_owned() }),
-        Err(TryLockError::Error(e)) => Err(StoreError::io("lock", dir)(e)),
-    }
+    let lock = FileLock::take(file).map_err(StoreError::io("lock", dir))?;
+    lock.ok_or_else(|| StoreError::Locked { dir: dir.to_owned() })
 }
 
 /// Opens the trees for rows and for keys, which take their numbers from one counter.
@@ -161,8 +145,4 @@ fn open_trees(
         tree("open", dir, || config.open())
     };
     Ok((open(ROWS_NAME, ROWS_RESTART_INTERVAL)?, open(KEYS_NAME, KEYS_RESTART_INTERVAL)?))
-}
-
-fn hex(id: &[u8; 16]) -> String {
-    id.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -129,6 +129,22 @@ fn a_missing_segment_is_a_gap() {
 }
 
 #[test]
+fn the_newest_segment_is_missed() {
+    let (files, _) = log_of(20);
+    let newest = names(&files).pop().unwrap();
+    files.remove(&newest).unwrap();
+    let shared: Arc<dyn Disk> = Arc::new(files.clone());
+    let error = Log::open(shared, DIR, ID, small()).unwrap_err();
+    assert!(matches!(&error, WalError::Missing { path } if path.ends_with(&newest)), "{error}");
+    assert_eq!(error.class(), ErrorClass::Stop);
+    // Without the note, or with a damaged one, the log opens as it is.
+    files.damage("wal/NEWEST", |bytes| bytes[3] ^= 1);
+    open(&(Arc::new(files.after(PowerCut::Keep)) as Arc<dyn Disk>));
+    files.remove("wal/NEWEST").unwrap();
+    open(&(Arc::new(files) as Arc<dyn Disk>));
+}
+
+#[test]
 fn a_sealed_segment_that_ends_early_is_refused() {
     let (files, _) = log_of(20);
     let name = names(&files).remove(0);

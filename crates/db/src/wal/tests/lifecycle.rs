@@ -21,7 +21,8 @@ fn records_come_back_in_order_from_real_files() {
     }
     log.close().unwrap();
     let (log, recovery) = Log::open(disk.clone(), DIR, ID, small()).unwrap();
-    let found = Recovery { first: Seq(1), last: Seq(160), rewritten: 0, torn: None };
+    let found =
+        Recovery { first: Seq(1), last: Seq(160), rewritten: 0, torn: None, read_only: None };
     assert_eq!(recovery, found);
     for from in [1, 2, 77, 160, 161] {
         let records: Vec<_> = log.replay(Seq(from)).unwrap().map(|r| r.unwrap()).collect();

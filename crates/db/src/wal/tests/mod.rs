@@ -48,8 +48,9 @@ fn contents(log: &Log, from: u64) -> Vec<(u64, Vec<u8>)> {
     records.map(|r| (r.seq.0, r.payload)).collect()
 }
 
+/// The segments.
 fn names(disk: &CrashDisk) -> Vec<String> {
-    disk.files().into_keys().collect()
+    disk.files().into_keys().filter(|name| name.ends_with(".wal")).collect()
 }
 
 /// One of each kind.

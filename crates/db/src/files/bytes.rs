@@ -1,0 +1,34 @@
+//! Fixed-width little-endian fields of structures whose length was checked.
+
+pub(crate) use pipeann_engine::format::constants::Field;
+
+/// A field, spelled in one line.
+pub(crate) const fn field(name: &'static str, offset: usize, bytes: usize) -> Field {
+    Field { name, offset, bytes }
+}
+
+/// CRC-64/NVMe, as everywhere in the formats.
+pub(crate) fn checksum(bytes: &[u8]) -> u64 {
+    crc_fast::crc64_nvme(bytes)
+}
+
+/// Writes `value`, whose length is the field's width.
+pub(crate) fn put(structure: &mut [u8], field: Field, value: &[u8]) {
+    structure[field.offset..field.offset + field.bytes].copy_from_slice(value);
+}
+
+/// The bytes of a field; `N` is its width.
+pub(crate) fn get<const N: usize>(structure: &[u8], field: Field) -> [u8; N] {
+    debug_assert_eq!(N, field.bytes, "field {} has another width", field.name);
+    let mut out = [0; N];
+    out.copy_from_slice(&structure[field.offset..field.offset + field.bytes]);
+    out
+}
+
+pub(crate) fn u32_at(structure: &[u8], field: Field) -> u32 {
+    u32::from_le_bytes(get(structure, field))
+}
+
+pub(crate) fn u64_at(structure: &[u8], field: Field) -> u64 {
+    u64::from_le_bytes(get(structure, field))
+}

@@ -1,0 +1,215 @@
+//! A file system that is really full, or read-only: inserts, flushes, builds and openings fail with
+//! an error that says so, nothing that was answered is lost, and reading goes on.
+//!
+//! The file system is a small one in memory, which only root may mount; elsewhere the tests say
+//! that they were passed over.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pipeann_db::catalog::{Change, IndexState, NewIndex, Properties};
+use pipeann_db::collection::{Collection, CollectionError};
+use pipeann_db::database::{Database, DatabaseError};
+use pipeann_db::ids::{ErrorClass, Metric};
+
+use crate::data::{batch, collection, create, keys, options, place, rows, search_by, vector};
+
+/// A mounted file system of 2 MiB, unmounted when dropped.
+struct Small {
+    dir: tempfile::TempDir,
+}
+
+impl Small {
+    /// `None`, after it was said, where this user may not mount.
+    fn mount() -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=2m,nr_inodes=4096", "tmpfs"])
+            .arg(dir.path())
+            .output();
+        match mounted {
+            Ok(done) if done.status.success() => Some(Self { dir }),
+            other => {
+                println!("passed over, since nothing can be mounted here: {other:?}");
+                None
+            }
+        }
+    }
+
+    fn database(&self) -> PathBuf {
+        self.dir.path().join("database")
+    }
+
+    /// Takes all the room that is left.
+    fn fill(&self) {
+        let mut bytes = vec![1; 1 << 20];
+        let ballast = self.dir.path().join("ballast");
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(ballast).unwrap();
+        while !bytes.is_empty() {
+            if std::io::Write::write_all(&mut file, &bytes).is_err() {
+                bytes.truncate(bytes.len() / 2);
+            }
+        }
+    }
+
+    /// Gives back so many bytes of what was taken.
+    fn leave(&self, bytes: u64) {
+        let ballast = fs::OpenOptions::new().write(true).open(self.dir.path().join("ballast"));
+        let ballast = ballast.unwrap();
+        ballast.set_len(ballast.metadata().unwrap().len() - bytes).unwrap();
+    }
+
+    fn remount(&self, how: &str) {
+        let options = format!("remount,{how}");
+        let done = Command::new("mount").args(["-o", &options]).arg(self.dir.path()).status();
+        assert!(done.unwrap().success(), "{how}");
+    }
+
+    fn make_room(&self) {
+        fs::remove_file(self.dir.path().join("ballast")).unwrap();
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let unmounted = Command::new("umount").arg(self.dir.path()).status();
+        assert!(unmounted.is_ok_and(|status| status.success()), "the test closed all its files");
+    }
+}
+
+fn open(dir: &Path) -> Result<Database, DatabaseError> {
+    Database::open(dir, options())
+}
+
+/// Inserts rows from `from` on until one is refused: how many were answered, and why not more.
+fn insert_until_refused(c: &Collection, from: i64) -> (i64, CollectionError) {
+    for key in from.. {
+        if let Err(error) = c.insert(batch(&[(key, key as u32)]), None) {
+            return (key, error);
+        }
+    }
+    unreachable!("the file system is small")
+}
+
+/// Fails unless the first `answered` rows are there, in order, and nothing that was never sent.
+fn assert_there(c: &Collection, answered: i64) {
+    let found = rows(c);
+    let expected = (0..answered).map(|key| (key, key as u32));
+    assert!(expected.eq(found.iter().copied().take(answered as usize)), "{answered} rows");
+    // The one that was refused may be there.
+    assert!(found.len() as i64 <= answered + 1, "{} of {answered} rows", found.len());
+    assert_eq!(search_by(c, 1, vector(3))[0].row.key, keys(&[3])[0]);
+}
+
+fn assert_full(error: &CollectionError) {
+    assert!(error.to_string().to_lowercase().contains("no space left"), "{error}");
+}
+
+#[test]
+fn an_insert_on_a_full_disk_is_refused_and_the_collection_goes_on_being_read() {
+    let Some(small) = Small::mount() else { return };
+    let database = open(&small.database()).unwrap();
+    let c = create(&database);
+    for key in 0..20 {
+        c.insert(batch(&[(key, key as u32)]), None).unwrap();
+    }
+    small.fill();
+    let (answered, refused) = insert_until_refused(&c, 20);
+    assert_full(&refused);
+    let stopped = c.insert(batch(&[(-1, 1)]), None).unwrap_err();
+    assert!(matches!(stopped, CollectionError::Stopped { .. }), "{stopped}");
+    assert_there(&c, answered);
+    drop((c, database));
+
+    // Without any room: it opens, is read, refuses writes and flushes, as often as one likes.
+    for _ in 0..2 {
+        let database = open(&small.database()).unwrap();
+        let c = collection(&database);
+        assert_there(&c, answered);
+        assert_full(&c.insert(batch(&[(-1, 1)]), None).unwrap_err());
+        assert_full(&c.delete(&keys(&[1])).unwrap_err());
+        assert!(c.flush().is_err(), "what may be lost is not flushed");
+        assert_there(&c, answered);
+    }
+    small.make_room();
+    let database = open(&small.database()).unwrap();
+    let c = collection(&database);
+    assert_there(&c, answered);
+    c.upsert(batch(&[(-1, 1)]), None).unwrap();
+    c.flush().unwrap();
+    assert_eq!(c.verify().unwrap(), []);
+}
+
+#[test]
+fn a_flush_on_a_full_disk_fails_and_is_repeated_when_there_is_room() {
+    let Some(small) = Small::mount() else { return };
+    let database = open(&small.database()).unwrap();
+    let c = create(&database);
+    let some: Vec<_> = (0..2000).map(|key| (key, key as u32)).collect();
+    c.insert(batch(&some), None).unwrap();
+    c.flush().unwrap();
+    // Room for the log of some more rows, and for no segment of vectors.
+    let more: Vec<_> = (2000..2200).map(|key| (key, key as u32)).collect();
+    c.insert(batch(&more), None).unwrap();
+    small.fill();
+    for _ in 0..3 {
+        assert_full(&c.flush().unwrap_err());
+    }
+    assert_there(&c, 2200);
+    drop((c, database));
+    let database = open(&small.database()).unwrap();
+    let c = collection(&database);
+    assert_there(&c, 2200);
+    assert_full(&c.flush().unwrap_err());
+    small.make_room();
+    c.flush().unwrap();
+    assert_there(&c, 2200);
+    drop((c, database));
+    let database = open(&small.database()).unwrap();
+    assert_there(&collection(&database), 2200);
+    assert_eq!(collection(&database).verify().unwrap(), []);
+}
+
+#[test]
+fn a_build_on_a_full_disk_fails_and_is_repeated_when_there_is_room() {
+    let Some(small) = Small::mount() else { return };
+    let database = open(&small.database()).unwrap();
+    let c = create(&database);
+    let some: Vec<_> = (0..2000).map(|key| (key, key as u32)).collect();
+    c.insert(batch(&some), None).unwrap();
+    c.flush().unwrap();
+    let (field, kind, metric) = ("v".to_owned(), "DISKANN".to_owned(), Some(Metric::L2));
+    let name = Some("graph".to_owned());
+    let new = NewIndex { field, name, kind, metric, parameters: Properties::new() };
+    database.apply(Change::CreateIndex { place: place(), new }).unwrap();
+    // Room for the state of the index in the catalogue, and for no graph.
+    small.fill();
+    small.leave(32 << 10);
+    c.build_index("graph").unwrap();
+    let status = c.wait_for_index("graph").unwrap();
+    assert!(!matches!(status.state, IndexState::Finished { .. }), "{status:?}");
+    assert_eq!(status.linked, 0, "{status:?}");
+    assert_there(&c, 2000);
+    small.make_room();
+    c.build_index("graph").unwrap();
+    let status = c.wait_for_index("graph").unwrap();
+    assert_eq!((status.state, status.linked), (IndexState::Finished { rows: 2000 }, 2000));
+    assert_there(&c, 2000);
+    assert_eq!(c.verify().unwrap(), []);
+}
+
+#[test]
+fn a_file_system_that_became_read_only_is_named() {
+    let Some(small) = Small::mount() else { return };
+    let database = open(&small.database()).unwrap();
+    create(&database).insert(batch(&[(3, 3)]), None).unwrap();
+    drop(database);
+    small.remount("ro");
+    let refused = open(&small.database()).unwrap_err();
+    assert_eq!(refused.class(), ErrorClass::FixInput, "{refused}");
+    assert!(refused.to_string().contains("database"), "{refused}");
+    small.remount("rw");
+    let database = open(&small.database()).unwrap();
+    assert_eq!(rows(&collection(&database)), [(3, 3)]);
+}
