@@ -168,7 +168,7 @@ fn work(
     from: u64,
     options: &LoadOptions,
 ) -> anyhow::Result<()> {
-    let end = options.writes.map_or(u64::MAX, |writes| from + writes);
+    let end = options.writes.map_or(u64::MAX, |writes| from.saturating_add(writes));
     for number in from..end {
         let write = Write::of(thread, number);
         match write.kind {

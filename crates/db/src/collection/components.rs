@@ -188,8 +188,9 @@ impl FieldVectors {
     /// Opens or closes a graph for searches.
     pub(super) fn set_graph(&self, graph: Option<Arc<FieldIndex>>) {
         let mut slot = self.graph.write().unwrap_or_else(PoisonError::into_inner);
-        let before = std::mem::replace(&mut slot.0, graph);
-        slot.1 = before.as_ref().map(Arc::downgrade).unwrap_or_default();
+        if let Some(before) = std::mem::replace(&mut slot.0, graph) {
+            slot.1 = Arc::downgrade(&before);
+        }
     }
 
     /// Whether a graph that was closed is still being searched.

@@ -129,6 +129,7 @@ impl Collection {
             if interrupted && self.signal.building(definition.id).is_none() {
                 self.signal.build(definition.id, Cause::Asked);
             }
+            let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
             if field.graph().is_none() && entry.load != Load::Released {
                 self.open_or_rebuild(field, definition)?;
             }
@@ -174,6 +175,7 @@ impl Collection {
 
     /// Closes a graph that takes no changes any more, and opens it as it is on disk.
     pub(super) fn open_again(&self, field: &FieldVectors) -> Result<bool, CollectionError> {
+        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         field.set_graph(None);
         match self.graph_of(field)? {
             Some(definition) => self.open_or_rebuild(field, &definition).map(|()| true),
@@ -334,6 +336,7 @@ impl Collection {
                 built.inspect(|&found| field.note_built(rows, found))
             }
         };
+        let opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         let opened = built.and_then(|rows| {
             if rows == 0 {
                 field.set_graph(None);
@@ -343,6 +346,7 @@ impl Collection {
             }
             Ok(rows)
         });
+        drop(opening);
         match opened {
             Ok(rows) => self.set_state(index, IndexState::Finished { rows }),
             // Begun again when the collection is opened again.

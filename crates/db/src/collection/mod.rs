@@ -74,7 +74,7 @@ use crate::disk::{Disk, HeldDir};
 use crate::wal::Log;
 
 /// See the module's description. Shared between threads by reference. Lock order:
-/// `linking`, `order`, `flushing` or `loads`, then the locks of components. Nobody waits for his
+/// `opening`, `linking`, `order`, `flushing` or `loads`, then the locks of components. Nobody waits for his
 /// turn under `linking`.
 pub struct Collection {
     identity: CollectionIdentity,
@@ -99,6 +99,8 @@ pub struct Collection {
     now: Arc<dyn Fn() -> UnixMs + Send + Sync>,
     /// Held while rows enter a graph and their links the log.
     linking: Mutex<()>,
+    /// Held while a graph is opened and made the one that is searched.
+    opening: Mutex<()>,
     signal: Arc<Signal>,
     thread: Mutex<Option<JoinHandle<()>>>,
     me: Weak<Self>,

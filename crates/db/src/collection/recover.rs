@@ -106,6 +106,7 @@ pub(crate) fn open(
         loads: Mutex::new(loads),
         now: Arc::clone(&home.now),
         linking: Mutex::new(()),
+        opening: Mutex::new(()),
         signal: Arc::default(),
         thread: Mutex::default(),
         me: Weak::clone(me),

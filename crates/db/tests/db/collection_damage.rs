@@ -134,6 +134,7 @@ impl Damaged {
 fn names(said: &str, file: &Path) -> bool {
     let file = file.display().to_string();
     let store = file.split_once("/rows/").map(|(dir, _)| format!("{dir}/rows"));
+    let table = file.split_once("/rows/").map(|(_, table)| table.to_owned());
     let log = file.split_once("/wal/").map(|_| "the log begins with record".to_owned());
     let gone = (file == "CATALOG").then(|| "it has no CATALOG".to_owned());
     // Another catalogue is intact; the files of the collection do not belong to it.
@@ -141,7 +142,7 @@ fn names(said: &str, file: &Path) -> bool {
     let vectors = file.strip_suffix("FLAT").map(|dir| dir.trim_end_matches('/').to_owned());
     // The next segment of the log tells that one is missing before it.
     let gap = file.split_once("/wal/").map(|(dir, _)| format!("{dir}/wal/"));
-    [Some(file.clone()), store, log, gone, other, vectors, gap]
+    [Some(file.clone()), store, table, log, gone, other, vectors, gap]
         .into_iter()
         .flatten()
         .any(|name| said.contains(&name))
