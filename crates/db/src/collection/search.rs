@@ -18,7 +18,7 @@ use super::formats::Formats;
 use super::read::{FoundRow, Source, partition_numbers};
 use super::{Collection, CollectionError};
 use crate::catalog::{Collection as Entry, IndexState, Load};
-use crate::field_index::{FieldIndex, GraphSearch, has_graph};
+use crate::field_index::{Changes, FieldIndex, GraphSearch, has_graph};
 use crate::flat::FlatSearch;
 use crate::ids::{Metric, RowId, VectorType};
 
@@ -59,8 +59,8 @@ pub(super) struct Near {
 /// What all queries of a search have in common.
 struct Asked<'c> {
     field: &'c FieldVectors,
-    /// Its graph, and the removals from it before the moment of the search.
-    graph: &'c Option<(u64, Arc<FieldIndex>)>,
+    /// Its graph, and what had changed in it before the moment of the search.
+    graph: &'c Option<(Changes, Arc<FieldIndex>)>,
     metric: Metric,
     list: Option<usize>,
     among: &'c Arc<RoaringTreemap>,
@@ -93,7 +93,7 @@ impl Collection {
             self.build_unless_asked(&entry, field)?;
         }
         // What is removed from the graph after this was there at the moment, or is looked for.
-        let graph = || field.graph().map(|graph| (graph.removals(), graph));
+        let graph = || field.graph().map(|graph| (graph.changes(), graph));
         self.at_one_moment(graph, |graph, moment| {
             let among = &moment.live.among(numbers.as_deref());
             let all = numbers.is_none();
@@ -141,7 +141,7 @@ impl Collection {
         queries: VectorSet<'_>,
         k: usize,
     ) -> Result<Vec<Vec<Near>>, CollectionError> {
-        let Some((removals, graph)) = asked.graph else {
+        let Some((before, graph)) = asked.graph else {
             return self.nearest_exactly(asked, asked.among, queries, k);
         };
         // Before the graph: a row that enters it meanwhile is found here, or there, or in both.
@@ -156,7 +156,7 @@ impl Collection {
         let among_linked = |first: usize, found: &mut [Vec<Near>]| {
             for (i, near) in found.iter_mut().enumerate() {
                 let query = one(queries, first + i);
-                self.add_linked(asked, (*removals, graph), search, query, near)?;
+                self.add_linked(asked, (*before, graph), search, query, near)?;
             }
             Ok(())
         };
@@ -182,20 +182,22 @@ impl Collection {
     fn add_linked(
         &self,
         asked: &Asked<'_>,
-        (removals, graph): (u64, &FieldIndex),
+        (before, graph): (Changes, &FieldIndex),
         search: GraphSearch<'_>,
         query: VectorSet<'_>,
         near: &mut Vec<Near>,
     ) -> Result<(), CollectionError> {
         let failed = |error| self.index_error(asked.field, &error);
         let mut hits = graph.search(query.bytes(), search, false).map_err(failed)?;
-        if graph.removals() != removals {
-            if !asked.all {
-                // The graph does not tell where rows of these partitions were.
+        if graph.changes().removals != before.removals {
+            if asked.all {
+                hits = graph.search(query.bytes(), search, true).map_err(failed)?;
+            }
+            if !asked.all || graph.changes().departures != before.departures {
+                // Rows of the moment may have left the graph, or it does not tell where they were.
                 *near = self.nearest_exactly(asked, asked.among, query, search.k)?.remove(0);
                 return Ok(());
             }
-            hits = graph.search(query.bytes(), search, true).map_err(failed)?;
         }
         near.extend(hits.iter().map(|hit| Near { distance: hit.distance, row: hit.row }));
         near.sort_by(|a, b| a.distance.total_cmp(&b.distance).then(a.row.cmp(&b.row)));

@@ -7,7 +7,7 @@
 //! Invariants:
 //! - each live row is in the graph or pending, from the moment it is visible; it may be both while
 //!   it is being linked, so whoever reads looks at the pending rows first and at the graph after;
-//! - rows are told gone after they are invisible, and [`removals`](FieldIndex::removals) counts up
+//! - rows are told gone after they are invisible, and [`changes`](FieldIndex::changes) count up
 //!   before the graph lets go of them, so that a reader notices that it may have missed some;
 //! - a [`Link`] is written to the log after the graph has it. A graph on disk that names a number
 //!   of the log includes all links up to it.
@@ -35,6 +35,15 @@ use roaring::RoaringTreemap;
 use crate::ids::{RowId, Seq};
 use crate::wal::Link;
 
+/// How often rows were taken from a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changes {
+    /// Rows were told gone; they are still in the graph.
+    pub removals: u64,
+    /// Rows that were gone may have left it.
+    pub departures: u64,
+}
+
 /// See the module's description. Shared between threads by reference.
 pub struct FieldIndex {
     graph: LiveIndex,
@@ -42,6 +51,7 @@ pub struct FieldIndex {
     field: u32,
     pending: RwLock<Arc<RoaringTreemap>>,
     removals: AtomicU64,
+    departures: AtomicU64,
     ended: AtomicBool,
     deleted_share: f64,
     dirty_bytes: u64,
@@ -63,6 +73,7 @@ impl FieldIndex {
             field,
             pending: RwLock::default(),
             removals: AtomicU64::new(0),
+            departures: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             deleted_share: options.deleted_share,
             dirty_bytes: options.dirty_bytes,
@@ -111,9 +122,12 @@ impl FieldIndex {
         }
     }
 
-    /// Counts up with each [`remove`](Self::remove), before the graph has done anything about it.
-    pub fn removals(&self) -> u64 {
-        self.removals.load(Ordering::SeqCst)
+    /// What a reader compares with what was so before its moment.
+    pub fn changes(&self) -> Changes {
+        Changes {
+            removals: self.removals.load(Ordering::SeqCst),
+            departures: self.departures.load(Ordering::SeqCst),
+        }
     }
 
     /// The rows that wait to enter the graph.
@@ -216,6 +230,7 @@ impl FieldIndex {
     pub fn consolidate(&self) -> Result<bool, FieldIndexError> {
         /// Pages of a step.
         const PAGES: u32 = 256;
+        self.departures.fetch_add(1, Ordering::SeqCst);
         Ok(self.graph.consolidate(PAGES)?.finished)
     }
 
