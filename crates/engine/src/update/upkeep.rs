@@ -1,7 +1,7 @@
 //! What an index that changes needs from time to time, and when.
 //!
 //! Who changes rows calls [`LiveIndex::upkeep`] after every few of them, and mostly nothing is
-//! due. The defaults are measured in `docs/decisions/0010`.
+//! due. `docs/decisions/0010` says what the defaults rest on.
 
 use std::sync::atomic::Ordering;
 
