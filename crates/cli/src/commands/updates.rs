@@ -4,7 +4,7 @@
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-use crate::updates::insert;
+use crate::updates::{churn, drift, insert};
 
 /// Change an index while it is searched, and measure it
 #[derive(Debug, Args)]
@@ -16,11 +16,17 @@ pub(crate) struct UpdatesArgs {
 #[derive(Debug, Subcommand)]
 enum Workload {
     Insert(insert::InsertArgs),
+    Churn(churn::ChurnArgs),
+    Drift(drift::DriftArgs),
+    Split(drift::SplitArgs),
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &UpdatesArgs) -> Result<()> {
     match &args.workload {
         Workload::Insert(args) => insert::run(args),
+        Workload::Churn(args) => churn::run(args),
+        Workload::Drift(args) => drift::run(args),
+        Workload::Split(args) => drift::split(args),
     }
 }

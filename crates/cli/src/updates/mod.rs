@@ -4,13 +4,21 @@
 //! | file | holds |
 //! |---|---|
 //! | `insert` | rows of a file linked into a built index |
+//! | `churn` | all rows replaced in steps, again and again |
+//! | `drift` | rows of other clusters than the index was built of |
+//! | `load` | what these two do alike: inserts, upkeep, searches beside |
+//! | `curve` | recall and reads afterwards |
 //! | `opening` | an index opened for changes |
 //! | `linking` | rows linked by several threads at a rate, with checkpoints |
 //! | `beside` | one query in flight, its latency noted, alone or beside a load |
 //! | `log_bytes` | what the log of a collection takes for a row and its link |
 
 pub(crate) mod beside;
+pub(crate) mod churn;
+mod curve;
+pub(crate) mod drift;
 pub(crate) mod insert;
 pub(crate) mod linking;
+mod load;
 pub(crate) mod log_bytes;
 pub(crate) mod opening;

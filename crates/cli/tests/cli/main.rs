@@ -3,6 +3,7 @@
 mod bad_input;
 mod bench;
 mod build;
+mod changes;
 mod convert;
 mod data;
 mod db_backup;

@@ -9,6 +9,7 @@ mod affinity;
 mod check;
 mod error;
 mod estimate;
+mod head;
 mod huge;
 mod links;
 mod nearest;
@@ -31,7 +32,10 @@ mod write;
 
 pub use error::BuildError;
 pub use estimate::{Estimate, estimate};
+pub(crate) use head::head_parts;
+pub(crate) use nearest::{NONE, Nearest};
 pub use options::{BuildOptions, HeadOptions};
+pub(crate) use order::order_by;
 pub use order::{EMPTY_SLOT, Locality, OrderOptions, PageOrder, locality_order};
 pub use pipeline::{BuildReport, SourceRows, build, build_rows};
 pub use progress::{Cancelled, Progress, Silent, Stage};

@@ -66,6 +66,13 @@ impl Nearest {
         Ok(Self { ids, width })
     }
 
+    /// Lists of `width` near nodes for each node, nearest first, ended by [`NONE`] where there
+    /// are fewer.
+    pub(crate) fn from_lists(ids: Vec<u32>, width: usize) -> Self {
+        debug_assert!(ids.len().is_multiple_of(width), "lists are whole");
+        Self { ids, width }
+    }
+
     /// Near nodes of `node`, nearest first.
     #[inline]
     pub(crate) fn of(&self, node: usize) -> &[u32] {

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use super::check::{check_ids, check_rows};
 use super::error::BuildError;
+use super::head::head_parts;
 use super::huge::huge_copy;
 use super::nearest::Nearest;
 use super::options::BuildOptions;
 use super::order::{Locality, OrderOptions, PageOrder, order_by};
-use super::progress::{Cancelled, Progress, Silent, Stage, check_cancel};
+use super::progress::{Cancelled, Progress, Stage, check_cancel};
 use super::random::shuffled;
 use super::site::Site;
 use super::sizes::{NEAREST, Sizes};
@@ -246,26 +247,11 @@ impl Build<'_> {
         rows.iter().for_each(|&row| bytes.extend_from_slice(source.row(row as usize)));
         let sample = VectorSet::new(&bytes, source.dim(), source.vector_type())
             .expect("gathered rows are a set");
-        let metric = self.options.metric;
-        let entry = medoid(sample, metric);
-        let degree = self.options.head.degree;
-        let graph = VamanaOptions { degree, list: self.options.head.list, ..self.options.graph };
-        let graph =
-            vamana(&PairDistance::new(metric, sample), entry, &graph, &Silent, self.cancel)?;
+        let nodes = rows.iter().map(|&row| order.0.nodes[row as usize]).collect();
+        let head = &self.options.head;
+        let graph = VamanaOptions { degree: head.degree, list: head.list, ..self.options.graph };
+        let parts = head_parts(sample, nodes, self.options.metric, &graph, self.cancel)?;
         self.progress.advance(count as u64);
-        let mut parts = HeadParts {
-            nodes: rows.iter().map(|&row| order.0.nodes[row as usize]).collect(),
-            max_degree: degree as u32,
-            degrees: Vec::with_capacity(count),
-            adjacency: Vec::with_capacity(count * degree),
-            entry,
-        };
-        for i in 0..count {
-            let edges = graph.neighbours(i);
-            parts.degrees.push(edges.len() as u16);
-            parts.adjacency.extend_from_slice(edges);
-            parts.adjacency.resize((i + 1) * degree, 0);
-        }
         Ok(parts)
     }
 

@@ -24,7 +24,11 @@ pub struct Codebook {
     metric: Metric,
     version: u32,
     centroids: Vec<f32>,
+    training_error: Option<f32>,
 }
+
+/// Rows on which the error of a codebook is measured when it has been trained.
+const ERROR_ROWS: usize = 4096;
 
 impl Codebook {
     /// Trains on a sample of `set`, in parallel over subspaces, on normalised vectors for the
@@ -35,7 +39,60 @@ impl Codebook {
     pub fn train(set: VectorSet<'_>, metric: Metric, o: &PqOptions) -> Self {
         let (dim, code_bytes) = (set.dim(), o.code_bytes.clamp(1, set.dim()));
         let centroids = train::centroids(set, metric, code_bytes, o);
-        Self { dim, code_bytes, metric, version: 1, centroids }
+        let mut book =
+            Self { dim, code_bytes, metric, version: 1, centroids, training_error: None };
+        book.training_error = book.error(set, ERROR_ROWS).filter(|e| e.is_finite());
+        book
+    }
+
+    /// The mean squared distance of up to `rows` rows, spread over `set`, from what their codes
+    /// stand for; `None` where there is no row.
+    ///
+    /// # Panics
+    /// Where `set` has another dimension.
+    pub fn error(&self, set: VectorSet<'_>, rows: usize) -> Option<f32> {
+        let count = rows.min(set.rows());
+        let (mut row, mut decoded) = (vec![0f32; self.dim], vec![0f32; self.dim]);
+        let mut code = vec![0; self.code_bytes];
+        let mut sum = 0f64;
+        for i in 0..count {
+            load(set.row(i * set.rows() / count), set.vector_type(), self.metric, &mut row);
+            self.encode_block(&row, &mut code);
+            self.decode(&code, &mut decoded);
+            let squares = row.iter().zip(&decoded).map(|(x, y)| (x - y) * (x - y));
+            sum += f64::from(squares.sum::<f32>());
+        }
+        (count > 0).then(|| (sum / count as f64) as f32)
+    }
+
+    /// The mean squared distance of up to `rows` rows, spread over `set`, from their mean: what the
+    /// error would be if all of them had one code. 0 where there is no row.
+    ///
+    /// # Panics
+    /// Where `set` has another dimension.
+    pub fn spread(&self, set: VectorSet<'_>, rows: usize) -> f32 {
+        let count = rows.min(set.rows());
+        let mut row = vec![0f32; self.dim];
+        let (mut sums, mut squares) = (vec![0f64; self.dim], 0f64);
+        for i in 0..count {
+            load(set.row(i * set.rows() / count), set.vector_type(), self.metric, &mut row);
+            sums.iter_mut().zip(&row).for_each(|(sum, &x)| *sum += f64::from(x));
+            squares += row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>();
+        }
+        let n = count.max(1) as f64;
+        let of_mean: f64 = sums.iter().map(|sum| (sum / n) * (sum / n)).sum();
+        (squares / n - of_mean).max(0.0) as f32
+    }
+
+    /// The [`error`](Self::error) on the rows of the training; `None` where it is not known.
+    pub fn training_error(&self) -> Option<f32> {
+        self.training_error
+    }
+
+    /// The same codebook with what is known of the error on the rows of its training.
+    #[must_use]
+    pub fn with_training_error(self, training_error: Option<f32>) -> Self {
+        Self { training_error, ..self }
     }
 
     /// Puts a codebook together from what [`centroids`](Self::centroids) and the other
@@ -59,7 +116,7 @@ impl Codebook {
         if !centroids.iter().all(|c| c.is_finite()) {
             return Err(CodebookError::NotFinite);
         }
-        Ok(Self { dim, code_bytes, metric, version, centroids })
+        Ok(Self { dim, code_bytes, metric, version, centroids, training_error: None })
     }
 
     /// The same codebook under another version number.

@@ -3,12 +3,12 @@
 //! | offset | bytes | field |
 //! |---|---|---|
 //! | 0 | 4 | magic `PQCB` |
-//! | 4 | 2 | layout version, 1 |
+//! | 4 | 2 | layout version, 2; 1 is read as well |
 //! | 6 | 2 | metric |
 //! | 8 | 4 | dim |
 //! | 12 | 4 | code bytes |
 //! | 16 | 4 | codebook version |
-//! | 20 | 4 | zero |
+//! | 20 | 4 | error on the rows of the training, f32; 0xffffffff: not known; 0 in layout 1 |
 //! | 24 | 4 x 256 x dim | centroids, f32, transposed within each subspace |
 //!
 //! All fields are little-endian.
@@ -17,7 +17,11 @@ use super::{CENTROIDS, Codebook};
 use crate::types::Metric;
 
 const MAGIC: [u8; 4] = *b"PQCB";
-const LAYOUT: u16 = 1;
+const LAYOUT: u16 = 2;
+/// Stands for an error that is not known.
+const UNKNOWN: u32 = u32::MAX;
+/// The layout before, without the error.
+const WITHOUT_ERROR: u16 = 1;
 const HEADER_BYTES: usize = 24;
 
 /// Why bytes or parts are no codebook. None is worth a retry: the input is damaged, or from a
@@ -42,7 +46,7 @@ pub enum CodebookError {
         /// The number found.
         found: u16,
     },
-    /// A nonzero reserved field.
+    /// A nonzero field that layout 1 has no use for.
     #[error("codebook with {found:#010x} in a reserved field that must be 0")]
     Reserved {
         /// The value found.
@@ -72,8 +76,8 @@ pub enum CodebookError {
         /// Components found.
         found: usize,
     },
-    /// A NaN or infinite centroid.
-    #[error("codebook with a centroid that is not finite")]
+    /// A NaN or infinite centroid, or an error that is no number.
+    #[error("codebook with a centroid or an error that is not finite")]
     NotFinite,
 }
 
@@ -88,7 +92,7 @@ impl Codebook {
         out.extend(number(self.dim()));
         out.extend(number(self.code_bytes()));
         out.extend(self.version().to_le_bytes());
-        out.extend([0; 4]);
+        out.extend(self.training_error().map_or(UNKNOWN, f32::to_bits).to_le_bytes());
         out.extend(self.centroids().iter().flat_map(|c| c.to_le_bytes()));
         out
     }
@@ -111,14 +115,20 @@ impl Codebook {
         if magic != MAGIC {
             return Err(CodebookError::Magic { found: magic });
         }
-        if field16(4) != LAYOUT {
-            return Err(CodebookError::Layout { found: field16(4) });
+        let layout = field16(4);
+        if layout != LAYOUT && layout != WITHOUT_ERROR {
+            return Err(CodebookError::Layout { found: layout });
         }
         let metric =
             Metric::from_code(field16(6)).ok_or(CodebookError::Metric { found: field16(6) })?;
         let (dim, code_bytes, version) = (field32(8), field32(12), field32(16));
-        if field32(20) != 0 {
+        if layout == WITHOUT_ERROR && field32(20) != 0 {
             return Err(CodebookError::Reserved { found: field32(20) });
+        }
+        let known = layout == LAYOUT && field32(20) != UNKNOWN;
+        let training_error = known.then(|| f32::from_bits(field32(20)));
+        if training_error.is_some_and(|e| !e.is_finite() || e < 0.0) {
+            return Err(CodebookError::NotFinite);
         }
         let expected = HEADER_BYTES as u64 + u64::from(dim) * (4 * CENTROIDS as u64);
         if found != expected {
@@ -126,6 +136,7 @@ impl Codebook {
         }
         let (values, _) = body.as_chunks::<4>();
         let centroids = values.iter().map(|&v| f32::from_le_bytes(v)).collect();
-        Self::from_parts(dim as usize, code_bytes as usize, metric, version, centroids)
+        let book = Self::from_parts(dim as usize, code_bytes as usize, metric, version, centroids)?;
+        Ok(book.with_training_error(training_error))
     }
 }

@@ -330,10 +330,35 @@ fn codebook_bytes_are_read_back_or_refused() {
     assert!(matches!(with(8, &[0; 4]), Err(CodebookError::Length { .. })));
     assert_eq!(with(12, &[0; 4]), Err(CodebookError::Shape { dim: 9, code_bytes: 0 }));
     assert_eq!(with(12, &[10, 0, 0, 0]), Err(CodebookError::Shape { dim: 9, code_bytes: 10 }));
-    assert_eq!(with(20, &[1]), Err(CodebookError::Reserved { found: 1 }));
+    assert_eq!(with(20, &f32::INFINITY.to_le_bytes()), Err(CodebookError::NotFinite));
+    let unknown = with(20, &[0xff; 4]).expect("an error need not be known");
+    assert_eq!((unknown.training_error(), unknown.version()), (None, 3));
+    // Layout 1 had no error.
+    let mut before = bytes.clone();
+    before[4..6].copy_from_slice(&[1, 0]);
+    before[20..24].copy_from_slice(&[0; 4]);
+    assert_eq!(Codebook::from_bytes(&before), Ok(unknown));
+    before[20] = 1;
+    assert_eq!(Codebook::from_bytes(&before), Err(CodebookError::Reserved { found: 1 }));
     assert_eq!(with(24, &f32::NAN.to_le_bytes()), Err(CodebookError::NotFinite));
     let parts = Codebook::from_parts(9, 4, Metric::L2, 1, vec![0.0; 8]);
     assert_eq!(parts, Err(CodebookError::Centroids { dim: 9, found: 8 }));
+}
+
+#[test]
+fn the_error_tells_rows_that_the_codebook_was_not_trained_for() {
+    let (near, far) = (clustered(2_000, 16, 1), clustered(2_000, 16, 77));
+    fn set(raw: &[u8]) -> VectorSet<'_> {
+        VectorSet::new(raw, 16, VectorType::U8).expect("whole rows")
+    }
+    let book = Codebook::train(set(&near), Metric::L2, &options(4));
+    let trained = book.training_error().expect("there were rows");
+    let again = book.error(set(&near), 500).expect("there are rows");
+    assert!((again / trained - 1.0).abs() < 0.2, "{trained}, then {again}");
+    assert!(book.error(set(&far), 500).expect("there are rows") > 2.0 * trained);
+    assert_eq!(book.error(set(&[]), 500), None);
+    assert!(book.spread(set(&near), 500) > 5.0 * trained, "codes tell rows apart");
+    assert_eq!(book.spread(set(&[7; 64]), 500), 0.0);
 }
 
 #[test]

@@ -8,22 +8,22 @@
 //! again.
 
 use std::collections::HashSet;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use super::error::UpdateError;
 use super::fold::Folding;
-use super::generation::{Generation, NextMemory};
-use super::live::{LiveIndex, LiveOptions, open_generation};
+use super::generation::Generation;
+use super::live::LiveOptions;
 use super::segments::{SegmentPlan, plan};
-use super::strays::remove_strays;
 use super::writing::Writing;
 use crate::format::constants::ABSENT;
 use crate::format::{
     FileEntry, FileKind, HeadParameters, HeadParts, Manifest, PartitionEntry, RelativePath,
-    SegmentEntry, encode_map, seal_body,
+    SegmentEntry, encode_map,
 };
-use crate::index::{OpenOptions, Resident, read_manifest};
+use crate::index::read_manifest;
+use crate::quant::CodesView;
 use crate::types::PageId;
 
 /// What a checkpoint has written.
@@ -45,144 +45,17 @@ pub struct CheckpointReport {
     pub disk_bytes: u64,
 }
 
-impl LiveIndex {
-    /// Writes all changes as the next generation, which includes all writes up to the sequence
-    /// number `applied`, and goes on from there. Inserts wait meanwhile, searches and deletes do
-    /// not.
-    ///
-    /// # Errors
-    /// [`UpdateError`]: unreadable pages, or files that cannot be written; the changes stay in
-    /// memory then and the old generation on disk. After a failed sync or exchange, where nobody
-    /// can tell what a power cut would leave, all further writing is refused
-    /// ([`UpdateError::Poisoned`]) until the index is opened again.
-    pub fn checkpoint(&self, applied: u64) -> Result<CheckpointReport, UpdateError> {
-        let _alone = self.only_writer()?;
-        let current = self.current();
-        // What the next generation needs is taken first: behind the exchange nothing may fail.
-        let memory = self.memory_after(&current).inspect_err(|_| {
-            // Searches of an older generation may hold what is missing; the next insert asks.
-            let _ = current.keep_headroom();
-        })?;
-        let rows = {
-            // Deletes wait for the snapshot only, and are noted from here on.
-            let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
-            *late = Some(Vec::new());
-            RowsNow::of(&current)
-        };
-        let mut work = self.begin(&current);
-        let outcome = work.run(applied, &rows);
-        let Checkpoint { writing, changed, .. } = work;
-        let done = match outcome {
-            Ok(report) => {
-                let followed = self.go_on(current, memory, &rows.map, &changed);
-                followed.map(|()| report).inspect_err(|e| self.poison(e))
-            }
-            Err(e) => {
-                if writing.doubtful {
-                    self.poison(&e);
-                } else {
-                    // What is left in spite of this is removed when the index is opened again.
-                    writing.written.iter().for_each(|p| drop(self.options.files.remove(p)));
-                }
-                drop(memory);
-                let _ = current.keep_headroom();
-                Err(e)
-            }
-        };
-        *self.late.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        done
-    }
-
-    fn memory_after(&self, current: &Generation) -> Result<NextMemory, UpdateError> {
-        let pages = current.slots.lock().unwrap_or_else(PoisonError::into_inner).pages();
-        let slots = u64::from(pages) * current.layout().records_per_page() as u64;
-        let resident = self.options.open.resident;
-        Ok(current.next_memory(self.options.spare_slots(slots), resident)?)
-    }
-
-    fn begin<'a>(&'a self, current: &'a Generation) -> Checkpoint<'a> {
-        Checkpoint {
-            generation: current,
-            options: &self.options,
-            writing: Writing {
-                path: &self.path,
-                files: self.options.files.as_ref(),
-                identity: current.index.identity(),
-                number: current.index.manifest().generation + 1,
-                written: Vec::new(),
-                bytes: 0,
-                doubtful: false,
-            },
-            changed: Vec::new(),
-            report: CheckpointReport::default(),
-        }
-    }
-
-    fn poison(&self, why: &UpdateError) {
-        // The first reason stands.
-        let _ = self.poisoned.set(why.to_string());
-    }
-
-    /// Opens the generation just written and lets searches and changes go on with it.
-    fn go_on(
-        &self,
-        current: Arc<Generation>,
-        memory: NextMemory,
-        map: &[u32],
-        changed: &[PageId],
-    ) -> Result<(), UpdateError> {
-        let next = Arc::new(self.open_next(&current, memory, map, changed)?);
-        if let Err(e) = remove_strays(&self.path, &next.index, self.options.files.as_ref()) {
-            tracing::warn!("files of an old generation stay until the next open: {e}");
-        }
-        {
-            let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
-            for row in late.take().unwrap_or_default() {
-                next.delete(row);
-            }
-            *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&next);
-        }
-        // With its last search the old generation gives back memory that these ask for.
-        drop(current);
-        let _ = next.keep_headroom();
-        if self.options.open.resident == Resident::All {
-            // A page that cannot be read is reported to the search that needs it.
-            let _ = next.index.load_absent_pages();
-        }
-        Ok(())
-    }
-
-    fn open_next(
-        &self,
-        current: &Generation,
-        memory: NextMemory,
-        map: &[u32],
-        changed: &[PageId],
-    ) -> Result<Generation, UpdateError> {
-        let slots = read_manifest(&self.path)?.slots();
-        let spare_slots = self.options.spare_slots(slots);
-        let open = OpenOptions { spare_slots, ..self.options.open.clone() };
-        let is_changed = |page: PageId| changed.binary_search(&page).is_ok();
-        let NextMemory { index, own } = memory;
-        match current.index.succeed(&open, index, &is_changed)? {
-            Some(index) => current.followed_by(index, map, spare_slots, own),
-            None => {
-                drop(own);
-                open_generation(&self.path, &self.options)
-            }
-        }
-    }
-}
-
 /// Rows and deleted nodes at one instant.
-struct RowsNow {
-    map: Vec<u32>,
-    tombstones: Vec<u32>,
-    live: u64,
+pub(super) struct RowsNow {
+    /// The node of each row.
+    pub(super) map: Vec<u32>,
+    /// Deleted nodes that are still part of the graph, ascending.
+    pub(super) tombstones: Vec<u32>,
+    pub(super) live: u64,
 }
 
 impl RowsNow {
-    fn of(generation: &Generation) -> Self {
+    pub(super) fn of(generation: &Generation) -> Self {
         let rows = generation.next_row.load(Ordering::Relaxed);
         let map = generation.rows.to_map(rows);
         let live = generation.rows.len();
@@ -190,23 +63,24 @@ impl RowsNow {
     }
 }
 
-struct Checkpoint<'a> {
-    generation: &'a Generation,
-    options: &'a LiveOptions,
-    writing: Writing<'a>,
+/// A generation being written.
+pub(super) struct Checkpoint<'a> {
+    pub(super) generation: &'a Generation,
+    pub(super) options: &'a LiveOptions,
+    pub(super) writing: Writing<'a>,
     /// Pages written anew, ascending.
-    changed: Vec<PageId>,
-    report: CheckpointReport,
+    pub(super) changed: Vec<PageId>,
+    pub(super) report: CheckpointReport,
 }
 
 impl Checkpoint<'_> {
-    fn run(&mut self, applied: u64, rows: &RowsNow) -> Result<CheckpointReport, UpdateError> {
+    pub(super) fn run(
+        &mut self,
+        applied: u64,
+        rows: &RowsNow,
+    ) -> Result<CheckpointReport, UpdateError> {
         let generation = self.generation;
-        let old = generation.index.manifest().clone();
-        let on_disk = read_manifest(self.writing.path)?;
-        if (on_disk.uuid, on_disk.generation) != (old.uuid, old.generation) {
-            return Err(UpdateError::Replaced { path: self.writing.path.to_owned() });
-        }
+        let old = self.manifest()?;
         let partition = &old.partitions[0];
         let pages = generation.slots.lock().unwrap_or_else(PoisonError::into_inner).pages();
         let mut changed = generation.patches.pages();
@@ -232,13 +106,28 @@ impl Checkpoint<'_> {
             partitions: vec![partition],
             ..old
         };
+        self.changed = changed;
+        self.publish(&manifest)
+    }
+
+    /// The manifest on disk, which is the one that was opened.
+    pub(super) fn manifest(&self) -> Result<Manifest, UpdateError> {
+        let old = self.generation.index.manifest().clone();
+        let on_disk = read_manifest(self.writing.path)?;
+        if (on_disk.uuid, on_disk.generation) != (old.uuid, old.generation) {
+            return Err(UpdateError::Replaced { path: self.writing.path.to_owned() });
+        }
+        Ok(old)
+    }
+
+    /// Puts the manifest in place, when all that it names is on stable storage.
+    pub(super) fn publish(&mut self, manifest: &Manifest) -> Result<CheckpointReport, UpdateError> {
         let bytes = manifest.encode()?;
         self.report.disk_bytes = manifest.files().iter().map(|f| f.bytes).sum::<u64>();
         self.report.disk_bytes += bytes.len() as u64;
         let dir = self.writing.path.join(manifest.partitions[0].dir.as_str());
         self.writing.sync_dir(&dir)?;
         self.writing.publish(&bytes)?;
-        self.changed = changed;
         self.report.generation = self.writing.number;
         self.report.bytes_written = self.writing.bytes;
         Ok(self.report)
@@ -257,11 +146,23 @@ impl Checkpoint<'_> {
         let mut segments = plan.kept.clone();
         let segment = self.segment(plan, changed, &dir, &mut page_map)?;
         segments.extend(segment);
+        self.maps(dir, (segments, &page_map), self.generation.index.codes(), rows)
+    }
+
+    /// Writes what belongs to a partition beside its pages, which stand in `segments`.
+    pub(super) fn maps(
+        &mut self,
+        dir: RelativePath,
+        (segments, page_map): (Vec<SegmentEntry>, &[u32]),
+        codes: CodesView<'_>,
+        rows: &RowsNow,
+    ) -> Result<PartitionEntry, UpdateError> {
         let row_map = encode_map(&rows.map);
+        let pages = page_map.len() as u32;
         let writing = &mut self.writing;
-        let page_map = writing.whole(&dir, "pagemap", FileKind::PageMap, &encode_map(&page_map))?;
+        let page_map = writing.whole(&dir, "pagemap", FileKind::PageMap, &encode_map(page_map))?;
         let slots = pages * self.generation.layout().records_per_page() as u32;
-        let codes = writing.codes(&dir, self.generation.index.codes(), slots)?;
+        let codes = writing.codes(&dir, codes, slots)?;
         let row_map = writing.blocked(&dir, "rows", FileKind::RowMap, &row_map)?;
         let tombstones = match rows.tombstones.is_empty() {
             true => None,
@@ -330,13 +231,7 @@ impl Checkpoint<'_> {
             adjacency: head.adjacency().to_vec(),
             entry: head.entry(),
         });
-        let name = self.writing.name("head")?;
-        let body = parts.encode()?;
-        let (identity, number) = (self.writing.identity, self.writing.number);
-        let sealed = seal_body(FileKind::Head, &identity, number, &body);
-        let path = self.writing.path.join(name.as_str());
-        let bytes = self.writing.write(&path, &[&sealed])?;
-        let nodes = parts.nodes.len() as u32;
-        Ok((FileEntry { path: name, bytes }, HeadParameters { nodes, ..*old }))
+        let file = self.writing.top("head", FileKind::Head, &parts.encode()?)?;
+        Ok((file, HeadParameters { nodes: parts.nodes.len() as u32, ..*old }))
     }
 }

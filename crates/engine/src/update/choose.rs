@@ -44,10 +44,7 @@ impl EdgePool {
     /// # Panics
     /// Where the owner is missing, or the vectors have another shape.
     pub(super) fn choose(&self, metric: Metric, ty: VectorType, rule: PruneOptions) -> Chosen {
-        let components = self.bytes.len() / self.nodes.len() / ty.component_bytes();
-        let set = VectorSet::new(&self.bytes, components, ty).expect("vectors of one shape");
-        assert_eq!(set.rows(), self.nodes.len(), "one vector for each node");
-        let pair = PairDistance::new(metric, set);
+        let pair = PairDistance::new(metric, self.set(ty));
         let candidate = |i: usize| PruneCandidate {
             distance: pair.distance(0, i),
             node: i as u32,
@@ -73,6 +70,59 @@ impl EdgePool {
         }
         Chosen { diverse: kept.into_iter().map(name).collect(), edges }
     }
+
+    /// Completes a list: the first `held` candidates stay, and free places up to `degree` go to
+    /// the others, nearest first, to those that lead somewhere new before the rest.
+    ///
+    /// Nothing that is held is compared with anything else that is, so that this costs a
+    /// fraction of [`choose`](Self::choose), and no long edge is lost to the nearer ones.
+    ///
+    /// # Panics
+    /// As [`choose`](Self::choose).
+    pub(super) fn complete(
+        &self,
+        held: usize,
+        metric: Metric,
+        ty: VectorType,
+        rule: PruneOptions,
+    ) -> Vec<u32> {
+        let pair = PairDistance::new(metric, self.set(ty));
+        let near = |i: usize| (pair.distance(0, i), i);
+        let nearest = |a: &(f32, usize), b: &(f32, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
+        let mut list: Vec<(f32, usize)> = (1..self.nodes.len().min(held + 1)).map(near).collect();
+        let mut others: Vec<(f32, usize)> = (list.len() + 1..self.nodes.len()).map(near).collect();
+        others.sort_unstable_by(nearest);
+        let mut occluded = Vec::with_capacity(others.len());
+        for &(distance, i) in &others {
+            if list.len() >= rule.degree {
+                break;
+            }
+            let hides = |&(of, j): &(f32, usize)| {
+                if of > distance {
+                    return false;
+                }
+                let between = pair.distance(j, i);
+                between <= 0.0 || distance > rule.alpha * between
+            };
+            if list.iter().any(hides) {
+                occluded.push((distance, i));
+            } else {
+                list.push((distance, i));
+            }
+        }
+        let free = rule.degree.saturating_sub(list.len());
+        list.extend(occluded.into_iter().take(free));
+        list.sort_unstable_by(nearest);
+        list.truncate(rule.degree);
+        list.into_iter().map(|(_, i)| self.nodes[i]).collect()
+    }
+
+    fn set(&self, ty: VectorType) -> VectorSet<'_> {
+        let components = self.bytes.len() / self.nodes.len() / ty.component_bytes();
+        let set = VectorSet::new(&self.bytes, components, ty).expect("vectors of one shape");
+        assert_eq!(set.rows(), self.nodes.len(), "one vector for each node");
+        set
+    }
 }
 
 #[cfg(test)]
@@ -96,6 +146,22 @@ mod tests {
         assert_eq!(chosen(&[100, 112, 110, 111, 80], 9).edges, [12, 13, 11, 14]);
         assert_eq!(chosen(&[100, 112, 110, 111, 80], 1).edges, [12]);
         assert!(chosen(&[100], 3).edges.is_empty());
+    }
+
+    #[test]
+    fn a_list_is_completed_with_edges_that_lead_apart_first() {
+        // The owner at 100; 110 and 160 are held; 111 and 112 lie behind 110, 80 and 82 apart.
+        let mut pool = EdgePool::new(7, 1);
+        for (i, &x) in [100u8, 160, 110, 112, 82, 80, 111].iter().enumerate() {
+            pool.push(i as u32 + 10, |out| out.push(x));
+        }
+        let complete = |degree| {
+            pool.complete(2, Metric::L2, VectorType::U8, PruneOptions { degree, alpha: 1.2 })
+        };
+        assert_eq!(complete(3), [12, 14, 11], "82 leads apart, 111 does not");
+        assert_eq!(complete(4), [12, 16, 14, 11], "then the nearest of the rest");
+        assert_eq!(complete(2), [12, 11], "nothing that is held goes");
+        assert_eq!(complete(9), [12, 16, 13, 14, 15, 11]);
     }
 
     #[test]

@@ -4,17 +4,18 @@
 //! A pass takes the nodes that are deleted when it begins and goes through all pages in portions.
 //! Nothing new leads to them meanwhile: inserts choose live neighbours only. When the last page
 //! is done, nothing leads to them at all; they are removed, and the next checkpoint frees their
-//! slots. A deleted node hands on its nearest edges only, by codes, as many as a list may hold:
-//! where a third of the rows goes at once, all edges of all of them would be a thousand.
+//! slots. Edges to live nodes stay. Each deleted node hands on a few of its edges, those nearest by
+//! codes to the node that gets them, and they compete for the places that became free.
 
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
+use super::choose::EdgePool;
 use super::error::UpdateError;
 use super::fold::pruned;
-use super::generation::{Generation, slack};
+use super::generation::Generation;
 use super::images::{Images, PageReader};
 use super::live::LiveIndex;
 use crate::quant::{LookupTable, score_many};
@@ -40,6 +41,20 @@ pub struct ConsolidateReport {
     pub removed: u64,
     /// Whether the pass is over: no node that was deleted before it began is left.
     pub finished: bool,
+}
+
+/// Edges that a dead node hands on to one that had an edge to it. All of them would be hundreds;
+/// the nearest of all would replace the long edges, which few lead to, by short ones.
+const HANDED_ON: usize = 4;
+/// Live neighbours that hand on edges as well, where their pages are at hand: some lead to rows that
+/// came later and are nearer than what the dead ones know of.
+const NEAR_LIVE: usize = 6;
+
+/// What the edges of a node are completed from.
+struct Candidates {
+    /// How many of the nodes stay: they come first.
+    held: usize,
+    nodes: Vec<u32>,
 }
 
 /// Pages that a thread goes through while inserts wait.
@@ -99,7 +114,7 @@ impl LiveIndex {
 }
 
 impl Generation {
-    fn page_count(&self) -> u32 {
+    pub(super) fn page_count(&self) -> u32 {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).pages()
     }
 
@@ -189,28 +204,44 @@ impl Generation {
             reader,
             broken.iter().flat_map(|b| b.2.iter()).filter(|n| dead.contains(n)),
         )?;
-        let mut chosen: Vec<(usize, Vec<u8>, Vec<u32>)> = Vec::new();
+        let mut chosen: Vec<(usize, Vec<u8>, Candidates)> = Vec::new();
         for (slot, vector, edges) in broken {
             let own = layout.node(page, slot);
             let candidates = self.inherited(own, &vector, &edges, dead, &*reader);
             chosen.push((slot, vector, candidates));
         }
         if exact {
-            self.load_nodes(reader, chosen.iter().flat_map(|c| c.2.iter()))?;
+            self.load_nodes(reader, chosen.iter().flat_map(|c| c.2.nodes.iter()))?;
         }
         let count = chosen.len() as u64;
         for (slot, vector, candidates) in chosen {
             let own = layout.node(page, slot);
-            let edges = if candidates.is_empty() {
-                Vec::new()
-            } else {
-                pruned(self, &*reader, own, &vector, &candidates)
-            };
+            let edges = self.completed(own, &vector, &candidates, &*reader);
             self.patches.change(page, |patch| {
                 patch.slot_mut(slot).edges = Edges::Replaced(edges);
             });
         }
         Ok(count)
+    }
+
+    /// The edges of a node from those that stay and those that were handed on.
+    fn completed(
+        &self,
+        own: NodeId,
+        vector: &[u8],
+        candidates: &Candidates,
+        images: &dyn Images,
+    ) -> Vec<u32> {
+        let Candidates { held, nodes } = candidates;
+        if *held > self.layout().max_degree() {
+            return pruned(self, images, own, vector, nodes);
+        }
+        let mut pool = EdgePool::new(nodes.len(), vector.len());
+        pool.push(own.0, |out| out.extend_from_slice(vector));
+        for &n in nodes {
+            pool.push(n, |out| self.vector_into(images, NodeId(n), out));
+        }
+        pool.complete(*held, self.index.metric(), self.vector_type(), self.rule())
     }
 
     /// Brings the pages of these nodes to hand.
@@ -225,7 +256,8 @@ impl Generation {
         reader.load(&self.index, &pages)
     }
 
-    /// Live edges of a node, and the nearest ones, by codes, that its dead neighbours hand on.
+    /// Live edges of a node, and of the edges of each of its dead neighbours and some live ones
+    /// those nearest to it, by codes.
     fn inherited(
         &self,
         own: NodeId,
@@ -233,37 +265,40 @@ impl Generation {
         edges: &[u32],
         dead: &HashSet<u32>,
         images: &dyn Images,
-    ) -> Vec<u32> {
-        let (gone, mut live): (Vec<u32>, Vec<u32>) = edges.iter().partition(|n| dead.contains(n));
-        let known: HashSet<u32> = live.iter().copied().collect();
+    ) -> Candidates {
+        let (gone, live): (Vec<u32>, Vec<u32>) = edges.iter().partition(|n| dead.contains(n));
+        let (mut nodes, mut held) = (Vec::with_capacity(2 * edges.len()), 0);
+        for n in live {
+            if n != own.0 && !nodes.contains(&n) {
+                nodes.push(n);
+                held += 1;
+            }
+        }
+        let view = self.index.view();
+        let mut table = LookupTable::new(view.codebook);
+        table.fill(view.codebook, vector, self.vector_type());
         let slots = self.node_slots.load(Ordering::Acquire);
-        let (mut further, mut list) = (HashSet::new(), Vec::new());
-        for node in gone {
+        let (mut list, mut scores, mut order) = (Vec::new(), Vec::new(), Vec::new());
+        // Lists are sorted, so these are the nearest.
+        let near: Vec<u32> = nodes.iter().copied().take(NEAR_LIVE).collect();
+        for node in gone.into_iter().chain(near) {
             if !self.edges_into(images, NodeId(node), &mut list) {
                 continue;
             }
             let is_new = |n: &u32| {
-                *n != own.0 && *n < slots && !known.contains(n) && !self.is_deleted(NodeId(*n))
+                *n != own.0 && *n < slots && !nodes.contains(n) && !self.is_deleted(NodeId(*n))
             };
-            further.extend(list.iter().copied().filter(is_new));
+            list.retain(is_new);
+            scores.resize(list.len(), 0.0);
+            score_many(&table, self.index.codes(), &list, &mut scores);
+            order.clear();
+            order.extend(scores.iter().copied().zip(list.iter().copied()));
+            let nearest = |a: &(f32, u32), b: &(f32, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
+            order.sort_unstable_by(nearest);
+            order.dedup_by_key(|o| o.1);
+            nodes.extend(order.iter().take(HANDED_ON).map(|o| o.1));
         }
-        let mut further: Vec<u32> = further.into_iter().collect();
-        further.sort_unstable();
-        let bound = self.layout().max_degree() + slack(self.layout().max_degree());
-        let room = bound.saturating_sub(live.len());
-        if further.len() > room {
-            let view = self.index.view();
-            let mut table = LookupTable::new(view.codebook);
-            table.fill(view.codebook, vector, self.vector_type());
-            let mut scores = vec![0.0; further.len()];
-            score_many(&table, self.index.codes(), &further, &mut scores);
-            let mut order: Vec<usize> = (0..further.len()).collect();
-            order.sort_by(|&a, &b| scores[a].total_cmp(&scores[b]));
-            order.truncate(room);
-            further = order.into_iter().map(|i| further[i]).collect();
-        }
-        live.extend(further);
-        live
+        Candidates { held, nodes }
     }
 
     /// Takes nodes that nothing leads to out of the graph. Returns how many.

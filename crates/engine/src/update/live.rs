@@ -1,7 +1,7 @@
 //! The live index: what callers see of this room.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::consolidate::Pass;
@@ -96,6 +96,8 @@ pub struct LiveIndex {
     pub(super) late: Mutex<Option<Vec<RowId>>>,
     /// The consolidation under way.
     pub(super) pass: Mutex<Option<Pass>>,
+    /// Rows linked since the last rewrite, but for those of the current generation.
+    pub(super) strewn: AtomicU64,
     _lock: DirectoryLock,
 }
 
@@ -123,6 +125,7 @@ impl LiveIndex {
             poisoned: OnceLock::new(),
             late: Mutex::default(),
             pass: Mutex::default(),
+            strewn: AtomicU64::new(0),
             _lock: lock,
         })
     }
@@ -162,7 +165,8 @@ impl LiveIndex {
 
     /// Makes a link again that [`insert`](Self::insert) made before, without a search. Links are
     /// applied in the order in which they were made, mixed with deletes as they came. A link
-    /// that is in the index already changes nothing.
+    /// whose row is in the index already changes nothing: the row is where the link has put it,
+    /// or where a [`rewrite`](Self::rewrite) has.
     ///
     /// # Errors
     /// As [`insert`](Self::insert), and [`UpdateError::Link`] where the link contradicts the

@@ -14,6 +14,10 @@
 //! | `images` | pages at hand while edges are chosen; `page_table`, a table by page number |
 //! | `head` | the head index as rows come and go |
 //! | `checkpoint` | the next generation: `segments` says what goes where, `fold` makes the pages, `writing` and `files` write |
+//! | `exchange` | one generation in place of another, with what inserts, deletes and searches notice of it |
+//! | `rewrite` | all pages in a new order: `renumber` chooses it, `gather` makes the pages |
+//! | `retrain` | a codebook for the rows of now, and whether it is due |
+//! | `upkeep` | when a checkpoint, a consolidation and a rewrite are due |
 //! | `strays` | files that no generation names any more |
 //! | `consolidate` | deleted nodes leave the graph |
 //!
@@ -28,8 +32,10 @@ mod checkpoint;
 mod choose;
 mod consolidate;
 mod error;
+mod exchange;
 mod files;
 mod fold;
+mod gather;
 mod generation;
 mod head;
 mod images;
@@ -37,11 +43,15 @@ mod insert;
 mod live;
 mod page_table;
 mod patches;
+mod renumber;
+mod retrain;
+mod rewrite;
 mod rows;
 mod segments;
 mod session;
 mod slots;
 mod strays;
+mod upkeep;
 mod writing;
 
 #[cfg(test)]
@@ -53,3 +63,5 @@ pub use error::UpdateError;
 pub use files::{DiskFiles, Files, NewFile};
 pub use insert::Link;
 pub use live::{LiveIndex, LiveOptions};
+pub use rewrite::Rewrite;
+pub use upkeep::{Due, UpkeepOptions, UpkeepReport};

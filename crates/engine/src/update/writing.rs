@@ -105,6 +105,19 @@ impl Writing<'_> {
         Ok(FileEntry { path: name, bytes })
     }
 
+    /// A whole file in the directory of the index.
+    pub(super) fn top(
+        &mut self,
+        stem: &str,
+        kind: FileKind,
+        body: &[u8],
+    ) -> Result<FileEntry, UpdateError> {
+        let name = self.name(stem)?;
+        let sealed = seal_body(kind, &self.identity, self.number, body);
+        let bytes = self.write(&self.path.join(name.as_str()), &[&sealed])?;
+        Ok(FileEntry { path: name, bytes })
+    }
+
     fn header(&self, kind: FileKind) -> FileHeader {
         let identity = self.identity;
         FileHeader { kind, identity, generation: self.number, body_bytes: 0, body_checksum: 0 }

@@ -9,7 +9,7 @@ use super::{
     Rows, assert_sound, built, delete_all, insert_all, live, live_with, params, read_only,
 };
 use crate::types::RowId;
-use crate::update::{DiskFiles, Files, LiveIndex, NewFile, UpdateError};
+use crate::update::{CheckpointReport, DiskFiles, Files, LiveIndex, NewFile, Rewrite, UpdateError};
 
 /// What is not on stable storage yet.
 #[derive(Default)]
@@ -137,6 +137,15 @@ fn assert_rows(path: &Path, rows: &Rows, applied: u64) {
 
 #[test]
 fn a_crash_at_any_operation_leaves_the_old_or_the_new_generation() {
+    crash_everywhere(LiveIndex::checkpoint);
+}
+
+#[test]
+fn a_crash_at_any_operation_of_a_rewrite_leaves_the_old_or_the_new_generation() {
+    crash_everywhere(|index, applied| index.rewrite(applied, Rewrite { retrain: true }));
+}
+
+fn crash_everywhere(write: impl Fn(&LiveIndex, u64) -> Result<CheckpointReport, UpdateError>) {
     let rows = Rows::clustered(ALL, 16, 1);
     let original = built(&rows, BUILT);
     let mut outcomes = [0, 0];
@@ -148,7 +157,7 @@ fn a_crash_at_any_operation_leaves_the_old_or_the_new_generation() {
         insert_all(&index, &rows, BUILT..ALL);
         delete_all(&index, 0..10);
         files.0.lock().unwrap().left = Some(nth);
-        let answered = index.checkpoint(5).is_ok();
+        let answered = write(&index, 5).is_ok();
         undisturbed |= files.0.lock().unwrap().left > Some(0);
         drop(index);
         files.cut_power();
@@ -162,12 +171,14 @@ fn a_crash_at_any_operation_leaves_the_old_or_the_new_generation() {
             insert_all(&index, &rows, BUILT..ALL);
             delete_all(&index, 0..10);
         }
-        index.checkpoint(6).unwrap();
+        write(&index, 6).unwrap();
         drop(index);
         assert_rows(&place.path, &rows, 6);
         let left = std::fs::read_dir(place.path.join("part-0000")).unwrap().count();
         let named = read_only(&place.path).manifest().files().len() - 2;
         assert_eq!(left, named, "no stray files");
+        // Beside head index and codebook: the manifest, the lock and the partition.
+        assert_eq!(std::fs::read_dir(&place.path).unwrap().count(), 2 + 3, "no stray files");
         if undisturbed {
             break;
         }

@@ -3,7 +3,9 @@
 mod crash;
 mod live;
 mod model;
+mod rewrite;
 mod succession;
+mod upkeep;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
