@@ -31,8 +31,8 @@ pub(super) struct FieldVectors {
     pub(super) dim: usize,
     pub(super) vector_type: VectorType,
     pub(super) vectors: FlatVectors,
-    /// The graph that is searched, where one is open, and the one before while others hold it.
-    graph: RwLock<(Option<Arc<FieldIndex>>, Weak<FieldIndex>)>,
+    /// The graph that is searched, where one is open, and whether the one before is open still.
+    graph: RwLock<(Option<Arc<FieldIndex>>, Weak<()>)>,
     /// The record from which on the log may have links that the graph lacks; 0 where it has none.
     pub(super) links_from: AtomicU64,
     /// Live rows when a build found that none of them can be in a graph.
@@ -189,11 +189,11 @@ impl FieldVectors {
     pub(super) fn set_graph(&self, graph: Option<Arc<FieldIndex>>) {
         let mut slot = self.graph.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = std::mem::replace(&mut slot.0, graph) {
-            slot.1 = Arc::downgrade(&before);
+            slot.1 = before.while_open();
         }
     }
 
-    /// Whether a graph that was closed is still being searched.
+    /// Whether a graph that was closed is still being searched, and so open.
     pub(super) fn is_closing(&self) -> bool {
         self.graph.read().unwrap_or_else(PoisonError::into_inner).1.strong_count() > 0
     }

@@ -130,7 +130,7 @@ impl Collection {
                 self.signal.build(definition.id, Cause::Asked);
             }
             let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
-            if field.graph().is_none() && entry.load != Load::Released {
+            if field.graph().is_none() && self.is_wanted(definition.id) {
                 self.open_or_rebuild(field, definition)?;
             }
         }
@@ -178,9 +178,19 @@ impl Collection {
         let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         field.set_graph(None);
         match self.graph_of(field)? {
-            Some(definition) => self.open_or_rebuild(field, &definition).map(|()| true),
-            None => Ok(false),
+            Some(definition) if self.is_wanted(definition.id) => {
+                self.open_or_rebuild(field, &definition).map(|()| true)
+            }
+            _ => Ok(false),
         }
+    }
+
+    /// Whether the graph of an index is to be open. Asked under `opening`, which whoever drops or
+    /// releases it takes after the catalogue has changed.
+    fn is_wanted(&self, index: IndexId) -> bool {
+        self.entry().is_ok_and(|entry| {
+            entry.load != Load::Released && entry.indexes.iter().any(|i| i.id == index)
+        })
     }
 
     fn open_graph(&self, field: &FieldVectors, dir: &Path) -> Result<FieldIndex, FieldIndexError> {
@@ -264,6 +274,7 @@ impl Collection {
 
     /// Closes the graphs; their memory is free when the last search under way has ended.
     pub(crate) fn release_graphs(&self) {
+        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         for field in &self.components.fields {
             let _linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
             field.set_graph(None);
@@ -272,6 +283,7 @@ impl Collection {
 
     /// Closes and removes the graph of an index that the catalogue has dropped.
     pub(crate) fn drop_graph(&self, index: IndexId, field: crate::schema::FieldId) {
+        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(field) = self.components.fields.iter().find(|f| f.id == field) {
             let _linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
             field.set_graph(None);
@@ -341,12 +353,17 @@ impl Collection {
             if rows == 0 {
                 field.set_graph(None);
                 remove_dir(&dir);
-            } else if self.entry().is_ok_and(|entry| entry.load != Load::Released) {
+            } else if self.is_wanted(index) {
                 self.publish(field, self.open_graph(field, &dir)?);
             }
             Ok(rows)
         });
         drop(opening);
+        if !self.entry()?.indexes.iter().any(|definition| definition.id == index) {
+            // Dropped while it was built.
+            remove_dir(&dir);
+            return Ok(());
+        }
         match opened {
             Ok(rows) => self.set_state(index, IndexState::Finished { rows }),
             // Begun again when the collection is opened again.

@@ -26,7 +26,7 @@ pub use search::{GraphHit, GraphSearch};
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use pipeann_engine::memory::Accountant;
 use pipeann_engine::update::{LiveIndex, UpdateError};
@@ -55,6 +55,8 @@ pub struct FieldIndex {
     ended: AtomicBool,
     deleted_share: f64,
     dirty_bytes: u64,
+    /// Dropped last, when the graph has let go of its directory.
+    open: Arc<()>,
 }
 
 impl FieldIndex {
@@ -77,7 +79,13 @@ impl FieldIndex {
             ended: AtomicBool::new(false),
             deleted_share: options.deleted_share,
             dirty_bytes: options.dirty_bytes,
+            open: Arc::default(),
         })
+    }
+
+    /// Something that is alive until the directory can be opened again.
+    pub fn while_open(&self) -> Weak<()> {
+        Arc::downgrade(&self.open)
     }
 
     /// The rows in the graph.
