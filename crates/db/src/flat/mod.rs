@@ -1,6 +1,6 @@
-//! Vectors of rows that are in no graph, for one vector field, searched exactly.
+//! The vectors of one field, searched exactly, and what its graph is built from.
 //!
-//! A collection that has no index yet, or is too small for one, keeps its vectors here: in
+//! A collection keeps the vectors of all rows here, whether a graph holds them too or not: in
 //! immutable segment files, and in a tail in memory for what was appended since the last flush.
 //! State derived from the log: what is not flushed is lost with the process and replayed.
 //!
@@ -18,9 +18,9 @@
 //! - memory holds the tail, at most its budget, 16 bytes for each block on disk, and the buffers
 //!   of running searches. It does not grow with the vectors on disk.
 //!
-//! Deliberately absent: deletion by log record. Row ids are never reused, so a row that is gone,
-//! or has joined a graph, is passed over by the caller's `allow`, and leaves the files with the
-//! next [`retain`](FlatVectors::retain).
+//! Deliberately absent: deletion by log record. Row ids are never reused, so a row that is gone
+//! is passed over by the caller's `allow`, and leaves the files with the next
+//! [`retain`](FlatVectors::retain).
 
 mod block;
 mod error;
