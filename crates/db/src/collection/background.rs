@@ -19,6 +19,9 @@ use crate::wal::{Link, Record, WalError};
 
 /// Rows linked between two looks at what else there is to do.
 const ROWS_OF_STEP: usize = 512;
+/// Rows that a thread links at once, their searches sharing the wait for the device. What a
+/// checkpoint or a step of consolidation waits for.
+const ROWS_AT_ONCE: usize = 32;
 /// A backlog larger than one in so many rows of the graph is cheaper to build than to link.
 const BACKLOG_SHARE: u64 = 4;
 /// Backlogs below this are linked in any case.
@@ -158,24 +161,17 @@ impl Collection {
         part: &[(RowId, &[u8])],
     ) -> (Vec<Link>, Option<FieldIndexError>) {
         let mut links = Vec::with_capacity(part.len());
-        let lives = |row: RowId| self.components.live().contains(row);
-        for &(row, vector) in part {
-            let linked = match lives(row) {
-                true => graph.link(row, vector),
-                false => graph.remove([row]).map(|()| None),
-            };
-            match linked {
-                Ok(link) => links.extend(link),
-                Err(error) => return (links, Some(error)),
-            }
+        let linked = part.chunks(ROWS_AT_ONCE).try_for_each(|some| {
+            let live = self.components.live();
+            let (live, dead): (Vec<_>, Vec<_>) = some.iter().partition(|(r, _)| live.contains(*r));
+            graph.remove(dead.into_iter().map(|(row, _)| row))?;
+            let linked = graph.link(&live, &mut links);
             // Deleted while it was linked: whoever deleted it may have come too early.
-            if !lives(row)
-                && let Err(error) = graph.remove([row])
-            {
-                return (links, Some(error));
-            }
-        }
-        (links, None)
+            let now = self.components.live();
+            graph.remove(live.into_iter().map(|(row, _)| row).filter(|&row| !now.contains(row)))?;
+            linked
+        });
+        (links, linked.err())
     }
 
     /// Gives links to the log, and waits as for a write: a link that is lost is made again, but a

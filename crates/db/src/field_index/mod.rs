@@ -143,26 +143,35 @@ impl FieldIndex {
         Arc::clone(&self.pending.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Links a pending row, which is pending no more then. `None` for a row that is in the graph
-    /// already, and for a vector that no distance is defined for, which no search can find.
+    /// Links pending rows, which are pending no more then, some of them at once, and adds to
+    /// `links` what was made. Nothing is made for a row that is in the graph already, and for a
+    /// vector that no distance is defined for, which no search can find.
     ///
     /// # Errors
-    /// [`FieldIndexError::Graph`]; the row stays pending. [`FieldIndexError::needs_checkpoint`]
-    /// tells whether a checkpoint helps.
-    pub fn link(&self, row: RowId, vector: &[u8]) -> Result<Option<Link>, FieldIndexError> {
-        let linked = match self.graph.insert(row, vector) {
-            Ok(link) => Some(Link {
-                field: self.field,
-                node: link.node,
-                row: link.row,
-                neighbours: link.neighbours,
-                back_edges: link.back_edges,
-            }),
-            Err(UpdateError::RowExists(_) | UpdateError::Vector(_)) => None,
-            Err(error) => return self.noted(Err(error)),
-        };
-        self.forget(row);
-        Ok(linked)
+    /// [`FieldIndexError::Graph`], the first of them; rows that failed stay pending.
+    /// [`FieldIndexError::needs_checkpoint`] tells whether a checkpoint helps.
+    pub fn link(
+        &self,
+        rows: &[(RowId, &[u8])],
+        links: &mut Vec<Link>,
+    ) -> Result<(), FieldIndexError> {
+        let mut failed = Ok(());
+        let called = self.graph.insert_many(rows, &mut |nth, outcome| match outcome {
+            Ok(link) => {
+                self.forget(link.row);
+                links.push(Link {
+                    field: self.field,
+                    node: link.node,
+                    row: link.row,
+                    neighbours: link.neighbours,
+                    back_edges: link.back_edges,
+                });
+            }
+            Err(UpdateError::RowExists(_) | UpdateError::Vector(_)) => self.forget(rows[nth].0),
+            Err(error) if failed.is_ok() => failed = self.noted(Err(error)),
+            Err(_) => {}
+        });
+        self.noted(called).and(failed)
     }
 
     /// Makes a link of the log again, for a row that is pending and is not any more then.

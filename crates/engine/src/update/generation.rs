@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::bitmap::NodeBitmap;
 use super::error::UpdateError;
+use super::find::Worker;
 use super::images::Images;
-use super::insert::Worker;
 use super::patches::Patches;
 use super::rows::RowTable;
 use super::slots::Slots;

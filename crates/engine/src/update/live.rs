@@ -139,7 +139,7 @@ impl LiveIndex {
         why.map_or(Ok(()), |why| Err(UpdateError::Poisoned(why.clone())))
     }
 
-    fn shared_writer(&self) -> Result<RwLockReadGuard<'_, ()>, UpdateError> {
+    pub(super) fn shared_writer(&self) -> Result<RwLockReadGuard<'_, ()>, UpdateError> {
         let guard = self.writers.read().unwrap_or_else(PoisonError::into_inner);
         self.check_sound().map(|()| guard)
     }
@@ -147,20 +147,6 @@ impl LiveIndex {
     pub(super) fn only_writer(&self) -> Result<RwLockWriteGuard<'_, ()>, UpdateError> {
         let guard = self.writers.write().unwrap_or_else(PoisonError::into_inner);
         self.check_sound().map(|()| guard)
-    }
-
-    /// Links a new row: searches for its neighbours, chooses edges and makes it visible to every
-    /// search that begins after this returns. `vector` holds the bytes of one vector.
-    ///
-    /// # Errors
-    /// [`UpdateError::Vector`] for a vector of another shape, NaN, infinity, or zero under the
-    /// cosine; [`UpdateError::RowExists`]; [`UpdateError::Full`] and [`UpdateError::Memory`]
-    /// where a checkpoint is due; an unreadable page. Nothing is changed in any of these cases.
-    pub fn insert(&self, row: RowId, vector: &[u8]) -> Result<Link, UpdateError> {
-        let _shared = self.shared_writer()?;
-        let generation = self.current();
-        check_shape(&generation.index, vector).map_err(UpdateError::Vector)?;
-        generation.insert(row, vector)
     }
 
     /// Makes a link again that [`insert`](Self::insert) made before, without a search. Links are
@@ -348,7 +334,7 @@ pub(super) fn open_generation(
     Generation::new(index, &map, spare_slots, None)
 }
 
-fn check_shape(index: &Index, vector: &[u8]) -> Result<(), QueryError> {
+pub(super) fn check_shape(index: &Index, vector: &[u8]) -> Result<(), QueryError> {
     let layout = index.layout();
     if vector.len() != layout.vector_bytes() {
         let found = vector.len() / layout.vector_type().component_bytes();
