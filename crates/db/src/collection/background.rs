@@ -99,18 +99,25 @@ impl Collection {
         }
         let (linked, full) = self.link_some(field, graph)?;
         let mut due = full || graph.is_checkpoint_due();
-        let consolidating = graph.is_consolidation_due();
+        let strewn = graph.is_layout_due();
+        let consolidating = graph.is_consolidation_due() || strewn && graph.deleted() > 0;
+        let mut lays_out = strewn && !consolidating;
         if consolidating {
             match graph.consolidate() {
-                Ok(finished) => due |= finished,
+                Ok(finished) => {
+                    due |= finished;
+                    lays_out = strewn && finished;
+                }
                 Err(error) if error.needs_checkpoint() => due = true,
                 Err(error) => return Err(self.index_error(field, &error)),
             }
         }
-        if due {
-            self.checkpoint(field, graph)?;
+        if lays_out {
+            self.write_graph(field, |applied| graph.lay_out(applied))?;
+        } else if due {
+            self.write_graph(field, |applied| graph.checkpoint(applied))?;
         }
-        Ok(linked || consolidating || due)
+        Ok(linked || consolidating || lays_out || due)
     }
 
     /// Links the oldest pending rows. Answers whether there were any, and whether the graph asks
@@ -191,17 +198,17 @@ impl Collection {
         Ok(Some((self.log.wait(ticket)?, place)))
     }
 
-    /// Writes a graph to disk with everything that was linked so far.
-    pub(super) fn checkpoint(
+    /// Lets a graph be written to disk with everything that was linked so far: `write` is given
+    /// the record that it includes.
+    pub(super) fn write_graph(
         &self,
         field: &FieldVectors,
-        graph: &FieldIndex,
+        write: impl FnOnce(Seq) -> Result<(), FieldIndexError>,
     ) -> Result<(), CollectionError> {
         let _linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
         // No graph may be ahead of the log after a power cut.
         let synced = self.log.sync()?;
-        let written = graph.checkpoint(synced);
-        written.map_err(|error| self.index_error(field, &error))
+        write(synced).map_err(|error| self.index_error(field, &error))
     }
 
     /// What went wrong with the graph of a field.

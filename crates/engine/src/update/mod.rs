@@ -65,6 +65,6 @@ pub use error::UpdateError;
 pub use files::{DiskFiles, Files, NewFile};
 pub use find::LinkedFn;
 pub use insert::Link;
-pub use live::{LiveIndex, LiveOptions};
+pub use live::{Among, LiveIndex, LiveOptions};
 pub use rewrite::Rewrite;
 pub use upkeep::{Due, UpkeepOptions, UpkeepReport};
