@@ -37,7 +37,7 @@ pub struct GraphOptions {
 
 impl Default for GraphOptions {
     /// All CPUs for builds, one thread for links; a graph from 2,000 rows on, 100,000 rows waiting
-    /// at most, 64 MiB of changes, a tenth deleted or new; direct reads, and no resident pages, since
+    /// at most, 64 MiB of changes, a fifth deleted or new; direct reads, and no resident pages, since
     /// those of one graph would leave no memory for the others.
     fn default() -> Self {
         Self {
@@ -46,8 +46,8 @@ impl Default for GraphOptions {
             least_rows: 2_000,
             pending_rows: 100_000,
             dirty_bytes: 64 << 20,
-            deleted_share: 0.1,
-            strewn_share: 0.1,
+            deleted_share: 0.2,
+            strewn_share: 0.2,
             direct: true,
             resident: Resident::None,
         }

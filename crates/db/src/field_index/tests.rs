@@ -80,9 +80,9 @@ fn rows_looked_up_before_a_layout_are_found_after_it() {
     let dir = tempfile::tempdir().unwrap();
     let graph = built(dir.path(), 3_000);
     assert!(!graph.is_layout_due() && !graph.is_changed());
-    link(&graph, 3_000..3_400);
-    assert!(graph.is_layout_due(), "more than a tenth is new");
-    let among: RoaringTreemap = (0..3_400).filter(|row| row % 2 == 0).collect();
+    link(&graph, 3_000..4_000);
+    assert!(graph.is_layout_due(), "more than a fifth is new");
+    let among: RoaringTreemap = (0..4_000).filter(|row| row % 2 == 0).collect();
     let allow = graph.allow(&among);
     let search = GraphSearch { k: 10, list: 80, among: &among, allow: Some(&allow) };
     let before = found(&graph, &among, search);

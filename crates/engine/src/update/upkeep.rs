@@ -28,7 +28,7 @@ pub struct UpkeepOptions {
 
 impl Default for UpkeepOptions {
     fn default() -> Self {
-        Self { dirty_bytes: 64 << 20, tombstones: 0.1, strewn: 0.1, code_drift: 1.1 }
+        Self { dirty_bytes: 64 << 20, tombstones: 0.2, strewn: 0.2, code_drift: 1.03 }
     }
 }
 
