@@ -10,7 +10,9 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
+use super::filter::{Among, Filter};
 use super::prepare::Prepared;
+use super::read::partition_numbers;
 use super::{Collection, CollectionError};
 use crate::ids::{RowId, Seq};
 use crate::schema::{Batch, PrimaryKey, WriteKind};
@@ -138,6 +140,32 @@ impl Collection {
         let bytes: Vec<_> = keys.iter().map(|key| key.as_ref().to_bytes()).collect();
         let deleted = self.rows_of_keys(bytes.iter().map(Vec::as_slice))?;
         self.delete_rows(order, deleted)
+    }
+
+    /// Deletes all rows that match a filter, of the named partitions or of all. At once: rows that
+    /// are written meanwhile come before or after.
+    ///
+    /// # Errors
+    /// [`CollectionError::Filter`], [`CollectionError::Catalog`] for a partition that there is
+    /// not: nothing was changed. [`CollectionError::Stopped`].
+    pub fn delete_matching(
+        &self,
+        filter: Filter<'_>,
+        partitions: Option<&[&str]>,
+    ) -> Result<DeleteOutcome, CollectionError> {
+        self.before_write()?;
+        let entry = self.entry()?;
+        let formats = self.formats(&entry);
+        let filter = self.bound(&formats, Some(filter))?;
+        let numbers = partition_numbers(&entry, partitions)?;
+        let order = self.order_when_applied()?;
+        let deleted = {
+            let moment = &self.components.moment();
+            let partitions = numbers.as_deref();
+            let among = Among { entry: &entry, formats: &formats, moment, partitions };
+            self.rows_matching(&among, filter.as_deref(), u64::MAX)?
+        };
+        self.delete_rows(order, deleted.iter().map(RowId).collect())
     }
 
     /// Deletes these live rows.

@@ -13,6 +13,7 @@ mod collection_power_cut;
 mod collection_random;
 mod data;
 mod database;
+mod filter;
 mod flush;
 mod full_disk;
 mod graph;

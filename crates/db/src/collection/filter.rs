@@ -1,0 +1,238 @@
+//! From a filter to the rows that match it at one moment.
+//!
+//! [`Collection::rows_matching`] is where everything that asks for rows by filter comes through,
+//! and where indexes on fields belong. Today it looks at rows one by one, after three short cuts:
+//! values of the partition key name partitions, values of the primary key name rows, and a limit
+//! ends the looking.
+
+use std::sync::Arc;
+
+use roaring::RoaringTreemap;
+
+use super::components::Moment;
+use super::formats::Formats;
+use super::prepare::partition_number;
+use super::{Collection, CollectionError};
+use crate::catalog::{Collection as Entry, WriteTarget};
+use crate::expr::{BoundFilter, Constant, Predicate, RowValues, Templates};
+use crate::ids::RowId;
+use crate::schema::{PrimaryKeyRef, partition_number as place_of};
+use crate::value::{RowError, RowView, ValueRef};
+
+/// A filter as it is asked for; `docs/filter-language.md` describes the language.
+#[derive(Clone, Copy, Debug)]
+pub struct Filter<'a> {
+    /// The expression. A blank one selects every row.
+    pub expression: &'a str,
+    /// Values for the templates in it.
+    pub templates: &'a Templates,
+}
+
+static NO_TEMPLATES: Templates = Templates::new();
+
+impl<'a> Filter<'a> {
+    /// An expression without templates.
+    pub fn new(expression: &'a str) -> Self {
+        Self { expression, templates: &NO_TEMPLATES }
+    }
+}
+
+/// Rows read at once.
+const CHUNK: usize = 1024;
+/// Where more than one row in so many is to be looked at, all are read in order.
+const DENSE: u64 = 4;
+
+/// Which rows are looked at.
+pub(super) struct Among<'a> {
+    pub(super) entry: &'a Entry,
+    pub(super) formats: &'a Formats,
+    pub(super) moment: &'a Moment<'a>,
+    /// Numbers of partitions, `None` for all.
+    pub(super) partitions: Option<&'a [u32]>,
+}
+
+/// The values of a row as the row store holds it.
+struct StoredRow<'a> {
+    view: RowView<'a>,
+    formats: &'a Formats,
+}
+
+impl RowValues for StoredRow<'_> {
+    fn value(&self, field: usize) -> Result<ValueRef<'_>, RowError> {
+        match self.formats.stored.column_of(field) {
+            Some(column) => self.view.get(column),
+            // Vectors stand elsewhere, and no filter asks for them.
+            None => Ok(ValueRef::Null),
+        }
+    }
+}
+
+/// Decides about one row after the other, in the order of their ids.
+struct Matcher<'a> {
+    filter: &'a BoundFilter,
+    formats: &'a Formats,
+    /// Of a sample.
+    seed: u64,
+    matched: RoaringTreemap,
+    failed: Option<CollectionError>,
+}
+
+impl Collection {
+    /// The filter bound to the schema at hand; `None` where every row matches.
+    pub(super) fn bound(
+        &self,
+        formats: &Formats,
+        filter: Option<Filter<'_>>,
+    ) -> Result<Option<Arc<BoundFilter>>, CollectionError> {
+        let Some(Filter { expression, templates }) = filter else { return Ok(None) };
+        let bound = self.filters.bound(expression, &formats.schema, templates)?;
+        let all = bound.predicate == Predicate::Const(true) && bound.sample.is_none();
+        Ok((!all).then_some(bound))
+    }
+
+    /// The live rows that match, the first ones by row id where `most` are enough.
+    pub(super) fn rows_matching(
+        &self,
+        among: &Among<'_>,
+        filter: Option<&BoundFilter>,
+        most: u64,
+    ) -> Result<Arc<RoaringTreemap>, CollectionError> {
+        let Some(filter) = filter else { return Ok(among.moment.live.among(among.partitions)) };
+        if filter.predicate == Predicate::Const(false) {
+            return Ok(Arc::default());
+        }
+        let restricted = restricted(among, filter)?;
+        let live = among.moment.live.among(restricted.as_deref().or(among.partitions));
+        let candidates = named_rows(among, filter, &live)?;
+        let candidates = candidates.as_ref().unwrap_or(&live);
+        let formats = among.formats;
+        let seed = among.moment.live.applied.0;
+        let matched = RoaringTreemap::new();
+        let mut matcher = Matcher { filter, formats, seed, matched, failed: None };
+        matcher.look_at(among.moment, candidates, most)?;
+        Ok(Arc::new(matcher.matched))
+    }
+}
+
+impl Matcher<'_> {
+    fn look_at(
+        &mut self,
+        moment: &Moment<'_>,
+        candidates: &RoaringTreemap,
+        most: u64,
+    ) -> Result<(), CollectionError> {
+        let dense = candidates.len() > moment.live.len() / DENSE;
+        let mut left = candidates.iter().peekable();
+        let mut rows = Vec::with_capacity(CHUNK);
+        // Live rows that a scan showed, and that it should have shown.
+        let (mut seen, mut passed) = (0, 0);
+        while self.matched.len() < most
+            && let Some(&first) = left.peek()
+        {
+            if dense {
+                let start = std::ops::Bound::Included(RowId(first));
+                let mut next = None;
+                moment.rows.scan_rows(start, CHUNK, &mut |row| {
+                    next = row.row.0.checked_add(1);
+                    if candidates.contains(row.row.0) {
+                        self.note(row.row, Some(row.blob));
+                        seen += 1;
+                    }
+                })?;
+                while left.next_if(|row| next.is_none_or(|next| *row < next)).is_some() {
+                    passed += 1;
+                }
+                if seen != passed {
+                    let what = "row".to_owned();
+                    return Err(CollectionError::Missing { row: RowId(first), what });
+                }
+            } else {
+                rows.clear();
+                rows.extend(left.by_ref().take(CHUNK).map(RowId));
+                moment.rows.get(&rows, &mut |at, blob| self.note(rows[at], blob))?;
+            }
+            if let Some(error) = self.failed.take() {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, row: RowId, blob: Option<&[u8]>) {
+        if self.failed.is_some() {
+            return;
+        }
+        match self.matches(row, blob) {
+            Ok(true) => drop(self.matched.insert(row.0)),
+            Ok(false) => {}
+            Err(error) => self.failed = Some(error),
+        }
+    }
+
+    fn matches(&self, row: RowId, blob: Option<&[u8]>) -> Result<bool, CollectionError> {
+        let missing = || CollectionError::Missing { row, what: "row".to_owned() };
+        let view = self.formats.open_stored(row, blob.ok_or_else(missing)?)?;
+        let stored = StoredRow { view, formats: self.formats };
+        let truth = self.filter.predicate.evaluate(&stored);
+        let truth = truth.map_err(|source| CollectionError::Row { row, source })?;
+        Ok(truth == Some(true) && self.filter.sample.is_none_or(|part| self.is_drawn(row, part)))
+    }
+
+    /// Whether a row belongs to a sample: the same for everybody who looks at the same moment.
+    fn is_drawn(&self, row: RowId, part: f64) -> bool {
+        let bytes = row.0.to_le_bytes();
+        let drawn = xxhash_rust::xxh3::xxh3_64_with_seed(&bytes, self.seed);
+        // The upper 53 bits, as a fraction.
+        ((drawn >> 11) as f64) < part * (1u64 << 53) as f64
+    }
+}
+
+/// The partitions, of those that are asked for, in which rows can match, where the filter names
+/// values of the partition key.
+fn restricted(
+    among: &Among<'_>,
+    filter: &BoundFilter,
+) -> Result<Option<Vec<u32>>, CollectionError> {
+    let Some(field) = among.formats.schema.partition_key_position() else { return Ok(None) };
+    let Some(values) = filter.predicate.values_of(field) else { return Ok(None) };
+    let WriteTarget::ByKey(partitions) = among.entry.write_target(None)? else { return Ok(None) };
+    let count = u32::try_from(partitions.len()).expect("the catalogue bounds them");
+    let mut numbers = Vec::new();
+    for key in values.iter().filter_map(key_of) {
+        numbers.push(partition_number(&partitions[place_of(key, count) as usize])?);
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    if let Some(asked) = among.partitions {
+        numbers.retain(|number| asked.contains(number));
+    }
+    Ok(Some(numbers))
+}
+
+/// Those of the rows that have one of the primary keys that the filter names, if it names some.
+fn named_rows(
+    among: &Among<'_>,
+    filter: &BoundFilter,
+    live: &RoaringTreemap,
+) -> Result<Option<RoaringTreemap>, CollectionError> {
+    let schema = &among.formats.schema;
+    let values = filter.predicate.values_of(schema.primary_key_position());
+    let Some(values) = values.filter(|values| (values.len() as u64) < live.len() / DENSE + 1)
+    else {
+        return Ok(None);
+    };
+    let mut rows = RoaringTreemap::new();
+    for key in values.iter().filter_map(key_of).filter(|k| k.key_type() == schema.key_type()) {
+        rows.extend(among.moment.rows.rows_of_key(&key.to_bytes())?.iter().map(|row| row.0));
+    }
+    Ok(Some(rows & live))
+}
+
+/// The key that a constant is; a fraction is none.
+fn key_of(constant: &Constant) -> Option<PrimaryKeyRef<'_>> {
+    match constant {
+        Constant::Int(key) => Some(PrimaryKeyRef::Int64(*key)),
+        Constant::Text(key) => Some(PrimaryKeyRef::VarChar(key)),
+        _ => None,
+    }
+}
