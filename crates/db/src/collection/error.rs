@@ -56,6 +56,9 @@ pub enum CollectionError {
     /// An expression that is no filter of the schema.
     #[error(transparent)]
     Filter(#[from] FilterError),
+    /// A delete whose filter would select every row because it is blank. Nothing was changed.
+    #[error("a delete needs an expression; `true` selects every row")]
+    BlankDelete,
     /// Rows of an iterator's moment were deleted since, and their vectors are on disk no more.
     #[error(
         "rows that the iterator has not come to were deleted, and their vectors are gone; begin again"
@@ -247,6 +250,7 @@ impl CollectionError {
             | Self::QueryShape { .. }
             | Self::Metric { .. }
             | Self::NoMetric { .. }
+            | Self::BlankDelete
             | Self::NotLoaded { .. }
             | Self::LoadName { .. }
             | Self::LoadSource { .. }

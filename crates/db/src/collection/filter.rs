@@ -5,6 +5,7 @@
 //! values of the partition key name partitions, values of the primary key name rows, and a limit
 //! ends the looking.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use roaring::RoaringTreemap;
@@ -49,6 +50,20 @@ pub(super) struct Among<'a> {
     pub(super) moment: &'a Moment<'a>,
     /// Numbers of partitions, `None` for all.
     pub(super) partitions: Option<&'a [u32]>,
+    /// A range of row ids, `None` for all.
+    pub(super) rows: Option<&'a Range<u64>>,
+}
+
+impl Among<'_> {
+    /// The live rows of these partitions, or else of its own, that are in its range.
+    fn live(&self, partitions: Option<&[u32]>) -> Arc<RoaringTreemap> {
+        let live = self.moment.live.among(partitions.or(self.partitions));
+        let Some(range) = self.rows else { return live };
+        let mut live = Arc::unwrap_or_clone(live);
+        live.remove_range(..range.start);
+        live.remove_range(range.end..);
+        Arc::new(live)
+    }
 }
 
 /// The values of a row as the row store holds it.
@@ -97,12 +112,12 @@ impl Collection {
         filter: Option<&BoundFilter>,
         most: u64,
     ) -> Result<Arc<RoaringTreemap>, CollectionError> {
-        let Some(filter) = filter else { return Ok(among.moment.live.among(among.partitions)) };
+        let Some(filter) = filter else { return Ok(among.live(None)) };
         if filter.predicate == Predicate::Const(false) {
             return Ok(Arc::default());
         }
         let restricted = restricted(among, filter)?;
-        let live = among.moment.live.among(restricted.as_deref().or(among.partitions));
+        let live = among.live(restricted.as_deref());
         let candidates = named_rows(among, filter, &live)?;
         let candidates = candidates.as_ref().unwrap_or(&live);
         let formats = among.formats;

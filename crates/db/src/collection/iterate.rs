@@ -12,7 +12,7 @@ use roaring::RoaringTreemap;
 use super::components::Moment;
 use super::filter::Among;
 use super::formats::Formats;
-use super::query::{KeyPlace, RowQuery, by_key, within};
+use super::query::{KeyPlace, RowQuery, by_key};
 use super::read::{FoundRow, Source, partition_numbers};
 use super::{Collection, CollectionError};
 use crate::ids::{RowId, Seq};
@@ -53,10 +53,14 @@ impl Collection {
         let numbers = partition_numbers(&entry, query.partitions)?;
         let behind = self.place_of(&formats.schema, query.order)?;
         let moment = self.components.moment();
-        let partitions = numbers.as_deref();
-        let among = Among { entry: &entry, formats: &formats, moment: &moment, partitions };
+        let among = Among {
+            entry: &entry,
+            formats: &formats,
+            moment: &moment,
+            partitions: numbers.as_deref(),
+            rows: query.rows.as_ref(),
+        };
         let rows = self.rows_matching(&among, filter.as_deref(), u64::MAX)?;
-        let rows = within(rows, query.rows.as_ref());
         Ok(RowIterator {
             collection: self,
             moment,

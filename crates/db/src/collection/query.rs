@@ -2,7 +2,6 @@
 //! of key, and counting them.
 
 use std::ops::{Bound, Range};
-use std::sync::Arc;
 
 use roaring::RoaringTreemap;
 
@@ -64,16 +63,14 @@ impl Collection {
         let numbers = partition_numbers(&entry, query.partitions)?;
         let start = self.place_of(&formats.schema, query.order)?;
         let last = query.limit.map_or(usize::MAX, |limit| query.offset.saturating_add(limit));
-        // Of rows in the order of ids, without a range, the first are enough.
-        let first_are_enough = query.order == RowOrder::RowId && query.rows.is_none();
-        let most = if first_are_enough { last as u64 } else { u64::MAX };
+        // In the order of ids the first are enough.
+        let most = if query.order == RowOrder::RowId { last as u64 } else { u64::MAX };
         self.at_one_moment(
             || (),
             |(), moment| {
-                let partitions = numbers.as_deref();
-                let among = Among { entry: &entry, formats: &formats, moment, partitions };
+                let (partitions, rows) = (numbers.as_deref(), query.rows.as_ref());
+                let among = Among { entry: &entry, formats: &formats, moment, partitions, rows };
                 let matched = self.rows_matching(&among, filter.as_deref(), most)?;
-                let matched = within(matched, query.rows.as_ref());
                 let take = last - query.offset;
                 let rows = match query.order {
                     RowOrder::RowId => {
@@ -109,7 +106,7 @@ impl Collection {
         let numbers = partition_numbers(&entry, partitions)?;
         let moment = &self.components.moment();
         let partitions = numbers.as_deref();
-        let among = Among { entry: &entry, formats: &formats, moment, partitions };
+        let among = Among { entry: &entry, formats: &formats, moment, partitions, rows: None };
         Ok(self.rows_matching(&among, filter.as_deref(), u64::MAX)?.len())
     }
 
@@ -124,14 +121,6 @@ impl Collection {
         // Behind every row of this key.
         Ok(Some((key.as_ref().to_bytes(), RowId(u64::MAX))))
     }
-}
-
-/// The rows of a range.
-pub(super) fn within(rows: Arc<RoaringTreemap>, range: Option<&Range<u64>>) -> Arc<RoaringTreemap> {
-    let Some(range) = range else { return rows };
-    let before = if range.start == 0 { 0 } else { rows.rank(range.start - 1) };
-    let kept = rows.iter().skip(usize::try_from(before).unwrap_or(usize::MAX));
-    Arc::new(kept.take_while(|row| range.contains(row)).collect())
 }
 
 /// The first `most` of these rows in the order of keys, behind a place.

@@ -100,7 +100,7 @@ impl Collection {
         let graph = || field.graph().map(|graph| (graph.changes(), graph));
         self.at_one_moment(graph, |graph, moment| {
             let partitions = numbers.as_deref();
-            let among = Among { entry: &entry, formats: &formats, moment, partitions };
+            let among = Among { entry: &entry, formats: &formats, moment, partitions, rows: None };
             let among = &self.rows_matching(&among, filter.as_deref(), u64::MAX)?;
             let all = numbers.is_none() && filter.is_none();
             let asked = Asked { field, graph, metric, list: search.list, among, all };

@@ -147,12 +147,15 @@ impl Collection {
     ///
     /// # Errors
     /// [`CollectionError::Filter`], [`CollectionError::Catalog`] for a partition that there is
-    /// not: nothing was changed. [`CollectionError::Stopped`].
+    /// not, [`CollectionError::BlankDelete`]: nothing was changed. [`CollectionError::Stopped`].
     pub fn delete_matching(
         &self,
         filter: Filter<'_>,
         partitions: Option<&[&str]>,
     ) -> Result<DeleteOutcome, CollectionError> {
+        if filter.expression.trim().is_empty() {
+            return Err(CollectionError::BlankDelete);
+        }
         self.before_write()?;
         let entry = self.entry()?;
         let formats = self.formats(&entry);
@@ -162,7 +165,7 @@ impl Collection {
         let deleted = {
             let moment = &self.components.moment();
             let partitions = numbers.as_deref();
-            let among = Among { entry: &entry, formats: &formats, moment, partitions };
+            let among = Among { entry: &entry, formats: &formats, moment, partitions, rows: None };
             self.rows_matching(&among, filter.as_deref(), u64::MAX)?
         };
         self.delete_rows(order, deleted.iter().map(RowId).collect())

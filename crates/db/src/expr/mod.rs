@@ -57,8 +57,9 @@ pub fn compile(
         .map_err(|located| FilterError::new(expression, located))
 }
 
-/// The expression with a bracket around every operator, which is read as the same expression;
-/// nothing for a blank one. Shows how an expression is understood.
+/// The expression with a bracket around every operator, which is read as the same expression
+/// where that does not nest it too deep; nothing for a blank one. Shows how an expression is
+/// understood.
 ///
 /// # Errors
 /// [`FilterError`] where it cannot be read.

@@ -186,7 +186,11 @@ fn compare(c: &Collection, model: &BTreeMap<i64, Row>, numbers: &mut Numbers) {
         assert!(all.is_sorted_by_key(|row| row.row), "{expression}");
         assert_eq!(all.len(), expected.len(), "{expression}");
         let page = RowQuery { order: RowOrder::RowId, ..page };
-        assert_eq!(c.query(&page).unwrap(), all.into_iter().skip(3).take(4).collect::<Vec<_>>());
+        let some = all.iter().skip(3).take(4).cloned().collect::<Vec<_>>();
+        assert_eq!(c.query(&page).unwrap(), some, "{expression}");
+        let middle = RowQuery { rows: Some(1000..2000), ..by_id.clone() };
+        let inside = all.iter().filter(|row| (1000..2000).contains(&row.row.0)).cloned();
+        assert_eq!(c.query(&middle).unwrap(), inside.collect::<Vec<_>>(), "{expression}");
         if let Some(first) = expected.first() {
             let behind = PrimaryKey::Int64(*first);
             let rest = RowQuery { order: RowOrder::KeyBehind(&behind), ..query.clone() };
@@ -422,6 +426,8 @@ fn templates_and_errors_reach_the_caller() {
         assert_eq!(error.class(), ErrorClass::FixInput);
         assert!(error.to_string().starts_with("cannot parse expression: number == 'x'"), "{error}");
     }
+    let blank = c.delete_matching(Filter::new(" "), None);
+    assert!(matches!(blank, Err(CollectionError::BlankDelete)));
     assert_eq!(c.count(None).unwrap(), 100);
     let added =
         FieldSpec::new("size", DataType::Scalar(ScalarType::VarChar)).max_bytes(9).nullable();
@@ -430,4 +436,6 @@ fn templates_and_errors_reach_the_caller() {
     database.apply(change).unwrap();
     let refused = c.count_matching(Filter::new("size == 3"), None);
     assert!(refused.is_err(), "the filter is bound to the field that the name has now");
+    assert_eq!(c.delete_matching(Filter::new("true"), None).unwrap().rows, 100);
+    assert_eq!(c.count(None).unwrap(), 0);
 }
