@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use pipeann_engine::types::{RowId, VectorSet};
-use pipeann_engine::update::{CheckpointReport, LiveIndex, UpdateError};
+use pipeann_engine::update::{CheckpointReport, LiveIndex};
 
+use super::at_once::{AT_ONCE, insert_rows};
 use super::log_bytes::log_bytes;
 use crate::interrupt;
 
@@ -90,28 +91,29 @@ impl Linking<'_> {
             // On Linux the calling thread alone is meant.
             rustix::process::setpriority_process(None, self.nice.into()).context("--nice")?;
         }
+        // At a rate, rows come one by one.
+        let at_once = if self.rate.is_some() { 1 } else { AT_ONCE };
         let (mut rows, mut bytes, mut spent) = (0, 0, Duration::ZERO);
         loop {
-            let row = progress.next.fetch_add(1, Ordering::Relaxed);
-            if row >= self.rows.end {
+            let first = progress.next.fetch_add(at_once, Ordering::Relaxed);
+            let until = self.rows.end.min(first + at_once);
+            if first >= until {
                 break;
             }
             interrupt::check(progress.cancel)?;
-            self.await_turn(row, progress.started);
+            self.await_turn(first, progress.started);
             let begun = Instant::now();
-            let link = loop {
-                match self.index.insert(RowId(row as u64), self.vectors.row(row)) {
-                    Err(UpdateError::Full { .. } | UpdateError::Memory(_)) => {
-                        self.checkpoint(&mut progress.linked.lock().expect("not poisoned"))?;
-                    }
-                    other => break other.with_context(|| format!("row {row}"))?,
-                }
-            };
+            insert_rows(
+                self.index,
+                (first..until).map(|row| (RowId(row as u64), self.vectors.row(row))),
+                |link| bytes += log_bytes(self.vectors.row_bytes(), link),
+                || self.checkpoint(&mut progress.linked.lock().expect("not poisoned")),
+            )?;
             spent += begun.elapsed();
-            rows += 1;
-            bytes += log_bytes(self.vectors.row_bytes(), &link);
-            let done = progress.done.fetch_add(1, Ordering::Relaxed) + 1;
-            if self.dirty_rows.is_some_and(|n| done.is_multiple_of(n)) {
+            rows += until - first;
+            let before = progress.done.fetch_add(until - first, Ordering::Relaxed);
+            let done = before + until - first;
+            if self.dirty_rows.is_some_and(|n| done / n > before / n) {
                 self.checkpoint(&mut progress.linked.lock().expect("not poisoned"))?;
             }
         }

@@ -9,9 +9,10 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use pipeann_engine::search::SearchParams;
 use pipeann_engine::types::{RowId, VectorSet};
-use pipeann_engine::update::{LiveIndex, UpdateError, UpkeepOptions};
+use pipeann_engine::update::{LiveIndex, UpkeepOptions};
 use serde_json::{Value, json};
 
+use super::at_once::{AT_ONCE, insert_rows};
 use super::curve::K;
 use crate::measure::rounded;
 
@@ -82,20 +83,16 @@ impl<'a> Load<'a> {
     ) -> Result<()> {
         let started = Instant::now();
         let next = AtomicU64::new(rows.start);
-        let work = || -> Result<(), UpdateError> {
+        let work = || -> Result<()> {
             loop {
-                let row = next.fetch_add(1, Ordering::Relaxed);
-                if row >= rows.end {
+                let first = next.fetch_add(AT_ONCE as u64, Ordering::Relaxed);
+                let until = rows.end.min(first + AT_ONCE as u64);
+                if first >= until {
                     return Ok(());
                 }
-                loop {
-                    match self.index.insert(RowId(row), vector(row)) {
-                        Err(UpdateError::Full { .. } | UpdateError::Memory(_)) => {
-                            self.index.checkpoint(0)?;
-                        }
-                        other => break other.map(drop)?,
-                    }
-                }
+                let some = (first..until).map(|row| (RowId(row), vector(row)));
+                let checkpoint = || Ok(self.index.checkpoint(0).map(drop)?);
+                insert_rows(self.index, some, |_| (), checkpoint)?;
             }
         };
         std::thread::scope(|s| {

@@ -13,6 +13,7 @@
 //! | `beside` | one query in flight, its latency noted, alone or beside a load |
 //! | `log_bytes` | what the log of a collection takes for a row and its link |
 
+mod at_once;
 pub(crate) mod beside;
 pub(crate) mod churn;
 mod curve;

@@ -19,6 +19,9 @@ use crate::wal::{Link, Record, WalError};
 
 /// Rows linked between two looks at what else there is to do.
 const ROWS_OF_STEP: usize = 512;
+/// Rows that a thread links at once, their searches sharing the wait for the device. What a
+/// checkpoint or a step of consolidation waits for.
+const ROWS_AT_ONCE: usize = 32;
 /// A backlog larger than one in so many rows of the graph is cheaper to build than to link.
 const BACKLOG_SHARE: u64 = 4;
 /// Backlogs below this are linked in any case.
@@ -96,18 +99,25 @@ impl Collection {
         }
         let (linked, full) = self.link_some(field, graph)?;
         let mut due = full || graph.is_checkpoint_due();
-        let consolidating = graph.is_consolidation_due();
+        let strewn = graph.is_layout_due();
+        let consolidating = graph.is_consolidation_due() || strewn && graph.deleted() > 0;
+        let mut lays_out = strewn && !consolidating;
         if consolidating {
             match graph.consolidate() {
-                Ok(finished) => due |= finished,
+                Ok(finished) => {
+                    due |= finished;
+                    lays_out = strewn && finished;
+                }
                 Err(error) if error.needs_checkpoint() => due = true,
                 Err(error) => return Err(self.index_error(field, &error)),
             }
         }
-        if due {
-            self.checkpoint(field, graph)?;
+        if lays_out {
+            self.write_graph(field, |applied| graph.lay_out(applied))?;
+        } else if due {
+            self.write_graph(field, |applied| graph.checkpoint(applied))?;
         }
-        Ok(linked || consolidating || due)
+        Ok(linked || consolidating || lays_out || due)
     }
 
     /// Links the oldest pending rows. Answers whether there were any, and whether the graph asks
@@ -158,24 +168,17 @@ impl Collection {
         part: &[(RowId, &[u8])],
     ) -> (Vec<Link>, Option<FieldIndexError>) {
         let mut links = Vec::with_capacity(part.len());
-        let lives = |row: RowId| self.components.live().contains(row);
-        for &(row, vector) in part {
-            let linked = match lives(row) {
-                true => graph.link(row, vector),
-                false => graph.remove([row]).map(|()| None),
-            };
-            match linked {
-                Ok(link) => links.extend(link),
-                Err(error) => return (links, Some(error)),
-            }
+        let linked = part.chunks(ROWS_AT_ONCE).try_for_each(|some| {
+            let live = self.components.live();
+            let (live, dead): (Vec<_>, Vec<_>) = some.iter().partition(|(r, _)| live.contains(*r));
+            graph.remove(dead.into_iter().map(|(row, _)| row))?;
+            let linked = graph.link(&live, &mut links);
             // Deleted while it was linked: whoever deleted it may have come too early.
-            if !lives(row)
-                && let Err(error) = graph.remove([row])
-            {
-                return (links, Some(error));
-            }
-        }
-        (links, None)
+            let now = self.components.live();
+            graph.remove(live.into_iter().map(|(row, _)| row).filter(|&row| !now.contains(row)))?;
+            linked
+        });
+        (links, linked.err())
     }
 
     /// Gives links to the log, and waits as for a write: a link that is lost is made again, but a
@@ -195,17 +198,17 @@ impl Collection {
         Ok(Some((self.log.wait(ticket)?, place)))
     }
 
-    /// Writes a graph to disk with everything that was linked so far.
-    pub(super) fn checkpoint(
+    /// Lets a graph be written to disk with everything that was linked so far: `write` is given
+    /// the record that it includes.
+    pub(super) fn write_graph(
         &self,
         field: &FieldVectors,
-        graph: &FieldIndex,
+        write: impl FnOnce(Seq) -> Result<(), FieldIndexError>,
     ) -> Result<(), CollectionError> {
         let _linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
         // No graph may be ahead of the log after a power cut.
         let synced = self.log.sync()?;
-        let written = graph.checkpoint(synced);
-        written.map_err(|error| self.index_error(field, &error))
+        write(synced).map_err(|error| self.index_error(field, &error))
     }
 
     /// What went wrong with the graph of a field.

@@ -26,7 +26,7 @@ impl Collection {
         self.signal.forgive();
         for field in &self.components.fields {
             if let Some(graph) = field.graph().filter(|graph| graph.is_changed()) {
-                self.checkpoint(field, &graph)?;
+                self.write_graph(field, |applied| graph.checkpoint(applied))?;
             }
         }
         self.flush_in_order()

@@ -431,7 +431,9 @@ fn remove_dir(dir: &Path) {
     }
 }
 
-/// The record after which the log is needed for the graphs.
+/// The record after which the log is needed for the graphs, too. One that holds on disk all that
+/// was linked needs none of those up to `least`.
 pub(super) fn least_applied(fields: &[FieldVectors], least: Seq) -> Seq {
-    fields.iter().filter_map(FieldVectors::graph).map(|g| g.applied()).fold(least, Seq::min)
+    let graphs = fields.iter().filter_map(FieldVectors::graph);
+    graphs.filter(|graph| graph.is_changed()).map(|graph| graph.applied()).fold(least, Seq::min)
 }

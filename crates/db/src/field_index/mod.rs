@@ -18,6 +18,8 @@ mod build;
 mod error;
 mod parameters;
 mod search;
+#[cfg(test)]
+mod tests;
 
 pub use build::{BuildProgress, BuildRequest, build};
 pub use error::FieldIndexError;
@@ -29,7 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use pipeann_engine::memory::Accountant;
-use pipeann_engine::update::{LiveIndex, UpdateError};
+use pipeann_engine::update::{Due, LiveIndex, UpdateError, UpkeepOptions};
 use roaring::RoaringTreemap;
 
 use crate::ids::{RowId, Seq};
@@ -54,7 +56,7 @@ pub struct FieldIndex {
     departures: AtomicU64,
     ended: AtomicBool,
     deleted_share: f64,
-    dirty_bytes: u64,
+    upkeep: UpkeepOptions,
     /// Dropped last, when the graph has let go of its directory.
     open: Arc<()>,
 }
@@ -78,7 +80,7 @@ impl FieldIndex {
             departures: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             deleted_share: options.deleted_share,
-            dirty_bytes: options.dirty_bytes,
+            upkeep: options.upkeep(),
             open: Arc::default(),
         })
     }
@@ -143,26 +145,35 @@ impl FieldIndex {
         Arc::clone(&self.pending.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Links a pending row, which is pending no more then. `None` for a row that is in the graph
-    /// already, and for a vector that no distance is defined for, which no search can find.
+    /// Links pending rows, which are pending no more then, some of them at once, and adds to
+    /// `links` what was made. Nothing is made for a row that is in the graph already, and for a
+    /// vector that no distance is defined for, which no search can find.
     ///
     /// # Errors
-    /// [`FieldIndexError::Graph`]; the row stays pending. [`FieldIndexError::needs_checkpoint`]
-    /// tells whether a checkpoint helps.
-    pub fn link(&self, row: RowId, vector: &[u8]) -> Result<Option<Link>, FieldIndexError> {
-        let linked = match self.graph.insert(row, vector) {
-            Ok(link) => Some(Link {
-                field: self.field,
-                node: link.node,
-                row: link.row,
-                neighbours: link.neighbours,
-                back_edges: link.back_edges,
-            }),
-            Err(UpdateError::RowExists(_) | UpdateError::Vector(_)) => None,
-            Err(error) => return self.noted(Err(error)),
-        };
-        self.forget(row);
-        Ok(linked)
+    /// [`FieldIndexError::Graph`], the first of them; rows that failed stay pending.
+    /// [`FieldIndexError::needs_checkpoint`] tells whether a checkpoint helps.
+    pub fn link(
+        &self,
+        rows: &[(RowId, &[u8])],
+        links: &mut Vec<Link>,
+    ) -> Result<(), FieldIndexError> {
+        let mut failed = Ok(());
+        let called = self.graph.insert_many(rows, &mut |nth, outcome| match outcome {
+            Ok(link) => {
+                self.forget(link.row);
+                links.push(Link {
+                    field: self.field,
+                    node: link.node,
+                    row: link.row,
+                    neighbours: link.neighbours,
+                    back_edges: link.back_edges,
+                });
+            }
+            Err(UpdateError::RowExists(_) | UpdateError::Vector(_)) => self.forget(rows[nth].0),
+            Err(error) if failed.is_ok() => failed = self.noted(Err(error)),
+            Err(_) => {}
+        });
+        self.noted(called).and(failed)
     }
 
     /// Makes a link of the log again, for a row that is pending and is not any more then.
@@ -193,7 +204,7 @@ impl FieldIndex {
 
     /// Whether so much changed that a checkpoint is due.
     pub fn is_checkpoint_due(&self) -> bool {
-        self.graph.pending_bytes() >= self.dirty_bytes
+        self.graph.pending_bytes() >= self.upkeep.dirty_bytes
     }
 
     /// Whether the graph takes no changes any more, since a checkpoint failed where nobody can tell
@@ -217,11 +228,31 @@ impl FieldIndex {
     /// # Errors
     /// [`FieldIndexError::Graph`]; the graph on disk is as before.
     pub fn checkpoint(&self, applied: Seq) -> Result<(), FieldIndexError> {
-        match self.graph.checkpoint(applied.0) {
+        self.noted_written(self.graph.checkpoint(applied.0).map(drop))
+    }
+
+    fn noted_written(&self, outcome: Result<(), UpdateError>) -> Result<(), FieldIndexError> {
+        match outcome {
             // A graph that was just built stands there instead, and holds all that this one does.
-            Ok(_) | Err(UpdateError::Replaced { .. }) => Ok(()),
-            Err(error) => self.noted(Err(error)),
+            Ok(()) | Err(UpdateError::Replaced { .. }) => Ok(()),
+            error => self.noted(error),
         }
+    }
+
+    /// Whether so many rows came since the pages were laid out that this is due anew. It is done
+    /// best when a consolidation has just ended, or no deleted row is in the graph.
+    pub fn is_layout_due(&self) -> bool {
+        self.graph.due(&self.upkeep) == Some(Due::Rewrite)
+    }
+
+    /// As [`checkpoint`](Self::checkpoint), with all pages laid out anew, and with codes by
+    /// another codebook where the rows have become others. A checkpoint alone where memory leaves
+    /// no room for more.
+    ///
+    /// # Errors
+    /// [`FieldIndexError::Graph`]; the graph on disk is as before.
+    pub fn lay_out(&self, applied: Seq) -> Result<(), FieldIndexError> {
+        self.noted_written(self.graph.lay_out(applied.0, &self.upkeep).map(drop))
     }
 
     /// Whether enough deleted rows are in the graph that they should leave it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pipeann_engine::build::BuildOptions;
 use pipeann_engine::index::{OpenOptions, Resident};
 use pipeann_engine::memory::Accountant;
-use pipeann_engine::update::LiveOptions;
+use pipeann_engine::update::{LiveOptions, UpkeepOptions};
 
 use super::FieldIndexError;
 use crate::catalog::{IndexDefinition, Properties};
@@ -16,7 +16,8 @@ use crate::ids::Metric;
 pub struct GraphOptions {
     /// Threads of a build; 0 means one per CPU.
     pub build_threads: usize,
-    /// Threads that link rows which come after the build; at least 1.
+    /// Threads that link rows which come after the build, and that write the graph to disk and
+    /// take deleted rows out of it; at least 1.
     pub link_threads: usize,
     /// Rows below which a collection has no graph: an exact search of so few is as quick.
     pub least_rows: u64,
@@ -26,6 +27,8 @@ pub struct GraphOptions {
     pub dirty_bytes: u64,
     /// Share of deleted rows in the graph from which on they are taken out of it.
     pub deleted_share: f64,
+    /// Share of rows that came since the pages were laid out from which on that is done anew.
+    pub strewn_share: f64,
     /// Whether pages are read past the page cache of the operating system.
     pub direct: bool,
     /// Which pages are kept in memory.
@@ -34,7 +37,7 @@ pub struct GraphOptions {
 
 impl Default for GraphOptions {
     /// All CPUs for builds, one thread for links; a graph from 2,000 rows on, 100,000 rows waiting
-    /// at most, 64 MiB of changes, a tenth deleted; direct reads, and no resident pages, since
+    /// at most, 64 MiB of changes, a fifth deleted or new; direct reads, and no resident pages, since
     /// those of one graph would leave no memory for the others.
     fn default() -> Self {
         Self {
@@ -43,7 +46,8 @@ impl Default for GraphOptions {
             least_rows: 2_000,
             pending_rows: 100_000,
             dirty_bytes: 64 << 20,
-            deleted_share: 0.1,
+            deleted_share: 0.2,
+            strewn_share: 0.2,
             direct: true,
             resident: Resident::None,
         }
@@ -59,7 +63,18 @@ impl GraphOptions {
             accountant: Arc::clone(accountant),
             ..OpenOptions::default()
         };
-        LiveOptions { open, ..LiveOptions::default() }
+        let threads = Some(self.link_threads.max(1));
+        LiveOptions { open, threads, ..LiveOptions::default() }
+    }
+
+    /// When the engine's upkeep is due.
+    pub(super) fn upkeep(&self) -> UpkeepOptions {
+        UpkeepOptions {
+            dirty_bytes: self.dirty_bytes,
+            tombstones: self.deleted_share,
+            strewn: self.strewn_share,
+            ..UpkeepOptions::default()
+        }
     }
 
     /// How the engine builds the graph of this index.

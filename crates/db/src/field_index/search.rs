@@ -1,9 +1,8 @@
 //! Searching a graph as of one moment.
 
-use std::sync::Arc;
-
-use pipeann_engine::filter::AllowSet;
+use pipeann_engine::index::QueryError;
 use pipeann_engine::search::SearchParams;
+use pipeann_engine::update::Among;
 use roaring::RoaringTreemap;
 
 use super::{FieldIndex, FieldIndexError};
@@ -19,7 +18,7 @@ pub struct GraphSearch<'a> {
     /// The rows that live, or those of them that are wanted.
     pub among: &'a RoaringTreemap,
     /// What [`FieldIndex::allow`] says of `among`, where these are not all rows that live.
-    pub allow: Option<&'a Arc<AllowSet>>,
+    pub allow: Option<&'a Among>,
 }
 
 /// A row found, with its exact distance; smaller is nearer, for every metric.
@@ -33,9 +32,8 @@ pub struct GraphHit {
 
 impl FieldIndex {
     /// The nodes of those of these rows that are in the graph, for searches among them only.
-    pub fn allow(&self, rows: &RoaringTreemap) -> Arc<AllowSet> {
-        let nodes = rows.iter().filter_map(|row| self.graph.node_of(RowId(row)));
-        Arc::new(AllowSet::new(nodes))
+    pub fn allow(&self, rows: &RoaringTreemap) -> Among {
+        self.graph.among(rows.iter().map(RowId))
     }
 
     /// The nearest rows of the graph, nearest first. `gone` tells that rows which may be `among`
@@ -55,12 +53,19 @@ impl FieldIndex {
         }
         // Rows that do not live take places in the answer.
         let mut k = search.k;
+        let mut allow = search.allow.cloned();
         loop {
             let list = search.list.max(k).min(SearchParams::LIST_MAX);
             let params = SearchParams { k, list, ..SearchParams::default() };
-            let answer = match (search.allow, gone) {
+            let answer = match (&allow, gone) {
                 (None, true) => self.graph.search_with_deleted(query, &params)?,
-                (allow, _) => self.graph.search(query, &params, allow.cloned())?,
+                (among, _) => match self.graph.search(query, &params, among.as_ref()) {
+                    Err(QueryError::Renumbered) => {
+                        allow = Some(self.allow(search.among));
+                        continue;
+                    }
+                    answer => answer?,
+                },
             };
             let wanted = answer.hits.iter().filter(|hit| search.among.contains(hit.row.0));
             let hits: Vec<GraphHit> = wanted

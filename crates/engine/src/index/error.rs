@@ -90,6 +90,9 @@ pub enum QueryError {
     /// An allow-set names a row that the index does not hold.
     #[error("row {0} does not exist in this index")]
     UnknownRow(u64),
+    /// The rows to search among were named by nodes that have other ids since a rewrite.
+    #[error("the index was rewritten since the rows to search among were looked up: look again")]
+    Renumbered,
     /// The search failed.
     #[error(transparent)]
     Search(#[from] SearchError),

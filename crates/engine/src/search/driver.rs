@@ -44,6 +44,10 @@ pub trait PageSource: Sync {
 
     /// Describes a failed read of a page with its file and page number.
     fn describe(&self, page: PageId, error: &IoError) -> ReadFailure;
+
+    /// Told of each page that the query of a job is given: its bytes where it was read for it,
+    /// `None` where it was resident.
+    fn taken(&self, _job: usize, _page: PageId, _read: Option<&[u8]>) {}
 }
 
 /// A page that could not be read or failed its check; the message names the file and the page.
@@ -173,7 +177,7 @@ impl Driver {
         next: &mut dyn FnMut() -> Option<(usize, &'q [u8])>,
         answer: &mut AnswerFn<'_>,
     ) -> Result<(), SearchError> {
-        let view = source.view();
+        let mut view = source.view();
         let in_flight = queries.clamp(1, self.slots.len());
         let mut active = 0;
         let mut exhausted = false;
@@ -185,6 +189,8 @@ impl Driver {
                         break;
                     };
                     active += 1;
+                    // What has become visible since `run` was called is so for this query.
+                    view = source.view();
                     let slot = &mut self.slots[s];
                     slot.job = job;
                     slot.started = Instant::now();
@@ -294,7 +300,9 @@ impl Driver {
                 Ok(()) => {
                     let slot = &mut self.slots[s];
                     let from = Instant::now();
-                    slot.state.receive(view, page, self.queue.buffer(buffer));
+                    let bytes = self.queue.buffer(buffer);
+                    slot.state.receive(view, page, bytes);
+                    source.taken(slot.job, page, Some(bytes));
                     slot.compute_ns += from.elapsed().as_nanos() as u64;
                     slot.touched = true;
                 }
@@ -377,6 +385,7 @@ impl Driver {
             stats.reads -= 1;
             stats.resident_pages += 1;
             state.receive(view, page, bytes);
+            source.taken(self.slots[s].job, page, None);
             return Ok(());
         }
         state.stats_mut().bytes_read += source.page_bytes() as u64;

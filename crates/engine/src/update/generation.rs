@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::bitmap::NodeBitmap;
 use super::error::UpdateError;
+use super::find::Worker;
 use super::images::Images;
-use super::insert::Worker;
 use super::patches::Patches;
 use super::rows::RowTable;
 use super::slots::Slots;
@@ -50,6 +50,8 @@ pub(super) struct Generation {
     pub(super) drivers: Mutex<Vec<Driver>>,
     /// Dropped with the generation: tells later ones that no search of this one lasts.
     pub(super) token: Arc<()>,
+    /// The generation on disk that gave nodes their ids: other numbers name other nodes.
+    pub(super) numbering: u64,
     /// Memory for the next generation; without it no change is taken.
     headroom: Mutex<Option<Reservation>>,
     /// Stands for a page that is not on disk yet.
@@ -120,6 +122,7 @@ impl Generation {
             workers: Mutex::default(),
             drivers: Mutex::default(),
             token: Arc::new(()),
+            numbering: manifest.generation,
             headroom: Mutex::default(),
             blank: vec![0; layout.page_bytes()],
             deleted,
@@ -175,6 +178,7 @@ impl Generation {
         own: Vec<Reservation>,
     ) -> Result<Self, UpdateError> {
         let next = Self::new(index, map, spare_slots, Some(own))?;
+        let next = Self { numbering: self.numbering, ..next };
         let mut withheld = self.slots.lock().unwrap_or_else(PoisonError::into_inner).withheld();
         let removed: Vec<NodeId> = self.deleted.iter().filter(|&n| self.is_removed(n)).collect();
         if !removed.is_empty() {

@@ -7,20 +7,16 @@
 //! codes stand for elsewhere, so that an insert reads nothing beyond its search (the paper of
 //! direct inserts prunes by codes alone).
 
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
 
 use super::choose::EdgePool;
 use super::error::UpdateError;
 use super::generation::{Generation, slack};
 use super::images::{Images, PageReader, Seen};
-use super::session::{Collector, Session};
 use crate::distance::QueryDistance;
 use crate::quant::{LookupTable, score_many};
-use crate::search::{
-    Driver, DriverOptions, Edges, Hit, NewRecord, Overlay, PageSource, Policy, SearchError,
-    SearchParams, SearchStats, Width,
-};
+use crate::search::{Edges, NewRecord, Overlay, PageSource};
 use crate::types::{NodeId, RowId};
 
 /// How a row was linked: what the log stores, so that a replay needs no search.
@@ -36,75 +32,27 @@ pub struct Link {
     pub back_edges: Vec<NodeId>,
 }
 
-/// Scratch of an insert, kept for reuse.
-pub(super) struct Worker {
-    driver: Driver,
-    seen: Seen,
-}
-
 /// One insert in so many enters the head index.
 const HEAD_SHARE: u64 = 100;
-/// Reads in flight of a search for neighbours: it is one of several, and need not be quick.
-const WIDTH: u16 = 8;
 /// Bytes that a patch of one slot takes beside its edges and its vector.
 const SLOT_BYTES: u64 = 144;
 /// Cached pages while links are replayed, bytes.
 const REPLAY_CACHE_BYTES: usize = 8 << 20;
 
 impl Generation {
-    fn take_worker(&self, source: &dyn PageSource) -> Result<Worker, UpdateError> {
-        let kept = self.workers.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        if let Some(worker) = kept {
-            return Ok(worker);
-        }
-        let options = DriverOptions { queries: 1, depth: 64, sqpoll: false };
-        let driver = Driver::new(self.index.backend().as_ref(), source, &options)?;
-        Ok(Worker { driver, seen: Seen::default() })
-    }
-
-    fn give_worker(&self, worker: Worker) {
-        self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
-    }
-
-    /// Links a row that is not in the index yet.
-    pub(super) fn insert(&self, row: RowId, vector: &[u8]) -> Result<Link, UpdateError> {
-        check_row(row)?;
-        if self.rows.get(row).is_some() {
-            return Err(UpdateError::RowExists(row));
-        }
-        let session = Session::new(self);
-        let mut worker = self.take_worker(&session)?;
-        self.find(&session, &mut worker, vector)?;
-        let outcome = self.link(row, vector, &worker.seen);
-        self.give_worker(worker);
-        let link = outcome?;
+    /// Links a row for which a search has seen the pages around it.
+    pub(super) fn link_found(
+        &self,
+        row: RowId,
+        vector: &[u8],
+        seen: &Seen,
+    ) -> Result<Link, UpdateError> {
+        let link = self.link(row, vector, seen)?;
         let nth = self.linked.fetch_add(1, Ordering::Relaxed);
         if nth.is_multiple_of(HEAD_SHARE) {
             self.enter_head(link.node);
         }
         Ok(link)
-    }
-
-    /// Searches for `vector`; the worker then has seen the pages around it.
-    fn find(
-        &self,
-        session: &Session<'_>,
-        worker: &mut Worker,
-        vector: &[u8],
-    ) -> Result<(), UpdateError> {
-        let list = (self.index.manifest().build.list as usize).clamp(16, SearchParams::LIST_MAX);
-        let policy = Policy { width: Width::Fixed(WIDTH), ..Policy::pipe() };
-        let params = SearchParams { k: 1, list, policy, ..SearchParams::default() };
-        worker.seen.clear(self.layout().page_bytes());
-        let collector = Collector { session, seen: Mutex::new(&mut worker.seen) };
-        let mut query = Some((0, vector));
-        let mut failure: Option<SearchError> = None;
-        let mut next = || query.take();
-        let mut answer = |_: usize, result: Result<(&[Hit], SearchStats), SearchError>| {
-            failure = result.err();
-        };
-        worker.driver.run(&collector, &params, None, 1, &mut next, &mut answer)?;
-        failure.map_or(Ok(()), |e| Err(e.into()))
     }
 
     /// The nearest live nodes in the pages seen, nearest first, up to `most`. Where all of them
@@ -348,6 +296,6 @@ impl Generation {
 /// Row ids are below this: the row map has a place for each.
 const ROW_LIMIT: u64 = 1 << 32;
 
-fn check_row(row: RowId) -> Result<(), UpdateError> {
+pub(super) fn check_row(row: RowId) -> Result<(), UpdateError> {
     if row.0 < ROW_LIMIT { Ok(()) } else { Err(UpdateError::Row { row, limit: ROW_LIMIT }) }
 }

@@ -82,6 +82,25 @@ impl LiveOptions {
     }
 }
 
+/// Rows to search among, as nodes of an index.
+#[derive(Clone, Debug)]
+pub struct Among {
+    numbering: u64,
+    nodes: Arc<AllowSet>,
+}
+
+impl Among {
+    /// Whether none of the rows is in the index.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    fn nodes_in(&self, generation: &Generation) -> Result<&Arc<AllowSet>, QueryError> {
+        let holds = self.numbering == generation.numbering;
+        holds.then_some(&self.nodes).ok_or(QueryError::Renumbered)
+    }
+}
+
 /// An index that takes inserts and deletes while it is searched. Shared between threads by
 /// reference; see the room's description for who waits for whom.
 pub struct LiveIndex {
@@ -139,7 +158,7 @@ impl LiveIndex {
         why.map_or(Ok(()), |why| Err(UpdateError::Poisoned(why.clone())))
     }
 
-    fn shared_writer(&self) -> Result<RwLockReadGuard<'_, ()>, UpdateError> {
+    pub(super) fn shared_writer(&self) -> Result<RwLockReadGuard<'_, ()>, UpdateError> {
         let guard = self.writers.read().unwrap_or_else(PoisonError::into_inner);
         self.check_sound().map(|()| guard)
     }
@@ -147,20 +166,6 @@ impl LiveIndex {
     pub(super) fn only_writer(&self) -> Result<RwLockWriteGuard<'_, ()>, UpdateError> {
         let guard = self.writers.write().unwrap_or_else(PoisonError::into_inner);
         self.check_sound().map(|()| guard)
-    }
-
-    /// Links a new row: searches for its neighbours, chooses edges and makes it visible to every
-    /// search that begins after this returns. `vector` holds the bytes of one vector.
-    ///
-    /// # Errors
-    /// [`UpdateError::Vector`] for a vector of another shape, NaN, infinity, or zero under the
-    /// cosine; [`UpdateError::RowExists`]; [`UpdateError::Full`] and [`UpdateError::Memory`]
-    /// where a checkpoint is due; an unreadable page. Nothing is changed in any of these cases.
-    pub fn insert(&self, row: RowId, vector: &[u8]) -> Result<Link, UpdateError> {
-        let _shared = self.shared_writer()?;
-        let generation = self.current();
-        check_shape(&generation.index, vector).map_err(UpdateError::Vector)?;
-        generation.insert(row, vector)
     }
 
     /// Makes a link again that [`insert`](Self::insert) made before, without a search. Links are
@@ -196,17 +201,19 @@ impl LiveIndex {
         Ok(was_there)
     }
 
-    /// Searches one query on the caller's thread.
+    /// Searches one query on the caller's thread, among some rows only where they are given.
     ///
     /// # Errors
-    /// As [`Index::search`].
+    /// As [`Index::search`], and [`QueryError::Renumbered`] where a rewrite has changed the nodes
+    /// since `among` was made.
     pub fn search(
         &self,
         query: &[u8],
         params: &SearchParams,
-        allow: Option<Arc<AllowSet>>,
+        among: Option<&Among>,
     ) -> Result<Answer, QueryError> {
         let generation = self.current();
+        let allow = among.map(|among| among.nodes_in(&generation)).transpose()?;
         self.search_in(&generation, &Session::new(&generation), query, params, allow)
     }
 
@@ -230,7 +237,7 @@ impl LiveIndex {
         session: &Session<'_>,
         query: &[u8],
         params: &SearchParams,
-        allow: Option<Arc<AllowSet>>,
+        allow: Option<&Arc<AllowSet>>,
     ) -> Result<Answer, QueryError> {
         check_shape(&generation.index, query)?;
         params.validate()?;
@@ -243,7 +250,7 @@ impl LiveIndex {
                 Answer { hits, stats }
             });
         };
-        driver.run(session, params, allow.as_ref(), 1, &mut || first.take(), &mut answer)?;
+        driver.run(session, params, allow, 1, &mut || first.take(), &mut answer)?;
         generation.drivers.lock().unwrap_or_else(PoisonError::into_inner).push(driver);
         Ok(outcome?)
     }
@@ -262,14 +269,12 @@ impl LiveIndex {
         Ok(Driver::new(generation.index.backend().as_ref(), source, &options)?)
     }
 
-    /// The nodes of these rows, for searching among them only.
-    ///
-    /// # Errors
-    /// [`QueryError::UnknownRow`] where a row does not exist.
-    pub fn allow_rows(&self, rows: &[RowId]) -> Result<AllowSet, QueryError> {
+    /// The nodes of these rows, for searching among them only; rows that the index does not hold
+    /// are left out. 4 bytes for each.
+    pub fn among(&self, rows: impl IntoIterator<Item = RowId>) -> Among {
         let generation = self.current();
-        let node = |row: &RowId| generation.rows.get(*row).ok_or(QueryError::UnknownRow(row.0));
-        Ok(AllowSet::new(rows.iter().map(node).collect::<Result<Vec<_>, _>>()?))
+        let nodes = rows.into_iter().filter_map(|row| generation.rows.get(row));
+        Among { numbering: generation.numbering, nodes: Arc::new(AllowSet::new(nodes)) }
     }
 
     /// The node of a live row.
@@ -348,7 +353,7 @@ pub(super) fn open_generation(
     Generation::new(index, &map, spare_slots, None)
 }
 
-fn check_shape(index: &Index, vector: &[u8]) -> Result<(), QueryError> {
+pub(super) fn check_shape(index: &Index, vector: &[u8]) -> Result<(), QueryError> {
     let layout = index.layout();
     if vector.len() != layout.vector_bytes() {
         let found = vector.len() / layout.vector_type().component_bytes();

@@ -9,7 +9,8 @@
 //! |---|---|
 //! | `generation` | one generation with its changes; `patches`, `rows`, `bitmap`, `slots` are its parts |
 //! | `session` | the generation as one search sees it |
-//! | `insert` | linking a row, by a search or by a [`Link`] made before |
+//! | `find` | rows to link: the search for their neighbours, several at once |
+//! | `insert` | linking a row that was searched for, or by a [`Link`] made before |
 //! | `choose` | the edges of one node |
 //! | `images` | pages at hand while edges are chosen; `page_table`, a table by page number |
 //! | `head` | the head index as rows come and go |
@@ -34,6 +35,7 @@ mod consolidate;
 mod error;
 mod exchange;
 mod files;
+mod find;
 mod fold;
 mod gather;
 mod generation;
@@ -61,7 +63,8 @@ pub use checkpoint::CheckpointReport;
 pub use consolidate::ConsolidateReport;
 pub use error::UpdateError;
 pub use files::{DiskFiles, Files, NewFile};
+pub use find::LinkedFn;
 pub use insert::Link;
-pub use live::{LiveIndex, LiveOptions};
+pub use live::{Among, LiveIndex, LiveOptions};
 pub use rewrite::Rewrite;
 pub use upkeep::{Due, UpkeepOptions, UpkeepReport};

@@ -84,22 +84,59 @@ impl PageSource for Session<'_> {
     }
 }
 
-/// A session that notes the pages that its search looks at, with a copy of those it reads.
+/// A session whose searches look for the neighbours of rows that are linked: it keeps for each of
+/// them the pages that it looked at, with copies of those that were read.
 pub(super) struct Collector<'a> {
     pub(super) session: &'a Session<'a>,
-    /// Used by one search; the lock is there since a page source is shared between threads.
-    pub(super) seen: Mutex<&'a mut Seen>,
+    /// Of each search under way. The locks are there since a page source is shared between
+    /// threads; this one is not.
+    under_way: Mutex<Vec<(usize, Seen)>>,
+    idle: Mutex<Vec<Seen>>,
 }
 
 impl<'a> Collector<'a> {
-    fn seen(&self) -> MutexGuard<'_, &'a mut Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A collector that fills `idle` ones first.
+    pub(super) fn new(session: &'a Session<'a>, idle: Vec<Seen>) -> Self {
+        Self { session, under_way: Mutex::default(), idle: Mutex::new(idle) }
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, Vec<(usize, Seen)>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Seen>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A search that is about to begin.
+    pub(super) fn begin(&self, job: usize) {
+        let mut seen = self.idle().pop().unwrap_or_default();
+        seen.clear(self.page_bytes());
+        self.under_way().push((job, seen));
+    }
+
+    /// What a search that has ended looked at.
+    pub(super) fn end(&self, job: usize) -> Seen {
+        let mut all = self.under_way();
+        let at = all.iter().position(|(of, _)| *of == job);
+        at.map(|at| all.swap_remove(at).1).unwrap_or_default()
+    }
+
+    /// Takes back what [`end`](Self::end) gave.
+    pub(super) fn give_back(&self, seen: Seen) {
+        self.idle().push(seen);
+    }
+
+    /// All that can be filled again.
+    pub(super) fn into_idle(self) -> Vec<Seen> {
+        self.idle.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl PageSource for Collector<'_> {
     fn view(&self) -> GraphView<'_> {
-        self.session.view()
+        let node_slots = self.session.generation.node_slots.load(Ordering::Acquire);
+        GraphView { node_slots, ..self.session.view() }
     }
 
     fn locate(&self, page: PageId) -> (&Device, u64) {
@@ -111,19 +148,24 @@ impl PageSource for Collector<'_> {
     }
 
     fn resident(&self, page: PageId) -> Option<&[u8]> {
-        let bytes = self.session.resident(page)?;
-        // It stays in memory while the generation does.
-        self.seen().note(page);
-        Some(bytes)
+        self.session.resident(page)
     }
 
     fn accept(&self, page: PageId, bytes: &[u8]) -> Result<(), ReadFailure> {
-        self.session.accept(page, bytes)?;
-        self.seen().add(page, bytes);
-        Ok(())
+        self.session.accept(page, bytes)
     }
 
     fn describe(&self, page: PageId, error: &IoError) -> ReadFailure {
         self.session.describe(page, error)
+    }
+
+    fn taken(&self, job: usize, page: PageId, read: Option<&[u8]>) {
+        if let Some((_, seen)) = self.under_way().iter_mut().find(|(of, _)| *of == job) {
+            match read {
+                Some(bytes) => seen.add(page, bytes),
+                // It stays in memory while the generation does.
+                None => seen.note(page),
+            }
+        }
     }
 }

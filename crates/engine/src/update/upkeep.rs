@@ -28,7 +28,7 @@ pub struct UpkeepOptions {
 
 impl Default for UpkeepOptions {
     fn default() -> Self {
-        Self { dirty_bytes: 64 << 20, tombstones: 0.1, strewn: 0.1, code_drift: 1.1 }
+        Self { dirty_bytes: 64 << 20, tombstones: 0.2, strewn: 0.2, code_drift: 1.03 }
     }
 }
 
@@ -121,22 +121,35 @@ impl LiveIndex {
             }
             Some(Due::Rewrite) => {
                 self.consolidate_all(applied, options, &mut report)?;
-                let retrain = self.retrain_due(options)?;
-                match self.rewrite(applied, Rewrite { retrain }) {
-                    Ok(rewritten) => {
-                        report.retrained = retrain;
-                        report.add(rewritten);
-                    }
-                    // Memory leaves no room for it. Tried again when as many rows have come.
-                    Err(UpdateError::Memory(_)) => {
-                        report.add(self.checkpoint(applied)?);
-                        self.strewn.store(0, Ordering::Relaxed);
-                    }
-                    Err(e) => return Err(e),
-                }
+                let (rewritten, retrained) = self.lay_out(applied, options)?;
+                report.retrained = retrained;
+                report.add(rewritten);
             }
         }
         Ok(report)
+    }
+
+    /// Rewrites the index, with a new codebook where one is due, and says whether it was; a
+    /// checkpoint where memory leaves no room for that, which is tried again when as many rows
+    /// have come. Best done when a consolidation has just ended.
+    ///
+    /// # Errors
+    /// As [`rewrite`](Self::rewrite).
+    pub fn lay_out(
+        &self,
+        applied: u64,
+        options: &UpkeepOptions,
+    ) -> Result<(CheckpointReport, bool), UpdateError> {
+        let retrain = self.retrain_due(options)?;
+        match self.rewrite(applied, Rewrite { retrain }) {
+            Ok(report) => Ok((report, retrain)),
+            Err(UpdateError::Memory(_)) => {
+                let report = self.checkpoint(applied)?;
+                self.strewn.store(0, Ordering::Relaxed);
+                Ok((report, false))
+            }
+            Err(e) => Err(e),
+        }
     }
 
     /// Consolidates to the end, with checkpoints where memory is short.

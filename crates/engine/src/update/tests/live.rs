@@ -1,6 +1,5 @@
 //! Inserts, deletes, consolidation and checkpoints as a caller sees them.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{
@@ -329,12 +328,11 @@ fn every_metric_takes_inserts_of_floats() {
         check("consolidated");
         index.checkpoint(1).unwrap();
         check("folded");
-        let some: Vec<RowId> = (2_990..3_000).map(RowId).collect();
-        let allow = Some(Arc::new(index.allow_rows(&some).unwrap()));
-        let hits = index.search(row(700), &params(80), allow).unwrap().hits;
+        let some = index.among((2_990..3_000).map(RowId));
+        let hits = index.search(row(700), &params(80), Some(&some)).unwrap().hits;
         assert_eq!(hits.len(), 10);
         assert!(hits.iter().all(|h| h.row.0 >= 2_990), "{hits:?}");
-        assert!(index.allow_rows(&[RowId(3)]).is_err(), "a deleted row has no node");
+        assert!(index.among([RowId(3)]).is_empty(), "a deleted row has no node");
         drop(index);
         assert_sound(&place.path);
     }

@@ -2,6 +2,7 @@
 
 mod crash;
 mod live;
+mod many;
 mod model;
 mod rewrite;
 mod succession;

@@ -11,7 +11,8 @@ fn each_kind_of_upkeep_is_due_at_its_own_share() {
     let rows = Rows::clustered(3_000, DIM, 1);
     let place = built(&rows, 2_000);
     let index = live(&place.path);
-    let options = UpkeepOptions { dirty_bytes: 100_000, ..UpkeepOptions::default() };
+    let (tombstones, strewn, code_drift) = (0.1, 0.1, 1.1);
+    let options = UpkeepOptions { dirty_bytes: 100_000, tombstones, strewn, code_drift };
     assert_eq!(index.due(&options), None);
     assert_eq!(index.upkeep(1, &options).unwrap().due, None);
     assert_eq!(index.generation(), 1, "where nothing is due nothing is written");
@@ -54,11 +55,11 @@ fn short_memory_is_helped_by_checkpoints_on_the_way() {
     let index = crate::update::LiveIndex::open(&place.path, options).unwrap();
     // Less than the repaired lists of all nodes take.
     accountant.set_limit_bytes(Some(accountant.held_bytes() + (1 << 20)));
-    delete_all(&index, 0..1_000);
+    delete_all(&index, 0..1_001);
     let report = index.upkeep(1, &UpkeepOptions::default()).unwrap();
-    assert_eq!((report.due, report.removed), (Some(Due::Consolidation), 1_000));
+    assert_eq!((report.due, report.removed), (Some(Due::Consolidation), 1_001));
     assert!(report.checkpoints > 1, "{report:?}");
-    for row in (1_000..6_000).step_by(100) {
+    for row in (1_001..6_000).step_by(100) {
         let hits = index.search(rows.row(row), &params(60), None).unwrap().hits;
         assert_eq!(hits[0].distance, 0.0, "row {row}");
     }

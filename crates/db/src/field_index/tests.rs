@@ -1,0 +1,112 @@
+//! A graph whose pages are laid out anew while its rows are looked for.
+
+use std::path::Path;
+
+use pipeann_engine::distance::QueryDistance;
+use pipeann_engine::memory::Accountant;
+use pipeann_engine::types::VectorSet;
+use roaring::RoaringTreemap;
+
+use super::{BuildProgress, BuildRequest, FieldIndex, GraphOptions, GraphSearch, build};
+use crate::catalog::Properties;
+use crate::flat::{FlatOptions, FlatVectors};
+use crate::ids::{Metric, RowId, Seq, VectorType};
+
+const DIM: usize = 8;
+const FIELD: u32 = 100;
+
+fn vector(row: u64) -> [u8; DIM] {
+    let x = (row + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (x ^ (x >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9).to_be_bytes()
+}
+
+/// A graph over the rows from 0 to `rows`.
+fn built(dir: &Path, rows: u64) -> FieldIndex {
+    let accountant = Accountant::new(None);
+    let flat = FlatOptions {
+        accountant: accountant.clone(),
+        ..FlatOptions::new(*b"a field's own id", DIM, VectorType::U8)
+    };
+    let flat = FlatVectors::open(&dir.join("flat"), &flat).unwrap();
+    let ids: Vec<RowId> = (0..rows).map(RowId).collect();
+    let bytes: Vec<u8> = (0..rows).flat_map(vector).collect();
+    flat.append(Seq(1), &ids, VectorSet::new(&bytes, DIM, VectorType::U8).unwrap()).unwrap();
+    let live: RoaringTreemap = (0..rows).collect();
+    let request = BuildRequest {
+        vectors: &flat,
+        dim: DIM,
+        vector_type: VectorType::U8,
+        live: &live,
+        applied: Seq(1),
+        metric: Metric::L2,
+        parameters: &Properties::default(),
+    };
+    let options = GraphOptions { direct: false, ..GraphOptions::default() };
+    let graph = dir.join("graph");
+    build(&request, &graph, (&options, &accountant), &BuildProgress::default()).unwrap();
+    let graph = FieldIndex::open(&graph, FIELD, &options, &accountant).unwrap();
+    graph.begin(&live, &graph.rows_in_graph());
+    graph
+}
+
+fn link(graph: &FieldIndex, rows: std::ops::Range<u64>) {
+    graph.add(rows.clone().map(RowId));
+    let vectors: Vec<_> = rows.map(|row| (RowId(row), vector(row))).collect();
+    let rows: Vec<_> = vectors.iter().map(|(row, vector)| (*row, &vector[..])).collect();
+    let mut links = Vec::new();
+    graph.link(&rows, &mut links).unwrap();
+    assert_eq!(links.len(), rows.len());
+    assert!(links.iter().all(|link| link.field == FIELD));
+}
+
+/// How many of the ten nearest of `among` are found, over some queries.
+fn found(graph: &FieldIndex, among: &RoaringTreemap, search: GraphSearch<'_>) -> usize {
+    let mut right = 0;
+    for query in (0..50u64).map(|q| vector(1_000_000 + q)) {
+        let distance = QueryDistance::new(Metric::L2, VectorType::U8, &query);
+        let mut all: Vec<(f32, u64)> =
+            among.iter().map(|row| (distance.distance(&vector(row)), row)).collect();
+        all.sort_by(|a, b| a.partial_cmp(b).unwrap());
+        let hits = graph.search(&query, search, false).unwrap();
+        assert_eq!(hits.len(), 10);
+        assert!(hits.iter().all(|hit| among.contains(hit.row.0)), "{hits:?}");
+        right += hits.iter().filter(|hit| all[..10].iter().any(|a| a.1 == hit.row.0)).count();
+    }
+    right
+}
+
+#[test]
+fn rows_looked_up_before_a_layout_are_found_after_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let graph = built(dir.path(), 3_000);
+    assert!(!graph.is_layout_due() && !graph.is_changed());
+    link(&graph, 3_000..4_000);
+    assert!(graph.is_layout_due(), "more than a fifth is new");
+    let among: RoaringTreemap = (0..4_000).filter(|row| row % 2 == 0).collect();
+    let allow = graph.allow(&among);
+    let search = GraphSearch { k: 10, list: 80, among: &among, allow: Some(&allow) };
+    let before = found(&graph, &among, search);
+    assert!(before >= 475, "{before} of 500");
+    graph.lay_out(Seq(2)).unwrap();
+    assert!(!graph.is_layout_due() && !graph.is_changed());
+    assert_eq!(graph.applied(), Seq(2));
+    let after = found(&graph, &among, search);
+    assert!(after >= 475, "{after} of 500 by nodes from before the layout");
+    let none = graph.allow(&(5_000..5_010).collect());
+    let search = GraphSearch { allow: Some(&none), ..search };
+    assert!(graph.search(&vector(7), search, false).unwrap().is_empty());
+}
+
+#[test]
+fn a_row_that_is_there_or_that_nothing_can_find_is_not_linked_and_waits_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let graph = built(dir.path(), 3_000);
+    graph.add([RowId(5), RowId(3_000), RowId(3_001)]);
+    let (good, short) = (vector(3_000), [1u8; DIM - 1]);
+    let mut links = Vec::new();
+    let rows: [(RowId, &[u8]); 3] =
+        [(RowId(5), &good), (RowId(3_000), &good), (RowId(3_001), &short)];
+    graph.link(&rows, &mut links).unwrap();
+    assert_eq!(links.iter().map(|link| link.row).collect::<Vec<_>>(), [RowId(3_000)]);
+    assert!(graph.pending().is_empty(), "{:?}", graph.pending());
+}

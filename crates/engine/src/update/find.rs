@@ -1,0 +1,134 @@
+//! Searching for the neighbours of rows that are to be linked, several rows at once.
+//!
+//! An insert waits for some dozens of reads. With several of them under way on a thread, and one
+//! being linked while the pages of the others come, the device is kept busy.
+
+use std::collections::VecDeque;
+use std::sync::PoisonError;
+
+use super::error::UpdateError;
+use super::generation::Generation;
+use super::images::Seen;
+use super::insert::{Link, check_row};
+use super::live::{LiveIndex, check_shape};
+use super::session::{Collector, Session};
+use crate::search::{
+    Driver, DriverOptions, Hit, PageSource, Policy, SearchError, SearchParams, SearchStats, Width,
+};
+use crate::types::RowId;
+
+/// Scratch of a thread that inserts, kept for reuse.
+pub(super) struct Worker {
+    driver: Driver,
+    seen: Vec<Seen>,
+}
+
+/// Rows of one call whose neighbours are searched for at once.
+const IN_FLIGHT: usize = 8;
+/// Reads in flight of one such search.
+const WIDTH: u16 = 8;
+/// Reads in flight of a thread.
+const DEPTH: usize = 64;
+
+/// Receives the outcome for one of the rows, by its place in the call.
+pub type LinkedFn<'a> = dyn FnMut(usize, Result<Link, UpdateError>) + 'a;
+
+impl LiveIndex {
+    /// Links a new row: searches for its neighbours, chooses edges and makes it visible to every
+    /// search that begins after this returns. `vector` holds the bytes of one vector.
+    ///
+    /// # Errors
+    /// [`UpdateError::Vector`] for a vector of another shape, NaN, infinity, or zero under the
+    /// cosine; [`UpdateError::RowExists`]; [`UpdateError::Full`] and [`UpdateError::Memory`]
+    /// where a checkpoint is due; an unreadable page. Nothing is changed in any of these cases.
+    pub fn insert(&self, row: RowId, vector: &[u8]) -> Result<Link, UpdateError> {
+        let mut outcome = None;
+        self.insert_many(&[(row, vector)], &mut |_, linked| outcome = Some(linked))?;
+        outcome.expect("each row has an outcome")
+    }
+
+    /// Links new rows, some of them at once, which takes a fraction of the time of one after
+    /// another where pages are read from the device. `linked` gets the outcome for each row,
+    /// errors as those of [`insert`](Self::insert), in the order in which they were linked. A
+    /// row is visible to every search that begins after its outcome was told.
+    ///
+    /// Checkpoints and consolidation wait until all are done: give some dozens of rows at a time.
+    ///
+    /// # Errors
+    /// [`UpdateError::Poisoned`], and a broken I/O queue: rows without an outcome are not linked.
+    pub fn insert_many(
+        &self,
+        rows: &[(RowId, &[u8])],
+        linked: &mut LinkedFn<'_>,
+    ) -> Result<(), UpdateError> {
+        let _shared = self.shared_writer()?;
+        self.current().insert_many(rows, linked)
+    }
+}
+
+impl Generation {
+    fn take_worker(&self, source: &dyn PageSource) -> Result<Worker, UpdateError> {
+        let kept = self.workers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if let Some(worker) = kept {
+            return Ok(worker);
+        }
+        let options = DriverOptions { queries: IN_FLIGHT, depth: DEPTH, sqpoll: false };
+        let driver = Driver::new(self.index.backend().as_ref(), source, &options)?;
+        Ok(Worker { driver, seen: Vec::new() })
+    }
+
+    fn insert_many(
+        &self,
+        rows: &[(RowId, &[u8])],
+        linked: &mut LinkedFn<'_>,
+    ) -> Result<(), UpdateError> {
+        let session = Session::new(self);
+        let Worker { mut driver, seen } = self.take_worker(&session)?;
+        let collector = Collector::new(&session, seen);
+        let mut refused = VecDeque::new();
+        let mut rest = rows.iter().enumerate();
+        let mut next = || {
+            for (nth, &(row, vector)) in rest.by_ref() {
+                match self.check_new(row, vector) {
+                    Ok(()) => {
+                        collector.begin(nth);
+                        return Some((nth, vector));
+                    }
+                    Err(why) => refused.push_back((nth, why)),
+                }
+            }
+            None
+        };
+        let mut answer = |nth: usize, found: Result<(&[Hit], SearchStats), SearchError>| {
+            let seen = collector.end(nth);
+            let (row, vector) = rows[nth];
+            let made = found.map_err(UpdateError::from);
+            linked(nth, made.and_then(|_| self.link_found(row, vector, &seen)));
+            collector.give_back(seen);
+        };
+        let params = self.neighbour_search();
+        driver.run(&collector, &params, None, IN_FLIGHT, &mut next, &mut answer)?;
+        for (nth, why) in refused {
+            linked(nth, Err(why));
+        }
+        let worker = Worker { driver, seen: collector.into_idle() };
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
+        Ok(())
+    }
+
+    fn check_new(&self, row: RowId, vector: &[u8]) -> Result<(), UpdateError> {
+        check_shape(&self.index, vector).map_err(UpdateError::Vector)?;
+        check_row(row)?;
+        if self.rows.get(row).is_some() { Err(UpdateError::RowExists(row)) } else { Ok(()) }
+    }
+
+    /// How neighbours are searched for. A search in a build meets its whole list; this one leaves
+    /// out reads that will hardly find one of the nearest, as many as half its list, and its list
+    /// is longer by a third for that. Fewer reads find better neighbours so: decision 0013.
+    fn neighbour_search(&self) -> SearchParams {
+        let list = self.index.manifest().build.list as usize;
+        let list = (list + list / 3).clamp(16, SearchParams::LIST_MAX);
+        let policy = Policy { width: Width::Fixed(WIDTH), ..Policy::pipe() };
+        SearchParams { k: list / 2, list, policy, ..SearchParams::default() }
+    }
+}
