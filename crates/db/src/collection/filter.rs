@@ -44,7 +44,7 @@ const CHUNK: usize = 1024;
 const DENSE: u64 = 4;
 
 /// Which rows are looked at.
-pub(super) struct Among<'a> {
+pub(super) struct Scope<'a> {
     pub(super) entry: &'a Entry,
     pub(super) formats: &'a Formats,
     pub(super) moment: &'a Moment<'a>,
@@ -54,7 +54,7 @@ pub(super) struct Among<'a> {
     pub(super) rows: Option<&'a Range<u64>>,
 }
 
-impl Among<'_> {
+impl Scope<'_> {
     /// The live rows of these partitions, or else of its own, that are in its range.
     fn live(&self, partitions: Option<&[u32]>) -> Arc<RoaringTreemap> {
         let live = self.moment.live.among(partitions.or(self.partitions));
@@ -108,23 +108,23 @@ impl Collection {
     /// The live rows that match, the first ones by row id where `most` are enough.
     pub(super) fn rows_matching(
         &self,
-        among: &Among<'_>,
+        scope: &Scope<'_>,
         filter: Option<&BoundFilter>,
         most: u64,
     ) -> Result<Arc<RoaringTreemap>, CollectionError> {
-        let Some(filter) = filter else { return Ok(among.live(None)) };
+        let Some(filter) = filter else { return Ok(scope.live(None)) };
         if filter.predicate == Predicate::Const(false) {
             return Ok(Arc::default());
         }
-        let restricted = restricted(among, filter)?;
-        let live = among.live(restricted.as_deref());
-        let candidates = named_rows(among, filter, &live)?;
+        let restricted = restricted(scope, filter)?;
+        let live = scope.live(restricted.as_deref());
+        let candidates = named_rows(scope, filter, &live)?;
         let candidates = candidates.as_ref().unwrap_or(&live);
-        let formats = among.formats;
-        let seed = among.moment.live.applied.0;
+        let formats = scope.formats;
+        let seed = scope.moment.live.applied.0;
         let matched = RoaringTreemap::new();
         let mut matcher = Matcher { filter, formats, seed, matched, failed: None };
-        matcher.look_at(among.moment, candidates, most)?;
+        matcher.look_at(scope.moment, candidates, most)?;
         Ok(Arc::new(matcher.matched))
     }
 }
@@ -205,12 +205,12 @@ impl Matcher<'_> {
 /// The partitions, of those that are asked for, in which rows can match, where the filter names
 /// values of the partition key.
 fn restricted(
-    among: &Among<'_>,
+    scope: &Scope<'_>,
     filter: &BoundFilter,
 ) -> Result<Option<Vec<u32>>, CollectionError> {
-    let Some(field) = among.formats.schema.partition_key_position() else { return Ok(None) };
+    let Some(field) = scope.formats.schema.partition_key_position() else { return Ok(None) };
     let Some(values) = filter.predicate.values_of(field) else { return Ok(None) };
-    let WriteTarget::ByKey(partitions) = among.entry.write_target(None)? else { return Ok(None) };
+    let WriteTarget::ByKey(partitions) = scope.entry.write_target(None)? else { return Ok(None) };
     let count = u32::try_from(partitions.len()).expect("the catalogue bounds them");
     let mut numbers = Vec::new();
     for key in values.iter().filter_map(key_of) {
@@ -218,7 +218,7 @@ fn restricted(
     }
     numbers.sort_unstable();
     numbers.dedup();
-    if let Some(asked) = among.partitions {
+    if let Some(asked) = scope.partitions {
         numbers.retain(|number| asked.contains(number));
     }
     Ok(Some(numbers))
@@ -226,11 +226,11 @@ fn restricted(
 
 /// Those of the rows that have one of the primary keys that the filter names, if it names some.
 fn named_rows(
-    among: &Among<'_>,
+    scope: &Scope<'_>,
     filter: &BoundFilter,
     live: &RoaringTreemap,
 ) -> Result<Option<RoaringTreemap>, CollectionError> {
-    let schema = &among.formats.schema;
+    let schema = &scope.formats.schema;
     let values = filter.predicate.values_of(schema.primary_key_position());
     let Some(values) = values.filter(|values| (values.len() as u64) < live.len() / DENSE + 1)
     else {
@@ -238,7 +238,7 @@ fn named_rows(
     };
     let mut rows = RoaringTreemap::new();
     for key in values.iter().filter_map(key_of).filter(|k| k.key_type() == schema.key_type()) {
-        rows.extend(among.moment.rows.rows_of_key(&key.to_bytes())?.iter().map(|row| row.0));
+        rows.extend(scope.moment.rows.rows_of_key(&key.to_bytes())?.iter().map(|row| row.0));
     }
     Ok(Some(rows & live))
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use roaring::RoaringTreemap;
 
 use super::components::Moment;
-use super::filter::Among;
+use super::filter::Scope;
 use super::formats::Formats;
 use super::query::{KeyPlace, RowQuery, by_key};
 use super::read::{FoundRow, Source, partition_numbers};
@@ -53,14 +53,14 @@ impl Collection {
         let numbers = partition_numbers(&entry, query.partitions)?;
         let behind = self.place_of(&formats.schema, query.order)?;
         let moment = self.components.moment();
-        let among = Among {
+        let scope = Scope {
             entry: &entry,
             formats: &formats,
             moment: &moment,
             partitions: numbers.as_deref(),
             rows: query.rows.as_ref(),
         };
-        let rows = self.rows_matching(&among, filter.as_deref(), u64::MAX)?;
+        let rows = self.rows_matching(&scope, filter.as_deref(), u64::MAX)?;
         Ok(RowIterator {
             collection: self,
             moment,

@@ -6,7 +6,7 @@ use std::ops::{Bound, Range};
 use roaring::RoaringTreemap;
 
 use super::components::Moment;
-use super::filter::{Among, Filter};
+use super::filter::{Filter, Scope};
 use super::read::{FoundRow, partition_numbers};
 use super::{Collection, CollectionError};
 use crate::ids::RowId;
@@ -69,8 +69,8 @@ impl Collection {
             || (),
             |(), moment| {
                 let (partitions, rows) = (numbers.as_deref(), query.rows.as_ref());
-                let among = Among { entry: &entry, formats: &formats, moment, partitions, rows };
-                let matched = self.rows_matching(&among, filter.as_deref(), most)?;
+                let scope = Scope { entry: &entry, formats: &formats, moment, partitions, rows };
+                let matched = self.rows_matching(&scope, filter.as_deref(), most)?;
                 let take = last - query.offset;
                 let rows = match query.order {
                     RowOrder::RowId => {
@@ -106,8 +106,8 @@ impl Collection {
         let numbers = partition_numbers(&entry, partitions)?;
         let moment = &self.components.moment();
         let partitions = numbers.as_deref();
-        let among = Among { entry: &entry, formats: &formats, moment, partitions, rows: None };
-        Ok(self.rows_matching(&among, filter.as_deref(), u64::MAX)?.len())
+        let scope = Scope { entry: &entry, formats: &formats, moment, partitions, rows: None };
+        Ok(self.rows_matching(&scope, filter.as_deref(), u64::MAX)?.len())
     }
 
     /// Behind which place in the order of keys rows begin; none for the start.

@@ -14,7 +14,7 @@ use pipeann_engine::types::{VectorSet, to_f32};
 use roaring::RoaringTreemap;
 
 use super::components::{FieldVectors, Moment};
-use super::filter::{Among, Filter};
+use super::filter::{Filter, Scope};
 use super::formats::Formats;
 use super::read::{FoundRow, Source, partition_numbers};
 use super::{Collection, CollectionError};
@@ -100,8 +100,8 @@ impl Collection {
         let graph = || field.graph().map(|graph| (graph.changes(), graph));
         self.at_one_moment(graph, |graph, moment| {
             let partitions = numbers.as_deref();
-            let among = Among { entry: &entry, formats: &formats, moment, partitions, rows: None };
-            let among = &self.rows_matching(&among, filter.as_deref(), u64::MAX)?;
+            let scope = Scope { entry: &entry, formats: &formats, moment, partitions, rows: None };
+            let among = &self.rows_matching(&scope, filter.as_deref(), u64::MAX)?;
             let all = numbers.is_none() && filter.is_none();
             let asked = Asked { field, graph, metric, list: search.list, among, all };
             let keys = usize::try_from(among.len()).unwrap_or(usize::MAX).min(search.k);

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
-use super::filter::{Among, Filter};
+use super::filter::{Filter, Scope};
 use super::prepare::Prepared;
 use super::read::partition_numbers;
 use super::{Collection, CollectionError};
@@ -165,8 +165,8 @@ impl Collection {
         let deleted = {
             let moment = &self.components.moment();
             let partitions = numbers.as_deref();
-            let among = Among { entry: &entry, formats: &formats, moment, partitions, rows: None };
-            self.rows_matching(&among, filter.as_deref(), u64::MAX)?
+            let scope = Scope { entry: &entry, formats: &formats, moment, partitions, rows: None };
+            self.rows_matching(&scope, filter.as_deref(), u64::MAX)?
         };
         self.delete_rows(order, deleted.iter().map(RowId).collect())
     }

@@ -152,41 +152,47 @@ impl ConstantSet {
             .chain(self.lists.iter().cloned())
     }
 
-    /// Whether a bool is in it.
-    pub fn has_bool(&self, value: bool) -> bool {
-        self.bools[usize::from(value)]
+    /// The place of a bool among the [values](Self::iter).
+    pub fn place_of_bool(&self, value: bool) -> Option<usize> {
+        let before = usize::from(value && self.bools[0]);
+        self.bools[usize::from(value)].then_some(before)
     }
 
-    /// Whether a number is in it.
-    pub fn has_number(&self, value: Number) -> bool {
-        let has = |int| self.ints.binary_search(&int).is_ok();
-        match value {
-            Number::Int(value) => match i64::try_from(value) {
-                Ok(value) => has(value),
-                Err(_) => self.floats.iter().any(|f| {
-                    Number::Float(*f).compare(Number::Int(value)) == Some(std::cmp::Ordering::Equal)
-                }),
-            },
-            Number::Float(value) => match as_integer(value) {
-                Some(value) => has(value),
-                None => self.floats.binary_search_by(|f| f.total_cmp(&value)).is_ok(),
-            },
+    /// The place of a number.
+    pub fn place_of_number(&self, value: Number) -> Option<usize> {
+        let before = self.bools.iter().filter(|there| **there).count();
+        let int = match value {
+            Number::Int(value) => i64::try_from(value).ok(),
+            Number::Float(value) => as_integer(value),
+        };
+        if let Some(int) = int {
+            return self.ints.binary_search(&int).ok().map(|at| before + at);
         }
+        let float = match value {
+            // Beyond 64 bits it is among the fractions, if one of them is the same number.
+            Number::Int(value) => Some(value as f64).filter(|f| *f as i128 == value)?,
+            Number::Float(value) => value,
+        };
+        let at = self.floats.binary_search_by(|f| f.total_cmp(&float)).ok()?;
+        Some(before + self.ints.len() + at)
     }
 
-    /// Whether a text is in it.
-    pub fn has_text(&self, value: &str) -> bool {
-        self.texts.binary_search_by(|text| text.as_str().cmp(value)).is_ok()
+    /// The place of a text.
+    pub fn place_of_text(&self, value: &str) -> Option<usize> {
+        let at = self.texts.binary_search_by(|text| text.as_str().cmp(value)).ok()?;
+        Some(self.len() - self.lists.len() - self.instants.len() - self.texts.len() + at)
     }
 
-    /// Whether an instant is in it.
-    pub fn has_instant(&self, value: i64) -> bool {
-        self.instants.binary_search(&value).is_ok()
+    /// The place of an instant.
+    pub fn place_of_instant(&self, value: i64) -> Option<usize> {
+        let at = self.instants.binary_search(&value).ok()?;
+        Some(self.len() - self.lists.len() - self.instants.len() + at)
     }
 
-    /// The lists that are in it.
-    pub fn lists(&self) -> &[Constant] {
-        &self.lists
+    /// The place of a list, which `is` the one that is looked for.
+    pub fn place_of_list(&self, is: impl FnMut(&Constant) -> bool) -> Option<usize> {
+        let at = self.lists.iter().position(is)?;
+        Some(self.len() - self.lists.len() + at)
     }
 }
 
@@ -201,7 +207,7 @@ mod tests {
             Constant::Int(3),
             Constant::Float(2.0),
             Constant::Float(0.5),
-            Constant::Float(1e30),
+            Constant::Float((1u128 << 70) as f64),
             Constant::Float(f64::NAN),
             text("a"),
             text("a"),
@@ -211,20 +217,28 @@ mod tests {
         ]);
         assert_eq!(set.len(), 8);
         assert_eq!(set.iter().count(), 8);
-        for (number, there) in [
-            (Number::Int(2), true),
-            (Number::Float(3.0), true),
-            (Number::Float(0.5), true),
-            (Number::Int(4), false),
-            (Number::Float(0.25), false),
-            (Number::Float(f64::NAN), false),
-            (Number::Int(1i128 << 70), false),
+        let all: Vec<Constant> = set.iter().collect();
+        for (number, place) in [
+            (Number::Int(2), Some(1)),
+            (Number::Float(3.0), Some(2)),
+            (Number::Float(0.5), Some(3)),
+            (Number::Float((1u128 << 70) as f64), Some(4)),
+            (Number::Int(1i128 << 70), Some(4)),
+            (Number::Int((1i128 << 70) + 1), None),
+            (Number::Int(4), None),
+            (Number::Float(0.25), None),
+            (Number::Float(f64::NAN), None),
         ] {
-            assert_eq!(set.has_number(number), there, "{number:?}");
+            assert_eq!(set.place_of_number(number), place, "{number:?}");
+            let found = place.and_then(|at| all[at].number()).map(|found| found.compare(number));
+            assert_eq!(found, place.map(|_| Some(std::cmp::Ordering::Equal)), "{number:?}");
         }
-        assert!(set.has_text("a") && !set.has_text("b"));
-        assert!(set.has_bool(true) && !set.has_bool(false));
-        assert!(set.has_instant(7) && !set.has_instant(2));
+        assert_eq!((set.place_of_bool(true), set.place_of_bool(false)), (Some(0), None));
+        assert_eq!((set.place_of_text("a"), set.place_of_text("b")), (Some(5), None));
+        assert_eq!((set.place_of_instant(7), set.place_of_instant(2)), (Some(6), None));
+        let list = Constant::List(vec![Constant::Int(1)]);
+        assert_eq!(set.place_of_list(|found| *found == list), Some(7));
+        assert_eq!((&all[0], &all[5], &all[7]), (&Constant::Bool(true), &text("a"), &list));
         assert!(ConstantSet::new(Vec::new()).is_empty());
     }
 }

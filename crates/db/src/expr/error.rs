@@ -46,6 +46,12 @@ pub enum FilterFault {
         /// The most.
         limit: usize,
     },
+    /// More lists in a list than are taken.
+    #[error("a list may have {limit} lists in it")]
+    TooManyLists {
+        /// The most.
+        limit: usize,
+    },
     /// A character that begins nothing.
     #[error("unexpected character {found:?}")]
     Character {

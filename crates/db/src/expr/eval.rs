@@ -225,29 +225,65 @@ fn compare(left: &Datum<'_>, comparison: Comparison, right: &Datum<'_>) -> Truth
 }
 
 fn is_in(datum: &Datum<'_>, set: &ConstantSet) -> Truth {
-    Some(match datum {
-        Datum::Null => return None,
-        Datum::Bool(value) => set.has_bool(*value),
-        Datum::Number(value) => set.has_number(*value),
-        Datum::Text(value) => set.has_text(value),
-        Datum::Instant(value) => set.has_instant(*value),
-        Datum::Array(_) | Datum::Json(_) => set.lists().iter().any(|list| is(datum, list)),
-    })
+    match datum {
+        Datum::Null => None,
+        datum => Some(place_of(datum, set).is_some()),
+    }
 }
 
-fn contains(datum: &Datum<'_>, quantity: Quantity, values: &[Constant]) -> Truth {
-    let there = |value: &Constant| match datum {
-        Datum::Array(array) => array.iter().any(|item| is(&of_value(item), value)),
-        Datum::Json(Json::Array(items)) => items.iter().any(|item| json_is(item, value)),
-        _ => false,
-    };
-    match (datum, quantity) {
-        (Datum::Null, _) => None,
-        (Datum::Array(_) | Datum::Json(Json::Array(_)), Quantity::All) => {
-            Some(values.iter().all(there))
+/// Where a value stands in a set.
+fn place_of(datum: &Datum<'_>, set: &ConstantSet) -> Option<usize> {
+    match datum {
+        Datum::Null => None,
+        Datum::Bool(value) => set.place_of_bool(*value),
+        Datum::Number(value) => set.place_of_number(*value),
+        Datum::Text(value) => set.place_of_text(value),
+        Datum::Instant(value) => set.place_of_instant(*value),
+        Datum::Array(_) => set.place_of_list(|list| is(datum, list)),
+        Datum::Json(value) => set.place_of_list(|list| json_is(value, list)),
+    }
+}
+
+fn json_place_of(value: &Json, set: &ConstantSet) -> Option<usize> {
+    match value {
+        Json::Null => None,
+        Json::Bool(value) => set.place_of_bool(*value),
+        Json::Number(number) => set.place_of_number(json_number(number)),
+        Json::String(text) => set.place_of_text(text),
+        other => set.place_of_list(|list| json_is(other, list)),
+    }
+}
+
+fn contains(datum: &Datum<'_>, quantity: Quantity, set: &ConstantSet) -> Truth {
+    match datum {
+        Datum::Null => None,
+        Datum::Array(array) => {
+            let places = array.iter().filter_map(|item| place_of(&of_value(item), set));
+            Some(are_enough(places, array.len(), quantity, set.len()))
         }
-        (_, Quantity::All) => Some(false),
-        (_, Quantity::Any) => Some(values.iter().any(there)),
+        Datum::Json(Json::Array(items)) => {
+            let places = items.iter().filter_map(|item| json_place_of(item, set));
+            Some(are_enough(places, items.len(), quantity, set.len()))
+        }
+        _ => Some(false),
+    }
+}
+
+/// Whether elements of an array, which stand at these places of a set, are all of it, or any.
+fn are_enough(
+    mut places: impl Iterator<Item = usize>,
+    elements: usize,
+    quantity: Quantity,
+    wanted: usize,
+) -> bool {
+    match quantity {
+        Quantity::Any => places.next().is_some(),
+        Quantity::All if elements < wanted => false,
+        Quantity::All => {
+            let mut seen = vec![false; wanted];
+            let new = places.filter(|at| !std::mem::replace(&mut seen[*at], true));
+            new.count() == wanted
+        }
     }
 }
 

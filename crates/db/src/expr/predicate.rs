@@ -73,7 +73,7 @@ pub enum Leaf {
     /// Whether a column has no value.
     IsNull(ColumnRef),
     /// Whether the array in a column contains values.
-    Contains(ColumnRef, Quantity, Vec<Constant>),
+    Contains(ColumnRef, Quantity, ConstantSet),
     /// Anything else that compares.
     Computed(Term, Comparison, Term),
 }

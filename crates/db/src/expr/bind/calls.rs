@@ -3,7 +3,7 @@
 use super::compare::is_text;
 use super::fit::fit;
 use super::{Binder, Bound};
-use crate::expr::constant::Constant;
+use crate::expr::constant::{Constant, ConstantSet};
 use crate::expr::error::{FilterFault, Outcome, Span};
 use crate::expr::like::LikePattern;
 use crate::expr::predicate::{ColumnRef, Leaf, Predicate, Quantity, Target, Term};
@@ -99,8 +99,9 @@ impl Binder<'_> {
         Ok((column, element))
     }
 
-    fn elements(&self, element: Target, values: Vec<(Constant, Span)>) -> Outcome<Vec<Constant>> {
-        values.into_iter().map(|(value, span)| fit(element, value, span)).collect()
+    fn elements(&self, element: Target, values: Vec<(Constant, Span)>) -> Outcome<ConstantSet> {
+        let values = values.into_iter().map(|(value, span)| fit(element, value, span));
+        Ok(ConstantSet::new(values.collect::<Outcome<_>>()?))
     }
 
     fn one<'e>(&self, function: &str, arguments: &'e [Expr], span: Span) -> Outcome<&'e Expr> {

@@ -12,6 +12,9 @@ use crate::expr::predicate::{Leaf, Predicate, Target, Term};
 use crate::expr::tree::{Comparison, End, Expr, Kind};
 use crate::value::ScalarType;
 
+/// Most lists in a list.
+const MAX_LISTS: usize = 1024;
+
 impl Binder<'_> {
     pub(super) fn compare(
         &self,
@@ -70,8 +73,18 @@ impl Binder<'_> {
         }
     }
 
-    /// The constants of a list, with their places.
+    /// The constants of a list, with their places. Lists among them are bounded in number: they
+    /// are gone through one by one.
     pub(super) fn items(&self, operation: &str, list: &Expr) -> Outcome<Vec<(Constant, Span)>> {
+        let items = self.all_items(operation, list)?;
+        let mut lists = items.iter().filter(|(item, _)| matches!(item, Constant::List(_)));
+        match lists.nth(MAX_LISTS) {
+            Some((_, span)) => Err(FilterFault::TooManyLists { limit: MAX_LISTS }.at(*span)),
+            None => Ok(items),
+        }
+    }
+
+    fn all_items(&self, operation: &str, list: &Expr) -> Outcome<Vec<(Constant, Span)>> {
         if let Kind::List(items) = &list.kind {
             return items.iter().map(|item| Ok((self.constant(item)?, item.span))).collect();
         }

@@ -1,5 +1,7 @@
 //! Input that is made to break something.
 
+use proptest::prelude::*;
+
 use super::rows::{TestRow, schema};
 use crate::expr::{
     Constant, FilterFault, MAX_DEPTH, MAX_EXPRESSION_BYTES, MAX_TERMS, Templates, compile, explicit,
@@ -80,6 +82,25 @@ fn lists_of_templates_are_looked_at_to_a_bounded_depth() {
 }
 
 #[test]
+fn lists_that_would_be_gone_through_one_by_one_are_few() {
+    for (before, behind) in [("j in ", ""), ("json_contains_any(j, ", ")")] {
+        let lists = |count| format!("{before}[{}]{behind}", vec!["[1]"; count].join(","));
+        assert_eq!(fault(&lists(1025)), FilterFault::TooManyLists { limit: 1024 });
+        let row = TestRow::new(&[("j", Value::Json("[[1]]".into()))]);
+        assert!(row.truth(&lists(1024)).is_some());
+    }
+}
+
+#[test]
+fn long_arrays_are_compared_with_long_lists_in_bounded_time() {
+    let items = (0..20_000).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+    let row = TestRow::new(&[("j", Value::Json(format!("[{items}]")))]);
+    assert_eq!(row.truth(&format!("json_contains_all(j, [{items}, 5, 5.0])")), Some(true));
+    assert_eq!(row.truth(&format!("json_contains_all(j, [{items}, 20000])")), Some(false));
+    assert_eq!(row.truth(&format!("json_contains_any(j, [-1, {items}])")), Some(true));
+}
+
+#[test]
 fn odd_text_is_read_or_refused() {
     for expression in [
         "\u{feff}a == 1",
@@ -95,6 +116,111 @@ fn odd_text_is_read_or_refused() {
     ] {
         if let Ok(brackets) = explicit(expression) {
             assert_eq!(explicit(&brackets), Ok(brackets.clone()));
+        }
+    }
+}
+
+/// Words of the language, and what can be mistaken for them.
+const WORDS: &[&str] = &[
+    "a",
+    "b",
+    "tiny",
+    "d",
+    "flag",
+    "s",
+    "ts",
+    "ints",
+    "texts",
+    "j",
+    "color",
+    "$meta",
+    "v",
+    "nope",
+    "1",
+    "0",
+    "-1",
+    "2.5",
+    "9223372036854775808",
+    "'x'",
+    "\"%a_\"",
+    "true",
+    "ISO '2025-01-01'",
+    "INTERVAL 'P1D'",
+    "{n}",
+    "{list}",
+    "[",
+    "]",
+    "[1]",
+    "['k']",
+    "[1, 2]",
+    "(",
+    ")",
+    ",",
+    "and",
+    "or",
+    "not",
+    "&&",
+    "||",
+    "!",
+    "==",
+    "=",
+    "!=",
+    "<>",
+    "<",
+    "<=",
+    ">",
+    ">=",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "**",
+    "in",
+    "not in",
+    "between",
+    "like",
+    "is null",
+    "is not null",
+    "exists",
+    "array_contains(",
+    "json_contains_any(",
+    "array_length(",
+    "random_sample(0.5)",
+    "starts_with(",
+    "&",
+    "=~",
+    "'",
+    "\\",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_sequence_of_words_is_read_or_refused_with_a_place(
+        words in prop::collection::vec(prop::sample::select(WORDS), 0..12), dynamic in any::<bool>(),
+    ) {
+        let expression = words.join(" ");
+        let list = Constant::List(vec![Constant::Int(1), Constant::Text("x".to_owned())]);
+        let templates = Templates::from([
+            ("n".to_owned(), Constant::Int(7)),
+            ("list".to_owned(), list),
+        ]);
+        let row = TestRow::new(&[("a", Value::Int64(1)), ("flag", Value::Bool(true))]);
+        match (compile(&expression, &schema(dynamic), &templates), explicit(&expression)) {
+            (Ok(bound), Ok(brackets)) => {
+                prop_assert!(bound.predicate.evaluate(&row).is_ok());
+                let again = compile(&brackets, &schema(dynamic), &templates);
+                prop_assert_eq!(again, Ok(bound), "{}", brackets);
+            }
+            (Ok(_), Err(error)) => prop_assert!(false, "it was bound: {}", error),
+            (Err(error), _) => {
+                let span = error.span();
+                let part = expression.get(span.start as usize..span.end as usize);
+                prop_assert!(part.is_some(), "{} at {:?}", expression, span);
+                prop_assert!(error.to_string().contains('^'));
+            }
         }
     }
 }
