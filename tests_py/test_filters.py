@@ -128,6 +128,7 @@ def test_errors_mark_the_place(collection: Collection) -> None:
     assert "comparisons between VarChar and Int64 are not supported" in message
     shown, mark = message.splitlines()[1:3]
     assert shown[mark.index("^") :] == "color > 5"
+    assert caught.value.field is None
     with pytest.raises(errors.InputError, match="filter_params without a filter"):
         collection.count(filter_params={"n": 1})
     with pytest.raises(errors.InputError, match="name {n} is not found"):

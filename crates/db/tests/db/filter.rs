@@ -2,6 +2,7 @@
 //! finds, whatever short cut was taken.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pipeann_db::catalog::{Change, NewCollection, NewIndex, Place, Properties};
 use pipeann_db::collection::{
@@ -361,6 +362,62 @@ fn iterators_stay_at_their_moment() {
     assert!(pages.next_page(10).unwrap().is_empty());
     let now = c.count_matching(Filter::new("number < 50"), None).unwrap();
     assert_eq!(now, 0);
+}
+
+#[test]
+fn readers_and_deletes_see_each_write_as_a_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let c = create(&database, false);
+    let written = |round: i64| {
+        let mut numbers = Numbers(round as u64);
+        let rows = (0..60).map(|key| Row { number: round, ..Row::new(key, &mut numbers) });
+        c.upsert(batch(&rows.collect::<Vec<_>>()), None).unwrap();
+    };
+    written(0);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let even = Filter::new("number % 2 == 0");
+            let search = VectorSearch {
+                field: "v",
+                k: 100,
+                metric: Some(Metric::L2),
+                list: None,
+                partitions: None,
+                filter: Some(even),
+                output: &[],
+            };
+            let query = RowQuery {
+                fields: &["number"],
+                filter: Some(Filter::new("price is null or number >= 0")),
+                ..RowQuery::default()
+            };
+            let mut seen = 0;
+            while !stop.load(Ordering::Relaxed) || seen == 0 {
+                for rows in [
+                    nearest(&c, &search, [0.0; DIM]).len(),
+                    c.count_matching(even, None).unwrap() as usize,
+                ] {
+                    assert!(rows == 0 || rows == 60, "{rows} rows of one write");
+                }
+                let found = c.query(&query).unwrap();
+                assert_eq!(found.len(), 60);
+                assert!(found.iter().all(|row| row.values == found[0].values));
+                seen += 1;
+            }
+        });
+        for round in 1..80 {
+            written(round);
+            if round % 20 == 0 {
+                c.flush().unwrap();
+                let gone = c.delete_matching(Filter::new("number < 0"), None).unwrap();
+                assert_eq!(gone.rows, 0);
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        reader.join().unwrap();
+    });
 }
 
 #[test]
