@@ -2,7 +2,6 @@
 //! finds, whatever short cut was taken.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use pipeann_db::catalog::{Change, NewCollection, NewIndex, Place, Properties};
 use pipeann_db::collection::{
@@ -20,22 +19,22 @@ use pipeann_engine::types::VectorSet;
 use crate::data::open;
 use crate::schemas::Numbers;
 
-const DIM: usize = 4;
+pub(crate) const DIM: usize = 4;
 const NAMES: &[&str] = &["red", "green", "blue", "dark red"];
 
 /// A row of the model: what its key says.
 #[derive(Clone, Debug)]
-struct Row {
-    key: i64,
-    number: i64,
-    name: &'static str,
-    price: Option<f64>,
-    size: Option<i64>,
-    vector: [f32; DIM],
+pub(crate) struct Row {
+    pub(crate) key: i64,
+    pub(crate) number: i64,
+    pub(crate) name: &'static str,
+    pub(crate) price: Option<f64>,
+    pub(crate) size: Option<i64>,
+    pub(crate) vector: [f32; DIM],
 }
 
 impl Row {
-    fn new(key: i64, numbers: &mut Numbers) -> Self {
+    pub(crate) fn new(key: i64, numbers: &mut Numbers) -> Self {
         let vector = point(numbers);
         Self {
             key,
@@ -62,7 +61,7 @@ fn schema(partition_key: bool) -> Schema {
         .unwrap()
 }
 
-fn create(database: &Database, partition_key: bool) -> std::sync::Arc<Collection> {
+pub(crate) fn create(database: &Database, partition_key: bool) -> std::sync::Arc<Collection> {
     let place = Place::new("default", "c");
     let new = NewCollection::new(schema(partition_key));
     database.apply(Change::CreateCollection { place: place.clone(), new: Box::new(new) }).unwrap();
@@ -70,7 +69,7 @@ fn create(database: &Database, partition_key: bool) -> std::sync::Arc<Collection
     database.collection("default", "c").unwrap()
 }
 
-fn batch(rows: &[Row]) -> Batch {
+pub(crate) fn batch(rows: &[Row]) -> Batch {
     let names = rows.iter().map(|row| row.name);
     let meta = rows.iter().map(|row| match row.size {
         Some(size) => format!("{{\"size\": {size}}}"),
@@ -129,18 +128,18 @@ const FILTERS: &[(&str, Test)] = &[
     ("", |_| true),
 ];
 
-fn key(row: &FoundRow) -> i64 {
+pub(crate) fn key(row: &FoundRow) -> i64 {
     match row.key {
         PrimaryKey::Int64(key) => key,
         PrimaryKey::VarChar(_) => unreachable!("keys are integers"),
     }
 }
 
-fn keys(rows: &[FoundRow]) -> Vec<i64> {
+pub(crate) fn keys(rows: &[FoundRow]) -> Vec<i64> {
     rows.iter().map(key).collect()
 }
 
-fn nearest(
+pub(crate) fn nearest(
     collection: &Collection,
     search: &VectorSearch<'_>,
     near: [f32; DIM],
@@ -218,7 +217,7 @@ fn compare(c: &Collection, model: &BTreeMap<i64, Row>, numbers: &mut Numbers) {
     }
 }
 
-fn fill(c: &Collection, rows: i64) -> (BTreeMap<i64, Row>, Numbers) {
+pub(crate) fn fill(c: &Collection, rows: i64) -> (BTreeMap<i64, Row>, Numbers) {
     let mut numbers = Numbers(7);
     let rows: Vec<Row> = (0..rows).map(|key| Row::new(key, &mut numbers)).collect();
     for some in rows.chunks(700) {
@@ -322,142 +321,6 @@ fn a_filter_restricts_partitions_by_name_and_by_key() {
     assert_eq!(c.delete_matching(Filter::new("name == 'red'"), Some(&others)).unwrap().rows, 0);
     assert_eq!(c.delete_matching(Filter::new("name == 'red'"), Some(&one)).unwrap().rows, reds);
     assert_eq!(count("", None), 400 - reds);
-}
-
-#[test]
-fn iterators_stay_at_their_moment() {
-    let dir = tempfile::tempdir().unwrap();
-    let database = open(dir.path());
-    let c = create(&database, false);
-    let (model, mut numbers) = fill(&c, 2500);
-    let query = RowQuery {
-        fields: &["number"],
-        filter: Some(Filter::new("number >= 20")),
-        offset: 5,
-        limit: Some(1500),
-        ..RowQuery::default()
-    };
-    let expected = model.values().filter(|row| row.number >= 20).map(|row| (row.key, row.number));
-    let expected: Vec<(i64, i64)> = expected.skip(5).take(1500).collect();
-    let mut pages = c.iterate(&query).unwrap();
-    let mut found = Vec::new();
-    for round in 0.. {
-        let page = pages.next_page(100 + round).unwrap();
-        if page.is_empty() {
-            break;
-        }
-        assert!(page.len() <= 100 + round);
-        found.extend(page.iter().map(|row| match row.values[0] {
-            Value::Int32(number) => (key(row), i64::from(number)),
-            ref other => unreachable!("{other:?}"),
-        }));
-        // Other rows, and the same ones anew, come and go meanwhile.
-        let from = 250 * round as i64;
-        let rows: Vec<Row> = (from..from + 400).map(|key| Row::new(key, &mut numbers)).collect();
-        c.upsert(batch(&rows), None).unwrap();
-        c.delete_matching(Filter::new("number < 50"), None).unwrap();
-        c.flush().unwrap();
-    }
-    assert_eq!(found, expected);
-    assert!(pages.next_page(10).unwrap().is_empty());
-    let now = c.count_matching(Filter::new("number < 50"), None).unwrap();
-    assert_eq!(now, 0);
-}
-
-#[test]
-fn readers_and_deletes_see_each_write_as_a_whole() {
-    let dir = tempfile::tempdir().unwrap();
-    let database = open(dir.path());
-    let c = create(&database, false);
-    let written = |round: i64| {
-        let mut numbers = Numbers(round as u64);
-        let rows = (0..60).map(|key| Row { number: round, ..Row::new(key, &mut numbers) });
-        c.upsert(batch(&rows.collect::<Vec<_>>()), None).unwrap();
-    };
-    written(0);
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let reader = scope.spawn(|| {
-            let even = Filter::new("number % 2 == 0");
-            let search = VectorSearch {
-                field: "v",
-                k: 100,
-                metric: Some(Metric::L2),
-                list: None,
-                partitions: None,
-                filter: Some(even),
-                output: &[],
-            };
-            let query = RowQuery {
-                fields: &["number"],
-                filter: Some(Filter::new("price is null or number >= 0")),
-                ..RowQuery::default()
-            };
-            let mut seen = 0;
-            while !stop.load(Ordering::Relaxed) || seen == 0 {
-                for rows in [
-                    nearest(&c, &search, [0.0; DIM]).len(),
-                    c.count_matching(even, None).unwrap() as usize,
-                ] {
-                    assert!(rows == 0 || rows == 60, "{rows} rows of one write");
-                }
-                let found = c.query(&query).unwrap();
-                assert_eq!(found.len(), 60);
-                assert!(found.iter().all(|row| row.values == found[0].values));
-                seen += 1;
-            }
-        });
-        for round in 1..80 {
-            written(round);
-            if round % 20 == 0 {
-                c.flush().unwrap();
-                let gone = c.delete_matching(Filter::new("number < 0"), None).unwrap();
-                assert_eq!(gone.rows, 0);
-            }
-        }
-        stop.store(true, Ordering::Relaxed);
-        reader.join().unwrap();
-    });
-}
-
-#[test]
-fn keys_that_repeat_come_as_often_as_there_are_rows() {
-    let dir = tempfile::tempdir().unwrap();
-    let database = open(dir.path());
-    let c = create(&database, false);
-    let mut numbers = Numbers(3);
-    for _ in 0..3 {
-        let rows: Vec<Row> = (0..10).map(|key| Row::new(key, &mut numbers)).collect();
-        c.insert(batch(&rows), None).unwrap();
-    }
-    let query = RowQuery { order: RowOrder::Key, ..RowQuery::default() };
-    let found = keys(&c.query(&query).unwrap());
-    assert_eq!(found, (0..10).flat_map(|key| [key; 3]).collect::<Vec<_>>());
-    let four = PrimaryKey::Int64(4);
-    let behind = RowQuery { order: RowOrder::KeyBehind(&four), limit: Some(4), ..query };
-    assert_eq!(keys(&c.query(&behind).unwrap()), [5, 5, 5, 6]);
-    assert_eq!(c.count_matching(Filter::new("id in [4, 5]"), None).unwrap(), 6);
-    assert_eq!(c.delete_matching(Filter::new("id == 4"), None).unwrap().rows, 3);
-}
-
-#[test]
-fn samples_are_parts_of_what_matches_and_the_same_at_one_moment() {
-    let dir = tempfile::tempdir().unwrap();
-    let database = open(dir.path());
-    let c = create(&database, false);
-    fill(&c, 4000);
-    let sample = |filter| {
-        let filter = Some(Filter::new(filter));
-        keys(&c.query(&RowQuery { filter, ..RowQuery::default() }).unwrap())
-    };
-    let all = sample("number < 50");
-    let some = sample("number < 50 and random_sample(0.25)");
-    assert_eq!(some, sample("number < 50 and random_sample(0.25)"));
-    assert!(some.iter().all(|key| all.contains(key)));
-    let (part, whole) = (some.len() as f64, all.len() as f64);
-    assert!((0.2..0.3).contains(&(part / whole)), "{part} of {whole}");
-    c.delete(&[PrimaryKey::Int64(0)]).unwrap();
-    assert_ne!(some, sample("number < 50 and random_sample(0.25)"), "another moment");
 }
 
 #[test]

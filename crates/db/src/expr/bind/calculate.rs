@@ -4,10 +4,14 @@ use super::{Binder, Bound};
 use crate::expr::constant::Constant;
 use crate::expr::error::{FilterFault, Outcome, Span};
 use crate::expr::eval;
+use crate::expr::instant::Interval;
 use crate::expr::number::Number;
 use crate::expr::predicate::{Target, Term};
 use crate::expr::tree::{Arithmetic, Expr};
 use crate::value::ScalarType;
+
+/// An operand, and where it stands.
+type Side = (Bound, Span);
 
 const INSTANT: Target = Target::Scalar(ScalarType::Timestamptz);
 
@@ -39,34 +43,14 @@ fn is_fraction(scalar: ScalarType) -> bool {
     matches!(scalar, ScalarType::Float | ScalarType::Double)
 }
 
-fn calculate(
-    operator: Arithmetic,
-    left: (Bound, Span),
-    right: (Bound, Span),
-    span: Span,
-) -> Outcome<Bound> {
-    let left = match (operator, left, &right.0) {
-        (Arithmetic::Add | Arithmetic::Sub, left, Bound::Interval(interval)) => {
-            let by = match operator {
-                Arithmetic::Add => *interval,
-                _ => interval.negated(),
-            };
-            return moved(operator, left, by);
-        }
-        (Arithmetic::Add, (Bound::Interval(interval), _), _) => {
-            return moved(operator, right, interval);
-        }
-        (_, left, _) => left,
-    };
-    let types = (number_type(operator, &left)?, number_type(operator, &right)?);
-    let fraction = Target::Scalar(ScalarType::Double);
-    if operator == Arithmetic::Mod {
-        for (side, found) in [(left.1, types.0), (right.1, types.1)] {
-            if found == fraction {
-                return Err(FilterFault::Modulo { found: "Double".to_owned() }.at(side));
-            }
-        }
+fn calculate(operator: Arithmetic, left: Side, right: Side, span: Span) -> Outcome<Bound> {
+    match (operator, &left.0, &right.0) {
+        (Arithmetic::Add, _, Bound::Interval(by)) => return moved(operator, *by, left),
+        (Arithmetic::Sub, _, Bound::Interval(by)) => return moved(operator, by.negated(), left),
+        (Arithmetic::Add, Bound::Interval(by), _) => return moved(operator, *by, right),
+        _ => {}
     }
+    let target = result_type(operator, &left, &right)?;
     let is_zero = |bound: &Bound| match bound {
         Bound::Constant(constant) => constant.number().is_some_and(|n| eval::float(n) == 0.0),
         _ => false,
@@ -74,11 +58,6 @@ fn calculate(
     if matches!(operator, Arithmetic::Div | Arithmetic::Mod) && is_zero(&right.0) {
         return Err(FilterFault::DivisionByZero.at(right.1));
     }
-    let target = match types {
-        (Target::Json, _) | (_, Target::Json) => Target::Json,
-        (a, b) if a == fraction || b == fraction => fraction,
-        _ => Target::Scalar(ScalarType::Int64),
-    };
     match (left.0, right.0) {
         (Bound::Constant(a), Bound::Constant(b)) => {
             fold(operator, a.number().zip(b.number()), span).map(Bound::Constant)
@@ -88,21 +67,39 @@ fn calculate(
             Err(FilterFault::Unsupported { what }.at(span))
         }
         (left, right) => {
-            let term = |bound| match bound {
-                Bound::Constant(constant) => Term::Constant(constant),
-                Bound::Term(term, _) => term,
-                Bound::Interval(_) | Bound::Predicate(_) => {
-                    unreachable!("these have no type of a number")
-                }
-            };
             let both = Box::new((term(left), term(right)));
             Ok(Bound::Term(Term::Calculated(operator, both), target))
         }
     }
 }
 
+fn term(number: Bound) -> Term {
+    match number {
+        Bound::Constant(constant) => Term::Constant(constant),
+        Bound::Term(term, _) => term,
+        Bound::Interval(_) | Bound::Predicate(_) => unreachable!("these have no type of a number"),
+    }
+}
+
+fn result_type(operator: Arithmetic, left: &Side, right: &Side) -> Outcome<Target> {
+    let types = [number_type(operator, left)?, number_type(operator, right)?];
+    let fraction = Target::Scalar(ScalarType::Double);
+    if operator == Arithmetic::Mod {
+        for (side, found) in [left, right].into_iter().zip(types) {
+            if found == fraction {
+                return Err(FilterFault::Modulo { found: "Double".to_owned() }.at(side.1));
+            }
+        }
+    }
+    Ok(match types {
+        types if types.contains(&Target::Json) => Target::Json,
+        types if types.contains(&fraction) => fraction,
+        _ => Target::Scalar(ScalarType::Int64),
+    })
+}
+
 /// Integer, fraction or JSON.
-fn number_type(operator: Arithmetic, (bound, span): &(Bound, Span)) -> Outcome<Target> {
+fn number_type(operator: Arithmetic, (bound, span): &Side) -> Outcome<Target> {
     match bound {
         Bound::Constant(Constant::Int(_)) => Ok(Target::Scalar(ScalarType::Int64)),
         Bound::Constant(Constant::Float(_)) => Ok(Target::Scalar(ScalarType::Double)),
@@ -118,11 +115,7 @@ fn number_type(operator: Arithmetic, (bound, span): &(Bound, Span)) -> Outcome<T
     }
 }
 
-fn moved(
-    operator: Arithmetic,
-    (bound, span): (Bound, Span),
-    by: crate::expr::instant::Interval,
-) -> Outcome<Bound> {
+fn moved(operator: Arithmetic, by: Interval, (bound, span): Side) -> Outcome<Bound> {
     match bound {
         Bound::Constant(Constant::Instant(us)) => {
             let beyond = || {

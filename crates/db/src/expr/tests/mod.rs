@@ -3,7 +3,9 @@
 mod document;
 mod errors;
 mod hostile;
+mod logic;
 mod model;
+mod nested;
 mod parsing;
 mod rows;
 mod semantics;

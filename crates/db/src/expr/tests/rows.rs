@@ -85,3 +85,37 @@ pub(super) fn texts(values: &[&str]) -> Value {
     let values = values.iter().map(|value| ValueRef::VarChar(value));
     Value::Array(Array::collect(ScalarType::VarChar, values).unwrap())
 }
+
+/// A row with a value of every kind.
+pub(super) fn row() -> TestRow {
+    TestRow::new(&[
+        ("id", Value::Int64(1)),
+        ("a", Value::Int64(7)),
+        ("b", Value::Int64(-3)),
+        ("tiny", Value::Int8(5)),
+        ("f", Value::Float(0.1)),
+        ("d", Value::Double(2.5)),
+        ("flag", Value::Bool(true)),
+        ("s", text("blue cheese")),
+        ("ts", Value::Timestamptz(86_400_000_000)),
+        ("ints", ints(&[4, 5, 6])),
+        ("texts", texts(&["x", "y"])),
+        (
+            "j",
+            json(
+                r#"{"n": 5, "x": 1.5, "t": "hi", "o": {"k": null}, "l": [1, "a", [2, 3], null], "z": true, "big": 18446744073709551615, "e": {}}"#,
+            ),
+        ),
+        ("$meta", json(r#"{"color": "red", "size": 12, "tags": ["a", "b"]}"#)),
+    ])
+}
+
+/// Checks what expressions are, and that their negations are the opposite.
+#[track_caller]
+pub(super) fn check(row: &TestRow, expected: Option<bool>, expressions: &[&str]) {
+    for expression in expressions {
+        assert_eq!(row.truth(expression), expected, "{expression}");
+        let negated = format!("not ({expression})");
+        assert_eq!(row.truth(&negated), expected.map(|truth| !truth), "{negated}");
+    }
+}
