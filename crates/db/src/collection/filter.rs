@@ -13,6 +13,7 @@ use roaring::RoaringTreemap;
 use super::components::Moment;
 use super::formats::Formats;
 use super::prepare::partition_number;
+use super::read::partition_numbers;
 use super::{Collection, CollectionError};
 use crate::catalog::{Collection as Entry, WriteTarget};
 use crate::expr::{BoundFilter, Constant, Predicate, RowValues, Templates};
@@ -82,6 +83,15 @@ impl RowValues for StoredRow<'_> {
     }
 }
 
+/// The rows that matched at one moment.
+pub(super) struct Matched {
+    pub(super) rows: Arc<RoaringTreemap>,
+    /// Of the moment: later rows have this id or a larger one.
+    next_row: RowId,
+    /// Of the schema that the filter was bound to.
+    version: u32,
+}
+
 /// Decides about one row after the other, in the order of their ids.
 struct Matcher<'a> {
     filter: &'a BoundFilter,
@@ -103,6 +113,36 @@ impl Collection {
         let bound = self.filters.bound(expression, &formats.schema, templates)?;
         let all = bound.predicate == Predicate::Const(true) && bound.sample.is_none();
         Ok((!all).then_some(bound))
+    }
+
+    /// The rows that match now. Of those that lived `since` what matched then is taken over: a row
+    /// never changes under its id.
+    pub(super) fn matched(
+        &self,
+        filter: Filter<'_>,
+        partitions: Option<&[&str]>,
+        since: Option<Matched>,
+    ) -> Result<Matched, CollectionError> {
+        let entry = self.entry()?;
+        let formats = self.formats(&entry);
+        let filter = self.bound(&formats, Some(filter))?;
+        let numbers = partition_numbers(&entry, partitions)?;
+        let moment = self.components.moment();
+        let version = formats.schema.version();
+        let since = since.filter(|since| since.version == version);
+        let later = since.as_ref().map(|since| since.next_row.0..u64::MAX);
+        let scope = Scope {
+            entry: &entry,
+            formats: &formats,
+            moment: &moment,
+            partitions: numbers.as_deref(),
+            rows: later.as_ref(),
+        };
+        let mut rows = self.rows_matching(&scope, filter.as_deref(), u64::MAX)?;
+        if let Some(since) = since {
+            rows = Arc::new(&(&*since.rows & &*moment.live.among(numbers.as_deref())) | &*rows);
+        }
+        Ok(Matched { rows, next_row: moment.live.next_row, version })
     }
 
     /// The live rows that match, the first ones by row id where `most` are enough.

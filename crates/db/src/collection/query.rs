@@ -100,14 +100,7 @@ impl Collection {
         filter: Filter<'_>,
         partitions: Option<&[&str]>,
     ) -> Result<u64, CollectionError> {
-        let entry = self.entry()?;
-        let formats = self.formats(&entry);
-        let filter = self.bound(&formats, Some(filter))?;
-        let numbers = partition_numbers(&entry, partitions)?;
-        let moment = &self.components.moment();
-        let partitions = numbers.as_deref();
-        let scope = Scope { entry: &entry, formats: &formats, moment, partitions, rows: None };
-        Ok(self.rows_matching(&scope, filter.as_deref(), u64::MAX)?.len())
+        Ok(self.matched(filter, partitions, None)?.rows.len())
     }
 
     /// Behind which place in the order of keys rows begin; none for the start.

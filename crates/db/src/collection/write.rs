@@ -10,9 +10,8 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
-use super::filter::{Filter, Scope};
+use super::filter::Filter;
 use super::prepare::Prepared;
-use super::read::partition_numbers;
 use super::{Collection, CollectionError};
 use crate::ids::{RowId, Seq};
 use crate::schema::{Batch, PrimaryKey, WriteKind};
@@ -157,18 +156,11 @@ impl Collection {
             return Err(CollectionError::BlankDelete);
         }
         self.before_write()?;
-        let entry = self.entry()?;
-        let formats = self.formats(&entry);
-        let filter = self.bound(&formats, Some(filter))?;
-        let numbers = partition_numbers(&entry, partitions)?;
+        // Most rows are looked at while other writes go on.
+        let early = self.matched(filter, partitions, None)?;
         let order = self.order_when_applied()?;
-        let deleted = {
-            let moment = &self.components.moment();
-            let partitions = numbers.as_deref();
-            let scope = Scope { entry: &entry, formats: &formats, moment, partitions, rows: None };
-            self.rows_matching(&scope, filter.as_deref(), u64::MAX)?
-        };
-        self.delete_rows(order, deleted.iter().map(RowId).collect())
+        let matched = self.matched(filter, partitions, Some(early))?;
+        self.delete_rows(order, matched.rows.iter().map(RowId).collect())
     }
 
     /// Deletes these live rows.

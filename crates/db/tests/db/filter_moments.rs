@@ -1,6 +1,6 @@
 //! Filters beside writers: what is found belongs to one moment.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use pipeann_db::collection::{Filter, RowOrder, RowQuery, VectorSearch};
 use pipeann_db::ids::Metric;
@@ -125,6 +125,43 @@ fn keys_that_repeat_come_as_often_as_there_are_rows() {
     assert_eq!(keys(&c.query(&behind).unwrap()), [5, 5, 5, 6]);
     assert_eq!(c.count_matching(Filter::new("id in [4, 5]"), None).unwrap(), 6);
     assert_eq!(c.delete_matching(Filter::new("id == 4"), None).unwrap().rows, 3);
+}
+
+#[test]
+fn a_delete_meets_every_row_that_was_answered_before_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let c = create(&database, false);
+    fill(&c, 2000);
+    let (answered, stop) = (AtomicI64::new(1999), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut numbers = Numbers(1);
+            for first in (2000..).step_by(20).take_while(|_| !stop.load(Ordering::Relaxed)) {
+                let rows: Vec<Row> =
+                    (first..first + 20).map(|key| Row::new(key, &mut numbers)).collect();
+                c.insert(batch(&rows), None).unwrap();
+                answered.store(first + 19, Ordering::SeqCst);
+            }
+        });
+        let mut deleted = 0;
+        for _ in 0..30 {
+            let last = answered.load(Ordering::SeqCst);
+            let filter = "number >= 20 and id >= 0";
+            deleted += c.delete_matching(Filter::new(filter), None).unwrap().rows;
+            let left = format!("number >= 20 and id <= {last}");
+            assert_eq!(c.count_matching(Filter::new(&left), None).unwrap(), 0);
+        }
+        stop.store(true, Ordering::Relaxed);
+        writer.join().unwrap();
+        let last = answered.load(Ordering::SeqCst) as u64 + 1;
+        let here = c.count(None).unwrap();
+        assert_eq!(here + deleted, last, "each row is here, or was deleted once");
+        let few = c.count_matching(Filter::new("number < 20"), None).unwrap();
+        let added = c.count_matching(Filter::new("number >= 20"), None).unwrap();
+        assert_eq!(few + added, here);
+        assert!(few > 0, "rows that do not match stay");
+    });
 }
 
 #[test]
