@@ -269,8 +269,16 @@ class Collection:
     def upsert(self, data: Batch, *, partition: str | None = None) -> Any:
         """Adds rows in the place of all that have their keys, all or none. A key that comes twice
         is an InputError."""
-    def delete(self, keys: Keys) -> int:
-        """Deletes all rows that have one of these keys, and returns how many."""
+    def delete(
+        self,
+        keys: Keys | None = None,
+        *,
+        filter: str | None = None,
+        filter_params: Mapping[str, Any] | None = None,
+        partitions: Sequence[str] | None = None,
+    ) -> int:
+        """Deletes all rows that have one of these keys, or that match a filter, and returns how
+        many. A blank filter is refused; "true" means every row."""
     def get(
         self, keys: Keys, fields: Sequence[str] | None = None, *, columns: bool = False
     ) -> Any:
@@ -287,32 +295,58 @@ class Collection:
         self,
         fields: Sequence[str] | None = None,
         *,
+        filter: str | None = None,
+        filter_params: Mapping[str, Any] | None = None,
         partitions: Sequence[str] | None = None,
         start: int = 0,
         stop: int | None = None,
+        offset: int = 0,
         limit: int | None = None,
+        order: Literal["row_id", "key"] = "row_id",
         columns: bool = False,
     ) -> Any:
-        """The rows with ids from `start` to before `stop`, in the order of their ids, which is that
-        of their insertion. Fields and columns as in `get`."""
-    def count(self, *, partition: str | None = None) -> int:
-        """How many rows live. Exact."""
+        """The rows that match, of those with ids from `start` to before `stop`.
+
+        Parameters
+        ----------
+        fields, columns: as in `get`.
+        filter: an expression, as docs/filter-language.md describes them: `price < 80 and color ==
+            "red"`.
+        filter_params: values for `{name}` in it: bools, numbers, texts, aware datetimes, lists.
+        offset, limit: how many rows are passed over first, and the most that come.
+        order: by row id, which is that of insertion, or by primary key.
+
+        Raises
+        ------
+        InputError: a filter that does not fit the fields; the message marks the place.
+        """
+    def count(
+        self,
+        *,
+        partition: str | None = None,
+        filter: str | None = None,
+        filter_params: Mapping[str, Any] | None = None,
+    ) -> int:
+        """How many rows live, of those that match a filter. Exact."""
     def search(
         self,
         field: str,
         queries: Vectors | Sequence[Any],
         k: int = 10,
         *,
+        filter: str | None = None,
+        filter_params: Mapping[str, Any] | None = None,
         metric: Metric | None = None,
         list_length: int | None = None,
         partitions: Sequence[str] | None = None,
         fields: Sequence[str] = (),
     ) -> list[Hits]:
-        """The nearest rows of each query.
+        """The nearest rows of each query, of those that match a filter.
 
         Parameters
         ----------
         queries: shape (n, dim) or (dim,), of the field's dtype; or a list of vectors.
+        filter, filter_params: as in `query`.
         metric: that of the field's index where None.
         list_length: candidate list (L) in a graph: longer finds more and reads more. Twice `k`, and
             64 at least, where None.

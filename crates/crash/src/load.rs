@@ -227,6 +227,7 @@ pub fn search(c: &Collection, vectors: &Vectors, number: u64) -> anyhow::Result<
         metric,
         list: Some(100),
         partitions: None,
+        filter: None,
         output: &[],
     };
     let hits = c.search(&search, set)?.into_iter().next().context("one answer")?;

@@ -11,6 +11,7 @@ pub mod collection;
 pub mod database;
 pub mod disk;
 pub mod docstore;
+pub mod expr;
 pub mod field_index;
 mod files;
 pub mod flat;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use pipeann_db::catalog::{Change, CollectionId, IndexState, NewIndex, Place};
-use pipeann_db::collection::{self, IndexStatus};
+use pipeann_db::collection::{self, IndexStatus, RowOrder, RowQuery, VectorSearch};
 use pipeann_db::database::Database;
 use pipeann_db::ids::Metric;
 use pipeann_db::schema::Schema;
@@ -15,8 +15,10 @@ use pyo3::types::{PyDict, PyList};
 use super::answers::keys_to_python;
 use super::batches::{batch, keys};
 use super::failure::Failure;
+use super::filters::GivenFilter;
 use super::gate::Gate;
 use super::loading::PAUSE;
+use super::queries::texts;
 use super::schemas::{database_of, describe, field, index_status, properties};
 
 /// A collection of an open database. Threads may share it.
@@ -69,10 +71,28 @@ impl Collection {
         keys_to_python(py, &outcome.keys)
     }
 
-    /// Deletes rows by key.
-    fn delete(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<u64> {
-        let keys = self::keys(keys)?;
-        self.run(py, |c| Ok(c.delete(&keys)?.rows))
+    /// Deletes rows by key or by filter.
+    #[pyo3(signature = (keys=None, *, filter=None, filter_params=None, partitions=None))]
+    fn delete(
+        &self,
+        py: Python<'_>,
+        keys: Option<&Bound<'_, PyAny>>,
+        filter: Option<String>,
+        filter_params: Option<&Bound<'_, PyDict>>,
+        partitions: Option<Vec<String>>,
+    ) -> PyResult<u64> {
+        match (keys, GivenFilter::new(filter, filter_params)?) {
+            (Some(keys), None) if partitions.is_none() => {
+                let keys = self::keys(keys)?;
+                self.run(py, |c| Ok(c.delete(&keys)?.rows))
+            }
+            (None, Some(filter)) => {
+                let names = partitions.as_deref().map(texts);
+                let names = names.as_deref();
+                self.run(py, |c| Ok(c.delete_matching(filter.as_filter(), names)?.rows))
+            }
+            _ => Err(Failure::input("give keys alone, or a filter and perhaps partitions").into()),
+        }
     }
 
     /// Puts all parts on stable storage.
@@ -186,9 +206,22 @@ impl Collection {
     }
 
     /// How many rows live.
-    #[pyo3(signature = (*, partition=None))]
-    fn count(&self, py: Python<'_>, partition: Option<&str>) -> PyResult<u64> {
-        self.run(py, |c| Ok(c.count(partition)?))
+    #[pyo3(signature = (*, partition=None, filter=None, filter_params=None))]
+    fn count(
+        &self,
+        py: Python<'_>,
+        partition: Option<&str>,
+        filter: Option<String>,
+        filter_params: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<u64> {
+        match GivenFilter::new(filter, filter_params)? {
+            None => self.run(py, |c| Ok(c.count(partition)?)),
+            Some(filter) => {
+                let names = partition.map(|name| [name]);
+                let names = names.as_ref().map(|names| &names[..]);
+                self.run(py, |c| Ok(c.count_matching(filter.as_filter(), names)?))
+            }
+        }
     }
 
     /// The newest row of each key.
@@ -203,27 +236,39 @@ impl Collection {
         self.get_rows(py, keys, fields, columns)
     }
 
-    /// Rows by range of row ids.
-    #[pyo3(signature = (fields=None, *, partitions=None, start=0, stop=None, limit=None,
-        columns=false))]
+    /// Rows by filter and range of row ids.
+    #[pyo3(signature = (fields=None, *, filter=None, filter_params=None, partitions=None, start=0,
+        stop=None, offset=0, limit=None, order="row_id", columns=false))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
     fn query<'py>(
         &self,
         py: Python<'py>,
         fields: Option<Vec<String>>,
+        filter: Option<String>,
+        filter_params: Option<&Bound<'py, PyDict>>,
         partitions: Option<Vec<String>>,
         start: u64,
         stop: Option<u64>,
+        offset: usize,
         limit: Option<usize>,
+        order: &str,
         columns: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let rows = start..stop.unwrap_or(u64::MAX);
-        self.query_rows(py, fields, partitions, rows, limit, columns)
+        let filter = GivenFilter::new(filter, filter_params)?;
+        let query = RowQuery {
+            filter: filter.as_ref().map(GivenFilter::as_filter),
+            rows: Some(start..stop.unwrap_or(u64::MAX)).filter(|rows| *rows != (0..u64::MAX)),
+            order: row_order(order)?,
+            offset,
+            limit,
+            ..RowQuery::default()
+        };
+        self.query_rows(py, fields, partitions, query, columns)
     }
 
     /// The nearest rows of each query.
-    #[pyo3(signature = (field, queries, k=10, *, metric=None, list_length=None, partitions=None,
-        fields=Vec::new()))]
+    #[pyo3(signature = (field, queries, k=10, *, filter=None, filter_params=None, metric=None,
+        list_length=None, partitions=None, fields=Vec::new()))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
     fn search<'py>(
         &self,
@@ -231,13 +276,24 @@ impl Collection {
         field: &str,
         queries: &Bound<'py, PyAny>,
         k: usize,
+        filter: Option<String>,
+        filter_params: Option<&Bound<'py, PyDict>>,
         metric: Option<&str>,
         list_length: Option<usize>,
         partitions: Option<Vec<String>>,
         fields: Vec<String>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let how = (self::metric(metric)?, list_length);
-        self.search_rows(py, field, queries, k, how, partitions, fields)
+        let filter = GivenFilter::new(filter, filter_params)?;
+        let search = VectorSearch {
+            field,
+            k,
+            metric: self::metric(metric)?,
+            list: list_length,
+            partitions: None,
+            filter: filter.as_ref().map(GivenFilter::as_filter),
+            output: &[],
+        };
+        self.search_rows(py, queries, search, partitions, fields)
     }
 
     /// Loads a source.
@@ -334,6 +390,17 @@ impl Collection {
 fn is_under_way(status: &IndexStatus) -> bool {
     let working = matches!(status.state, IndexState::Building { .. }) || status.pending > 0;
     working && status.failed.is_none()
+}
+
+fn row_order(name: &str) -> PyResult<RowOrder<'static>> {
+    match name {
+        "row_id" => Ok(RowOrder::RowId),
+        "key" => Ok(RowOrder::Key),
+        other => {
+            let what = format!("order {other:?}; rows come by \"row_id\" or by \"key\"");
+            Err(Failure::input(what).into())
+        }
+    }
 }
 
 fn metric(name: Option<&str>) -> PyResult<Option<Metric>> {

@@ -7,6 +7,7 @@ use pipeann_db::catalog::CatalogError;
 use pipeann_db::collection::CollectionError;
 use pipeann_db::database::DatabaseError;
 use pipeann_db::docstore::StoreError;
+use pipeann_db::expr::FilterFault;
 use pipeann_db::flat::FlatError;
 use pipeann_db::ids::ErrorClass;
 use pipeann_db::schema::{BatchError, SchemaError};
@@ -149,6 +150,12 @@ impl From<CollectionError> for Failure {
             CollectionError::QueryShape { field, .. }
             | CollectionError::Metric { field, .. }
             | CollectionError::NoMetric { field } => Self { field: Some(field), ..failure },
+            CollectionError::Filter(error) => match error.fault() {
+                FilterFault::UnknownField { name } => {
+                    Self { field: Some(name.clone()), ..failure.named("NotFoundError") }
+                }
+                _ => failure,
+            },
             CollectionError::NotLoaded { .. } => failure.named("NotLoadedError"),
             CollectionError::Catalog(error) => error.into(),
             CollectionError::Memory(_)

@@ -8,6 +8,7 @@ mod batches;
 mod collection;
 mod columns;
 mod failure;
+mod filters;
 mod gate;
 mod loading;
 mod queries;

@@ -1,10 +1,8 @@
-//! Reads: by key, by range, by nearness.
-
-use std::ops::Range;
+//! Reads: by key, by filter, by nearness.
 
 use numpy::{IntoPyArray, PyUntypedArray, PyUntypedArrayMethods};
 use pipeann_db::collection::{FoundRow, RowQuery, VectorSearch};
-use pipeann_db::ids::{Metric, VectorType};
+use pipeann_db::ids::VectorType;
 use pipeann_db::schema::PrimaryKey;
 use pipeann_db::value::VectorKind;
 use pipeann_engine::types::VectorSet;
@@ -36,29 +34,26 @@ impl Collection {
         py: Python<'py>,
         fields: Option<Vec<String>>,
         partitions: Option<Vec<String>>,
-        rows: Range<u64>,
-        limit: Option<usize>,
+        query: RowQuery<'_>,
         columns: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let output = Output::new(&*self.schema(py)?, fields)?;
         let partitions = partitions.as_deref().map(texts);
         let (fields, partitions) = (output.names(), partitions.as_deref());
-        let query = RowQuery { fields: &fields, partitions, rows: Some(rows), limit };
+        let query = RowQuery { fields: &fields, partitions, ..query };
         let rows = self.run(py, |c| Ok(c.query(&query)?))?;
         answer(py, &output, rows, columns)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
     pub(super) fn search_rows<'py>(
         &self,
         py: Python<'py>,
-        field: &str,
         queries: &Bound<'py, PyAny>,
-        k: usize,
-        (metric, list): (Option<Metric>, Option<usize>),
+        search: VectorSearch<'_>,
         partitions: Option<Vec<String>>,
         fields: Vec<String>,
     ) -> PyResult<Bound<'py, PyList>> {
+        let field = search.field;
         let schema = self.schema(py)?;
         let output = Output::new(&schema, Some(fields))?;
         let spec = schema.field(field).map(|field| &field.spec);
@@ -71,7 +66,7 @@ impl Collection {
         let vector_type = kind.and_then(VectorKind::engine_type).unwrap_or(VectorType::U8);
         let partitions = partitions.as_deref().map(texts);
         let (names, partitions) = (output.names(), partitions.as_deref());
-        let search = VectorSearch { field, k, metric, list, partitions, output: &names };
+        let search = VectorSearch { partitions, output: &names, ..search };
         let answers = self.run(py, |c| {
             let set = VectorSet::new(&bytes, dim, vector_type);
             let set = set.map_err(|error| Failure::value(field, None, error))?;
@@ -105,7 +100,8 @@ fn answer<'py>(
     }
 }
 
-fn texts(names: &[String]) -> Vec<&str> {
+/// Names, borrowed.
+pub(super) fn texts(names: &[String]) -> Vec<&str> {
     names.iter().map(String::as_str).collect()
 }
 

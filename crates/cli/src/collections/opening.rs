@@ -171,6 +171,7 @@ pub(crate) fn search(
         metric: Some(Metric::L2),
         list,
         partitions: None,
+        filter: None,
         output: &["n"],
     };
     Ok(collection.search(&search, query)?.remove(0))

@@ -6,6 +6,7 @@ use super::loads::{MAX_LOAD_NAME_BYTES, MAX_LOADS};
 use crate::catalog::CatalogError;
 use crate::disk::DiskError;
 use crate::docstore::StoreError;
+use crate::expr::FilterError;
 use crate::flat::FlatError;
 use crate::ids::{ErrorClass, Metric, RowId, Seq, VectorType};
 use crate::schema::{BatchError, KeyType};
@@ -52,6 +53,17 @@ pub enum CollectionError {
         /// Name given.
         field: String,
     },
+    /// An expression that is no filter of the schema.
+    #[error(transparent)]
+    Filter(#[from] FilterError),
+    /// A delete whose filter would select every row because it is blank. Nothing was changed.
+    #[error("a delete needs an expression; `true` selects every row")]
+    BlankDelete,
+    /// Rows of an iterator's moment were deleted since, and their vectors are on disk no more.
+    #[error(
+        "rows that the iterator has not come to were deleted, and their vectors are gone; begin again"
+    )]
+    Overtaken,
     /// A query vector that cannot be compared.
     #[error("query {query} for field `{field}`: {why}")]
     Query {
@@ -238,12 +250,13 @@ impl CollectionError {
             | Self::QueryShape { .. }
             | Self::Metric { .. }
             | Self::NoMetric { .. }
+            | Self::BlankDelete
             | Self::NotLoaded { .. }
             | Self::LoadName { .. }
             | Self::LoadSource { .. }
             | Self::TooManyLoads
             | Self::Memory(_) => ErrorClass::FixInput,
-            Self::LoadRunning { .. } => ErrorClass::Retry,
+            Self::LoadRunning { .. } | Self::Overtaken => ErrorClass::Retry,
             Self::PartitionId { .. }
             | Self::Stopped { .. }
             | Self::LogTooShort { .. }
@@ -252,6 +265,7 @@ impl CollectionError {
             | Self::Loads { .. }
             | Self::Missing { .. } => ErrorClass::Stop,
             Self::Batch(error) => error.class(),
+            Self::Filter(error) => error.class(),
             Self::Catalog(error) => error.class(),
             Self::Log(error) => error.class(),
             Self::Rows(error) => error.class(),

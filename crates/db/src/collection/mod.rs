@@ -23,16 +23,20 @@
 mod background;
 mod components;
 mod error;
+mod filter;
+mod filter_cache;
 mod flush;
 mod formats;
 mod graphs;
 mod identity;
+mod iterate;
 mod live;
 mod live_file;
 mod loads;
 mod loads_file;
 mod options;
 mod prepare;
+mod query;
 mod read;
 mod recover;
 mod search;
@@ -43,11 +47,14 @@ mod turn;
 mod write;
 
 pub use error::CollectionError;
+pub use filter::Filter;
 pub use graphs::IndexStatus;
 pub use identity::COLLECTIONS_DIR;
+pub use iterate::RowIterator;
 pub use loads::{Load, LoadState, MAX_LOAD_NAME_BYTES, MAX_LOADS};
 pub use options::CollectionOptions;
-pub use read::{FoundRow, RowQuery};
+pub use query::{RowOrder, RowQuery};
+pub use read::FoundRow;
 pub use search::{SearchHit, VectorSearch};
 pub use stats::{CollectionStats, Finding};
 pub use write::{DeleteOutcome, InsertOutcome};
@@ -64,6 +71,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 use self::components::Components;
+use self::filter_cache::FilterCache;
 use self::formats::Formats;
 use self::loads::Loads;
 use self::signal::Signal;
@@ -88,6 +96,7 @@ pub struct Collection {
     order: Mutex<Order>,
     log: Log,
     formats: Mutex<Arc<Formats>>,
+    filters: FilterCache,
     flushing: Mutex<()>,
     /// A buffer is half full.
     pressed: AtomicBool,

@@ -1,9 +1,7 @@
-//! Reading rows: by key, by range of row ids, and counting them.
+//! Reading rows by key, and counting them. `query` finds them otherwise.
 //!
 //! A read looks at one moment: it sees every write that was answered before it began, and each
 //! write as a whole or not at all.
-
-use std::ops::{Bound, Range};
 
 use super::components::Moment;
 use super::formats::Formats;
@@ -23,19 +21,6 @@ pub struct FoundRow {
     pub key: PrimaryKey,
     /// The values of the fields that were asked for, in that order.
     pub values: Vec<Value>,
-}
-
-/// Which rows are wanted, and what of them.
-#[derive(Clone, Debug, Default)]
-pub struct RowQuery<'a> {
-    /// Names of fields; vectors may be among them.
-    pub fields: &'a [&'a str],
-    /// Names of partitions; all unless given.
-    pub partitions: Option<&'a [&'a str]>,
-    /// Row ids from the first on, up to the one before the second; all unless given.
-    pub rows: Option<Range<u64>>,
-    /// The most rows; all unless given.
-    pub limit: Option<usize>,
 }
 
 /// A field to be read.
@@ -90,35 +75,6 @@ impl Collection {
                 other => return other,
             }
         }
-    }
-
-    /// The rows of a range and of partitions, by ascending row id.
-    ///
-    /// # Errors
-    /// [`CollectionError::Field`], [`CollectionError::Catalog`] for a partition that there is
-    /// not, or a failed read.
-    pub fn query(&self, query: &RowQuery<'_>) -> Result<Vec<FoundRow>, CollectionError> {
-        let entry = self.entry()?;
-        let formats = self.formats(&entry);
-        let sources = self.sources(&formats, query.fields)?;
-        let numbers = partition_numbers(&entry, query.partitions)?;
-        let range = match &query.rows {
-            Some(range) => (Bound::Included(range.start), Bound::Excluded(range.end)),
-            None => (Bound::Unbounded, Bound::Unbounded),
-        };
-        let bounds = |row: &u64| std::ops::RangeBounds::contains(&range, row);
-        let start = query.rows.as_ref().map_or(0, |range| range.start);
-        self.at_one_moment(
-            || (),
-            |(), moment| {
-                let among = moment.live.among(numbers.as_deref());
-                let before = if start == 0 { 0 } else { among.rank(start - 1) };
-                let rows = among.iter().skip(usize::try_from(before).unwrap_or(usize::MAX));
-                let rows = rows.take_while(bounds).take(query.limit.unwrap_or(usize::MAX));
-                let rows: Vec<RowId> = rows.map(RowId).collect();
-                self.read(&formats, moment, &rows, &sources)
-            },
-        )
     }
 
     /// How many rows live, of one partition or of all. Exact.

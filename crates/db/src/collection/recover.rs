@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, RwLock, Weak};
 
 use super::components::{Components, FieldVectors};
+use super::filter_cache::FilterCache;
 use super::formats::Formats;
 use super::identity::{
     CollectionIdentity, LIVE_FILE, LOG_DIR, ROWS_DIR, collection_dir, vectors_dir,
@@ -99,6 +100,7 @@ pub(crate) fn open(
         order: Mutex::new(Order { next_row, submitted: applied }),
         log,
         formats: Mutex::new(Arc::new(formats)),
+        filters: FilterCache::default(),
         flushing: Mutex::new(()),
         pressed: AtomicBool::new(false),
         // What was replayed is in the log until the next flush.

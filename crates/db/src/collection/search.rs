@@ -14,6 +14,7 @@ use pipeann_engine::types::{VectorSet, to_f32};
 use roaring::RoaringTreemap;
 
 use super::components::{FieldVectors, Moment};
+use super::filter::{Filter, Scope};
 use super::formats::Formats;
 use super::read::{FoundRow, Source, partition_numbers};
 use super::{Collection, CollectionError};
@@ -36,6 +37,8 @@ pub struct VectorSearch<'a> {
     pub list: Option<usize>,
     /// Names of partitions; all that are loaded unless given.
     pub partitions: Option<&'a [&'a str]>,
+    /// Which rows are looked for; all unless given.
+    pub filter: Option<Filter<'a>>,
     /// Names of fields to be read of each row.
     pub output: &'a [&'a str],
 }
@@ -88,6 +91,7 @@ impl Collection {
         let metric = metric_of(&entry, field, search.metric)?;
         check_queries(field, metric, queries)?;
         let sources = self.sources(&formats, search.output)?;
+        let filter = self.bound(&formats, search.filter)?;
         let numbers = loaded_partitions(&entry, search.partitions)?;
         if self.options.build_on_read {
             self.build_unless_asked(&entry, field)?;
@@ -95,8 +99,10 @@ impl Collection {
         // What is removed from the graph after this was there at the moment, or is looked for.
         let graph = || field.graph().map(|graph| (graph.changes(), graph));
         self.at_one_moment(graph, |graph, moment| {
-            let among = &moment.live.among(numbers.as_deref());
-            let all = numbers.is_none();
+            let partitions = numbers.as_deref();
+            let scope = Scope { entry: &entry, formats: &formats, moment, partitions, rows: None };
+            let among = &self.rows_matching(&scope, filter.as_deref(), u64::MAX)?;
+            let all = numbers.is_none() && filter.is_none();
             let asked = Asked { field, graph, metric, list: search.list, among, all };
             let keys = usize::try_from(among.len()).unwrap_or(usize::MAX).min(search.k);
             let found = self.nearest(&asked, queries, keys)?;
@@ -198,6 +204,12 @@ impl Collection {
                 *near = self.nearest_exactly(asked, asked.among, query, search.k)?.remove(0);
                 return Ok(());
             }
+        }
+        // A walk through a graph in which few rows are wanted may end before it has met enough.
+        let there = search.allow.map_or(0, |allow| allow.len());
+        if (hits.len() as u64) < there.min(search.k as u64) {
+            *near = self.nearest_exactly(asked, asked.among, query, search.k)?.remove(0);
+            return Ok(());
         }
         near.extend(hits.iter().map(|hit| Near { distance: hit.distance, row: hit.row }));
         near.sort_by(|a, b| a.distance.total_cmp(&b.distance).then(a.row.cmp(&b.row)));

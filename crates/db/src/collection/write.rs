@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
+use super::filter::Filter;
 use super::prepare::Prepared;
 use super::{Collection, CollectionError};
 use crate::ids::{RowId, Seq};
@@ -138,6 +139,28 @@ impl Collection {
         let bytes: Vec<_> = keys.iter().map(|key| key.as_ref().to_bytes()).collect();
         let deleted = self.rows_of_keys(bytes.iter().map(Vec::as_slice))?;
         self.delete_rows(order, deleted)
+    }
+
+    /// Deletes all rows that match a filter, of the named partitions or of all. At once: rows that
+    /// are written meanwhile come before or after.
+    ///
+    /// # Errors
+    /// [`CollectionError::Filter`], [`CollectionError::Catalog`] for a partition that there is
+    /// not, [`CollectionError::BlankDelete`]: nothing was changed. [`CollectionError::Stopped`].
+    pub fn delete_matching(
+        &self,
+        filter: Filter<'_>,
+        partitions: Option<&[&str]>,
+    ) -> Result<DeleteOutcome, CollectionError> {
+        if filter.expression.trim().is_empty() {
+            return Err(CollectionError::BlankDelete);
+        }
+        self.before_write()?;
+        // Most rows are looked at while other writes go on.
+        let early = self.matched(filter, partitions, None)?;
+        let order = self.order_when_applied()?;
+        let matched = self.matched(filter, partitions, Some(early))?;
+        self.delete_rows(order, matched.rows.iter().map(RowId).collect())
     }
 
     /// Deletes these live rows.

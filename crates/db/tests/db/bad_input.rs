@@ -74,8 +74,15 @@ fn questions_that_make_no_sense_are_refused() {
     assert!(c.get(&keys(&[1]), &["other"]).unwrap_err().to_string().contains("`other`"));
     let search = |field, metric, query: &[u8], dim| {
         let queries = VectorSet::new(query, dim, VectorType::F32).unwrap();
-        let search =
-            VectorSearch { field, k: 1, metric, list: None, partitions: None, output: &[] };
+        let search = VectorSearch {
+            field,
+            k: 1,
+            metric,
+            list: None,
+            partitions: None,
+            filter: None,
+            output: &[],
+        };
         c.search(&search, queries).unwrap_err().to_string()
     };
     let query = bytes(&[vector(1)]);
@@ -99,8 +106,15 @@ fn a_collection_that_is_not_loaded_is_not_searched() {
     let query = bytes(&[vector(1)]);
     let queries = VectorSet::new(&query, DIM, VectorType::F32).unwrap();
     let metric = Some(Metric::L2);
-    let search =
-        VectorSearch { field: "v", k: 1, metric, list: None, partitions: None, output: &[] };
+    let search = VectorSearch {
+        field: "v",
+        k: 1,
+        metric,
+        list: None,
+        partitions: None,
+        filter: None,
+        output: &[],
+    };
     let refused = c.search(&search, queries).unwrap_err().to_string();
     assert_eq!(refused, "the collection or partition `c` is not loaded; load it first");
 }

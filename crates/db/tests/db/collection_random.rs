@@ -291,6 +291,7 @@ impl<'d> Pair<'d> {
             metric: Some(metric),
             list: None,
             partitions: one.as_ref().map(|names| &names[..]),
+            filter: None,
             output: &[],
         };
         let set = VectorSet::new(query, dim, vector_type).unwrap();

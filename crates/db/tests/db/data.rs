@@ -138,6 +138,7 @@ pub(crate) fn search_by(collection: &Collection, k: usize, near: [f32; DIM]) -> 
         metric: Some(Metric::L2),
         list: None,
         partitions: None,
+        filter: None,
         output: FIELDS,
     };
     collection.search(&search, queries).unwrap().remove(0)

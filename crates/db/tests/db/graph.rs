@@ -477,6 +477,7 @@ fn searches_of_some_partitions_find_their_rows_and_batches_what_single_queries_d
         metric: None,
         list: Some(80),
         partitions: None,
+        filter: None,
         output: FIELDS,
     };
     let found = c.search(&all, queries).unwrap();

@@ -13,6 +13,8 @@ mod collection_power_cut;
 mod collection_random;
 mod data;
 mod database;
+mod filter;
+mod filter_moments;
 mod flush;
 mod full_disk;
 mod graph;

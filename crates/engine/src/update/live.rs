@@ -96,6 +96,11 @@ impl Among {
         self.nodes.is_empty()
     }
 
+    /// How many of the rows are in the index.
+    pub fn len(&self) -> u64 {
+        self.nodes.len()
+    }
+
     fn nodes_in(&self, generation: &Generation) -> Result<&Arc<AllowSet>, QueryError> {
         let holds = self.numbering == generation.numbering;
         holds.then_some(&self.nodes).ok_or(QueryError::Renumbered)

@@ -1,0 +1,293 @@
+//! From a filter to the rows that match it at one moment.
+//!
+//! [`Collection::rows_matching`] is where everything that asks for rows by filter comes through,
+//! and where indexes on fields belong. Today it looks at rows one by one, after three short cuts:
+//! values of the partition key name partitions, values of the primary key name rows, and a limit
+//! ends the looking.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use roaring::RoaringTreemap;
+
+use super::components::Moment;
+use super::formats::Formats;
+use super::prepare::partition_number;
+use super::read::partition_numbers;
+use super::{Collection, CollectionError};
+use crate::catalog::{Collection as Entry, WriteTarget};
+use crate::expr::{BoundFilter, Constant, Predicate, RowValues, Templates};
+use crate::ids::RowId;
+use crate::schema::{PrimaryKeyRef, partition_number as place_of};
+use crate::value::{RowError, RowView, ValueRef};
+
+/// A filter as it is asked for; `docs/filter-language.md` describes the language.
+#[derive(Clone, Copy, Debug)]
+pub struct Filter<'a> {
+    /// The expression. A blank one selects every row.
+    pub expression: &'a str,
+    /// Values for the templates in it.
+    pub templates: &'a Templates,
+}
+
+static NO_TEMPLATES: Templates = Templates::new();
+
+impl<'a> Filter<'a> {
+    /// An expression without templates.
+    pub fn new(expression: &'a str) -> Self {
+        Self { expression, templates: &NO_TEMPLATES }
+    }
+}
+
+/// Rows read at once.
+const CHUNK: usize = 1024;
+/// Where more than one row in so many is to be looked at, all are read in order.
+const DENSE: u64 = 4;
+
+/// Which rows are looked at.
+pub(super) struct Scope<'a> {
+    pub(super) entry: &'a Entry,
+    pub(super) formats: &'a Formats,
+    pub(super) moment: &'a Moment<'a>,
+    /// Numbers of partitions, `None` for all.
+    pub(super) partitions: Option<&'a [u32]>,
+    /// A range of row ids, `None` for all.
+    pub(super) rows: Option<&'a Range<u64>>,
+}
+
+impl Scope<'_> {
+    /// The live rows of these partitions, or else of its own, that are in its range.
+    fn live(&self, partitions: Option<&[u32]>) -> Arc<RoaringTreemap> {
+        let live = self.moment.live.among(partitions.or(self.partitions));
+        let Some(range) = self.rows else { return live };
+        let mut live = Arc::unwrap_or_clone(live);
+        live.remove_range(..range.start);
+        live.remove_range(range.end..);
+        Arc::new(live)
+    }
+}
+
+/// The values of a row as the row store holds it.
+struct StoredRow<'a> {
+    view: RowView<'a>,
+    formats: &'a Formats,
+}
+
+impl RowValues for StoredRow<'_> {
+    fn value(&self, field: usize) -> Result<ValueRef<'_>, RowError> {
+        match self.formats.stored.column_of(field) {
+            Some(column) => self.view.get(column),
+            // Vectors stand elsewhere, and no filter asks for them.
+            None => Ok(ValueRef::Null),
+        }
+    }
+}
+
+/// The rows that matched at one moment.
+pub(super) struct Matched {
+    pub(super) rows: Arc<RoaringTreemap>,
+    /// Of the moment: later rows have this id or a larger one.
+    next_row: RowId,
+    /// Of the schema that the filter was bound to.
+    version: u32,
+}
+
+/// Decides about one row after the other, in the order of their ids.
+struct Matcher<'a> {
+    filter: &'a BoundFilter,
+    formats: &'a Formats,
+    /// Of a sample.
+    seed: u64,
+    matched: RoaringTreemap,
+    failed: Option<CollectionError>,
+}
+
+impl Collection {
+    /// The filter bound to the schema at hand; `None` where every row matches.
+    pub(super) fn bound(
+        &self,
+        formats: &Formats,
+        filter: Option<Filter<'_>>,
+    ) -> Result<Option<Arc<BoundFilter>>, CollectionError> {
+        let Some(Filter { expression, templates }) = filter else { return Ok(None) };
+        let bound = self.filters.bound(expression, &formats.schema, templates)?;
+        let all = bound.predicate == Predicate::Const(true) && bound.sample.is_none();
+        Ok((!all).then_some(bound))
+    }
+
+    /// The rows that match now. Of those that lived `since` what matched then is taken over: a row
+    /// never changes under its id.
+    pub(super) fn matched(
+        &self,
+        filter: Filter<'_>,
+        partitions: Option<&[&str]>,
+        since: Option<Matched>,
+    ) -> Result<Matched, CollectionError> {
+        let entry = self.entry()?;
+        let formats = self.formats(&entry);
+        let filter = self.bound(&formats, Some(filter))?;
+        let numbers = partition_numbers(&entry, partitions)?;
+        let moment = self.components.moment();
+        let version = formats.schema.version();
+        let since = since.filter(|since| since.version == version);
+        let later = since.as_ref().map(|since| since.next_row.0..u64::MAX);
+        let scope = Scope {
+            entry: &entry,
+            formats: &formats,
+            moment: &moment,
+            partitions: numbers.as_deref(),
+            rows: later.as_ref(),
+        };
+        let mut rows = self.rows_matching(&scope, filter.as_deref(), u64::MAX)?;
+        if let Some(since) = since {
+            rows = Arc::new(&(&*since.rows & &*moment.live.among(numbers.as_deref())) | &*rows);
+        }
+        Ok(Matched { rows, next_row: moment.live.next_row, version })
+    }
+
+    /// The live rows that match, the first ones by row id where `most` are enough.
+    pub(super) fn rows_matching(
+        &self,
+        scope: &Scope<'_>,
+        filter: Option<&BoundFilter>,
+        most: u64,
+    ) -> Result<Arc<RoaringTreemap>, CollectionError> {
+        let Some(filter) = filter else { return Ok(scope.live(None)) };
+        if filter.predicate == Predicate::Const(false) {
+            return Ok(Arc::default());
+        }
+        let restricted = restricted(scope, filter)?;
+        let live = scope.live(restricted.as_deref());
+        let candidates = named_rows(scope, filter, &live)?;
+        let candidates = candidates.as_ref().unwrap_or(&live);
+        let formats = scope.formats;
+        let seed = scope.moment.live.applied.0;
+        let matched = RoaringTreemap::new();
+        let mut matcher = Matcher { filter, formats, seed, matched, failed: None };
+        matcher.look_at(scope.moment, candidates, most)?;
+        Ok(Arc::new(matcher.matched))
+    }
+}
+
+impl Matcher<'_> {
+    fn look_at(
+        &mut self,
+        moment: &Moment<'_>,
+        candidates: &RoaringTreemap,
+        most: u64,
+    ) -> Result<(), CollectionError> {
+        let dense = candidates.len() > moment.live.len() / DENSE;
+        let mut left = candidates.iter().peekable();
+        let mut rows = Vec::with_capacity(CHUNK);
+        // Live rows that a scan showed, and that it should have shown.
+        let (mut seen, mut passed) = (0, 0);
+        while self.matched.len() < most
+            && let Some(&first) = left.peek()
+        {
+            if dense {
+                let start = std::ops::Bound::Included(RowId(first));
+                let mut next = None;
+                moment.rows.scan_rows(start, CHUNK, &mut |row| {
+                    next = row.row.0.checked_add(1);
+                    if candidates.contains(row.row.0) {
+                        self.note(row.row, Some(row.blob));
+                        seen += 1;
+                    }
+                })?;
+                while left.next_if(|row| next.is_none_or(|next| *row < next)).is_some() {
+                    passed += 1;
+                }
+                if seen != passed {
+                    let what = "row".to_owned();
+                    return Err(CollectionError::Missing { row: RowId(first), what });
+                }
+            } else {
+                rows.clear();
+                rows.extend(left.by_ref().take(CHUNK).map(RowId));
+                moment.rows.get(&rows, &mut |at, blob| self.note(rows[at], blob))?;
+            }
+            if let Some(error) = self.failed.take() {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, row: RowId, blob: Option<&[u8]>) {
+        if self.failed.is_some() {
+            return;
+        }
+        match self.matches(row, blob) {
+            Ok(true) => drop(self.matched.insert(row.0)),
+            Ok(false) => {}
+            Err(error) => self.failed = Some(error),
+        }
+    }
+
+    fn matches(&self, row: RowId, blob: Option<&[u8]>) -> Result<bool, CollectionError> {
+        let missing = || CollectionError::Missing { row, what: "row".to_owned() };
+        let view = self.formats.open_stored(row, blob.ok_or_else(missing)?)?;
+        let stored = StoredRow { view, formats: self.formats };
+        let truth = self.filter.predicate.evaluate(&stored);
+        let truth = truth.map_err(|source| CollectionError::Row { row, source })?;
+        Ok(truth == Some(true) && self.filter.sample.is_none_or(|part| self.is_drawn(row, part)))
+    }
+
+    /// Whether a row belongs to a sample: the same for everybody who looks at the same moment.
+    fn is_drawn(&self, row: RowId, part: f64) -> bool {
+        let bytes = row.0.to_le_bytes();
+        let drawn = xxhash_rust::xxh3::xxh3_64_with_seed(&bytes, self.seed);
+        // The upper 53 bits, as a fraction.
+        ((drawn >> 11) as f64) < part * (1u64 << 53) as f64
+    }
+}
+
+/// The partitions, of those that are asked for, in which rows can match, where the filter names
+/// values of the partition key.
+fn restricted(
+    scope: &Scope<'_>,
+    filter: &BoundFilter,
+) -> Result<Option<Vec<u32>>, CollectionError> {
+    let Some(field) = scope.formats.schema.partition_key_position() else { return Ok(None) };
+    let Some(values) = filter.predicate.values_of(field) else { return Ok(None) };
+    let WriteTarget::ByKey(partitions) = scope.entry.write_target(None)? else { return Ok(None) };
+    let count = u32::try_from(partitions.len()).expect("the catalogue bounds them");
+    let mut numbers = Vec::new();
+    for key in values.iter().filter_map(key_of) {
+        numbers.push(partition_number(&partitions[place_of(key, count) as usize])?);
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    if let Some(asked) = scope.partitions {
+        numbers.retain(|number| asked.contains(number));
+    }
+    Ok(Some(numbers))
+}
+
+/// Those of the rows that have one of the primary keys that the filter names, if it names some.
+fn named_rows(
+    scope: &Scope<'_>,
+    filter: &BoundFilter,
+    live: &RoaringTreemap,
+) -> Result<Option<RoaringTreemap>, CollectionError> {
+    let schema = &scope.formats.schema;
+    let values = filter.predicate.values_of(schema.primary_key_position());
+    let Some(values) = values.filter(|values| (values.len() as u64) < live.len() / DENSE + 1)
+    else {
+        return Ok(None);
+    };
+    let mut rows = RoaringTreemap::new();
+    for key in values.iter().filter_map(key_of).filter(|k| k.key_type() == schema.key_type()) {
+        rows.extend(scope.moment.rows.rows_of_key(&key.to_bytes())?.iter().map(|row| row.0));
+    }
+    Ok(Some(rows & live))
+}
+
+/// The key that a constant is; a fraction is none.
+fn key_of(constant: &Constant) -> Option<PrimaryKeyRef<'_>> {
+    match constant {
+        Constant::Int(key) => Some(PrimaryKeyRef::Int64(*key)),
+        Constant::Text(key) => Some(PrimaryKeyRef::VarChar(key)),
+        _ => None,
+    }
+}

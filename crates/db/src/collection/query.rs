@@ -1,0 +1,149 @@
+//! Finding rows without vectors: by filter, partition and range of row ids, in order of row id or
+//! of key, and counting them.
+
+use std::ops::{Bound, Range};
+
+use roaring::RoaringTreemap;
+
+use super::components::Moment;
+use super::filter::{Filter, Scope};
+use super::read::{FoundRow, partition_numbers};
+use super::{Collection, CollectionError};
+use crate::ids::RowId;
+use crate::schema::PrimaryKey;
+
+/// Which rows are wanted, and what of them.
+#[derive(Clone, Debug, Default)]
+pub struct RowQuery<'a> {
+    /// Names of fields; vectors may be among them.
+    pub fields: &'a [&'a str],
+    /// Names of partitions; all unless given.
+    pub partitions: Option<&'a [&'a str]>,
+    /// Row ids from the first on, up to the one before the second; all unless given.
+    pub rows: Option<Range<u64>>,
+    /// Which rows; all unless given.
+    pub filter: Option<Filter<'a>>,
+    /// The order in which they come.
+    pub order: RowOrder<'a>,
+    /// How many are passed over first.
+    pub offset: usize,
+    /// The most rows; all unless given.
+    pub limit: Option<usize>,
+}
+
+/// The order of rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RowOrder<'a> {
+    /// By row id, which is that of insertion.
+    #[default]
+    RowId,
+    /// By primary key, rows of the same key by row id.
+    Key,
+    /// By primary key, those behind this one.
+    KeyBehind(&'a PrimaryKey),
+}
+
+/// An entry in the order of keys.
+pub(super) type KeyPlace = (Vec<u8>, RowId);
+
+/// Keys read at once.
+const CHUNK: usize = 1024;
+
+impl Collection {
+    /// The rows that are asked for.
+    ///
+    /// # Errors
+    /// [`CollectionError::Field`], [`CollectionError::Filter`], [`CollectionError::Catalog`] for
+    /// a partition that there is not, [`CollectionError::KeyType`], or a failed read.
+    pub fn query(&self, query: &RowQuery<'_>) -> Result<Vec<FoundRow>, CollectionError> {
+        let entry = self.entry()?;
+        let formats = self.formats(&entry);
+        let sources = self.sources(&formats, query.fields)?;
+        let filter = self.bound(&formats, query.filter)?;
+        let numbers = partition_numbers(&entry, query.partitions)?;
+        let start = self.place_of(&formats.schema, query.order)?;
+        let last = query.limit.map_or(usize::MAX, |limit| query.offset.saturating_add(limit));
+        // In the order of ids the first are enough.
+        let most = if query.order == RowOrder::RowId { last as u64 } else { u64::MAX };
+        self.at_one_moment(
+            || (),
+            |(), moment| {
+                let (partitions, rows) = (numbers.as_deref(), query.rows.as_ref());
+                let scope = Scope { entry: &entry, formats: &formats, moment, partitions, rows };
+                let matched = self.rows_matching(&scope, filter.as_deref(), most)?;
+                let take = last - query.offset;
+                let rows = match query.order {
+                    RowOrder::RowId => {
+                        matched.iter().skip(query.offset).take(take).map(RowId).collect()
+                    }
+                    RowOrder::Key | RowOrder::KeyBehind(_) => {
+                        let places = by_key(moment, &matched, start.clone(), last)?;
+                        places
+                            .into_iter()
+                            .skip(query.offset)
+                            .map(|(_, row)| row)
+                            .collect::<Vec<_>>()
+                    }
+                };
+                self.read(&formats, moment, &rows, &sources)
+            },
+        )
+    }
+
+    /// How many rows match a filter, of the named partitions or of all. Exact.
+    ///
+    /// # Errors
+    /// [`CollectionError::Filter`], [`CollectionError::Catalog`] for a partition that there is
+    /// not, or a failed read.
+    pub fn count_matching(
+        &self,
+        filter: Filter<'_>,
+        partitions: Option<&[&str]>,
+    ) -> Result<u64, CollectionError> {
+        Ok(self.matched(filter, partitions, None)?.rows.len())
+    }
+
+    /// Behind which place in the order of keys rows begin; none for the start.
+    pub(super) fn place_of(
+        &self,
+        schema: &crate::schema::Schema,
+        order: RowOrder<'_>,
+    ) -> Result<Option<KeyPlace>, CollectionError> {
+        let RowOrder::KeyBehind(key) = order else { return Ok(None) };
+        self.check_keys(schema, std::slice::from_ref(key))?;
+        // Behind every row of this key.
+        Ok(Some((key.as_ref().to_bytes(), RowId(u64::MAX))))
+    }
+}
+
+/// The first `most` of these rows in the order of keys, behind a place.
+pub(super) fn by_key(
+    moment: &Moment<'_>,
+    rows: &RoaringTreemap,
+    mut behind: Option<KeyPlace>,
+    most: usize,
+) -> Result<Vec<KeyPlace>, CollectionError> {
+    let mut found = Vec::new();
+    // Rows that are not behind the place cannot be counted out, so the scan may go to the end.
+    while found.len() < most && (found.len() as u64) < rows.len() {
+        let start = match &behind {
+            Some((key, row)) => Bound::Excluded((key.as_slice(), *row)),
+            None => Bound::Unbounded,
+        };
+        let (mut seen, mut last) = (0, None);
+        moment.rows.scan_keys(start, CHUNK, &mut |key, row| {
+            seen += 1;
+            if rows.contains(row.0) && found.len() < most {
+                found.push((key.to_vec(), row));
+            }
+            if seen == CHUNK {
+                last = Some((key.to_vec(), row));
+            }
+        })?;
+        match last {
+            Some(last) => behind = Some(last),
+            None => break,
+        }
+    }
+    Ok(found)
+}

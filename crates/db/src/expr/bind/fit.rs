@@ -1,0 +1,55 @@
+//! Constants against the types of fields.
+
+use super::{scalar_name, type_name};
+use crate::expr::constant::Constant;
+use crate::expr::error::{FilterFault, Outcome, Span};
+use crate::expr::number::as_integer;
+use crate::expr::predicate::Target;
+use crate::value::ScalarType;
+
+/// The constant in the form in which values of this type are compared with it.
+///
+/// An integer has to be in the range of the type. A fraction is compared with integers as what it
+/// is; with a field of single precision it is rounded as the values of the field were, so that
+/// what was stored as 0.1 is equal to 0.1.
+pub(super) fn fit(target: Target, constant: Constant, span: Span) -> Outcome<Constant> {
+    let right = constant.type_name();
+    let refuse = || {
+        let (left, right) = (type_name(target).to_owned(), right.to_owned());
+        Err(FilterFault::Comparison { left, right }.at(span))
+    };
+    match (target, constant) {
+        (Target::Json, Constant::Instant(_)) => refuse(),
+        (Target::Json, constant) => Ok(constant),
+        (Target::Array(element), Constant::List(items)) => {
+            let items = items.into_iter().map(|item| fit(Target::Scalar(element), item, span));
+            Ok(Constant::List(items.collect::<Outcome<_>>()?))
+        }
+        (Target::Scalar(scalar), constant) => match (scalar, constant) {
+            (ScalarType::Bool, constant @ Constant::Bool(_))
+            | (ScalarType::VarChar, constant @ Constant::Text(_))
+            | (ScalarType::Timestamptz, constant @ Constant::Instant(_))
+            | (ScalarType::Double | ScalarType::Float, constant @ Constant::Int(_))
+            | (ScalarType::Double, constant @ Constant::Float(_)) => Ok(constant),
+            (ScalarType::Float, Constant::Float(value)) => {
+                let rounded = f64::from(value as f32);
+                Ok(Constant::Float(if rounded.is_finite() { rounded } else { value }))
+            }
+            (scalar, Constant::Int(value)) => match scalar.integer_range() {
+                Some((least, most)) if !(least..=most).contains(&value) => {
+                    let (value, type_name) = (value.to_string(), scalar_name(scalar));
+                    Err(FilterFault::OutOfRange { value, type_name, least, most }.at(span))
+                }
+                Some(_) => Ok(Constant::Int(value)),
+                None => refuse(),
+            },
+            (scalar, Constant::Float(value)) => match scalar.integer_range() {
+                // The same number, in the form that an index on integers has.
+                Some(_) => Ok(as_integer(value).map_or(Constant::Float(value), Constant::Int)),
+                None => refuse(),
+            },
+            _ => refuse(),
+        },
+        (Target::Array(_), _) => refuse(),
+    }
+}

@@ -1,0 +1,257 @@
+//! A tree bound to a schema: names become fields, constants are folded and checked against types,
+//! and conditions take the form of [`Predicate`].
+
+mod calculate;
+mod calls;
+mod compare;
+mod fit;
+
+use super::constant::{Constant, Templates};
+use super::error::{FilterFault, Outcome, Span};
+use super::instant::{Interval, parse_instant};
+use super::parser::MAX_DEPTH;
+use super::predicate::{BoundFilter, ColumnRef, Leaf, Predicate, Target, Term};
+use super::tree::{Comparison, Expr, Junction, Kind, Literal, Name, Step};
+use crate::schema::Schema;
+use crate::value::{DataType, ScalarType};
+
+/// What a part of an expression is.
+enum Bound {
+    Constant(Constant),
+    Interval(Interval),
+    /// A value of the row, and its type.
+    Term(Term, Target),
+    Predicate(Predicate),
+}
+
+impl Bound {
+    /// Its type, in the words of messages.
+    fn describe(&self) -> String {
+        match self {
+            Self::Constant(constant) => constant.type_name().to_owned(),
+            Self::Interval(_) => "an interval".to_owned(),
+            Self::Term(_, target) => type_name(*target).to_owned(),
+            Self::Predicate(_) => "a condition".to_owned(),
+        }
+    }
+}
+
+/// The name of a type in messages.
+fn type_name(target: Target) -> &'static str {
+    match target {
+        Target::Scalar(scalar) => scalar_name(scalar),
+        Target::Array(_) => "Array",
+        Target::Json => "JSON",
+    }
+}
+
+fn scalar_name(scalar: ScalarType) -> &'static str {
+    match scalar {
+        ScalarType::Bool => "Bool",
+        ScalarType::Int8 => "Int8",
+        ScalarType::Int16 => "Int16",
+        ScalarType::Int32 => "Int32",
+        ScalarType::Int64 => "Int64",
+        ScalarType::Float => "Float",
+        ScalarType::Double => "Double",
+        ScalarType::Timestamptz => "Timestamptz",
+        ScalarType::VarChar => "VarChar",
+    }
+}
+
+/// Binds a whole expression; none selects every row.
+pub(super) fn bind(
+    expr: Option<&Expr>,
+    schema: &Schema,
+    templates: &Templates,
+) -> Outcome<BoundFilter> {
+    let binder = Binder { schema, templates };
+    let (mut predicate, mut sample) = (Predicate::Const(true), None);
+    if let Some(expr) = expr {
+        let (terms, last): (&[Expr], _) = match &expr.kind {
+            Kind::Junction(Junction::And, terms) => match terms.split_last() {
+                Some((last, rest)) => (rest, last),
+                None => (&[], expr),
+            },
+            _ => (&[], expr),
+        };
+        sample = binder.sample(last)?;
+        predicate = match sample {
+            None => binder.predicate(expr)?,
+            Some(_) => {
+                let terms = terms.iter().map(|term| binder.predicate(term));
+                Predicate::all(terms.collect::<Outcome<_>>()?)
+            }
+        };
+    }
+    Ok(BoundFilter { predicate, sample, schema_version: schema.version() })
+}
+
+struct Binder<'s> {
+    schema: &'s Schema,
+    templates: &'s Templates,
+}
+
+impl Binder<'_> {
+    fn bound(&self, expr: &Expr) -> Outcome<Bound> {
+        Ok(match &expr.kind {
+            Kind::Literal(literal) => self.literal(literal, expr.span)?,
+            Kind::Template(name) => Bound::Constant(self.template(name, expr.span)?.clone()),
+            Kind::List(items) => {
+                let items = items.iter().map(|item| self.constant(item));
+                Bound::Constant(Constant::List(items.collect::<Outcome<_>>()?))
+            }
+            Kind::Name(name) => {
+                let column = self.column(name, expr.span)?;
+                let target = column.target;
+                Bound::Term(Term::Column(column), target)
+            }
+            Kind::Minus(operand) => self.minus(operand, expr.span)?,
+            Kind::Arithmetic(operator, both) => self.arithmetic(*operator, &both.0, &both.1)?,
+            Kind::Call(name, arguments) => self.call(name, arguments, expr.span)?,
+            _ => Bound::Predicate(self.condition(expr)?),
+        })
+    }
+
+    /// A condition; a field of bools is one.
+    fn predicate(&self, expr: &Expr) -> Outcome<Predicate> {
+        self.as_predicate(expr, |found| FilterFault::NotBoolean { found })
+    }
+
+    fn as_predicate(
+        &self,
+        expr: &Expr,
+        refuse: impl FnOnce(String) -> FilterFault,
+    ) -> Outcome<Predicate> {
+        match self.bound(expr)? {
+            Bound::Predicate(predicate) => Ok(predicate),
+            Bound::Constant(Constant::Bool(value)) => Ok(Predicate::Const(value)),
+            Bound::Term(Term::Column(column), Target::Scalar(ScalarType::Bool)) => {
+                Ok(Predicate::Leaf(Leaf::Compare(column, Comparison::Eq, Constant::Bool(true))))
+            }
+            other => Err(refuse(other.describe()).at(expr.span)),
+        }
+    }
+
+    fn condition(&self, expr: &Expr) -> Outcome<Predicate> {
+        match &expr.kind {
+            Kind::Junction(junction, terms) => {
+                let terms = terms.iter().map(|term| self.predicate(term));
+                let terms = terms.collect::<Outcome<Vec<_>>>()?;
+                Ok(match junction {
+                    Junction::And => Predicate::all(terms),
+                    Junction::Or => Predicate::any(terms),
+                })
+            }
+            Kind::Not(operand) => {
+                let refuse = |found| FilterFault::Not { found };
+                Ok(self.as_predicate(operand, refuse)?.negated())
+            }
+            Kind::Compare(comparison, both) => self.compare(*comparison, &both.0, &both.1),
+            Kind::Range(parts) => self.range(&parts.0, &parts.1, &parts.2),
+            Kind::In(both) => self.member(&both.0, &both.1),
+            Kind::Like(both) => self.like(&both.0, &both.1),
+            Kind::IsNull(operand) => {
+                let column = self.column_of(operand, "is null", "fields", |_| true)?;
+                Ok(Predicate::Leaf(Leaf::IsNull(column)))
+            }
+            Kind::Exists(operand) => {
+                let is_json = |target| target == Target::Json;
+                let column = self.column_of(operand, "exists", "JSON fields", is_json)?;
+                Ok(Predicate::Leaf(Leaf::IsNull(column)).negated())
+            }
+            _ => self.predicate(expr),
+        }
+    }
+
+    fn literal(&self, literal: &Literal, span: Span) -> Outcome<Bound> {
+        let bad = |what| move |why| FilterFault::Time { what, why }.at(span);
+        Ok(Bound::Constant(match literal {
+            Literal::Bool(value) => Constant::Bool(*value),
+            Literal::Integer(value) => Constant::Int(*value),
+            Literal::Float(value) => Constant::Float(*value),
+            Literal::Text(text) => Constant::Text(text.to_string()),
+            Literal::Instant(text) => {
+                Constant::Instant(parse_instant(text).map_err(bad("instant"))?)
+            }
+            Literal::Interval(text) => {
+                return Interval::parse(text).map(Bound::Interval).map_err(bad("interval"));
+            }
+        }))
+    }
+
+    fn template(&self, name: &str, span: Span) -> Outcome<&Constant> {
+        let missing = || FilterFault::Template { name: name.to_owned() }.at(span);
+        let value = self.templates.get(name).ok_or_else(missing)?;
+        let refuse = |why| FilterFault::TemplateValue { name: name.to_owned(), why }.at(span);
+        if value.is_deeper_than(MAX_DEPTH) {
+            return Err(refuse("its lists are nested too deep"));
+        }
+        if value.has_nan() {
+            return Err(refuse("it is NaN"));
+        }
+        Ok(value)
+    }
+
+    /// A value that depends on no row.
+    fn constant(&self, expr: &Expr) -> Outcome<Constant> {
+        match self.bound(expr)? {
+            Bound::Constant(constant) => Ok(constant),
+            other => {
+                let (operation, found) = ("a list".to_owned(), other.describe());
+                Err(FilterFault::Operand { operation, wanted: "constants", found }.at(expr.span))
+            }
+        }
+    }
+
+    fn column(&self, name: &Name, span: Span) -> Outcome<ColumnRef> {
+        let Name { name, path } = name;
+        let Some(field) = self.schema.position(name) else {
+            let unknown = || FilterFault::UnknownField { name: name.clone() }.at(span);
+            let field = self.schema.dynamic_position().ok_or_else(unknown)?;
+            let key = std::iter::once(Step::Key(name.clone()));
+            let path = key.chain(path.iter().cloned()).collect();
+            return Ok(ColumnRef { field, path, target: Target::Json });
+        };
+        let refuse = |operation: String, wanted, found: &str| {
+            FilterFault::Operand { operation, wanted, found: found.to_owned() }.at(span)
+        };
+        let data_type = self.schema.fields()[field].spec.data_type;
+        let target = match (data_type, path.as_slice()) {
+            (DataType::Json, _) => Target::Json,
+            (DataType::Scalar(scalar), []) => Target::Scalar(scalar),
+            (DataType::Array(element), []) => Target::Array(element),
+            (DataType::Array(element), [Step::Index(_)]) => Target::Scalar(element),
+            (DataType::Array(_), _) => {
+                let operation = format!("a path into {name}");
+                return Err(refuse(operation, "one position from 0", "a longer one or a key"));
+            }
+            (DataType::Scalar(scalar), _) => {
+                let operation = format!("a path into {name}");
+                return Err(refuse(operation, "JSON and array fields", scalar_name(scalar)));
+            }
+            (DataType::Vector(_), _) => {
+                let operation = "a filter".to_owned();
+                return Err(refuse(operation, "scalar, array and JSON fields", "a vector field"));
+            }
+        };
+        Ok(ColumnRef { field, path: path.clone(), target })
+    }
+
+    /// The column that an operand is, where an operation takes its type.
+    fn column_of(
+        &self,
+        expr: &Expr,
+        operation: &str,
+        wanted: &'static str,
+        takes: impl FnOnce(Target) -> bool,
+    ) -> Outcome<ColumnRef> {
+        match self.bound(expr)? {
+            Bound::Term(Term::Column(column), target) if takes(target) => Ok(column),
+            other => {
+                let (operation, found) = (operation.to_owned(), other.describe());
+                Err(FilterFault::Operand { operation, wanted, found }.at(expr.span))
+            }
+        }
+    }
+}
