@@ -21,7 +21,7 @@ use super::{Collection, CollectionError};
 use crate::catalog::{Collection as Entry, IndexState, Load};
 use crate::field_index::{Changes, FieldIndex, GraphSearch, has_graph};
 use crate::flat::FlatSearch;
-use crate::ids::{Metric, RowId, VectorType};
+use crate::ids::{Metric, RowId, Seq, VectorType};
 
 /// What is asked.
 #[derive(Clone, Debug)]
@@ -69,6 +69,10 @@ struct Asked<'c> {
     among: &'c Arc<RoaringTreemap>,
     /// Whether these are all rows that live.
     all: bool,
+    /// [`FlatVectors::cuts`](crate::flat::FlatVectors::cuts) before the moment.
+    cuts: u64,
+    /// The record up to which the moment sees.
+    seen: Seq,
 }
 
 /// Length of the candidate list for few results.
@@ -97,13 +101,17 @@ impl Collection {
             self.build_unless_asked(&entry, field)?;
         }
         // What is removed from the graph after this was there at the moment, or is looked for.
-        let graph = || field.graph().map(|graph| (graph.changes(), graph));
-        self.at_one_moment(graph, |graph, moment| {
+        let before = || {
+            let graph = field.graph().map(|graph| (graph.changes(), graph));
+            (graph, field.vectors.cuts())
+        };
+        self.at_one_moment(before, |(graph, cuts), moment| {
             let partitions = numbers.as_deref();
             let scope = Scope { entry: &entry, formats: &formats, moment, partitions, rows: None };
             let among = &self.rows_matching(&scope, filter.as_deref(), u64::MAX)?;
             let all = numbers.is_none() && filter.is_none();
-            let asked = Asked { field, graph, metric, list: search.list, among, all };
+            let (list, cuts, seen) = (search.list, *cuts, moment.live.applied);
+            let asked = Asked { field, graph, metric, list, among, all, cuts, seen };
             let keys = usize::try_from(among.len()).unwrap_or(usize::MAX).min(search.k);
             let found = self.nearest(&asked, queries, keys)?;
             let each = found.into_iter().enumerate().map(|(query, near)| {
@@ -220,6 +228,9 @@ impl Collection {
     }
 
     /// The same by looking at each of the rows.
+    ///
+    /// # Errors
+    /// [`CollectionError::Missing`] where rows of the moment may have left the disk.
     fn nearest_exactly(
         &self,
         asked: &Asked<'_>,
@@ -232,6 +243,9 @@ impl Collection {
         let search = FlatSearch { k, metric: asked.metric, threads, from };
         let found = field.vectors.search(queries, search, &|row| among.contains(row.0));
         let found = found.map_err(CollectionError::vectors(&field.name))?;
+        if field.vectors.cuts() != asked.cuts && self.components.live().applied != asked.seen {
+            return Err(CollectionError::Missing { row: from, what: "vector".to_owned() });
+        }
         let near = |hits: Vec<_>| {
             let near = |hit: crate::flat::FlatHit| Near { distance: hit.distance, row: hit.row };
             hits.into_iter().map(near).collect()

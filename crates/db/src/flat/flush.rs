@@ -72,6 +72,7 @@ impl FlatVectors {
         *on_disk = written.manifest;
         {
             let mut state = self.state();
+            state.cuts += u64::from(matches!(rewrite, Rewrite::Only(_)));
             state.segments = Arc::new(written.segments);
             state.sealed = Arc::default();
             state.durable = view.sealed_at;

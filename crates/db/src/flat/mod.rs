@@ -106,6 +106,8 @@ pub struct FlatVectors {
 struct State {
     applied: Seq,
     durable: Seq,
+    /// How often rows were left out.
+    cuts: u64,
     segments: Arc<Vec<Arc<Segment>>>,
     /// Being flushed, after a failed flush still waiting for it.
     sealed: Arc<Tail>,
@@ -220,6 +222,12 @@ impl FlatVectors {
     /// As [`flush`](Self::flush). The call may be repeated.
     pub fn retain(&self, keep: &dyn Fn(RowId) -> bool) -> Result<Seq, FlatError> {
         self.rewrite(keep)
+    }
+
+    /// How often [`retain`](Self::retain) has left rows out: a reader of an earlier moment may miss
+    /// some where this has changed since.
+    pub fn cuts(&self) -> u64 {
+        self.state().cuts
     }
 
     /// The vector of `row`, into `out` (length: bytes of a vector); `false`, and `out` as it was,

@@ -47,6 +47,7 @@ pub(super) fn open(dir: &Path, options: &FlatOptions) -> Result<FlatVectors, Fla
     let state = State {
         applied: on_disk.durable,
         durable: on_disk.durable,
+        cuts: 0,
         segments: Arc::new(segments),
         sealed: Arc::default(),
         sealed_at: on_disk.durable,

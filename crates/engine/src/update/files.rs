@@ -96,7 +96,17 @@ pub(super) const LOCK_NAME: &str = "LOCK";
 
 /// The right to write to a directory, until it is dropped or the process ends.
 pub(super) struct DirectoryLock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for DirectoryLock {
+    /// Unlocks rather than only closing: a process that is being started elsewhere holds copies
+    /// of all open files for a moment, and would keep the lock with them.
+    fn drop(&mut self) {
+        if let Err(e) = rustix::fs::flock(&self.file, rustix::fs::FlockOperation::Unlock) {
+            tracing::warn!("cannot unlock a directory: {e}");
+        }
+    }
 }
 
 impl DirectoryLock {
@@ -118,7 +128,7 @@ impl DirectoryLock {
             file.write_all(format!("{}\n", std::process::id()).as_bytes())
         };
         write(&mut file).map_err(UpdateError::file("write", &path))?;
-        Ok(Self { _file: file })
+        Ok(Self { file })
     }
 
     fn held(path: PathBuf, file: &mut File) -> UpdateError {
