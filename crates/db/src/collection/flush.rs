@@ -63,6 +63,7 @@ impl Collection {
         self.components.rows.flush()?;
         while self.components.rows.compact()? {}
         least = least.min(self.components.rows.durable());
+        least = least.min(self.components.scalars.flush(live.judged())?);
         let bytes = live_file::encode(self.identity.bytes(), &live);
         replace_file(&*self.disk, &self.path(LIVE_FILE), &bytes)?;
         least = least_applied(&self.components.fields, least);
