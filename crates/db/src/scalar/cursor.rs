@@ -4,6 +4,8 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
+use roaring::RoaringBitmap;
+
 use super::ScalarError;
 use super::entries::EntryReader;
 use super::pending::SortedColumn;
@@ -13,14 +15,14 @@ use super::run::Run;
 pub(super) enum Cursor<'s> {
     Run(Box<RunCursor<'s>>),
     Sorted {
-        column: SortedColumn<'s>,
+        column: &'s SortedColumn<'s>,
         at: usize,
         next: usize,
     },
     /// A source that is older than the field: all its rows have these keys, which descend.
     Constant {
         keys: Vec<Vec<u8>>,
-        run: &'s Run,
+        rows: &'s RoaringBitmap,
     },
 }
 
@@ -95,7 +97,7 @@ impl Cursor<'_> {
         match self {
             Self::Run(cursor) => cursor.count,
             Self::Sorted { at, next, .. } => (next - at) as u32,
-            Self::Constant { run, .. } => run.map().rows(),
+            Self::Constant { rows, .. } => rows.len() as u32,
         }
     }
 
@@ -103,7 +105,7 @@ impl Cursor<'_> {
         match self {
             Self::Run(cursor) => out.extend(&cursor.rows),
             Self::Sorted { column, at, next } => out.extend(column.rows(*at..*next)),
-            Self::Constant { run, .. } => out.extend(run.map().all()),
+            Self::Constant { rows, .. } => out.extend(*rows),
         }
     }
 

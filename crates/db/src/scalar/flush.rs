@@ -8,8 +8,10 @@ use std::sync::{Arc, PoisonError};
 
 use roaring::{RoaringBitmap, RoaringTreemap};
 
+use super::chunk::Chunk;
 use super::manifest::Manifest;
 use super::merge::{Shape, is_sparse, merged};
+use super::pending::PendingRows;
 use super::run::{OpenRun, Run, file_name};
 use super::write::{Plan, Source};
 use super::{ScalarError, ScalarIndexes};
@@ -25,9 +27,8 @@ pub struct Judged<'a> {
 }
 
 impl Judged<'_> {
-    /// The rows of a run that stay, by the lower halves of their ids.
-    fn kept(&self, run: &Run) -> RoaringBitmap {
-        let (high, all) = (run.map().high(), run.map().all());
+    /// The rows that stay of those with these lower halves of their ids.
+    fn kept(&self, high: u32, all: RoaringBitmap) -> RoaringBitmap {
         let live = self.live.bitmaps().find(|(of, _)| *of == high);
         let mut kept = live.map_or_else(RoaringBitmap::new, |(_, live)| live & &all);
         // Rows that came later are not judged.
@@ -40,10 +41,70 @@ impl Judged<'_> {
     }
 }
 
-/// Runs that become one.
+/// What a flush finds: a run on disk, or rows that are to become one.
+enum Part {
+    Run(OpenRun),
+    Rows(PendingRows),
+}
+
+impl Part {
+    fn high(&self) -> u32 {
+        match self {
+            Self::Run(open) => open.run.map().high(),
+            Self::Rows(rows) => rows.high().expect("there are rows in it"),
+        }
+    }
+
+    fn lows(&self) -> RoaringBitmap {
+        match self {
+            Self::Run(open) => open.run.map().all(),
+            Self::Rows(rows) => rows.lows(),
+        }
+    }
+
+    fn source(&self) -> Source<'_> {
+        match self {
+            Self::Run(open) => Source::Run(&open.run),
+            Self::Rows(rows) => Source::Pending(rows),
+        }
+    }
+
+    fn run(&self) -> Option<&OpenRun> {
+        match self {
+            Self::Run(open) => Some(open),
+            Self::Rows(_) => None,
+        }
+    }
+}
+
+/// The runs, then the rows of all chunks, as few times as they can stand together.
+fn parts(runs: &[OpenRun], chunks: &[Arc<Chunk>]) -> Vec<Part> {
+    let mut parts: Vec<_> = runs.iter().cloned().map(Part::Run).collect();
+    for Chunk { rows, .. } in chunks.iter().map(|chunk| &**chunk) {
+        match parts.last_mut() {
+            Some(Part::Rows(last)) if last.is_like(rows) => last.extend(rows),
+            _ => parts.push(Part::Rows(PendingRows::clone(rows))),
+        }
+    }
+    parts
+}
+
+/// What one round of writing works on.
+struct Round<'r> {
+    parts: &'r [Part],
+    /// What stays of each.
+    kept: &'r [RoaringBitmap],
+    /// How many are on disk.
+    flushed: usize,
+    /// Chunks in the others.
+    chunks: usize,
+    applied: Seq,
+}
+
+/// Parts that become one run.
 struct Group {
-    /// Positions among the runs of the moment.
-    runs: Range<usize>,
+    /// Their positions.
+    parts: Range<usize>,
     number: u64,
 }
 
@@ -72,64 +133,56 @@ impl ScalarIndexes {
     fn write_runs(&self, judged: Judged<'_>, all: bool) -> Result<Seq, ScalarError> {
         // A flush that panicked has changed neither `SCALARS` nor this copy of it half-way.
         let mut on_disk = self.on_disk.lock().unwrap_or_else(PoisonError::into_inner);
-        let (runs, applied) = {
+        let (runs, chunks, applied) = {
             let _adding = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
-            self.seal()?;
-            let state = self.state();
-            (Arc::clone(&state.runs), state.applied)
+            let mut state = self.state();
+            state.end_chunk();
+            (Arc::clone(&state.runs), state.chunks.clone(), state.applied)
         };
-        let flushed = runs.iter().take_while(|open| open.run.is_on_disk()).count();
-        let kept: Vec<_> = runs.iter().map(|open| judged.kept(&open.run)).collect();
-        let groups = self.groups(&runs, &kept, flushed, all);
-        match self.replace(&mut on_disk, &runs, &kept, applied, groups) {
+        let parts = parts(&runs, &chunks);
+        let kept: Vec<_> = parts.iter().map(|part| judged.kept(part.high(), part.lows())).collect();
+        let flushed = parts.iter().take_while(|part| part.run().is_some()).count();
+        let round = Round { parts: &parts, kept: &kept, flushed, chunks: chunks.len(), applied };
+        match self.replace(&mut on_disk, &round, self.groups(&round, all)) {
             Err(error) if error.is_damage() => {
                 tracing::warn!("scalar indexes are made anew by the next opening: {error}");
                 self.damaged.store(true, Ordering::Relaxed);
-                let only_new = split(&runs, flushed..runs.len());
-                self.replace(&mut on_disk, &runs, &kept, applied, only_new)
+                self.replace(&mut on_disk, &round, split(&parts, flushed..parts.len()))
             }
             other => other,
         }
     }
 
     /// What is to be written.
-    fn groups(
-        &self,
-        runs: &[OpenRun],
-        kept: &[RoaringBitmap],
-        flushed: usize,
-        all: bool,
-    ) -> Vec<Range<usize>> {
+    fn groups(&self, round: &Round<'_>, all: bool) -> Vec<Range<usize>> {
+        let &Round { parts, kept, flushed, .. } = round;
         if all {
-            return split(runs, 0..runs.len());
+            return split(parts, 0..parts.len());
         }
         if self.damaged.load(Ordering::Relaxed) {
-            return split(runs, flushed..runs.len());
+            return split(parts, flushed..parts.len());
         }
-        let shape = |at: usize| {
-            let map = runs[at].run.map();
-            Shape { rows: map.rows().into(), live: kept[at].len(), high: map.high() }
+        let shape = |(part, kept): (&Part, &RoaringBitmap)| {
+            let rows = part.run().map_or(0, |open| u64::from(open.run.map().rows()));
+            Shape { rows, live: kept.len(), high: part.high() }
         };
-        let shapes: Vec<_> = (0..flushed).map(shape).collect();
+        let shapes: Vec<_> = parts[..flushed].iter().zip(kept).map(shape).collect();
         let new = kept[flushed..].iter().map(RoaringBitmap::len).sum();
-        let with_new = match runs.get(flushed) {
-            Some(first) => merged(&shapes, new, first.run.map().high()),
-            None => 0,
-        };
+        let first = parts.get(flushed);
+        let with_new = first.map_or(0, |first| merged(&shapes, new, first.high()));
         let end = flushed - with_new;
         let sparse = (0..end).filter(|&at| is_sparse(&shapes[at])).map(|at| at..at + 1);
-        sparse.chain(split(runs, end..runs.len())).collect()
+        sparse.chain(split(parts, end..parts.len())).collect()
     }
 
     /// Writes each group as one run, lists it, and puts it in place of the group.
     fn replace(
         &self,
         on_disk: &mut Manifest,
-        runs: &[OpenRun],
-        kept: &[RoaringBitmap],
-        applied: Seq,
+        round: &Round<'_>,
         groups: Vec<Range<usize>>,
     ) -> Result<Seq, ScalarError> {
+        let &Round { parts, kept, applied, .. } = round;
         // Without meaning where something is damaged: the next opening sees that it is 0.
         let durable = if self.damaged.load(Ordering::Relaxed) { Seq(0) } else { applied };
         if groups.is_empty() && on_disk.durable == durable {
@@ -137,23 +190,20 @@ impl ScalarIndexes {
         }
         // Numbers are taken before anything is written: where replacing `SCALARS` fails at its
         // very end, it lists the new runs, and the next attempt must not write over those.
-        let numbered = groups.into_iter().map(|runs| {
+        let numbered = groups.into_iter().map(|parts| {
             on_disk.next_run += 1;
-            Group { runs, number: on_disk.next_run - 1 }
+            Group { parts, number: on_disk.next_run - 1 }
         });
         let groups: Vec<_> = numbered.collect();
-        let mut after = Vec::with_capacity(runs.len());
+        let mut after = Vec::with_capacity(parts.len());
         let mut at = 0;
+        let stay = |range: Range<usize>| parts[range].iter().filter_map(Part::run).cloned();
         for group in &groups {
-            after.extend_from_slice(&runs[at..group.runs.start]);
-            at = group.runs.end;
-            after.extend(self.write_group(
-                group,
-                &runs[group.runs.clone()],
-                &kept[group.runs.clone()],
-            )?);
+            after.extend(stay(at..group.parts.start));
+            at = group.parts.end;
+            after.extend(self.write_group(group, parts, kept)?);
         }
-        after.extend_from_slice(&runs[at..]);
+        after.extend(stay(at..parts.len()));
         let sync = File::open(&self.dir).and_then(|dir| dir.sync_all());
         sync.map_err(ScalarError::io("sync", &self.dir))?;
         let numbers = after.iter().map(|open| open.run.number).collect();
@@ -162,22 +212,14 @@ impl ScalarIndexes {
         *on_disk = manifest;
         {
             let mut state = self.state();
-            // What was sealed meanwhile stays in memory.
-            after.extend_from_slice(&state.runs[runs.len()..]);
-            let waiting = after.iter().filter(|open| !open.run.is_on_disk());
-            let bytes = waiting.map(|OpenRun { run, .. }| {
-                run.length() + run.directory_bytes() + run.signature_bytes()
-            });
-            state.waiting_bytes = bytes.sum();
+            state.chunks.drain(..round.chunks);
             state.runs = Arc::new(after);
             state.durable = applied;
         }
-        for group in groups {
-            let gone = runs[group.runs].iter().filter(|open| open.run.is_on_disk());
-            for path in gone.map(|open| self.dir.join(file_name(open.run.number))) {
-                if let Err(e) = fs::remove_file(&path) {
-                    tracing::debug!(file = %path.display(), "is left for the next opening: {e}");
-                }
+        for gone in groups.into_iter().flat_map(|group| &parts[group.parts]).filter_map(Part::run) {
+            let path = self.dir.join(file_name(gone.run.number));
+            if let Err(e) = fs::remove_file(&path) {
+                tracing::debug!(file = %path.display(), "is left for the next opening: {e}");
             }
         }
         Ok(applied)
@@ -187,17 +229,18 @@ impl ScalarIndexes {
     fn write_group(
         &self,
         group: &Group,
-        runs: &[OpenRun],
+        parts: &[Part],
         kept: &[RoaringBitmap],
     ) -> Result<Option<OpenRun>, ScalarError> {
+        let (parts, kept) = (&parts[group.parts.clone()], &kept[group.parts.clone()]);
         let lows = kept.iter().fold(RoaringBitmap::new(), |sum, kept| sum | kept);
         if lows.is_empty() {
             return Ok(None);
         }
         let plan = Plan {
-            sources: runs.iter().map(|open| Source::Run(&open.run)).collect(),
+            sources: parts.iter().map(Part::source).collect(),
             columns: Arc::clone(&self.state().columns),
-            high: runs[0].run.map().high(),
+            high: parts[0].high(),
             lows,
             collection: self.options.collection,
             number: group.number,
@@ -228,11 +271,10 @@ impl ScalarIndexes {
 }
 
 /// The range cut where the upper half of row ids changes; nothing where it is empty.
-fn split(runs: &[OpenRun], range: Range<usize>) -> Vec<Range<usize>> {
-    let start = range.start;
-    let parts = runs[range].chunk_by(|a, b| a.run.map().high() == b.run.map().high());
-    let mut at = start;
-    let cut = parts.map(|part| {
+fn split(parts: &[Part], range: Range<usize>) -> Vec<Range<usize>> {
+    let mut at = range.start;
+    let alike = parts[range].chunk_by(|a, b| a.high() == b.high());
+    let cut = alike.map(|part| {
         at += part.len();
         at - part.len()..at
     });

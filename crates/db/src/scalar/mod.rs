@@ -9,8 +9,8 @@
 //! A flush makes a run of the rows that came since the one before, and merges the small runs at
 //! the end with it, so nothing is read to be modified. A run is complete in itself: for each column
 //! it has entries (a key and its rows, in the order of keys), and the signatures with the code that
-//! was learned from its own rows. Rows that are not flushed stand in small runs in memory, the
-//! newest few as they came. A predicate is compiled for each run and asked of all.
+//! was learned from its own rows. Rows that are not flushed wait as they came, in chunks that become
+//! small runs in memory when the first view wants them. A predicate is compiled for each run and asked of all.
 //!
 //! Invariants:
 //! - every live row stands in exactly one run or among the newest; a deleted row may stand there
@@ -24,6 +24,7 @@
 //! which stand in the rows.
 
 mod buckets;
+mod chunk;
 mod column;
 mod cursor;
 mod directory;
@@ -66,15 +67,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pipeann_engine::memory::{Accountant, Reservation};
 
+use self::chunk::Chunk;
 use self::manifest::Manifest;
 use self::pending::PendingRows;
-use self::run::{OpenRun, Run};
+use self::run::OpenRun;
 use self::value_keys::ValueKeys;
-use self::write::{Plan, Source};
 use crate::ids::{RowId, Seq};
 use crate::value::ValueRef;
 
-/// Rows that are made a run in memory together.
+/// Rows of a chunk, which are made a run in memory together.
 const CHUNK_ROWS: usize = 2048;
 
 /// How scalar indexes are opened.
@@ -146,10 +147,9 @@ struct State {
     applied: Seq,
     durable: Seq,
     columns: Arc<[ScalarColumn]>,
-    /// Those on disk, then those in memory, in ascending order of their rows.
+    /// In ascending order of their rows; chunks come behind runs, the newest behind chunks.
     runs: Arc<Vec<OpenRun>>,
-    /// Bytes of the runs in memory.
-    waiting_bytes: u64,
+    chunks: Vec<Arc<Chunk>>,
     newest: Arc<PendingRows>,
 }
 
@@ -212,10 +212,10 @@ impl ScalarIndexes {
             return Err(ScalarError::BufferFull { held, limit });
         }
         for part in &batch.parts {
-            if !self.fits(part) {
-                self.seal()?;
-            }
             let mut state = self.state();
+            if !state.fits(part) {
+                state.end_chunk();
+            }
             if state.newest.is_empty() {
                 state.columns = Arc::clone(&part.columns);
                 state.newest = Arc::new(part.clone());
@@ -228,39 +228,7 @@ impl ScalarIndexes {
 
     fn held_bytes(&self) -> u64 {
         let state = self.state();
-        state.waiting_bytes + state.newest.bytes()
-    }
-
-    /// Whether rows can join the newest.
-    fn fits(&self, part: &PendingRows) -> bool {
-        let newest = &self.state().newest;
-        newest.is_empty()
-            || newest.len() + part.len() <= CHUNK_ROWS
-                && newest.high() == part.high()
-                && newest.columns == part.columns
-    }
-
-    /// Makes a run in memory of the newest rows. Under `adding`.
-    fn seal(&self) -> Result<(), ScalarError> {
-        let newest = Arc::clone(&self.state().newest);
-        let Some(high) = newest.high() else { return Ok(()) };
-        let plan = Plan {
-            sources: vec![Source::Pending(&newest)],
-            columns: Arc::clone(&newest.columns),
-            high,
-            lows: newest.lows(),
-            collection: self.options.collection,
-            number: 0,
-        };
-        let mut bytes = Vec::new();
-        let (directory, signatures) = plan.write(&mut bytes, Path::new("a run in memory"))?;
-        let run = Arc::new(Run::in_memory(directory, self.options.collection, bytes));
-        let mut state = self.state();
-        state.waiting_bytes += run.length() + run.directory_bytes() + run.signature_bytes();
-        let signatures = Some(Arc::new(signatures));
-        Arc::make_mut(&mut state.runs).push(OpenRun { run, signatures });
-        state.newest = Arc::new(PendingRows::new(Arc::clone(&newest.columns)));
-        Ok(())
+        state.chunks.iter().map(|chunk| chunk.bytes()).sum::<u64>() + state.newest.bytes()
     }
 
     /// The number up to which the log is applied, and visible to views.
@@ -278,8 +246,13 @@ impl ScalarIndexes {
     /// What is there now, to be asked as often as wanted.
     #[must_use]
     pub fn view(&self) -> ScalarView {
-        let state = self.state();
-        let (runs, newest) = (Arc::clone(&state.runs), Arc::clone(&state.newest));
+        let (mut runs, chunks, newest) = {
+            let state = self.state();
+            (Arc::clone(&state.runs), state.chunks.clone(), Arc::clone(&state.newest))
+        };
+        if !chunks.is_empty() {
+            Arc::make_mut(&mut runs).extend(chunks.iter().map(|chunk| chunk.run().clone()));
+        }
         ScalarView { runs, newest, damaged: Arc::clone(&self.damaged) }
     }
 
@@ -311,7 +284,7 @@ impl ScalarIndexes {
         let _on_disk = self.on_disk.lock().unwrap_or_else(PoisonError::into_inner);
         self.loaded.store(false, Ordering::Relaxed);
         let mut state = self.state();
-        for open in Arc::make_mut(&mut state.runs).iter_mut().filter(|open| open.run.is_on_disk()) {
+        for open in Arc::make_mut(&mut state.runs) {
             open.signatures = None;
         }
     }
@@ -326,5 +299,22 @@ impl ScalarIndexes {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no panic while the state is locked")
+    }
+}
+
+impl State {
+    /// Whether rows can join the newest.
+    fn fits(&self, part: &PendingRows) -> bool {
+        self.newest.is_empty()
+            || self.newest.len() + part.len() <= CHUNK_ROWS && self.newest.is_like(part)
+    }
+
+    /// The newest rows become a chunk.
+    fn end_chunk(&mut self) {
+        if !self.newest.is_empty() {
+            let none = PendingRows::new(Arc::clone(&self.newest.columns));
+            let newest = std::mem::replace(&mut self.newest, Arc::new(none));
+            self.chunks.push(Arc::new(Chunk::new(newest)));
+        }
     }
 }

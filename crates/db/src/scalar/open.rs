@@ -52,7 +52,7 @@ pub(super) fn open(
         durable: on_disk.durable,
         columns: Arc::clone(&columns),
         runs: Arc::new(runs),
-        waiting_bytes: 0,
+        chunks: Vec::new(),
         newest: Arc::new(PendingRows::new(columns)),
     };
     Ok(ScalarIndexes {

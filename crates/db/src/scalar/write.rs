@@ -16,7 +16,7 @@ use super::cursor::{Cursor, RunCursor, merge};
 use super::directory::{BlockAt, Code, Directory, RunColumn, Trailer};
 use super::elements::{ElementCode, ElementCounts};
 use super::entries::EntryWriter;
-use super::pending::PendingRows;
+use super::pending::{PendingRows, SortedColumn};
 use super::row_map::RowMap;
 use super::run::{Run, SignatureColumn, Signatures, block_sum};
 use super::value_keys::ValueKeys;
@@ -55,16 +55,64 @@ impl Source<'_> {
 
     fn nulls(&self, column: &ScalarColumn) -> RoaringBitmap {
         match self {
-            Self::Pending(rows) => {
-                let at = rows.columns.iter().position(|c| c.field == column.field);
-                rows.nulls(at.expect("pending rows are of the newest schema")).clone()
-            }
+            Self::Pending(rows) => match rows.column(column.field) {
+                Some(at) => rows.nulls(at).clone(),
+                None if column.absent.as_ref().is_null() => rows.lows(),
+                None => RoaringBitmap::new(),
+            },
             Self::Run(run) => match run.column(column.field) {
                 Some(at) => run.columns()[at].nulls.clone(),
                 None if column.absent.as_ref().is_null() => run.map().all(),
                 None => RoaringBitmap::new(),
             },
         }
+    }
+}
+
+/// A column of a source, ready to be read more than once.
+enum Input<'s> {
+    Run(&'s Run, usize),
+    Sorted(SortedColumn<'s>),
+    /// Of a source that is older than the field. Keys descend.
+    Constant {
+        keys: Vec<Vec<u8>>,
+        rows: RoaringBitmap,
+    },
+}
+
+impl<'s> Input<'s> {
+    fn new(source: Source<'s>, column: &ScalarColumn) -> Self {
+        let constant = |rows| {
+            let mut keys = ValueKeys::default();
+            keys.set(column.absent.as_ref());
+            let mut keys: Vec<_> = keys.iter().map(<[u8]>::to_vec).collect();
+            keys.sort_unstable_by(|a, b| b.cmp(a));
+            keys.dedup();
+            Self::Constant { keys, rows }
+        };
+        match source {
+            Source::Pending(rows) => match rows.column(column.field) {
+                Some(at) => Self::Sorted(rows.sorted(at)),
+                None => constant(rows.lows()),
+            },
+            Source::Run(run) => match run.column(column.field) {
+                Some(at) => Self::Run(run, at),
+                None => constant(run.map().all()),
+            },
+        }
+    }
+
+    fn cursor(&self, with_rows: bool) -> Result<Cursor<'_>, ScalarError> {
+        Ok(match self {
+            Self::Run(run, column) => {
+                Cursor::Run(Box::new(RunCursor::new(run, *column, with_rows)?))
+            }
+            Self::Sorted(column) => {
+                let next = if column.key(0).is_some() { column.next(0) } else { 0 };
+                Cursor::Sorted { column, at: 0, next }
+            }
+            Self::Constant { keys, rows } => Cursor::Constant { keys: keys.clone(), rows },
+        })
     }
 }
 
@@ -137,9 +185,11 @@ impl Plan<'_> {
         nulls &= &self.lows;
         let mut blocks =
             Blocks { plan: self, out, entries: EntryWriter::default(), done: Vec::new() };
+        let inputs = self.sources.iter().map(|source| Input::new(*source, column));
+        let inputs: Vec<_> = inputs.collect();
         let (code, marks) = match column.array {
-            true => self.arrays(column, map, &nulls, &mut blocks)?,
-            false => self.scalars(column, map, &nulls, &mut blocks)?,
+            true => self.arrays(&inputs, map, &nulls, &mut blocks)?,
+            false => self.scalars(&inputs, map, &nulls, &mut blocks)?,
         };
         blocks.end_block()?;
         let (field, scalar, blocks) = (column.field, column.scalar, blocks.done);
@@ -151,13 +201,13 @@ impl Plan<'_> {
 
     fn scalars(
         &self,
-        column: &ScalarColumn,
+        inputs: &[Input<'_>],
         map: &RowMap,
         nulls: &RoaringBitmap,
         blocks: &mut Blocks<'_, '_>,
     ) -> Result<(Code, SignatureColumn), ScalarError> {
         let mut counts = Vec::new();
-        self.entries(column, false, |_, rows, _| {
+        self.entries(inputs, false, |_, rows, _| {
             counts.push(rows);
             Ok(())
         })?;
@@ -165,7 +215,7 @@ impl Plan<'_> {
         let mut buckets: Vec<Bucket> = Vec::with_capacity(starts.len());
         let mut codes = vec![Buckets::NULL; map.rows() as usize];
         let mut at = 0;
-        self.entries(column, true, |key, count, rows| {
+        self.entries(inputs, true, |key, count, rows| {
             if starts.get(buckets.len()) == Some(&at) {
                 let (first, last) = (key.to_vec(), Vec::new());
                 buckets.push(Bucket { first, last, rows: 0, keys: 0 });
@@ -189,13 +239,13 @@ impl Plan<'_> {
 
     fn arrays(
         &self,
-        column: &ScalarColumn,
+        inputs: &[Input<'_>],
         map: &RowMap,
         nulls: &RoaringBitmap,
         blocks: &mut Blocks<'_, '_>,
     ) -> Result<(Code, SignatureColumn), ScalarError> {
         let mut counts = ElementCounts::default();
-        self.entries(column, false, |key, rows, _| {
+        self.entries(inputs, false, |key, rows, _| {
             counts.add(key, rows);
             Ok(())
         })?;
@@ -204,7 +254,7 @@ impl Plan<'_> {
         for row in nulls {
             marks[map.place(row).expect("nulls are rows of the run") as usize] = 0;
         }
-        self.entries(column, true, |key, _, rows| {
+        self.entries(inputs, true, |key, _, rows| {
             let mark = code.mark(key);
             for &row in rows {
                 marks[map.place(row).expect("rows that are gone were passed over") as usize] |=
@@ -218,14 +268,13 @@ impl Plan<'_> {
     /// The entries of all sources, without rows that are gone.
     fn entries(
         &self,
-        column: &ScalarColumn,
+        inputs: &[Input<'_>],
         with_rows: bool,
         mut each: impl FnMut(&[u8], u32, &[u32]) -> Result<(), ScalarError>,
     ) -> Result<(), ScalarError> {
         let all: u64 = self.sources.iter().map(Source::rows).sum();
         let some_gone = all > self.lows.len();
-        let cursors =
-            self.sources.iter().map(|source| cursor(*source, column, with_rows || some_gone));
+        let cursors = inputs.iter().map(|input| input.cursor(with_rows || some_gone));
         let cursors = cursors.collect::<Result<_, _>>()?;
         if !some_gone {
             return merge(cursors, with_rows, each);
@@ -240,32 +289,6 @@ impl Plan<'_> {
             }
         })
     }
-}
-
-fn cursor<'s>(
-    source: Source<'s>,
-    column: &ScalarColumn,
-    with_rows: bool,
-) -> Result<Cursor<'s>, ScalarError> {
-    Ok(match source {
-        Source::Pending(rows) => {
-            let at = rows.columns.iter().position(|c| c.field == column.field);
-            let column = rows.sorted(at.expect("pending rows are of the newest schema"));
-            let next = if column.key(0).is_some() { column.next(0) } else { 0 };
-            Cursor::Sorted { column, at: 0, next }
-        }
-        Source::Run(run) => match run.column(column.field) {
-            Some(at) => Cursor::Run(Box::new(RunCursor::new(run, at, with_rows)?)),
-            None => {
-                let mut keys = ValueKeys::default();
-                keys.set(column.absent.as_ref());
-                let mut keys: Vec<_> = keys.iter().map(<[u8]>::to_vec).collect();
-                keys.sort_unstable_by(|a, b| b.cmp(a));
-                keys.dedup();
-                Cursor::Constant { keys, run }
-            }
-        },
-    })
 }
 
 /// The blocks of a column.
