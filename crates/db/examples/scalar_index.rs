@@ -28,7 +28,7 @@ type Failure = Box<dyn std::error::Error>;
 
 const BATCH: u64 = 1000;
 const ROUNDS: usize = 5;
-const BUFFER_BYTES: u64 = 16 << 20;
+const BUFFER_BYTES: u64 = 32 << 20;
 
 const ID: usize = 0;
 const PRICE: usize = 1;

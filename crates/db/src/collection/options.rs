@@ -35,8 +35,8 @@ pub struct CollectionOptions {
 }
 
 impl Default for CollectionOptions {
-    /// The log syncs, is flushed at 256 MiB; 32 MiB for each buffer and cache, 16 MiB for
-    /// that of scalar indexes; one thread; the accountant of the process.
+    /// The log syncs, is flushed at 256 MiB; 32 MiB for each buffer and cache; one thread; the
+    /// accountant of the process.
     fn default() -> Self {
         Self {
             log: LogOptions::default(),
@@ -44,7 +44,7 @@ impl Default for CollectionOptions {
             row_cache_bytes: 32 << 20,
             row_buffer_bytes: 32 << 20,
             tail_bytes: 32 << 20,
-            scalar_buffer_bytes: 16 << 20,
+            scalar_buffer_bytes: 32 << 20,
             search_threads: 1,
             graph: GraphOptions::default(),
             build_on_read: false,

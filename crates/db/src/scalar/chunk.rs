@@ -22,9 +22,12 @@ impl Chunk {
         Self { rows, run: OnceLock::new() }
     }
 
-    /// Bytes of memory, its run included, which takes about half of what the rows do.
+    /// Bytes of memory, those of its run included where there is one.
     pub(super) fn bytes(&self) -> u64 {
-        self.rows.bytes() * 3 / 2
+        let run = self.run.get().map_or(0, |open| {
+            open.run.length() + open.run.directory_bytes() + open.run.signature_bytes()
+        });
+        self.rows.bytes() + run
     }
 
     /// Its rows as a run.
