@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use pipeann_engine::types::RowId;
-use pipeann_engine::update::{Link, LiveIndex, UpdateError};
+use pipeann_engine::update::{Link, LiveIndex, Pace, UpdateError};
 
 /// Rows given to the index at once: their searches share the wait for the device, and
 /// checkpoints wait for no more than these.
@@ -13,7 +13,7 @@ pub(super) const AT_ONCE: usize = 32;
 /// # Errors
 /// The first failure of an insert or a checkpoint; other rows of the same call may be linked.
 pub(super) fn insert_rows<'v>(
-    index: &LiveIndex,
+    (index, pace): (&LiveIndex, Pace),
     rows: impl IntoIterator<Item = (RowId, &'v [u8])>,
     mut linked: impl FnMut(&Link),
     mut checkpoint: impl FnMut() -> Result<()>,
@@ -21,7 +21,7 @@ pub(super) fn insert_rows<'v>(
     let mut rows: Vec<_> = rows.into_iter().collect();
     while !rows.is_empty() {
         let (mut left, mut failure) = (Vec::new(), None);
-        index.insert_many(&rows, &mut |nth, outcome| match outcome {
+        index.insert_many(&rows, pace, &mut |nth, outcome| match outcome {
             Ok(link) => linked(&link),
             Err(UpdateError::Full { .. } | UpdateError::Memory(_)) => left.push(rows[nth]),
             Err(error) => failure = failure.take().or(Some((rows[nth].0, error))),

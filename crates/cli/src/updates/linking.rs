@@ -10,11 +10,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use pipeann_engine::types::{RowId, VectorSet};
-use pipeann_engine::update::{CheckpointReport, LiveIndex};
+use pipeann_engine::update::{CheckpointReport, LiveIndex, Pace};
 
 use super::at_once::{AT_ONCE, insert_rows};
 use super::log_bytes::log_bytes;
 use crate::interrupt;
+
+/// At a rate rows come a few at a time, and there is time.
+const AT_ONCE_AT_A_RATE: usize = 4;
 
 /// What to link, and how.
 #[derive(Clone)]
@@ -91,8 +94,10 @@ impl Linking<'_> {
             // On Linux the calling thread alone is meant.
             rustix::process::setpriority_process(None, self.nice.into()).context("--nice")?;
         }
-        // At a rate, rows come one by one.
-        let at_once = if self.rate.is_some() { 1 } else { AT_ONCE };
+        let (at_once, pace) = match self.rate {
+            Some(_) => (AT_ONCE_AT_A_RATE, Pace::Gentle),
+            None => (AT_ONCE, Pace::Full),
+        };
         let (mut rows, mut bytes, mut spent) = (0, 0, Duration::ZERO);
         loop {
             let first = progress.next.fetch_add(at_once, Ordering::Relaxed);
@@ -104,7 +109,7 @@ impl Linking<'_> {
             self.await_turn(first, progress.started);
             let begun = Instant::now();
             insert_rows(
-                self.index,
+                (self.index, pace),
                 (first..until).map(|row| (RowId(row as u64), self.vectors.row(row))),
                 |link| bytes += log_bytes(self.vectors.row_bytes(), link),
                 || self.checkpoint(&mut progress.linked.lock().expect("not poisoned")),

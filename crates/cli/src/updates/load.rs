@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use pipeann_engine::search::SearchParams;
 use pipeann_engine::types::{RowId, VectorSet};
-use pipeann_engine::update::{LiveIndex, UpkeepOptions};
+use pipeann_engine::update::{LiveIndex, Pace, UpkeepOptions};
 use serde_json::{Value, json};
 
 use super::at_once::{AT_ONCE, insert_rows};
@@ -92,7 +92,7 @@ impl<'a> Load<'a> {
                 }
                 let some = (first..until).map(|row| (RowId(row), vector(row)));
                 let checkpoint = || Ok(self.index.checkpoint(0).map(drop)?);
-                insert_rows(self.index, some, |_| (), checkpoint)?;
+                insert_rows((self.index, Pace::Full), some, |_| (), checkpoint)?;
             }
         };
         std::thread::scope(|s| {

@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use pipeann_engine::memory::Accountant;
-use pipeann_engine::update::{Due, LiveIndex, UpdateError, UpkeepOptions};
+use pipeann_engine::update::{Due, LiveIndex, Pace, UpdateError, UpkeepOptions};
 use roaring::RoaringTreemap;
 
 use crate::ids::{RowId, Seq};
@@ -46,6 +46,9 @@ pub struct Changes {
     pub departures: u64,
 }
 
+/// Rows that may wait while links give way to searches.
+const MOST_WAITING: u64 = 5_000;
+
 /// See the module's description. Shared between threads by reference.
 pub struct FieldIndex {
     graph: LiveIndex,
@@ -54,6 +57,8 @@ pub struct FieldIndex {
     pending: RwLock<Arc<RoaringTreemap>>,
     removals: AtomicU64,
     departures: AtomicU64,
+    /// Since links were last made.
+    searched: AtomicBool,
     ended: AtomicBool,
     deleted_share: f64,
     upkeep: UpkeepOptions,
@@ -78,6 +83,7 @@ impl FieldIndex {
             pending: RwLock::default(),
             removals: AtomicU64::new(0),
             departures: AtomicU64::new(0),
+            searched: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             deleted_share: options.deleted_share,
             upkeep: options.upkeep(),
@@ -158,7 +164,7 @@ impl FieldIndex {
         links: &mut Vec<Link>,
     ) -> Result<(), FieldIndexError> {
         let mut failed = Ok(());
-        let called = self.graph.insert_many(rows, &mut |nth, outcome| match outcome {
+        let called = self.graph.insert_many(rows, self.pace(), &mut |nth, outcome| match outcome {
             Ok(link) => {
                 self.forget(link.row);
                 links.push(Link {
@@ -174,6 +180,13 @@ impl FieldIndex {
             Err(_) => {}
         });
         self.noted(called).and(failed)
+    }
+
+    /// Links give way to searches, but not where so many rows wait that looking at these costs a
+    /// search more.
+    fn pace(&self) -> Pace {
+        let searched = self.searched.swap(false, Ordering::Relaxed);
+        if searched && self.pending().len() < MOST_WAITING { Pace::Gentle } else { Pace::Full }
     }
 
     /// Makes a link of the log again, for a row that is pending and is not any more then.

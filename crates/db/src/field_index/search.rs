@@ -1,5 +1,7 @@
 //! Searching a graph as of one moment.
 
+use std::sync::atomic::Ordering;
+
 use pipeann_engine::index::QueryError;
 use pipeann_engine::search::SearchParams;
 use pipeann_engine::update::Among;
@@ -51,6 +53,7 @@ impl FieldIndex {
         if search.k == 0 || search.allow.is_some_and(|allow| allow.is_empty()) {
             return Ok(Vec::new());
         }
+        self.searched.store(true, Ordering::Relaxed);
         // Rows that do not live take places in the answer.
         let mut k = search.k;
         let mut allow = search.allow.cloned();

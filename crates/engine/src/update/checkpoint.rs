@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use super::error::UpdateError;
 use super::fold::Folding;
 use super::generation::Generation;
+use super::images::Spare;
 use super::live::LiveOptions;
 use super::segments::{SegmentPlan, plan};
 use super::writing::Writing;
@@ -71,6 +72,8 @@ pub(super) struct Checkpoint<'a> {
     /// Pages written anew, ascending.
     pub(super) changed: Vec<PageId>,
     pub(super) report: CheckpointReport,
+    /// For pages that are read more than once.
+    pub(super) spare: Spare,
 }
 
 impl Checkpoint<'_> {
@@ -208,7 +211,7 @@ impl Checkpoint<'_> {
         let generation = self.generation;
         let (number, exact) = (self.writing.number, self.options.exact_prunes);
         let folding = Folding { generation, changed, number, exact };
-        let means = (self.options.threads(), self.options.cache_bytes);
+        let means = (self.options.threads(), self.spare.bytes());
         let mut take = |images: &[u8]| self.writing.append(file.as_mut(), &path, images);
         let folded = folding.run(&all, means, &mut take)?;
         self.writing.finish(file.as_mut(), &path)?;

@@ -16,7 +16,7 @@ use super::choose::EdgePool;
 use super::error::UpdateError;
 use super::fold::pruned;
 use super::generation::Generation;
-use super::images::{Images, PageReader};
+use super::images::{Images, PageReader, Spare};
 use super::live::LiveIndex;
 use crate::quant::{LookupTable, score_many};
 use crate::search::{Edges, Overlay, PageSource};
@@ -72,6 +72,7 @@ impl LiveIndex {
     pub fn consolidate(&self, pages: u32) -> Result<ConsolidateReport, UpdateError> {
         let mut report = ConsolidateReport::default();
         let mut kept: Option<(Arc<Generation>, Vec<PageReader>)> = None;
+        let spare = Spare::take(self.current().index.accountant(), self.options.cache_bytes);
         while report.pages < u64::from(pages) && !report.finished {
             let _alone = self.only_writer()?;
             let generation = self.current();
@@ -85,7 +86,11 @@ impl LiveIndex {
             // Pages that were read belong to one generation.
             let readers = match &mut kept {
                 Some((of, readers)) if Arc::ptr_eq(of, &generation) => readers,
-                _ => &mut kept.insert((Arc::clone(&generation), self.readers(&generation)?)).1,
+                _ => {
+                    &mut kept
+                        .insert((Arc::clone(&generation), self.readers(&generation, &spare)?))
+                        .1
+                }
             };
             let left = pages - report.pages as u32;
             let step = STEP_PAGES * readers.len() as u32;
@@ -106,9 +111,13 @@ impl LiveIndex {
     }
 
     /// One reader for each thread that works on a step.
-    fn readers(&self, generation: &Generation) -> Result<Vec<PageReader>, UpdateError> {
+    fn readers(
+        &self,
+        generation: &Generation,
+        spare: &Spare,
+    ) -> Result<Vec<PageReader>, UpdateError> {
         let threads = self.options.threads();
-        let bytes = self.options.cache_bytes / threads;
+        let bytes = spare.bytes() / threads;
         (0..threads).map(|_| PageReader::new(&generation.index, bytes)).collect()
     }
 }

@@ -11,6 +11,7 @@ use std::sync::{Arc, PoisonError};
 use super::checkpoint::{Checkpoint, CheckpointReport, RowsNow};
 use super::error::UpdateError;
 use super::generation::{Generation, NextMemory};
+use super::images::Spare;
 use super::live::{LiveIndex, LiveOptions, open_generation};
 use super::strays::remove_strays;
 use super::writing::Writing;
@@ -55,7 +56,8 @@ impl LiveIndex {
         };
         let mut work = self.begin(&current);
         let outcome = write(&mut work, &rows);
-        let Checkpoint { writing, changed, .. } = work;
+        let Checkpoint { writing, changed, spare, .. } = work;
+        drop(spare);
         let done = match outcome {
             Ok(report) => {
                 self.note(&current, renumbers);
@@ -102,6 +104,7 @@ impl LiveIndex {
             },
             changed: Vec::new(),
             report: CheckpointReport::default(),
+            spare: Spare::take(current.index.accountant(), self.options.cache_bytes),
         }
     }
 

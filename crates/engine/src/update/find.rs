@@ -23,10 +23,34 @@ pub(super) struct Worker {
     seen: Vec<Seen>,
 }
 
-/// Rows of one call whose neighbours are searched for at once.
-const IN_FLIGHT: usize = 8;
-/// Reads in flight of one such search.
-const WIDTH: u16 = 8;
+/// How much of the device rows that are linked take from searches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// Several rows at once, with as many reads in flight as are quickest.
+    Full,
+    /// Fewer rows at once, with few reads in flight: searches wait less for theirs.
+    Gentle,
+}
+
+impl Pace {
+    /// Rows of one call whose neighbours are searched for at once.
+    const fn in_flight(self) -> usize {
+        match self {
+            Self::Full => MOST_IN_FLIGHT,
+            Self::Gentle => 4,
+        }
+    }
+
+    /// Reads in flight of one such search.
+    const fn width(self) -> u16 {
+        match self {
+            Self::Full => 8,
+            Self::Gentle => 2,
+        }
+    }
+}
+
+const MOST_IN_FLIGHT: usize = 8;
 /// Reads in flight of a thread.
 const DEPTH: usize = 64;
 
@@ -43,7 +67,8 @@ impl LiveIndex {
     /// where a checkpoint is due; an unreadable page. Nothing is changed in any of these cases.
     pub fn insert(&self, row: RowId, vector: &[u8]) -> Result<Link, UpdateError> {
         let mut outcome = None;
-        self.insert_many(&[(row, vector)], &mut |_, linked| outcome = Some(linked))?;
+        let mut linked = |_, linked| outcome = Some(linked);
+        self.insert_many(&[(row, vector)], Pace::Full, &mut linked)?;
         outcome.expect("each row has an outcome")
     }
 
@@ -59,10 +84,11 @@ impl LiveIndex {
     pub fn insert_many(
         &self,
         rows: &[(RowId, &[u8])],
+        pace: Pace,
         linked: &mut LinkedFn<'_>,
     ) -> Result<(), UpdateError> {
         let _shared = self.shared_writer()?;
-        self.current().insert_many(rows, linked)
+        self.current().insert_many(rows, pace, linked)
     }
 }
 
@@ -72,7 +98,7 @@ impl Generation {
         if let Some(worker) = kept {
             return Ok(worker);
         }
-        let options = DriverOptions { queries: IN_FLIGHT, depth: DEPTH, sqpoll: false };
+        let options = DriverOptions { queries: MOST_IN_FLIGHT, depth: DEPTH, sqpoll: false };
         let driver = Driver::new(self.index.backend().as_ref(), source, &options)?;
         Ok(Worker { driver, seen: Vec::new() })
     }
@@ -80,6 +106,7 @@ impl Generation {
     fn insert_many(
         &self,
         rows: &[(RowId, &[u8])],
+        pace: Pace,
         linked: &mut LinkedFn<'_>,
     ) -> Result<(), UpdateError> {
         let session = Session::new(self);
@@ -106,8 +133,8 @@ impl Generation {
             linked(nth, made.and_then(|_| self.link_found(row, vector, &seen)));
             collector.give_back(seen);
         };
-        let params = self.neighbour_search();
-        driver.run(&collector, &params, None, IN_FLIGHT, &mut next, &mut answer)?;
+        let params = self.neighbour_search(pace);
+        driver.run(&collector, &params, None, pace.in_flight(), &mut next, &mut answer)?;
         for (nth, why) in refused {
             linked(nth, Err(why));
         }
@@ -122,13 +149,12 @@ impl Generation {
         if self.rows.get(row).is_some() { Err(UpdateError::RowExists(row)) } else { Ok(()) }
     }
 
-    /// How neighbours are searched for. A search in a build meets its whole list; this one leaves
-    /// out reads that will hardly find one of the nearest, as many as half its list, and its list
-    /// is longer by a third for that. Fewer reads find better neighbours so: decision 0013.
-    fn neighbour_search(&self) -> SearchParams {
+    /// How neighbours are searched for: by the list of the build, but a read that will hardly
+    /// change the nearest two thirds of it is left out. Decision 0013 has the figures.
+    fn neighbour_search(&self, pace: Pace) -> SearchParams {
         let list = self.index.manifest().build.list as usize;
-        let list = (list + list / 3).clamp(16, SearchParams::LIST_MAX);
-        let policy = Policy { width: Width::Fixed(WIDTH), ..Policy::pipe() };
-        SearchParams { k: list / 2, list, policy, ..SearchParams::default() }
+        let list = list.clamp(16, SearchParams::LIST_MAX);
+        let policy = Policy { width: Width::Fixed(pace.width()), ..Policy::pipe() };
+        SearchParams { k: list * 2 / 3, list, policy, ..SearchParams::default() }
     }
 }

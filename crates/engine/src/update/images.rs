@@ -1,11 +1,14 @@
 //! Page images at hand: those that one search has read, and a small cache for work that goes
 //! through the pages in order.
 
+use std::sync::Arc;
+
 use super::error::UpdateError;
 use super::page_table::PageTable;
 use crate::format::RecordLayout;
 use crate::index::Index;
 use crate::io::{Completion, Queue, QueueOptions, Wait};
+use crate::memory::{Accountant, Pool, Reservation};
 use crate::search::{PageSource, SearchError};
 use crate::types::PageId;
 
@@ -61,6 +64,38 @@ impl Images for Seen {
     fn image(&self, page: PageId) -> Option<&[u8]> {
         let &at = self.at.get(&page.0)?;
         Some(&self.bytes[at..at + self.page_bytes])
+    }
+}
+
+/// Memory for scratch of upkeep, counted by the accountant while this lives: as much as is wanted,
+/// but under a limit a small part of it and of what is left. What is done with less is slower.
+pub(super) struct Spare {
+    bytes: usize,
+    _held: Option<Reservation>,
+}
+
+impl Spare {
+    /// The parts of a limit, and of what is free of it, that are taken at most.
+    const SHARE_OF_LIMIT: u64 = 16;
+    const SHARE_OF_FREE: u64 = 4;
+    /// So much is taken in any case, and not counted.
+    const LEAST: u64 = 1 << 20;
+
+    pub(super) fn take(accountant: &Arc<Accountant>, wanted: usize) -> Self {
+        let share = accountant.limit_bytes().map_or(u64::MAX, |limit| {
+            (limit / Self::SHARE_OF_LIMIT).min(accountant.free_bytes() / Self::SHARE_OF_FREE)
+        });
+        let bytes = share.min(wanted as u64);
+        if bytes > Self::LEAST
+            && let Ok(held) = accountant.reserve(Pool::Pending, bytes)
+        {
+            return Self { bytes: bytes as usize, _held: Some(held) };
+        }
+        Self { bytes: Self::LEAST as usize, _held: None }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 

@@ -30,7 +30,8 @@ pub struct LiveOptions {
     /// Rows that fit behind the last page until the next checkpoint. `None`: a quarter of the
     /// index, 65,536 at least.
     pub fresh_rows: Option<u32>,
-    /// Memory for pages that a checkpoint or a consolidation reads more than once, bytes.
+    /// Memory for pages that a checkpoint or a consolidation reads more than once, bytes; a
+    /// sixteenth of the limit at most, where there is one.
     pub cache_bytes: usize,
     /// Memory that resident pages leave to changes where there is a limit, bytes.
     pub pending_bytes: u64,

@@ -63,7 +63,7 @@ pub use checkpoint::CheckpointReport;
 pub use consolidate::ConsolidateReport;
 pub use error::UpdateError;
 pub use files::{DiskFiles, Files, NewFile};
-pub use find::LinkedFn;
+pub use find::{LinkedFn, Pace};
 pub use insert::Link;
 pub use live::{Among, LiveIndex, LiveOptions};
 pub use rewrite::Rewrite;

@@ -8,7 +8,7 @@
 
 use super::error::UpdateError;
 use super::generation::Generation;
-use super::images::PageReader;
+use super::images::{PageReader, Spare};
 use crate::quant::{Codebook, PqOptions};
 use crate::search::PageSource;
 use crate::types::{PageId, VectorSet};
@@ -23,17 +23,13 @@ const SAMPLE_ROWS: usize = 1024;
 const LEAST_ERROR: f32 = 0.001;
 
 /// The vectors of about `wanted` rows, of pages spread over the whole index.
-fn sample(
-    generation: &Generation,
-    wanted: usize,
-    cache_bytes: usize,
-) -> Result<Vec<u8>, UpdateError> {
+fn sample(generation: &Generation, wanted: usize) -> Result<Vec<u8>, UpdateError> {
     let layout = generation.layout();
     let pages = generation.page_count() as usize;
     let rows = generation.rows.len() as usize;
     let count = (wanted * pages).div_ceil(rows.max(1)).min(pages);
     let chosen: Vec<PageId> = (0..count).map(|i| PageId((i * pages / count) as u32)).collect();
-    let mut reader = PageReader::new(&generation.index, cache_bytes)?;
+    let mut reader = PageReader::new(&generation.index, 0)?;
     let mut vectors = Vec::with_capacity(wanted * layout.vector_bytes());
     for some in chosen.chunks(BATCH) {
         reader.load(&generation.index, some)?;
@@ -55,9 +51,12 @@ fn set_of<'v>(generation: &Generation, vectors: &'v [u8]) -> VectorSet<'v> {
     VectorSet::new(vectors, layout.dim(), layout.vector_type()).expect("whole vectors were read")
 }
 
-/// Trains a codebook on the rows of now.
-pub(super) fn train(generation: &Generation, cache_bytes: usize) -> Result<Codebook, UpdateError> {
-    let vectors = sample(generation, PqOptions::MOST_TRAINING_ROWS, cache_bytes)?;
+/// Trains a codebook on the rows of now, or on as many as memory has room for.
+pub(super) fn train(generation: &Generation) -> Result<Codebook, UpdateError> {
+    let vector_bytes = generation.layout().vector_bytes();
+    let wanted = PqOptions::MOST_TRAINING_ROWS * vector_bytes;
+    let spare = Spare::take(generation.index.accountant(), wanted);
+    let vectors = sample(generation, spare.bytes() / vector_bytes)?;
     let manifest = generation.index.manifest();
     let options = PqOptions {
         code_bytes: manifest.code_bytes as usize,
@@ -70,13 +69,10 @@ pub(super) fn train(generation: &Generation, cache_bytes: usize) -> Result<Codeb
 
 /// The error of codes on the rows of now over that on the rows of the training. `None` where the
 /// codebook does not know the latter, or there are no rows.
-pub(super) fn code_drift(
-    generation: &Generation,
-    cache_bytes: usize,
-) -> Result<Option<f32>, UpdateError> {
+pub(super) fn code_drift(generation: &Generation) -> Result<Option<f32>, UpdateError> {
     let book = generation.index.view().codebook;
     let Some(trained) = book.training_error() else { return Ok(None) };
-    let vectors = sample(generation, SAMPLE_ROWS, cache_bytes)?;
+    let vectors = sample(generation, SAMPLE_ROWS)?;
     let set = set_of(generation, &vectors);
     let least = LEAST_ERROR * book.spread(set, SAMPLE_ROWS);
     let error = book.error(set, SAMPLE_ROWS);

@@ -60,12 +60,12 @@ impl Checkpoint<'_> {
     ) -> Result<CheckpointReport, UpdateError> {
         let generation = self.generation;
         let old = self.manifest()?;
-        let cache_bytes = self.options.cache_bytes;
+        let cache_bytes = self.spare.bytes();
         let order = Renumbering::of(generation, self.options.threads(), cache_bytes)?;
         if order.pages() > generation.layout().max_pages() {
             return Err(UpdateError::Full { limit: generation.layout().node_limit() });
         }
-        let book = what.retrain.then(|| train(generation, cache_bytes)).transpose()?;
+        let book = what.retrain.then(|| train(generation)).transpose()?;
         let rows = renumbered(rows, &order);
         let sample = head_sample(&rows);
         let dir = old.partitions[0].dir.clone();
@@ -112,7 +112,7 @@ impl Checkpoint<'_> {
         let number = self.writing.number;
         let gathering = Gathering { generation, order, codebook, sample, number, exact };
         let (mut codes, mut sampled, mut pruned) = (Vec::new(), Vec::new(), 0);
-        let means = (self.options.threads(), self.options.cache_bytes);
+        let means = (self.options.threads(), self.spare.bytes());
         let reads = gathering.run(means, &mut |run| {
             codes.extend_from_slice(&run.codes);
             sampled.extend_from_slice(&run.sampled);

@@ -97,7 +97,7 @@ impl LiveIndex {
     /// # Errors
     /// Unreadable pages.
     pub fn code_drift(&self) -> Result<Option<f32>, UpdateError> {
-        code_drift(&self.current(), self.options.cache_bytes)
+        code_drift(&self.current())
     }
 
     /// Does what is due; see [`checkpoint`](Self::checkpoint) for `applied`.

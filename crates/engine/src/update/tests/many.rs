@@ -3,7 +3,7 @@
 use super::{Rows, assert_sound, built, live, params, read_only, recall, rows_of};
 use crate::index::QueryError;
 use crate::types::RowId;
-use crate::update::{LiveIndex, UpdateError};
+use crate::update::{LiveIndex, Pace, UpdateError};
 
 const DIM: usize = 32;
 
@@ -11,7 +11,7 @@ fn insert_together(index: &LiveIndex, rows: &Rows, range: std::ops::Range<usize>
     let some: Vec<_> = range.map(|row| (RowId(row as u64), rows.row(row))).collect();
     let mut linked = 0;
     index
-        .insert_many(&some, &mut |nth, outcome| {
+        .insert_many(&some, Pace::Full, &mut |nth, outcome| {
             assert_eq!(outcome.unwrap().row, some[nth].0);
             linked += 1;
         })
@@ -60,7 +60,7 @@ fn each_row_of_a_call_has_its_own_outcome() {
     ];
     let mut outcomes: Vec<Option<Result<(), UpdateError>>> = call.iter().map(|_| None).collect();
     index
-        .insert_many(&call, &mut |nth, outcome| {
+        .insert_many(&call, Pace::Gentle, &mut |nth, outcome| {
             assert!(outcomes[nth].is_none(), "row {nth} is told of once");
             outcomes[nth] = Some(outcome.map(drop));
         })
@@ -88,7 +88,7 @@ fn rows_of_one_call_that_are_nearest_to_each_other_are_found() {
         (0..40u8).map(|i| [[255 - i % 4; DIM / 2], [0; DIM / 2]].concat()).collect();
     let call: Vec<_> =
         copies.iter().enumerate().map(|(i, v)| (RowId(5_000 + i as u64), &**v)).collect();
-    index.insert_many(&call, &mut |_, outcome| drop(outcome.unwrap())).unwrap();
+    index.insert_many(&call, Pace::Full, &mut |_, outcome| drop(outcome.unwrap())).unwrap();
     let wide = crate::search::SearchParams { k: 40, ..params(100) };
     let found = rows_of(&index.search(&copies[0], &wide, None).unwrap().hits);
     let copies_found = found.iter().filter(|&&row| row >= 5_000).count();
