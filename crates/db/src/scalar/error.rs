@@ -75,7 +75,8 @@ impl ScalarError {
     }
 
     /// Whether the files are of no use, and have to be made anew.
-    pub(crate) fn is_damage(&self) -> bool {
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
         matches!(self, Self::Foreign { .. } | Self::Version { .. } | Self::Damaged { .. })
     }
 
