@@ -75,6 +75,7 @@ impl LoadOptions {
             row_cache_bytes: 4 << 20,
             row_buffer_bytes: scale,
             tail_bytes: scale,
+            scalar_buffer_bytes: scale,
             accountant: Accountant::new(None),
             graph: GraphOptions {
                 build_threads: 1,

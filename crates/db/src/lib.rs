@@ -16,6 +16,7 @@ pub mod field_index;
 mod files;
 pub mod flat;
 pub mod ids;
+pub mod scalar;
 pub mod schema;
 pub mod snapshot;
 pub mod value;

@@ -81,6 +81,7 @@ impl DatabaseArgs {
         collection.row_cache_bytes = self.buffer_bytes;
         collection.row_buffer_bytes = self.buffer_bytes;
         collection.tail_bytes = self.buffer_bytes;
+        collection.scalar_buffer_bytes = self.buffer_bytes;
         let opened = Database::open(&self.dir, options);
         opened.with_context(|| format!("opening {}", self.dir.display()))
     }

@@ -78,6 +78,7 @@ pub fn estimate(collection: &Collection, rows: Option<u64>) -> Result<LoadEstima
         memory_bytes: COPIES_OF_BATCH * batch_bytes
             + options.row_cache_bytes
             + options.row_buffer_bytes
+            + options.scalar_buffer_bytes
             + options.tail_bytes * vectors as u64,
         indexes: index_estimates(collection, &entry, count)?,
     })

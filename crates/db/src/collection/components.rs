@@ -1,11 +1,11 @@
-//! What is derived from the log: rows, vectors by field, and which rows live.
+//! What is derived from the log: rows, vectors by field, scalar indexes, and which rows live.
 //!
 //! Invariants:
 //! - each component includes the log up to a number of its own; applying a record again changes
 //!   nothing in those that include it;
-//! - vectors are applied before rows, and rows and live rows change together under `view`, so
-//!   that whoever holds it for reading sees a record in both or in neither, and finds the vectors
-//!   of every row it sees.
+//! - vectors and scalar indexes are applied before rows, and rows and live rows change together under `view`, so
+//!   that whoever holds it for reading sees a record in both or in neither, and finds
+//!   every row it sees among the vectors and in the indexes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
@@ -19,6 +19,7 @@ use crate::docstore::{self, Change, RowSnapshot, RowStore, StoreError};
 use crate::field_index::FieldIndex;
 use crate::flat::{self, FlatError, FlatVectors};
 use crate::ids::{RowId, Seq, VectorType};
+use crate::scalar::{self, ScalarBatch, ScalarError, ScalarIndexes, ScalarView};
 use crate::schema::{Field, FieldId};
 use crate::wal::{PutRow, Record};
 
@@ -45,6 +46,7 @@ pub(super) struct FieldVectors {
 pub(super) struct Components {
     pub(super) rows: Box<dyn RowStore>,
     pub(super) fields: Vec<FieldVectors>,
+    pub(super) scalars: ScalarIndexes,
     pub(super) view: RwLock<Arc<LiveRows>>,
 }
 
@@ -64,6 +66,13 @@ impl Components {
     /// The rows that live now.
     pub(super) fn live(&self) -> Arc<LiveRows> {
         Arc::clone(&self.view.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The scalar indexes, and the rows that live, at one moment.
+    pub(super) fn scalar_view(&self) -> (Arc<LiveRows>, ScalarView) {
+        // Under the latch, since a flush drops rows from the indexes that are gone by then.
+        let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
+        (Arc::clone(&view), self.scalars.view())
     }
 
     /// The field of this name, if its vectors stand here.
@@ -92,10 +101,12 @@ impl Components {
         let mut soon = false;
         let (mut blobs, mut ends) = (Vec::new(), Vec::with_capacity(rows.len()));
         let mut vectors = vec![Vec::new(); self.fields.len()];
+        let mut scalars = ScalarBatch::new(Arc::clone(&formats.scalars));
         for put in rows {
             let logged = formats.open_logged(put.row, put.blob)?;
             formats.stored_bytes(put.row, &logged, &mut blobs)?;
             ends.push(blobs.len());
+            formats.push_scalars(put.row, &formats.logged, &logged, &mut scalars)?;
             for (field, vectors) in self.fields.iter().zip(&mut vectors) {
                 vectors.extend_from_slice(formats.vector(put.row, &logged, field.position)?);
             }
@@ -104,6 +115,7 @@ impl Components {
         for (field, bytes) in self.fields.iter().zip(&vectors) {
             soon |= field.append(seq, &ids, bytes, make_room)?;
         }
+        soon |= self.index(seq, &scalars, make_room)?;
         let starts = std::iter::once(0).chain(ends.iter().copied());
         let blobs = starts.zip(&ends).map(|(start, &end)| &blobs[start..end]);
         let puts = rows.iter().zip(blobs).map(|(put, blob)| Change::Put {
@@ -139,6 +151,22 @@ impl Components {
         Ok(soon | (pressure == docstore::Pressure::Flush))
     }
 
+    fn index(
+        &self,
+        seq: Seq,
+        batch: &ScalarBatch,
+        make_room: &dyn Fn() -> Result<(), CollectionError>,
+    ) -> Result<bool, CollectionError> {
+        let pressure = match self.scalars.apply(seq, batch) {
+            Err(ScalarError::BufferFull { .. }) => {
+                make_room()?;
+                self.scalars.apply(seq, batch)?
+            }
+            other => other?,
+        };
+        Ok(pressure == scalar::Pressure::Flush)
+    }
+
     /// Includes a record that changes nothing here.
     ///
     /// # Errors
@@ -147,6 +175,7 @@ impl Components {
         for field in &self.fields {
             field.append(seq, &[], &[], &|| Ok(()))?;
         }
+        self.scalars.apply(seq, &ScalarBatch::new(Arc::default()))?;
         let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
         self.rows.apply(seq, &[])?;
         Arc::make_mut(&mut view).pass(seq);

@@ -9,6 +9,7 @@ use crate::docstore::StoreError;
 use crate::expr::FilterError;
 use crate::flat::FlatError;
 use crate::ids::{ErrorClass, Metric, RowId, Seq, VectorType};
+use crate::scalar::ScalarError;
 use crate::schema::{BatchError, KeyType};
 use crate::value::RowError;
 use crate::wal::WalError;
@@ -134,6 +135,9 @@ pub enum CollectionError {
     /// The row store refuses or fails.
     #[error(transparent)]
     Rows(#[from] StoreError),
+    /// The scalar indexes refuse or fail.
+    #[error(transparent)]
+    Scalars(#[from] ScalarError),
     /// The vectors of a field refuse or fail.
     #[error("field `{field}`: {source}")]
     Vectors {
@@ -269,6 +273,7 @@ impl CollectionError {
             Self::Catalog(error) => error.class(),
             Self::Log(error) => error.class(),
             Self::Rows(error) => error.class(),
+            Self::Scalars(error) => error.class(),
             Self::Vectors { source, .. } => source.class(),
             Self::Disk(error) => error.class(),
             Self::Index { class, .. } => *class,

@@ -2,9 +2,11 @@
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::thread;
 
 use super::graphs::least_applied;
 use super::identity::LIVE_FILE;
+use super::live::LiveRows;
 use super::live_file;
 use super::{Collection, CollectionError};
 use crate::disk::replace_file;
@@ -50,6 +52,24 @@ impl Collection {
         self.log.sync()?;
         let logged = self.logged_bytes.load(Ordering::Relaxed);
         let live = self.components.live();
+        // Scalar indexes take about as long as all others, and another core.
+        let (others, scalars) = thread::scope(|scope| {
+            let scalars = scope.spawn(|| self.components.scalars.flush(live.judged()));
+            let others = self.flush_vectors_and_rows(&live);
+            (others, scalars.join().expect("flushing does not panic"))
+        });
+        let mut least = others?.min(scalars?);
+        let bytes = live_file::encode(self.identity.bytes(), &live);
+        replace_file(&*self.disk, &self.path(LIVE_FILE), &bytes)?;
+        least = least_applied(&self.components.fields, least);
+        self.log.truncate_before(least.next())?;
+        self.logged_bytes.fetch_sub(logged, Ordering::Relaxed);
+        self.pressed.store(false, Ordering::Relaxed);
+        Ok(least.next())
+    }
+
+    /// Flushes vectors and rows, and returns the last record that all of them and `live` include.
+    fn flush_vectors_and_rows(&self, live: &LiveRows) -> Result<Seq, CollectionError> {
         let mut least = live.applied;
         for field in &self.components.fields {
             let kept = field.vectors.len();
@@ -62,14 +82,7 @@ impl Collection {
         }
         self.components.rows.flush()?;
         while self.components.rows.compact()? {}
-        least = least.min(self.components.rows.durable());
-        let bytes = live_file::encode(self.identity.bytes(), &live);
-        replace_file(&*self.disk, &self.path(LIVE_FILE), &bytes)?;
-        least = least_applied(&self.components.fields, least);
-        self.log.truncate_before(least.next())?;
-        self.logged_bytes.fetch_sub(logged, Ordering::Relaxed);
-        self.pressed.store(false, Ordering::Relaxed);
-        Ok(least.next())
+        Ok(least.min(self.components.rows.durable()))
     }
 
     /// Flushes where a buffer or the log has grown enough to ask for it.

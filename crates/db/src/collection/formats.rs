@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::CollectionError;
 use crate::ids::RowId;
+use crate::scalar::{ScalarBatch, ScalarColumn};
 use crate::schema::{RowFormat, Schema, VectorPlacement};
 use crate::value::{RowView, ValueRef};
 
@@ -18,13 +19,23 @@ pub(super) struct Formats {
     pub(super) logged: RowFormat,
     /// Rows without what stands elsewhere.
     pub(super) stored: RowFormat,
+    /// What is indexed of a row.
+    pub(super) scalars: Arc<[ScalarColumn]>,
+    /// Positions in the schema of what is indexed.
+    scalar_positions: Vec<usize>,
 }
 
 impl Formats {
     pub(super) fn new(schema: Arc<Schema>) -> Self {
         let logged = schema.row_format(VectorPlacement::InRow);
         let stored = schema.row_format(VectorPlacement::Apart);
-        Self { schema, logged, stored }
+        let fields = schema.fields().iter().enumerate();
+        let indexed = fields
+            .filter_map(|(at, field)| Some((at, ScalarColumn::of(field.id, &field.spec)?)))
+            .collect::<Vec<_>>();
+        let scalar_positions = indexed.iter().map(|(at, _)| *at).collect();
+        let scalars = indexed.into_iter().map(|(_, column)| column).collect();
+        Self { schema, logged, stored, scalars, scalar_positions }
     }
 
     /// A row of the log.
@@ -59,6 +70,22 @@ impl Formats {
         let columns = columns.map(|&at| self.logged.column_of(at).expect("all fields are logged"));
         let values: Result<Vec<ValueRef<'_>>, _> = columns.map(|at| logged.get(at)).collect();
         self.stored.layout().encode(values.map_err(bad)?, out).map_err(bad)
+    }
+
+    /// Adds what is indexed of a row in this format to `batch`.
+    pub(super) fn push_scalars(
+        &self,
+        row: RowId,
+        format: &RowFormat,
+        view: &RowView<'_>,
+        batch: &mut ScalarBatch,
+    ) -> Result<(), CollectionError> {
+        let bad = |source| CollectionError::Row { row, source };
+        let columns = self.scalar_positions.iter().map(|at| format.column_of(*at));
+        let values = columns.map(|at| view.get(at.expect("scalars stand in every row")));
+        let values = values.collect::<Result<Vec<_>, _>>().map_err(bad)?;
+        batch.push(row, values);
+        Ok(())
     }
 
     /// The vector of the field at `position` in a row of the log.

@@ -114,12 +114,16 @@ impl Collection {
         self.index_status(index)
     }
 
-    /// Opens the graphs of what the catalogue wants loaded, and asks for those that are missing.
+    /// Opens the graphs of what the catalogue wants loaded, and asks for those that are missing;
+    /// reads the signatures of scalar indexes.
     ///
     /// # Errors
     /// [`CollectionError::Index`]: a graph cannot be opened, or not within the memory limit.
     pub(crate) fn load_graphs(&self) -> Result<(), CollectionError> {
         let entry = self.entry()?;
+        if entry.load != Load::Released {
+            self.load_scalars()?;
+        }
         for definition in entry.indexes.iter().filter(|definition| has_graph(definition)) {
             let Some(field) = self.components.fields.iter().find(|f| f.id == definition.field)
             else {
@@ -272,8 +276,10 @@ impl Collection {
         }
     }
 
-    /// Closes the graphs; their memory is free when the last search under way has ended.
+    /// Closes the graphs, and drops signatures; their memory is free when the last search under way
+    /// has ended.
     pub(crate) fn release_graphs(&self) {
+        self.components.scalars.release();
         let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         for field in &self.components.fields {
             let _linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);

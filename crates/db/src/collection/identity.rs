@@ -16,6 +16,8 @@ pub const COLLECTIONS_DIR: &str = "collections";
 pub(crate) const LOG_DIR: &str = "wal";
 /// Directory of the row store.
 pub(super) const ROWS_DIR: &str = "rows";
+/// Directory of the scalar indexes.
+pub(super) const SCALARS_DIR: &str = "scalars";
 /// Begins the name of the directory of a field's vectors, before the field's id.
 pub(super) const VECTORS_PREFIX: &str = "vectors-";
 /// Begins the name of the directory of an index's graph, before the index's id.

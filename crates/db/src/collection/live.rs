@@ -11,6 +11,7 @@ use roaring::RoaringTreemap;
 
 use crate::docstore::Row;
 use crate::ids::{RowId, Seq};
+use crate::scalar::Judged;
 use crate::wal::Record;
 
 /// The live rows as of one log record.
@@ -93,6 +94,11 @@ impl LiveRows {
         if rows.is_empty() {
             self.partitions.remove(&number);
         }
+    }
+
+    /// Which rows are gone for good.
+    pub(super) fn judged(&self) -> Judged<'_> {
+        Judged { live: &self.all, next_row: self.next_row }
     }
 
     /// Live rows.

@@ -21,6 +21,8 @@ pub struct CollectionOptions {
     pub row_buffer_bytes: u64,
     /// Bytes of vectors that may wait for a flush, for each vector field.
     pub tail_bytes: u64,
+    /// Bytes of scalar indexes that may wait for a flush.
+    pub scalar_buffer_bytes: u64,
     /// Threads of a search, the caller's included; at least 1.
     pub search_threads: usize,
     /// How graphs are built and kept.
@@ -42,6 +44,7 @@ impl Default for CollectionOptions {
             row_cache_bytes: 32 << 20,
             row_buffer_bytes: 32 << 20,
             tail_bytes: 32 << 20,
+            scalar_buffer_bytes: 32 << 20,
             search_threads: 1,
             graph: GraphOptions::default(),
             build_on_read: false,

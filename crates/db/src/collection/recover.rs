@@ -3,7 +3,7 @@
 //! The log is opened first; it then is on stable storage as a whole. Each component tells up to
 //! which record it includes the log, and the records behind the least of them are applied again.
 //! A component that was lost begins at 0 and is made anew, if the log still begins with record 1;
-//! the live rows are made from the row store in any case. A log that can only be read, since the
+//! the live rows and the scalar indexes are made from the row store in any case. A log that can only be read, since the
 //! disk is full, makes a collection that can only be read.
 
 use std::path::PathBuf;
@@ -14,10 +14,11 @@ use super::components::{Components, FieldVectors};
 use super::filter_cache::FilterCache;
 use super::formats::Formats;
 use super::identity::{
-    CollectionIdentity, LIVE_FILE, LOG_DIR, ROWS_DIR, collection_dir, vectors_dir,
+    CollectionIdentity, LIVE_FILE, LOG_DIR, ROWS_DIR, SCALARS_DIR, collection_dir, vectors_dir,
 };
 use super::live::LiveRows;
 use super::loads::Loads;
+use super::scalars::open_scalars;
 use super::turn::Turns;
 use super::write::Order;
 use super::{Collection, CollectionError, CollectionOptions, live_file};
@@ -26,7 +27,7 @@ use crate::disk::{Disk, HeldDir, read_file};
 use crate::docstore::{LsmRows, MemoryRows, RowStore, RowStoreOptions};
 use crate::flat::{FlatOptions, FlatVectors};
 use crate::ids::{RowId, Seq};
-use crate::schema::Schema;
+use crate::scalar::ScalarOptions;
 use crate::wal::{Log, Recovery};
 
 /// More than the live rows of any collection take.
@@ -77,8 +78,8 @@ pub(crate) fn open(
     let log_dir = format!("{dir}/{LOG_DIR}");
     let disk = Arc::clone(&home.disk);
     let (log, recovery) = Log::open(disk, &log_dir, identity.log(), options.log)?;
-    let components = open_components(home, identity, &entry.schema, &options)?;
     let formats = Formats::new(Arc::clone(&entry.schema));
+    let components = open_components(home, identity, &formats, &recovery, &options)?;
     let replayed = replay(&log, &recovery, &components, &formats)?;
     let applied = recovery.last;
     let turns = Turns::new(applied);
@@ -122,7 +123,8 @@ pub(crate) fn open(
 fn open_components(
     home: &Home,
     identity: CollectionIdentity,
-    schema: &Schema,
+    formats: &Formats,
+    recovery: &Recovery,
     options: &CollectionOptions,
 ) -> Result<Components, CollectionError> {
     let dir = collection_dir(identity.id);
@@ -141,7 +143,7 @@ fn open_components(
         )?)
     };
     let mut fields = Vec::new();
-    for (position, field) in schema.fields().iter().enumerate() {
+    for (position, field) in formats.schema.fields().iter().enumerate() {
         let kind = field.spec.data_type.vector_kind();
         let Some(vector_type) = kind.and_then(|kind| kind.engine_type()) else { continue };
         let dim = field.spec.dim.expect("a dense vector has a dimension") as usize;
@@ -157,7 +159,13 @@ fn open_components(
         fields.push(FieldVectors::new(field, position, (dim, vector_type), vectors));
     }
     let live = open_live(home, identity, &*rows)?;
-    Ok(Components { rows, fields, view: RwLock::new(Arc::new(live)) })
+    let scalars = ScalarOptions {
+        collection: identity.bytes(),
+        buffer_bytes: options.scalar_buffer_bytes,
+        accountant: Arc::clone(&options.accountant),
+    };
+    let scalars = open_scalars(&files.join(SCALARS_DIR), scalars, formats, &*rows, recovery)?;
+    Ok(Components { rows, fields, scalars, view: RwLock::new(Arc::new(live)) })
 }
 
 /// The live rows as they were saved, or as the row store has them.
@@ -220,6 +228,7 @@ fn replay(
         Ok(())
     };
     look(&|| "row store".to_owned(), components.rows.applied())?;
+    look(&|| "scalar indexes".to_owned(), components.scalars.applied())?;
     look(&|| "list of live rows".to_owned(), components.live().applied)?;
     for field in &components.fields {
         look(&|| format!("vectors of field `{}`", field.name), field.vectors.applied())?;
@@ -234,6 +243,7 @@ fn replay(
             field.vectors.flush().map_err(CollectionError::vectors(&field.name))?;
         }
         components.rows.flush()?;
+        components.scalars.flush(components.live().judged())?;
         Ok(())
     };
     let mut bytes = 0;

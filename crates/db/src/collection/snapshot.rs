@@ -3,13 +3,15 @@
 use std::sync::{MutexGuard, PoisonError};
 
 use super::Collection;
-use super::identity::{INDEX_PREFIX, ROWS_DIR, VECTORS_PREFIX};
+use super::identity::{INDEX_PREFIX, ROWS_DIR, SCALARS_DIR, VECTORS_PREFIX};
 
 /// A component with files of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// The row store.
     Rows,
+    /// The scalar indexes.
+    Scalars,
     /// Vectors of a field.
     Vectors,
     /// A graph, in a directory of the engine.
@@ -24,6 +26,7 @@ pub(crate) fn part_of(name: &str) -> Option<Part> {
     };
     match name {
         ROWS_DIR => Some(Part::Rows),
+        SCALARS_DIR => Some(Part::Scalars),
         _ if numbered(VECTORS_PREFIX) => Some(Part::Vectors),
         _ if numbered(INDEX_PREFIX) => Some(Part::Index),
         _ => None,
@@ -46,6 +49,7 @@ mod tests {
     fn parts_are_told_by_name() {
         for (name, part) in [
             ("rows", Some(Part::Rows)),
+            ("scalars", Some(Part::Scalars)),
             ("vectors-102", Some(Part::Vectors)),
             ("index-3", Some(Part::Index)),
             ("index-", None),

@@ -3,10 +3,11 @@
 use std::sync::PoisonError;
 
 use super::formats::Formats;
-use super::identity::{LOG_DIR, ROWS_DIR};
+use super::identity::{LOG_DIR, ROWS_DIR, SCALARS_DIR};
 use super::{Collection, CollectionError};
 use crate::docstore;
 use crate::ids::{RowId, Seq};
+use crate::scalar;
 use crate::wal;
 
 /// What a collection holds.
@@ -47,7 +48,9 @@ impl Collection {
             rows: live.len(),
             next_row: self.order().next_row,
             visible: live.applied,
-            flushed: durable.fold(self.components.rows.durable(), Seq::min),
+            flushed: durable
+                .chain([self.components.scalars.durable()])
+                .fold(self.components.rows.durable(), Seq::min),
             synced: self.log.durable(),
             vectors: fields.iter().map(|f| (f.name.clone(), f.vectors.len())).collect(),
             stopped: self.turns.stopped(),
@@ -78,6 +81,7 @@ impl Collection {
         }
         self.verify_rows(&formats, &mut note);
         self.verify_vectors(&mut note);
+        self.verify_scalars(&mut note);
         Ok(findings)
     }
 
@@ -109,6 +113,19 @@ impl Collection {
         if moment.rows.count() != moment.live.len() {
             let (stored, live) = (moment.rows.count(), moment.live.len());
             note("row store", format!("it counts {stored} rows, {live} live"));
+        }
+    }
+
+    fn verify_scalars(&self, note: &mut dyn FnMut(&str, String)) {
+        let component = "scalar indexes";
+        for what in scalar::damaged_files(&self.disk.locate(&self.path(SCALARS_DIR))) {
+            note(component, what);
+        }
+        let (live, view) = self.components.scalar_view();
+        let missing = view.missing(&live.among(None));
+        if let Some(row) = missing.min() {
+            let count = missing.len();
+            note(component, format!("{count} live rows are in none, row {row} the first"));
         }
     }
 

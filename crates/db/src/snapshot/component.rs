@@ -15,7 +15,7 @@ use super::error::{Missed, SnapshotError};
 use super::transfer::{link_or_copy, make_parent, write_new};
 use crate::collection::Part;
 use crate::disk::{FileSet, NamedFile};
-use crate::{docstore, flat};
+use crate::{docstore, flat, scalar};
 
 /// Takes the component in `from`, of the kind `part`, into the directory `into`, which is not
 /// there yet. A component that is still being made is left out: opening makes it from the log.
@@ -48,6 +48,7 @@ pub(super) fn take_file(from: &Path, to: &Path) -> Result<(), Missed> {
 fn current_files(part: Part, dir: &Path) -> Result<Option<FileSet>, SnapshotError> {
     Ok(match part {
         Part::Rows => docstore::current_files(dir)?,
+        Part::Scalars => scalar::current_files(dir)?,
         Part::Vectors => flat::current_files(dir)?,
         Part::Index => index_files(dir)?,
     })

@@ -10,6 +10,7 @@ use crate::disk::DiskError;
 use crate::docstore::StoreError;
 use crate::flat::FlatError;
 use crate::ids::ErrorClass;
+use crate::scalar::ScalarError;
 use crate::wal::WalError;
 
 /// Why a snapshot, backup or restore was not made. There is none then: what was begun has another
@@ -85,6 +86,9 @@ pub enum SnapshotError {
     /// The row store cannot be read.
     #[error(transparent)]
     Rows(#[from] StoreError),
+    /// Scalar indexes cannot be read.
+    #[error(transparent)]
+    Scalars(#[from] ScalarError),
     /// Vectors cannot be read.
     #[error(transparent)]
     Vectors(#[from] FlatError),
@@ -127,6 +131,7 @@ impl SnapshotError {
             Self::Damaged { .. } | Self::Index { .. } => ErrorClass::Stop,
             Self::Log(error) => error.class(),
             Self::Rows(error) => error.class(),
+            Self::Scalars(error) => error.class(),
             Self::Vectors(error) => error.class(),
             Self::Catalog(error) => error.class(),
             Self::Disk(error) => error.class(),

@@ -24,6 +24,7 @@ pub(crate) fn options() -> DatabaseOptions {
         row_cache_bytes: 1 << 20,
         row_buffer_bytes: 1 << 20,
         tail_bytes: 64 << 10,
+        scalar_buffer_bytes: 64 << 10,
         search_threads: 2,
         accountant: Accountant::new(None),
         graph: GraphOptions {

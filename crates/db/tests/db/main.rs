@@ -20,6 +20,7 @@ mod full_disk;
 mod graph;
 mod log_kill;
 mod read_only;
+mod scalars;
 mod schemas;
 mod snapshot;
 mod snapshot_index;

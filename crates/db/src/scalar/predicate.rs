@@ -1,0 +1,164 @@
+//! Conditions on one field, and what they mean for keys.
+//!
+//! The logic has three values, as the filter language has: of a row whose field is null every
+//! condition but [`Condition::IsNull`] is neither true nor false.
+
+use std::ops::Bound;
+
+use super::column::ScalarColumn;
+use super::key::{KeyRange, KeySet, Wanted, after};
+use super::truth::Truth;
+use super::value_keys::ValueKeys;
+use crate::schema::FieldId;
+use crate::value::Value;
+
+/// What is asked of one field. Values are of the field's type, or of the type of its elements;
+/// integers of any width, and floats of both.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Condition {
+    /// Is this value.
+    Equal(Value),
+    /// Is one of these.
+    OneOf(Vec<Value>),
+    /// Lies between these.
+    Within(Bound<Value>, Bound<Value>),
+    /// Is a text that begins so.
+    StartsWith(String),
+    /// Is null.
+    IsNull,
+    /// Is an array with this element.
+    Contains(Value),
+    /// Is an array with all of these; true of every array where there are none.
+    ContainsAll(Vec<Value>),
+    /// Is an array with one of these at least.
+    ContainsAny(Vec<Value>),
+}
+
+/// A condition on a column, in keys.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Predicate {
+    pub(super) field: FieldId,
+    pub(super) test: KeyTest,
+    /// Of rows that are older than the field.
+    pub(super) absent: Truth,
+}
+
+/// What is asked of keys.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum KeyTest {
+    /// A row whose key is in `maybe` may have the value, one whose key is in `sure` has it.
+    Keys {
+        maybe: KeySet,
+        sure: KeySet,
+    },
+    Null,
+    /// All of these elements.
+    All(Vec<Wanted>),
+    /// One of these at least.
+    Any(Vec<Wanted>),
+}
+
+impl Predicate {
+    /// The condition on the column; `None` where the index cannot answer it: operation or values
+    /// do not fit the type.
+    #[must_use]
+    pub fn new(column: &ScalarColumn, condition: &Condition) -> Option<Self> {
+        let test = KeyTest::new(column, condition)?;
+        let mut keys = ValueKeys::default();
+        keys.set(column.absent.as_ref());
+        let absent = test.truth(keys.is_null, keys.iter());
+        Some(Self { field: column.field, test, absent })
+    }
+}
+
+impl KeyTest {
+    fn new(column: &ScalarColumn, condition: &Condition) -> Option<Self> {
+        let wanted = |value: &Value| Wanted::new(value.as_ref(), column.scalar);
+        let several = |values: &[Value]| values.iter().map(wanted).collect::<Option<Vec<_>>>();
+        Some(match condition {
+            Condition::IsNull => Self::Null,
+            Condition::Contains(value) if column.array => Self::All(vec![wanted(value)?]),
+            Condition::ContainsAll(values) if column.array => Self::All(several(values)?),
+            Condition::ContainsAny(values) if column.array => Self::Any(several(values)?),
+            Condition::Equal(value) if !column.array => Self::points(&[wanted(value)?]),
+            Condition::OneOf(values) if !column.array => Self::points(&several(values)?),
+            Condition::Within(from, to) if !column.array => {
+                let bound = |bound: &Bound<Value>| match bound {
+                    Bound::Unbounded => Some(Bound::Unbounded),
+                    Bound::Included(value) => wanted(value).map(Bound::Included),
+                    Bound::Excluded(value) => wanted(value).map(Bound::Excluded),
+                };
+                let (from, to) = (bound(from)?, bound(to)?);
+                Self::Keys { maybe: between(&from, &to, true), sure: between(&from, &to, false) }
+            }
+            Condition::StartsWith(prefix) if !column.array => {
+                let text = Wanted::new(Value::VarChar(prefix.clone()).as_ref(), column.scalar)?;
+                let maybe = KeySet::new(vec![KeyRange::prefixed(&text.key)]);
+                // Keys are cut behind the prefix, unless it is longer than they are.
+                let sure =
+                    if text.key.len() == prefix.len() { maybe.clone() } else { KeySet::default() };
+                Self::Keys { maybe, sure }
+            }
+            _ => return None,
+        })
+    }
+
+    fn points(wanted: &[Wanted]) -> Self {
+        let set = |points: &mut dyn Iterator<Item = &Wanted>| {
+            KeySet::new(points.map(|wanted| KeyRange::only(&wanted.key)).collect())
+        };
+        let maybe = set(&mut wanted.iter());
+        Self::Keys { maybe, sure: set(&mut wanted.iter().filter(|wanted| wanted.whole)) }
+    }
+
+    /// Whether the rows of the keys are those of the values.
+    pub(super) fn is_exact(&self) -> bool {
+        match self {
+            Self::Keys { maybe, sure } => maybe == sure,
+            Self::Null => true,
+            Self::All(wanted) | Self::Any(wanted) => wanted.iter().all(|wanted| wanted.whole),
+        }
+    }
+
+    /// What is known of a row with these keys.
+    pub(super) fn truth<'k>(
+        &self,
+        is_null: bool,
+        keys: impl Iterator<Item = &'k [u8]> + Clone,
+    ) -> Truth {
+        let has = |wanted: &Wanted| keys.clone().any(|key| *key == *wanted.key);
+        match self {
+            Self::Null => Truth::new(is_null, !is_null),
+            _ if is_null => Truth::UNKNOWN,
+            Self::Keys { maybe, sure } => keys.clone().next().map_or(Truth::UNKNOWN, |key| {
+                let held = maybe.contains(key);
+                Truth::new(held, !held || !sure.contains(key))
+            }),
+            Self::All(wanted) => {
+                let held = wanted.iter().all(has);
+                Truth::new(held, !held || !wanted.iter().all(|wanted| wanted.whole))
+            }
+            Self::Any(wanted) => {
+                let held = wanted.iter().any(has);
+                Truth::new(held, !wanted.iter().any(|wanted| wanted.whole && has(wanted)))
+            }
+        }
+    }
+}
+
+/// The keys between two bounds. A bound that was cut counts as included or not by `cut`.
+fn between(from: &Bound<Wanted>, to: &Bound<Wanted>, cut: bool) -> KeySet {
+    let from = match from {
+        Bound::Unbounded => Vec::new(),
+        Bound::Included(w) if w.whole || cut => w.key.clone(),
+        Bound::Excluded(w) if !w.whole && cut => w.key.clone(),
+        Bound::Included(w) | Bound::Excluded(w) => after(&w.key),
+    };
+    let until = match to {
+        Bound::Unbounded => None,
+        Bound::Included(w) if w.whole || cut => Some(after(&w.key)),
+        Bound::Excluded(w) if !w.whole && cut => Some(after(&w.key)),
+        Bound::Included(w) | Bound::Excluded(w) => Some(w.key.clone()),
+    };
+    KeySet::new(vec![KeyRange { from, until }])
+}
