@@ -54,13 +54,25 @@ pub(super) struct Components {
 pub(super) struct Moment<'c> {
     pub(super) live: Arc<LiveRows>,
     pub(super) rows: Box<dyn RowSnapshot + 'c>,
+    /// Where rows are looked for by filter.
+    pub(super) scalars: Option<ScalarView>,
 }
 
 impl Components {
     /// Now, the same in all components.
     pub(super) fn moment(&self) -> Moment<'_> {
         let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
-        Moment { live: Arc::clone(&view), rows: self.rows.snapshot() }
+        Moment { live: Arc::clone(&view), rows: self.rows.snapshot(), scalars: None }
+    }
+
+    /// Now, with the scalar indexes.
+    pub(super) fn moment_with_scalars(&self) -> Moment<'_> {
+        // The first view after many rows has work to do, for which no writer should wait.
+        drop(self.scalars.view());
+        // Under the latch, since a flush drops rows from the indexes that are gone by then.
+        let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
+        let scalars = Some(self.scalars.view());
+        Moment { live: Arc::clone(&view), rows: self.rows.snapshot(), scalars }
     }
 
     /// The rows that live now.

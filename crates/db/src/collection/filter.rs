@@ -1,9 +1,9 @@
 //! From a filter to the rows that match it at one moment.
 //!
 //! [`Collection::rows_matching`] is where everything that asks for rows by filter comes through,
-//! and where indexes on fields belong. Today it looks at rows one by one, after three short cuts:
-//! values of the partition key name partitions, values of the primary key name rows, and a limit
-//! ends the looking.
+//! and where indexes on fields are asked, by `narrow`. Rows of which those do not tell are looked at
+//! one by one. Three short cuts come before: values of the partition key name partitions, few values
+//! of the primary key name rows, and a limit ends the looking.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use roaring::RoaringTreemap;
 
 use super::components::Moment;
 use super::formats::Formats;
+use super::narrow::{Known, Narrowing};
 use super::prepare::partition_number;
 use super::read::partition_numbers;
 use super::{Collection, CollectionError};
@@ -127,7 +128,7 @@ impl Collection {
         let formats = self.formats(&entry);
         let filter = self.bound(&formats, Some(filter))?;
         let numbers = partition_numbers(&entry, partitions)?;
-        let moment = self.components.moment();
+        let moment = self.moment_for(filter.as_deref());
         let version = formats.schema.version();
         let since = since.filter(|since| since.version == version);
         let later = since.as_ref().map(|since| since.next_row.0..u64::MAX);
@@ -158,31 +159,54 @@ impl Collection {
         }
         let restricted = restricted(scope, filter)?;
         let live = scope.live(restricted.as_deref());
-        let candidates = named_rows(scope, filter, &live)?;
-        let candidates = candidates.as_ref().unwrap_or(&live);
-        let formats = scope.formats;
-        let seed = scope.moment.live.applied.0;
-        let matched = RoaringTreemap::new();
-        let mut matcher = Matcher { filter, formats, seed, matched, failed: None };
-        matcher.look_at(scope.moment, candidates, most)?;
-        Ok(Arc::new(matcher.matched))
+        let known = match named_rows(scope, filter, &live)? {
+            // So few that looking at them costs less than asking.
+            Some(named) => Known::nothing(&named),
+            None => match &scope.moment.scalars {
+                Some(view) => {
+                    Narrowing::new(view, scope.formats).known(&filter.predicate, false, &live)
+                }
+                None => Known::nothing(&live),
+            },
+        };
+        let mut matcher = Matcher {
+            filter,
+            formats: scope.formats,
+            seed: scope.moment.live.applied.0,
+            matched: RoaringTreemap::new(),
+            failed: None,
+        };
+        let (sure, open) = (matcher.drawn(known.sure.clone()), known.open());
+        matcher
+            .look_at(scope.moment, &open, |before, matched| matched + sure.rank(before) < most)?;
+        Ok(Arc::new(matcher.matched | sure))
     }
 }
 
 impl Matcher<'_> {
+    /// Those of the rows that belong to the sample.
+    fn drawn(&self, mut rows: RoaringTreemap) -> RoaringTreemap {
+        if let Some(part) = self.filter.sample {
+            rows = rows.iter().filter(|row| self.is_drawn(RowId(*row), part)).collect();
+        }
+        rows
+    }
+
+    /// Looks at the candidates, as long as `is_wanted` says so of the next one and the number of
+    /// those that matched.
     fn look_at(
         &mut self,
         moment: &Moment<'_>,
         candidates: &RoaringTreemap,
-        most: u64,
+        is_wanted: impl Fn(u64, u64) -> bool,
     ) -> Result<(), CollectionError> {
         let dense = candidates.len() > moment.live.len() / DENSE;
         let mut left = candidates.iter().peekable();
         let mut rows = Vec::with_capacity(CHUNK);
         // Live rows that a scan showed, and that it should have shown.
         let (mut seen, mut passed) = (0, 0);
-        while self.matched.len() < most
-            && let Some(&first) = left.peek()
+        while let Some(&first) = left.peek()
+            && is_wanted(first, self.matched.len())
         {
             if dense {
                 let start = std::ops::Bound::Included(RowId(first));

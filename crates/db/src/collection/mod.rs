@@ -22,6 +22,7 @@
 
 mod background;
 mod components;
+mod condition;
 mod error;
 mod filter;
 mod filter_cache;
@@ -34,6 +35,7 @@ mod live;
 mod live_file;
 mod loads;
 mod loads_file;
+mod narrow;
 mod options;
 mod prepare;
 mod query;

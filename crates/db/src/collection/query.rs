@@ -66,6 +66,7 @@ impl Collection {
         // In the order of ids the first are enough.
         let most = if query.order == RowOrder::RowId { last as u64 } else { u64::MAX };
         self.at_one_moment(
+            filter.as_deref(),
             || (),
             |(), moment| {
                 let (partitions, rows) = (numbers.as_deref(), query.rows.as_ref());

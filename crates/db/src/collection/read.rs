@@ -8,6 +8,7 @@ use super::formats::Formats;
 use super::prepare::partition_number;
 use super::{Collection, CollectionError};
 use crate::catalog::Collection as Entry;
+use crate::expr::BoundFilter;
 use crate::ids::{RowId, Seq};
 use crate::schema::{PrimaryKey, PrimaryKeyRef, Schema};
 use crate::value::{Value, ValueRef};
@@ -47,6 +48,7 @@ impl Collection {
         self.check_keys(&formats.schema, keys)?;
         let sources = self.sources(&formats, fields)?;
         self.at_one_moment(
+            None,
             || (),
             |(), moment| {
                 let mut rows = Vec::new();
@@ -60,20 +62,30 @@ impl Collection {
     }
 
     /// Reads as of now, and anew where vectors of rows that were deleted meanwhile have left the
-    /// disk under the reader. What `before` does comes before the moment.
+    /// disk under the reader. What `before` does comes before the moment, which has the indexes
+    /// for a filter.
     pub(super) fn at_one_moment<B, T>(
         &self,
+        filter: Option<&BoundFilter>,
         before: impl Fn() -> B,
         read: impl Fn(&B, &Moment<'_>) -> Result<T, CollectionError>,
     ) -> Result<T, CollectionError> {
         loop {
             let before = before();
-            let moment = self.components.moment();
+            let moment = self.moment_for(filter);
             match read(&before, &moment) {
                 Err(CollectionError::Missing { .. })
                     if self.components.live().applied != moment.live.applied => {}
                 other => return other,
             }
+        }
+    }
+
+    /// Now, with what a filter asks for.
+    pub(super) fn moment_for(&self, filter: Option<&BoundFilter>) -> Moment<'_> {
+        match filter {
+            Some(_) => self.components.moment_with_scalars(),
+            None => self.components.moment(),
         }
     }
 

@@ -105,7 +105,7 @@ impl Collection {
             let graph = field.graph().map(|graph| (graph.changes(), graph));
             (graph, field.vectors.cuts())
         };
-        self.at_one_moment(before, |(graph, cuts), moment| {
+        self.at_one_moment(filter.as_deref(), before, |(graph, cuts), moment| {
             let partitions = numbers.as_deref();
             let scope = Scope { entry: &entry, formats: &formats, moment, partitions, rows: None };
             let among = &self.rows_matching(&scope, filter.as_deref(), u64::MAX)?;

@@ -14,6 +14,7 @@ mod collection_random;
 mod data;
 mod database;
 mod filter;
+mod filter_indexes;
 mod filter_moments;
 mod flush;
 mod full_disk;

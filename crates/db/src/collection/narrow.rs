@@ -1,0 +1,129 @@
+//! Which rows match a filter as far as scalar indexes tell: those that do, and those that may.
+//!
+//! The logic has three values, and only what is true counts in the end. So negation is pushed down
+//! to the conditions, which by De Morgan's laws holds for three values too; and of a negated
+//! condition those rows are true that are neither among its rows nor null. Above that, `and` and
+//! `or` are intersection and union of both sets, and keep the promise that no row is missing from
+//! those that may match, and that all of the others do.
+
+use roaring::RoaringTreemap;
+
+use super::condition::IndexedCondition;
+use super::formats::Formats;
+use crate::expr::{Leaf, Predicate};
+use crate::scalar::{ScalarError, ScalarView};
+
+/// What is known of some rows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Known {
+    /// These match.
+    pub(super) sure: RoaringTreemap,
+    /// No other row matches; those that match for sure are among them.
+    pub(super) maybe: RoaringTreemap,
+}
+
+impl Known {
+    fn all(rows: &RoaringTreemap) -> Self {
+        Self { sure: rows.clone(), maybe: rows.clone() }
+    }
+
+    /// Nothing is known of these rows.
+    pub(super) fn nothing(rows: &RoaringTreemap) -> Self {
+        Self { sure: RoaringTreemap::new(), maybe: rows.clone() }
+    }
+
+    /// The rows that have to be looked at.
+    pub(super) fn open(&self) -> RoaringTreemap {
+        &self.maybe - &self.sure
+    }
+}
+
+/// Goes through a filter and asks the indexes of one moment.
+pub(super) struct Narrowing<'f> {
+    view: &'f ScalarView,
+    formats: &'f Formats,
+}
+
+impl<'f> Narrowing<'f> {
+    pub(super) fn new(view: &'f ScalarView, formats: &'f Formats) -> Self {
+        Self { view, formats }
+    }
+
+    /// What is known of the rows `among` which the predicate is wanted to be true, or false where
+    /// it is `negated`.
+    pub(super) fn known(
+        &self,
+        predicate: &Predicate,
+        negated: bool,
+        among: &RoaringTreemap,
+    ) -> Known {
+        match predicate {
+            Predicate::Const(value) if *value != negated => Known::all(among),
+            Predicate::Const(_) => Known::default(),
+            Predicate::Not(inner) => self.known(inner, !negated, among),
+            Predicate::And(terms) if negated => self.any(terms, negated, among),
+            Predicate::And(terms) => self.all(terms, negated, among),
+            Predicate::Or(terms) if negated => self.all(terms, negated, among),
+            Predicate::Or(terms) => self.any(terms, negated, among),
+            Predicate::Leaf(leaf) => self.leaf(leaf, negated, among),
+        }
+    }
+
+    fn all(&self, terms: &[Predicate], negated: bool, among: &RoaringTreemap) -> Known {
+        let mut known = Known::all(among);
+        for term in terms {
+            if known.maybe.is_empty() {
+                break;
+            }
+            let next = self.known(term, negated, &known.maybe);
+            known = Known { sure: known.sure & next.sure, maybe: next.maybe };
+        }
+        known
+    }
+
+    fn any(&self, terms: &[Predicate], negated: bool, among: &RoaringTreemap) -> Known {
+        let (mut known, mut left) = (Known::default(), among.clone());
+        for term in terms {
+            if left.is_empty() {
+                break;
+            }
+            let next = self.known(term, negated, &left);
+            left -= &next.sure;
+            known.sure |= next.sure;
+            known.maybe |= next.maybe;
+        }
+        known
+    }
+
+    fn leaf(&self, leaf: &Leaf, negated: bool, among: &RoaringTreemap) -> Known {
+        let condition = IndexedCondition::of(leaf, self.formats);
+        let known = condition.and_then(|condition| {
+            let negated = negated != condition.negated;
+            // Damage is noted where it was met, and costs the looking at rows until then.
+            self.asked_of_index(&condition, negated, among)
+                .inspect_err(|error| tracing::warn!("rows are looked at instead: {error}"))
+                .ok()
+        });
+        known.unwrap_or_else(|| Known::nothing(among))
+    }
+
+    /// What the index knows.
+    fn asked_of_index(
+        &self,
+        condition: &IndexedCondition,
+        negated: bool,
+        among: &RoaringTreemap,
+    ) -> Result<Known, ScalarError> {
+        let found = self.view.postings(&condition.predicate, among)?;
+        let exact = found.exact && condition.whole;
+        Ok(match (negated, exact) {
+            (false, true) => Known::all(&found.rows),
+            (false, false) => Known::nothing(&found.rows),
+            (true, _) => {
+                let valued = among - self.view.postings(&condition.null, among)?.rows;
+                let sure = &valued - found.rows;
+                Known { maybe: if exact { sure.clone() } else { valued }, sure }
+            }
+        })
+    }
+}
