@@ -10,9 +10,11 @@ use std::sync::Arc;
 
 use roaring::RoaringTreemap;
 
+use super::answers::Question;
 use super::components::Moment;
+use super::explain::RowSource;
 use super::formats::Formats;
-use super::narrow::{Known, Narrowing};
+use super::narrow::{Answered, AskedLeaf, Known, narrow};
 use super::prepare::partition_number;
 use super::read::partition_numbers;
 use super::{Collection, CollectionError};
@@ -100,6 +102,8 @@ struct Matcher<'a> {
     /// Of a sample.
     seed: u64,
     matched: RoaringTreemap,
+    /// Rows that were looked at.
+    read: u64,
     failed: Option<CollectionError>,
 }
 
@@ -139,7 +143,7 @@ impl Collection {
             partitions: numbers.as_deref(),
             rows: later.as_ref(),
         };
-        let mut rows = self.rows_matching(&scope, filter.as_deref(), u64::MAX)?;
+        let mut rows = self.rows_matching(&scope, filter.as_ref(), u64::MAX)?;
         if let Some(since) = since {
             rows = Arc::new(&(&*since.rows & &*moment.live.among(numbers.as_deref())) | &*rows);
         }
@@ -150,37 +154,86 @@ impl Collection {
     pub(super) fn rows_matching(
         &self,
         scope: &Scope<'_>,
-        filter: Option<&BoundFilter>,
+        filter: Option<&Arc<BoundFilter>>,
         most: u64,
     ) -> Result<Arc<RoaringTreemap>, CollectionError> {
-        let Some(filter) = filter else { return Ok(scope.live(None)) };
-        if filter.predicate == Predicate::Const(false) {
-            return Ok(Arc::default());
+        if scope.rows.is_some() || (filter.is_none() && scope.partitions.is_none()) {
+            return found(scope, filter, most);
         }
-        let restricted = restricted(scope, filter)?;
-        let live = scope.live(restricted.as_deref());
-        let known = match named_rows(scope, filter, &live)? {
-            // So few that looking at them costs less than asking.
-            Some(named) => Known::nothing(&named),
-            None => match &scope.moment.scalars {
-                Some(view) => {
-                    Narrowing::new(view, scope.formats).known(&filter.predicate, false, &live)
-                }
-                None => Known::nothing(&live),
-            },
+        let question = Question {
+            filter: filter.cloned(),
+            partitions: scope.partitions.map(<[u32]>::to_vec),
+            applied: scope.moment.live.applied,
         };
-        let mut matcher = Matcher {
-            filter,
-            formats: scope.formats,
-            seed: scope.moment.live.applied.0,
-            matched: RoaringTreemap::new(),
-            failed: None,
-        };
-        let (sure, open) = (matcher.drawn(known.sure.clone()), known.open());
-        matcher
-            .look_at(scope.moment, &open, |before, matched| matched + sure.rank(before) < most)?;
-        Ok(Arc::new(matcher.matched | sure))
+        if let Some(rows) = self.answers.find(&question) {
+            return Ok(rows);
+        }
+        let rows = found(scope, filter, most)?;
+        if most == u64::MAX {
+            self.answers.keep(question, &rows);
+        }
+        Ok(rows)
     }
+}
+
+fn found(
+    scope: &Scope<'_>,
+    filter: Option<&Arc<BoundFilter>>,
+    most: u64,
+) -> Result<Arc<RoaringTreemap>, CollectionError> {
+    match filter {
+        None => Ok(scope.live(None)),
+        Some(filter) => Ok(selected(scope, filter, most)?.rows),
+    }
+}
+
+/// What was found, and how.
+pub(super) struct Selection<'f> {
+    pub(super) rows: Arc<RoaringTreemap>,
+    pub(super) source: RowSource,
+    /// The conditions that indexes were asked for.
+    pub(super) asked: Vec<AskedLeaf<'f>>,
+    /// Rows that did not need to be read.
+    pub(super) certain: u64,
+    pub(super) rows_read: u64,
+}
+
+/// The live rows that match a filter, the first ones by row id where `most` are enough.
+pub(super) fn selected<'f>(
+    scope: &Scope<'_>,
+    filter: &'f BoundFilter,
+    most: u64,
+) -> Result<Selection<'f>, CollectionError> {
+    let restricted = restricted(scope, filter)?;
+    let live = scope.live(restricted.as_deref());
+    let mut asked = Vec::new();
+    let (known, source) = match (named_rows(scope, filter, &live)?, &scope.moment.scalars) {
+        (_, Some(_)) if matches!(filter.predicate, Predicate::Const(_)) => {
+            let all = filter.predicate == Predicate::Const(true);
+            (if all { Known::all(&live) } else { Known::default() }, RowSource::Constant)
+        }
+        // So few that looking at them costs less than asking.
+        (Some(named), _) => (Known::nothing(&named), RowSource::Keys),
+        (None, Some(view)) => {
+            let (known, leaves) = narrow(view, scope.formats, &filter.predicate, &live);
+            let useful = leaves.iter().any(|leaf| leaf.answered != Answered::NoIndex);
+            asked = leaves;
+            (known, if useful { RowSource::Indexes } else { RowSource::Scan })
+        }
+        (None, None) => (Known::nothing(&live), RowSource::Scan),
+    };
+    let mut matcher = Matcher {
+        filter,
+        formats: scope.formats,
+        seed: scope.moment.live.applied.0,
+        matched: RoaringTreemap::new(),
+        read: 0,
+        failed: None,
+    };
+    let (open, sure) = (known.open(), matcher.drawn(known.sure));
+    matcher.look_at(scope.moment, &open, |before, matched| matched + sure.rank(before) < most)?;
+    let (certain, rows_read) = (sure.len(), matcher.read);
+    Ok(Selection { rows: Arc::new(matcher.matched | sure), source, asked, certain, rows_read })
 }
 
 impl Matcher<'_> {
@@ -241,6 +294,7 @@ impl Matcher<'_> {
         if self.failed.is_some() {
             return;
         }
+        self.read += 1;
         match self.matches(row, blob) {
             Ok(true) => drop(self.matched.insert(row.0)),
             Ok(false) => {}

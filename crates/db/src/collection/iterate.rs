@@ -60,7 +60,7 @@ impl Collection {
             partitions: numbers.as_deref(),
             rows: query.rows.as_ref(),
         };
-        let rows = self.rows_matching(&scope, filter.as_deref(), u64::MAX)?;
+        let rows = self.rows_matching(&scope, filter.as_ref(), u64::MAX)?;
         Ok(RowIterator {
             collection: self,
             moment,

@@ -20,10 +20,12 @@
 //!
 //! Components are derived from the log and may each be behind it; `recover` has the rules.
 
+mod answers;
 mod background;
 mod components;
 mod condition;
 mod error;
+mod explain;
 mod filter;
 mod filter_cache;
 mod flush;
@@ -50,11 +52,13 @@ mod turn;
 mod write;
 
 pub use error::CollectionError;
+pub use explain::{ConditionPlan, FilterPlan, RowSource, SearchPlan, Walk};
 pub use filter::Filter;
 pub use graphs::IndexStatus;
 pub use identity::COLLECTIONS_DIR;
 pub use iterate::RowIterator;
 pub use loads::{Load, LoadState, MAX_LOAD_NAME_BYTES, MAX_LOADS};
+pub use narrow::Answered;
 pub use options::CollectionOptions;
 pub use query::{RowOrder, RowQuery};
 pub use read::FoundRow;
@@ -74,6 +78,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 
+use self::answers::Answers;
 use self::components::Components;
 use self::filter_cache::FilterCache;
 use self::formats::Formats;
@@ -101,6 +106,7 @@ pub struct Collection {
     log: Log,
     formats: Mutex<Arc<Formats>>,
     filters: FilterCache,
+    answers: Answers,
     flushing: Mutex<()>,
     /// A buffer is half full.
     pressed: AtomicBool,

@@ -23,7 +23,8 @@ pub(super) struct Known {
 }
 
 impl Known {
-    fn all(rows: &RoaringTreemap) -> Self {
+    /// All of these match.
+    pub(super) fn all(rows: &RoaringTreemap) -> Self {
         Self { sure: rows.clone(), maybe: rows.clone() }
     }
 
@@ -38,25 +39,48 @@ impl Known {
     }
 }
 
-/// Goes through a filter and asks the indexes of one moment.
-pub(super) struct Narrowing<'f> {
-    view: &'f ScalarView,
-    formats: &'f Formats,
+/// How a condition was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answered {
+    /// By an index, exactly.
+    Index,
+    /// By an index that names rows too many, which have to be looked at.
+    IndexRoughly,
+    /// By no index.
+    NoIndex,
 }
 
-impl<'f> Narrowing<'f> {
-    pub(super) fn new(view: &'f ScalarView, formats: &'f Formats) -> Self {
-        Self { view, formats }
-    }
+/// A condition that was asked for.
+pub(super) struct AskedLeaf<'f> {
+    pub(super) leaf: &'f Leaf,
+    /// Whether the rows were wanted of which it is false.
+    pub(super) negated: bool,
+    pub(super) answered: Answered,
+}
 
+/// What the indexes of one moment know of these rows, and the conditions in the order in which they
+/// were asked for.
+pub(super) fn narrow<'f>(
+    view: &ScalarView,
+    formats: &Formats,
+    predicate: &'f Predicate,
+    among: &RoaringTreemap,
+) -> (Known, Vec<AskedLeaf<'f>>) {
+    let mut narrowing = Narrowing { view, formats, asked: Vec::new() };
+    let known = narrowing.known(predicate, false, among);
+    (known, narrowing.asked)
+}
+
+struct Narrowing<'a, 'f> {
+    view: &'a ScalarView,
+    formats: &'a Formats,
+    asked: Vec<AskedLeaf<'f>>,
+}
+
+impl<'f> Narrowing<'_, 'f> {
     /// What is known of the rows `among` which the predicate is wanted to be true, or false where
     /// it is `negated`.
-    pub(super) fn known(
-        &self,
-        predicate: &Predicate,
-        negated: bool,
-        among: &RoaringTreemap,
-    ) -> Known {
+    fn known(&mut self, predicate: &'f Predicate, negated: bool, among: &RoaringTreemap) -> Known {
         match predicate {
             Predicate::Const(value) if *value != negated => Known::all(among),
             Predicate::Const(_) => Known::default(),
@@ -69,7 +93,7 @@ impl<'f> Narrowing<'f> {
         }
     }
 
-    fn all(&self, terms: &[Predicate], negated: bool, among: &RoaringTreemap) -> Known {
+    fn all(&mut self, terms: &'f [Predicate], negated: bool, among: &RoaringTreemap) -> Known {
         let mut known = Known::all(among);
         for term in terms {
             if known.maybe.is_empty() {
@@ -81,7 +105,7 @@ impl<'f> Narrowing<'f> {
         known
     }
 
-    fn any(&self, terms: &[Predicate], negated: bool, among: &RoaringTreemap) -> Known {
+    fn any(&mut self, terms: &'f [Predicate], negated: bool, among: &RoaringTreemap) -> Known {
         let (mut known, mut left) = (Known::default(), among.clone());
         for term in terms {
             if left.is_empty() {
@@ -95,7 +119,7 @@ impl<'f> Narrowing<'f> {
         known
     }
 
-    fn leaf(&self, leaf: &Leaf, negated: bool, among: &RoaringTreemap) -> Known {
+    fn leaf(&mut self, leaf: &'f Leaf, negated: bool, among: &RoaringTreemap) -> Known {
         let condition = IndexedCondition::of(leaf, self.formats);
         let known = condition.and_then(|condition| {
             let negated = negated != condition.negated;
@@ -104,19 +128,25 @@ impl<'f> Narrowing<'f> {
                 .inspect_err(|error| tracing::warn!("rows are looked at instead: {error}"))
                 .ok()
         });
-        known.unwrap_or_else(|| Known::nothing(among))
+        let (known, answered) = match known {
+            Some((known, true)) => (known, Answered::Index),
+            Some((known, false)) => (known, Answered::IndexRoughly),
+            None => (Known::nothing(among), Answered::NoIndex),
+        };
+        self.asked.push(AskedLeaf { leaf, negated, answered });
+        known
     }
 
-    /// What the index knows.
+    /// What the index knows, and whether that is all there is to know.
     fn asked_of_index(
         &self,
         condition: &IndexedCondition,
         negated: bool,
         among: &RoaringTreemap,
-    ) -> Result<Known, ScalarError> {
+    ) -> Result<(Known, bool), ScalarError> {
         let found = self.view.postings(&condition.predicate, among)?;
         let exact = found.exact && condition.whole;
-        Ok(match (negated, exact) {
+        let known = match (negated, exact) {
             (false, true) => Known::all(&found.rows),
             (false, false) => Known::nothing(&found.rows),
             (true, _) => {
@@ -124,6 +154,7 @@ impl<'f> Narrowing<'f> {
                 let sure = &valued - found.rows;
                 Known { maybe: if exact { sure.clone() } else { valued }, sure }
             }
-        })
+        };
+        Ok((known, exact))
     }
 }

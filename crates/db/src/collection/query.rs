@@ -71,7 +71,7 @@ impl Collection {
             |(), moment| {
                 let (partitions, rows) = (numbers.as_deref(), query.rows.as_ref());
                 let scope = Scope { entry: &entry, formats: &formats, moment, partitions, rows };
-                let matched = self.rows_matching(&scope, filter.as_deref(), most)?;
+                let matched = self.rows_matching(&scope, filter.as_ref(), most)?;
                 let take = last - query.offset;
                 let rows = match query.order {
                     RowOrder::RowId => {

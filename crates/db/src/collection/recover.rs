@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, RwLock, Weak};
 
+use super::answers::Answers;
 use super::components::{Components, FieldVectors};
 use super::filter_cache::FilterCache;
 use super::formats::Formats;
@@ -89,6 +90,7 @@ pub(crate) fn open(
     let live = components.live();
     let next_row = live.next_row.max(components.rows.next_row()).0;
     let loads = Loads::open(&*home.disk, &dir, identity.bytes(), next_row)?;
+    let answers = Answers::new(&options.accountant);
     let collection = Arc::new_cyclic(|me| Collection {
         identity,
         disk: Arc::clone(&home.disk),
@@ -102,6 +104,7 @@ pub(crate) fn open(
         log,
         formats: Mutex::new(Arc::new(formats)),
         filters: FilterCache::default(),
+        answers,
         flushing: Mutex::new(()),
         pressed: AtomicBool::new(false),
         // What was replayed is in the log until the next flush.

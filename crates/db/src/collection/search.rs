@@ -108,7 +108,7 @@ impl Collection {
         self.at_one_moment(filter.as_deref(), before, |(graph, cuts), moment| {
             let partitions = numbers.as_deref();
             let scope = Scope { entry: &entry, formats: &formats, moment, partitions, rows: None };
-            let among = &self.rows_matching(&scope, filter.as_deref(), u64::MAX)?;
+            let among = &self.rows_matching(&scope, filter.as_ref(), u64::MAX)?;
             let all = numbers.is_none() && filter.is_none();
             let (list, cuts, seen) = (search.list, *cuts, moment.live.applied);
             let asked = Asked { field, graph, metric, list, among, all, cuts, seen };
@@ -164,7 +164,7 @@ impl Collection {
             true => vec![Vec::new(); queries.rows()],
             false => self.nearest_exactly(asked, &pending, queries, k)?,
         };
-        let allow = (!asked.all).then(|| graph.allow(asked.among));
+        let allow = (!asked.all).then(|| self.answers.allow(asked.among, graph));
         let list = asked.list.unwrap_or_else(|| (2 * k).max(DEFAULT_LIST));
         let search = GraphSearch { k, list, among: asked.among, allow: allow.as_ref() };
         let among_linked = |first: usize, found: &mut [Vec<Near>]| {

@@ -57,6 +57,8 @@ pub struct FieldIndex {
     pending: RwLock<Arc<RoaringTreemap>>,
     removals: AtomicU64,
     departures: AtomicU64,
+    /// Rows that ceased to be pending, and times when its nodes were numbered anew.
+    entered: AtomicU64,
     /// Since links were last made.
     searched: AtomicBool,
     ended: AtomicBool,
@@ -83,6 +85,7 @@ impl FieldIndex {
             pending: RwLock::default(),
             removals: AtomicU64::new(0),
             departures: AtomicU64::new(0),
+            entered: AtomicU64::new(0),
             searched: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             deleted_share: options.deleted_share,
@@ -132,6 +135,7 @@ impl FieldIndex {
     }
 
     fn forget(&self, row: RowId) {
+        self.entered.fetch_add(1, Ordering::SeqCst);
         let mut pending = self.pending.write().unwrap_or_else(PoisonError::into_inner);
         if pending.contains(row.0) {
             Arc::make_mut(&mut pending).remove(row.0);
@@ -144,6 +148,12 @@ impl FieldIndex {
             removals: self.removals.load(Ordering::SeqCst),
             departures: self.departures.load(Ordering::SeqCst),
         }
+    }
+
+    /// Counts up when what [`allow`](Self::allow) said before may lack rows that have entered the
+    /// graph, before they cease to be pending; or names nodes that are numbered anew.
+    pub fn entered(&self) -> u64 {
+        self.entered.load(Ordering::SeqCst)
     }
 
     /// The rows that wait to enter the graph.
@@ -265,7 +275,9 @@ impl FieldIndex {
     /// # Errors
     /// [`FieldIndexError::Graph`]; the graph on disk is as before.
     pub fn lay_out(&self, applied: Seq) -> Result<(), FieldIndexError> {
-        self.noted_written(self.graph.lay_out(applied.0, &self.upkeep).map(drop))
+        let written = self.noted_written(self.graph.lay_out(applied.0, &self.upkeep).map(drop));
+        self.entered.fetch_add(1, Ordering::SeqCst);
+        written
     }
 
     /// Whether enough deleted rows are in the graph that they should leave it.

@@ -38,6 +38,11 @@ impl FieldIndex {
         self.graph.among(rows.iter().map(RowId))
     }
 
+    /// Whether a search among these ranks all of them by code instead of walking the graph.
+    pub fn scans(&self, allow: &Among) -> bool {
+        self.graph.scans(allow)
+    }
+
     /// The nearest rows of the graph, nearest first. `gone` tells that rows which may be `among`
     /// those wanted have been removed since: without `allow` they are answered as long as they are
     /// in the graph.

@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use pipeann_db::catalog::{Change, NewCollection, Place};
-use pipeann_db::collection::{Collection, Filter, RowOrder, RowQuery};
+use pipeann_db::collection::{
+    Answered, Collection, Filter, FilterPlan, RowOrder, RowQuery, RowSource, Walk,
+};
 use pipeann_db::database::Database;
 use pipeann_db::expr::{RowValues, Templates, compile};
 use pipeann_db::schema::{FieldSpec, PrimaryKey, Schema};
@@ -216,4 +218,54 @@ fn indexes_answer_as_the_evaluator_does() {
     check(&c, &mut numbers, true, 200);
     c.flush().unwrap();
     check(&c, &mut numbers, true, 100);
+}
+
+#[test]
+fn a_plan_tells_what_was_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let database: Database = open(dir.path());
+    let place = Place::new("default", "c");
+    let new = NewCollection::new(schema());
+    database.apply(Change::CreateCollection { place, new: Box::new(new) }).unwrap();
+    let c = database.collection("default", "c").unwrap();
+    let mut numbers = Numbers(5);
+    let schema = c.entry().unwrap().schema.clone();
+    let rows: Vec<_> = (0..2000).map(|key| row(&schema, key, &mut numbers)).collect();
+    c.insert(batch(&schema, &rows, true), None).unwrap();
+    let plan = |expression: &str| {
+        let plan = c.explain(Filter::new(expression), None).unwrap();
+        let counted = c.count_matching(Filter::new(expression), None).unwrap();
+        assert_eq!(plan.matches, counted, "{expression}");
+        assert!((plan.estimate.least..=plan.estimate.most).contains(&counted), "{expression}");
+        assert_eq!(plan.rows, 2000);
+        plan
+    };
+    let answers =
+        |plan: &FilterPlan| plan.conditions.iter().map(|c| c.answered).collect::<Vec<_>>();
+
+    let exact = plan("not (small < 2) and price is not null");
+    assert_eq!((exact.source, exact.rows_read), (RowSource::Indexes, 0));
+    assert_eq!(answers(&exact), [Answered::Index; 2]);
+    assert_eq!(exact.certain, exact.matches);
+    assert!(exact.conditions[0].negated && exact.conditions[1].negated);
+
+    let mixed = plan("size == 3 and small == 1");
+    assert_eq!(answers(&mixed), [Answered::NoIndex, Answered::Index]);
+    assert_eq!(mixed.conditions[0].field.as_deref(), Some("$meta[\"size\"]"));
+    let ones = plan("small == 1").matches;
+    assert_eq!((mixed.certain, mixed.rows_read), (0, ones), "only what the index leaves is read");
+
+    let rough = plan("name like 'name %3'");
+    assert_eq!(answers(&rough), [Answered::IndexRoughly]);
+    assert!(rough.rows_read < 1000 && rough.rows_read >= rough.matches);
+
+    let scan = plan("number + small == 4");
+    assert_eq!((scan.source, scan.rows_read), (RowSource::Scan, 2000));
+    assert_eq!(scan.conditions[0].field, None);
+    let keys = plan("id in [1, 2, 5000] and size >= 0");
+    assert_eq!((keys.source, keys.rows_read), (RowSource::Keys, 2));
+    let all = plan("");
+    assert_eq!((all.source, all.rows_read, all.matches), (RowSource::Constant, 0, 2000));
+    assert_eq!((all.searches[0].exact, all.searches[0].linked), (2000, None));
+    assert_eq!(all.searches[0].walk, Walk::None);
 }

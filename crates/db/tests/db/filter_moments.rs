@@ -2,10 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
+use pipeann_db::catalog::{Change, NewIndex, Place, Properties};
 use pipeann_db::collection::{Filter, RowOrder, RowQuery, VectorSearch};
 use pipeann_db::ids::Metric;
 use pipeann_db::schema::PrimaryKey;
 use pipeann_db::value::Value;
+use pipeann_engine::memory::Pool;
 
 use crate::data::open;
 use crate::filter::{DIM, Row, batch, create, fill, key, keys, nearest};
@@ -182,4 +184,47 @@ fn samples_are_parts_of_what_matches_and_the_same_at_one_moment() {
     assert!((0.2..0.3).contains(&(part / whole)), "{part} of {whole}");
     c.delete(&[PrimaryKey::Int64(0)]).unwrap();
     assert_ne!(some, sample("number < 50 and random_sample(0.25)"), "another moment");
+}
+
+#[test]
+fn a_repeated_filter_finds_rows_that_enter_the_graph_meanwhile() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let c = create(&database, false);
+    let (_, mut numbers) = fill(&c, 3000);
+    let (field, name, metric) = ("v".to_owned(), Some("graph".to_owned()), Some(Metric::L2));
+    let new =
+        NewIndex { field, name, kind: "DISKANN".into(), metric, parameters: Properties::new() };
+    database.apply(Change::CreateIndex { place: Place::new("default", "c"), new }).unwrap();
+    c.build_index("graph").unwrap();
+    c.wait_for_index("graph").unwrap();
+    let search = |near| {
+        let filter = Some(Filter::new("name == 'red' and number < 50"));
+        let search = VectorSearch {
+            field: "v",
+            k: 1,
+            metric: None,
+            list: None,
+            partitions: None,
+            filter,
+            output: &[],
+        };
+        nearest(&c, &search, near)[0]
+    };
+    let before = c.options().accountant.pool_bytes(Pool::Postings);
+    search([0.0; DIM]);
+    assert!(c.options().accountant.pool_bytes(Pool::Postings) > before, "the answer is kept");
+    for key in 5000..5020 {
+        let far = 1000.0 * (key - 4990) as f32;
+        let row = Row { number: 7, name: "red", vector: [far; DIM], ..Row::new(key, &mut numbers) };
+        c.insert(batch(&[row]), None).unwrap();
+        // While it is pending, while it is linked, and after.
+        loop {
+            assert_eq!(search([far; DIM]), (0.0, key));
+            if c.index_status("graph").unwrap().pending == 0 {
+                break;
+            }
+        }
+        assert_eq!(search([far; DIM]), (0.0, key));
+    }
 }

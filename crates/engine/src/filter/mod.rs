@@ -39,6 +39,11 @@ impl AllowSet {
         self.nodes.is_empty()
     }
 
+    /// Bytes that it takes up, roughly.
+    pub fn bytes(&self) -> u64 {
+        self.nodes.serialized_size() as u64
+    }
+
     /// The nodes in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.nodes.iter().map(NodeId)

@@ -29,6 +29,7 @@ pub use hits::{Hit, HitList};
 pub use overlay::{Edges, NewRecord, Overlay, PagePatch, PageRecords, SlotPatch};
 pub use params::{Issue, ParamError, Policy, SearchParams, Width};
 pub use portable::PortableError;
+pub use seed::scan_pays;
 pub use state::{SearchState, Step};
 pub use stats::SearchStats;
 pub use view::{CodeAccess, CodesUnavailable, GraphView};

@@ -72,7 +72,7 @@ impl SearchState {
 }
 
 /// Whether ranking all allowed nodes by code is cheaper than walking the graph past the others.
-pub(super) fn scan_pays(allow: &AllowSet, node_slots: u32) -> bool {
+pub fn scan_pays(allow: &AllowSet, node_slots: u32) -> bool {
     allow.len() <= u64::from(node_slots / 20).max(10_000)
 }
 

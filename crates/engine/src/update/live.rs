@@ -17,7 +17,7 @@ use crate::index::{
     Answer, Index, OpenError, OpenOptions, QueryError, check_vector, successor_floor,
 };
 use crate::search::{
-    Driver, DriverOptions, Hit, PageSource, SearchError, SearchParams, SearchStats,
+    Driver, DriverOptions, Hit, PageSource, SearchError, SearchParams, SearchStats, scan_pays,
 };
 use crate::types::{NodeId, RowId, VectorType};
 
@@ -99,6 +99,11 @@ impl Among {
     /// How many of the rows are in the index.
     pub fn len(&self) -> u64 {
         self.nodes.len()
+    }
+
+    /// Bytes that they take up.
+    pub fn bytes(&self) -> u64 {
+        self.nodes.bytes()
     }
 
     fn nodes_in(&self, generation: &Generation) -> Result<&Arc<AllowSet>, QueryError> {
@@ -281,6 +286,11 @@ impl LiveIndex {
         let generation = self.current();
         let nodes = rows.into_iter().filter_map(|row| generation.rows.get(row));
         Among { numbering: generation.numbering, nodes: Arc::new(AllowSet::new(nodes)) }
+    }
+
+    /// Whether a search among these rows ranks all of them by code instead of walking the graph.
+    pub fn scans(&self, among: &Among) -> bool {
+        scan_pays(&among.nodes, self.current().node_slots.load(Ordering::Acquire))
     }
 
     /// The node of a live row.
