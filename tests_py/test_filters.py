@@ -120,6 +120,24 @@ def test_deletes_by_filter(collection: Collection) -> None:
     assert collection.count() == ROWS - len(expected)
 
 
+def test_a_plan_tells_how_a_filter_is_answered(collection: Collection) -> None:
+    plan = collection.explain("color == {color} and not (price <= 50)", filter_params={"color": "red"})
+    matches = collection.count(filter="color == 'red' and price > 50")
+    assert plan["expression"] == "((color == {color}) and (not (price <= 50)))"
+    assert (plan["rows"], plan["source"], plan["rows_read"]) == (ROWS, "indexes", 0)
+    assert plan["certain"] == plan["matches"] == matches > 0
+    assert plan["estimate"]["least"] <= matches <= plan["estimate"]["most"]
+    conditions = [(c["field"], c["operation"], c["negated"]) for c in plan["conditions"]]
+    assert conditions == [("color", "==", False), ("price", "<=", True)]
+    assert {c["answered_by"] for c in plan["conditions"]} == {"index"}
+    assert plan["searches"] == [{"field": "v", "linked": None, "exact": matches, "walk": "none"}]
+    plan = collection.explain("size == 3", partitions=["_default"])
+    assert (plan["source"], plan["rows_read"]) == ("scan", ROWS)
+    assert plan["conditions"][0]["answered_by"] == "rows"
+    with pytest.raises(errors.InputError, match="cannot parse expression"):
+        collection.explain("size ==")
+
+
 def test_errors_mark_the_place(collection: Collection) -> None:
     with pytest.raises(errors.InputError) as caught:
         collection.query(filter="price < 80 and color > 5")

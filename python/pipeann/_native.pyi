@@ -328,6 +328,19 @@ class Collection:
         filter_params: Mapping[str, Any] | None = None,
     ) -> int:
         """How many rows live, of those that match a filter. Exact."""
+    def explain(
+        self,
+        filter: str,
+        *,
+        filter_params: Mapping[str, Any] | None = None,
+        partitions: Sequence[str] | None = None,
+    ) -> dict[str, Any]:
+        """Runs a filter and tells how: expression (with all brackets), rows (that live), estimate
+        (least, guess and most rows that match), source ("indexes", "keys", "scan" or "constant"),
+        conditions (field, operation, negated, answered_by, estimate), certain (rows that needed no
+        look), rows_read, matches, and searches (for each vector field: linked rows that match, rows
+        compared exactly, and walk: "list", "graph" or "none"). docs/filter-language.md says how to
+        read it."""
     def search(
         self,
         field: str,

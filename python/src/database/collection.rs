@@ -18,6 +18,7 @@ use super::failure::Failure;
 use super::filters::GivenFilter;
 use super::gate::Gate;
 use super::loading::PAUSE;
+use super::plans::plan_to_python;
 use super::queries::texts;
 use super::schemas::{database_of, describe, field, index_status, properties};
 
@@ -222,6 +223,21 @@ impl Collection {
                 self.run(py, |c| Ok(c.count_matching(filter.as_filter(), names)?))
             }
         }
+    }
+
+    /// How a filter is answered.
+    #[pyo3(signature = (filter, *, filter_params=None, partitions=None))]
+    fn explain<'py>(
+        &self,
+        py: Python<'py>,
+        filter: String,
+        filter_params: Option<&Bound<'_, PyDict>>,
+        partitions: Option<Vec<String>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let given = GivenFilter::new(Some(filter), filter_params)?.expect("a filter was given");
+        let names = partitions.as_deref().map(texts);
+        let plan = self.run(py, |c| Ok(c.explain(given.as_filter(), names.as_deref())?))?;
+        plan_to_python(py, &plan)
     }
 
     /// The newest row of each key.

@@ -11,6 +11,7 @@ mod failure;
 mod filters;
 mod gate;
 mod loading;
+mod plans;
 mod queries;
 mod schemas;
 mod values;
