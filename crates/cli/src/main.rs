@@ -5,6 +5,7 @@
 //! tables or with `--json` as one object a line; everything else goes to standard error. Exit
 //! codes: 0, 1 for an error (one line with its causes), 2 for a wrong call, 130 for Ctrl-C.
 
+mod allocator;
 mod building;
 mod collections;
 mod commands;
@@ -56,6 +57,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    allocator::keep_little();
     // The engine warns of little, such as io_uring being blocked; people should see it.
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)

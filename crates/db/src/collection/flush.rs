@@ -4,8 +4,8 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::thread;
 
-use super::graphs::least_applied;
 use super::identity::LIVE_FILE;
+use super::links::least_applied;
 use super::live::LiveRows;
 use super::live_file;
 use super::{Collection, CollectionError};

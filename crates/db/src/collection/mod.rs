@@ -33,6 +33,7 @@ mod formats;
 mod graphs;
 mod identity;
 mod iterate;
+mod links;
 mod live;
 mod live_file;
 mod loads;
