@@ -95,6 +95,11 @@ impl Answers {
         kept.push(Answer { question, rows, nodes: Vec::new(), bytes, _memory: memory });
     }
 
+    /// Keeps none of them any more.
+    pub(super) fn clear(&self) {
+        self.kept().clear();
+    }
+
     /// What [`FieldIndex::allow`] says of the rows of an answer, or of others.
     pub(super) fn allow(&self, rows: &Arc<RoaringTreemap>, graph: &Arc<FieldIndex>) -> Among {
         let entered = graph.entered();

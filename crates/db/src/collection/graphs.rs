@@ -216,10 +216,11 @@ impl Collection {
         }
     }
 
-    /// Closes the graphs, and drops signatures; their memory is free when the last search under way
+    /// Closes the graphs, and drops signatures and answers that were kept; their memory is free when the last search under way
     /// has ended.
     pub(crate) fn release_graphs(&self) {
         self.components.scalars.release();
+        self.answers.clear();
         let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         for field in &self.components.fields {
             let _linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);

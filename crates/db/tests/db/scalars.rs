@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pipeann_db::catalog::Change;
-use pipeann_db::collection::Collection;
+use pipeann_db::collection::{Collection, Filter};
 use pipeann_db::database::Database;
 use pipeann_db::scalar::{Condition, Sketch};
 use pipeann_db::value::Value;
@@ -145,6 +145,8 @@ fn releasing_a_collection_drops_signatures_and_loading_reads_them() {
     c.insert(batch(&some(0, 2000)), None).unwrap();
     c.flush().unwrap();
     let loaded = accountant.pool_bytes(Pool::Postings);
+    c.count_matching(Filter::new("note == 'note 7'"), None).unwrap();
+    assert!(accountant.pool_bytes(Pool::Postings) > loaded, "the answer is kept");
     database.apply(Change::Release { place: place(), partitions: None }).unwrap();
     // A byte for the key, a byte for the note.
     assert_eq!(accountant.pool_bytes(Pool::Postings), loaded - 2 * 2000);
