@@ -5,7 +5,7 @@
 
 use anyhow::Result;
 use pipeann_engine::index::BatchOptions;
-use pipeann_engine::search::{SearchParams, SearchStats};
+use pipeann_engine::search::{Policy, SearchParams, SearchStats};
 use pipeann_engine::types::VectorSet;
 use serde_json::{Value, json};
 
@@ -17,8 +17,14 @@ use crate::truth::Truth;
 /// Results of a query: what recall is taken at.
 pub(super) const K: usize = 10;
 
-/// Threads that search, each with one query in flight; reads do not depend on them.
+/// Threads that search, each with one query in flight.
 const THREADS: usize = 2;
+
+/// Waits for all reads of a round, so that what is read does not depend on how quick the device is
+/// and who else uses it, as in a pipeline.
+fn policy() -> Policy {
+    Policy::page(2)
+}
 
 /// Prints what was found after a load: one object, or a table for people.
 ///
@@ -58,7 +64,7 @@ pub(super) fn curve(
     let batch = BatchOptions { threads: THREADS, in_flight: 1, allow: None };
     let mut rows = Vec::with_capacity(lists.len());
     for &list in lists {
-        let params = SearchParams { k: K, list, ..SearchParams::default() };
+        let params = SearchParams { k: K, list, policy: policy(), ..SearchParams::default() };
         let answers = index.search_batch(queries, &params, &batch)?;
         let mut stats = SearchStats::default();
         answers.iter().for_each(|a| stats += a.stats);

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use super::components::FieldVectors;
-use super::identity::index_dir;
+use super::identity::{INDEX_PREFIX, index_dir};
 use super::signal::Cause;
 use super::{Collection, CollectionError};
 use crate::catalog::{Change, Collection as Entry, IndexDefinition, IndexId, IndexState, Load};
@@ -20,6 +20,9 @@ use crate::field_index::{
     self, BuildProgress, BuildRequest, FieldIndex, FieldIndexError, has_graph,
 };
 use crate::ids::RowId;
+
+/// Ends the name of a graph's directory while it is built.
+const BUILT_IN: &str = "tmp";
 
 /// How far an index is, and what it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -242,13 +245,35 @@ impl Collection {
     pub(super) fn remove_stray_graphs(&self, entry: &Entry) {
         let Ok(names) = fs::read_dir(&self.files) else { return };
         for name in names.flatten().map(|file| file.file_name()) {
-            let id = name.to_str().and_then(|name| name.strip_prefix("index-")?.parse().ok());
-            if let Some(id) = id
-                && !entry.indexes.iter().any(|index| index.id == IndexId(id))
-            {
+            let Some(id) = name.to_str().and_then(|name| name.strip_prefix(INDEX_PREFIX)) else {
+                continue;
+            };
+            // What is not called by a number alone was being built.
+            let of = |id: u64| entry.indexes.iter().any(|index| index.id == IndexId(id));
+            if !id.parse().is_ok_and(of) {
                 remove_dir(&self.files.join(name));
             }
         }
+    }
+
+    /// Gives a graph that was built its name. Under `opening`, so that nobody opens a part of the one
+    /// and a part of the other; and under `linking`, so that nobody writes the other meanwhile.
+    fn replace_graph(&self, built_in: &Path, dir: &Path) -> Result<(), FieldIndexError> {
+        let _linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
+        // A crash between the two leaves an index without a graph, which is built anew.
+        remove_dir(dir);
+        let renamed = fs::rename(built_in, dir);
+        renamed.map_err(|source| FieldIndexError::Directory {
+            action: "rename",
+            path: built_in.to_owned(),
+            source,
+        })?;
+        let synced = fs::File::open(&self.files).and_then(|parent| parent.sync_all());
+        synced.map_err(|source| FieldIndexError::Directory {
+            action: "sync",
+            path: self.files.clone(),
+            source,
+        })
     }
 
     /// Builds the graph of an index, and makes it the one that is searched where the collection is
@@ -283,12 +308,14 @@ impl Collection {
             parameters: &definition.parameters,
         };
         let (dir, options) = (self.graph_dir(index), &self.options.graph);
+        let built_in = dir.with_extension(BUILT_IN);
+        remove_dir(&built_in);
         let built = match rows < options.least_rows {
             true => Ok(0),
             false => {
                 let built = field_index::build(
                     &request,
-                    &dir,
+                    &built_in,
                     (options, &self.options.accountant),
                     progress,
                 );
@@ -300,8 +327,11 @@ impl Collection {
             if rows == 0 {
                 field.set_graph(None);
                 remove_dir(&dir);
-            } else if self.is_wanted(index) {
-                self.publish(field, self.open_graph(field, &dir)?);
+            } else {
+                self.replace_graph(&built_in, &dir)?;
+                if self.is_wanted(index) {
+                    self.publish(field, self.open_graph(field, &dir)?);
+                }
             }
             Ok(rows)
         });

@@ -3,7 +3,6 @@
 //! An insert waits for some dozens of reads. With several of them under way on a thread, and one
 //! being linked while the pages of the others come, the device is kept busy.
 
-use std::collections::VecDeque;
 use std::sync::PoisonError;
 
 use super::error::UpdateError;
@@ -112,7 +111,7 @@ impl Generation {
         let session = Session::new(self);
         let Worker { mut driver, seen } = self.take_worker(&session)?;
         let collector = Collector::new(&session, seen);
-        let mut refused = VecDeque::new();
+        let mut refused = Vec::new();
         let mut rest = rows.iter().enumerate();
         let mut next = || {
             for (nth, &(row, vector)) in rest.by_ref() {
@@ -121,7 +120,7 @@ impl Generation {
                         collector.begin(nth);
                         return Some((nth, vector));
                     }
-                    Err(why) => refused.push_back((nth, why)),
+                    Err(why) => refused.push((nth, why)),
                 }
             }
             None
