@@ -23,6 +23,8 @@ use crate::ids::RowId;
 
 /// Ends the name of a graph's directory while it is built.
 const BUILT_IN: &str = "tmp";
+/// Ends the name of a graph's directory while another takes its place.
+const ASIDE: &str = "old";
 
 /// How far an index is, and what it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -260,14 +262,28 @@ impl Collection {
     /// and a part of the other; and under `linking`, so that nobody writes the other meanwhile.
     fn replace_graph(&self, built_in: &Path, dir: &Path) -> Result<(), FieldIndexError> {
         let _linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
-        // A crash between the two leaves an index without a graph, which is built anew.
-        remove_dir(dir);
-        let renamed = fs::rename(built_in, dir);
-        renamed.map_err(|source| FieldIndexError::Directory {
-            action: "rename",
-            path: built_in.to_owned(),
-            source,
-        })?;
+        // The other one stays whole, for whoever takes its files just now. A crash between the two
+        // leaves an index without a graph, which is built anew.
+        let aside = dir.with_extension(ASIDE);
+        remove_dir(&aside);
+        let had_one = dir.exists();
+        let rename = |from: &Path, to: &Path| {
+            fs::rename(from, to).map_err(|source| FieldIndexError::Directory {
+                action: "rename",
+                path: from.to_owned(),
+                source,
+            })
+        };
+        if had_one {
+            rename(dir, &aside)?;
+        }
+        if let Err(error) = rename(built_in, dir) {
+            if had_one {
+                rename(&aside, dir)?;
+            }
+            return Err(error);
+        }
+        remove_dir(&aside);
         let synced = fs::File::open(&self.files).and_then(|parent| parent.sync_all());
         synced.map_err(|source| FieldIndexError::Directory {
             action: "sync",
