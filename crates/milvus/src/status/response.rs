@@ -1,0 +1,77 @@
+//! Answers that carry a status.
+
+use super::Failure;
+use crate::proto::common::Status;
+use crate::proto::milvus as wire;
+
+/// An answer of the service.
+pub(crate) trait Response: Default + Send + 'static {
+    fn set_status(&mut self, status: Status);
+
+    /// An answer without content that says why.
+    fn refused(failure: Failure) -> Self {
+        let mut response = Self::default();
+        response.set_status(failure.into_status());
+        response
+    }
+}
+
+impl Response for Status {
+    fn set_status(&mut self, status: Status) {
+        *self = status;
+    }
+}
+
+macro_rules! responses {
+    ($($name:ident),* $(,)?) => {
+        $(impl Response for wire::$name {
+            fn set_status(&mut self, status: Status) {
+                self.status = Some(status);
+            }
+        })*
+    };
+}
+
+responses!(
+    AllocTimestampResponse,
+    BatchDescribeCollectionResponse,
+    BoolResponse,
+    CheckHealthResponse,
+    ComponentStates,
+    ConnectResponse,
+    DescribeAliasResponse,
+    DescribeCollectionResponse,
+    DescribeDatabaseResponse,
+    DescribeIndexResponse,
+    FlushAllResponse,
+    FlushResponse,
+    GetCollectionStatisticsResponse,
+    GetCompactionPlansResponse,
+    GetCompactionStateResponse,
+    GetFlushAllStateResponse,
+    GetFlushStateResponse,
+    GetIndexBuildProgressResponse,
+    GetIndexStateResponse,
+    GetIndexStatisticsResponse,
+    GetLoadStateResponse,
+    GetLoadingProgressResponse,
+    GetMetricsResponse,
+    GetPartitionStatisticsResponse,
+    GetPersistentSegmentInfoResponse,
+    GetQuerySegmentInfoResponse,
+    GetReplicasResponse,
+    GetVersionResponse,
+    ListAliasesResponse,
+    ListCredUsersResponse,
+    ListDatabasesResponse,
+    ListResourceGroupsResponse,
+    ManualCompactionResponse,
+    MutationResult,
+    QueryResults,
+    SearchResults,
+    SelectRoleResponse,
+    SelectUserResponse,
+    ShowCollectionsResponse,
+    ShowPartitionsResponse,
+    TruncateCollectionResponse,
+);
