@@ -44,18 +44,19 @@ def test_quick_form(client: MilvusClient, name: str) -> None:
     (cheap,) = client.search(name, data=[query], limit=10, filter="price < 5 and color == 'red'")
     assert {hit["id"] for hit in cheap} == {0, 3}
     found = client.query(name, filter="color == 'blue' and price < 9", output_fields=["price"])
-    assert found == [{"id": 2, "price": 2}, {"id": 5, "price": 5}, {"id": 8, "price": 8}]
-    assert client.query(name, output_fields=["count(*)"]) == [{"count(*)": 300}]
+    assert list(found) == [{"id": 2, "price": 2}, {"id": 5, "price": 5}, {"id": 8, "price": 8}]
+    assert list(client.query(name, output_fields=["count(*)"])) == [{"count(*)": 300}]
 
     (row,) = client.get(name, ids=[9])
     assert row["vector"] == pytest.approx(data[9]["vector"])
     assert (row["color"], row["price"]) == ("red", 9)
-    assert client.delete(name, ids=[9, 10]) == {"delete_count": 2}
-    assert client.get(name, ids=[9, 10]) == []
+    assert client.delete(name, ids=[9, 10])["delete_count"] == 2
+    assert list(client.get(name, ids=[9, 10])) == []
     changed = {"id": 11, "vector": query, "color": "pink"}
     assert client.upsert(name, [changed])["upsert_count"] == 1
-    assert client.get(name, ids=[11], output_fields=["color"]) == [{"id": 11, "color": "pink"}]
-    assert client.query(name, output_fields=["count(*)"]) == [{"count(*)": 298}]
+    (row,) = client.get(name, ids=[11], output_fields=["color"])
+    assert row == {"id": 11, "color": "pink"}
+    assert list(client.query(name, output_fields=["count(*)"])) == [{"count(*)": 298}]
     client.drop_collection(name)
     assert not client.has_collection(name)
 

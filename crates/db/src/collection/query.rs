@@ -7,6 +7,7 @@ use roaring::RoaringTreemap;
 
 use super::components::Moment;
 use super::filter::{Filter, Scope};
+use super::formats::Formats;
 use super::read::{FoundRow, partition_numbers};
 use super::{Collection, CollectionError};
 use crate::ids::RowId;
@@ -48,6 +49,8 @@ pub(super) type KeyPlace = (Vec<u8>, RowId);
 
 /// Keys read at once.
 const CHUNK: usize = 1024;
+/// So few rows are read and sorted by their keys; for more of them, keys are gone through in order.
+const SORTED: u64 = 4096;
 
 impl Collection {
     /// The rows that are asked for.
@@ -78,10 +81,14 @@ impl Collection {
                         matched.iter().skip(query.offset).take(take).map(RowId).collect()
                     }
                     RowOrder::Key | RowOrder::KeyBehind(_) => {
-                        let places = by_key(moment, &matched, start.clone(), last)?;
+                        let places = match matched.len() <= SORTED {
+                            true => self.sorted(&formats, moment, &matched, start.as_ref())?,
+                            false => by_key(moment, &matched, start.clone(), last)?,
+                        };
                         places
                             .into_iter()
                             .skip(query.offset)
+                            .take(take)
                             .map(|(_, row)| row)
                             .collect::<Vec<_>>()
                     }
@@ -102,6 +109,23 @@ impl Collection {
         partitions: Option<&[&str]>,
     ) -> Result<u64, CollectionError> {
         Ok(self.matched(filter, partitions, None)?.rows.len())
+    }
+
+    /// Few rows in the order of keys, those behind a place.
+    fn sorted(
+        &self,
+        formats: &Formats,
+        moment: &Moment<'_>,
+        rows: &RoaringTreemap,
+        behind: Option<&KeyPlace>,
+    ) -> Result<Vec<KeyPlace>, CollectionError> {
+        let rows: Vec<RowId> = rows.iter().map(RowId).collect();
+        let read = self.read(formats, moment, &rows, &[])?;
+        let places = read.into_iter().map(|found| (found.key.as_ref().to_bytes(), found.row));
+        let mut places: Vec<KeyPlace> =
+            places.filter(|place| behind.is_none_or(|behind| place > behind)).collect();
+        places.sort_unstable();
+        Ok(places)
     }
 
     /// Behind which place in the order of keys rows begin; none for the start.

@@ -4,7 +4,7 @@ use pipeann_db::collection::{FoundRow, SearchHit};
 use pipeann_db::ids::Metric;
 use pipeann_db::schema::Schema;
 
-use super::columns_out::{columns, ids};
+use super::columns_out::{column, columns, ids};
 use super::output::Output;
 use crate::proto::schema::SearchResultData;
 
@@ -54,10 +54,12 @@ pub(crate) fn scored(found: Vec<Vec<SearchHit>>, scoring: Scoring, offset: usize
     found.into_iter().map(of_query).collect()
 }
 
-/// The answer with the hits of all queries.
+/// The answer with the hits of all queries. Behind the fields of the output, rows may have the value of
+/// one more, by which they were put into groups.
 pub(crate) fn results(
     schema: &Schema,
     output: &Output<'_>,
+    group_field: Option<&str>,
     limit: usize,
     found: Vec<Scored>,
 ) -> SearchResultData {
@@ -66,9 +68,14 @@ pub(crate) fn results(
     let num_queries = count(found.len());
     let (scores, mut rows): (Vec<f32>, Vec<FoundRow>) = found.into_iter().flatten().unzip();
     let key = |row: &mut FoundRow| row.key.clone();
+    let group_by_field_value = group_field.and_then(|name| {
+        let values = rows.iter_mut().filter_map(|row| row.values.pop());
+        schema.field(name).map(|field| column(field, values.collect::<Vec<_>>().into_iter()))
+    });
     SearchResultData {
         num_queries,
         top_k: count(limit),
+        group_by_field_value,
         fields_data: columns(schema, &output.fields, &mut rows),
         scores,
         ids: Some(ids(schema, rows.iter_mut().map(key))),

@@ -3,15 +3,14 @@
 //! `docs/milvus-coverage.md` is made from this list. A call marked `at once` only looks at what stands
 //! in memory; all others may wait for a disk or compute for long, and get a thread.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use tonic::{Request, Response as GrpcResponse, Status as GrpcStatus};
 
 use super::door::{Call, Door};
 use super::{
-    aliases, collections, databases, describe, flush, indexes, loading, partitions, query, search,
-    segments, server, statistics, users, writes,
+    aliases, collections, databases, describe, flush, hybrid, indexes, loading, partitions, query,
+    search, segments, server, statistics, users, writes,
 };
 use crate::proto::common;
 use crate::proto::milvus as wire;
@@ -34,7 +33,7 @@ macro_rules! calls {
     ($($name:literal $method:ident($request:ty) -> $response:ty = $answer:path,
         $where:ident $($once:ident)?, $extent:literal;)*) => {
         /// Name of each call, and what of it is not served: nothing where it is empty.
-        const CALLS: &[(&str, &str)] = &[$(($name, $extent)),*];
+        pub(super) const CALLS: &[(&str, &str)] = &[$(($name, $extent)),*];
 
         #[tonic::async_trait]
         impl MilvusService for Service {
@@ -98,7 +97,8 @@ calls! {
     "Insert" insert(wire::InsertRequest) -> wire::MutationResult = writes::insert, apart, "";
     "Upsert" upsert(wire::UpsertRequest) -> wire::MutationResult = writes::upsert, apart, "no partial update; keys are given, and kept";
     "Delete" delete(wire::DeleteRequest) -> wire::MutationResult = writes::delete, apart, "counts rows that were there";
-    "Search" search(wire::SearchRequest) -> wire::SearchResults = search::search, apart, "";
+    "Search" search(wire::SearchRequest) -> wire::SearchResults = search::search, apart, "no functions, no search by keys; pages of an iterator are searched as of now";
+    "HybridSearch" hybrid_search(wire::HybridSearchRequest) -> wire::SearchResults = hybrid::search, apart, "ranked by `rrf` or `weighted`; no groups";
     "Query" query(wire::QueryRequest) -> wire::QueryResults = query::query, apart, "no aggregates but `count(*)`; pages of an iterator are read as of now";
     "Flush" flush(wire::FlushRequest) -> wire::FlushResponse = flush::flush, apart, "";
     "FlushAll" flush_all(wire::FlushAllRequest) -> wire::FlushAllResponse = flush::all, apart, "";
@@ -141,14 +141,4 @@ impl Service {
         });
         GrpcResponse::new(answered.unwrap_or_else(Res::refused))
     }
-}
-
-/// Which calls are served, as a table for the documentation.
-pub fn coverage() -> String {
-    let mut table = String::from("| call | served | but |\n|---|---|---|\n");
-    for (name, but) in CALLS {
-        let extent = if but.is_empty() { "yes" } else { "partly" };
-        writeln!(table, "| {name} | {extent} | {but} |").expect("a text takes all");
-    }
-    table
 }

@@ -8,10 +8,12 @@
 mod aliases;
 mod calls;
 mod collections;
+mod coverage;
 mod databases;
 mod describe;
 mod door;
 mod flush;
+mod hybrid;
 mod indexes;
 mod listen;
 mod loading;
@@ -25,6 +27,6 @@ mod transport;
 mod users;
 mod writes;
 
-pub use calls::coverage;
+pub use coverage::coverage;
 pub use door::Settings;
 pub use listen::{DEFAULT_PORT, Listening, ServeError, ServeOptions, listen};
