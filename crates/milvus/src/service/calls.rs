@@ -123,7 +123,7 @@ impl Service {
         answer: Answer<Req, Res>,
     ) -> GrpcResponse<Res> {
         let call = Call::new(Arc::clone(&self.0), request.metadata());
-        GrpcResponse::new(answer(&call, request.into_inner()).unwrap_or_else(Res::refused))
+        GrpcResponse::new(Res::of(answer(&call, request.into_inner())))
     }
 
     async fn apart<Req: Send + 'static, Res: Response>(
@@ -139,6 +139,6 @@ impl Service {
             tracing::error!("a call failed: {error}");
             Err(Failure::new(Code::Internal, format!("the server failed at this call: {error}")))
         });
-        GrpcResponse::new(answered.unwrap_or_else(Res::refused))
+        GrpcResponse::new(Res::of(answered))
     }
 }

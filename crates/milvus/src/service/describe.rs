@@ -79,8 +79,7 @@ pub(super) fn several(
     let by_name = request.collection_name.iter().map(|name| (name.as_str(), 0));
     let by_id = request.collection_id.iter().map(|id| ("", *id));
     let each = |(name, id): (&str, i64)| {
-        by_name_or_id(&catalog, database, name, id)
-            .unwrap_or_else(wire::DescribeCollectionResponse::refused)
+        wire::DescribeCollectionResponse::of(by_name_or_id(&catalog, database, name, id))
     };
     let responses = by_name.chain(by_id).map(each).collect();
     Ok(wire::BatchDescribeCollectionResponse { responses, ..Default::default() })

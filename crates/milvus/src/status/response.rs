@@ -8,6 +8,16 @@ use crate::proto::milvus as wire;
 pub(crate) trait Response: Default + Send + 'static {
     fn set_status(&mut self, status: Status);
 
+    /// Says that it went well, unless something else was said.
+    fn complete(&mut self) {}
+
+    /// The answer of a call that ended so.
+    fn of(outcome: Result<Self, Failure>) -> Self {
+        let mut response = outcome.unwrap_or_else(Self::refused);
+        response.complete();
+        response
+    }
+
     /// An answer without content that says why.
     fn refused(failure: Failure) -> Self {
         let mut response = Self::default();
@@ -27,6 +37,10 @@ macro_rules! responses {
         $(impl Response for wire::$name {
             fn set_status(&mut self, status: Status) {
                 self.status = Some(status);
+            }
+
+            fn complete(&mut self) {
+                self.status.get_or_insert_default();
             }
         })*
     };
