@@ -7,12 +7,13 @@ is measured; `qps_given` is the rate with bitmaps that are there already.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import faiss
 import numpy as np
-from filtered_sets import K, Cell, Postings, print_row, timed
+from filtered_sets import Cell, K, Postings, print_row, timed
 
 SETTINGS = {
     "flat": [0],
@@ -31,8 +32,50 @@ def parameters(kind: str, setting: int, bitmap: np.ndarray) -> faiss.SearchParam
     return faiss.SearchParameters(sel=selector)
 
 
+@dataclass(frozen=True)
+class System:
+    """An index of one kind, one setting of it, and a cell."""
+
+    kind: str
+    index: faiss.Index
+    cell: Cell
+    postings: Postings
+    bitmaps: list[np.ndarray]
+
+    def with_paid(self, setting: int, query: int) -> tuple[np.ndarray, np.ndarray]:
+        """A search that makes its bitmap first."""
+        return self.search(setting, query, self.postings.bitmap(self.cell.tags[query]))
+
+    def with_given(self, setting: int, query: int) -> tuple[np.ndarray, np.ndarray]:
+        """A search whose bitmap is there."""
+        return self.search(setting, query, self.bitmaps[query])
+
+    def search(self, setting: int, query: int, bitmap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The nearest rows of a bitmap."""
+        how = parameters(self.kind, setting, bitmap)
+        wide = self.cell.queries[query : query + 1].astype(np.float32)
+        near, ids = self.index.search(wide, K, params=how)
+        return ids[0], near[0]
+
+    def measure(self, until: float, threads: int, rounds: int) -> None:
+        """Prints the figures of the least setting with the recall, or of the last one."""
+        count, settings = len(self.cell.queries), SETTINGS[self.kind]
+        for setting in settings:
+            given = partial(self.with_given, setting)
+            # One round tells whether the recall is there; only then rates are taken.
+            recall = self.cell.recall(timed(given, count, threads, 1)[0])
+            if recall < until and setting != settings[-1]:
+                continue
+            _, paid = timed(partial(self.with_paid, setting), count, threads, rounds)
+            _, free = timed(given, count, threads, rounds)
+            rates = paid | {"qps_given": free["qps"]}
+            system = f"faiss {self.kind}"
+            print_row(system=system, cell=self.cell.name, list=setting, recall=recall, **rates)
+            return
+
+
 def main() -> None:
-    """One JSON line for each index, cell and setting, until the recall is reached."""
+    """One JSON line for each index and cell."""
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--index", required=True, type=Path)
     p.add_argument("--tags", required=True, type=Path)
@@ -44,42 +87,11 @@ def main() -> None:
     faiss.omp_set_num_threads(1)
     postings = Postings.read(a.tags)
     cells = [Cell.read(folder) for folder in a.cells]
-    for kind, settings in SETTINGS.items():
+    for kind in SETTINGS:
         index = faiss.read_index(str(a.index / f"{kind}.faiss"))
         for cell in cells:
-            wide = cell.queries.astype(np.float32)
             bitmaps = [postings.bitmap(tags) for tags in cell.tags]
-            made: list[Callable[[int], np.ndarray]] = [
-                lambda query, cell=cell: postings.bitmap(cell.tags[query]),
-                lambda query, bitmaps=bitmaps: bitmaps[query],
-            ]
-            for setting in settings:
-
-                def search(
-                    query: int, bitmap: Callable[[int], np.ndarray], wide=wide, setting=setting
-                ) -> tuple[np.ndarray, np.ndarray]:
-                    how = parameters(kind, setting, bitmap(query))
-                    near, ids = index.search(wide[query : query + 1], K, params=how)
-                    return ids[0], near[0]
-
-                count = len(cell.queries)
-                # One round tells whether the recall is there; only then rates are taken.
-                answers, _ = timed(lambda q: search(q, made[1]), count, a.threads, 1)
-                recall = cell.recall(answers)
-                if recall < a.until and setting != settings[-1]:
-                    continue
-                _, paid = timed(lambda q: search(q, made[0]), count, a.threads, a.rounds)
-                _, given = timed(lambda q: search(q, made[1]), count, a.threads, a.rounds)
-                print_row(
-                    system=f"faiss {kind}",
-                    cell=cell.name,
-                    list=setting,
-                    recall=recall,
-                    qps_given=given["qps"],
-                    **paid,
-                )
-                break
-        del index
+            System(kind, index, cell, postings, bitmaps).measure(a.until, a.threads, a.rounds)
 
 
 if __name__ == "__main__":

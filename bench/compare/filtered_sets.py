@@ -78,7 +78,7 @@ class Cell:
     def recall(self, found: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:
         """Share of the expected rows in answers of ids and distances; ties are not misses."""
         correct = expected = 0
-        for (ids, near), truth, far in zip(found, self.ids, self.distances):
+        for (ids, near), truth, far in zip(found, self.ids, self.distances, strict=False):
             there = truth[truth != NO_ROW]
             hit = np.isin(ids[:K], there)
             if len(there) == K:

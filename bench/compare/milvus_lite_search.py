@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from filtered_sets import K, Cell, print_row, timed
+from filtered_sets import Cell, K, print_row, timed
 from milvus_lite_build import COLLECTION
 from pymilvus import MilvusClient
 
@@ -46,9 +46,7 @@ def main() -> None:
             answers, figures = timed(search, count, a.threads, 1)
             recall = cell.recall(answers)
             if recall >= a.until or ef == EF[-1]:
-                print_row(
-                    system="milvus-lite", cell=cell.name, list=ef, recall=recall, **figures
-                )
+                print_row(system="milvus-lite", cell=cell.name, list=ef, recall=recall, **figures)
                 break
 
 

@@ -4,8 +4,9 @@
         --tags sift1m.tags.base.spmat --tag-queries sift1m.tags.query.spmat --rows 1000000 --out DIR
 
 Writes `columns.jsonl`, `cells.json`, for each cell a directory with `queries.u8bin`, `filters.txt`
-and `truth.bin`, and the same without filters as `plain`. Distances between bytes are integers that float32 holds, so the truth
-needs no second pass. In truth, 2^32 - 1 fills the places of queries that fewer rows match.
+and `truth.bin`, and the same without filters as `plain`. Distances between bytes are integers that
+float32 holds, so the truth needs no second pass. In truth, 2^32 - 1 fills the places of queries
+that fewer rows match.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -174,7 +176,7 @@ def tag_cells(
         return f"array_contains_all(tags, {names})"
 
     shares = np.array([mask(query).mean() for query in range(min(3000, len(starts) - 1))])
-    for low, high in zip(TAG_BOUNDS[:-1], TAG_BOUNDS[1:], strict=True):
+    for low, high in pairwise(TAG_BOUNDS):
         chosen = np.flatnonzero((shares > low) & (shares <= high))[:count]
         if len(chosen):
             distances = base.distances(queries[chosen])
@@ -212,9 +214,7 @@ def main() -> None:
     distances = base.distances(some)
     for kind, make in KINDS.items():
         for share in SHARES:
-            writer.cell(
-                kind, share, some, distances, lambda i, m=make, s=share: m(cells, s, i)
-            )
+            writer.cell(kind, share, some, distances, lambda i, m=make, s=share: m(cells, s, i))
     for kind, chosen in near_queries(queries, centres, a.count, rng).items():
         some = queries[chosen]
         distances = base.distances(some)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -134,7 +135,7 @@ class Columns:
     def tag_lists(self) -> Iterator[list[int]]:
         """The tags of each row."""
         ends, tags = self.tags
-        for start, end in zip(ends[:-1], ends[1:], strict=True):
+        for start, end in pairwise(ends):
             yield tags[start:end].tolist()
 
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 
 from . import places, rivals
@@ -22,6 +23,8 @@ from .sets import VectorSet
 # The rooms of the database that decide what a collection that is filled and built contains.
 STORED_ROOMS = ("value", "schema", "wal", "docstore", "flat", "scalar", "field_index", "files")
 COLLECTION = "rows"
+# The kind of the cells of given queries.
+TAGS = "tags"
 
 
 @dataclass(frozen=True)
@@ -59,12 +62,22 @@ class FilteredSet:
         files = self.folder / "plain"
         return ["--queries", files / "queries.u8bin", "--truth", files / "truth.bin"]
 
-    def kinds(self, *kinds: str) -> list[Cell]:
-        """The cells of some kinds, or those of all but the given tag queries."""
-        wanted = [c for c in self.cells if (c.kind in kinds if kinds else c.kind != "tags")]
+    def named(self, pattern: str | None, cells: Sequence[Cell] | None = None) -> list[Cell]:
+        """The cells, or some of them, whose names match a pattern such as `far-*`."""
+        wanted = [c for c in cells or self.cells if fnmatch(c.name, pattern or "*")]
         if not wanted:
-            raise SystemExit(f"no cells of {kinds}")
+            raise SystemExit(f"no cell is named {pattern}; there are, say, {self.cells[0].name}")
         return wanted
+
+    @property
+    def made(self) -> list[Cell]:
+        """The cells whose filters the harness made up."""
+        return [cell for cell in self.cells if cell.kind != TAGS]
+
+    @property
+    def given(self) -> list[Cell]:
+        """The cells of the tag queries that the set came with."""
+        return [cell for cell in self.cells if cell.kind == TAGS]
 
 
 def made_from(vectors: VectorSet, rows: int, queries: int, seed: int) -> Path:
@@ -94,12 +107,13 @@ def stored_identity() -> str:
     return text_identity([f for room in rooms for f in room.rglob("*.rs")])
 
 
-def fill(base: Path, columns: Path, rows: int, database: Path) -> Row:
-    """A database whose one collection has these rows and columns, and a graph."""
+def fill(base: Path, columns: Path, rows: int, database: Path, build: bool = True) -> Row:
+    """A database whose one collection has these rows and columns, written to disk."""
     command: list[str | Path] = [program(), "collections", "fill", "--dir", database]
     command += ["--base", base, "--columns", columns, "--count", str(rows), "--batch", "5000"]
     # A large buffer, so that scalar indexes are one run rather than many.
-    return json_lines([*command, "--buffer-bytes", str(1 << 30), "--build"])[-1]
+    command += ["--buffer-bytes", str(1 << 30), "--build" if build else "--flush"]
+    return json_lines(command)[-1]
 
 
 def filtered_set(vectors: VectorSet, rows: int, queries: int, seed: int) -> FilteredSet:
@@ -121,6 +135,42 @@ def filtered_set(vectors: VectorSet, rows: int, queries: int, seed: int) -> Filt
     described = json.loads((folder / "cells.json").read_text())
     cells = tuple(Cell(folder=folder / "cells" / c["name"], **c) for c in described)
     return FilteredSet(folder, cells, database, rows)
+
+
+def with_columns(vectors: VectorSet, data: FilteredSet, wanted: Sequence[str]) -> Path:
+    """A cached database of the same rows with some of the columns, and without a graph."""
+    columns = data.folder / "columns.jsonl"
+    made = {"columns": file_identity(columns), "wanted": list(wanted), "maker": stored_identity()}
+    made |= {"base": file_identity(vectors.base), "rows": data.rows}
+
+    def make(out: Path) -> None:
+        some = out / "columns.jsonl"
+        choose(columns, some, wanted)
+        fill(vectors.base, some, data.rows, out / "db", build=False)
+        some.unlink()
+
+    name = "-".join(["database-columns", *wanted, vectors.name, str(data.rows)])
+    return entry(name, made, make) / "db"
+
+
+def choose(columns: Path, target: Path, wanted: Sequence[str]) -> None:
+    """Copy a file of columns with only some of them."""
+    with columns.open() as f, target.open("w") as out:
+        fields = json.loads(f.readline())
+        kept = [i for i, field in enumerate(fields) if field["name"] in wanted]
+        print(json.dumps([fields[i] for i in kept]), file=out)
+        for line in f:
+            values = json.loads(line)
+            print(json.dumps([values[i] for i in kept], separators=(",", ":")), file=out)
+
+
+def held_bytes(database: Path, buffer_bytes: int, data: FilteredSet) -> int:
+    """What scalar indexes hold once a database is open and has been searched without a filter."""
+    queries = data.folder / "plain" / "queries.u8bin"
+    asked = ["--queries", queries, "--limit-queries", "1", "--metric", "l2"]
+    asked += ["--buffer-bytes", str(buffer_bytes)]
+    rows, _ = search(database, asked, SearchOptions())
+    return int(rows[-1]["pools"]["postings"])
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def take_filter_recall(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     data = filtered_set(job, vectors)
     options = SearchOptions(threads=job.settings["threads"], rounds=job.rounds, explain=True)
     lines = []
-    for cell in data.cells:
+    for cell in data.named(job.only):
         rows, plans = filtered.search(data.database, cell.searched, options)
         no_wrong(cell, rows, verdict)
         row = rows[-1]
@@ -64,11 +64,9 @@ def take_filter_qps(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     if plain_row is None:
         verdict.problems.append(f"no list has {job.recall} without a filter")
         return
-    options = SearchOptions(
-        lists, settings["threads"], job.rounds, until=job.recall, explain=True
-    )
+    options = SearchOptions(lists, settings["threads"], job.rounds, until=job.recall, explain=True)
     lines: list[list[Any]] = []
-    for cell in data.kinds():
+    for cell in data.named(job.only, data.made):
         rows, plans = filtered.search(data.database, cell.searched, options)
         no_wrong(cell, rows, verdict)
         found, limit = first_at(rows, job.recall), limit_of(cell, settings)
