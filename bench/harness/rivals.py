@@ -60,6 +60,13 @@ def python() -> Path:
     return environment("rivals", COMPARE / "requirements.txt")
 
 
+def filtered_python() -> Path:
+    """The interpreter that has FAISS and Milvus Lite; `$PIPEANN_FILTER_RIVALS` names another."""
+    if named := os.environ.get("PIPEANN_FILTER_RIVALS"):
+        return Path(named)
+    return environment("filter-rivals", COMPARE / "filtered-requirements.txt")
+
+
 def data_python() -> Path:
     """The interpreter that the scripts under `bench/data` need."""
     requirements = places.BENCH / "data" / "requirements.txt"

@@ -40,9 +40,12 @@ class Job:
     lists: dict[str, list[int]]
     settings: dict[str, Any]
     quick: bool = False
+    only: str | None = None
 
     @classmethod
-    def read(cls, path: Path, quick: bool = False, full: bool = False) -> Job:
+    def read(
+        cls, path: Path, quick: bool = False, full: bool = False, only: str | None = None
+    ) -> Job:
         """A job from its TOML file; `[quick]` and `[full]` replace some of its settings."""
         with path.open("rb") as f:
             text = tomllib.load(f)
@@ -62,6 +65,7 @@ class Job:
             | (text.get("quick", {}) if quick else {})
             | (text.get("full", {}) if full else {}),
             quick=quick,
+            only=only,
         )
 
     @property
@@ -100,10 +104,10 @@ def all_jobs() -> list[Job]:
     return [Job.read(path) for path in sorted(FOLDER.glob("*.toml"))]
 
 
-def job(name: str, quick: bool = False, full: bool = False) -> Job:
+def job(name: str, quick: bool = False, full: bool = False, only: str | None = None) -> Job:
     """The job of a name."""
     path = FOLDER / f"{name}.toml"
     if not path.exists():
         known = ", ".join(p.stem for p in sorted(FOLDER.glob("*.toml")))
         raise SystemExit(f"no figure {name}; there are {known}")
-    return Job.read(path, quick, full)
+    return Job.read(path, quick, full, only)

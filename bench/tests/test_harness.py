@@ -6,6 +6,8 @@ Run with `python3 -m unittest discover bench/tests`.
 from __future__ import annotations
 
 import os
+import random
+import re
 import sys
 import tempfile
 import unittest
@@ -15,10 +17,10 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from harness import cache, sets
+from harness import cache, filtered, sets
 from harness.curves import Curve, OutOfRange, interleave
 from harness.verdict import Check, Verdict
-from jobs import catalogue
+from jobs import catalogue, filter_answers, filter_rivals, filters
 
 
 class Curves(unittest.TestCase):
@@ -97,6 +99,71 @@ class Entries(unittest.TestCase):
         whole.write_bytes(bytes([3, 0, 0, 0, 2, 0, 0, 0]) + b"abcdef")
         sets.first_rows(whole, 2, part)
         self.assertEqual(part.read_bytes(), bytes([2, 0, 0, 0, 2, 0, 0, 0]) + b"abcd")
+
+
+class Filters(unittest.TestCase):
+    """Cells of filtered searches."""
+
+    @staticmethod
+    def cell(kind: str, share: float) -> filtered.Cell:
+        """A cell without files."""
+        name = f"{kind}-{100 * share:g}"
+        return filtered.Cell(name, kind, share, 100, share, 100, Path(name))
+
+    def test_limits_depend_on_how_many_rows_match_and_where(self) -> None:
+        settings = catalogue.job("filter-qps").settings
+        limits = {
+            ("label", 0.0001): 1.0,
+            ("label", 0.001): 0.33,
+            ("near", 0.05): 0.33,
+            ("far", 0.001): 0.33,
+            ("far", 0.01): 0.2,
+            ("far", 0.2): 0.2,
+            ("far", 0.5): 0.33,
+        }
+        for (kind, share), limit in limits.items():
+            with self.subTest(kind=kind, share=share):
+                self.assertEqual(filters.limit_of(self.cell(kind, share), settings), limit)
+
+    def test_the_shortest_list_with_the_recall_counts(self) -> None:
+        rows = [{"list": 10, "recall": 0.9}, {"list": 20, "recall": 0.99}]
+        self.assertEqual(filters.first_at(rows, 0.99), rows[1])
+        self.assertIsNone(filters.first_at(rows, 0.999))
+
+    def test_cells_are_chosen_by_name_and_kind(self) -> None:
+        cells = tuple(self.cell(*c) for c in (("far", 0.01), ("far", 0.2), ("tags", 0.2)))
+        data = filtered.FilteredSet(Path(), cells, Path(), 1000)
+        self.assertEqual([c.name for c in data.named("far-*", data.made)], ["far-1", "far-20"])
+        self.assertEqual([c.name for c in data.given], ["tags-20"])
+        with self.assertRaises(SystemExit):
+            data.named("near-*")
+
+    def test_a_rival_counts_where_it_has_the_recall(self) -> None:
+        rows = [
+            {"system": "faiss hnsw", "cell": "far-1", "recall": 0.9, "qps": 9.0},
+            {"system": "faiss ivf", "cell": "far-1", "recall": 0.99, "qps": 3.0},
+            {"system": "faiss flat", "cell": "far-1", "recall": 1.0, "qps": 1.0},
+        ]
+        best = filter_rivals.best(rows, self.cell("far", 0.01), "faiss", 0.99)
+        self.assertEqual(best, rows[1])
+        self.assertIsNone(filter_rivals.best(rows, self.cell("far", 0.2), "faiss", 0.99))
+
+    def test_laws_write_the_same_rows_in_two_ways(self) -> None:
+        rng = random.Random(1)
+        for name, law in filter_answers.LAWS.items():
+            with self.subTest(name):
+                one, other = law(rng, 1000)
+                self.assertNotEqual(one, other)
+        one, other = filter_answers.range_as_set(rng, 1000)
+        low, high = (int(word) for word in re.findall(r"\d+", one))
+        self.assertEqual([int(n) for n in re.findall(r"\d+", other)], list(range(low, high, 1000)))
+
+    def test_columns_are_chosen_by_name(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            whole, some = Path(folder) / "all.jsonl", Path(folder) / "some.jsonl"
+            whole.write_text('[{"name": "a"}, {"name": "b"}]\n[1, [2]]\n[3, []]\n')
+            filtered.choose(whole, some, ["b"])
+            self.assertEqual(some.read_text(), '[{"name": "b"}]\n[[2]]\n[[]]\n')
 
 
 class Jobs(unittest.TestCase):

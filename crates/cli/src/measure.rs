@@ -47,6 +47,13 @@ pub(crate) fn anonymous_bytes() -> Option<u64> {
     number_of("RssAnon:", &std::fs::read_to_string("/proc/self/status").ok()?)
 }
 
+/// The bytes that this process has had read from storage so far, the page cache left out; `None`
+/// where the kernel does not say.
+pub(crate) fn storage_read_bytes() -> Option<u64> {
+    let io = std::fs::read_to_string("/proc/self/io").ok()?;
+    io.lines().find_map(|l| l.strip_prefix("read_bytes:"))?.trim().parse().ok()
+}
+
 fn high_water_mark(status: &str) -> Option<u64> {
     number_of("VmHWM:", status)
 }

@@ -14,6 +14,28 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::vectors_file::{WholeFile, map, read_ivecs};
 
+/// Stands in a truth file where fewer rows match than there are places.
+pub(crate) const NO_ROW: u32 = u32::MAX;
+
+/// How answers compare with a truth in which some queries may have fewer rows than asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Rows that should be found, of all queries together.
+    pub(crate) expected: usize,
+    /// Those that were, or others at the same distance.
+    pub(crate) correct: usize,
+    /// Rows answered that are nearer than the last true one and not among the true ones, or that
+    /// are answered though none are left: they do not match.
+    pub(crate) wrong: usize,
+}
+
+impl Found {
+    /// The share of the expected rows that was found; 1 where none was expected.
+    pub(crate) fn recall(&self) -> f64 {
+        if self.expected == 0 { 1.0 } else { self.correct as f64 / self.expected as f64 }
+    }
+}
+
 /// The nearest rows of each query.
 #[derive(Debug)]
 pub(crate) struct Truth {
@@ -163,6 +185,33 @@ impl Truth {
         correct as f64 / (k * answers.len()) as f64
     }
 
+    /// How answers compare with the first `k` of the truth, where [`NO_ROW`] fills the places of
+    /// queries with fewer rows. Distances have to be known.
+    ///
+    /// # Panics
+    /// Where [`check`](Self::check) would refuse.
+    pub(crate) fn found(&self, k: usize, answers: &[Vec<(u64, f32)>]) -> Found {
+        let mut found = Found::default();
+        for (query, answer) in answers.iter().enumerate() {
+            let (ids, distances) = self.row(query);
+            let there = ids[..k].iter().take_while(|&&id| id != NO_ROW).count();
+            let farthest = distances.filter(|_| there == k).map(|d| d[k - 1]);
+            let mut correct = 0;
+            for &(row, distance) in answer.iter().take(k) {
+                let tie = |f: f32| (distance - f).abs() <= 1e-6 * f.abs();
+                let among = ids[..there].iter().any(|&id| u64::from(id) == row);
+                if among || farthest.is_some_and(tie) {
+                    correct += 1;
+                } else if there < k || farthest.is_some_and(|f| distance < f) {
+                    found.wrong += 1;
+                }
+            }
+            found.correct += correct;
+            found.expected += there;
+        }
+        found
+    }
+
     /// Whether the true distances mean the same as those answered: judged by the rows that are
     /// in both.
     fn same_scale(&self, k: usize, answers: &[Vec<(u64, f32)>]) -> bool {
@@ -197,6 +246,21 @@ mod tests {
         let answers = [vec![(1, 1.0), (9, 2.0)], vec![(4, 0.0), (6, 5.0)]];
         assert_eq!(truth().recall(2, &answers), 0.75);
         assert_eq!(truth().recall(1, &answers), 1.0);
+    }
+
+    #[test]
+    fn queries_with_fewer_rows_are_judged_by_those_and_wrong_rows_are_counted() {
+        let ids = vec![1, NO_ROW, NO_ROW, 4, 5, 6, NO_ROW, NO_ROW, NO_ROW];
+        let far = f32::INFINITY;
+        let distances = vec![1.0, far, far, 0.0, 1.0, 5.0, far, far, far];
+        let truth = Truth::new(3, 3, ids, distances);
+        let answers = [vec![(1, 1.0)], vec![(4, 0.0), (9, 5.0), (8, 6.0)], vec![]];
+        let found = truth.found(3, &answers);
+        assert_eq!(found, Found { expected: 4, correct: 3, wrong: 0 });
+        assert_eq!(found.recall(), 0.75);
+        let answers = [vec![(1, 1.0), (2, 2.0)], vec![(9, 0.5)], vec![(7, 3.0)]];
+        assert_eq!(truth.found(3, &answers), Found { expected: 4, correct: 1, wrong: 3 });
+        assert_eq!(Found::default().recall(), 1.0);
     }
 
     #[test]

@@ -9,7 +9,8 @@ use clap::Args;
 use pipeann_db::catalog::IndexState;
 use serde_json::json;
 
-use super::opening::{DatabaseArgs, batch, create, declare_index};
+use super::columns::ColumnsFile;
+use super::opening::{DatabaseArgs, batch, batch_with, create, declare_index};
 use crate::interrupt;
 use crate::measure::{peak_rss_bytes, rounded, seconds};
 use crate::table::print_json;
@@ -26,6 +27,10 @@ pub(crate) struct FillArgs {
     /// Vectors: .u8bin, .fbin, .fvecs, .bvecs or .npy
     #[arg(long, value_name = "FILE")]
     base: PathBuf,
+    /// Further columns of the same rows, as lines of JSON: first an array of fields as a schema has
+    /// them, then for each row an array of its values
+    #[arg(long, value_name = "FILE")]
+    columns: Option<PathBuf>,
     /// First row
     #[arg(long, value_name = "ROW", default_value_t = 0)]
     from: usize,
@@ -55,11 +60,24 @@ pub(crate) fn run(args: &FillArgs) -> Result<()> {
     let left = file.rows().checked_sub(args.from).context("the file has fewer rows")?;
     let until = args.from + args.count.unwrap_or(left).min(left);
     let database = args.database.open()?;
-    let rows = create(&database, &args.collection, (set.dim(), set.vector_type()))?;
+    let mut columns = args.columns.as_deref().map(ColumnsFile::open).transpose()?;
+    let fields = columns.as_ref().map(ColumnsFile::fields);
+    let rows = create(&database, &args.collection, (set.dim(), set.vector_type()), fields)?;
+    if let Some(columns) = &mut columns {
+        columns.skip(args.from)?;
+    }
     let begun = Instant::now();
     for first in (args.from..until).step_by(args.batch) {
         interrupt::check(&cancel)?;
-        rows.insert(batch(set, first..(first + args.batch).min(until), 0), None)?;
+        let range = first..(first + args.batch).min(until);
+        let rows_of_batch = match &mut columns {
+            None => batch(set, range, 0),
+            Some(columns) => {
+                let columns = columns.next(range.len())?;
+                batch_with(set, range, 0, columns)
+            }
+        };
+        rows.insert(rows_of_batch, None)?;
     }
     let inserted_s = seconds(begun.elapsed());
     let built_s = if args.build {

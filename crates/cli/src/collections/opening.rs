@@ -1,7 +1,7 @@
 //! A database and its collections, made or opened the same way in every workload.
 //!
-//! A collection of these loads has a key `id`, which is the row's position in the file, a number
-//! `n`, and the vector `v`.
+//! A collection of these loads has a key `id`, which is the row's position in the file, the vector
+//! `v`, and a number `n` or, where there is a file of columns, those.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use pipeann_db::catalog::{Change, NewCollection, NewIndex, Place};
 use pipeann_db::collection::{Collection, SearchHit, VectorSearch};
 use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_db::ids::{Metric, VectorType};
-use pipeann_db::schema::{Batch, FieldSpec, PrimaryKey, Schema};
+use pipeann_db::schema::{Batch, FieldSpec, PrimaryKey, Schema, SchemaBuilder};
 use pipeann_db::value::{Column, ColumnValues, DataType, DenseVectors, ScalarType, VectorKind};
 use pipeann_db::wal::Level;
 use pipeann_engine::index::Resident;
@@ -95,14 +95,15 @@ pub(crate) fn collection(database: &Database, name: &str) -> Result<Arc<Collecti
     Ok(database.collection("default", name)?)
 }
 
-/// Creates a loaded collection for such vectors, or opens the one that is there.
+/// Creates a loaded collection for such vectors and columns, or opens the one that is there.
 ///
 /// # Errors
-/// One is there for other vectors, or it cannot be made.
+/// One is there for other vectors or columns, or it cannot be made.
 pub(crate) fn create(
     database: &Database,
     name: &str,
     (dim, ty): (usize, VectorType),
+    columns: Option<&[FieldSpec]>,
 ) -> Result<Arc<Collection>> {
     let kind = match ty {
         VectorType::F32 => VectorKind::Float,
@@ -110,11 +111,12 @@ pub(crate) fn create(
     };
     let dim = u32::try_from(dim).context("more dimensions than a field can have")?;
     let scalar = |name, ty| FieldSpec::new(name, DataType::Scalar(ty));
-    let schema = Schema::builder()
-        .field(scalar("id", ScalarType::Int64).primary_key())
-        .field(scalar("n", ScalarType::Int32))
-        .field(FieldSpec::new("v", DataType::Vector(kind)).dim(dim))
-        .build()?;
+    let number = [scalar("n", ScalarType::Int32)];
+    let key = scalar("id", ScalarType::Int64).primary_key();
+    let columns = columns.unwrap_or(&number).iter().cloned();
+    let vector = FieldSpec::new("v", DataType::Vector(kind)).dim(dim);
+    let fields = [key].into_iter().chain(columns).chain([vector]);
+    let schema = fields.fold(Schema::builder(), SchemaBuilder::field).build()?;
     let created = database.create_collection("default", name, NewCollection::new(schema))?;
     database.apply(Change::Load { place: Place::new("default", name), partitions: None })?;
     Ok(created)
@@ -136,8 +138,20 @@ pub(crate) fn declare_index(database: &Database, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Some rows as one batch: row `i` of the range is row `i` of `vectors`, with the key `key + i`.
+/// Some rows as one batch: row `i` of the range is row `i` of `vectors`, with the key `key + i` and
+/// a number `n`.
 pub(crate) fn batch(vectors: VectorSet<'_>, rows: std::ops::Range<usize>, key: i64) -> Batch {
+    let numbers = rows.clone().map(|row| row as i32 % 1000).collect();
+    batch_with(vectors, rows, key, vec![Column::new("n", ColumnValues::Int32(numbers))])
+}
+
+/// The same with these columns instead of `n`.
+pub(crate) fn batch_with(
+    vectors: VectorSet<'_>,
+    rows: std::ops::Range<usize>,
+    key: i64,
+    mut columns: Vec<Column>,
+) -> Batch {
     let kind = match vectors.vector_type() {
         VectorType::F32 => VectorKind::Float,
         VectorType::U8 => VectorKind::UInt8,
@@ -145,15 +159,9 @@ pub(crate) fn batch(vectors: VectorSet<'_>, rows: std::ops::Range<usize>, key: i
     let bytes = rows.clone().flat_map(|row| vectors.row(row).iter().copied()).collect();
     let dense = DenseVectors::new(kind, vectors.dim(), bytes).expect("whole vectors");
     let ids: Vec<i64> = rows.clone().map(|row| key + row as i64).collect();
-    let numbers = rows.clone().map(|row| row as i32 % 1000).collect();
-    Batch {
-        rows: rows.len(),
-        columns: vec![
-            Column::new("id", ColumnValues::Int64(ids)),
-            Column::new("n", ColumnValues::Int32(numbers)),
-            Column::new("v", ColumnValues::Dense(dense)),
-        ],
-    }
+    columns.push(Column::new("id", ColumnValues::Int64(ids)));
+    columns.push(Column::new("v", ColumnValues::Dense(dense)));
+    Batch { rows: rows.len(), columns }
 }
 
 /// The `k` nearest rows with their number `n`.

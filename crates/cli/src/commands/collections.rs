@@ -4,7 +4,7 @@
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-use crate::collections::{fill, live, reopen};
+use crate::collections::{fill, live, plans, reopen, search};
 
 /// Write to collections of a database, search and reopen them, and measure it
 #[derive(Debug, Args)]
@@ -18,6 +18,8 @@ enum Workload {
     Fill(fill::FillArgs),
     Reopen(reopen::ReopenArgs),
     Live(live::LiveArgs),
+    Search(search::SearchArgs),
+    Explain(plans::ExplainArgs),
 }
 
 /// Runs the command.
@@ -26,5 +28,7 @@ pub(crate) fn run(args: &CollectionsArgs) -> Result<()> {
         Workload::Fill(args) => fill::run(args),
         Workload::Reopen(args) => reopen::run(args),
         Workload::Live(args) => live::run(args),
+        Workload::Search(args) => search::run(args),
+        Workload::Explain(args) => plans::run(args),
     }
 }

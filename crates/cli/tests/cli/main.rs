@@ -4,6 +4,7 @@ mod bad_input;
 mod bench;
 mod build;
 mod changes;
+mod collections;
 mod convert;
 mod data;
 mod db_backup;

@@ -284,13 +284,16 @@ impl LiveIndex {
     /// are left out. 4 bytes for each.
     pub fn among(&self, rows: impl IntoIterator<Item = RowId>) -> Among {
         let generation = self.current();
-        let nodes = rows.into_iter().filter_map(|row| generation.rows.get(row));
-        Among { numbering: generation.numbering, nodes: Arc::new(AllowSet::new(nodes)) }
+        let rows = rows.into_iter();
+        let expected = rows.size_hint().0 as u64;
+        let slots = generation.node_slots.load(Ordering::Acquire);
+        let nodes = AllowSet::below(slots, expected, generation.rows.nodes_of(rows));
+        Among { numbering: generation.numbering, nodes: Arc::new(nodes) }
     }
 
     /// Whether a search among these rows ranks all of them by code instead of walking the graph.
     pub fn scans(&self, among: &Among) -> bool {
-        scan_pays(&among.nodes, self.current().node_slots.load(Ordering::Acquire))
+        scan_pays(&among.nodes, self.current().index.view().codes_per_read)
     }
 
     /// The node of a live row.

@@ -52,6 +52,21 @@ impl RowTable {
         (node != ABSENT).then_some(NodeId(node))
     }
 
+    /// The nodes of those of these rows that the table has; fastest where rows ascend.
+    pub(super) fn nodes_of(&self, rows: impl Iterator<Item = RowId>) -> Vec<NodeId> {
+        let chunks = self.chunks.read().unwrap_or_else(PoisonError::into_inner);
+        let mut last = (u64::MAX, None);
+        let node = |row| {
+            let (chunk, at) = place(row);
+            if chunk != last.0 {
+                last = (chunk, chunks.get(&chunk));
+            }
+            let node = last.1?.nodes[at];
+            (node != ABSENT).then_some(NodeId(node))
+        };
+        rows.filter_map(node).collect()
+    }
+
     /// Enters a row; false where it is there already, which changes nothing.
     pub(super) fn insert(&self, row: RowId, node: NodeId) -> bool {
         let (chunk, at) = place(row);

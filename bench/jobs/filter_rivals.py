@@ -1,0 +1,77 @@
+"""Filtered searches of a collection beside FAISS with selectors and Milvus Lite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from harness import filter_rivals, filtered, sets
+from harness.filtered import Cell, SearchOptions
+from harness.processes import Row
+from harness.sets import VectorSet
+from harness.tables import print_table
+from harness.verdict import Check, Verdict
+
+from .catalogue import Job
+from .filters import filtered_set, first_at, no_wrong, percent
+
+
+def take_filter_vs_rivals(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
+    """Queries a second on tag queries, all systems at the recall, cell by cell."""
+    settings, whole = job.settings, sets.vector_set(vectors.name)
+    data = filtered_set(job, vectors)
+    cells, threads = data.named(job.only, data.given), settings["threads"]
+    theirs = [
+        row
+        for rival in filter_rivals.RIVALS
+        for row in filter_rivals.searched(rival, whole, cells, job.recall, threads)
+    ]
+    options = SearchOptions(job.lists[vectors.name], threads, job.rounds, until=job.recall)
+    lines: list[list[Any]] = []
+    for cell in cells:
+        rows, _ = filtered.search(data.database, cell.searched, options)
+        no_wrong(cell, rows, verdict)
+        found = first_at(rows, job.recall)
+        ours = found["qps"] if found else 0.0
+        faiss = best(theirs, cell, "faiss", job.recall)
+        milvus = best(theirs, cell, "milvus", job.recall)
+        over_faiss, over_milvus = (ours / row["qps"] if row else None for row in (faiss, milvus))
+        if over_milvus is not None:
+            limit = settings["milvus_at_least"]
+            verdict.add("milvus", Check(over_milvus, limit, at_most=False))
+        if over_faiss is not None:
+            judged = settings["faiss_from"] <= cell.share <= settings["faiss_to"]
+            limit = settings["faiss_at_least"] if judged else None
+            verdict.add("faiss" if judged else "faiss-other", Check(over_faiss, limit, False))
+        lines.append(
+            [cell.name, percent(cell.matched), ours, over_milvus, over_faiss, words(faiss)]
+        )
+    print_every(theirs)
+    print_table(
+        f"Tag queries of {vectors.name}, recall {job.recall}, {threads} threads",
+        ["cell", "match", "qps", "over Milvus Lite", "over FAISS", "best FAISS"],
+        lines,
+    )
+
+
+def best(rows: Sequence[Row], cell: Cell, system: str, recall: float) -> Row | None:
+    """The fastest row of a system in a cell that has the recall."""
+    there = [r for r in rows if r["cell"] == cell.name and r["system"].startswith(system)]
+    return max(
+        (row for row in there if row["recall"] >= recall), key=lambda r: r["qps"], default=None
+    )
+
+
+def words(row: Row | None) -> str:
+    """Which index it was, and with how much effort."""
+    return f"{row['system']} {row['list']}" if row else "none has the recall"
+
+
+def print_every(rows: Sequence[Row]) -> None:
+    """All that the rivals reached; the second rate leaves out the making of selectors."""
+    columns = ("cell", "list", "recall", "qps", "qps_given", "mean_us", "p99_us")
+    print_table(
+        "The rivals",
+        ["system", *columns],
+        [[row["system"], *(row.get(name) for name in columns)] for row in rows],
+    )
