@@ -86,7 +86,7 @@ def test_segments_and_compactions(client: MilvusClient, name: str) -> None:
     assert sum(s.num_rows for s in client.list_loaded_segments(name)) == 5
     assert client.get_compaction_state(client.compact(name)) == "Completed"
     assert client.get_server_version().startswith("v2.6")
-    assert client.describe_replica(name)[0].collection_id > 0
+    assert len(client.describe_replica(name)) == 1
     client.refresh_load(name)
 
 
@@ -99,7 +99,7 @@ def test_errors_have_the_codes_that_clients_know(client: MilvusClient, name: str
     assert code_of(lambda: client.describe_collection(name)) == 100
     assert code_of(lambda: client.insert(name, [{"id": 1, "vector": [0.0] * DIM}])) == 100
     client.create_collection(name, dimension=DIM)
-    assert code_of(lambda: client.search(name, [[0.5] * DIM], limit=0)) == 1100
+    assert code_of(lambda: client.search(name, [[0.5] * DIM], limit=16385)) == 1100
     assert code_of(lambda: client.search(name, [[0.5] * 3], limit=1)) == 1100
     assert code_of(lambda: client.query(name, filter="id ==")) == 1100
     assert code_of(lambda: client.query(name, filter="id > 0", partition_names=["x"])) == 200

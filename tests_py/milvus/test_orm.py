@@ -13,6 +13,9 @@ from pymilvus import (
     utility,
 )
 
+# Later versions say that they prefer the other interface.
+pytestmark = pytest.mark.filterwarnings("ignore:.*ORM-style")
+
 DIM = 8
 VECTORS = np.random.default_rng(7).random((3000, DIM), dtype=np.float32)
 

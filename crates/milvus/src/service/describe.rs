@@ -15,32 +15,14 @@ pub(super) fn one(
     call: &Call,
     request: wire::DescribeCollectionRequest,
 ) -> Result<wire::DescribeCollectionResponse, Failure> {
-    let catalog = call.catalog();
-    let database = call.database_name(&request.db_name);
-    by_name_or_id(&catalog, database, &request.collection_name, request.collection_id)
+    let named = (request.collection_name.as_str(), request.collection_id);
+    let entry = call.named_or_numbered(&request.db_name, named)?;
+    Ok(describe(&call.catalog(), call.database_name(&request.db_name), &entry))
 }
 
-fn by_name_or_id(
-    catalog: &Snapshot,
-    database: &str,
-    name: &str,
-    id: i64,
-) -> Result<wire::DescribeCollectionResponse, Failure> {
-    let known = |entry: &&std::sync::Arc<Entry>| entry.id.0.cast_signed() == id;
-    let entry = match catalog.collections(database)?.find(known).filter(|_| name.is_empty()) {
-        Some(entry) => entry,
-        None => catalog.collection(database, name)?,
-    };
-    describe(catalog, database, entry)
-}
-
-fn describe(
-    catalog: &Snapshot,
-    database: &str,
-    entry: &Entry,
-) -> Result<wire::DescribeCollectionResponse, Failure> {
+fn describe(catalog: &Snapshot, database: &str, entry: &Entry) -> wire::DescribeCollectionResponse {
     let aliases = catalog.aliases_of(entry).into_iter().map(str::to_owned).collect();
-    Ok(wire::DescribeCollectionResponse {
+    wire::DescribeCollectionResponse {
         schema: Some(schema_out::schema(&entry.name, &entry.schema)),
         collection_id: entry.id.0.cast_signed(),
         created_timestamp: hybrid(entry.created),
@@ -55,7 +37,7 @@ fn describe(
         db_id: entry.database.0.cast_signed(),
         update_timestamp: schema_timestamp(entry),
         ..Default::default()
-    })
+    }
 }
 
 fn consistency(level: ConsistencyLevel) -> WireLevel {
@@ -78,8 +60,11 @@ pub(super) fn several(
     let database = call.database_name(&request.db_name);
     let by_name = request.collection_name.iter().map(|name| (name.as_str(), 0));
     let by_id = request.collection_id.iter().map(|id| ("", *id));
-    let each = |(name, id): (&str, i64)| {
-        wire::DescribeCollectionResponse::of(by_name_or_id(&catalog, database, name, id))
+    let each = |named| {
+        let entry = call.named_or_numbered(database, named);
+        wire::DescribeCollectionResponse::of(
+            entry.map(|entry| describe(&catalog, database, &entry)),
+        )
     };
     let responses = by_name.chain(by_id).map(each).collect();
     Ok(wire::BatchDescribeCollectionResponse { responses, ..Default::default() })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use pipeann_db::catalog::limits::DEFAULT_DATABASE;
-use pipeann_db::catalog::{Collection as Entry, Place, Snapshot, UnixMs};
+use pipeann_db::catalog::{Collection as Entry, CollectionId, Place, Snapshot, UnixMs};
 use pipeann_db::collection::Collection;
 use pipeann_db::database::Database;
 use tonic::metadata::MetadataMap;
@@ -95,6 +95,20 @@ impl Call {
     pub(super) fn entry(&self, database: &str, collection: &str) -> Result<Arc<Entry>, Failure> {
         let database = self.database_name(database);
         Ok(Arc::clone(self.catalog().collection(database, collection)?))
+    }
+
+    /// By name, or by id where there is no name.
+    pub(super) fn named_or_numbered(
+        &self,
+        database: &str,
+        (collection, id): (&str, i64),
+    ) -> Result<Arc<Entry>, Failure> {
+        let catalog = self.catalog();
+        let numbered = catalog.collection_by_id(CollectionId(id.cast_unsigned()));
+        match numbered.filter(|_| collection.is_empty()) {
+            Some(entry) => Ok(Arc::clone(entry)),
+            None => self.entry(database, collection),
+        }
     }
 
     pub(super) fn collection(

@@ -79,7 +79,8 @@ pub(super) fn replicas(
     call: &Call,
     request: wire::GetReplicasRequest,
 ) -> Result<wire::GetReplicasResponse, Failure> {
-    let entry = call.entry(&request.db_name, &request.collection_name)?;
+    let named = (request.collection_name.as_str(), request.collection_id);
+    let entry = call.named_or_numbered(&request.db_name, named)?;
     super::loading::check_loaded(&entry, &[])?;
     let shard = wire::ShardReplica {
         leader_id: NODE,
@@ -103,18 +104,9 @@ pub(super) fn compact(
     call: &Call,
     request: wire::ManualCompactionRequest,
 ) -> Result<wire::ManualCompactionResponse, Failure> {
-    let catalog = call.catalog();
-    let database = call.database_name(&request.db_name);
-    let name = match request.collection_name.as_str() {
-        "" => {
-            let known =
-                |entry: &&std::sync::Arc<Entry>| entry.id.0.cast_signed() == request.collection_id;
-            let found = catalog.collections(database)?.find(known);
-            found.map_or_else(|| request.collection_id.to_string(), |entry| entry.name.clone())
-        }
-        name => name.to_owned(),
-    };
-    call.database().collection(database, &name)?.flush()?;
+    let named = (request.collection_name.as_str(), request.collection_id);
+    let entry = call.named_or_numbered(&request.db_name, named)?;
+    call.collection(&request.db_name, &entry.name)?.flush()?;
     Ok(wire::ManualCompactionResponse { compaction_id: call.session(), ..Default::default() })
 }
 

@@ -26,6 +26,8 @@ fn an_index_without_parameters_is_made_and_named_as_its_field() {
     assert_eq!(served.call(client.describe_index(describe())).status.unwrap().code, 700);
     assert_ok(&served.call(client.create_index(create("v", Vec::new()))));
     assert_ok(&served.call(client.create_index(create("v", Vec::new()))));
+    // It is built behind the answer.
+    served.database.collection("default", "a").unwrap().wait_for_index("v").unwrap();
     let found = served.call(client.describe_index(describe())).index_descriptions;
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].index_name, "v");
