@@ -3,10 +3,13 @@
 import re
 from pathlib import Path
 
+import pymilvus
 import pytest
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from pymilvus.grpc_gen import common_pb2, milvus_pb2, schema_pb2
 
+# What is defined is that of 2.6; an earlier client does not know all of it.
+OLDER = tuple(map(int, pymilvus.__version__.split(".")[:2])) < (2, 6)
 DEFINITION = Path(__file__).resolve().parents[2] / "crates" / "milvus" / "proto"
 THEIRS = [common_pb2.DESCRIPTOR, milvus_pb2.DESCRIPTOR, schema_pb2.DESCRIPTOR]
 SCALARS = {
@@ -88,12 +91,12 @@ def test_all_files_are_read() -> None:
 @pytest.mark.parametrize("name", sorted(MESSAGES))
 def test_fields_have_their_numbers_and_types(name: str) -> None:
     their_name = OURS_ONLY.get(name, name)
-    if their_name not in THEIR_MESSAGES:
+    if their_name not in THEIR_MESSAGES and OLDER:
         pytest.skip(f"this pymilvus does not know {name}")
     package = name.rpartition(".")[0]
     known = THEIR_MESSAGES[their_name].fields_by_name
     for field, (number, ours) in MESSAGES[name].items():
-        if field not in known:
+        if field not in known and OLDER:
             continue
         assert known[field].number == number, field
         if name in OURS_ONLY:
@@ -109,6 +112,8 @@ def test_fields_have_their_numbers_and_types(name: str) -> None:
 def test_values_have_their_numbers(name: str) -> None:
     known = THEIR_ENUMS[name].values_by_name
     for value, number in ENUMS[name].items():
+        if value not in known and OLDER:
+            continue
         assert known[value].number == number, value
 
 
@@ -117,7 +122,7 @@ def test_calls_take_and_give_what_clients_expect(
     name: str, request_type: str, answer: str
 ) -> None:
     known = milvus_pb2.DESCRIPTOR.services_by_name["MilvusService"].methods_by_name
-    if name not in known:
+    if name not in known and OLDER:
         pytest.skip(f"this pymilvus does not know {name}")
     package = "milvus.proto.milvus"
     assert short(known[name].input_type.full_name, package) == request_type
