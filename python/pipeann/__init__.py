@@ -3,10 +3,33 @@
 The graph and the full vectors stay on disk and small codes in memory, so an index may be many
 times larger than memory. `Database` holds collections of rows with vectors and fields, whose
 writes are on stable storage before they are answered; `Index` is one immutable index alone.
+`MilvusClient` is pymilvus's client over such a database.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from pipeann import bulk, errors
 from pipeann._native import Collection, Database, Index, __version__
 from pipeann.fields import Field
 
-__all__ = ["Collection", "Database", "Field", "Index", "__version__", "bulk", "errors"]
+if TYPE_CHECKING:
+    from pipeann.milvus import MilvusClient
+
+__all__ = [
+    "Collection",
+    "Database",
+    "Field",
+    "Index",
+    "__version__",
+    "bulk",
+    "errors",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # pymilvus takes a second to import, and not everybody has it.
+    if name == "MilvusClient":
+        from pipeann.milvus import MilvusClient
+
+        return MilvusClient
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -445,3 +445,36 @@ class Collection:
         has failed. Ctrl-C ends the waiting, not the build."""
     def drop_index(self, index: str) -> None:
         """Drops an index by its name, that of its field unless it was given another."""
+
+class MilvusDoor:
+    """The service of Milvus over an open database, for `pipeann.milvus`. Answers are tuples, which
+    begin with 0; refusals are tuples of an earlier code, which is not 0, the code and the reason."""
+    def __init__(self, database: Database) -> None: ...
+    def listen(self, path: str | os.PathLike[str]) -> None:
+        """Serves gRPC on a socket in the file system too."""
+    def stop(self) -> None:
+        """Takes no more calls, and waits for those that came through the socket. Comes before the
+        database is closed."""
+    def primary_key(self, database: str, collection: str) -> tuple[str, bool]:
+        """Name of a collection's primary key, and whether it is a text."""
+    def search(
+        self,
+        database: str,
+        collection: str,
+        queries: npt.NDArray[np.float32],
+        expression: str,
+        output: Sequence[str],
+        partitions: Sequence[str],
+        parameters: Sequence[tuple[str, str]],
+    ) -> tuple[Any, ...]:
+        """0, the name of the key, for each query (keys, distances, entities), and a timestamp."""
+    def query(
+        self,
+        database: str,
+        collection: str,
+        expression: str,
+        output: Sequence[str],
+        partitions: Sequence[str],
+        parameters: Sequence[tuple[str, str]],
+    ) -> tuple[Any, ...]:
+        """0, rows as dicts, and a timestamp."""

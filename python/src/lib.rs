@@ -6,6 +6,7 @@
 
 mod database;
 mod index;
+mod milvus;
 
 use pyo3::prelude::*;
 
@@ -18,6 +19,8 @@ mod _native {
     use super::database::{Collection, Database};
     #[pymodule_export]
     use super::index::Index;
+    #[pymodule_export]
+    use super::milvus::MilvusDoor;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

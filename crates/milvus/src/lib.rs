@@ -11,4 +11,7 @@ pub mod proto;
 mod service;
 mod status;
 
-pub use service::{DEFAULT_PORT, Listening, ServeError, ServeOptions, Settings, coverage, listen};
+pub use service::{
+    DEFAULT_PORT, InProcess, Listening, Refused, ServeError, ServeOptions, Served, Settings,
+    coverage, listen,
+};

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 
 /// The exception to raise, by the name of its class.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(crate) struct Failure {
     class: &'static str,
     message: String,
     field: Option<String>,
@@ -30,7 +30,7 @@ impl Failure {
     }
 
     /// Bad input.
-    pub(super) fn input(message: impl Into<String>) -> Self {
+    pub(crate) fn input(message: impl Into<String>) -> Self {
         Self::new("InputError", message)
     }
 
@@ -42,7 +42,7 @@ impl Failure {
     }
 
     /// A use of what was closed.
-    pub(super) fn closed(message: &str) -> Self {
+    pub(crate) fn closed(message: &str) -> Self {
         Self::new("ClosedError", message)
     }
 

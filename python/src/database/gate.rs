@@ -18,7 +18,7 @@ thread_local! {
 }
 
 /// See the module's description.
-pub(super) struct Gate {
+pub(crate) struct Gate {
     state: Mutex<State>,
     idle: Condvar,
     /// The process that opened it.
@@ -43,14 +43,28 @@ impl Gate {
         Self { state: Mutex::new(state), idle: Condvar::new(), process: std::process::id() }
     }
 
+    /// Refuses a forked child.
+    pub(crate) fn check_process(&self) -> Result<(), Failure> {
+        match self.process == std::process::id() {
+            true => Ok(()),
+            false => Err(Failure::forked()),
+        }
+    }
+
+    /// The database, for whoever gives it back before it is closed.
+    pub(crate) fn shared(&self, py: Python<'_>) -> PyResult<Arc<Database>> {
+        py.detach(|| {
+            let entered = self.enter()?;
+            Ok(Arc::clone(entered.database.as_ref().expect("it is there until it is dropped")))
+        })
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("nothing that can panic runs under this lock")
     }
 
     fn enter(&self) -> Result<Entered<'_>, Failure> {
-        if self.process != std::process::id() {
-            return Err(Failure::forked());
-        }
+        self.check_process()?;
         let mut state = self.state();
         let database = state.database.clone();
         let database = database.ok_or_else(|| Failure::closed("the database is closed"))?;
@@ -60,7 +74,7 @@ impl Gate {
     }
 
     /// Does something with the database while the GIL is released.
-    pub(super) fn run<T: Send>(
+    pub(crate) fn run<T: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&Database) -> Result<T, Failure> + Send,
@@ -74,9 +88,7 @@ impl Gate {
 
     /// Waits until nothing is under way, and closes. Nothing happens where it is closed already.
     pub(super) fn close(&self) -> Result<(), Failure> {
-        if self.process != std::process::id() {
-            return Err(Failure::forked());
-        }
+        self.check_process()?;
         if DEPTH.get() > 0 {
             return Err(Failure::input("a database cannot be closed by what it is calling"));
         }

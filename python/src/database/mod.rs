@@ -18,6 +18,9 @@ mod values;
 mod vectors;
 
 pub(crate) use collection::Collection;
+pub(crate) use failure::Failure;
+pub(crate) use gate::Gate;
+pub(crate) use values::json_text_to_python as json_to_python;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,8 +33,6 @@ use pipeann_db::wal::Level;
 use pipeann_engine::memory::Accountant;
 use pyo3::prelude::*;
 
-use failure::Failure;
-use gate::Gate;
 use schemas::{properties, schema};
 
 /// Of a memory limit, the share that each buffer and cache of a collection may take.
@@ -237,6 +238,10 @@ impl Database {
 }
 
 impl Database {
+    pub(crate) fn gate(&self) -> Arc<Gate> {
+        Arc::clone(&self.gate)
+    }
+
     fn apply(&self, py: Python<'_>, change: Change) -> PyResult<()> {
         self.gate.run(py, |db| Ok(db.apply(change).map(drop)?))
     }
@@ -271,7 +276,7 @@ fn options(
 }
 
 #[expect(clippy::disallowed_methods, reason = "the clock that the database is given")]
-fn now() -> UnixMs {
+pub(crate) fn now() -> UnixMs {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     UnixMs(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

@@ -83,6 +83,14 @@ pub(super) fn json(object: &Bound<'_, PyAny>) -> PyResult<String> {
     helpers(object.py())?.dumps.bind(object.py()).call1((object,))?.extract()
 }
 
+/// The object of a JSON text.
+pub(crate) fn json_text_to_python<'py>(
+    py: Python<'py>,
+    text: &[u8],
+) -> PyResult<Bound<'py, PyAny>> {
+    helpers(py)?.loads.bind(py).call1((PyBytes::new(py, text),))
+}
+
 /// A scalar of a type, from anything but None.
 pub(super) fn scalar(wanted: ScalarType, object: &Bound<'_, PyAny>) -> PyResult<Value> {
     Ok(match wanted {

@@ -58,6 +58,11 @@ impl Call {
         Self { door, database }
     }
 
+    /// A call from within the process; it names its database in the request, if any.
+    pub(super) fn within(door: Arc<Door>) -> Self {
+        Self { door, database: None }
+    }
+
     pub(super) fn database(&self) -> &Database {
         &self.door.settings.database
     }

@@ -2,14 +2,19 @@
 
 use std::fmt;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::UnixListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tonic::codegen::tokio_stream::Stream;
+use tonic::codegen::tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
+use tonic::transport::server::{Connected, TcpIncoming};
 
 use super::calls::Service;
 use super::door::{Door, Settings};
@@ -60,6 +65,14 @@ pub enum ServeError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// No socket can be made there.
+    #[error("cannot listen on {path}: {source}")]
+    Socket {
+        /// The path given.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// Threads cannot be made.
     #[error("the server cannot begin: {0}")]
     Runtime(#[source] std::io::Error),
@@ -68,9 +81,7 @@ pub enum ServeError {
 /// A server that answers. Dropped, it ends at once.
 pub struct Listening {
     address: SocketAddr,
-    runtime: Option<Runtime>,
-    stop: Option<oneshot::Sender<()>>,
-    served: Option<JoinHandle<()>>,
+    served: Served,
 }
 
 impl fmt::Debug for Listening {
@@ -85,6 +96,26 @@ impl Listening {
         self.address
     }
 
+    /// Takes no more calls, and returns when those under way are answered, or some seconds later.
+    pub fn stop(self) {
+        self.served.stop();
+    }
+}
+
+/// The threads of a server. Dropped, they end at once.
+pub struct Served {
+    runtime: Option<Runtime>,
+    stop: Option<oneshot::Sender<()>>,
+    served: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for Served {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Served").finish_non_exhaustive()
+    }
+}
+
+impl Served {
     /// Takes no more calls, and returns when those under way are answered, or some seconds later.
     pub fn stop(mut self) {
         if let Some(stop) = self.stop.take() {
@@ -101,7 +132,7 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
+impl Drop for Served {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -114,28 +145,53 @@ impl Drop for Listening {
 /// # Errors
 /// [`ServeError`].
 pub fn listen(settings: Settings, options: &ServeOptions) -> Result<Listening, ServeError> {
-    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let calls = if options.threads == 0 { CALLS_PER_CPU * cpus } else { options.threads };
-    let runtime = Builder::new_multi_thread()
-        .enable_all()
-        .thread_name("milvus")
-        .worker_threads(cpus)
-        .max_blocking_threads(calls)
-        .build()
-        .map_err(ServeError::Runtime)?;
+    let runtime = runtime(options.threads)?;
     let address = |source| {
         let (host, port) = (options.host.clone(), options.port);
         ServeError::Address { host, port, source }
     };
     let listener = bind(options).map_err(address)?;
     let bound = listener.local_addr().map_err(address)?;
-    let (stop, stopped) = oneshot::channel();
-    let served = {
+    let listener = {
         let _inside = runtime.enter();
-        let listener = tokio::net::TcpListener::from_std(listener).map_err(address)?;
-        runtime.spawn(serve(settings, listener, stopped))
+        tokio::net::TcpListener::from_std(listener).map_err(address)?
     };
-    Ok(Listening { address: bound, runtime: Some(runtime), stop: Some(stop), served: Some(served) })
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let door = Arc::new(Door::new(settings));
+    Ok(Listening { address: bound, served: begin(runtime, door, incoming) })
+}
+
+/// Begins to serve on a socket in the file system; who may write to its directory may call.
+pub(super) fn listen_at(door: Arc<Door>, path: &Path) -> Result<Served, ServeError> {
+    let runtime = runtime(0)?;
+    let listener = {
+        let _inside = runtime.enter();
+        UnixListener::bind(path)
+    };
+    let failed = |source| ServeError::Socket { path: path.display().to_string(), source };
+    Ok(begin(runtime, door, UnixListenerStream::new(listener.map_err(failed)?)))
+}
+
+fn runtime(threads: usize) -> Result<Runtime, ServeError> {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let calls = if threads == 0 { CALLS_PER_CPU * cpus } else { threads };
+    Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("milvus")
+        .worker_threads(cpus)
+        .max_blocking_threads(calls)
+        .build()
+        .map_err(ServeError::Runtime)
+}
+
+fn begin<I, C>(runtime: Runtime, door: Arc<Door>, incoming: I) -> Served
+where
+    I: Stream<Item = std::io::Result<C>> + Send + 'static,
+    C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+{
+    let (stop, stopped) = oneshot::channel();
+    let served = runtime.spawn(serve(door, incoming, stopped));
+    Served { runtime: Some(runtime), stop: Some(stop), served: Some(served) }
 }
 
 /// The first address of the host that can be listened on.
@@ -147,15 +203,14 @@ fn bind(options: &ServeOptions) -> std::io::Result<TcpListener> {
     Ok(listener)
 }
 
-async fn serve(
-    settings: Settings,
-    listener: tokio::net::TcpListener,
-    stopped: oneshot::Receiver<()>,
-) {
-    let service = MilvusServiceServer::new(Service(Arc::new(Door::new(settings))))
+async fn serve<I, C>(door: Arc<Door>, incoming: I, stopped: oneshot::Receiver<()>)
+where
+    I: Stream<Item = std::io::Result<C>> + Send + 'static,
+    C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+{
+    let service = MilvusServiceServer::new(Service(door))
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(MAX_ANSWER_BYTES);
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     let served = Server::builder()
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)

@@ -14,6 +14,7 @@ mod describe;
 mod door;
 mod flush;
 mod hybrid;
+mod in_process;
 mod indexes;
 mod listen;
 mod loading;
@@ -29,4 +30,5 @@ mod writes;
 
 pub use coverage::coverage;
 pub use door::Settings;
-pub use listen::{DEFAULT_PORT, Listening, ServeError, ServeOptions, listen};
+pub use in_process::{InProcess, Refused};
+pub use listen::{DEFAULT_PORT, Listening, ServeError, ServeOptions, Served, listen};

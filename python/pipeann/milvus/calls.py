@@ -1,0 +1,165 @@
+"""The calls that are made often, without a message or a socket.
+
+Each takes what is plain, and leaves everything else to pymilvus: that knows what it means, or in
+which words to refuse it.
+"""
+
+from typing import Any
+
+from pipeann import errors
+from pipeann.milvus import answers, reading
+from pipeann.milvus.declaring import Declaring
+
+
+class Calls(Declaring):
+    """Writes and reads."""
+
+    def _write(self, collection_name: str, data: Any, what: str) -> Any:
+        """Writes rows, or returns None where pymilvus has to look at them first."""
+        self._opened()
+        rows = [data] if isinstance(data, dict) else data
+        if type(rows) is not list or not rows or not isinstance(collection_name, str):
+            return None
+
+        def attempt(rows: list[Any]) -> Any:
+            collection = self._collection(collection_name)
+            write = collection.insert if what == "insert_count" else collection.upsert
+            try:
+                return answers.written(what, write(rows))
+            except errors.InputError:
+                return None
+
+        if not self._exists(collection_name):
+            return None
+        done = attempt(rows)
+        if done is None and (narrow := reading.narrowed(rows)) is not None:
+            rows = narrow
+            done = attempt(rows)
+        if done is None and self._adopt_key_type(collection_name, rows):
+            done = attempt(rows)
+        return done
+
+    def insert(self, collection_name: str, data: Any, *args: Any, **kwargs: Any) -> Any:
+        """Adds rows. They are on stable storage when this returns."""
+        done = None if args or kwargs else self._write(collection_name, data, "insert_count")
+        return super().insert(collection_name, data, *args, **kwargs) if done is None else done
+
+    def upsert(self, collection_name: str, data: Any, *args: Any, **kwargs: Any) -> Any:
+        """Adds rows in the place of those that have their keys."""
+        done = None if args or kwargs else self._write(collection_name, data, "upsert_count")
+        return super().upsert(collection_name, data, *args, **kwargs) if done is None else done
+
+    def delete(
+        self,
+        collection_name: str,
+        ids: Any = None,
+        timeout: float | None = None,
+        filter: str | None = None,  # noqa: A002
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        """Deletes rows by key or by filter."""
+        plain = timeout is None and not args and not kwargs and self._exists(collection_name)
+        if plain and (ids is None) != (not filter):
+            keys = None if ids is None else reading.keys(ids)
+            collection = self._collection(collection_name)
+            try:
+                if keys is not None:
+                    return answers.deleted(collection.delete(keys))
+                if ids is None and isinstance(filter, str):
+                    return answers.deleted(collection.delete(filter=filter))
+            except errors.InputError:
+                # pymilvus says what is wrong with it.
+                pass
+        return super().delete(collection_name, ids, timeout, filter, *args, **kwargs)
+
+    def search(  # noqa: PLR0913
+        self,
+        collection_name: str,
+        data: Any = None,
+        filter: str = "",  # noqa: A002
+        limit: int = 10,
+        output_fields: list[str] | None = None,
+        search_params: dict[str, Any] | None = None,
+        timeout: float | None = None,
+        partition_names: list[str] | None = None,
+        anns_field: str | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """The nearest rows of each vector."""
+        self._opened()
+        output, partitions = reading.names(output_fields), reading.names(partition_names)
+        queries = reading.matrix(data)
+        pairs = reading.search_pairs(limit, anns_field, search_params, dict(kwargs))
+        plain = isinstance(collection_name, str) and isinstance(filter, str) and timeout is None
+        if not plain or output is None or partitions is None or queries is None or pairs is None:
+            given = (collection_name, data, filter, limit, output_fields, search_params)
+            named = {"timeout": timeout, "partition_names": partition_names}
+            stock = super().search
+            return self._read(
+                collection_name, lambda: stock(*given, anns_field=anns_field, **named, **kwargs)
+            )
+        door, place = self._home.door, self._place()
+        return self._read(
+            collection_name,
+            lambda: answers.search_result(
+                door.search(place, collection_name, queries, filter, output, partitions, pairs)
+            ),
+        )
+
+    def hybrid_search(self, collection_name: str, *args: Any, **kwargs: Any) -> Any:
+        """Several searches, ranked as one."""
+        stock = super().hybrid_search
+        return self._read(collection_name, lambda: stock(collection_name, *args, **kwargs))
+
+    def query(
+        self,
+        collection_name: str,
+        filter: str = "",  # noqa: A002
+        output_fields: list[str] | None = None,
+        timeout: float | None = None,
+        ids: Any = None,
+        partition_names: list[str] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """The rows that match a filter, in the order of their keys."""
+        self._opened()
+        output, partitions = reading.names(output_fields), reading.names(partition_names)
+        pairs = reading.query_pairs(dict(kwargs))
+        plain = isinstance(filter, str) and timeout is None and self._exists(collection_name)
+        keys = None if ids is None else reading.keys(ids)
+        if ids is not None and (keys is None or filter):
+            plain = False
+        if not plain or output is None or partitions is None or pairs is None:
+            stock = super().query
+            given = (collection_name, filter, output_fields, timeout, ids, partition_names)
+            return self._read(collection_name, lambda: stock(*given, **kwargs))
+        door, place = self._home.door, self._place()
+        if keys is not None:
+            key, _ = door.primary_key(place, collection_name)
+            filter = reading.keys_filter(key, keys)  # noqa: A001
+        asked = (filter, output or ["*"], partitions, pairs)
+        return self._read(
+            collection_name, lambda: answers.rows(door.query(place, collection_name, *asked))
+        )
+
+    def get(
+        self,
+        collection_name: str,
+        ids: Any,
+        output_fields: list[str] | None = None,
+        timeout: float | None = None,
+        partition_names: list[str] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """The rows of these keys."""
+        self._opened()
+        if reading.keys(ids) is None or kwargs:
+            stock = super().get
+            given = (collection_name, ids, output_fields, timeout, partition_names)
+            return self._read(collection_name, lambda: stock(*given, **kwargs))
+        return self.query(collection_name, "", output_fields, timeout, ids, partition_names)
+
+    def count(self, collection_name: str, filter: str = "") -> int:  # noqa: A002
+        """How many rows there are, of those that match a filter."""
+        return self.query(collection_name, filter, ["count(*)"])[0]["count(*)"]

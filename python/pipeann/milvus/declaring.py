@@ -1,0 +1,181 @@
+"""What collections are made of, and which graphs they have: easier than pymilvus has it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pymilvus import DataType
+from pymilvus.exceptions import MilvusException
+
+from pipeann import errors
+from pipeann.milvus import schemas
+from pipeann.milvus.opened import Opened
+
+_NOT_LOADED = 101
+_INVALID = 1100
+# A property of collections whose type of key the first insert decides.
+_OPEN_KEY = "pipeann.key_type"
+_DEFAULT_METRIC = "COSINE"
+_TEXT_KEY_BYTES = 65_535
+_SEARCHED = ("float_vector", "uint8_vector")
+
+_KEY_TYPES: dict[Any, DataType] = {
+    "int": DataType.INT64,
+    DataType.INT64: DataType.INT64,
+    "string": DataType.VARCHAR,
+    "str": DataType.VARCHAR,
+    DataType.VARCHAR: DataType.VARCHAR,
+}
+
+
+class Declaring(Opened):
+    """Collections and their indexes."""
+
+    def create_collection(  # noqa: PLR0913
+        self,
+        collection_name: str,
+        dimension: int | None = None,
+        primary_field_name: str = "id",
+        id_type: Any = None,
+        vector_field_name: str = "vector",
+        metric_type: str | None = None,
+        auto_id: bool = False,
+        timeout: float | None = None,
+        schema: Any = None,
+        index_params: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Creates a collection: with a schema, which may be a plain dict, or with a key and a vector
+        of `dimension` components and a dynamic field."""
+        if isinstance(schema, Mapping):
+            schema = schemas.collection_schema(schema)
+        if schema is not None:
+            super().create_collection(
+                collection_name, schema=schema, index_params=index_params, timeout=timeout, **kwargs
+            )
+            if metric_type is not None and not index_params:
+                self._declare(collection_name, metric_type)
+            return
+        metric = metric_type or _DEFAULT_METRIC
+        if type(dimension) is not int or id_type not in (None, *_KEY_TYPES):
+            # pymilvus says what is wrong with it.
+            super().create_collection(collection_name, dimension, id_type=id_type, **kwargs)
+        if id_type is None and not auto_id:
+            properties = {**(kwargs.pop("properties", None) or {}), _OPEN_KEY: "open"}
+            kwargs["properties"] = properties
+        kwargs.setdefault("enable_dynamic_field", True)
+        schema = self.create_schema(auto_id=auto_id, **kwargs)
+        key = _KEY_TYPES[id_type] if id_type is not None else self._known_key_type(collection_name)
+        of_key = {}
+        if key == DataType.VARCHAR:
+            of_key["max_length"] = kwargs.get("max_length", _TEXT_KEY_BYTES)
+        schema.add_field(primary_field_name, key, is_primary=True, **of_key)
+        schema.add_field(vector_field_name, DataType.FLOAT_VECTOR, dim=dimension)
+        super().create_collection(collection_name, schema=schema, timeout=timeout, **kwargs)
+        self._declare(collection_name, metric)
+
+    def _known_key_type(self, collection_name: str) -> DataType:
+        """Of a collection that is there, what its first insert decided."""
+        try:
+            _, is_text = self._home.door.primary_key(self._place(), collection_name)
+        except errors.Error:
+            return DataType.INT64
+        return DataType.VARCHAR if is_text else DataType.INT64
+
+    def _adopt_key_type(self, collection_name: str, rows: list[Any]) -> bool:
+        """Creates a collection anew, whose type of key was open, where its first rows have texts."""
+        collection = self._collection(collection_name)
+        described = collection.describe()
+        if _OPEN_KEY not in described["properties"] or collection.stats()["next_row"] > 0:
+            return False
+        fields = described["fields"]
+        key = next(field for field in fields if field["primary_key"])
+        if key["type"] != "int64" or not all(
+            isinstance(row, dict) and type(row.get(key["name"])) is str for row in rows
+        ):
+            return False
+        vector = next(field for field in fields if field["type"] == "float_vector")
+        metric = next((index["metric"] for index in described["indexes"]), None)
+        self.drop_collection(described["name"])
+        self.create_collection(
+            described["name"],
+            vector["dim"],
+            key["name"],
+            "string",
+            vector["name"],
+            (metric or _DEFAULT_METRIC).upper(),
+            enable_dynamic_field=described["dynamic"],
+            properties=described["properties"],
+        )
+        return True
+
+    def describe_collection(
+        self, collection_name: str, timeout: float | None = None, **kwargs: Any
+    ) -> dict[str, Any]:
+        """What a collection is made of."""
+        described = super().describe_collection(collection_name, timeout=timeout, **kwargs)
+        described.get("properties", {}).pop(_OPEN_KEY, None)
+        return described
+
+    def _declare(self, collection_name: str, metric: str) -> None:
+        """Declares an index on each vector that has none, and loads. Nothing is built yet."""
+        collection = self._collection(collection_name)
+        described = collection.describe()
+        indexed = {index["field"] for index in described["indexes"]}
+        try:
+            for field in described["fields"]:
+                if field["type"] in _SEARCHED and field["name"] not in indexed:
+                    collection.create_index(field["name"], metric.lower())
+            collection.load()
+        except errors.InputError as error:
+            raise MilvusException(_INVALID, str(error)) from error
+
+    def _build(self, collection_name: str) -> None:
+        """Builds the graphs that nobody asked for so far."""
+        collection = self._collection(collection_name)
+        for index in collection.describe()["indexes"]:
+            if index["state"] == "not_built":
+                collection.build_index(index["name"])
+                collection.wait_for_index(index["name"])
+
+    def create_index(
+        self,
+        collection_name: str,
+        index_params: Any = None,
+        timeout: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Declares indexes and builds their graphs; without parameters, those of all vectors."""
+        if index_params is not None:
+            super().create_index(collection_name, index_params, timeout=timeout, **kwargs)
+        elif self._exists(collection_name):
+            self._declare(collection_name, _DEFAULT_METRIC)
+        self._build(collection_name)
+
+    def load_collection(
+        self, collection_name: str, timeout: float | None = None, **kwargs: Any
+    ) -> None:
+        """Loads a collection, with a graph for each of its vectors."""
+        if self._exists(collection_name):
+            self._home.released.discard(self._collection(collection_name).describe()["id"])
+            self._declare(collection_name, _DEFAULT_METRIC)
+            self._build(collection_name)
+        super().load_collection(collection_name, timeout=timeout, **kwargs)
+
+    def release_collection(
+        self, collection_name: str, timeout: float | None = None, **kwargs: Any
+    ) -> None:
+        """Releases a collection. It has to be loaded before it is read again."""
+        super().release_collection(collection_name, timeout=timeout, **kwargs)
+        self._home.released.add(self._collection(collection_name).describe()["id"])
+
+    def _read(self, collection_name: str, read: Callable[[], Any]) -> Any:
+        """Reads, and where that needs a collection to be loaded which was never released, loads it."""
+        try:
+            return read()
+        except MilvusException as refused:
+            if refused.code != _NOT_LOADED or not self._exists(collection_name):
+                raise
+            if self._collection(collection_name).describe()["id"] in self._home.released:
+                raise
+        self._declare(collection_name, _DEFAULT_METRIC)
+        return read()

@@ -1,0 +1,97 @@
+"""Directories that clients have open.
+
+A process has a directory open once, whoever asks for it; the last client to go closes it. What is
+not served natively goes through a socket in a directory that only this user can enter, which is
+made when it is first needed.
+"""
+
+import atexit
+import os
+import shutil
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+from pipeann._native import Database, MilvusDoor
+from pipeann.errors import InputError
+
+_SOCKET = "milvus.sock"
+# A socket's path has to fit 107 bytes.
+_LONGEST_FOLDER = 90
+
+_open: dict[str, "Home"] = {}
+_lock = threading.RLock()
+
+
+class Home:
+    """An open directory and the service in front of it."""
+
+    def __init__(self, path: str, options: dict[str, Any]) -> None:
+        self.database = Database.open(path, build_on_read=True, **options)
+        self.door = MilvusDoor(self.database)
+        self.released: set[int] = set()
+        self._path = path
+        self._options = options
+        self._process = os.getpid()
+        self._clients = 0
+        self._folder: str | None = None
+
+    def address(self) -> str:
+        """Where the service listens, for clients that know nothing but gRPC."""
+        with _lock:
+            if self._folder is None:
+                long = len(os.fsencode(tempfile.gettempdir())) > _LONGEST_FOLDER
+                folder = tempfile.mkdtemp(prefix="pipeann-", dir="/tmp" if long else None)
+                self.door.listen(Path(folder, _SOCKET))
+                self._folder = folder
+            return f"unix:{self._folder}/{_SOCKET}"
+
+    def release(self) -> None:
+        """One client less; the last one closes the directory."""
+        if self._process != os.getpid():
+            return
+        with _lock:
+            self._clients -= 1
+            if self._clients > 0:
+                return
+            _open.pop(self._path, None)
+            self.door.stop()
+            self.database.close()
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def acquire(path: str | os.PathLike[str], options: dict[str, Any]) -> Home:
+    """The home in this directory, with one client more.
+
+    Raises:
+        InputError: It is open with other options.
+        pipeann.errors.Error: It cannot be opened.
+    """
+    real = os.path.realpath(os.fspath(path))
+    with _lock:
+        home = _open.get(real)
+        if home is None:
+            home = _open[real] = Home(real, options)
+        elif options and options != home._options:
+            raise InputError(f"{real} is open in this process already, with other options")
+        home._clients += 1
+        return home
+
+
+def _forget() -> None:
+    """A forked child has nothing open; what its parent has open stays the parent's."""
+    global _lock
+    _lock = threading.RLock()
+    _open.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+@atexit.register
+def _close_all() -> None:
+    for home in list(_open.values()):
+        home._clients = 1
+        home.release()

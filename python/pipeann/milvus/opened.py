@@ -1,0 +1,114 @@
+"""Opening and closing a client, and connecting its inherited half when that is needed."""
+
+import os
+import sys
+import weakref
+from typing import Any
+
+import grpc
+import pymilvus
+from pymilvus.exceptions import MilvusException
+
+from pipeann import errors
+from pipeann._native import Collection
+from pipeann.milvus import homes
+
+# Attributes of pymilvus's client that stand for its connection.
+_OF_CONNECTION = frozenset({"_config", "_handler", "_manager", "_using", "is_self_hosted"})
+# A socket's path is no authority of HTTP, which gRPC would make it. Messages are of any size.
+_OF_CHANNEL = {
+    "grpc.default_authority": "localhost",
+    "grpc.max_send_message_length": -1,
+    "grpc.max_receive_message_length": -1,
+}
+_OF_DIRECTORY = ("memory_limit", "level", "threads", "direct")
+
+
+class Opened(pymilvus.MilvusClient):
+    """A client with an open directory."""
+
+    def __init__(
+        self,
+        uri: str | os.PathLike[str] = "./pipeann-data",
+        user: str = "",
+        password: str = "",
+        db_name: str = "",
+        token: str = "",
+        timeout: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if "://" in os.fspath(uri):
+            raise errors.InputError(
+                f"{uri} is an address, and pipeann.MilvusClient opens a directory; "
+                "pymilvus.MilvusClient connects to addresses"
+            )
+        options = {name: kwargs[name] for name in _OF_DIRECTORY if kwargs.get(name) is not None}
+        self._home = homes.acquire(uri, options)
+        self._close = weakref.finalize(self, self._home.release)
+        self._database = db_name
+        self._timeout = timeout
+        if db_name and db_name not in self._home.database.databases():
+            self.close()
+            raise MilvusException(800, f"database not found[database={db_name}]")
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _OF_CONNECTION:
+            kind = type(self).__name__
+            raise AttributeError(f"{kind!r} object has no attribute {name!r}")
+        self._connect()
+        return self.__dict__[name]
+
+    def _connect(self) -> None:
+        """Connects pymilvus's own half to the service in this process."""
+        self._opened()
+        address = self._home.address()
+        given: dict[str, Any] = {"grpc_options": _OF_CHANNEL}
+        if hasattr(sys.modules[pymilvus.MilvusClient.__module__], "create_connection"):
+            # Earlier versions take options only as a channel; and clients of one address share a
+            # connection, so that closing one would close all.
+            channel = grpc.insecure_channel(address, options=list(_OF_CHANNEL.items()))
+            given = {"alias": f"pipeann-{id(self)}", "channel": channel}
+        super().__init__(
+            uri=address, db_name=self._database, timeout=self._timeout, **given
+        )
+
+    def _opened(self) -> None:
+        if not self._close.alive:
+            raise MilvusException(message="should create connection first: the client is closed")
+
+    def close(self) -> None:
+        """Closes the client, and the directory where no other client has it open."""
+        if not self._close.alive:
+            return
+        if "_using" in self.__dict__:
+            super().close()
+        self._close()
+
+    def __enter__(self) -> "Opened":
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def use_database(self, db_name: str, **kwargs: Any) -> None:
+        """Makes this database of the directory the one that is meant."""
+        super().use_database(db_name, **kwargs)
+        self._database = db_name
+
+    def using_database(self, db_name: str, **kwargs: Any) -> None:
+        """Makes this database of the directory the one that is meant."""
+        super().using_database(db_name, **kwargs)
+        self._database = db_name
+
+    def _exists(self, collection_name: Any) -> bool:
+        self._opened()
+        return isinstance(collection_name, str) and self._home.database.has_collection(
+            collection_name, database=self._place()
+        )
+
+    def _place(self) -> str:
+        return self._database or "default"
+
+    def _collection(self, collection_name: str) -> Collection:
+        self._opened()
+        return self._home.database.collection(collection_name, database=self._place())
