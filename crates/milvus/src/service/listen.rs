@@ -13,7 +13,7 @@ use tonic::transport::server::TcpIncoming;
 
 use super::calls::Service;
 use super::door::{Door, Settings};
-use super::transport::Told;
+use super::transport::Guarded;
 use crate::proto::milvus::milvus_service_server::MilvusServiceServer;
 
 /// Where Milvus listens.
@@ -30,7 +30,7 @@ const LAST_CALLS: Duration = Duration::from_secs(10);
 const CALLS_PER_CPU: usize = 16;
 
 /// How the network is used.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ServeOptions {
     /// Address to listen on; a name or a number.
     pub host: String,
@@ -38,12 +38,25 @@ pub struct ServeOptions {
     pub port: u16,
     /// Calls that may compute or wait at once; 0 for 16 for each CPU.
     pub threads: usize,
+    /// What clients have to send: `user:password`, or a key. Nothing is asked for where it is none.
+    pub token: Option<String>,
 }
 
 impl Default for ServeOptions {
     /// All addresses, the port of Milvus.
     fn default() -> Self {
-        Self { host: "0.0.0.0".to_owned(), port: DEFAULT_PORT, threads: 0 }
+        Self { host: "0.0.0.0".to_owned(), port: DEFAULT_PORT, threads: 0, token: None }
+    }
+}
+
+impl fmt::Debug for ServeOptions {
+    /// Without the token, which is nobody's business.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServeOptions")
+            .field("host", &self.host)
+            .field("port", &self.port)
+            .field("threads", &self.threads)
+            .finish_non_exhaustive()
     }
 }
 
@@ -133,7 +146,7 @@ pub fn listen(settings: Settings, options: &ServeOptions) -> Result<Listening, S
     let served = {
         let _inside = runtime.enter();
         let listener = tokio::net::TcpListener::from_std(listener).map_err(address)?;
-        runtime.spawn(serve(settings, listener, stopped))
+        runtime.spawn(serve(settings, options.token.clone(), listener, stopped))
     };
     Ok(Listening { address: bound, runtime: Some(runtime), stop: Some(stop), served: Some(served) })
 }
@@ -149,6 +162,7 @@ fn bind(options: &ServeOptions) -> std::io::Result<TcpListener> {
 
 async fn serve(
     settings: Settings,
+    token: Option<String>,
     listener: tokio::net::TcpListener,
     stopped: oneshot::Receiver<()>,
 ) {
@@ -159,7 +173,7 @@ async fn serve(
     let served = Server::builder()
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
-        .add_service(Told(service))
+        .add_service(Guarded::new(service, token.as_deref()))
         .serve_with_incoming_shutdown(incoming, async {
             // Dropped or sent, it means the same.
             let _ = stopped.await;
