@@ -147,6 +147,15 @@ def test_query_iterator_gives_each_row_once(filled: tuple[MilvusClient, str]) ->
     assert found == [i for i in range(ROWS) if i % 7 > 2]
 
 
+def test_search_by_keys(filled: tuple[MilvusClient, str]) -> None:
+    client, name = filled
+    found = client.search(name, ids=[17, 3], anns_field="v", limit=4)
+    for key, hits in zip([17, 3], found, strict=True):
+        assert ids(hits) == np.argsort(((VECTORS - VECTORS[key]) ** 2).sum(axis=1))[:4].tolist()
+    with pytest.raises(MilvusException, match="1 of 2 were found"):
+        client.search(name, ids=[17, ROWS], anns_field="v", limit=4)
+
+
 def test_templates(filled: tuple[MilvusClient, str]) -> None:
     client, name = filled
     found = client.query(name, filter="id in {ids}", filter_params={"ids": [5, 3, 9]})

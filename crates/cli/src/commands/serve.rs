@@ -33,6 +33,9 @@ pub(crate) struct ServeArgs {
     /// Calls that may compute or wait at once; 0 for a number by the CPUs
     #[arg(long, value_name = "THREADS", default_value_t = 0)]
     threads: usize,
+    /// What clients have to send as their token: USER:PASSWORD, or a key; nothing unless given
+    #[arg(long, value_name = "TOKEN", env = "PIPEANN_TOKEN", hide_env_values = true)]
+    token: Option<String>,
     /// Memory for all collections: floor (no limit, no pages stay in memory), all
     /// (no limit, all pages stay), or bytes as 512MiB (no pages stay)
     #[arg(long, alias = "memory_limit", value_name = "LIMIT", default_value = "floor")]
@@ -56,11 +59,18 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     let database =
         Arc::new(database.with_context(|| format!("opening {}", args.data_dir.display()))?);
     let settings = Settings { database: Arc::clone(&database), now: Arc::new(now) };
-    let options = ServeOptions { host: args.host.clone(), port: args.port, threads: args.threads };
+    let options = ServeOptions {
+        host: args.host.clone(),
+        port: args.port,
+        threads: args.threads,
+        token: args.token.clone(),
+    };
     let listening = listen(settings, &options)?;
     let address = listening.address();
-    if !address.ip().is_loopback() {
-        eprintln!("pipeann: anyone who reaches {address} can read and write this database");
+    if args.token.is_none() && !address.ip().is_loopback() {
+        eprintln!(
+            "pipeann: anyone who reaches {address} can read and write this database; see --token"
+        );
     }
     println!("listening on {address}");
     signals.forever().next();

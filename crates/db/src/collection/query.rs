@@ -40,6 +40,9 @@ pub enum RowOrder<'a> {
     RowId,
     /// By primary key, rows of the same key by row id.
     Key,
+    /// By primary key, of several rows of the same key the newest only. Iterators take it for
+    /// [`Key`](Self::Key).
+    NewestOfKey,
     /// By primary key, those behind this one.
     KeyBehind(&'a PrimaryKey),
 }
@@ -80,17 +83,20 @@ impl Collection {
                     RowOrder::RowId => {
                         matched.iter().skip(query.offset).take(take).map(RowId).collect()
                     }
-                    RowOrder::Key | RowOrder::KeyBehind(_) => {
-                        let places = match matched.len() <= SORTED {
-                            true => self.sorted(&formats, moment, &matched, start.as_ref())?,
-                            false => by_key(moment, &matched, start.clone(), last)?,
+                    RowOrder::Key | RowOrder::NewestOfKey | RowOrder::KeyBehind(_) => {
+                        let few = matched.len() <= SORTED;
+                        let places = match (query.order, few) {
+                            (RowOrder::NewestOfKey, true) => {
+                                newest(self.sorted(&formats, moment, &matched, None)?)
+                            }
+                            (RowOrder::NewestOfKey, false) => {
+                                newest_by_key(moment, &matched, last)?
+                            }
+                            (_, true) => self.sorted(&formats, moment, &matched, start.as_ref())?,
+                            (_, false) => by_key(moment, &matched, start.clone(), last)?,
                         };
-                        places
-                            .into_iter()
-                            .skip(query.offset)
-                            .take(take)
-                            .map(|(_, row)| row)
-                            .collect::<Vec<_>>()
+                        let places = places.into_iter().skip(query.offset).take(take);
+                        places.map(|(_, row)| row).collect::<Vec<_>>()
                     }
                 };
                 self.read(&formats, moment, &rows, &sources)
@@ -171,4 +177,31 @@ pub(super) fn by_key(
         }
     }
     Ok(found)
+}
+
+/// The first `most` keys of these rows, each with its newest row.
+fn newest_by_key(
+    moment: &Moment<'_>,
+    rows: &RoaringTreemap,
+    most: usize,
+) -> Result<Vec<KeyPlace>, CollectionError> {
+    // One more, since of the last key there may be newer rows behind.
+    let mut wanted = most.saturating_add(1);
+    loop {
+        let places = by_key(moment, rows, None, wanted)?;
+        let is_all = places.len() < wanted;
+        let found = newest(places);
+        if is_all || found.len() > most {
+            return Ok(found);
+        }
+        wanted = wanted.saturating_mul(2);
+    }
+}
+
+/// The last place of each key.
+fn newest(mut places: Vec<KeyPlace>) -> Vec<KeyPlace> {
+    places.reverse();
+    places.dedup_by(|older, newer| older.0 == newer.0);
+    places.reverse();
+    places
 }

@@ -9,7 +9,9 @@ use pipeann_db::collection::{
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_engine::types::VectorSet;
 
-use crate::data::{DIM, FIELDS, batch, bytes, create, distance, keys, open, seed, vector};
+use crate::data::{
+    DIM, FIELDS, batch, bytes, create, distance, keys, open, search_by, seed, vector,
+};
 
 fn selected(
     c: &Collection,
@@ -39,8 +41,9 @@ fn a_range_is_searched_as_far_as_it_goes() {
     let rows: Vec<(i64, u32)> = (0..500).map(|i| (i, i as u32)).collect();
     c.insert(batch(&rows), None).unwrap();
     let near = vector(9_999);
-    let mut all: Vec<f32> = (0..500).map(|i| distance(near, vector(i))).collect();
-    all.sort_by(f32::total_cmp);
+    // As the kernel rounds them.
+    let all: Vec<f32> = search_by(&c, 500, near).iter().map(|hit| hit.distance).collect();
+    assert_eq!(all.len(), 500);
     for (from, to, k) in [(0, 40, 100), (100, 300, 1000), (100, 300, 7), (490, 499, 20), (3, 3, 5)]
     {
         let (low, high) = (all[from], all[to]);
@@ -113,5 +116,28 @@ fn many_rows_come_in_the_order_of_keys_as_few_do() {
         let expected = first.cast_signed()..5_000;
         let expected: Vec<i64> = expected.skip(offset).take(limit.unwrap_or(usize::MAX)).collect();
         assert_eq!(found.collect::<Vec<_>>(), keys(&expected));
+    }
+}
+
+#[test]
+fn of_a_key_that_several_rows_have_the_newest_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let c = create(&database);
+    for count in [100, 5_000] {
+        // Each key three times, so that few rows and many are looked at.
+        for seed in 1..=3 {
+            let rows: Vec<(i64, u32)> = (0..count).map(|key| (key, seed)).collect();
+            c.insert(batch(&rows), None).unwrap();
+        }
+        for (offset, limit) in [(0, None), (0, Some(1)), (7, Some(20)), (90, Some(500))] {
+            let order = RowOrder::NewestOfKey;
+            let query = RowQuery { fields: FIELDS, order, offset, limit, ..RowQuery::default() };
+            let found = c.query(&query).unwrap();
+            assert!(found.iter().all(|row| seed(&row.values) == 3));
+            let expected = (0..count).skip(offset).take(limit.unwrap_or(usize::MAX));
+            let found: Vec<_> = found.into_iter().map(|row| row.key).collect();
+            assert_eq!(found, keys(&expected.collect::<Vec<_>>()), "{count} {offset}");
+        }
     }
 }

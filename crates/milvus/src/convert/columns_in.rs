@@ -3,7 +3,7 @@
 //! Of a nullable field only the values that are there are sent, with a mark for each row; some clients
 //! send a value for each row all the same. The dynamic field comes under its name, or under none.
 
-use pipeann_db::schema::{Batch, DYNAMIC_FIELD, FieldSpec, Schema};
+use pipeann_db::schema::{Batch, DYNAMIC_FIELD, FieldSpec, PrimaryKey, Schema};
 use pipeann_db::value::{
     Array, Arrays, Blobs, Column, ColumnValues, DenseVectors, ScalarType, Texts, ValueRef,
     VectorKind,
@@ -12,9 +12,10 @@ use pipeann_db::value::{
 use super::instants;
 use super::types::dim;
 use crate::proto::schema::field_data::Field;
+use crate::proto::schema::i_ds::IdField;
 use crate::proto::schema::scalar_field::Data;
 use crate::proto::schema::vector_field::Data as Vectors;
-use crate::proto::schema::{FieldData, ScalarField, VectorField};
+use crate::proto::schema::{FieldData, IDs, ScalarField, VectorField};
 use crate::status::Failure;
 
 /// The rows of a request, of which it says that they are so many.
@@ -58,6 +59,15 @@ fn column(spec: &FieldSpec, data: FieldData, rows: usize) -> Result<Column, Fail
         false => values,
     };
     Ok(Column::new(spec.name.clone(), values).with_validity(valid))
+}
+
+/// Primary keys.
+pub(crate) fn keys(ids: IDs) -> Vec<PrimaryKey> {
+    match ids.id_field {
+        Some(IdField::IntId(ids)) => ids.data.into_iter().map(PrimaryKey::Int64).collect(),
+        Some(IdField::StrId(ids)) => ids.data.into_iter().map(PrimaryKey::VarChar).collect(),
+        None => Vec::new(),
+    }
 }
 
 fn wrong_type(spec: &FieldSpec) -> Failure {

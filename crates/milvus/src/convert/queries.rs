@@ -65,6 +65,18 @@ impl Queries {
         Ok(Self { bytes, dim, vector_type })
     }
 
+    /// Vectors that were read from rows, each whole.
+    pub(crate) fn of_rows(
+        vectors: &[Vec<u8>],
+        kind: VectorKind,
+        dim: usize,
+    ) -> Result<Self, Failure> {
+        let Some(vector_type) = kind.engine_type() else {
+            return Err(Failure::unsupported(format!("searching fields of type {kind}")));
+        };
+        Ok(Self { bytes: vectors.concat(), dim, vector_type })
+    }
+
     /// As the database takes them.
     pub(crate) fn as_set(&self) -> VectorSet<'_> {
         VectorSet::new(&self.bytes, self.dim, self.vector_type).expect("every vector is whole")

@@ -97,7 +97,7 @@ calls! {
     "Insert" insert(wire::InsertRequest) -> wire::MutationResult = writes::insert, apart, "";
     "Upsert" upsert(wire::UpsertRequest) -> wire::MutationResult = writes::upsert, apart, "no partial update; keys are given, and kept";
     "Delete" delete(wire::DeleteRequest) -> wire::MutationResult = writes::delete, apart, "counts rows that were there";
-    "Search" search(wire::SearchRequest) -> wire::SearchResults = search::search, apart, "no functions, no search by keys; pages of an iterator are searched as of now";
+    "Search" search(wire::SearchRequest) -> wire::SearchResults = search::search, apart, "no functions; pages of an iterator are searched as of now";
     "HybridSearch" hybrid_search(wire::HybridSearchRequest) -> wire::SearchResults = hybrid::search, apart, "ranked by `rrf` or `weighted`; no groups";
     "Query" query(wire::QueryRequest) -> wire::QueryResults = query::query, apart, "no aggregates but `count(*)`; pages of an iterator are read as of now";
     "Flush" flush(wire::FlushRequest) -> wire::FlushResponse = flush::flush, apart, "";

@@ -67,9 +67,9 @@ const FEATURES: [(&str, &str, &str); 26] = [
     ("partial update (upsert of some fields)", "no", ""),
     ("time to live", "no", "refused"),
     (
-        "authentication, roles, privileges",
-        "no",
-        "tokens are ignored; put it behind something that checks",
+        "authentication",
+        "partly",
+        "one token (`--token`, off unless given); no users, roles or privileges",
     ),
     ("TLS, metrics, REST", "no", ""),
     (

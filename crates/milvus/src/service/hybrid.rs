@@ -38,7 +38,7 @@ pub(super) fn search(
     let mut by_search: Vec<(Metric, Vec<Vec<SearchHit>>)> = Vec::with_capacity(searches);
     for mut one in request.requests {
         one.partition_names.clone_from(&whole.partition_names);
-        let asked = Asked::new(&entry, one, &output)?;
+        let asked = Asked::new((&entry, &collection), one, &output)?;
         if asked.has_groups_or_pages() {
             return Err(Failure::unsupported("grouping and iterating in a hybrid search"));
         }

@@ -18,7 +18,7 @@ use tonic::transport::server::{Connected, TcpIncoming};
 
 use super::calls::Service;
 use super::door::{Door, Settings};
-use super::transport::Told;
+use super::transport::Guarded;
 use crate::proto::milvus::milvus_service_server::MilvusServiceServer;
 
 /// Where Milvus listens.
@@ -35,7 +35,7 @@ const LAST_CALLS: Duration = Duration::from_secs(10);
 const CALLS_PER_CPU: usize = 16;
 
 /// How the network is used.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ServeOptions {
     /// Address to listen on; a name or a number.
     pub host: String,
@@ -43,12 +43,25 @@ pub struct ServeOptions {
     pub port: u16,
     /// Calls that may compute or wait at once; 0 for 16 for each CPU.
     pub threads: usize,
+    /// What clients have to send: `user:password`, or a key. Nothing is asked for where it is none.
+    pub token: Option<String>,
 }
 
 impl Default for ServeOptions {
     /// All addresses, the port of Milvus.
     fn default() -> Self {
-        Self { host: "0.0.0.0".to_owned(), port: DEFAULT_PORT, threads: 0 }
+        Self { host: "0.0.0.0".to_owned(), port: DEFAULT_PORT, threads: 0, token: None }
+    }
+}
+
+impl fmt::Debug for ServeOptions {
+    /// Without the token, which is nobody's business.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServeOptions")
+            .field("host", &self.host)
+            .field("port", &self.port)
+            .field("threads", &self.threads)
+            .finish_non_exhaustive()
     }
 }
 
@@ -158,7 +171,7 @@ pub fn listen(settings: Settings, options: &ServeOptions) -> Result<Listening, S
     };
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     let door = Arc::new(Door::new(settings));
-    Ok(Listening { address: bound, served: begin(runtime, door, incoming) })
+    Ok(Listening { address: bound, served: begin(runtime, door, options.token.clone(), incoming) })
 }
 
 /// Begins to serve on a socket in the file system; who may write to its directory may call.
@@ -169,7 +182,8 @@ pub(super) fn listen_at(door: Arc<Door>, path: &Path) -> Result<Served, ServeErr
         UnixListener::bind(path)
     };
     let failed = |source| ServeError::Socket { path: path.display().to_string(), source };
-    Ok(begin(runtime, door, UnixListenerStream::new(listener.map_err(failed)?)))
+    let incoming = UnixListenerStream::new(listener.map_err(failed)?);
+    Ok(begin(runtime, door, None, incoming))
 }
 
 fn runtime(threads: usize) -> Result<Runtime, ServeError> {
@@ -184,13 +198,14 @@ fn runtime(threads: usize) -> Result<Runtime, ServeError> {
         .map_err(ServeError::Runtime)
 }
 
-fn begin<I, C>(runtime: Runtime, door: Arc<Door>, incoming: I) -> Served
+/// `token` is what callers have to know, if anything.
+fn begin<I, C>(runtime: Runtime, door: Arc<Door>, token: Option<String>, incoming: I) -> Served
 where
     I: Stream<Item = std::io::Result<C>> + Send + 'static,
     C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
 {
     let (stop, stopped) = oneshot::channel();
-    let served = runtime.spawn(serve(door, incoming, stopped));
+    let served = runtime.spawn(serve(door, token, incoming, stopped));
     Served { runtime: Some(runtime), stop: Some(stop), served: Some(served) }
 }
 
@@ -203,8 +218,12 @@ fn bind(options: &ServeOptions) -> std::io::Result<TcpListener> {
     Ok(listener)
 }
 
-async fn serve<I, C>(door: Arc<Door>, incoming: I, stopped: oneshot::Receiver<()>)
-where
+async fn serve<I, C>(
+    door: Arc<Door>,
+    token: Option<String>,
+    incoming: I,
+    stopped: oneshot::Receiver<()>,
+) where
     I: Stream<Item = std::io::Result<C>> + Send + 'static,
     C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
 {
@@ -214,7 +233,7 @@ where
     let served = Server::builder()
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
-        .add_service(Told(service))
+        .add_service(Guarded::new(service, token.as_deref()))
         .serve_with_incoming_shutdown(incoming, async {
             // Dropped or sent, it means the same.
             let _ = stopped.await;

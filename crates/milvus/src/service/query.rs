@@ -108,7 +108,7 @@ impl Asked<'_> {
             fields: &output.fields,
             partitions: self.partitions,
             filter: Some(self.filter),
-            order: RowOrder::Key,
+            order: RowOrder::NewestOfKey,
             offset: self.offset,
             limit: self.limit,
             ..RowQuery::default()

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use pipeann_db::catalog::Collection as Entry;
-use pipeann_db::collection::{Collection, Filter, SearchHit, VectorSearch};
+use pipeann_db::collection::{Collection, Filter, FoundRow, SearchHit, VectorSearch};
 use pipeann_db::expr::Templates;
 use pipeann_db::ids::Metric;
 use pipeann_db::schema::Field;
+use pipeann_db::value::Value;
 
 use super::door::Call;
 use super::loading::check_loaded;
 use super::query::names;
+use crate::convert::columns_in::keys;
 use crate::convert::hits::{Scoring, results, scored};
 use crate::convert::output::Output;
 use crate::convert::parameters::Parameters;
@@ -21,7 +23,7 @@ use crate::convert::templates::templates;
 use crate::convert::types::dim;
 use crate::proto::milvus as wire;
 use crate::proto::milvus::search_request::SearchInput;
-use crate::proto::schema::SearchIteratorV2Results;
+use crate::proto::schema::{IDs, SearchIteratorV2Results};
 use crate::status::Failure;
 
 pub(super) fn search(
@@ -30,7 +32,7 @@ pub(super) fn search(
 ) -> Result<wire::SearchResults, Failure> {
     let (entry, collection) = target(call, &request)?;
     let output = Output::new(&entry.schema, &request.output_fields)?;
-    let found = Asked::new(&entry, request, &output)?.found(&collection)?;
+    let found = Asked::new((&entry, &collection), request, &output)?.found(&collection)?;
     let Found { params, scoring, selected, hits } = found;
     let last = hits.first().and_then(|hits| hits.last()).map(|hit| hit.distance);
     let groups = selected.group_field.as_deref();
@@ -87,7 +89,7 @@ pub(super) struct Found {
 
 impl<'a> Asked<'a> {
     pub(super) fn new(
-        entry: &'a Entry,
+        (entry, collection): (&'a Entry, &Collection),
         request: wire::SearchRequest,
         output: &Output<'a>,
     ) -> Result<Self, Failure> {
@@ -98,12 +100,12 @@ impl<'a> Asked<'a> {
         check_collection(entry, &params)?;
         let field = vector_field(entry, params.field.as_deref())?;
         let kind = field.spec.data_type.vector_kind().expect("it is a vector field");
-        let group = match request.search_input {
-            Some(SearchInput::PlaceholderGroup(group)) => group,
-            Some(SearchInput::Ids(_)) => {
-                return Err(Failure::unsupported("searching by primary keys"));
+        let queries = match request.search_input {
+            Some(SearchInput::PlaceholderGroup(group)) => {
+                Queries::new(&group, kind, dim(&field.spec))?
             }
-            None => Vec::new(),
+            Some(SearchInput::Ids(ids)) => by_keys(collection, field, ids)?,
+            None => Queries::new(&[], kind, dim(&field.spec))?,
         };
         let scoring = Scoring { metric: metric(entry, field, params.metric)?, round: params.round };
         let mut output = output.fields.clone();
@@ -113,7 +115,7 @@ impl<'a> Asked<'a> {
             output.push(&group.spec.name);
         }
         Ok(Self {
-            queries: Queries::new(&group, kind, dim(&field.spec))?,
+            queries,
             templates: templates(request.expr_template_values)?,
             expression: request.dsl,
             partitions: request.partition_names,
@@ -146,6 +148,25 @@ impl<'a> Asked<'a> {
         let Self { params, scoring, selected, .. } = self;
         Ok(Found { params, scoring, selected, hits })
     }
+}
+
+/// The vectors of the rows with these keys, all of which have to be there.
+fn by_keys(collection: &Collection, field: &Field, ids: IDs) -> Result<Queries, Failure> {
+    let wanted = keys(ids);
+    let rows = collection.get(&wanted, &[&field.spec.name])?;
+    if rows.len() != wanted.len() || wanted.is_empty() {
+        let (found, wanted) = (rows.len(), wanted.len());
+        return Err(Failure::parameter(format!(
+            "some of the provided primary key IDs do not exist: {found} of {wanted} were found"
+        )));
+    }
+    let vector = |row: FoundRow| match row.values.into_iter().next() {
+        Some(Value::Vector(bytes)) => bytes,
+        _ => Vec::new(),
+    };
+    let vectors: Vec<Vec<u8>> = rows.into_iter().map(vector).collect();
+    let kind = field.spec.data_type.vector_kind().expect("it is a vector field");
+    Queries::of_rows(&vectors, kind, dim(&field.spec))
 }
 
 /// An iterator names the collection that it began with.

@@ -1,4 +1,4 @@
-//! Errors of gRPC as clients take them well.
+//! Errors of gRPC as clients take them well, and who is answered at all.
 //!
 //! Clients repeat a call that ends with INTERNAL or OUT_OF_RANGE for minutes. The transport ends
 //! calls so only where a request cannot be decoded or is too large, which repeating does not mend; so
@@ -8,28 +8,67 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tonic::Code;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as STANDARD;
 use tonic::body::Body;
 use tonic::codegen::Service as HttpService;
 use tonic::codegen::http::{HeaderValue, Request, Response};
 use tonic::server::NamedService;
+use tonic::{Code, Status};
 
+const AUTHORIZATION: &str = "authorization";
 const STATUS: &str = "grpc-status";
 const MESSAGE: &str = "grpc-message";
 const UNSERVED: HeaderValue =
     HeaderValue::from_static("this call is not served by pipeann; see docs/milvus-coverage.md");
 
-/// A service whose errors are told so.
+/// A service whose errors are told so, and which answers only those who know its token.
 #[derive(Clone)]
-pub(super) struct Told<S>(pub(super) S);
+pub(super) struct Guarded<S> {
+    service: S,
+    token: Option<Arc<Token>>,
+}
 
-impl<S: NamedService> NamedService for Told<S> {
+/// What clients have to send, as they send it.
+struct Token(String);
+
+impl Token {
+    fn is(&self, sent: &[u8]) -> bool {
+        let expected = self.0.as_bytes();
+        // All bytes are looked at, so that the time tells nothing about them.
+        let differ = expected.iter().zip(sent).fold(0, |differ, (a, b)| differ | (a ^ b));
+        expected.len() == sent.len() && differ == 0
+    }
+}
+
+impl<S> Guarded<S> {
+    /// `token` is `user:password`, or a key; none where anybody may call.
+    pub(super) fn new(service: S, token: Option<&str>) -> Self {
+        let encoded = token.map(|token| Arc::new(Token(STANDARD.encode(token))));
+        Self { service, token: encoded }
+    }
+
+    /// Why a request is not answered, if so.
+    fn refusal(&self, request: &Request<Body>) -> Option<Status> {
+        let token = self.token.as_ref()?;
+        match request.headers().get(AUTHORIZATION) {
+            None => Some(Status::unauthenticated("missing authorization in header")),
+            Some(sent) if token.is(sent.as_bytes()) => None,
+            Some(_) => Some(Status::unauthenticated(
+                "auth check failure, please check username and password are correct",
+            )),
+        }
+    }
+}
+
+impl<S: NamedService> NamedService for Guarded<S> {
     const NAME: &'static str = S::NAME;
 }
 
-impl<S> HttpService<Request<Body>> for Told<S>
+impl<S> HttpService<Request<Body>> for Guarded<S>
 where
     S: HttpService<Request<Body>, Response = Response<Body>, Error = Infallible>,
     S::Future: Send + 'static,
@@ -39,11 +78,14 @@ where
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.0.poll_ready(context)
+        self.service.poll_ready(context)
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let answer = self.0.call(request);
+        if let Some(refusal) = self.refusal(&request) {
+            return Box::pin(async move { Ok(refusal.into_http()) });
+        }
+        let answer = self.service.call(request);
         Box::pin(async move {
             let mut response = answer.await?;
             tell(&mut response);

@@ -80,7 +80,7 @@ fn a_port_in_use_is_named() {
         database: std::sync::Arc::clone(&served.database),
         now: std::sync::Arc::new(|| pipeann_db::catalog::UnixMs(0)),
     };
-    let options = ServeOptions { host: "127.0.0.1".into(), port, threads: 1 };
+    let options = ServeOptions { host: "127.0.0.1".into(), port, ..ServeOptions::default() };
     let error = listen(settings, &options).unwrap_err();
     assert!(matches!(error, ServeError::Address { .. }));
     assert!(error.to_string().contains(&format!("127.0.0.1:{port}")), "{error}");
@@ -94,4 +94,28 @@ fn a_server_that_ends_takes_no_more_calls() {
     served.call(client.get_version(wire::GetVersionRequest::default()));
     served.listening.stop();
     assert!(served.runtime.block_on(endpoint.connect()).is_err());
+}
+
+#[test]
+fn only_those_who_know_the_token_are_answered() {
+    let served = Served::guarded(Some("root:secret"));
+    let ask = |token: Option<&str>| {
+        let mut request = tonic::Request::new(wire::GetVersionRequest::default());
+        if let Some(token) = token {
+            request.metadata_mut().insert("authorization", token.parse().unwrap());
+        }
+        served.runtime.block_on(served.client().get_version(request))
+    };
+    // Base64 of `root:secret`, of `root:Secret`, and something that is none.
+    assert!(ask(Some("cm9vdDpzZWNyZXQ=")).is_ok());
+    for (token, message) in [
+        (None, "missing authorization in header"),
+        (Some("cm9vdDpTZWNyZXQ="), "auth check failure"),
+        (Some("cm9vdDpzZWNyZXQ"), "auth check failure"),
+        (Some("root:secret"), "auth check failure"),
+    ] {
+        let refused = ask(token).unwrap_err();
+        assert_eq!(refused.code(), tonic::Code::Unauthenticated, "{token:?}");
+        assert!(refused.message().contains(message), "{token:?}: {}", refused.message());
+    }
 }

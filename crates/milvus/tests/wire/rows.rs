@@ -154,6 +154,8 @@ fn counting_is_exact_and_has_no_limit() {
     let Some(Field::Scalars(scalars)) = &found.fields_data[0].field else { panic!("a number") };
     let seven = LongArray { data: vec![7] };
     assert_eq!(scalars.data, Some(scalar_field::Data::LongData(seven)));
+    let found = count(query("a", "id < 3", &[]));
+    assert_eq!(keys(&found.fields_data), [0, 1, 2], "each key once");
     let mut limited = query("a", "", &["count(*)"]);
     limited.query_params = vec![pair("limit", "3")];
     assert_eq!(count(limited).status.unwrap().code, 1100);

@@ -37,12 +37,18 @@ fn clock() -> impl Fn() -> UnixMs + Send + Sync + Clone + 'static {
 
 impl Served {
     pub(crate) fn new() -> Self {
+        Self::guarded(None)
+    }
+
+    /// For those who know the token.
+    pub(crate) fn guarded(token: Option<&str>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let now = clock();
         let options = DatabaseOptions::new(now.clone());
         let database = Arc::new(Database::open(dir.path(), options).unwrap());
         let settings = Settings { database: Arc::clone(&database), now: Arc::new(now) };
-        let options = ServeOptions { host: "127.0.0.1".into(), port: 0, threads: 4 };
+        let token = token.map(str::to_owned);
+        let options = ServeOptions { host: "127.0.0.1".into(), port: 0, threads: 4, token };
         let listening = listen(settings, &options).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
