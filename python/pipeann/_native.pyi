@@ -468,6 +468,16 @@ class MilvusDoor:
         parameters: Sequence[tuple[str, str]],
     ) -> tuple[Any, ...]:
         """0, the name of the key, for each query (keys, distances, entities), and a timestamp."""
+    def hybrid_search(
+        self,
+        database: str,
+        collection: str,
+        searches: Sequence[tuple[npt.NDArray[np.float32], str, Sequence[tuple[str, str]]]],
+        output: Sequence[str],
+        partitions: Sequence[str],
+        ranking: Sequence[tuple[str, str]],
+    ) -> tuple[Any, ...]:
+        """Several searches of queries, expression and parameters, ranked as one. As `search`."""
     def query(
         self,
         database: str,

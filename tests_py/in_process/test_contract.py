@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pymilvus import AnnSearchRequest, DataType, RRFRanker
+from pymilvus import AnnSearchRequest, DataType, RRFRanker, WeightedRanker
 
 Doors = tuple[Any, Any]
 DIM = 8
@@ -142,14 +142,22 @@ def test_rows_come_by_key(both: Doors) -> None:
     same(both, lambda client: client.get("c", ids=[]))
 
 
-def test_several_searches_are_ranked_as_one(both: Doors) -> None:
-    def search(client: Any) -> Any:
-        one, two = (
-            AnnSearchRequest([v.tolist()], "v", {"metric_type": "L2"}, 5) for v in vectors(2)
-        )
-        return client.hybrid_search("c", [one, two], RRFRanker(), limit=4)
+def several(limit: int = 5, anns_field: str = "v") -> list[AnnSearchRequest]:
+    given = (anns_field, {"metric_type": "L2", "params": {"ef": 40}}, limit)
+    first, second = vectors(2).tolist()
+    return [AnnSearchRequest([first], *given), AnnSearchRequest([second], *given, expr="flag")]
 
-    same(both, search)
+
+@pytest.mark.parametrize("ranker", [RRFRanker(), RRFRanker(10), WeightedRanker(0.2, 0.8)])
+def test_several_searches_are_ranked_as_one(both: Doors, ranker: Any) -> None:
+    same(both, lambda client: client.hybrid_search("c", several(), ranker, limit=4))
+    asked = {"output_fields": ["text", "extra"], "offset": 1}
+    same(both, lambda client: client.hybrid_search("c", several(), ranker, 2, **asked))
+    wrong = several(anns_field="text")
+    same(both, lambda client: client.hybrid_search("c", wrong, ranker), "raised")
+    same(both, lambda client: client.hybrid_search("c", several(), WeightedRanker(1.0)), "raised")
+    same(both, lambda client: client.hybrid_search("c", several(), "rrf"), "raised")
+    same(both, lambda client: client.hybrid_search("missing", several(), ranker), "raised")
 
 
 def test_writes_answer_the_same(both: Doors) -> None:

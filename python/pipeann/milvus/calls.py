@@ -107,10 +107,34 @@ class Calls(Declaring):
             ),
         )
 
-    def hybrid_search(self, collection_name: str, *args: Any, **kwargs: Any) -> Any:
+    def hybrid_search(
+        self,
+        collection_name: str,
+        reqs: Any,
+        ranker: Any,
+        limit: int = 10,
+        output_fields: list[str] | None = None,
+        timeout: float | None = None,
+        partition_names: list[str] | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Several searches, ranked as one."""
-        stock = super().hybrid_search
-        return self._read(collection_name, lambda: stock(collection_name, *args, **kwargs))
+        self._opened()
+        output, partitions = reading.names(output_fields), reading.names(partition_names)
+        ranking = reading.ranking(ranker, limit, dict(kwargs))
+        plain = isinstance(collection_name, str) and isinstance(reqs, list) and timeout is None
+        searches = [reading.one_search(request) for request in reqs] if plain else [None]
+        if None in (output, partitions, ranking) or any(one is None for one in searches):
+            stock = super().hybrid_search
+            given = (collection_name, reqs, ranker, limit, output_fields, timeout, partition_names)
+            return self._read(collection_name, lambda: stock(*given, **kwargs))
+        door, asked = self._home.door, (searches, output, partitions, ranking)
+        return self._read(
+            collection_name,
+            lambda: answers.search_result(
+                door.hybrid_search(self._place(), collection_name, *asked)
+            ),
+        )
 
     def query(
         self,

@@ -8,6 +8,7 @@ import json
 from typing import Any
 
 import numpy as np
+from pymilvus.client.abstract import AnnSearchRequest, BaseRanker
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 _SEARCH_PARAMS = {"metric_type", "offset", "params"}
@@ -76,6 +77,25 @@ def search_pairs(
         except (TypeError, ValueError):
             return None
     return pairs
+
+
+def one_search(request: AnnSearchRequest) -> tuple[np.ndarray, str, Pairs] | None:
+    """One search of several."""
+    queries = matrix(request.data)
+    pairs = search_pairs(request.limit, request.anns_field, request.param, {})
+    expression = request.expr or ""
+    if queries is None or pairs is None or not isinstance(expression, str):
+        return None
+    return None if getattr(request, "expr_params", None) else (queries, expression, pairs)
+
+
+def ranking(ranker: Any, limit: Any, others: dict[str, Any]) -> Pairs | None:
+    """How several searches are ranked as one."""
+    offset = others.pop("offset", 0)
+    if others or not isinstance(ranker, BaseRanker) or not (_number(limit) and _number(offset)):
+        return None
+    given = {**ranker.dict(), "limit": limit, "round_decimal": -1, "offset": offset}
+    return [(name, json.dumps(value)) for name, value in given.items()] if limit > 0 else None
 
 
 def query_pairs(others: dict[str, Any]) -> Pairs | None:

@@ -19,6 +19,9 @@ use crate::database::{Database, Failure, Gate, now};
 use answers::{Rows, hits};
 use requests::{pairs, vectors};
 
+/// One of several searches: queries, filter and parameters.
+type OneSearch<'py> = (PyReadonlyArray2<'py, f32>, String, Vec<(String, String)>);
+
 /// The service of an open database. Threads may share it; a forked child may not.
 #[pyclass(frozen, module = "pipeann")]
 pub(crate) struct MilvusDoor {
@@ -104,12 +107,46 @@ impl MilvusDoor {
             partition_names: partitions,
             dsl: expression,
             nq: i64::try_from(queries.shape()[0]).unwrap_or(i64::MAX),
-            search_input: Some(vectors(&queries)?),
+            search_input: Some(vectors(&queries)),
             output_fields: output,
             search_params: pairs(parameters),
             ..Default::default()
         };
         match self.run(py, |service| Ok(service.search(request)))? {
+            Ok(answer) => hits(py, answer),
+            Err(refused) => refusal(py, refused),
+        }
+    }
+
+    /// Several searches, each of queries, filter and parameters, ranked as one. Answers as `search`.
+    #[pyo3(signature = (database, collection, searches, output, partitions, ranking))]
+    #[expect(clippy::too_many_arguments, reason = "the parts of a request")]
+    fn hybrid_search<'py>(
+        &self,
+        py: Python<'py>,
+        database: String,
+        collection: String,
+        searches: Vec<OneSearch<'py>>,
+        output: Vec<String>,
+        partitions: Vec<String>,
+        ranking: Vec<(String, String)>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let one = |(queries, expression, parameters): OneSearch<'py>| wire::SearchRequest {
+            dsl: expression,
+            search_input: Some(vectors(&queries)),
+            search_params: pairs(parameters),
+            ..Default::default()
+        };
+        let request = wire::HybridSearchRequest {
+            db_name: database,
+            collection_name: collection,
+            partition_names: partitions,
+            requests: searches.into_iter().map(one).collect(),
+            rank_params: pairs(ranking),
+            output_fields: output,
+            ..Default::default()
+        };
+        match self.run(py, |service| Ok(service.hybrid_search(request)))? {
             Ok(answer) => hits(py, answer),
             Err(refused) => refusal(py, refused),
         }

@@ -6,13 +6,12 @@ use pipeann_milvus::proto::common::{
 };
 use pipeann_milvus::proto::milvus::search_request::SearchInput;
 use prost::Message as _;
-use pyo3::prelude::*;
 
 /// The tag that filters know the vectors by.
 const TAG: &str = "$0";
 
 /// Query vectors: the only part that is encoded, since the wire has it as bytes.
-pub(super) fn vectors(queries: &PyReadonlyArray2<'_, f32>) -> PyResult<SearchInput> {
+pub(super) fn vectors(queries: &PyReadonlyArray2<'_, f32>) -> SearchInput {
     let rows = queries.as_array();
     let bytes = |row: numpy::ndarray::ArrayView1<'_, f32>| {
         row.iter().flat_map(|component| component.to_le_bytes()).collect()
@@ -21,7 +20,7 @@ pub(super) fn vectors(queries: &PyReadonlyArray2<'_, f32>) -> PyResult<SearchInp
     let floats = PlaceholderType::FloatVector.into();
     let value = PlaceholderValue { tag: TAG.to_owned(), r#type: floats, values };
     let group = PlaceholderGroup { placeholders: vec![value] };
-    Ok(SearchInput::PlaceholderGroup(group.encode_to_vec()))
+    SearchInput::PlaceholderGroup(group.encode_to_vec())
 }
 
 pub(super) fn pairs(given: Vec<(String, String)>) -> Vec<KeyValuePair> {
