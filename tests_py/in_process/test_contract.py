@@ -160,6 +160,22 @@ def test_several_searches_are_ranked_as_one(both: Doors, ranker: Any) -> None:
     same(both, lambda client: client.hybrid_search("missing", several(), ranker), "raised")
 
 
+def test_iterators_come_to_the_same_rows(both: Doors) -> None:
+    def pages(client: Any) -> list[Any]:
+        found = []
+        query = {"data": [vectors(1)[0].tolist()], "limit": 20, "batch_size": 8}
+        for iterator in (
+            client.query_iterator("c", batch_size=15, filter="key >= 0", output_fields=["text"]),
+            client.search_iterator("c", search_params={"metric_type": "L2"}, **query),
+        ):
+            while page := iterator.next():
+                found += [row["key"] for row in page]
+            iterator.close()
+        return found
+
+    same(both, pages)
+
+
 def test_writes_answer_the_same(both: Doors) -> None:
     row = {
         "key": 1,

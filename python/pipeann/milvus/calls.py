@@ -187,3 +187,13 @@ class Calls(Declaring):
     def count(self, collection_name: str, filter: str = "") -> int:  # noqa: A002
         """How many rows there are, of those that match a filter."""
         return self.query(collection_name, filter, ["count(*)"])[0]["count(*)"]
+
+    def search_iterator(self, collection_name: str, *args: Any, **kwargs: Any) -> Any:
+        """Searches page by page."""
+        stock = super().search_iterator
+        return self._read(collection_name, lambda: stock(collection_name, *args, **kwargs))
+
+    def query_iterator(self, collection_name: str, *args: Any, **kwargs: Any) -> Any:
+        """Queries page by page."""
+        stock = super().query_iterator
+        return self._read(collection_name, lambda: stock(collection_name, *args, **kwargs))
