@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,25 @@ def test_keys_are_what_the_first_insert_has(client: Any) -> None:
     client.insert("d", {"id": "text", "vector": [1, 0, 0, 0]})
     client.create_collection("d", dimension=4)
     assert client.get("d", "text")[0]["vector"] == [1, 0, 0, 0]
+
+
+def test_first_rows_of_many_threads_are_all_kept(client: Any) -> None:
+    for attempt in range(10):
+        name = f"c{attempt}"
+        client.create_collection(name, dimension=4)
+        kept = []
+
+        def insert(key: int | str, name: str = name, kept: list[Any] = kept) -> None:
+            try:
+                client.insert(name, {"id": key, "vector": [1, 0, 0, 0]})
+                kept.append(key)
+            except MilvusException:
+                pass  # The others decided on another type.
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(insert, [1, "one", 2, "two"]))
+        assert len(kept) == 2
+        assert sorted(row["id"] for row in client.get(name, kept)) == sorted(kept)
 
 
 def test_clients_of_a_directory_share_it(tmp_path: Path) -> None:

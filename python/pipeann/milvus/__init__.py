@@ -6,7 +6,7 @@ that never leave the process, `schemas` what may be declared in plain dicts.
 """
 
 try:
-    import pymilvus as _pymilvus  # noqa: F401
+    import pymilvus as _pymilvus
 except ImportError as error:
     raise ImportError(
         "pipeann.MilvusClient is a subclass of pymilvus's, which is not installed: "

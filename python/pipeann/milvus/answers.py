@@ -20,7 +20,8 @@ def _hits(key: str, found: tuple[Any, ...]) -> HybridHits:
     keys, distances, entities = found
     hits = HybridHits.__new__(HybridHits)
     rows = zip(keys, distances, entities, strict=True)
-    list.__init__(hits, [Hit({key: k, "distance": d, "entity": e}, pk_name=key) for k, d, e in rows])
+    each = ({key: k, "distance": distance, "entity": entity} for k, distance, entity in rows)
+    list.__init__(hits, [Hit(hit, pk_name=key) for hit in each])
     hits.ids = keys
     hits.distances = distances
     # Nothing is left to be decoded later.

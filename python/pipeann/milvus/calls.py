@@ -4,6 +4,7 @@ Each takes what is plain, and leaves everything else to pymilvus: that knows wha
 which words to refuse it.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from pipeann import errors
@@ -39,22 +40,34 @@ class Calls(Declaring):
             done = attempt(rows)
         return done
 
+    def _in_turn(self, collection_name: Any) -> AbstractContextManager[Any]:
+        """Until a collection has rows, one writes after the other: the first rows may have it
+        created anew, and no others may be in it then."""
+        try:
+            has_rows = self._collection(collection_name).stats()["next_row"] > 0
+        except (errors.InputError, TypeError):
+            # pymilvus says what is wrong with it.
+            has_rows = False
+        return nullcontext() if has_rows else self._home.first_rows
+
     def insert(self, collection_name: str, data: Any, *args: Any, **kwargs: Any) -> Any:
         """Adds rows. They are on stable storage when this returns."""
-        done = None if args or kwargs else self._write(collection_name, data, "insert_count")
-        return super().insert(collection_name, data, *args, **kwargs) if done is None else done
+        with self._in_turn(collection_name):
+            done = None if args or kwargs else self._write(collection_name, data, "insert_count")
+            return super().insert(collection_name, data, *args, **kwargs) if done is None else done
 
     def upsert(self, collection_name: str, data: Any, *args: Any, **kwargs: Any) -> Any:
         """Adds rows in the place of those that have their keys."""
-        done = None if args or kwargs else self._write(collection_name, data, "upsert_count")
-        return super().upsert(collection_name, data, *args, **kwargs) if done is None else done
+        with self._in_turn(collection_name):
+            done = None if args or kwargs else self._write(collection_name, data, "upsert_count")
+            return super().upsert(collection_name, data, *args, **kwargs) if done is None else done
 
     def delete(
         self,
         collection_name: str,
         ids: Any = None,
         timeout: float | None = None,
-        filter: str | None = None,  # noqa: A002
+        filter: str | None = None,
         *args: Any,
         **kwargs: Any,
     ) -> Any:
@@ -73,11 +86,11 @@ class Calls(Declaring):
                 pass
         return super().delete(collection_name, ids, timeout, filter, *args, **kwargs)
 
-    def search(  # noqa: PLR0913
+    def search(
         self,
         collection_name: str,
         data: Any = None,
-        filter: str = "",  # noqa: A002
+        filter: str = "",
         limit: int = 10,
         output_fields: list[str] | None = None,
         search_params: dict[str, Any] | None = None,
@@ -139,7 +152,7 @@ class Calls(Declaring):
     def query(
         self,
         collection_name: str,
-        filter: str = "",  # noqa: A002
+        filter: str = "",
         output_fields: list[str] | None = None,
         timeout: float | None = None,
         ids: Any = None,
@@ -161,7 +174,7 @@ class Calls(Declaring):
         door, place = self._home.door, self._place()
         if keys is not None:
             key, _ = door.primary_key(place, collection_name)
-            filter = reading.keys_filter(key, keys)  # noqa: A001
+            filter = reading.keys_filter(key, keys)
         asked = (filter, output or ["*"], partitions, pairs)
         return self._read(
             collection_name, lambda: answers.rows(door.query(place, collection_name, *asked))
@@ -184,7 +197,7 @@ class Calls(Declaring):
             return self._read(collection_name, lambda: stock(*given, **kwargs))
         return self.query(collection_name, "", output_fields, timeout, ids, partition_names)
 
-    def count(self, collection_name: str, filter: str = "") -> int:  # noqa: A002
+    def count(self, collection_name: str, filter: str = "") -> int:
         """How many rows there are, of those that match a filter."""
         return self.query(collection_name, filter, ["count(*)"])[0]["count(*)"]
 

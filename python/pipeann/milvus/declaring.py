@@ -30,7 +30,7 @@ _KEY_TYPES: dict[Any, DataType] = {
 class Declaring(Opened):
     """Collections and their indexes."""
 
-    def create_collection(  # noqa: PLR0913
+    def create_collection(
         self,
         collection_name: str,
         dimension: int | None = None,
@@ -44,7 +44,7 @@ class Declaring(Opened):
         index_params: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Creates a collection: with a schema, which may be a plain dict, or with a key and a vector
+        """Creates a collection: with a schema, which may be a plain dict, or with a key, a vector
         of `dimension` components and a dynamic field."""
         if isinstance(schema, Mapping):
             schema = schemas.collection_schema(schema)
@@ -58,7 +58,9 @@ class Declaring(Opened):
         metric = metric_type or _DEFAULT_METRIC
         if type(dimension) is not int or id_type not in (None, *_KEY_TYPES):
             # pymilvus says what is wrong with it.
-            super().create_collection(collection_name, dimension, id_type=id_type, **kwargs)
+            given = (primary_field_name, id_type or "int", vector_field_name, metric, auto_id)
+            super().create_collection(collection_name, dimension, *given, timeout, **kwargs)
+            return
         if id_type is None and not auto_id:
             properties = {**(kwargs.pop("properties", None) or {}), _OPEN_KEY: "open"}
             kwargs["properties"] = properties
@@ -82,7 +84,7 @@ class Declaring(Opened):
         return DataType.VARCHAR if is_text else DataType.INT64
 
     def _adopt_key_type(self, collection_name: str, rows: list[Any]) -> bool:
-        """Creates a collection anew, whose type of key was open, where its first rows have texts."""
+        """Creates a collection anew where its first rows decide that keys are texts."""
         collection = self._collection(collection_name)
         described = collection.describe()
         if _OPEN_KEY not in described["properties"] or collection.stats()["next_row"] > 0:
@@ -169,7 +171,7 @@ class Declaring(Opened):
         self._home.released.add(self._collection(collection_name).describe()["id"])
 
     def _read(self, collection_name: str, read: Callable[[], Any]) -> Any:
-        """Reads, and where that needs a collection to be loaded which was never released, loads it."""
+        """Reads; a collection that has to be loaded for it is, unless it was released."""
         try:
             return read()
         except MilvusException as refused:

@@ -31,6 +31,8 @@ class Home:
         self.database = Database.open(path, build_on_read=True, **options)
         self.door = MilvusDoor(self.database)
         self.released: set[int] = set()
+        # Held while a collection gets its first rows, which may decide on the type of its key.
+        self.first_rows = threading.RLock()
         self._path = path
         self._options = options
         self._process = os.getpid()

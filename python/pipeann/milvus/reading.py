@@ -19,10 +19,10 @@ Pairs = list[tuple[str, str]]
 def matrix(data: Any) -> np.ndarray | None:
     """Query vectors as a matrix of float32."""
     if isinstance(data, list) and data:
-        shaped = isinstance(data[0], list) or (isinstance(data[0], np.ndarray) and data[0].ndim == 1)
-        if not shaped or any(type(row) is not type(data[0]) for row in data):
+        kind = type(data[0])
+        if kind not in (list, np.ndarray) or any(type(row) is not kind for row in data):
             return None
-        if isinstance(data[0], np.ndarray) and any(row.dtype not in _FLOATS for row in data):
+        if kind is np.ndarray and any(row.dtype not in _FLOATS for row in data):
             return None
         try:
             data = np.array(data)
