@@ -91,11 +91,11 @@ def one_search(request: AnnSearchRequest) -> tuple[np.ndarray, str, Pairs] | Non
 
 def ranking(ranker: Any, limit: Any, others: dict[str, Any]) -> Pairs | None:
     """How several searches are ranked as one."""
-    offset = others.pop("offset", 0)
-    if others or not isinstance(ranker, BaseRanker) or not (_number(limit) and _number(offset)):
+    # An offset is among the others: pymilvus passes it on to each of the searches too.
+    if others or not isinstance(ranker, BaseRanker) or not _number(limit) or limit < 1:
         return None
-    given = {**ranker.dict(), "limit": limit, "round_decimal": -1, "offset": offset}
-    return [(name, json.dumps(value)) for name, value in given.items()] if limit > 0 else None
+    given = {**ranker.dict(), "limit": limit, "round_decimal": -1, "offset": 0}
+    return [(name, json.dumps(value)) for name, value in given.items()]
 
 
 def query_pairs(others: dict[str, Any]) -> Pairs | None:
