@@ -67,6 +67,8 @@ class Opened(pymilvus.MilvusClient):
             # Earlier versions take options only as a channel; and clients of one address share a
             # connection, so that closing one would close all.
             channel = grpc.insecure_channel(address, options=list(_OF_CHANNEL.items()))
+            # They copy what they are given; a channel is none to be copied.
+            channel.__deepcopy__ = lambda _memo: channel
             given = {"alias": f"pipeann-{id(self)}", "channel": channel}
         super().__init__(
             uri=address, db_name=self._database, timeout=self._timeout, **given
