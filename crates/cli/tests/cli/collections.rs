@@ -89,6 +89,26 @@ fn few_rows_are_all_that_is_expected_and_lists_end_at_the_recall() {
 }
 
 #[test]
+fn answers_are_written_as_the_truth_of_the_next_search() {
+    let place = place();
+    place.json(&format!("{SEARCH} --filter share<0.002 --out truth.bin"));
+    let row = place.json(&format!("{SEARCH} --filter 0.002>share --truth truth.bin")).remove(0);
+    assert_eq!((&row["expected"], &row["recall"]), (&(6 * QUERIES).into(), &1.0.into()));
+}
+
+#[test]
+fn vectors_without_an_index_are_searched_by_a_metric_that_is_named() {
+    let place = Place::new(300);
+    place.truth();
+    let filled = place.run("collections fill --dir db --base base.u8bin --flush");
+    assert!(filled.status.success(), "{}", text(&filled.stderr));
+    let row = place.json(&format!("{SEARCH} --metric l2 --truth truth.bin")).remove(0);
+    assert_eq!(row["recall"], 1.0);
+    let error = place.refusal(SEARCH);
+    assert!(error.contains("metric"), "{error}");
+}
+
+#[test]
 fn a_plan_is_told() {
     let place = place();
     let explain = "collections explain --dir db --filter group==3";
