@@ -169,7 +169,7 @@ impl Collection {
             },
             Some(graph) => {
                 let exact = rows.intersection_len(&graph.pending());
-                let allow = self.answers.allow(&rows, &graph);
+                let allow = graph.allow(&rows);
                 let walk = match graph.scans(&allow) {
                     _ if allow.is_empty() => Walk::None,
                     true => Walk::List,

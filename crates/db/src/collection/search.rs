@@ -164,7 +164,7 @@ impl Collection {
             true => vec![Vec::new(); queries.rows()],
             false => self.nearest_exactly(asked, &pending, queries, k)?,
         };
-        let allow = (!asked.all).then(|| self.answers.allow(asked.among, graph));
+        let allow = (!asked.all).then(|| self.answers.allow(asked.among, pending.len(), graph));
         let list = asked.list.unwrap_or_else(|| (2 * k).max(DEFAULT_LIST));
         let search = GraphSearch { k, list, among: asked.among, allow: allow.as_ref() };
         let among_linked = |first: usize, found: &mut [Vec<Near>]| {

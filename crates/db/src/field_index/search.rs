@@ -1,5 +1,6 @@
 //! Searching a graph as of one moment.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pipeann_engine::index::QueryError;
@@ -35,7 +36,19 @@ pub struct GraphHit {
 impl FieldIndex {
     /// The nodes of those of these rows that are in the graph, for searches among them only.
     pub fn allow(&self, rows: &RoaringTreemap) -> Among {
-        self.graph.among(rows.iter().map(RowId))
+        // Bitmap by bitmap, which is several times as fast as one row after the other.
+        let count = rows.len();
+        let rows = rows.bitmaps().flat_map(|(high, lows)| {
+            lows.iter().map(move |low| RowId(u64::from(high) << 32 | u64::from(low)))
+        });
+        self.graph.among(rows, count)
+    }
+
+    /// The same where most rows in the graph are wanted, about `expected`: rows are tested as they
+    /// are met.
+    pub fn allow_tested(rows: &Arc<RoaringTreemap>, expected: u64) -> Among {
+        let rows = Arc::clone(rows);
+        Among::tested(expected, move |row| rows.contains(row.0))
     }
 
     /// Whether a search among these ranks all of them by code instead of walking the graph.
@@ -69,6 +82,10 @@ impl FieldIndex {
                 (None, true) => self.graph.search_with_deleted(query, &params)?,
                 (among, _) => match self.graph.search(query, &params, among.as_ref()) {
                     Err(QueryError::Renumbered) => {
+                        allow = Some(self.allow(search.among));
+                        continue;
+                    }
+                    Ok(answer) if answer.stats.in_vain > 0 => {
                         allow = Some(self.allow(search.among));
                         continue;
                     }

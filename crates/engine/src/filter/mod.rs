@@ -2,16 +2,53 @@
 //!
 //! A search walks through nodes that are not allowed, so that it stays connected, but answers
 //! with allowed ones only. Predicates, their text and their translation from rows belong to the
-//! layer above; here a set is a compressed bitmap of node ids.
+//! layer above. Here a set is a compressed bitmap of node ids, or one bit for each node where so
+//! many are in it that this is no larger: such a set is made from nodes in any order without
+//! sorting them. A set that is not made at all knows only a test of rows: whether a node is
+//! allowed shows when its record is read. Where most are, that costs few reads more, and looking up
+//! the nodes of all rows would cost more than the search.
+
+use std::fmt;
+use std::sync::Arc;
 
 use roaring::RoaringBitmap;
 
-use crate::types::NodeId;
+use crate::types::{NodeId, RowId};
+
+/// Above one node in so many, a bit for each node takes up less than a list of them.
+const DENSE: u64 = 32;
 
 /// The nodes that may be answered.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct AllowSet {
-    nodes: RoaringBitmap,
+    nodes: Nodes,
+    len: u64,
+}
+
+#[derive(Clone)]
+enum Nodes {
+    Some(RoaringBitmap),
+    Bits(Box<[u64]>),
+    Tested(Arc<RowTest>),
+}
+
+/// Whether the node that holds a row may be answered.
+type RowTest = dyn Fn(RowId) -> bool + Send + Sync;
+
+impl fmt::Debug for Nodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Some(_) => "Some",
+            Self::Bits(_) => "Bits",
+            Self::Tested(_) => "Tested",
+        })
+    }
+}
+
+impl Default for AllowSet {
+    fn default() -> Self {
+        Self::new([])
+    }
 }
 
 impl AllowSet {
@@ -20,33 +57,103 @@ impl AllowSet {
         let mut ids: Vec<u32> = nodes.into_iter().map(|n| n.0).collect();
         ids.sort_unstable();
         ids.dedup();
-        Self { nodes: RoaringBitmap::from_sorted_iter(ids).expect("sorted and deduplicated above") }
+        let len = ids.len() as u64;
+        let nodes = RoaringBitmap::from_sorted_iter(ids).expect("sorted and deduplicated above");
+        Self { nodes: Nodes::Some(nodes), len }
     }
 
-    /// Whether `node` may be answered.
+    /// The same of about `expected` nodes, all below `slots`; others are left out.
+    pub fn below(slots: u32, expected: u64, nodes: impl IntoIterator<Item = NodeId>) -> Self {
+        let nodes = nodes.into_iter().filter(|node| node.0 < slots);
+        if expected < u64::from(slots) / DENSE {
+            return Self::new(nodes);
+        }
+        let mut bits = vec![0_u64; (slots as usize).div_ceil(64)].into_boxed_slice();
+        nodes.for_each(|NodeId(node)| bits[node as usize / 64] |= 1 << (node % 64));
+        let len = bits.iter().map(|word| u64::from(word.count_ones())).sum();
+        Self { nodes: Nodes::Bits(bits), len }
+    }
+
+    /// The nodes, about `expected` of them, whose rows pass a test.
+    pub fn tested(expected: u64, test: impl Fn(RowId) -> bool + Send + Sync + 'static) -> Self {
+        Self { nodes: Nodes::Tested(Arc::new(test)), len: expected }
+    }
+
+    /// Whether it knows its nodes; else it knows what [`allows`](Self::allows) a node.
+    pub fn is_listed(&self) -> bool {
+        !matches!(self.nodes, Nodes::Tested(_))
+    }
+
+    /// Whether `node`, which holds the row that `row` tells, may be answered.
     #[inline]
-    pub fn contains(&self, node: NodeId) -> bool {
-        self.nodes.contains(node.0)
+    pub fn allows(&self, node: NodeId, row: impl FnOnce() -> RowId) -> bool {
+        match &self.nodes {
+            Nodes::Tested(test) => test(row()),
+            Nodes::Some(_) | Nodes::Bits(_) => self.may_allow(node),
+        }
     }
 
-    /// Number of nodes in the set.
+    /// Whether `node` may be answered, or it is not known without its row.
+    #[inline]
+    pub fn may_allow(&self, NodeId(node): NodeId) -> bool {
+        match &self.nodes {
+            Nodes::Tested(_) => true,
+            Nodes::Some(nodes) => nodes.contains(node),
+            Nodes::Bits(bits) => {
+                bits.get(node as usize / 64).is_some_and(|word| word >> (node % 64) & 1 != 0)
+            }
+        }
+    }
+
+    /// Number of nodes in the set, or about so many where it does not know them.
     pub fn len(&self) -> u64 {
-        self.nodes.len()
+        self.len
     }
 
     /// Whether nothing is allowed.
     pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
+        self.len == 0
     }
 
     /// Bytes that it takes up, roughly.
     pub fn bytes(&self) -> u64 {
-        self.nodes.serialized_size() as u64
+        match &self.nodes {
+            Nodes::Some(nodes) => nodes.serialized_size() as u64,
+            Nodes::Bits(bits) => size_of_val(&**bits) as u64,
+            Nodes::Tested(_) => 0,
+        }
     }
 
-    /// The nodes in ascending order.
-    pub fn iter(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.nodes.iter().map(NodeId)
+    /// All nodes that it knows, in ascending order.
+    pub fn to_vec(&self) -> Vec<NodeId> {
+        let mut nodes = Vec::with_capacity(self.len as usize);
+        self.take_from(NodeId(0), usize::MAX, &mut nodes);
+        nodes.into_iter().map(NodeId).collect()
+    }
+
+    /// Appends up to `most` nodes, in ascending order, of those that it knows from `first` on.
+    pub fn take_from(&self, NodeId(first): NodeId, most: usize, out: &mut Vec<u32>) {
+        match &self.nodes {
+            Nodes::Tested(_) => {}
+            Nodes::Some(nodes) => out.extend(nodes.range(first..).take(most)),
+            Nodes::Bits(bits) => {
+                let end = out.len().saturating_add(most);
+                let from = first as usize / 64;
+                for (at, word) in bits.iter().enumerate().skip(from) {
+                    let mut word = *word;
+                    if at == from {
+                        word &= u64::MAX << (first % 64);
+                    }
+                    while word != 0 {
+                        if out.len() == end {
+                            return;
+                        }
+                        out.push(at as u32 * 64 + word.trailing_zeros());
+                        word &= word - 1;
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -54,12 +161,50 @@ impl AllowSet {
 mod tests {
     use super::*;
 
+    const IDS: [u32; 7] = [700, 3, 700, 64, 63, 127, 999];
+
+    fn taken(set: &AllowSet, first: u32, most: usize) -> Vec<u32> {
+        let mut out = vec![9];
+        set.take_from(NodeId(first), most, &mut out);
+        assert_eq!(out.remove(0), 9, "what was there stays");
+        out
+    }
+
     #[test]
-    fn a_set_holds_what_it_was_given_once() {
-        let set = AllowSet::new([7, 3, 7, 100_000].map(NodeId));
-        assert_eq!(set.len(), 3);
-        assert!(set.contains(NodeId(3)) && !set.contains(NodeId(4)));
-        assert_eq!(set.iter().collect::<Vec<_>>(), [3, 7, 100_000].map(NodeId));
+    fn a_set_holds_what_it_was_given_once_in_either_form() {
+        for set in [
+            AllowSet::new(IDS.map(NodeId)),
+            AllowSet::below(1000, 7, IDS.map(NodeId)),
+            AllowSet::below(1000, 400, IDS.map(NodeId)),
+        ] {
+            assert_eq!(set.len(), 6);
+            assert!(set.may_allow(NodeId(3)) && !set.may_allow(NodeId(4)));
+            assert!(set.may_allow(NodeId(999)) && !set.may_allow(NodeId(1000)));
+            assert!(!set.may_allow(NodeId(u32::MAX)));
+            assert_eq!(taken(&set, 0, 10), [3, 63, 64, 127, 700, 999]);
+            assert_eq!(taken(&set, 4, 3), [63, 64, 127]);
+            assert_eq!(taken(&set, 64, 2), [64, 127]);
+            assert_eq!(taken(&set, 1000, 2), []);
+        }
         assert!(AllowSet::default().is_empty());
+    }
+
+    #[test]
+    fn a_test_is_asked_for_rows_only() {
+        let set = AllowSet::tested(5, |row| row.0.is_multiple_of(2));
+        assert!(!set.is_listed() && AllowSet::default().is_listed());
+        assert_eq!((set.len(), set.bytes(), taken(&set, 0, 9)), (5, 0, vec![]));
+        assert!(set.may_allow(NodeId(3)));
+        assert!(set.allows(NodeId(3), || RowId(4)) && !set.allows(NodeId(4), || RowId(3)));
+        let listed = AllowSet::new([NodeId(3)]);
+        assert!(listed.allows(NodeId(3), || unreachable!("it is listed")));
+    }
+
+    #[test]
+    fn nodes_that_are_none_are_left_out() {
+        for expected in [0, 100] {
+            let set = AllowSet::below(100, expected, IDS.map(NodeId));
+            assert_eq!(taken(&set, 0, 10), [3, 63, 64]);
+        }
     }
 }

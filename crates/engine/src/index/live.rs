@@ -28,7 +28,7 @@ impl Overlay for Tombstones {
     }
 
     fn is_deleted(&self, node: NodeId) -> bool {
-        self.nodes.contains(node)
+        self.nodes.may_allow(node)
     }
 }
 
@@ -54,7 +54,7 @@ impl Index {
 
     /// The deleted nodes of this generation, ascending.
     pub(crate) fn tombstones(&self) -> Vec<NodeId> {
-        self.tombstones.as_ref().map_or_else(Vec::new, |t| t.nodes.iter().collect())
+        self.tombstones.as_ref().map_or_else(Vec::new, |t| t.nodes.to_vec())
     }
 
     /// Physical page of each logical page of the first partition.

@@ -35,7 +35,9 @@ use crate::graph::HeadIndex;
 use crate::io::{Backend, Device, IoError};
 use crate::memory::{Accountant, Pool, Reservation};
 use crate::quant::Codebook;
-use crate::search::{CodeAccess, Driver, GraphView, Overlay, PageSource, ReadFailure};
+use crate::search::{
+    CodeAccess, Driver, GraphView, Overlay, PageSource, ReadCosts, ReadFailure, SearchStats,
+};
 use crate::types::{Metric, NodeId, PageId};
 
 use cache::PageCache;
@@ -69,6 +71,7 @@ pub struct Index {
     backend: Arc<dyn Backend>,
     sqpoll: bool,
     drivers: Mutex<Vec<Driver>>,
+    costs: Arc<ReadCosts>,
     accountant: Arc<Accountant>,
     opened_by: u32,
     _stream: Option<CodeStream>,
@@ -191,6 +194,7 @@ impl PageSource for Index {
             head: self.head.as_ref(),
             entry: self.manifest.entries.first().copied().unwrap_or(NodeId(0)),
             node_slots: self.node_slots(),
+            codes_per_read: self.costs.codes_per_read(),
             overlay: self.tombstones.as_ref().map(|t| t as &dyn Overlay),
         }
     }
@@ -220,6 +224,10 @@ impl PageSource for Index {
             cache.admit(page, bytes);
         }
         Ok(())
+    }
+
+    fn ended(&self, stats: &SearchStats, in_flight: usize) {
+        self.costs.note(stats, in_flight);
     }
 
     fn describe(&self, page: PageId, error: &IoError) -> ReadFailure {

@@ -142,6 +142,7 @@ impl Index {
             backend,
             sqpoll: options.sqpoll,
             drivers: Mutex::default(),
+            costs: Arc::default(),
             accountant,
             opened_by: std::process::id(),
             _stream: Some(stream),

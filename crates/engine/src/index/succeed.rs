@@ -123,6 +123,7 @@ impl Index {
             backend,
             sqpoll: options.sqpoll,
             drivers: Mutex::default(),
+            costs: Arc::clone(&self.costs),
             accountant: Arc::clone(&self.accountant),
             opened_by: self.opened_by,
             _stream: None,

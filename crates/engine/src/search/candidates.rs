@@ -8,7 +8,8 @@
 //! - entries are sorted by (distance, node), at most `capacity` of them, no node twice;
 //! - `bound` never grows once the list has been full: what was turned away stays turned away,
 //!   so that a search resumed without its visited set takes the same decisions;
-//! - no entry before `first_unread` is [`Progress::Unread`].
+//! - no entry before `first_unread` is [`Progress::Unread`], and none before `first_wanted` is so
+//!   and allowed.
 
 use crate::types::NodeId;
 
@@ -60,6 +61,7 @@ pub struct CandidateList {
     capacity: usize,
     bound: f32,
     first_unread: usize,
+    first_wanted: usize,
 }
 
 fn before(a: &Candidate, distance: f32, node: NodeId) -> bool {
@@ -74,6 +76,7 @@ impl CandidateList {
             capacity,
             bound: f32::INFINITY,
             first_unread: 0,
+            first_wanted: 0,
         }
     }
 
@@ -84,6 +87,7 @@ impl CandidateList {
         self.capacity = capacity;
         self.bound = f32::INFINITY;
         self.first_unread = 0;
+        self.first_wanted = 0;
     }
 
     /// Lets the list hold more from now on, for a search that goes on to further results.
@@ -124,6 +128,16 @@ impl CandidateList {
         (self.first_unread < window.min(self.entries.len())).then_some(self.first_unread)
     }
 
+    /// Index of the nearest unread entry that may be answered.
+    #[inline]
+    pub fn first_wanted(&mut self) -> Option<usize> {
+        let wanted = |c: &Candidate| c.allowed && c.progress == Progress::Unread;
+        while self.entries.get(self.first_wanted).is_some_and(|c| !wanted(c)) {
+            self.first_wanted += 1;
+        }
+        (self.first_wanted < self.entries.len()).then_some(self.first_wanted)
+    }
+
     /// Index of the nearest entry below `window` whose neighbours are at hand.
     #[inline]
     pub fn first_at_hand(&self, window: usize) -> Option<usize> {
@@ -141,8 +155,10 @@ impl CandidateList {
         }
         let pushed = if self.entries.len() == self.capacity { self.entries.pop() } else { None };
         self.entries.insert(at, candidate);
-        if candidate.progress == Progress::Unread || at <= self.first_unread {
-            self.first_unread = self.first_unread.min(at);
+        for first in [&mut self.first_unread, &mut self.first_wanted] {
+            if candidate.progress == Progress::Unread || at <= *first {
+                *first = at.min(*first);
+            }
         }
         if self.entries.len() == self.capacity {
             let last = self.entries[self.capacity - 1].distance;
@@ -157,10 +173,10 @@ impl CandidateList {
         (self.entries.get(at).is_some_and(|c| c.node == node)).then(|| self.remove_at(at))
     }
 
-    fn remove_at(&mut self, at: usize) -> Candidate {
-        if at < self.first_unread {
-            self.first_unread -= 1;
-        }
+    /// Takes the entry at an index out.
+    pub fn remove_at(&mut self, at: usize) -> Candidate {
+        self.first_unread -= usize::from(at < self.first_unread);
+        self.first_wanted -= usize::from(at < self.first_wanted);
         self.entries.remove(at)
     }
 
@@ -176,6 +192,7 @@ impl CandidateList {
         self.entries[index].progress = progress;
         if progress == Progress::Unread {
             self.first_unread = self.first_unread.min(index);
+            self.first_wanted = self.first_wanted.min(index);
         }
     }
 

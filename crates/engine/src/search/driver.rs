@@ -48,6 +48,9 @@ pub trait PageSource: Sync {
     /// Told of each page that the query of a job is given: its bytes where it was read for it,
     /// `None` where it was resident.
     fn taken(&self, _job: usize, _page: PageId, _read: Option<&[u8]>) {}
+
+    /// Told what a query has cost when it ends, one of `in_flight` on its thread.
+    fn ended(&self, _stats: &SearchStats, _in_flight: usize) {}
 }
 
 /// A page that could not be read or failed its check; the message names the file and the page.
@@ -333,7 +336,7 @@ impl Driver {
                 Ok(Step::Wait) => break,
                 Ok(Step::Done) => {
                     self.slots[s].compute_ns += from.elapsed().as_nanos() as u64;
-                    self.finish(s, answer);
+                    self.finish(s, source, answer);
                     return Ok(1);
                 }
                 Err(e) => return Ok(self.fail(s, e.to_string(), answer)),
@@ -343,12 +346,14 @@ impl Driver {
         Ok(0)
     }
 
-    fn finish(&mut self, s: usize, answer: &mut AnswerFn<'_>) {
+    fn finish(&mut self, s: usize, source: &dyn PageSource, answer: &mut AnswerFn<'_>) {
+        let in_flight = self.slots.iter().filter(|slot| slot.active).count();
         self.release(s);
         let slot = &mut self.slots[s];
         let mut stats = slot.state.stats();
         stats.compute_ns = slot.compute_ns;
         stats.latency_ns = slot.started.elapsed().as_nanos() as u64;
+        source.ended(&stats, in_flight);
         answer(slot.job, Ok((slot.state.hits(), stats)));
     }
 

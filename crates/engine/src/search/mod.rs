@@ -7,8 +7,10 @@
 //! (Guo and Lu, PipeANN, OSDI 2025), beam search (DiskANN, NeurIPS 2019) and page search.
 //! [`Driver`] is the only file of this room that reads a clock or touches an I/O queue.
 
+mod among;
 mod candidates;
 mod coding_error;
+mod costs;
 mod driver;
 mod hits;
 mod overlay;
@@ -23,13 +25,14 @@ mod stats;
 mod view;
 mod visited;
 
+pub use among::scan_pays;
 pub use candidates::{Candidate, CandidateList, Progress};
+pub use costs::ReadCosts;
 pub use driver::{AnswerFn, Driver, DriverOptions, PageSource, ReadFailure, SearchError};
 pub use hits::{Hit, HitList};
 pub use overlay::{Edges, NewRecord, Overlay, PagePatch, PageRecords, SlotPatch};
 pub use params::{Issue, ParamError, Policy, SearchParams, Width};
 pub use portable::PortableError;
-pub use seed::scan_pays;
 pub use state::{SearchState, Step};
 pub use stats::SearchStats;
 pub use view::{CodeAccess, CodesUnavailable, GraphView};

@@ -168,8 +168,12 @@ impl SearchParams {
     /// How many candidates are explored where their records are at hand. Exploring costs no read,
     /// so where reads are chosen by their worth more is explored than the list is long.
     pub(super) fn window(&self) -> usize {
-        let wider = if self.policy.early_stop { (2 * self.list).min(WIDER_AT_MOST) } else { 0 };
-        self.list + wider
+        if self.policy.early_stop { self.widest() } else { self.list }
+    }
+
+    /// Most candidates that a search chooses its reads from.
+    pub(super) fn widest(&self) -> usize {
+        self.list + (2 * self.list).min(WIDER_AT_MOST)
     }
 
     /// Checks the parameters against each other.

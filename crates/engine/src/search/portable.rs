@@ -1,9 +1,10 @@
 //! The portable part of a search as bytes: what a query needs to go on elsewhere.
 //!
-//! Little-endian, never on disk, and refused by another version. A header of 84 bytes: as u16
+//! Little-endian, never on disk, and refused by another version. A header of 108 bytes: as u16
 //! version, flags, width, widest width, position of the converge phase, zero; as f32 the ratio
-//! that widens, the list's bound, and sum and squares of the errors of codes; as u32 their
-//! number, k, list, head list, reserve, capacities of the list and of the hits, reads finished
+//! that widens, the list's bound, the bound of nodes that are not allowed, and sum and squares of
+//! the errors of codes; as u32 their number, the next node of a scan, entries near the query and entries
+//! before those that must be allowed, nodes seen and allowed ones of them, k, list, head list, reserve, capacities of the list and of the hits, reads finished
 //! and finished in the list, and the lengths of what follows.
 //! Then the query's vector, candidates (f32 distance, u32 node, u8 progress and allowed bit),
 //! hits (f32 distance, u64 row, u32 node, u8 returned), reads under way (u32 page, u32 node) and
@@ -13,6 +14,7 @@
 
 use std::sync::Arc;
 
+use super::among::{Plan, Restriction};
 use super::candidates::{Candidate, Progress};
 use super::coding_error::CodingError;
 use super::hits::Hit;
@@ -24,9 +26,9 @@ use crate::filter::AllowSet;
 use crate::types::{NodeId, PageId, RowId};
 
 /// Version of the portable form. Another one is refused.
-pub(super) const PORTABLE_VERSION: u16 = 2;
+pub(super) const PORTABLE_VERSION: u16 = 3;
 /// Bytes of the header.
-pub(super) const PORTABLE_HEADER_BYTES: usize = 84;
+pub(super) const PORTABLE_HEADER_BYTES: usize = 108;
 /// Bytes of a candidate.
 pub(super) const PORTABLE_CANDIDATE_BYTES: usize = 9;
 /// Bytes of a hit.
@@ -100,6 +102,7 @@ const FLAG_EXPLORED_LAST: u16 = 1 << 6;
 const FLAG_SCAN: u16 = 1 << 7;
 const FLAG_DYNAMIC: u16 = 1 << 8;
 const FLAG_EARLY_STOP: u16 = 1 << 9;
+const FLAG_WALK: u16 = 1 << 10;
 
 impl SearchState {
     /// Appends the portable part to `out`: at most 8 KiB for a list of 200 and 128 dimensions.
@@ -120,7 +123,8 @@ impl SearchState {
             | flag(self.converging, FLAG_CONVERGING)
             | flag(self.filling, FLAG_FILLING)
             | flag(self.explored_last, FLAG_EXPLORED_LAST)
-            | flag(self.scan, FLAG_SCAN)
+            | flag(self.among.plan == Plan::Scan, FLAG_SCAN)
+            | flag(self.among.plan == Plan::Walk, FLAG_WALK)
             | flag(dynamic, FLAG_DYNAMIC)
             | flag(policy.early_stop, FLAG_EARLY_STOP);
         let entries = self.list.entries();
@@ -130,11 +134,16 @@ impl SearchState {
             out.extend(v.to_le_bytes());
         }
         let CodingError { count, sum, squares } = self.coding_error;
-        for v in [keep, self.list.bound(), sum, squares] {
+        for v in [keep, self.list.bound(), self.among.bound, sum, squares] {
             out.extend(v.to_le_bytes());
         }
         for v in [
             count as usize,
+            self.among.next as usize,
+            self.among.near,
+            self.among.widest,
+            self.among.seen as usize,
+            self.among.seen_allowed as usize,
             self.params.k,
             self.params.list,
             self.params.head_list,
@@ -193,9 +202,19 @@ impl SearchState {
         }
         let (flags, width, max, converge_at, _) =
             (r.u16()?, r.u16()?, r.u16()?, r.u16()?, r.u16()?);
-        let (keep_ratio, bound) = (r.f32()?, r.f32()?);
+        let (keep_ratio, bound, among_bound) = (r.f32()?, r.f32()?, r.f32()?);
         let (sum, squares, count) = (r.f32()?, r.f32()?, r.u32()?);
         let on = |bit: u16| flags & bit != 0;
+        let plan = match (on(FLAG_SCAN), on(FLAG_WALK)) {
+            (true, true) => return Err(PortableError::Malformed("two plans")),
+            (true, _) => Plan::Scan,
+            (_, true) => Plan::Walk,
+            _ => Plan::All,
+        };
+        let (next, near, widest) = (r.u32()?, r.usize()?, r.usize()?);
+        let (seen, seen_allowed) = (r.u32()?, r.u32()?);
+        let among =
+            Restriction { plan, next, near, widest, bound: among_bound, seen, seen_allowed };
         let policy = Policy {
             barrier: on(FLAG_BARRIER),
             width: if on(FLAG_DYNAMIC) {
@@ -231,8 +250,8 @@ impl SearchState {
         if candidates > capacity || hits > hit_capacity || capacity > most || hit_capacity > most {
             return Err(PortableError::Malformed("more entries than their list holds"));
         }
-        if on(FLAG_SCAN) && allow.is_none() {
-            return Err(PortableError::Malformed("a scan needs its allow-set"));
+        if (plan == Plan::All) != allow.is_none() {
+            return Err(PortableError::Malformed("the plan and the allow-set do not fit"));
         }
         self.params = params;
         self.reset(view, capacity);
@@ -242,7 +261,7 @@ impl SearchState {
         self.converging = on(FLAG_CONVERGING);
         self.filling = on(FLAG_FILLING);
         self.explored_last = on(FLAG_EXPLORED_LAST);
-        self.scan = on(FLAG_SCAN);
+        self.among = among;
         self.coding_error = CodingError { count, sum, squares };
         self.allow = allow;
         self.query.clear();

@@ -1,5 +1,6 @@
 //! What a search takes from a page.
 
+use super::among::Plan;
 use super::candidates::{Candidate, Progress};
 use super::hits::Hit;
 use super::overlay::PageRecords;
@@ -49,11 +50,12 @@ impl SearchState {
             }
             let exact = distance.distance(records.vector(slot));
             self.stats.exact_distances += 1;
-            let allowed = self.allow.as_ref().is_none_or(|a| a.contains(node));
+            let row = || records.row_id(slot);
+            let allowed = self.allow.as_ref().is_none_or(|allow| allow.allows(node, row));
+            self.note_seen(allowed);
             let allowed = allowed && !view.is_deleted(node);
             if allowed {
-                let row = records.row_id(slot);
-                self.hits.insert(Hit { distance: exact, row, node, returned: false });
+                self.hits.insert(Hit { distance: exact, row: row(), node, returned: false });
             }
             if let Some(i) = known
                 && self.at_page[i].progress <= Progress::Issued
@@ -62,7 +64,8 @@ impl SearchState {
             }
             if known.is_none() {
                 self.visited.insert(node.0);
-                if self.scan || exact >= self.list.bound() {
+                let scan = self.among.plan == Plan::Scan;
+                if scan || exact >= self.list.bound() || self.is_turned_away(exact, allowed) {
                     continue;
                 }
             }
@@ -86,7 +89,8 @@ impl SearchState {
     pub(super) fn reach(&self) -> Option<f32> {
         let (k, list) = (self.params.k, self.params.list);
         let kth = self.hits.as_slice().get(k - 1)?.distance;
-        let applies = self.params.policy.early_stop && self.allow.is_none();
+        // What a scan knows does not depend on what it reads.
+        let applies = self.params.policy.early_stop || self.among.plan == Plan::Scan;
         if applies { self.coding_error.reach(kth, k, list) } else { None }
     }
 
@@ -108,7 +112,7 @@ impl SearchState {
 
     /// Puts a record that was read into the list, with its neighbours at hand.
     fn keep(&mut self, records: &PageRecords<'_>, slot: usize, mut candidate: Candidate) {
-        if self.scan {
+        if self.among.plan == Plan::Scan {
             candidate.progress = Progress::Explored;
         } else {
             self.neighbours.clear();
@@ -118,6 +122,7 @@ impl SearchState {
         if let Some(pushed) = self.list.insert(candidate) {
             self.stash.release(pushed.stash);
         }
+        self.keep_near();
     }
 
     /// Refills the stash of nodes that were at hand before the state was exported, or explored

@@ -1,5 +1,6 @@
 //! Going on with a search: for further results, or from a state that was exported.
 
+use super::among::Plan;
 use super::candidates::Progress;
 use super::params::SearchParams;
 use super::state::{SearchState, Step};
@@ -17,7 +18,9 @@ impl SearchState {
         self.explored_last = true;
         self.reissue = self.in_flight.len();
         self.reach = self.reach();
-        let needed = if self.allow.is_none() { self.params.window() } else { self.params.list };
+        let plan = self.among.plan;
+        self.among.make_room(&self.params, self.allowed_share(view));
+        let needed = self.among.capacity(&self.params);
         if needed <= self.list.capacity() {
             return;
         }
@@ -26,6 +29,11 @@ impl SearchState {
         self.list.grow(capacity);
         self.hits.grow(self.params.list + spare);
         self.stash.grow(capacity + 1);
+        if plan == Plan::Scan {
+            self.among.next = 0;
+            return;
+        }
+        self.among.bound = f32::INFINITY;
         self.visited.clear();
         self.rebuild_pages.clear();
         self.rebuild_issued = 0;

@@ -21,11 +21,11 @@
 //!
 //! Seeding, receiving a page, and going on later have files of their own.
 
+use super::among::{Plan, Restriction, SCAN_CHUNK, scan_pays};
 use super::candidates::{Candidate, CandidateList, Progress};
 use super::coding_error::CodingError;
 use super::hits::{Hit, HitList};
 use super::params::{Issue, SearchParams, Width};
-use super::seed::{SCAN_CHUNK, filtered_capacity, scan_pays};
 use super::stash::{NO_STASH, Stash};
 use super::stats::SearchStats;
 use super::view::{CodesUnavailable, GraphView};
@@ -74,7 +74,7 @@ pub struct SearchState {
     pub(super) filling: bool,
     pub(super) explored_last: bool,
     pub(super) allow: Option<Arc<AllowSet>>,
-    pub(super) scan: bool,
+    pub(super) among: Restriction,
     pub(super) coding_error: CodingError,
     pub(super) stats: SearchStats,
     // Derived.
@@ -112,7 +112,7 @@ impl SearchState {
             filling: true,
             explored_last: true,
             allow: None,
-            scan: false,
+            among: Restriction::all(),
             coding_error: CodingError::default(),
             stats: SearchStats::default(),
             reach: None,
@@ -160,8 +160,12 @@ impl SearchState {
     ) -> Result<(), CodesUnavailable> {
         assert!(params.validate().is_ok(), "parameters are validated before a search begins");
         assert_eq!(query.len(), view.layout.vector_bytes(), "query and index differ in dimension");
-        let scan = allow.as_ref().is_some_and(|a| scan_pays(a, view.node_slots));
-        self.begin_with(view, query, params, allow, scan)
+        let plan = match &allow {
+            None => Plan::All,
+            Some(allow) if scan_pays(allow, view.codes_per_read) => Plan::Scan,
+            Some(_) => Plan::Walk,
+        };
+        self.begin_with(view, query, params, allow, plan)
     }
 
     fn begin_with(
@@ -170,22 +174,18 @@ impl SearchState {
         query: &[u8],
         params: &SearchParams,
         allow: Option<Arc<AllowSet>>,
-        scan: bool,
+        plan: Plan,
     ) -> Result<(), CodesUnavailable> {
         self.query.clear();
         self.query.extend_from_slice(query);
         self.params.clone_from(params);
         self.params.policy.early_stop &= view.metric != Metric::InnerProduct;
-        self.scan = scan;
-        let capacity = match &allow {
-            None => self.params.window() + params.reserve,
-            Some(_) if scan => params.list.max(4 * params.k),
-            Some(a) => filtered_capacity(params.list, a, view.node_slots),
-        };
         self.allow = allow;
-        self.reset(view, capacity);
+        self.among = Restriction::new(plan, &self.params, self.allowed_share(view));
+        let reserve = if plan == Plan::All { self.params.reserve } else { 0 };
+        self.reset(view, self.among.capacity(&self.params) + reserve);
         self.table.fill(view.codebook, &self.query, view.layout.vector_type());
-        if self.scan { self.seed_allowed(view) } else { self.seed_from_head(view) }
+        if plan == Plan::Scan { Ok(()) } else { self.seed_from_head(view) }
     }
 
     /// As [`begin`](Self::begin), with the plan for the allow-set chosen by the test.
@@ -196,9 +196,9 @@ impl SearchState {
         query: &[u8],
         params: &SearchParams,
         allow: Arc<AllowSet>,
-        scan: bool,
+        plan: Plan,
     ) -> Result<(), CodesUnavailable> {
-        self.begin_with(view, query, params, Some(allow), scan)
+        self.begin_with(view, query, params, Some(allow), plan)
     }
 
     /// Whether an imported or extended state still waits for pages that it reads once more.
@@ -244,13 +244,17 @@ impl SearchState {
     }
 
     pub(super) fn add_unread(&mut self, distance: f32, node: NodeId) {
-        let allowed = self.allow.as_ref().is_none_or(|a| a.contains(node));
+        let allowed = self.allow.as_ref().is_none_or(|allow| allow.may_allow(node));
+        if self.is_turned_away(distance, allowed) {
+            return;
+        }
         let progress = Progress::Unread;
         let pushed =
             self.list.insert(Candidate { distance, node, stash: NO_STASH, progress, allowed });
         if let Some(pushed) = pushed {
             self.stash.release(pushed.stash);
         }
+        self.keep_near();
     }
 
     /// Scores the nodes in `fresh` by their codes; those near enough enter the list.
@@ -277,6 +281,12 @@ impl SearchState {
         if let Some(step) = self.rebuild_step() {
             return Ok(step);
         }
+        if self.walks_in_vain(view) && !self.begin_scan(view) {
+            return Ok(Step::Done);
+        }
+        if self.scan_on(view)? {
+            return Ok(Step::Explored);
+        }
         let window = self.window();
         if self.params.policy.barrier {
             self.step_barrier(view, window)
@@ -300,16 +310,28 @@ impl SearchState {
             self.explore(view, i)?;
             return Ok(Step::Explored);
         }
-        Ok(self.idle(window))
+        Ok(self.idle(view, window, unread))
+    }
+
+    /// How much of the list is explored where its records are at hand.
+    fn window(&self) -> usize {
+        if self.among.plan == Plan::All { self.params.window() } else { self.list.capacity() }
     }
 
     /// Index of the nearest unread entry that is worth a read.
     fn next_unread(&mut self, window: usize) -> Option<usize> {
-        let nearest = self.list.first_unread(window)?;
-        let worth = match self.reach {
-            Some(reach) => self.list.entries()[nearest].distance <= reach,
+        let nearest = match self.among.plan {
+            Plan::Walk => self.next_of_walk()?,
+            Plan::All | Plan::Scan => self.list.first_unread(window)?,
+        };
+        let worth = match (self.reach, self.among.plan) {
+            (Some(reach), _) => self.list.entries()[nearest].distance <= reach,
+            (None, Plan::Walk) => true,
             // Until the errors of codes are known, no farther than without knowing them.
-            None => self.allow.is_some() || nearest < self.params.list,
+            (None, plan) => {
+                let short = self.hits.as_slice().len() < self.params.k;
+                nearest < self.params.list || plan == Plan::Scan && short
+            }
         };
         worth.then_some(nearest)
     }
@@ -336,18 +358,23 @@ impl SearchState {
             return Ok(Step::Explored);
         }
         if unread.is_none() {
-            return Ok(self.idle(window));
+            return Ok(self.idle(view, window, unread));
         }
         self.filling = true;
         self.step_barrier(view, window)
     }
 
-    fn idle(&self, window: usize) -> Step {
+    fn idle(&mut self, view: &GraphView<'_>, window: usize, unread: Option<usize>) -> Step {
         let reach = self.reach.unwrap_or(f32::INFINITY);
-        let waits = |c: &Candidate| c.progress <= Progress::Issued && c.distance <= reach;
-        let waiting =
-            !self.in_flight.is_empty() && self.list.entries().iter().take(window).any(waits);
-        if waiting { Step::Wait } else { Step::Done }
+        let waits = |c: &Candidate| c.progress == Progress::Issued && c.distance <= reach;
+        let expects = || self.list.entries().iter().take(window).any(waits);
+        if !self.in_flight.is_empty() && (unread.is_some() || expects()) {
+            Step::Wait
+        } else if self.goes_farther(view) {
+            Step::Explored
+        } else {
+            Step::Done
+        }
     }
 
     /// Asks for the page of the entry at `index`, or joins a read of it under way.

@@ -43,6 +43,8 @@ pub struct GraphView<'a> {
     pub entry: NodeId,
     /// Ids below this are nodes.
     pub node_slots: u32,
+    /// Codes that are ranked, one after the other, in the time that one page read takes.
+    pub codes_per_read: u32,
     /// What has changed since the pages were written.
     pub overlay: Option<&'a dyn Overlay>,
 }

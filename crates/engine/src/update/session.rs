@@ -8,7 +8,7 @@ use super::generation::Generation;
 use super::images::Seen;
 use crate::graph::HeadIndex;
 use crate::io::{Device, IoError};
-use crate::search::{GraphView, Overlay, PagePatch, PageSource, ReadFailure};
+use crate::search::{GraphView, Overlay, PagePatch, PageSource, ReadFailure, SearchStats};
 use crate::types::{NodeId, PageId};
 
 /// See the module's description.
@@ -77,6 +77,10 @@ impl PageSource for Session<'_> {
 
     fn accept(&self, page: PageId, bytes: &[u8]) -> Result<(), ReadFailure> {
         self.generation.index.accept(page, bytes)
+    }
+
+    fn ended(&self, stats: &SearchStats, in_flight: usize) {
+        self.generation.index.ended(stats, in_flight);
     }
 
     fn describe(&self, page: PageId, error: &IoError) -> ReadFailure {

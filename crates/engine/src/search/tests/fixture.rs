@@ -171,6 +171,7 @@ impl PageSource for Fixture {
             codes: &self.codes,
             head: None,
             entry: NodeId(0),
+            codes_per_read: 8000,
             overlay: None,
             node_slots: (self.pages.len() * self.layout.records_per_page()) as u32,
         }

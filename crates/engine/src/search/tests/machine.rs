@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::fixture::Fixture;
 use crate::filter::AllowSet;
+use crate::search::among::Plan;
 use crate::search::{Issue, PageSource, Policy, SearchParams, SearchState, Step, Width};
 use crate::types::{NodeId, PageId};
 
@@ -148,18 +149,18 @@ fn allowed_rows_only_are_answered_whatever_the_share() {
     for every in [2_usize, 10, 300] {
         let nodes = (0..fixture.rows).filter(|i| i % every == 0);
         let allow = Arc::new(AllowSet::new(nodes.map(|i| NodeId(i as u32))));
-        for scan in [true, false] {
+        for plan in [Plan::Scan, Plan::Walk] {
             let params = SearchParams { k: 5, list: 60, ..Default::default() };
             let mut found = 0;
             for query in fixture.queries(20) {
-                state.begin_filtered(&view, &query, &params, Arc::clone(&allow), scan).unwrap();
+                state.begin_filtered(&view, &query, &params, Arc::clone(&allow), plan).unwrap();
                 run(&fixture, &mut state);
                 let truth = fixture.truth(&query, 5, |i| i % every == 0);
                 let hits = &state.hits()[..5];
                 assert!(hits.iter().all(|h| ((h.row.0 - 1000) as usize).is_multiple_of(every)));
                 found += hits.iter().filter(|h| truth.contains(&h.row.0)).count();
             }
-            assert!(found >= 92, "{found} of 100 with 1 in {every}, scan {scan}");
+            assert!(found >= 92, "{found} of 100 with 1 in {every}, {plan:?}");
         }
     }
 }

@@ -1,0 +1,96 @@
+//! What a page read costs in codes, learnt from the searches themselves.
+//!
+//! The choice between ranking all allowed nodes by code and walking the graph depends on the
+//! machine, on its load, and on how much of the index is resident. So each search that ends notes
+//! what it took: one that walked, its time for a page; one that ranked many codes, its time for a
+//! code. Means that forget follow the load within some ten searches.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::stats::SearchStats;
+
+/// The part that one search has in a mean.
+const WEIGHT: f64 = 1.0 / 16.0;
+/// Codes that a search must have ranked for its time to be theirs.
+const MANY_CODES: u64 = 8192;
+/// Pages that a search must have taken for its time to be theirs.
+const MANY_PAGES: u64 = 8;
+
+/// See the module's description. Shared by all searches of an index.
+#[derive(Debug)]
+pub struct ReadCosts {
+    /// Nanoseconds for a page, with the computing for it.
+    page_ns: AtomicU32,
+    /// Picoseconds for a code of a scan.
+    code_ps: AtomicU32,
+}
+
+impl Default for ReadCosts {
+    fn default() -> Self {
+        Self { page_ns: AtomicU32::new(20_000), code_ps: AtomicU32::new(2_500) }
+    }
+}
+
+impl ReadCosts {
+    /// Notes a search that ended, one of `in_flight` on its thread.
+    pub fn note(&self, stats: &SearchStats, in_flight: usize) {
+        let pages = stats.reads + stats.resident_pages;
+        if stats.codes_ranked == 0 && pages >= MANY_PAGES {
+            let shared = stats.latency_ns as f64 / in_flight.max(1) as f64;
+            learn(&self.page_ns, shared / pages as f64);
+        } else if stats.hops == 0 && stats.codes_ranked >= MANY_CODES {
+            let codes = stats.codes_ranked as f64;
+            learn(&self.code_ps, stats.compute_ns as f64 * 1e3 / codes);
+        }
+    }
+
+    /// Codes that are ranked in the time of one page read.
+    pub fn codes_per_read(&self) -> u32 {
+        let page = f64::from(self.page_ns.load(Ordering::Relaxed)) * 1e3;
+        let code = f64::from(self.code_ps.load(Ordering::Relaxed)).max(1.0);
+        (page / code).clamp(100.0, 1e6) as u32
+    }
+}
+
+/// A note lost between two threads does no harm.
+fn learn(mean: &AtomicU32, seen: f64) {
+    let old = f64::from(mean.load(Ordering::Relaxed));
+    // One search that was held up says little.
+    let seen = seen.clamp(old / 8.0, old * 8.0);
+    mean.store((old + (seen - old) * WEIGHT).max(1.0) as u32, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_follow_what_searches_took() {
+        let costs = ReadCosts::default();
+        assert_eq!(costs.codes_per_read(), 8000);
+        let walk = SearchStats { reads: 50, hops: 50, latency_ns: 4_000_000, ..Default::default() };
+        (0..100).for_each(|_| costs.note(&walk, 4));
+        assert!((7_900..=8_000).contains(&costs.codes_per_read()), "20 us a page still");
+        (0..100).for_each(|_| costs.note(&walk, 1));
+        assert!((30_000..33_000).contains(&costs.codes_per_read()), "80 us a page");
+        let codes = 100_000;
+        let scan = SearchStats {
+            reads: 20,
+            codes_ranked: codes,
+            compute_ns: codes * 10,
+            ..Default::default()
+        };
+        (0..100).for_each(|_| costs.note(&scan, 1));
+        assert!((7_500..8_500).contains(&costs.codes_per_read()), "10 ns a code");
+    }
+
+    #[test]
+    fn short_searches_say_nothing() {
+        let costs = ReadCosts::default();
+        let few = SearchStats { reads: 7, hops: 7, latency_ns: 1 << 40, ..Default::default() };
+        costs.note(&few, 1);
+        let none = SearchStats { codes_ranked: 100, compute_ns: 1 << 40, ..Default::default() };
+        costs.note(&none, 1);
+        assert_eq!(costs.codes_per_read(), 8000);
+    }
+}
