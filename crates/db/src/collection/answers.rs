@@ -133,7 +133,7 @@ impl Answers {
             }
             let again = place(&kept).is_some_and(|at| kept[at].again);
             let expected = rows.len().saturating_sub(pending);
-            if !again && expected >= graph.linked() / FEW {
+            if !again && are_tested(expected, graph) {
                 return FieldIndex::allow_tested(rows, expected);
             }
         }
@@ -167,6 +167,12 @@ impl Answers {
     fn kept(&self) -> MutexGuard<'_, Vec<Answer>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether so many rows of a graph are wanted that a search among them that is not repeated tests
+/// the rows it meets.
+pub(super) fn are_tested(expected: u64, graph: &FieldIndex) -> bool {
+    expected >= graph.linked() / FEW
 }
 
 impl Answer {

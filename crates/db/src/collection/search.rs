@@ -14,6 +14,7 @@ use pipeann_engine::types::{VectorSet, to_f32};
 use roaring::RoaringTreemap;
 
 use super::components::{FieldVectors, Moment};
+use super::costs::{CostCounters, SearchCosts};
 use super::filter::{Filter, Scope};
 use super::formats::Formats;
 use super::read::{FoundRow, Source, partition_numbers};
@@ -73,6 +74,7 @@ struct Asked<'c> {
     cuts: u64,
     /// The record up to which the moment sees.
     seen: Seq,
+    costs: &'c CostCounters,
 }
 
 /// Length of the candidate list for few results.
@@ -88,6 +90,29 @@ impl Collection {
         &self,
         search: &VectorSearch<'_>,
         queries: VectorSet<'_>,
+    ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
+        self.search_counted(search, queries).map(|(hits, _)| hits)
+    }
+
+    /// As [`search`](Self::search), with what it took.
+    ///
+    /// # Errors
+    /// As [`search`](Self::search).
+    pub fn search_counted(
+        &self,
+        search: &VectorSearch<'_>,
+        queries: VectorSet<'_>,
+    ) -> Result<(Vec<Vec<SearchHit>>, SearchCosts), CollectionError> {
+        let costs = CostCounters::default();
+        let hits = self.search_counting(search, queries, &costs)?;
+        Ok((hits, costs.sum()))
+    }
+
+    fn search_counting(
+        &self,
+        search: &VectorSearch<'_>,
+        queries: VectorSet<'_>,
+        costs: &CostCounters,
     ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
         let entry = self.entry()?;
         let formats = self.formats(&entry);
@@ -111,7 +136,7 @@ impl Collection {
             let among = &self.rows_matching(&scope, filter.as_ref(), u64::MAX)?;
             let all = numbers.is_none() && filter.is_none();
             let (list, cuts, seen) = (search.list, *cuts, moment.live.applied);
-            let asked = Asked { field, graph, metric, list, among, all, cuts, seen };
+            let asked = Asked { field, graph, metric, list, among, all, cuts, seen, costs };
             let keys = usize::try_from(among.len()).unwrap_or(usize::MAX).min(search.k);
             let found = self.nearest(&asked, queries, keys)?;
             let each = found.into_iter().enumerate().map(|(query, near)| {
@@ -202,10 +227,15 @@ impl Collection {
         near: &mut Vec<Near>,
     ) -> Result<(), CollectionError> {
         let failed = |error| self.index_error(asked.field, &error);
-        let mut hits = graph.search(query.bytes(), search, false).map_err(failed)?;
+        let counted = |gone: bool| {
+            let (hits, stats) = graph.search(query.bytes(), search, gone).map_err(failed)?;
+            asked.costs.add_graph(&stats);
+            Ok::<_, CollectionError>(hits)
+        };
+        let mut hits = counted(false)?;
         if graph.changes().removals != before.removals {
             if asked.all {
-                hits = graph.search(query.bytes(), search, true).map_err(failed)?;
+                hits = counted(true)?;
             }
             if !asked.all || graph.changes().departures != before.departures {
                 // Rows of the moment may have left the graph, or it does not tell where they were.
@@ -238,6 +268,7 @@ impl Collection {
         queries: VectorSet<'_>,
         k: usize,
     ) -> Result<Vec<Vec<Near>>, CollectionError> {
+        asked.costs.add_compared(queries.rows());
         let (field, threads) = (asked.field, self.options.search_threads);
         let from = RowId(among.min().unwrap_or(0));
         let search = FlatSearch { k, metric: asked.metric, threads, from };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pipeann_engine::index::QueryError;
-use pipeann_engine::search::SearchParams;
+use pipeann_engine::search::{SearchParams, SearchStats};
 use pipeann_engine::update::Among;
 use roaring::RoaringTreemap;
 
@@ -56,7 +56,7 @@ impl FieldIndex {
         self.graph.scans(allow)
     }
 
-    /// The nearest rows of the graph, nearest first. `gone` tells that rows which may be `among`
+    /// The nearest rows of the graph, nearest first, and what finding them took. `gone` tells that rows which may be `among`
     /// those wanted have been removed since: without `allow` they are answered as long as they are
     /// in the graph.
     ///
@@ -67,9 +67,10 @@ impl FieldIndex {
         query: &[u8],
         search: GraphSearch<'_>,
         gone: bool,
-    ) -> Result<Vec<GraphHit>, FieldIndexError> {
+    ) -> Result<(Vec<GraphHit>, SearchStats), FieldIndexError> {
+        let mut stats = SearchStats::default();
         if search.k == 0 || search.allow.is_some_and(|allow| allow.is_empty()) {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), stats));
         }
         self.searched.store(true, Ordering::Relaxed);
         // Rows that do not live take places in the answer.
@@ -86,19 +87,21 @@ impl FieldIndex {
                         continue;
                     }
                     Ok(answer) if answer.stats.in_vain > 0 => {
+                        stats += answer.stats;
                         allow = Some(self.allow(search.among));
                         continue;
                     }
                     answer => answer?,
                 },
             };
+            stats += answer.stats;
             let wanted = answer.hits.iter().filter(|hit| search.among.contains(hit.row.0));
             let hits: Vec<GraphHit> = wanted
                 .map(|hit| GraphHit { distance: hit.distance, row: hit.row })
                 .take(search.k)
                 .collect();
             if hits.len() == search.k || answer.hits.len() < k || k >= SearchParams::LIST_MAX {
-                return Ok(hits);
+                return Ok((hits, stats));
             }
             k = (2 * k).min(SearchParams::LIST_MAX);
         }

@@ -15,8 +15,9 @@ use roaring::RoaringBitmap;
 
 use crate::types::{NodeId, RowId};
 
-/// Above one node in so many, a bit for each node takes up less than a list of them.
-const DENSE: u64 = 32;
+/// Above one node in so many, setting a bit for each costs less than sorting them, and a bit for
+/// every node takes up little more.
+const DENSE: u64 = 256;
 
 /// The nodes that may be answered.
 #[derive(Clone, Debug)]
