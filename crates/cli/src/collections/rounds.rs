@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use pipeann_db::collection::{Collection, Filter, VectorSearch};
+use pipeann_db::collection::{Collection, Filter, SearchCosts, VectorSearch};
 use pipeann_engine::types::Metric;
 use serde_json::{Value, json};
 
@@ -40,6 +40,7 @@ struct Answer {
     query: usize,
     hits: Vec<(u64, f32)>,
     time_ns: u64,
+    costs: SearchCosts,
 }
 
 /// The answers of one round, and its figures.
@@ -54,6 +55,7 @@ pub(super) struct Figures {
     latency: Latency,
     cpu: CpuTime,
     read_bytes: u64,
+    costs: Vec<SearchCosts>,
 }
 
 impl Load<'_> {
@@ -83,6 +85,7 @@ impl Load<'_> {
         let wall_s = begun.elapsed().as_secs_f64();
         let (cpu, read_after) = (CpuTime::now().since(cpu), storage_read_bytes());
         let mut times: Vec<u64> = answers.iter().map(|answer| answer.time_ns).collect();
+        let costs = answers.iter().map(|answer| answer.costs).collect();
         answers.sort_by_key(|answer| answer.query);
         let hits: Vec<_> = answers.into_iter().map(|answer| answer.hits).collect();
         Ok(Figures {
@@ -94,6 +97,7 @@ impl Load<'_> {
             latency: Latency::of(&mut times),
             cpu,
             answers: hits,
+            costs,
             read_bytes: read_after.zip(read).map_or(0, |(after, before)| after - before),
         })
     }
@@ -127,11 +131,12 @@ impl Load<'_> {
         };
         let vector = one(self.asked.queries(), query);
         let begun = Instant::now();
-        let found = self.rows.search(&search, vector).with_context(|| format!("query {query}"))?;
+        let found = self.rows.search_counted(&search, vector);
+        let (found, costs) = found.with_context(|| format!("query {query}"))?;
         let time_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let hits = found.into_iter().flatten();
         let hits = hits.map(|hit| (key(&hit).unsigned_abs(), hit.distance)).collect();
-        Ok(Answer { query, hits, time_ns })
+        Ok(Answer { query, hits, time_ns, costs })
     }
 }
 
@@ -152,6 +157,8 @@ impl Figures {
     /// All figures under the names that scripts know.
     pub(super) fn json(&self) -> Value {
         let micros = |us: f64| rounded(us, 1);
+        let sum = |of: fn(&SearchCosts) -> u64| self.costs.iter().map(of).sum::<u64>();
+        let mean = |of| rounded(sum(of) as f64 / self.queries as f64, 2);
         json!({
             "list": self.list, "k": self.k, "queries": self.queries,
             "recall": self.found.map(|found| rounded(found.recall(), 5)),
@@ -161,6 +168,10 @@ impl Figures {
             "p99_us": micros(self.latency.p99_us), "reads": rounded(self.reads(), 2),
             "cpu_us": micros(self.cpu.total_us() / self.queries as f64),
             "peak_rss_bytes": peak_rss_bytes(),
+            "walked": sum(|c| c.walked), "ranked": sum(|c| c.ranked),
+            "changed": sum(|c| c.changed), "compared": sum(|c| c.compared),
+            "graph_reads": mean(|c| c.pages_read), "code_distances": mean(|c| c.code_distances),
+            "exact_distances": mean(|c| c.exact_distances),
         })
     }
 

@@ -67,6 +67,9 @@ fn each_query_has_its_filter_and_recall_counts_what_matches() {
     assert_eq!(found.len(), 2, "one list, and the plans");
     assert!(number(&found[0], "recall") > 0.98, "{}", found[0]);
     assert_eq!((&found[0]["wrong"], &found[0]["list"]), (&0.into(), &Value::Null));
+    let ways = ["walked", "ranked", "changed", "compared"].map(|way| number(&found[0], way));
+    assert_eq!(ways.iter().sum::<f64>(), QUERIES as f64, "{}", found[0]);
+    assert!(number(&found[0], "exact_distances") >= 10.0, "{}", found[0]);
     assert_eq!(number(&found[1], "matches"), 150.0);
     let plans = found[1]["plans"].as_object().unwrap();
     assert_eq!(plans.values().map(|n| n.as_u64().unwrap()).sum::<u64>(), QUERIES as u64);
