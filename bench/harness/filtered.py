@@ -107,7 +107,9 @@ def stored_identity() -> str:
     rooms = [sources / "engine" / "src" / room for room in INDEX_ROOMS]
     rooms += [sources / "db" / "src" / room for room in STORED_ROOMS]
     files = [f for room in rooms for f in room.rglob("*.rs")]
-    return text_identity([f for f in files if f.stem not in ANSWERING and "tests" not in f.parts])
+    return text_identity(
+        [f for f in files if f.stem not in ANSWERING and "tests" not in (f.stem, *f.parts)]
+    )
 
 
 def fill(base: Path, columns: Path, rows: int, database: Path, build: bool = True) -> Row:
@@ -206,7 +208,7 @@ def search(
     return [row for row in found if "plans" not in row], plans[-1] if plans else {}
 
 
-def plan_words(plans: Row) -> str:
-    """How often which plan was chosen, most often first."""
-    chosen = sorted(plans["plans"].items(), key=lambda plan: -plan[1])
-    return ", ".join(f"{name} {times}" for name, times in chosen)
+def way_words(row: Row) -> str:
+    """By which ways the queries of a row were answered, those that occurred."""
+    ways = ("walked", "ranked", "changed", "compared")
+    return ", ".join(f"{way} {row[way]}" for way in ways if row[way])

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from harness import filtered, sets
-from harness.filtered import Cell, FilteredSet, SearchOptions, plan_words
+from harness.filtered import Cell, FilteredSet, SearchOptions, way_words
 from harness.processes import Row
 from harness.sets import VectorSet
 from harness.tables import print_table
@@ -42,18 +41,18 @@ def no_wrong(cell: Cell, rows: Sequence[Row], verdict: Verdict) -> None:
 def take_filter_recall(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Recall in each cell with the settings of a search that gives none."""
     data = filtered_set(job, vectors)
-    options = SearchOptions(threads=job.settings["threads"], rounds=job.rounds, explain=True)
+    options = SearchOptions(threads=job.settings["threads"], rounds=job.rounds)
     lines = []
     for cell in data.named(job.only):
-        rows, plans = filtered.search(data.database, cell.searched, options)
+        rows, _ = filtered.search(data.database, cell.searched, options)
         no_wrong(cell, rows, verdict)
         row = rows[-1]
         verdict.add("recall", Check(row["recall"], job.recall, at_most=False))
         columns = [row[name] for name in ("recall", "mean_us", "p99_us", "reads", "cpu_us")]
-        lines.append([cell.name, percent(cell.matched), *columns, plan_words(plans)])
+        lines.append([cell.name, percent(cell.matched), *columns, way_words(row)])
     print_table(
         f"{data.rows:,} rows of {vectors.name}, default settings, {options.threads} threads",
-        ["cell", "match", "recall", "mean_us", "p99_us", "reads", "cpu_us", "plans"],
+        ["cell", "match", "recall", "mean_us", "p99_us", "reads", "cpu_us", "ways"],
         lines,
     )
     short = [str(line[0]) for line in lines if line[2] < job.recall]
@@ -67,8 +66,8 @@ def take_filter_qps(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     data = filtered_set(job, vectors)
     settings, lists = job.settings, job.lists[vectors.name]
     threads, rounds = settings["threads"], job.rounds
-    options = SearchOptions(lists, threads, rounds, until=job.recall, explain=True)
-    found = filtered.search(data.database, data.plain, replace(options, explain=False))[0]
+    options = SearchOptions(lists, threads, rounds, until=job.recall)
+    found = filtered.search(data.database, data.plain, options)[0]
     print_table("Without a filter", COLUMNS, [[row[name] for name in COLUMNS] for row in found])
     enough = first_at(found, job.recall)
     if enough is None:
@@ -80,14 +79,14 @@ def take_filter_qps(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
         rates = [filtered.search(data.database, data.plain, plain)[0][0]["qps"]]
         taken = [(c, filtered.search(data.database, c.searched, options)) for c in some]
         rates.append(filtered.search(data.database, data.plain, plain)[0][0]["qps"])
-        for cell, (rows, plans) in taken:
+        for cell, (rows, _) in taken:
             no_wrong(cell, rows, verdict)
             line = line_of(cell, rows, sum(rates) / 2, job)
             verdict.add(cell.kind, Check(line[-3], line[-2], at_most=False))
-            lines.append([*line, plan_words(plans)])
+            lines.append([*line, way_words(first_at(rows, job.recall) or rows[-1])])
     print_table(
         f"{data.rows:,} rows of {vectors.name}, {threads} threads, recall {job.recall}",
-        ["cell", "match", *COLUMNS, "plain qps", "over plain", "limit", "", "plans"],
+        ["cell", "match", *COLUMNS, "plain qps", "over plain", "limit", "", "ways"],
         lines,
     )
     short = sum(line[-2] == "short" for line in lines)
