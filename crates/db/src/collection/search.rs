@@ -10,6 +10,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use pipeann_engine::distance::QueryDistance;
 use pipeann_engine::types::{VectorSet, to_f32};
 use roaring::RoaringTreemap;
 
@@ -20,8 +21,8 @@ use super::formats::Formats;
 use super::read::{FoundRow, Source, partition_numbers};
 use super::{Collection, CollectionError};
 use crate::catalog::{Collection as Entry, IndexState, Load};
-use crate::field_index::{Changes, FieldIndex, GraphSearch, has_graph};
-use crate::flat::FlatSearch;
+use crate::field_index::{FieldIndex, GraphSearch, has_graph};
+use crate::flat::{FlatError, FlatSearch};
 use crate::ids::{Metric, RowId, Seq, VectorType};
 
 /// What is asked.
@@ -63,8 +64,8 @@ pub(super) struct Near {
 /// What all queries of a search have in common.
 struct Asked<'c> {
     field: &'c FieldVectors,
-    /// Its graph, and what had changed in it before the moment of the search.
-    graph: &'c Option<(Changes, Arc<FieldIndex>)>,
+    /// Its graph, and how often rows were taken from it before the moment of the search.
+    graph: &'c Option<(u64, Arc<FieldIndex>)>,
     metric: Metric,
     list: Option<usize>,
     among: &'c Arc<RoaringTreemap>,
@@ -127,7 +128,7 @@ impl Collection {
         }
         // What is removed from the graph after this was there at the moment, or is looked for.
         let before = || {
-            let graph = field.graph().map(|graph| (graph.changes(), graph));
+            let graph = field.graph().map(|graph| (graph.removals(), graph));
             (graph, field.vectors.cuts())
         };
         self.at_one_moment(filter.as_deref(), before, |(graph, cuts), moment| {
@@ -221,33 +222,28 @@ impl Collection {
     fn add_linked(
         &self,
         asked: &Asked<'_>,
-        (before, graph): (Changes, &FieldIndex),
+        (before, graph): (u64, &FieldIndex),
         search: GraphSearch<'_>,
         query: VectorSet<'_>,
         near: &mut Vec<Near>,
     ) -> Result<(), CollectionError> {
         let failed = |error| self.index_error(asked.field, &error);
-        let counted = |gone: bool| {
-            let (hits, stats) = graph.search(query.bytes(), search, gone).map_err(failed)?;
-            asked.costs.add_graph(&stats);
-            Ok::<_, CollectionError>(hits)
+        let (hits, stats) = graph.search(query.bytes(), search).map_err(failed)?;
+        asked.costs.add_graph(&stats);
+        // Rows of the moment that were removed since are not in the graph, or not found there.
+        let removed = graph.removals() != before;
+        let gone = match removed {
+            true => &**asked.among - &*self.components.live().among(None),
+            false => RoaringTreemap::new(),
         };
-        let mut hits = counted(false)?;
-        if graph.changes().removals != before.removals {
-            if asked.all {
-                hits = counted(true)?;
-            }
-            if !asked.all || graph.changes().departures != before.departures {
-                // Rows of the moment may have left the graph, or it does not tell where they were.
-                *near = self.nearest_exactly(asked, asked.among, query, search.k)?.remove(0);
-                return Ok(());
-            }
-        }
         // A walk through a graph in which few rows are wanted may end before it has met enough.
         let there = search.allow.map_or(0, |allow| allow.len());
-        if (hits.len() as u64) < there.min(search.k as u64) {
+        if hits.len() as u64 + gone.len() < there.min(search.k as u64) {
             *near = self.nearest_exactly(asked, asked.among, query, search.k)?.remove(0);
             return Ok(());
+        }
+        if !gone.is_empty() {
+            near.extend(self.nearest_gone(asked, &gone, query, search.k)?);
         }
         near.extend(hits.iter().map(|hit| Near { distance: hit.distance, row: hit.row }));
         near.sort_by(|a, b| a.distance.total_cmp(&b.distance).then(a.row.cmp(&b.row)));
@@ -255,6 +251,32 @@ impl Collection {
         near.retain(|near| seen.insert(near.row));
         near.truncate(search.k);
         Ok(())
+    }
+
+    /// The same of rows that were removed since the moment of the search, commonly few.
+    fn nearest_gone(
+        &self,
+        asked: &Asked<'_>,
+        gone: &RoaringTreemap,
+        query: VectorSet<'_>,
+        k: usize,
+    ) -> Result<Vec<Near>, CollectionError> {
+        /// Rows that are read one by one; more of them, with all that lie between.
+        const FEW: u64 = 1024;
+        if gone.len() > FEW {
+            return Ok(self.nearest_exactly(asked, gone, query, k)?.remove(0));
+        }
+        asked.costs.add_compared(1);
+        let rows: Vec<RowId> = gone.iter().map(RowId).collect();
+        let vectors = asked.field.vectors.gather(&rows).map_err(|error| match error {
+            FlatError::Missing { row, .. } => {
+                CollectionError::Missing { row, what: "vector".to_owned() }
+            }
+            error => CollectionError::vectors(&asked.field.name)(error),
+        })?;
+        let distance = QueryDistance::new(asked.metric, query.vector_type(), query.bytes());
+        let each = vectors.chunks_exact(query.bytes().len()).zip(rows);
+        Ok(each.map(|(vector, row)| Near { distance: distance.distance(vector), row }).collect())
     }
 
     /// The same by looking at each of the rows.

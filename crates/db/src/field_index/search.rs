@@ -56,9 +56,8 @@ impl FieldIndex {
         self.graph.scans(allow)
     }
 
-    /// The nearest rows of the graph, nearest first, and what finding them took. `gone` tells that rows which may be `among`
-    /// those wanted have been removed since: without `allow` they are answered as long as they are
-    /// in the graph.
+    /// The nearest rows of the graph, nearest first, and what finding them took. Rows that were
+    /// told gone are not among them.
     ///
     /// # Errors
     /// [`FieldIndexError::Search`].
@@ -66,7 +65,6 @@ impl FieldIndex {
         &self,
         query: &[u8],
         search: GraphSearch<'_>,
-        gone: bool,
     ) -> Result<(Vec<GraphHit>, SearchStats), FieldIndexError> {
         let mut stats = SearchStats::default();
         if search.k == 0 || search.allow.is_some_and(|allow| allow.is_empty()) {
@@ -79,20 +77,17 @@ impl FieldIndex {
         loop {
             let list = search.list.max(k).min(SearchParams::LIST_MAX);
             let params = SearchParams { k, list, ..SearchParams::default() };
-            let answer = match (&allow, gone) {
-                (None, true) => self.graph.search_with_deleted(query, &params)?,
-                (among, _) => match self.graph.search(query, &params, among.as_ref()) {
-                    Err(QueryError::Renumbered) => {
-                        allow = Some(self.allow(search.among));
-                        continue;
-                    }
-                    Ok(answer) if answer.stats.in_vain > 0 => {
-                        stats += answer.stats;
-                        allow = Some(self.allow(search.among));
-                        continue;
-                    }
-                    answer => answer?,
-                },
+            let answer = match self.graph.search(query, &params, allow.as_ref()) {
+                Err(QueryError::Renumbered) => {
+                    allow = Some(self.allow(search.among));
+                    continue;
+                }
+                Ok(answer) if answer.stats.in_vain > 0 => {
+                    stats += answer.stats;
+                    allow = Some(self.allow(search.among));
+                    continue;
+                }
+                answer => answer?,
             };
             stats += answer.stats;
             let wanted = answer.hits.iter().filter(|hit| search.among.contains(hit.row.0));

@@ -236,20 +236,6 @@ impl LiveIndex {
         self.search_in(&generation, &Session::new(&generation), query, params, allow)
     }
 
-    /// As [`search`](Self::search), answering deleted rows too until they have left the graph:
-    /// for readers of an earlier moment, who know themselves which rows live.
-    ///
-    /// # Errors
-    /// As [`search`](Self::search).
-    pub fn search_with_deleted(
-        &self,
-        query: &[u8],
-        params: &SearchParams,
-    ) -> Result<Answer, QueryError> {
-        let generation = self.current();
-        self.search_in(&generation, &Session::with_deleted(&generation), query, params, None)
-    }
-
     fn search_in(
         &self,
         generation: &Generation,
