@@ -92,11 +92,11 @@ Search = Callable[[int], tuple[np.ndarray, np.ndarray]]
 
 
 def timed(
-    search: Search, queries: int, threads: int, rounds: int
+    search: Search, queries: int, threads: int, rounds: int, warm_up: int = 1
 ) -> tuple[list[tuple[np.ndarray, np.ndarray]], dict[str, float]]:
     """Answers, and figures of the round with the median time; one query in flight a thread."""
     taken = []
-    for _ in range(rounds + 1):  # the first one warms up
+    for _ in range(warm_up + rounds):
         answers: list[tuple[np.ndarray, np.ndarray]] = [None] * queries  # type: ignore[list-item]
         spent = np.zeros(queries)
         left = iter(range(queries))
@@ -120,7 +120,7 @@ def timed(
             worker.join()
         wall = time.perf_counter() - begun
         taken.append((wall, answers, {"qps": queries / wall} | latency_columns(spent)))
-    _, answers, figures = sorted(taken[1:], key=lambda round: round[0])[rounds // 2]
+    _, answers, figures = sorted(taken[warm_up:], key=lambda round: round[0])[rounds // 2]
     return answers, figures
 
 

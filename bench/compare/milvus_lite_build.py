@@ -1,6 +1,7 @@
 """Fill a file of Milvus Lite with vectors and their tags, and build its index.
 
-Milvus has no vectors of unsigned bytes; these become floats.
+Milvus has no vectors of unsigned bytes; these become floats. The index is the exact one: with
+50,000 rows HNSW answered filtered queries no faster, since nearly all of their time is the filter's.
 """
 
 from __future__ import annotations
@@ -31,8 +32,6 @@ def main() -> None:
     p.add_argument("--base", required=True)
     p.add_argument("--tags", required=True, type=Path)
     p.add_argument("--out", required=True, type=Path)
-    p.add_argument("--links", type=int, default=32)
-    p.add_argument("--ef-construction", type=int, default=100)
     p.add_argument("--batch", type=int, default=10_000)
     a = p.parse_args()
 
@@ -54,8 +53,7 @@ def main() -> None:
     client.flush(COLLECTION)
     inserted = time.perf_counter() - begun
     index = client.prepare_index_params()
-    parameters = {"M": a.links, "efConstruction": a.ef_construction}
-    index.add_index("v", index_type="HNSW", metric_type="L2", params=parameters)
+    index.add_index("v", index_type="FLAT", metric_type="L2")
     client.create_index(COLLECTION, index)
     client.load_collection(COLLECTION)
     cost = {"inserted_s": inserted, "built_s": time.perf_counter() - begun - inserted}

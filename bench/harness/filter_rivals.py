@@ -13,7 +13,7 @@ from .processes import Row, json_lines
 from .sets import VectorSet
 
 REQUIREMENTS = rivals.COMPARE / "filtered-requirements.txt"
-RIVALS = ("faiss", "milvus_lite")
+FAISS, MILVUS = "faiss", "milvus_lite"
 LINKS, EF_CONSTRUCTION = 32, 100
 
 
@@ -30,8 +30,10 @@ def built(rival: str, vectors: VectorSet) -> Path:
 
     def make(out: Path) -> None:
         command: list[str | Path] = [rivals.filtered_python(), script, "--base", vectors.base]
-        command += ["--links", str(LINKS), "--ef-construction", str(EF_CONSTRUCTION)]
-        command += ["--tags", bags(vectors)] if rival == "milvus_lite" else []
+        if rival == FAISS:
+            command += ["--links", str(LINKS), "--ef-construction", str(EF_CONSTRUCTION)]
+        else:
+            command += ["--tags", bags(vectors)]
         json_lines([*command, "--out", out])
 
     return entry(f"{rival.replace('_', '-')}-{vectors.name}", made, make)
@@ -40,23 +42,27 @@ def built(rival: str, vectors: VectorSet) -> Path:
 def searched(
     rival: str, vectors: VectorSet, cells: Sequence[Cell], recall: float, threads: int
 ) -> list[Row]:
-    """The rates of a rival in each cell, where it has the recall; taken once."""
-    script = rivals.COMPARE / f"{rival}_search.py"
-    shared = [rivals.COMPARE / "filtered_sets.py", rivals.COMPARE / "vectors.py"]
+    """The rates of a rival in each cell, where it has the recall."""
     index = built(rival, vectors)
-    made = {
-        "index": index.name,
-        "cells": [file_identity(cell.folder / "truth.bin") for cell in cells],
-        "script": text_identity([script, *shared]),
-        "recall": recall,
-        "threads": threads,
-    }
+    script = rivals.COMPARE / f"{rival}_search.py"
+    command: list[str | Path] = [rivals.filtered_python(), script, "--index", index]
+    command += ["--threads", str(threads)]
+    if rival == FAISS:
+        command += ["--tags", bags(vectors), "--until", str(recall)]
+    return json_lines([*command, "--cells", *(cell.folder for cell in cells)])
+
+
+def searched_once(
+    rival: str, vectors: VectorSet, cells: Sequence[Cell], recall: float, threads: int
+) -> list[Row]:
+    """The same, kept in the cache: of a rival that is so far away that the day does not matter."""
+    scripts = [rivals.COMPARE / f"{name}.py" for name in (f"{rival}_search", "filtered_sets")]
+    made = {"index": built(rival, vectors).name, "scripts": text_identity(scripts)}
+    made |= {"cells": [file_identity(cell.folder / "truth.bin") for cell in cells]}
+    made |= {"recall": recall, "threads": threads}
 
     def make(out: Path) -> None:
-        command: list[str | Path] = [rivals.filtered_python(), script, "--index", index]
-        command += ["--tags", bags(vectors)] if rival == "faiss" else []
-        command += ["--until", str(recall), "--threads", str(threads)]
-        rows = json_lines([*command, "--cells", *(cell.folder for cell in cells)])
+        rows = searched(rival, vectors, cells, recall, threads)
         (out / "rows.json").write_text(json.dumps(rows, indent=1) + "\n")
 
     folder = entry(f"{rival.replace('_', '-')}-rates-{vectors.name}", made, make)

@@ -158,6 +158,10 @@ class Filters(unittest.TestCase):
         low, high = (int(word) for word in re.findall(r"\d+", one))
         self.assertEqual([int(n) for n in re.findall(r"\d+", other)], list(range(low, high, 1000)))
 
+    def test_ways_that_occurred_are_told(self) -> None:
+        row = {"walked": 3, "ranked": 0, "changed": 1, "compared": 0}
+        self.assertEqual(filtered.way_words(row), "walked 3, changed 1")
+
     def test_columns_are_chosen_by_name(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             whole, some = Path(folder) / "all.jsonl", Path(folder) / "some.jsonl"

@@ -43,6 +43,9 @@ pub(crate) struct FillArgs {
     /// Build the graph over all rows afterwards, and write everything to disk
     #[arg(long)]
     build: bool,
+    /// Write everything to disk at the end
+    #[arg(long)]
+    flush: bool,
     /// Wait until all rows are linked into the graph
     #[arg(long)]
     link: bool,
@@ -80,6 +83,9 @@ pub(crate) fn run(args: &FillArgs) -> Result<()> {
         rows.insert(rows_of_batch, None)?;
     }
     let inserted_s = seconds(begun.elapsed());
+    if args.flush {
+        rows.flush()?;
+    }
     let built_s = if args.build {
         let begun = Instant::now();
         declare_index(&database, &args.collection)?;

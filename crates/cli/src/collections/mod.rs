@@ -8,6 +8,7 @@
 //! | `reopen` | opening after whatever ended the last process, until the first correct answer |
 //! | `live` | inserts, deletes and searches on several collections under one memory limit |
 //! | `search` | queries, with filters or without, measured and compared with the truth |
+//! | `rounds` | its rounds, timed and compared |
 //! | `asked` | the queries of a search, their filters and what should be found |
 //! | `plans` | what the database says of how it answers filters |
 
@@ -18,4 +19,5 @@ pub(crate) mod live;
 pub(crate) mod opening;
 pub(crate) mod plans;
 pub(crate) mod reopen;
+mod rounds;
 pub(crate) mod search;

@@ -1,22 +1,21 @@
 //! `pipeann collections search`: queries with filters or without, measured.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
-use pipeann_db::collection::{Collection, Filter, VectorSearch};
 use pipeann_db::database::Database;
 use pipeann_engine::memory::Pool;
-use serde_json::{Map, Value, json};
+use pipeann_engine::types::Metric;
+use serde_json::{Map, Value};
 
-use super::asked::{Asked, AskedArgs};
-use super::opening::{DatabaseArgs, collection, key, one};
+use super::asked::AskedArgs;
+use super::opening::{DatabaseArgs, collection};
 use super::plans::Plans;
+use super::rounds::{Load, TITLES};
 use crate::commands::search::threads;
-use crate::measure::{CpuTime, Latency, median_index, peak_rss_bytes, rounded, storage_read_bytes};
 use crate::table::{Table, print_json, print_line};
-use crate::truth::Found;
+use crate::truth::{NO_ROW, Truth};
 
 /// Search a collection, and measure recall, throughput, latency, reads and processor time
 ///
@@ -40,7 +39,7 @@ pub(crate) struct SearchArgs {
     /// Lengths of the candidate list [default: what a search takes that names none]
     #[arg(long, value_name = "N,N,..", value_delimiter = ',')]
     list: Vec<usize>,
-    /// End after the first list with this recall
+    /// End after the first list with this recall; lists before it are measured once
     #[arg(long, value_name = "RECALL")]
     until: Option<f64>,
     /// Threads, each with one query in flight; 0 for one on each core
@@ -49,6 +48,12 @@ pub(crate) struct SearchArgs {
     /// Measure each list so many times and report the round with the median rate
     #[arg(long, value_name = "TIMES", default_value_t = 1)]
     rounds: usize,
+    /// How vectors are compared, where the field has no index
+    #[arg(long)]
+    metric: Option<Metric>,
+    /// Write the answers of the last list as a truth file
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
     /// Afterwards tell how often which plan is chosen for the filters
     #[arg(long)]
     explain: bool,
@@ -56,12 +61,6 @@ pub(crate) struct SearchArgs {
     #[arg(long)]
     json: bool,
 }
-
-/// Queries searched before the clock starts. They are the last ones, so that what is kept of
-/// their filters does not help the first.
-const WARM_UP: usize = 64;
-/// Bytes in which reads from storage are counted.
-const PAGE_BYTES: f64 = 4096.0;
 
 /// Runs the command.
 pub(crate) fn run(args: &SearchArgs) -> Result<()> {
@@ -71,15 +70,17 @@ pub(crate) fn run(args: &SearchArgs) -> Result<()> {
     let database = args.database.open()?;
     let rows = collection(&database, &args.collection)?;
     let (threads, rounds) = (threads(args.threads), args.rounds.max(1));
-    let table = Table::new(&["list", "recall", "wrong", "qps", "mean_us", "p99_us", "reads"]);
+    let table = Table::new(&TITLES);
     if !args.json {
         print_line(&table.header())?;
     }
     let lists = args.list.iter().copied().map(Some);
     let lists: Vec<_> = if args.list.is_empty() { vec![None] } else { lists.collect() };
+    let mut answers = Vec::new();
     for list in lists {
-        let load = Load { rows: &rows, asked: &asked, field: &args.field, k: args.k, list };
-        let figures = load.measure(threads, rounds)?;
+        let (field, k, metric) = (&args.field, args.k, args.metric);
+        let load = Load { rows: &rows, asked: &asked, field, k, metric, list };
+        let figures = load.measure(threads, rounds, args.until)?;
         if args.json {
             let mut line = figures.json();
             line["threads"] = threads.into();
@@ -88,10 +89,14 @@ pub(crate) fn run(args: &SearchArgs) -> Result<()> {
         } else {
             print_line(&table.line(&figures.cells()))?;
         }
-        let found = figures.found.map(|found| found.recall());
-        if args.until.zip(found).is_some_and(|(until, recall)| recall >= until) {
+        let enough = args.until.is_some_and(|recall| figures.has(recall));
+        answers = figures.answers;
+        if enough {
             break;
         }
+    }
+    if let Some(out) = &args.out {
+        as_truth(args.k, &answers).write(out)?;
     }
     if args.explain {
         let filters = (0..asked.queries().rows()).filter_map(|query| asked.filter(query));
@@ -101,6 +106,16 @@ pub(crate) fn run(args: &SearchArgs) -> Result<()> {
     Ok(())
 }
 
+/// The answers in the form of a truth, whose places are filled up where there are fewer.
+fn as_truth(k: usize, answers: &[Vec<(u64, f32)>]) -> Truth {
+    let place = |answer: &Vec<(u64, f32)>, at| answer.get(at).copied();
+    let each = answers.iter().flat_map(|answer| (0..k).map(move |at| place(answer, at)));
+    let row = |(row, _)| u32::try_from(row).unwrap_or(NO_ROW);
+    let ids = each.clone().map(|hit| hit.map_or(NO_ROW, row)).collect();
+    let distances = each.map(|hit| hit.map_or(f32::INFINITY, |(_, distance)| distance)).collect();
+    Truth::new(answers.len(), k, ids, distances)
+}
+
 fn pools(database: &Database) -> Value {
     let accountant = database.accountant();
     let pools = Pool::ALL.iter();
@@ -108,137 +123,4 @@ fn pools(database: &Database) -> Value {
         .map(|&p| (p.name().to_owned(), accountant.pool_bytes(p).into()))
         .collect::<Map<_, _>>()
         .into()
-}
-
-/// Queries asked of a collection in one way.
-struct Load<'a> {
-    rows: &'a Collection,
-    asked: &'a Asked,
-    field: &'a str,
-    k: usize,
-    list: Option<usize>,
-}
-
-/// The answer to one query: keys and distances, and how long it took.
-struct Answer {
-    query: usize,
-    hits: Vec<(u64, f32)>,
-    time_ns: u64,
-}
-
-/// The figures of one round.
-struct Figures {
-    list: Option<usize>,
-    k: usize,
-    queries: usize,
-    found: Option<Found>,
-    wall_s: f64,
-    latency: Latency,
-    cpu: CpuTime,
-    read_bytes: u64,
-}
-
-impl Load<'_> {
-    /// The round with the median rate.
-    fn measure(&self, threads: usize, rounds: usize) -> Result<Figures> {
-        let queries = self.asked.queries().rows();
-        self.pass(threads, queries.saturating_sub(WARM_UP)..queries)?;
-        let rounds = (0..rounds).map(|_| self.round(threads));
-        let mut rounds = rounds.collect::<Result<Vec<_>>>()?;
-        let walls: Vec<f64> = rounds.iter().map(|round| round.wall_s).collect();
-        Ok(rounds.swap_remove(median_index(&walls)))
-    }
-
-    fn round(&self, threads: usize) -> Result<Figures> {
-        let queries = self.asked.queries().rows();
-        let (cpu, read, begun) = (CpuTime::now(), storage_read_bytes(), Instant::now());
-        let mut answers = self.pass(threads, 0..queries)?;
-        let wall_s = begun.elapsed().as_secs_f64();
-        let (cpu, read_after) = (CpuTime::now().since(cpu), storage_read_bytes());
-        let mut times: Vec<u64> = answers.iter().map(|answer| answer.time_ns).collect();
-        answers.sort_by_key(|answer| answer.query);
-        let hits: Vec<_> = answers.into_iter().map(|answer| answer.hits).collect();
-        Ok(Figures {
-            list: self.list,
-            k: self.k,
-            queries,
-            found: self.asked.truth().map(|truth| truth.found(self.k, &hits)),
-            wall_s,
-            latency: Latency::of(&mut times),
-            cpu,
-            read_bytes: read_after.zip(read).map_or(0, |(after, before)| after - before),
-        })
-    }
-
-    /// Asks these queries, each thread the next one that is left.
-    fn pass(&self, threads: usize, queries: std::ops::Range<usize>) -> Result<Vec<Answer>> {
-        let next = AtomicUsize::new(queries.start);
-        let share = || -> Result<Vec<Answer>> {
-            let left = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&q| q < queries.end);
-            std::iter::from_fn(left).map(|query| self.ask(query)).collect()
-        };
-        std::thread::scope(|scope| {
-            let shares: Vec<_> = (0..threads).map(|_| scope.spawn(share)).collect();
-            let mut answers = Vec::new();
-            for share in shares {
-                answers.extend(share.join().expect("no search panics")?);
-            }
-            Ok(answers)
-        })
-    }
-
-    fn ask(&self, query: usize) -> Result<Answer> {
-        let search = VectorSearch {
-            field: self.field,
-            k: self.k,
-            metric: None,
-            list: self.list,
-            partitions: None,
-            filter: self.asked.filter(query).map(Filter::new),
-            output: &[],
-        };
-        let vector = one(self.asked.queries(), query);
-        let begun = Instant::now();
-        let found = self.rows.search(&search, vector).with_context(|| format!("query {query}"))?;
-        let time_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let hits = found.into_iter().flatten();
-        let hits = hits.map(|hit| (key(&hit).unsigned_abs(), hit.distance)).collect();
-        Ok(Answer { query, hits, time_ns })
-    }
-}
-
-impl Figures {
-    fn qps(&self) -> f64 {
-        self.queries as f64 / self.wall_s
-    }
-
-    fn reads(&self) -> f64 {
-        self.read_bytes as f64 / PAGE_BYTES / self.queries as f64
-    }
-
-    fn json(&self) -> Value {
-        let micros = |us: f64| rounded(us, 1);
-        json!({
-            "list": self.list, "k": self.k, "queries": self.queries,
-            "recall": self.found.map(|found| rounded(found.recall(), 5)),
-            "expected": self.found.map(|found| found.expected),
-            "wrong": self.found.map(|found| found.wrong), "qps": rounded(self.qps(), 1),
-            "mean_us": micros(self.latency.mean_us), "p50_us": micros(self.latency.p50_us),
-            "p99_us": micros(self.latency.p99_us), "reads": rounded(self.reads(), 2),
-            "cpu_us": micros(self.cpu.total_us() / self.queries as f64),
-            "peak_rss_bytes": peak_rss_bytes(),
-        })
-    }
-
-    fn cells(&self) -> [String; 7] {
-        [
-            self.list.map_or_else(|| "default".to_owned(), |list| list.to_string()),
-            self.found.map_or_else(|| "-".to_owned(), |found| format!("{:.4}", found.recall())),
-            self.found.map_or_else(|| "-".to_owned(), |found| found.wrong.to_string()),
-            format!("{:.0}", self.qps()),
-            format!("{:.0}", self.latency.mean_us),
-            format!("{:.0}", self.latency.p99_us),
-            format!("{:.1}", self.reads()),
-        ]
-    }
 }

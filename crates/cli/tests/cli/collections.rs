@@ -67,6 +67,9 @@ fn each_query_has_its_filter_and_recall_counts_what_matches() {
     assert_eq!(found.len(), 2, "one list, and the plans");
     assert!(number(&found[0], "recall") > 0.98, "{}", found[0]);
     assert_eq!((&found[0]["wrong"], &found[0]["list"]), (&0.into(), &Value::Null));
+    let ways = ["walked", "ranked", "changed", "compared"].map(|way| number(&found[0], way));
+    assert_eq!(ways.iter().sum::<f64>(), QUERIES as f64, "{}", found[0]);
+    assert!(number(&found[0], "exact_distances") >= 10.0, "{}", found[0]);
     assert_eq!(number(&found[1], "matches"), 150.0);
     let plans = found[1]["plans"].as_object().unwrap();
     assert_eq!(plans.values().map(|n| n.as_u64().unwrap()).sum::<u64>(), QUERIES as u64);
@@ -86,6 +89,26 @@ fn few_rows_are_all_that_is_expected_and_lists_end_at_the_recall() {
     assert_eq!((&found[0]["expected"], &found[0]["recall"]), (&150.into(), &1.0.into()));
     let all = place.json(&format!("{SEARCH} --list 10,20"));
     assert_eq!((all.len(), &all[1]["recall"]), (2, &Value::Null));
+}
+
+#[test]
+fn answers_are_written_as_the_truth_of_the_next_search() {
+    let place = place();
+    place.json(&format!("{SEARCH} --filter share<0.002 --out truth.bin"));
+    let row = place.json(&format!("{SEARCH} --filter 0.002>share --truth truth.bin")).remove(0);
+    assert_eq!((&row["expected"], &row["recall"]), (&(6 * QUERIES).into(), &1.0.into()));
+}
+
+#[test]
+fn vectors_without_an_index_are_searched_by_a_metric_that_is_named() {
+    let place = Place::new(300);
+    place.truth();
+    let filled = place.run("collections fill --dir db --base base.u8bin --flush");
+    assert!(filled.status.success(), "{}", text(&filled.stderr));
+    let row = place.json(&format!("{SEARCH} --metric l2 --truth truth.bin")).remove(0);
+    assert_eq!(row["recall"], 1.0);
+    let error = place.refusal(SEARCH);
+    assert!(error.contains("metric"), "{error}");
 }
 
 #[test]

@@ -17,6 +17,9 @@ use crate::ids::Seq;
 
 /// Answers that are kept.
 const MOST: usize = 32;
+/// Above one row in so many of a graph, testing the rows that a search meets costs less than
+/// looking up the nodes of all.
+const FEW: u64 = 3;
 /// Bytes of all answers.
 const MOST_BYTES: u64 = 32 << 20;
 
@@ -46,6 +49,8 @@ struct Answer {
     question: Question,
     rows: Arc<RoaringTreemap>,
     nodes: Vec<Nodes>,
+    /// Whether it was asked for again.
+    again: bool,
     bytes: u64,
     _memory: Reservation,
 }
@@ -75,7 +80,8 @@ impl Answers {
     pub(super) fn find(&self, question: &Question) -> Option<Arc<RoaringTreemap>> {
         let mut kept = self.kept();
         let at = kept.iter().position(|answer| answer.question.is(question))?;
-        let answer = kept.remove(at);
+        let mut answer = kept.remove(at);
+        answer.again = true;
         let rows = Arc::clone(&answer.rows);
         kept.push(answer);
         Some(rows)
@@ -92,7 +98,14 @@ impl Answers {
         kept.retain(|answer| answer.question.applied >= question.applied);
         let Some(memory) = self.room_for(bytes, &mut kept) else { return };
         let rows = Arc::clone(rows);
-        kept.push(Answer { question, rows, nodes: Vec::new(), bytes, _memory: memory });
+        kept.push(Answer {
+            question,
+            rows,
+            nodes: Vec::new(),
+            again: false,
+            bytes,
+            _memory: memory,
+        });
     }
 
     /// Keeps none of them any more.
@@ -100,8 +113,15 @@ impl Answers {
         self.kept().clear();
     }
 
-    /// What [`FieldIndex::allow`] says of the rows of an answer, or of others.
-    pub(super) fn allow(&self, rows: &Arc<RoaringTreemap>, graph: &Arc<FieldIndex>) -> Among {
+    /// What [`FieldIndex::allow`] says of the rows of an answer, or of others. Where most rows of
+    /// the graph are wanted, and were not asked for before, their nodes are not looked up;
+    /// `pending` of them are not in the graph.
+    pub(super) fn allow(
+        &self,
+        rows: &Arc<RoaringTreemap>,
+        pending: u64,
+        graph: &Arc<FieldIndex>,
+    ) -> Among {
         let entered = graph.entered();
         let is_graph = |nodes: &Nodes| std::ptr::eq(nodes.graph.as_ptr(), Arc::as_ptr(graph));
         let place = |kept: &[Answer]| kept.iter().position(|a| Arc::ptr_eq(&a.rows, rows));
@@ -110,6 +130,11 @@ impl Answers {
             let nodes = place(&kept).and_then(|at| kept[at].nodes.iter().find(|n| is_graph(n)));
             if let Some(nodes) = nodes.filter(|nodes| nodes.entered == entered) {
                 return nodes.among.clone();
+            }
+            let again = place(&kept).is_some_and(|at| kept[at].again);
+            let expected = rows.len().saturating_sub(pending);
+            if !again && are_tested(expected, graph) {
+                return FieldIndex::allow_tested(rows, expected);
             }
         }
         let among = graph.allow(rows);
@@ -142,6 +167,12 @@ impl Answers {
     fn kept(&self) -> MutexGuard<'_, Vec<Answer>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether so many rows of a graph are wanted that a search among them that is not repeated tests
+/// the rows it meets.
+pub(super) fn are_tested(expected: u64, graph: &FieldIndex) -> bool {
+    expected >= graph.linked() / FEW
 }
 
 impl Answer {

@@ -6,6 +6,7 @@ use std::fmt;
 
 use roaring::RoaringTreemap;
 
+use super::answers::are_tested;
 use super::condition::{IndexedCondition, column_of};
 use super::filter::{Filter, Scope, Selection, selected};
 use super::formats::Formats;
@@ -169,11 +170,12 @@ impl Collection {
             },
             Some(graph) => {
                 let exact = rows.intersection_len(&graph.pending());
-                let allow = self.answers.allow(&rows, &graph);
-                let walk = match graph.scans(&allow) {
-                    _ if allow.is_empty() => Walk::None,
-                    true => Walk::List,
-                    false => Walk::Graph,
+                let allow = graph.allow(&rows);
+                let walk = match () {
+                    () if allow.is_empty() => Walk::None,
+                    () if are_tested(allow.len(), &graph) => Walk::Graph,
+                    () if graph.scans(&allow) => Walk::List,
+                    () => Walk::Graph,
                 };
                 SearchPlan { field: field.name.clone(), linked: Some(allow.len()), exact, walk }
             }

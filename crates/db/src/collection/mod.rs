@@ -24,6 +24,7 @@ mod answers;
 mod background;
 mod components;
 mod condition;
+mod costs;
 mod error;
 mod explain;
 mod filter;
@@ -54,6 +55,7 @@ mod stats;
 mod turn;
 mod write;
 
+pub use costs::SearchCosts;
 pub use error::CollectionError;
 pub use explain::{ConditionPlan, FilterPlan, RowSource, SearchPlan, Walk};
 pub use filter::Filter;

@@ -11,7 +11,7 @@ use roaring::RoaringTreemap;
 use super::condition::IndexedCondition;
 use super::formats::Formats;
 use crate::expr::{Leaf, Predicate};
-use crate::scalar::{ScalarError, ScalarView};
+use crate::scalar::{self, Postings, ScalarError, ScalarView};
 
 /// What is known of some rows.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -71,6 +71,34 @@ pub(super) fn narrow<'f>(
     (known, narrowing.asked)
 }
 
+/// Conditions on one field that are asked for at once.
+struct Joined<'f> {
+    asked: scalar::Predicate,
+    /// Each with whether it is negated.
+    leaves: Vec<(&'f Leaf, bool)>,
+}
+
+/// What is asked for the rows of which a condition is true, or false where it is `negated`, where
+/// an index names just these.
+fn exactly(condition: &IndexedCondition, negated: bool) -> Option<scalar::Predicate> {
+    let asked = &condition.predicate;
+    let is_exact = condition.whole && asked.is_exact();
+    match (is_exact, negated != condition.negated) {
+        (false, _) => None,
+        (true, false) => Some(asked.clone()),
+        (true, true) => asked.opposite(),
+    }
+}
+
+fn known_of(found: &Postings) -> Known {
+    if found.exact { Known::all(&found.rows) } else { Known::nothing(&found.rows) }
+}
+
+/// Damage is noted where it was met, and costs the looking at rows until then.
+fn noted<T>(found: Result<T, ScalarError>) -> Option<T> {
+    found.inspect_err(|error| tracing::warn!("rows are looked at instead: {error}")).ok()
+}
+
 struct Narrowing<'a, 'f> {
     view: &'a ScalarView,
     formats: &'a Formats,
@@ -95,14 +123,73 @@ impl<'f> Narrowing<'_, 'f> {
 
     fn all(&mut self, terms: &'f [Predicate], negated: bool, among: &RoaringTreemap) -> Known {
         let mut known = Known::all(among);
-        for term in terms {
-            if known.maybe.is_empty() {
-                break;
+        let (joined, others) = self.joined(terms, negated);
+        let mut meet = |next: &mut dyn FnMut(&RoaringTreemap) -> Known| {
+            if !known.maybe.is_empty() {
+                let next = next(&known.maybe);
+                known =
+                    Known { sure: std::mem::take(&mut known.sure) & next.sure, maybe: next.maybe };
             }
-            let next = self.known(term, negated, &known.maybe);
-            known = Known { sure: known.sure & next.sure, maybe: next.maybe };
+        };
+        for joined in joined {
+            meet(&mut |among| self.asked_at_once(&joined, among));
+        }
+        for term in others {
+            meet(&mut |among| self.known(term, negated, among));
         }
         known
+    }
+
+    /// Of terms that all are to be true, or false where they are `negated`: those that can be asked
+    /// exactly, several about one field at once, and the others.
+    fn joined(
+        &self,
+        terms: &'f [Predicate],
+        negated: bool,
+    ) -> (Vec<Joined<'f>>, Vec<&'f Predicate>) {
+        let (mut joined, mut others): (Vec<Joined<'f>>, _) = (Vec::new(), Vec::new());
+        for term in terms {
+            let (leaf, negated) = match term {
+                Predicate::Leaf(leaf) => (leaf, negated),
+                Predicate::Not(inner) => match &**inner {
+                    Predicate::Leaf(leaf) => (leaf, !negated),
+                    _ => {
+                        others.push(term);
+                        continue;
+                    }
+                },
+                _ => {
+                    others.push(term);
+                    continue;
+                }
+            };
+            let condition = IndexedCondition::of(leaf, self.formats);
+            let Some(asked) = condition.and_then(|condition| exactly(&condition, negated)) else {
+                others.push(term);
+                continue;
+            };
+            let both = |with: &Joined<'f>| with.asked.and(&asked);
+            match joined.iter().enumerate().find_map(|(at, with)| Some((at, both(with)?))) {
+                Some((at, both)) => {
+                    joined[at].asked = both;
+                    joined[at].leaves.push((leaf, negated));
+                }
+                None => joined.push(Joined { asked, leaves: vec![(leaf, negated)] }),
+            }
+        }
+        (joined, others)
+    }
+
+    fn asked_at_once(&mut self, joined: &Joined<'f>, among: &RoaringTreemap) -> Known {
+        let found = noted(self.view.postings(&joined.asked, among));
+        let answered = match &found {
+            None => Answered::NoIndex,
+            Some(found) if found.exact => Answered::Index,
+            Some(_) => Answered::IndexRoughly,
+        };
+        let leaves = joined.leaves.iter();
+        self.asked.extend(leaves.map(|&(leaf, negated)| AskedLeaf { leaf, negated, answered }));
+        found.map_or_else(|| Known::nothing(among), |found| known_of(&found))
     }
 
     fn any(&mut self, terms: &'f [Predicate], negated: bool, among: &RoaringTreemap) -> Known {
@@ -123,10 +210,7 @@ impl<'f> Narrowing<'_, 'f> {
         let condition = IndexedCondition::of(leaf, self.formats);
         let known = condition.and_then(|condition| {
             let negated = negated != condition.negated;
-            // Damage is noted where it was met, and costs the looking at rows until then.
-            self.asked_of_index(&condition, negated, among)
-                .inspect_err(|error| tracing::warn!("rows are looked at instead: {error}"))
-                .ok()
+            noted(self.asked_of_index(&condition, negated, among))
         });
         let (known, answered) = match known {
             Some((known, true)) => (known, Answered::Index),
@@ -144,12 +228,16 @@ impl<'f> Narrowing<'_, 'f> {
         negated: bool,
         among: &RoaringTreemap,
     ) -> Result<(Known, bool), ScalarError> {
+        if let Some(asked) = exactly(condition, negated != condition.negated) {
+            let found = self.view.postings(&asked, among)?;
+            return Ok((known_of(&found), found.exact));
+        }
         let found = self.view.postings(&condition.predicate, among)?;
         let exact = found.exact && condition.whole;
-        let known = match (negated, exact) {
-            (false, true) => Known::all(&found.rows),
-            (false, false) => Known::nothing(&found.rows),
-            (true, _) => {
+        let known = match negated {
+            false if exact => known_of(&found),
+            false => Known::nothing(&found.rows),
+            true => {
                 let valued = among - self.view.postings(&condition.null, among)?.rows;
                 let sure = &valued - found.rows;
                 Known { maybe: if exact { sure.clone() } else { valued }, sure }

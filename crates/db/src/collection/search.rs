@@ -10,17 +10,19 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use pipeann_engine::distance::QueryDistance;
 use pipeann_engine::types::{VectorSet, to_f32};
 use roaring::RoaringTreemap;
 
 use super::components::{FieldVectors, Moment};
+use super::costs::{CostCounters, SearchCosts};
 use super::filter::{Filter, Scope};
 use super::formats::Formats;
 use super::read::{FoundRow, Source, partition_numbers};
 use super::{Collection, CollectionError};
 use crate::catalog::{Collection as Entry, IndexState, Load};
-use crate::field_index::{Changes, FieldIndex, GraphSearch, has_graph};
-use crate::flat::FlatSearch;
+use crate::field_index::{FieldIndex, GraphSearch, has_graph};
+use crate::flat::{FlatError, FlatSearch};
 use crate::ids::{Metric, RowId, Seq, VectorType};
 
 /// What is asked.
@@ -62,8 +64,8 @@ pub(super) struct Near {
 /// What all queries of a search have in common.
 struct Asked<'c> {
     field: &'c FieldVectors,
-    /// Its graph, and what had changed in it before the moment of the search.
-    graph: &'c Option<(Changes, Arc<FieldIndex>)>,
+    /// Its graph, and how often rows were taken from it before the moment of the search.
+    graph: &'c Option<(u64, Arc<FieldIndex>)>,
     metric: Metric,
     list: Option<usize>,
     among: &'c Arc<RoaringTreemap>,
@@ -73,6 +75,7 @@ struct Asked<'c> {
     cuts: u64,
     /// The record up to which the moment sees.
     seen: Seq,
+    costs: &'c CostCounters,
 }
 
 /// Length of the candidate list for few results.
@@ -89,6 +92,29 @@ impl Collection {
         search: &VectorSearch<'_>,
         queries: VectorSet<'_>,
     ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
+        self.search_counted(search, queries).map(|(hits, _)| hits)
+    }
+
+    /// As [`search`](Self::search), with what it took.
+    ///
+    /// # Errors
+    /// As [`search`](Self::search).
+    pub fn search_counted(
+        &self,
+        search: &VectorSearch<'_>,
+        queries: VectorSet<'_>,
+    ) -> Result<(Vec<Vec<SearchHit>>, SearchCosts), CollectionError> {
+        let costs = CostCounters::default();
+        let hits = self.search_counting(search, queries, &costs)?;
+        Ok((hits, costs.sum()))
+    }
+
+    fn search_counting(
+        &self,
+        search: &VectorSearch<'_>,
+        queries: VectorSet<'_>,
+        costs: &CostCounters,
+    ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
         let entry = self.entry()?;
         let formats = self.formats(&entry);
         let field = self.vector_field(&entry, search.field)?;
@@ -102,7 +128,7 @@ impl Collection {
         }
         // What is removed from the graph after this was there at the moment, or is looked for.
         let before = || {
-            let graph = field.graph().map(|graph| (graph.changes(), graph));
+            let graph = field.graph().map(|graph| (graph.removals(), graph));
             (graph, field.vectors.cuts())
         };
         self.at_one_moment(filter.as_deref(), before, |(graph, cuts), moment| {
@@ -111,7 +137,7 @@ impl Collection {
             let among = &self.rows_matching(&scope, filter.as_ref(), u64::MAX)?;
             let all = numbers.is_none() && filter.is_none();
             let (list, cuts, seen) = (search.list, *cuts, moment.live.applied);
-            let asked = Asked { field, graph, metric, list, among, all, cuts, seen };
+            let asked = Asked { field, graph, metric, list, among, all, cuts, seen, costs };
             let keys = usize::try_from(among.len()).unwrap_or(usize::MAX).min(search.k);
             let found = self.nearest(&asked, queries, keys)?;
             let each = found.into_iter().enumerate().map(|(query, near)| {
@@ -164,7 +190,7 @@ impl Collection {
             true => vec![Vec::new(); queries.rows()],
             false => self.nearest_exactly(asked, &pending, queries, k)?,
         };
-        let allow = (!asked.all).then(|| self.answers.allow(asked.among, graph));
+        let allow = (!asked.all).then(|| self.answers.allow(asked.among, pending.len(), graph));
         let list = asked.list.unwrap_or_else(|| (2 * k).max(DEFAULT_LIST));
         let search = GraphSearch { k, list, among: asked.among, allow: allow.as_ref() };
         let among_linked = |first: usize, found: &mut [Vec<Near>]| {
@@ -196,28 +222,28 @@ impl Collection {
     fn add_linked(
         &self,
         asked: &Asked<'_>,
-        (before, graph): (Changes, &FieldIndex),
+        (before, graph): (u64, &FieldIndex),
         search: GraphSearch<'_>,
         query: VectorSet<'_>,
         near: &mut Vec<Near>,
     ) -> Result<(), CollectionError> {
         let failed = |error| self.index_error(asked.field, &error);
-        let mut hits = graph.search(query.bytes(), search, false).map_err(failed)?;
-        if graph.changes().removals != before.removals {
-            if asked.all {
-                hits = graph.search(query.bytes(), search, true).map_err(failed)?;
-            }
-            if !asked.all || graph.changes().departures != before.departures {
-                // Rows of the moment may have left the graph, or it does not tell where they were.
-                *near = self.nearest_exactly(asked, asked.among, query, search.k)?.remove(0);
-                return Ok(());
-            }
-        }
+        let (hits, stats) = graph.search(query.bytes(), search).map_err(failed)?;
+        asked.costs.add_graph(&stats);
+        // Rows of the moment that were removed since are not in the graph, or not found there.
+        let removed = graph.removals() != before;
+        let gone = match removed {
+            true => &**asked.among - &*self.components.live().among(None),
+            false => RoaringTreemap::new(),
+        };
         // A walk through a graph in which few rows are wanted may end before it has met enough.
         let there = search.allow.map_or(0, |allow| allow.len());
-        if (hits.len() as u64) < there.min(search.k as u64) {
+        if hits.len() as u64 + gone.len() < there.min(search.k as u64) {
             *near = self.nearest_exactly(asked, asked.among, query, search.k)?.remove(0);
             return Ok(());
+        }
+        if !gone.is_empty() {
+            near.extend(self.nearest_gone(asked, &gone, query, search.k)?);
         }
         near.extend(hits.iter().map(|hit| Near { distance: hit.distance, row: hit.row }));
         near.sort_by(|a, b| a.distance.total_cmp(&b.distance).then(a.row.cmp(&b.row)));
@@ -225,6 +251,32 @@ impl Collection {
         near.retain(|near| seen.insert(near.row));
         near.truncate(search.k);
         Ok(())
+    }
+
+    /// The same of rows that were removed since the moment of the search, commonly few.
+    fn nearest_gone(
+        &self,
+        asked: &Asked<'_>,
+        gone: &RoaringTreemap,
+        query: VectorSet<'_>,
+        k: usize,
+    ) -> Result<Vec<Near>, CollectionError> {
+        /// Rows that are read one by one; more of them, with all that lie between.
+        const FEW: u64 = 1024;
+        if gone.len() > FEW {
+            return Ok(self.nearest_exactly(asked, gone, query, k)?.remove(0));
+        }
+        asked.costs.add_compared(1);
+        let rows: Vec<RowId> = gone.iter().map(RowId).collect();
+        let vectors = asked.field.vectors.gather(&rows).map_err(|error| match error {
+            FlatError::Missing { row, .. } => {
+                CollectionError::Missing { row, what: "vector".to_owned() }
+            }
+            error => CollectionError::vectors(&asked.field.name)(error),
+        })?;
+        let distance = QueryDistance::new(asked.metric, query.vector_type(), query.bytes());
+        let each = vectors.chunks_exact(query.bytes().len()).zip(rows);
+        Ok(each.map(|(vector, row)| Near { distance: distance.distance(vector), row }).collect())
     }
 
     /// The same by looking at each of the rows.
@@ -238,6 +290,7 @@ impl Collection {
         queries: VectorSet<'_>,
         k: usize,
     ) -> Result<Vec<Vec<Near>>, CollectionError> {
+        asked.costs.add_compared(queries.rows());
         let (field, threads) = (asked.field, self.options.search_threads);
         let from = RowId(among.min().unwrap_or(0));
         let search = FlatSearch { k, metric: asked.metric, threads, from };

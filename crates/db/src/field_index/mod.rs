@@ -7,7 +7,7 @@
 //! Invariants:
 //! - each live row is in the graph or pending, from the moment it is visible; it may be both while
 //!   it is being linked, so whoever reads looks at the pending rows first and at the graph after;
-//! - rows are told gone after they are invisible, and [`changes`](FieldIndex::changes) count up
+//! - rows are told gone after they are invisible, and [`removals`](FieldIndex::removals) count up
 //!   before the graph lets go of them, so that a reader notices that it may have missed some;
 //! - a [`Link`] is written to the log after the graph has it. A graph on disk that names a number
 //!   of the log includes all links up to it.
@@ -37,15 +37,6 @@ use roaring::RoaringTreemap;
 use crate::ids::{RowId, Seq};
 use crate::wal::Link;
 
-/// How often rows were taken from a graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Changes {
-    /// Rows were told gone; they are still in the graph.
-    pub removals: u64,
-    /// Rows that were gone may have left it.
-    pub departures: u64,
-}
-
 /// Rows that may wait while links give way to searches.
 const MOST_WAITING: u64 = 5_000;
 
@@ -56,7 +47,6 @@ pub struct FieldIndex {
     field: u32,
     pending: RwLock<Arc<RoaringTreemap>>,
     removals: AtomicU64,
-    departures: AtomicU64,
     /// Rows that ceased to be pending, and times when its nodes were numbered anew.
     entered: AtomicU64,
     /// Since links were last made.
@@ -84,7 +74,6 @@ impl FieldIndex {
             field,
             pending: RwLock::default(),
             removals: AtomicU64::new(0),
-            departures: AtomicU64::new(0),
             entered: AtomicU64::new(0),
             searched: AtomicBool::new(false),
             ended: AtomicBool::new(false),
@@ -142,12 +131,10 @@ impl FieldIndex {
         }
     }
 
-    /// What a reader compares with what was so before its moment.
-    pub fn changes(&self) -> Changes {
-        Changes {
-            removals: self.removals.load(Ordering::SeqCst),
-            departures: self.departures.load(Ordering::SeqCst),
-        }
+    /// How often rows were told gone: a reader for whom this is more than before its moment looks
+    /// for rows that are not found any more.
+    pub fn removals(&self) -> u64 {
+        self.removals.load(Ordering::SeqCst)
     }
 
     /// Counts up when what [`allow`](Self::allow) said before may lack rows that have entered the
@@ -294,7 +281,6 @@ impl FieldIndex {
     pub fn consolidate(&self) -> Result<bool, FieldIndexError> {
         /// Pages of a step.
         const PAGES: u32 = 256;
-        self.departures.fetch_add(1, Ordering::SeqCst);
         Ok(self.graph.consolidate(PAGES)?.finished)
     }
 

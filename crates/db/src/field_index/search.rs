@@ -1,9 +1,10 @@
 //! Searching a graph as of one moment.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pipeann_engine::index::QueryError;
-use pipeann_engine::search::SearchParams;
+use pipeann_engine::search::{SearchParams, SearchStats};
 use pipeann_engine::update::Among;
 use roaring::RoaringTreemap;
 
@@ -35,7 +36,19 @@ pub struct GraphHit {
 impl FieldIndex {
     /// The nodes of those of these rows that are in the graph, for searches among them only.
     pub fn allow(&self, rows: &RoaringTreemap) -> Among {
-        self.graph.among(rows.iter().map(RowId))
+        // Bitmap by bitmap, which is several times as fast as one row after the other.
+        let count = rows.len();
+        let rows = rows.bitmaps().flat_map(|(high, lows)| {
+            lows.iter().map(move |low| RowId(u64::from(high) << 32 | u64::from(low)))
+        });
+        self.graph.among(rows, count)
+    }
+
+    /// The same where most rows in the graph are wanted, about `expected`: rows are tested as they
+    /// are met.
+    pub fn allow_tested(rows: &Arc<RoaringTreemap>, expected: u64) -> Among {
+        let rows = Arc::clone(rows);
+        Among::tested(expected, move |row| rows.contains(row.0))
     }
 
     /// Whether a search among these ranks all of them by code instead of walking the graph.
@@ -43,9 +56,8 @@ impl FieldIndex {
         self.graph.scans(allow)
     }
 
-    /// The nearest rows of the graph, nearest first. `gone` tells that rows which may be `among`
-    /// those wanted have been removed since: without `allow` they are answered as long as they are
-    /// in the graph.
+    /// The nearest rows of the graph, nearest first, and what finding them took. Rows that were
+    /// told gone are not among them.
     ///
     /// # Errors
     /// [`FieldIndexError::Search`].
@@ -53,10 +65,10 @@ impl FieldIndex {
         &self,
         query: &[u8],
         search: GraphSearch<'_>,
-        gone: bool,
-    ) -> Result<Vec<GraphHit>, FieldIndexError> {
+    ) -> Result<(Vec<GraphHit>, SearchStats), FieldIndexError> {
+        let mut stats = SearchStats::default();
         if search.k == 0 || search.allow.is_some_and(|allow| allow.is_empty()) {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), stats));
         }
         self.searched.store(true, Ordering::Relaxed);
         // Rows that do not live take places in the answer.
@@ -65,23 +77,26 @@ impl FieldIndex {
         loop {
             let list = search.list.max(k).min(SearchParams::LIST_MAX);
             let params = SearchParams { k, list, ..SearchParams::default() };
-            let answer = match (&allow, gone) {
-                (None, true) => self.graph.search_with_deleted(query, &params)?,
-                (among, _) => match self.graph.search(query, &params, among.as_ref()) {
-                    Err(QueryError::Renumbered) => {
-                        allow = Some(self.allow(search.among));
-                        continue;
-                    }
-                    answer => answer?,
-                },
+            let answer = match self.graph.search(query, &params, allow.as_ref()) {
+                Err(QueryError::Renumbered) => {
+                    allow = Some(self.allow(search.among));
+                    continue;
+                }
+                Ok(answer) if answer.stats.in_vain > 0 => {
+                    stats += answer.stats;
+                    allow = Some(self.allow(search.among));
+                    continue;
+                }
+                answer => answer?,
             };
+            stats += answer.stats;
             let wanted = answer.hits.iter().filter(|hit| search.among.contains(hit.row.0));
             let hits: Vec<GraphHit> = wanted
                 .map(|hit| GraphHit { distance: hit.distance, row: hit.row })
                 .take(search.k)
                 .collect();
             if hits.len() == search.k || answer.hits.len() < k || k >= SearchParams::LIST_MAX {
-                return Ok(hits);
+                return Ok((hits, stats));
             }
             k = (2 * k).min(SearchParams::LIST_MAX);
         }

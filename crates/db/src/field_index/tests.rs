@@ -67,7 +67,7 @@ fn found(graph: &FieldIndex, among: &RoaringTreemap, search: GraphSearch<'_>) ->
         let mut all: Vec<(f32, u64)> =
             among.iter().map(|row| (distance.distance(&vector(row)), row)).collect();
         all.sort_by(|a, b| a.partial_cmp(b).unwrap());
-        let hits = graph.search(&query, search, false).unwrap();
+        let (hits, _) = graph.search(&query, search).unwrap();
         assert_eq!(hits.len(), 10);
         assert!(hits.iter().all(|hit| among.contains(hit.row.0)), "{hits:?}");
         right += hits.iter().filter(|hit| all[..10].iter().any(|a| a.1 == hit.row.0)).count();
@@ -94,7 +94,7 @@ fn rows_looked_up_before_a_layout_are_found_after_it() {
     assert!(after >= 475, "{after} of 500 by nodes from before the layout");
     let none = graph.allow(&(5_000..5_010).collect());
     let search = GraphSearch { allow: Some(&none), ..search };
-    assert!(graph.search(&vector(7), search, false).unwrap().is_empty());
+    assert!(graph.search(&vector(7), search).unwrap().0.is_empty());
 }
 
 #[test]

@@ -163,6 +163,25 @@ impl KeySet {
             .is_some_and(|range| *range.from <= *first && !range.ends_before(last))
     }
 
+    /// All keys that are not in it.
+    pub(super) fn complement(&self) -> Self {
+        let mut gaps = Vec::with_capacity(self.0.len() + 1);
+        let mut from = Some(Vec::new());
+        for range in &self.0 {
+            let before = from.take().expect("only the last range has no end");
+            gaps.push(KeyRange { from: before, until: Some(range.from.clone()) });
+            from.clone_from(&range.until);
+        }
+        gaps.extend(from.map(|from| KeyRange { from, until: None }));
+        Self::new(gaps)
+    }
+
+    /// The keys that are in both.
+    pub(super) fn intersection(&self, other: &Self) -> Self {
+        let outside = [self.complement().0, other.complement().0].concat();
+        Self::new(outside).complement()
+    }
+
     /// What of it lies from `first` to `last`, both included.
     pub(super) fn within(&self, first: &[u8], last: &[u8], out: &mut Vec<KeyRange>) {
         let end = after(last);
@@ -224,6 +243,15 @@ mod tests {
                 prop_assert_eq!(part.contains(&last), holds(&last));
                 prop_assert!(!part.contains(&after(&last)));
             }
+        }
+
+        #[test]
+        fn sets_are_turned_round_and_cut(a in set(), b in set(), key in bytes()) {
+            let (a, b) = (KeySet::new(a), KeySet::new(b));
+            prop_assert_eq!(a.complement().contains(&key), !a.contains(&key));
+            prop_assert_eq!(a.complement().complement(), a.clone());
+            let both = a.contains(&key) && b.contains(&key);
+            prop_assert_eq!(a.intersection(&b).contains(&key), both);
         }
 
         #[test]

@@ -9,7 +9,6 @@ use super::entries::EntryRows;
 use super::key::{KeyRange, KeySet, Wanted};
 use super::predicate::{KeyTest, Predicate};
 use super::run::{OpenRun, Run, SignatureColumn};
-use super::truth::Truth;
 use super::view::ScalarView;
 
 /// Rows of whole buckets from which on they are read off the signatures, and not from entries.
@@ -117,8 +116,33 @@ impl OpenRun {
 
 /// The rows whose codes say that they match.
 fn scan(run: &Run, codes: &[u8], table: &CodeTable) -> RoaringBitmap {
-    let holds = table.map(Truth::holds);
-    run.map().select(|place| holds[usize::from(codes[place])])
+    run.map().select(&holding(codes, table))
+}
+
+/// A bit for each code, set where it says that the row matches.
+fn holding(codes: &[u8], table: &CodeTable) -> Vec<u64> {
+    /// Gathers the lowest bits of eight bytes in the highest byte.
+    const GATHER: u64 = 0x0102_0408_1020_4080;
+    let holds = table.map(|truth| u8::from(truth.holds()));
+    // Most conditions hold for one range of codes, and comparing takes a fraction of looking up.
+    let first = holds.iter().position(|holds| *holds == 1).unwrap_or(0);
+    let last = holds.iter().rposition(|holds| *holds == 1).unwrap_or(0);
+    let is_range = holds[first..=last].iter().all(|holds| *holds == 1);
+    let (first, width) = (first as u8, (last - first) as u8);
+    let word = |codes: &[u8]| {
+        let mut each = [0_u8; 64];
+        let codes = each.iter_mut().zip(codes);
+        if is_range {
+            codes.for_each(|(each, code)| *each = u8::from(code.wrapping_sub(first) <= width));
+        } else {
+            codes.for_each(|(each, code)| *each = holds[usize::from(*code)]);
+        }
+        let eights = each.as_chunks::<8>().0.iter().enumerate();
+        eights.fold(0, |word, (at, eight)| {
+            word | (u64::from_le_bytes(*eight).wrapping_mul(GATHER) >> 56) << (8 * at)
+        })
+    };
+    codes.chunks(64).map(word).collect()
 }
 
 /// The rows of all entries in these keys.

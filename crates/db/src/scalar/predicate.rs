@@ -69,6 +69,41 @@ impl Predicate {
         let absent = test.truth(keys.is_null, keys.iter());
         Some(Self { field: column.field, test, absent })
     }
+
+    /// Matches the rows of which this one is false, null being neither; `None` where that is no
+    /// set of values.
+    #[must_use]
+    pub fn opposite(&self) -> Option<Self> {
+        let KeyTest::Keys { maybe, sure } = &self.test else { return None };
+        let test = KeyTest::Keys { maybe: sure.complement(), sure: maybe.complement() };
+        Some(Self { field: self.field, test, absent: self.absent.not() })
+    }
+
+    /// Matches the rows that this one and another one match; `None` where they are not about values
+    /// of one field.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Option<Self> {
+        match (&self.test, &other.test) {
+            (
+                KeyTest::Keys { maybe, sure },
+                KeyTest::Keys { maybe: other_maybe, sure: other_sure },
+            ) if self.field == other.field => Some(Self {
+                field: self.field,
+                test: KeyTest::Keys {
+                    maybe: maybe.intersection(other_maybe),
+                    sure: sure.intersection(other_sure),
+                },
+                absent: self.absent.and(other.absent),
+            }),
+            _ => None,
+        }
+    }
+
+    /// Whether the index names no row too many.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.test.is_exact()
+    }
 }
 
 impl KeyTest {

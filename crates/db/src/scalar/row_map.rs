@@ -96,41 +96,39 @@ impl RowMap {
         }
     }
 
-    /// The rows whose places `pass`; places are asked for in ascending order, each once.
-    pub(super) fn select(&self, mut pass: impl FnMut(usize) -> bool) -> RoaringBitmap {
+    /// The rows whose places are set in `places`, a bit for each.
+    pub(super) fn select(&self, places: &[u64]) -> RoaringBitmap {
         let start = self.first - self.first % WORD;
         let mut bytes = Vec::new();
         match &self.places {
             Places::List(lows) => {
-                let passed = lows.iter().enumerate().filter(|(place, _)| pass(*place));
+                let is_set = |place: usize| places[place / 64] >> (place % 64) & 1 != 0;
+                let passed = lows.iter().enumerate().filter(|(place, _)| is_set(*place));
                 return passed.map(|(_, low)| *low).collect();
             }
             Places::Dense => {
                 let shift = self.first - start;
-                bytes.reserve((shift + self.rows).div_ceil(8) as usize + 8);
-                let (mut word, mut bit) = (0_u64, shift);
-                for place in 0..self.rows as usize {
-                    word |= u64::from(pass(place)) << bit;
-                    bit += 1;
-                    if bit == WORD {
-                        bytes.extend(word.to_le_bytes());
-                        (word, bit) = (0, 0);
-                    }
+                bytes.reserve(places.len() * 8 + 8);
+                let mut carried = 0;
+                let (last, spare) = (places.len() - 1, (WORD - self.rows % WORD) % WORD);
+                for (at, &word) in places.iter().enumerate() {
+                    let word = if at == last { word & u64::MAX >> spare } else { word };
+                    bytes.extend((word << shift | carried).to_le_bytes());
+                    carried = word.checked_shr(WORD - shift).unwrap_or(0);
                 }
+                bytes.extend(carried.to_le_bytes());
                 // As many as there are, or the last ids of all would be passed.
-                bytes.extend(&word.to_le_bytes()[..bit.div_ceil(8) as usize]);
+                bytes.truncate((shift + self.rows).div_ceil(8) as usize);
             }
             Places::Gaps(gaps) => {
                 bytes.reserve(gaps.words.len() * 8);
-                let mut place = 0;
-                for &word in &gaps.words {
+                for (&word, &before) in gaps.words.iter().zip(&gaps.before) {
+                    let mut set = bits_from(places, before as usize);
                     let (mut left, mut passed) = (word, 0_u64);
                     while left != 0 {
                         let lowest = left & left.wrapping_neg();
-                        if pass(place) {
-                            passed |= lowest;
-                        }
-                        place += 1;
+                        passed |= if set & 1 != 0 { lowest } else { 0 };
+                        set >>= 1;
                         left ^= lowest;
                     }
                     bytes.extend(passed.to_le_bytes());
@@ -150,7 +148,9 @@ impl RowMap {
                 }
                 all
             }
-            Places::Gaps(_) | Places::List(_) => self.select(|_| true),
+            Places::Gaps(_) | Places::List(_) => {
+                self.select(&vec![u64::MAX; self.rows.div_ceil(WORD) as usize])
+            }
         }
     }
 
@@ -163,6 +163,13 @@ impl RowMap {
         };
         bytes as u64
     }
+}
+
+/// 64 bits from this one on; zeros behind the last.
+fn bits_from(words: &[u64], first: usize) -> u64 {
+    let (at, shift) = (first / 64, (first % 64) as u32);
+    let word = |at: usize| words.get(at).copied().unwrap_or(0);
+    word(at) >> shift | word(at + 1).checked_shl(WORD - shift).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -191,7 +198,8 @@ mod tests {
                 let place = lows.contains(low).then(|| u32::try_from(lows.rank(low)).unwrap() - 1);
                 prop_assert_eq!(map.place(low), place, "{}", low);
             }
-            let odd = map.select(|place| place % 2 == 1);
+            let places = vec![0xAAAA_AAAA_AAAA_AAAA; lows.len().div_ceil(64) as usize];
+            let odd = map.select(&places);
             let expected: RoaringBitmap = lows.iter().skip(1).step_by(2).collect();
             prop_assert_eq!(odd, expected);
         }

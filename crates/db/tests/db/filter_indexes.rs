@@ -250,10 +250,15 @@ fn a_plan_tells_what_was_read() {
     assert!(exact.conditions[0].negated && exact.conditions[1].negated);
 
     let mixed = plan("size == 3 and small == 1");
-    assert_eq!(answers(&mixed), [Answered::NoIndex, Answered::Index]);
-    assert_eq!(mixed.conditions[0].field.as_deref(), Some("$meta[\"size\"]"));
+    assert_eq!(answers(&mixed), [Answered::Index, Answered::NoIndex], "what is exact comes first");
+    assert_eq!(mixed.conditions[1].field.as_deref(), Some("$meta[\"size\"]"));
     let ones = plan("small == 1").matches;
     assert_eq!((mixed.certain, mixed.rows_read), (0, ones), "only what the index leaves is read");
+
+    let chained = plan("0 <= small < 2");
+    let apart = plan("small >= 0 and not (small >= 2)");
+    assert_eq!((apart.matches, apart.rows_read), (chained.matches, 0));
+    assert_eq!(answers(&apart), [Answered::Index; 2]);
 
     let rough = plan("name like 'name %3'");
     assert_eq!(answers(&rough), [Answered::IndexRoughly]);

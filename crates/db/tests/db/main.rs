@@ -16,6 +16,7 @@ mod database;
 mod filter;
 mod filter_indexes;
 mod filter_moments;
+mod filter_plans;
 mod flush;
 mod full_disk;
 mod graph;

@@ -4,14 +4,20 @@
 //! with allowed ones only. Predicates, their text and their translation from rows belong to the
 //! layer above. Here a set is a compressed bitmap of node ids, or one bit for each node where so
 //! many are in it that this is no larger: such a set is made from nodes in any order without
-//! sorting them.
+//! sorting them. A set that is not made at all knows only a test of rows: whether a node is
+//! allowed shows when its record is read. Where most are, that costs few reads more, and looking up
+//! the nodes of all rows would cost more than the search.
+
+use std::fmt;
+use std::sync::Arc;
 
 use roaring::RoaringBitmap;
 
-use crate::types::NodeId;
+use crate::types::{NodeId, RowId};
 
-/// Above one node in so many, a bit for each node takes up less than a list of them.
-const DENSE: u64 = 32;
+/// Above one node in so many, setting a bit for each costs less than sorting them, and a bit for
+/// every node takes up little more.
+const DENSE: u64 = 256;
 
 /// The nodes that may be answered.
 #[derive(Clone, Debug)]
@@ -20,10 +26,24 @@ pub struct AllowSet {
     len: u64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 enum Nodes {
     Some(RoaringBitmap),
     Bits(Box<[u64]>),
+    Tested(Arc<RowTest>),
+}
+
+/// Whether the node that holds a row may be answered.
+type RowTest = dyn Fn(RowId) -> bool + Send + Sync;
+
+impl fmt::Debug for Nodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Some(_) => "Some",
+            Self::Bits(_) => "Bits",
+            Self::Tested(_) => "Tested",
+        })
+    }
 }
 
 impl Default for AllowSet {
@@ -50,17 +70,35 @@ impl AllowSet {
             return Self::new(nodes);
         }
         let mut bits = vec![0_u64; (slots as usize).div_ceil(64)].into_boxed_slice();
-        for NodeId(node) in nodes {
-            bits[node as usize / 64] |= 1 << (node % 64);
-        }
+        nodes.for_each(|NodeId(node)| bits[node as usize / 64] |= 1 << (node % 64));
         let len = bits.iter().map(|word| u64::from(word.count_ones())).sum();
         Self { nodes: Nodes::Bits(bits), len }
     }
 
-    /// Whether `node` may be answered.
+    /// The nodes, about `expected` of them, whose rows pass a test.
+    pub fn tested(expected: u64, test: impl Fn(RowId) -> bool + Send + Sync + 'static) -> Self {
+        Self { nodes: Nodes::Tested(Arc::new(test)), len: expected }
+    }
+
+    /// Whether it knows its nodes; else it knows what [`allows`](Self::allows) a node.
+    pub fn is_listed(&self) -> bool {
+        !matches!(self.nodes, Nodes::Tested(_))
+    }
+
+    /// Whether `node`, which holds the row that `row` tells, may be answered.
     #[inline]
-    pub fn contains(&self, NodeId(node): NodeId) -> bool {
+    pub fn allows(&self, node: NodeId, row: impl FnOnce() -> RowId) -> bool {
         match &self.nodes {
+            Nodes::Tested(test) => test(row()),
+            Nodes::Some(_) | Nodes::Bits(_) => self.may_allow(node),
+        }
+    }
+
+    /// Whether `node` may be answered, or it is not known without its row.
+    #[inline]
+    pub fn may_allow(&self, NodeId(node): NodeId) -> bool {
+        match &self.nodes {
+            Nodes::Tested(_) => true,
             Nodes::Some(nodes) => nodes.contains(node),
             Nodes::Bits(bits) => {
                 bits.get(node as usize / 64).is_some_and(|word| word >> (node % 64) & 1 != 0)
@@ -68,7 +106,7 @@ impl AllowSet {
         }
     }
 
-    /// Number of nodes in the set.
+    /// Number of nodes in the set, or about so many where it does not know them.
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -83,19 +121,21 @@ impl AllowSet {
         match &self.nodes {
             Nodes::Some(nodes) => nodes.serialized_size() as u64,
             Nodes::Bits(bits) => size_of_val(&**bits) as u64,
+            Nodes::Tested(_) => 0,
         }
     }
 
-    /// All nodes in ascending order.
+    /// All nodes that it knows, in ascending order.
     pub fn to_vec(&self) -> Vec<NodeId> {
         let mut nodes = Vec::with_capacity(self.len as usize);
         self.take_from(NodeId(0), usize::MAX, &mut nodes);
         nodes.into_iter().map(NodeId).collect()
     }
 
-    /// Appends up to `most` nodes, in ascending order, of those from `first` on.
+    /// Appends up to `most` nodes, in ascending order, of those that it knows from `first` on.
     pub fn take_from(&self, NodeId(first): NodeId, most: usize, out: &mut Vec<u32>) {
         match &self.nodes {
+            Nodes::Tested(_) => {}
             Nodes::Some(nodes) => out.extend(nodes.range(first..).take(most)),
             Nodes::Bits(bits) => {
                 let end = out.len().saturating_add(most);
@@ -139,15 +179,26 @@ mod tests {
             AllowSet::below(1000, 400, IDS.map(NodeId)),
         ] {
             assert_eq!(set.len(), 6);
-            assert!(set.contains(NodeId(3)) && !set.contains(NodeId(4)));
-            assert!(set.contains(NodeId(999)) && !set.contains(NodeId(1000)));
-            assert!(!set.contains(NodeId(u32::MAX)));
+            assert!(set.may_allow(NodeId(3)) && !set.may_allow(NodeId(4)));
+            assert!(set.may_allow(NodeId(999)) && !set.may_allow(NodeId(1000)));
+            assert!(!set.may_allow(NodeId(u32::MAX)));
             assert_eq!(taken(&set, 0, 10), [3, 63, 64, 127, 700, 999]);
             assert_eq!(taken(&set, 4, 3), [63, 64, 127]);
             assert_eq!(taken(&set, 64, 2), [64, 127]);
             assert_eq!(taken(&set, 1000, 2), []);
         }
         assert!(AllowSet::default().is_empty());
+    }
+
+    #[test]
+    fn a_test_is_asked_for_rows_only() {
+        let set = AllowSet::tested(5, |row| row.0.is_multiple_of(2));
+        assert!(!set.is_listed() && AllowSet::default().is_listed());
+        assert_eq!((set.len(), set.bytes(), taken(&set, 0, 9)), (5, 0, vec![]));
+        assert!(set.may_allow(NodeId(3)));
+        assert!(set.allows(NodeId(3), || RowId(4)) && !set.allows(NodeId(4), || RowId(3)));
+        let listed = AllowSet::new([NodeId(3)]);
+        assert!(listed.allows(NodeId(3), || unreachable!("it is listed")));
     }
 
     #[test]

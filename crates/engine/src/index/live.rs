@@ -28,7 +28,7 @@ impl Overlay for Tombstones {
     }
 
     fn is_deleted(&self, node: NodeId) -> bool {
-        self.nodes.contains(node)
+        self.nodes.may_allow(node)
     }
 }
 

@@ -105,7 +105,7 @@ impl Restriction {
 /// Whether ranking all allowed nodes by code is cheaper than walking the graph past the others,
 /// where `codes_per_read` codes are ranked in the time of one page read.
 pub fn scan_pays(allow: &AllowSet, codes_per_read: u32) -> bool {
-    allow.len() <= WALK_READS * u64::from(codes_per_read)
+    allow.is_listed() && allow.len() <= WALK_READS * u64::from(codes_per_read)
 }
 
 /// Entries that the list of a search needs.
@@ -222,14 +222,18 @@ impl SearchState {
         let most = self.params.widest();
         if self.among.near < most {
             self.among.near = (2 * self.among.near).min(most);
-        } else {
-            self.begin_scan(view);
+            return true;
         }
-        true
+        self.begin_scan(view)
     }
 
-    /// Goes on as a scan. What has been read stays so; reads under way are waited for.
-    pub(super) fn begin_scan(&mut self, view: &GraphView<'_>) {
+    /// Goes on as a scan, if there is a list of nodes; else the search is in vain. What has been
+    /// read stays so; reads under way are waited for.
+    pub(super) fn begin_scan(&mut self, view: &GraphView<'_>) -> bool {
+        if self.allow.as_ref().is_none_or(|allow| !allow.is_listed()) {
+            self.stats.in_vain = 1;
+            return false;
+        }
         self.among.plan = Plan::Scan;
         self.among.next = 0;
         self.among.make_room(&self.params, 1.0);
@@ -239,5 +243,6 @@ impl SearchState {
         self.rebuild_pages.clear();
         self.rebuild_issued = 0;
         self.reach = self.reach();
+        true
     }
 }

@@ -27,7 +27,7 @@ pub struct ReadCosts {
 
 impl Default for ReadCosts {
     fn default() -> Self {
-        Self { page_ns: AtomicU32::new(20_000), code_ps: AtomicU32::new(2_500) }
+        Self { page_ns: AtomicU32::new(20_000), code_ps: AtomicU32::new(8_000) }
     }
 }
 
@@ -67,12 +67,12 @@ mod tests {
     #[test]
     fn costs_follow_what_searches_took() {
         let costs = ReadCosts::default();
-        assert_eq!(costs.codes_per_read(), 8000);
+        assert_eq!(costs.codes_per_read(), 2500);
         let walk = SearchStats { reads: 50, hops: 50, latency_ns: 4_000_000, ..Default::default() };
         (0..100).for_each(|_| costs.note(&walk, 4));
-        assert!((7_900..=8_000).contains(&costs.codes_per_read()), "20 us a page still");
+        assert!((2_450..=2_500).contains(&costs.codes_per_read()), "20 us a page still");
         (0..100).for_each(|_| costs.note(&walk, 1));
-        assert!((30_000..33_000).contains(&costs.codes_per_read()), "80 us a page");
+        assert!((9_500..10_100).contains(&costs.codes_per_read()), "80 us a page");
         let codes = 100_000;
         let scan = SearchStats {
             reads: 20,
@@ -91,6 +91,6 @@ mod tests {
         costs.note(&few, 1);
         let none = SearchStats { codes_ranked: 100, compute_ns: 1 << 40, ..Default::default() };
         costs.note(&none, 1);
-        assert_eq!(costs.codes_per_read(), 8000);
+        assert_eq!(costs.codes_per_read(), 2500);
     }
 }

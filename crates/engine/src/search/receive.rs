@@ -50,12 +50,12 @@ impl SearchState {
             }
             let exact = distance.distance(records.vector(slot));
             self.stats.exact_distances += 1;
-            let allowed = self.allow.as_ref().is_none_or(|a| a.contains(node));
+            let row = || records.row_id(slot);
+            let allowed = self.allow.as_ref().is_none_or(|allow| allow.allows(node, row));
             self.note_seen(allowed);
             let allowed = allowed && !view.is_deleted(node);
             if allowed {
-                let row = records.row_id(slot);
-                self.hits.insert(Hit { distance: exact, row, node, returned: false });
+                self.hits.insert(Hit { distance: exact, row: row(), node, returned: false });
             }
             if let Some(i) = known
                 && self.at_page[i].progress <= Progress::Issued

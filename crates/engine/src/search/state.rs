@@ -244,7 +244,7 @@ impl SearchState {
     }
 
     pub(super) fn add_unread(&mut self, distance: f32, node: NodeId) {
-        let allowed = self.allow.as_ref().is_none_or(|a| a.contains(node));
+        let allowed = self.allow.as_ref().is_none_or(|allow| allow.may_allow(node));
         if self.is_turned_away(distance, allowed) {
             return;
         }
@@ -281,8 +281,8 @@ impl SearchState {
         if let Some(step) = self.rebuild_step() {
             return Ok(step);
         }
-        if self.walks_in_vain(view) {
-            self.begin_scan(view);
+        if self.walks_in_vain(view) && !self.begin_scan(view) {
+            return Ok(Step::Done);
         }
         if self.scan_on(view)? {
             return Ok(Step::Explored);

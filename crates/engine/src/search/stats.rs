@@ -21,6 +21,9 @@ pub struct SearchStats {
     pub code_distances: u64,
     /// Of those, codes that were ranked since their nodes are allowed, without meeting them.
     pub codes_ranked: u64,
+    /// 1 for a search among rows that are tested where few of those near the query passed: others
+    /// may be nearer than those found.
+    pub in_vain: u64,
     /// Exact distances.
     pub exact_distances: u64,
     /// Widest the pipeline has been, reads.
@@ -48,6 +51,7 @@ impl AddAssign for SearchStats {
         self.hops += o.hops;
         self.code_distances += o.code_distances;
         self.codes_ranked += o.codes_ranked;
+        self.in_vain += o.in_vain;
         self.exact_distances += o.exact_distances;
         self.width_max = self.width_max.max(o.width_max);
         self.compute_ns += o.compute_ns;

@@ -86,17 +86,25 @@ impl LiveOptions {
 /// Rows to search among, as nodes of an index.
 #[derive(Clone, Debug)]
 pub struct Among {
-    numbering: u64,
+    /// Of the nodes; `None` where they are not known.
+    numbering: Option<u64>,
     nodes: Arc<AllowSet>,
 }
 
 impl Among {
+    /// The rows, about `expected` of them, that pass a test. Making it costs nothing, and it serves
+    /// any index; but a search asks it of rows that it has read only, and where few of those near
+    /// a query pass it may end [`in_vain`](SearchStats::in_vain).
+    pub fn tested(expected: u64, test: impl Fn(RowId) -> bool + Send + Sync + 'static) -> Self {
+        Self { numbering: None, nodes: Arc::new(AllowSet::tested(expected, test)) }
+    }
+
     /// Whether none of the rows is in the index.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// How many of the rows are in the index.
+    /// How many of the rows are in the index, or about so many.
     pub fn len(&self) -> u64 {
         self.nodes.len()
     }
@@ -107,7 +115,7 @@ impl Among {
     }
 
     fn nodes_in(&self, generation: &Generation) -> Result<&Arc<AllowSet>, QueryError> {
-        let holds = self.numbering == generation.numbering;
+        let holds = self.numbering.is_none_or(|numbering| numbering == generation.numbering);
         holds.then_some(&self.nodes).ok_or(QueryError::Renumbered)
     }
 }
@@ -228,20 +236,6 @@ impl LiveIndex {
         self.search_in(&generation, &Session::new(&generation), query, params, allow)
     }
 
-    /// As [`search`](Self::search), answering deleted rows too until they have left the graph:
-    /// for readers of an earlier moment, who know themselves which rows live.
-    ///
-    /// # Errors
-    /// As [`search`](Self::search).
-    pub fn search_with_deleted(
-        &self,
-        query: &[u8],
-        params: &SearchParams,
-    ) -> Result<Answer, QueryError> {
-        let generation = self.current();
-        self.search_in(&generation, &Session::with_deleted(&generation), query, params, None)
-    }
-
     fn search_in(
         &self,
         generation: &Generation,
@@ -280,15 +274,13 @@ impl LiveIndex {
         Ok(Driver::new(generation.index.backend().as_ref(), source, &options)?)
     }
 
-    /// The nodes of these rows, for searching among them only; rows that the index does not hold
-    /// are left out. 4 bytes for each.
-    pub fn among(&self, rows: impl IntoIterator<Item = RowId>) -> Among {
+    /// The nodes of these rows, about `expected` of them, for searching among them only; rows that
+    /// the index does not hold are left out. It is fastest where rows ascend.
+    pub fn among(&self, rows: impl IntoIterator<Item = RowId>, expected: u64) -> Among {
         let generation = self.current();
-        let rows = rows.into_iter();
-        let expected = rows.size_hint().0 as u64;
         let slots = generation.node_slots.load(Ordering::Acquire);
-        let nodes = AllowSet::below(slots, expected, generation.rows.nodes_of(rows));
-        Among { numbering: generation.numbering, nodes: Arc::new(nodes) }
+        let nodes = generation.rows.allow_set(slots, expected, rows.into_iter());
+        Among { numbering: Some(generation.numbering), nodes: Arc::new(nodes) }
     }
 
     /// Whether a search among these rows ranks all of them by code instead of walking the graph.

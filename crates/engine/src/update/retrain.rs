@@ -2,7 +2,7 @@
 //!
 //! Codes stand for vectors as those were when the codebook was trained. Rows of other kinds are
 //! coded worse, and a search that is led by such codes reads more and finds less. The codebook
-//! knows its error on the rows of its training; a sample of the rows of now, a few dozen page
+//! knows its error on the rows of its training; a sample of the rows of now, some hundred page
 //! reads, tells the error on these. Searches see the same difference for free, but only around
 //! their queries; and a sample needs no memory of earlier searches when the index is opened.
 
@@ -16,7 +16,7 @@ use crate::types::{PageId, VectorSet};
 /// Pages read at once.
 const BATCH: usize = 64;
 /// Rows that tell how well codes fit.
-const SAMPLE_ROWS: usize = 1024;
+const SAMPLE_ROWS: usize = 4096;
 
 /// Errors below this share of how far the rows lie apart change no order of neighbours. Long codes
 /// of few rows have next to none, and twice as much of that is no drift.

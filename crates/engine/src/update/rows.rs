@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
+use crate::filter::AllowSet;
 use crate::format::constants::ABSENT;
 use crate::types::{NodeId, RowId};
 
@@ -52,8 +53,14 @@ impl RowTable {
         (node != ABSENT).then_some(NodeId(node))
     }
 
-    /// The nodes of those of these rows that the table has; fastest where rows ascend.
-    pub(super) fn nodes_of(&self, rows: impl Iterator<Item = RowId>) -> Vec<NodeId> {
+    /// The nodes, below `slots`, of those of these about `expected` rows that the table has; fastest
+    /// where rows ascend.
+    pub(super) fn allow_set(
+        &self,
+        slots: u32,
+        expected: u64,
+        rows: impl Iterator<Item = RowId>,
+    ) -> AllowSet {
         let chunks = self.chunks.read().unwrap_or_else(PoisonError::into_inner);
         let mut last = (u64::MAX, None);
         let node = |row| {
@@ -64,7 +71,7 @@ impl RowTable {
             let node = last.1?.nodes[at];
             (node != ABSENT).then_some(NodeId(node))
         };
-        rows.filter_map(node).collect()
+        AllowSet::below(slots, expected, rows.filter_map(node))
     }
 
     /// Enters a row; false where it is there already, which changes nothing.

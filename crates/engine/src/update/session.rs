@@ -8,44 +8,20 @@ use super::generation::Generation;
 use super::images::Seen;
 use crate::graph::HeadIndex;
 use crate::io::{Device, IoError};
-use crate::search::{GraphView, Overlay, PagePatch, PageSource, ReadFailure, SearchStats};
-use crate::types::{NodeId, PageId};
+use crate::search::{GraphView, PageSource, ReadFailure, SearchStats};
+use crate::types::PageId;
 
 /// See the module's description.
 pub(super) struct Session<'g> {
     generation: &'g Generation,
     head: Option<Arc<HeadIndex>>,
     node_slots: u32,
-    /// In place of the generation's own overlay, where deleted rows are wanted too.
-    undeleted: Option<Undeleted<'g>>,
 }
 
 impl<'g> Session<'g> {
     pub(super) fn new(generation: &'g Generation) -> Self {
         let node_slots = generation.node_slots.load(Ordering::Acquire);
-        Self { generation, head: generation.head(), node_slots, undeleted: None }
-    }
-
-    /// As [`new`](Self::new), with the rows that were deleted and have not left the graph.
-    pub(super) fn with_deleted(generation: &'g Generation) -> Self {
-        Self { undeleted: Some(Undeleted(generation)), ..Self::new(generation) }
-    }
-}
-
-/// The changes of a generation as if no row had been deleted.
-struct Undeleted<'g>(&'g Generation);
-
-impl Overlay for Undeleted<'_> {
-    fn patch(&self, page: PageId) -> Option<Arc<PagePatch>> {
-        self.0.patch(page)
-    }
-
-    fn is_deleted(&self, _: NodeId) -> bool {
-        false
-    }
-
-    fn slack(&self) -> usize {
-        self.0.slack()
+        Self { generation, head: generation.head(), node_slots }
     }
 }
 
@@ -55,10 +31,7 @@ impl PageSource for Session<'_> {
             head: self.head.as_deref(),
             entry: self.generation.entry(),
             node_slots: self.node_slots,
-            overlay: Some(match &self.undeleted {
-                Some(all) => all,
-                None => self.generation,
-            }),
+            overlay: Some(self.generation),
             ..self.generation.index.view()
         }
     }

@@ -328,11 +328,11 @@ fn every_metric_takes_inserts_of_floats() {
         check("consolidated");
         index.checkpoint(1).unwrap();
         check("folded");
-        let some = index.among((2_990..3_000).map(RowId));
+        let some = index.among((2_990..3_000).map(RowId), 10);
         let hits = index.search(row(700), &params(80), Some(&some)).unwrap().hits;
         assert_eq!(hits.len(), 10);
         assert!(hits.iter().all(|h| h.row.0 >= 2_990), "{hits:?}");
-        assert!(index.among([RowId(3)]).is_empty(), "a deleted row has no node");
+        assert!(index.among([RowId(3)], 1).is_empty(), "a deleted row has no node");
         drop(index);
         assert_sound(&place.path);
     }

@@ -1,0 +1,190 @@
+//! Rounds of queries on a collection, timed, and compared with what should be found.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use pipeann_db::collection::{Collection, Filter, SearchCosts, VectorSearch};
+use pipeann_engine::types::Metric;
+use serde_json::{Value, json};
+
+use super::asked::Asked;
+use super::opening::{key, one};
+use crate::measure::{CpuTime, Latency, median_index, peak_rss_bytes, rounded, storage_read_bytes};
+use crate::truth::Found;
+
+/// Queries searched before the clock starts. They are the last ones, so that what is kept of
+/// their filters does not help the first.
+const WARM_UP: usize = 64;
+/// Bytes in which reads from storage are counted.
+const PAGE_BYTES: f64 = 4096.0;
+
+/// What [`Figures::cells`] are.
+pub(super) const TITLES: [&str; 7] =
+    ["list", "recall", "wrong", "qps", "mean_us", "p99_us", "reads"];
+
+/// Queries asked of a collection in one way.
+pub(super) struct Load<'a> {
+    pub(super) rows: &'a Collection,
+    pub(super) asked: &'a Asked,
+    /// The vector field.
+    pub(super) field: &'a str,
+    pub(super) k: usize,
+    pub(super) metric: Option<Metric>,
+    /// Length of the candidate list, unless what a search takes that names none.
+    pub(super) list: Option<usize>,
+}
+
+/// The answer to one query: keys and distances, and how long it took.
+struct Answer {
+    query: usize,
+    hits: Vec<(u64, f32)>,
+    time_ns: u64,
+    costs: SearchCosts,
+}
+
+/// The answers of one round, and its figures.
+pub(super) struct Figures {
+    /// Keys and distances, query after query.
+    pub(super) answers: Vec<Vec<(u64, f32)>>,
+    list: Option<usize>,
+    k: usize,
+    queries: usize,
+    found: Option<Found>,
+    wall_s: f64,
+    latency: Latency,
+    cpu: CpuTime,
+    read_bytes: u64,
+    costs: Vec<SearchCosts>,
+}
+
+impl Load<'_> {
+    /// The round with the median rate; where the first one has not the recall that is asked for, that.
+    pub(super) fn measure(
+        &self,
+        threads: usize,
+        rounds: usize,
+        recall: Option<f64>,
+    ) -> Result<Figures> {
+        let queries = self.asked.queries().rows();
+        self.pass(threads, queries.saturating_sub(WARM_UP)..queries)?;
+        let first = self.round(threads)?;
+        if recall.is_some_and(|recall| !first.has(recall)) {
+            return Ok(first);
+        }
+        let others = (1..rounds).map(|_| self.round(threads));
+        let mut rounds = [Ok(first)].into_iter().chain(others).collect::<Result<Vec<_>>>()?;
+        let walls: Vec<f64> = rounds.iter().map(|round| round.wall_s).collect();
+        Ok(rounds.swap_remove(median_index(&walls)))
+    }
+
+    fn round(&self, threads: usize) -> Result<Figures> {
+        let queries = self.asked.queries().rows();
+        let (cpu, read, begun) = (CpuTime::now(), storage_read_bytes(), Instant::now());
+        let mut answers = self.pass(threads, 0..queries)?;
+        let wall_s = begun.elapsed().as_secs_f64();
+        let (cpu, read_after) = (CpuTime::now().since(cpu), storage_read_bytes());
+        let mut times: Vec<u64> = answers.iter().map(|answer| answer.time_ns).collect();
+        let costs = answers.iter().map(|answer| answer.costs).collect();
+        answers.sort_by_key(|answer| answer.query);
+        let hits: Vec<_> = answers.into_iter().map(|answer| answer.hits).collect();
+        Ok(Figures {
+            list: self.list,
+            k: self.k,
+            queries,
+            found: self.asked.truth().map(|truth| truth.found(self.k, &hits)),
+            wall_s,
+            latency: Latency::of(&mut times),
+            cpu,
+            answers: hits,
+            costs,
+            read_bytes: read_after.zip(read).map_or(0, |(after, before)| after - before),
+        })
+    }
+
+    /// Asks these queries, each thread the next one that is left.
+    fn pass(&self, threads: usize, queries: std::ops::Range<usize>) -> Result<Vec<Answer>> {
+        let next = AtomicUsize::new(queries.start);
+        let share = || -> Result<Vec<Answer>> {
+            let left = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&q| q < queries.end);
+            std::iter::from_fn(left).map(|query| self.ask(query)).collect()
+        };
+        std::thread::scope(|scope| {
+            let shares: Vec<_> = (0..threads).map(|_| scope.spawn(share)).collect();
+            let mut answers = Vec::new();
+            for share in shares {
+                answers.extend(share.join().expect("no search panics")?);
+            }
+            Ok(answers)
+        })
+    }
+
+    fn ask(&self, query: usize) -> Result<Answer> {
+        let search = VectorSearch {
+            field: self.field,
+            k: self.k,
+            metric: self.metric,
+            list: self.list,
+            partitions: None,
+            filter: self.asked.filter(query).map(Filter::new),
+            output: &[],
+        };
+        let vector = one(self.asked.queries(), query);
+        let begun = Instant::now();
+        let found = self.rows.search_counted(&search, vector);
+        let (found, costs) = found.with_context(|| format!("query {query}"))?;
+        let time_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let hits = found.into_iter().flatten();
+        let hits = hits.map(|hit| (key(&hit).unsigned_abs(), hit.distance)).collect();
+        Ok(Answer { query, hits, time_ns, costs })
+    }
+}
+
+impl Figures {
+    /// Whether the recall is known and not below this.
+    pub(super) fn has(&self, recall: f64) -> bool {
+        self.found.is_some_and(|found| found.recall() >= recall)
+    }
+
+    fn qps(&self) -> f64 {
+        self.queries as f64 / self.wall_s
+    }
+
+    fn reads(&self) -> f64 {
+        self.read_bytes as f64 / PAGE_BYTES / self.queries as f64
+    }
+
+    /// All figures under the names that scripts know.
+    pub(super) fn json(&self) -> Value {
+        let micros = |us: f64| rounded(us, 1);
+        let sum = |of: fn(&SearchCosts) -> u64| self.costs.iter().map(of).sum::<u64>();
+        let mean = |of| rounded(sum(of) as f64 / self.queries as f64, 2);
+        json!({
+            "list": self.list, "k": self.k, "queries": self.queries,
+            "recall": self.found.map(|found| rounded(found.recall(), 5)),
+            "expected": self.found.map(|found| found.expected),
+            "wrong": self.found.map(|found| found.wrong), "qps": rounded(self.qps(), 1),
+            "mean_us": micros(self.latency.mean_us), "p50_us": micros(self.latency.p50_us),
+            "p99_us": micros(self.latency.p99_us), "reads": rounded(self.reads(), 2),
+            "cpu_us": micros(self.cpu.total_us() / self.queries as f64),
+            "peak_rss_bytes": peak_rss_bytes(),
+            "walked": sum(|c| c.walked), "ranked": sum(|c| c.ranked),
+            "changed": sum(|c| c.changed), "compared": sum(|c| c.compared),
+            "graph_reads": mean(|c| c.pages_read), "code_distances": mean(|c| c.code_distances),
+            "exact_distances": mean(|c| c.exact_distances),
+        })
+    }
+
+    /// Those that people read, under [`TITLES`].
+    pub(super) fn cells(&self) -> [String; 7] {
+        [
+            self.list.map_or_else(|| "default".to_owned(), |list| list.to_string()),
+            self.found.map_or_else(|| "-".to_owned(), |found| format!("{:.4}", found.recall())),
+            self.found.map_or_else(|| "-".to_owned(), |found| found.wrong.to_string()),
+            format!("{:.0}", self.qps()),
+            format!("{:.0}", self.latency.mean_us),
+            format!("{:.0}", self.latency.p99_us),
+            format!("{:.1}", self.reads()),
+        ]
+    }
+}
