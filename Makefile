@@ -27,7 +27,8 @@ run: $(VENV)/ready
 	PATH="$(VENV)/bin:$$PATH" target/release/pipeann demo $(DEMO_FLAGS)
 
 # The package is built in cargo's dev profile, to share what `cargo test` has compiled, and to keep
-# the assertions that a release leaves out.
+# the assertions that a release leaves out. The tests of Rust build the command too, which those of
+# Python start as a server.
 test: lint
 	cargo test --locked --workspace --exclude pipeann-python
 	VIRTUAL_ENV="$(VENV)" "$(VENV)/bin/maturin" develop --quiet --locked --extras test

@@ -29,7 +29,7 @@ use clap::{Parser, Subcommand};
 
 use commands::{
     bench, build, collections as load, convert, db, demo, gt, inspect, open_time, raw, search,
-    updates as updates_command,
+    serve, updates as updates_command,
 };
 
 /// An SSD-resident vector index: build, search, measure and inspect it.
@@ -49,6 +49,7 @@ enum Command {
     Gt(gt::GtArgs),
     Convert(convert::ConvertArgs),
     Db(db::DbArgs),
+    Serve(serve::ServeArgs),
     Bench(bench::BenchArgs),
     Raw(raw::RawArgs),
     OpenTime(open_time::OpenTimeArgs),
@@ -76,6 +77,7 @@ fn main() -> ExitCode {
         Command::Raw(args) => raw::run(&args),
         Command::OpenTime(args) => open_time::run(&args),
         Command::Db(args) => db::run(&args),
+        Command::Serve(args) => serve::run(&args),
         Command::Collections(args) => load::run(&args),
         Command::Updates(args) => updates_command::run(&args),
     };

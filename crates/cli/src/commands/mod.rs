@@ -11,4 +11,5 @@ pub(crate) mod inspect;
 pub(crate) mod open_time;
 pub(crate) mod raw;
 pub(crate) mod search;
+pub(crate) mod serve;
 pub(crate) mod updates;

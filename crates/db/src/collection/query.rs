@@ -7,6 +7,7 @@ use roaring::RoaringTreemap;
 
 use super::components::Moment;
 use super::filter::{Filter, Scope};
+use super::formats::Formats;
 use super::read::{FoundRow, partition_numbers};
 use super::{Collection, CollectionError};
 use crate::ids::RowId;
@@ -39,6 +40,9 @@ pub enum RowOrder<'a> {
     RowId,
     /// By primary key, rows of the same key by row id.
     Key,
+    /// By primary key, of several rows of the same key the newest only. Iterators take it for
+    /// [`Key`](Self::Key).
+    NewestOfKey,
     /// By primary key, those behind this one.
     KeyBehind(&'a PrimaryKey),
 }
@@ -48,6 +52,8 @@ pub(super) type KeyPlace = (Vec<u8>, RowId);
 
 /// Keys read at once.
 const CHUNK: usize = 1024;
+/// So few rows are read and sorted by their keys; for more of them, keys are gone through in order.
+const SORTED: u64 = 4096;
 
 impl Collection {
     /// The rows that are asked for.
@@ -77,13 +83,20 @@ impl Collection {
                     RowOrder::RowId => {
                         matched.iter().skip(query.offset).take(take).map(RowId).collect()
                     }
-                    RowOrder::Key | RowOrder::KeyBehind(_) => {
-                        let places = by_key(moment, &matched, start.clone(), last)?;
-                        places
-                            .into_iter()
-                            .skip(query.offset)
-                            .map(|(_, row)| row)
-                            .collect::<Vec<_>>()
+                    RowOrder::Key | RowOrder::NewestOfKey | RowOrder::KeyBehind(_) => {
+                        let few = matched.len() <= SORTED;
+                        let places = match (query.order, few) {
+                            (RowOrder::NewestOfKey, true) => {
+                                newest(self.sorted(&formats, moment, &matched, None)?)
+                            }
+                            (RowOrder::NewestOfKey, false) => {
+                                newest_by_key(moment, &matched, last)?
+                            }
+                            (_, true) => self.sorted(&formats, moment, &matched, start.as_ref())?,
+                            (_, false) => by_key(moment, &matched, start.clone(), last)?,
+                        };
+                        let places = places.into_iter().skip(query.offset).take(take);
+                        places.map(|(_, row)| row).collect::<Vec<_>>()
                     }
                 };
                 self.read(&formats, moment, &rows, &sources)
@@ -102,6 +115,23 @@ impl Collection {
         partitions: Option<&[&str]>,
     ) -> Result<u64, CollectionError> {
         Ok(self.matched(filter, partitions, None)?.rows.len())
+    }
+
+    /// Few rows in the order of keys, those behind a place.
+    fn sorted(
+        &self,
+        formats: &Formats,
+        moment: &Moment<'_>,
+        rows: &RoaringTreemap,
+        behind: Option<&KeyPlace>,
+    ) -> Result<Vec<KeyPlace>, CollectionError> {
+        let rows: Vec<RowId> = rows.iter().map(RowId).collect();
+        let read = self.read(formats, moment, &rows, &[])?;
+        let places = read.into_iter().map(|found| (found.key.as_ref().to_bytes(), found.row));
+        let mut places: Vec<KeyPlace> =
+            places.filter(|place| behind.is_none_or(|behind| place > behind)).collect();
+        places.sort_unstable();
+        Ok(places)
     }
 
     /// Behind which place in the order of keys rows begin; none for the start.
@@ -147,4 +177,31 @@ pub(super) fn by_key(
         }
     }
     Ok(found)
+}
+
+/// The first `most` keys of these rows, each with its newest row.
+fn newest_by_key(
+    moment: &Moment<'_>,
+    rows: &RoaringTreemap,
+    most: usize,
+) -> Result<Vec<KeyPlace>, CollectionError> {
+    // One more, since of the last key there may be newer rows behind.
+    let mut wanted = most.saturating_add(1);
+    loop {
+        let places = by_key(moment, rows, None, wanted)?;
+        let is_all = places.len() < wanted;
+        let found = newest(places);
+        if is_all || found.len() > most {
+            return Ok(found);
+        }
+        wanted = wanted.saturating_mul(2);
+    }
+}
+
+/// The last place of each key.
+fn newest(mut places: Vec<KeyPlace>) -> Vec<KeyPlace> {
+    places.reverse();
+    places.dedup_by(|older, newer| older.0 == newer.0);
+    places.reverse();
+    places
 }

@@ -32,6 +32,23 @@ impl Arrays {
         self.arrays.push(array.bytes());
     }
 
+    /// The same arrays in the rows that are marked, and empty ones in the others. Rows behind the
+    /// last array get empty ones too.
+    #[must_use]
+    pub fn spread(&self, marked: &[bool]) -> Self {
+        let empty = Array::collect(self.element, []).expect("no element is of a wrong type");
+        let (mut all, mut at) = (Self::new(self.element), 0);
+        for &marked in marked {
+            if marked && at < self.arrays.len() {
+                all.arrays.push(self.arrays.get(at));
+                at += 1;
+            } else {
+                all.push(&empty);
+            }
+        }
+        all
+    }
+
     fn get(&self, row: usize) -> ArrayRef<'_> {
         ArrayRef::decode(self.element, self.arrays.get(row)).expect("only arrays were pushed")
     }

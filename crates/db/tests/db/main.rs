@@ -24,5 +24,6 @@ mod log_kill;
 mod read_only;
 mod scalars;
 mod schemas;
+mod selected;
 mod snapshot;
 mod snapshot_index;

@@ -1,0 +1,183 @@
+//! Searches that want something else than the nearest rows: those within a range of distances, or
+//! a few of each group.
+//!
+//! Both look at the nearest rows and pass some over; where too few are left they look at more, four
+//! times as many each time, until there are enough or no more rows; for groups no more than
+//! [`MOST_GROUPED`].
+
+use std::collections::HashMap;
+use std::ops::Bound;
+
+use pipeann_engine::types::VectorSet;
+
+use super::search::{SearchHit, VectorSearch};
+use super::{Collection, CollectionError};
+use crate::value::Value;
+
+/// The most rows that are put into groups for one query. Groups that come up seldom would else be
+/// looked for among all rows.
+pub const MOST_GROUPED: usize = 65_536;
+
+/// Which of the rows near a query are wanted. The search's `k` counts rows, or groups.
+#[derive(Clone, Copy, Debug)]
+pub struct Selection {
+    /// Where distances begin.
+    pub from: Bound<f32>,
+    /// Where distances end.
+    pub to: Bound<f32>,
+    /// A few rows of each group; all unless given.
+    pub groups: Option<Grouping>,
+}
+
+/// Rows that belong together because a field has the same value. Rows without a value are a group.
+#[derive(Clone, Copy, Debug)]
+pub struct Grouping {
+    /// The field, by its position in the output of the search: integers, bools or texts.
+    pub output: usize,
+    /// Rows of each group.
+    pub size: usize,
+    /// Whether to look further for groups that have fewer.
+    pub fill: bool,
+}
+
+impl Default for Selection {
+    /// All.
+    fn default() -> Self {
+        Self { from: Bound::Unbounded, to: Bound::Unbounded, groups: None }
+    }
+}
+
+impl Selection {
+    fn is_all(&self) -> bool {
+        let unbounded = (Bound::Unbounded, Bound::Unbounded) == (self.from, self.to);
+        unbounded && self.groups.is_none()
+    }
+
+    fn is_too_near(&self, distance: f32) -> bool {
+        match self.from {
+            Bound::Included(from) => distance < from,
+            Bound::Excluded(from) => distance <= from,
+            Bound::Unbounded => false,
+        }
+    }
+
+    fn is_too_far(&self, distance: f32) -> bool {
+        match self.to {
+            Bound::Included(to) => distance > to,
+            Bound::Excluded(to) => distance >= to,
+            Bound::Unbounded => false,
+        }
+    }
+}
+
+/// What makes rows a group.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum GroupKey {
+    Null,
+    Bool(bool),
+    Integer(i64),
+    Text(String),
+}
+
+impl GroupKey {
+    fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::Null => Some(Self::Null),
+            Value::Bool(value) => Some(Self::Bool(*value)),
+            Value::VarChar(text) => Some(Self::Text(text.clone())),
+            Value::Timestamptz(instant) => Some(Self::Integer(*instant)),
+            other => other.as_ref().integer().map(Self::Integer),
+        }
+    }
+}
+
+impl Collection {
+    /// For each query the nearest of the rows that are wanted, nearest first.
+    ///
+    /// # Errors
+    /// As [`search`](Self::search), and [`CollectionError::Field`] for groups by a field of another
+    /// type.
+    pub fn search_selected(
+        &self,
+        search: &VectorSearch<'_>,
+        queries: VectorSet<'_>,
+        selection: &Selection,
+    ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
+        let first = self.search(search, queries)?;
+        if selection.is_all() {
+            return Ok(first);
+        }
+        let most = if selection.groups.is_some() { MOST_GROUPED } else { usize::MAX };
+        let each = first.into_iter().enumerate().map(|(at, mut hits)| {
+            let query = VectorSet::new(queries.row(at), queries.dim(), queries.vector_type());
+            let query = query.expect("a row of a set is a set");
+            let mut looked_at = search.k;
+            loop {
+                let is_last = hits.len() < looked_at || looked_at >= most;
+                let found = select(search, selection, hits, is_last)?;
+                if let Some(found) = found {
+                    return Ok(found);
+                }
+                looked_at = looked_at.saturating_mul(4).clamp(64, most);
+                let list = search.list.map(|list| list.max(looked_at));
+                let wider = VectorSearch { k: looked_at, list, ..search.clone() };
+                hits = self.search(&wider, query)?.remove(0);
+            }
+        });
+        each.collect()
+    }
+}
+
+/// The wanted ones of the nearest rows; nothing where there may be more of them further away.
+fn select(
+    search: &VectorSearch<'_>,
+    selection: &Selection,
+    hits: Vec<SearchHit>,
+    is_last: bool,
+) -> Result<Option<Vec<SearchHit>>, CollectionError> {
+    let ends = hits.last().is_none_or(|last| selection.is_too_far(last.distance));
+    let wanted = |hit: &SearchHit| {
+        !selection.is_too_near(hit.distance) && !selection.is_too_far(hit.distance)
+    };
+    let hits: Vec<SearchHit> = hits.into_iter().filter(wanted).collect();
+    let (mut hits, enough) = match selection.groups {
+        None => {
+            let enough = hits.len() >= search.k;
+            (hits, enough)
+        }
+        Some(groups) => grouped(search, groups, hits)?,
+    };
+    if selection.groups.is_none() {
+        hits.truncate(search.k);
+    }
+    Ok((enough || ends || is_last).then_some(hits))
+}
+
+/// The first rows of the first groups, and whether no further row would change them.
+fn grouped(
+    search: &VectorSearch<'_>,
+    groups: Grouping,
+    hits: Vec<SearchHit>,
+) -> Result<(Vec<SearchHit>, bool), CollectionError> {
+    let mut sizes: HashMap<GroupKey, usize> = HashMap::new();
+    let mut kept = Vec::new();
+    for hit in hits {
+        let key = GroupKey::of(&hit.row.values[groups.output]);
+        let key = key.ok_or_else(|| CollectionError::Field {
+            wanted: "field of integers, bools or texts to group by, named",
+            field: search.output[groups.output].to_owned(),
+        })?;
+        let is_known = sizes.contains_key(&key);
+        if !is_known && sizes.len() == search.k {
+            continue;
+        }
+        let size = sizes.entry(key).or_default();
+        if *size < groups.size {
+            *size += 1;
+            kept.push(hit);
+        }
+    }
+    let full = !groups.fill || sizes.values().all(|size| *size == groups.size);
+    let enough = sizes.len() == search.k && full;
+    Ok((kept, enough))
+}

@@ -1,0 +1,122 @@
+//! Query vectors: a message in bytes, in which each vector stands as its own bytes.
+
+use pipeann_db::ids::VectorType;
+use pipeann_db::value::VectorKind;
+use pipeann_engine::types::VectorSet;
+use prost::Message as _;
+
+use super::types;
+use crate::proto::common::{PlaceholderGroup, PlaceholderType};
+use crate::status::Failure;
+
+/// The most query vectors of a request.
+const MAX_QUERIES: usize = 16_384;
+
+/// The query vectors of a request, one after the other.
+#[derive(Debug)]
+pub(crate) struct Queries {
+    bytes: Vec<u8>,
+    dim: usize,
+    vector_type: VectorType,
+}
+
+impl Queries {
+    /// The vectors in a placeholder group, for a field of `dim` components of this kind.
+    pub(crate) fn new(group: &[u8], kind: VectorKind, dim: usize) -> Result<Self, Failure> {
+        let malformed =
+            |error| Failure::parameter(format!("the placeholder group is malformed: {error}"));
+        let mut group = PlaceholderGroup::decode(group).map_err(malformed)?;
+        let vectors = match group.placeholders.as_mut_slice() {
+            [one] => one,
+            other => {
+                let found = other.len();
+                return Err(Failure::parameter(format!(
+                    "please check the placeholder group: it has {found} placeholders, and one is needed"
+                )));
+            }
+        };
+        let Some(vector_type) = kind.engine_type() else {
+            return Err(Failure::unsupported(format!("searching fields of type {kind}")));
+        };
+        let given = vectors.r#type();
+        if types::from_wire(given as i32, 0).ok().and_then(|t| t.vector_kind()) != Some(kind) {
+            let given = PlaceholderType::as_str_name(&given);
+            return Err(Failure::parameter(format!(
+                "vector type must be the same, field is of type {kind}, search vectors of type {given}"
+            )));
+        }
+        let queries = vectors.values.len();
+        if !(1..=MAX_QUERIES).contains(&queries) {
+            return Err(Failure::parameter(format!(
+                "nq (number of search vector per search request) should be in range [1, {MAX_QUERIES}], but got {queries}"
+            )));
+        }
+        let expected = dim * vector_type.component_bytes();
+        if let Some(wrong) = vectors.values.iter().find(|vector| vector.len() != expected) {
+            return Err(Failure::parameter(format!(
+                "vector dimension mismatch, expected vector size(byte) {expected}, actual {}",
+                wrong.len()
+            )));
+        }
+        let bytes = match vectors.values.as_mut_slice() {
+            [one] => std::mem::take(one),
+            many => many.concat(),
+        };
+        Ok(Self { bytes, dim, vector_type })
+    }
+
+    /// Vectors that were read from rows, each whole.
+    pub(crate) fn of_rows(
+        vectors: &[Vec<u8>],
+        kind: VectorKind,
+        dim: usize,
+    ) -> Result<Self, Failure> {
+        let Some(vector_type) = kind.engine_type() else {
+            return Err(Failure::unsupported(format!("searching fields of type {kind}")));
+        };
+        Ok(Self { bytes: vectors.concat(), dim, vector_type })
+    }
+
+    /// As the database takes them.
+    pub(crate) fn as_set(&self) -> VectorSet<'_> {
+        VectorSet::new(&self.bytes, self.dim, self.vector_type).expect("every vector is whole")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::common::PlaceholderValue;
+
+    fn group(kind: PlaceholderType, values: Vec<Vec<u8>>) -> Vec<u8> {
+        let value = PlaceholderValue { tag: "$0".into(), r#type: kind.into(), values };
+        PlaceholderGroup { placeholders: vec![value] }.encode_to_vec()
+    }
+
+    #[test]
+    fn vectors_stand_one_after_the_other() {
+        let bytes = group(PlaceholderType::FloatVector, vec![vec![0; 8], vec![1; 8]]);
+        let queries = Queries::new(&bytes, VectorKind::Float, 2).unwrap();
+        let set = queries.as_set();
+        assert_eq!((set.rows(), set.dim(), set.row(1)), (2, 2, &[1; 8][..]));
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_refused() {
+        let floats = PlaceholderType::FloatVector;
+        let refused = |bytes: &[u8], kind| Queries::new(bytes, kind, 2).unwrap_err().reason;
+        let one = || group(floats, vec![vec![0; 8]]);
+        assert!(refused(&[0xff; 9], VectorKind::Float).contains("malformed"));
+        assert!(refused(&[], VectorKind::Float).contains("0 placeholders"));
+        assert!(refused(&one(), VectorKind::Sparse).contains("not supported"));
+        let binary = group(PlaceholderType::BinaryVector, vec![vec![0; 8]]);
+        assert!(refused(&binary, VectorKind::Float).contains("vector type must be the same"));
+        assert!(refused(&group(floats, vec![]), VectorKind::Float).contains("but got 0"));
+        let many = group(floats, vec![vec![0; 8]; MAX_QUERIES + 1]);
+        assert!(refused(&many, VectorKind::Float).contains("but got 16385"));
+        let short = group(floats, vec![vec![0; 8], vec![0; 7]]);
+        assert!(
+            refused(&short, VectorKind::Float).contains("expected vector size(byte) 8, actual 7")
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! What a search asks for beside its vectors.
+//!
+//! The parameters of several families of indexes all say how hard to look, and become the length of
+//! one candidate list: `ef` (HNSW), `search_list` (DISKANN) and `L` are that length. `nprobe` (IVF) is
+//! a number of cells, and counts eight each, which finds about as much at the usual 1,024 cells. A list
+//! is never shorter than the number of hits.
+
+use pipeann_db::ids::Metric;
+
+use super::index::{METRIC_TYPE, metric};
+use super::parameters::Parameters;
+use crate::status::Failure;
+
+/// The most hits, with those that are passed over.
+pub(crate) const MAX_WINDOW: usize = 16_384;
+/// Entries of the candidate list for each cell that IVF would look into.
+const ENTRIES_OF_CELL: usize = 8;
+/// The longest candidate list.
+const MAX_LIST: usize = 65_536;
+
+/// A search as it is asked for.
+#[derive(Debug)]
+pub(crate) struct SearchParams {
+    /// Hits of each query.
+    pub(crate) limit: usize,
+    /// Hits that are passed over first.
+    pub(crate) offset: usize,
+    /// Name of the vector field; the only one unless given.
+    pub(crate) field: Option<String>,
+    pub(crate) metric: Option<Metric>,
+    /// Length of the candidate list.
+    pub(crate) list: Option<usize>,
+    /// Digits behind the point.
+    pub(crate) round: Option<u32>,
+    /// Everything else.
+    pub(crate) others: Parameters,
+}
+
+impl SearchParams {
+    pub(crate) fn new(given: Parameters) -> Result<Self, Failure> {
+        let limit = match given.number::<i64>("topk")? {
+            Some(limit) => limit,
+            None => given.number("limit")?.unwrap_or(0),
+        };
+        let limit = usize::try_from(limit).ok().filter(|limit| (1..=MAX_WINDOW).contains(limit));
+        let limit = limit.ok_or_else(|| {
+            let found = given.get("topk").or(given.get("limit")).unwrap_or("0");
+            Failure::parameter(format!(
+                "topk [{found}] is invalid, it should be in range [1, {MAX_WINDOW}], but got {found}"
+            ))
+        })?;
+        let offset = window(limit, given.number::<i64>("offset")?)?;
+        let round = match given.number::<i32>("round_decimal")? {
+            None | Some(-1) => None,
+            Some(digits @ 0..=6) => Some(digits.unsigned_abs()),
+            Some(other) => {
+                return Err(Failure::parameter(format!(
+                    "round_decimal [{other}] is invalid, it should be -1 or an integer in range [0, 6]"
+                )));
+            }
+        };
+        Ok(Self {
+            limit,
+            offset,
+            field: given.get("anns_field").map(str::to_owned),
+            metric: given.get(METRIC_TYPE).map(metric).transpose()?,
+            list: list(&given, limit + offset)?,
+            round,
+            others: given,
+        })
+    }
+
+    /// Hits of each query, with those that are passed over.
+    pub(crate) fn window(&self) -> usize {
+        self.limit + self.offset
+    }
+}
+
+/// An offset that fits beside a limit.
+pub(crate) fn window(limit: usize, offset: Option<i64>) -> Result<usize, Failure> {
+    let offset = offset.unwrap_or(0);
+    let fits = |offset: &usize| limit + offset <= MAX_WINDOW;
+    usize::try_from(offset).ok().filter(|&offset| offset <= MAX_WINDOW).filter(fits).ok_or_else(|| {
+        let sum = i128::from(offset) + limit as i128;
+        Failure::parameter(format!(
+            "invalid max query result window, (offset+limit) should be in range [1, {MAX_WINDOW}], but got {sum}"
+        ))
+    })
+}
+
+fn list(given: &Parameters, window: usize) -> Result<Option<usize>, Failure> {
+    if let Some(ef) = given.number::<usize>("ef")? {
+        if ef < window {
+            return Err(Failure::parameter(format!("ef({ef}) should be larger than k({window})")));
+        }
+        return Ok(Some(ef.min(MAX_LIST)));
+    }
+    if let Some(list) = given.number::<usize>("search_list")? {
+        if list < window {
+            return Err(Failure::parameter(format!(
+                "search_list_size({list}) should be larger than k({window})"
+            )));
+        }
+        return Ok(Some(list.min(MAX_LIST)));
+    }
+    let list = match (given.number::<usize>("L")?, given.number::<usize>("nprobe")?) {
+        (Some(list), _) => list,
+        (None, Some(0)) => {
+            return Err(Failure::parameter(
+                "Out of range in json: param 'nprobe' (0) should be in range [1, 65536]",
+            ));
+        }
+        (None, Some(cells)) => cells.saturating_mul(ENTRIES_OF_CELL),
+        (None, None) => return Ok(None),
+    };
+    Ok(Some(list.clamp(window, MAX_LIST)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parameters::pair;
+    use super::*;
+
+    fn asked(given: &[(&str, &str)]) -> Result<SearchParams, Failure> {
+        let given = given.iter().map(|(key, value)| pair(*key, *value)).collect();
+        SearchParams::new(Parameters::new(given)?)
+    }
+
+    #[test]
+    fn every_family_says_how_long_the_candidate_list_is() {
+        let list = |params: &str| asked(&[("topk", "10"), ("params", params)]).unwrap().list;
+        assert_eq!(list("{}"), None);
+        assert_eq!(list(r#"{"ef":64}"#), Some(64));
+        assert_eq!(list(r#"{"search_list":"32"}"#), Some(32));
+        assert_eq!(list(r#"{"L":4}"#), Some(10));
+        assert_eq!(list(r#"{"nprobe":16}"#), Some(128));
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_refused_in_known_words() {
+        let refused = |given: &[(&str, &str)]| asked(given).unwrap_err().reason;
+        let range = "should be in range [1, 16384], but got";
+        assert!(refused(&[("topk", "0")]).contains(&format!("topk [0] is invalid, it {range} 0")));
+        assert!(refused(&[("topk", "16385")]).contains(range));
+        assert!(refused(&[("topk", "many")]).contains("topk [many] is invalid"));
+        assert!(refused(&[("topk", "1"), ("offset", "16384")]).contains("but got 16385"));
+        assert!(refused(&[("topk", "1"), ("offset", "-1")]).contains("invalid max query"));
+        let ef = refused(&[("topk", "10"), ("params", r#"{"ef":1}"#)]);
+        assert_eq!(ef, "ef(1) should be larger than k(10)");
+        assert!(refused(&[("topk", "1"), ("round_decimal", "7")]).contains("round_decimal [7]"));
+        assert!(refused(&[("topk", "1"), ("metric_type", "x")]).contains("metric type: x"));
+    }
+}

@@ -1,0 +1,14 @@
+//! The wire protocol of Milvus, served from a pipeann database, so that its clients find what they
+//! know.
+//!
+//! This crate translates and adds no capability: `proto` is the wire, `convert` turns it into the
+//! typed requests of the database and back, `status` tells failures in the codes and words that
+//! clients look at, and `service` answers the calls. Which calls those are, and what of them, is in
+//! `docs/milvus-coverage.md`, which is made from this code.
+
+mod convert;
+pub mod proto;
+mod service;
+mod status;
+
+pub use service::{DEFAULT_PORT, Listening, ServeError, ServeOptions, Settings, coverage, listen};

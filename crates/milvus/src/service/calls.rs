@@ -1,0 +1,144 @@
+//! The calls that are served, and how each is dispatched.
+//!
+//! `docs/milvus-coverage.md` is made from this list. A call marked `at once` only looks at what stands
+//! in memory; all others may wait for a disk or compute for long, and get a thread.
+
+use std::sync::Arc;
+
+use tonic::{Request, Response as GrpcResponse, Status as GrpcStatus};
+
+use super::door::{Call, Door};
+use super::{
+    aliases, collections, databases, describe, flush, hybrid, indexes, loading, partitions, query,
+    search, segments, server, statistics, users, writes,
+};
+use crate::proto::common;
+use crate::proto::milvus as wire;
+use crate::proto::milvus::milvus_service_server::MilvusService;
+use crate::status::{Code, Failure, Response};
+
+/// A function that answers a call.
+type Answer<Req, Res> = fn(&Call, Req) -> Result<Res, Failure>;
+
+/// The service.
+pub(super) struct Service(pub(super) Arc<Door>);
+
+macro_rules! calls {
+    (@run at once, $self:ident, $request:ident, $answer:path) => {
+        $self.at_once($request, $answer)
+    };
+    (@run apart, $self:ident, $request:ident, $answer:path) => {
+        $self.apart($request, $answer).await
+    };
+    ($($name:literal $method:ident($request:ty) -> $response:ty = $answer:path,
+        $where:ident $($once:ident)?, $extent:literal;)*) => {
+        /// Name of each call, and what of it is not served: nothing where it is empty.
+        pub(super) const CALLS: &[(&str, &str)] = &[$(($name, $extent)),*];
+
+        #[tonic::async_trait]
+        impl MilvusService for Service {
+            $(async fn $method(
+                &self,
+                request: Request<$request>,
+            ) -> Result<GrpcResponse<$response>, GrpcStatus> {
+                Ok(calls!(@run $where $($once)?, self, request, $answer))
+            })*
+        }
+    };
+}
+
+calls! {
+    "Connect" connect(wire::ConnectRequest) -> wire::ConnectResponse = server::connect, at once, "";
+    "GetVersion" get_version(wire::GetVersionRequest) -> wire::GetVersionResponse = server::version, at once, "";
+    "CheckHealth" check_health(wire::CheckHealthRequest) -> wire::CheckHealthResponse = server::health, at once, "";
+    "GetComponentStates" get_component_states(wire::GetComponentStatesRequest) -> wire::ComponentStates = server::components, at once, "one component";
+    "AllocTimestamp" alloc_timestamp(wire::AllocTimestampRequest) -> wire::AllocTimestampResponse = server::timestamp, at once, "";
+    "GetMetrics" get_metrics(wire::GetMetricsRequest) -> wire::GetMetricsResponse = server::metrics, at once, "`system_info` of one node, without figures";
+    "CreateDatabase" create_database(wire::CreateDatabaseRequest) -> common::Status = databases::create, apart, "properties are kept and change nothing";
+    "DropDatabase" drop_database(wire::DropDatabaseRequest) -> common::Status = databases::drop, apart, "";
+    "ListDatabases" list_databases(wire::ListDatabasesRequest) -> wire::ListDatabasesResponse = databases::list, at once, "";
+    "DescribeDatabase" describe_database(wire::DescribeDatabaseRequest) -> wire::DescribeDatabaseResponse = databases::describe, at once, "";
+    "AlterDatabase" alter_database(wire::AlterDatabaseRequest) -> common::Status = databases::alter, apart, "properties are kept and change nothing";
+    "CreateCollection" create_collection(wire::CreateCollectionRequest) -> common::Status = collections::create, apart, "no functions, arrays of structures, geometry or text fields; vectors are never null";
+    "DropCollection" drop_collection(wire::DropCollectionRequest) -> common::Status = collections::drop, apart, "";
+    "HasCollection" has_collection(wire::HasCollectionRequest) -> wire::BoolResponse = collections::has, at once, "";
+    "DescribeCollection" describe_collection(wire::DescribeCollectionRequest) -> wire::DescribeCollectionResponse = describe::one, at once, "";
+    "BatchDescribeCollection" batch_describe_collection(wire::BatchDescribeCollectionRequest) -> wire::BatchDescribeCollectionResponse = describe::several, at once, "";
+    "ShowCollections" show_collections(wire::ShowCollectionsRequest) -> wire::ShowCollectionsResponse = describe::list, at once, "";
+    "RenameCollection" rename_collection(wire::RenameCollectionRequest) -> common::Status = collections::rename, apart, "a collection with aliases stays in its database";
+    "AlterCollection" alter_collection(wire::AlterCollectionRequest) -> common::Status = collections::alter, apart, "`dynamicfield.enabled` can be switched on; a time to live is refused; other properties are kept and change nothing";
+    "AlterCollectionField" alter_collection_field(wire::AlterCollectionFieldRequest) -> common::Status = collections::alter_field, apart, "`max_length` and `max_capacity` count; other properties are kept";
+    "AddCollectionField" add_collection_field(wire::AddCollectionFieldRequest) -> common::Status = collections::add_field, apart, "no vector fields";
+    "TruncateCollection" truncate_collection(wire::TruncateCollectionRequest) -> wire::TruncateCollectionResponse = collections::truncate, apart, "";
+    "GetCollectionStatistics" get_collection_statistics(wire::GetCollectionStatisticsRequest) -> wire::GetCollectionStatisticsResponse = statistics::of_collection, at once, "counts live rows, flushed or not";
+    "LoadCollection" load_collection(wire::LoadCollectionRequest) -> common::Status = loading::load, apart, "always whole; answers when it is loaded";
+    "ReleaseCollection" release_collection(wire::ReleaseCollectionRequest) -> common::Status = loading::release, apart, "";
+    "GetLoadingProgress" get_loading_progress(wire::GetLoadingProgressRequest) -> wire::GetLoadingProgressResponse = loading::progress, at once, "";
+    "GetLoadState" get_load_state(wire::GetLoadStateRequest) -> wire::GetLoadStateResponse = loading::state, at once, "";
+    "CreatePartition" create_partition(wire::CreatePartitionRequest) -> common::Status = partitions::create, apart, "";
+    "DropPartition" drop_partition(wire::DropPartitionRequest) -> common::Status = partitions::drop, apart, "";
+    "HasPartition" has_partition(wire::HasPartitionRequest) -> wire::BoolResponse = partitions::has, at once, "";
+    "ShowPartitions" show_partitions(wire::ShowPartitionsRequest) -> wire::ShowPartitionsResponse = partitions::list, at once, "";
+    "LoadPartitions" load_partitions(wire::LoadPartitionsRequest) -> common::Status = loading::load_partitions, apart, "";
+    "ReleasePartitions" release_partitions(wire::ReleasePartitionsRequest) -> common::Status = loading::release_partitions, apart, "";
+    "GetPartitionStatistics" get_partition_statistics(wire::GetPartitionStatisticsRequest) -> wire::GetPartitionStatisticsResponse = statistics::of_partition, at once, "";
+    "CreateAlias" create_alias(wire::CreateAliasRequest) -> common::Status = aliases::create, apart, "";
+    "DropAlias" drop_alias(wire::DropAliasRequest) -> common::Status = aliases::drop, apart, "";
+    "AlterAlias" alter_alias(wire::AlterAliasRequest) -> common::Status = aliases::alter, apart, "";
+    "DescribeAlias" describe_alias(wire::DescribeAliasRequest) -> wire::DescribeAliasResponse = aliases::describe, at once, "";
+    "ListAliases" list_aliases(wire::ListAliasesRequest) -> wire::ListAliasesResponse = aliases::list, at once, "";
+    "CreateIndex" create_index(wire::CreateIndexRequest) -> common::Status = indexes::create, apart, "float vectors by L2, IP or COSINE, all kinds served by one graph, or exactly by FLAT; every scalar field has an index anyway";
+    "DescribeIndex" describe_index(wire::DescribeIndexRequest) -> wire::DescribeIndexResponse = indexes::describe, at once, "";
+    "AlterIndex" alter_index(wire::AlterIndexRequest) -> common::Status = indexes::alter, apart, "parameters are kept for the next build";
+    "DropIndex" drop_index(wire::DropIndexRequest) -> common::Status = indexes::drop, apart, "";
+    "GetIndexStatistics" get_index_statistics(wire::GetIndexStatisticsRequest) -> wire::GetIndexStatisticsResponse = indexes::statistics, at once, "";
+    "GetIndexState" get_index_state(wire::GetIndexStateRequest) -> wire::GetIndexStateResponse = indexes::state, at once, "";
+    "GetIndexBuildProgress" get_index_build_progress(wire::GetIndexBuildProgressRequest) -> wire::GetIndexBuildProgressResponse = indexes::progress, at once, "";
+    "Insert" insert(wire::InsertRequest) -> wire::MutationResult = writes::insert, apart, "";
+    "Upsert" upsert(wire::UpsertRequest) -> wire::MutationResult = writes::upsert, apart, "no partial update; keys are given, and kept";
+    "Delete" delete(wire::DeleteRequest) -> wire::MutationResult = writes::delete, apart, "counts rows that were there";
+    "Search" search(wire::SearchRequest) -> wire::SearchResults = search::search, apart, "no functions; pages of an iterator are searched as of now";
+    "HybridSearch" hybrid_search(wire::HybridSearchRequest) -> wire::SearchResults = hybrid::search, apart, "ranked by `rrf` or `weighted`; no groups";
+    "Query" query(wire::QueryRequest) -> wire::QueryResults = query::query, apart, "no aggregates but `count(*)`; pages of an iterator are read as of now";
+    "Flush" flush(wire::FlushRequest) -> wire::FlushResponse = flush::flush, apart, "";
+    "FlushAll" flush_all(wire::FlushAllRequest) -> wire::FlushAllResponse = flush::all, apart, "";
+    "GetFlushState" get_flush_state(wire::GetFlushStateRequest) -> wire::GetFlushStateResponse = flush::state, at once, "flushes end before they are answered";
+    "GetFlushAllState" get_flush_all_state(wire::GetFlushAllStateRequest) -> wire::GetFlushAllStateResponse = flush::all_state, at once, "flushes end before they are answered";
+    "GetPersistentSegmentInfo" get_persistent_segment_info(wire::GetPersistentSegmentInfoRequest) -> wire::GetPersistentSegmentInfoResponse = segments::persistent, at once, "each partition is told as one segment";
+    "GetQuerySegmentInfo" get_query_segment_info(wire::GetQuerySegmentInfoRequest) -> wire::GetQuerySegmentInfoResponse = segments::loaded, at once, "each partition is told as one segment";
+    "GetReplicas" get_replicas(wire::GetReplicasRequest) -> wire::GetReplicasResponse = segments::replicas, at once, "one replica";
+    "ManualCompaction" manual_compaction(wire::ManualCompactionRequest) -> wire::ManualCompactionResponse = segments::compact, apart, "flushes, which gives back the space of deleted rows";
+    "GetCompactionState" get_compaction_state(wire::GetCompactionStateRequest) -> wire::GetCompactionStateResponse = segments::compaction, at once, "compactions end before they are answered";
+    "GetCompactionStateWithPlans" get_compaction_state_with_plans(wire::GetCompactionPlansRequest) -> wire::GetCompactionPlansResponse = segments::plans, at once, "no plans";
+    "ListCredUsers" list_cred_users(wire::ListCredUsersRequest) -> wire::ListCredUsersResponse = users::list, at once, "`root` alone";
+    "SelectRole" select_role(wire::SelectRoleRequest) -> wire::SelectRoleResponse = users::roles, at once, "`admin` and `public`, which cannot be changed";
+    "SelectUser" select_user(wire::SelectUserRequest) -> wire::SelectUserResponse = users::describe, at once, "`root` alone";
+    "ListResourceGroups" list_resource_groups(wire::ListResourceGroupsRequest) -> wire::ListResourceGroupsResponse = users::resource_groups, at once, "the default one alone";
+}
+
+impl Service {
+    fn at_once<Req, Res: Response>(
+        &self,
+        request: Request<Req>,
+        answer: Answer<Req, Res>,
+    ) -> GrpcResponse<Res> {
+        let call = Call::new(Arc::clone(&self.0), request.metadata());
+        GrpcResponse::new(Res::of(answer(&call, request.into_inner())))
+    }
+
+    async fn apart<Req: Send + 'static, Res: Response>(
+        &self,
+        request: Request<Req>,
+        answer: Answer<Req, Res>,
+    ) -> GrpcResponse<Res> {
+        let call = Call::new(Arc::clone(&self.0), request.metadata());
+        let request = request.into_inner();
+        let answered = tokio::task::spawn_blocking(move || answer(&call, request)).await;
+        let answered = answered.unwrap_or_else(|error| {
+            // Clients repeat errors of gRPC for minutes, and would meet the same one again.
+            tracing::error!("a call failed: {error}");
+            Err(Failure::new(Code::Internal, format!("the server failed at this call: {error}")))
+        });
+        GrpcResponse::new(Res::of(answered))
+    }
+}

@@ -1,0 +1,172 @@
+//! Collections as they come, change and go.
+
+use pipeann_db::catalog::{CatalogError, Change, ConsistencyLevel, Kind, NewCollection, Place};
+use pipeann_db::collection::Filter;
+use pipeann_db::database::DatabaseError;
+use pipeann_db::schema::FieldAlteration;
+use prost::Message as _;
+
+use super::door::Call;
+use crate::convert::parameters::properties;
+use crate::convert::schema_in::{self, MAX_CAPACITY, MAX_LENGTH};
+use crate::proto::common::{ConsistencyLevel as WireLevel, Status};
+use crate::proto::milvus as wire;
+use crate::proto::schema::{CollectionSchema, FieldSchema};
+use crate::status::Failure;
+
+/// Adds a dynamic field to a collection without one.
+const DYNAMIC: &str = "dynamicfield.enabled";
+/// Rows that are older than this are not to be seen any more.
+const TIME_TO_LIVE: &str = "collection.ttl.seconds";
+
+pub(super) fn create(
+    call: &Call,
+    request: wire::CreateCollectionRequest,
+) -> Result<Status, Failure> {
+    let level = consistency(request.consistency_level())?;
+    let schema = CollectionSchema::decode(request.schema.as_slice())
+        .map_err(|error| Failure::parameter(format!("the schema is malformed: {error}")))?;
+    let declared = request.properties.into_iter().chain(schema.properties.iter().cloned());
+    let properties = properties(declared.collect());
+    check_time_to_live(properties.get(TIME_TO_LIVE))?;
+    let mut new = NewCollection::new(schema_in::schema(schema)?);
+    new.consistency = level;
+    new.properties = properties;
+    if request.shards_num > 0 {
+        new.shards = request.shards_num.cast_unsigned();
+    }
+    new.partitions = partitions(&new, request.num_partitions)?;
+    let place = call.place(&request.db_name, request.collection_name);
+    call.database().apply(Change::CreateCollection { place, new: Box::new(new) })?;
+    Ok(Status::default())
+}
+
+/// How many partitions a partition key spreads rows over. Clients send 0 or 1 where there is no key.
+fn partitions(new: &NewCollection, asked: i64) -> Result<Option<u32>, Failure> {
+    let keyed = new.schema.partition_key_position().is_some();
+    match (keyed, u32::try_from(asked)) {
+        (_, Ok(0)) | (false, Ok(1)) => Ok(None),
+        (true, Ok(asked)) => Ok(Some(asked)),
+        (false, Ok(_)) => Err(Failure::parameter(
+            "num_partitions should only be specified with partition key field enabled",
+        )),
+        (_, Err(_)) => Err(Failure::parameter(format!(
+            "the specified partitions should be greater than 0 if partition key is used, not {asked}"
+        ))),
+    }
+}
+
+fn consistency(level: WireLevel) -> Result<ConsistencyLevel, Failure> {
+    Ok(match level {
+        WireLevel::Strong => ConsistencyLevel::Strong,
+        WireLevel::Session => ConsistencyLevel::Session,
+        WireLevel::Bounded => ConsistencyLevel::Bounded,
+        WireLevel::Eventually => ConsistencyLevel::Eventually,
+        WireLevel::Customized => ConsistencyLevel::Customized,
+    })
+}
+
+fn check_time_to_live(seconds: Option<&String>) -> Result<(), Failure> {
+    match seconds.map(|text| text.trim()) {
+        None | Some("" | "0" | "-1") => Ok(()),
+        Some(_) => Err(Failure::unsupported(format!("the property {TIME_TO_LIVE}"))),
+    }
+}
+
+/// Drops a collection. One that is not there is fine.
+pub(super) fn drop(call: &Call, request: wire::DropCollectionRequest) -> Result<Status, Failure> {
+    let place = call.place(&request.db_name, request.collection_name);
+    match call.database().apply(Change::DropCollection { place }) {
+        Ok(_) => Ok(Status::default()),
+        Err(DatabaseError::Catalog(CatalogError::NotFound { kind: Kind::Collection, .. })) => {
+            Ok(Status::default())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(super) fn has(
+    call: &Call,
+    request: wire::HasCollectionRequest,
+) -> Result<wire::BoolResponse, Failure> {
+    let catalog = call.catalog();
+    let database = call.database_name(&request.db_name);
+    catalog.database(database)?;
+    let value = catalog.collection(database, &request.collection_name).is_ok();
+    Ok(wire::BoolResponse { value, ..Default::default() })
+}
+
+pub(super) fn rename(
+    call: &Call,
+    request: wire::RenameCollectionRequest,
+) -> Result<Status, Failure> {
+    let place = call.place(&request.db_name, request.old_name);
+    let database = match request.new_db_name.is_empty() {
+        true => place.database.clone(),
+        false => request.new_db_name,
+    };
+    let to = Place::new(database, request.new_name);
+    call.database().apply(Change::RenameCollection { place, to })?;
+    Ok(Status::default())
+}
+
+pub(super) fn alter(call: &Call, request: wire::AlterCollectionRequest) -> Result<Status, Failure> {
+    let place = call.place(&request.db_name, request.collection_name);
+    let mut set = properties(request.properties);
+    check_time_to_live(set.get(TIME_TO_LIVE))?;
+    if let Some(enabled) = set.remove(DYNAMIC) {
+        if !enabled.eq_ignore_ascii_case("true") {
+            return Err(Failure::parameter(format!("{DYNAMIC} can be set to true only")));
+        }
+        call.database().apply(Change::AddDynamicField { place: place.clone() })?;
+    }
+    let remove = request.delete_keys;
+    let (description, consistency) = (set.remove("collection.description"), None);
+    let change = Change::AlterCollection { place, set, remove, description, consistency };
+    call.database().apply(change)?;
+    Ok(Status::default())
+}
+
+pub(super) fn alter_field(
+    call: &Call,
+    request: wire::AlterCollectionFieldRequest,
+) -> Result<Status, Failure> {
+    let place = call.place(&request.db_name, request.collection_name);
+    let mut set = properties(request.properties);
+    let mut number = |name: &str| {
+        let parse = |text: String| {
+            let wrong = |_| Failure::parameter(format!("{name} [{text}] is invalid"));
+            text.trim().parse::<u32>().map_err(wrong)
+        };
+        set.remove(name).map(parse).transpose()
+    };
+    let (max_bytes, max_capacity) = (number(MAX_LENGTH)?, number(MAX_CAPACITY)?);
+    let description = set.remove("field.description");
+    let alteration =
+        FieldAlteration { max_bytes, max_capacity, description, set, remove: request.delete_keys };
+    let change = Change::AlterField { place, field: request.field_name, alteration };
+    call.database().apply(change)?;
+    Ok(Status::default())
+}
+
+pub(super) fn add_field(
+    call: &Call,
+    request: wire::AddCollectionFieldRequest,
+) -> Result<Status, Failure> {
+    let place = call.place(&request.db_name, request.collection_name);
+    let field = FieldSchema::decode(request.schema.as_slice())
+        .map_err(|error| Failure::parameter(format!("the field is malformed: {error}")))?;
+    let field = Box::new(schema_in::field(field)?);
+    call.database().apply(Change::AddField { place, field })?;
+    Ok(Status::default())
+}
+
+/// Deletes all rows.
+pub(super) fn truncate(
+    call: &Call,
+    request: wire::TruncateCollectionRequest,
+) -> Result<wire::TruncateCollectionResponse, Failure> {
+    let collection = call.collection(&request.db_name, &request.collection_name)?;
+    collection.delete_matching(Filter::new("true"), None)?;
+    Ok(wire::TruncateCollectionResponse::default())
+}

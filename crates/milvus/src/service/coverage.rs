@@ -1,0 +1,119 @@
+//! `docs/milvus-coverage.md`, made of the list of calls and of what is said here about features.
+
+use std::fmt::Write as _;
+
+use super::calls::CALLS;
+
+const HEAD: &str = "\
+# What of Milvus is served
+
+`pipeann serve` speaks the gRPC protocol of Milvus 2.6. This page is made from the code by
+`cargo run -p pipeann-milvus --example coverage > docs/milvus-coverage.md`, and a test compares them.
+
+## Features
+
+| feature | served | how |
+|---|---|---|
+";
+
+/// Name of a feature, whether it is served, and how or how not.
+const FEATURES: [(&str, &str, &str); 26] = [
+    ("float vectors", "yes", "by L2 (squared), IP and COSINE"),
+    (
+        "binary, float16, bfloat16, int8 and sparse vectors",
+        "partly",
+        "stored and read, not indexed or searched",
+    ),
+    ("int64 and varchar keys, assigned keys", "yes", ""),
+    ("bool, int8 to int64, float, double, varchar, JSON, arrays, timestamptz", "yes", ""),
+    ("nullable fields, defaults, dynamic fields", "yes", "vectors are never null"),
+    ("geometry, text and structure fields, arrays of vectors", "no", ""),
+    ("functions: BM25, text embedding, reranking, MinHash", "no", ""),
+    ("partitions, partition keys", "yes", ""),
+    ("databases, aliases", "yes", "by the request, or by `dbname` in the metadata"),
+    (
+        "index types",
+        "partly",
+        "HNSW, HNSW_SQ, HNSW_PQ, HNSW_PRQ, DISKANN, IVF_FLAT, IVF_SQ8, IVF_PQ, IVF_RABITQ, SCANN and AUTOINDEX \
+         are one graph on disk; FLAT is an exact scan",
+    ),
+    (
+        "building",
+        "yes",
+        "at `CreateIndex`, behind the answer; later rows join the graph as they come",
+    ),
+    (
+        "scalar indexes",
+        "yes",
+        "INVERTED, BITMAP, STL_SORT, Trie, HYBRID, NGRAM and AUTOINDEX are accepted; every scalar field has an index anyway",
+    ),
+    ("filters", "yes", "see [the filter language](filter-language.md); templates too"),
+    (
+        "search parameters",
+        "yes",
+        "`ef`, `search_list` and `L` are the length of the candidate list, `nprobe` counts eight of it; others are ignored",
+    ),
+    ("range search", "yes", "`radius` and `range_filter`"),
+    (
+        "grouping search",
+        "yes",
+        "by integers, bools, texts and instants; at most 65,536 rows are looked at for a query",
+    ),
+    ("hybrid search", "yes", "`rrf` and `weighted`"),
+    ("search iterators", "partly", "both kinds; each page is searched as of now"),
+    ("query iterators", "partly", "each page is read as of now"),
+    ("consistency levels, guarantee timestamps", "yes", "every read is strong"),
+    ("rows by key order, limit, offset, `count(*)`", "yes", "no other aggregates, no other order"),
+    ("partial update (upsert of some fields)", "no", ""),
+    ("time to live", "no", "refused"),
+    (
+        "authentication",
+        "partly",
+        "one token (`--token`, off unless given); no users, roles or privileges",
+    ),
+    ("TLS, metrics, REST", "no", ""),
+    (
+        "bulk import, snapshots, replication, resource groups",
+        "no",
+        "see `pipeann db` for loading and backups",
+    ),
+];
+
+/// The page.
+pub fn coverage() -> String {
+    let mut page = String::from(HEAD);
+    let mut row = |cells: [&str; 3]| {
+        let [name, served, how] = cells;
+        writeln!(page, "| {name} | {served} | {how} |").expect("a text takes all");
+    };
+    FEATURES.iter().for_each(|(name, served, how)| row([name, served, how]));
+    page.push_str(
+        "\n## Calls\n\nAll others are answered as unimplemented.\n\n| call | served | but |\n|---|---|---|\n",
+    );
+    for (name, but) in CALLS {
+        let served = if but.is_empty() { "yes" } else { "partly" };
+        writeln!(page, "| {name} | {served} | {but} |").expect("a text takes all");
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_what_the_code_says() {
+        let page = include_str!("../../../../docs/milvus-coverage.md");
+        let made = coverage();
+        assert!(page == made, "make it anew: see the page's second paragraph");
+    }
+
+    #[test]
+    fn every_call_of_the_definition_is_listed() {
+        let definition = include_str!("../../proto/milvus.proto");
+        let calls = definition.lines().filter_map(|line| line.trim().strip_prefix("rpc "));
+        let calls: Vec<&str> = calls.filter_map(|call| call.split('(').next()).collect();
+        let listed: Vec<&str> = CALLS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(calls, listed);
+    }
+}

@@ -1,0 +1,57 @@
+//! Databases.
+
+use pipeann_db::catalog::Change;
+
+use super::door::Call;
+use crate::convert::parameters::{pairs, properties};
+use crate::convert::timestamps::hybrid;
+use crate::proto::common::Status;
+use crate::proto::milvus as wire;
+use crate::status::Failure;
+
+pub(super) fn create(call: &Call, request: wire::CreateDatabaseRequest) -> Result<Status, Failure> {
+    let properties = properties(request.properties);
+    call.database().apply(Change::CreateDatabase { name: request.db_name, properties })?;
+    Ok(Status::default())
+}
+
+pub(super) fn drop(call: &Call, request: wire::DropDatabaseRequest) -> Result<Status, Failure> {
+    call.database().apply(Change::DropDatabase { name: request.db_name })?;
+    Ok(Status::default())
+}
+
+pub(super) fn list(
+    call: &Call,
+    _request: wire::ListDatabasesRequest,
+) -> Result<wire::ListDatabasesResponse, Failure> {
+    let mut response = wire::ListDatabasesResponse::default();
+    for (name, database) in call.catalog().databases() {
+        response.db_names.push(name.to_owned());
+        response.created_timestamp.push(hybrid(database.created));
+        response.db_ids.push(database.id.0.cast_signed());
+    }
+    Ok(response)
+}
+
+pub(super) fn describe(
+    call: &Call,
+    request: wire::DescribeDatabaseRequest,
+) -> Result<wire::DescribeDatabaseResponse, Failure> {
+    let catalog = call.catalog();
+    let name = call.database_name(&request.db_name);
+    let database = catalog.database(name)?;
+    Ok(wire::DescribeDatabaseResponse {
+        db_name: name.to_owned(),
+        db_id: database.id.0.cast_signed(),
+        created_timestamp: hybrid(database.created),
+        properties: pairs(&database.properties),
+        ..Default::default()
+    })
+}
+
+pub(super) fn alter(call: &Call, request: wire::AlterDatabaseRequest) -> Result<Status, Failure> {
+    let name = call.database_name(&request.db_name).to_owned();
+    let set = properties(request.properties);
+    call.database().apply(Change::AlterDatabase { name, set, remove: request.delete_keys })?;
+    Ok(Status::default())
+}

@@ -1,0 +1,121 @@
+//! What every call knows: the database, the time, and which database of it is meant.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use pipeann_db::catalog::limits::DEFAULT_DATABASE;
+use pipeann_db::catalog::{Collection as Entry, CollectionId, Place, Snapshot, UnixMs};
+use pipeann_db::collection::Collection;
+use pipeann_db::database::Database;
+use tonic::metadata::MetadataMap;
+
+use crate::convert::timestamps::Timestamps;
+use crate::status::Failure;
+
+/// The database of a call, for clients that name it beside the request.
+const DATABASE_KEY: &str = "dbname";
+
+/// What is served.
+#[derive(Clone)]
+pub struct Settings {
+    /// The database.
+    pub database: Arc<Database>,
+    /// The time. Clients see it as timestamps.
+    pub now: Arc<dyn Fn() -> UnixMs + Send + Sync>,
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings").field("database", &self.database).finish_non_exhaustive()
+    }
+}
+
+/// What all calls share.
+pub(super) struct Door {
+    pub(super) settings: Settings,
+    timestamps: Timestamps,
+    sessions: AtomicI64,
+}
+
+impl Door {
+    pub(super) fn new(settings: Settings) -> Self {
+        Self { settings, timestamps: Timestamps::default(), sessions: AtomicI64::new(1) }
+    }
+}
+
+/// One call.
+pub(super) struct Call {
+    door: Arc<Door>,
+    /// The database that was named beside the request.
+    database: Option<String>,
+}
+
+impl Call {
+    pub(super) fn new(door: Arc<Door>, metadata: &MetadataMap) -> Self {
+        let named = metadata.get(DATABASE_KEY).and_then(|name| name.to_str().ok());
+        let database = named.filter(|name| !name.is_empty()).map(str::to_owned);
+        Self { door, database }
+    }
+
+    pub(super) fn database(&self) -> &Database {
+        &self.door.settings.database
+    }
+
+    pub(super) fn now(&self) -> UnixMs {
+        (self.door.settings.now)()
+    }
+
+    /// A timestamp later than all before.
+    pub(super) fn timestamp(&self) -> u64 {
+        self.door.timestamps.next(self.now())
+    }
+
+    /// A number that no other client has.
+    pub(super) fn session(&self) -> i64 {
+        self.door.sessions.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn catalog(&self) -> Arc<Snapshot> {
+        self.database().catalog()
+    }
+
+    /// The name of the database that is meant, where the request names this one or none.
+    pub(super) fn database_name<'s>(&'s self, given: &'s str) -> &'s str {
+        match given {
+            "" => self.database.as_deref().unwrap_or(DEFAULT_DATABASE),
+            given => given,
+        }
+    }
+
+    pub(super) fn place(&self, database: &str, collection: String) -> Place {
+        Place::new(self.database_name(database), collection)
+    }
+
+    pub(super) fn entry(&self, database: &str, collection: &str) -> Result<Arc<Entry>, Failure> {
+        let database = self.database_name(database);
+        Ok(Arc::clone(self.catalog().collection(database, collection)?))
+    }
+
+    /// By name, or by id where there is no name.
+    pub(super) fn named_or_numbered(
+        &self,
+        database: &str,
+        (collection, id): (&str, i64),
+    ) -> Result<Arc<Entry>, Failure> {
+        let catalog = self.catalog();
+        let numbered = catalog.collection_by_id(CollectionId(id.cast_unsigned()));
+        match numbered.filter(|_| collection.is_empty()) {
+            Some(entry) => Ok(Arc::clone(entry)),
+            None => self.entry(database, collection),
+        }
+    }
+
+    pub(super) fn collection(
+        &self,
+        database: &str,
+        collection: &str,
+    ) -> Result<Arc<Collection>, Failure> {
+        Ok(self.database().collection(self.database_name(database), collection)?)
+    }
+}

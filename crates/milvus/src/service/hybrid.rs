@@ -1,0 +1,71 @@
+//! Hybrid search: several searches of one collection, ranked as one.
+
+use pipeann_db::collection::{SearchHit, fuse};
+use pipeann_db::ids::Metric;
+
+use super::door::Call;
+use super::search::{Asked, target};
+use crate::convert::hits::{Scored, results, round};
+use crate::convert::output::Output;
+use crate::convert::ranking::Ranking;
+use crate::proto::milvus as wire;
+use crate::status::Failure;
+
+/// The most searches of a request.
+const MAX_SEARCHES: usize = 1024;
+
+pub(super) fn search(
+    call: &Call,
+    request: wire::HybridSearchRequest,
+) -> Result<wire::SearchResults, Failure> {
+    if request.function_score.is_some() {
+        return Err(Failure::unsupported("ranking by a function (function_score)"));
+    }
+    let searches = request.requests.len();
+    if !(1..=MAX_SEARCHES).contains(&searches) {
+        let reason = format!("maximum of ann search requests is {MAX_SEARCHES}, and one is needed");
+        return Err(Failure::parameter(reason));
+    }
+    let ranking = Ranking::new(request.rank_params, searches)?;
+    let whole = wire::SearchRequest {
+        db_name: request.db_name,
+        collection_name: request.collection_name,
+        partition_names: request.partition_names,
+        ..Default::default()
+    };
+    let (entry, collection) = target(call, &whole)?;
+    let output = Output::new(&entry.schema, &request.output_fields)?;
+    let mut by_search: Vec<(Metric, Vec<Vec<SearchHit>>)> = Vec::with_capacity(searches);
+    for mut one in request.requests {
+        one.partition_names.clone_from(&whole.partition_names);
+        let asked = Asked::new((&entry, &collection), one, &output)?;
+        if asked.has_groups_or_pages() {
+            return Err(Failure::unsupported("grouping and iterating in a hybrid search"));
+        }
+        let found = asked.found(&collection)?;
+        let skipped = found.hits.into_iter();
+        let skipped = skipped.map(|hits| hits.into_iter().skip(found.params.offset).collect());
+        by_search.push((found.scoring.metric, skipped.collect()));
+    }
+    let queries = by_search.first().map_or(0, |(_, queries)| queries.len());
+    if by_search.iter().any(|(_, found)| found.len() != queries) {
+        return Err(Failure::parameter("nq of all searches of a hybrid search has to be the same"));
+    }
+    let fused: Vec<Scored> = (0..queries)
+        .map(|query| {
+            let of_query = by_search
+                .iter_mut()
+                .map(|(metric, found)| (*metric, std::mem::take(&mut found[query])));
+            let fused = fuse(of_query.collect(), &ranking.ranker).into_iter();
+            let fused = fused.skip(ranking.offset).take(ranking.limit);
+            fused.map(|(score, row)| (round(score, ranking.round), row)).collect()
+        })
+        .collect();
+    let results = results(&entry.schema, &output, None, ranking.limit, fused);
+    Ok(wire::SearchResults {
+        results: Some(results),
+        collection_name: entry.name.clone(),
+        session_ts: call.timestamp(),
+        ..Default::default()
+    })
+}

@@ -1,0 +1,163 @@
+//! Indexes: declared, built behind the answer, looked at.
+
+use std::sync::Arc;
+
+use pipeann_db::catalog::{Change, Collection as Entry, IndexDefinition};
+use pipeann_db::collection::Collection;
+
+use super::door::Call;
+use crate::convert::index::{description, new_index};
+use crate::convert::parameters::{Parameters, properties};
+use crate::proto::common::{IndexState, Status};
+use crate::proto::milvus as wire;
+use crate::status::{Code, Failure};
+
+/// Declares an index and has it built. It answers at once; clients ask how far it is.
+pub(super) fn create(call: &Call, request: wire::CreateIndexRequest) -> Result<Status, Failure> {
+    let entry = call.entry(&request.db_name, &request.collection_name)?;
+    let field = entry.schema.field(&request.field_name).ok_or_else(|| {
+        let name = &request.field_name;
+        Failure::parameter(format!("cannot create index on non-exist field: {name}"))
+    })?;
+    let parameters = Parameters::new(request.extra_params)?;
+    let data_type = field.spec.data_type;
+    let new = new_index(request.field_name, data_type, request.index_name, parameters)?;
+    let name = new.name.clone().unwrap_or_else(|| new.field.clone());
+    let place = call.place(&request.db_name, entry.name.clone());
+    let collection = call.database().collection(&place.database, &place.collection)?;
+    if call.database().apply(Change::CreateIndex { place, new })?.changed {
+        collection.build_index(&name)?;
+    }
+    Ok(Status::default())
+}
+
+pub(super) fn drop(call: &Call, request: wire::DropIndexRequest) -> Result<Status, Failure> {
+    let entry = call.entry(&request.db_name, &request.collection_name)?;
+    let index = match request.index_name.as_str() {
+        "" => {
+            let field = entry.schema.field(&request.field_name);
+            let index = field.and_then(|field| entry.indexes_of(field.id).next());
+            index.map_or_else(|| request.field_name.clone(), |index| index.name.clone())
+        }
+        name => name.to_owned(),
+    };
+    if entry.index(&index).is_err() {
+        // What is not there is dropped.
+        return Ok(Status::default());
+    }
+    let place = call.place(&request.db_name, request.collection_name);
+    call.database().apply(Change::DropIndex { place, index })?;
+    Ok(Status::default())
+}
+
+pub(super) fn alter(call: &Call, request: wire::AlterIndexRequest) -> Result<Status, Failure> {
+    let place = call.place(&request.db_name, request.collection_name);
+    let change = Change::AlterIndex {
+        place,
+        index: request.index_name,
+        set: properties(request.extra_params),
+        remove: request.delete_keys,
+    };
+    call.database().apply(change)?;
+    Ok(Status::default())
+}
+
+/// Those indexes of a collection that a request is about; at least one.
+struct Asked {
+    entry: Arc<Entry>,
+    collection: Arc<Collection>,
+    field: String,
+    name: String,
+}
+
+impl Asked {
+    fn new(
+        call: &Call,
+        (database, collection): (&str, &str),
+        field: String,
+        name: String,
+    ) -> Result<Self, Failure> {
+        let entry = call.entry(database, collection)?;
+        let collection = call.collection(database, collection)?;
+        Ok(Self { entry, collection, field, name })
+    }
+
+    fn field_of(&self, index: &IndexDefinition) -> &str {
+        let field = self.entry.schema.field_by_id(index.field);
+        field.map_or("", |field| field.spec.name.as_str())
+    }
+
+    /// A field is named only by clients that name no index, or by both names being those of one
+    /// index.
+    fn indexes(&self) -> Result<Vec<wire::IndexDescription>, Failure> {
+        let rows = self.collection.count(None)?;
+        let mut found = Vec::new();
+        for index in &self.entry.indexes {
+            let field = self.field_of(index);
+            let by_name = self.name.is_empty() || self.name == index.name;
+            let by_field = self.field.is_empty() || self.field == field;
+            if by_name && by_field {
+                // Dropped meanwhile, it is not there.
+                let Ok(status) = self.collection.index_status(&index.name) else { continue };
+                found.push(description(index, field, &status, rows));
+            }
+        }
+        if found.is_empty() {
+            let (name, collection) = (&self.name, &self.entry.name);
+            let reason = format!("index not found[indexName={name}][collection={collection}]");
+            return Err(Failure::new(Code::IndexNotFound, reason));
+        }
+        Ok(found)
+    }
+}
+
+pub(super) fn describe(
+    call: &Call,
+    request: wire::DescribeIndexRequest,
+) -> Result<wire::DescribeIndexResponse, Failure> {
+    let place = (request.db_name.as_str(), request.collection_name.as_str());
+    let asked = Asked::new(call, place, request.field_name, request.index_name)?;
+    Ok(wire::DescribeIndexResponse { index_descriptions: asked.indexes()?, ..Default::default() })
+}
+
+pub(super) fn statistics(
+    call: &Call,
+    request: wire::GetIndexStatisticsRequest,
+) -> Result<wire::GetIndexStatisticsResponse, Failure> {
+    let place = (request.db_name.as_str(), request.collection_name.as_str());
+    let asked = Asked::new(call, place, String::new(), request.index_name)?;
+    let index_descriptions = asked.indexes()?;
+    Ok(wire::GetIndexStatisticsResponse { index_descriptions, ..Default::default() })
+}
+
+pub(super) fn state(
+    call: &Call,
+    request: wire::GetIndexStateRequest,
+) -> Result<wire::GetIndexStateResponse, Failure> {
+    let place = (request.db_name.as_str(), request.collection_name.as_str());
+    let asked = Asked::new(call, place, request.field_name, request.index_name)?;
+    let found = asked.indexes()?;
+    // Several are finished when all are.
+    let unfinished = found.iter().find(|index| index.state != i32::from(IndexState::Finished));
+    let shown = unfinished.or(found.first());
+    Ok(wire::GetIndexStateResponse {
+        state: shown.map_or(0, |index| index.state),
+        fail_reason: shown.map_or_else(String::new, |i| i.index_state_fail_reason.clone()),
+        ..Default::default()
+    })
+}
+
+pub(super) fn progress(
+    call: &Call,
+    request: wire::GetIndexBuildProgressRequest,
+) -> Result<wire::GetIndexBuildProgressResponse, Failure> {
+    let place = (request.db_name.as_str(), request.collection_name.as_str());
+    let asked = Asked::new(call, place, request.field_name, request.index_name)?;
+    let found = asked.indexes()?;
+    let least = found.iter().min_by_key(|index| index.indexed_rows);
+    Ok(wire::GetIndexBuildProgressResponse {
+        indexed_rows: least.map_or(0, |index| index.indexed_rows),
+        total_rows: least.map_or(0, |index| index.total_rows),
+        ..Default::default()
+    })
+}

@@ -1,0 +1,184 @@
+//! The network: one port, a runtime of its own, and an end that lets calls under way finish.
+
+use std::fmt;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+
+use super::calls::Service;
+use super::door::{Door, Settings};
+use super::transport::Guarded;
+use crate::proto::milvus::milvus_service_server::MilvusServiceServer;
+
+/// Where Milvus listens.
+pub const DEFAULT_PORT: u16 = 19530;
+/// The largest request. Clients cut what they insert accordingly.
+const MAX_REQUEST_BYTES: usize = 64 << 20;
+/// The largest answer.
+const MAX_ANSWER_BYTES: usize = 256 << 20;
+/// Bytes of one request, and of all on one connection, that a client may send before they are read.
+const WINDOW_BYTES: u32 = 4 << 20;
+/// How long calls under way may take to finish when the server ends.
+const LAST_CALLS: Duration = Duration::from_secs(10);
+/// Calls that wait or compute, for each CPU. Most of them wait for the disk.
+const CALLS_PER_CPU: usize = 16;
+
+/// How the network is used.
+#[derive(Clone)]
+pub struct ServeOptions {
+    /// Address to listen on; a name or a number.
+    pub host: String,
+    /// Port; 0 for any that is free.
+    pub port: u16,
+    /// Calls that may compute or wait at once; 0 for 16 for each CPU.
+    pub threads: usize,
+    /// What clients have to send: `user:password`, or a key. Nothing is asked for where it is none.
+    pub token: Option<String>,
+}
+
+impl Default for ServeOptions {
+    /// All addresses, the port of Milvus.
+    fn default() -> Self {
+        Self { host: "0.0.0.0".to_owned(), port: DEFAULT_PORT, threads: 0, token: None }
+    }
+}
+
+impl fmt::Debug for ServeOptions {
+    /// Without the token, which is nobody's business.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServeOptions")
+            .field("host", &self.host)
+            .field("port", &self.port)
+            .field("threads", &self.threads)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why nothing is served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The address is in use, or none of this machine.
+    #[error("cannot listen on {host}:{port}: {source}")]
+    Address {
+        /// The host given.
+        host: String,
+        /// The port given.
+        port: u16,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Threads cannot be made.
+    #[error("the server cannot begin: {0}")]
+    Runtime(#[source] std::io::Error),
+}
+
+/// A server that answers. Dropped, it ends at once.
+pub struct Listening {
+    address: SocketAddr,
+    runtime: Option<Runtime>,
+    stop: Option<oneshot::Sender<()>>,
+    served: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for Listening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listening").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl Listening {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes no more calls, and returns when those under way are answered, or some seconds later.
+    pub fn stop(mut self) {
+        if let Some(stop) = self.stop.take() {
+            // It may have ended by itself.
+            let _ = stop.send(());
+        }
+        if let (Some(runtime), Some(served)) = (self.runtime.take(), self.served.take()) {
+            let ended = async { tokio::time::timeout(LAST_CALLS, served).await };
+            if runtime.block_on(ended).is_err() {
+                tracing::warn!("some calls were cut off when the server ended");
+            }
+            runtime.shutdown_timeout(LAST_CALLS);
+        }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Begins to serve, on threads of its own.
+///
+/// # Errors
+/// [`ServeError`].
+pub fn listen(settings: Settings, options: &ServeOptions) -> Result<Listening, ServeError> {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let calls = if options.threads == 0 { CALLS_PER_CPU * cpus } else { options.threads };
+    let runtime = Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("milvus")
+        .worker_threads(cpus)
+        .max_blocking_threads(calls)
+        .build()
+        .map_err(ServeError::Runtime)?;
+    let address = |source| {
+        let (host, port) = (options.host.clone(), options.port);
+        ServeError::Address { host, port, source }
+    };
+    let listener = bind(options).map_err(address)?;
+    let bound = listener.local_addr().map_err(address)?;
+    let (stop, stopped) = oneshot::channel();
+    let served = {
+        let _inside = runtime.enter();
+        let listener = tokio::net::TcpListener::from_std(listener).map_err(address)?;
+        runtime.spawn(serve(settings, options.token.clone(), listener, stopped))
+    };
+    Ok(Listening { address: bound, runtime: Some(runtime), stop: Some(stop), served: Some(served) })
+}
+
+/// The first address of the host that can be listened on.
+fn bind(options: &ServeOptions) -> std::io::Result<TcpListener> {
+    let addresses: Vec<SocketAddr> =
+        (options.host.as_str(), options.port).to_socket_addrs()?.collect();
+    let listener = TcpListener::bind(addresses.as_slice())?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+async fn serve(
+    settings: Settings,
+    token: Option<String>,
+    listener: tokio::net::TcpListener,
+    stopped: oneshot::Receiver<()>,
+) {
+    let service = MilvusServiceServer::new(Service(Arc::new(Door::new(settings))))
+        .max_decoding_message_size(MAX_REQUEST_BYTES)
+        .max_encoding_message_size(MAX_ANSWER_BYTES);
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let served = Server::builder()
+        .initial_stream_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_BYTES)
+        .add_service(Guarded::new(service, token.as_deref()))
+        .serve_with_incoming_shutdown(incoming, async {
+            // Dropped or sent, it means the same.
+            let _ = stopped.await;
+        });
+    if let Err(error) = served.await {
+        tracing::error!("the server ended: {error}");
+    }
+}

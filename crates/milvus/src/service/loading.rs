@@ -1,0 +1,119 @@
+//! Loading and releasing. Loading ends before it is answered, so progress is all or nothing.
+
+use pipeann_db::catalog::{Change, Collection as Entry, Load, Place};
+
+use super::door::Call;
+use crate::proto::common::{LoadState, Status};
+use crate::proto::milvus as wire;
+use crate::status::{Code, Failure};
+
+const WHOLE: i64 = 100;
+
+pub(super) fn load(call: &Call, request: wire::LoadCollectionRequest) -> Result<Status, Failure> {
+    load_some(call, call.place(&request.db_name, request.collection_name), None)
+}
+
+pub(super) fn load_partitions(
+    call: &Call,
+    request: wire::LoadPartitionsRequest,
+) -> Result<Status, Failure> {
+    let place = call.place(&request.db_name, request.collection_name);
+    load_some(call, place, Some(request.partition_names))
+}
+
+fn load_some(
+    call: &Call,
+    place: Place,
+    partitions: Option<Vec<String>>,
+) -> Result<Status, Failure> {
+    let entry = call.entry(&place.database, &place.collection)?;
+    check_indexed(&entry)?;
+    call.database().apply(Change::Load { place, partitions })?;
+    Ok(Status::default())
+}
+
+/// Clients count on it that nothing is loaded before its vectors have an index. Vectors that cannot
+/// have one do not count.
+fn check_indexed(entry: &Entry) -> Result<(), Failure> {
+    let bare = entry.schema.fields().iter().filter(|field| {
+        let kind = field.spec.data_type.vector_kind();
+        kind.is_some_and(|kind| kind.engine_type().is_some())
+            && entry.indexes_of(field.id).next().is_none()
+    });
+    let bare: Vec<&str> = bare.map(|field| field.spec.name.as_str()).collect();
+    if bare.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Code::IndexNotFound,
+        format!(
+            "index not found[collection={}]: there is no vector index on field: [{}], please create index firstly",
+            entry.name,
+            bare.join(" ")
+        ),
+    ))
+}
+
+pub(super) fn release(
+    call: &Call,
+    request: wire::ReleaseCollectionRequest,
+) -> Result<Status, Failure> {
+    let place = call.place(&request.db_name, request.collection_name);
+    call.database().apply(Change::Release { place, partitions: None })?;
+    Ok(Status::default())
+}
+
+pub(super) fn release_partitions(
+    call: &Call,
+    request: wire::ReleasePartitionsRequest,
+) -> Result<Status, Failure> {
+    let place = call.place(&request.db_name, request.collection_name);
+    let partitions = Some(request.partition_names);
+    call.database().apply(Change::Release { place, partitions })?;
+    Ok(Status::default())
+}
+
+/// Refuses what is not loaded: the named partitions, or all of a collection where none is named.
+pub(super) fn check_loaded(entry: &Entry, partitions: &[String]) -> Result<(), Failure> {
+    if entry.load == Load::Released {
+        return Err(Failure::not_loaded(&entry.name));
+    }
+    for name in partitions {
+        if !entry.load.includes(entry.partition(name)?.id) {
+            let reason = format!("partition not loaded[partition={name}]");
+            return Err(Failure::new(Code::PartitionNotLoaded, reason));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn progress(
+    call: &Call,
+    request: wire::GetLoadingProgressRequest,
+) -> Result<wire::GetLoadingProgressResponse, Failure> {
+    let entry = call.entry(&request.db_name, &request.collection_name)?;
+    check_loaded(&entry, &request.partition_names)?;
+    Ok(wire::GetLoadingProgressResponse {
+        progress: WHOLE,
+        refresh_progress: WHOLE,
+        ..Default::default()
+    })
+}
+
+pub(super) fn state(
+    call: &Call,
+    request: wire::GetLoadStateRequest,
+) -> Result<wire::GetLoadStateResponse, Failure> {
+    let state = match call.entry(&request.db_name, &request.collection_name) {
+        Err(Failure { code: Code::CollectionNotFound, .. }) => LoadState::NotExist,
+        Err(failure) => return Err(failure),
+        Ok(entry) => match check_loaded(&entry, &request.partition_names) {
+            Ok(()) => LoadState::Loaded,
+            Err(Failure { code: Code::PartitionNotFound, reason }) => {
+                return Err(Failure::new(Code::PartitionNotFound, reason));
+            }
+            Err(_) => LoadState::NotLoad,
+        },
+    };
+    Ok(wire::GetLoadStateResponse { state: state.into(), ..Default::default() })
+}

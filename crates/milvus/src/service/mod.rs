@@ -1,0 +1,32 @@
+//! The calls, answered.
+//!
+//! Each call is a function from a request to an answer or a [`Failure`](crate::status::Failure);
+//! `calls` lists them all, and says which of them wait for something and so run on threads of their
+//! own. `door` knows the database, `listen` the network. Nothing here is a capability: what a call
+//! needs and the database lacks is refused.
+
+mod aliases;
+mod calls;
+mod collections;
+mod coverage;
+mod databases;
+mod describe;
+mod door;
+mod flush;
+mod hybrid;
+mod indexes;
+mod listen;
+mod loading;
+mod partitions;
+mod query;
+mod search;
+mod segments;
+mod server;
+mod statistics;
+mod transport;
+mod users;
+mod writes;
+
+pub use coverage::coverage;
+pub use door::Settings;
+pub use listen::{DEFAULT_PORT, Listening, ServeError, ServeOptions, listen};

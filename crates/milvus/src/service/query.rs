@@ -1,0 +1,118 @@
+//! Reading rows by filter, in the order of their keys.
+
+use pipeann_db::catalog::Collection as Entry;
+use pipeann_db::collection::{Collection, Filter, RowOrder, RowQuery};
+
+use super::door::Call;
+use super::loading::check_loaded;
+use crate::convert::columns_out::columns;
+use crate::convert::output::Output;
+use crate::convert::parameters::Parameters;
+use crate::convert::search_params::{MAX_WINDOW, window};
+use crate::convert::templates::templates;
+use crate::proto::milvus as wire;
+use crate::proto::schema::field_data::Field;
+use crate::proto::schema::scalar_field::Data;
+use crate::proto::schema::{DataType, FieldData, LongArray, ScalarField};
+use crate::status::Failure;
+
+const COUNT: &str = "count(*)";
+
+pub(super) fn query(
+    call: &Call,
+    request: wire::QueryRequest,
+) -> Result<wire::QueryResults, Failure> {
+    let entry = call.entry(&request.db_name, &request.collection_name)?;
+    let collection = call.collection(&request.db_name, &request.collection_name)?;
+    check_loaded(&entry, &request.partition_names)?;
+    let parameters = Parameters::new(request.query_params)?;
+    let limit = limit(&parameters)?;
+    let offset = window(limit.unwrap_or(0), parameters.number("offset")?)?;
+    let templates = templates(request.expr_template_values)?;
+    let filter = Filter { expression: &request.expr, templates: &templates };
+    let partitions = names(&request.partition_names);
+    let asked = Asked { entry: &entry, filter, partitions: partitions.as_deref(), limit, offset };
+    let counts = request.output_fields.iter().any(|name| is_count(name));
+    let (fields_data, output_fields) = match counts {
+        true => (vec![asked.count(&collection)?], vec![COUNT.to_owned()]),
+        false => asked.rows(&collection, &request.output_fields)?,
+    };
+    Ok(wire::QueryResults {
+        fields_data,
+        output_fields,
+        collection_name: entry.name.clone(),
+        session_ts: call.timestamp(),
+        primary_field_name: entry.schema.primary_key().spec.name.clone(),
+        ..Default::default()
+    })
+}
+
+fn is_count(name: &str) -> bool {
+    name.trim().eq_ignore_ascii_case(COUNT)
+}
+
+/// Names of partitions, where any are given.
+pub(super) fn names(given: &[String]) -> Option<Vec<&str>> {
+    (!given.is_empty()).then(|| given.iter().map(String::as_str).collect())
+}
+
+/// How many rows, where it is said; -1 stands for all.
+fn limit(parameters: &Parameters) -> Result<Option<usize>, Failure> {
+    match parameters.number::<i64>("limit")? {
+        None | Some(-1) => Ok(None),
+        Some(limit) => {
+            let fits = usize::try_from(limit).ok().filter(|fit| (1..=MAX_WINDOW).contains(fit));
+            fits.map(Some).ok_or_else(|| {
+                Failure::parameter(format!("invalid max query result window, limit [{limit}] is invalid, it should be in range [1, {MAX_WINDOW}], but got {limit}"))
+            })
+        }
+    }
+}
+
+struct Asked<'a> {
+    entry: &'a Entry,
+    filter: Filter<'a>,
+    partitions: Option<&'a [&'a str]>,
+    limit: Option<usize>,
+    offset: usize,
+}
+
+impl Asked<'_> {
+    fn count(&self, collection: &Collection) -> Result<FieldData, Failure> {
+        if self.limit.is_some() {
+            return Err(Failure::parameter("count entities with pagination is not allowed"));
+        }
+        let rows = collection.count_matching(self.filter, self.partitions)?;
+        let data = vec![i64::try_from(rows).unwrap_or(i64::MAX)];
+        Ok(FieldData {
+            r#type: DataType::Int64.into(),
+            field_name: COUNT.to_owned(),
+            field: Some(Field::Scalars(ScalarField {
+                data: Some(Data::LongData(LongArray { data })),
+            })),
+            ..Default::default()
+        })
+    }
+
+    fn rows(
+        &self,
+        collection: &Collection,
+        output: &[String],
+    ) -> Result<(Vec<FieldData>, Vec<String>), Failure> {
+        if self.filter.expression.trim().is_empty() && self.limit.is_none() {
+            return Err(Failure::parameter("empty expression should be used with limit"));
+        }
+        let schema = &self.entry.schema;
+        let output = Output::new(schema, output)?.with_key(schema);
+        let mut rows = collection.query(&RowQuery {
+            fields: &output.fields,
+            partitions: self.partitions,
+            filter: Some(self.filter),
+            order: RowOrder::NewestOfKey,
+            offset: self.offset,
+            limit: self.limit,
+            ..RowQuery::default()
+        })?;
+        Ok((columns(schema, &output.fields, &mut rows), output.names))
+    }
+}

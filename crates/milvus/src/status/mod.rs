@@ -1,0 +1,147 @@
+//! How calls end, in the codes and words of the wire.
+//!
+//! A request that is at fault is answered with a [`Status`] inside an answer that arrived, never with
+//! an error of gRPC: clients repeat those for minutes. One table ([`Code::legacy`]) has the codes that
+//! old clients look at, and `of_database` maps the errors of the database. Texts that clients and their
+//! tests search for begin with the words that they search for.
+
+mod of_database;
+mod response;
+
+pub(crate) use of_database::metric_name;
+
+pub(crate) use response::Response;
+
+use crate::proto::common::{ErrorCode, Status};
+
+/// What went wrong, as a number of the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    ServiceUnavailable,
+    MemoryLimit,
+    Internal,
+    CollectionNotFound,
+    CollectionNotLoaded,
+    TooManyCollections,
+    SchemaMismatch,
+    PartitionNotFound,
+    PartitionNotLoaded,
+    IndexNotFound,
+    DatabaseNotFound,
+    TooManyDatabases,
+    InvalidDatabaseName,
+    InvalidParameter,
+    AliasNotFound,
+    AliasCollectionConflict,
+    AliasTaken,
+    FieldNotFound,
+    Unsupported,
+    Unexpected,
+}
+
+impl Code {
+    const fn number(self) -> i32 {
+        match self {
+            Self::ServiceUnavailable => 2,
+            Self::MemoryLimit => 3,
+            Self::Internal => 5,
+            Self::CollectionNotFound => 100,
+            Self::CollectionNotLoaded => 101,
+            Self::TooManyCollections => 102,
+            Self::SchemaMismatch => 109,
+            Self::PartitionNotFound => 200,
+            Self::PartitionNotLoaded => 201,
+            Self::IndexNotFound => 700,
+            Self::DatabaseNotFound => 800,
+            Self::TooManyDatabases => 801,
+            Self::InvalidDatabaseName => 802,
+            Self::InvalidParameter => 1100,
+            Self::AliasNotFound => 1600,
+            Self::AliasCollectionConflict => 1601,
+            Self::AliasTaken => 1602,
+            Self::FieldNotFound => 1700,
+            Self::Unsupported => 3000,
+            Self::Unexpected => 65535,
+        }
+    }
+
+    /// The code of earlier servers. What has none is an unexpected error.
+    const fn legacy(self) -> ErrorCode {
+        match self {
+            Self::MemoryLimit => ErrorCode::InsufficientMemoryToLoad,
+            Self::CollectionNotFound => ErrorCode::CollectionNotExists,
+            Self::PartitionNotFound => ErrorCode::MetaFailed,
+            Self::SchemaMismatch => ErrorCode::SchemaMismatch,
+            Self::IndexNotFound => ErrorCode::IndexNotExist,
+            Self::InvalidParameter => ErrorCode::IllegalArgument,
+            _ => ErrorCode::UnexpectedError,
+        }
+    }
+
+    /// Whether the request is at fault, and sending it again is of no use.
+    const fn is_input(self) -> bool {
+        !matches!(self, Self::ServiceUnavailable | Self::Internal | Self::Unexpected)
+    }
+}
+
+/// Why a call is refused or failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) code: Code,
+    pub(crate) reason: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: Code, reason: impl Into<String>) -> Self {
+        Self { code, reason: reason.into() }
+    }
+
+    /// A request with a wrong parameter.
+    pub(crate) fn parameter(reason: impl Into<String>) -> Self {
+        Self::new(Code::InvalidParameter, reason)
+    }
+
+    /// A request for what is not served.
+    pub(crate) fn unsupported(what: impl Into<String>) -> Self {
+        Self::new(Code::Unsupported, format!("{} is not supported by this server", what.into()))
+    }
+
+    pub(crate) fn not_loaded(collection: &str) -> Self {
+        let reason = format!("collection not loaded[collection={collection}]");
+        Self::new(Code::CollectionNotLoaded, reason)
+    }
+
+    /// As the wire has it.
+    pub(crate) fn into_status(self) -> Status {
+        let is_input = self.code.is_input();
+        let extra_info = [("is_input_error".to_owned(), is_input.to_string())];
+        Status {
+            error_code: self.code.legacy().into(),
+            code: self.code.number(),
+            retriable: self.code == Code::ServiceUnavailable,
+            detail: self.reason.clone(),
+            reason: self.reason,
+            extra_info: extra_info.into_iter().filter(|_| is_input).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_codes_are_set_and_retriable_only_where_it_helps() {
+        let status = Failure::not_loaded("c").into_status();
+        assert_eq!((status.code, status.error_code()), (101, ErrorCode::UnexpectedError));
+        assert_eq!(status.reason, "collection not loaded[collection=c]");
+        assert!(!status.retriable);
+        assert_eq!(status.extra_info["is_input_error"], "true");
+        let status = Failure::new(Code::CollectionNotFound, "x").into_status();
+        assert_eq!((status.code, status.error_code()), (100, ErrorCode::CollectionNotExists));
+        let status = Failure::new(Code::ServiceUnavailable, "x").into_status();
+        assert!(status.retriable && status.extra_info.is_empty());
+        let status = Failure::parameter("x").into_status();
+        assert_eq!((status.code, status.error_code()), (1100, ErrorCode::IllegalArgument));
+    }
+}

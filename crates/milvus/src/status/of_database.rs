@@ -1,0 +1,146 @@
+//! The one table from errors of the database to codes of the wire.
+
+use pipeann_db::catalog::{CatalogError, IndexFault, Kind, Usage};
+use pipeann_db::collection::CollectionError;
+use pipeann_db::database::DatabaseError;
+use pipeann_db::ids::ErrorClass;
+use pipeann_db::schema::SchemaError;
+
+use super::{Code, Failure};
+
+impl From<DatabaseError> for Failure {
+    fn from(error: DatabaseError) -> Self {
+        match error {
+            DatabaseError::Catalog(error) => error.into(),
+            DatabaseError::Collection { source, .. } => (*source).into(),
+            other => Self::new(by_class(other.class()), other.to_string()),
+        }
+    }
+}
+
+impl From<CollectionError> for Failure {
+    fn from(error: CollectionError) -> Self {
+        let reason = error.to_string();
+        let code = match error {
+            CollectionError::Catalog(error) => return error.into(),
+            CollectionError::NotLoaded { name } => return Self::not_loaded(&name),
+            CollectionError::Metric { expected, found, .. } => {
+                let (expected, found) = (metric_name(expected), metric_name(found));
+                return Self::parameter(format!(
+                    "metric type not match: invalid parameter[expected={expected}][actual={found}]"
+                ));
+            }
+            CollectionError::Filter(error) => {
+                let reason = format!("failed to create query plan: {error}: invalid parameter");
+                return Self::parameter(reason);
+            }
+            CollectionError::Dropped => Code::CollectionNotFound,
+            CollectionError::Memory(_) => Code::MemoryLimit,
+            other => by_class(other.class()),
+        };
+        Self::new(code, reason)
+    }
+}
+
+impl From<CatalogError> for Failure {
+    fn from(error: CatalogError) -> Self {
+        let text = error.to_string();
+        let (code, reason) = match error {
+            CatalogError::NotFound { kind, name, within } => not_found(kind, &name, &within),
+            CatalogError::Exists { kind: Kind::Alias, name, within } => {
+                (Code::AliasTaken, format!("alias exists, {text}[database={within}][alias={name}]"))
+            }
+            CatalogError::Exists { kind: Kind::Collection, name, within } => (
+                Code::AliasCollectionConflict,
+                format!(
+                    "collection name [{name}] conflicts with an existing collection in database [{within}]: {text}"
+                ),
+            ),
+            CatalogError::Exists { kind: Kind::Index, .. } => (
+                Code::InvalidParameter,
+                format!("at most one distinct index is allowed per field: {text}"),
+            ),
+            CatalogError::Index { fault: IndexFault::Second(_), .. } => (
+                Code::InvalidParameter,
+                format!(
+                    "CreateIndex failed: at most one distinct index is allowed per field: {text}"
+                ),
+            ),
+            CatalogError::InUse { kind: Kind::Index, name, usage: Usage::Loaded } => (
+                Code::InvalidParameter,
+                format!("vector index cannot be dropped on loaded collection: {name}"),
+            ),
+            CatalogError::InUse { kind: Kind::Partition, name, usage: Usage::Loaded } => (
+                Code::Unexpected,
+                format!(
+                    "partition cannot be dropped, partition is loaded, please release it first: {name}"
+                ),
+            ),
+            CatalogError::InUse { kind: Kind::Database, .. } => {
+                (Code::InvalidParameter, format!("database not empty: {text}"))
+            }
+            CatalogError::Limit { kind: Kind::Database, .. } => (Code::TooManyDatabases, text),
+            CatalogError::Limit { kind: Kind::Collection, .. } => (Code::TooManyCollections, text),
+            CatalogError::Name(ref name) if name.what == "database" => {
+                (Code::InvalidDatabaseName, text)
+            }
+            CatalogError::PartitionKeyed { .. } => (
+                Code::InvalidParameter,
+                format!(
+                    "not support manually specifying the partition names if partition key mode is used: {text}"
+                ),
+            ),
+            CatalogError::Schema(SchemaError::UnknownField { field }) => {
+                (Code::FieldNotFound, format!("field not found[field={field}]"))
+            }
+            other => (by_class(other.class()), text),
+        };
+        Self::new(code, reason)
+    }
+}
+
+impl From<SchemaError> for Failure {
+    fn from(error: SchemaError) -> Self {
+        Self::parameter(error.to_string())
+    }
+}
+
+fn not_found(kind: Kind, name: &str, within: &str) -> (Code, String) {
+    match kind {
+        Kind::Database => (Code::DatabaseNotFound, format!("database not found[database={name}]")),
+        Kind::Collection => (
+            Code::CollectionNotFound,
+            format!("collection not found[database={within}][collection={name}]"),
+        ),
+        Kind::Alias => {
+            (Code::AliasNotFound, format!("alias not found[database={within}][alias={name}]"))
+        }
+        Kind::Partition => {
+            (Code::PartitionNotFound, format!("partition not found[partition={name}]"))
+        }
+        Kind::Index => {
+            (Code::IndexNotFound, format!("index not found[indexName={name}][collection={within}]"))
+        }
+        Kind::Field => {
+            (Code::InvalidParameter, format!("cannot create index on non-exist field: {name}"))
+        }
+    }
+}
+
+fn by_class(class: ErrorClass) -> Code {
+    match class {
+        ErrorClass::FixInput => Code::InvalidParameter,
+        ErrorClass::Retry => Code::ServiceUnavailable,
+        ErrorClass::Stop => Code::Internal,
+    }
+}
+
+/// A metric as clients write it.
+pub(crate) fn metric_name(metric: pipeann_db::ids::Metric) -> &'static str {
+    use pipeann_db::ids::Metric;
+    match metric {
+        Metric::L2 => "L2",
+        Metric::InnerProduct => "IP",
+        Metric::Cosine => "COSINE",
+    }
+}

@@ -1,0 +1,129 @@
+//! Collections, databases and aliases.
+
+use pipeann_milvus::proto::common::ErrorCode;
+use pipeann_milvus::proto::milvus as wire;
+use tonic::Request;
+
+use crate::served::{Served, assert_ok, create, declared, describe, insert, pair};
+
+#[test]
+fn a_missing_collection_has_both_codes_that_clients_look_at() {
+    let served = Served::new();
+    let status = served.call(served.client().describe_collection(describe("x"))).status.unwrap();
+    assert_eq!((status.code, status.error_code()), (100, ErrorCode::CollectionNotExists));
+    assert_eq!(status.reason, "collection not found[database=default][collection=x]");
+    let dropped = wire::DropCollectionRequest { collection_name: "x".into(), ..Default::default() };
+    assert_ok(&served.call(served.client().drop_collection(dropped)));
+}
+
+#[test]
+fn a_collection_is_described_with_all_that_clients_need() {
+    let served = Served::new();
+    assert_ok(&served.create("a"));
+    assert_ok(&served.create("b"));
+    let describe = |name| served.call(served.client().describe_collection(describe(name)));
+    let (a, b) = (describe("a"), describe("b"));
+    assert_ne!(a.collection_id, b.collection_id);
+    assert_eq!((a.num_partitions, a.shards_num), (1, 1));
+    assert_eq!(a.created_timestamp >> 18, a.created_utc_timestamp);
+    assert!(a.update_timestamp >= a.created_timestamp);
+    let schema = a.schema.unwrap();
+    let fields: Vec<_> = schema.fields.iter().map(|f| (f.field_id, f.name.as_str())).collect();
+    assert_eq!(fields, [(100, "id"), (101, "v")], "the dynamic field is not shown");
+    assert!(schema.enable_dynamic_field);
+    let by_id =
+        wire::DescribeCollectionRequest { collection_id: b.collection_id, ..Default::default() };
+    let found = served.call(served.client().describe_collection(by_id));
+    assert_eq!(found.collection_name, "b");
+}
+
+#[test]
+fn creating_twice_is_fine_where_it_is_the_same() {
+    let served = Served::new();
+    assert_ok(&served.create("a"));
+    assert_ok(&served.create("a"));
+    let mut other = declared();
+    other.enable_dynamic_field = false;
+    let status = served.call(served.client().create_collection(create("a", &other)));
+    assert!(status.reason.contains("create duplicate collection with different parameters"));
+    assert_ne!(status.code, 0);
+}
+
+#[test]
+fn an_alias_serves_wherever_a_name_does_but_for_dropping() {
+    let served = Served::new();
+    let mut client = served.client();
+    served.filled("a", 3);
+    let alias = wire::CreateAliasRequest {
+        collection_name: "a".into(),
+        alias: "other".into(),
+        ..Default::default()
+    };
+    assert_ok(&served.call(client.create_alias(alias)));
+    assert_ok(&served.call(client.insert(insert("other", 3..5))).status.unwrap());
+    let described = served.call(client.describe_collection(describe("other")));
+    assert_eq!(described.collection_name, "a");
+    assert_eq!(described.aliases, ["other"]);
+    let drop =
+        wire::DropCollectionRequest { collection_name: "other".into(), ..Default::default() };
+    let status = served.call(client.drop_collection(drop));
+    assert!(status.reason.contains("cannot drop the collection via alias = other"));
+}
+
+#[test]
+fn the_database_is_that_of_the_request_or_of_the_metadata() {
+    let served = Served::new();
+    let mut client = served.client();
+    let made = wire::CreateDatabaseRequest { db_name: "other".into(), ..Default::default() };
+    assert_ok(&served.call(client.create_database(made)));
+    let mut request = Request::new(create("a", &declared()));
+    request.metadata_mut().insert("dbname", "other".parse().unwrap());
+    assert_ok(&served.call(client.create_collection(request)));
+    assert_eq!(served.call(client.describe_collection(describe("a"))).status.unwrap().code, 100);
+    let named = wire::DescribeCollectionRequest { db_name: "other".into(), ..describe("a") };
+    assert_eq!(served.call(client.describe_collection(named)).db_name, "other");
+    let mut request = Request::new(describe("a"));
+    request.metadata_mut().insert("dbname", "".parse().unwrap());
+    assert_eq!(served.call(client.describe_collection(request)).status.unwrap().code, 100);
+    let mut request = Request::new(describe("a"));
+    request.metadata_mut().insert("dbname", "missing".parse().unwrap());
+    let status = served.call(client.describe_collection(request)).status.unwrap();
+    assert_eq!(
+        (status.code, status.reason.as_str()),
+        (800, "database not found[database=missing]")
+    );
+    let drop = wire::DropDatabaseRequest { db_name: "other".into() };
+    assert!(served.call(client.drop_database(drop)).reason.contains("not empty"));
+}
+
+#[test]
+fn whoever_knows_an_old_schema_is_told_so() {
+    let served = Served::new();
+    let mut client = served.client();
+    assert_ok(&served.create("a"));
+    let known = served.call(client.describe_collection(describe("a"))).update_timestamp;
+    let mut write = |known| {
+        let request = wire::InsertRequest { schema_timestamp: known, ..insert("a", 0..2) };
+        served.call(client.insert(request)).status.unwrap()
+    };
+    assert_ok(&write(known));
+    assert_ok(&write(0));
+    let mut other = served.client();
+    let drop = wire::DropCollectionRequest { collection_name: "a".into(), ..Default::default() };
+    assert_ok(&served.call(other.drop_collection(drop)));
+    assert_ok(&served.create("a"));
+    let status = write(known);
+    assert_eq!((status.code, status.error_code()), (109, ErrorCode::SchemaMismatch));
+    let known = served.call(other.describe_collection(describe("a"))).update_timestamp;
+    assert_ok(&write(known));
+}
+
+#[test]
+fn a_time_to_live_is_refused_and_not_forgotten() {
+    let served = Served::new();
+    let mut request = create("a", &declared());
+    request.properties = vec![pair("collection.ttl.seconds", "60")];
+    let status = served.call(served.client().create_collection(request));
+    assert_eq!(status.code, 3000);
+    assert!(status.reason.contains("collection.ttl.seconds"), "{}", status.reason);
+}

@@ -1,0 +1,112 @@
+//! Indexes, loading and flushing.
+
+use pipeann_milvus::proto::common::{IndexState, KeyValuePair};
+use pipeann_milvus::proto::milvus as wire;
+
+use crate::served::{Served, assert_ok, pair};
+
+fn create(field: &str, extra_params: Vec<KeyValuePair>) -> wire::CreateIndexRequest {
+    wire::CreateIndexRequest {
+        collection_name: "a".into(),
+        field_name: field.into(),
+        extra_params,
+        ..Default::default()
+    }
+}
+
+fn describe() -> wire::DescribeIndexRequest {
+    wire::DescribeIndexRequest { collection_name: "a".into(), ..Default::default() }
+}
+
+#[test]
+fn an_index_without_parameters_is_made_and_named_as_its_field() {
+    let served = Served::new();
+    let mut client = served.client();
+    assert_ok(&served.create("a"));
+    assert_eq!(served.call(client.describe_index(describe())).status.unwrap().code, 700);
+    assert_ok(&served.call(client.create_index(create("v", Vec::new()))));
+    assert_ok(&served.call(client.create_index(create("v", Vec::new()))));
+    // It is built behind the answer.
+    served.database.collection("default", "a").unwrap().wait_for_index("v").unwrap();
+    let found = served.call(client.describe_index(describe())).index_descriptions;
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].index_name, "v");
+    assert_eq!(found[0].state(), IndexState::Finished);
+    let expected = [pair("metric_type", "COSINE"), pair("index_type", "AUTOINDEX")];
+    assert_eq!(found[0].params, expected);
+    let other = create("v", vec![pair("index_type", "HNSW"), pair("metric_type", "L2")]);
+    let status = served.call(client.create_index(other));
+    assert!(status.reason.contains("at most one distinct index is allowed per field"));
+}
+
+#[test]
+fn parameters_are_told_flat_however_they_came() {
+    let served = Served::new();
+    let mut client = served.client();
+    assert_ok(&served.create("a"));
+    let nested = r#"{"M":8,"efConstruction":64}"#;
+    let given = vec![pair("index_type", "HNSW"), pair("metric_type", "L2"), pair("params", nested)];
+    assert_ok(&served.call(client.create_index(create("v", given))));
+    let params =
+        served.call(client.describe_index(describe())).index_descriptions[0].params.clone();
+    for expected in [pair("M", "8"), pair("efConstruction", "64"), pair("index_type", "HNSW")] {
+        assert!(params.contains(&expected), "{expected:?}");
+    }
+}
+
+#[test]
+fn every_kind_of_scalar_index_is_accepted() {
+    for kind in ["STL_SORT", "Trie", "TRIE", "BITMAP", "INVERTED", "AUTOINDEX"] {
+        let served = Served::new();
+        assert_ok(&served.create("a"));
+        let request = create("id", vec![pair("index_type", kind)]);
+        assert_ok(&served.call(served.client().create_index(request)));
+    }
+}
+
+#[test]
+fn what_is_not_loaded_has_no_progress_and_is_not_searched() {
+    let served = Served::new();
+    let mut client = served.client();
+    served.filled("a", 3);
+    let progress =
+        || wire::GetLoadingProgressRequest { collection_name: "a".into(), ..Default::default() };
+    let found = served.call(client.get_loading_progress(progress()));
+    assert_eq!((found.progress, found.refresh_progress), (100, 100));
+    let release =
+        wire::ReleaseCollectionRequest { collection_name: "a".into(), ..Default::default() };
+    assert_ok(&served.call(client.release_collection(release)));
+    assert_eq!(served.call(client.get_loading_progress(progress())).status.unwrap().code, 101);
+    let search = wire::SearchRequest { collection_name: "a".into(), ..Default::default() };
+    let status = served.call(client.search(search)).status.unwrap();
+    assert_eq!((status.code, status.reason.as_str()), (101, "collection not loaded[collection=a]"));
+}
+
+#[test]
+fn a_flush_names_segments_and_is_over() {
+    let served = Served::new();
+    let mut client = served.client();
+    served.filled("a", 3);
+    let request = wire::FlushRequest { collection_names: vec!["a".into()], ..Default::default() };
+    let flushed = served.call(client.flush(request));
+    assert_ok(&flushed.status.unwrap());
+    let segments = flushed.coll_seg_i_ds["a"].data.clone();
+    assert_eq!(segments.len(), 1);
+    let state = wire::GetFlushStateRequest {
+        segment_i_ds: segments.clone(),
+        flush_ts: flushed.coll_flush_ts["a"],
+        collection_name: "a".into(),
+        ..Default::default()
+    };
+    assert!(served.call(client.get_flush_state(state)).flushed);
+    let info =
+        wire::GetPersistentSegmentInfoRequest { collection_name: "a".into(), ..Default::default() };
+    let infos = served.call(client.get_persistent_segment_info(info)).infos;
+    assert_eq!(
+        (infos[0].segment_id, infos[0].num_rows, infos[0].is_sorted),
+        (segments[0], 3, true)
+    );
+    let compact =
+        wire::ManualCompactionRequest { collection_name: "a".into(), ..Default::default() };
+    assert!(served.call(client.manual_compaction(compact)).compaction_id > 0);
+}
