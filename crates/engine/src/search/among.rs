@@ -11,7 +11,7 @@
 //! nowhere: it looks farther, and becomes a scan where that does not help.
 
 use super::candidates::{Candidate, Progress};
-use super::params::SearchParams;
+use super::params::{SearchParams, Width};
 use super::stash::NO_STASH;
 use super::state::SearchState;
 use super::view::{CodesUnavailable, GraphView};
@@ -125,6 +125,9 @@ impl SearchState {
             Some(last) if self.fresh.len() == SCAN_CHUNK => last + 1,
             _ => SCANNED,
         };
+        if self.among.next == SCANNED {
+            self.widen_for_best();
+        }
         if !view.codes.is_resident() {
             view.codes.ensure(&self.fresh)?;
         }
@@ -138,6 +141,15 @@ impl SearchState {
             }
         }
         Ok(true)
+    }
+
+    /// The `k` best of a ranking are read in any case, so that they need not wait for each other.
+    fn widen_for_best(&mut self) {
+        if let Width::Dynamic { max, .. } = self.params.policy.width {
+            let best = u16::try_from(self.params.k).unwrap_or(u16::MAX);
+            self.width = self.width.max(best.min(max));
+            self.stats.width_max = self.stats.width_max.max(u64::from(self.width));
+        }
     }
 
     /// Adds an allowed node, unless it was read before the scan began or goes on.
