@@ -2,11 +2,25 @@
 
 from typing import Any
 
+from pymilvus import MilvusClient
 from pymilvus.client.search_result import Hit, HybridHits, SearchResult
 from pymilvus.client.types import HybridExtraList, OmitZeroDict
 from pymilvus.exceptions import MilvusException
 
 _SESSION = "iterator_session_ts"
+
+
+def _name_of_keys(method: Any) -> str:
+    """Versions of pymilvus name the keys of rows differently, and only their code tells."""
+    constants = method.__code__.co_consts
+    each = (part for one in constants for part in (one if isinstance(one, tuple) else (one,)))
+    return "primary_keys" if "primary_keys" in each else "ids"
+
+
+_KEYS = {
+    "insert_count": _name_of_keys(MilvusClient.insert),
+    "upsert_count": _name_of_keys(MilvusClient.upsert),
+}
 
 
 def refuse(answer: tuple[Any, ...]) -> None:
@@ -56,7 +70,7 @@ def rows(answer: tuple[Any, ...]) -> HybridExtraList:
 def written(what: str, keys: Any) -> OmitZeroDict:
     """What was inserted."""
     keys = keys if isinstance(keys, list) else keys.tolist()
-    return OmitZeroDict({what: len(keys), "ids": keys, "cost": 0})
+    return OmitZeroDict({what: len(keys), _KEYS[what]: keys, "cost": 0})
 
 
 def deleted(count: int) -> OmitZeroDict:
