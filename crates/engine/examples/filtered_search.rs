@@ -1,12 +1,13 @@
 //! What searches among some of the nodes find and cost, beside searches among all.
 //!
 //! `cargo run --release -p pipeann-engine --example filtered_search -- INDEX BASE QUERIES [COUNT
-//! [LIST,LIST,..]]`
+//! [LIST,LIST,.. [KIND]]]`
 //!
 //! INDEX is an index of BASE, whose rows are numbered as they stand; BASE and QUERIES are files of
 //! u8 vectors behind two u32, rows and dimension, compared by squared L2. COUNT queries are taken
 //! for each share of allowed rows: chosen by chance, those nearest to some row with the queries
-//! nearest to it (`near`), and the same with the queries farthest from it (`far`).
+//! nearest to it (`near`), and the same with the queries farthest from it (`far`). KIND is a part of
+//! the names of those cells that are wanted.
 
 use std::collections::BinaryHeap;
 use std::path::Path;
@@ -111,7 +112,7 @@ fn cells(base: &Vectors, queries: &Vectors, count: usize) -> Vec<Cell> {
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [index, base, queries, rest @ ..] = &arguments[..] else {
-        return Err("INDEX BASE QUERIES [COUNT [LIST,LIST,..]]".into());
+        return Err("INDEX BASE QUERIES [COUNT [LIST,LIST,.. [KIND]]]".into());
     };
     let index = Index::open(Path::new(index), &OpenOptions::default())?;
     let (base, queries) = (Vectors::read(base)?, Vectors::read(queries)?);
@@ -122,8 +123,8 @@ fn main() -> Result<(), Failure> {
         "{:<16} {:>5} {:>7} {:>7} {:>8} {:>8} {:>7} {:>7}",
         "rows", "list", "recall", "reads", "codes", "us CPU", "ms", "QPS"
     );
-    let only = std::env::var("ONLY").unwrap_or_default();
-    for cell in cells(&base, &queries, count).into_iter().filter(|c| c.name.contains(&only)) {
+    let only = rest.get(2).map_or("", String::as_str);
+    for cell in cells(&base, &queries, count).into_iter().filter(|c| c.name.contains(only)) {
         let all: Vec<usize> = (0..base.len()).collect();
         let rows = cell.rows.as_ref().unwrap_or(&all);
         let truth: Vec<f32> =
