@@ -131,6 +131,11 @@ def test_a_plan_tells_how_a_filter_is_answered(collection: Collection) -> None:
     assert conditions == [("color", "==", False), ("price", "<=", True)]
     assert {c["answered_by"] for c in plan["conditions"]} == {"index"}
     assert plan["searches"] == [{"field": "v", "linked": None, "exact": matches, "walk": "none"}]
+    assert "costs" not in plan
+    queries = np.zeros((3, 4), dtype=np.float32)
+    searched = collection.explain("color == 'red'", field="v", queries=queries, k=2, metric="l2")
+    assert searched["costs"]["compared"] == 3, "without a graph all that match are compared"
+    assert searched["costs"]["walked"] == searched["costs"]["pages_read"] == 0
     plan = collection.explain("size == 3", partitions=["_default"])
     assert (plan["source"], plan["rows_read"]) == ("scan", ROWS)
     assert plan["conditions"][0]["answered_by"] == "rows"

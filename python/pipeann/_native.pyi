@@ -334,12 +334,20 @@ class Collection:
         *,
         filter_params: Mapping[str, Any] | None = None,
         partitions: Sequence[str] | None = None,
+        field: str | None = None,
+        queries: Vectors | Sequence[Any] | None = None,
+        k: int = 10,
+        metric: str | None = None,
+        list_length: int | None = None,
     ) -> dict[str, Any]:
         """Runs a filter and tells how: expression (with all brackets), rows (that live), estimate
         (least, guess and most rows that match), source ("indexes", "keys", "scan" or "constant"),
         conditions (field, operation, negated, answered_by, estimate), certain (rows that needed no
         look), rows_read, matches, and searches (for each vector field: linked rows that match, rows
-        compared exactly, and walk: "list", "graph" or "none"). docs/filter-language.md says how to
+        compared exactly, and walk: "list", "graph" or "none"). With a vector field and queries it
+        searches too, and costs tells what that took in all: how often a graph was walked, the rows
+        that match were ranked by their codes, a walk was changed to that, and rows were compared
+        one by one; pages read and resident, and distances. docs/filter-language.md says how to
         read it."""
     def search(
         self,

@@ -18,7 +18,7 @@ use super::failure::Failure;
 use super::filters::GivenFilter;
 use super::gate::Gate;
 use super::loading::PAUSE;
-use super::plans::plan_to_python;
+use super::plans::{costs_to_python, plan_to_python};
 use super::queries::texts;
 use super::schemas::{database_of, describe, field, index_status, properties};
 
@@ -226,18 +226,33 @@ impl Collection {
     }
 
     /// How a filter is answered.
-    #[pyo3(signature = (filter, *, filter_params=None, partitions=None))]
+    #[pyo3(signature = (filter, *, filter_params=None, partitions=None, field=None, queries=None,
+        k=10, metric=None, list_length=None))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
     fn explain<'py>(
         &self,
         py: Python<'py>,
         filter: String,
         filter_params: Option<&Bound<'_, PyDict>>,
         partitions: Option<Vec<String>>,
+        field: Option<&str>,
+        queries: Option<&Bound<'_, PyAny>>,
+        k: usize,
+        metric: Option<&str>,
+        list_length: Option<usize>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let given = GivenFilter::new(Some(filter), filter_params)?.expect("a filter was given");
         let names = partitions.as_deref().map(texts);
-        let plan = self.run(py, |c| Ok(c.explain(given.as_filter(), names.as_deref())?))?;
-        plan_to_python(py, &plan)
+        let (filter, partitions) = (given.as_filter(), names.as_deref());
+        let plan = self.run(py, |c| Ok(c.explain(filter, partitions)?))?;
+        let plan = plan_to_python(py, &plan)?;
+        if let Some((field, queries)) = field.zip(queries) {
+            let (metric, list, filter) = (self::metric(metric)?, list_length, Some(filter));
+            let search = VectorSearch { field, k, metric, list, partitions, filter, output: &[] };
+            let costs = self.search_costs(py, queries, search)?;
+            plan.set_item("costs", costs_to_python(py, &costs)?)?;
+        }
+        Ok(plan)
     }
 
     /// The newest row of each key.

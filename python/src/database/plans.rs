@@ -1,6 +1,6 @@
 //! How a filter is answered, as dicts.
 
-use pipeann_db::collection::{ConditionPlan, FilterPlan, SearchPlan};
+use pipeann_db::collection::{ConditionPlan, FilterPlan, SearchCosts, SearchPlan};
 use pipeann_db::scalar::Estimate;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -22,6 +22,27 @@ pub(super) fn plan_to_python<'py>(
     out.set_item("matches", plan.matches)?;
     let searches = plan.searches.iter().map(|of| search(py, of));
     out.set_item("searches", PyList::new(py, searches.collect::<PyResult<Vec<_>>>()?)?)?;
+    Ok(out)
+}
+
+/// What a search took, by name, summed over its queries.
+pub(super) fn costs_to_python<'py>(
+    py: Python<'py>,
+    costs: &SearchCosts,
+) -> PyResult<Bound<'py, PyDict>> {
+    let out = PyDict::new(py);
+    for (name, count) in [
+        ("walked", costs.walked),
+        ("ranked", costs.ranked),
+        ("changed", costs.changed),
+        ("compared", costs.compared),
+        ("pages_read", costs.pages_read),
+        ("pages_resident", costs.pages_resident),
+        ("code_distances", costs.code_distances),
+        ("exact_distances", costs.exact_distances),
+    ] {
+        out.set_item(name, count)?;
+    }
     Ok(out)
 }
 

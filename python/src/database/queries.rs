@@ -1,9 +1,9 @@
 //! Reads: by key, by filter, by nearness.
 
 use numpy::{IntoPyArray, PyUntypedArray, PyUntypedArrayMethods};
-use pipeann_db::collection::{FoundRow, RowQuery, VectorSearch};
+use pipeann_db::collection::{FoundRow, RowQuery, SearchCosts, VectorSearch};
 use pipeann_db::ids::VectorType;
-use pipeann_db::schema::PrimaryKey;
+use pipeann_db::schema::{PrimaryKey, Schema};
 use pipeann_db::value::VectorKind;
 use pipeann_engine::types::VectorSet;
 use pyo3::prelude::*;
@@ -56,22 +56,11 @@ impl Collection {
         let field = search.field;
         let schema = self.schema(py)?;
         let output = Output::new(&schema, Some(fields))?;
-        let spec = schema.field(field).map(|field| &field.spec);
-        let kind = spec.and_then(|spec| spec.data_type.vector_kind());
-        let (dim, bytes) = match kind.zip(spec.and_then(|spec| spec.dim)) {
-            Some((kind, dim)) => query_bytes(field, kind, dim as usize, queries)?,
-            // The search itself says what is wrong with the field.
-            None => (1, vec![0]),
-        };
-        let vector_type = kind.and_then(VectorKind::engine_type).unwrap_or(VectorType::U8);
+        let queries = Queries::new(&schema, field, queries)?;
         let partitions = partitions.as_deref().map(texts);
         let (names, partitions) = (output.names(), partitions.as_deref());
         let search = VectorSearch { partitions, output: &names, ..search };
-        let answers = self.run(py, |c| {
-            let set = VectorSet::new(&bytes, dim, vector_type);
-            let set = set.map_err(|error| Failure::value(field, None, error))?;
-            Ok(c.search(&search, set)?)
-        })?;
+        let answers = self.run(py, |c| Ok(c.search(&search, queries.set(field)?)?))?;
         let hits = py.import("pipeann._values")?.getattr("Hits")?;
         let list = PyList::empty(py);
         for answer in answers {
@@ -85,6 +74,44 @@ impl Collection {
             list.append(hits.call1((keys, distances, row_ids.into_pyarray(py), columns))?)?;
         }
         Ok(list)
+    }
+
+    /// What a search among the rows of its filter takes.
+    pub(super) fn search_costs(
+        &self,
+        py: Python<'_>,
+        queries: &Bound<'_, PyAny>,
+        search: VectorSearch<'_>,
+    ) -> PyResult<SearchCosts> {
+        let field = search.field;
+        let queries = Queries::new(&*self.schema(py)?, field, queries)?;
+        self.run(py, |c| Ok(c.search_counted(&search, queries.set(field)?)?.1))
+    }
+}
+
+/// Queries of a field as a search takes them.
+struct Queries {
+    dim: usize,
+    bytes: Vec<u8>,
+    vector_type: VectorType,
+}
+
+impl Queries {
+    fn new(schema: &Schema, field: &str, queries: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let spec = schema.field(field).map(|field| &field.spec);
+        let kind = spec.and_then(|spec| spec.data_type.vector_kind());
+        let (dim, bytes) = match kind.zip(spec.and_then(|spec| spec.dim)) {
+            Some((kind, dim)) => query_bytes(field, kind, dim as usize, queries)?,
+            // The search itself says what is wrong with the field.
+            None => (1, vec![0]),
+        };
+        let vector_type = kind.and_then(VectorKind::engine_type).unwrap_or(VectorType::U8);
+        Ok(Self { dim, bytes, vector_type })
+    }
+
+    fn set(&self, field: &str) -> Result<VectorSet<'_>, Failure> {
+        let set = VectorSet::new(&self.bytes, self.dim, self.vector_type);
+        set.map_err(|error| Failure::value(field, None, error))
     }
 }
 
