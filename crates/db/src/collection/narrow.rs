@@ -78,12 +78,20 @@ struct Joined<'f> {
     leaves: Vec<(&'f Leaf, bool)>,
 }
 
-/// What is asked for the rows of which a condition is true, or false where it is `negated`, where
-/// an index names just these.
+/// The condition that a term is, and whether it is negated.
+fn leaf_of(term: &Predicate, negated: bool) -> Option<(&Leaf, bool)> {
+    match term {
+        Predicate::Leaf(leaf) => Some((leaf, negated)),
+        Predicate::Not(inner) => leaf_of(inner, !negated),
+        _ => None,
+    }
+}
+
+/// What is asked for the rows that the predicate of a condition matches, or of which it is false
+/// where it is `negated`, where an index names just these.
 fn exactly(condition: &IndexedCondition, negated: bool) -> Option<scalar::Predicate> {
     let asked = &condition.predicate;
-    let is_exact = condition.whole && asked.is_exact();
-    match (is_exact, negated != condition.negated) {
+    match (condition.whole && asked.is_exact(), negated) {
         (false, _) => None,
         (true, false) => Some(asked.clone()),
         (true, true) => asked.opposite(),
@@ -149,22 +157,11 @@ impl<'f> Narrowing<'_, 'f> {
     ) -> (Vec<Joined<'f>>, Vec<&'f Predicate>) {
         let (mut joined, mut others): (Vec<Joined<'f>>, _) = (Vec::new(), Vec::new());
         for term in terms {
-            let (leaf, negated) = match term {
-                Predicate::Leaf(leaf) => (leaf, negated),
-                Predicate::Not(inner) => match &**inner {
-                    Predicate::Leaf(leaf) => (leaf, !negated),
-                    _ => {
-                        others.push(term);
-                        continue;
-                    }
-                },
-                _ => {
-                    others.push(term);
-                    continue;
-                }
-            };
-            let condition = IndexedCondition::of(leaf, self.formats);
-            let Some(asked) = condition.and_then(|condition| exactly(&condition, negated)) else {
+            let exact = leaf_of(term, negated).and_then(|(leaf, negated)| {
+                let condition = IndexedCondition::of(leaf, self.formats)?;
+                Some((leaf, negated, exactly(&condition, negated != condition.negated)?))
+            });
+            let Some((leaf, negated, asked)) = exact else {
                 others.push(term);
                 continue;
             };
@@ -228,7 +225,7 @@ impl<'f> Narrowing<'_, 'f> {
         negated: bool,
         among: &RoaringTreemap,
     ) -> Result<(Known, bool), ScalarError> {
-        if let Some(asked) = exactly(condition, negated != condition.negated) {
+        if let Some(asked) = exactly(condition, negated) {
             let found = self.view.postings(&asked, among)?;
             return Ok((known_of(&found), found.exact));
         }
