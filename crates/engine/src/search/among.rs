@@ -108,7 +108,6 @@ pub fn scan_pays(allow: &AllowSet, codes_per_read: u32) -> bool {
     allow.is_listed() && allow.len() <= WALK_READS * u64::from(codes_per_read)
 }
 
-/// Entries that the list of a search needs.
 impl SearchState {
     /// Ranks a chunk of the allowed nodes; whether there was one.
     pub(super) fn scan_on(&mut self, view: &GraphView<'_>) -> Result<bool, CodesUnavailable> {
