@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_engine::index::Resident;
 use pipeann_engine::memory::Accountant;
@@ -30,9 +30,12 @@ pub(crate) struct ServeArgs {
     /// Port to listen on; 0 for any that is free
     #[arg(long, value_name = "PORT", default_value_t = DEFAULT_PORT)]
     port: u16,
-    /// Calls that may compute or wait at once; 0 for a number by the CPUs
+    /// Searches that are done at once, and as many other calls; 0 for numbers by the CPUs
     #[arg(long, value_name = "THREADS", default_value_t = 0)]
     threads: usize,
+    /// Whether searches that wait and are alike are done together
+    #[arg(long, value_name = "WHETHER", default_value = "on")]
+    merge: Switch,
     /// What clients have to send as their token: USER:PASSWORD, or a key; nothing unless given
     #[arg(long, value_name = "TOKEN", env = "PIPEANN_TOKEN", hide_env_values = true)]
     token: Option<String>,
@@ -40,6 +43,13 @@ pub(crate) struct ServeArgs {
     /// (no limit, all pages stay), or bytes as 512MiB (no pages stay)
     #[arg(long, alias = "memory_limit", value_name = "LIMIT", default_value = "floor")]
     memory_limit: MemoryLimit,
+}
+
+/// A setting that is on or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
 }
 
 /// Runs the command.
@@ -63,6 +73,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         host: args.host.clone(),
         port: args.port,
         threads: args.threads,
+        merge: args.merge == Switch::On,
         token: args.token.clone(),
     };
     let listening = listen(settings, &options)?;

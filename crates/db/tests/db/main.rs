@@ -20,6 +20,7 @@ mod filter_plans;
 mod flush;
 mod full_disk;
 mod graph;
+mod joined;
 mod log_kill;
 mod read_only;
 mod scalars;

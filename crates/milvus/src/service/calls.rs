@@ -1,7 +1,8 @@
 //! The calls that are served, and how each is dispatched.
 //!
 //! `docs/milvus-coverage.md` is made from this list. A call marked `at once` only looks at what stands
-//! in memory; all others may wait for a disk or compute for long, and get a thread.
+//! in memory; all others may wait for a disk or compute for long, and get a thread. Searches are
+//! `scheduled`: they wait for one of few threads, and may be done together.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use tonic::{Request, Response as GrpcResponse, Status as GrpcStatus};
 use super::door::{Call, Door};
 use super::{
     aliases, collections, databases, describe, flush, hybrid, indexes, loading, partitions, query,
-    search, segments, server, statistics, users, writes,
+    queued, segments, server, statistics, users, writes,
 };
 use crate::proto::common;
 use crate::proto::milvus as wire;
@@ -26,6 +27,9 @@ pub(super) struct Service(pub(super) Arc<Door>);
 macro_rules! calls {
     (@run at once, $self:ident, $request:ident, $answer:path) => {
         $self.at_once($request, $answer)
+    };
+    (@run scheduled, $self:ident, $request:ident, $answer:path) => {
+        $answer(&$self.0, $request).await
     };
     (@run apart, $self:ident, $request:ident, $answer:path) => {
         $self.apart($request, $answer).await
@@ -97,7 +101,7 @@ calls! {
     "Insert" insert(wire::InsertRequest) -> wire::MutationResult = writes::insert, apart, "";
     "Upsert" upsert(wire::UpsertRequest) -> wire::MutationResult = writes::upsert, apart, "no partial update; keys are given, and kept";
     "Delete" delete(wire::DeleteRequest) -> wire::MutationResult = writes::delete, apart, "counts rows that were there";
-    "Search" search(wire::SearchRequest) -> wire::SearchResults = search::search, apart, "no functions; pages of an iterator are searched as of now";
+    "Search" search(wire::SearchRequest) -> wire::SearchResults = queued::search, scheduled, "no functions; pages of an iterator are searched as of now";
     "HybridSearch" hybrid_search(wire::HybridSearchRequest) -> wire::SearchResults = hybrid::search, apart, "ranked by `rrf` or `weighted`; no groups";
     "Query" query(wire::QueryRequest) -> wire::QueryResults = query::query, apart, "no aggregates but `count(*)`; pages of an iterator are read as of now";
     "Flush" flush(wire::FlushRequest) -> wire::FlushResponse = flush::flush, apart, "";

@@ -8,6 +8,7 @@ use pipeann_db::catalog::limits::DEFAULT_DATABASE;
 use pipeann_db::catalog::{Collection as Entry, CollectionId, Place, Snapshot, UnixMs};
 use pipeann_db::collection::Collection;
 use pipeann_db::database::Database;
+use pipeann_db::scheduler::{Scheduler, SchedulerOptions};
 use tonic::metadata::MetadataMap;
 
 use crate::convert::timestamps::Timestamps;
@@ -34,13 +35,15 @@ impl fmt::Debug for Settings {
 /// What all calls share.
 pub(super) struct Door {
     pub(super) settings: Settings,
+    pub(super) scheduler: Scheduler,
     timestamps: Timestamps,
     sessions: AtomicI64,
 }
 
 impl Door {
-    pub(super) fn new(settings: Settings) -> Self {
-        Self { settings, timestamps: Timestamps::default(), sessions: AtomicI64::new(1) }
+    pub(super) fn new(settings: Settings, scheduler: SchedulerOptions) -> Self {
+        let scheduler = Scheduler::new(scheduler);
+        Self { settings, scheduler, timestamps: Timestamps::default(), sessions: AtomicI64::new(1) }
     }
 }
 

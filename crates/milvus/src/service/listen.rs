@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pipeann_db::scheduler::SchedulerOptions;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixListener;
 use tokio::runtime::{Builder, Runtime};
@@ -41,8 +42,10 @@ pub struct ServeOptions {
     pub host: String,
     /// Port; 0 for any that is free.
     pub port: u16,
-    /// Calls that may compute or wait at once; 0 for 16 for each CPU.
+    /// Searches that are done at once, and as many other calls; 0 for numbers by the CPUs.
     pub threads: usize,
+    /// Whether searches that wait and are alike are done together.
+    pub merge: bool,
     /// What clients have to send: `user:password`, or a key. Nothing is asked for where it is none.
     pub token: Option<String>,
 }
@@ -50,7 +53,23 @@ pub struct ServeOptions {
 impl Default for ServeOptions {
     /// All addresses, the port of Milvus.
     fn default() -> Self {
-        Self { host: "0.0.0.0".to_owned(), port: DEFAULT_PORT, threads: 0, token: None }
+        Self {
+            host: "0.0.0.0".to_owned(),
+            port: DEFAULT_PORT,
+            threads: 0,
+            merge: true,
+            token: None,
+        }
+    }
+}
+
+impl ServeOptions {
+    fn scheduler(&self) -> SchedulerOptions {
+        let options = SchedulerOptions { merge: self.merge, ..SchedulerOptions::default() };
+        match self.threads {
+            0 => options,
+            at_once => SchedulerOptions { at_once, ..options },
+        }
     }
 }
 
@@ -61,6 +80,7 @@ impl fmt::Debug for ServeOptions {
             .field("host", &self.host)
             .field("port", &self.port)
             .field("threads", &self.threads)
+            .field("merge", &self.merge)
             .finish_non_exhaustive()
     }
 }
@@ -170,7 +190,7 @@ pub fn listen(settings: Settings, options: &ServeOptions) -> Result<Listening, S
         tokio::net::TcpListener::from_std(listener).map_err(address)?
     };
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    let door = Arc::new(Door::new(settings));
+    let door = Arc::new(Door::new(settings, options.scheduler()));
     Ok(Listening { address: bound, served: begin(runtime, door, options.token.clone(), incoming) })
 }
 

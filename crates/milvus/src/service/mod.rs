@@ -20,6 +20,7 @@ mod listen;
 mod loading;
 mod partitions;
 mod query;
+mod queued;
 mod search;
 mod segments;
 mod server;

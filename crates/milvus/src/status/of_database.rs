@@ -4,6 +4,7 @@ use pipeann_db::catalog::{CatalogError, IndexFault, Kind, Usage};
 use pipeann_db::collection::CollectionError;
 use pipeann_db::database::DatabaseError;
 use pipeann_db::ids::ErrorClass;
+use pipeann_db::scheduler::ScheduleError;
 use pipeann_db::schema::SchemaError;
 
 use super::{Code, Failure};
@@ -96,6 +97,25 @@ impl From<CatalogError> for Failure {
             other => (by_class(other.class()), text),
         };
         Self::new(code, reason)
+    }
+}
+
+impl From<ScheduleError> for Failure {
+    fn from(error: ScheduleError) -> Self {
+        let text = error.to_string();
+        match error {
+            ScheduleError::Search(error) => error.into(),
+            // Every client waits and repeats at this code. Code 4, which Milvus has for a full queue
+            // too, ends in the application at once, where nothing slows it down.
+            ScheduleError::Full { .. } => Self::new(
+                Code::RateLimit,
+                format!("rate limit exceeded: too many concurrent requests, queue is full: {text}"),
+            ),
+            ScheduleError::Panicked(_) => {
+                Self::new(Code::Internal, format!("the server failed at this call: {text}"))
+            }
+            other => Self::new(by_class(other.class()), text),
+        }
     }
 }
 
