@@ -2,6 +2,7 @@
 
 use std::ops::Bound;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -97,6 +98,7 @@ struct Gate {
     collection: Arc<Collection>,
     open: Mutex<bool>,
     opened: Condvar,
+    begun: AtomicUsize,
     most_joined: Mutex<usize>,
 }
 
@@ -106,6 +108,7 @@ impl Searchable for Gate {
         searches: &[Joined<'_>],
         tell: &mut dyn FnMut(Progress),
     ) -> Result<(), CollectionError> {
+        self.begun.fetch_add(1, Ordering::SeqCst);
         let mut open = self.open.lock().unwrap();
         while !*open {
             open = self.opened.wait(open).unwrap();
@@ -136,6 +139,7 @@ fn scheduled(c: &Arc<Collection>, requests: &[SearchRequest]) -> (Vec<Vec<Vec<Se
         collection: Arc::clone(c),
         open: Mutex::new(false),
         opened: Condvar::new(),
+        begun: AtomicUsize::new(0),
         most_joined: Mutex::new(0),
     });
     let scheduler = Scheduler::new(SchedulerOptions { at_once: 1, ..Default::default() });
@@ -144,6 +148,9 @@ fn scheduled(c: &Arc<Collection>, requests: &[SearchRequest]) -> (Vec<Vec<Vec<Se
         let collection = Arc::clone(&gate) as Arc<dyn Searchable>;
         let request = SearchRequest { collection, ..request.clone() };
         scheduler.submit(request, Box::new(Asker(at, sender.clone())));
+        while gate.begun.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
     }
     *gate.open.lock().unwrap() = true;
     gate.opened.notify_all();

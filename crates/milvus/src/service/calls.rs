@@ -25,14 +25,14 @@ type Answer<Req, Res> = fn(&Call, Req) -> Result<Res, Failure>;
 pub(super) struct Service(pub(super) Arc<Door>);
 
 macro_rules! calls {
-    (@run at once, $self:ident, $request:ident, $answer:path) => {
-        $self.at_once($request, $answer)
+    (@run at once, $self:ident, $name:literal, $request:ident, $answer:path) => {
+        $self.at_once($name, $request, $answer)
     };
-    (@run scheduled, $self:ident, $request:ident, $answer:path) => {
-        $answer(&$self.0, $request).await
+    (@run scheduled, $self:ident, $name:literal, $request:ident, $answer:path) => {
+        $answer(&$self.0, $name, $request).await
     };
-    (@run apart, $self:ident, $request:ident, $answer:path) => {
-        $self.apart($request, $answer).await
+    (@run apart, $self:ident, $name:literal, $request:ident, $answer:path) => {
+        $self.apart($name, $request, $answer).await
     };
     ($($name:literal $method:ident($request:ty) -> $response:ty = $answer:path,
         $where:ident $($once:ident)?, $extent:literal;)*) => {
@@ -45,7 +45,7 @@ macro_rules! calls {
                 &self,
                 request: Request<$request>,
             ) -> Result<GrpcResponse<$response>, GrpcStatus> {
-                Ok(calls!(@run $where $($once)?, self, request, $answer))
+                Ok(calls!(@run $where $($once)?, self, $name, request, $answer))
             })*
         }
     };
@@ -123,26 +123,34 @@ calls! {
 impl Service {
     fn at_once<Req, Res: Response>(
         &self,
+        name: &'static str,
         request: Request<Req>,
         answer: Answer<Req, Res>,
     ) -> GrpcResponse<Res> {
         let call = Call::new(Arc::clone(&self.0), request.metadata());
-        GrpcResponse::new(Res::of(answer(&call, request.into_inner())))
+        let outcome = answer(&call, request.into_inner());
+        GrpcResponse::new(call.counted(name, outcome))
     }
 
     async fn apart<Req: Send + 'static, Res: Response>(
         &self,
+        name: &'static str,
         request: Request<Req>,
         answer: Answer<Req, Res>,
     ) -> GrpcResponse<Res> {
         let call = Call::new(Arc::clone(&self.0), request.metadata());
         let request = request.into_inner();
-        let answered = tokio::task::spawn_blocking(move || answer(&call, request)).await;
-        let answered = answered.unwrap_or_else(|error| {
+        let answered = move || {
+            let outcome = answer(&call, request);
+            call.counted(name, outcome)
+        };
+        let answered = tokio::task::spawn_blocking(answered).await;
+        GrpcResponse::new(answered.unwrap_or_else(|error| {
             // Clients repeat errors of gRPC for minutes, and would meet the same one again.
             tracing::error!("a call failed: {error}");
-            Err(Failure::new(Code::Internal, format!("the server failed at this call: {error}")))
-        });
-        GrpcResponse::new(Res::of(answered))
+            let why = format!("the server failed at this call: {error}");
+            let call = Call::within(Arc::clone(&self.0));
+            call.counted(name, Err(Failure::new(Code::Internal, why)))
+        }))
     }
 }

@@ -17,7 +17,7 @@ const HEAD: &str = "\
 ";
 
 /// Name of a feature, whether it is served, and how or how not.
-const FEATURES: [(&str, &str, &str); 26] = [
+const FEATURES: [(&str, &str, &str); 27] = [
     ("float vectors", "yes", "by L2 (squared), IP and COSINE"),
     (
         "binary, float16, bfloat16, int8 and sparse vectors",
@@ -71,7 +71,12 @@ const FEATURES: [(&str, &str, &str); 26] = [
         "partly",
         "one token (`--token`, off unless given); no users, roles or privileges",
     ),
-    ("TLS, metrics, REST", "no", ""),
+    (
+        "health and metrics",
+        "yes",
+        "`grpc.health.v1.Health`; `/healthz` and `/metrics` on port 9091, in names of our own",
+    ),
+    ("TLS, REST", "no", ""),
     (
         "bulk import, snapshots, replication, resource groups",
         "no",

@@ -1,5 +1,6 @@
 //! What every call knows: the database, the time, and which database of it is meant.
 
+use std::cell::OnceCell;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -12,7 +13,8 @@ use pipeann_db::scheduler::{Scheduler, SchedulerOptions};
 use tonic::metadata::MetadataMap;
 
 use crate::convert::timestamps::Timestamps;
-use crate::status::Failure;
+use crate::metrics::{Metrics, OfCollection};
+use crate::status::{Failure, Response};
 
 /// The database of a call, for clients that name it beside the request.
 const DATABASE_KEY: &str = "dbname";
@@ -36,6 +38,7 @@ impl fmt::Debug for Settings {
 pub(super) struct Door {
     pub(super) settings: Settings,
     pub(super) scheduler: Scheduler,
+    pub(super) metrics: Metrics,
     timestamps: Timestamps,
     sessions: AtomicI64,
 }
@@ -43,7 +46,14 @@ pub(super) struct Door {
 impl Door {
     pub(super) fn new(settings: Settings, scheduler: SchedulerOptions) -> Self {
         let scheduler = Scheduler::new(scheduler);
-        Self { settings, scheduler, timestamps: Timestamps::default(), sessions: AtomicI64::new(1) }
+        let metrics = Metrics::default();
+        Self {
+            settings,
+            scheduler,
+            metrics,
+            timestamps: Timestamps::default(),
+            sessions: AtomicI64::new(1),
+        }
     }
 }
 
@@ -52,18 +62,20 @@ pub(super) struct Call {
     door: Arc<Door>,
     /// The database that was named beside the request.
     database: Option<String>,
+    /// The collection that it is about.
+    about: OnceCell<CollectionId>,
 }
 
 impl Call {
     pub(super) fn new(door: Arc<Door>, metadata: &MetadataMap) -> Self {
         let named = metadata.get(DATABASE_KEY).and_then(|name| name.to_str().ok());
         let database = named.filter(|name| !name.is_empty()).map(str::to_owned);
-        Self { door, database }
+        Self { door, database, about: OnceCell::new() }
     }
 
     /// A call from within the process; it names its database in the request, if any.
     pub(super) fn within(door: Arc<Door>) -> Self {
-        Self { door, database: None }
+        Self { door, database: None, about: OnceCell::new() }
     }
 
     pub(super) fn database(&self) -> &Database {
@@ -102,7 +114,26 @@ impl Call {
 
     pub(super) fn entry(&self, database: &str, collection: &str) -> Result<Arc<Entry>, Failure> {
         let database = self.database_name(database);
-        Ok(Arc::clone(self.catalog().collection(database, collection)?))
+        let entry = Arc::clone(self.catalog().collection(database, collection)?);
+        // Calls about several count for the first.
+        self.about.get_or_init(|| entry.id);
+        Ok(entry)
+    }
+
+    /// What is counted of the collection that it is about.
+    pub(super) fn collection_counts(&self) -> Option<Arc<OfCollection>> {
+        self.about.get().map(|collection| self.door.metrics.of(*collection))
+    }
+
+    /// Counts the call, and makes the answer of its outcome.
+    pub(super) fn counted<Res: Response>(
+        &self,
+        name: &'static str,
+        outcome: Result<Res, Failure>,
+    ) -> Res {
+        let code = outcome.as_ref().err().map_or(0, |failure| failure.code.number());
+        self.door.metrics.called(name, self.about.get().copied(), code);
+        Res::of(outcome)
     }
 
     /// By name, or by id where there is no name.

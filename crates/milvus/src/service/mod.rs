@@ -27,9 +27,12 @@ mod server;
 mod statistics;
 mod transport;
 mod users;
+mod watch;
 mod writes;
 
 pub use coverage::coverage;
 pub use door::Settings;
 pub use in_process::{InProcess, Refused};
-pub use listen::{DEFAULT_PORT, Listening, ServeError, ServeOptions, Served, listen};
+pub use listen::{
+    DEFAULT_METRICS_PORT, DEFAULT_PORT, Listening, ServeError, ServeOptions, Served, listen,
+};

@@ -9,16 +9,18 @@ use tonic::{Request, Response as GrpcResponse};
 
 use super::door::{Call, Door};
 use super::search::Asking;
+use crate::metrics::Searched;
 use crate::proto::milvus as wire;
 use crate::proto::milvus::search_request::SearchInput;
-use crate::status::{Code, Failure, Response};
+use crate::status::{Code, Failure};
 
 /// The header that says how long a client waits.
 const TIMEOUT: &str = "grpc-timeout";
 /// Requests of more bytes are read where nothing else waits.
 const LARGE: usize = 1 << 20;
 
-type Outcome = Result<wire::SearchResults, Failure>;
+/// A call that is to be answered so.
+type Outcome = (Call, Result<wire::SearchResults, Failure>);
 
 /// A client that waits for its answer.
 struct Client {
@@ -35,51 +37,71 @@ impl Caller for Client {
     fn answer(self: Box<Self>, outcome: Result<Answer, ScheduleError>) {
         let Self { call, asking, answer } = *self;
         let outcome = outcome.map_err(Failure::from);
+        let outcome = outcome.and_then(|found| encoded(&call, asking, found));
         // A client that has gone meanwhile does without it.
-        let _ = answer.send(outcome.and_then(|answer| asking.answer(&call, answer.hits)));
+        let _ = answer.send((call, outcome));
     }
+}
+
+/// Makes the answer, and counts what it took.
+fn encoded(call: &Call, asking: Asking, found: Answer) -> Result<wire::SearchResults, Failure> {
+    let from = Instant::now();
+    let (counts, filtered) = (call.collection_counts(), asking.is_filtered());
+    let (queries, hits) = (found.hits.len(), found.hits.iter().map(Vec::len).sum());
+    let answer = asking.answer(call, found.hits)?;
+    let (stages, encoding) = (found.stages, from.elapsed());
+    if let Some(counts) = counts {
+        counts.searched(&Searched { queries, hits, filtered, stages, encoding });
+    }
+    Ok(answer)
 }
 
 /// Answers a search when it is its turn.
 pub(super) async fn search(
     door: &Arc<Door>,
+    name: &'static str,
     request: Request<wire::SearchRequest>,
 ) -> GrpcResponse<wire::SearchResults> {
     let timeout = request.metadata().get(TIMEOUT).and_then(|value| value.to_str().ok());
     let deadline = timeout.and_then(timeout_of).and_then(|left| Instant::now().checked_add(left));
     let call = Call::new(Arc::clone(door), request.metadata());
-    let outcome = match read(call, request.into_inner()).await {
-        Ok((call, request, asking)) => {
+    let (call, outcome) = match read(call, request.into_inner()).await {
+        Ok((call, Ok((request, asking)))) => {
             let (answer, answered) = oneshot::channel();
             let client = Box::new(Client { call, asking, answer });
             door.scheduler.submit(SearchRequest { deadline, ..request }, client);
             // Where the answer was lost, a defect of this program has ended it.
-            answered.await.unwrap_or_else(|_| Err(lost("its answer was lost")))
+            answered.await.unwrap_or_else(|_| (within(door), Err(lost("its answer was lost"))))
         }
-        Err(failure) => Err(failure),
+        Ok((call, Err(refused))) => (call, Err(refused)),
+        Err(failure) => (within(door), Err(failure)),
     };
-    GrpcResponse::new(Response::of(outcome))
+    GrpcResponse::new(call.counted(name, outcome))
+}
+
+fn within(door: &Arc<Door>) -> Call {
+    Call::within(Arc::clone(door))
 }
 
 /// What a request asks for. Vectors of rows are read from the disk for it.
 async fn read(
     call: Call,
     request: wire::SearchRequest,
-) -> Result<(Call, SearchRequest, Asking), Failure> {
+) -> Result<(Call, Result<(SearchRequest, Asking), Failure>), Failure> {
     let is_small = match &request.search_input {
         Some(SearchInput::PlaceholderGroup(group)) => group.len() <= LARGE,
         Some(SearchInput::Ids(_)) => false,
         None => true,
     };
     let read = move || {
-        let (request, asking) = Asking::new(&call, request)?;
-        Ok((call, request, asking))
+        let asking = Asking::new(&call, request);
+        (call, asking)
     };
     if is_small {
-        return read();
+        return Ok(read());
     }
     let read = tokio::task::spawn_blocking(read).await;
-    read.unwrap_or_else(|error| Err(lost(&error.to_string())))
+    read.map_err(|error| lost(&error.to_string()))
 }
 
 fn lost(why: &str) -> Failure {

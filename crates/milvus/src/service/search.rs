@@ -55,13 +55,18 @@ impl Asking {
         Ok((request, Self { entry, output: names, asked }))
     }
 
+    /// Whether it looks for rows by a filter.
+    pub(super) fn is_filtered(&self) -> bool {
+        self.asked.filtered
+    }
+
     /// The answer with what was found.
     pub(super) fn answer(
         self,
         call: &Call,
         hits: Vec<Vec<SearchHit>>,
     ) -> Result<wire::SearchResults, Failure> {
-        let Self { entry, output, asked: Asked { params, scoring, selected } } = self;
+        let Self { entry, output, asked: Asked { params, scoring, selected, .. } } = self;
         let output = Output::new(&entry.schema, &output)?;
         let last = hits.first().and_then(|hits| hits.last()).map(|hit| hit.distance);
         let groups = selected.group_field.as_deref();
@@ -100,6 +105,7 @@ pub(super) struct Asked {
     pub(super) params: SearchParams,
     pub(super) scoring: Scoring,
     selected: Selected,
+    filtered: bool,
 }
 
 impl Asked {
@@ -146,7 +152,8 @@ impl Asked {
             queries: queries.into_vectors(),
             deadline: None,
         };
-        Ok((Self { params, scoring, selected }, request))
+        let filtered = request.filter.is_some();
+        Ok((Self { params, scoring, selected, filtered }, request))
     }
 
     pub(super) fn has_groups_or_pages(&self) -> bool {

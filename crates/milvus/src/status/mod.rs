@@ -42,7 +42,7 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    const fn number(self) -> i32 {
+    pub(crate) const fn number(self) -> i32 {
         match self {
             Self::ServiceUnavailable => 2,
             Self::MemoryLimit => 3,

@@ -164,3 +164,20 @@ pub(crate) fn metric_name(metric: pipeann_db::ids::Metric) -> &'static str {
         Metric::Cosine => "COSINE",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overload_has_the_code_that_clients_wait_at() {
+        let failure = Failure::from(ScheduleError::Full { waiting: 4096 });
+        assert_eq!(failure.code, Code::RateLimit);
+        assert!(failure.reason.contains("rate limit exceeded"), "{}", failure.reason);
+        assert!(failure.reason.contains("queue is full"), "{}", failure.reason);
+        let failure = Failure::from(ScheduleError::Search(CollectionError::Dropped));
+        assert_eq!(failure.code, Code::CollectionNotFound);
+        assert_eq!(Failure::from(ScheduleError::Ending).code, Code::ServiceUnavailable);
+        assert_eq!(Failure::from(ScheduleError::Panicked("x".into())).code, Code::Internal);
+    }
+}

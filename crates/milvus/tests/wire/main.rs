@@ -6,3 +6,4 @@ mod indexes;
 mod malformed;
 mod rows;
 mod served;
+mod watched;

@@ -11,7 +11,7 @@ use prost::Message as _;
 use crate::served::{DIM, Served, assert_ok, dynamic, insert, longs, pair, query, vectors};
 
 /// Queries whose components are all one number.
-fn search(numbers: &[f32], params: &[(&str, &str)]) -> wire::SearchRequest {
+pub(crate) fn search(numbers: &[f32], params: &[(&str, &str)]) -> wire::SearchRequest {
     let values = numbers.iter().map(|n| [n.to_le_bytes(); DIM].concat()).collect();
     let value =
         PlaceholderValue { tag: "$0".into(), r#type: PlaceholderType::FloatVector.into(), values };
@@ -24,7 +24,7 @@ fn search(numbers: &[f32], params: &[(&str, &str)]) -> wire::SearchRequest {
     }
 }
 
-fn numbers(ids: Option<IDs>) -> Vec<i64> {
+pub(crate) fn numbers(ids: Option<IDs>) -> Vec<i64> {
     match ids.and_then(|ids| ids.id_field) {
         Some(IdField::IntId(LongArray { data })) => data,
         other => panic!("{other:?}"),

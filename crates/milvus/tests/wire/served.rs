@@ -48,8 +48,14 @@ impl Served {
         let database = Arc::new(Database::open(dir.path(), options).unwrap());
         let settings = Settings { database: Arc::clone(&database), now: Arc::new(now) };
         let token = token.map(str::to_owned);
-        let options =
-            ServeOptions { host: "127.0.0.1".into(), port: 0, threads: 4, merge: true, token };
+        let options = ServeOptions {
+            host: "127.0.0.1".into(),
+            port: 0,
+            threads: 4,
+            metrics_port: Some(0),
+            token,
+            ..ServeOptions::default()
+        };
         let listening = listen(settings, &options).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
