@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::hits::Hit;
+use super::load::UnderWay;
 use super::params::SearchParams;
 use super::state::{SearchState, Step};
 use super::stats::SearchStats;
@@ -48,6 +49,11 @@ pub trait PageSource: Sync {
     /// Told of each page that the query of a job is given: its bytes where it was read for it,
     /// `None` where it was resident.
     fn taken(&self, _job: usize, _page: PageId, _read: Option<&[u8]>) {}
+
+    /// Told that a query begins; what is returned is dropped when it ends.
+    fn begun(&self) -> Option<UnderWay> {
+        None
+    }
 
     /// Told what a query has cost when it ends, one of `in_flight` on its thread.
     fn ended(&self, _stats: &SearchStats, _in_flight: usize) {}
@@ -94,10 +100,12 @@ struct Slot {
     compute_ns: u64,
     active: bool,
     touched: bool,
+    under_way: Option<UnderWay>,
 }
 
 impl Slot {
-    fn begin(&mut self) {
+    fn begin(&mut self, source: &dyn PageSource) {
+        self.under_way = source.begun();
         self.started = Instant::now();
         self.first_read_ns = None;
         self.compute_ns = 0;
@@ -159,6 +167,7 @@ impl Driver {
             compute_ns: 0,
             active: false,
             touched: false,
+            under_way: None,
         };
         let none =
             ReadUnderWay { page: PageId(0), buffer: BufferId::NONE, waiters: 0, active: false };
@@ -207,11 +216,11 @@ impl Driver {
                         break;
                     };
                     active += 1;
-                    // What has become visible since `run` was called is so for this query.
-                    view = source.view();
                     let slot = &mut self.slots[s];
                     slot.job = job;
-                    slot.begin();
+                    slot.begin(source);
+                    // What has become visible since `run` was called is so for this query.
+                    view = source.view();
                     let begun = slot.state.begin(&view, query, params, allow.cloned());
                     match begun {
                         Ok(()) => active -= self.drive(s, source, &view, answer)?,
@@ -238,7 +247,7 @@ impl Driver {
     ) -> Result<(), SearchError> {
         let view = source.view();
         let slot = &mut self.slots[0];
-        slot.begin();
+        slot.begin(source);
         let mut active = 1 - self.drive(0, source, &view, answer)?;
         while active > 0 {
             active -= self.round(active, source, &view, answer)?;
@@ -387,6 +396,7 @@ impl Driver {
     fn release(&mut self, s: usize) {
         self.slots[s].active = false;
         self.slots[s].touched = false;
+        self.slots[s].under_way = None;
         self.backlog.retain(|&(waiting, _)| waiting != s);
         for read in self.reads.iter_mut().filter(|r| r.active) {
             read.waiters &= !(1 << s);
