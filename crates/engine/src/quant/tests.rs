@@ -3,7 +3,7 @@
 use super::subspace::SubspaceKernel;
 use super::*;
 use crate::distance::{QueryDistance, SimdLevel};
-use crate::types::{Metric, VectorSet, VectorType};
+use crate::types::{Metric, VectorSet, VectorType, from_f32};
 
 const METRICS: [Metric; 3] = [Metric::L2, Metric::InnerProduct, Metric::Cosine];
 
@@ -180,9 +180,13 @@ fn check_estimates(book: &Codebook, set: VectorSet<'_>, codes: &[u8], ids: &[u32
             );
             let pairs = query.iter().zip(&decoded).map(|(&x, &y)| (f64::from(x), f64::from(y)));
             match metric {
-                Metric::L2 => pairs.map(|(x, y)| (x - y) * (x - y)).sum(),
+                Metric::L2 | Metric::Hamming => pairs.map(|(x, y)| (x - y) * (x - y)).sum(),
                 Metric::InnerProduct => -pairs.map(|(x, y)| x * y).sum::<f64>(),
                 Metric::Cosine => 1.0 - pairs.map(|(x, y)| x * y).sum::<f64>(),
+                Metric::Jaccard => {
+                    let cosine = pairs.map(|(x, y)| x * y).sum::<f64>().clamp(0.0, 1.0);
+                    1.0 - cosine / (2.0 - cosine)
+                }
             }
         })
         .collect();
@@ -204,7 +208,9 @@ fn check_estimates(book: &Codebook, set: VectorSet<'_>, codes: &[u8], ids: &[u32
         // At worst every part is off by half a step of the 16-bit tables.
         let coarse =
             if table.split.is_empty() { 0.0 } else { 0.5 * book.code_bytes() as f64 / 65_000.0 };
-        let slack = range * coarse + magnitude * 1e-5 + 1e-6;
+        // From the cosine to Jaccard, differences at most double.
+        let stretch = if metric == Metric::Jaccard { 2.0 } else { 1.0 };
+        let slack = stretch * (range * coarse + magnitude * 1e-5 + 1e-6);
         // All lengths of a batch, so that every rest occurs.
         for count in (0..140).chain([255, 256, 257, 333]) {
             let got = estimates(&table, codes, &ids[..count]);
@@ -243,6 +249,42 @@ fn estimates_are_on_the_scale_of_exact_distances() {
         }
         assert!(off < spread * 0.15, "{metric}: off by {off} of a spread of {spread}");
     }
+}
+
+#[test]
+fn codes_of_all_types_stand_for_their_vectors() {
+    let values: Vec<f32> =
+        clustered(2000, 64, 8).into_iter().map(|x| f32::from(x) - 125.0).collect();
+    let ids: Vec<u32> = (0..333).collect();
+    for ty in VectorType::ALL {
+        let mut bytes = Vec::new();
+        from_f32(&values, ty, &mut bytes);
+        let set = VectorSet::new(&bytes, 64, ty).expect("whole rows");
+        for metric in Metric::ALL.into_iter().filter(|&metric| ty.takes_metric(metric)) {
+            let book = Codebook::train(set, metric, &options(8));
+            let codes = encode_all(&book, set);
+            check_estimates(&book, set, &codes, &ids);
+            let exact = QueryDistance::new(metric, ty, set.row(0));
+            let mut table = LookupTable::new(&book);
+            table.fill(&book, set.row(0), ty);
+            let near = |id: u32| exact.distance(set.row(id as usize));
+            let mut by_code: Vec<(f32, u32)> =
+                estimates(&table, &codes, &ids).into_iter().zip(ids.iter().copied()).collect();
+            by_code.sort_by(|a, b| a.partial_cmp(b).expect("no NaN"));
+            let mut by_distance: Vec<f32> = ids.iter().map(|&id| near(id)).collect();
+            by_distance.sort_by(|a, b| a.partial_cmp(b).expect("no NaN"));
+            let found = by_code[..60].iter().filter(|(_, id)| near(*id) <= by_distance[19]).count();
+            assert!(found >= 18, "{found} of the nearest 20 in 60 by code, {ty} {metric}");
+        }
+    }
+}
+
+#[test]
+fn eight_bits_fit_a_byte_of_code() {
+    let bytes = clustered(3000, 32, 8);
+    let set = VectorSet::new(&bytes, 256, VectorType::Binary).expect("whole rows");
+    let book = Codebook::train(set, Metric::Hamming, &options(32));
+    assert!(loss(&book, set) < 1e-6, "{}", loss(&book, set));
 }
 
 #[test]
