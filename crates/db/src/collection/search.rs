@@ -342,13 +342,13 @@ fn metric_of(
     asked: Option<Metric>,
 ) -> Result<Metric, CollectionError> {
     let name = || field.name.clone();
+    let ty = field.vector_type;
     let indexed = entry.indexes_of(field.id).find_map(|index| index.metric);
     match (indexed, asked) {
         (Some(expected), Some(found)) if expected != found => {
             Err(CollectionError::Metric { field: name(), expected, found })
         }
-        (None, Some(metric)) if !field.vector_type.takes_metric(metric) => {
-            let ty = field.vector_type;
+        (_, Some(metric)) if !ty.takes_metric(metric) => {
             Err(CollectionError::MetricOfType { field: name(), metric, ty })
         }
         (Some(metric), _) | (None, Some(metric)) => Ok(metric),

@@ -3,7 +3,7 @@
 use super::subspace::SubspaceKernel;
 use super::*;
 use crate::distance::{QueryDistance, SimdLevel};
-use crate::types::{Metric, VectorSet, VectorType, from_f32};
+use crate::types::{Metric, VectorSet, VectorType};
 
 const METRICS: [Metric; 3] = [Metric::L2, Metric::InnerProduct, Metric::Cosine];
 
@@ -18,7 +18,7 @@ fn draws(seed: u64) -> impl FnMut() -> u64 {
 }
 
 /// Rows around a few dozen centres, as u8 components.
-fn clustered(rows: usize, dim: usize, seed: u64) -> Vec<u8> {
+pub(super) fn clustered(rows: usize, dim: usize, seed: u64) -> Vec<u8> {
     let mut next = draws(seed);
     let centres: Vec<u8> = (0..40 * dim).map(|_| (next() % 200) as u8).collect();
     (0..rows)
@@ -35,18 +35,18 @@ fn as_f32_bytes(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().flat_map(|&b| (f32::from(b) - 100.0).to_le_bytes()).collect()
 }
 
-fn options(code_bytes: usize) -> PqOptions {
+pub(super) fn options(code_bytes: usize) -> PqOptions {
     PqOptions { code_bytes, training_rows: 4000, iterations: 8, seed: 7 }
 }
 
-fn encode_all(book: &Codebook, set: VectorSet<'_>) -> Vec<u8> {
+pub(super) fn encode_all(book: &Codebook, set: VectorSet<'_>) -> Vec<u8> {
     let mut codes = vec![0; set.rows() * book.code_bytes()];
     book.encode_all(set, &mut codes);
     codes
 }
 
 /// Mean squared distance between rows and what their codes stand for.
-fn loss(book: &Codebook, set: VectorSet<'_>) -> f64 {
+pub(super) fn loss(book: &Codebook, set: VectorSet<'_>) -> f64 {
     let codes = encode_all(book, set);
     let (mut row, mut decoded) = (vec![0.0; set.dim()], vec![0.0; set.dim()]);
     let mut total = 0.0;
@@ -138,7 +138,7 @@ fn subspace_kernels_agree_with_plain_loops() {
 }
 
 /// Estimates of one kernel, for all rows in the given order.
-fn estimates(table: &LookupTable, codes: &[u8], ids: &[u32]) -> Vec<f32> {
+pub(super) fn estimates(table: &LookupTable, codes: &[u8], ids: &[u32]) -> Vec<f32> {
     let mut out = vec![f32::NAN; ids.len()];
     score_many(table, CodesView::from_slice(codes, table.code_bytes()), ids, &mut out);
     out
@@ -166,7 +166,7 @@ fn estimates_are_the_distance_to_what_codes_stand_for() {
     }
 }
 
-fn check_estimates(book: &Codebook, set: VectorSet<'_>, codes: &[u8], ids: &[u32]) {
+pub(super) fn check_estimates(book: &Codebook, set: VectorSet<'_>, codes: &[u8], ids: &[u32]) {
     let (metric, ty) = (book.metric(), set.vector_type());
     let mut query = vec![0.0; book.dim()];
     codebook::load(set.row(0), ty, metric, &mut query);
@@ -249,42 +249,6 @@ fn estimates_are_on_the_scale_of_exact_distances() {
         }
         assert!(off < spread * 0.15, "{metric}: off by {off} of a spread of {spread}");
     }
-}
-
-#[test]
-fn codes_of_all_types_stand_for_their_vectors() {
-    let values: Vec<f32> =
-        clustered(2000, 64, 8).into_iter().map(|x| f32::from(x) - 125.0).collect();
-    let ids: Vec<u32> = (0..333).collect();
-    for ty in VectorType::ALL {
-        let mut bytes = Vec::new();
-        from_f32(&values, ty, &mut bytes);
-        let set = VectorSet::new(&bytes, 64, ty).expect("whole rows");
-        for metric in Metric::ALL.into_iter().filter(|&metric| ty.takes_metric(metric)) {
-            let book = Codebook::train(set, metric, &options(8));
-            let codes = encode_all(&book, set);
-            check_estimates(&book, set, &codes, &ids);
-            let exact = QueryDistance::new(metric, ty, set.row(0));
-            let mut table = LookupTable::new(&book);
-            table.fill(&book, set.row(0), ty);
-            let near = |id: u32| exact.distance(set.row(id as usize));
-            let mut by_code: Vec<(f32, u32)> =
-                estimates(&table, &codes, &ids).into_iter().zip(ids.iter().copied()).collect();
-            by_code.sort_by(|a, b| a.partial_cmp(b).expect("no NaN"));
-            let mut by_distance: Vec<f32> = ids.iter().map(|&id| near(id)).collect();
-            by_distance.sort_by(|a, b| a.partial_cmp(b).expect("no NaN"));
-            let found = by_code[..60].iter().filter(|(_, id)| near(*id) <= by_distance[19]).count();
-            assert!(found >= 18, "{found} of the nearest 20 in 60 by code, {ty} {metric}");
-        }
-    }
-}
-
-#[test]
-fn eight_bits_fit_a_byte_of_code() {
-    let bytes = clustered(3000, 32, 8);
-    let set = VectorSet::new(&bytes, 256, VectorType::Binary).expect("whole rows");
-    let book = Codebook::train(set, Metric::Hamming, &options(32));
-    assert!(loss(&book, set) < 1e-6, "{}", loss(&book, set));
 }
 
 #[test]
