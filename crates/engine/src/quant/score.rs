@@ -11,6 +11,9 @@ use crate::distance::prefetch_line;
 /// of the cache.
 const WINDOW: usize = 256;
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
 /// How codes are scored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CodeKernel {
@@ -77,11 +80,11 @@ pub fn score_many(table: &LookupTable, codes: CodesView<'_>, ids: &[u32], out: &
         assert!((largest as usize) < codes.rows(), "id {largest} of {} codes", codes.rows());
         for &id in ids {
             let start = codes.pointer(id);
-            prefetch_line(start);
-            for line in 1..codes.code_bytes().div_ceil(64) {
-                prefetch_line(start.wrapping_add(64 * line));
+            // Most codes lie in one line: asking for it twice is not free.
+            let bytes = start.addr() % LINE + codes.code_bytes();
+            for line in 0..bytes.div_ceil(LINE) {
+                prefetch_line(start.wrapping_add(LINE * line));
             }
-            prefetch_line(start.wrapping_add(codes.code_bytes() - 1));
         }
         // SAFETY: all ids were found to be rows, and table and codes to be equally wide.
         unsafe { score(table, codes, ids, out) }

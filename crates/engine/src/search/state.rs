@@ -30,7 +30,7 @@ use super::stash::{NO_STASH, Stash};
 use super::stats::SearchStats;
 use super::view::{CodesUnavailable, GraphView};
 use super::visited::{Seen, VisitedSet};
-use crate::filter::AllowSet;
+use crate::filter::{AllowSet, SLACK};
 use crate::graph::HeadScratch;
 use crate::quant::{LookupTable, score_many};
 use crate::types::{Metric, NodeId, PageId};
@@ -233,7 +233,7 @@ impl SearchState {
         }
         self.stash.reset(capacity + 1, degree);
         self.fresh.clear();
-        self.fresh.reserve(degree.max(SCAN_CHUNK));
+        self.fresh.reserve(degree.max(SCAN_CHUNK + SLACK));
         self.scores.resize(degree.max(SCAN_CHUNK).max(self.params.head_list), 0.0);
         self.neighbours.reserve(degree);
         self.at_page.reserve(view.layout.records_per_page());
