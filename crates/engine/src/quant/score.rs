@@ -88,7 +88,16 @@ pub fn score_many(table: &LookupTable, codes: CodesView<'_>, ids: &[u32], out: &
         }
         // SAFETY: all ids were found to be rows, and table and codes to be equally wide.
         unsafe { score(table, codes, ids, out) }
+        if table.jaccard {
+            out.iter_mut().for_each(|estimate| *estimate = jaccard_of_cosine(*estimate));
+        }
     }
+}
+
+/// The Jaccard distance of two vectors with equally many bits set, from their 1 - cos.
+fn jaccard_of_cosine(distance: f32) -> f32 {
+    let distance = distance.clamp(0.0, 1.0);
+    2.0 * distance / (1.0 + distance)
 }
 
 /// # Safety
