@@ -19,6 +19,7 @@ from .pipeann import program
 REQUIREMENTS = rivals.COMPARE / "milvus-requirements.txt"
 HEALTH = "http://127.0.0.1:9091/healthz"
 PATIENCE_S = 180
+GRACE_S = 20
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ def milvus_python() -> Path:
 @contextmanager
 def milvus(data: Path) -> Iterator[Server]:
     """Embedded Milvus. It opens some fixed ports beside its own, so there can be one only."""
+    if healthy():
+        raise SystemExit(f"there is a Milvus already: {HEALTH} answers")
     port = free_port()
     data.mkdir(parents=True, exist_ok=True)
     command = [milvus_python().with_name("milvus-server"), "--data", data, "--proxy-port", port]
@@ -77,18 +80,21 @@ def milvus(data: Path) -> Iterator[Server]:
             time.sleep(0.5)
         yield Server("milvus", f"http://127.0.0.1:{port}", process.pid)
     finally:
-        end(process.pid)
-        process.wait()
+        end(process)
 
 
-def end(group: int) -> None:
-    """Ends a group of processes, and waits until its ports are free."""
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Ends a process and all of its group; a server that takes long is killed."""
+    until = time.monotonic() + GRACE_S
     with suppress(ProcessLookupError):
-        os.killpg(group, signal.SIGTERM)
-        for _ in range(10 * PATIENCE_S):
-            os.killpg(group, 0)
+        os.killpg(process.pid, signal.SIGTERM)
+        # The group is gone when nobody can be signalled; its first process has to be fetched.
+        while time.monotonic() < until:
+            process.poll()
+            os.killpg(process.pid, 0)
             time.sleep(0.1)
-        os.killpg(group, signal.SIGKILL)
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def healthy() -> bool:
