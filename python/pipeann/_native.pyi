@@ -496,3 +496,7 @@ class MilvusDoor:
         parameters: Sequence[tuple[str, str]],
     ) -> tuple[Any, ...]:
         """0, rows as dicts, and a timestamp."""
+
+def serve(arguments: Sequence[str]) -> None:
+    """Becomes the server with these arguments, the name of the program first, until it is
+    interrupted. Wrong arguments end the process."""

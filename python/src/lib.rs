@@ -8,6 +8,9 @@ mod database;
 mod index;
 mod milvus;
 
+use std::ffi::OsString;
+
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// The native half of pipeann; import `pipeann` instead.
@@ -21,6 +24,12 @@ mod _native {
     use super::index::Index;
     #[pymodule_export]
     use super::milvus::MilvusDoor;
+
+    /// Becomes the server until it is interrupted; see `pipeann.server`.
+    #[pyfunction]
+    fn serve(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<()> {
+        py.detach(|| pipeann_cli::server(arguments)).map_err(PyRuntimeError::new_err)
+    }
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
