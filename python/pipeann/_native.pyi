@@ -425,6 +425,11 @@ class Collection:
         """What the catalogue says: fields, partitions, indexes, aliases, properties."""
     def add_field(self, field: Field | dict[str, Any]) -> None:
         """Adds a field, which is nullable or has a default."""
+    def alter_properties(
+        self, *, set: dict[str, str] | None = None, remove: Sequence[str] | None = None
+    ) -> None:
+        """Changes the properties that are kept with it. `collection.ttl.seconds` says how long rows
+        live; all others change nothing."""
     def create_partition(self, partition: str) -> None:
         """Creates a partition; one that exists is fine."""
     def drop_partition(self, partition: str) -> None:

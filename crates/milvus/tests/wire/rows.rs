@@ -32,7 +32,7 @@ pub(crate) fn numbers(ids: Option<IDs>) -> Vec<i64> {
 }
 
 #[test]
-fn a_write_names_its_rows_and_a_delete_does_not() {
+fn trap_12_a_write_names_its_rows_and_a_delete_does_not() {
     let served = Served::new();
     let mut client = served.client();
     served.filled("a", 3);
@@ -73,7 +73,7 @@ pub(crate) fn keys(columns: &[FieldData]) -> Vec<i64> {
 }
 
 #[test]
-fn each_query_has_a_number_of_hits_and_the_key_its_name() {
+fn trap_10_each_query_has_a_number_of_hits_and_the_key_its_name() {
     let served = Served::new();
     let mut client = served.client();
     served.filled("a", 10);
@@ -94,7 +94,7 @@ fn each_query_has_a_number_of_hits_and_the_key_its_name() {
 }
 
 #[test]
-fn everything_is_asked_for_by_a_star() {
+fn trap_11_everything_is_asked_for_by_a_star() {
     let served = Served::new();
     let mut client = served.client();
     served.filled("a", 1);
@@ -129,7 +129,7 @@ fn everything_is_asked_for_by_a_star() {
 }
 
 #[test]
-fn a_key_that_is_a_field_is_no_dynamic_one() {
+fn trap_09_a_key_that_is_a_field_is_no_dynamic_one() {
     let served = Served::new();
     served.filled("a", 1);
     for row in [r#"{"v":1}"#, r#"{"$meta":1}"#, "[1]", "{"] {
@@ -143,7 +143,7 @@ fn a_key_that_is_a_field_is_no_dynamic_one() {
 }
 
 #[test]
-fn counting_is_exact_and_has_no_limit() {
+fn trap_07_counting_is_exact_and_has_no_limit() {
     let served = Served::new();
     let mut client = served.client();
     served.filled("a", 5);
@@ -235,7 +235,7 @@ fn metrics_have_to_be_those_of_the_index() {
 }
 
 #[test]
-fn a_timestamp_of_the_future_is_no_reason_to_wait() {
+fn trap_21_a_timestamp_of_the_future_is_no_reason_to_wait() {
     let served = Served::new();
     served.filled("a", 5);
     let request =
