@@ -4,7 +4,7 @@ use pipeann_milvus::proto::common::ErrorCode;
 use pipeann_milvus::proto::milvus as wire;
 use tonic::Request;
 
-use crate::served::{Served, assert_ok, create, declared, describe, insert, pair};
+use crate::served::{Served, assert_ok, create, declared, describe, insert};
 
 #[test]
 fn trap_01_a_missing_collection_has_both_codes_that_clients_look_at() {

@@ -45,7 +45,7 @@ fn clients_that_trust_the_certificate_are_answered() {
     assert!(is_answered(&served, client()));
     assert!(!is_answered(&served, client().domain_name("example.org")));
     let plain = served.runtime.block_on(async {
-        let mut client = MilvusServiceClient::connect(served.endpoint()).await.ok()?;
+        let mut client = MilvusServiceClient::new(served.endpoint().connect().await.ok()?);
         client.get_version(wire::GetVersionRequest {}).await.ok()
     });
     assert!(plain.is_none(), "nothing is answered that is not encrypted");

@@ -57,8 +57,8 @@ impl Served {
     /// Whether a server would begin.
     pub(crate) fn try_listen(options: ServeOptions) -> Result<(), ServeError> {
         let dir = tempfile::tempdir().unwrap();
-        let options_of_database = DatabaseOptions::new(|| UnixMs(1));
-        let database = Arc::new(Database::open(dir.path(), options_of_database).unwrap());
+        let settings = DatabaseOptions::new(|| UnixMs(1));
+        let database = Arc::new(Database::open(dir.path(), settings).unwrap());
         let settings = Settings { database, now: Arc::new(|| UnixMs(1)) };
         listen(settings, &options).map(drop)
     }
@@ -67,8 +67,8 @@ impl Served {
         let dir = tempfile::tempdir().unwrap();
         let clock = Clock(Arc::new(AtomicU64::new(1_700_000_000_000)));
         let (of_database, of_door) = (clock.clone(), clock.clone());
-        let options = DatabaseOptions::new(move || of_database.now());
-        let database = Arc::new(Database::open(dir.path(), options).unwrap());
+        let settings = DatabaseOptions::new(move || of_database.now());
+        let database = Arc::new(Database::open(dir.path(), settings).unwrap());
         let settings =
             Settings { database: Arc::clone(&database), now: Arc::new(move || of_door.now()) };
         let options = ServeOptions { host: "127.0.0.1".into(), port: 0, threads: 4, ..options };
