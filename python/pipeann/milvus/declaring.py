@@ -22,7 +22,15 @@ _RELEASED = "pipeann.released"
 _ASSUMED = "pipeann.assumed_metric"
 _DEFAULT_METRIC = "COSINE"
 _TEXT_KEY_BYTES = 65_535
-_SEARCHED = ("float_vector", "uint8_vector")
+# Vectors that have an index, and how they are compared where nobody says.
+_METRICS = {
+    "float_vector": _DEFAULT_METRIC,
+    "float16_vector": _DEFAULT_METRIC,
+    "bfloat16_vector": _DEFAULT_METRIC,
+    "int8_vector": _DEFAULT_METRIC,
+    "uint8_vector": _DEFAULT_METRIC,
+    "binary_vector": "HAMMING",
+}
 
 _KEY_TYPES: dict[Any, DataType] = {
     "int": DataType.INT64,
@@ -137,13 +145,13 @@ class Declaring(Opened):
         collection = self._collection(collection_name)
         described = collection.describe()
         indexed = {index["field"] for index in described["indexes"]}
-        fields = [field["name"] for field in described["fields"] if field["type"] in _SEARCHED]
-        missing = [name for name in fields if name not in indexed]
+        kinds = {field["name"]: field["type"] for field in described["fields"]}
+        missing = [name for name in kinds if kinds[name] in _METRICS and name not in indexed]
         try:
             if missing and metric is None:
                 collection.alter_properties(set={_ASSUMED: ",".join(missing)})
             for name in missing:
-                collection.create_index(name, (metric or _DEFAULT_METRIC).lower())
+                collection.create_index(name, (metric or _METRICS[kinds[name]]).lower())
             collection.load()
         except errors.InputError as error:
             raise MilvusException(_INVALID, str(error)) from error
