@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from harness import many_clients
+from harness import many_clients, servers
 from harness.processes import Row
 from harness.sets import VectorSet
 from harness.tables import print_table
@@ -25,7 +25,7 @@ def take_merge(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
         for turn in range(job.rounds):
             # Whoever comes second finds the other's pages in the page cache.
             for merge in MERGE if turn % 2 == 0 else MERGE[::-1]:
-                with many_clients.serving(data, memory, merge) as server:
+                with servers.pipeann(data, memory, "--merge", merge) as server:
                     for expression in ("", settings["filter"]):
                         for clients in (1, settings["clients"]):
                             row = ask(job, server, vectors, expression, clients)
@@ -34,12 +34,14 @@ def take_merge(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
 
 
 def ask(
-    job: Job, server: many_clients.Serving, vectors: VectorSet, expression: str, clients: int
+    job: Job, server: servers.Server, vectors: VectorSet, expression: str, clients: int
 ) -> Row:
     """One load, after a short one that fills what a server keeps."""
-    words = ["--queries", vectors.queries, "--ef", job.lists[vectors.name][0], "--filter", expression]
-    server.ask(*words, "--clients", min(clients, 8), "--seconds", job.settings["warm_s"])
-    return server.ask(*words, "--clients", clients, "--seconds", job.settings["seconds"])
+    ef, settings = job.lists[vectors.name][0], job.settings
+    words = ["--queries", vectors.queries, "--ef", ef, "--filter", expression]
+    many_clients.ask(server, *words, "--clients", 8, "--seconds", settings["warm_s"])
+    words += ["--clients", clients, "--seconds", settings["seconds"]]
+    return many_clients.ask(server, *words)
 
 
 def conclude(

@@ -11,11 +11,14 @@ use pipeann_engine::types::VectorSet;
 
 use super::costs::CostCounters;
 use super::filter::Scope;
+use super::held::HeldMoment;
+use super::read::When;
 use super::search::{
     Asked, SearchHit, VectorSearch, check_queries, loaded_partitions, metric_of, one,
 };
 use super::selected::Selection;
 use super::{Collection, CollectionError};
+use crate::ids::RowId;
 
 /// A search that others may join.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +29,8 @@ pub struct Joined<'a> {
     pub queries: VectorSet<'a>,
     /// Which of the nearest rows.
     pub selection: &'a Selection,
+    /// As of which moment; now unless given.
+    pub held: Option<&'a HeldMoment>,
 }
 
 /// Queries that are searched before the searches they belong to are answered.
@@ -44,32 +49,35 @@ type ProgressFn<'f> = dyn FnMut(Progress) + 'f;
 
 impl Collection {
     /// Does several searches as one. They are alike in their field, metric, length of the candidate
-    /// list, partitions, filter and selection. `tell` is given the hits of each in their order, some
+    /// list, partitions, filter, selection and moment. `tell` is given the hits of each in their order, some
     /// before the others are searched.
     ///
     /// # Errors
     /// What any of them would fail with, as told by [`search_selected`](Self::search_selected).
     /// Those that were not answered by then have no answer, and can be searched alone.
+    ///
+    /// # Panics
+    /// Where the moment is of another collection.
     pub fn search_joined(
         &self,
         searches: &[Joined<'_>],
         tell: &mut ProgressFn<'_>,
     ) -> Result<(), CollectionError> {
-        let Some(Joined { selection, .. }) = searches.first() else { return Ok(()) };
+        let Some(&Joined { selection, held, .. }) = searches.first() else { return Ok(()) };
         let costs = CostCounters::default();
         let asked: Vec<_> = searches.iter().map(|joined| (joined.search, joined.queries)).collect();
         if selection.is_all() {
-            return self.answer_each(&asked, &costs, tell);
+            return self.answer_each(&asked, held, &costs, tell);
         }
         // Looking further comes after, since it looks at later moments.
         let mut first = Vec::with_capacity(searches.len());
-        self.answer_each(&asked, &costs, &mut |progress| {
+        self.answer_each(&asked, held, &costs, &mut |progress| {
             if let Progress::Answered(_, hits) = progress {
                 first.push(hits);
             }
         })?;
         for (place, (&(search, queries), first)) in asked.iter().zip(first).enumerate() {
-            let hits = self.select_from(search, queries, selection, first)?;
+            let hits = self.select_from(search, queries, (selection, held), first)?;
             tell(Progress::Answered(place, hits));
         }
         Ok(())
@@ -79,6 +87,7 @@ impl Collection {
     pub(super) fn answer_each(
         &self,
         searches: &[(&VectorSearch<'_>, VectorSet<'_>)],
+        held: Option<&HeldMoment>,
         costs: &CostCounters,
         tell: &mut ProgressFn<'_>,
     ) -> Result<(), CollectionError> {
@@ -105,13 +114,17 @@ impl Collection {
         // Where the moment has passed and is taken anew, some are answered.
         let answered = Cell::new(0);
         let tell = RefCell::new(tell);
-        self.at_one_moment(filter.as_deref(), before, |(graph, cuts), moment| {
+        let when = When { entry: &entry, filter: filter.as_deref(), held };
+        self.at_one_moment(when, before, |(graph, cuts), moment| {
             let partitions = numbers.as_deref();
             let scope = Scope { entry: &entry, formats: &formats, moment, partitions, rows: None };
             let among = &self.rows_matching(&scope, filter.as_ref(), u64::MAX)?;
-            let all = numbers.is_none() && filter.is_none();
+            // Rows in the graph that the moment does not see are to be passed over.
+            let hides = held.is_some() || moment.live.hidden_before > RowId(0);
+            let all = numbers.is_none() && filter.is_none() && !hides;
             let (list, cuts, seen) = (common.list, *cuts, moment.live.applied);
-            let asked = Asked { field, graph, metric, list, among, all, cuts, seen, costs };
+            let held = held.is_some();
+            let asked = Asked { field, graph, metric, list, among, all, cuts, seen, held, costs };
             let most = usize::try_from(among.len()).unwrap_or(usize::MAX);
             while answered.get() < searches.len() {
                 let first = answered.get();

@@ -18,6 +18,7 @@ use super::components::{FieldVectors, Moment};
 use super::costs::{CostCounters, SearchCosts};
 use super::filter::Filter;
 use super::formats::Formats;
+use super::held::HeldMoment;
 use super::merged::Progress;
 use super::read::{FoundRow, Source, partition_numbers};
 use super::{Collection, CollectionError};
@@ -76,6 +77,8 @@ pub(super) struct Asked<'c> {
     pub(super) cuts: u64,
     /// The record up to which the moment sees.
     pub(super) seen: Seq,
+    /// Whether the moment is one that is kept, with all that it needs.
+    pub(super) held: bool,
     pub(super) costs: &'c CostCounters,
 }
 
@@ -96,6 +99,28 @@ impl Collection {
         self.search_counted(search, queries).map(|(hits, _)| hits)
     }
 
+    /// As [`search`](Self::search), of a moment that is held, or of now.
+    ///
+    /// # Errors
+    /// As [`search`](Self::search).
+    ///
+    /// # Panics
+    /// Where the moment is of another collection.
+    pub(super) fn search_as_of(
+        &self,
+        search: &VectorSearch<'_>,
+        queries: VectorSet<'_>,
+        held: Option<&HeldMoment>,
+    ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
+        let mut found = Vec::new();
+        self.answer_each(&[(search, queries)], held, &CostCounters::default(), &mut |progress| {
+            if let Progress::Answered(_, hits) = progress {
+                found = hits;
+            }
+        })?;
+        Ok(found)
+    }
+
     /// As [`search`](Self::search), with what it took.
     ///
     /// # Errors
@@ -107,7 +132,7 @@ impl Collection {
     ) -> Result<(Vec<Vec<SearchHit>>, SearchCosts), CollectionError> {
         let costs = CostCounters::default();
         let mut found = Vec::new();
-        self.answer_each(&[(search, queries)], &costs, &mut |progress| {
+        self.answer_each(&[(search, queries)], None, &costs, &mut |progress| {
             if let Progress::Answered(_, hits) = progress {
                 found = hits;
             }
@@ -202,7 +227,7 @@ impl Collection {
         let (hits, stats) = outcome.map_err(|error| self.index_error(asked.field, &error))?;
         asked.costs.add_graph(&stats);
         // Rows of the moment that were removed since are not in the graph, or not found there.
-        let removed = graph.removals() != before;
+        let removed = asked.held || graph.removals() != before;
         let gone = match removed {
             true => &**asked.among - &*self.components.live().among(None),
             false => RoaringTreemap::new(),
@@ -269,7 +294,9 @@ impl Collection {
         let search = FlatSearch { k, metric: asked.metric, threads, from };
         let found = field.vectors.search(queries, search, &|row| among.contains(row.0));
         let found = found.map_err(CollectionError::vectors(&field.name))?;
-        if field.vectors.cuts() != asked.cuts && self.components.live().applied != asked.seen {
+        let overtaken =
+            || field.vectors.cuts() != asked.cuts && self.components.live().applied != asked.seen;
+        if !asked.held && overtaken() {
             return Err(CollectionError::Missing { row: from, what: "vector".to_owned() });
         }
         let near = |(hits, &k): (Vec<_>, _)| {

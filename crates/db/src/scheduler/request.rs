@@ -9,7 +9,8 @@ use pipeann_engine::types::{VectorSet, VectorSetError};
 
 use super::ScheduleError;
 use crate::collection::{
-    Collection, CollectionError, Filter, Joined, Progress, SearchHit, Selection, VectorSearch,
+    Collection, CollectionError, Filter, HeldMoment, Joined, Progress, SearchHit, Selection,
+    VectorSearch,
 };
 use crate::expr::Templates;
 use crate::ids::{Metric, VectorType};
@@ -102,6 +103,8 @@ pub struct SearchRequest {
     pub selection: Selection,
     /// The query vectors.
     pub queries: OwnedVectors,
+    /// As of which moment; now unless given.
+    pub held: Option<Arc<HeldMoment>>,
     /// When its answer is of no use any more.
     pub deadline: Option<Instant>,
 }
@@ -126,7 +129,8 @@ impl SearchRequest {
         let names = Names::of(self);
         let search = names.search(self);
         let (queries, selection) = (self.queries.as_set(), &self.selection);
-        let joined = Joined { search: &search, queries, selection };
+        let held = self.held.as_deref();
+        let joined = Joined { search: &search, queries, selection, held };
         let mut found = Vec::new();
         self.collection.search_joined(&[joined], &mut |progress| {
             if let Progress::Answered(_, hits) = progress {
@@ -153,6 +157,7 @@ impl SearchRequest {
             && self.partitions == other.partitions
             && self.filter == other.filter
             && self.selection == other.selection
+            && self.held.as_ref().map(Arc::as_ptr) == other.held.as_ref().map(Arc::as_ptr)
             // Groups are made by a place in the output.
             && (self.selection.groups.is_none() || self.output == other.output)
     }

@@ -147,6 +147,7 @@ fn queries(collection: &Arc<Noted>, k: usize, count: usize) -> SearchRequest {
         output: Vec::new(),
         selection: Selection::default(),
         queries: OwnedVectors::new(vec![0; 8 * count], 2, VectorType::F32).unwrap(),
+        held: None,
         deadline: None,
     }
 }

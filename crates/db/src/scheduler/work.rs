@@ -99,6 +99,7 @@ fn search_all(group: &[Waiting], tell: &mut dyn FnMut(Progress)) -> Result<(), C
         search,
         queries: waiting.request.queries.as_set(),
         selection: &waiting.request.selection,
+        held: waiting.request.held.as_deref(),
     });
     first.request.collection.search_joined(&joined.collect::<Vec<_>>(), tell)
 }

@@ -89,6 +89,7 @@ fn request(c: &Arc<dyn Searchable>, k: usize, count: usize, seed: u64) -> Search
         output: Vec::new(),
         selection: Selection::default(),
         queries: OwnedVectors::new(queries, DIM, VectorType::F32).unwrap(),
+        held: None,
         deadline: None,
     }
 }

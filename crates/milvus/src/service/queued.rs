@@ -64,7 +64,7 @@ pub(super) async fn search(
 ) -> GrpcResponse<wire::SearchResults> {
     let timeout = request.metadata().get(TIMEOUT).and_then(|value| value.to_str().ok());
     let deadline = timeout.and_then(timeout_of).and_then(|left| Instant::now().checked_add(left));
-    let call = Call::new(Arc::clone(door), request.metadata());
+    let call = Call::new(Arc::clone(door), &request);
     let (call, outcome) = match read(call, request.into_inner()).await {
         Ok((call, Ok((request, asking)))) => {
             let (answer, answered) = oneshot::channel();

@@ -11,6 +11,7 @@ use pipeann_db::value::Value;
 
 use super::door::Call;
 use super::loading::check_loaded;
+use super::query::ITERATES;
 use crate::convert::columns_in::keys;
 use crate::convert::hits::{Scoring, results, scored};
 use crate::convert::output::Output;
@@ -40,6 +41,7 @@ pub(super) struct Asking {
     entry: Arc<Entry>,
     output: Vec<String>,
     asked: Asked,
+    session_ts: u64,
 }
 
 impl Asking {
@@ -51,8 +53,11 @@ impl Asking {
         let (entry, collection) = target(call, &request)?;
         let names = std::mem::take(&mut request.output_fields);
         let output = Output::new(&entry.schema, &names)?;
+        let named = request.guarantee_timestamp;
         let (asked, request) = Asked::new((&entry, &collection), request, &output)?;
-        Ok((request, Self { entry, output: names, asked }))
+        let (held, session_ts) = call.moment(&collection, named, asked.iterates())?;
+        let request = SearchRequest { held, ..request };
+        Ok((request, Self { entry, output: names, asked, session_ts }))
     }
 
     /// Whether it looks for rows by a filter.
@@ -66,7 +71,8 @@ impl Asking {
         call: &Call,
         hits: Vec<Vec<SearchHit>>,
     ) -> Result<wire::SearchResults, Failure> {
-        let Self { entry, output, asked: Asked { params, scoring, selected, .. } } = self;
+        let Self { entry, output, asked, session_ts } = self;
+        let Asked { params, scoring, selected, .. } = asked;
         let output = Output::new(&entry.schema, &output)?;
         let last = hits.first().and_then(|hits| hits.last()).map(|hit| hit.distance);
         let groups = selected.group_field.as_deref();
@@ -76,7 +82,7 @@ impl Asking {
         Ok(wire::SearchResults {
             results: Some(results),
             collection_name: entry.name.clone(),
-            session_ts: call.timestamp(),
+            session_ts,
             ..Default::default()
         })
     }
@@ -150,6 +156,7 @@ impl Asked {
             output: output.into_iter().map(str::to_owned).collect(),
             selection: selected.selection,
             queries: queries.into_vectors(),
+            held: None,
             deadline: None,
         };
         let filtered = request.filter.is_some();
@@ -158,6 +165,11 @@ impl Asked {
 
     pub(super) fn has_groups_or_pages(&self) -> bool {
         self.selected.group_field.is_some() || self.selected.page.is_some()
+    }
+
+    /// Whether this is a page of an iterator of either kind.
+    fn iterates(&self) -> bool {
+        self.selected.page.is_some() || self.params.others.flag(ITERATES)
     }
 }
 
