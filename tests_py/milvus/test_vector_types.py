@@ -14,10 +14,19 @@ FLOATS = ("L2", "IP", "COSINE")
 BITS = ("HAMMING", "JACCARD")
 
 
-def brain(numbers: np.ndarray) -> list[bytes]:
-    """bfloat16, which numpy does not have: the upper half of each number."""
+class Brain(np.ndarray):
+    """bfloat16 as the package ml_dtypes has it, as far as pymilvus looks: the name of the type, and
+    the bytes, which are the upper half of each number."""
+
+    @property
+    def dtype(self) -> str:  # type: ignore[override]
+        return "bfloat16"
+
+
+def brain(numbers: np.ndarray) -> list[np.ndarray]:
+    """bfloat16, which numpy does not have."""
     halves = (np.ascontiguousarray(numbers).view(np.uint32) >> 16).astype(np.uint16)
-    return [row.tobytes() for row in halves]
+    return [row.view(Brain) for row in halves]
 
 
 def narrow(kind: DataType, numbers: np.ndarray) -> list[Any]:
@@ -39,7 +48,8 @@ def widened(kind: DataType, numbers: np.ndarray) -> np.ndarray:
     given = narrow(kind, numbers)
     match kind:
         case DataType.BFLOAT16_VECTOR:
-            halves = np.frombuffer(b"".join(given), np.uint16).astype(np.uint32) << 16
+            raw = b"".join(row.tobytes() for row in given)
+            halves = np.frombuffer(raw, np.uint16).astype(np.uint32) << 16
             return halves.view(np.float32).reshape(numbers.shape)
         case DataType.BINARY_VECTOR:
             return (numbers > 0).astype(np.float32)
