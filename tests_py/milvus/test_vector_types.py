@@ -23,10 +23,10 @@ class Brain(np.ndarray):
         return "bfloat16"
 
 
-def brain(numbers: np.ndarray) -> list[np.ndarray]:
+def brain(numbers: np.ndarray) -> list[bytes]:
     """bfloat16, which numpy does not have."""
     halves = (np.ascontiguousarray(numbers).view(np.uint32) >> 16).astype(np.uint16)
-    return [row.view(Brain) for row in halves]
+    return [row.tobytes() for row in halves]
 
 
 def narrow(kind: DataType, numbers: np.ndarray) -> list[Any]:
@@ -43,13 +43,20 @@ def narrow(kind: DataType, numbers: np.ndarray) -> list[Any]:
     return list(numbers)
 
 
+def asked(kind: DataType, numbers: np.ndarray) -> list[Any]:
+    """Queries as clients give them: bytes alone would be bits."""
+    given = narrow(kind, numbers)
+    if kind is DataType.BFLOAT16_VECTOR:
+        return [np.frombuffer(row, np.uint16).view(Brain) for row in given]
+    return given
+
+
 def widened(kind: DataType, numbers: np.ndarray) -> np.ndarray:
     """The numbers that these vectors hold."""
     given = narrow(kind, numbers)
     match kind:
         case DataType.BFLOAT16_VECTOR:
-            raw = b"".join(row.tobytes() for row in given)
-            halves = np.frombuffer(raw, np.uint16).astype(np.uint32) << 16
+            halves = np.frombuffer(b"".join(given), np.uint16).astype(np.uint32) << 16
             return halves.view(np.float32).reshape(numbers.shape)
         case DataType.BINARY_VECTOR:
             return (numbers > 0).astype(np.float32)
@@ -108,7 +115,7 @@ def test_the_nearest_are_found(
     expected = scores(metric, widened(kind, NUMBERS), widened(kind, QUERY)[0])
     best = np.sort(-expected if metric in ("IP", "COSINE") else expected)[:10]
     best = -best if metric in ("IP", "COSINE") else best
-    (hits,) = client.search(name, narrow(kind, QUERY), limit=10, output_fields=["v"])
+    (hits,) = client.search(name, asked(kind, QUERY), limit=10, output_fields=["v"])
     found = np.array([hit["distance"] for hit in hits])
     assert np.allclose(found, best, rtol=1e-3, atol=1e-4), (found, best)
     assert np.allclose([expected[hit["id"]] for hit in hits], found, rtol=1e-3, atol=1e-4)
