@@ -57,20 +57,21 @@ class System:
         near, ids = self.index.search(wide, K, params=how)
         return ids[0], near[0]
 
-    def measure(self, until: float, threads: int, rounds: int) -> None:
+    def measure(self, until: float, callers: list[int], rounds: int) -> None:
         """Prints the figures of the least setting with the recall, or of the last one."""
         count, settings = len(self.cell.queries), SETTINGS[self.kind]
         for setting in settings:
             given = partial(self.with_given, setting)
             # One round tells whether the recall is there; only then rates are taken.
-            recall = self.cell.recall(timed(given, count, threads, 1)[0])
+            recall = self.cell.recall(timed(given, count, max(callers), 1)[0])
             if recall < until and setting != settings[-1]:
                 continue
-            _, paid = timed(partial(self.with_paid, setting), count, threads, rounds)
-            _, free = timed(given, count, threads, rounds)
-            rates = paid | {"qps_given": free["qps"]}
-            system = f"faiss {self.kind}"
-            print_row(system=system, cell=self.cell.name, list=setting, recall=recall, **rates)
+            for threads in callers:
+                _, paid = timed(partial(self.with_paid, setting), count, threads, rounds)
+                _, free = timed(given, count, threads, rounds)
+                rates = paid | {"qps_given": free["qps"], "threads": threads}
+                system = f"faiss {self.kind}"
+                print_row(system=system, cell=self.cell.name, list=setting, recall=recall, **rates)
             return
 
 
@@ -81,7 +82,7 @@ def main() -> None:
     p.add_argument("--tags", required=True, type=Path)
     p.add_argument("--cells", required=True, type=Path, nargs="+")
     p.add_argument("--until", type=float, default=0.99)
-    p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--threads", type=int, nargs="+", default=[2])
     p.add_argument("--rounds", type=int, default=3)
     a = p.parse_args()
     faiss.omp_set_num_threads(1)

@@ -40,13 +40,13 @@ def built(rival: str, vectors: VectorSet) -> Path:
 
 
 def searched(
-    rival: str, vectors: VectorSet, cells: Sequence[Cell], recall: float, threads: int
+    rival: str, vectors: VectorSet, cells: Sequence[Cell], recall: float, callers: Sequence[int]
 ) -> list[Row]:
     """The rates of a rival in each cell, where it has the recall."""
     index = built(rival, vectors)
     script = rivals.COMPARE / f"{rival}_search.py"
     command: list[str | Path] = [rivals.filtered_python(), script, "--index", index]
-    command += ["--threads", str(threads)]
+    command += ["--threads", *map(str, callers)]
     if rival == FAISS:
         command += ["--tags", bags(vectors), "--until", str(recall)]
     return json_lines([*command, "--cells", *(cell.folder for cell in cells)])
@@ -62,7 +62,7 @@ def searched_once(
     made |= {"recall": recall, "threads": threads}
 
     def make(out: Path) -> None:
-        rows = searched(rival, vectors, cells, recall, threads)
+        rows = searched(rival, vectors, cells, recall, [threads])
         (out / "rows.json").write_text(json.dumps(rows, indent=1) + "\n")
 
     folder = entry(f"{rival.replace('_', '-')}-rates-{vectors.name}", made, make)

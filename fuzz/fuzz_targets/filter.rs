@@ -28,10 +28,13 @@ fn schema(dynamic: bool) -> Schema {
             ScalarType::VarChar => spec.max_bytes(100),
             _ => spec,
         };
-        let array = FieldSpec::new(name.to_uppercase(), DataType::Array(scalar)).max_capacity(8);
-        builder = builder
-            .field(bounded(FieldSpec::new(name, DataType::Scalar(scalar)).nullable()))
-            .field(bounded(array.nullable()));
+        builder =
+            builder.field(bounded(FieldSpec::new(name, DataType::Scalar(scalar)).nullable()));
+        // No array holds instants.
+        if scalar != ScalarType::Timestamptz {
+            let array = FieldSpec::new(name.to_uppercase(), DataType::Array(scalar));
+            builder = builder.field(bounded(array.max_capacity(8).nullable()));
+        }
     }
     builder.dynamic(dynamic).build().expect("the schema keeps the rules")
 }

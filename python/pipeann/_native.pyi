@@ -13,8 +13,14 @@ from pipeann.fields import Field
 
 __version__: Final[str]
 
-Vectors: TypeAlias = npt.NDArray[np.float32] | npt.NDArray[np.uint8]
-Metric: TypeAlias = Literal["l2", "ip", "cosine"]
+Vectors: TypeAlias = (
+    npt.NDArray[np.float32]
+    | npt.NDArray[np.float16]
+    | npt.NDArray[np.int8]
+    | npt.NDArray[np.uint8]
+    | npt.NDArray[np.uint16]
+)
+Metric: TypeAlias = Literal["l2", "ip", "cosine", "hamming", "jaccard"]
 
 class Index:
     """An index on disk, opened for searching. Threads may share it; a forked child may not."""
@@ -39,9 +45,10 @@ class Index:
         Parameters
         ----------
         path: directory to make. One that holds an index is refused unless `overwrite`.
-        vectors: shape (rows, dimension), C-contiguous, float32 or uint8; at least one row.
-            A row's id is its position.
-        metric: "l2" (squared Euclidean distance), "ip" (inner product) or "cosine".
+        vectors: shape (rows, dimension), C-contiguous, float32, float16, int8, uint8, or bfloat16
+            of the package ml_dtypes; at least one row. A row's id is its position.
+        metric: "l2" (squared Euclidean distance), "ip" (inner product) or "cosine". By "hamming" and
+            "jaccard" uint8 holds bits, eight to an entry as numpy.packbits puts them.
         degree: most edges of a node (R).
         list_length: candidate list of the build (L).
         alpha: slack of the robust prune, at least 1.
@@ -101,7 +108,7 @@ class Index:
 
         Parameters
         ----------
-        queries: shape (n, dimension), C-contiguous, of the index's dtype.
+        queries: shape (n, dimension), C-contiguous, of the index's dtype; bfloat16 may be uint16.
         k: results per query.
         list_length: candidate list (L); raised to `k` where shorter. Longer finds more and
             reads more.
@@ -117,8 +124,9 @@ class Index:
         Returns
         -------
         ids: shape (n, k), int64, nearest first; -1 where there are fewer than `k`.
-        distances: shape (n, k), float32: squared Euclidean distance, negated inner product, or
-            1 - cosine similarity; infinity where the id is -1.
+        distances: shape (n, k), float32: squared Euclidean distance, negated inner product,
+            1 - cosine similarity, bits that differ, or Jaccard distance; infinity where the id
+            is -1.
 
         Raises
         ------
@@ -140,7 +148,7 @@ class Index:
     def metric(self) -> Metric:
         """How vectors are compared."""
     @property
-    def dtype(self) -> Literal["float32", "uint8"]:
+    def dtype(self) -> Literal["float32", "float16", "bfloat16", "int8", "uint8"]:
         """numpy's name of the component type."""
 
 Key: TypeAlias = int | str

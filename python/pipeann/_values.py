@@ -45,8 +45,8 @@ class Hits(NamedTuple):
     """The nearest rows of one query, nearest first.
 
     keys: primary keys; an int64 array, or a list of str.
-    distances: float32; squared Euclidean distance, negated inner product, or 1 - cosine
-        similarity. Smaller is nearer.
+    distances: float32; squared Euclidean distance, negated inner product, 1 - cosine similarity,
+        bits that differ, or Jaccard distance. Smaller is nearer.
     row_ids: uint64; what the rows are called inside the collection.
     columns: a column for the primary key and each field asked for.
     """

@@ -18,7 +18,15 @@ from pipeann.errors import InputError
 __all__ = ["Arrays", "Parquet", "Source", "source_of", "vectors"]
 
 _SAMPLE_ROWS = 64
-_TYPES = {".fbin": np.float32, ".u8bin": np.uint8, ".i8bin": np.int8}
+# numpy's type of what stands in a file, and how many components there are in one of these.
+_TYPES = {
+    ".fbin": (np.float32, 1),
+    ".f16bin": (np.float16, 1),
+    ".bf16bin": (np.uint16, 1),
+    ".u8bin": (np.uint8, 1),
+    ".i8bin": (np.int8, 1),
+    ".bbin": (np.uint8, 8),
+}
 _HEADER_BYTES = 8
 
 
@@ -102,7 +110,8 @@ def vectors(
     key: str | None = None,
     first_key: int = 0,
 ) -> Arrays:
-    """A file of vectors as a source: .npy, .fbin (float32), .u8bin or .i8bin, mapped.
+    """A file of vectors as a source: .npy, .fbin (float32), .f16bin, .bf16bin, .u8bin, .i8bin or
+    .bbin (bits, eight in a byte), mapped.
 
     Parameters
     ----------
@@ -119,7 +128,7 @@ def vectors(
     if path.suffix == ".npy":
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     elif path.suffix in _TYPES:
-        array = _bin(path, np.dtype(_TYPES[path.suffix]))
+        array = _bin(path, *_TYPES[path.suffix])
     else:
         raise InputError(
             f"{path}: the extension names no file of vectors; known are .npy, "
@@ -131,16 +140,19 @@ def vectors(
     return Arrays(columns)
 
 
-def _bin(path: Path, dtype: np.dtype[Any]) -> np.ndarray:
+def _bin(path: Path, kind: type[np.generic], packed: int) -> np.ndarray:
+    dtype = np.dtype(kind)
     header = np.fromfile(path, "<u4", 2)
     found = path.stat().st_size
     rows, dim = (int(word) for word in header) if len(header) == 2 else (0, 0)
-    if rows * dim == 0 or found != _HEADER_BYTES + rows * dim * dtype.itemsize:
+    entries = dim // packed
+    announced = _HEADER_BYTES + rows * entries * dtype.itemsize
+    if rows * dim == 0 or dim % packed or found != announced:
         raise InputError(
             f"{path}: the header tells of {rows} rows of {dim} {dtype} components, the file has "
             f"{found} bytes"
         )
-    return np.memmap(path, dtype.newbyteorder("<"), "r", _HEADER_BYTES, (rows, dim))
+    return np.memmap(path, dtype.newbyteorder("<"), "r", _HEADER_BYTES, (rows, entries))
 
 
 class Parquet:

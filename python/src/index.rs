@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use numpy::ndarray::Array2;
-use numpy::{IntoPyArray, PyArray2, PyReadonlyArray2, PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{IntoPyArray, PyArray2};
 use pipeann_engine::build::{self, BuildError, BuildOptions, Progress, Stage};
 use pipeann_engine::filter::AllowSet;
 use pipeann_engine::index::{
@@ -13,13 +13,15 @@ use pipeann_engine::index::{
 };
 use pipeann_engine::memory::Accountant;
 use pipeann_engine::search::{Hit, ParamError, Policy, SearchParams, SearchStats, Width};
-use pipeann_engine::types::{ErrorClass, Metric, RowId, VectorSet, VectorType};
+use pipeann_engine::types::{ErrorClass, Metric, RowId, VectorType};
 use pyo3::exceptions::{
     PyFileExistsError, PyFileNotFoundError, PyKeyboardInterrupt, PyMemoryError, PyOSError,
     PyRuntimeError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+
+use crate::matrix::{Matrix, dtype_name};
 
 /// An error of this class as the exception that Python's users expect.
 fn exception(class: ErrorClass, message: String) -> PyErr {
@@ -51,54 +53,6 @@ fn build_error(e: BuildError) -> PyErr {
         BuildError::Cancelled(_) => PyKeyboardInterrupt::new_err(e.to_string()),
         _ => exception(e.class(), e.to_string()),
     }
-}
-
-/// A C-contiguous matrix of float32 or uint8, borrowed.
-enum Matrix<'py> {
-    F32(PyReadonlyArray2<'py, f32>),
-    U8(PyReadonlyArray2<'py, u8>),
-}
-
-impl<'py> Matrix<'py> {
-    fn new(array: &Bound<'py, PyAny>) -> PyResult<Self> {
-        let untyped = array.cast::<PyUntypedArray>().map_err(|_| {
-            PyTypeError::new_err("expected a numpy array of shape (rows, dimension)")
-        })?;
-        if untyped.ndim() != 2 {
-            let message =
-                format!("expected shape (rows, dimension), found {} dimensions", untyped.ndim());
-            return Err(PyValueError::new_err(message));
-        }
-        if !untyped.is_c_contiguous() {
-            let message = "expected a C-contiguous array; pass numpy.ascontiguousarray(a)";
-            return Err(PyValueError::new_err(message));
-        }
-        if let Ok(m) = array.extract::<PyReadonlyArray2<'py, f32>>() {
-            Ok(Self::F32(m))
-        } else if let Ok(m) = array.extract::<PyReadonlyArray2<'py, u8>>() {
-            Ok(Self::U8(m))
-        } else {
-            let found = untyped.dtype();
-            Err(PyTypeError::new_err(format!("expected dtype float32 or uint8, found {found}")))
-        }
-    }
-
-    fn vectors(&self) -> PyResult<VectorSet<'_>> {
-        let (bytes, dim, ty) = match self {
-            Self::F32(m) => {
-                let (data, dim) = (m.as_slice()?, m.shape()[1]);
-                (float_bytes(data), dim, VectorType::F32)
-            }
-            Self::U8(m) => (m.as_slice()?, m.shape()[1], VectorType::U8),
-        };
-        VectorSet::new(bytes, dim, ty).map_err(|e| PyValueError::new_err(e.to_string()))
-    }
-}
-
-#[expect(unsafe_code, reason = "numpy's floats are handed to the engine as bytes, uncopied")]
-fn float_bytes(data: &[f32]) -> &[u8] {
-    // SAFETY: every f32 is four initialised bytes, u8 has no alignment, and the lifetime is kept.
-    unsafe { std::slice::from_raw_parts(data.as_ptr().cast(), size_of_val(data)) }
 }
 
 /// Looks for Ctrl-C while a build runs.
@@ -161,7 +115,9 @@ impl Index {
         overwrite: bool,
     ) -> PyResult<Self> {
         let metric: Metric = metric.parse().map_err(|e| PyValueError::new_err(format!("{e}")))?;
-        let matrix = Matrix::new(vectors)?;
+        // Only bits are compared by these.
+        let bits = VectorType::Binary.takes_metric(metric).then_some(VectorType::Binary);
+        let matrix = Matrix::new(vectors, bits)?;
         let set = matrix.vectors()?;
         let mut options = BuildOptions::new(metric);
         options.graph.degree = degree;
@@ -214,7 +170,7 @@ impl Index {
         in_flight: Option<usize>,
         allowed: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<IdsAndDistances<'py>> {
-        let matrix = Matrix::new(queries)?;
+        let matrix = Matrix::new(queries, Some(self.inner.layout().vector_type()))?;
         let set = matrix.vectors()?;
         let policy = self::policy(policy, width, max_width)?;
         let params =
@@ -273,7 +229,7 @@ impl Index {
         self.inner.dim()
     }
 
-    /// "l2", "ip" or "cosine".
+    /// "l2", "ip", "cosine", "hamming" or "jaccard".
     #[getter]
     fn metric(&self) -> &'static str {
         self.inner.metric().name()
@@ -282,10 +238,7 @@ impl Index {
     /// numpy's name of the component type.
     #[getter]
     fn dtype(&self) -> &'static str {
-        match self.inner.layout().vector_type() {
-            VectorType::F32 => "float32",
-            VectorType::U8 => "uint8",
-        }
+        dtype_name(self.inner.layout().vector_type())
     }
 
     fn __repr__(&self) -> String {

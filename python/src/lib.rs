@@ -6,6 +6,7 @@
 
 mod database;
 mod index;
+mod matrix;
 mod milvus;
 
 use pyo3::prelude::*;

@@ -66,7 +66,7 @@ fn distances() {
         (VectorType::F32, 768),
         (VectorType::F32, 100),
     ] {
-        let bytes: Vec<u8> = (0..dim * ty.component_bytes() * 4).map(|i| (i % 60) as u8).collect();
+        let bytes: Vec<u8> = (0..ty.vector_bytes(dim) * 4).map(|i| (i % 60) as u8).collect();
         let set = VectorSet::new(&bytes, dim, ty).expect("whole rows");
         for op in [Op::SquaredL2, Op::Dot] {
             for level in SimdLevel::ALL {

@@ -16,7 +16,15 @@ _INVALID = 1100
 _OPEN_KEY = "pipeann.key_type"
 _DEFAULT_METRIC = "COSINE"
 _TEXT_KEY_BYTES = 65_535
-_SEARCHED = ("float_vector", "uint8_vector")
+# Vectors that have an index, and how they are compared where nobody says.
+_METRICS = {
+    "float_vector": _DEFAULT_METRIC,
+    "float16_vector": _DEFAULT_METRIC,
+    "bfloat16_vector": _DEFAULT_METRIC,
+    "int8_vector": _DEFAULT_METRIC,
+    "uint8_vector": _DEFAULT_METRIC,
+    "binary_vector": "HAMMING",
+}
 
 _KEY_TYPES: dict[Any, DataType] = {
     "int": DataType.INT64,
@@ -118,15 +126,16 @@ class Declaring(Opened):
         described.get("properties", {}).pop(_OPEN_KEY, None)
         return described
 
-    def _declare(self, collection_name: str, metric: str) -> None:
+    def _declare(self, collection_name: str, metric: str | None = None) -> None:
         """Declares an index on each vector that has none, and loads. Nothing is built yet."""
         collection = self._collection(collection_name)
         described = collection.describe()
         indexed = {index["field"] for index in described["indexes"]}
         try:
             for field in described["fields"]:
-                if field["type"] in _SEARCHED and field["name"] not in indexed:
-                    collection.create_index(field["name"], metric.lower())
+                default = _METRICS.get(field["type"])
+                if default is not None and field["name"] not in indexed:
+                    collection.create_index(field["name"], (metric or default).lower())
             collection.load()
         except errors.InputError as error:
             raise MilvusException(_INVALID, str(error)) from error
@@ -150,7 +159,7 @@ class Declaring(Opened):
         if index_params is not None:
             super().create_index(collection_name, index_params, timeout=timeout, **kwargs)
         elif self._exists(collection_name):
-            self._declare(collection_name, _DEFAULT_METRIC)
+            self._declare(collection_name)
         self._build(collection_name)
 
     def load_collection(
@@ -159,7 +168,7 @@ class Declaring(Opened):
         """Loads a collection, with a graph for each of its vectors."""
         if self._exists(collection_name):
             self._home.released.discard(self._collection(collection_name).describe()["id"])
-            self._declare(collection_name, _DEFAULT_METRIC)
+            self._declare(collection_name)
             self._build(collection_name)
         super().load_collection(collection_name, timeout=timeout, **kwargs)
 
@@ -179,5 +188,5 @@ class Declaring(Opened):
                 raise
             if self._collection(collection_name).describe()["id"] in self._home.released:
                 raise
-        self._declare(collection_name, _DEFAULT_METRIC)
+        self._declare(collection_name)
         return read()

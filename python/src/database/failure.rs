@@ -149,6 +149,7 @@ impl From<CollectionError> for Failure {
             }
             CollectionError::QueryShape { field, .. }
             | CollectionError::Metric { field, .. }
+            | CollectionError::MetricOfType { field, .. }
             | CollectionError::NoMetric { field } => Self { field: Some(field), ..failure },
             CollectionError::Filter(error) => match error.fault() {
                 FilterFault::UnknownField { name } => {

@@ -13,7 +13,7 @@ use super::answers::{Output, keys_to_python};
 use super::batches::keys;
 use super::collection::Collection;
 use super::failure::Failure;
-use super::vectors::{array_bytes, one_dense};
+use super::vectors::{array_bytes, dim_of, one_dense};
 
 impl Collection {
     pub(super) fn get_rows<'py>(
@@ -150,7 +150,7 @@ fn query_bytes(
                 return Err(Failure::value(field, None, what).into());
             }
         };
-        return Ok((entries.max(1), array_bytes(kind, array).map_err(failed(None))?));
+        return Ok((dim_of(kind, entries).max(1), array_bytes(kind, array).map_err(failed(None))?));
     }
     let mut bytes = Vec::new();
     for (row, query) in queries.try_iter().map_err(failed(None))?.enumerate() {

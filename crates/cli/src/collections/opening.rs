@@ -105,10 +105,7 @@ pub(crate) fn create(
     (dim, ty): (usize, VectorType),
     columns: Option<&[FieldSpec]>,
 ) -> Result<Arc<Collection>> {
-    let kind = match ty {
-        VectorType::F32 => VectorKind::Float,
-        VectorType::U8 => VectorKind::UInt8,
-    };
+    let kind = VectorKind::of_engine(ty);
     let dim = u32::try_from(dim).context("more dimensions than a field can have")?;
     let scalar = |name, ty| FieldSpec::new(name, DataType::Scalar(ty));
     let number = [scalar("n", ScalarType::Int32)];
@@ -152,10 +149,7 @@ pub(crate) fn batch_with(
     key: i64,
     mut columns: Vec<Column>,
 ) -> Batch {
-    let kind = match vectors.vector_type() {
-        VectorType::F32 => VectorKind::Float,
-        VectorType::U8 => VectorKind::UInt8,
-    };
+    let kind = VectorKind::of_engine(vectors.vector_type());
     let bytes = rows.clone().flat_map(|row| vectors.row(row).iter().copied()).collect();
     let dense = DenseVectors::new(kind, vectors.dim(), bytes).expect("whole vectors");
     let ids: Vec<i64> = rows.clone().map(|row| key + row as i64).collect();

@@ -24,7 +24,7 @@ pub(crate) struct BuildArgs {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
     index: PathBuf,
-    /// How vectors are compared: l2, ip or cosine
+    /// How vectors are compared: l2, ip or cosine; binary ones: hamming or jaccard
     #[arg(long)]
     metric: Metric,
     /// Most edges of a node (R)

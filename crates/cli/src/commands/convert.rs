@@ -14,8 +14,9 @@ use crate::vectors_file::{Format, VectorsFile, VectorsWriter, write_ivecs};
 
 /// Convert vector files by their extensions
 ///
-/// Vectors: .u8bin, .fbin, .bvecs, .fvecs, .npy (two-dimensional, C order, f32 or u8). u8 may be
-/// written as f32; f32 as u8 where every component is a whole number from 0 to 255.
+/// Vectors: .fbin, .f16bin, .bf16bin, .u8bin, .i8bin, .bbin (bits, eight in a byte), .bvecs, .fvecs,
+/// .npy (two-dimensional, C order, f32, f16, u8 or i8). Any type may be written as f32, and, rounded,
+/// as f16 or bf16; as u8, i8 or bits where every component is such a number.
 /// Truth: .bin to .ivecs writes the ids, .ivecs to .bin marks the distances as unknown.
 #[derive(Debug, Args)]
 pub(crate) struct ConvertArgs {

@@ -12,7 +12,7 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use indicatif::ProgressBar;
 use pipeann_engine::distance::QueryDistance;
-use pipeann_engine::types::{Metric, VectorSet, VectorType};
+use pipeann_engine::types::{Metric, VectorSet, find_component};
 use rayon::prelude::*;
 use serde_json::json;
 
@@ -35,7 +35,7 @@ pub(crate) struct GtArgs {
     /// Rows to find for each query
     #[arg(long, default_value_t = 100)]
     k: usize,
-    /// How vectors are compared: l2, ip or cosine
+    /// How vectors are compared: l2, ip or cosine; binary ones: hamming or jaccard
     #[arg(long)]
     metric: Metric,
     /// Where to write the truth: u32 queries, u32 k, ids as u32, distances as f32
@@ -90,6 +90,8 @@ pub(crate) fn exact(
     metric: Metric,
     cancel: &AtomicBool,
 ) -> Result<Truth> {
+    let ty = base.vector_type();
+    ensure!(ty.takes_metric(metric), "{ty} vectors are not compared by {metric}");
     ensure!(k > 0, "k is 0, but must be at least 1");
     ensure!(k <= base.rows(), "k is {k}, but the base has only {} rows", base.rows());
     ensure!(u32::try_from(base.rows()).is_ok(), "more rows than truth files can name");
@@ -183,13 +185,13 @@ impl Nearest {
 }
 
 fn check_finite(set: VectorSet<'_>, what: &str) -> Result<()> {
-    if set.vector_type() != VectorType::F32 {
+    let ty = set.vector_type();
+    if !ty.is_float() {
         return Ok(());
     }
-    let finite = |c: &[u8]| f32::from_le_bytes([c[0], c[1], c[2], c[3]]).is_finite();
     let bad = (0..set.rows())
         .into_par_iter()
-        .find_first(|&row| !set.row(row).chunks_exact(4).all(finite));
+        .find_first(|&row| find_component(set.row(row), ty, |x| !x.is_finite()).is_some());
     match bad {
         Some(row) => anyhow::bail!("{what} {row} holds NaN or infinity"),
         None => Ok(()),
@@ -198,6 +200,8 @@ fn check_finite(set: VectorSet<'_>, what: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use pipeann_engine::types::VectorType;
+
     use super::*;
 
     fn truth(metric: Metric, base: &[u8], query: &[u8], k: usize) -> Result<Vec<u32>> {

@@ -1,4 +1,4 @@
-//! `.u8bin` and `.fbin`: u32 rows, u32 dimension, then the rows, little-endian.
+//! `.fbin` and its kin, one for each type: u32 rows, u32 dimension, then the rows, little-endian.
 
 use anyhow::{Result, ensure};
 use pipeann_engine::types::VectorType;
@@ -17,8 +17,7 @@ pub(super) fn shape(bytes: &[u8], ty: VectorType) -> Result<Shape> {
     let word =
         |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize;
     let (rows, dim) = (word(0), word(4));
-    let announced =
-        HEADER_BYTES as u128 + rows as u128 * dim as u128 * ty.component_bytes() as u128;
+    let announced = HEADER_BYTES as u128 + rows as u128 * ty.vector_bytes(dim) as u128;
     check_length(bytes.len(), announced, &format!("its header announces {rows} x {dim} {ty}"))?;
     Ok(Shape { rows, dim, ty, start: HEADER_BYTES })
 }

@@ -1,7 +1,7 @@
 //! Vector files: which format a path names, and reading any of them as one [`VectorSet`].
 //!
 //! The extension decides the format; nothing is guessed from the content. Formats whose rows
-//! lie back to back (`.u8bin`, `.fbin`, `.npy`) are mapped and borrowed; `.fvecs` and `.bvecs`
+//! lie back to back (`.fbin` and its kin, `.npy`) are mapped and borrowed; `.fvecs` and `.bvecs`
 //! repeat the dimension before every row and are copied into memory. Every length is checked
 //! before a row is handed out, so a truncated file is refused when it is opened.
 
@@ -33,7 +33,8 @@ pub(crate) enum Format {
 }
 
 /// What all messages about an unusable extension end with.
-const KNOWN: &str = "known are .u8bin, .fbin, .fvecs, .bvecs, .npy";
+const KNOWN: &str = "known are .fbin, .f16bin, .bf16bin, .u8bin, .i8bin, .bbin (bits, eight in a \
+                     byte), .fvecs, .bvecs, .npy";
 
 impl Format {
     /// The format that the extension of `path` names.
@@ -42,10 +43,13 @@ impl Format {
         Ok(match extension {
             "u8bin" => Self::Bin(VectorType::U8),
             "fbin" => Self::Bin(VectorType::F32),
+            "f16bin" => Self::Bin(VectorType::F16),
+            "bf16bin" => Self::Bin(VectorType::BF16),
+            "i8bin" => Self::Bin(VectorType::I8),
+            "bbin" => Self::Bin(VectorType::Binary),
             "bvecs" => Self::Texmex(VectorType::U8),
             "fvecs" => Self::Texmex(VectorType::F32),
             "npy" => Self::Npy,
-            "i8bin" => bail!("{}: vectors of i8 are not supported yet; {KNOWN}", path.display()),
             "ivecs" => bail!(
                 "{}: .ivecs holds ids, not vectors; it converts to and from a truth file (.bin)",
                 path.display()
@@ -68,8 +72,12 @@ impl fmt::Display for Format {
         f.write_str(match self {
             Self::Bin(VectorType::U8) => ".u8bin",
             Self::Bin(VectorType::F32) => ".fbin",
+            Self::Bin(VectorType::F16) => ".f16bin",
+            Self::Bin(VectorType::BF16) => ".bf16bin",
+            Self::Bin(VectorType::I8) => ".i8bin",
+            Self::Bin(VectorType::Binary) => ".bbin",
             Self::Texmex(VectorType::U8) => ".bvecs",
-            Self::Texmex(VectorType::F32) => ".fvecs",
+            Self::Texmex(_) => ".fvecs",
             Self::Npy => ".npy",
         })
     }
@@ -149,6 +157,11 @@ impl VectorsFile {
         };
         ensure!(shape.rows > 0, "{name}: holds no vectors");
         ensure!(shape.dim > 0, "{name}: its vectors have no dimensions");
+        ensure!(
+            shape.ty.takes_dim(shape.dim),
+            "{name}: binary vectors have a multiple of 8 dimensions, not {}",
+            shape.dim
+        );
         let Shape { rows, dim, ty, .. } = shape;
         Ok(Self { path: path.to_owned(), bytes, rows, dim, ty })
     }
@@ -164,7 +177,7 @@ impl VectorsFile {
             Bytes::Mapped(map, start) => &map[*start..],
             Bytes::Copied(bytes) => bytes,
         };
-        let bytes = rows.min(self.rows) * self.dim * self.ty.component_bytes();
+        let bytes = rows.min(self.rows) * self.ty.vector_bytes(self.dim);
         VectorSet::new(&all[..bytes], self.dim, self.ty).expect("a whole number of rows")
     }
 

@@ -1,4 +1,4 @@
-//! `.npy`: NumPy's array file, two-dimensional, C order, f32 or u8, versions 1.0 to 3.0.
+//! `.npy`: NumPy's array file, two-dimensional, C order, f32, f16, u8 or i8, versions 1.0 to 3.0.
 
 use anyhow::{Context, Result, bail, ensure};
 use pipeann_engine::types::VectorType;
@@ -7,6 +7,8 @@ use super::Shape;
 use super::bin::check_length;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
+/// What messages about another type end with.
+const KNOWN: &str = "f32 (<f4), f16 (<f2), u8 (|u1) or i8 (|i1)";
 /// NumPy aligns the rows to this.
 const ALIGN: usize = 64;
 
@@ -38,7 +40,7 @@ pub(super) fn shape(bytes: &[u8]) -> Result<Shape> {
     }
     let (rows, dim) = two_dimensions(value(header, "shape")?)?;
     let start = at + length;
-    let announced = start as u128 + rows as u128 * dim as u128 * ty.component_bytes() as u128;
+    let announced = start as u128 + rows as u128 * ty.vector_bytes(dim) as u128;
     check_length(bytes.len(), announced, &format!("its header announces {rows} x {dim} {ty}"))?;
     Ok(Shape { rows, dim, ty, start })
 }
@@ -58,13 +60,15 @@ fn value<'h>(header: &'h str, key: &str) -> Result<&'h str> {
 fn vector_type(value: &str) -> Result<VectorType> {
     let quote = value.chars().next().filter(|c| matches!(c, '\'' | '"'));
     let Some(quote) = quote else {
-        bail!("an array of records; expected f32 (<f4) or u8 (|u1)");
+        bail!("an array of records; expected {KNOWN}");
     };
     let descr = value[1..].split(quote).next().unwrap_or("");
     match descr {
         "<f4" => Ok(VectorType::F32),
+        "<f2" => Ok(VectorType::F16),
         "|u1" | "<u1" | ">u1" | "u1" => Ok(VectorType::U8),
-        _ => bail!("components of type {descr}; expected f32 (<f4) or u8 (|u1)"),
+        "|i1" | "<i1" | ">i1" | "i1" => Ok(VectorType::I8),
+        _ => bail!("components of type {descr}; expected {KNOWN}"),
     }
 }
 
@@ -83,10 +87,17 @@ fn two_dimensions(value: &str) -> Result<(usize, usize)> {
 }
 
 /// The header of an array of `rows` x `dim`, version 1.0.
-pub(super) fn header(rows: usize, dim: usize, ty: VectorType) -> Vec<u8> {
+///
+/// # Errors
+/// NumPy has no name for bfloat16 and none for packed bits.
+pub(super) fn header(rows: usize, dim: usize, ty: VectorType) -> Result<Vec<u8>> {
     let descr = match ty {
         VectorType::F32 => "<f4",
+        VectorType::F16 => "<f2",
         VectorType::U8 => "|u1",
+        VectorType::I8 => "|i1",
+        VectorType::BF16 => bail!("NumPy has no bfloat16; write .bf16bin"),
+        VectorType::Binary => bail!("NumPy has no packed bits; write .bbin"),
     };
     let mut text =
         format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({rows}, {dim}), }}");
@@ -97,5 +108,5 @@ pub(super) fn header(rows: usize, dim: usize, ty: VectorType) -> Vec<u8> {
     out.extend([1, 0]);
     out.extend((text.len() as u16).to_le_bytes());
     out.extend(text.as_bytes());
-    out
+    Ok(out)
 }

@@ -31,16 +31,23 @@ fn every_format_gives_back_what_was_written() {
         ("b.u8bin", VectorType::U8, &[1, 2, 3, 4, 255, 0][..]),
         ("b.bvecs", VectorType::U8, &[1, 2, 3, 4, 255, 0]),
         ("b.npy", VectorType::U8, &[1, 2, 3, 4, 255, 0]),
+        ("c.i8bin", VectorType::I8, &[1, 2, 3, 4, 255, 0]),
+        ("c.npy", VectorType::I8, &[1, 2, 3, 4, 255, 0]),
+        ("d.f16bin", VectorType::F16, &[1; 12]),
+        ("d.npy", VectorType::F16, &[1; 12]),
+        ("e.bf16bin", VectorType::BF16, &[1; 12]),
+        ("f.bbin", VectorType::Binary, &[1, 2]),
     ] {
         let path = dir.path().join(name);
-        write_all(&path, 3, ty, data);
+        let dim = if ty == VectorType::Binary { 8 } else { 3 };
+        write_all(&path, dim, ty, data);
         let file = VectorsFile::open(&path).unwrap();
         let set = file.set();
-        assert_eq!((set.rows(), set.dim(), set.vector_type()), (2, 3, ty), "{name}");
+        assert_eq!((set.rows(), set.dim(), set.vector_type()), (2, dim, ty), "{name}");
         assert_eq!(set.bytes(), data, "{name}");
         assert_eq!(file.first(1).bytes(), &data[..data.len() / 2], "{name}");
     }
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 6, "no partial files are left");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 12, "no partial files are left");
 }
 
 #[test]
@@ -57,6 +64,30 @@ fn types_convert_where_nothing_is_lost() {
         let error = out.write_row(&bad.to_le_bytes()).unwrap_err().to_string();
         assert!(error.contains("row 0") && error.contains("no u8"), "{error}");
     }
+}
+
+#[test]
+fn floats_are_written_as_narrower_types_or_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let written = |name: &str, values: &[f32]| {
+        let path = dir.path().join(name);
+        let mut out = VectorsWriter::create(&path, 1, values.len(), VectorType::F32).unwrap();
+        out.write_row(&bytes_f32(values)).map_err(|e| e.to_string())?;
+        out.finish().unwrap();
+        Ok::<_, String>(VectorsFile::open(&path).unwrap().set().bytes().to_vec())
+    };
+    assert_eq!(written("a.f16bin", &[1.0, -2.0]).unwrap(), [0, 0x3c, 0, 0xc0]);
+    assert_eq!(written("a.bf16bin", &[1.0, 1.001]).unwrap(), [0x80, 0x3f, 0x80, 0x3f]);
+    assert_eq!(written("a.i8bin", &[-128.0, 127.0]).unwrap(), [0x80, 127]);
+    let bits = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0];
+    assert_eq!(written("a.bbin", &bits).unwrap(), [0b1000_0011]);
+    assert!(written("a.f16bin", &[1e6]).unwrap_err().contains("no f16"));
+    assert!(written("a.i8bin", &[128.0]).unwrap_err().contains("from -128 to 127"));
+    assert!(written("a.bbin", &[2.0; 8]).unwrap_err().contains("zeros and ones"));
+    let dim = VectorsFile::open(&dir.path().join("a.bbin")).unwrap().set().dim();
+    assert_eq!(dim, 8);
+    let path = dir.path().join("ragged.bbin");
+    assert!(refusal(&path, &[1, 0, 0, 0, 7, 0, 0, 0, 1]).contains("multiple of 8"));
 }
 
 #[test]
@@ -122,9 +153,7 @@ fn npy_headers_are_understood_or_refused() {
 
 #[test]
 fn extensions_decide_and_unknown_ones_are_refused() {
-    for (name, part) in
-        [("a.i8bin", "i8"), ("a.ivecs", "ids"), ("a.csv", "known are"), ("a", "known")]
-    {
+    for (name, part) in [("a.ivecs", "ids"), ("a.csv", "known are"), ("a", "known")] {
         let error = Format::of(Path::new(name)).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }

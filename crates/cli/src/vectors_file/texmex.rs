@@ -12,7 +12,7 @@ const DIM_MAX: usize = 1 << 20;
 
 /// Copies the rows of `.fvecs` or `.bvecs` without their prefixes.
 pub(super) fn read(bytes: &[u8], ty: VectorType) -> Result<(Shape, Vec<u8>)> {
-    let (rows, dim, out) = rows(bytes, ty.component_bytes())?;
+    let (rows, dim, out) = rows(bytes, ty.vector_bytes(1))?;
     Ok((Shape { rows, dim, ty, start: 0 }, out))
 }
 

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
-use pipeann_engine::types::{VectorType, to_f32};
+use anyhow::{Context, Result, bail};
+use pipeann_engine::types::{VectorType, from_f32, to_f32};
 
 use super::{Format, bin, npy};
 
@@ -69,8 +69,9 @@ pub(crate) struct VectorsWriter {
 impl VectorsWriter {
     /// Begins a file of `rows` x `dim` vectors that are handed over as `from`.
     ///
-    /// u8 may be written as f32. f32 may be written as u8 where every component is a whole
-    /// number from 0 to 255; [`write_row`](Self::write_row) refuses the first that is not.
+    /// Every type may be written as f32. Others may be written as f16 and bf16, rounded, where they
+    /// are within range, and as integers and bits where every component is one;
+    /// [`write_row`](Self::write_row) refuses the first that is not.
     pub(crate) fn create(path: &Path, rows: usize, dim: usize, from: VectorType) -> Result<Self> {
         let format = Format::of(path)?;
         let to = format.vector_type().unwrap_or(from);
@@ -83,7 +84,7 @@ impl VectorsWriter {
                 header[4..].copy_from_slice(&word(dim)?.to_le_bytes());
                 file.write(&header)?;
             }
-            Format::Npy => file.write(&npy::header(rows, dim, to))?,
+            Format::Npy => file.write(&npy::header(rows, dim, to)?)?,
             Format::Texmex(_) => {}
         }
         let scratch = vec![0.0; dim];
@@ -99,24 +100,17 @@ impl VectorsWriter {
             self.file.write(row)?;
         } else {
             to_f32(row, self.from, &mut self.scratch);
-            self.bytes.clear();
-            match self.to {
-                VectorType::F32 => {
-                    self.bytes.extend(self.scratch.iter().flat_map(|v| v.to_le_bytes()));
-                }
-                VectorType::U8 => {
-                    for &v in &self.scratch {
-                        ensure!(
-                            v.fract() == 0.0 && (0.0..=255.0).contains(&v),
-                            "row {} holds {v}, which is no u8; expected whole numbers from 0 to \
-                             255 to write {}",
-                            self.row,
-                            self.format
-                        );
-                        self.bytes.push(v as u8);
-                    }
-                }
+            if let Some(v) = self.scratch.iter().find(|&&v| !fits(v, self.to)) {
+                bail!(
+                    "row {} holds {v}, which is no {}; expected {} to write {}",
+                    self.row,
+                    self.to,
+                    expected(self.to),
+                    self.format
+                );
             }
+            self.bytes.clear();
+            from_f32(&self.scratch, self.to, &mut self.bytes);
             self.file.write(&self.bytes)?;
         }
         self.row += 1;
@@ -126,5 +120,29 @@ impl VectorsWriter {
     /// Gives the file its name.
     pub(crate) fn finish(self) -> Result<()> {
         self.file.finish()
+    }
+}
+
+/// Whether a component can be written as one of `ty`.
+fn fits(value: f32, ty: VectorType) -> bool {
+    let whole =
+        |range: std::ops::RangeInclusive<f32>| value.fract() == 0.0 && range.contains(&value);
+    match ty {
+        VectorType::F32 => true,
+        // The largest finite f16, and half a step to the next.
+        VectorType::F16 => !value.is_finite() || value.abs() < 65_520.0,
+        VectorType::BF16 => !value.is_finite() || value.abs() < 3.39e38,
+        VectorType::U8 => whole(0.0..=255.0),
+        VectorType::I8 => whole(-128.0..=127.0),
+        VectorType::Binary => whole(0.0..=1.0),
+    }
+}
+
+fn expected(ty: VectorType) -> &'static str {
+    match ty {
+        VectorType::F32 | VectorType::F16 | VectorType::BF16 => "numbers within its range",
+        VectorType::U8 => "whole numbers from 0 to 255",
+        VectorType::I8 => "whole numbers from -128 to 127",
+        VectorType::Binary => "zeros and ones",
     }
 }

@@ -1,5 +1,6 @@
 //! Files of vectors in the layout of the Big ANN benchmarks: rows and dimension as u32, then the
-//! rows, little-endian. The extension tells the type: `.fbin` f32, `.u8bin` u8, `.i8bin` i8.
+//! rows, little-endian. The extension tells the type: `.fbin` f32, `.f16bin` f16, `.bf16bin` bf16,
+//! `.u8bin` u8, `.i8bin` i8, `.bbin` bits, eight in a byte.
 //!
 //! The file is read in pieces and never held as a whole. It may not change while it is loaded.
 
@@ -148,8 +149,12 @@ fn kind_of(path: &Path) -> Result<VectorKind, SourceError> {
         Some("fbin") => Ok(VectorKind::Float),
         Some("u8bin") => Ok(VectorKind::UInt8),
         Some("i8bin") => Ok(VectorKind::Int8),
+        Some("f16bin") => Ok(VectorKind::Float16),
+        Some("bf16bin") => Ok(VectorKind::BFloat16),
+        Some("bbin") => Ok(VectorKind::Binary),
         _ => Err(SourceError::input(format!(
-            "{}: the extension names no file of vectors; known are .fbin, .u8bin, .i8bin",
+            "{}: the extension names no file of vectors; known are .fbin, .f16bin, .bf16bin, \
+             .u8bin, .i8bin, .bbin",
             path.display()
         ))),
     }

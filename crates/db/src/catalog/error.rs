@@ -5,7 +5,7 @@ use std::io;
 
 use super::file::CATALOG_VERSION;
 use super::limits::{MAX_PARTITIONS, MAX_SHARDS};
-use crate::ids::ErrorClass;
+use crate::ids::{ErrorClass, Metric};
 use crate::schema::{NameError, SchemaError};
 use crate::value::DataType;
 
@@ -95,6 +95,16 @@ pub enum IndexFault {
     /// A vector index without a metric.
     #[error("an index on a vector needs a metric")]
     NeedsMetric,
+    /// A metric that such vectors are not compared by.
+    #[error(
+        "{data_type} fields are not compared by {metric}; binary vectors are by hamming and jaccard, all others by l2, ip and cosine"
+    )]
+    Metric {
+        /// Type of the field.
+        data_type: DataType,
+        /// The metric asked for.
+        metric: Metric,
+    },
     /// A scalar index with a metric.
     #[error("an index on {0} has no metric")]
     NoMetric(DataType),
@@ -126,8 +136,20 @@ pub enum FileError {
     /// Some other file.
     #[error("the file does not begin with PIPECATL, it is no catalogue")]
     Magic,
+    /// A collection of an earlier build, whose vectors stand in its rows.
+    #[error(
+        "collection `{collection}`: the build that made it kept the {data_type} field `{field}` in rows, where this one does not look for it; copy the collection with that build into another field type, or drop it there"
+    )]
+    VectorsInRows {
+        /// Name of the collection.
+        collection: String,
+        /// Name of the field.
+        field: String,
+        /// Type of the field.
+        data_type: DataType,
+    },
     /// A version that this build does not read.
-    #[error("catalogue version {found} is unknown, this build reads {CATALOG_VERSION}")]
+    #[error("catalogue version {found} is unknown, this build reads 1 to {CATALOG_VERSION}")]
     Version {
         /// Version found.
         found: u32,
@@ -301,7 +323,9 @@ impl CatalogError {
         match self {
             Self::NotSaved(_) => ErrorClass::Retry,
             Self::Unreadable(_) | Self::Unknown(_) | Self::Poisoned => ErrorClass::Stop,
-            Self::File(FileError::Version { .. } | FileError::Magic) => ErrorClass::FixInput,
+            Self::File(
+                FileError::Version { .. } | FileError::VectorsInRows { .. } | FileError::Magic,
+            ) => ErrorClass::FixInput,
             Self::File(_) => ErrorClass::Stop,
             _ => ErrorClass::FixInput,
         }

@@ -8,13 +8,18 @@
 use super::error::FileError;
 use super::snapshot::Snapshot;
 use super::validate::validate;
+use crate::value::VectorKind;
 
 /// Name of the file in the directory of the database.
 pub const CATALOG_FILE: &str = "CATALOG";
 /// First bytes of the file.
 pub const CATALOG_MAGIC: [u8; 8] = *b"PIPECATL";
-/// Version that this build writes; it reads no other.
-pub const CATALOG_VERSION: u32 = 1;
+/// Version that this build writes. It reads version 1 as well, under which vectors of some kinds
+/// stood in rows, where no field is of such a kind.
+pub const CATALOG_VERSION: u32 = 2;
+/// Kinds that stood in rows under version 1, since nothing searched them.
+const FORMERLY_IN_ROWS: [VectorKind; 4] =
+    [VectorKind::Int8, VectorKind::Float16, VectorKind::BFloat16, VectorKind::Binary];
 
 /// Start of the file; the body and the checksum follow.
 pub mod file_header {
@@ -59,7 +64,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Snapshot, FileError> {
     }
     let &[_, _, _, _, _, _, _, _, v0, v1, v2, v3, _, _, _, _, body_bytes @ ..] = header;
     let version = u32::from_le_bytes([v0, v1, v2, v3]);
-    if version != CATALOG_VERSION {
+    if !(1..=CATALOG_VERSION).contains(&version) {
         return Err(FileError::Version { found: version });
     }
     let frame = (file_header::BYTES + CHECKSUM_BYTES) as u64;
@@ -76,5 +81,24 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Snapshot, FileError> {
     let snapshot: Snapshot = serde_json::from_slice(&covered[file_header::BYTES..])
         .map_err(|error| FileError::Body(error.to_string()))?;
     validate(&snapshot).map_err(FileError::Contradiction)?;
+    if version == 1 {
+        check_placement(&snapshot)?;
+    }
     Ok(snapshot)
+}
+
+/// Refuses collections whose vectors stand elsewhere than this build looks for them.
+fn check_placement(snapshot: &Snapshot) -> Result<(), FileError> {
+    for collection in snapshot.collections.values() {
+        let moved = |kind: Option<VectorKind>| kind.is_some_and(|k| FORMERLY_IN_ROWS.contains(&k));
+        let mut fields = collection.schema.fields().iter().map(|field| &field.spec);
+        if let Some(spec) = fields.find(|spec| moved(spec.data_type.vector_kind())) {
+            return Err(FileError::VectorsInRows {
+                collection: collection.name.clone(),
+                field: spec.name.clone(),
+                data_type: spec.data_type,
+            });
+        }
+    }
+    Ok(())
 }

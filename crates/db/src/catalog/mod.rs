@@ -35,6 +35,6 @@ pub use entries::{
 };
 pub use error::{CatalogError, FileError, IndexFault, Kind, Usage};
 pub use file::{CATALOG_FILE, CATALOG_MAGIC, CATALOG_VERSION, file_header};
-pub use index_kind::{SCALAR_INDEX_KINDS, VECTOR_INDEX_KINDS};
+pub use index_kind::{BINARY_INDEX_KINDS, SCALAR_INDEX_KINDS, VECTOR_INDEX_KINDS, is_exact_kind};
 pub use snapshot::Snapshot;
 pub use store::{CatalogStore, MemoryStore, ReplaceError};

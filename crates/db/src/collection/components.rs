@@ -218,7 +218,7 @@ impl FieldVectors {
 
     /// Bytes of one vector.
     pub(super) fn vector_bytes(&self) -> usize {
-        self.dim * self.vector_type.component_bytes()
+        self.vector_type.vector_bytes(self.dim)
     }
 
     /// The graph that is searched, where one is open.

@@ -98,6 +98,16 @@ pub enum CollectionError {
         /// Metric asked for.
         found: Metric,
     },
+    /// A metric that vectors of the field's type are not compared by.
+    #[error("field `{field}` holds {ty} vectors, which are not compared by {metric}")]
+    MetricOfType {
+        /// Name of the field.
+        field: String,
+        /// Metric asked for.
+        metric: Metric,
+        /// Type of the vectors.
+        ty: VectorType,
+    },
     /// Neither search nor index says how to compare.
     #[error("field `{field}` has no index, so the search has to name a metric")]
     NoMetric {
@@ -253,6 +263,7 @@ impl CollectionError {
             | Self::Query { .. }
             | Self::QueryShape { .. }
             | Self::Metric { .. }
+            | Self::MetricOfType { .. }
             | Self::NoMetric { .. }
             | Self::BlankDelete
             | Self::NotLoaded { .. }

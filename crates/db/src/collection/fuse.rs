@@ -32,7 +32,7 @@ pub enum Ranker {
 fn similarity(metric: Metric, distance: f32, normalised: bool) -> f32 {
     match (metric, normalised) {
         // A distance has to be turned round in any case.
-        (Metric::L2, _) => 1.0 - 2.0 * distance.atan() / PI,
+        (Metric::L2 | Metric::Hamming | Metric::Jaccard, _) => 1.0 - 2.0 * distance.atan() / PI,
         (Metric::InnerProduct, false) => -distance,
         (Metric::InnerProduct, true) => 0.5 + (-distance).atan() / PI,
         (Metric::Cosine, false) => 1.0 - distance,

@@ -186,7 +186,7 @@ impl Collection {
                 Source::Column(column) => stored.get(column).map_err(bad)?.to_value(),
                 Source::Vectors(field) => {
                     let field = &self.components.fields[field];
-                    let mut vector = vec![0; field.dim * field.vector_type.component_bytes()];
+                    let mut vector = vec![0; field.vector_bytes()];
                     let there = field.vectors.get(row, &mut vector);
                     if !there.map_err(CollectionError::vectors(&field.name))? {
                         return Err(missing(&format!("vector of field `{}`", field.name)));

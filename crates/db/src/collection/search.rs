@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use pipeann_engine::distance::QueryDistance;
-use pipeann_engine::types::{VectorSet, to_f32};
+use pipeann_engine::types::{VectorSet, find_component};
 use roaring::RoaringTreemap;
 
 use super::components::{FieldVectors, Moment};
@@ -23,7 +23,7 @@ use super::{Collection, CollectionError};
 use crate::catalog::{Collection as Entry, IndexState, Load};
 use crate::field_index::{FieldIndex, GraphSearch, has_graph};
 use crate::flat::{FlatError, FlatSearch};
-use crate::ids::{Metric, RowId, Seq, VectorType};
+use crate::ids::{Metric, RowId, Seq};
 
 /// What is asked.
 #[derive(Clone, Debug)]
@@ -342,10 +342,14 @@ fn metric_of(
     asked: Option<Metric>,
 ) -> Result<Metric, CollectionError> {
     let name = || field.name.clone();
+    let ty = field.vector_type;
     let indexed = entry.indexes_of(field.id).find_map(|index| index.metric);
     match (indexed, asked) {
         (Some(expected), Some(found)) if expected != found => {
             Err(CollectionError::Metric { field: name(), expected, found })
+        }
+        (_, Some(metric)) if !ty.takes_metric(metric) => {
+            Err(CollectionError::MetricOfType { field: name(), metric, ty })
         }
         (Some(metric), _) | (None, Some(metric)) => Ok(metric),
         (None, None) => Err(CollectionError::NoMetric { field: name() }),
@@ -362,14 +366,14 @@ fn check_queries(
     if found != expected {
         return Err(CollectionError::QueryShape { field: field.name.clone(), expected, found });
     }
-    let mut components = vec![0.0; queries.dim()];
+    let ty = field.vector_type;
     for query in 0..queries.rows() {
-        to_f32(queries.row(query), queries.vector_type(), &mut components);
+        let vector = queries.row(query);
         let refuse = |why| Err(CollectionError::Query { field: field.name.clone(), query, why });
-        if queries.vector_type() == VectorType::F32 && !components.iter().all(|c| c.is_finite()) {
+        if ty.is_float() && find_component(vector, ty, |x| !x.is_finite()).is_some() {
             return refuse("it holds NaN or infinity");
         }
-        if metric == Metric::Cosine && components.iter().all(|&c| c == 0.0) {
+        if metric == Metric::Cosine && find_component(vector, ty, |x| x != 0.0).is_none() {
             return refuse("it is a zero vector, which has no cosine similarity to anything");
         }
     }

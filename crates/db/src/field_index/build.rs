@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pipeann_engine::build::{Progress, SourceRows, Stage, build_rows, estimate};
 use pipeann_engine::memory::{Accountant, Pool};
-use pipeann_engine::types::{VectorSet, to_f32};
+use pipeann_engine::types::{VectorSet, find_component};
 use roaring::RoaringTreemap;
 
 use super::{FieldIndexError, GraphOptions};
@@ -93,7 +93,7 @@ pub fn build(
 ) -> Result<u64, FieldIndexError> {
     let settings = options.build(request.metric, request.parameters)?;
     let (dim, vector_type) = (request.dim, request.vector_type);
-    let row_bytes = dim * vector_type.component_bytes();
+    let row_bytes = vector_type.vector_bytes(dim);
     let rows = request.live.len();
     let cost = estimate(rows.max(1), dim, vector_type, &settings)?;
     let bytes = rows * row_bytes as u64;
@@ -116,11 +116,10 @@ fn gather(
 ) -> Result<(Vec<RowId>, Vec<u8>), FieldIndexError> {
     let mut ids = Vec::with_capacity(usize::try_from(request.live.len()).unwrap_or(0));
     let mut vectors = Vec::with_capacity(bytes);
-    let mut scratch = vec![0.0; request.dim];
     request.vectors.scan(|rows, set| {
         for (i, &row) in rows.iter().enumerate() {
             let vector = set.row(i);
-            if request.live.contains(row.0) && has_distances(request, vector, &mut scratch) {
+            if request.live.contains(row.0) && has_distances(request, vector) {
                 ids.push(row);
                 vectors.extend_from_slice(vector);
             }
@@ -132,10 +131,7 @@ fn gather(
 }
 
 /// A zero vector has no cosine similarity to anything, so that no search can find it.
-fn has_distances(request: &BuildRequest<'_>, vector: &[u8], scratch: &mut [f32]) -> bool {
-    if request.metric != Metric::Cosine {
-        return true;
-    }
-    to_f32(vector, request.vector_type, scratch);
-    scratch.iter().any(|&component| component != 0.0)
+fn has_distances(request: &BuildRequest<'_>, vector: &[u8]) -> bool {
+    request.metric != Metric::Cosine
+        || find_component(vector, request.vector_type, |x| x != 0.0).is_some()
 }

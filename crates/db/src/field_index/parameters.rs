@@ -8,7 +8,7 @@ use pipeann_engine::memory::Accountant;
 use pipeann_engine::update::{LiveOptions, UpkeepOptions};
 
 use super::FieldIndexError;
-use crate::catalog::{IndexDefinition, Properties};
+use crate::catalog::{IndexDefinition, Properties, is_exact_kind};
 use crate::ids::Metric;
 
 /// Settings of the graphs of a collection.
@@ -122,5 +122,5 @@ fn number(
 
 /// Whether an index of this definition has a graph; an index of kind `FLAT` is an exact scan.
 pub fn has_graph(definition: &IndexDefinition) -> bool {
-    definition.metric.is_some() && definition.kind != "FLAT"
+    definition.metric.is_some() && !is_exact_kind(&definition.kind)
 }

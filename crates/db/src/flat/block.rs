@@ -36,7 +36,7 @@ pub(super) struct BlockShape {
 impl BlockShape {
     pub(super) fn new(field: [u8; 16], dim: usize, vector_type: VectorType) -> Self {
         assert!(dim > 0, "vectors have at least one dimension");
-        let one_row = HEADER_BYTES + ROW_BYTES + dim * vector_type.component_bytes();
+        let one_row = HEADER_BYTES + ROW_BYTES + vector_type.vector_bytes(dim);
         let block_bytes = LEAST_BLOCK_BYTES.max(one_row.next_multiple_of(ALIGNMENT));
         Self { field, dim, vector_type, block_bytes }
     }
@@ -64,7 +64,7 @@ impl BlockShape {
     }
 
     pub(super) fn vector_bytes(&self) -> usize {
-        self.dim * self.vector_type.component_bytes()
+        self.vector_type.vector_bytes(self.dim)
     }
 
     /// Rows that a block has room for.

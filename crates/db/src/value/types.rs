@@ -136,7 +136,23 @@ impl VectorKind {
         match self {
             Self::Float => Some(VectorType::F32),
             Self::UInt8 => Some(VectorType::U8),
-            Self::Int8 | Self::Float16 | Self::BFloat16 | Self::Binary | Self::Sparse => None,
+            Self::Int8 => Some(VectorType::I8),
+            Self::Float16 => Some(VectorType::F16),
+            Self::BFloat16 => Some(VectorType::BF16),
+            Self::Binary => Some(VectorType::Binary),
+            Self::Sparse => None,
+        }
+    }
+
+    /// The kind that the engine knows by this name.
+    pub const fn of_engine(vector_type: VectorType) -> Self {
+        match vector_type {
+            VectorType::F32 => Self::Float,
+            VectorType::U8 => Self::UInt8,
+            VectorType::F16 => Self::Float16,
+            VectorType::BF16 => Self::BFloat16,
+            VectorType::I8 => Self::Int8,
+            VectorType::Binary => Self::Binary,
         }
     }
 
@@ -258,5 +274,14 @@ mod tests {
             "int128".parse::<DataType>().unwrap_err().to_string(),
             "unknown field type `int128`"
         );
+    }
+
+    #[test]
+    fn kinds_that_the_engine_knows_go_there_and_back() {
+        for vector_type in VectorType::ALL {
+            let kind = VectorKind::of_engine(vector_type);
+            assert_eq!(kind.engine_type(), Some(vector_type));
+            assert_eq!(kind.row_bytes(64), Some(vector_type.vector_bytes(64)));
+        }
     }
 }

@@ -11,7 +11,7 @@ use pipeann_db::collection::{Collection, FoundRow, RowQuery, VectorSearch};
 use pipeann_db::database::Database;
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_db::schema::{FieldSpec, PrimaryKey, Schema};
-use pipeann_db::value::{DataType, Value, VectorKind};
+use pipeann_db::value::{Value, VectorKind};
 use pipeann_engine::distance::QueryDistance;
 use pipeann_engine::types::VectorSet;
 
@@ -191,7 +191,10 @@ impl<'d> Pair<'d> {
             load(self.database());
             return;
         }
-        let (kind, metric, parameters) = ("DISKANN".into(), Some(Metric::L2), Properties::new());
+        let spec = self.schema.field(&field).map(|field| &field.spec);
+        let (_, vector_type) = spec.and_then(vectors_of).expect("a field with vectors");
+        let metric = Some(metrics_of(vector_type)[0]);
+        let (kind, parameters) = ("DISKANN".into(), Properties::new());
         let new = NewIndex { field, name: Some(name.clone()), kind, metric, parameters };
         self.database().apply(Change::CreateIndex { place, new }).unwrap();
         self.collection().build_index(&name).unwrap();
@@ -258,9 +261,10 @@ impl<'d> Pair<'d> {
             let query = schemas::vector(kind, dim, &mut self.numbers);
             let partition = self.partition();
             let k = 1 + self.numbers.below(12) as usize;
-            let either = [Metric::L2, Metric::InnerProduct][self.numbers.below(2) as usize];
+            let metrics = metrics_of(vector_type);
+            let either = metrics[self.numbers.below(2) as usize];
             let indexed = self.indexed.contains(&field.spec.name);
-            let metric = if indexed { Metric::L2 } else { either };
+            let metric = if indexed { metrics[0] } else { either };
             self.check_search(at, &query, (dim as usize, vector_type), (k, metric, partition));
         }
     }
@@ -318,10 +322,15 @@ impl<'d> Pair<'d> {
 
 /// Kind and type of a field's vectors, if they can be searched.
 fn vectors_of(spec: &FieldSpec) -> Option<(VectorKind, VectorType)> {
-    match spec.data_type {
-        DataType::Vector(VectorKind::Float) => Some((VectorKind::Float, VectorType::F32)),
-        DataType::Vector(VectorKind::UInt8) => Some((VectorKind::UInt8, VectorType::U8)),
-        _ => None,
+    let kind = spec.data_type.vector_kind()?;
+    Some((kind, kind.engine_type()?))
+}
+
+/// Two metrics for vectors of a type; indexes have the first.
+fn metrics_of(vector_type: VectorType) -> [Metric; 2] {
+    match vector_type {
+        VectorType::Binary => [Metric::Hamming, Metric::Jaccard],
+        _ => [Metric::L2, Metric::InnerProduct],
     }
 }
 

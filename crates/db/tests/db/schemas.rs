@@ -5,6 +5,7 @@ use pipeann_db::value::{
     Array, Arrays, Blobs, Column, ColumnValues, DataType, DenseVectors, ScalarType, Value,
     VectorKind,
 };
+use pipeann_engine::types::from_f32;
 
 /// Numbers that depend on their seed only (splitmix64).
 pub(crate) struct Numbers(pub(crate) u64);
@@ -84,6 +85,19 @@ pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
                 false,
             ),
         ),
+        (
+            "vectors of narrow types",
+            built(
+                vec![
+                    id().primary_key(),
+                    vector("half", VectorKind::Float16, 6),
+                    vector("brain", VectorKind::BFloat16, 7),
+                    vector("small", VectorKind::Int8, 9),
+                    vector("bits", VectorKind::Binary, 64),
+                ],
+                false,
+            ),
+        ),
     ]
 }
 
@@ -143,7 +157,13 @@ pub(crate) fn vector(kind: VectorKind, dim: u32, numbers: &mut Numbers) -> Vec<u
         VectorKind::Sparse => (0..=numbers.below(4) as u32)
             .flat_map(|i| [(i * 7).to_le_bytes(), 1.5_f32.to_le_bytes()].concat())
             .collect(),
-        other => unreachable!("no schema here has a vector of {other:?}"),
+        VectorKind::Int8 | VectorKind::Float16 | VectorKind::BFloat16 => {
+            let components: Vec<f32> = (0..dim).map(|_| numbers.below(20) as f32 - 10.0).collect();
+            let vector_type = kind.engine_type().expect("the vectors are dense");
+            let mut bytes = Vec::new();
+            from_f32(&components, vector_type, &mut bytes);
+            bytes
+        }
     }
 }
 

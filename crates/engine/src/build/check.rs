@@ -4,7 +4,8 @@ use rayon::prelude::*;
 
 use super::error::BuildError;
 use super::progress::{Progress, Stage};
-use crate::types::{Metric, RowId, VectorSet, VectorType};
+use crate::distance::{Kernel, Op};
+use crate::types::{Metric, RowId, VectorSet, find_component};
 
 const ROWS_PER_TASK: usize = 4096;
 
@@ -14,7 +15,10 @@ pub(crate) fn check_rows(
     metric: Metric,
     progress: &dyn Progress,
 ) -> Result<(), BuildError> {
-    let rows = set.rows();
+    let (rows, ty) = (set.rows(), set.vector_type());
+    if !ty.takes_metric(metric) {
+        return Err(BuildError::Metric { ty, metric });
+    }
     if rows == 0 {
         return Err(BuildError::Empty);
     }
@@ -48,16 +52,14 @@ pub(crate) fn check_ids(rows: &[RowId]) -> Result<(), BuildError> {
 fn check_row(set: VectorSet<'_>, row: usize, metric: Metric) -> Option<BuildError> {
     let bytes = set.row(row);
     let row = row as u64;
-    let zero = match set.vector_type() {
-        VectorType::U8 => metric == Metric::Cosine && bytes.iter().all(|&b| b == 0),
-        VectorType::F32 => {
-            let components = || bytes.as_chunks::<4>().0.iter().map(|c| f32::from_le_bytes(*c));
-            if let Some(value) = components().find(|x| !x.is_finite()) {
-                return Some(BuildError::NotFinite { row, value });
-            }
-            // As the kernels see it: squares that vanish make the norm zero.
-            metric == Metric::Cosine && components().map(|x| x * x).sum::<f32>() == 0.0
-        }
-    };
+    let ty = set.vector_type();
+    let not_finite =
+        if ty.is_float() { find_component(bytes, ty, |x| !x.is_finite()) } else { None };
+    if let Some(value) = not_finite {
+        return Some(BuildError::NotFinite { row, value });
+    }
+    // As the kernels see it: squares that vanish make the norm zero.
+    let zero =
+        metric == Metric::Cosine && Kernel::new(Op::Dot, ty, set.dim()).squared_norm(bytes) == 0.0;
     zero.then_some(BuildError::ZeroVector { row })
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::progress::Cancelled;
 use crate::format::{FormatError, LayoutError};
-use crate::types::ErrorClass;
+use crate::types::{ErrorClass, Metric, VectorType};
 
 /// Why a build was not made. Nothing is left behind in any of these cases.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +13,16 @@ pub enum BuildError {
     /// No rows.
     #[error("the input has no vectors; an index needs at least one")]
     Empty,
+    /// A metric that vectors of the type are not compared by.
+    #[error(
+        "{ty} vectors are not compared by {metric}; binary ones are by hamming and jaccard, all others by l2, ip and cosine"
+    )]
+    Metric {
+        /// Type of the vectors.
+        ty: VectorType,
+        /// The metric asked for.
+        metric: Metric,
+    },
     /// A component is NaN or infinite.
     #[error("row {row} has a component that is not finite ({value})")]
     NotFinite {

@@ -29,7 +29,7 @@ pub fn estimate(
     options.check(dim)?;
     let sizes = Sizes::new(rows, dim, ty, options)?;
     let graph = &options.graph;
-    let vector_bytes = (dim * ty.component_bytes()) as f64;
+    let vector_bytes = ty.vector_bytes(dim) as f64;
     // Comparisons of an insertion: those of its search touch cold memory, those of pruning
     // warm. The factors are set so that a million u8 x 128 rows come out at the 285 CPU-seconds
     // measured (degree 64, list 96, two passes); other shapes are extrapolated by bytes.

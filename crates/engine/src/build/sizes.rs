@@ -11,6 +11,14 @@ const FEWEST_HEAD_NODES: usize = 16;
 /// Near neighbours kept per node for the page order.
 pub(crate) const NEAREST: usize = 16;
 
+/// A byte for 8 bits says all of them; what floats need besides would only take memory.
+fn default_code_bytes(dim: usize, ty: VectorType) -> usize {
+    match ty {
+        VectorType::Binary => ty.vector_bytes(dim),
+        _ => crate::quant::default_code_bytes(dim),
+    }
+}
+
 /// The shape of an index before it is built.
 pub(crate) struct Sizes {
     pub(crate) rows: u64,
@@ -39,7 +47,7 @@ impl Sizes {
         Ok(Self {
             rows,
             layout,
-            code_bytes: options.code_bytes.unwrap_or_else(|| crate::quant::default_code_bytes(dim)),
+            code_bytes: options.code_bytes.unwrap_or_else(|| default_code_bytes(dim, ty)),
             head_nodes,
             partitions: options.partitions as u64,
             degree: options.graph.degree as u64,

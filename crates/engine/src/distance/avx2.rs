@@ -1,19 +1,24 @@
 //! AVX2 kernels: what most x86-64 machines without AVX-512 run.
 //!
-//! f32 tails are masked loads; u8 tails of fewer than 32 components are summed in scalar code.
-//! Partial u8 sums are folded every 32768 components, before an `i32` could overflow.
+//! f32 tails are masked loads; tails of fewer than 32 bytes are summed in scalar code. Partial sums
+//! of bytes are folded every 32768 components, before an `i32` could overflow.
 
 use std::arch::x86_64::*;
 
-use super::{Op, PairFn, U8_BLOCK, scalar};
+use super::{BYTE_BLOCK, Op, PairFn, avx2_half, scalar};
 use crate::types::VectorType;
 
 pub(super) fn pair_fn(op: Op, ty: VectorType) -> PairFn {
     match (op, ty) {
         (Op::SquaredL2, VectorType::F32) => f32_pair::<true>,
         (Op::Dot, VectorType::F32) => f32_pair::<false>,
-        (Op::SquaredL2, VectorType::U8) => u8_pair::<true>,
-        (Op::Dot, VectorType::U8) => u8_pair::<false>,
+        (Op::SquaredL2, VectorType::U8) => byte_pair::<true, false>,
+        (Op::Dot, VectorType::U8) => byte_pair::<false, false>,
+        (Op::SquaredL2, VectorType::I8) => byte_pair::<true, true>,
+        (Op::Dot, VectorType::I8) => byte_pair::<false, true>,
+        (_, VectorType::F16 | VectorType::BF16) => avx2_half::pair_fn(op, ty),
+        (Op::SquaredL2, VectorType::Binary) => bit_pair::<true>,
+        (Op::Dot, VectorType::Binary) => bit_pair::<false>,
     }
 }
 
@@ -68,13 +73,17 @@ unsafe fn f32_pair<const L2: bool>(a: *const u8, b: *const u8, dim: usize) -> f3
 /// # Safety
 /// The CPU has AVX2; `dim` bytes are readable at `a` and at `b`.
 #[target_feature(enable = "avx2,fma")]
-unsafe fn u8_pair<const L2: bool>(a: *const u8, b: *const u8, dim: usize) -> f32 {
+unsafe fn byte_pair<const L2: bool, const SIGNED: bool>(
+    a: *const u8,
+    b: *const u8,
+    dim: usize,
+) -> f32 {
     let zero = _mm256_setzero_si256();
     let whole = dim - dim % 32;
-    let mut total = 0u64;
+    let mut total = 0i64;
     let mut i = 0;
     while i < whole {
-        let end = whole.min(i + U8_BLOCK);
+        let end = whole.min(i + BYTE_BLOCK);
         let (mut low, mut high) = (zero, zero);
         while i < end {
             // SAFETY: `i` and `end` are multiples of 32 with `i < end <= dim`, so 32 bytes at
@@ -83,13 +92,19 @@ unsafe fn u8_pair<const L2: bool>(a: *const u8, b: *const u8, dim: usize) -> f32
                 (_mm256_loadu_si256(a.add(i).cast()), _mm256_loadu_si256(b.add(i).cast()))
             };
             let (x, y) = if L2 {
-                let d = _mm256_sub_epi8(_mm256_max_epu8(x, y), _mm256_min_epu8(x, y));
+                let d = absolute_difference::<SIGNED>(x, y);
                 (d, d)
             } else {
                 (x, y)
             };
-            let (xl, yl) = (_mm256_unpacklo_epi8(x, zero), _mm256_unpacklo_epi8(y, zero));
-            let (xh, yh) = (_mm256_unpackhi_epi8(x, zero), _mm256_unpackhi_epi8(y, zero));
+            // The upper bytes; a difference fills all bits of its byte and has no sign.
+            let (xs, ys) = if SIGNED && !L2 {
+                (_mm256_cmpgt_epi8(zero, x), _mm256_cmpgt_epi8(zero, y))
+            } else {
+                (zero, zero)
+            };
+            let (xl, yl) = (_mm256_unpacklo_epi8(x, xs), _mm256_unpacklo_epi8(y, ys));
+            let (xh, yh) = (_mm256_unpackhi_epi8(x, xs), _mm256_unpackhi_epi8(y, ys));
             low = _mm256_add_epi32(low, _mm256_madd_epi16(xl, yl));
             high = _mm256_add_epi32(high, _mm256_madd_epi16(xh, yh));
             i += 32;
@@ -103,15 +118,37 @@ unsafe fn u8_pair<const L2: bool>(a: *const u8, b: *const u8, dim: usize) -> f32
             std::slice::from_raw_parts(b.add(whole), dim - whole),
         )
     };
-    (total + scalar::u8_sum::<L2>(a, b)) as f32
+    (total + scalar::byte_sum::<L2, SIGNED>(a, b)) as f32
 }
 
-/// The sum of the lanes, known to be within 0..2^31 for one block.
+/// |x - y| of bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn fold(lanes: __m256i) -> u64 {
+fn absolute_difference<const SIGNED: bool>(x: __m256i, y: __m256i) -> __m256i {
+    if SIGNED {
+        _mm256_sub_epi8(_mm256_max_epi8(x, y), _mm256_min_epi8(x, y))
+    } else {
+        _mm256_sub_epi8(_mm256_max_epu8(x, y), _mm256_min_epu8(x, y))
+    }
+}
+
+/// The sum of the lanes, which fits an `i32` for one block.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn fold(lanes: __m256i) -> i64 {
     let sum = _mm_add_epi32(_mm256_castsi256_si128(lanes), _mm256_extracti128_si256::<1>(lanes));
     let sum = _mm_add_epi32(sum, _mm_shuffle_epi32::<0b01_00_11_10>(sum));
     let sum = _mm_add_epi32(sum, _mm_shuffle_epi32::<0b10_11_00_01>(sum));
-    u64::from(_mm_cvtsi128_si32(sum).cast_unsigned())
+    i64::from(_mm_cvtsi128_si32(sum))
+}
+
+/// # Safety
+/// The CPU has POPCNT; `dim` bits, a multiple of 8, are readable at `a` and at `b`.
+#[target_feature(enable = "popcnt")]
+pub(super) unsafe fn bit_pair<const L2: bool>(a: *const u8, b: *const u8, dim: usize) -> f32 {
+    // SAFETY: the caller vouches for `dim` bits at either pointer.
+    let (a, b) =
+        unsafe { (std::slice::from_raw_parts(a, dim / 8), std::slice::from_raw_parts(b, dim / 8)) };
+    // The portable sum, compiled with the instruction that counts.
+    scalar::bit_sum::<L2>(a, b) as f32
 }

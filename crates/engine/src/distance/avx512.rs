@@ -1,23 +1,48 @@
 //! AVX-512 kernels. Tails are masked loads, so every dimension takes the same path.
 //!
-//! u8 squared differences are widened to i16 and summed by `vpmaddwd` or, with VNNI,
-//! `vpdpwssd`. VNNI's byte product takes unsigned x signed, so the dot product is computed as
-//! a.(b - 128) + 128 sum(a), both by `vpdpbusd`. Partial sums are folded every 32768
-//! components, before an `i32` could overflow.
+//! Squared differences of bytes are widened to i16 and summed by `vpmaddwd` or, with VNNI,
+//! `vpdpwssd`. VNNI's byte product takes unsigned x signed, so that of two unsigned ones is computed
+//! as a.(b - 128) + 128 sum(a), and that of two signed ones as (a + 128).b - 128 sum(b), by
+//! `vpdpbusd`. Partial sums are folded every 32768 components, before an `i32` could overflow.
 
 use std::arch::x86_64::*;
 
-use super::{Op, PairFn, U8_BLOCK};
+use super::{BYTE_BLOCK, Op, PairFn, avx2, avx512_half};
 use crate::types::VectorType;
 
-pub(super) fn pair_fn(op: Op, ty: VectorType, vnni: bool) -> PairFn {
-    match (op, ty, vnni) {
-        (Op::SquaredL2, VectorType::F32, _) => f32_pair::<true>,
-        (Op::Dot, VectorType::F32, _) => f32_pair::<false>,
-        (Op::SquaredL2, VectorType::U8, false) => u8_pair::<true>,
-        (Op::Dot, VectorType::U8, false) => u8_pair::<false>,
-        (Op::SquaredL2, VectorType::U8, true) => u8_squared_l2_vnni,
-        (Op::Dot, VectorType::U8, true) => u8_dot_vnni,
+/// Which of the sets beside AVX-512 F, BW, DQ and VL the CPU has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extensions {
+    pub(super) vnni: bool,
+    pub(super) vpopcntdq: bool,
+}
+
+impl Extensions {
+    pub(super) fn detected() -> Self {
+        Self {
+            vnni: std::is_x86_feature_detected!("avx512vnni"),
+            vpopcntdq: std::is_x86_feature_detected!("avx512vpopcntdq"),
+        }
+    }
+}
+
+pub(super) fn pair_fn(op: Op, ty: VectorType, has: Extensions) -> PairFn {
+    match (op, ty) {
+        (Op::SquaredL2, VectorType::F32) => f32_pair::<true>,
+        (Op::Dot, VectorType::F32) => f32_pair::<false>,
+        (Op::SquaredL2, VectorType::U8) if has.vnni => squared_l2_vnni::<false>,
+        (Op::SquaredL2, VectorType::U8) => byte_pair::<true, false>,
+        (Op::Dot, VectorType::U8) if has.vnni => dot_vnni::<false>,
+        (Op::Dot, VectorType::U8) => byte_pair::<false, false>,
+        (Op::SquaredL2, VectorType::I8) if has.vnni => squared_l2_vnni::<true>,
+        (Op::SquaredL2, VectorType::I8) => byte_pair::<true, true>,
+        (Op::Dot, VectorType::I8) if has.vnni => dot_vnni::<true>,
+        (Op::Dot, VectorType::I8) => byte_pair::<false, true>,
+        (_, VectorType::F16 | VectorType::BF16) => avx512_half::pair_fn(op, ty),
+        (Op::SquaredL2, VectorType::Binary) if has.vpopcntdq => bit_pair::<true>,
+        (Op::Dot, VectorType::Binary) if has.vpopcntdq => bit_pair::<false>,
+        (Op::SquaredL2, VectorType::Binary) => avx2::bit_pair::<true>,
+        (Op::Dot, VectorType::Binary) => avx2::bit_pair::<false>,
     }
 }
 
@@ -84,34 +109,51 @@ unsafe fn load_bytes(p: *const u8, i: usize, end: usize) -> __m512i {
     }
 }
 
-/// |x - y| of unsigned bytes.
+/// |x - y| of bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn absolute_difference(x: __m512i, y: __m512i) -> __m512i {
-    _mm512_sub_epi8(_mm512_max_epu8(x, y), _mm512_min_epu8(x, y))
+fn absolute_difference<const SIGNED: bool>(x: __m512i, y: __m512i) -> __m512i {
+    if SIGNED {
+        _mm512_sub_epi8(_mm512_max_epi8(x, y), _mm512_min_epi8(x, y))
+    } else {
+        _mm512_sub_epi8(_mm512_max_epu8(x, y), _mm512_min_epu8(x, y))
+    }
+}
+
+/// All bits of each byte that is below zero.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn signs(x: __m512i) -> __m512i {
+    _mm512_movm_epi8(_mm512_movepi8_mask(x))
 }
 
 /// # Safety
 /// The CPU has AVX-512 F and BW; `dim` bytes are readable at `a` and at `b`.
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn u8_pair<const L2: bool>(a: *const u8, b: *const u8, dim: usize) -> f32 {
+unsafe fn byte_pair<const L2: bool, const SIGNED: bool>(
+    a: *const u8,
+    b: *const u8,
+    dim: usize,
+) -> f32 {
     let zero = _mm512_setzero_si512();
-    let mut total = 0u64;
+    let mut total = 0i64;
     let mut i = 0;
     while i < dim {
-        let end = dim.min(i + U8_BLOCK);
+        let end = dim.min(i + BYTE_BLOCK);
         let (mut low, mut high) = (zero, zero);
         while i < end {
             // SAFETY: `i < end <= dim`, and `dim` bytes are readable at either pointer.
             let (x, y) = unsafe { (load_bytes(a, i, end), load_bytes(b, i, end)) };
             let (x, y) = if L2 {
-                let d = absolute_difference(x, y);
+                let d = absolute_difference::<SIGNED>(x, y);
                 (d, d)
             } else {
                 (x, y)
             };
-            let (xl, yl) = (_mm512_unpacklo_epi8(x, zero), _mm512_unpacklo_epi8(y, zero));
-            let (xh, yh) = (_mm512_unpackhi_epi8(x, zero), _mm512_unpackhi_epi8(y, zero));
+            // The upper bytes; a difference fills all bits of its byte and has no sign.
+            let (xs, ys) = if SIGNED && !L2 { (signs(x), signs(y)) } else { (zero, zero) };
+            let (xl, yl) = (_mm512_unpacklo_epi8(x, xs), _mm512_unpacklo_epi8(y, ys));
+            let (xh, yh) = (_mm512_unpackhi_epi8(x, xs), _mm512_unpackhi_epi8(y, ys));
             low = _mm512_add_epi32(low, _mm512_madd_epi16(xl, yl));
             high = _mm512_add_epi32(high, _mm512_madd_epi16(xh, yh));
             i += 64;
@@ -125,17 +167,17 @@ unsafe fn u8_pair<const L2: bool>(a: *const u8, b: *const u8, dim: usize) -> f32
 /// # Safety
 /// The CPU has AVX-512 F, BW and VNNI; `dim` bytes are readable at `a` and at `b`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-unsafe fn u8_squared_l2_vnni(a: *const u8, b: *const u8, dim: usize) -> f32 {
+unsafe fn squared_l2_vnni<const SIGNED: bool>(a: *const u8, b: *const u8, dim: usize) -> f32 {
     let zero = _mm512_setzero_si512();
-    let mut total = 0u64;
+    let mut total = 0i64;
     let mut i = 0;
     while i < dim {
-        let end = dim.min(i + U8_BLOCK);
+        let end = dim.min(i + BYTE_BLOCK);
         let (mut low, mut high) = (zero, zero);
         while i < end {
             // SAFETY: `i < end <= dim`, and `dim` bytes are readable at either pointer.
             let (x, y) = unsafe { (load_bytes(a, i, end), load_bytes(b, i, end)) };
-            let d = absolute_difference(x, y);
+            let d = absolute_difference::<SIGNED>(x, y);
             let (dl, dh) = (_mm512_unpacklo_epi8(d, zero), _mm512_unpackhi_epi8(d, zero));
             low = _mm512_dpwssd_epi32(low, dl, dl);
             high = _mm512_dpwssd_epi32(high, dh, dh);
@@ -150,31 +192,60 @@ unsafe fn u8_squared_l2_vnni(a: *const u8, b: *const u8, dim: usize) -> f32 {
 /// # Safety
 /// The CPU has AVX-512 F, BW and VNNI; `dim` bytes are readable at `a` and at `b`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-unsafe fn u8_dot_vnni(a: *const u8, b: *const u8, dim: usize) -> f32 {
+unsafe fn dot_vnni<const SIGNED: bool>(a: *const u8, b: *const u8, dim: usize) -> f32 {
     let zero = _mm512_setzero_si512();
+    // Flipping the highest bit adds 128 to a signed byte, and takes it from an unsigned one.
     let (flip, ones) = (_mm512_set1_epi8(-128), _mm512_set1_epi8(1));
-    let mut total = 0u64;
+    let mut total = 0i64;
     let mut i = 0;
     while i < dim {
-        let end = dim.min(i + U8_BLOCK);
+        let end = dim.min(i + BYTE_BLOCK);
         let (mut shifted, mut plain) = (zero, zero);
         while i < end {
             // SAFETY: `i < end <= dim`, and `dim` bytes are readable at either pointer.
             let (x, y) = unsafe { (load_bytes(a, i, end), load_bytes(b, i, end)) };
-            // Where the mask put zeros, x = 0 makes both products vanish.
-            shifted = _mm512_dpbusd_epi32(shifted, x, _mm512_xor_si512(y, flip));
-            plain = _mm512_dpbusd_epi32(plain, x, ones);
+            // Where the mask put zeros, the operand that is not flipped makes products vanish.
+            if SIGNED {
+                shifted = _mm512_dpbusd_epi32(shifted, _mm512_xor_si512(x, flip), y);
+                plain = _mm512_dpbusd_epi32(plain, ones, y);
+            } else {
+                shifted = _mm512_dpbusd_epi32(shifted, x, _mm512_xor_si512(y, flip));
+                plain = _mm512_dpbusd_epi32(plain, x, ones);
+            }
             i += 64;
         }
         i = end;
-        total += fold(_mm512_add_epi32(shifted, _mm512_slli_epi32::<7>(plain)));
+        let plain = _mm512_slli_epi32::<7>(plain);
+        total += fold(if SIGNED {
+            _mm512_sub_epi32(shifted, plain)
+        } else {
+            _mm512_add_epi32(shifted, plain)
+        });
     }
     total as f32
 }
 
-/// The sum of the lanes, known to be within 0..2^31 for one block.
+/// The sum of the lanes, which fits an `i32` for one block.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn fold(lanes: __m512i) -> u64 {
-    u64::from(_mm512_reduce_add_epi32(lanes).cast_unsigned())
+fn fold(lanes: __m512i) -> i64 {
+    i64::from(_mm512_reduce_add_epi32(lanes))
+}
+
+/// # Safety
+/// The CPU has AVX-512 F, BW and VPOPCNTDQ; `dim` bits, a multiple of 8, are readable at `a` and
+/// at `b`.
+#[target_feature(enable = "avx512f,avx512bw,avx512vpopcntdq")]
+unsafe fn bit_pair<const L2: bool>(a: *const u8, b: *const u8, dim: usize) -> f32 {
+    let end = dim / 8;
+    let mut sum = _mm512_setzero_si512();
+    let mut i = 0;
+    while i < end {
+        // SAFETY: `i < end`, and `end` bytes are readable at either pointer.
+        let (x, y) = unsafe { (load_bytes(a, i, end), load_bytes(b, i, end)) };
+        let bits = if L2 { _mm512_xor_si512(x, y) } else { _mm512_and_si512(x, y) };
+        sum = _mm512_add_epi64(sum, _mm512_popcnt_epi64(bits));
+        i += 64;
+    }
+    _mm512_reduce_add_epi64(sum) as f32
 }

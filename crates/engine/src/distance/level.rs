@@ -5,9 +5,9 @@
 pub enum SimdLevel {
     /// Portable code.
     Scalar,
-    /// x86-64 with AVX2 and FMA.
+    /// x86-64 with AVX2, FMA, F16C and POPCNT.
     Avx2,
-    /// x86-64 with AVX-512 F, BW, DQ and VL; VNNI is used where present.
+    /// x86-64 with AVX-512 F, BW, DQ and VL; VNNI and VPOPCNTDQ are used where present.
     Avx512,
     /// AArch64 with NEON. Type-checked, but not run by our tests: no such machine is at hand.
     Neon,
@@ -31,7 +31,10 @@ impl SimdLevel {
             Self::Scalar => true,
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => {
-                std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma")
+                std::is_x86_feature_detected!("avx2")
+                    && std::is_x86_feature_detected!("fma")
+                    && std::is_x86_feature_detected!("f16c")
+                    && std::is_x86_feature_detected!("popcnt")
             }
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => {

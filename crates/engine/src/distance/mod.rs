@@ -1,9 +1,10 @@
 //! Distances between vectors: SIMD kernels chosen at run time, and what search and build make
 //! of them.
 //!
-//! Vectors arrive as raw little-endian bytes of any alignment and any dimension. u8 sums are
-//! exact integers, rounded once to f32; f32 sums are accumulated in f32 lanes, so that levels
-//! differ in the last bits. Nothing here checks for NaN or infinity, which pass through.
+//! Vectors arrive as raw little-endian bytes of any alignment and any dimension. Sums of bytes and
+//! bits are exact integers, rounded once to f32; those of floats are accumulated in f32 lanes, so
+//! that levels differ in the last bits. Bits are components of 0 and 1: the squared distance of two
+//! is how many differ, their product how many are set in both. Nothing here checks for NaN or infinity, which pass through.
 //! Nothing allocates but [`PairDistance::new`].
 
 #![expect(unsafe_code, reason = "SIMD kernels read raw bytes through function pointers")]
@@ -11,7 +12,11 @@
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
+mod avx2_half;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod avx512_half;
 mod level;
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 mod neon;
@@ -42,8 +47,8 @@ pub enum Op {
 /// Reads `dim` components at either pointer, at any alignment.
 type PairFn = unsafe fn(*const u8, *const u8, usize) -> f32;
 
-/// The most components whose u8 sums of squares or products fit an `i32`: 32768 x 255^2 < 2^31.
-const U8_BLOCK: usize = 32_768;
+/// The most bytes whose sums of squares or products fit an `i32`: 32768 x 255^2 < 2^31.
+const BYTE_BLOCK: usize = 32_768;
 
 /// One operation at one component type and dimension, bound to the best code for this CPU.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +76,7 @@ impl Kernel {
             pair: pair_fn(op, ty, level),
             dot: pair_fn(Op::Dot, ty, level),
             dim,
-            bytes: dim * ty.component_bytes(),
+            bytes: ty.vector_bytes(dim),
         }
     }
 
@@ -108,7 +113,7 @@ impl Kernel {
 fn pair_fn(op: Op, ty: VectorType, level: SimdLevel) -> PairFn {
     match level {
         #[cfg(target_arch = "x86_64")]
-        SimdLevel::Avx512 => avx512::pair_fn(op, ty, std::is_x86_feature_detected!("avx512vnni")),
+        SimdLevel::Avx512 => avx512::pair_fn(op, ty, avx512::Extensions::detected()),
         #[cfg(target_arch = "x86_64")]
         SimdLevel::Avx2 => avx2::pair_fn(op, ty),
         #[cfg(all(target_arch = "aarch64", target_endian = "little"))]

@@ -3,7 +3,7 @@
 
 use std::arch::aarch64::*;
 
-use super::{Op, PairFn, U8_BLOCK, scalar};
+use super::{BYTE_BLOCK, Op, PairFn, scalar};
 use crate::types::VectorType;
 
 pub(super) fn pair_fn(op: Op, ty: VectorType) -> PairFn {
@@ -12,6 +12,10 @@ pub(super) fn pair_fn(op: Op, ty: VectorType) -> PairFn {
         (Op::Dot, VectorType::F32) => f32_pair::<false>,
         (Op::SquaredL2, VectorType::U8) => u8_pair::<true>,
         (Op::Dot, VectorType::U8) => u8_pair::<false>,
+        // What the compiler makes of the portable code, until such a machine is at hand.
+        (_, VectorType::F16 | VectorType::BF16 | VectorType::I8 | VectorType::Binary) => {
+            scalar::pair_fn(op, ty)
+        }
     }
 }
 
@@ -56,10 +60,10 @@ unsafe fn f32_pair<const L2: bool>(a: *const u8, b: *const u8, dim: usize) -> f3
 #[target_feature(enable = "neon")]
 unsafe fn u8_pair<const L2: bool>(a: *const u8, b: *const u8, dim: usize) -> f32 {
     let whole = dim - dim % 16;
-    let mut total = 0u64;
+    let mut total = 0i64;
     let mut i = 0;
     while i < whole {
-        let end = whole.min(i + U8_BLOCK);
+        let end = whole.min(i + BYTE_BLOCK);
         let mut sum = vdupq_n_u32(0);
         while i < end {
             // SAFETY: `i` and `end` are multiples of 16 with `i < end <= dim`, so 16 bytes at
@@ -75,7 +79,7 @@ unsafe fn u8_pair<const L2: bool>(a: *const u8, b: *const u8, dim: usize) -> f32
             sum = vpadalq_u16(sum, vmull_high_u8(x, y));
             i += 16;
         }
-        total += vaddlvq_u32(sum);
+        total += vaddlvq_u32(sum).cast_signed();
     }
     // SAFETY: `whole <= dim`, and `dim` bytes are readable at either pointer.
     let (a, b) = unsafe {
@@ -84,5 +88,5 @@ unsafe fn u8_pair<const L2: bool>(a: *const u8, b: *const u8, dim: usize) -> f32
             std::slice::from_raw_parts(b.add(whole), dim - whole),
         )
     };
-    (total + scalar::u8_sum::<L2>(a, b)) as f32
+    (total + scalar::byte_sum::<L2, false>(a, b)) as f32
 }

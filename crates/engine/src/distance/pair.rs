@@ -3,10 +3,12 @@
 //! Pruning compares sides of triangles, so every metric is given an L2-like geometry. The
 //! inner product has none of its own: each row gets one more component a = sqrt(M^2 - |x|^2),
 //! with M the largest norm, which makes all rows equally long; then the order by L2 is the
-//! order by inner product for any query whose extra component is 0.
+//! order by inner product for any query whose extra component is 0. The Jaccard distance obeys the
+//! triangle inequality as it is.
 
 use rayon::prelude::*;
 
+use super::query::jaccard;
 use super::{Kernel, Op, prefetch};
 use crate::types::{Metric, VectorSet};
 
@@ -20,7 +22,7 @@ pub struct PairDistance<'v> {
     kernel: Kernel,
     set: VectorSet<'v>,
     /// Per row: 1/|x| (0 for a zero row) for the cosine, the extra component for the inner
-    /// product, nothing for L2.
+    /// product, the number of set bits for Jaccard, nothing for L2 and Hamming.
     extra: Vec<f32>,
 }
 
@@ -28,8 +30,8 @@ impl<'v> PairDistance<'v> {
     /// Prepares `set`; computes the norms in parallel where the metric needs them.
     pub fn new(metric: Metric, set: VectorSet<'v>) -> Self {
         let op = match metric {
-            Metric::L2 | Metric::InnerProduct => Op::SquaredL2,
-            Metric::Cosine => Op::Dot,
+            Metric::L2 | Metric::InnerProduct | Metric::Hamming => Op::SquaredL2,
+            Metric::Cosine | Metric::Jaccard => Op::Dot,
         };
         let kernel = Kernel::new(op, set.vector_type(), set.dim());
         let squared_norms = || -> Vec<f32> {
@@ -40,7 +42,8 @@ impl<'v> PairDistance<'v> {
                 .collect()
         };
         let extra = match metric {
-            Metric::L2 => Vec::new(),
+            Metric::L2 | Metric::Hamming => Vec::new(),
+            Metric::Jaccard => squared_norms(),
             Metric::Cosine => {
                 let mut norms = squared_norms();
                 for n in &mut norms {
@@ -60,8 +63,8 @@ impl<'v> PairDistance<'v> {
         Self { metric, kernel, set, extra }
     }
 
-    /// Distance between rows `i` and `j`: squared L2, 1 - cos, or the squared L2 of the
-    /// augmented rows for the inner product.
+    /// Distance between rows `i` and `j`: squared L2, 1 - cos, Hamming, Jaccard, or the squared L2
+    /// of the augmented rows for the inner product.
     ///
     /// # Panics
     /// Where `i` or `j` is no row.
@@ -69,7 +72,8 @@ impl<'v> PairDistance<'v> {
     pub fn distance(&self, i: usize, j: usize) -> f32 {
         let raw = self.kernel.eval(self.set.row(i), self.set.row(j));
         match self.metric {
-            Metric::L2 => raw,
+            Metric::L2 | Metric::Hamming => raw,
+            Metric::Jaccard => jaccard(raw, self.extra[i] + self.extra[j]),
             Metric::Cosine => (1.0 - raw * self.extra[i] * self.extra[j]).max(0.0),
             Metric::InnerProduct => {
                 let d = self.extra[i] - self.extra[j];

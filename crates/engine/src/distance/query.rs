@@ -9,7 +9,7 @@ pub struct QueryDistance<'q> {
     metric: Metric,
     kernel: Kernel,
     query: &'q [u8],
-    /// |q|; used by the cosine only.
+    /// |q| for the cosine, the bits set in the query for Jaccard; else not used.
     norm: f32,
 }
 
@@ -19,15 +19,17 @@ impl<'q> QueryDistance<'q> {
     /// # Panics
     /// Where `query` is no whole number of components.
     pub fn new(metric: Metric, ty: VectorType, query: &'q [u8]) -> Self {
-        assert!(query.len().is_multiple_of(ty.component_bytes()), "query of ragged length");
+        let dim = ty.dim_of(query.len());
+        assert_eq!(query.len(), ty.vector_bytes(dim), "query of ragged length");
         let op = match metric {
-            Metric::L2 => Op::SquaredL2,
-            Metric::InnerProduct | Metric::Cosine => Op::Dot,
+            Metric::L2 | Metric::Hamming => Op::SquaredL2,
+            Metric::InnerProduct | Metric::Cosine | Metric::Jaccard => Op::Dot,
         };
-        let kernel = Kernel::new(op, ty, query.len() / ty.component_bytes());
+        let kernel = Kernel::new(op, ty, dim);
         let norm = match metric {
             Metric::Cosine => kernel.squared_norm(query).sqrt(),
-            Metric::L2 | Metric::InnerProduct => 0.0,
+            Metric::Jaccard => kernel.squared_norm(query),
+            Metric::L2 | Metric::InnerProduct | Metric::Hamming => 0.0,
         };
         Self { metric, kernel, query, norm }
     }
@@ -45,7 +47,8 @@ impl<'q> QueryDistance<'q> {
     /// Distance of `vector`, raw bytes of any alignment; smaller is nearer.
     ///
     /// L2 is squared, the inner product negated, and the cosine 1 - cos, where a zero vector
-    /// on either side is at distance 1.
+    /// on either side is at distance 1. Hamming counts the bits that differ; Jaccard is 1 - the
+    /// share of common bits, and two vectors without a bit are at distance 1.
     ///
     /// # Panics
     /// Where `vector` differs from the query in length.
@@ -53,12 +56,21 @@ impl<'q> QueryDistance<'q> {
     pub fn distance(&self, vector: &[u8]) -> f32 {
         let raw = self.kernel.eval(self.query, vector);
         match self.metric {
-            Metric::L2 => raw,
+            Metric::L2 | Metric::Hamming => raw,
             Metric::InnerProduct => -raw,
+            Metric::Jaccard => jaccard(raw, self.norm + self.kernel.squared_norm(vector)),
             Metric::Cosine => {
                 let scale = self.norm * self.kernel.squared_norm(vector).sqrt();
                 if scale == 0.0 { 1.0 } else { 1.0 - raw / scale }
             }
         }
     }
+}
+
+/// The Jaccard distance of two vectors with `common` bits, and `both` bits set in the one and the
+/// other, counted twice where they are common.
+#[inline]
+pub(super) fn jaccard(common: f32, both: f32) -> f32 {
+    let either = both - common;
+    if either == 0.0 { 1.0 } else { (either - common) / either }
 }

@@ -1,7 +1,7 @@
 //! Every kernel level against f64 arithmetic, at awkward dimensions and alignments.
 
 use super::*;
-use crate::types::{Metric, VectorSet};
+use crate::types::{Metric, VectorSet, from_f32, to_f32};
 
 /// A small generator, so that a failure can be repeated.
 struct Draws(u64);
@@ -19,9 +19,16 @@ impl Draws {
             match ty {
                 VectorType::U8 if extreme => out.push(if draw & 1 == 0 { 0 } else { 255 }),
                 VectorType::U8 => out.push(draw as u8),
-                VectorType::F32 => {
+                VectorType::I8 if extreme => out.push(if draw & 1 == 0 { 0x80 } else { 127 }),
+                VectorType::I8 => out.push(draw as u8),
+                VectorType::Binary if dim.is_multiple_of(8) && out.len() < dim / 8 => {
+                    out.push(if extreme { 255 } else { draw as u8 });
+                }
+                VectorType::Binary => {}
+                VectorType::F32 | VectorType::F16 | VectorType::BF16 => {
                     let x = draw as f32 / (1u64 << 30) as f32 - 1.0;
-                    out.extend((if extreme { x * 1e15 } else { x }).to_le_bytes());
+                    let large = if ty == VectorType::F16 { 6e4 } else { 1e15 };
+                    from_f32(&[if extreme { x * large } else { x }], ty, &mut out);
                 }
             }
         }
@@ -30,13 +37,9 @@ impl Draws {
 }
 
 fn components(bytes: &[u8], ty: VectorType) -> Vec<f64> {
-    match ty {
-        VectorType::U8 => bytes.iter().map(|&b| f64::from(b)).collect(),
-        VectorType::F32 => bytes
-            .chunks_exact(4)
-            .map(|c| f64::from(f32::from_le_bytes(c.try_into().expect("four bytes"))))
-            .collect(),
-    }
+    let mut out = vec![0f32; ty.dim_of(bytes.len())];
+    to_f32(bytes, ty, &mut out);
+    out.into_iter().map(f64::from).collect()
 }
 
 /// The exact result, and the sum of the magnitudes of its terms (the scale of rounding).
@@ -58,23 +61,21 @@ fn check(
 ) {
     let (sum, scale) = naive(op, ty, a, b);
     let got = pair(a, b);
-    match ty {
-        VectorType::U8 => assert_eq!(got, sum as f32, "{what}"),
-        VectorType::F32 => {
-            let slack = scale * 1e-5;
-            assert!((f64::from(got) - sum).abs() <= slack, "{what}: {got} instead of {sum}");
-        }
+    if ty.is_float() {
+        let slack = scale * 1e-5;
+        assert!((f64::from(got) - sum).abs() <= slack, "{what}: {got} instead of {sum}");
+    } else {
+        assert_eq!(got, sum as f32, "{what}");
     }
 }
 
-const TYPES: [VectorType; 2] = [VectorType::F32, VectorType::U8];
 const OPS: [Op; 2] = [Op::SquaredL2, Op::Dot];
 
 #[test]
 fn every_level_agrees_with_f64_at_every_dimension() {
     let mut draws = Draws(1);
     for dim in (1..=300).chain([384, 784, 1536]) {
-        for ty in TYPES {
+        for ty in VectorType::ALL.into_iter().filter(|ty| ty.takes_dim(dim)) {
             for extreme in [false, true] {
                 // One byte of lead makes every slice unaligned.
                 let a = [vec![0], draws.vector(ty, dim, extreme)].concat();
@@ -95,16 +96,19 @@ fn every_level_agrees_with_f64_at_every_dimension() {
 }
 
 #[test]
-fn u8_sums_do_not_overflow_in_large_dimensions() {
-    for dim in [U8_BLOCK - 1, U8_BLOCK, U8_BLOCK + 1, 3 * U8_BLOCK + 77] {
-        let (a, b) = (vec![255u8; dim], vec![0u8; dim]);
-        for level in SimdLevel::ALL {
-            for (op, b) in [(Op::SquaredL2, &b), (Op::Dot, &a)] {
-                let Some(kernel) = Kernel::with_level(op, VectorType::U8, dim, level) else {
-                    continue;
-                };
-                let exact = (dim as u64 * 255 * 255) as f32;
-                assert_eq!(kernel.eval(&a, b), exact, "{op:?} {dim} {level:?}");
+fn sums_of_bytes_do_not_overflow_in_large_dimensions() {
+    // Of either type the two values that are farthest apart, and the product that is largest.
+    let cases =
+        [(VectorType::U8, [255, 0], [255, 255]), (VectorType::I8, [0x80, 127], [0x80, 0x80])];
+    for dim in [BYTE_BLOCK - 1, BYTE_BLOCK, BYTE_BLOCK + 1, 3 * BYTE_BLOCK + 77] {
+        for (ty, apart, alike) in cases {
+            for (op, [x, y]) in [(Op::SquaredL2, apart), (Op::Dot, alike), (Op::Dot, apart)] {
+                let (a, b) = (vec![x; dim], vec![y; dim]);
+                for level in SimdLevel::ALL {
+                    let Some(kernel) = Kernel::with_level(op, ty, dim, level) else { continue };
+                    let what = format!("{op:?} {ty} {dim} {level:?}");
+                    check(&|a, b| kernel.eval(a, b), op, ty, &a, &b, &what);
+                }
             }
         }
     }
@@ -112,19 +116,22 @@ fn u8_sums_do_not_overflow_in_large_dimensions() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn avx512_without_vnni_agrees_too() {
+fn avx512_without_its_extensions_agrees_too() {
     if !SimdLevel::Avx512.is_available() {
         return;
     }
+    let plain = avx512::Extensions { vnni: false, vpopcntdq: false };
     let mut draws = Draws(2);
-    for dim in (1..=200).chain([U8_BLOCK + 5]) {
-        let a = draws.vector(VectorType::U8, dim, dim % 2 == 0);
-        let b = draws.vector(VectorType::U8, dim, dim % 2 == 0);
-        for op in OPS {
-            let pair = avx512::pair_fn(op, VectorType::U8, false);
-            // SAFETY: AVX-512 was found above, and both vectors have `dim` bytes.
-            let eval = |a: &[u8], b: &[u8]| unsafe { pair(a.as_ptr(), b.as_ptr(), dim) };
-            check(&eval, op, VectorType::U8, &a, &b, &format!("{op:?} {dim}"));
+    for ty in [VectorType::U8, VectorType::I8, VectorType::Binary] {
+        for dim in (1..=200).chain([BYTE_BLOCK + 8]).filter(|&dim| ty.takes_dim(dim)) {
+            let a = draws.vector(ty, dim, dim % 3 == 0);
+            let b = draws.vector(ty, dim, dim % 2 == 0);
+            for op in OPS {
+                let pair = avx512::pair_fn(op, ty, plain);
+                // SAFETY: AVX-512 was found above, and both vectors have `dim` components.
+                let eval = |a: &[u8], b: &[u8]| unsafe { pair(a.as_ptr(), b.as_ptr(), dim) };
+                check(&eval, op, ty, &a, &b, &format!("{op:?} {ty} {dim}"));
+            }
         }
     }
 }
@@ -140,6 +147,26 @@ fn query_distance_follows_the_metric() {
     assert!(distance(Metric::Cosine, &q, &q).abs() < 1e-6);
     assert_eq!(distance(Metric::Cosine, &zero, &x), 1.0);
     assert_eq!(distance(Metric::Cosine, &q, &zero), 1.0);
+}
+
+#[test]
+fn binary_distances_count_bits() {
+    let distance = |m, q: &[u8], x: &[u8]| QueryDistance::new(m, VectorType::Binary, q).distance(x);
+    let (q, x, zero) = ([0b1111_0000, 1], [0b1100_0011, 0], [0, 0]);
+    assert_eq!(distance(Metric::Hamming, &q, &x), 5.0);
+    assert_eq!(distance(Metric::Jaccard, &q, &x), 1.0 - 2.0 / 7.0);
+    assert_eq!(distance(Metric::Jaccard, &q, &q), 0.0);
+    assert_eq!(distance(Metric::Jaccard, &q, &zero), 1.0);
+    assert_eq!(distance(Metric::Jaccard, &zero, &zero), 1.0);
+    let bytes = [q, x, zero].concat();
+    let set = VectorSet::new(&bytes, 16, VectorType::Binary).expect("whole rows");
+    for metric in [Metric::Hamming, Metric::Jaccard] {
+        let pairs = PairDistance::new(metric, set);
+        for (i, j) in [(0, 1), (1, 0), (0, 2), (2, 2), (1, 1)] {
+            let want = distance(metric, set.row(i), set.row(j));
+            assert_eq!(pairs.distance(i, j), want, "{metric} {i} {j}");
+        }
+    }
 }
 
 #[test]
@@ -164,6 +191,9 @@ fn pair_distance_gives_every_metric_a_geometry() {
                         l2 + ((largest - dot(i, i)).sqrt() - (largest - dot(j, j)).sqrt()).powi(2)
                     }
                     Metric::Cosine if dot(i, i) * dot(j, j) == 0.0 => 1.0,
+                    Metric::Hamming | Metric::Jaccard => {
+                        unreachable!("not among the metrics above")
+                    }
                     Metric::Cosine => 1.0 - dot(i, j) / (dot(i, i) * dot(j, j)).sqrt(),
                 };
                 let got = f64::from(pairs.distance(i, j));

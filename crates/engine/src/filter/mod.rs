@@ -133,29 +133,52 @@ impl AllowSet {
     }
 
     /// Appends up to `most` nodes, in ascending order, of those that it knows from `first` on.
+    /// Allocates nothing where `out` has room for them and [`SLACK`] more.
     pub fn take_from(&self, NodeId(first): NodeId, most: usize, out: &mut Vec<u32>) {
         match &self.nodes {
             Nodes::Tested(_) => {}
             Nodes::Some(nodes) => out.extend(nodes.range(first..).take(most)),
-            Nodes::Bits(bits) => {
-                let end = out.len().saturating_add(most);
-                let from = first as usize / 64;
-                for (at, word) in bits.iter().enumerate().skip(from) {
-                    let mut word = *word;
-                    if at == from {
-                        word &= u64::MAX << (first % 64);
-                    }
-                    while word != 0 {
-                        if out.len() == end {
-                            return;
-                        }
-                        out.push(at as u32 * 64 + word.trailing_zeros());
-                        word &= word - 1;
-                    }
-                }
-            }
+            Nodes::Bits(bits) => take_bits(bits, first, most, out),
         }
     }
+}
+
+/// Numbers of a word that are written at once, whether it has as many or not: a guess for each
+/// would cost more than a few that are overwritten.
+const AT_ONCE: usize = 8;
+
+/// Room that [`AllowSet::take_from`] needs beyond as many nodes as it is asked for.
+pub(crate) const SLACK: usize = 64 + AT_ONCE;
+
+/// Appends up to `most` numbers of bits that are set, in ascending order from `first` on.
+fn take_bits(bits: &[u64], first: u32, most: usize, out: &mut Vec<u32>) {
+    let Some(words) = bits.get(first as usize / 64..) else { return };
+    let mut unseen = u64::MAX << (first % 64);
+    let mut base = first & !63;
+    let (begin, mut taken) = (out.len(), 0);
+    for word in words {
+        if taken >= most {
+            break;
+        }
+        let mut word = word & unseen;
+        unseen = u64::MAX;
+        let end = taken + word.count_ones() as usize;
+        // Room for all of a word, and for what is written beyond its last.
+        if out.len() < begin + end + AT_ONCE {
+            out.resize(begin + end + most.saturating_sub(end).min(1 << 10) + SLACK, 0);
+        }
+        let mut at = begin + taken;
+        while word != 0 {
+            for number in &mut out[at..at + AT_ONCE] {
+                *number = base.wrapping_add(word.trailing_zeros());
+                word &= word.wrapping_sub(1);
+            }
+            at += AT_ONCE;
+        }
+        taken = end;
+        base = base.wrapping_add(64);
+    }
+    out.truncate(begin + taken.min(most));
 }
 
 #[cfg(test)]
@@ -188,6 +211,33 @@ mod tests {
             assert_eq!(taken(&set, 1000, 2), []);
         }
         assert!(AllowSet::default().is_empty());
+    }
+
+    #[test]
+    fn bits_are_taken_as_by_looking_at_each() {
+        // Words of all fillings, from none to 64 of 64.
+        let words: Vec<u64> = (0..40_u64)
+            .map(|i| {
+                let noise = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                [0, noise & noise.rotate_left(7) & noise.rotate_left(19), noise, u64::MAX]
+                    [(i % 4) as usize]
+            })
+            .collect();
+        let all: Vec<u32> =
+            (0..40 * 64).filter(|n| words[*n as usize / 64] >> (n % 64) & 1 != 0).collect();
+        for first in [0, 1, 63, 64, 200, 1_000, 2_559, 2_560, u32::MAX] {
+            let from: Vec<u32> = all.iter().copied().filter(|n| *n >= first).collect();
+            for most in [0, 1, 7, 63, 64, 65, 500, usize::MAX] {
+                let mut out = vec![5; 3];
+                take_bits(&words, first, most, &mut out);
+                assert_eq!(out[..3], [5; 3], "what was there stays");
+                assert_eq!(out[3..], from[..from.len().min(most)], "{most} from {first}");
+            }
+        }
+        let mut out = Vec::with_capacity(100 + SLACK);
+        let room = out.capacity();
+        take_bits(&words, 0, 100, &mut out);
+        assert_eq!(out.capacity(), room, "as much room as was promised");
     }
 
     #[test]

@@ -9,8 +9,8 @@ use crate::types::{ErrorClass, PageId};
 /// Why a record layout is not possible.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum LayoutError {
-    /// Dimension out of range.
-    #[error("dimension {dim} is not in 1..={MAX_DIM}")]
+    /// Dimension out of range, or of bits that do not fill bytes.
+    #[error("dimension {dim} is not in 1..={MAX_DIM}, or no multiple of 8 for binary vectors")]
     Dimension {
         /// Dimension found.
         dim: usize,

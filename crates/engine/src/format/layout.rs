@@ -115,13 +115,13 @@ impl RecordLayout {
     /// Derives everything that follows from the sizes; `fill` is in millionths.
     fn assemble(options: &LayoutOptions, edge_bytes: u32, fill: u32) -> Result<Self, LayoutError> {
         let &LayoutOptions { dim, vector_type, max_degree, attribute_bytes, .. } = options;
-        if !(1..=MAX_DIM).contains(&dim) {
+        if !(1..=MAX_DIM).contains(&dim) || !vector_type.takes_dim(dim) {
             return Err(LayoutError::Dimension { dim });
         }
         if !(1..=MAX_DEGREE).contains(&max_degree) {
             return Err(LayoutError::Degree { max_degree });
         }
-        let vector_bytes = dim * vector_type.component_bytes();
+        let vector_bytes = vector_type.vector_bytes(dim);
         let fixed = vector_bytes + record_tail::BYTES + max_degree * edge_bytes as usize;
         let codes = (max_degree as u64).saturating_mul(options.neighbour_code_bytes as u64);
         let record_bytes = (fixed as u64).saturating_add(attribute_bytes as u64);

@@ -199,6 +199,10 @@ impl Manifest {
         if !(self.build.alpha.is_finite() && self.build.alpha > 0.0) {
             return Err(wrong("alpha", "a finite number above 0", self.build.alpha));
         }
+        let ty = self.layout.vector_type();
+        if !ty.takes_metric(self.metric) {
+            return Err(wrong("metric", format!("one for {ty} vectors"), self.metric));
+        }
         if self.partitions.is_empty() {
             return Err(wrong("number of partitions", "at least 1", 0));
         }

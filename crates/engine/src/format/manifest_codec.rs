@@ -101,7 +101,12 @@ impl Manifest {
             next_row_id: get_u64(head, start::NEXT_ROW_ID),
             applied: get_u64(head, start::APPLIED),
             metric: Metric::from_code(metric).ok_or_else(|| {
-                FormatError::value(KIND, "metric", "1 (l2), 2 (ip) or 3 (cosine)", metric)
+                FormatError::value(
+                    KIND,
+                    "metric",
+                    "1 (l2), 2 (ip), 3 (cosine), 4 (hamming) or 5 (jaccard)",
+                    metric,
+                )
             })?,
             layout: RecordLayout::decode(&get(head, start::LAYOUT))?,
             entries: u32s(entries).map(NodeId).collect(),

@@ -5,7 +5,7 @@ use crate::types::{Metric, VectorSet};
 /// Rows looked at; beyond this a stride through the set stands for all of it.
 const SAMPLE_ROWS: usize = 65_536;
 
-/// The row nearest to the mean of `set` (of its normalised rows for cosine).
+/// The row nearest to the mean of `set` (of its normalised rows where the metric normalises).
 ///
 /// Sets of more than 65,536 rows are sampled evenly.
 ///
@@ -17,7 +17,7 @@ pub fn medoid(set: VectorSet<'_>, metric: Metric) -> u32 {
     let mut row = vec![0.0f32; set.dim()];
     let load = |i: usize, row: &mut [f32]| {
         set.row_f32(i, row);
-        if metric == Metric::Cosine {
+        if metric.normalises() {
             let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt();
             row.iter_mut().for_each(|x| *x /= norm.max(f32::MIN_POSITIVE));
         }

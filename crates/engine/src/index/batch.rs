@@ -11,7 +11,7 @@ use super::Index;
 use super::error::QueryError;
 use crate::filter::AllowSet;
 use crate::search::{Driver, DriverOptions, Hit, SearchParams, SearchStats};
-use crate::types::{Metric, VectorSet, VectorType};
+use crate::types::{Metric, VectorSet, VectorType, find_component};
 
 /// The answer to one query.
 #[derive(Clone, Debug, Default)]
@@ -163,7 +163,7 @@ impl Index {
     fn one_query<'q>(&self, query: &'q [u8]) -> Result<VectorSet<'q>, QueryError> {
         let layout = self.layout();
         if query.len() != layout.vector_bytes() {
-            let found = query.len() / layout.vector_type().component_bytes();
+            let found = layout.vector_type().dim_of(query.len());
             return Err(QueryError::Dimension { expected: layout.dim(), found });
         }
         Ok(VectorSet::new(query, layout.dim(), layout.vector_type())
@@ -225,20 +225,11 @@ pub(crate) fn check_vector(
     metric: Metric,
     row: usize,
 ) -> Result<(), QueryError> {
-    if ty == VectorType::F32 {
-        let finite = |c: &[u8]| f32::from_le_bytes([c[0], c[1], c[2], c[3]]).is_finite();
-        if !bytes.chunks_exact(4).all(finite) {
-            return Err(QueryError::NotFinite { row });
-        }
+    if ty.is_float() && find_component(bytes, ty, |x| !x.is_finite()).is_some() {
+        return Err(QueryError::NotFinite { row });
     }
-    if metric == Metric::Cosine {
-        let zero = match ty {
-            VectorType::F32 => bytes.chunks_exact(4).all(|c| c == [0; 4] || c == [0, 0, 0, 0x80]),
-            VectorType::U8 => bytes.iter().all(|&b| b == 0),
-        };
-        if zero {
-            return Err(QueryError::ZeroVector { row });
-        }
+    if metric == Metric::Cosine && find_component(bytes, ty, |x| x != 0.0).is_none() {
+        return Err(QueryError::ZeroVector { row });
     }
     Ok(())
 }

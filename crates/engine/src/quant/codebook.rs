@@ -31,8 +31,8 @@ pub struct Codebook {
 const ERROR_ROWS: usize = 4096;
 
 impl Codebook {
-    /// Trains on a sample of `set`, in parallel over subspaces, on normalised vectors for the
-    /// cosine. Same input and options, same result on the same kind of CPU. The version is 1.
+    /// Trains on a sample of `set`, in parallel over subspaces, on normalised vectors where the
+    /// metric [normalises](Metric::normalises). Same input and options, same result on the same kind of CPU. The version is 1.
     ///
     /// `code_bytes` is brought within 1 and the dimension. Any number of rows will do; without
     /// rows all centroids are zero.
@@ -206,7 +206,7 @@ impl Codebook {
         }
     }
 
-    /// The vector that `code` stands for (of norm about 1 for the cosine), into `out`.
+    /// The vector that `code` stands for (of norm about 1 where the metric normalises), into `out`.
     ///
     /// # Panics
     /// Where `code` is not `code_bytes` or `out` not `dim` long.
@@ -229,11 +229,11 @@ pub(super) fn span(dim: usize, code_bytes: usize, s: usize) -> Range<usize> {
     start..start + base + usize::from(s < wider)
 }
 
-/// Converts a vector to what is encoded or looked up: normalised for the cosine, except that
-/// a zero vector stays zero.
+/// Converts a vector to what is encoded or looked up: normalised where the metric asks for it,
+/// except that a zero vector stays zero.
 pub(super) fn load(bytes: &[u8], ty: VectorType, metric: Metric, out: &mut [f32]) {
     to_f32(bytes, ty, out);
-    if metric == Metric::Cosine {
+    if metric.normalises() {
         let norm = out.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
         if norm > 0.0 {
             let inverse = (1.0 / norm) as f32;

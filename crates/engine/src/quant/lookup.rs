@@ -39,8 +39,10 @@ pub struct LookupTable {
     pub(super) kernel: CodeKernel,
     subspace: SubspaceKernel,
     query: Vec<f32>,
-    /// What every estimate begins with: 1 for the cosine.
+    /// What every estimate begins with: 1 where the metric normalises.
     pub(super) bias: f32,
+    /// Estimates are of 1 - cos, and the metric is Jaccard.
+    pub(super) jaccard: bool,
     pub(super) parts: Vec<Parts>,
     pub(super) split: Vec<SplitParts>,
     /// Estimate = `split_bias` + `split_step` x sum of 16-bit parts.
@@ -77,6 +79,7 @@ impl LookupTable {
             subspace: SubspaceKernel::new(),
             query: vec![0.0; book.dim()],
             bias: 0.0,
+            jaccard: false,
             parts: vec![Parts([0.0; CENTROIDS]); rows],
             split: vec![split; split_rows],
             split_bias: 0.0,
@@ -90,8 +93,8 @@ impl LookupTable {
     }
 
     /// Computes the table for `query`, one vector of `ty` as raw bytes: squared distances for
-    /// L2, negated products for the inner product, and for the cosine the parts of
-    /// 1 - cos with the query normalised (a zero query is at distance 1 from everything).
+    /// L2 and Hamming, negated products for the inner product, and for the cosine and Jaccard the
+    /// parts of 1 - cos with the query normalised (a zero query is at distance 1 from everything).
     ///
     /// # Panics
     /// Where `book` has another shape than the one this was made for, or `query` another
@@ -105,13 +108,16 @@ impl LookupTable {
         for (s, parts) in self.parts.iter_mut().enumerate() {
             let (centroids, x) = (book.subspace(s), &self.query[book.span(s)]);
             match book.metric() {
-                Metric::L2 => self.subspace.squared_l2(centroids, x, &mut parts.0),
-                Metric::InnerProduct | Metric::Cosine => {
+                Metric::L2 | Metric::Hamming => {
+                    self.subspace.squared_l2(centroids, x, &mut parts.0);
+                }
+                Metric::InnerProduct | Metric::Cosine | Metric::Jaccard => {
                     self.subspace.negated_dot(centroids, x, &mut parts.0);
                 }
             }
         }
-        self.bias = if book.metric() == Metric::Cosine { 1.0 } else { 0.0 };
+        self.bias = if book.metric().normalises() { 1.0 } else { 0.0 };
+        self.jaccard = book.metric() == Metric::Jaccard;
         #[cfg(target_arch = "x86_64")]
         if !self.split.is_empty() {
             // SAFETY: 16-bit tables exist only where the CPU was found to have AVX-512 VBMI.

@@ -20,6 +20,8 @@ mod subspace;
 #[cfg(test)]
 mod tests;
 mod train;
+#[cfg(test)]
+mod type_tests;
 
 pub use codebook::Codebook;
 pub use codebook_bytes::CodebookError;

@@ -11,6 +11,9 @@ use crate::distance::prefetch_line;
 /// of the cache.
 const WINDOW: usize = 256;
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
 /// How codes are scored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CodeKernel {
@@ -77,15 +80,24 @@ pub fn score_many(table: &LookupTable, codes: CodesView<'_>, ids: &[u32], out: &
         assert!((largest as usize) < codes.rows(), "id {largest} of {} codes", codes.rows());
         for &id in ids {
             let start = codes.pointer(id);
-            prefetch_line(start);
-            for line in 1..codes.code_bytes().div_ceil(64) {
-                prefetch_line(start.wrapping_add(64 * line));
+            // Most codes lie in one line: asking for it twice is not free.
+            let bytes = start.addr() % LINE + codes.code_bytes();
+            for line in 0..bytes.div_ceil(LINE) {
+                prefetch_line(start.wrapping_add(LINE * line));
             }
-            prefetch_line(start.wrapping_add(codes.code_bytes() - 1));
         }
         // SAFETY: all ids were found to be rows, and table and codes to be equally wide.
         unsafe { score(table, codes, ids, out) }
+        if table.jaccard {
+            out.iter_mut().for_each(|estimate| *estimate = jaccard_of_cosine(*estimate));
+        }
     }
+}
+
+/// The Jaccard distance of two vectors with equally many bits set, from their 1 - cos.
+fn jaccard_of_cosine(distance: f32) -> f32 {
+    let distance = distance.clamp(0.0, 1.0);
+    2.0 * distance / (1.0 + distance)
 }
 
 /// # Safety

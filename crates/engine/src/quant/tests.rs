@@ -18,7 +18,7 @@ fn draws(seed: u64) -> impl FnMut() -> u64 {
 }
 
 /// Rows around a few dozen centres, as u8 components.
-fn clustered(rows: usize, dim: usize, seed: u64) -> Vec<u8> {
+pub(super) fn clustered(rows: usize, dim: usize, seed: u64) -> Vec<u8> {
     let mut next = draws(seed);
     let centres: Vec<u8> = (0..40 * dim).map(|_| (next() % 200) as u8).collect();
     (0..rows)
@@ -35,18 +35,18 @@ fn as_f32_bytes(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().flat_map(|&b| (f32::from(b) - 100.0).to_le_bytes()).collect()
 }
 
-fn options(code_bytes: usize) -> PqOptions {
+pub(super) fn options(code_bytes: usize) -> PqOptions {
     PqOptions { code_bytes, training_rows: 4000, iterations: 8, seed: 7 }
 }
 
-fn encode_all(book: &Codebook, set: VectorSet<'_>) -> Vec<u8> {
+pub(super) fn encode_all(book: &Codebook, set: VectorSet<'_>) -> Vec<u8> {
     let mut codes = vec![0; set.rows() * book.code_bytes()];
     book.encode_all(set, &mut codes);
     codes
 }
 
 /// Mean squared distance between rows and what their codes stand for.
-fn loss(book: &Codebook, set: VectorSet<'_>) -> f64 {
+pub(super) fn loss(book: &Codebook, set: VectorSet<'_>) -> f64 {
     let codes = encode_all(book, set);
     let (mut row, mut decoded) = (vec![0.0; set.dim()], vec![0.0; set.dim()]);
     let mut total = 0.0;
@@ -138,7 +138,7 @@ fn subspace_kernels_agree_with_plain_loops() {
 }
 
 /// Estimates of one kernel, for all rows in the given order.
-fn estimates(table: &LookupTable, codes: &[u8], ids: &[u32]) -> Vec<f32> {
+pub(super) fn estimates(table: &LookupTable, codes: &[u8], ids: &[u32]) -> Vec<f32> {
     let mut out = vec![f32::NAN; ids.len()];
     score_many(table, CodesView::from_slice(codes, table.code_bytes()), ids, &mut out);
     out
@@ -166,7 +166,7 @@ fn estimates_are_the_distance_to_what_codes_stand_for() {
     }
 }
 
-fn check_estimates(book: &Codebook, set: VectorSet<'_>, codes: &[u8], ids: &[u32]) {
+pub(super) fn check_estimates(book: &Codebook, set: VectorSet<'_>, codes: &[u8], ids: &[u32]) {
     let (metric, ty) = (book.metric(), set.vector_type());
     let mut query = vec![0.0; book.dim()];
     codebook::load(set.row(0), ty, metric, &mut query);
@@ -180,9 +180,13 @@ fn check_estimates(book: &Codebook, set: VectorSet<'_>, codes: &[u8], ids: &[u32
             );
             let pairs = query.iter().zip(&decoded).map(|(&x, &y)| (f64::from(x), f64::from(y)));
             match metric {
-                Metric::L2 => pairs.map(|(x, y)| (x - y) * (x - y)).sum(),
+                Metric::L2 | Metric::Hamming => pairs.map(|(x, y)| (x - y) * (x - y)).sum(),
                 Metric::InnerProduct => -pairs.map(|(x, y)| x * y).sum::<f64>(),
                 Metric::Cosine => 1.0 - pairs.map(|(x, y)| x * y).sum::<f64>(),
+                Metric::Jaccard => {
+                    let cosine = pairs.map(|(x, y)| x * y).sum::<f64>().clamp(0.0, 1.0);
+                    1.0 - cosine / (2.0 - cosine)
+                }
             }
         })
         .collect();
@@ -204,7 +208,9 @@ fn check_estimates(book: &Codebook, set: VectorSet<'_>, codes: &[u8], ids: &[u32
         // At worst every part is off by half a step of the 16-bit tables.
         let coarse =
             if table.split.is_empty() { 0.0 } else { 0.5 * book.code_bytes() as f64 / 65_000.0 };
-        let slack = range * coarse + magnitude * 1e-5 + 1e-6;
+        // From the cosine to Jaccard, differences at most double.
+        let stretch = if metric == Metric::Jaccard { 2.0 } else { 1.0 };
+        let slack = stretch * (range * coarse + magnitude * 1e-5 + 1e-6);
         // All lengths of a batch, so that every rest occurs.
         for count in (0..140).chain([255, 256, 257, 333]) {
             let got = estimates(&table, codes, &ids[..count]);

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use super::subspace::SubspaceKernel;
 use super::{CENTROIDS, codebook};
 use crate::distance::{Kernel, Op};
-use crate::types::{Metric, VectorSet, to_f32};
+use crate::types::{Metric, VectorSet, part_to_f32};
 
 /// Rows that k-means++ draws its starting points from; more cost time and change little.
 const START_ROWS: usize = 4096;
@@ -77,15 +77,11 @@ pub(super) fn centroids(
     let kernel = Kernel::new(Op::Dot, set.vector_type(), set.dim());
     let scales: Vec<f32> = sample
         .iter()
-        .map(|&row| match metric {
-            Metric::L2 | Metric::InnerProduct => 1.0,
-            Metric::Cosine => match kernel.squared_norm(set.row(row)) {
-                0.0 => 1.0,
-                squared => 1.0 / squared.sqrt(),
-            },
+        .map(|&row| match metric.normalises().then(|| kernel.squared_norm(set.row(row))) {
+            None | Some(0.0) => 1.0,
+            Some(squared) => 1.0 / squared.sqrt(),
         })
         .collect();
-    let component = set.vector_type().component_bytes();
     let parts: Vec<Vec<f32>> = (0..code_bytes)
         .into_par_iter()
         .map(|s| {
@@ -94,8 +90,7 @@ pub(super) fn centroids(
             for ((point, &row), &scale) in
                 points.chunks_exact_mut(span.len()).zip(&sample).zip(&scales)
             {
-                let bytes = &set.row(row)[span.start * component..span.end * component];
-                to_f32(bytes, set.vector_type(), point);
+                part_to_f32(set.row(row), set.vector_type(), span.start, point);
                 point.iter_mut().for_each(|x| *x *= scale);
             }
             let mut draws = Draws(o.seed ^ (s as u64 + 1).wrapping_mul(0xd6e8_feb8_6659_fd93));

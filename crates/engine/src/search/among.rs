@@ -32,6 +32,8 @@ pub(super) enum Plan {
 
 /// Codes scored at once where a whole allow-set is ranked.
 pub(super) const SCAN_CHUNK: usize = 512;
+/// Ranked codes that are compared with the list's bound at once.
+const AT_ONCE: usize = 32;
 /// No node is left to be ranked.
 pub(super) const SCANNED: u32 = u32::MAX;
 /// Longest list of a walk, unless the caller's is longer: what lies behind costs no read, but
@@ -134,9 +136,17 @@ impl SearchState {
         score_many(&self.table, view.codes.view(), &self.fresh, &mut self.scores[..n]);
         self.stats.code_distances += n as u64;
         self.stats.codes_ranked += n as u64;
-        for i in 0..n {
-            if self.scores[i] < self.list.bound() {
-                self.add_ranked(view, self.scores[i], NodeId(self.fresh[i]));
+        for first in (0..n).step_by(AT_ONCE) {
+            let some = first..n.min(first + AT_ONCE);
+            let bound = self.list.bound();
+            // Nearly none is near enough, and looking at all of them takes no branch.
+            if self.scores[some.clone()].iter().fold(true, |far, score| far & (*score >= bound)) {
+                continue;
+            }
+            for i in some {
+                if self.scores[i] < self.list.bound() {
+                    self.add_ranked(view, self.scores[i], NodeId(self.fresh[i]));
+                }
             }
         }
         Ok(true)

@@ -39,8 +39,9 @@ impl ReadCosts {
             let shared = stats.latency_ns as f64 / in_flight.max(1) as f64;
             learn(&self.page_ns, shared / pages as f64);
         } else if stats.hops == 0 && stats.codes_ranked >= MANY_CODES {
+            // All are ranked before anything is read.
             let codes = stats.codes_ranked as f64;
-            learn(&self.code_ps, stats.compute_ns as f64 * 1e3 / codes);
+            learn(&self.code_ps, stats.first_read_ns as f64 * 1e3 / codes);
         }
     }
 
@@ -77,7 +78,8 @@ mod tests {
         let scan = SearchStats {
             reads: 20,
             codes_ranked: codes,
-            compute_ns: codes * 10,
+            first_read_ns: codes * 10,
+            compute_ns: codes * 30,
             ..Default::default()
         };
         (0..100).for_each(|_| costs.note(&scan, 1));
@@ -89,7 +91,7 @@ mod tests {
         let costs = ReadCosts::default();
         let few = SearchStats { reads: 7, hops: 7, latency_ns: 1 << 40, ..Default::default() };
         costs.note(&few, 1);
-        let none = SearchStats { codes_ranked: 100, compute_ns: 1 << 40, ..Default::default() };
+        let none = SearchStats { codes_ranked: 100, first_read_ns: 1 << 40, ..Default::default() };
         costs.note(&none, 1);
         assert_eq!(costs.codes_per_read(), 2500);
     }

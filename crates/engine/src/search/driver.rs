@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::hits::Hit;
+use super::load::UnderWay;
 use super::params::SearchParams;
 use super::state::{SearchState, Step};
 use super::stats::SearchStats;
@@ -48,6 +49,11 @@ pub trait PageSource: Sync {
     /// Told of each page that the query of a job is given: its bytes where it was read for it,
     /// `None` where it was resident.
     fn taken(&self, _job: usize, _page: PageId, _read: Option<&[u8]>) {}
+
+    /// Told that a query begins; what is returned is dropped when it ends.
+    fn begun(&self) -> Option<UnderWay> {
+        None
+    }
 
     /// Told what a query has cost when it ends, one of `in_flight` on its thread.
     fn ended(&self, _stats: &SearchStats, _in_flight: usize) {}
@@ -90,9 +96,25 @@ struct Slot {
     state: SearchState,
     job: usize,
     started: Instant,
+    first_read_ns: Option<u64>,
     compute_ns: u64,
     active: bool,
     touched: bool,
+    under_way: Option<UnderWay>,
+}
+
+impl Slot {
+    fn begin(&mut self, source: &dyn PageSource) {
+        self.under_way = source.begun();
+        self.started = Instant::now();
+        self.first_read_ns = None;
+        self.compute_ns = 0;
+        self.active = true;
+    }
+}
+
+fn nanos_since(start: Instant) -> u64 {
+    start.elapsed().as_nanos() as u64
 }
 
 #[derive(Clone, Copy)]
@@ -141,9 +163,11 @@ impl Driver {
             state: SearchState::new(&view),
             job: 0,
             started: Instant::now(),
+            first_read_ns: None,
             compute_ns: 0,
             active: false,
             touched: false,
+            under_way: None,
         };
         let none =
             ReadUnderWay { page: PageId(0), buffer: BufferId::NONE, waiters: 0, active: false };
@@ -192,13 +216,11 @@ impl Driver {
                         break;
                     };
                     active += 1;
-                    // What has become visible since `run` was called is so for this query.
-                    view = source.view();
                     let slot = &mut self.slots[s];
                     slot.job = job;
-                    slot.started = Instant::now();
-                    slot.compute_ns = 0;
-                    slot.active = true;
+                    slot.begin(source);
+                    // What has become visible since `run` was called is so for this query.
+                    view = source.view();
                     let begun = slot.state.begin(&view, query, params, allow.cloned());
                     match begun {
                         Ok(()) => active -= self.drive(s, source, &view, answer)?,
@@ -225,9 +247,7 @@ impl Driver {
     ) -> Result<(), SearchError> {
         let view = source.view();
         let slot = &mut self.slots[0];
-        slot.started = Instant::now();
-        slot.compute_ns = 0;
-        slot.active = true;
+        slot.begin(source);
         let mut active = 1 - self.drive(0, source, &view, answer)?;
         while active > 0 {
             active -= self.round(active, source, &view, answer)?;
@@ -306,7 +326,7 @@ impl Driver {
                     let bytes = self.queue.buffer(buffer);
                     slot.state.receive(view, page, bytes);
                     source.taken(slot.job, page, Some(bytes));
-                    slot.compute_ns += from.elapsed().as_nanos() as u64;
+                    slot.compute_ns += nanos_since(from);
                     slot.touched = true;
                 }
                 Err(e) => failed += self.fail(s, e.to_string(), answer),
@@ -327,7 +347,12 @@ impl Driver {
         let from = Instant::now();
         loop {
             match self.slots[s].state.step(view) {
-                Ok(Step::Read(page)) => self.request(s, page, source, view)?,
+                Ok(Step::Read(page)) => {
+                    let slot = &mut self.slots[s];
+                    let started = slot.started;
+                    slot.first_read_ns.get_or_insert_with(|| nanos_since(started));
+                    self.request(s, page, source, view)?;
+                }
                 Ok(Step::Explored) => {
                     if self.unflushed > 0 && self.queue.in_flight() <= self.unflushed {
                         self.flush()?;
@@ -335,14 +360,14 @@ impl Driver {
                 }
                 Ok(Step::Wait) => break,
                 Ok(Step::Done) => {
-                    self.slots[s].compute_ns += from.elapsed().as_nanos() as u64;
+                    self.slots[s].compute_ns += nanos_since(from);
                     self.finish(s, source, answer);
                     return Ok(1);
                 }
                 Err(e) => return Ok(self.fail(s, e.to_string(), answer)),
             }
         }
-        self.slots[s].compute_ns += from.elapsed().as_nanos() as u64;
+        self.slots[s].compute_ns += nanos_since(from);
         Ok(0)
     }
 
@@ -351,8 +376,9 @@ impl Driver {
         self.release(s);
         let slot = &mut self.slots[s];
         let mut stats = slot.state.stats();
+        stats.first_read_ns = slot.first_read_ns.unwrap_or_default();
         stats.compute_ns = slot.compute_ns;
-        stats.latency_ns = slot.started.elapsed().as_nanos() as u64;
+        stats.latency_ns = nanos_since(slot.started);
         source.ended(&stats, in_flight);
         answer(slot.job, Ok((slot.state.hits(), stats)));
     }
@@ -370,6 +396,7 @@ impl Driver {
     fn release(&mut self, s: usize) {
         self.slots[s].active = false;
         self.slots[s].touched = false;
+        self.slots[s].under_way = None;
         self.backlog.retain(|&(waiting, _)| waiting != s);
         for read in self.reads.iter_mut().filter(|r| r.active) {
             read.waiters &= !(1 << s);

@@ -30,7 +30,7 @@ use super::stash::{NO_STASH, Stash};
 use super::stats::SearchStats;
 use super::view::{CodesUnavailable, GraphView};
 use super::visited::{Seen, VisitedSet};
-use crate::filter::AllowSet;
+use crate::filter::{AllowSet, SLACK};
 use crate::graph::HeadScratch;
 use crate::quant::{LookupTable, score_many};
 use crate::types::{Metric, NodeId, PageId};
@@ -179,6 +179,7 @@ impl SearchState {
         self.query.clear();
         self.query.extend_from_slice(query);
         self.params.clone_from(params);
+        self.params.policy = params.policy.clone().under_load(view.searches);
         self.params.policy.early_stop &= view.metric != Metric::InnerProduct;
         self.allow = allow;
         self.among = Restriction::new(plan, &self.params, self.allowed_share(view));
@@ -233,7 +234,7 @@ impl SearchState {
         }
         self.stash.reset(capacity + 1, degree);
         self.fresh.clear();
-        self.fresh.reserve(degree.max(SCAN_CHUNK));
+        self.fresh.reserve(degree.max(SCAN_CHUNK + SLACK));
         self.scores.resize(degree.max(SCAN_CHUNK).max(self.params.head_list), 0.0);
         self.neighbours.reserve(degree);
         self.at_page.reserve(view.layout.records_per_page());

@@ -28,6 +28,8 @@ pub struct SearchStats {
     pub exact_distances: u64,
     /// Widest the pipeline has been, reads.
     pub width_max: u64,
+    /// Time from start until the first page was asked for, nanoseconds.
+    pub first_read_ns: u64,
     /// Time spent computing for this query, nanoseconds.
     pub compute_ns: u64,
     /// Time from start to answer, nanoseconds.
@@ -54,6 +56,7 @@ impl AddAssign for SearchStats {
         self.in_vain += o.in_vain;
         self.exact_distances += o.exact_distances;
         self.width_max = self.width_max.max(o.width_max);
+        self.first_read_ns += o.first_read_ns;
         self.compute_ns += o.compute_ns;
         self.latency_ns += o.latency_ns;
     }

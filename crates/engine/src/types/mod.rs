@@ -3,11 +3,13 @@
 //! Ids are newtypes so that a node, a page and a row are never confused. Nothing here
 //! allocates or does I/O.
 
+mod components;
 mod error_class;
 mod vectors;
 
+pub use components::{find_component, from_f32, part_to_f32, to_f32};
 pub use error_class::ErrorClass;
-pub use vectors::{VectorSet, VectorSetError, to_f32};
+pub use vectors::{VectorSet, VectorSetError};
 
 use std::fmt;
 use std::str::FromStr;
@@ -37,15 +39,61 @@ pub enum VectorType {
     F32 = 1,
     /// Unsigned bytes.
     U8 = 2,
+    /// IEEE 754 half precision, little-endian.
+    F16 = 3,
+    /// The upper half of a single precision number (bfloat16), little-endian.
+    BF16 = 4,
+    /// Signed bytes.
+    I8 = 5,
+    /// One bit a component: component `i` is bit `7 - i % 8` of byte `i / 8`, as numpy packs
+    /// bits. The dimension is a multiple of 8.
+    Binary = 6,
 }
 
 impl VectorType {
-    /// Bytes of one component.
-    pub const fn component_bytes(self) -> usize {
+    /// All types.
+    pub const ALL: [Self; 6] = [Self::F32, Self::U8, Self::F16, Self::BF16, Self::I8, Self::Binary];
+
+    /// Bits of one component.
+    const fn component_bits(self) -> usize {
         match self {
-            Self::F32 => 4,
-            Self::U8 => 1,
+            Self::F32 => 32,
+            Self::F16 | Self::BF16 => 16,
+            Self::U8 | Self::I8 => 8,
+            Self::Binary => 1,
         }
+    }
+
+    /// Bytes of a vector of `dim` components.
+    pub const fn vector_bytes(self, dim: usize) -> usize {
+        match self {
+            Self::Binary => dim.div_ceil(8),
+            _ => dim * (self.component_bits() / 8),
+        }
+    }
+
+    /// Components in `bytes` bytes; those of a remainder are not counted.
+    pub const fn dim_of(self, bytes: usize) -> usize {
+        match self {
+            Self::Binary => bytes * 8,
+            _ => bytes / (self.component_bits() / 8),
+        }
+    }
+
+    /// Whether vectors may have `dim` components, 0 aside.
+    pub const fn takes_dim(self, dim: usize) -> bool {
+        !matches!(self, Self::Binary) || dim.is_multiple_of(8)
+    }
+
+    /// Whether components are floating point numbers, which may be NaN or infinite.
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::F16 | Self::BF16)
+    }
+
+    /// Whether vectors of this type are compared by `metric`: binary ones by Hamming and
+    /// Jaccard, all others by the rest.
+    pub const fn takes_metric(self, metric: Metric) -> bool {
+        matches!(self, Self::Binary) == matches!(metric, Metric::Hamming | Metric::Jaccard)
     }
 
     /// The type with this number on disk, if this version knows it.
@@ -53,6 +101,10 @@ impl VectorType {
         match code {
             1 => Some(Self::F32),
             2 => Some(Self::U8),
+            3 => Some(Self::F16),
+            4 => Some(Self::BF16),
+            5 => Some(Self::I8),
+            6 => Some(Self::Binary),
             _ => None,
         }
     }
@@ -62,6 +114,10 @@ impl VectorType {
         match self {
             Self::F32 => "f32",
             Self::U8 => "u8",
+            Self::F16 => "f16",
+            Self::BF16 => "bf16",
+            Self::I8 => "i8",
+            Self::Binary => "binary",
         }
     }
 }
@@ -82,15 +138,31 @@ pub enum Metric {
     InnerProduct = 2,
     /// 1 - cosine similarity.
     Cosine = 3,
+    /// How many bits differ.
+    Hamming = 4,
+    /// 1 - the share of the bits set in either vector that are set in both; 1 where none is.
+    Jaccard = 5,
 }
 
 impl Metric {
+    /// All metrics.
+    pub const ALL: [Self; 5] =
+        [Self::L2, Self::InnerProduct, Self::Cosine, Self::Hamming, Self::Jaccard];
+
+    /// Whether lengths are left out, so that codes and means are of normalised vectors. True of
+    /// the Jaccard distance as well: among sets of one size it orders as the cosine does.
+    pub const fn normalises(self) -> bool {
+        matches!(self, Self::Cosine | Self::Jaccard)
+    }
+
     /// The metric with this number on disk, if this version knows it.
     pub const fn from_code(code: u16) -> Option<Self> {
         match code {
             1 => Some(Self::L2),
             2 => Some(Self::InnerProduct),
             3 => Some(Self::Cosine),
+            4 => Some(Self::Hamming),
+            5 => Some(Self::Jaccard),
             _ => None,
         }
     }
@@ -101,6 +173,8 @@ impl Metric {
             Self::L2 => "l2",
             Self::InnerProduct => "ip",
             Self::Cosine => "cosine",
+            Self::Hamming => "hamming",
+            Self::Jaccard => "jaccard",
         }
     }
 }
@@ -131,12 +205,10 @@ impl FromStr for Metric {
     type Err = UnknownName;
 
     fn from_str(s: &str) -> Result<Self, UnknownName> {
-        match s.to_ascii_lowercase().as_str() {
-            "l2" => Ok(Self::L2),
-            "ip" => Ok(Self::InnerProduct),
-            "cosine" => Ok(Self::Cosine),
-            _ => Err(UnknownName { what: "metric", name: s.into(), known: "l2, ip, cosine" }),
-        }
+        let known = "l2, ip, cosine, hamming, jaccard";
+        let name = s.to_ascii_lowercase();
+        let found = Self::ALL.into_iter().find(|metric| metric.name() == name);
+        found.ok_or_else(|| UnknownName { what: "metric", name: s.into(), known })
     }
 }
 
@@ -147,7 +219,15 @@ impl FromStr for VectorType {
         match s.to_ascii_lowercase().as_str() {
             "f32" | "float32" => Ok(Self::F32),
             "u8" | "uint8" => Ok(Self::U8),
-            _ => Err(UnknownName { what: "vector type", name: s.into(), known: "f32, u8" }),
+            "f16" | "float16" => Ok(Self::F16),
+            "bf16" | "bfloat16" => Ok(Self::BF16),
+            "i8" | "int8" => Ok(Self::I8),
+            "binary" => Ok(Self::Binary),
+            _ => Err(UnknownName {
+                what: "vector type",
+                name: s.into(),
+                known: "f32, f16, bf16, u8, i8, binary",
+            }),
         }
     }
 }

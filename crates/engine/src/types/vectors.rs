@@ -3,7 +3,7 @@
 //! Kernels take bytes and tolerate any alignment, so that a row can be borrowed from a numpy
 //! array, a mapped file or the middle of a page without a copy.
 
-use super::VectorType;
+use super::{VectorType, to_f32};
 
 /// Why bytes are no set of vectors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,6 +20,12 @@ pub enum VectorSetError {
         dim: usize,
         /// Component type.
         ty: VectorType,
+    },
+    /// Bits that do not fill bytes.
+    #[error("binary vectors have a multiple of 8 dimensions, not {dim}")]
+    Bits {
+        /// Dimension asked for.
+        dim: usize,
     },
 }
 
@@ -40,7 +46,10 @@ impl<'a> VectorSet<'a> {
         if dim == 0 {
             return Err(VectorSetError::NoDimension);
         }
-        if !bytes.len().is_multiple_of(dim * ty.component_bytes()) {
+        if !ty.takes_dim(dim) {
+            return Err(VectorSetError::Bits { dim });
+        }
+        if !bytes.len().is_multiple_of(ty.vector_bytes(dim)) {
             return Err(VectorSetError::Ragged { bytes: bytes.len(), dim, ty });
         }
         Ok(Self { bytes, dim, ty })
@@ -63,7 +72,7 @@ impl<'a> VectorSet<'a> {
 
     /// Bytes of a row.
     pub fn row_bytes(&self) -> usize {
-        self.dim * self.ty.component_bytes()
+        self.ty.vector_bytes(self.dim)
     }
 
     /// All bytes, row after row.
@@ -84,25 +93,5 @@ impl<'a> VectorSet<'a> {
     /// Row `i` as f32 components, into `out` (length: dimension).
     pub fn row_f32(&self, i: usize, out: &mut [f32]) {
         to_f32(self.row(i), self.ty, out);
-    }
-}
-
-/// Converts the bytes of one vector to f32 components.
-///
-/// # Panics
-/// Where `out` is shorter or longer than the vector.
-pub fn to_f32(bytes: &[u8], ty: VectorType, out: &mut [f32]) {
-    assert_eq!(bytes.len(), out.len() * ty.component_bytes(), "vector and output differ in length");
-    match ty {
-        VectorType::F32 => {
-            for (o, c) in out.iter_mut().zip(bytes.chunks_exact(4)) {
-                *o = f32::from_le_bytes([c[0], c[1], c[2], c[3]]);
-            }
-        }
-        VectorType::U8 => {
-            for (o, &c) in out.iter_mut().zip(bytes) {
-                *o = f32::from(c);
-            }
-        }
     }
 }

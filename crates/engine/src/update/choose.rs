@@ -118,8 +118,8 @@ impl EdgePool {
     }
 
     fn set(&self, ty: VectorType) -> VectorSet<'_> {
-        let components = self.bytes.len() / self.nodes.len() / ty.component_bytes();
-        let set = VectorSet::new(&self.bytes, components, ty).expect("vectors of one shape");
+        let dim = ty.dim_of(self.bytes.len() / self.nodes.len());
+        let set = VectorSet::new(&self.bytes, dim, ty).expect("vectors of one shape");
         assert_eq!(set.rows(), self.nodes.len(), "one vector for each node");
         set
     }

@@ -24,7 +24,7 @@ use crate::graph::{HeadIndex, PruneOptions};
 use crate::index::{Index, Resident, SuccessorMemory, SuccessorSize};
 use crate::memory::{Accountant, OverLimit, Pool, Reservation};
 use crate::search::{Driver, Overlay, PagePatch, PageRecords, PageSource};
-use crate::types::{NodeId, PageId, RowId, VectorType};
+use crate::types::{NodeId, PageId, RowId, VectorType, from_f32};
 
 /// See the module's description.
 pub(super) struct Generation {
@@ -255,12 +255,11 @@ impl Generation {
         let mut components = vec![0.0; self.layout().dim()];
         let code = self.index.codes().row(node.0);
         self.index.view().codebook.decode(code, &mut components);
-        match self.vector_type() {
-            VectorType::U8 => {
-                out.extend(components.iter().map(|x| x.round().clamp(0.0, 255.0) as u8));
-            }
-            VectorType::F32 => out.extend(components.iter().flat_map(|x| x.to_le_bytes())),
+        let (ty, metric) = (self.vector_type(), self.index.metric());
+        if metric.normalises() {
+            restore_length(&mut components, ty);
         }
+        from_f32(&components, ty, out);
     }
 
     /// Marks the node of a live row as deleted. `None` where there is no such row.
@@ -303,6 +302,22 @@ impl Overlay for Generation {
 
     fn slack(&self) -> usize {
         slack(self.layout().max_degree())
+    }
+}
+
+/// Gives components of norm 1 a length at which those of `ty` tell them apart: that of bits, or as
+/// long as the largest component allows. How vectors are compared does not depend on it.
+fn restore_length(components: &mut [f32], ty: VectorType) {
+    let largest = components.iter().fold(0f32, |most, x| most.max(x.abs()));
+    let length = match ty {
+        VectorType::F32 | VectorType::F16 | VectorType::BF16 => 1.0,
+        VectorType::U8 => 255.0 / largest,
+        VectorType::I8 => 127.0 / largest,
+        // n components of 1 / sqrt(n) add up to sqrt(n).
+        VectorType::Binary => components.iter().sum(),
+    };
+    if length.is_finite() {
+        components.iter_mut().for_each(|x| *x *= length);
     }
 }
 

@@ -367,7 +367,7 @@ pub(super) fn open_generation(
 pub(super) fn check_shape(index: &Index, vector: &[u8]) -> Result<(), QueryError> {
     let layout = index.layout();
     if vector.len() != layout.vector_bytes() {
-        let found = vector.len() / layout.vector_type().component_bytes();
+        let found = layout.vector_type().dim_of(vector.len());
         return Err(QueryError::Dimension { expected: layout.dim(), found });
     }
     check_vector(vector, layout.vector_type(), index.metric(), 0)

@@ -8,7 +8,7 @@ use pipeann_engine::build::{BuildOptions, Silent, build};
 use pipeann_engine::distance::QueryDistance;
 use pipeann_engine::index::{Index, OpenOptions};
 use pipeann_engine::memory::Accountant;
-use pipeann_engine::types::{Metric, VectorSet, VectorType};
+use pipeann_engine::types::{Metric, VectorSet, VectorType, from_f32};
 
 /// Owned vectors.
 pub(crate) struct Vectors {
@@ -45,21 +45,25 @@ pub(crate) fn clustered(rows: usize, dim: usize, ty: VectorType, seed: u64) -> V
     let mut centres = Numbers(99);
     let centres: Vec<u64> = (0..50 * dim).map(|_| centres.below(180)).collect();
     let mut numbers = Numbers(seed);
-    let mut bytes = Vec::with_capacity(rows * dim * ty.component_bytes());
+    let mut bytes = Vec::with_capacity(rows * ty.vector_bytes(dim));
+    let mut row = vec![0.0; dim];
     for _ in 0..rows {
         let centre = numbers.below(50) as usize * dim;
-        for d in 0..dim {
-            let value = centres[centre + d] + numbers.below(70) + 1;
-            match ty {
-                VectorType::U8 => bytes.push(value as u8),
-                VectorType::F32 => bytes.extend((value as f32 / 100.0 - 1.0).to_le_bytes()),
-            }
+        for (d, component) in row.iter_mut().enumerate() {
+            let value = (centres[centre + d] + numbers.below(70) + 1) as f32;
+            *component = match ty {
+                VectorType::U8 => value,
+                VectorType::I8 | VectorType::Binary => value - 125.0,
+                VectorType::F32 | VectorType::F16 | VectorType::BF16 => value / 100.0 - 1.0,
+            };
         }
+        from_f32(&row, ty, &mut bytes);
     }
     Vectors { bytes, dim, ty }
 }
 
-/// Rows of the `k` nearest base vectors for each query.
+/// Rows of the `k` nearest base vectors for each query, and of those as near as the last of them:
+/// few bits and large bfloat16 leave many equally far.
 pub(crate) fn truth(base: &Vectors, queries: &Vectors, metric: Metric, k: usize) -> Vec<Vec<u64>> {
     let (base, queries) = (base.set(), queries.set());
     (0..queries.rows())
@@ -68,7 +72,8 @@ pub(crate) fn truth(base: &Vectors, queries: &Vectors, metric: Metric, k: usize)
             let mut all: Vec<(f32, u64)> =
                 (0..base.rows()).map(|i| (distance.distance(base.row(i)), i as u64)).collect();
             all.sort_by(|a, b| a.partial_cmp(b).unwrap());
-            all.into_iter().take(k).map(|(_, row)| row).collect()
+            let last = all[k.min(all.len()) - 1].0;
+            all.into_iter().take_while(|&(d, _)| d <= last).map(|(_, row)| row).collect()
         })
         .collect()
 }

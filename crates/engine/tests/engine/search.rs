@@ -1,9 +1,9 @@
 //! What searches of a built index answer.
 
-use pipeann_engine::build::{BuildError, BuildOptions, Silent, SourceRows, build_rows};
+use pipeann_engine::build::{BuildError, BuildOptions, Silent, SourceRows, build, build_rows};
 use pipeann_engine::index::{BatchOptions, Index, OpenOptions, QueryError};
 use pipeann_engine::search::{Policy, SearchParams};
-use pipeann_engine::types::{Metric, RowId, VectorSet, VectorType};
+use pipeann_engine::types::{Metric, RowId, VectorSet, VectorType, from_f32};
 use pipeann_engine::update::{LiveIndex, LiveOptions};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,16 +23,11 @@ fn recall(index: &Index, queries: &Vectors, truth: &[Vec<u64>], params: &SearchP
 
 #[test]
 fn every_metric_type_and_policy_finds_the_neighbours() {
-    for (metric, ty) in [
-        (Metric::L2, VectorType::U8),
-        (Metric::L2, VectorType::F32),
-        (Metric::Cosine, VectorType::F32),
-        (Metric::Cosine, VectorType::U8),
-        (Metric::InnerProduct, VectorType::F32),
-        (Metric::InnerProduct, VectorType::U8),
-    ] {
-        let base = clustered(3000, 24, ty, 1);
-        let queries = clustered(60, 24, ty, 2);
+    let all = VectorType::ALL.into_iter().flat_map(|ty| Metric::ALL.map(|metric| (metric, ty)));
+    for (metric, ty) in all.filter(|(metric, ty)| ty.takes_metric(*metric)) {
+        let dim = if ty == VectorType::Binary { 192 } else { 24 };
+        let base = clustered(3000, dim, ty, 1);
+        let queries = clustered(60, dim, ty, 2);
         let truth = truth(&base, &queries, metric, 10);
         let dir = tempfile::tempdir().unwrap();
         build_in(&dir.path().join("i"), &base, &options(metric));
@@ -82,6 +77,7 @@ fn distances_are_exact_and_on_the_metrics_own_scale() {
                 Metric::L2 => q.iter().zip(&x).map(|(a, b)| (a - b) * (a - b)).sum(),
                 Metric::InnerProduct => -dot,
                 Metric::Cosine => 1.0 - dot / (norm(&q) * norm(&x)),
+                Metric::Hamming | Metric::Jaccard => unreachable!("not of floats"),
             };
             assert!((f64::from(hit.distance) - expected).abs() < 1e-4, "{metric}: {expected}");
         }
@@ -111,6 +107,68 @@ fn an_index_of_three_partitions_with_edges_across_answers_as_one() {
     assert_eq!(allow.len(), 429);
     let first = index.search(queries.set().row(0), &params, Some(Arc::new(allow))).unwrap();
     assert!(first.hits.iter().all(|h| h.row.0 % 7 == 0) && first.hits.len() == 10);
+}
+
+#[test]
+fn bits_answer_from_three_partitions_and_among_rows() {
+    let base = clustered(3000, 192, VectorType::Binary, 1);
+    let queries = clustered(60, 192, VectorType::Binary, 2);
+    for metric in [Metric::Hamming, Metric::Jaccard] {
+        let truth = truth(&base, &queries, metric, 10);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("i");
+        build_in(&path, &base, &BuildOptions { partitions: 3, ..options(metric) });
+        let index = open(&path);
+        let params = SearchParams { k: 10, list: 80, ..Default::default() };
+        assert!(recall(&index, &queries, &truth, &params) >= 0.95);
+        let report = index.verify(&mut |_| {}).unwrap();
+        assert_eq!((report.damage, report.records), (vec![], 3000));
+        let rows: Vec<RowId> = (0..3000).step_by(7).map(RowId).collect();
+        let allow = Arc::new(index.allow_rows(&rows).unwrap());
+        let found = index.search(queries.set().row(0), &params, Some(allow)).unwrap().hits;
+        assert!(found.len() == 10 && found.iter().all(|h| h.row.0 % 7 == 0));
+    }
+}
+
+#[test]
+fn a_metric_of_another_type_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = |ty, metric| {
+        let base = clustered(20, 16, ty, 1);
+        let never = AtomicBool::new(false);
+        build(base.set(), &dir.path().join("i"), &options(metric), &Silent, &never).unwrap_err()
+    };
+    let error = refused(VectorType::Binary, Metric::L2);
+    assert!(error.to_string().starts_with("binary vectors are not compared by l2"), "{error}");
+    let error = refused(VectorType::F16, Metric::Jaccard);
+    assert!(matches!(error, BuildError::Metric { .. }), "{error}");
+    let ragged = VectorSet::new(&[0; 8], 12, VectorType::Binary).unwrap_err();
+    assert_eq!(ragged.to_string(), "binary vectors have a multiple of 8 dimensions, not 12");
+}
+
+#[test]
+fn halves_that_are_not_finite_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for ty in [VectorType::F16, VectorType::BF16] {
+        let base = clustered(50, 16, ty, 1);
+        let path = dir.path().join(ty.name());
+        build_in(&path, &base, &options(Metric::Cosine));
+        let index = open(&path);
+        for value in [f32::NAN, f32::INFINITY] {
+            let mut bytes = Vec::new();
+            from_f32(&[value; 16], ty, &mut bytes);
+            let refused = index.search(&bytes, &SearchParams::default(), None).unwrap_err();
+            assert!(matches!(refused, QueryError::NotFinite { row: 0 }), "{refused}");
+            let set = VectorSet::new(&bytes, 16, ty).unwrap();
+            let never = AtomicBool::new(false);
+            let (other, options) = (dir.path().join("other"), options(Metric::L2));
+            let refused = build(set, &other, &options, &Silent, &never).unwrap_err();
+            assert!(matches!(refused, BuildError::NotFinite { row: 0, .. }), "{refused}");
+        }
+        let zero = vec![0; 32];
+        let refused = index.search(&zero, &SearchParams::default(), None).unwrap_err();
+        assert!(matches!(refused, QueryError::ZeroVector { row: 0 }), "{refused}");
+    }
 }
 
 #[test]

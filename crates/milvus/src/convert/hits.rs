@@ -17,10 +17,10 @@ pub(crate) struct Scoring {
 }
 
 impl Scoring {
-    /// What clients see: the squared distance, or the similarity.
+    /// What clients see: the distance (L2's squared), or the similarity.
     pub(crate) fn score(self, distance: f32) -> f32 {
         let score = match self.metric {
-            Metric::L2 => distance,
+            Metric::L2 | Metric::Hamming | Metric::Jaccard => distance,
             Metric::InnerProduct => -distance,
             Metric::Cosine => 1.0 - distance,
         };
@@ -30,7 +30,7 @@ impl Scoring {
     /// The distance of a score.
     pub(crate) fn distance(self, score: f32) -> f32 {
         match self.metric {
-            Metric::L2 => score,
+            Metric::L2 | Metric::Hamming | Metric::Jaccard => score,
             Metric::InnerProduct => -score,
             Metric::Cosine => 1.0 - score,
         }
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(scoring(Metric::InnerProduct, None).score(-4.5), 4.5);
         assert_eq!(scoring(Metric::Cosine, None).score(0.25), 0.75);
         assert_eq!(scoring(Metric::L2, Some(2)).score(1.239), 1.24);
-        for metric in [Metric::L2, Metric::InnerProduct, Metric::Cosine] {
+        for metric in Metric::ALL {
             let scoring = scoring(metric, None);
             assert_eq!(scoring.distance(scoring.score(0.5)), 0.5);
         }

@@ -3,7 +3,7 @@
 use pipeann_db::catalog::{IndexDefinition, IndexState, NewIndex};
 use pipeann_db::collection::IndexStatus;
 use pipeann_db::ids::Metric;
-use pipeann_db::value::DataType;
+use pipeann_db::value::{DataType, VectorKind};
 
 use super::parameters::{Parameters, pair, pairs};
 use crate::proto::common::{IndexState as WireState, KeyValuePair};
@@ -15,7 +15,11 @@ const INDEX_TYPE: &str = "index_type";
 
 /// What an index is made of where the request says nothing: as Milvus chooses by itself.
 const DEFAULT_KIND: &str = "AUTOINDEX";
-const DEFAULT_METRIC: Metric = Metric::Cosine;
+
+/// The metric of vectors of this kind where the request names none.
+fn default_metric(kind: VectorKind) -> Metric {
+    if kind == VectorKind::Binary { Metric::Hamming } else { Metric::Cosine }
+}
 
 /// The index that is asked for on a field.
 pub(crate) fn new_index(
@@ -27,8 +31,9 @@ pub(crate) fn new_index(
     let kind = parameters.take(INDEX_TYPE).unwrap_or_else(|| DEFAULT_KIND.to_owned());
     let given = parameters.take(METRIC_TYPE);
     let metric = match data_type {
-        DataType::Vector(_) => {
-            Some(given.as_deref().map(metric).transpose()?.unwrap_or(DEFAULT_METRIC))
+        DataType::Vector(vectors) => {
+            let given = given.as_deref().map(|name| metric(name, vectors)).transpose()?;
+            Some(given.unwrap_or_else(|| default_metric(vectors)))
         }
         // Some clients send a metric with every index.
         _ => None,
@@ -43,11 +48,26 @@ fn canonical(kind: &str) -> String {
     if kind.eq_ignore_ascii_case("trie") { "Trie".to_owned() } else { kind.to_ascii_uppercase() }
 }
 
-/// A metric by its name.
-pub(crate) fn metric(name: &str) -> Result<Metric, Failure> {
+/// A metric by its name, whatever it is to compare.
+pub(crate) fn known_metric(name: &str) -> Result<Metric, Failure> {
     name.parse().map_err(|_| {
         Failure::parameter(format!(
-            "float vector index does not support metric type: {name}; supported are L2, IP and COSINE"
+            "metric type {name} is not supported; supported are L2, IP, COSINE, HAMMING and JACCARD"
+        ))
+    })
+}
+
+/// A metric by its name, for vectors of this kind.
+fn metric(name: &str, kind: VectorKind) -> Result<Metric, Failure> {
+    let fits = |metric: &Metric| kind.engine_type().is_none_or(|ty| ty.takes_metric(*metric));
+    name.parse().ok().filter(fits).ok_or_else(|| {
+        let (vectors, supported) = match kind {
+            VectorKind::Binary => ("binary", "HAMMING and JACCARD"),
+            VectorKind::Int8 => ("int", "L2, IP and COSINE"),
+            _ => ("float", "L2, IP and COSINE"),
+        };
+        Failure::parameter(format!(
+            "{vectors} vector index does not support metric type: {name}; supported are {supported}"
         ))
     })
 }
@@ -91,7 +111,7 @@ fn parameters(definition: &IndexDefinition) -> Vec<KeyValuePair> {
 
 #[cfg(test)]
 mod tests {
-    use pipeann_db::value::{ScalarType, VectorKind};
+    use pipeann_db::value::ScalarType;
 
     use super::*;
 

@@ -51,7 +51,7 @@ impl Queries {
                 "nq (number of search vector per search request) should be in range [1, {MAX_QUERIES}], but got {queries}"
             )));
         }
-        let expected = dim * vector_type.component_bytes();
+        let expected = vector_type.vector_bytes(dim);
         if let Some(wrong) = vectors.values.iter().find(|vector| vector.len() != expected) {
             return Err(Failure::parameter(format!(
                 "vector dimension mismatch, expected vector size(byte) {expected}, actual {}",

@@ -7,7 +7,7 @@
 
 use pipeann_db::ids::Metric;
 
-use super::index::{METRIC_TYPE, metric};
+use super::index::{METRIC_TYPE, known_metric};
 use super::parameters::Parameters;
 use crate::status::Failure;
 
@@ -63,7 +63,7 @@ impl SearchParams {
             limit,
             offset,
             field: given.get("anns_field").map(str::to_owned),
-            metric: given.get(METRIC_TYPE).map(metric).transpose()?,
+            metric: given.get(METRIC_TYPE).map(known_metric).transpose()?,
             list: list(&given, limit + offset)?,
             round,
             others: given,

@@ -72,7 +72,7 @@ fn range(given: &Parameters, scoring: Scoring) -> Result<Selection, Failure> {
     };
     if let Some(near) = near {
         let (fits, less) = match scoring.metric {
-            Metric::L2 => (near < far, "less"),
+            Metric::L2 | Metric::Hamming | Metric::Jaccard => (near < far, "less"),
             Metric::InnerProduct | Metric::Cosine => (near > far, "greater"),
         };
         if !fits {

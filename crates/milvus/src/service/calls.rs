@@ -87,7 +87,7 @@ calls! {
     "AlterAlias" alter_alias(wire::AlterAliasRequest) -> common::Status = aliases::alter, apart, "";
     "DescribeAlias" describe_alias(wire::DescribeAliasRequest) -> wire::DescribeAliasResponse = aliases::describe, at once, "";
     "ListAliases" list_aliases(wire::ListAliasesRequest) -> wire::ListAliasesResponse = aliases::list, at once, "";
-    "CreateIndex" create_index(wire::CreateIndexRequest) -> common::Status = indexes::create, apart, "float vectors by L2, IP or COSINE, all kinds served by one graph, or exactly by FLAT; every scalar field has an index anyway";
+    "CreateIndex" create_index(wire::CreateIndexRequest) -> common::Status = indexes::create, apart, "dense vectors by L2, IP or COSINE, binary ones by HAMMING or JACCARD, all kinds served by one graph, or exactly by FLAT and BIN_FLAT; every scalar field has an index anyway";
     "DescribeIndex" describe_index(wire::DescribeIndexRequest) -> wire::DescribeIndexResponse = indexes::describe, at once, "";
     "AlterIndex" alter_index(wire::AlterIndexRequest) -> common::Status = indexes::alter, apart, "parameters are kept for the next build";
     "DropIndex" drop_index(wire::DropIndexRequest) -> common::Status = indexes::drop, apart, "";

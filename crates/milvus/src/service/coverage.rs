@@ -17,13 +17,14 @@ const HEAD: &str = "\
 ";
 
 /// Name of a feature, whether it is served, and how or how not.
-const FEATURES: [(&str, &str, &str); 26] = [
-    ("float vectors", "yes", "by L2 (squared), IP and COSINE"),
+const FEATURES: [(&str, &str, &str); 27] = [
+    ("float, float16, bfloat16 and int8 vectors", "yes", "by L2 (squared), IP and COSINE"),
     (
-        "binary, float16, bfloat16, int8 and sparse vectors",
+        "binary vectors",
         "partly",
-        "stored and read, not indexed or searched",
+        "by HAMMING and JACCARD; not by SUBSTRUCTURE, SUPERSTRUCTURE, MHJACCARD",
     ),
+    ("sparse vectors", "partly", "stored and read, not indexed or searched"),
     ("int64 and varchar keys, assigned keys", "yes", ""),
     ("bool, int8 to int64, float, double, varchar, JSON, arrays, timestamptz", "yes", ""),
     ("nullable fields, defaults, dynamic fields", "yes", "vectors are never null"),

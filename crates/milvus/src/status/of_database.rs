@@ -142,5 +142,7 @@ pub(crate) fn metric_name(metric: pipeann_db::ids::Metric) -> &'static str {
         Metric::L2 => "L2",
         Metric::InnerProduct => "IP",
         Metric::Cosine => "COSINE",
+        Metric::Hamming => "HAMMING",
+        Metric::Jaccard => "JACCARD",
     }
 }

@@ -38,7 +38,7 @@ pub(super) struct LoadArgs {
     dir: PathBuf,
     /// Name of the collection
     collection: String,
-    /// Vectors: .fbin, .u8bin or .i8bin
+    /// Vectors: .fbin, .f16bin, .bf16bin, .u8bin, .i8bin or .bbin
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Create the collection where it is missing: an int64 key `id` and the field `vector`,

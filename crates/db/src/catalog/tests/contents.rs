@@ -161,7 +161,7 @@ fn an_index_that_cannot_be_is_refused_by_name() {
     let kind = |field: &str, kind: &str| NewIndex { kind: kind.into(), ..index(field) };
     for (new, expected) in [
         (index("gone"), "field not found[field=gone] in `c`"),
-        (index("half"), "field `half`: float16_vector cannot be indexed in this version"),
+        (index("words"), "field `words`: sparse_float_vector cannot be indexed in this version"),
         (
             kind("vector", "GPU_CAGRA"),
             "field `vector`: `GPU_CAGRA` is no index type for float_vector",

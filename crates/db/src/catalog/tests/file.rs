@@ -9,14 +9,16 @@ use crate::catalog::file::{decode, encode};
 use crate::catalog::limits::{MAX_ALIASES, MAX_COLLECTIONS, MAX_DATABASES, MAX_PARTITIONS};
 use crate::catalog::{
     CATALOG_MAGIC, CATALOG_VERSION, Catalog, CatalogError, Change, FileError, IndexState,
-    MemoryStore, Place, Properties, Snapshot, Subject, file_header,
+    MemoryStore, NewCollection, Place, Properties, Snapshot, Subject, file_header,
 };
 use crate::files::documentation::{DOCUMENT, assert_numbers, assert_table};
 use crate::ids::ErrorClass;
+use crate::schema::{FieldSpec, Schema};
+use crate::value::{DataType, ScalarType, VectorKind};
 
 /// A file with this body, put together as `docs/database-format.md` says.
 fn seal(body: &str) -> Vec<u8> {
-    let mut bytes = b"PIPECATL\x01\0\0\0\0\0\0\0".to_vec();
+    let mut bytes = b"PIPECATL\x02\0\0\0\0\0\0\0".to_vec();
     bytes.extend((body.len() as u64).to_le_bytes());
     bytes.extend(body.as_bytes());
     bytes.extend(crc_fast::crc64_nvme(&bytes).to_le_bytes());
@@ -118,15 +120,47 @@ fn every_flipped_bit_is_refused_by_name() {
     }
 }
 
+/// The file as version 1 wrote it.
+fn of_version_1(file: &[u8]) -> Vec<u8> {
+    let mut covered = file[..file.len() - 8].to_vec();
+    covered[8] = 1;
+    let checksum = crc_fast::crc64_nvme(&covered).to_le_bytes();
+    [covered, checksum.to_vec()].concat()
+}
+
+#[test]
+fn version_1_is_read_unless_it_kept_vectors_in_rows() {
+    let (catalog, store) = rich();
+    let opened = open(of_version_1(&store.file().unwrap())).unwrap();
+    assert_eq!(opened.snapshot(), catalog.snapshot());
+    for kind in [VectorKind::Float16, VectorKind::BFloat16, VectorKind::Int8, VectorKind::Binary] {
+        let (catalog, store) = new_catalog();
+        let schema = Schema::builder()
+            .field(FieldSpec::new("id", DataType::Scalar(ScalarType::Int64)).primary_key())
+            .field(FieldSpec::new("v", DataType::Vector(kind)).dim(8));
+        let new = Box::new(NewCollection::new(schema.build().unwrap()));
+        catalog.make(Change::CreateCollection { place: place("c"), new }).unwrap();
+        let file = store.file().unwrap();
+        assert!(open(file.clone()).is_ok());
+        let error = open(of_version_1(&file)).err().unwrap();
+        assert_eq!(error.class(), ErrorClass::FixInput);
+        let text = error.to_string();
+        assert!(text.contains("collection `c`") && text.contains("`v` in rows"), "{text}");
+    }
+}
+
 #[test]
 fn a_later_version_asks_for_another_build_and_damage_to_stop() {
     let (_, store) = rich();
     let mut file = store.file().unwrap();
-    file[8] = 2;
+    file[8] = 3;
     let error = open(file.clone()).err().unwrap();
-    assert_eq!(error.to_string(), "catalogue: catalogue version 2 is unknown, this build reads 1");
+    assert_eq!(
+        error.to_string(),
+        "catalogue: catalogue version 3 is unknown, this build reads 1 to 2"
+    );
     assert_eq!(error.class(), ErrorClass::FixInput);
-    file[8] = 1;
+    file[8] = 2;
     *file.last_mut().unwrap() ^= 1;
     let error = open(file).err().unwrap();
     assert!(error.to_string().contains("the file is damaged"), "{error}");

@@ -35,7 +35,7 @@ fn schema(keyed: bool) -> Schema {
         .field(FieldSpec::new("id", int64).primary_key())
         .field(FieldSpec::new("vector", DataType::Vector(VectorKind::Float)).dim(4))
         .field(if keyed { tenant.partition_key() } else { tenant })
-        .field(FieldSpec::new("half", DataType::Vector(VectorKind::Float16)).dim(4))
+        .field(FieldSpec::new("words", DataType::Vector(VectorKind::Sparse)))
         .field(FieldSpec::new("json", DataType::Json).nullable())
         .build()
         .unwrap()
@@ -47,7 +47,7 @@ fn create(name: &str, keyed: bool) -> Change {
 }
 
 fn index(field: &str) -> NewIndex {
-    let is_vector = field == "vector" || field == "half";
+    let is_vector = field == "vector" || field == "words";
     NewIndex {
         field: field.into(),
         name: None,

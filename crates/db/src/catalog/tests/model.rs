@@ -181,7 +181,7 @@ impl Model {
                 let there = self.find(place)?;
                 match new.field.as_str() {
                     "gone" => return Err("NotFound"),
-                    "half" => return Err("Index"),
+                    "words" => return Err("Index"),
                     _ => {}
                 }
                 if there.indexes.contains(&new.field) {

@@ -17,7 +17,7 @@ use crate::catalog::{
 const DATABASES: [&str; 3] = ["default", "d1", "d2"];
 const NAMES: [&str; 4] = ["a", "b", "c", "bad name"];
 const PARTITIONS: [&str; 4] = ["p", "_default", "q", "_default_1"];
-const FIELDS: [&str; 4] = ["vector", "tenant", "half", "gone"];
+const FIELDS: [&str; 4] = ["vector", "tenant", "words", "gone"];
 
 #[derive(Clone, Debug)]
 enum Step {

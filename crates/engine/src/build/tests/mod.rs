@@ -5,7 +5,7 @@ mod index;
 mod order;
 
 use super::random::Random;
-use crate::types::{VectorSet, VectorType};
+use crate::types::{VectorSet, VectorType, from_f32};
 
 /// Rows in clusters, as bytes of `ty`: what real embeddings look like more than noise does.
 pub(super) struct Rows {
@@ -22,17 +22,16 @@ impl Rows {
         let centres: Vec<f32> = (0..24 * dim).map(|_| 60.0 + 140.0 * unit()).collect();
         let mut random = Random::new(seed);
         let mut bytes = Vec::new();
+        let mut row = vec![0f32; dim];
         for _ in 0..rows {
             let centre = random.below(24) * dim;
-            for k in 0..dim {
+            for (k, component) in row.iter_mut().enumerate() {
                 let noise: f32 =
                     (0..4).map(|_| (random.next() >> 40) as f32 / (1u64 << 24) as f32 - 0.5).sum();
                 let value = centres[centre + k] + 40.0 * noise;
-                match ty {
-                    VectorType::U8 => bytes.push(value.clamp(0.0, 255.0) as u8),
-                    VectorType::F32 => bytes.extend((value - 130.0).to_le_bytes()),
-                }
+                *component = if ty == VectorType::U8 { value.floor() } else { value - 130.0 };
             }
+            from_f32(&row, ty, &mut bytes);
         }
         Self { bytes, dim, ty }
     }

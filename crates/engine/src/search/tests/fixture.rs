@@ -10,7 +10,7 @@ use crate::format::{Identity, PageWriter, RecordLayout, check_page};
 use crate::io::memory::Memory;
 use crate::io::{Backend, Device, File, IoError};
 use crate::quant::{Codebook, CodesView, PqOptions};
-use crate::types::{Metric, NodeId, PageId, RowId, VectorSet, VectorType};
+use crate::types::{Metric, NodeId, PageId, RowId, VectorSet, VectorType, from_f32};
 
 pub(super) const DIM: usize = 16;
 pub(super) const DEGREE: usize = 24;
@@ -30,6 +30,7 @@ impl Numbers {
 
 pub(super) struct Fixture {
     pub(super) vectors: Vec<u8>,
+    metric: Metric,
     pub(super) layout: RecordLayout,
     pub(super) codebook: Codebook,
     pub(super) codes: ResidentCodes,
@@ -69,16 +70,43 @@ fn clustered(rows: usize, seed: u64) -> Vec<u8> {
     vectors
 }
 
+/// Vectors of u8 as vectors of `ty`, around 0 where there is a sign; of bits, which say on which
+/// side of their middle components are, eight for each.
+fn converted(vectors: &[u8], ty: VectorType) -> Vec<u8> {
+    let mut out = Vec::new();
+    for &x in vectors {
+        let x = f32::from(x);
+        match ty {
+            VectorType::U8 => from_f32(&[x], ty, &mut out),
+            VectorType::Binary => {
+                from_f32(
+                    &[1, 2, 3, 4, 5, 6, 7, 8].map(|step| x - 28.0 * step as f32),
+                    ty,
+                    &mut out,
+                );
+            }
+            _ => from_f32(&[x - 128.0], ty, &mut out),
+        }
+    }
+    out
+}
+
 impl Fixture {
-    /// `rows` vectors of u8, L2; each node has its nearest neighbours and some far ones.
+    /// `rows` vectors of u8, L2.
     pub(super) fn new(rows: usize) -> Self {
-        let vectors = clustered(rows, 1);
-        let set = VectorSet::new(&vectors, DIM, VectorType::U8).unwrap();
-        let layout = RecordLayout::choose(DIM, VectorType::U8, DEGREE, rows as u64, 1.0).unwrap();
+        Self::of(rows, VectorType::U8, Metric::L2)
+    }
+
+    /// `rows` vectors; each node has its nearest neighbours and some far ones.
+    pub(super) fn of(rows: usize, ty: VectorType, metric: Metric) -> Self {
+        let vectors = converted(&clustered(rows, 1), ty);
+        let dim = ty.dim_of(vectors.len() / rows);
+        let set = VectorSet::new(&vectors, dim, ty).unwrap();
+        let layout = RecordLayout::choose(dim, ty, DEGREE, rows as u64, 1.0).unwrap();
         let per_page = layout.records_per_page();
         let pages_needed = layout.pages_for(rows as u64).unwrap() as usize;
         let options = PqOptions { code_bytes: 8, training_rows: rows, iterations: 8, seed: 3 };
-        let codebook = Codebook::train(set, Metric::L2, &options);
+        let codebook = Codebook::train(set, metric, &options);
         let mut bytes = vec![0; pages_needed * per_page * 8];
         codebook.encode_all(set, &mut bytes[..rows * 8]);
         let mut pages = Vec::new();
@@ -88,7 +116,7 @@ impl Fixture {
             let mut writer = PageWriter::new(&layout, &mut page);
             for slot in 0..per_page.min(rows - p * per_page) {
                 let i = p * per_page + slot;
-                let neighbours = neighbours_of(set, i, &mut numbers);
+                let neighbours = neighbours_of(set, metric, i, &mut numbers);
                 writer.put(slot, set.row(i), RowId(i as u64 + 1000), &neighbours);
             }
             writer.seal(&IDENTITY, PageId(p as u32), 1);
@@ -105,11 +133,12 @@ impl Fixture {
             unreadable: Mutex::default(),
             rows,
             vectors,
+            metric,
         }
     }
 
     pub(super) fn set(&self) -> VectorSet<'_> {
-        VectorSet::new(&self.vectors, DIM, VectorType::U8).unwrap()
+        VectorSet::new(&self.vectors, self.layout.dim(), self.layout.vector_type()).unwrap()
     }
 
     pub(super) fn backend(&self) -> impl Backend + use<> {
@@ -119,10 +148,13 @@ impl Fixture {
     /// Queries near the data that are none of its vectors.
     pub(super) fn queries(&self, n: usize) -> Vec<Vec<u8>> {
         let mut numbers = Numbers(77);
+        let base = clustered(self.rows, 1);
         (0..n)
             .map(|_| {
-                let base = self.set().row((numbers.next() % self.rows as u64) as usize);
-                base.iter().map(|&b| b.saturating_add((numbers.next() % 24) as u8)).collect()
+                let row = (numbers.next() % self.rows as u64) as usize;
+                let near = |b: &u8| b.saturating_add((numbers.next() % 24) as u8);
+                let query: Vec<u8> = base[row * DIM..(row + 1) * DIM].iter().map(near).collect();
+                converted(&query, self.layout.vector_type())
             })
             .collect()
     }
@@ -134,7 +166,7 @@ impl Fixture {
         k: usize,
         allowed: impl Fn(usize) -> bool,
     ) -> Vec<u64> {
-        let distance = QueryDistance::new(Metric::L2, VectorType::U8, query);
+        let distance = QueryDistance::new(self.metric, self.layout.vector_type(), query);
         let mut all: Vec<(f32, u64)> = (0..self.rows)
             .filter(|&i| allowed(i))
             .map(|i| (distance.distance(self.set().row(i)), i as u64 + 1000))
@@ -145,8 +177,8 @@ impl Fixture {
     }
 }
 
-fn neighbours_of(set: VectorSet<'_>, i: usize, numbers: &mut Numbers) -> Vec<u32> {
-    let distance = QueryDistance::new(Metric::L2, VectorType::U8, set.row(i));
+fn neighbours_of(set: VectorSet<'_>, metric: Metric, i: usize, numbers: &mut Numbers) -> Vec<u32> {
+    let distance = QueryDistance::new(metric, set.vector_type(), set.row(i));
     let mut all: Vec<(f32, u32)> = (0..set.rows())
         .filter(|&j| j != i)
         .map(|j| (distance.distance(set.row(j)), j as u32))
@@ -166,12 +198,13 @@ impl PageSource for Fixture {
     fn view(&self) -> GraphView<'_> {
         GraphView {
             layout: &self.layout,
-            metric: Metric::L2,
+            metric: self.metric,
             codebook: &self.codebook,
             codes: &self.codes,
             head: None,
             entry: NodeId(0),
             codes_per_read: 8000,
+            searches: 1,
             overlay: None,
             node_slots: (self.pages.len() * self.layout.records_per_page()) as u32,
         }

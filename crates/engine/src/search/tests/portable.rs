@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::fixture::{DIM, Fixture};
 use crate::search::{Hit, PageSource, Policy, PortableError, SearchParams, SearchState, Step};
-use crate::types::PageId;
+use crate::types::{Metric, PageId, VectorType};
 
 /// Runs a query; at each wait whose number `moves` accepts, the state is exported, the reads in
 /// flight are dropped, and another state goes on.
@@ -73,6 +73,24 @@ fn a_search_moved_at_any_step_gives_the_identical_answer() {
             }
             let (moved, ..) = run_moving(&fixture, &params, &query, |_| true);
             assert_eq!(moved, expected, "moved at every wait");
+        }
+    }
+}
+
+#[test]
+fn a_search_of_any_type_by_any_metric_moves() {
+    for ty in VectorType::ALL {
+        for metric in Metric::ALL.into_iter().filter(|&metric| ty.takes_metric(metric)) {
+            let fixture = Fixture::of(600, ty, metric);
+            let params = SearchParams { k: 10, list: 30, ..Default::default() };
+            for query in fixture.queries(2) {
+                let (expected, ..) = run_moving(&fixture, &params, &query, |_| false);
+                let (moved, ..) = run_moving(&fixture, &params, &query, |_| true);
+                assert_eq!(moved, expected, "{ty} {metric}");
+                let truth = fixture.truth(&query, 1, |_| true);
+                assert!(expected.len() >= 10);
+                assert!(expected[0].row.0 == truth[0] || metric != Metric::L2, "{ty} {metric}");
+            }
         }
     }
 }

@@ -3,11 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{
-    Rows, assert_sound, built, built_of, consolidate, delete_all, insert_all, live, params,
-    read_only, recall, rows_of,
+    Rows, assert_sound, built, consolidate, delete_all, insert_all, live, params, read_only,
+    recall, rows_of,
 };
-use crate::distance::QueryDistance;
-use crate::types::{Metric, RowId, VectorType};
+use crate::types::RowId;
 use crate::update::{LiveIndex, UpdateError};
 
 const DIM: usize = 32;
@@ -297,45 +296,6 @@ fn a_directory_that_was_replaced_is_not_written_to() {
     assert!(matches!(refused, UpdateError::Replaced { .. }), "{refused}");
     assert_sound(&place.path);
     assert_eq!(read_only(&place.path).rows(), 100);
-}
-
-#[test]
-fn every_metric_takes_inserts_of_floats() {
-    for metric in [Metric::Cosine, Metric::InnerProduct, Metric::L2] {
-        let rows = Rows::clustered(3_000, 16, 1);
-        let floats: Vec<u8> = (0..rows.len())
-            .flat_map(|r| rows.row(r).iter().flat_map(|&x| (f32::from(x) - 90.0).to_le_bytes()))
-            .collect();
-        let row = |r: usize| &floats[r * 64..(r + 1) * 64];
-        let place = built_of(&floats[..2_000 * 64], 16, VectorType::F32, metric);
-        let index = live(&place.path);
-        (2_000..3_000).for_each(|r| drop(index.insert(RowId(r as u64), row(r)).unwrap()));
-        delete_all(&index, 0..500);
-        let check = |step: &str| {
-            let mut found = 0;
-            for q in (501..3_000).step_by(50) {
-                let distance = QueryDistance::new(metric, VectorType::F32, row(q));
-                let mut all: Vec<(f32, u64)> =
-                    (500..3_000).map(|r| (distance.distance(row(r)), r as u64)).collect();
-                all.sort_by(|a, b| a.partial_cmp(b).unwrap());
-                let hits = rows_of(&index.search(row(q), &params(80), None).unwrap().hits);
-                found += all[..10].iter().filter(|(_, r)| hits.contains(r)).count();
-            }
-            assert!(found >= 475, "{found} of 500, {metric}, {step}");
-        };
-        check("inserted");
-        consolidate(&index);
-        check("consolidated");
-        index.checkpoint(1).unwrap();
-        check("folded");
-        let some = index.among((2_990..3_000).map(RowId), 10);
-        let hits = index.search(row(700), &params(80), Some(&some)).unwrap().hits;
-        assert_eq!(hits.len(), 10);
-        assert!(hits.iter().all(|h| h.row.0 >= 2_990), "{hits:?}");
-        assert!(index.among([RowId(3)], 1).is_empty(), "a deleted row has no node");
-        drop(index);
-        assert_sound(&place.path);
-    }
 }
 
 #[test]

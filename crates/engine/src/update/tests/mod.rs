@@ -6,6 +6,7 @@ mod many;
 mod model;
 mod rewrite;
 mod succession;
+mod types;
 mod upkeep;
 
 use std::path::{Path, PathBuf};
