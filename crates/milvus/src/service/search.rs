@@ -78,6 +78,20 @@ pub(super) struct Asked<'a> {
     output: Vec<&'a str>,
 }
 
+/// What would change the answer and is not served.
+fn refuse_what_is_not_served(request: &wire::SearchRequest) -> Result<(), Failure> {
+    let asked = [
+        (request.function_score.is_some(), "ranking by a function (function_score)"),
+        (!request.function_chains.is_empty(), "ranking by functions (function_chains)"),
+        (request.search_aggregation.is_some(), "counting hits (search_aggregation)"),
+        (request.highlighter.is_some(), "highlighting (highlighter)"),
+    ];
+    match asked.into_iter().find(|(there, _)| *there) {
+        Some((_, what)) => Err(Failure::unsupported(what)),
+        None => Ok(()),
+    }
+}
+
 /// What one search found.
 pub(super) struct Found {
     pub(super) params: SearchParams,
@@ -93,9 +107,7 @@ impl<'a> Asked<'a> {
         request: wire::SearchRequest,
         output: &Output<'a>,
     ) -> Result<Self, Failure> {
-        if request.function_score.is_some() {
-            return Err(Failure::unsupported("ranking by a function (function_score)"));
-        }
+        refuse_what_is_not_served(&request)?;
         let params = SearchParams::new(Parameters::new(request.search_params)?)?;
         check_collection(entry, &params)?;
         let field = vector_field(entry, params.field.as_deref())?;
