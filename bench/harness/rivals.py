@@ -26,8 +26,8 @@ COMPARE = places.BENCH / "compare"
 INTERPRETERS = ("python3.11", "python3.10")
 
 
-def environment(kind: str, requirements: Path, options: Sequence[str] = ()) -> Path:
-    """The interpreter of a virtual environment with pinned requirements, made once."""
+def interpreter(names: Sequence[str]) -> str:
+    """The first of some interpreters that is there, in the path or kept by pyenv."""
 
     def runs(name: str) -> bool:
         # A version manager may answer to the name without having the interpreter.
@@ -36,9 +36,23 @@ def environment(kind: str, requirements: Path, options: Sequence[str] = ()) -> P
             found is not None and not subprocess.run([found, "-V"], capture_output=True).returncode
         )
 
-    python = next((name for name in INTERPRETERS if runs(name)), None)
-    if python is None:
-        raise SystemExit(f"the rivals need one of {', '.join(INTERPRETERS)}")
+    if found := next((name for name in names if runs(name)), None):
+        return found
+    kept = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    for name in names:
+        if paths := sorted(kept.glob(f"{name.removeprefix('python')}.*/bin/{name}")):
+            return str(paths[-1])
+    raise SystemExit(f"the rivals need one of {', '.join(names)}")
+
+
+def environment(
+    kind: str,
+    requirements: Path,
+    options: Sequence[str] = (),
+    interpreters: Sequence[str] = INTERPRETERS,
+) -> Path:
+    """The interpreter of a virtual environment with pinned requirements, made once."""
+    python = interpreter(interpreters)
 
     def make(folder: Path) -> None:
         # Scripts in the environment carry its path, so it is made where it will stay.
@@ -48,7 +62,8 @@ def environment(kind: str, requirements: Path, options: Sequence[str] = ()) -> P
         install = [str(home / "bin/python"), "-m", "pip", "install", "--quiet", *options]
         subprocess.run([*install, "-r", str(requirements)], check=True, stdout=sys.stderr)
 
-    made = {"requirements": requirements.read_text(), "options": list(options), "python": python}
+    made = {"requirements": requirements.read_text(), "options": list(options)}
+    made["python"] = Path(python).name
     folder = entry(f"python-{kind}", made, make)
     return folder.with_name(f"{folder.name}.venv") / "bin" / "python"
 

@@ -49,11 +49,11 @@ impl FromStr for Switch {
 /// A policy by name, with what departs from its defaults.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PolicyArgs {
-    /// Order of reading and computing: pipe, beam or page
-    #[arg(long, default_value = "pipe")]
+    /// Order of reading and computing: auto (pipe, narrower among many searches), pipe, beam or page
+    #[arg(long, default_value = "auto")]
     pub(crate) policy: String,
     /// Reads in flight per query; where the width is dynamic, those it starts with
-    /// [default: pipe 4 (8 with dynamic=off), beam 8, page 4]
+    /// [default: auto and pipe 4 (8 with dynamic=off), beam 8, page 4]
     #[arg(long, value_name = "READS")]
     pub(crate) width: Option<u16>,
     /// Widest that a dynamic width becomes
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn names_alone_are_the_engines_policies() {
-        for name in ["pipe", "beam", "page"] {
+        for name in ["auto", "pipe", "beam", "page"] {
             assert_eq!(policy(name, None, "").unwrap(), name.parse().unwrap());
         }
         let error = policy("best", None, "").unwrap_err().to_string();

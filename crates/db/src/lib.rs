@@ -5,6 +5,7 @@
 //! number up to which it has applied the log. Typed requests and typed errors; no wire type and
 //! no Python type here.
 
+pub mod access;
 pub mod bulk;
 pub mod catalog;
 pub mod collection;
@@ -17,6 +18,7 @@ mod files;
 pub mod flat;
 pub mod ids;
 pub mod scalar;
+pub mod scheduler;
 pub mod schema;
 pub mod snapshot;
 pub mod value;

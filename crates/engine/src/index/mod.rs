@@ -36,7 +36,8 @@ use crate::io::{Backend, Device, IoError};
 use crate::memory::{Accountant, Pool, Reservation};
 use crate::quant::Codebook;
 use crate::search::{
-    CodeAccess, Driver, GraphView, Overlay, PageSource, ReadCosts, ReadFailure, SearchStats,
+    CodeAccess, Driver, GraphView, Load, Overlay, PageSource, ReadCosts, ReadFailure, SearchStats,
+    UnderWay,
 };
 use crate::types::{Metric, NodeId, PageId};
 
@@ -72,6 +73,7 @@ pub struct Index {
     sqpoll: bool,
     drivers: Mutex<Vec<Driver>>,
     costs: Arc<ReadCosts>,
+    load: Load,
     accountant: Arc<Accountant>,
     opened_by: u32,
     _stream: Option<CodeStream>,
@@ -195,6 +197,7 @@ impl PageSource for Index {
             entry: self.manifest.entries.first().copied().unwrap_or(NodeId(0)),
             node_slots: self.node_slots(),
             codes_per_read: self.costs.codes_per_read(),
+            searches: self.load.searches(),
             overlay: self.tombstones.as_ref().map(|t| t as &dyn Overlay),
         }
     }
@@ -224,6 +227,10 @@ impl PageSource for Index {
             cache.admit(page, bytes);
         }
         Ok(())
+    }
+
+    fn begun(&self) -> Option<UnderWay> {
+        Some(self.load.begin())
     }
 
     fn ended(&self, stats: &SearchStats, in_flight: usize) {

@@ -143,6 +143,7 @@ impl Index {
             sqpoll: options.sqpoll,
             drivers: Mutex::default(),
             costs: Arc::default(),
+            load: Default::default(),
             accountant,
             opened_by: std::process::id(),
             _stream: Some(stream),

@@ -124,6 +124,7 @@ impl Index {
             sqpoll: options.sqpoll,
             drivers: Mutex::default(),
             costs: Arc::clone(&self.costs),
+            load: self.load.clone(),
             accountant: Arc::clone(&self.accountant),
             opened_by: self.opened_by,
             _stream: None,

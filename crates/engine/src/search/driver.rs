@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::hits::Hit;
+use super::load::UnderWay;
 use super::params::SearchParams;
 use super::state::{SearchState, Step};
 use super::stats::SearchStats;
@@ -48,6 +49,11 @@ pub trait PageSource: Sync {
     /// Told of each page that the query of a job is given: its bytes where it was read for it,
     /// `None` where it was resident.
     fn taken(&self, _job: usize, _page: PageId, _read: Option<&[u8]>) {}
+
+    /// Told that a query begins; what is returned is dropped when it ends.
+    fn begun(&self) -> Option<UnderWay> {
+        None
+    }
 
     /// Told what a query has cost when it ends, one of `in_flight` on its thread.
     fn ended(&self, _stats: &SearchStats, _in_flight: usize) {}
@@ -94,10 +100,12 @@ struct Slot {
     compute_ns: u64,
     active: bool,
     touched: bool,
+    under_way: Option<UnderWay>,
 }
 
 impl Slot {
-    fn begin(&mut self) {
+    fn begin(&mut self, source: &dyn PageSource) {
+        self.under_way = source.begun();
         self.started = Instant::now();
         self.first_read_ns = None;
         self.compute_ns = 0;
@@ -116,6 +124,17 @@ struct ReadUnderWay {
     /// Bit i: slot i waits for the page.
     waiters: u64,
     active: bool,
+}
+
+/// A query, and how it is searched.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'q> {
+    /// What its answer is known by.
+    pub number: usize,
+    /// The bytes of one vector.
+    pub query: &'q [u8],
+    /// What is asked of it.
+    pub params: &'q SearchParams,
 }
 
 /// Receives an answer: the job's number, and hits with statistics or the reason for none.
@@ -159,6 +178,7 @@ impl Driver {
             compute_ns: 0,
             active: false,
             touched: false,
+            under_way: None,
         };
         let none =
             ReadUnderWay { page: PageId(0), buffer: BufferId::NONE, waiters: 0, active: false };
@@ -195,6 +215,22 @@ impl Driver {
         next: &mut dyn FnMut() -> Option<(usize, &'q [u8])>,
         answer: &mut AnswerFn<'_>,
     ) -> Result<(), SearchError> {
+        let mut next = || next().map(|(number, query)| Job { number, query, params });
+        self.run_jobs(source, allow, queries, &mut next, answer)
+    }
+
+    /// As [`run`](Self::run), each query by parameters of its own.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_jobs<'j>(
+        &mut self,
+        source: &dyn PageSource,
+        allow: Option<&Arc<AllowSet>>,
+        queries: usize,
+        next: &mut dyn FnMut() -> Option<Job<'j>>,
+        answer: &mut AnswerFn<'_>,
+    ) -> Result<(), SearchError> {
         let mut view = source.view();
         let in_flight = queries.clamp(1, self.slots.len());
         let mut active = 0;
@@ -202,16 +238,16 @@ impl Driver {
         loop {
             for s in 0..in_flight {
                 while !exhausted && !self.slots[s].active {
-                    let Some((job, query)) = next() else {
+                    let Some(Job { number, query, params }) = next() else {
                         exhausted = true;
                         break;
                     };
                     active += 1;
+                    let slot = &mut self.slots[s];
+                    slot.job = number;
+                    slot.begin(source);
                     // What has become visible since `run` was called is so for this query.
                     view = source.view();
-                    let slot = &mut self.slots[s];
-                    slot.job = job;
-                    slot.begin();
                     let begun = slot.state.begin(&view, query, params, allow.cloned());
                     match begun {
                         Ok(()) => active -= self.drive(s, source, &view, answer)?,
@@ -238,7 +274,7 @@ impl Driver {
     ) -> Result<(), SearchError> {
         let view = source.view();
         let slot = &mut self.slots[0];
-        slot.begin();
+        slot.begin(source);
         let mut active = 1 - self.drive(0, source, &view, answer)?;
         while active > 0 {
             active -= self.round(active, source, &view, answer)?;
@@ -387,6 +423,7 @@ impl Driver {
     fn release(&mut self, s: usize) {
         self.slots[s].active = false;
         self.slots[s].touched = false;
+        self.slots[s].under_way = None;
         self.backlog.retain(|&(waiting, _)| waiting != s);
         for read in self.reads.iter_mut().filter(|r| r.active) {
             read.waiters &= !(1 << s);

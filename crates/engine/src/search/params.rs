@@ -61,6 +61,9 @@ pub enum Issue {
     Fill,
 }
 
+/// Reads in flight of a search among so many that each would get fewer.
+const NARROWEST: u16 = 2;
+
 /// How a search orders reading and computing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
@@ -79,6 +82,10 @@ pub struct Policy {
     /// there is an allow-set, and by inner product, where the way to the answer leads through
     /// nodes that are no nearer than what is known.
     pub early_stop: bool,
+    /// Share a dynamic width among the searches of the index that are under way when this one
+    /// begins: alone a search goes as wide as it may, among many it reads best-first. Without
+    /// effect on other widths.
+    pub by_load: bool,
 }
 
 impl Policy {
@@ -91,7 +98,25 @@ impl Policy {
             packed: true,
             head: true,
             early_stop: true,
+            by_load: false,
         }
+    }
+
+    /// [`pipe`](Self::pipe) while a search is alone, and narrower the more of them are under way:
+    /// waiting is spared where the device would be idle, and reads where it is not.
+    pub fn auto() -> Self {
+        Self { by_load: true, ..Self::pipe() }
+    }
+
+    /// The policy of a search that begins while so many are under way, itself among them.
+    pub(super) fn under_load(mut self, searches: u32) -> Self {
+        if let (true, Width::Dynamic { start, max, .. }) = (self.by_load, &mut self.width) {
+            let share = u32::from(*max) / searches.max(1);
+            *max = (*max).min(u16::try_from(share).unwrap_or(u16::MAX).max(NARROWEST));
+            *start = (*start).min(*max);
+        }
+        self.by_load = false;
+        self
     }
 
     /// Best-first beam search of a fixed width, using only the wanted record of each page.
@@ -103,6 +128,7 @@ impl Policy {
             packed: false,
             head: true,
             early_stop: false,
+            by_load: false,
         }
     }
 
@@ -114,7 +140,7 @@ impl Policy {
 
 impl Default for Policy {
     fn default() -> Self {
-        Self::pipe()
+        Self::auto()
     }
 }
 
@@ -123,6 +149,7 @@ impl FromStr for Policy {
 
     fn from_str(s: &str) -> Result<Self, ParamError> {
         match s {
+            "auto" => Ok(Self::auto()),
             "pipe" => Ok(Self::pipe()),
             "beam" => Ok(Self::beam(8)),
             "page" => Ok(Self::page(4)),
@@ -236,7 +263,7 @@ impl fmt::Display for ParamError {
                 write!(f, "{name} is {value}, but must be from {min} to {max}")
             }
             Self::UnknownPolicy(name) => {
-                write!(f, "unknown search policy `{name}`; known are pipe, beam, page")
+                write!(f, "unknown search policy `{name}`; known are auto, pipe, beam, page")
             }
         }
     }
@@ -259,5 +286,19 @@ mod tests {
         assert!(bad(narrow).starts_with("width is 0"));
         assert!("spiral".parse::<Policy>().is_err());
         assert_eq!("page".parse::<Policy>(), Ok(Policy::page(4)));
+    }
+
+    #[test]
+    fn the_width_is_shared_among_searches() {
+        let widths = |searches| match Policy::auto().under_load(searches).width {
+            Width::Dynamic { start, max, .. } => (start, max),
+            other => panic!("{other:?} is not dynamic"),
+        };
+        assert_eq!([0, 1, 2, 8, 10].map(widths), [(4, 32), (4, 32), (4, 16), (4, 4), (3, 3)]);
+        assert_eq!([16, 17, 64, u32::MAX].map(widths), [(NARROWEST, NARROWEST); 4]);
+        assert_eq!(Policy::auto().under_load(1), Policy::pipe());
+        assert_eq!(Policy::pipe().under_load(64), Policy::pipe());
+        let fixed = Policy { width: Width::Fixed(9), ..Policy::auto() };
+        assert_eq!(fixed.under_load(64).width, Width::Fixed(9));
     }
 }

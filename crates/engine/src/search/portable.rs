@@ -226,6 +226,8 @@ impl SearchState {
             packed: on(FLAG_PACKED),
             head: on(FLAG_HEAD),
             early_stop: on(FLAG_EARLY_STOP),
+            // What the load was made of it stays.
+            by_load: false,
         };
         let (k, list, head_list, reserve) = (r.usize()?, r.usize()?, r.usize()?, r.usize()?);
         let (capacity, hit_capacity) = (r.usize()?, r.usize()?);

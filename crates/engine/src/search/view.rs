@@ -45,6 +45,8 @@ pub struct GraphView<'a> {
     pub node_slots: u32,
     /// Codes that are ranked, one after the other, in the time that one page read takes.
     pub codes_per_read: u32,
+    /// Searches of the index that are under way, with the one that is about to begin.
+    pub searches: u32,
     /// What has changed since the pages were written.
     pub overlay: Option<&'a dyn Overlay>,
 }

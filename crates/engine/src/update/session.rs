@@ -8,7 +8,7 @@ use super::generation::Generation;
 use super::images::Seen;
 use crate::graph::HeadIndex;
 use crate::io::{Device, IoError};
-use crate::search::{GraphView, PageSource, ReadFailure, SearchStats};
+use crate::search::{GraphView, PageSource, ReadFailure, SearchStats, UnderWay};
 use crate::types::PageId;
 
 /// See the module's description.
@@ -50,6 +50,10 @@ impl PageSource for Session<'_> {
 
     fn accept(&self, page: PageId, bytes: &[u8]) -> Result<(), ReadFailure> {
         self.generation.index.accept(page, bytes)
+    }
+
+    fn begun(&self) -> Option<UnderWay> {
+        self.generation.index.begun()
     }
 
     fn ended(&self, stats: &SearchStats, in_flight: usize) {
@@ -130,6 +134,10 @@ impl PageSource for Collector<'_> {
 
     fn accept(&self, page: PageId, bytes: &[u8]) -> Result<(), ReadFailure> {
         self.session.accept(page, bytes)
+    }
+
+    fn begun(&self) -> Option<UnderWay> {
+        self.session.begun()
     }
 
     fn describe(&self, page: PageId, error: &IoError) -> ReadFailure {

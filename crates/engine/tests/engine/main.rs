@@ -3,6 +3,7 @@
 mod allocation;
 mod damage;
 mod data;
+mod load;
 mod memory;
 mod process;
 mod search;

@@ -3,26 +3,29 @@
 use std::fmt;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use pipeann_db::scheduler::SchedulerOptions;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixListener;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tonic::codegen::tokio_stream::Stream;
 use tonic::codegen::tokio_stream::wrappers::UnixListenerStream;
-use tonic::transport::Server;
 use tonic::transport::server::{Connected, TcpIncoming};
+use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 
 use super::calls::Service;
 use super::door::{Door, Settings};
-use super::transport::Guarded;
+use super::transport::{Guard, Guarded};
 use crate::proto::milvus::milvus_service_server::MilvusServiceServer;
 
 /// Where Milvus listens.
 pub const DEFAULT_PORT: u16 = 19530;
+/// Where Milvus tells its metrics.
+pub const DEFAULT_METRICS_PORT: u16 = 9091;
 /// The largest request. Clients cut what they insert accordingly.
 const MAX_REQUEST_BYTES: usize = 64 << 20;
 /// The largest answer.
@@ -31,6 +34,8 @@ const MAX_ANSWER_BYTES: usize = 256 << 20;
 const WINDOW_BYTES: u32 = 4 << 20;
 /// How long calls under way may take to finish when the server ends.
 const LAST_CALLS: Duration = Duration::from_secs(10);
+/// How often it is looked for what clients have left behind.
+const BETWEEN_TIDYING: Duration = Duration::from_secs(60);
 /// Calls that wait or compute, for each CPU. Most of them wait for the disk.
 const CALLS_PER_CPU: usize = 16;
 
@@ -41,16 +46,61 @@ pub struct ServeOptions {
     pub host: String,
     /// Port; 0 for any that is free.
     pub port: u16,
-    /// Calls that may compute or wait at once; 0 for 16 for each CPU.
+    /// Searches that are done at once, and as many other calls; 0 for numbers by the CPUs.
     pub threads: usize,
+    /// Whether searches that wait and are alike are done together.
+    pub merge: bool,
+    /// Port for metrics, 0 for any that is free; none are told unless given.
+    pub metrics_port: Option<u16>,
     /// What clients have to send: `user:password`, or a key. Nothing is asked for where it is none.
     pub token: Option<String>,
+    /// Whether clients are asked who they are, and may do what the users of the database may.
+    pub authorization: bool,
+    /// What connections are encrypted with, if they are.
+    pub tls: Option<Tls>,
+}
+
+/// What connections are encrypted with, as PEM.
+#[derive(Clone)]
+pub struct Tls {
+    /// The server's certificates, its own first.
+    pub certificate: Vec<u8>,
+    /// Its private key.
+    pub key: Vec<u8>,
+    /// Who signs the certificates that clients have to show; they need none unless given.
+    pub client_ca: Option<Vec<u8>>,
+}
+
+impl fmt::Debug for Tls {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").finish_non_exhaustive()
+    }
 }
 
 impl Default for ServeOptions {
     /// All addresses, the port of Milvus.
     fn default() -> Self {
-        Self { host: "0.0.0.0".to_owned(), port: DEFAULT_PORT, threads: 0, token: None }
+        Self {
+            host: "0.0.0.0".to_owned(),
+            port: DEFAULT_PORT,
+            threads: 0,
+            merge: true,
+            metrics_port: None,
+            token: None,
+            authorization: false,
+            tls: None,
+        }
+    }
+}
+
+impl ServeOptions {
+    fn scheduler(&self) -> SchedulerOptions {
+        let options = SchedulerOptions { merge: self.merge, ..SchedulerOptions::default() };
+        match self.threads {
+            0 => options,
+            at_once => SchedulerOptions { at_once, ..options },
+        }
     }
 }
 
@@ -61,6 +111,7 @@ impl fmt::Debug for ServeOptions {
             .field("host", &self.host)
             .field("port", &self.port)
             .field("threads", &self.threads)
+            .field("merge", &self.merge)
             .finish_non_exhaustive()
     }
 }
@@ -86,6 +137,12 @@ pub enum ServeError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// A certificate or a key that cannot be used.
+    #[error("connections cannot be encrypted: {why}")]
+    Tls {
+        /// What is wrong.
+        why: String,
+    },
     /// Threads cannot be made.
     #[error("the server cannot begin: {0}")]
     Runtime(#[source] std::io::Error),
@@ -94,6 +151,7 @@ pub enum ServeError {
 /// A server that answers. Dropped, it ends at once.
 pub struct Listening {
     address: SocketAddr,
+    metrics_address: Option<SocketAddr>,
     served: Served,
 }
 
@@ -109,6 +167,11 @@ impl Listening {
         self.address
     }
 
+    /// Where it tells its metrics.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics_address
+    }
+
     /// Takes no more calls, and returns when those under way are answered, or some seconds later.
     pub fn stop(self) {
         self.served.stop();
@@ -118,7 +181,7 @@ impl Listening {
 /// The threads of a server. Dropped, they end at once.
 pub struct Served {
     runtime: Option<Runtime>,
-    stop: Option<oneshot::Sender<()>>,
+    stop: Option<watch::Sender<bool>>,
     served: Option<JoinHandle<()>>,
 }
 
@@ -133,7 +196,7 @@ impl Served {
     pub fn stop(mut self) {
         if let Some(stop) = self.stop.take() {
             // It may have ended by itself.
-            let _ = stop.send(());
+            let _ = stop.send(true);
         }
         if let (Some(runtime), Some(served)) = (self.runtime.take(), self.served.take()) {
             let ended = async { tokio::time::timeout(LAST_CALLS, served).await };
@@ -159,19 +222,35 @@ impl Drop for Served {
 /// [`ServeError`].
 pub fn listen(settings: Settings, options: &ServeOptions) -> Result<Listening, ServeError> {
     let runtime = runtime(options.threads)?;
-    let address = |source| {
-        let (host, port) = (options.host.clone(), options.port);
-        ServeError::Address { host, port, source }
+    let listener = listening(&runtime, &options.host, options.port)?;
+    let metrics = options.metrics_port.map(|port| listening(&runtime, &options.host, port));
+    let metrics = metrics.transpose()?;
+    let (address, metrics_address) = (listener.1, metrics.as_ref().map(|(_, address)| *address));
+    let incoming = TcpIncoming::from(listener.0).with_nodelay(Some(true));
+    let guard = match &options.token {
+        _ if options.authorization => Guard::Users(Arc::clone(&settings.database)),
+        Some(token) => Guard::Token(Arc::from(token.as_str())),
+        None => Guard::Open,
     };
-    let listener = bind(options).map_err(address)?;
-    let bound = listener.local_addr().map_err(address)?;
-    let listener = {
+    let mut server = Server::builder();
+    if let Some(tls) = &options.tls {
+        let failed = |error: tonic::transport::Error| {
+            // Its own words say no more than that it failed.
+            let why =
+                std::error::Error::source(&error).map_or(error.to_string(), ToString::to_string);
+            ServeError::Tls { why }
+        };
         let _inside = runtime.enter();
-        tokio::net::TcpListener::from_std(listener).map_err(address)?
-    };
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    let door = Arc::new(Door::new(settings));
-    Ok(Listening { address: bound, served: begin(runtime, door, options.token.clone(), incoming) })
+        server = server.tls_config(tls_config(tls)).map_err(failed)?;
+    }
+    let door = Arc::new(Door::new(settings, options.scheduler()));
+    let served = begin(runtime, server, (Arc::clone(&door), guard), incoming);
+    if let (Some((listener, _)), Some(runtime), Some(stop)) =
+        (metrics, &served.runtime, &served.stop)
+    {
+        runtime.spawn(super::watch::serve(door, listener, stop.subscribe()));
+    }
+    Ok(Listening { address, metrics_address, served })
 }
 
 /// Begins to serve on a socket in the file system; who may write to its directory may call.
@@ -183,7 +262,7 @@ pub(super) fn listen_at(door: Arc<Door>, path: &Path) -> Result<Served, ServeErr
     };
     let failed = |source| ServeError::Socket { path: path.display().to_string(), source };
     let incoming = UnixListenerStream::new(listener.map_err(failed)?);
-    Ok(begin(runtime, door, None, incoming))
+    Ok(begin(runtime, Server::builder(), (door, Guard::Open), incoming))
 }
 
 fn runtime(threads: usize) -> Result<Runtime, ServeError> {
@@ -198,31 +277,62 @@ fn runtime(threads: usize) -> Result<Runtime, ServeError> {
         .map_err(ServeError::Runtime)
 }
 
-/// `token` is what callers have to know, if anything.
-fn begin<I, C>(runtime: Runtime, door: Arc<Door>, token: Option<String>, incoming: I) -> Served
+/// What connections are encrypted with.
+fn tls_config(tls: &Tls) -> ServerTlsConfig {
+    let config = ServerTlsConfig::new().identity(Identity::from_pem(&tls.certificate, &tls.key));
+    match &tls.client_ca {
+        Some(ca) => config.client_ca_root(Certificate::from_pem(ca)),
+        None => config,
+    }
+}
+
+fn begin<I, C>(
+    runtime: Runtime,
+    server: Server,
+    (door, guard): (Arc<Door>, Guard),
+    incoming: I,
+) -> Served
 where
     I: Stream<Item = std::io::Result<C>> + Send + 'static,
     C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
 {
-    let (stop, stopped) = oneshot::channel();
-    let served = runtime.spawn(serve(door, token, incoming, stopped));
+    let (stop, stopped) = watch::channel(false);
+    runtime.spawn(tidy(Arc::downgrade(&door)));
+    let served = runtime.spawn(serve(server, (door, guard), incoming, stopped));
     Served { runtime: Some(runtime), stop: Some(stop), served: Some(served) }
 }
 
+/// Lets go of what clients leave behind, as long as the door is there.
+async fn tidy(door: Weak<Door>) {
+    loop {
+        tokio::time::sleep(BETWEEN_TIDYING).await;
+        let Some(door) = door.upgrade() else { return };
+        door.tidy();
+    }
+}
+
 /// The first address of the host that can be listened on.
-fn bind(options: &ServeOptions) -> std::io::Result<TcpListener> {
-    let addresses: Vec<SocketAddr> =
-        (options.host.as_str(), options.port).to_socket_addrs()?.collect();
-    let listener = TcpListener::bind(addresses.as_slice())?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
+fn listening(
+    runtime: &Runtime,
+    host: &str,
+    port: u16,
+) -> Result<(tokio::net::TcpListener, SocketAddr), ServeError> {
+    let bind = || {
+        let addresses: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
+        let listener = TcpListener::bind(addresses.as_slice())?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let _inside = runtime.enter();
+        Ok((tokio::net::TcpListener::from_std(listener)?, address))
+    };
+    bind().map_err(|source| ServeError::Address { host: host.to_owned(), port, source })
 }
 
 async fn serve<I, C>(
-    door: Arc<Door>,
-    token: Option<String>,
+    server: Server,
+    (door, guard): (Arc<Door>, Guard),
     incoming: I,
-    stopped: oneshot::Receiver<()>,
+    mut stopped: watch::Receiver<bool>,
 ) where
     I: Stream<Item = std::io::Result<C>> + Send + 'static,
     C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
@@ -230,13 +340,17 @@ async fn serve<I, C>(
     let service = MilvusServiceServer::new(Service(door))
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(MAX_ANSWER_BYTES);
-    let served = Server::builder()
+    // Health is told to everybody: whoever asks for it knows no token.
+    let (reporter, health) = tonic_health::server::health_reporter();
+    reporter.set_serving::<MilvusServiceServer<Service>>().await;
+    let served = server
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
-        .add_service(Guarded::new(service, token.as_deref()))
+        .add_service(health)
+        .add_service(Guarded::new(service, guard))
         .serve_with_incoming_shutdown(incoming, async {
             // Dropped or sent, it means the same.
-            let _ = stopped.await;
+            let _ = stopped.wait_for(|stopped| *stopped).await;
         });
     if let Err(error) = served.await {
         tracing::error!("the server ended: {error}");

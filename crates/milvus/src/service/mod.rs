@@ -13,22 +13,30 @@ mod databases;
 mod describe;
 mod door;
 mod flush;
+mod grants;
 mod hybrid;
 mod in_process;
 mod indexes;
 mod listen;
 mod loading;
+mod moments;
 mod partitions;
+mod privileges;
 mod query;
+mod queued;
+mod roles;
 mod search;
 mod segments;
 mod server;
 mod statistics;
 mod transport;
 mod users;
+mod watch;
 mod writes;
 
 pub use coverage::coverage;
 pub use door::Settings;
 pub use in_process::{InProcess, Refused};
-pub use listen::{DEFAULT_PORT, Listening, ServeError, ServeOptions, Served, listen};
+pub use listen::{
+    DEFAULT_METRICS_PORT, DEFAULT_PORT, Listening, ServeError, ServeOptions, Served, Tls, listen,
+};

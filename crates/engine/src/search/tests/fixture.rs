@@ -204,6 +204,7 @@ impl PageSource for Fixture {
             head: None,
             entry: NodeId(0),
             codes_per_read: 8000,
+            searches: 1,
             overlay: None,
             node_slots: (self.pages.len() * self.layout.records_per_page()) as u32,
         }
