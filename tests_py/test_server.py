@@ -48,3 +48,43 @@ def test_arguments_are_passed_on(tmp_path: Path) -> None:
         check=True,
     )
     assert ran.stdout.split() == ["serving", "serve", *arguments]
+
+
+@pytest.mark.parametrize("program_name", ["pipeann-server", server.SERVER])
+def test_the_package_is_a_server_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program_name: str
+) -> None:
+    """Without any program, in a directory of its own, with a file of flags."""
+    (tmp_path / "server.toml").write_text(
+        f'data_dir = "{tmp_path / "data"}"\nhost = "127.0.0.1"\nport = 0\n'
+    )
+    entry = "main" if program_name == "pipeann-server" else "serve_here"
+    script = (
+        "import sys, pipeann.server as s; s._folders = lambda: iter([]);"
+        f"sys.argv[1:] = ['--config', 'server.toml']; s.{entry}()"
+    )
+    environment = {"PATH": "", "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        env=environment,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("listening on 127.0.0.1:")
+        process.terminate()
+        assert process.wait(timeout=30) == 0
+    assert (tmp_path / "data" / "CATALOG").is_file()
+
+
+def test_a_wrong_flag_is_refused_as_the_program_does(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", "import sys, pipeann.server as s; sys.argv[1:] = ['--prot', '1'];"
+         " s.serve_here()"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 2
+    assert "--prot" in ran.stderr

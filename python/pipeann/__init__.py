@@ -13,7 +13,7 @@ from pipeann._native import Collection, Database, Index, __version__
 from pipeann.fields import Field
 
 if TYPE_CHECKING:
-    from pipeann.milvus import MilvusClient
+    from pipeann.milvus import AsyncMilvusClient, MilvusClient
 
 __all__ = [
     "Collection",
@@ -28,8 +28,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # pymilvus takes a second to import, and not everybody has it.
-    if name == "MilvusClient":
-        from pipeann.milvus import MilvusClient
+    if name in ("AsyncMilvusClient", "MilvusClient"):
+        from pipeann import milvus
 
-        return MilvusClient
+        return getattr(milvus, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

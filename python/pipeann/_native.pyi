@@ -433,6 +433,11 @@ class Collection:
         """What the catalogue says: fields, partitions, indexes, aliases, properties."""
     def add_field(self, field: Field | dict[str, Any]) -> None:
         """Adds a field, which is nullable or has a default."""
+    def alter_properties(
+        self, *, set: dict[str, str] | None = None, remove: Sequence[str] | None = None
+    ) -> None:
+        """Changes the properties that are kept with it. `collection.ttl.seconds` says how long rows
+        live; all others change nothing."""
     def create_partition(self, partition: str) -> None:
         """Creates a partition; one that exists is fine."""
     def drop_partition(self, partition: str) -> None:
@@ -504,3 +509,7 @@ class MilvusDoor:
         parameters: Sequence[tuple[str, str]],
     ) -> tuple[Any, ...]:
         """0, rows as dicts, and a timestamp."""
+
+def serve(arguments: Sequence[str]) -> None:
+    """Becomes the server with these arguments, the name of the program first, until it is
+    interrupted. Wrong arguments end the process."""

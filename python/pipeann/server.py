@@ -2,8 +2,9 @@
 
 The server is a program of its own. It is looked for in ``$PIPEANN_SERVER_BIN``, in this package, in
 the build tree that this package was installed from, and in ``$PATH``, in this order: under the name
-``pipeann_milvus_server``, or as the command ``pipeann``, of which it is a part. All arguments are
-passed on; ``--help`` lists them.
+``pipeann_milvus_server``, or as the command ``pipeann``, of which it is a part. Where there is none,
+this process becomes the server: the package has all of it in its native half, and installs that as
+the program ``pipeann_milvus_server`` too. All arguments are passed on; ``--help`` lists them.
 """
 
 import os
@@ -54,18 +55,27 @@ def command() -> list[str]:
             return [str(path)] if path.name == SERVER else [str(path), "serve"]
         tried.append(str(path))
     places = ", ".join(tried) or "$PATH"
-    raise FileNotFoundError(
-        f"no server found in {places}; name it with {VARIABLE}, or build it with "
-        "`cargo build --release --package pipeann-cli`"
-    )
+    raise FileNotFoundError(f"no server found in {places}; name it with {VARIABLE}")
+
+
+def serve_here() -> None:
+    """Becomes the server without looking for a program of it."""
+    from pipeann._native import serve
+
+    try:
+        serve([SERVER, *sys.argv[1:]])
+    except RuntimeError as error:
+        sys.exit(f"pipeann: {error}")
 
 
 def main() -> None:
-    """Becomes the server."""
+    """Becomes the server: the program that is found, or else this process."""
     try:
         found = command()
     except FileNotFoundError as error:
-        sys.exit(f"pipeann-server: {error}")
+        if os.environ.get(VARIABLE):
+            sys.exit(f"pipeann-server: {error}")
+        return serve_here()
     os.execv(found[0], [*found, *sys.argv[1:]])
 
 

@@ -9,6 +9,9 @@ mod index;
 mod matrix;
 mod milvus;
 
+use std::ffi::OsString;
+
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// The native half of pipeann; import `pipeann` instead.
@@ -22,6 +25,12 @@ mod _native {
     use super::index::Index;
     #[pymodule_export]
     use super::milvus::MilvusDoor;
+
+    /// Becomes the server until it is interrupted; see `pipeann.server`.
+    #[pyfunction]
+    fn serve(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<()> {
+        py.detach(|| pipeann_cli::server(arguments)).map_err(PyRuntimeError::new_err)
+    }
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -71,8 +71,12 @@ def test_properties_and_added_fields(client: MilvusClient, name: str) -> None:
     client.insert(name, [{"id": 2, "vector": [0.5] * DIM, "size": 7}])
     found = client.query(name, filter="id > 0", output_fields=["size"])
     assert [row["size"] for row in found] == [None, 7]
-    with pytest.raises(MilvusException, match="ttl"):
-        client.alter_collection_properties(name, {"collection.ttl.seconds": 10})
+    with pytest.raises(MilvusException, match="TTL is out of range"):
+        client.alter_collection_properties(name, {"collection.ttl.seconds": "soon"})
+    client.alter_collection_properties(name, {"collection.ttl.seconds": 3600})
+    assert len(client.query(name, filter="id > 0")) == 2
+    client.upsert(name, [{"id": 1, "size": 9}], partial_update=True)
+    assert client.get(name, ids=[1], output_fields=["size", "vector"])[0]["size"] == 9
     client.alter_index_properties(name, "vector", {"mmap.enabled": True})
     client.truncate_collection(name)
     assert client.query(name, output_fields=["count(*)"])[0]["count(*)"] == 0

@@ -5,6 +5,7 @@
 //! number up to which it has applied the log. Typed requests and typed errors; no wire type and
 //! no Python type here.
 
+pub mod access;
 pub mod bulk;
 pub mod catalog;
 pub mod collection;

@@ -12,6 +12,6 @@ mod service;
 mod status;
 
 pub use service::{
-    DEFAULT_PORT, InProcess, Listening, Refused, ServeError, ServeOptions, Served, Settings,
+    DEFAULT_PORT, InProcess, Listening, Refused, ServeError, ServeOptions, Served, Settings, Tls,
     coverage, listen,
 };

@@ -2,7 +2,8 @@
 
 `MilvusClient` is a subclass of pymilvus's own. It opens a directory instead of connecting to a
 server: `client` has it, `homes` the directories that are open, `reading` and `answers` the calls
-that never leave the process, `schemas` what may be declared in plain dicts.
+that never leave the process, `schemas` what may be declared in plain dicts, `async_client` the same
+for asyncio.
 """
 
 try:
@@ -13,6 +14,7 @@ except ImportError as error:
         "`pip install 'pipeann[milvus]'` installs it. pipeann.Database needs no such package."
     ) from error
 
+from pipeann.milvus.async_client import AsyncMilvusClient
 from pipeann.milvus.client import MilvusClient
 
-__all__ = ["MilvusClient"]
+__all__ = ["AsyncMilvusClient", "MilvusClient"]

@@ -7,13 +7,19 @@ from pymilvus import DataType
 from pymilvus.exceptions import MilvusException
 
 from pipeann import errors
-from pipeann.milvus import schemas
+from pipeann.milvus import homes, schemas
 from pipeann.milvus.opened import Opened
 
 _NOT_LOADED = 101
 _INVALID = 1100
-# A property of collections whose type of key the first insert decides.
+# Properties of collections begin so that only the client of a directory looks at, which hides them.
+_OURS = "pipeann."
+# Of collections whose type of key the first insert decides.
 _OPEN_KEY = "pipeann.key_type"
+# Of collections that have to be loaded before they are read.
+_RELEASED = "pipeann.released"
+# Of collections whose metric nobody has named.
+_ASSUMED = "pipeann.assumed_metric"
 _DEFAULT_METRIC = "COSINE"
 _TEXT_KEY_BYTES = 65_535
 # Vectors that have an index, and how they are compared where nobody says.
@@ -105,17 +111,22 @@ class Declaring(Opened):
             return False
         vector = next(field for field in fields if field["type"] == "float_vector")
         metric = next((index["metric"] for index in described["indexes"]), None)
-        self.drop_collection(described["name"])
+        # Under another name at first: whatever ends the process in between, one of them is there.
+        name, other = described["name"], f"{homes.UNDER_WAY}{described['id']}"
+        if self._exists(other):
+            self.drop_collection(other)
         self.create_collection(
-            described["name"],
+            other,
             vector["dim"],
             key["name"],
             "string",
             vector["name"],
             (metric or _DEFAULT_METRIC).upper(),
             enable_dynamic_field=described["dynamic"],
-            properties=described["properties"],
+            properties={**described["properties"], homes.INSTEAD_OF: name},
         )
+        self.drop_collection(name)
+        self._home.database.rename_collection(other, name, database=self._place())
         return True
 
     def describe_collection(
@@ -123,19 +134,24 @@ class Declaring(Opened):
     ) -> dict[str, Any]:
         """What a collection is made of."""
         described = super().describe_collection(collection_name, timeout=timeout, **kwargs)
-        described.get("properties", {}).pop(_OPEN_KEY, None)
+        properties = described.get("properties", {})
+        for name in [name for name in properties if name.startswith(_OURS)]:
+            del properties[name]
         return described
 
     def _declare(self, collection_name: str, metric: str | None = None) -> None:
-        """Declares an index on each vector that has none, and loads. Nothing is built yet."""
+        """Declares an index on each vector that has none, and loads. Nothing is built yet. Where no
+        metric is named, one is assumed until indexes are declared with parameters."""
         collection = self._collection(collection_name)
         described = collection.describe()
         indexed = {index["field"] for index in described["indexes"]}
+        kinds = {field["name"]: field["type"] for field in described["fields"]}
+        missing = [name for name in kinds if kinds[name] in _METRICS and name not in indexed]
         try:
-            for field in described["fields"]:
-                default = _METRICS.get(field["type"])
-                if default is not None and field["name"] not in indexed:
-                    collection.create_index(field["name"], (metric or default).lower())
+            if missing and metric is None:
+                collection.alter_properties(set={_ASSUMED: ",".join(missing)})
+            for name in missing:
+                collection.create_index(name, (metric or _METRICS[kinds[name]]).lower())
             collection.load()
         except errors.InputError as error:
             raise MilvusException(_INVALID, str(error)) from error
@@ -157,17 +173,34 @@ class Declaring(Opened):
     ) -> None:
         """Declares indexes and builds their graphs; without parameters, those of all vectors."""
         if index_params is not None:
+            self._retract(collection_name)
             super().create_index(collection_name, index_params, timeout=timeout, **kwargs)
         elif self._exists(collection_name):
             self._declare(collection_name)
         self._build(collection_name)
+
+    def _retract(self, collection_name: str) -> None:
+        """Drops the indexes that were declared only since somebody read."""
+        if not self._exists(collection_name):
+            return
+        collection = self._collection(collection_name)
+        described = collection.describe()
+        assumed = described["properties"].get(_ASSUMED, "").split(",")
+        indexes = [index["name"] for index in described["indexes"] if index["field"] in assumed]
+        if indexes:
+            # The next read loads it again.
+            collection.release()
+            for index in indexes:
+                collection.drop_index(index)
+            collection.alter_properties(remove=[_ASSUMED])
 
     def load_collection(
         self, collection_name: str, timeout: float | None = None, **kwargs: Any
     ) -> None:
         """Loads a collection, with a graph for each of its vectors."""
         if self._exists(collection_name):
-            self._home.released.discard(self._collection(collection_name).describe()["id"])
+            if self._is_released(collection_name):
+                self._collection(collection_name).alter_properties(remove=[_RELEASED])
             self._declare(collection_name)
             self._build(collection_name)
         super().load_collection(collection_name, timeout=timeout, **kwargs)
@@ -177,7 +210,10 @@ class Declaring(Opened):
     ) -> None:
         """Releases a collection. It has to be loaded before it is read again."""
         super().release_collection(collection_name, timeout=timeout, **kwargs)
-        self._home.released.add(self._collection(collection_name).describe()["id"])
+        self._collection(collection_name).alter_properties(set={_RELEASED: "true"})
+
+    def _is_released(self, collection_name: str) -> bool:
+        return _RELEASED in self._collection(collection_name).describe()["properties"]
 
     def _read(self, collection_name: str, read: Callable[[], Any]) -> Any:
         """Reads; a collection that has to be loaded for it is, unless it was released."""
@@ -186,7 +222,7 @@ class Declaring(Opened):
         except MilvusException as refused:
             if refused.code != _NOT_LOADED or not self._exists(collection_name):
                 raise
-            if self._collection(collection_name).describe()["id"] in self._home.released:
+            if self._is_released(collection_name):
                 raise
         self._declare(collection_name)
         return read()

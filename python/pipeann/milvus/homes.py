@@ -17,6 +17,9 @@ from pipeann._native import Database, MilvusDoor
 from pipeann.errors import InputError
 
 _SOCKET = "milvus.sock"
+# Begins the names of collections that take the place of others, and the property that tells which.
+UNDER_WAY = "_pipeann_"
+INSTEAD_OF = "pipeann.instead_of"
 # A socket's path has to fit 107 bytes.
 _LONGEST_FOLDER = 90
 
@@ -30,7 +33,6 @@ class Home:
     def __init__(self, path: str, options: dict[str, Any]) -> None:
         self.database = Database.open(path, build_on_read=True, **options)
         self.door = MilvusDoor(self.database)
-        self.released: set[int] = set()
         # Held while a collection gets its first rows, which may decide on the type of its key.
         self.first_rows = threading.RLock()
         self._path = path
@@ -38,6 +40,23 @@ class Home:
         self._process = os.getpid()
         self._clients = 0
         self._folder: str | None = None
+        self._finish_switches()
+
+    def _finish_switches(self) -> None:
+        """Ends what a killed process began: a collection that takes the place of another one has its
+        name, or is gone where the other one is still there."""
+        for place in self.database.databases():
+            for name in self.database.collections(database=place):
+                if not name.startswith(UNDER_WAY):
+                    continue
+                found = self.database.collection(name, database=place)
+                meant = found.describe()["properties"].get(INSTEAD_OF)
+                if meant is None:
+                    continue
+                if self.database.has_collection(meant, database=place):
+                    self.database.drop_collection(name, database=place)
+                else:
+                    self.database.rename_collection(name, meant, database=place)
 
     def address(self) -> str:
         """Where the service listens, for clients that know nothing but gRPC."""

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use pipeann_db::catalog::{Change, CollectionId, IndexState, NewIndex, Place};
+use pipeann_db::catalog::{Change, CollectionId, IndexState, NewIndex, Place, Properties};
 use pipeann_db::collection::{self, IndexStatus, RowOrder, RowQuery, VectorSearch};
 use pipeann_db::database::Database;
 use pipeann_db::ids::Metric;
@@ -363,6 +363,24 @@ impl Collection {
         self.run(py, |c| {
             let loads = c.loads()?.into_iter();
             Ok(loads.map(|load| (load.name, load.rows, load.finished)).collect())
+        })
+    }
+
+    /// Changes what is kept with it.
+    #[pyo3(signature = (*, set=None, remove=None))]
+    fn alter_properties(
+        &self,
+        py: Python<'_>,
+        set: Option<Properties>,
+        remove: Option<Vec<String>>,
+    ) -> PyResult<()> {
+        let (set, remove) = (set.unwrap_or_default(), remove.unwrap_or_default());
+        self.change(py, |place| Change::AlterCollection {
+            place,
+            set,
+            remove,
+            description: None,
+            consistency: None,
         })
     }
 

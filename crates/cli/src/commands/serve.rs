@@ -1,5 +1,6 @@
 //! `pipeann serve`: a database for clients of Milvus.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use clap::Args;
 use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_engine::index::Resident;
 use pipeann_engine::memory::Accountant;
-use pipeann_milvus::{DEFAULT_PORT, ServeOptions, Settings, listen};
+use pipeann_milvus::{DEFAULT_PORT, ServeOptions, Settings, Tls, listen};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -19,8 +20,13 @@ use crate::opening::{MemoryLimit, now};
 ///
 /// Runs until it is interrupted; calls under way are answered then. A second interruption ends it at
 /// once. What was answered is durable either way.
-#[derive(Debug, Args)]
+#[derive(Args)]
+#[command(args_override_self = true)]
 pub(crate) struct ServeArgs {
+    /// Read flags from this file too: TOML, the names of flags and their values; those that are given
+    /// win
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Directory of the database; made where it is missing
     #[arg(long, alias = "data_dir", value_name = "DIR", default_value = "./data")]
     data_dir: PathBuf,
@@ -36,10 +42,51 @@ pub(crate) struct ServeArgs {
     /// What clients have to send as their token: USER:PASSWORD, or a key; nothing unless given
     #[arg(long, value_name = "TOKEN", env = "PIPEANN_TOKEN", hide_env_values = true)]
     token: Option<String>,
+    /// Ask clients who they are: users, roles and privileges as in Milvus. There is the user root with
+    /// the password Milvus, until it is given another one
+    #[arg(long, conflicts_with = "token")]
+    authorization: bool,
+    /// Encrypt connections: the server's certificates in PEM, its own first
+    #[arg(long, alias = "tls_cert", value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The server's private key in PEM
+    #[arg(long, alias = "tls_key", value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Answer only clients that show a certificate which one of these in PEM has signed
+    #[arg(long, alias = "tls_client_ca", value_name = "FILE", requires = "tls_cert")]
+    tls_client_ca: Option<PathBuf>,
     /// Memory for all collections: floor (no limit, no pages stay in memory), all
     /// (no limit, all pages stay), or bytes as 512MiB (no pages stay)
     #[arg(long, alias = "memory_limit", value_name = "LIMIT", default_value = "floor")]
     memory_limit: MemoryLimit,
+}
+
+impl fmt::Debug for ServeArgs {
+    /// Without the token.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServeArgs")
+            .field("config", &self.config)
+            .field("data_dir", &self.data_dir)
+            .field("host", &self.host)
+            .field("port", &self.port)
+            .field("threads", &self.threads)
+            .field("authorization", &self.authorization)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ServeArgs {
+    /// What connections are encrypted with, read.
+    fn tls(&self) -> Result<Option<Tls>> {
+        let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
+            return Ok(None);
+        };
+        let read = |path: &PathBuf| {
+            std::fs::read(path).with_context(|| format!("reading {}", path.display()))
+        };
+        let client_ca = self.tls_client_ca.as_ref().map(read).transpose()?;
+        Ok(Some(Tls { certificate: read(certificate)?, key: read(key)?, client_ca }))
+    }
 }
 
 /// Runs the command.
@@ -54,6 +101,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         MemoryLimit::Bytes(bytes) => (Some(bytes), Resident::None),
     };
     options.collection.accountant = Accountant::new(limit);
+    let tls = args.tls()?;
     options.collection.graph.resident = resident;
     let database = Database::open(&args.data_dir, options);
     let database =
@@ -64,13 +112,20 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         port: args.port,
         threads: args.threads,
         token: args.token.clone(),
+        authorization: args.authorization,
+        tls,
     };
     let listening = listen(settings, &options)?;
     let address = listening.address();
-    if args.token.is_none() && !address.ip().is_loopback() {
-        eprintln!(
-            "pipeann: anyone who reaches {address} can read and write this database; see --token"
-        );
+    if !address.ip().is_loopback() {
+        if args.token.is_none() && !args.authorization {
+            eprintln!(
+                "pipeann: anyone who reaches {address} can read and write this database; see \
+                 --authorization and --token"
+            );
+        } else if args.tls_cert.is_none() {
+            eprintln!("pipeann: passwords and rows pass to {address} unencrypted; see --tls_cert");
+        }
     }
     println!("listening on {address}");
     signals.forever().next();

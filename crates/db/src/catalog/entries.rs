@@ -43,8 +43,12 @@ id! {
     UnixMs
 }
 
-/// What the caller wants to be kept; the catalogue does not read it.
+/// What the caller wants to be kept; the catalogue reads [`TIME_TO_LIVE`] only.
 pub type Properties = BTreeMap<String, String>;
+
+/// The property of a collection that says how many seconds rows live; forever where it is missing
+/// or not positive.
+pub const TIME_TO_LIVE: &str = "collection.ttl.seconds";
 
 /// A database.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -234,6 +238,12 @@ pub enum WriteTarget<'c> {
 }
 
 impl Collection {
+    /// How long its rows live, in milliseconds; `None` for ever.
+    pub fn time_to_live_ms(&self) -> Option<u64> {
+        let seconds = self.properties.get(TIME_TO_LIVE)?.trim().parse::<i64>().ok()?;
+        u64::try_from(seconds).ok().filter(|seconds| *seconds > 0)?.checked_mul(1000)
+    }
+
     /// Whether rows are spread over partitions by a key.
     pub fn has_partition_key(&self) -> bool {
         self.schema.partition_key_position().is_some()

@@ -31,7 +31,8 @@ pub use apply::Catalog;
 pub use change::{Applied, Change, NewCollection, NewIndex, Place, Subject};
 pub use entries::{
     Collection, CollectionId, ConsistencyLevel, Database, DatabaseId, IndexDefinition, IndexId,
-    IndexState, Load, NameTarget, Partition, PartitionId, Properties, UnixMs, WriteTarget,
+    IndexState, Load, NameTarget, Partition, PartitionId, Properties, TIME_TO_LIVE, UnixMs,
+    WriteTarget,
 };
 pub use error::{CatalogError, FileError, IndexFault, Kind, Usage};
 pub use file::{CATALOG_FILE, CATALOG_MAGIC, CATALOG_VERSION, file_header};

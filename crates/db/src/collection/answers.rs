@@ -13,7 +13,7 @@ use roaring::RoaringTreemap;
 
 use crate::expr::BoundFilter;
 use crate::field_index::FieldIndex;
-use crate::ids::Seq;
+use crate::ids::{RowId, Seq};
 
 /// Answers that are kept.
 const MOST: usize = 32;
@@ -32,6 +32,8 @@ pub(super) struct Question {
     pub(super) partitions: Option<Vec<u32>>,
     /// The record up to which the moment sees.
     pub(super) applied: Seq,
+    /// The moment does not see rows below.
+    pub(super) hidden_before: RowId,
 }
 
 impl Question {
@@ -41,7 +43,9 @@ impl Question {
             (Some(a), Some(b)) => Arc::ptr_eq(a, b),
             _ => false,
         };
-        same_filter && self.applied == other.applied && self.partitions == other.partitions
+        let same_moment =
+            self.applied == other.applied && self.hidden_before == other.hidden_before;
+        same_filter && same_moment && self.partitions == other.partitions
     }
 }
 
@@ -186,7 +190,8 @@ mod tests {
     use super::*;
 
     fn question(partition: u32, applied: u64) -> Question {
-        Question { filter: None, partitions: Some(vec![partition]), applied: Seq(applied) }
+        let partitions = Some(vec![partition]);
+        Question { filter: None, partitions, applied: Seq(applied), hidden_before: RowId(0) }
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl Collection {
             self.flush()?;
             return Ok(true);
         }
-        let mut worked = false;
+        let mut worked = self.delete_expired()?;
         for field in &self.components.fields {
             worked |= match field.graph() {
                 Some(graph) if graph.has_ended() => {

@@ -44,7 +44,7 @@ pub(super) struct FieldVectors {
 
 /// See the module's description.
 pub(super) struct Components {
-    pub(super) rows: Box<dyn RowStore>,
+    pub(super) rows: Arc<dyn RowStore>,
     pub(super) fields: Vec<FieldVectors>,
     pub(super) scalars: ScalarIndexes,
     pub(super) view: RwLock<Arc<LiveRows>>,
@@ -73,6 +73,16 @@ impl Components {
         let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
         let scalars = Some(self.scalars.view());
         Moment { live: Arc::clone(&view), rows: self.rows.snapshot(), scalars }
+    }
+
+    /// Now, with the scalar indexes, for whoever keeps it longer than a call.
+    pub(super) fn held_moment(&self) -> Moment<'static> {
+        drop(self.scalars.view());
+        // Under the latch, as above.
+        let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
+        let scalars = Some(self.scalars.view());
+        let rows = Arc::clone(&self.rows).held_snapshot();
+        Moment { live: Arc::clone(&view), rows, scalars }
     }
 
     /// The rows that live now.

@@ -138,7 +138,7 @@ impl Collection {
         let formats = self.formats(&entry);
         let bound = self.filters.bound(filter.expression, &formats.schema, filter.templates)?;
         let numbers = partition_numbers(&entry, partitions)?;
-        let moment = self.components.moment_with_scalars();
+        let moment = self.moment_for(&entry, Some(&bound));
         let scope = Scope {
             entry: &entry,
             formats: &formats,

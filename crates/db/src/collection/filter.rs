@@ -14,6 +14,7 @@ use super::answers::Question;
 use super::components::Moment;
 use super::explain::RowSource;
 use super::formats::Formats;
+use super::held::HeldMoment;
 use super::narrow::{Answered, AskedLeaf, Known, narrow};
 use super::prepare::partition_number;
 use super::read::partition_numbers;
@@ -120,26 +121,33 @@ impl Collection {
         Ok((!all).then_some(bound))
     }
 
-    /// The rows that match now. Of those that lived `since` what matched then is taken over: a row
-    /// never changes under its id.
+    /// The rows that match now, or at a moment that is held. Of those that lived `since` what
+    /// matched then is taken over: a row never changes under its id.
     pub(super) fn matched(
         &self,
         filter: Filter<'_>,
         partitions: Option<&[&str]>,
-        since: Option<Matched>,
+        (since, held): (Option<Matched>, Option<&HeldMoment>),
     ) -> Result<Matched, CollectionError> {
         let entry = self.entry()?;
         let formats = self.formats(&entry);
         let filter = self.bound(&formats, Some(filter))?;
         let numbers = partition_numbers(&entry, partitions)?;
-        let moment = self.moment_for(filter.as_deref());
+        let of_now;
+        let moment = match held {
+            Some(held) => &held.moment,
+            None => {
+                of_now = self.moment_for(&entry, filter.as_deref());
+                &of_now
+            }
+        };
         let version = formats.schema.version();
         let since = since.filter(|since| since.version == version);
         let later = since.as_ref().map(|since| since.next_row.0..u64::MAX);
         let scope = Scope {
             entry: &entry,
             formats: &formats,
-            moment: &moment,
+            moment,
             partitions: numbers.as_deref(),
             rows: later.as_ref(),
         };
@@ -164,6 +172,7 @@ impl Collection {
             filter: filter.cloned(),
             partitions: scope.partitions.map(<[u32]>::to_vec),
             applied: scope.moment.live.applied,
+            hidden_before: scope.moment.live.hidden_before,
         };
         if let Some(rows) = self.answers.find(&question) {
             return Ok(rows);

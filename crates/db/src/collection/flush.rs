@@ -4,6 +4,8 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::thread;
 
+use roaring::RoaringTreemap;
+
 use super::identity::LIVE_FILE;
 use super::links::least_applied;
 use super::live::LiveRows;
@@ -51,16 +53,17 @@ impl Collection {
         // No component may be ahead of the log after a power cut.
         self.log.sync()?;
         let logged = self.logged_bytes.load(Ordering::Relaxed);
-        let live = self.components.live();
+        let (live, kept) = self.live_and_held();
         // Scalar indexes take about as long as all others, and another core.
         let (others, scalars) = thread::scope(|scope| {
             let scalars = scope.spawn(|| self.components.scalars.flush(live.judged()));
-            let others = self.flush_vectors_and_rows(&live);
+            let others = self.flush_vectors_and_rows(&live, &kept);
             (others, scalars.join().expect("flushing does not panic"))
         });
         let mut least = others?.min(scalars?);
         let bytes = live_file::encode(self.identity.bytes(), &live);
         replace_file(&*self.disk, &self.path(LIVE_FILE), &bytes)?;
+        self.ages.save(&*self.disk)?;
         least = least_applied(&self.components.fields, least);
         self.log.truncate_before(least.next())?;
         self.logged_bytes.fetch_sub(logged, Ordering::Relaxed);
@@ -69,13 +72,17 @@ impl Collection {
     }
 
     /// Flushes vectors and rows, and returns the last record that all of them and `live` include.
-    fn flush_vectors_and_rows(&self, live: &LiveRows) -> Result<Seq, CollectionError> {
+    /// Vectors of other rows than the `kept` ones may go.
+    fn flush_vectors_and_rows(
+        &self,
+        live: &LiveRows,
+        kept: &RoaringTreemap,
+    ) -> Result<Seq, CollectionError> {
         let mut least = live.applied;
         for field in &self.components.fields {
-            let kept = field.vectors.len();
-            let durable = match kept > 2 * live.len() + SPARED_ROWS {
+            let durable = match field.vectors.len() > 2 * kept.len() + SPARED_ROWS {
                 // Rows that came after `live` was looked at are not judged by it.
-                true => field.vectors.retain(&|row| row >= live.next_row || live.contains(row)),
+                true => field.vectors.retain(&|row| row >= live.next_row || kept.contains(row.0)),
                 false => field.vectors.flush(),
             };
             least = least.min(durable.map_err(CollectionError::vectors(&field.name))?);

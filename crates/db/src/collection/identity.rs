@@ -24,6 +24,8 @@ pub(super) const VECTORS_PREFIX: &str = "vectors-";
 pub(super) const INDEX_PREFIX: &str = "index-";
 /// File of the live rows.
 pub(crate) const LIVE_FILE: &str = "LIVE";
+/// File of the ages of rows, where they have a time to live.
+pub(crate) const AGES_FILE: &str = "AGES";
 
 /// Who a collection is, whatever it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -52,7 +52,7 @@ impl Collection {
         let filter = self.bound(&formats, query.filter)?;
         let numbers = partition_numbers(&entry, query.partitions)?;
         let behind = self.place_of(&formats.schema, query.order)?;
-        let moment = self.moment_for(filter.as_deref());
+        let moment = self.moment_for(&entry, filter.as_deref());
         let scope = Scope {
             entry: &entry,
             formats: &formats,

@@ -21,6 +21,8 @@ pub(super) struct LiveRows {
     pub(super) applied: Seq,
     /// One more than the largest row id that was ever given out.
     pub(super) next_row: RowId,
+    /// Rows below are not among them, whether they live or not, since their time is over.
+    pub(super) hidden_before: RowId,
     all: Arc<RoaringTreemap>,
     /// No partition is listed with zero rows.
     partitions: BTreeMap<u32, Arc<RoaringTreemap>>,
@@ -37,7 +39,7 @@ impl LiveRows {
         partitions.values().for_each(|rows| all |= rows);
         let partitions = partitions.into_iter().filter(|(_, rows)| !rows.is_empty());
         let partitions = partitions.map(|(number, rows)| (number, Arc::new(rows))).collect();
-        Self { applied, next_row, all: Arc::new(all), partitions }
+        Self { applied, next_row, hidden_before: RowId(0), all: Arc::new(all), partitions }
     }
 
     /// Includes a record; one that is included already changes nothing.
@@ -65,6 +67,29 @@ impl LiveRows {
         self.applied = self.applied.max(seq);
     }
 
+    /// Whether a row below this one lives.
+    pub(super) fn has_before(&self, row: RowId) -> bool {
+        self.all.min().is_some_and(|first| first < row.0)
+    }
+
+    /// The same without the rows below this one.
+    pub(super) fn without_before(&self, row: RowId) -> Self {
+        let mut shown = self.clone();
+        shown.hidden_before = row;
+        let cut = |rows: &mut Arc<RoaringTreemap>| {
+            Arc::make_mut(rows).remove_range(..row.0);
+        };
+        cut(&mut shown.all);
+        shown.partitions.values_mut().for_each(cut);
+        shown.partitions.retain(|_, rows| !rows.is_empty());
+        shown
+    }
+
+    /// The partition that a live row is in.
+    pub(super) fn partition_of(&self, row: RowId) -> Option<u32> {
+        self.partitions.iter().find(|(_, rows)| rows.contains(row.0)).map(|(number, _)| *number)
+    }
+
     /// Whether a row lives.
     pub(super) fn contains(&self, row: RowId) -> bool {
         self.all.contains(row.0)
@@ -87,8 +112,7 @@ impl LiveRows {
             return;
         }
         Arc::make_mut(&mut self.all).remove(row.0);
-        let holder = self.partitions.iter().find(|(_, rows)| rows.contains(row.0));
-        let number = *holder.expect("each live row is in one partition").0;
+        let number = self.partition_of(row).expect("each live row is in one partition");
         let rows = self.partitions.get_mut(&number).expect("it was found there");
         Arc::make_mut(rows).remove(row.0);
         if rows.is_empty() {

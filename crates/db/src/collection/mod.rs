@@ -20,12 +20,15 @@
 //!
 //! Components are derived from the log and may each be behind it; `recover` has the rules.
 
+mod ages;
+mod ages_file;
 mod answers;
 mod background;
 mod components;
 mod condition;
 mod costs;
 mod error;
+mod expiry;
 mod explain;
 mod filter;
 mod filter_cache;
@@ -33,6 +36,7 @@ mod flush;
 mod formats;
 mod fuse;
 mod graphs;
+mod held;
 mod identity;
 mod iterate;
 mod links;
@@ -42,6 +46,7 @@ mod loads;
 mod loads_file;
 mod narrow;
 mod options;
+mod partial;
 mod prepare;
 mod query;
 mod read;
@@ -61,6 +66,7 @@ pub use explain::{ConditionPlan, FilterPlan, RowSource, SearchPlan, Walk};
 pub use filter::Filter;
 pub use fuse::{Ranker, fuse};
 pub use graphs::IndexStatus;
+pub use held::HeldMoment;
 pub use identity::COLLECTIONS_DIR;
 pub use iterate::RowIterator;
 pub use loads::{Load, LoadState, MAX_LOAD_NAME_BYTES, MAX_LOADS};
@@ -74,7 +80,7 @@ pub use selected::{Grouping, MOST_GROUPED, Selection};
 pub use stats::{CollectionStats, Finding};
 pub use write::{DeleteOutcome, InsertOutcome};
 
-pub(crate) use identity::{CollectionIdentity, LIVE_FILE, LOG_DIR, collection_dir};
+pub(crate) use identity::{AGES_FILE, CollectionIdentity, LIVE_FILE, LOG_DIR, collection_dir};
 pub(crate) use loads::LOADS_FILE;
 pub(crate) use recover::{Home, create, open};
 pub(crate) use snapshot::{Part, part_of};
@@ -85,8 +91,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 
+use self::ages::Ages;
 use self::answers::Answers;
 use self::components::Components;
+use self::expiry::Hidden;
 use self::filter_cache::FilterCache;
 use self::formats::Formats;
 use self::loads::Loads;
@@ -115,6 +123,11 @@ pub struct Collection {
     filters: FilterCache,
     answers: Answers,
     flushing: Mutex<()>,
+    /// Of rows, where they have a time to live.
+    ages: Ages,
+    hidden: Mutex<Hidden>,
+    /// Moments that somebody keeps.
+    held: Mutex<Vec<Weak<HeldMoment>>>,
     /// A buffer is half full.
     pressed: AtomicBool,
     /// Bytes of records since the last flush.

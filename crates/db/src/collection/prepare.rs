@@ -1,5 +1,7 @@
 //! A batch on its way to the log: checked, with keys, partitions and bytes.
 
+use std::collections::HashMap;
+
 use super::CollectionError;
 use super::formats::Formats;
 use crate::catalog::{Collection as Entry, Partition, PartitionId, WriteTarget};
@@ -51,6 +53,25 @@ impl Prepared {
             prepared.rows.push(PreparedRow { partition, key_end, end: prepared.bytes.len() });
         }
         Ok(prepared)
+    }
+
+    /// Refuses a key that two rows have: it would not be clear which one stays.
+    pub(super) fn check_distinct(&self) -> Result<(), CollectionError> {
+        let mut seen = HashMap::new();
+        for (second, key) in self.keys.iter().enumerate() {
+            if let Some(first) = seen.insert(key, second) {
+                let key = key.as_ref().to_string();
+                return Err(CollectionError::DuplicateKey { key, first, second });
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts rows into these partitions, where one is named.
+    pub(super) fn stay(&mut self, partitions: impl Iterator<Item = Option<u32>>) {
+        for (row, partition) in self.rows.iter_mut().zip(partitions) {
+            row.partition = partition.unwrap_or(row.partition);
+        }
     }
 
     /// Refuses rows for a partition that was dropped since the batch was checked.

@@ -8,7 +8,8 @@ use roaring::RoaringTreemap;
 use super::components::Moment;
 use super::filter::{Filter, Scope};
 use super::formats::Formats;
-use super::read::{FoundRow, partition_numbers};
+use super::held::HeldMoment;
+use super::read::{FoundRow, When, partition_numbers};
 use super::{Collection, CollectionError};
 use crate::ids::RowId;
 use crate::schema::PrimaryKey;
@@ -62,6 +63,21 @@ impl Collection {
     /// [`CollectionError::Field`], [`CollectionError::Filter`], [`CollectionError::Catalog`] for
     /// a partition that there is not, [`CollectionError::KeyType`], or a failed read.
     pub fn query(&self, query: &RowQuery<'_>) -> Result<Vec<FoundRow>, CollectionError> {
+        self.query_as_of(query, None)
+    }
+
+    /// As [`query`](Self::query), of a moment that is held, or of now.
+    ///
+    /// # Errors
+    /// As [`query`](Self::query).
+    ///
+    /// # Panics
+    /// Where the moment is of another collection.
+    pub fn query_as_of(
+        &self,
+        query: &RowQuery<'_>,
+        held: Option<&HeldMoment>,
+    ) -> Result<Vec<FoundRow>, CollectionError> {
         let entry = self.entry()?;
         let formats = self.formats(&entry);
         let sources = self.sources(&formats, query.fields)?;
@@ -72,7 +88,7 @@ impl Collection {
         // In the order of ids the first are enough.
         let most = if query.order == RowOrder::RowId { last as u64 } else { u64::MAX };
         self.at_one_moment(
-            filter.as_deref(),
+            When { entry: &entry, filter: filter.as_deref(), held },
             || (),
             |(), moment| {
                 let (partitions, rows) = (numbers.as_deref(), query.rows.as_ref());
@@ -114,7 +130,24 @@ impl Collection {
         filter: Filter<'_>,
         partitions: Option<&[&str]>,
     ) -> Result<u64, CollectionError> {
-        Ok(self.matched(filter, partitions, None)?.rows.len())
+        self.count_as_of(filter, partitions, None)
+    }
+
+    /// As [`count_matching`](Self::count_matching), of a moment that is held, or of now.
+    ///
+    /// # Errors
+    /// As [`count_matching`](Self::count_matching).
+    ///
+    /// # Panics
+    /// Where the moment is of another collection.
+    pub fn count_as_of(
+        &self,
+        filter: Filter<'_>,
+        partitions: Option<&[&str]>,
+        held: Option<&HeldMoment>,
+    ) -> Result<u64, CollectionError> {
+        self.check_held(held);
+        Ok(self.matched(filter, partitions, (None, held))?.rows.len())
     }
 
     /// Few rows in the order of keys, those behind a place.

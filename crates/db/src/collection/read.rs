@@ -5,6 +5,7 @@
 
 use super::components::Moment;
 use super::formats::Formats;
+use super::held::HeldMoment;
 use super::prepare::partition_number;
 use super::{Collection, CollectionError};
 use crate::catalog::Collection as Entry;
@@ -22,6 +23,17 @@ pub struct FoundRow {
     pub key: PrimaryKey,
     /// The values of the fields that were asked for, in that order.
     pub values: Vec<Value>,
+}
+
+/// What a read looks at.
+#[derive(Clone, Copy)]
+pub(super) struct When<'a> {
+    /// Of the collection, now.
+    pub(super) entry: &'a Entry,
+    /// The moment has what it asks for.
+    pub(super) filter: Option<&'a BoundFilter>,
+    /// The moment; now, unless given.
+    pub(super) held: Option<&'a HeldMoment>,
 }
 
 /// A field to be read.
@@ -48,31 +60,36 @@ impl Collection {
         self.check_keys(&formats.schema, keys)?;
         let sources = self.sources(&formats, fields)?;
         self.at_one_moment(
-            None,
+            When { entry: &entry, filter: None, held: None },
             || (),
             |(), moment| {
                 let mut rows = Vec::new();
                 for key in keys {
                     let found = moment.rows.rows_of_key(&key.as_ref().to_bytes())?;
-                    rows.extend(found.last());
+                    let shown = |row: &&RowId| moment.live.contains(**row);
+                    rows.extend(found.last().filter(shown));
                 }
                 self.read(&formats, moment, &rows, &sources)
             },
         )
     }
 
-    /// Reads as of now, and anew where vectors of rows that were deleted meanwhile have left the
+    /// Reads as of a moment that is held, or of now, and then anew where vectors of rows that were deleted meanwhile have left the
     /// disk under the reader. What `before` does comes before the moment, which has the indexes
     /// for a filter.
     pub(super) fn at_one_moment<B, T>(
         &self,
-        filter: Option<&BoundFilter>,
+        when: When<'_>,
         before: impl Fn() -> B,
         read: impl Fn(&B, &Moment<'_>) -> Result<T, CollectionError>,
     ) -> Result<T, CollectionError> {
+        if let Some(held) = when.held {
+            self.check_held(Some(held));
+            return read(&before(), &held.moment);
+        }
         loop {
             let before = before();
-            let moment = self.moment_for(filter);
+            let moment = self.moment_for(when.entry, when.filter);
             match read(&before, &moment) {
                 Err(CollectionError::Missing { .. })
                     if self.components.live().applied != moment.live.applied => {}
@@ -82,11 +99,20 @@ impl Collection {
     }
 
     /// Now, with what a filter asks for.
-    pub(super) fn moment_for(&self, filter: Option<&BoundFilter>) -> Moment<'_> {
-        match filter {
+    pub(super) fn moment_for(&self, entry: &Entry, filter: Option<&BoundFilter>) -> Moment<'_> {
+        let moment = match filter {
             Some(_) => self.components.moment_with_scalars(),
             None => self.components.moment(),
-        }
+        };
+        self.showing(entry, moment)
+    }
+
+    /// A moment of another collection would name rows that mean something else here.
+    pub(super) fn check_held(&self, held: Option<&HeldMoment>) {
+        assert!(
+            held.is_none_or(|held| held.collection() == self.identity.id),
+            "a moment is read from the collection that it is of"
+        );
     }
 
     /// How many rows live, of one partition or of all. Exact.
@@ -95,7 +121,7 @@ impl Collection {
     /// [`CollectionError::Catalog`] for a partition that there is not.
     pub fn count(&self, partition: Option<&str>) -> Result<u64, CollectionError> {
         let entry = self.entry()?;
-        let live = self.components.live();
+        let live = self.unexpired(&entry, self.components.live());
         match partition {
             None => Ok(live.len()),
             Some(name) => Ok(live.len_in(partition_number(entry.partition(name)?)?)),

@@ -10,12 +10,14 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, RwLock, Weak};
 
+use super::ages::Ages;
 use super::answers::Answers;
 use super::components::{Components, FieldVectors};
 use super::filter_cache::FilterCache;
 use super::formats::Formats;
 use super::identity::{
-    CollectionIdentity, LIVE_FILE, LOG_DIR, ROWS_DIR, SCALARS_DIR, collection_dir, vectors_dir,
+    AGES_FILE, CollectionIdentity, LIVE_FILE, LOG_DIR, ROWS_DIR, SCALARS_DIR, collection_dir,
+    vectors_dir,
 };
 use super::live::LiveRows;
 use super::loads::Loads;
@@ -90,6 +92,7 @@ pub(crate) fn open(
     let live = components.live();
     let next_row = live.next_row.max(components.rows.next_row()).0;
     let loads = Loads::open(&*home.disk, &dir, identity.bytes(), next_row)?;
+    let ages = Ages::open(&*home.disk, format!("{dir}/{AGES_FILE}"), identity.bytes());
     let answers = Answers::new(&options.accountant);
     let collection = Arc::new_cyclic(|me| Collection {
         identity,
@@ -106,6 +109,9 @@ pub(crate) fn open(
         filters: FilterCache::default(),
         answers,
         flushing: Mutex::new(()),
+        ages,
+        hidden: Mutex::default(),
+        held: Mutex::default(),
         pressed: AtomicBool::new(false),
         // What was replayed is in the log until the next flush.
         logged_bytes: AtomicU64::new(replayed),
@@ -120,6 +126,7 @@ pub(crate) fn open(
     });
     collection.remove_stray_graphs(entry);
     collection.load_graphs()?;
+    collection.meet_rows(entry);
     Ok(collection)
 }
 
@@ -132,10 +139,10 @@ fn open_components(
 ) -> Result<Components, CollectionError> {
     let dir = collection_dir(identity.id);
     let files = home.files.join(&dir);
-    let rows: Box<dyn RowStore> = if home.rows_in_memory {
-        Box::new(MemoryRows::new())
+    let rows: Arc<dyn RowStore> = if home.rows_in_memory {
+        Arc::new(MemoryRows::new())
     } else {
-        Box::new(LsmRows::open(
+        Arc::new(LsmRows::open(
             &files.join(ROWS_DIR),
             &RowStoreOptions {
                 collection: identity.bytes(),

@@ -18,7 +18,8 @@ use super::components::{FieldVectors, Moment};
 use super::costs::{CostCounters, SearchCosts};
 use super::filter::{Filter, Scope};
 use super::formats::Formats;
-use super::read::{FoundRow, Source, partition_numbers};
+use super::held::HeldMoment;
+use super::read::{FoundRow, Source, When, partition_numbers};
 use super::{Collection, CollectionError};
 use crate::catalog::{Collection as Entry, IndexState, Load};
 use crate::field_index::{FieldIndex, GraphSearch, has_graph};
@@ -75,6 +76,8 @@ struct Asked<'c> {
     cuts: u64,
     /// The record up to which the moment sees.
     seen: Seq,
+    /// Whether the moment is one that is kept, with all that it needs.
+    held: bool,
     costs: &'c CostCounters,
 }
 
@@ -95,6 +98,22 @@ impl Collection {
         self.search_counted(search, queries).map(|(hits, _)| hits)
     }
 
+    /// As [`search`](Self::search), of a moment that is held, or of now.
+    ///
+    /// # Errors
+    /// As [`search`](Self::search).
+    ///
+    /// # Panics
+    /// Where the moment is of another collection.
+    pub(super) fn search_as_of(
+        &self,
+        search: &VectorSearch<'_>,
+        queries: VectorSet<'_>,
+        held: Option<&HeldMoment>,
+    ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
+        self.search_counting((search, held), queries, &CostCounters::default())
+    }
+
     /// As [`search`](Self::search), with what it took.
     ///
     /// # Errors
@@ -105,13 +124,13 @@ impl Collection {
         queries: VectorSet<'_>,
     ) -> Result<(Vec<Vec<SearchHit>>, SearchCosts), CollectionError> {
         let costs = CostCounters::default();
-        let hits = self.search_counting(search, queries, &costs)?;
+        let hits = self.search_counting((search, None), queries, &costs)?;
         Ok((hits, costs.sum()))
     }
 
     fn search_counting(
         &self,
-        search: &VectorSearch<'_>,
+        (search, held): (&VectorSearch<'_>, Option<&HeldMoment>),
         queries: VectorSet<'_>,
         costs: &CostCounters,
     ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
@@ -131,13 +150,17 @@ impl Collection {
             let graph = field.graph().map(|graph| (graph.removals(), graph));
             (graph, field.vectors.cuts())
         };
-        self.at_one_moment(filter.as_deref(), before, |(graph, cuts), moment| {
+        let when = When { entry: &entry, filter: filter.as_deref(), held };
+        self.at_one_moment(when, before, |(graph, cuts), moment| {
             let partitions = numbers.as_deref();
             let scope = Scope { entry: &entry, formats: &formats, moment, partitions, rows: None };
             let among = &self.rows_matching(&scope, filter.as_ref(), u64::MAX)?;
-            let all = numbers.is_none() && filter.is_none();
+            // Rows in the graph that the moment does not see are to be passed over.
+            let hides = held.is_some() || moment.live.hidden_before > RowId(0);
+            let all = numbers.is_none() && filter.is_none() && !hides;
             let (list, cuts, seen) = (search.list, *cuts, moment.live.applied);
-            let asked = Asked { field, graph, metric, list, among, all, cuts, seen, costs };
+            let held = held.is_some();
+            let asked = Asked { field, graph, metric, list, among, all, cuts, seen, held, costs };
             let keys = usize::try_from(among.len()).unwrap_or(usize::MAX).min(search.k);
             let found = self.nearest(&asked, queries, keys)?;
             let each = found.into_iter().enumerate().map(|(query, near)| {
@@ -231,7 +254,7 @@ impl Collection {
         let (hits, stats) = graph.search(query.bytes(), search).map_err(failed)?;
         asked.costs.add_graph(&stats);
         // Rows of the moment that were removed since are not in the graph, or not found there.
-        let removed = graph.removals() != before;
+        let removed = asked.held || graph.removals() != before;
         let gone = match removed {
             true => &**asked.among - &*self.components.live().among(None),
             false => RoaringTreemap::new(),
@@ -296,7 +319,9 @@ impl Collection {
         let search = FlatSearch { k, metric: asked.metric, threads, from };
         let found = field.vectors.search(queries, search, &|row| among.contains(row.0));
         let found = found.map_err(CollectionError::vectors(&field.name))?;
-        if field.vectors.cuts() != asked.cuts && self.components.live().applied != asked.seen {
+        let overtaken =
+            || field.vectors.cuts() != asked.cuts && self.components.live().applied != asked.seen;
+        if !asked.held && overtaken() {
             return Err(CollectionError::Missing { row: from, what: "vector".to_owned() });
         }
         let near = |hits: Vec<_>| {

@@ -10,6 +10,7 @@ use std::ops::Bound;
 
 use pipeann_engine::types::VectorSet;
 
+use super::held::HeldMoment;
 use super::search::{SearchHit, VectorSearch};
 use super::{Collection, CollectionError};
 use crate::value::Value;
@@ -103,7 +104,23 @@ impl Collection {
         queries: VectorSet<'_>,
         selection: &Selection,
     ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
-        let first = self.search(search, queries)?;
+        self.search_selected_as_of(search, queries, (selection, None))
+    }
+
+    /// As [`search_selected`](Self::search_selected), of a moment that is held, or of now.
+    ///
+    /// # Errors
+    /// As [`search_selected`](Self::search_selected).
+    ///
+    /// # Panics
+    /// Where the moment is of another collection.
+    pub fn search_selected_as_of(
+        &self,
+        search: &VectorSearch<'_>,
+        queries: VectorSet<'_>,
+        (selection, held): (&Selection, Option<&HeldMoment>),
+    ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
+        let first = self.search_as_of(search, queries, held)?;
         if selection.is_all() {
             return Ok(first);
         }
@@ -121,7 +138,7 @@ impl Collection {
                 looked_at = looked_at.saturating_mul(4).clamp(64, most);
                 let list = search.list.map(|list| list.max(looked_at));
                 let wider = VectorSearch { k: looked_at, list, ..search.clone() };
-                hits = self.search(&wider, query)?.remove(0);
+                hits = self.search_as_of(&wider, query, held)?.remove(0);
             }
         });
         each.collect()

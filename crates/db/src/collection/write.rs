@@ -5,7 +5,6 @@
 //! answered. Upserts and deletes look keys up, so they first wait until all writes before them
 //! are applied, and hold back later ones until they have their own place in the log.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
@@ -115,13 +114,7 @@ impl Collection {
         let no_ids = || unreachable!("an upsert names its keys");
         let prepared =
             Prepared::new(&formats, &collection, batch, WriteKind::Upsert, partition, no_ids)?;
-        let mut seen = HashMap::new();
-        for (second, key) in prepared.keys.iter().enumerate() {
-            if let Some(first) = seen.insert(key, second) {
-                let key = key.as_ref().to_string();
-                return Err(CollectionError::DuplicateKey { key, first, second });
-            }
-        }
+        prepared.check_distinct()?;
         let order = self.order_when_applied()?;
         let deleted = self.rows_of_keys(prepared.key_bytes())?;
         self.put(order, prepared, deleted, None)
@@ -157,9 +150,9 @@ impl Collection {
         }
         self.before_write()?;
         // Most rows are looked at while other writes go on.
-        let early = self.matched(filter, partitions, None)?;
+        let early = self.matched(filter, partitions, (None, None))?;
         let order = self.order_when_applied()?;
-        let matched = self.matched(filter, partitions, Some(early))?;
+        let matched = self.matched(filter, partitions, (Some(early), None))?;
         self.delete_rows(order, matched.rows.iter().map(RowId).collect())
     }
 
@@ -177,7 +170,7 @@ impl Collection {
         Ok(DeleteOutcome { rows, seq })
     }
 
-    fn put(
+    pub(super) fn put(
         &self,
         order: MutexGuard<'_, Order>,
         prepared: Prepared,
@@ -219,6 +212,8 @@ impl Collection {
             announce(order.next_row..order.next_row + rows).map_err(|e| stop(e.to_string()))?;
         }
         let logged_bytes = payload.len() as u64;
+        let first = order.next_row;
+        self.note_age(&*self.entry()?, RowId(first), RowId(first + rows));
         let ticket = self.log.submit(record.kind(), &payload).map_err(|e| stop(e.to_string()))?;
         order.submitted = ticket.seq();
         order.next_row += rows;
@@ -245,7 +240,7 @@ impl Collection {
 
     /// Refuses early, while nothing has happened: after a failed write, and where a flush that is
     /// due fails, so that buffers do not fill up behind the log.
-    fn before_write(&self) -> Result<(), CollectionError> {
+    pub(super) fn before_write(&self) -> Result<(), CollectionError> {
         if self.pin.is_some() {
             return Err(CollectionError::ReadOnly);
         }
@@ -269,7 +264,7 @@ impl Collection {
         Ok(order)
     }
 
-    fn rows_of_keys<'k>(
+    pub(super) fn rows_of_keys<'k>(
         &self,
         keys: impl Iterator<Item = &'k [u8]>,
     ) -> Result<Vec<RowId>, CollectionError> {

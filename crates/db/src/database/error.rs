@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::access::AccessError;
 use crate::catalog::CatalogError;
 use crate::collection::CollectionError;
 use crate::disk::{DiskError, LockError};
@@ -52,6 +53,9 @@ pub enum DatabaseError {
         /// What is wrong.
         source: CatalogError,
     },
+    /// Users and roles cannot be read.
+    #[error(transparent)]
+    Access(#[from] AccessError),
     /// A directory cannot be read or written.
     #[error(transparent)]
     Disk(#[from] DiskError),
@@ -75,6 +79,7 @@ impl DatabaseError {
             Self::Snapshot(error) => error.class(),
             Self::Lock(error) => error.class(),
             Self::Catalog(source) | Self::CatalogFile { source, .. } => source.class(),
+            Self::Access(error) => error.class(),
             Self::Disk(error) => error.class(),
             Self::Collection { source, .. } => source.class(),
         }

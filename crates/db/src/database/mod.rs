@@ -3,6 +3,7 @@
 //! ```text
 //! LOCK                     who has it open
 //! CATALOG                  names, schemas, partitions, indexes
+//! ACCESS                   users, roles, grants; missing until there is more than the first user
 //! pins/                    what is read beside the writer; see `snapshot`
 //! collections/<id>/        one collection; see `docs/database-format.md`
 //! ```
@@ -29,6 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard};
 use pipeann_engine::memory::Accountant;
 
 use self::read_only::Reader;
+use crate::access::Access;
 use crate::catalog::{Catalog, Change, CollectionId, NewCollection, Place, Snapshot, UnixMs};
 use crate::collection::{Collection, CollectionOptions, Home};
 use crate::disk::{DirectoryLock, Disk};
@@ -61,6 +63,7 @@ impl fmt::Debug for DatabaseOptions {
 /// that was answered.
 pub struct Database {
     home: Home,
+    access: Access,
     catalog: Arc<Catalog>,
     options: DatabaseOptions,
     collections: RwLock<BTreeMap<CollectionId, Arc<Collection>>>,
@@ -111,6 +114,11 @@ impl Database {
     ) -> Result<Self, DatabaseError> {
         let now = Arc::clone(&options.now);
         open::open_home(Home { disk, files, rows_in_memory: true, pin: None, now }, options, None)
+    }
+
+    /// Who may do what.
+    pub fn access(&self) -> &Access {
+        &self.access
     }
 
     /// Who grants the memory of all collections.

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use super::catalog_file::CatalogFile;
 use super::{Database, DatabaseError, DatabaseOptions};
+use crate::access::Access;
 use crate::catalog::{CATALOG_FILE, Catalog, UnixMs};
 use crate::collection::{self, COLLECTIONS_DIR, Home};
 use crate::disk::{
@@ -53,8 +54,10 @@ pub(super) fn open_home(
         opened.delete_rows_of_dropped_partitions().map_err(&named)?;
         collections.insert(entry.id, opened);
     }
+    let access = Access::open(Arc::clone(&home.disk), home.pin.is_none())?;
     Ok(Database {
         home,
+        access,
         catalog,
         options,
         collections: RwLock::new(collections),

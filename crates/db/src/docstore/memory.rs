@@ -94,6 +94,10 @@ impl RowStore for MemoryRows {
         Box::new(MemorySnapshot(Arc::clone(&self.state())))
     }
 
+    fn held_snapshot(self: Arc<Self>) -> Box<dyn RowSnapshot> {
+        Box::new(MemorySnapshot(Arc::clone(&self.state())))
+    }
+
     fn next_row(&self) -> RowId {
         self.state().next_row
     }

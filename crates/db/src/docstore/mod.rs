@@ -34,6 +34,7 @@ pub use memory::MemoryRows;
 
 use std::ops::Bound;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::disk::FileSet;
 use crate::ids::{RowId, Seq};
@@ -147,6 +148,9 @@ pub trait RowStore: Send + Sync {
     /// A consistent view of now, to read as often as wanted. It keeps old data alive: drop it.
     fn snapshot(&self) -> Box<dyn RowSnapshot + '_>;
 
+    /// [`snapshot`](Self::snapshot) for whoever keeps it longer than a call; it keeps the store too.
+    fn held_snapshot(self: Arc<Self>) -> Box<dyn RowSnapshot>;
+
     /// [`RowSnapshot::get`] of now.
     ///
     /// # Errors
@@ -182,7 +186,7 @@ pub trait RowStore: Send + Sync {
 }
 
 /// A consistent view of a [`RowStore`].
-pub trait RowSnapshot {
+pub trait RowSnapshot: Send + Sync {
     /// The number up to which the log is applied in this view.
     fn applied(&self) -> Seq;
 

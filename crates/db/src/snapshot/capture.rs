@@ -13,7 +13,8 @@ use super::log;
 use super::transfer::{check_vacant, sync_tree, write_new};
 use crate::catalog::{CATALOG_FILE, Collection, CollectionId, Snapshot};
 use crate::collection::{
-    COLLECTIONS_DIR, CollectionIdentity, LIVE_FILE, LOADS_FILE, LOG_DIR, collection_dir, part_of,
+    AGES_FILE, COLLECTIONS_DIR, CollectionIdentity, LIVE_FILE, LOADS_FILE, LOG_DIR, collection_dir,
+    part_of,
 };
 use crate::disk::{HeldDir, parent_of};
 use crate::ids::Seq;
@@ -135,7 +136,7 @@ fn take_collection(source: &Path, into: &Path, entry: &Collection) -> Result<Seq
         let name = entry.file_name().to_string_lossy().into_owned();
         if let Some(part) = part_of(&name) {
             component::take(part, &from.join(&name), &into.join(&name))?;
-        } else if name == LIVE_FILE {
+        } else if name == LIVE_FILE || name == AGES_FILE {
             component::take_file(&from.join(&name), &into.join(&name))?;
         } else if name != LOG_DIR && name != LOADS_FILE {
             tracing::debug!(name, "left out of a snapshot");

@@ -155,6 +155,61 @@ pub enum ColumnValues {
 }
 
 impl ColumnValues {
+    /// Values of one type; where there is none, any placeholder.
+    ///
+    /// # Panics
+    /// Where a value is of another type, or a vector has no `dim` components.
+    pub fn collect(data_type: DataType, dim: usize, values: &[ValueRef<'_>]) -> Self {
+        macro_rules! all {
+            ($kind:ident) => {
+                Self::$kind(each(values, |value| match value {
+                    ValueRef::$kind(value) => Some(value),
+                    _ => None,
+                }))
+            };
+        }
+        match data_type {
+            DataType::Scalar(ScalarType::Bool) => all!(Bool),
+            DataType::Scalar(ScalarType::Int8) => all!(Int8),
+            DataType::Scalar(ScalarType::Int16) => all!(Int16),
+            DataType::Scalar(ScalarType::Int32) => all!(Int32),
+            DataType::Scalar(ScalarType::Int64) => all!(Int64),
+            DataType::Scalar(ScalarType::Float) => all!(Float),
+            DataType::Scalar(ScalarType::Double) => all!(Double),
+            DataType::Scalar(ScalarType::Timestamptz) => all!(Timestamptz),
+            DataType::Scalar(ScalarType::VarChar) => Self::VarChar(texts(values)),
+            DataType::Json => Self::Json(texts(values)),
+            DataType::Array(element) => {
+                let empty = Array::collect(element, []).expect("no element is of a wrong type");
+                let mut all = Arrays::new(element);
+                for value in values {
+                    match value {
+                        ValueRef::Array(array) => all.push(&array.to_array()),
+                        value => {
+                            assert!(value.is_null(), "an array is needed");
+                            all.push(&empty);
+                        }
+                    }
+                }
+                Self::Array(all)
+            }
+            DataType::Vector(VectorKind::Sparse) => {
+                let mut all = Blobs::default();
+                values.iter().for_each(|value| all.push(vector(*value)));
+                Self::Sparse(all)
+            }
+            DataType::Vector(kind) => {
+                let row_bytes = kind.row_bytes(dim).expect("a dense vector has a length");
+                let mut bytes = Vec::with_capacity(values.len() * row_bytes);
+                for (row, value) in values.iter().enumerate() {
+                    bytes.extend_from_slice(vector(*value));
+                    bytes.resize((row + 1) * row_bytes, 0);
+                }
+                Self::Dense(DenseVectors::new(kind, dim, bytes).expect("whole vectors"))
+            }
+        }
+    }
+
     /// Number of rows.
     pub fn rows(&self) -> usize {
         match self {
@@ -210,6 +265,37 @@ impl ColumnValues {
             Self::Array(v) => ValueRef::Array(v.get(row)),
             Self::Dense(v) => ValueRef::Vector(v.get(row)),
             Self::Sparse(v) => ValueRef::Vector(v.get(row)),
+        }
+    }
+}
+
+/// One value for each; the type's own where there is none.
+fn each<'v, T: Default>(values: &[ValueRef<'v>], of: impl Fn(ValueRef<'v>) -> Option<T>) -> Vec<T> {
+    let value = |value: &ValueRef<'v>| {
+        let found = of(*value);
+        assert!(found.is_some() || value.is_null(), "a value of the column's type is needed");
+        found.unwrap_or_default()
+    };
+    values.iter().map(value).collect()
+}
+
+fn texts(values: &[ValueRef<'_>]) -> Texts {
+    let text = |value: &ValueRef<'_>| match *value {
+        ValueRef::VarChar(text) | ValueRef::Json(text) => text.to_owned(),
+        value => {
+            assert!(value.is_null(), "a text is needed");
+            String::new()
+        }
+    };
+    values.iter().map(text).collect()
+}
+
+fn vector(value: ValueRef<'_>) -> &[u8] {
+    match value {
+        ValueRef::Vector(bytes) => bytes,
+        value => {
+            assert!(value.is_null(), "a vector is needed");
+            &[]
         }
     }
 }

@@ -8,6 +8,7 @@
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 
 /// Why text is not the JSON it should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,6 +40,52 @@ pub fn check_json_object(text: &str, key: impl FnMut(&str)) -> Result<(), JsonEr
         return Err(JsonError::NotAnObject);
     }
     parse(text, ObjectKeys(key))
+}
+
+/// The keys of one object, and those of another one that take their place or come behind them. Their
+/// values stay as they are written.
+///
+/// # Errors
+/// [`JsonError`] where one does not parse or is no object.
+pub fn merge_json_objects(base: &str, over: &str) -> Result<String, JsonError> {
+    type Entries<'a> = Vec<(String, &'a RawValue)>;
+    fn entries(text: &str) -> Result<Entries<'_>, JsonError> {
+        check_json_object(text, |_| ())?;
+        let mut parser = serde_json::Deserializer::from_str(text);
+        let entries = parser.deserialize_map(ObjectEntries);
+        entries.map_err(|error| JsonError::Syntax(error.to_string()))
+    }
+    let mut merged = entries(base)?;
+    for (key, value) in entries(over)? {
+        match merged.iter_mut().find(|(known, _)| *known == key) {
+            Some(entry) => entry.1 = value,
+            None => merged.push((key, value)),
+        }
+    }
+    let entry = |(key, value): &(String, &RawValue)| {
+        let key = serde_json::to_string(key).expect("a text is written as JSON");
+        format!("{key}:{value}")
+    };
+    Ok(format!("{{{}}}", merged.iter().map(entry).collect::<Vec<_>>().join(",")))
+}
+
+/// Reads an object as its keys, and its values as they are written.
+struct ObjectEntries;
+
+impl<'de> Visitor<'de> for ObjectEntries {
+    type Value = Vec<(String, &'de RawValue)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = map.next_entry()? {
+            entries.push(entry);
+        }
+        Ok(entries)
+    }
 }
 
 fn parse<'de>(

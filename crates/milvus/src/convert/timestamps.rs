@@ -18,7 +18,7 @@ pub(crate) fn schema_timestamp(collection: &Collection) -> u64 {
     hybrid(collection.created) | counter & ((1 << COUNTER_BITS) - 1)
 }
 
-/// Gives out timestamps, each later than the one before.
+/// Gives out timestamps, each later than the one before, and even: odd ones are moments of iterators.
 #[derive(Debug, Default)]
 pub(crate) struct Timestamps(AtomicU64);
 
@@ -27,10 +27,10 @@ impl Timestamps {
         let now = hybrid(now);
         let before = self
             .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(now.max(last + 1)));
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(now.max(last + 2)));
         // The update always gives a value, so both arms hold what stood there before.
         let (Ok(before) | Err(before)) = before;
-        now.max(before + 1)
+        now.max(before + 2)
     }
 }
 
@@ -43,8 +43,8 @@ mod tests {
         let timestamps = Timestamps::default();
         let first = timestamps.next(UnixMs(1_000));
         assert_eq!(first, 1_000 << 18);
-        assert_eq!(timestamps.next(UnixMs(1_000)), first + 1);
-        assert_eq!(timestamps.next(UnixMs(900)), first + 2);
+        assert_eq!(timestamps.next(UnixMs(1_000)), first + 2);
+        assert_eq!(timestamps.next(UnixMs(900)), first + 4);
         assert_eq!(timestamps.next(UnixMs(1_001)), 1_001 << 18);
     }
 }

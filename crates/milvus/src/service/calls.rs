@@ -5,12 +5,15 @@
 
 use std::sync::Arc;
 
+use pipeann_db::catalog::limits::DEFAULT_DATABASE;
 use tonic::{Request, Response as GrpcResponse, Status as GrpcStatus};
 
-use super::door::{Call, Door};
+use super::door::{Call, Door, named_database};
+use super::privileges::{self, Aimed};
+use super::transport::Caller;
 use super::{
-    aliases, collections, databases, describe, flush, hybrid, indexes, loading, partitions, query,
-    search, segments, server, statistics, users, writes,
+    aliases, collections, databases, describe, flush, grants, hybrid, indexes, loading, partitions,
+    query, roles, search, segments, server, statistics, users, writes,
 };
 use crate::proto::common;
 use crate::proto::milvus as wire;
@@ -41,6 +44,7 @@ macro_rules! calls {
                 &self,
                 request: Request<$request>,
             ) -> Result<GrpcResponse<$response>, GrpcStatus> {
+                self.check($name, &request)?;
                 Ok(calls!(@run $where $($once)?, self, request, $answer))
             })*
         }
@@ -66,7 +70,7 @@ calls! {
     "BatchDescribeCollection" batch_describe_collection(wire::BatchDescribeCollectionRequest) -> wire::BatchDescribeCollectionResponse = describe::several, at once, "";
     "ShowCollections" show_collections(wire::ShowCollectionsRequest) -> wire::ShowCollectionsResponse = describe::list, at once, "";
     "RenameCollection" rename_collection(wire::RenameCollectionRequest) -> common::Status = collections::rename, apart, "a collection with aliases stays in its database";
-    "AlterCollection" alter_collection(wire::AlterCollectionRequest) -> common::Status = collections::alter, apart, "`dynamicfield.enabled` can be switched on; a time to live is refused; other properties are kept and change nothing";
+    "AlterCollection" alter_collection(wire::AlterCollectionRequest) -> common::Status = collections::alter, apart, "`dynamicfield.enabled` can be switched on, `collection.ttl.seconds` counts; other properties are kept and change nothing";
     "AlterCollectionField" alter_collection_field(wire::AlterCollectionFieldRequest) -> common::Status = collections::alter_field, apart, "`max_length` and `max_capacity` count; other properties are kept";
     "AddCollectionField" add_collection_field(wire::AddCollectionFieldRequest) -> common::Status = collections::add_field, apart, "no vector fields";
     "TruncateCollection" truncate_collection(wire::TruncateCollectionRequest) -> wire::TruncateCollectionResponse = collections::truncate, apart, "";
@@ -95,11 +99,11 @@ calls! {
     "GetIndexState" get_index_state(wire::GetIndexStateRequest) -> wire::GetIndexStateResponse = indexes::state, at once, "";
     "GetIndexBuildProgress" get_index_build_progress(wire::GetIndexBuildProgressRequest) -> wire::GetIndexBuildProgressResponse = indexes::progress, at once, "";
     "Insert" insert(wire::InsertRequest) -> wire::MutationResult = writes::insert, apart, "";
-    "Upsert" upsert(wire::UpsertRequest) -> wire::MutationResult = writes::upsert, apart, "no partial update; keys are given, and kept";
+    "Upsert" upsert(wire::UpsertRequest) -> wire::MutationResult = writes::upsert, apart, "keys are given, and kept";
     "Delete" delete(wire::DeleteRequest) -> wire::MutationResult = writes::delete, apart, "counts rows that were there";
-    "Search" search(wire::SearchRequest) -> wire::SearchResults = search::search, apart, "no functions; pages of an iterator are searched as of now";
+    "Search" search(wire::SearchRequest) -> wire::SearchResults = search::search, apart, "no functions";
     "HybridSearch" hybrid_search(wire::HybridSearchRequest) -> wire::SearchResults = hybrid::search, apart, "ranked by `rrf` or `weighted`; no groups";
-    "Query" query(wire::QueryRequest) -> wire::QueryResults = query::query, apart, "no aggregates but `count(*)`; pages of an iterator are read as of now";
+    "Query" query(wire::QueryRequest) -> wire::QueryResults = query::query, apart, "no aggregates but `count(*)`";
     "Flush" flush(wire::FlushRequest) -> wire::FlushResponse = flush::flush, apart, "";
     "FlushAll" flush_all(wire::FlushAllRequest) -> wire::FlushAllResponse = flush::all, apart, "";
     "GetFlushState" get_flush_state(wire::GetFlushStateRequest) -> wire::GetFlushStateResponse = flush::state, at once, "flushes end before they are answered";
@@ -110,19 +114,43 @@ calls! {
     "ManualCompaction" manual_compaction(wire::ManualCompactionRequest) -> wire::ManualCompactionResponse = segments::compact, apart, "flushes, which gives back the space of deleted rows";
     "GetCompactionState" get_compaction_state(wire::GetCompactionStateRequest) -> wire::GetCompactionStateResponse = segments::compaction, at once, "compactions end before they are answered";
     "GetCompactionStateWithPlans" get_compaction_state_with_plans(wire::GetCompactionPlansRequest) -> wire::GetCompactionPlansResponse = segments::plans, at once, "no plans";
-    "ListCredUsers" list_cred_users(wire::ListCredUsersRequest) -> wire::ListCredUsersResponse = users::list, at once, "`root` alone";
-    "SelectRole" select_role(wire::SelectRoleRequest) -> wire::SelectRoleResponse = users::roles, at once, "`admin` and `public`, which cannot be changed";
-    "SelectUser" select_user(wire::SelectUserRequest) -> wire::SelectUserResponse = users::describe, at once, "`root` alone";
-    "ListResourceGroups" list_resource_groups(wire::ListResourceGroupsRequest) -> wire::ListResourceGroupsResponse = users::resource_groups, at once, "the default one alone";
+    "CreateCredential" create_credential(wire::CreateCredentialRequest) -> common::Status = users::create, apart, "";
+    "UpdateCredential" update_credential(wire::UpdateCredentialRequest) -> common::Status = users::set_password, apart, "";
+    "DeleteCredential" delete_credential(wire::DeleteCredentialRequest) -> common::Status = users::drop, apart, "";
+    "ListCredUsers" list_cred_users(wire::ListCredUsersRequest) -> wire::ListCredUsersResponse = users::list, at once, "";
+    "CreateRole" create_role(wire::CreateRoleRequest) -> common::Status = roles::create, apart, "";
+    "DropRole" drop_role(wire::DropRoleRequest) -> common::Status = roles::drop, apart, "";
+    "OperateUserRole" operate_user_role(wire::OperateUserRoleRequest) -> common::Status = users::set_role, apart, "";
+    "SelectRole" select_role(wire::SelectRoleRequest) -> wire::SelectRoleResponse = roles::select, at once, "";
+    "SelectUser" select_user(wire::SelectUserRequest) -> wire::SelectUserResponse = users::select, at once, "";
+    "OperatePrivilege" operate_privilege(wire::OperatePrivilegeRequest) -> common::Status = grants::operate, apart, "";
+    "OperatePrivilegeV2" operate_privilege_v2(wire::OperatePrivilegeV2Request) -> common::Status = grants::operate_by_collection, apart, "";
+    "SelectGrant" select_grant(wire::SelectGrantRequest) -> wire::SelectGrantResponse = grants::select, at once, "";
+    "CreatePrivilegeGroup" create_privilege_group(wire::CreatePrivilegeGroupRequest) -> common::Status = grants::create_group, apart, "";
+    "DropPrivilegeGroup" drop_privilege_group(wire::DropPrivilegeGroupRequest) -> common::Status = grants::drop_group, apart, "";
+    "ListPrivilegeGroups" list_privilege_groups(wire::ListPrivilegeGroupsRequest) -> wire::ListPrivilegeGroupsResponse = grants::list_groups, at once, "";
+    "OperatePrivilegeGroup" operate_privilege_group(wire::OperatePrivilegeGroupRequest) -> common::Status = grants::operate_group, apart, "";
+    "ListResourceGroups" list_resource_groups(wire::ListResourceGroupsRequest) -> wire::ListResourceGroupsResponse = roles::resource_groups, at once, "the default one alone";
 }
 
 impl Service {
+    /// Whether the caller may make this call, where it is asked who calls.
+    fn check<Req: Aimed>(
+        &self,
+        call: &'static str,
+        request: &Request<Req>,
+    ) -> Result<(), GrpcStatus> {
+        let Some(Caller(user)) = request.extensions().get::<Caller>() else { return Ok(()) };
+        let named = named_database(request.metadata()).unwrap_or(DEFAULT_DATABASE);
+        privileges::check(self.0.settings.database.access(), user, call, request.get_ref(), named)
+    }
+
     fn at_once<Req, Res: Response>(
         &self,
         request: Request<Req>,
         answer: Answer<Req, Res>,
     ) -> GrpcResponse<Res> {
-        let call = Call::new(Arc::clone(&self.0), request.metadata());
+        let call = Call::new(Arc::clone(&self.0), &request);
         GrpcResponse::new(Res::of(answer(&call, request.into_inner())))
     }
 
@@ -131,7 +159,7 @@ impl Service {
         request: Request<Req>,
         answer: Answer<Req, Res>,
     ) -> GrpcResponse<Res> {
-        let call = Call::new(Arc::clone(&self.0), request.metadata());
+        let call = Call::new(Arc::clone(&self.0), &request);
         let request = request.into_inner();
         let answered = tokio::task::spawn_blocking(move || answer(&call, request)).await;
         let answered = answered.unwrap_or_else(|error| {

@@ -1,6 +1,8 @@
 //! Collections as they come, change and go.
 
-use pipeann_db::catalog::{CatalogError, Change, ConsistencyLevel, Kind, NewCollection, Place};
+use pipeann_db::catalog::{
+    CatalogError, Change, ConsistencyLevel, Kind, NewCollection, Place, Subject, TIME_TO_LIVE,
+};
 use pipeann_db::collection::Filter;
 use pipeann_db::database::DatabaseError;
 use pipeann_db::schema::FieldAlteration;
@@ -16,8 +18,6 @@ use crate::status::Failure;
 
 /// Adds a dynamic field to a collection without one.
 const DYNAMIC: &str = "dynamicfield.enabled";
-/// Rows that are older than this are not to be seen any more.
-const TIME_TO_LIVE: &str = "collection.ttl.seconds";
 
 pub(super) fn create(
     call: &Call,
@@ -68,8 +68,14 @@ fn consistency(level: WireLevel) -> Result<ConsistencyLevel, Failure> {
 
 fn check_time_to_live(seconds: Option<&String>) -> Result<(), Failure> {
     match seconds.map(|text| text.trim()) {
-        None | Some("" | "0" | "-1") => Ok(()),
-        Some(_) => Err(Failure::unsupported(format!("the property {TIME_TO_LIVE}"))),
+        None | Some("") => Ok(()),
+        Some(text) => match text.parse::<i64>() {
+            Ok(-1..) => Ok(()),
+            _ => Err(Failure::parameter(format!(
+                "collection TTL is out of range, expect [-1, {}], got {text}",
+                i64::MAX
+            ))),
+        },
     }
 }
 
@@ -77,7 +83,12 @@ fn check_time_to_live(seconds: Option<&String>) -> Result<(), Failure> {
 pub(super) fn drop(call: &Call, request: wire::DropCollectionRequest) -> Result<Status, Failure> {
     let place = call.place(&request.db_name, request.collection_name);
     match call.database().apply(Change::DropCollection { place }) {
-        Ok(_) => Ok(Status::default()),
+        Ok(applied) => {
+            if let Subject::Collection(id) = applied.subject {
+                call.forget(id);
+            }
+            Ok(Status::default())
+        }
         Err(DatabaseError::Catalog(CatalogError::NotFound { kind: Kind::Collection, .. })) => {
             Ok(Status::default())
         }

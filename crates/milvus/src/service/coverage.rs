@@ -61,18 +61,35 @@ const FEATURES: [(&str, &str, &str); 27] = [
         "by integers, bools, texts and instants; at most 65,536 rows are looked at for a query",
     ),
     ("hybrid search", "yes", "`rrf` and `weighted`"),
-    ("search iterators", "partly", "both kinds; each page is searched as of now"),
-    ("query iterators", "partly", "each page is read as of now"),
+    (
+        "search and query iterators",
+        "yes",
+        "both kinds; every page is as of the first one, for the 256 iterators that were read last, within ten minutes of \
+         the page before; pages behind that are as of now",
+    ),
     ("consistency levels, guarantee timestamps", "yes", "every read is strong"),
     ("rows by key order, limit, offset, `count(*)`", "yes", "no other aggregates, no other order"),
-    ("partial update (upsert of some fields)", "no", ""),
-    ("time to live", "no", "refused"),
     (
-        "authentication",
-        "partly",
-        "one token (`--token`, off unless given); no users, roles or privileges",
+        "partial update (upsert of some fields)",
+        "yes",
+        "rows stay in their partition unless one is named; dynamic keys are taken one by one",
     ),
-    ("TLS, metrics, REST", "no", ""),
+    (
+        "time to live",
+        "yes",
+        "`collection.ttl.seconds`; a row that was there before it was set lives that long from then on",
+    ),
+    (
+        "users, roles, privileges",
+        "yes",
+        "with `--authorization`, off unless given; or one token for all (`--token`)",
+    ),
+    (
+        "TLS",
+        "yes",
+        "with `--tls_cert` and `--tls_key`; clients show certificates too with `--tls_client_ca`",
+    ),
+    ("metrics, REST", "no", ""),
     (
         "bulk import, snapshots, replication, resource groups",
         "no",

@@ -4,12 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use pipeann_db::access::ROOT;
 use pipeann_db::catalog::limits::DEFAULT_DATABASE;
 use pipeann_db::catalog::{Collection as Entry, CollectionId, Place, Snapshot, UnixMs};
-use pipeann_db::collection::Collection;
+use pipeann_db::collection::{Collection, HeldMoment};
 use pipeann_db::database::Database;
+use tonic::Request;
 use tonic::metadata::MetadataMap;
 
+use super::moments::{Moments, is_moment};
+use super::transport::Caller;
 use crate::convert::timestamps::Timestamps;
 use crate::status::Failure;
 
@@ -35,13 +39,30 @@ impl fmt::Debug for Settings {
 pub(super) struct Door {
     pub(super) settings: Settings,
     timestamps: Timestamps,
+    moments: Moments,
     sessions: AtomicI64,
 }
 
 impl Door {
     pub(super) fn new(settings: Settings) -> Self {
-        Self { settings, timestamps: Timestamps::default(), sessions: AtomicI64::new(1) }
+        Self {
+            settings,
+            timestamps: Timestamps::default(),
+            moments: Moments::default(),
+            sessions: AtomicI64::new(1),
+        }
     }
+
+    /// Lets go of what clients have left behind.
+    pub(super) fn tidy(&self) {
+        self.moments.forget_idle((self.settings.now)());
+    }
+}
+
+/// The database that is named beside a request.
+pub(super) fn named_database(metadata: &MetadataMap) -> Option<&str> {
+    let named = metadata.get(DATABASE_KEY).and_then(|name| name.to_str().ok());
+    named.filter(|name| !name.is_empty())
 }
 
 /// One call.
@@ -49,18 +70,30 @@ pub(super) struct Call {
     door: Arc<Door>,
     /// The database that was named beside the request.
     database: Option<String>,
+    /// Who calls, where it is asked.
+    user: Option<String>,
 }
 
 impl Call {
-    pub(super) fn new(door: Arc<Door>, metadata: &MetadataMap) -> Self {
-        let named = metadata.get(DATABASE_KEY).and_then(|name| name.to_str().ok());
-        let database = named.filter(|name| !name.is_empty()).map(str::to_owned);
-        Self { door, database }
+    pub(super) fn new<Req>(door: Arc<Door>, request: &Request<Req>) -> Self {
+        let database = named_database(request.metadata()).map(str::to_owned);
+        let user = request.extensions().get::<Caller>().map(|Caller(user)| user.clone());
+        Self { door, database, user }
     }
 
     /// A call from within the process; it names its database in the request, if any.
     pub(super) fn within(door: Arc<Door>) -> Self {
-        Self { door, database: None }
+        Self { door, database: None, user: None }
+    }
+
+    /// Who calls: `root` where nobody is asked.
+    pub(super) fn user(&self) -> &str {
+        self.user.as_deref().unwrap_or(ROOT)
+    }
+
+    /// Whether it is asked who calls.
+    pub(super) fn is_known(&self) -> bool {
+        self.user.is_some()
     }
 
     pub(super) fn database(&self) -> &Database {
@@ -74,6 +107,37 @@ impl Call {
     /// A timestamp later than all before.
     pub(super) fn timestamp(&self) -> u64 {
         self.door.timestamps.next(self.now())
+    }
+
+    /// The moment that a read is of, where it is not now, and the timestamp of its answer. A read
+    /// that `iterates` and names no moment begins one.
+    pub(super) fn moment(
+        &self,
+        collection: &Collection,
+        named: u64,
+        iterates: bool,
+    ) -> Result<(Option<Arc<HeldMoment>>, u64), Failure> {
+        let (id, now) = (collection.entry()?.id, self.now());
+        let moments = &self.door.moments;
+        if let Some(moment) = moments.find(id, named, now) {
+            return Ok((Some(moment), named));
+        }
+        match (iterates, is_moment(named)) {
+            (false, _) => Ok((None, self.timestamp())),
+            (true, true) => {
+                tracing::debug!(named, "the moment of an iterator is kept no more; it reads on");
+                Ok((None, named))
+            }
+            (true, false) => {
+                let (moment, timestamp) = moments.begin(collection, self.timestamp(), now)?;
+                Ok((Some(moment), timestamp))
+            }
+        }
+    }
+
+    /// A collection is no more.
+    pub(super) fn forget(&self, collection: CollectionId) {
+        self.door.moments.forget(collection);
     }
 
     /// A number that no other client has.

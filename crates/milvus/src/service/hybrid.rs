@@ -45,7 +45,7 @@ pub(super) fn search(
         if asked.has_groups_or_pages() {
             return Err(Failure::unsupported("grouping and iterating in a hybrid search"));
         }
-        let found = asked.found(&collection)?;
+        let found = asked.found(&collection, None)?;
         let skipped = found.hits.into_iter();
         let skipped = skipped.map(|hits| hits.into_iter().skip(found.params.offset).collect());
         by_search.push((found.scoring.metric, skipped.collect()));

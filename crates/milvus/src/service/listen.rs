@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -13,12 +13,12 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tonic::codegen::tokio_stream::Stream;
 use tonic::codegen::tokio_stream::wrappers::UnixListenerStream;
-use tonic::transport::Server;
 use tonic::transport::server::{Connected, TcpIncoming};
+use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 
 use super::calls::Service;
 use super::door::{Door, Settings};
-use super::transport::Guarded;
+use super::transport::{Guard, Guarded};
 use crate::proto::milvus::milvus_service_server::MilvusServiceServer;
 
 /// Where Milvus listens.
@@ -31,6 +31,8 @@ const MAX_ANSWER_BYTES: usize = 256 << 20;
 const WINDOW_BYTES: u32 = 4 << 20;
 /// How long calls under way may take to finish when the server ends.
 const LAST_CALLS: Duration = Duration::from_secs(10);
+/// How often it is looked for what clients have left behind.
+const BETWEEN_TIDYING: Duration = Duration::from_secs(60);
 /// Calls that wait or compute, for each CPU. Most of them wait for the disk.
 const CALLS_PER_CPU: usize = 16;
 
@@ -45,12 +47,41 @@ pub struct ServeOptions {
     pub threads: usize,
     /// What clients have to send: `user:password`, or a key. Nothing is asked for where it is none.
     pub token: Option<String>,
+    /// Whether clients are asked who they are, and may do what the users of the database may.
+    pub authorization: bool,
+    /// What connections are encrypted with, if they are.
+    pub tls: Option<Tls>,
+}
+
+/// What connections are encrypted with, as PEM.
+#[derive(Clone)]
+pub struct Tls {
+    /// The server's certificates, its own first.
+    pub certificate: Vec<u8>,
+    /// Its private key.
+    pub key: Vec<u8>,
+    /// Who signs the certificates that clients have to show; they need none unless given.
+    pub client_ca: Option<Vec<u8>>,
+}
+
+impl fmt::Debug for Tls {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").finish_non_exhaustive()
+    }
 }
 
 impl Default for ServeOptions {
     /// All addresses, the port of Milvus.
     fn default() -> Self {
-        Self { host: "0.0.0.0".to_owned(), port: DEFAULT_PORT, threads: 0, token: None }
+        Self {
+            host: "0.0.0.0".to_owned(),
+            port: DEFAULT_PORT,
+            threads: 0,
+            token: None,
+            authorization: false,
+            tls: None,
+        }
     }
 }
 
@@ -85,6 +116,12 @@ pub enum ServeError {
         path: String,
         /// What the system said.
         source: std::io::Error,
+    },
+    /// A certificate or a key that cannot be used.
+    #[error("connections cannot be encrypted: {why}")]
+    Tls {
+        /// What is wrong.
+        why: String,
     },
     /// Threads cannot be made.
     #[error("the server cannot begin: {0}")]
@@ -170,8 +207,24 @@ pub fn listen(settings: Settings, options: &ServeOptions) -> Result<Listening, S
         tokio::net::TcpListener::from_std(listener).map_err(address)?
     };
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let guard = match &options.token {
+        _ if options.authorization => Guard::Users(Arc::clone(&settings.database)),
+        Some(token) => Guard::Token(Arc::from(token.as_str())),
+        None => Guard::Open,
+    };
+    let mut server = Server::builder();
+    if let Some(tls) = &options.tls {
+        let failed = |error: tonic::transport::Error| {
+            // Its own words say no more than that it failed.
+            let why =
+                std::error::Error::source(&error).map_or(error.to_string(), ToString::to_string);
+            ServeError::Tls { why }
+        };
+        let _inside = runtime.enter();
+        server = server.tls_config(tls_config(tls)).map_err(failed)?;
+    }
     let door = Arc::new(Door::new(settings));
-    Ok(Listening { address: bound, served: begin(runtime, door, options.token.clone(), incoming) })
+    Ok(Listening { address: bound, served: begin(runtime, server, (door, guard), incoming) })
 }
 
 /// Begins to serve on a socket in the file system; who may write to its directory may call.
@@ -183,7 +236,7 @@ pub(super) fn listen_at(door: Arc<Door>, path: &Path) -> Result<Served, ServeErr
     };
     let failed = |source| ServeError::Socket { path: path.display().to_string(), source };
     let incoming = UnixListenerStream::new(listener.map_err(failed)?);
-    Ok(begin(runtime, door, None, incoming))
+    Ok(begin(runtime, Server::builder(), (door, Guard::Open), incoming))
 }
 
 fn runtime(threads: usize) -> Result<Runtime, ServeError> {
@@ -198,15 +251,38 @@ fn runtime(threads: usize) -> Result<Runtime, ServeError> {
         .map_err(ServeError::Runtime)
 }
 
-/// `token` is what callers have to know, if anything.
-fn begin<I, C>(runtime: Runtime, door: Arc<Door>, token: Option<String>, incoming: I) -> Served
+/// What connections are encrypted with.
+fn tls_config(tls: &Tls) -> ServerTlsConfig {
+    let config = ServerTlsConfig::new().identity(Identity::from_pem(&tls.certificate, &tls.key));
+    match &tls.client_ca {
+        Some(ca) => config.client_ca_root(Certificate::from_pem(ca)),
+        None => config,
+    }
+}
+
+fn begin<I, C>(
+    runtime: Runtime,
+    server: Server,
+    (door, guard): (Arc<Door>, Guard),
+    incoming: I,
+) -> Served
 where
     I: Stream<Item = std::io::Result<C>> + Send + 'static,
     C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
 {
     let (stop, stopped) = oneshot::channel();
-    let served = runtime.spawn(serve(door, token, incoming, stopped));
+    runtime.spawn(tidy(Arc::downgrade(&door)));
+    let served = runtime.spawn(serve(server, (door, guard), incoming, stopped));
     Served { runtime: Some(runtime), stop: Some(stop), served: Some(served) }
+}
+
+/// Lets go of what clients leave behind, as long as the door is there.
+async fn tidy(door: Weak<Door>) {
+    loop {
+        tokio::time::sleep(BETWEEN_TIDYING).await;
+        let Some(door) = door.upgrade() else { return };
+        door.tidy();
+    }
 }
 
 /// The first address of the host that can be listened on.
@@ -219,8 +295,8 @@ fn bind(options: &ServeOptions) -> std::io::Result<TcpListener> {
 }
 
 async fn serve<I, C>(
-    door: Arc<Door>,
-    token: Option<String>,
+    server: Server,
+    (door, guard): (Arc<Door>, Guard),
     incoming: I,
     stopped: oneshot::Receiver<()>,
 ) where
@@ -230,10 +306,10 @@ async fn serve<I, C>(
     let service = MilvusServiceServer::new(Service(door))
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(MAX_ANSWER_BYTES);
-    let served = Server::builder()
+    let served = server
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
-        .add_service(Guarded::new(service, token.as_deref()))
+        .add_service(Guarded::new(service, guard))
         .serve_with_incoming_shutdown(incoming, async {
             // Dropped or sent, it means the same.
             let _ = stopped.await;

@@ -1,7 +1,7 @@
 //! Reading rows by filter, in the order of their keys.
 
 use pipeann_db::catalog::Collection as Entry;
-use pipeann_db::collection::{Collection, Filter, RowOrder, RowQuery};
+use pipeann_db::collection::{Collection, Filter, HeldMoment, RowOrder, RowQuery};
 
 use super::door::Call;
 use super::loading::check_loaded;
@@ -17,6 +17,8 @@ use crate::proto::schema::{DataType, FieldData, LongArray, ScalarField};
 use crate::status::Failure;
 
 const COUNT: &str = "count(*)";
+/// Marks a page of an iterator.
+pub(super) const ITERATES: &str = "iterator";
 
 pub(super) fn query(
     call: &Call,
@@ -31,7 +33,10 @@ pub(super) fn query(
     let templates = templates(request.expr_template_values)?;
     let filter = Filter { expression: &request.expr, templates: &templates };
     let partitions = names(&request.partition_names);
-    let asked = Asked { entry: &entry, filter, partitions: partitions.as_deref(), limit, offset };
+    let iterates = parameters.flag(ITERATES);
+    let (held, session_ts) = call.moment(&collection, request.guarantee_timestamp, iterates)?;
+    let (held, partitions) = (held.as_deref(), partitions.as_deref());
+    let asked = Asked { entry: &entry, filter, partitions, limit, offset, held };
     let counts = request.output_fields.iter().any(|name| is_count(name));
     let (fields_data, output_fields) = match counts {
         true => (vec![asked.count(&collection)?], vec![COUNT.to_owned()]),
@@ -41,7 +46,7 @@ pub(super) fn query(
         fields_data,
         output_fields,
         collection_name: entry.name.clone(),
-        session_ts: call.timestamp(),
+        session_ts,
         primary_field_name: entry.schema.primary_key().spec.name.clone(),
         ..Default::default()
     })
@@ -75,6 +80,8 @@ struct Asked<'a> {
     partitions: Option<&'a [&'a str]>,
     limit: Option<usize>,
     offset: usize,
+    /// The moment that is read; now, unless there is one.
+    held: Option<&'a HeldMoment>,
 }
 
 impl Asked<'_> {
@@ -82,7 +89,7 @@ impl Asked<'_> {
         if self.limit.is_some() {
             return Err(Failure::parameter("count entities with pagination is not allowed"));
         }
-        let rows = collection.count_matching(self.filter, self.partitions)?;
+        let rows = collection.count_as_of(self.filter, self.partitions, self.held)?;
         let data = vec![i64::try_from(rows).unwrap_or(i64::MAX)];
         Ok(FieldData {
             r#type: DataType::Int64.into(),
@@ -104,7 +111,7 @@ impl Asked<'_> {
         }
         let schema = &self.entry.schema;
         let output = Output::new(schema, output)?.with_key(schema);
-        let mut rows = collection.query(&RowQuery {
+        let query = RowQuery {
             fields: &output.fields,
             partitions: self.partitions,
             filter: Some(self.filter),
@@ -112,7 +119,8 @@ impl Asked<'_> {
             offset: self.offset,
             limit: self.limit,
             ..RowQuery::default()
-        })?;
+        };
+        let mut rows = collection.query_as_of(&query, self.held)?;
         Ok((columns(schema, &output.fields, &mut rows), output.names))
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pipeann_db::catalog::Collection as Entry;
-use pipeann_db::collection::{Collection, Filter, FoundRow, SearchHit, VectorSearch};
+use pipeann_db::collection::{Collection, Filter, FoundRow, HeldMoment, SearchHit, VectorSearch};
 use pipeann_db::expr::Templates;
 use pipeann_db::ids::Metric;
 use pipeann_db::schema::Field;
@@ -11,7 +11,7 @@ use pipeann_db::value::Value;
 
 use super::door::Call;
 use super::loading::check_loaded;
-use super::query::names;
+use super::query::{ITERATES, names};
 use crate::convert::columns_in::keys;
 use crate::convert::hits::{Scoring, results, scored};
 use crate::convert::output::Output;
@@ -32,7 +32,10 @@ pub(super) fn search(
 ) -> Result<wire::SearchResults, Failure> {
     let (entry, collection) = target(call, &request)?;
     let output = Output::new(&entry.schema, &request.output_fields)?;
-    let found = Asked::new((&entry, &collection), request, &output)?.found(&collection)?;
+    let named = request.guarantee_timestamp;
+    let asked = Asked::new((&entry, &collection), request, &output)?;
+    let (held, session_ts) = call.moment(&collection, named, asked.iterates())?;
+    let found = asked.found(&collection, held.as_deref())?;
     let Found { params, scoring, selected, hits } = found;
     let last = hits.first().and_then(|hits| hits.last()).map(|hit| hit.distance);
     let groups = selected.group_field.as_deref();
@@ -42,7 +45,7 @@ pub(super) fn search(
     Ok(wire::SearchResults {
         results: Some(results),
         collection_name: entry.name.clone(),
-        session_ts: call.timestamp(),
+        session_ts,
         ..Default::default()
     })
 }
@@ -143,7 +146,17 @@ impl<'a> Asked<'a> {
         self.selected.group_field.is_some() || self.selected.page.is_some()
     }
 
-    pub(super) fn found(self, collection: &Collection) -> Result<Found, Failure> {
+    /// Whether this is a page of an iterator of either kind.
+    fn iterates(&self) -> bool {
+        self.selected.page.is_some() || self.params.others.flag(ITERATES)
+    }
+
+    /// What there is, at a moment that is held, or now.
+    pub(super) fn found(
+        self,
+        collection: &Collection,
+        held: Option<&HeldMoment>,
+    ) -> Result<Found, Failure> {
         let filter = Filter { expression: &self.expression, templates: &self.templates };
         let partitions = names(&self.partitions);
         let search = VectorSearch {
@@ -156,7 +169,8 @@ impl<'a> Asked<'a> {
             output: &self.output,
         };
         let selection = &self.selected.selection;
-        let hits = collection.search_selected(&search, self.queries.as_set(), selection)?;
+        let queries = self.queries.as_set();
+        let hits = collection.search_selected_as_of(&search, queries, (selection, held))?;
         let Self { params, scoring, selected, .. } = self;
         Ok(Found { params, scoring, selected, hits })
     }

@@ -94,7 +94,7 @@ pub(super) fn replicas(
         partition_ids: segment_ids(&entry),
         shard_replicas: vec![shard],
         node_ids: vec![NODE],
-        resource_group_name: super::users::RESOURCE_GROUP.to_owned(),
+        resource_group_name: super::roles::RESOURCE_GROUP.to_owned(),
     };
     Ok(wire::GetReplicasResponse { replicas: vec![replica], ..Default::default() })
 }

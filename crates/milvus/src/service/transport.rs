@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as STANDARD;
+use pipeann_db::database::Database;
 use tonic::body::Body;
 use tonic::codegen::Service as HttpService;
 use tonic::codegen::http::{HeaderValue, Request, Response};
@@ -25,42 +26,81 @@ const MESSAGE: &str = "grpc-message";
 const UNSERVED: HeaderValue =
     HeaderValue::from_static("this call is not served by pipeann; see docs/milvus-coverage.md");
 
-/// A service whose errors are told so, and which answers only those who know its token.
+/// The password of `root` until it is given another one, as in Milvus.
+pub(super) const FIRST_PASSWORD: &str = "Milvus";
+
+/// Who made a call, where it is asked.
+#[derive(Clone, Debug)]
+pub(super) struct Caller(pub(super) String);
+
+/// Whom the service answers.
+#[derive(Clone)]
+pub(super) enum Guard {
+    /// Anybody.
+    Open,
+    /// Those who know the token: `user:password`, or a key.
+    Token(Arc<str>),
+    /// Users of the database, each as far as they may.
+    Users(Arc<Database>),
+}
+
+impl Guard {
+    /// Lets a request pass, as the user who made it, or says why not. Proving a password takes long.
+    async fn admit(self, request: &mut Request<Body>) -> Result<(), Status> {
+        if matches!(self, Self::Open) {
+            return Ok(());
+        }
+        let sent = request.headers().get(AUTHORIZATION);
+        let sent =
+            sent.ok_or_else(|| Status::unauthenticated("missing authorization in header"))?;
+        let wrong = || {
+            Status::unauthenticated(
+                "auth check failure, please check username and password are correct",
+            )
+        };
+        match self {
+            Self::Open => Ok(()),
+            Self::Token(token) => {
+                let expected = STANDARD.encode(&*token);
+                if same(expected.as_bytes(), sent.as_bytes()) { Ok(()) } else { Err(wrong()) }
+            }
+            Self::Users(database) => {
+                let decoded = STANDARD.decode(sent.as_bytes()).ok();
+                let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
+                let (user, password) = decoded
+                    .as_deref()
+                    .and_then(|token| token.split_once(':'))
+                    .map(|(user, password)| (user.to_owned(), password.to_owned()))
+                    .ok_or_else(wrong)?;
+                let checked = tokio::task::spawn_blocking(move || {
+                    let is_right =
+                        database.access().authenticates(&user, &password, FIRST_PASSWORD);
+                    is_right.then_some(user)
+                });
+                let user = checked.await.ok().flatten().ok_or_else(wrong)?;
+                request.extensions_mut().insert(Caller(user));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Whether bytes are the same. All of them are looked at, so that the time tells nothing about them.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    let differ = a.iter().zip(b).fold(0, |differ, (a, b)| differ | (a ^ b));
+    a.len() == b.len() && differ == 0
+}
+
+/// A service whose errors are told so, and which answers only those whom its guard lets pass.
 #[derive(Clone)]
 pub(super) struct Guarded<S> {
     service: S,
-    token: Option<Arc<Token>>,
-}
-
-/// What clients have to send, as they send it.
-struct Token(String);
-
-impl Token {
-    fn is(&self, sent: &[u8]) -> bool {
-        let expected = self.0.as_bytes();
-        // All bytes are looked at, so that the time tells nothing about them.
-        let differ = expected.iter().zip(sent).fold(0, |differ, (a, b)| differ | (a ^ b));
-        expected.len() == sent.len() && differ == 0
-    }
+    guard: Guard,
 }
 
 impl<S> Guarded<S> {
-    /// `token` is `user:password`, or a key; none where anybody may call.
-    pub(super) fn new(service: S, token: Option<&str>) -> Self {
-        let encoded = token.map(|token| Arc::new(Token(STANDARD.encode(token))));
-        Self { service, token: encoded }
-    }
-
-    /// Why a request is not answered, if so.
-    fn refusal(&self, request: &Request<Body>) -> Option<Status> {
-        let token = self.token.as_ref()?;
-        match request.headers().get(AUTHORIZATION) {
-            None => Some(Status::unauthenticated("missing authorization in header")),
-            Some(sent) if token.is(sent.as_bytes()) => None,
-            Some(_) => Some(Status::unauthenticated(
-                "auth check failure, please check username and password are correct",
-            )),
-        }
+    pub(super) fn new(service: S, guard: Guard) -> Self {
+        Self { service, guard }
     }
 }
 
@@ -70,7 +110,10 @@ impl<S: NamedService> NamedService for Guarded<S> {
 
 impl<S> HttpService<Request<Body>> for Guarded<S>
 where
-    S: HttpService<Request<Body>, Response = Response<Body>, Error = Infallible>,
+    S: HttpService<Request<Body>, Response = Response<Body>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
     S::Future: Send + 'static,
 {
     type Response = Response<Body>;
@@ -81,13 +124,16 @@ where
         self.service.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        if let Some(refusal) = self.refusal(&request) {
-            return Box::pin(async move { Ok(refusal.into_http()) });
-        }
-        let answer = self.service.call(request);
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        // The one that was asked whether it is ready answers; the copy is for the next request.
+        let copy = self.service.clone();
+        let mut service = std::mem::replace(&mut self.service, copy);
+        let guard = self.guard.clone();
         Box::pin(async move {
-            let mut response = answer.await?;
+            if let Err(refusal) = guard.admit(&mut request).await {
+                return Ok(refusal.into_http());
+            }
+            let mut response = service.call(request).await?;
             tell(&mut response);
             Ok(response)
         })

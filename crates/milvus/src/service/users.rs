@@ -1,51 +1,89 @@
-//! Users, roles and resource groups, of which there is one each, for clients that look for them.
+//! Users: who may call, with which password and which roles.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as STANDARD;
+use pipeann_db::access::{ADMIN, AccessError};
 
 use super::door::Call;
+use super::transport::FIRST_PASSWORD;
+use crate::proto::common::Status;
 use crate::proto::milvus as wire;
 use crate::status::Failure;
 
-const USER: &str = "root";
-const ROLES: [&str; 2] = ["admin", "public"];
-pub(super) const RESOURCE_GROUP: &str = "__default_resource_group";
+/// A password as it is sent.
+fn password(sent: &str) -> Result<String, Failure> {
+    let decoded = STANDARD.decode(sent).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    decoded.ok_or_else(|| Failure::parameter("the password is no text in base64"))
+}
+
+pub(super) fn create(
+    call: &Call,
+    request: wire::CreateCredentialRequest,
+) -> Result<Status, Failure> {
+    call.database().access().create_user(&request.username, &password(&request.password)?)?;
+    Ok(Status::default())
+}
+
+/// Those with the role `admin` need not know the password of others.
+pub(super) fn set_password(
+    call: &Call,
+    request: wire::UpdateCredentialRequest,
+) -> Result<Status, Failure> {
+    let access = call.database().access();
+    let (old, new) = (password(&request.old_password)?, password(&request.new_password)?);
+    let mine = call.user() == request.username;
+    let roles = access.roles_of(call.user()).unwrap_or_default();
+    let trusted = call.is_known() && !mine && roles.contains(ADMIN);
+    let old = (!trusted).then_some((old.as_str(), FIRST_PASSWORD));
+    access.set_password(&request.username, old, &new)?;
+    Ok(Status::default())
+}
+
+pub(super) fn drop(call: &Call, request: wire::DeleteCredentialRequest) -> Result<Status, Failure> {
+    call.database().access().drop_user(&request.username)?;
+    Ok(Status::default())
+}
 
 pub(super) fn list(
-    _call: &Call,
+    call: &Call,
     _request: wire::ListCredUsersRequest,
 ) -> Result<wire::ListCredUsersResponse, Failure> {
-    Ok(wire::ListCredUsersResponse { usernames: vec![USER.to_owned()], ..Default::default() })
+    let usernames = call.database().access().users();
+    Ok(wire::ListCredUsersResponse { usernames, ..Default::default() })
 }
 
-pub(super) fn roles(
-    _call: &Call,
-    request: wire::SelectRoleRequest,
-) -> Result<wire::SelectRoleResponse, Failure> {
-    let asked = request.role.map(|role| role.name).filter(|name| !name.is_empty());
-    let known = ROLES.iter().filter(|role| asked.as_ref().is_none_or(|asked| asked == *role));
-    let result = |role: &&str| wire::RoleResult {
-        role: Some(wire::RoleEntity { name: (*role).to_owned(), ..Default::default() }),
-        users: Vec::new(),
-    };
-    Ok(wire::SelectRoleResponse { results: known.map(result).collect(), ..Default::default() })
+pub(super) fn set_role(
+    call: &Call,
+    request: wire::OperateUserRoleRequest,
+) -> Result<Status, Failure> {
+    let has = request.r#type() == wire::OperateUserRoleType::AddUserToRole;
+    call.database().access().set_role(&request.username, &request.role_name, has)?;
+    Ok(Status::default())
 }
 
-pub(super) fn describe(
-    _call: &Call,
+/// One user, or all of them, with their roles where they are asked for.
+pub(super) fn select(
+    call: &Call,
     request: wire::SelectUserRequest,
 ) -> Result<wire::SelectUserResponse, Failure> {
+    let access = call.database().access();
     let asked = request.user.map(|user| user.name).filter(|name| !name.is_empty());
-    let result = wire::UserResult {
-        user: Some(wire::UserEntity { name: USER.to_owned() }),
-        ..Default::default()
+    let names = match asked {
+        Some(user) if access.roles_of(&user).is_none() => {
+            return Err(AccessError::NoUser { user }.into());
+        }
+        Some(user) => vec![user],
+        None => access.users(),
     };
-    let known = asked.is_none_or(|asked| asked == USER);
-    let results = if known { vec![result] } else { Vec::new() };
+    let result = |name: String| {
+        let roles = access.roles_of(&name).filter(|_| request.include_role_info);
+        let role = |name| wire::RoleEntity { name, ..Default::default() };
+        wire::UserResult {
+            roles: roles.unwrap_or_default().into_iter().map(role).collect(),
+            user: Some(wire::UserEntity { name }),
+            ..Default::default()
+        }
+    };
+    let results = names.into_iter().map(result).collect();
     Ok(wire::SelectUserResponse { results, ..Default::default() })
-}
-
-pub(super) fn resource_groups(
-    _call: &Call,
-    _request: wire::ListResourceGroupsRequest,
-) -> Result<wire::ListResourceGroupsResponse, Failure> {
-    let resource_groups = vec![RESOURCE_GROUP.to_owned()];
-    Ok(wire::ListResourceGroupsResponse { resource_groups, ..Default::default() })
 }

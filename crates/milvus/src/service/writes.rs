@@ -56,15 +56,15 @@ pub(super) fn upsert(
     call: &Call,
     request: wire::UpsertRequest,
 ) -> Result<wire::MutationResult, Failure> {
-    if request.partial_update {
-        return Err(Failure::unsupported("an upsert of some fields only (partial_update)"));
-    }
     let entry = call.entry(&request.db_name, &request.collection_name)?;
     let collection = call.collection(&request.db_name, &request.collection_name)?;
     let known_schema = request.schema_timestamp;
     let rows = Rows { fields: request.fields_data, count: request.num_rows, known_schema };
-    let outcome =
-        collection.upsert(rows.into_batch(&entry)?, partition(&request.partition_name))?;
+    let (batch, partition) = (rows.into_batch(&entry)?, partition(&request.partition_name));
+    let outcome = match request.partial_update {
+        true => collection.upsert_some(batch, partition)?,
+        false => collection.upsert(batch, partition)?,
+    };
     Ok(written(call, &entry, outcome, true))
 }
 

@@ -1,5 +1,6 @@
 //! The one table from errors of the database to codes of the wire.
 
+use pipeann_db::access::AccessError;
 use pipeann_db::catalog::{CatalogError, IndexFault, Kind, Usage};
 use pipeann_db::collection::CollectionError;
 use pipeann_db::database::DatabaseError;
@@ -15,6 +16,19 @@ impl From<DatabaseError> for Failure {
             DatabaseError::Collection { source, .. } => (*source).into(),
             other => Self::new(by_class(other.class()), other.to_string()),
         }
+    }
+}
+
+impl From<AccessError> for Failure {
+    fn from(error: AccessError) -> Self {
+        let code = match &error {
+            AccessError::WrongPassword { .. } => Code::NotAuthenticated,
+            AccessError::Name { .. } | AccessError::Password { .. } => Code::InvalidParameter,
+            // As Milvus has it, whatever of the request was wrong.
+            error if error.class() == ErrorClass::FixInput => Code::Unexpected,
+            error => by_class(error.class()),
+        };
+        Self::new(code, error.to_string())
     }
 }
 

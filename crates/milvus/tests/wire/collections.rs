@@ -4,10 +4,10 @@ use pipeann_milvus::proto::common::ErrorCode;
 use pipeann_milvus::proto::milvus as wire;
 use tonic::Request;
 
-use crate::served::{Served, assert_ok, create, declared, describe, insert, pair};
+use crate::served::{Served, assert_ok, create, declared, describe, insert};
 
 #[test]
-fn a_missing_collection_has_both_codes_that_clients_look_at() {
+fn trap_01_a_missing_collection_has_both_codes_that_clients_look_at() {
     let served = Served::new();
     let status = served.call(served.client().describe_collection(describe("x"))).status.unwrap();
     assert_eq!((status.code, status.error_code()), (100, ErrorCode::CollectionNotExists));
@@ -17,7 +17,7 @@ fn a_missing_collection_has_both_codes_that_clients_look_at() {
 }
 
 #[test]
-fn a_collection_is_described_with_all_that_clients_need() {
+fn trap_23_a_collection_is_described_with_all_that_clients_need() {
     let served = Served::new();
     assert_ok(&served.create("a"));
     assert_ok(&served.create("b"));
@@ -38,7 +38,7 @@ fn a_collection_is_described_with_all_that_clients_need() {
 }
 
 #[test]
-fn creating_twice_is_fine_where_it_is_the_same() {
+fn trap_17_creating_twice_is_fine_where_it_is_the_same() {
     let served = Served::new();
     assert_ok(&served.create("a"));
     assert_ok(&served.create("a"));
@@ -50,7 +50,7 @@ fn creating_twice_is_fine_where_it_is_the_same() {
 }
 
 #[test]
-fn an_alias_serves_wherever_a_name_does_but_for_dropping() {
+fn trap_17_an_alias_serves_wherever_a_name_does_but_for_dropping() {
     let served = Served::new();
     let mut client = served.client();
     served.filled("a", 3);
@@ -71,7 +71,7 @@ fn an_alias_serves_wherever_a_name_does_but_for_dropping() {
 }
 
 #[test]
-fn the_database_is_that_of_the_request_or_of_the_metadata() {
+fn trap_16_the_database_is_that_of_the_request_or_of_the_metadata() {
     let served = Served::new();
     let mut client = served.client();
     let made = wire::CreateDatabaseRequest { db_name: "other".into(), ..Default::default() };
@@ -97,7 +97,7 @@ fn the_database_is_that_of_the_request_or_of_the_metadata() {
 }
 
 #[test]
-fn whoever_knows_an_old_schema_is_told_so() {
+fn trap_08_whoever_knows_an_old_schema_is_told_so() {
     let served = Served::new();
     let mut client = served.client();
     assert_ok(&served.create("a"));
@@ -116,14 +116,4 @@ fn whoever_knows_an_old_schema_is_told_so() {
     assert_eq!((status.code, status.error_code()), (109, ErrorCode::SchemaMismatch));
     let known = served.call(other.describe_collection(describe("a"))).update_timestamp;
     assert_ok(&write(known));
-}
-
-#[test]
-fn a_time_to_live_is_refused_and_not_forgotten() {
-    let served = Served::new();
-    let mut request = create("a", &declared());
-    request.properties = vec![pair("collection.ttl.seconds", "60")];
-    let status = served.call(served.client().create_collection(request));
-    assert_eq!(status.code, 3000);
-    assert!(status.reason.contains("collection.ttl.seconds"), "{}", status.reason);
 }

@@ -9,7 +9,7 @@ use pipeann_milvus::{ServeError, ServeOptions, Settings, listen};
 use crate::served::{Served, assert_ok};
 
 #[test]
-fn every_client_gets_another_number_and_a_version_that_it_can_read() {
+fn trap_02_every_client_gets_another_number_and_a_version_that_it_can_read() {
     let served = Served::new();
     let connect = || served.call(served.client().connect(wire::ConnectRequest::default()));
     let (first, second) = (connect(), connect());
@@ -25,7 +25,7 @@ fn every_client_gets_another_number_and_a_version_that_it_can_read() {
 }
 
 #[test]
-fn timestamps_are_hybrid_and_grow() {
+fn trap_03_timestamps_are_hybrid_and_grow() {
     let served = Served::new();
     let mut client = served.client();
     let mut last = 0;
@@ -39,7 +39,7 @@ fn timestamps_are_hybrid_and_grow() {
 }
 
 #[test]
-fn a_client_that_pings_all_the_time_stays_connected() {
+fn trap_24_a_client_that_pings_all_the_time_stays_connected() {
     let served = Served::new();
     let endpoint = served
         .endpoint()
@@ -54,7 +54,7 @@ fn a_client_that_pings_all_the_time_stays_connected() {
 }
 
 #[test]
-fn what_clients_ask_after_each_test_is_answered() {
+fn trap_22_what_clients_ask_after_each_test_is_answered() {
     let served = Served::new();
     let mut client = served.client();
     let groups = wire::ListResourceGroupsRequest::default();

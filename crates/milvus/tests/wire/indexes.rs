@@ -19,7 +19,7 @@ fn describe() -> wire::DescribeIndexRequest {
 }
 
 #[test]
-fn an_index_without_parameters_is_made_and_named_as_its_field() {
+fn trap_04_an_index_without_parameters_is_made_and_named_as_its_field() {
     let served = Served::new();
     let mut client = served.client();
     assert_ok(&served.create("a"));
@@ -40,7 +40,7 @@ fn an_index_without_parameters_is_made_and_named_as_its_field() {
 }
 
 #[test]
-fn parameters_are_told_flat_however_they_came() {
+fn trap_04b_parameters_are_told_flat_however_they_came() {
     let served = Served::new();
     let mut client = served.client();
     assert_ok(&served.create("a"));
@@ -55,7 +55,7 @@ fn parameters_are_told_flat_however_they_came() {
 }
 
 #[test]
-fn every_kind_of_scalar_index_is_accepted() {
+fn trap_29_every_kind_of_scalar_index_is_accepted() {
     for kind in ["STL_SORT", "Trie", "TRIE", "BITMAP", "INVERTED", "AUTOINDEX"] {
         let served = Served::new();
         assert_ok(&served.create("a"));
@@ -65,7 +65,7 @@ fn every_kind_of_scalar_index_is_accepted() {
 }
 
 #[test]
-fn what_is_not_loaded_has_no_progress_and_is_not_searched() {
+fn trap_05_what_is_not_loaded_has_no_progress_and_is_not_searched() {
     let served = Served::new();
     let mut client = served.client();
     served.filled("a", 3);
@@ -83,7 +83,7 @@ fn what_is_not_loaded_has_no_progress_and_is_not_searched() {
 }
 
 #[test]
-fn a_flush_names_segments_and_is_over() {
+fn trap_06_a_flush_names_segments_and_is_over() {
     let served = Served::new();
     let mut client = served.client();
     served.filled("a", 3);

@@ -1,8 +1,15 @@
 //! What clients of Milvus rely on, sent by a client of gRPC to a server in this process.
+//!
+//! What has gone wrong with other servers is a trap with a number; the names of its tests begin with it.
 
+mod access;
 mod collections;
 mod connecting;
+mod encrypted;
 mod indexes;
+mod iterators;
 mod malformed;
+mod misbehaving;
 mod rows;
 mod served;
+mod traps;

@@ -45,7 +45,7 @@ fn raw(served: &Served, call: &str, number: u32, bytes: Vec<u8>) -> tonic::Statu
 }
 
 #[test]
-fn requests_that_cannot_be_decoded_are_invalid_arguments() {
+fn trap_20_requests_that_cannot_be_decoded_are_invalid_arguments() {
     let served = Served::new();
     // The name of a database that is not UTF-8, and a column that is no message.
     assert_eq!(raw(&served, "Insert", 2, vec![0xff; 4]).code(), Code::InvalidArgument);
@@ -54,7 +54,7 @@ fn requests_that_cannot_be_decoded_are_invalid_arguments() {
 }
 
 #[test]
-fn requests_of_64_mib_are_taken_and_larger_ones_refused() {
+fn trap_15_requests_of_64_mib_are_taken_and_larger_ones_refused() {
     let served = Served::new();
     assert_ok(&served.create("a"));
     let mut client = served.client();

@@ -11,7 +11,7 @@ use prost::Message as _;
 use crate::served::{DIM, Served, assert_ok, dynamic, insert, longs, pair, query, vectors};
 
 /// Queries whose components are all one number.
-fn search(numbers: &[f32], params: &[(&str, &str)]) -> wire::SearchRequest {
+pub(crate) fn search(numbers: &[f32], params: &[(&str, &str)]) -> wire::SearchRequest {
     let values = numbers.iter().map(|n| [n.to_le_bytes(); DIM].concat()).collect();
     let value =
         PlaceholderValue { tag: "$0".into(), r#type: PlaceholderType::FloatVector.into(), values };
@@ -24,7 +24,7 @@ fn search(numbers: &[f32], params: &[(&str, &str)]) -> wire::SearchRequest {
     }
 }
 
-fn numbers(ids: Option<IDs>) -> Vec<i64> {
+pub(crate) fn numbers(ids: Option<IDs>) -> Vec<i64> {
     match ids.and_then(|ids| ids.id_field) {
         Some(IdField::IntId(LongArray { data })) => data,
         other => panic!("{other:?}"),
@@ -32,7 +32,7 @@ fn numbers(ids: Option<IDs>) -> Vec<i64> {
 }
 
 #[test]
-fn a_write_names_its_rows_and_a_delete_does_not() {
+fn trap_12_a_write_names_its_rows_and_a_delete_does_not() {
     let served = Served::new();
     let mut client = served.client();
     served.filled("a", 3);
@@ -61,7 +61,7 @@ fn a_write_names_its_rows_and_a_delete_does_not() {
     assert_eq!(keys(&found.fields_data), [2, 3, 4, 5, 6, 7]);
 }
 
-fn keys(columns: &[FieldData]) -> Vec<i64> {
+pub(crate) fn keys(columns: &[FieldData]) -> Vec<i64> {
     let column = columns.iter().find(|column| column.field_name == "id").unwrap();
     match &column.field {
         Some(Field::Scalars(scalars)) => match &scalars.data {
@@ -73,7 +73,7 @@ fn keys(columns: &[FieldData]) -> Vec<i64> {
 }
 
 #[test]
-fn each_query_has_a_number_of_hits_and_the_key_its_name() {
+fn trap_10_each_query_has_a_number_of_hits_and_the_key_its_name() {
     let served = Served::new();
     let mut client = served.client();
     served.filled("a", 10);
@@ -94,7 +94,7 @@ fn each_query_has_a_number_of_hits_and_the_key_its_name() {
 }
 
 #[test]
-fn everything_is_asked_for_by_a_star() {
+fn trap_11_everything_is_asked_for_by_a_star() {
     let served = Served::new();
     let mut client = served.client();
     served.filled("a", 1);
@@ -129,7 +129,7 @@ fn everything_is_asked_for_by_a_star() {
 }
 
 #[test]
-fn a_key_that_is_a_field_is_no_dynamic_one() {
+fn trap_09_a_key_that_is_a_field_is_no_dynamic_one() {
     let served = Served::new();
     served.filled("a", 1);
     for row in [r#"{"v":1}"#, r#"{"$meta":1}"#, "[1]", "{"] {
@@ -143,7 +143,7 @@ fn a_key_that_is_a_field_is_no_dynamic_one() {
 }
 
 #[test]
-fn counting_is_exact_and_has_no_limit() {
+fn trap_07_counting_is_exact_and_has_no_limit() {
     let served = Served::new();
     let mut client = served.client();
     served.filled("a", 5);
@@ -164,6 +164,66 @@ fn counting_is_exact_and_has_no_limit() {
 }
 
 #[test]
+fn an_upsert_of_some_fields_keeps_the_others() {
+    let served = Served::new();
+    let mut client = served.client();
+    served.filled("a", 3);
+    let mut some = |fields_data: Vec<FieldData>| {
+        let upsert = wire::UpsertRequest {
+            collection_name: "a".into(),
+            num_rows: 1,
+            fields_data,
+            partial_update: true,
+            ..Default::default()
+        };
+        served.call(client.upsert(upsert))
+    };
+    let written = some(vec![longs("id", vec![1]), dynamic("$meta", &[r#"{"color":"red"}"#])]);
+    assert_ok(&written.status.unwrap());
+    assert_eq!((written.upsert_cnt, numbers(written.i_ds)), (1, vec![1]));
+    assert_ok(&some(vec![longs("id", vec![1]), vectors(50..51)]).status.unwrap());
+    let request = wire::SearchRequest {
+        output_fields: vec!["color".into()],
+        ..search(&[50.0], &[("topk", "1")])
+    };
+    let found = served.call(served.client().search(request)).results.unwrap();
+    assert_eq!((numbers(found.ids), &found.scores[..]), (vec![1], &[0.0][..]));
+    let Some(Field::Scalars(scalars)) = &found.fields_data[0].field else { panic!("JSON") };
+    let Some(scalar_field::Data::JsonData(texts)) = &scalars.data else { panic!("JSON") };
+    assert_eq!(texts.data, [br#"{"color":"red"}"#.to_vec()]);
+    let status = some(vec![longs("id", vec![8]), dynamic("$meta", &["{}"])]).status.unwrap();
+    assert_eq!(status.code, 1100, "{}", status.reason);
+    let status = some(vec![vectors(1..2)]).status.unwrap();
+    assert_eq!(status.code, 1100, "{}", status.reason);
+}
+
+#[test]
+fn trap_19_rows_are_hidden_when_their_time_to_live_is_over() {
+    let served = Served::new();
+    let mut client = served.client();
+    served.filled("a", 3);
+    let mut alter = |seconds: &str| {
+        let request = wire::AlterCollectionRequest {
+            collection_name: "a".into(),
+            properties: vec![pair("collection.ttl.seconds", seconds)],
+            ..Default::default()
+        };
+        served.call(client.alter_collection(request))
+    };
+    assert_eq!(alter("soon").code, 1100);
+    assert_ok(&alter("100"));
+    let count =
+        || keys(&served.call(served.client().query(query("a", "id >= 0", &[]))).fields_data);
+    assert_eq!(count(), [0, 1, 2]);
+    served.clock.pass(60_000);
+    assert_ok(&served.call(served.client().insert(insert("a", 3..4))).status.unwrap());
+    served.clock.pass(60_000);
+    assert_eq!(count(), [3]);
+    let found = served.call(served.client().search(search(&[0.0], &[("topk", "3")])));
+    assert_eq!(numbers(found.results.unwrap().ids), [3]);
+}
+
+#[test]
 fn metrics_have_to_be_those_of_the_index() {
     let served = Served::new();
     served.filled("a", 5);
@@ -175,7 +235,7 @@ fn metrics_have_to_be_those_of_the_index() {
 }
 
 #[test]
-fn a_timestamp_of_the_future_is_no_reason_to_wait() {
+fn trap_21_a_timestamp_of_the_future_is_no_reason_to_wait() {
     let served = Served::new();
     served.filled("a", 5);
     let request =

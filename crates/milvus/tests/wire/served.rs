@@ -13,7 +13,7 @@ use pipeann_milvus::proto::schema::{
     CollectionSchema, DataType, FieldData, FieldSchema, JsonArray, LongArray, PackedFloats,
     ScalarField, VectorField, scalar_field, vector_field,
 };
-use pipeann_milvus::{Listening, ServeOptions, Settings, listen};
+use pipeann_milvus::{Listening, ServeError, ServeOptions, Settings, listen};
 use prost::Message as _;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -26,13 +26,22 @@ pub(crate) struct Served {
     pub(crate) runtime: Runtime,
     pub(crate) listening: Listening,
     pub(crate) database: Arc<Database>,
+    pub(crate) clock: Clock,
     _dir: TempDir,
 }
 
-/// A clock that moves with each look at it.
-fn clock() -> impl Fn() -> UnixMs + Send + Sync + Clone + 'static {
-    let ms = Arc::new(AtomicU64::new(1_700_000_000_000));
-    move || UnixMs(ms.fetch_add(1, Ordering::Relaxed))
+/// A clock that moves with each look at it, and when it is told to.
+#[derive(Clone)]
+pub(crate) struct Clock(Arc<AtomicU64>);
+
+impl Clock {
+    fn now(&self) -> UnixMs {
+        UnixMs(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn pass(&self, ms: u64) {
+        self.0.fetch_add(ms, Ordering::Relaxed);
+    }
 }
 
 impl Served {
@@ -42,20 +51,34 @@ impl Served {
 
     /// For those who know the token.
     pub(crate) fn guarded(token: Option<&str>) -> Self {
+        Self::with(ServeOptions { token: token.map(str::to_owned), ..ServeOptions::default() })
+    }
+
+    /// Whether a server would begin.
+    pub(crate) fn try_listen(options: ServeOptions) -> Result<(), ServeError> {
         let dir = tempfile::tempdir().unwrap();
-        let now = clock();
-        let options = DatabaseOptions::new(now.clone());
-        let database = Arc::new(Database::open(dir.path(), options).unwrap());
-        let settings = Settings { database: Arc::clone(&database), now: Arc::new(now) };
-        let token = token.map(str::to_owned);
-        let options = ServeOptions { host: "127.0.0.1".into(), port: 0, threads: 4, token };
+        let settings = DatabaseOptions::new(|| UnixMs(1));
+        let database = Arc::new(Database::open(dir.path(), settings).unwrap());
+        let settings = Settings { database, now: Arc::new(|| UnixMs(1)) };
+        listen(settings, &options).map(drop)
+    }
+
+    pub(crate) fn with(options: ServeOptions) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = Clock(Arc::new(AtomicU64::new(1_700_000_000_000)));
+        let (of_database, of_door) = (clock.clone(), clock.clone());
+        let settings = DatabaseOptions::new(move || of_database.now());
+        let database = Arc::new(Database::open(dir.path(), settings).unwrap());
+        let settings =
+            Settings { database: Arc::clone(&database), now: Arc::new(move || of_door.now()) };
+        let options = ServeOptions { host: "127.0.0.1".into(), port: 0, threads: 4, ..options };
         let listening = listen(settings, &options).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .unwrap();
-        Self { runtime, listening, database, _dir: dir }
+        Self { runtime, listening, database, clock, _dir: dir }
     }
 
     pub(crate) fn endpoint(&self) -> Endpoint {

@@ -113,8 +113,8 @@ impl LsmRows {
         self.rows.disk_space() + self.keys.disk_space()
     }
 
-    fn view(&self) -> LsmSnapshot<'_> {
-        LsmSnapshot { store: self, pin: self.published.pin() }
+    fn view(&self) -> LsmSnapshot<&Self> {
+        LsmSnapshot::new(self)
     }
 
     fn writer(&self) -> std::sync::MutexGuard<'_, Writer> {
@@ -145,6 +145,10 @@ impl RowStore for LsmRows {
 
     fn snapshot(&self) -> Box<dyn RowSnapshot + '_> {
         Box::new(self.view())
+    }
+
+    fn held_snapshot(self: Arc<Self>) -> Box<dyn RowSnapshot> {
+        Box::new(LsmSnapshot::new(self))
     }
 
     fn get(

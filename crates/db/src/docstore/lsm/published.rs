@@ -92,31 +92,29 @@ impl Published {
         state.pins.keys().next().copied().unwrap_or(state.visible)
     }
 
-    /// Keeps what is visible now until the pin is dropped.
-    pub(super) fn pin(&self) -> Pin<'_> {
+    /// Keeps what is visible now until [`unpin`](Self::unpin).
+    pub(super) fn pin(&self) -> Pin {
         let mut state = self.state();
         let as_of = state.visible;
         *state.pins.entry(as_of).or_default() += 1;
-        Pin { published: self, as_of, applied: state.applied, counts: Arc::clone(&state.counts) }
+        Pin { as_of, applied: state.applied, counts: Arc::clone(&state.counts) }
+    }
+
+    /// A view is read no more.
+    pub(super) fn unpin(&self, pin: &Pin) {
+        let mut state = self.state();
+        let pins = state.pins.get_mut(&pin.as_of).expect("a pin is counted until it is dropped");
+        *pins -= 1;
+        if *pins == 0 {
+            state.pins.remove(&pin.as_of);
+        }
     }
 }
 
 /// A view that is being read.
-pub(super) struct Pin<'a> {
-    published: &'a Published,
+pub(super) struct Pin {
     /// Batches below this number are part of the view.
     pub(super) as_of: u64,
     pub(super) applied: Seq,
     pub(super) counts: Arc<Counts>,
-}
-
-impl Drop for Pin<'_> {
-    fn drop(&mut self) {
-        let mut state = self.published.state();
-        let pins = state.pins.get_mut(&self.as_of).expect("a pin is counted until it is dropped");
-        *pins -= 1;
-        if *pins == 0 {
-            state.pins.remove(&self.as_of);
-        }
-    }
 }

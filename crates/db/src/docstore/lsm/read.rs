@@ -1,6 +1,6 @@
 //! Reading a pinned view.
 
-use std::ops::Bound;
+use std::ops::{Bound, Deref};
 
 use lsm_tree::{AbstractTree, Guard};
 
@@ -12,13 +12,25 @@ use crate::docstore::key_bytes::{
 use crate::docstore::{Row, RowSnapshot, StoreError};
 use crate::ids::{RowId, Seq};
 
-/// A view of a store on disk.
-pub(super) struct LsmSnapshot<'a> {
-    pub(super) store: &'a LsmRows,
-    pub(super) pin: Pin<'a>,
+/// A view of a store on disk, which it borrows or keeps.
+pub(super) struct LsmSnapshot<S: Deref<Target = LsmRows>> {
+    store: S,
+    pin: Pin,
 }
 
-impl LsmSnapshot<'_> {
+impl<S: Deref<Target = LsmRows>> Drop for LsmSnapshot<S> {
+    fn drop(&mut self) {
+        self.store.published.unpin(&self.pin);
+    }
+}
+
+impl<S: Deref<Target = LsmRows>> LsmSnapshot<S> {
+    /// Now.
+    pub(super) fn new(store: S) -> Self {
+        let pin = store.published.pin();
+        Self { store, pin }
+    }
+
     /// Calls `each` with a row, where it exists.
     pub(super) fn row(&self, row: RowId, each: impl FnOnce(Row<'_>)) -> Result<bool, StoreError> {
         let dir = &self.store.dir;
@@ -52,7 +64,7 @@ impl LsmSnapshot<'_> {
     }
 }
 
-impl RowSnapshot for LsmSnapshot<'_> {
+impl<S: Deref<Target = LsmRows> + Send + Sync> RowSnapshot for LsmSnapshot<S> {
     fn applied(&self) -> Seq {
         self.pin.applied
     }

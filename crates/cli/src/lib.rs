@@ -9,6 +9,7 @@ mod allocator;
 mod building;
 mod collections;
 mod commands;
+mod config_file;
 mod inspection;
 mod interrupt;
 mod job;
@@ -23,9 +24,10 @@ mod truth;
 mod updates;
 mod vectors_file;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use commands::{
     bench, build, collections as load, convert, db, demo, gt, inspect, open_time, raw, search,
@@ -57,16 +59,23 @@ enum Command {
     Updates(updates_command::UpdatesArgs),
 }
 
-fn main() -> ExitCode {
-    allocator::keep_little();
-    // The engine warns of little, such as io_uring being blocked; people should see it.
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
-        .without_time()
-        .with_target(false)
-        .init();
-    let result = match Cli::parse().command {
+/// The program `pipeann_milvus_server`: the command `pipeann serve` under the name that launchers look
+/// for.
+#[derive(Debug, Parser)]
+#[command(name = "pipeann_milvus_server", version, max_term_width = 100)]
+struct Server {
+    #[command(flatten)]
+    serve: serve::ServeArgs,
+}
+
+/// Runs the command `pipeann`.
+pub fn run() -> ExitCode {
+    begin();
+    let given = match config_file::expanded(Cli::command(), std::env::args_os().collect()) {
+        Ok(given) => given,
+        Err(error) => return report(&error),
+    };
+    ended(match Cli::parse_from(given).command {
         Command::Demo(args) => demo::run(&args),
         Command::Build(args) => build::run(&args),
         Command::Search(args) => search::run(&args),
@@ -80,7 +89,44 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Collections(args) => load::run(&args),
         Command::Updates(args) => updates_command::run(&args),
-    };
+    })
+}
+
+/// Runs the program `pipeann_milvus_server`.
+pub fn run_server() -> ExitCode {
+    match server(std::env::args_os().collect()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("pipeann: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The same with these arguments, the name of the program first, for another program that becomes it:
+/// until it is interrupted. Wrong arguments end the process.
+///
+/// # Errors
+/// What went wrong, in one line.
+pub fn server(given: Vec<OsString>) -> Result<(), String> {
+    begin();
+    let served = config_file::expanded(Server::command(), given)
+        .and_then(|given| serve::run(&Server::parse_from(given).serve));
+    served.map_err(|error| one_line(&error))
+}
+
+fn begin() {
+    allocator::keep_little();
+    // The engine warns of little, such as io_uring being blocked; people should see it.
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
+        .without_time()
+        .with_target(false)
+        .init();
+}
+
+fn ended(result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => report(&error),

@@ -1,0 +1,7 @@
+//! The command `pipeann`; see the library of this crate.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    pipeann_cli::run()
+}

@@ -1,0 +1,89 @@
+//! The file `ACCESS`: a header, JSON, a checksum; as the catalogue, and for the same reasons.
+
+use super::model::State;
+use crate::files::{Field, checksum, field, get, put, u32_at, u64_at};
+
+/// Name of the file in the directory of the database.
+pub const ACCESS_FILE: &str = "ACCESS";
+/// First bytes of the file.
+const ACCESS_MAGIC: [u8; 8] = *b"PIPEACCS";
+/// Version that this build writes; it reads no other.
+const ACCESS_VERSION: u32 = 1;
+/// CRC-64/NVMe of everything before it.
+const CHECKSUM_BYTES: usize = 8;
+/// More than the file takes.
+pub(super) const MAX_BYTES: u64 = 64 << 20;
+
+/// [`ACCESS_MAGIC`].
+const MAGIC: Field = field("magic", 0, 8);
+/// [`ACCESS_VERSION`].
+const VERSION: Field = field("version", 8, 4);
+/// Zero.
+const RESERVED: Field = field("reserved", 12, 4);
+/// Length of the JSON.
+const BODY_BYTES: Field = field("body bytes", 16, 8);
+#[cfg(test)]
+const FIELDS: &[Field] = &[MAGIC, VERSION, RESERVED, BODY_BYTES];
+const HEADER_BYTES: usize = 24;
+
+pub(super) fn encode(state: &State) -> Vec<u8> {
+    let body = serde_json::to_vec(state).expect("maps with text keys");
+    let mut bytes = vec![0; HEADER_BYTES];
+    put(&mut bytes, MAGIC, &ACCESS_MAGIC);
+    put(&mut bytes, VERSION, &ACCESS_VERSION.to_le_bytes());
+    put(&mut bytes, RESERVED, &[0; RESERVED.bytes]);
+    put(&mut bytes, BODY_BYTES, &(body.len() as u64).to_le_bytes());
+    bytes.extend(body);
+    bytes.extend(checksum(&bytes).to_le_bytes());
+    bytes
+}
+
+/// What these bytes say, or what is wrong with them.
+pub(super) fn decode(bytes: &[u8]) -> Result<State, String> {
+    let short = || format!("{} bytes are too few", bytes.len());
+    let (covered, sum) = bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or_else(short)?;
+    let (header, body) = covered.split_at_checked(HEADER_BYTES).ok_or_else(short)?;
+    if get(header, MAGIC) != ACCESS_MAGIC {
+        return Err("it does not begin with PIPEACCS".to_owned());
+    }
+    if u32_at(header, VERSION) != ACCESS_VERSION {
+        return Err(format!("version {} is unknown", u32_at(header, VERSION)));
+    }
+    if checksum(covered).to_le_bytes() != *sum {
+        return Err("its checksum is wrong".to_owned());
+    }
+    if u64_at(header, BODY_BYTES) != body.len() as u64 {
+        return Err(format!("its JSON has {} bytes, not what it tells of", body.len()));
+    }
+    let state: State = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    match state.is_whole() {
+        true => Ok(state),
+        false => Err("it lacks the user root, or a role that is always there".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::documentation::assert_table;
+
+    #[test]
+    fn what_was_written_is_read_and_anything_else_refused() {
+        let bytes = encode(&State::new());
+        assert_eq!(decode(&bytes).unwrap(), State::new());
+        for length in 0..bytes.len() {
+            assert!(decode(&bytes[..length]).is_err(), "{length} bytes");
+        }
+        for at in 0..bytes.len() {
+            let mut bytes = bytes.clone();
+            bytes[at] ^= 0x10;
+            assert!(decode(&bytes).is_err(), "byte {at}");
+        }
+        assert!(decode(&encode(&State::default())).unwrap_err().contains("root"));
+    }
+
+    #[test]
+    fn the_header_has_no_gap_and_is_documented() {
+        assert_eq!(assert_table("Users and roles", FIELDS), HEADER_BYTES);
+    }
+}

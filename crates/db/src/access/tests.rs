@@ -1,0 +1,113 @@
+//! Users, roles and grants on a disk.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::disk::RealDisk;
+
+const FIRST: &str = "Milvus";
+
+fn open(dir: &std::path::Path) -> Result<Access, AccessError> {
+    Access::open(Arc::new(RealDisk::open(dir).unwrap()), true)
+}
+
+fn grant(object: &str, privilege: &str, database: &str) -> Grant {
+    let text = str::to_owned;
+    Grant {
+        kind: text("Collection"),
+        object: text(object),
+        privilege: text(privilege),
+        database: text(database),
+    }
+}
+
+#[test]
+fn users_and_passwords_survive_and_are_not_in_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let access = open(dir.path()).unwrap();
+    assert!(access.authenticates(ROOT, FIRST, FIRST));
+    assert!(!access.authenticates(ROOT, "milvus", FIRST));
+    access.create_user("ada", "secret-1").unwrap();
+    access.set_password(ROOT, Some((FIRST, FIRST)), "another").unwrap();
+    let error = access.set_password("ada", Some(("secret-2", FIRST)), "secret-3").unwrap_err();
+    assert!(matches!(error, AccessError::WrongPassword { .. }));
+    drop(access);
+    let file = std::fs::read(dir.path().join(ACCESS_FILE)).unwrap();
+    assert!(!String::from_utf8_lossy(&file).contains("secret"));
+    let access = open(dir.path()).unwrap();
+    assert_eq!(access.users(), ["ada", "root"]);
+    // Once by the slow way, once remembered.
+    for _ in 0..2 {
+        assert!(access.authenticates("ada", "secret-1", FIRST));
+        assert!(!access.authenticates("ada", "secret-2", FIRST));
+        assert!(!access.authenticates("ada", FIRST, FIRST));
+        assert!(!access.authenticates("eve", "secret-1", FIRST));
+        assert!(!access.authenticates(ROOT, FIRST, FIRST), "it has another one");
+    }
+    access.set_password("ada", None, "secret-4").unwrap();
+    assert!(!access.authenticates("ada", "secret-1", FIRST), "what was remembered is forgotten");
+    access.drop_user("ada").unwrap();
+    assert!(!access.authenticates("ada", "secret-4", FIRST));
+}
+
+#[test]
+fn roles_may_do_what_was_granted_to_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let access = open(dir.path()).unwrap();
+    access.create_user("ada", "secret-1").unwrap();
+    access.create_role("reader", "reads").unwrap();
+    access.set_role("ada", "reader", true).unwrap();
+    let may = |access: &Access, wanted: &Grant| access.allows("ada", wanted, &["ReadOnly"]);
+    let search = grant("c", "Search", "default");
+    assert!(access.allows(ROOT, &search, &[]) && !may(&access, &search));
+    access.set_grant("reader", search.clone(), ROOT, true).unwrap();
+    let access = open(dir.path()).unwrap();
+    assert!(may(&access, &search));
+    for other in ["d", "*"] {
+        assert!(!may(&access, &grant(other, "Search", "default")), "{other}");
+    }
+    assert!(!may(&access, &grant("c", "Search", "other")));
+    assert!(!may(&access, &grant("c", "Insert", "default")));
+    access.set_grant("reader", search.clone(), ROOT, false).unwrap();
+    assert!(!may(&access, &search));
+    // By a group that the door knows, by one that was made, and by the role of everybody.
+    access.set_grant("reader", grant(ANY, "ReadOnly", ANY), ROOT, true).unwrap();
+    assert!(may(&access, &search) && may(&access, &grant("d", "Query", "other")));
+    assert!(access.drop_role("reader", false).is_err(), "it has a grant");
+    access.drop_role("reader", true).unwrap();
+    assert!(!may(&access, &search));
+    access.create_group("finders").unwrap();
+    access.set_group("finders", &["Search".to_owned()], true).unwrap();
+    access.set_grant(PUBLIC, grant("c", "finders", "default"), ROOT, true).unwrap();
+    assert!(may(&access, &search) && !access.allows("eve", &search, &[]));
+    assert!(access.drop_group("finders").is_err());
+}
+
+#[test]
+fn what_is_always_there_stays_and_bad_names_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let access = open(dir.path()).unwrap();
+    assert!(access.drop_user(ROOT).is_err());
+    assert!(access.set_role(ROOT, ADMIN, false).is_err());
+    assert!(access.drop_role(PUBLIC, true).is_err() && access.drop_role(ADMIN, true).is_err());
+    for name in ["", "1a", "a b", "a-b", "ä", &"a".repeat(256)] {
+        assert!(access.create_user(name, "secret-1").is_err(), "{name}");
+        assert!(access.create_role(name, "").is_err(), "{name}");
+    }
+    assert!(access.create_user("ada", "short").is_err());
+    assert!(access.create_user("ada", &"a".repeat(73)).is_err());
+    assert!(access.set_role("ada", ADMIN, true).is_err(), "there is no such user");
+    assert!(access.set_role(ROOT, "none", true).is_err());
+    assert_eq!(access.users(), [ROOT]);
+}
+
+#[test]
+fn a_damaged_file_lets_nobody_in() {
+    let dir = tempfile::tempdir().unwrap();
+    open(dir.path()).unwrap().create_user("ada", "secret-1").unwrap();
+    let path = dir.path().join(ACCESS_FILE);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[40] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    assert!(matches!(open(dir.path()), Err(AccessError::Damaged { .. })));
+}

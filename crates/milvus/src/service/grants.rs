@@ -1,0 +1,154 @@
+//! What roles may do: grants, and groups of privileges.
+
+use pipeann_db::access::{ANY, Grant};
+
+use super::door::Call;
+use super::privileges::{ALL, GROUPS, kind_of, known};
+use crate::proto::common::Status;
+use crate::proto::milvus as wire;
+use crate::proto::milvus::{OperatePrivilegeGroupType, OperatePrivilegeType};
+use crate::status::Failure;
+
+fn privilege(grantor: Option<wire::GrantorEntity>) -> Result<String, Failure> {
+    let name = grantor.and_then(|grantor| grantor.privilege).unwrap_or_default().name;
+    match name.as_str() {
+        ALL | ANY => Ok(ANY.to_owned()),
+        _ => Ok(name),
+    }
+}
+
+fn check_known(call: &Call, privilege: &str) -> Result<(), Failure> {
+    let made = || call.database().access().groups().iter().any(|(name, _)| name == privilege);
+    match privilege == ANY || known(privilege) || made() {
+        true => Ok(()),
+        false => Err(Failure::parameter(format!("not found the privilege name[{privilege}]"))),
+    }
+}
+
+fn named(name: String) -> String {
+    if name.is_empty() { ANY.to_owned() } else { name }
+}
+
+/// By the kind of object that it is on.
+pub(super) fn operate(
+    call: &Call,
+    request: wire::OperatePrivilegeRequest,
+) -> Result<Status, Failure> {
+    let has = request.r#type() == OperatePrivilegeType::Grant;
+    let entity = request.entity.unwrap_or_default();
+    let kind = entity.object.unwrap_or_default().name;
+    if !["Collection", "Global", "User"].contains(&kind.as_str()) {
+        return Err(Failure::parameter(format!("not found the object type[name: {kind}]")));
+    }
+    let privilege = privilege(entity.grantor)?;
+    check_known(call, &privilege)?;
+    // All that there is globally is all that there is.
+    let kind = if privilege == ANY && kind == "Global" { ANY.to_owned() } else { kind };
+    let database = call.database_name(&entity.db_name).to_owned();
+    let grant = Grant { kind, object: named(entity.object_name), privilege, database };
+    let role = entity.role.unwrap_or_default().name;
+    call.database().access().set_grant(&role, grant, call.user(), has)?;
+    Ok(Status::default())
+}
+
+/// By collection and database, either of them `*` for all.
+pub(super) fn operate_by_collection(
+    call: &Call,
+    request: wire::OperatePrivilegeV2Request,
+) -> Result<Status, Failure> {
+    let has = request.r#type() == OperatePrivilegeType::Grant;
+    let privilege = privilege(request.grantor)?;
+    check_known(call, &privilege)?;
+    let grant = Grant {
+        kind: kind_of(&privilege).to_owned(),
+        object: named(request.collection_name),
+        privilege,
+        database: call.database_name(&request.db_name).to_owned(),
+    };
+    let role = request.role.unwrap_or_default().name;
+    call.database().access().set_grant(&role, grant, call.user(), has)?;
+    Ok(Status::default())
+}
+
+/// The grants of a role, of one object where it is named.
+pub(super) fn select(
+    call: &Call,
+    request: wire::SelectGrantRequest,
+) -> Result<wire::SelectGrantResponse, Failure> {
+    let entity = request.entity.unwrap_or_default();
+    let role = entity.role.unwrap_or_default();
+    let kind = entity.object.unwrap_or_default().name;
+    let is = |asked: &str, found: &str| asked.is_empty() || asked == found || found == ANY;
+    let wanted = |(grant, _): &(Grant, String)| {
+        is(&kind, &grant.kind)
+            && is(&entity.object_name, &grant.object)
+            && (entity.db_name == ANY || is(&entity.db_name, &grant.database))
+    };
+    let shown = |(grant, by): (Grant, String)| wire::GrantEntity {
+        role: Some(role.clone()),
+        object: Some(wire::ObjectEntity { name: grant.kind }),
+        object_name: grant.object,
+        grantor: Some(wire::GrantorEntity {
+            user: Some(wire::UserEntity { name: by }),
+            privilege: Some(wire::PrivilegeEntity { name: grant.privilege }),
+        }),
+        db_name: grant.database,
+    };
+    let found = call.database().access().grants(&role.name)?;
+    let entities = found.into_iter().filter(wanted).map(shown).collect();
+    Ok(wire::SelectGrantResponse { entities, ..Default::default() })
+}
+
+pub(super) fn create_group(
+    call: &Call,
+    request: wire::CreatePrivilegeGroupRequest,
+) -> Result<Status, Failure> {
+    if known(&request.group_name) {
+        let name = request.group_name;
+        return Err(Failure::parameter(format!(
+            "privilege group name [{name}] is defined by built in privileges or privilege groups"
+        )));
+    }
+    call.database().access().create_group(&request.group_name)?;
+    Ok(Status::default())
+}
+
+pub(super) fn drop_group(
+    call: &Call,
+    request: wire::DropPrivilegeGroupRequest,
+) -> Result<Status, Failure> {
+    call.database().access().drop_group(&request.group_name)?;
+    Ok(Status::default())
+}
+
+/// Those that were made, and those that there always are.
+pub(super) fn list_groups(
+    call: &Call,
+    _request: wire::ListPrivilegeGroupsRequest,
+) -> Result<wire::ListPrivilegeGroupsResponse, Failure> {
+    let entity = |name: &str| wire::PrivilegeEntity { name: name.to_owned() };
+    let fixed = GROUPS.iter().map(|(name, privileges)| wire::PrivilegeGroupInfo {
+        group_name: (*name).to_owned(),
+        privileges: privileges.iter().copied().flatten().map(|name| entity(name)).collect(),
+    });
+    let made = call.database().access().groups().into_iter();
+    let made = made.map(|(group_name, privileges)| wire::PrivilegeGroupInfo {
+        group_name,
+        privileges: privileges.iter().map(|name| entity(name)).collect(),
+    });
+    let privilege_groups = made.chain(fixed).collect();
+    Ok(wire::ListPrivilegeGroupsResponse { privilege_groups, ..Default::default() })
+}
+
+pub(super) fn operate_group(
+    call: &Call,
+    request: wire::OperatePrivilegeGroupRequest,
+) -> Result<Status, Failure> {
+    let has = request.r#type() == OperatePrivilegeGroupType::AddPrivilegesToGroup;
+    let names: Vec<String> = request.privileges.into_iter().map(|p| p.name).collect();
+    if let Some(name) = names.iter().find(|name| !known(name)) {
+        return Err(Failure::parameter(format!("there is no privilege name [{name}] defined")));
+    }
+    call.database().access().set_group(&request.group_name, &names, has)?;
+    Ok(Status::default())
+}

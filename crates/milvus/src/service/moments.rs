@@ -1,0 +1,89 @@
+//! Moments at which iterators of clients began.
+//!
+//! The first page of an iterator is answered with a timestamp, which the client sends with each later
+//! one. The timestamp stands for the moment, which is kept as long as pages are asked for, within
+//! bounds; pages behind that are read as of now. Timestamps of moments are odd and all others even,
+//! so that a moment that is kept no more is told from a read that has just begun.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pipeann_db::catalog::{CollectionId, UnixMs};
+use pipeann_db::collection::{Collection, HeldMoment};
+
+use crate::status::Failure;
+
+/// Moments that are kept at most; those that were not read for longest give way.
+pub(super) const MOST_MOMENTS: usize = 256;
+/// How long a moment is kept that nobody reads.
+pub(super) const IDLE_MS: u64 = 10 * 60 * 1000;
+
+struct Begun {
+    timestamp: u64,
+    read: UnixMs,
+    moment: Arc<HeldMoment>,
+}
+
+/// All that are kept, the one that was read last at the end.
+#[derive(Default)]
+pub(super) struct Moments(Mutex<Vec<Begun>>);
+
+/// Whether a timestamp is that of a moment.
+pub(super) fn is_moment(timestamp: u64) -> bool {
+    timestamp & 1 == 1
+}
+
+impl Moments {
+    /// Keeps the present of a collection under this timestamp, made odd, which is answered.
+    pub(super) fn begin(
+        &self,
+        collection: &Collection,
+        timestamp: u64,
+        now: UnixMs,
+    ) -> Result<(Arc<HeldMoment>, u64), Failure> {
+        let (moment, timestamp) = (collection.hold_moment()?, timestamp | 1);
+        let mut begun = self.begun();
+        forget_idle(&mut begun, now);
+        if begun.len() == MOST_MOMENTS {
+            begun.remove(0);
+        }
+        begun.push(Begun { timestamp, read: now, moment: Arc::clone(&moment) });
+        Ok((moment, timestamp))
+    }
+
+    /// The moment of a timestamp, if it is of this collection and is kept.
+    pub(super) fn find(
+        &self,
+        collection: CollectionId,
+        timestamp: u64,
+        now: UnixMs,
+    ) -> Option<Arc<HeldMoment>> {
+        if !is_moment(timestamp) {
+            return None;
+        }
+        let mut begun = self.begun();
+        let at = begun.iter().position(|begun| begun.timestamp == timestamp)?;
+        let mut found = begun.remove(at);
+        found.read = now;
+        let moment = Arc::clone(&found.moment);
+        begun.push(found);
+        Some(moment).filter(|moment| moment.collection() == collection)
+    }
+
+    /// Drops those that nobody reads any more.
+    pub(super) fn forget_idle(&self, now: UnixMs) {
+        forget_idle(&mut self.begun(), now);
+    }
+
+    /// Drops those of a collection, which is no more.
+    pub(super) fn forget(&self, collection: CollectionId) {
+        self.begun().retain(|begun| begun.moment.collection() != collection);
+    }
+
+    fn begun(&self) -> MutexGuard<'_, Vec<Begun>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn forget_idle(begun: &mut Vec<Begun>, now: UnixMs) {
+    begun.retain(|begun| now.0.saturating_sub(begun.read.0) < IDLE_MS);
+}

@@ -1,0 +1,54 @@
+//! Roles, and the one resource group, which some clients look for beside them.
+
+use pipeann_db::access::AccessError;
+
+use super::door::Call;
+use crate::proto::common::Status;
+use crate::proto::milvus as wire;
+use crate::status::Failure;
+
+pub(super) const RESOURCE_GROUP: &str = "__default_resource_group";
+
+pub(super) fn create(call: &Call, request: wire::CreateRoleRequest) -> Result<Status, Failure> {
+    let role = request.entity.unwrap_or_default();
+    call.database().access().create_role(&role.name, &role.description)?;
+    Ok(Status::default())
+}
+
+pub(super) fn drop(call: &Call, request: wire::DropRoleRequest) -> Result<Status, Failure> {
+    call.database().access().drop_role(&request.role_name, request.force_drop)?;
+    Ok(Status::default())
+}
+
+/// One role, or all of them, with their users where they are asked for.
+pub(super) fn select(
+    call: &Call,
+    request: wire::SelectRoleRequest,
+) -> Result<wire::SelectRoleResponse, Failure> {
+    let asked = request.role.map(|role| role.name).filter(|name| !name.is_empty());
+    let mut known = call.database().access().roles();
+    if let Some(role) = asked {
+        known.retain(|(name, ..)| *name == role);
+        if known.is_empty() {
+            return Err(AccessError::NoRole { role }.into());
+        }
+    }
+    let users = |users: Vec<String>| {
+        let users = users.into_iter().filter(|_| request.include_user_info);
+        users.map(|name| wire::UserEntity { name }).collect()
+    };
+    let result = |(name, description, has): (String, String, Vec<String>)| wire::RoleResult {
+        role: Some(wire::RoleEntity { name, description }),
+        users: users(has),
+    };
+    let results = known.into_iter().map(result).collect();
+    Ok(wire::SelectRoleResponse { results, ..Default::default() })
+}
+
+pub(super) fn resource_groups(
+    _call: &Call,
+    _request: wire::ListResourceGroupsRequest,
+) -> Result<wire::ListResourceGroupsResponse, Failure> {
+    let resource_groups = vec![RESOURCE_GROUP.to_owned()];
+    Ok(wire::ListResourceGroupsResponse { resource_groups, ..Default::default() })
+}

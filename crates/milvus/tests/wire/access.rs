@@ -1,0 +1,243 @@
+//! Who may call, and what.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use pipeann_milvus::ServeOptions;
+use pipeann_milvus::proto::common::Status;
+use pipeann_milvus::proto::milvus as wire;
+use pipeann_milvus::proto::milvus::milvus_service_client::MilvusServiceClient;
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::Channel;
+use tonic::{Code, Request};
+
+use crate::served::{Served, assert_ok, create, declared, describe, insert, pair, query};
+
+/// Sends a token with each call.
+#[derive(Clone)]
+struct Token(String);
+
+impl Interceptor for Token {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, tonic::Status> {
+        let encoded = BASE64_STANDARD.encode(&self.0);
+        request.metadata_mut().insert("authorization", encoded.parse().unwrap());
+        Ok(request)
+    }
+}
+
+type Client = MilvusServiceClient<InterceptedService<Channel, Token>>;
+
+fn asking_who() -> Served {
+    Served::with(ServeOptions { authorization: true, ..ServeOptions::default() })
+}
+
+fn client(served: &Served, token: &str) -> Client {
+    let channel = served.runtime.block_on(served.endpoint().connect()).unwrap();
+    MilvusServiceClient::with_interceptor(channel, Token(token.to_owned()))
+}
+
+/// What `root` does: a user `ada` with the role `reader`, and a collection `a` that is loaded.
+fn prepare(served: &Served, root: &mut Client) {
+    let (username, password) = ("ada".to_owned(), BASE64_STANDARD.encode("secret-1"));
+    let user = wire::CreateCredentialRequest { username, password };
+    assert_ok(&served.call(root.create_credential(user)));
+    let role = Some(wire::RoleEntity { name: "reader".to_owned(), ..Default::default() });
+    assert_ok(&served.call(root.create_role(wire::CreateRoleRequest { entity: role })));
+    assert_ok(&served.call(root.operate_user_role(has_role("ada", "reader"))));
+    assert_ok(&served.call(root.create_collection(create("a", &declared()))));
+    let index = wire::CreateIndexRequest {
+        collection_name: "a".into(),
+        field_name: "v".into(),
+        extra_params: vec![pair("metric_type", "L2")],
+        ..Default::default()
+    };
+    assert_ok(&served.call(root.create_index(index)));
+    let load = wire::LoadCollectionRequest { collection_name: "a".into(), ..Default::default() };
+    assert_ok(&served.call(root.load_collection(load)));
+}
+
+fn has_role(user: &str, role: &str) -> wire::OperateUserRoleRequest {
+    let (username, role_name) = (user.to_owned(), role.to_owned());
+    wire::OperateUserRoleRequest { username, role_name, ..Default::default() }
+}
+
+fn grantor(privilege: &str) -> Option<wire::GrantorEntity> {
+    let privilege = Some(wire::PrivilegeEntity { name: privilege.to_owned() });
+    Some(wire::GrantorEntity { privilege, ..Default::default() })
+}
+
+fn grant(collection: &str, privilege: &str) -> wire::OperatePrivilegeV2Request {
+    wire::OperatePrivilegeV2Request {
+        role: Some(wire::RoleEntity { name: "reader".to_owned(), ..Default::default() }),
+        grantor: grantor(privilege),
+        collection_name: collection.to_owned(),
+        db_name: "default".to_owned(),
+        ..Default::default()
+    }
+}
+
+#[test]
+fn only_users_with_their_password_are_answered() {
+    let served = asking_who();
+    let refused = |token: Option<&str>| {
+        let answer = match token {
+            Some(token) => {
+                let mut client = client(&served, token);
+                served.runtime.block_on(client.get_version(wire::GetVersionRequest {}))
+            }
+            None => {
+                served.runtime.block_on(served.client().get_version(wire::GetVersionRequest {}))
+            }
+        };
+        answer.err().map(|status| (status.code(), status.message().to_owned()))
+    };
+    assert_eq!(refused(Some("root:Milvus")), None);
+    let (code, message) = refused(None).unwrap();
+    assert_eq!(
+        (code, message.as_str()),
+        (Code::Unauthenticated, "missing authorization in header")
+    );
+    for token in ["root:milvus", "root", "ada:Milvus", ":", ""] {
+        let (code, message) = refused(Some(token)).unwrap();
+        assert_eq!(code, Code::Unauthenticated, "{token}");
+        assert!(message.contains("auth check failure, please check username"), "{message}");
+    }
+}
+
+#[test]
+fn passwords_change() {
+    let served = asking_who();
+    let mut root = client(&served, "root:Milvus");
+    prepare(&served, &mut root);
+    let mut ada = client(&served, "ada:secret-1");
+    let change = |user: &str, old: &str, new: &str| wire::UpdateCredentialRequest {
+        username: user.to_owned(),
+        old_password: BASE64_STANDARD.encode(old),
+        new_password: BASE64_STANDARD.encode(new),
+    };
+    let status = served.call(ada.update_credential(change("ada", "secret-9", "secret-2")));
+    assert_eq!(status.code, 1400, "{}", status.reason);
+    assert_ok(&served.call(ada.update_credential(change("ada", "secret-1", "secret-2"))));
+    let version = || wire::GetVersionRequest {};
+    let old = served.runtime.block_on(ada.get_version(version())).unwrap_err();
+    assert_eq!(old.code(), Code::Unauthenticated);
+    let mut ada = client(&served, "ada:secret-2");
+    assert_ok(&served.call(ada.get_version(version())).status.unwrap());
+    let other = ada.update_credential(change("root", "Milvus", "secret-3"));
+    assert_eq!(served.runtime.block_on(other).unwrap_err().code(), Code::PermissionDenied);
+    // An administrator need not know it.
+    assert_ok(&served.call(root.update_credential(change("ada", "", "secret-3"))));
+    assert_eq!(served.call(root.update_credential(change("ada", "", "short"))).code, 1100);
+    let unknown = wire::UpdateCredentialRequest { username: "eve".into(), ..Default::default() };
+    assert_ne!(served.call(root.update_credential(unknown)).code, 0);
+}
+
+#[test]
+fn users_may_do_what_their_roles_may() {
+    let served = asking_who();
+    let mut root = client(&served, "root:Milvus");
+    prepare(&served, &mut root);
+    let mut ada = client(&served, "ada:secret-1");
+    // What there is, everybody may know who is known.
+    assert_ok(&served.call(ada.describe_collection(describe("a"))).status.unwrap());
+    let mut read = || {
+        let answer = served.runtime.block_on(ada.query(query("a", "id >= 0", &[])));
+        answer.map(|answer| answer.into_inner().status.unwrap())
+    };
+    let denied = read().unwrap_err();
+    assert_eq!(denied.code(), Code::PermissionDenied);
+    let message = "PrivilegeQuery: permission deny to ada in the `default` database";
+    assert_eq!(denied.message(), message);
+    assert_ok(&served.call(root.operate_privilege_v2(grant("b", "CollectionReadOnly"))));
+    assert!(read().is_err(), "another collection");
+    assert_ok(&served.call(root.operate_privilege_v2(grant("a", "CollectionReadOnly"))));
+    assert_ok(&read().unwrap());
+    let mut ada = client(&served, "ada:secret-1");
+    let mut write = || served.runtime.block_on(ada.insert(insert("a", 0..1)));
+    assert_eq!(write().unwrap_err().code(), Code::PermissionDenied);
+    // By the kind of object, as earlier clients grant.
+    let by_kind = wire::OperatePrivilegeRequest {
+        entity: Some(wire::GrantEntity {
+            role: Some(wire::RoleEntity { name: "reader".to_owned(), ..Default::default() }),
+            object: Some(wire::ObjectEntity { name: "Collection".to_owned() }),
+            object_name: "a".to_owned(),
+            grantor: grantor("Insert"),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    assert_ok(&served.call(root.operate_privilege(by_kind.clone())));
+    assert_ok(&write().unwrap().into_inner().status.unwrap());
+    let entity = by_kind.entity.map(|entity| wire::GrantEntity { object: None, ..entity });
+    let shown = served.call(root.select_grant(wire::SelectGrantRequest { entity }));
+    let shown: Vec<String> = shown
+        .entities
+        .into_iter()
+        .map(|entity| entity.grantor.unwrap().privilege.unwrap().name)
+        .collect();
+    assert_eq!(shown, ["CollectionReadOnly", "Insert"]);
+    let mut ada = client(&served, "ada:secret-1");
+    let mine = ada.operate_user_role(has_role("ada", "admin"));
+    assert_eq!(served.runtime.block_on(mine).unwrap_err().code(), Code::PermissionDenied);
+    assert_ok(&served.call(root.operate_user_role(has_role("ada", "admin"))));
+    let drop = wire::DropCollectionRequest { collection_name: "a".into(), ..Default::default() };
+    assert_ok(&served.call(ada.drop_collection(drop)));
+}
+
+#[test]
+fn users_roles_and_groups_are_listed_and_dropped() {
+    let served = Served::new();
+    let mut client = served.client();
+    let user = |name: &str| wire::CreateCredentialRequest {
+        username: name.to_owned(),
+        password: BASE64_STANDARD.encode("secret-1"),
+    };
+    assert_ok(&served.call(client.create_credential(user("ada"))));
+    let reason = |status: Status| (status.code, status.reason);
+    let (code, why) = reason(served.call(client.create_credential(user("ada"))));
+    assert!(code != 0 && why.contains("user already exists: ada"), "{why}");
+    assert_eq!(served.call(client.create_credential(user("a b"))).code, 1100);
+    let listed = served.call(client.list_cred_users(wire::ListCredUsersRequest {}));
+    assert_eq!(listed.usernames, ["ada", "root"]);
+    let missing = wire::OperateUserRoleRequest {
+        username: "ada".into(),
+        role_name: "none".into(),
+        ..Default::default()
+    };
+    assert!(
+        reason(served.call(client.operate_user_role(missing))).1.contains("not found the role")
+    );
+    assert_ok(&served.call(client.operate_user_role(has_role("ada", "public"))));
+    let one = wire::SelectUserRequest {
+        user: Some(wire::UserEntity { name: "ada".into() }),
+        include_role_info: true,
+    };
+    let found = served.call(client.select_user(one)).results;
+    assert_eq!(found[0].roles[0].name, "public");
+    let all = wire::SelectRoleRequest { include_user_info: true, ..Default::default() };
+    let roles = served.call(client.select_role(all)).results;
+    let names: Vec<_> =
+        roles.iter().map(|role| role.role.as_ref().unwrap().name.as_str()).collect();
+    assert_eq!(names, ["admin", "public"]);
+    assert_eq!(roles[0].users[0].name, "root");
+    let group = wire::CreatePrivilegeGroupRequest { group_name: "mine".into() };
+    assert_ok(&served.call(client.create_privilege_group(group)));
+    let add = |name: &str| wire::OperatePrivilegeGroupRequest {
+        group_name: "mine".into(),
+        privileges: vec![wire::PrivilegeEntity { name: name.to_owned() }],
+        ..Default::default()
+    };
+    assert_ok(&served.call(client.operate_privilege_group(add("Search"))));
+    assert_eq!(served.call(client.operate_privilege_group(add("Fly"))).code, 1100);
+    let groups = served.call(client.list_privilege_groups(wire::ListPrivilegeGroupsRequest {}));
+    let mine = groups.privilege_groups.iter().find(|group| group.group_name == "mine").unwrap();
+    assert_eq!(mine.privileges[0].name, "Search");
+    let drop = wire::DropPrivilegeGroupRequest { group_name: "mine".into() };
+    assert_ok(&served.call(client.drop_privilege_group(drop)));
+    let root = wire::DeleteCredentialRequest { username: "root".into() };
+    assert_ne!(served.call(client.delete_credential(root)).code, 0);
+    let ada = wire::DeleteCredentialRequest { username: "ada".into() };
+    assert_ok(&served.call(client.delete_credential(ada)));
+    let role = wire::DropRoleRequest { role_name: "admin".into(), force_drop: true };
+    assert_ne!(served.call(client.drop_role(role)).code, 0);
+}
