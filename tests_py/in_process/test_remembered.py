@@ -21,6 +21,7 @@ def test_a_release_is_remembered(tmp_path: Path) -> None:
         client.create_collection("a", dimension=4)
         client.insert("a", rows(3))
         client.release_collection("a")
+        client.create_collection("a", dimension=4)
         assert client.describe_collection("a")["properties"] == {}
     with MilvusClient(str(tmp_path)) as client:
         with pytest.raises(MilvusException) as refused:
@@ -49,6 +50,7 @@ def test_a_metric_that_nobody_named_gives_way(client: Any) -> None:
     hits = client.search("a", data=[[2.0, 1.0, 0.0, 0.0]], limit=2)[0]
     assert [hit["distance"] for hit in hits] == [0.0, 1.0], "by L2"
     assert client.describe_index("a", "vector")["metric_type"] == "L2"
+    client.create_collection("a", schema=schema)
     # One that somebody has named stays.
     other = client.prepare_index_params()
     other.add_index("vector", index_type="HNSW", metric_type="IP", M=8, efConstruction=64)

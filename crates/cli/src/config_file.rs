@@ -63,7 +63,7 @@ fn flags(command: &Command, text: &str, path: &Path) -> Result<Vec<OsString>> {
         let Some(flag) = flag else {
             bail!("the configuration {} has the unknown key `{key}`", path.display());
         };
-        if flag.get_env().is_some_and(|name| std::env::var_os(name).is_some()) {
+        if flag.get_env().is_some_and(is_in_environment) {
             continue;
         }
         let long = format!("--{key}");
@@ -84,6 +84,15 @@ fn flags(command: &Command, text: &str, path: &Path) -> Result<Vec<OsString>> {
         }
     }
     Ok(flags)
+}
+
+/// Whether clap will find a value there.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "clap reads it; here it is only asked whether it does"
+)]
+fn is_in_environment(name: &OsStr) -> bool {
+    std::env::var_os(name).is_some()
 }
 
 #[cfg(test)]
