@@ -163,6 +163,8 @@ class Declaring(Opened):
             for name in missing:
                 collection.create_index(name, (metric or _METRICS[kinds[name]]).lower())
             collection.load()
+            if _RELEASED in described["properties"]:
+                collection.alter_properties(remove=[_RELEASED])
         except errors.InputError as error:
             raise MilvusException(_INVALID, str(error)) from error
 
@@ -209,8 +211,6 @@ class Declaring(Opened):
     ) -> None:
         """Loads a collection, with a graph for each of its vectors."""
         if self._exists(collection_name):
-            if self._is_released(collection_name):
-                self._collection(collection_name).alter_properties(remove=[_RELEASED])
             self._declare(collection_name)
             self._build(collection_name)
         super().load_collection(collection_name, timeout=timeout, **kwargs)
