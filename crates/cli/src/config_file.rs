@@ -49,6 +49,12 @@ fn named_file(given: &[OsString]) -> Option<PathBuf> {
     None
 }
 
+/// Whether the environment has a variable, which then wins over the file.
+#[expect(clippy::disallowed_methods, reason = "clap reads the same one, later")]
+fn is_set(name: &OsStr) -> bool {
+    std::env::var_os(name).is_some()
+}
+
 /// The flags that a file asks for.
 fn flags(command: &Command, text: &str, path: &Path) -> Result<Vec<OsString>> {
     let table: toml::Table =
@@ -63,7 +69,7 @@ fn flags(command: &Command, text: &str, path: &Path) -> Result<Vec<OsString>> {
         let Some(flag) = flag else {
             bail!("the configuration {} has the unknown key `{key}`", path.display());
         };
-        if flag.get_env().is_some_and(is_in_environment) {
+        if flag.get_env().is_some_and(is_set) {
             continue;
         }
         let long = format!("--{key}");
@@ -84,15 +90,6 @@ fn flags(command: &Command, text: &str, path: &Path) -> Result<Vec<OsString>> {
         }
     }
     Ok(flags)
-}
-
-/// Whether clap will find a value there.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "clap reads it; here it is only asked whether it does"
-)]
-fn is_in_environment(name: &OsStr) -> bool {
-    std::env::var_os(name).is_some()
 }
 
 #[cfg(test)]

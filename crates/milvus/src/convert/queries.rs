@@ -1,8 +1,8 @@
 //! Query vectors: a message in bytes, in which each vector stands as its own bytes.
 
 use pipeann_db::ids::VectorType;
+use pipeann_db::scheduler::OwnedVectors;
 use pipeann_db::value::VectorKind;
-use pipeann_engine::types::VectorSet;
 use prost::Message as _;
 
 use super::types;
@@ -78,8 +78,8 @@ impl Queries {
     }
 
     /// As the database takes them.
-    pub(crate) fn as_set(&self) -> VectorSet<'_> {
-        VectorSet::new(&self.bytes, self.dim, self.vector_type).expect("every vector is whole")
+    pub(crate) fn into_vectors(self) -> OwnedVectors {
+        OwnedVectors::new(self.bytes, self.dim, self.vector_type).expect("every vector is whole")
     }
 }
 
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn vectors_stand_one_after_the_other() {
         let bytes = group(PlaceholderType::FloatVector, vec![vec![0; 8], vec![1; 8]]);
-        let queries = Queries::new(&bytes, VectorKind::Float, 2).unwrap();
+        let queries = Queries::new(&bytes, VectorKind::Float, 2).unwrap().into_vectors();
         let set = queries.as_set();
         assert_eq!((set.rows(), set.dim(), set.row(1)), (2, 2, &[1; 8][..]));
     }
