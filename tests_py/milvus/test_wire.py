@@ -10,6 +10,8 @@ from pymilvus.grpc_gen import common_pb2, milvus_pb2, schema_pb2
 
 # What is defined is that of 2.6; an earlier client does not know all of it.
 OLDER = tuple(map(int, pymilvus.__version__.split(".")[:2])) < (2, 6)
+# Fields that are refused without a look inside; only pymilvus 3.0 knows all of them.
+REFUSED = {"highlighter", "search_aggregation", "function_chains"}
 DEFINITION = Path(__file__).resolve().parents[2] / "crates" / "milvus" / "proto"
 THEIRS = [common_pb2.DESCRIPTOR, milvus_pb2.DESCRIPTOR, schema_pb2.DESCRIPTOR]
 SCALARS = {
@@ -96,10 +98,12 @@ def test_fields_have_their_numbers_and_types(name: str) -> None:
     package = name.rpartition(".")[0]
     known = THEIR_MESSAGES[their_name].fields_by_name
     for field, (number, ours) in MESSAGES[name].items():
-        if field not in known and OLDER:
+        if field not in known and (OLDER or field in REFUSED):
             continue
         assert known[field].number == number, field
-        if name in OURS_ONLY:
+        if field in REFUSED:
+            assert ours.removeprefix("repeated ") == "bytes"
+        elif name in OURS_ONLY:
             assert (ours, kind(known[field], package)) == ("bytes", "repeated float")
         else:
             assert ours.replace("PackedFloats", "FloatArray") == kind(known[field], package), field

@@ -26,12 +26,15 @@ _OTHER_NAMES = {
     },
 }
 _OWN = {"close"}
+# What they answer is gone through without awaiting.
+_NOT_AWAITED = {"query_iterator", "search_iterator", "session"}
 
 
 def _awaited(name: str, stock: Callable[..., Any]) -> Callable[..., Any]:
     """A method of the client on a thread, with the parameters of pymilvus's."""
     parameters = inspect.signature(stock)
-    of_kwargs = next((p.name for p in parameters.parameters.values() if p.kind is p.VAR_KEYWORD), None)
+    every = parameters.parameters.values()
+    of_kwargs = next((one.name for one in every if one.kind is one.VAR_KEYWORD), None)
     renamed = _OTHER_NAMES.get(name, {})
 
     @functools.wraps(stock)
@@ -87,3 +90,9 @@ class AsyncMilvusClient(pymilvus.AsyncMilvusClient):
 for _name, _stock in inspect.getmembers(pymilvus.AsyncMilvusClient, inspect.iscoroutinefunction):
     if not _name.startswith("_") and _name not in _OWN and hasattr(MilvusClient, _name):
         setattr(AsyncMilvusClient, _name, _awaited(_name, _stock))
+
+# Earlier versions of pymilvus have fewer methods for asyncio than without.
+for _name, _stock in inspect.getmembers(pymilvus.MilvusClient, inspect.isfunction):
+    if not _name.startswith("_") and not hasattr(AsyncMilvusClient, _name):
+        if _name not in _NOT_AWAITED:
+            setattr(AsyncMilvusClient, _name, _awaited(_name, _stock))

@@ -4,10 +4,12 @@ use super::error::IndexFault;
 use crate::ids::{Metric, VectorType};
 use crate::schema::Field;
 
-/// Index types that are accepted on vectors. All but `FLAT`, which is an exact scan, are served
-/// by the one graph: a client that asks for one of them gets recall and speed, not its bytes.
-pub const VECTOR_INDEX_KINDS: [&str; 12] = [
+/// Index types that are accepted on vectors. All but `FLAT`, which is an exact scan and which Milvus
+/// Lite calls `BRUTE_FORCE`, are served by the one graph: a client that asks for one of them gets
+/// recall and speed, not its bytes.
+pub const VECTOR_INDEX_KINDS: [&str; 13] = [
     "AUTOINDEX",
+    "BRUTE_FORCE",
     "DISKANN",
     "FLAT",
     "HNSW",
@@ -32,7 +34,7 @@ pub const SCALAR_INDEX_KINDS: [&str; 7] =
 
 /// Whether an index of this type is a scan of all vectors.
 pub fn is_exact_kind(kind: &str) -> bool {
-    matches!(kind, "FLAT" | "BIN_FLAT")
+    matches!(kind, "FLAT" | "BIN_FLAT" | "BRUTE_FORCE")
 }
 
 /// Checks that `field` can have an index of this type and metric.

@@ -102,6 +102,21 @@ mod tests {
     }
 
     #[test]
+    fn vectors_of_every_type_are_taken() {
+        for (wire, kind, bytes) in [
+            (PlaceholderType::Float16Vector, VectorKind::Float16, 32),
+            (PlaceholderType::BFloat16Vector, VectorKind::BFloat16, 32),
+            (PlaceholderType::Int8Vector, VectorKind::Int8, 16),
+            (PlaceholderType::BinaryVector, VectorKind::Binary, 2),
+        ] {
+            let group = group(wire, vec![vec![1; bytes], vec![2; bytes]]);
+            let queries = Queries::new(&group, kind, 16).unwrap();
+            let set = queries.as_set();
+            assert_eq!((set.rows(), set.dim(), set.row(1)), (2, 16, &vec![2; bytes][..]));
+        }
+    }
+
+    #[test]
     fn what_cannot_be_compared_is_refused() {
         let floats = PlaceholderType::FloatVector;
         let refused = |bytes: &[u8], kind| Queries::new(bytes, kind, 2).unwrap_err().reason;

@@ -36,7 +36,7 @@ const FEATURES: [(&str, &str, &str); 28] = [
         "index types",
         "partly",
         "HNSW, HNSW_SQ, HNSW_PQ, HNSW_PRQ, DISKANN, IVF_FLAT, IVF_SQ8, IVF_PQ, IVF_RABITQ, SCANN and AUTOINDEX \
-         are one graph on disk; FLAT is an exact scan",
+         are one graph on disk; FLAT, which Milvus Lite calls BRUTE_FORCE, is an exact scan",
     ),
     (
         "building",

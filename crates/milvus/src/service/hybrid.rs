@@ -21,6 +21,9 @@ pub(super) fn search(
     if request.function_score.is_some() {
         return Err(Failure::unsupported("ranking by a function (function_score)"));
     }
+    if !request.function_chains.is_empty() {
+        return Err(Failure::unsupported("ranking by functions (function_chains)"));
+    }
     let searches = request.requests.len();
     if !(1..=MAX_SEARCHES).contains(&searches) {
         let reason = format!("maximum of ann search requests is {MAX_SEARCHES}, and one is needed");

@@ -106,6 +106,20 @@ fn next_page(call: &Call, page: Page, last: Option<f32>) -> SearchIteratorV2Resu
     SearchIteratorV2Results { token, last_bound: last.or(page.behind).unwrap_or(0.0) }
 }
 
+/// What would change the answer and is not served.
+fn refuse_what_is_not_served(request: &wire::SearchRequest) -> Result<(), Failure> {
+    let asked = [
+        (request.function_score.is_some(), "ranking by a function (function_score)"),
+        (!request.function_chains.is_empty(), "ranking by functions (function_chains)"),
+        (request.search_aggregation.is_some(), "counting hits (search_aggregation)"),
+        (request.highlighter.is_some(), "highlighting (highlighter)"),
+    ];
+    match asked.into_iter().find(|(there, _)| *there) {
+        Some((_, what)) => Err(Failure::unsupported(what)),
+        None => Ok(()),
+    }
+}
+
 /// What the answer to a search depends on beside what was found.
 pub(super) struct Asked {
     pub(super) params: SearchParams,
@@ -120,9 +134,7 @@ impl Asked {
         request: wire::SearchRequest,
         output: &Output<'_>,
     ) -> Result<(Self, SearchRequest), Failure> {
-        if request.function_score.is_some() {
-            return Err(Failure::unsupported("ranking by a function (function_score)"));
-        }
+        refuse_what_is_not_served(&request)?;
         let params = SearchParams::new(Parameters::new(request.search_params)?)?;
         check_collection(entry, &params)?;
         let field = vector_field(entry, params.field.as_deref())?;

@@ -244,3 +244,35 @@ fn trap_21_a_timestamp_of_the_future_is_no_reason_to_wait() {
     assert_eq!(numbers(found.results.unwrap().ids), [1]);
     assert!(found.session_ts > 0);
 }
+
+#[test]
+fn what_would_change_the_answer_and_is_not_served_is_refused() {
+    let served = Served::new();
+    served.filled("a", 5);
+    let plain = || search(&[1.0], &[("topk", "1")]);
+    let asked = [
+        (
+            "function_score",
+            wire::SearchRequest { function_score: Some(Default::default()), ..plain() },
+        ),
+        ("function_chains", wire::SearchRequest { function_chains: vec![Vec::new()], ..plain() }),
+        (
+            "search_aggregation",
+            wire::SearchRequest { search_aggregation: Some(Vec::new()), ..plain() },
+        ),
+        ("highlighter", wire::SearchRequest { highlighter: Some(Vec::new()), ..plain() }),
+    ];
+    for (what, request) in asked {
+        let status = served.call(served.client().search(request)).status.unwrap();
+        assert_eq!(status.code, 3000, "{what}");
+        assert!(status.reason.contains(what), "{}", status.reason);
+    }
+    let hybrid = wire::HybridSearchRequest {
+        collection_name: "a".into(),
+        requests: vec![plain()],
+        function_chains: vec![Vec::new()],
+        ..Default::default()
+    };
+    let status = served.call(served.client().hybrid_search(hybrid)).status.unwrap();
+    assert!(status.reason.contains("function_chains"), "{}", status.reason);
+}

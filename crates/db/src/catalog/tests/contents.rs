@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use super::{Ease as _, create, index, new_catalog, pairs, place};
 use crate::catalog::limits::MAX_PARTITIONS;
-use crate::catalog::{Catalog, Change, IndexState, Load, NewIndex, Subject, WriteTarget};
+use crate::catalog::{
+    Catalog, Change, IndexState, Load, NewIndex, Subject, WriteTarget, is_exact_kind,
+};
 use crate::ids::Metric;
 
 fn catalog_with(name: &str, keyed: bool) -> Catalog {
@@ -180,6 +182,15 @@ fn an_index_that_cannot_be_is_refused_by_name() {
     ] {
         let refused = catalog.refusal(create_index(new));
         assert!(refused.starts_with(expected), "{refused}");
+    }
+}
+
+#[test]
+fn scans_go_by_two_names() {
+    for name in ["FLAT", "BRUTE_FORCE"] {
+        let catalog = catalog_with("c", false);
+        catalog.make(create_index(NewIndex { kind: name.into(), ..index("vector") })).unwrap();
+        assert!(is_exact_kind(&catalog.get("c").index("vector").unwrap().kind));
     }
 }
 

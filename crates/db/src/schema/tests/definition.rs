@@ -245,8 +245,8 @@ fn a_dynamic_field_can_be_added_once() {
 
 #[test]
 fn indexable_vectors_can_stand_apart_from_rows() {
-    let half = FieldSpec::new("half", DataType::Vector(VectorKind::Float16)).dim(2);
-    let schema = schema([half, field(BOOL)]);
+    let words = FieldSpec::new("words", DataType::Vector(VectorKind::Sparse));
+    let schema = schema([words, field(BOOL)]);
     let apart = schema.row_format(VectorPlacement::Apart);
     assert_eq!(apart.fields(), [0, 2, 3]);
     assert_eq!((apart.column_of(1), apart.column_of(3)), (None, Some(2)));

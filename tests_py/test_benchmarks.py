@@ -1,0 +1,74 @@
+"""What the benchmarks of clients compute by themselves, on a few made-up rows."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pymilvus")
+sys.path.insert(0, str(Path(__file__).parent))
+
+from bench_load import K, asked, asked_for_tags, one_after_the_other, read_bags, read_vectors
+from bench_processes import Server, tree
+
+BASE = np.arange(40, dtype=np.float32)[:, None] * np.ones(4, dtype=np.float32)
+
+
+def test_recall_counts_rows_as_near_as_the_last_to_be_found() -> None:
+    wanted = asked(BASE, BASE[[0, 20]] + 0.25)
+    exact = [np.sort(((BASE - query) ** 2).sum(axis=1)) for query in wanted.vectors]
+    right = [distances[:K].tolist() for distances in exact]
+    assert wanted.recall(right) == 1
+    as_near = [[float(distances[K - 1])] * (K + 2) for distances in exact]
+    assert wanted.recall(as_near) == 1
+    half = [distances[:K:2].tolist() + distances[K : K + 5].tolist() for distances in exact]
+    assert wanted.recall(half) == 0.5
+
+
+def test_queries_for_tags_have_only_rows_with_all_of_them_as_truth() -> None:
+    bags = [[row % 2, 2 + row % 3] for row in range(len(BASE))]
+    wanted = asked_for_tags(BASE, bags, BASE[:3], [[0], [1, 2], [7]])
+    assert wanted.filters == ["array_contains_all(tags, [0])", "array_contains_all(tags, [1, 2])"]
+    both = [row for row, bag in enumerate(bags) if 1 in bag and 2 in bag]
+    assert wanted.expected.tolist() == [K, len(both)]
+    distances = ((BASE[both] - BASE[1]) ** 2).sum(axis=1)
+    assert wanted.farthest[1] == pytest.approx(distances.max())
+    assert len(wanted.vectors) == 2
+
+
+def test_files_are_read_up_to_some_rows(tmp_path: Path) -> None:
+    vectors = tmp_path / "rows.u8bin"
+    rows = np.arange(12, dtype=np.uint8).reshape(4, 3)
+    vectors.write_bytes(np.array([4, 3], dtype="<u4").tobytes() + rows.tobytes())
+    assert read_vectors(vectors, 2).tolist() == [[0, 1, 2], [3, 4, 5]]
+    bags = tmp_path / "bags.spmat"
+    head = np.array([3, 9, 4], dtype="<i8").tobytes() + np.array([0, 2, 2, 4], "<i8").tobytes()
+    bags.write_bytes(head + np.array([5, 6, 7, 8], dtype="<i4").tobytes())
+    assert read_bags(bags) == [[5, 6], [], [7, 8]]
+    assert read_bags(bags, 1) == [[5, 6]]
+
+
+def test_a_server_is_all_of_its_processes() -> None:
+    command = ["sh", "-c", "sleep 60 & echo $!; wait"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        try:
+            assert set(tree(process.pid)) == {process.pid, child}
+            server = Server.parse(f"sh=http://127.0.0.1:1@{process.pid}")
+            alone = Server("sleep", "", child)
+            assert (server.name, server.uri) == ("sh", "http://127.0.0.1:1")
+            rss, one = server.rss_bytes(), alone.rss_bytes()
+            assert rss is not None and one is not None and rss > one > 0
+        finally:
+            os.kill(child, 15)
+    assert Server.parse("x=http://h:1").cpu_s() is None
+
+
+def test_calls_are_timed_in_their_order() -> None:
+    times = one_after_the_other(lambda query: [float(query)], [3, 1])
+    assert times.found == [[3.0], [1.0]]
+    assert (times.seconds >= 0).all() and times.columns["p50_ms"] <= times.columns["p99_ms"]
