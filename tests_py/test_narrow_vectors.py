@@ -89,6 +89,7 @@ def test_a_collection_finds_the_neighbours(tmp_path: Path, kind: str, metric: st
     with Database.open(tmp_path / "db") as database:
         fields = [Field("id", "int64", primary_key=True), Field("v", kind, dim=DIM)]
         collection = database.create_collection("c", fields)
+        collection.load()
         source = bulk.Arrays({"id": np.arange(ROWS), "v": base})
         collection.bulk_load(source)
 

@@ -37,10 +37,10 @@ class Server:
 
 
 @contextmanager
-def pipeann(data: Path, memory_limit: str = "floor") -> Iterator[Server]:
+def pipeann(data: Path, memory_limit: str = "floor", *flags: str) -> Iterator[Server]:
     """Our server."""
     command = [program(), "serve", "--data_dir", data, "--host", "127.0.0.1", "--port", "0"]
-    words = [str(word) for word in (*command, "--memory-limit", memory_limit)]
+    words = [str(word) for word in (*command, "--memory-limit", memory_limit, *flags)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

@@ -28,6 +28,9 @@ def test_a_release_is_remembered(tmp_path: Path) -> None:
         assert refused.value.code == 101
         client.load_collection("a")
         assert client.count("a") == 3
+        # Creating it anew, which changes nothing, loads it, as in pymilvus.
+        client.release_collection("a")
+        client.create_collection("a", dimension=4)
     with MilvusClient(str(tmp_path)) as client:
         assert client.count("a") == 3
 
@@ -49,6 +52,7 @@ def test_a_metric_that_nobody_named_gives_way(client: Any) -> None:
     hits = client.search("a", data=[[2.0, 1.0, 0.0, 0.0]], limit=2)[0]
     assert [hit["distance"] for hit in hits] == [0.0, 1.0], "by L2"
     assert client.describe_index("a", "vector")["metric_type"] == "L2"
+    client.create_collection("a", schema=schema)
     # One that somebody has named stays.
     other = client.prepare_index_params()
     other.add_index("vector", index_type="HNSW", metric_type="IP", M=8, efConstruction=64)

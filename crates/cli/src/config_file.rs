@@ -49,6 +49,12 @@ fn named_file(given: &[OsString]) -> Option<PathBuf> {
     None
 }
 
+/// Whether the environment has a variable, which then wins over the file.
+#[expect(clippy::disallowed_methods, reason = "clap reads the same one, later")]
+fn is_set(name: &OsStr) -> bool {
+    std::env::var_os(name).is_some()
+}
+
 /// The flags that a file asks for.
 fn flags(command: &Command, text: &str, path: &Path) -> Result<Vec<OsString>> {
     let table: toml::Table =
@@ -63,7 +69,7 @@ fn flags(command: &Command, text: &str, path: &Path) -> Result<Vec<OsString>> {
         let Some(flag) = flag else {
             bail!("the configuration {} has the unknown key `{key}`", path.display());
         };
-        if flag.get_env().is_some_and(|name| std::env::var_os(name).is_some()) {
+        if flag.get_env().is_some_and(is_set) {
             continue;
         }
         let long = format!("--{key}");

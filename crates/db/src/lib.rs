@@ -18,6 +18,7 @@ mod files;
 pub mod flat;
 pub mod ids;
 pub mod scalar;
+pub mod scheduler;
 pub mod schema;
 pub mod snapshot;
 pub mod value;

@@ -3,15 +3,16 @@
 //!
 //! This crate translates and adds no capability: `proto` is the wire, `convert` turns it into the
 //! typed requests of the database and back, `status` tells failures in the codes and words that
-//! clients look at, and `service` answers the calls. Which calls those are, and what of them, is in
+//! clients look at, `metrics` counts, and `service` answers the calls. Which calls those are, and what of them, is in
 //! `docs/milvus-coverage.md`, which is made from this code.
 
 mod convert;
+mod metrics;
 pub mod proto;
 mod service;
 mod status;
 
 pub use service::{
-    DEFAULT_PORT, InProcess, Listening, Refused, ServeError, ServeOptions, Served, Settings, Tls,
-    coverage, listen,
+    DEFAULT_METRICS_PORT, DEFAULT_PORT, InProcess, Listening, Refused, ServeError, ServeOptions,
+    Served, Settings, Tls, coverage, listen,
 };

@@ -60,6 +60,9 @@ class Declaring(Opened):
     ) -> None:
         """Creates a collection: with a schema, which may be a plain dict, or with a key, a vector
         of `dimension` components and a dynamic field."""
+        if own := self._own_properties(collection_name):
+            # One that is there and is the same in all that is given is fine.
+            kwargs["properties"] = {**(kwargs.get("properties") or {}), **own}
         if isinstance(schema, Mapping):
             schema = schemas.collection_schema(schema)
         if schema is not None:
@@ -88,6 +91,13 @@ class Declaring(Opened):
         schema.add_field(vector_field_name, DataType.FLOAT_VECTOR, dim=dimension)
         super().create_collection(collection_name, schema=schema, timeout=timeout, **kwargs)
         self._declare(collection_name, metric)
+
+    def _own_properties(self, collection_name: Any) -> dict[str, str]:
+        """The properties of a collection, if it is there, that only this client looks at."""
+        if not self._exists(collection_name):
+            return {}
+        properties = self._collection(collection_name).describe()["properties"]
+        return {name: value for name, value in properties.items() if name.startswith(_OURS)}
 
     def _known_key_type(self, collection_name: str) -> DataType:
         """Of a collection that is there, what its first insert decided."""
@@ -153,6 +163,8 @@ class Declaring(Opened):
             for name in missing:
                 collection.create_index(name, (metric or _METRICS[kinds[name]]).lower())
             collection.load()
+            if _RELEASED in described["properties"]:
+                collection.alter_properties(remove=[_RELEASED])
         except errors.InputError as error:
             raise MilvusException(_INVALID, str(error)) from error
 
@@ -199,8 +211,6 @@ class Declaring(Opened):
     ) -> None:
         """Loads a collection, with a graph for each of its vectors."""
         if self._exists(collection_name):
-            if self._is_released(collection_name):
-                self._collection(collection_name).alter_properties(remove=[_RELEASED])
             self._declare(collection_name)
             self._build(collection_name)
         super().load_collection(collection_name, timeout=timeout, **kwargs)

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_engine::index::Resident;
 use pipeann_engine::memory::Accountant;
-use pipeann_milvus::{DEFAULT_PORT, ServeOptions, Settings, Tls, listen};
+use pipeann_milvus::{
+    DEFAULT_METRICS_PORT, DEFAULT_PORT, Listening, ServeError, ServeOptions, Settings, Tls, listen,
+};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -36,9 +38,16 @@ pub(crate) struct ServeArgs {
     /// Port to listen on; 0 for any that is free
     #[arg(long, value_name = "PORT", default_value_t = DEFAULT_PORT)]
     port: u16,
-    /// Calls that may compute or wait at once; 0 for a number by the CPUs
+    /// Searches that are done at once, and as many other calls; 0 for numbers by the CPUs
     #[arg(long, value_name = "THREADS", default_value_t = 0)]
     threads: usize,
+    /// Whether searches that wait and are alike are done together
+    #[arg(long, value_name = "WHETHER", default_value = "on")]
+    merge: Switch,
+    /// Port on the same address that tells metrics at /metrics and health at /healthz; 0 for none.
+    /// 9091 unless given, but none where that is in use or --port is 0
+    #[arg(long, alias = "metrics_port", value_name = "PORT")]
+    metrics_port: Option<u16>,
     /// What clients have to send as their token: USER:PASSWORD, or a key; nothing unless given
     #[arg(long, value_name = "TOKEN", env = "PIPEANN_TOKEN", hide_env_values = true)]
     token: Option<String>,
@@ -59,6 +68,13 @@ pub(crate) struct ServeArgs {
     /// (no limit, all pages stay), or bytes as 512MiB (no pages stay)
     #[arg(long, alias = "memory_limit", value_name = "LIMIT", default_value = "floor")]
     memory_limit: MemoryLimit,
+}
+
+/// A setting that is on or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
 }
 
 impl fmt::Debug for ServeArgs {
@@ -111,11 +127,13 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         host: args.host.clone(),
         port: args.port,
         threads: args.threads,
+        merge: args.merge == Switch::On,
+        metrics_port: None,
         token: args.token.clone(),
         authorization: args.authorization,
         tls,
     };
-    let listening = listen(settings, &options)?;
+    let listening = listen_with_metrics(settings, options, args.metrics_port)?;
     let address = listening.address();
     if !address.ip().is_loopback() {
         if args.token.is_none() && !args.authorization {
@@ -128,9 +146,34 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         }
     }
     println!("listening on {address}");
+    if let Some(address) = listening.metrics_address() {
+        println!("metrics at http://{address}/metrics");
+    }
     signals.forever().next();
     eprintln!("pipeann: ending; calls under way are answered first");
     listening.stop();
     drop(database);
     Ok(())
+}
+
+/// Listens; does without metrics where nobody has asked for them and their port is in use.
+fn listen_with_metrics(
+    settings: Settings,
+    options: ServeOptions,
+    port: Option<u16>,
+) -> Result<Listening> {
+    // Who takes any port does not want a certain one beside it.
+    let asked = port.or_else(|| (options.port == 0).then_some(0));
+    if let Some(port) = asked {
+        let metrics_port = (port != 0).then_some(port);
+        return Ok(listen(settings, &ServeOptions { metrics_port, ..options })?);
+    }
+    let usual = ServeOptions { metrics_port: Some(DEFAULT_METRICS_PORT), ..options.clone() };
+    match listen(settings.clone(), &usual) {
+        Err(error @ ServeError::Address { port: DEFAULT_METRICS_PORT, .. }) => {
+            eprintln!("pipeann: {error}; no metrics are told, see --metrics-port");
+            Ok(listen(settings, &options)?)
+        }
+        other => Ok(other?),
+    }
 }

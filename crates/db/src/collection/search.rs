@@ -16,13 +16,14 @@ use roaring::RoaringTreemap;
 
 use super::components::{FieldVectors, Moment};
 use super::costs::{CostCounters, SearchCosts};
-use super::filter::{Filter, Scope};
+use super::filter::Filter;
 use super::formats::Formats;
 use super::held::HeldMoment;
-use super::read::{FoundRow, Source, When, partition_numbers};
+use super::merged::Progress;
+use super::read::{FoundRow, Source, partition_numbers};
 use super::{Collection, CollectionError};
 use crate::catalog::{Collection as Entry, IndexState, Load};
-use crate::field_index::{FieldIndex, GraphSearch, has_graph};
+use crate::field_index::{FieldIndex, GraphOutcome, GraphSearch, has_graph};
 use crate::flat::{FlatError, FlatSearch};
 use crate::ids::{Metric, RowId, Seq};
 
@@ -63,22 +64,22 @@ pub(super) struct Near {
 }
 
 /// What all queries of a search have in common.
-struct Asked<'c> {
-    field: &'c FieldVectors,
+pub(super) struct Asked<'c> {
+    pub(super) field: &'c FieldVectors,
     /// Its graph, and how often rows were taken from it before the moment of the search.
-    graph: &'c Option<(u64, Arc<FieldIndex>)>,
-    metric: Metric,
-    list: Option<usize>,
-    among: &'c Arc<RoaringTreemap>,
+    pub(super) graph: &'c Option<(u64, Arc<FieldIndex>)>,
+    pub(super) metric: Metric,
+    pub(super) list: Option<usize>,
+    pub(super) among: &'c Arc<RoaringTreemap>,
     /// Whether these are all rows that live.
-    all: bool,
+    pub(super) all: bool,
     /// [`FlatVectors::cuts`](crate::flat::FlatVectors::cuts) before the moment.
-    cuts: u64,
+    pub(super) cuts: u64,
     /// The record up to which the moment sees.
-    seen: Seq,
+    pub(super) seen: Seq,
     /// Whether the moment is one that is kept, with all that it needs.
-    held: bool,
-    costs: &'c CostCounters,
+    pub(super) held: bool,
+    pub(super) costs: &'c CostCounters,
 }
 
 /// Length of the candidate list for few results.
@@ -111,7 +112,13 @@ impl Collection {
         queries: VectorSet<'_>,
         held: Option<&HeldMoment>,
     ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
-        self.search_counting((search, held), queries, &CostCounters::default())
+        let mut found = Vec::new();
+        self.answer_each(&[(search, queries)], held, &CostCounters::default(), &mut |progress| {
+            if let Progress::Answered(_, hits) = progress {
+                found = hits;
+            }
+        })?;
+        Ok(found)
     }
 
     /// As [`search`](Self::search), with what it took.
@@ -124,56 +131,18 @@ impl Collection {
         queries: VectorSet<'_>,
     ) -> Result<(Vec<Vec<SearchHit>>, SearchCosts), CollectionError> {
         let costs = CostCounters::default();
-        let hits = self.search_counting((search, None), queries, &costs)?;
-        Ok((hits, costs.sum()))
-    }
-
-    fn search_counting(
-        &self,
-        (search, held): (&VectorSearch<'_>, Option<&HeldMoment>),
-        queries: VectorSet<'_>,
-        costs: &CostCounters,
-    ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
-        let entry = self.entry()?;
-        let formats = self.formats(&entry);
-        let field = self.vector_field(&entry, search.field)?;
-        let metric = metric_of(&entry, field, search.metric)?;
-        check_queries(field, metric, queries)?;
-        let sources = self.sources(&formats, search.output)?;
-        let filter = self.bound(&formats, search.filter)?;
-        let numbers = loaded_partitions(&entry, search.partitions)?;
-        if self.options.build_on_read {
-            self.build_unless_asked(&entry, field)?;
-        }
-        // What is removed from the graph after this was there at the moment, or is looked for.
-        let before = || {
-            let graph = field.graph().map(|graph| (graph.removals(), graph));
-            (graph, field.vectors.cuts())
-        };
-        let when = When { entry: &entry, filter: filter.as_deref(), held };
-        self.at_one_moment(when, before, |(graph, cuts), moment| {
-            let partitions = numbers.as_deref();
-            let scope = Scope { entry: &entry, formats: &formats, moment, partitions, rows: None };
-            let among = &self.rows_matching(&scope, filter.as_ref(), u64::MAX)?;
-            // Rows in the graph that the moment does not see are to be passed over.
-            let hides = held.is_some() || moment.live.hidden_before > RowId(0);
-            let all = numbers.is_none() && filter.is_none() && !hides;
-            let (list, cuts, seen) = (search.list, *cuts, moment.live.applied);
-            let held = held.is_some();
-            let asked = Asked { field, graph, metric, list, among, all, cuts, seen, held, costs };
-            let keys = usize::try_from(among.len()).unwrap_or(usize::MAX).min(search.k);
-            let found = self.nearest(&asked, queries, keys)?;
-            let each = found.into_iter().enumerate().map(|(query, near)| {
-                let query = one(queries, query);
-                self.distinct((&formats, moment, &sources), &asked, query, (keys, near))
-            });
-            each.collect()
-        })
+        let mut found = Vec::new();
+        self.answer_each(&[(search, queries)], None, &costs, &mut |progress| {
+            if let Progress::Answered(_, hits) = progress {
+                found = hits;
+            }
+        })?;
+        Ok((found, costs.sum()))
     }
 
     /// The rows that were found, the nearest one of each key, and as many keys as are wanted where
     /// there are so many.
-    fn distinct(
+    pub(super) fn distinct(
         &self,
         (formats, moment, sources): (&Formats, &Moment<'_>, &[Source]),
         asked: &Asked<'_>,
@@ -193,33 +162,39 @@ impl Collection {
                 return Ok(hits);
             }
             k = usize::try_from(asked.among.len()).unwrap_or(usize::MAX).min(k.saturating_mul(4));
-            near = self.nearest(asked, query, k)?.remove(0);
+            near = self.nearest(asked, query, &[k])?.remove(0);
         }
     }
 
-    /// For each query the `k` nearest of some rows, nearest first.
-    fn nearest(
+    /// For each query the `k` nearest of some rows, nearest first; each has a `k` of its own.
+    pub(super) fn nearest(
         &self,
         asked: &Asked<'_>,
         queries: VectorSet<'_>,
-        k: usize,
+        ks: &[usize],
     ) -> Result<Vec<Vec<Near>>, CollectionError> {
         let Some((before, graph)) = asked.graph else {
-            return self.nearest_exactly(asked, asked.among, queries, k);
+            return self.nearest_exactly(asked, asked.among, queries, ks);
         };
         // Before the graph: a row that enters it meanwhile is found here, or there, or in both.
         let pending = &*graph.pending() & &**asked.among;
         let mut found = match pending.is_empty() {
             true => vec![Vec::new(); queries.rows()],
-            false => self.nearest_exactly(asked, &pending, queries, k)?,
+            false => self.nearest_exactly(asked, &pending, queries, ks)?,
         };
         let allow = (!asked.all).then(|| self.answers.allow(asked.among, pending.len(), graph));
-        let list = asked.list.unwrap_or_else(|| (2 * k).max(DEFAULT_LIST));
-        let search = GraphSearch { k, list, among: asked.among, allow: allow.as_ref() };
+        let of = |query: usize| {
+            let k = ks[query];
+            let list = asked.list.unwrap_or_else(|| (2 * k).max(DEFAULT_LIST));
+            let search = GraphSearch { k, list, among: asked.among, allow: allow.as_ref() };
+            (queries.row(query), search)
+        };
         let among_linked = |first: usize, found: &mut [Vec<Near>]| {
-            for (i, near) in found.iter_mut().enumerate() {
-                let query = one(queries, first + i);
-                self.add_linked(asked, (*before, graph), search, query, near)?;
+            let searches: Vec<_> = (first..first + found.len()).map(of).collect();
+            let outcomes = graph.search_together(&searches);
+            for (i, (near, outcome)) in found.iter_mut().zip(outcomes).enumerate() {
+                let search = (one(queries, first + i), searches[i].1, outcome);
+                self.add_linked(asked, (*before, graph), search, near)?;
             }
             Ok(())
         };
@@ -246,12 +221,10 @@ impl Collection {
         &self,
         asked: &Asked<'_>,
         (before, graph): (u64, &FieldIndex),
-        search: GraphSearch<'_>,
-        query: VectorSet<'_>,
+        (query, search, outcome): (VectorSet<'_>, GraphSearch<'_>, GraphOutcome),
         near: &mut Vec<Near>,
     ) -> Result<(), CollectionError> {
-        let failed = |error| self.index_error(asked.field, &error);
-        let (hits, stats) = graph.search(query.bytes(), search).map_err(failed)?;
+        let (hits, stats) = outcome.map_err(|error| self.index_error(asked.field, &error))?;
         asked.costs.add_graph(&stats);
         // Rows of the moment that were removed since are not in the graph, or not found there.
         let removed = asked.held || graph.removals() != before;
@@ -262,7 +235,7 @@ impl Collection {
         // A walk through a graph in which few rows are wanted may end before it has met enough.
         let there = search.allow.map_or(0, |allow| allow.len());
         if hits.len() as u64 + gone.len() < there.min(search.k as u64) {
-            *near = self.nearest_exactly(asked, asked.among, query, search.k)?.remove(0);
+            *near = self.nearest_exactly(asked, asked.among, query, &[search.k])?.remove(0);
             return Ok(());
         }
         if !gone.is_empty() {
@@ -287,7 +260,7 @@ impl Collection {
         /// Rows that are read one by one; more of them, with all that lie between.
         const FEW: u64 = 1024;
         if gone.len() > FEW {
-            return Ok(self.nearest_exactly(asked, gone, query, k)?.remove(0));
+            return Ok(self.nearest_exactly(asked, gone, query, &[k])?.remove(0));
         }
         asked.costs.add_compared(1);
         let rows: Vec<RowId> = gone.iter().map(RowId).collect();
@@ -311,11 +284,13 @@ impl Collection {
         asked: &Asked<'_>,
         among: &RoaringTreemap,
         queries: VectorSet<'_>,
-        k: usize,
+        ks: &[usize],
     ) -> Result<Vec<Vec<Near>>, CollectionError> {
         asked.costs.add_compared(queries.rows());
         let (field, threads) = (asked.field, self.options.search_threads);
         let from = RowId(among.min().unwrap_or(0));
+        // In the one order that exact distances have, fewer are the first of more.
+        let k = ks.iter().copied().max().unwrap_or(0);
         let search = FlatSearch { k, metric: asked.metric, threads, from };
         let found = field.vectors.search(queries, search, &|row| among.contains(row.0));
         let found = found.map_err(CollectionError::vectors(&field.name))?;
@@ -324,15 +299,15 @@ impl Collection {
         if !asked.held && overtaken() {
             return Err(CollectionError::Missing { row: from, what: "vector".to_owned() });
         }
-        let near = |hits: Vec<_>| {
+        let near = |(hits, &k): (Vec<_>, _)| {
             let near = |hit: crate::flat::FlatHit| Near { distance: hit.distance, row: hit.row };
-            hits.into_iter().map(near).collect()
+            hits.into_iter().take(k).map(near).collect()
         };
-        Ok(found.into_iter().map(near).collect())
+        Ok(found.into_iter().zip(ks).map(near).collect())
     }
 
     /// Has the graph of a field built, where nobody has asked for it yet.
-    fn build_unless_asked(
+    pub(super) fn build_unless_asked(
         &self,
         entry: &Entry,
         field: &FieldVectors,
@@ -344,7 +319,11 @@ impl Collection {
         }
     }
 
-    fn vector_field(&self, entry: &Entry, name: &str) -> Result<&FieldVectors, CollectionError> {
+    pub(super) fn vector_field(
+        &self,
+        entry: &Entry,
+        name: &str,
+    ) -> Result<&FieldVectors, CollectionError> {
         let unknown = || CollectionError::Field {
             wanted: "vector field that can be searched, named",
             field: name.to_owned(),
@@ -356,12 +335,12 @@ impl Collection {
 }
 
 /// One vector of a set, as a set.
-fn one(set: VectorSet<'_>, row: usize) -> VectorSet<'_> {
+pub(super) fn one(set: VectorSet<'_>, row: usize) -> VectorSet<'_> {
     VectorSet::new(set.row(row), set.dim(), set.vector_type()).expect("a row of a set is a set")
 }
 
 /// The metric of a search: the one of the index, unless there is none.
-fn metric_of(
+pub(super) fn metric_of(
     entry: &Entry,
     field: &FieldVectors,
     asked: Option<Metric>,
@@ -381,7 +360,7 @@ fn metric_of(
     }
 }
 
-fn check_queries(
+pub(super) fn check_queries(
     field: &FieldVectors,
     metric: Metric,
     queries: VectorSet<'_>,
@@ -406,7 +385,7 @@ fn check_queries(
 }
 
 /// The partitions to be searched, `None` for all.
-fn loaded_partitions(
+pub(super) fn loaded_partitions(
     entry: &Entry,
     names: Option<&[&str]>,
 ) -> Result<Option<Vec<u32>>, CollectionError> {

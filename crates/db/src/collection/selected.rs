@@ -20,7 +20,7 @@ use crate::value::Value;
 pub const MOST_GROUPED: usize = 65_536;
 
 /// Which of the rows near a query are wanted. The search's `k` counts rows, or groups.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Selection {
     /// Where distances begin.
     pub from: Bound<f32>,
@@ -31,7 +31,7 @@ pub struct Selection {
 }
 
 /// Rows that belong together because a field has the same value. Rows without a value are a group.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grouping {
     /// The field, by its position in the output of the search: integers, bools or texts.
     pub output: usize,
@@ -49,7 +49,7 @@ impl Default for Selection {
 }
 
 impl Selection {
-    fn is_all(&self) -> bool {
+    pub(super) fn is_all(&self) -> bool {
         let unbounded = (Bound::Unbounded, Bound::Unbounded) == (self.from, self.to);
         unbounded && self.groups.is_none()
     }
@@ -121,9 +121,21 @@ impl Collection {
         (selection, held): (&Selection, Option<&HeldMoment>),
     ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
         let first = self.search_as_of(search, queries, held)?;
-        if selection.is_all() {
-            return Ok(first);
+        match selection.is_all() {
+            true => Ok(first),
+            false => self.select_from(search, queries, (selection, held), first),
         }
+    }
+
+    /// The wanted ones of the nearest rows of each query, and of rows further away where those are
+    /// too few.
+    pub(super) fn select_from(
+        &self,
+        search: &VectorSearch<'_>,
+        queries: VectorSet<'_>,
+        (selection, held): (&Selection, Option<&HeldMoment>),
+        first: Vec<Vec<SearchHit>>,
+    ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
         let most = if selection.groups.is_some() { MOST_GROUPED } else { usize::MAX };
         let each = first.into_iter().enumerate().map(|(at, mut hits)| {
             let query = VectorSet::new(queries.row(at), queries.dim(), queries.vector_type());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pipeann_engine::index::QueryError;
+use pipeann_engine::index::{Answer, QueryError};
 use pipeann_engine::search::{SearchParams, SearchStats};
 use pipeann_engine::update::Among;
 use roaring::RoaringTreemap;
@@ -33,6 +33,16 @@ pub struct GraphHit {
     pub row: RowId,
 }
 
+impl GraphSearch<'_> {
+    fn params(&self, k: usize) -> SearchParams {
+        let list = self.list.max(k).min(SearchParams::LIST_MAX);
+        SearchParams { k, list, ..SearchParams::default() }
+    }
+}
+
+/// What was found, nearest first, and what finding it took.
+pub type GraphOutcome = Result<(Vec<GraphHit>, SearchStats), FieldIndexError>;
+
 impl FieldIndex {
     /// The nodes of those of these rows that are in the graph, for searches among them only.
     pub fn allow(&self, rows: &RoaringTreemap) -> Among {
@@ -61,23 +71,44 @@ impl FieldIndex {
     ///
     /// # Errors
     /// [`FieldIndexError::Search`].
-    pub fn search(
+    pub fn search(&self, query: &[u8], search: GraphSearch<'_>) -> GraphOutcome {
+        self.search_together(&[(query, search)]).remove(0)
+    }
+
+    /// As [`search`](Self::search), for several queries at once, which have `among` and `allow` in
+    /// common.
+    pub fn search_together(&self, queries: &[(&[u8], GraphSearch<'_>)]) -> Vec<GraphOutcome> {
+        let Some((_, GraphSearch { allow, .. })) = queries.first() else { return Vec::new() };
+        if allow.is_some_and(|allow| allow.is_empty()) {
+            return queries.iter().map(|_| Ok(Default::default())).collect();
+        }
+        self.searched.store(true, Ordering::Relaxed);
+        let wanted = queries.iter().filter(|(_, search)| search.k > 0);
+        let wanted: Vec<_> = wanted.map(|(query, s)| (*query, s.params(s.k))).collect();
+        // Where nodes were numbered anew, or the queue broke, each is searched alone.
+        let first = self.graph.search_together(&wanted, *allow).unwrap_or_default();
+        let mut first = first.into_iter();
+        let each = queries.iter().map(|&(query, search)| match search.k {
+            0 => Ok(Default::default()),
+            _ => self.settled(query, search, first.next()),
+        });
+        each.collect()
+    }
+
+    /// The rows that are wanted, given the outcome of a first search if there was one.
+    fn settled(
         &self,
         query: &[u8],
         search: GraphSearch<'_>,
-    ) -> Result<(Vec<GraphHit>, SearchStats), FieldIndexError> {
+        mut first: Option<Result<Answer, QueryError>>,
+    ) -> GraphOutcome {
         let mut stats = SearchStats::default();
-        if search.k == 0 || search.allow.is_some_and(|allow| allow.is_empty()) {
-            return Ok((Vec::new(), stats));
-        }
-        self.searched.store(true, Ordering::Relaxed);
         // Rows that do not live take places in the answer.
         let mut k = search.k;
         let mut allow = search.allow.cloned();
         loop {
-            let list = search.list.max(k).min(SearchParams::LIST_MAX);
-            let params = SearchParams { k, list, ..SearchParams::default() };
-            let answer = match self.graph.search(query, &params, allow.as_ref()) {
+            let again = || self.graph.search(query, &search.params(k), allow.as_ref());
+            let answer = match first.take().unwrap_or_else(again) {
                 Err(QueryError::Renumbered) => {
                     allow = Some(self.allow(search.among));
                     continue;

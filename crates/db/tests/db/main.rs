@@ -22,6 +22,7 @@ mod flush;
 mod full_disk;
 mod graph;
 mod held;
+mod joined;
 mod log_kill;
 mod partial;
 mod read_only;

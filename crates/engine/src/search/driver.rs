@@ -126,6 +126,17 @@ struct ReadUnderWay {
     active: bool,
 }
 
+/// A query, and how it is searched.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'q> {
+    /// What its answer is known by.
+    pub number: usize,
+    /// The bytes of one vector.
+    pub query: &'q [u8],
+    /// What is asked of it.
+    pub params: &'q SearchParams,
+}
+
 /// Receives an answer: the job's number, and hits with statistics or the reason for none.
 pub type AnswerFn<'a> = dyn FnMut(usize, Result<(&[Hit], SearchStats), SearchError>) + 'a;
 
@@ -204,6 +215,22 @@ impl Driver {
         next: &mut dyn FnMut() -> Option<(usize, &'q [u8])>,
         answer: &mut AnswerFn<'_>,
     ) -> Result<(), SearchError> {
+        let mut next = || next().map(|(number, query)| Job { number, query, params });
+        self.run_jobs(source, allow, queries, &mut next, answer)
+    }
+
+    /// As [`run`](Self::run), each query by parameters of its own.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_jobs<'j>(
+        &mut self,
+        source: &dyn PageSource,
+        allow: Option<&Arc<AllowSet>>,
+        queries: usize,
+        next: &mut dyn FnMut() -> Option<Job<'j>>,
+        answer: &mut AnswerFn<'_>,
+    ) -> Result<(), SearchError> {
         let mut view = source.view();
         let in_flight = queries.clamp(1, self.slots.len());
         let mut active = 0;
@@ -211,13 +238,13 @@ impl Driver {
         loop {
             for s in 0..in_flight {
                 while !exhausted && !self.slots[s].active {
-                    let Some((job, query)) = next() else {
+                    let Some(Job { number, query, params }) = next() else {
                         exhausted = true;
                         break;
                     };
                     active += 1;
                     let slot = &mut self.slots[s];
-                    slot.job = job;
+                    slot.job = number;
                     slot.begin(source);
                     // What has become visible since `run` was called is so for this query.
                     view = source.view();

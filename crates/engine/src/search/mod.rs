@@ -29,7 +29,7 @@ mod visited;
 pub use among::scan_pays;
 pub use candidates::{Candidate, CandidateList, Progress};
 pub use costs::ReadCosts;
-pub use driver::{AnswerFn, Driver, DriverOptions, PageSource, ReadFailure, SearchError};
+pub use driver::{AnswerFn, Driver, DriverOptions, Job, PageSource, ReadFailure, SearchError};
 pub use hits::{Hit, HitList};
 pub use load::{Load, UnderWay};
 pub use overlay::{Edges, NewRecord, Overlay, PagePatch, PageRecords, SlotPatch};

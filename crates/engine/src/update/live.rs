@@ -9,16 +9,11 @@ use super::error::UpdateError;
 use super::files::{DirectoryLock, DiskFiles, Files};
 use super::generation::{Generation, own_bytes};
 use super::insert::Link;
-use super::session::Session;
 use super::strays::remove_strays;
 use crate::filter::AllowSet;
 use crate::format::Manifest;
-use crate::index::{
-    Answer, Index, OpenError, OpenOptions, QueryError, check_vector, successor_floor,
-};
-use crate::search::{
-    Driver, DriverOptions, Hit, PageSource, SearchError, SearchParams, SearchStats, scan_pays,
-};
+use crate::index::{Index, OpenError, OpenOptions, QueryError, check_vector, successor_floor};
+use crate::search::{PageSource, scan_pays};
 use crate::types::{NodeId, RowId, VectorType};
 
 /// How to open a live index.
@@ -114,7 +109,7 @@ impl Among {
         self.nodes.bytes()
     }
 
-    fn nodes_in(&self, generation: &Generation) -> Result<&Arc<AllowSet>, QueryError> {
+    pub(super) fn nodes_in(&self, generation: &Generation) -> Result<&Arc<AllowSet>, QueryError> {
         let holds = self.numbering.is_none_or(|numbering| numbering == generation.numbering);
         holds.then_some(&self.nodes).ok_or(QueryError::Renumbered)
     }
@@ -218,60 +213,6 @@ impl LiveIndex {
             rows.push(row);
         }
         Ok(was_there)
-    }
-
-    /// Searches one query on the caller's thread, among some rows only where they are given.
-    ///
-    /// # Errors
-    /// As [`Index::search`], and [`QueryError::Renumbered`] where a rewrite has changed the nodes
-    /// since `among` was made.
-    pub fn search(
-        &self,
-        query: &[u8],
-        params: &SearchParams,
-        among: Option<&Among>,
-    ) -> Result<Answer, QueryError> {
-        let generation = self.current();
-        let allow = among.map(|among| among.nodes_in(&generation)).transpose()?;
-        self.search_in(&generation, &Session::new(&generation), query, params, allow)
-    }
-
-    fn search_in(
-        &self,
-        generation: &Generation,
-        session: &Session<'_>,
-        query: &[u8],
-        params: &SearchParams,
-        allow: Option<&Arc<AllowSet>>,
-    ) -> Result<Answer, QueryError> {
-        check_shape(&generation.index, query)?;
-        params.validate()?;
-        let mut driver = self.take_driver(generation, session)?;
-        let mut outcome: Result<Answer, SearchError> = Ok(Answer::default());
-        let mut first = Some((0, query));
-        let mut answer = |_, result: Result<(&[Hit], SearchStats), SearchError>| {
-            outcome = result.map(|(hits, stats)| {
-                let hits = hits[..hits.len().min(params.k)].to_vec();
-                Answer { hits, stats }
-            });
-        };
-        driver.run(session, params, allow, 1, &mut || first.take(), &mut answer)?;
-        generation.drivers.lock().unwrap_or_else(PoisonError::into_inner).push(driver);
-        Ok(outcome?)
-    }
-
-    fn take_driver(
-        &self,
-        generation: &Generation,
-        source: &dyn PageSource,
-    ) -> Result<Driver, QueryError> {
-        let kept = generation.drivers.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        if let Some(driver) = kept {
-            return Ok(driver);
-        }
-        let sqpoll = self.options.open.sqpoll;
-        let options = DriverOptions { queries: 1, depth: 64, sqpoll };
-        Ok(Driver::new(generation.index.backend().as_ref(), source, &options)?)
     }
 
     /// The nodes of these rows, about `expected` of them, for searching among them only; rows that

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `generation` | one generation with its changes; `patches`, `rows`, `bitmap`, `slots` are its parts |
 //! | `session` | the generation as one search sees it |
+//! | `together` | searches: one, or several at once on one thread |
 //! | `find` | rows to link: the search for their neighbours, several at once |
 //! | `insert` | linking a row that was searched for, or by a [`Link`] made before |
 //! | `choose` | the edges of one node |
@@ -53,6 +54,7 @@ mod segments;
 mod session;
 mod slots;
 mod strays;
+mod together;
 mod upkeep;
 mod writing;
 

@@ -134,6 +134,24 @@ mod tests {
     }
 
     #[test]
+    fn metrics_go_with_types() {
+        let of = |kind, given: &[(&str, &str)]| asked(DataType::Vector(kind), given);
+        let chosen = |kind| of(kind, &[]).unwrap().metric;
+        assert_eq!(chosen(VectorKind::Binary), Some(Metric::Hamming));
+        assert_eq!(chosen(VectorKind::Float16), Some(Metric::Cosine));
+        assert_eq!(chosen(VectorKind::Int8), Some(Metric::Cosine));
+        let jaccard = [("metric_type", "JACCARD")];
+        assert_eq!(of(VectorKind::Binary, &jaccard).unwrap().metric, Some(Metric::Jaccard));
+        let refused = |kind, name| of(kind, &[("metric_type", name)]).unwrap_err().reason;
+        let text = "binary vector index does not support metric type: SUBSTRUCTURE";
+        assert!(refused(VectorKind::Binary, "SUBSTRUCTURE").starts_with(text));
+        assert!(refused(VectorKind::Binary, "L2").contains("metric type: L2"));
+        let text = "float vector index does not support metric type: JACCARD";
+        assert!(refused(VectorKind::BFloat16, "JACCARD").starts_with(text));
+        assert!(refused(VectorKind::Int8, "HAMMING").starts_with("int vector index"));
+    }
+
+    #[test]
     fn a_scalar_index_has_no_metric() {
         let scalar = DataType::Scalar(ScalarType::Int64);
         let new = asked(scalar, &[("metric_type", "L2"), ("index_type", "trie")]).unwrap();

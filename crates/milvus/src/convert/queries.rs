@@ -1,8 +1,8 @@
 //! Query vectors: a message in bytes, in which each vector stands as its own bytes.
 
 use pipeann_db::ids::VectorType;
+use pipeann_db::scheduler::OwnedVectors;
 use pipeann_db::value::VectorKind;
-use pipeann_engine::types::VectorSet;
 use prost::Message as _;
 
 use super::types;
@@ -78,8 +78,8 @@ impl Queries {
     }
 
     /// As the database takes them.
-    pub(crate) fn as_set(&self) -> VectorSet<'_> {
-        VectorSet::new(&self.bytes, self.dim, self.vector_type).expect("every vector is whole")
+    pub(crate) fn into_vectors(self) -> OwnedVectors {
+        OwnedVectors::new(self.bytes, self.dim, self.vector_type).expect("every vector is whole")
     }
 }
 
@@ -96,9 +96,24 @@ mod tests {
     #[test]
     fn vectors_stand_one_after_the_other() {
         let bytes = group(PlaceholderType::FloatVector, vec![vec![0; 8], vec![1; 8]]);
-        let queries = Queries::new(&bytes, VectorKind::Float, 2).unwrap();
+        let queries = Queries::new(&bytes, VectorKind::Float, 2).unwrap().into_vectors();
         let set = queries.as_set();
         assert_eq!((set.rows(), set.dim(), set.row(1)), (2, 2, &[1; 8][..]));
+    }
+
+    #[test]
+    fn vectors_of_every_type_are_taken() {
+        for (wire, kind, bytes) in [
+            (PlaceholderType::Float16Vector, VectorKind::Float16, 32),
+            (PlaceholderType::BFloat16Vector, VectorKind::BFloat16, 32),
+            (PlaceholderType::Int8Vector, VectorKind::Int8, 16),
+            (PlaceholderType::BinaryVector, VectorKind::Binary, 2),
+        ] {
+            let group = group(wire, vec![vec![1; bytes], vec![2; bytes]]);
+            let queries = Queries::new(&group, kind, 16).unwrap();
+            let set = queries.as_set();
+            assert_eq!((set.rows(), set.dim(), set.row(1)), (2, 16, &vec![2; bytes][..]));
+        }
     }
 
     #[test]

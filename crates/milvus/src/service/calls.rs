@@ -1,7 +1,8 @@
 //! The calls that are served, and how each is dispatched.
 //!
 //! `docs/milvus-coverage.md` is made from this list. A call marked `at once` only looks at what stands
-//! in memory; all others may wait for a disk or compute for long, and get a thread.
+//! in memory; all others may wait for a disk or compute for long, and get a thread. Searches are
+//! `scheduled`: they wait for one of few threads, and may be done together.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::privileges::{self, Aimed};
 use super::transport::Caller;
 use super::{
     aliases, collections, databases, describe, flush, grants, hybrid, indexes, loading, partitions,
-    query, roles, search, segments, server, statistics, users, writes,
+    query, queued, roles, segments, server, statistics, users, writes,
 };
 use crate::proto::common;
 use crate::proto::milvus as wire;
@@ -27,11 +28,14 @@ type Answer<Req, Res> = fn(&Call, Req) -> Result<Res, Failure>;
 pub(super) struct Service(pub(super) Arc<Door>);
 
 macro_rules! calls {
-    (@run at once, $self:ident, $request:ident, $answer:path) => {
-        $self.at_once($request, $answer)
+    (@run at once, $self:ident, $name:literal, $request:ident, $answer:path) => {
+        $self.at_once($name, $request, $answer)
     };
-    (@run apart, $self:ident, $request:ident, $answer:path) => {
-        $self.apart($request, $answer).await
+    (@run scheduled, $self:ident, $name:literal, $request:ident, $answer:path) => {
+        $answer(&$self.0, $name, $request).await
+    };
+    (@run apart, $self:ident, $name:literal, $request:ident, $answer:path) => {
+        $self.apart($name, $request, $answer).await
     };
     ($($name:literal $method:ident($request:ty) -> $response:ty = $answer:path,
         $where:ident $($once:ident)?, $extent:literal;)*) => {
@@ -45,7 +49,7 @@ macro_rules! calls {
                 request: Request<$request>,
             ) -> Result<GrpcResponse<$response>, GrpcStatus> {
                 self.check($name, &request)?;
-                Ok(calls!(@run $where $($once)?, self, request, $answer))
+                Ok(calls!(@run $where $($once)?, self, $name, request, $answer))
             })*
         }
     };
@@ -101,7 +105,7 @@ calls! {
     "Insert" insert(wire::InsertRequest) -> wire::MutationResult = writes::insert, apart, "";
     "Upsert" upsert(wire::UpsertRequest) -> wire::MutationResult = writes::upsert, apart, "keys are given, and kept";
     "Delete" delete(wire::DeleteRequest) -> wire::MutationResult = writes::delete, apart, "counts rows that were there";
-    "Search" search(wire::SearchRequest) -> wire::SearchResults = search::search, apart, "no functions";
+    "Search" search(wire::SearchRequest) -> wire::SearchResults = queued::search, scheduled, "no functions";
     "HybridSearch" hybrid_search(wire::HybridSearchRequest) -> wire::SearchResults = hybrid::search, apart, "ranked by `rrf` or `weighted`; no groups";
     "Query" query(wire::QueryRequest) -> wire::QueryResults = query::query, apart, "no aggregates but `count(*)`";
     "Flush" flush(wire::FlushRequest) -> wire::FlushResponse = flush::flush, apart, "";
@@ -147,26 +151,34 @@ impl Service {
 
     fn at_once<Req, Res: Response>(
         &self,
+        name: &'static str,
         request: Request<Req>,
         answer: Answer<Req, Res>,
     ) -> GrpcResponse<Res> {
         let call = Call::new(Arc::clone(&self.0), &request);
-        GrpcResponse::new(Res::of(answer(&call, request.into_inner())))
+        let outcome = answer(&call, request.into_inner());
+        GrpcResponse::new(call.counted(name, outcome))
     }
 
     async fn apart<Req: Send + 'static, Res: Response>(
         &self,
+        name: &'static str,
         request: Request<Req>,
         answer: Answer<Req, Res>,
     ) -> GrpcResponse<Res> {
         let call = Call::new(Arc::clone(&self.0), &request);
         let request = request.into_inner();
-        let answered = tokio::task::spawn_blocking(move || answer(&call, request)).await;
-        let answered = answered.unwrap_or_else(|error| {
+        let answered = move || {
+            let outcome = answer(&call, request);
+            call.counted(name, outcome)
+        };
+        let answered = tokio::task::spawn_blocking(answered).await;
+        GrpcResponse::new(answered.unwrap_or_else(|error| {
             // Clients repeat errors of gRPC for minutes, and would meet the same one again.
             tracing::error!("a call failed: {error}");
-            Err(Failure::new(Code::Internal, format!("the server failed at this call: {error}")))
-        });
-        GrpcResponse::new(Res::of(answered))
+            let why = format!("the server failed at this call: {error}");
+            let call = Call::within(Arc::clone(&self.0));
+            call.counted(name, Err(Failure::new(Code::Internal, why)))
+        }))
     }
 }

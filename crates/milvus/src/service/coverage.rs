@@ -17,7 +17,7 @@ const HEAD: &str = "\
 ";
 
 /// Name of a feature, whether it is served, and how or how not.
-const FEATURES: [(&str, &str, &str); 27] = [
+const FEATURES: [(&str, &str, &str); 28] = [
     ("float, float16, bfloat16 and int8 vectors", "yes", "by L2 (squared), IP and COSINE"),
     (
         "binary vectors",
@@ -89,7 +89,12 @@ const FEATURES: [(&str, &str, &str); 27] = [
         "yes",
         "with `--tls_cert` and `--tls_key`; clients show certificates too with `--tls_client_ca`",
     ),
-    ("metrics, REST", "no", ""),
+    (
+        "health and metrics",
+        "yes",
+        "`grpc.health.v1.Health`; `/healthz` and `/metrics` on port 9091, in names of our own",
+    ),
+    ("REST", "no", ""),
     (
         "bulk import, snapshots, replication, resource groups",
         "no",

@@ -1,5 +1,6 @@
 //! What every call knows: the database, the time, and which database of it is meant.
 
+use std::cell::OnceCell;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,13 +10,15 @@ use pipeann_db::catalog::limits::DEFAULT_DATABASE;
 use pipeann_db::catalog::{Collection as Entry, CollectionId, Place, Snapshot, UnixMs};
 use pipeann_db::collection::{Collection, HeldMoment};
 use pipeann_db::database::Database;
+use pipeann_db::scheduler::{Scheduler, SchedulerOptions};
 use tonic::Request;
 use tonic::metadata::MetadataMap;
 
 use super::moments::{Moments, is_moment};
 use super::transport::Caller;
 use crate::convert::timestamps::Timestamps;
-use crate::status::Failure;
+use crate::metrics::{Metrics, OfCollection};
+use crate::status::{Failure, Response};
 
 /// The database of a call, for clients that name it beside the request.
 const DATABASE_KEY: &str = "dbname";
@@ -38,15 +41,21 @@ impl fmt::Debug for Settings {
 /// What all calls share.
 pub(super) struct Door {
     pub(super) settings: Settings,
+    pub(super) scheduler: Scheduler,
+    pub(super) metrics: Metrics,
     timestamps: Timestamps,
     moments: Moments,
     sessions: AtomicI64,
 }
 
 impl Door {
-    pub(super) fn new(settings: Settings) -> Self {
+    pub(super) fn new(settings: Settings, scheduler: SchedulerOptions) -> Self {
+        let scheduler = Scheduler::new(scheduler);
+        let metrics = Metrics::default();
         Self {
             settings,
+            scheduler,
+            metrics,
             timestamps: Timestamps::default(),
             moments: Moments::default(),
             sessions: AtomicI64::new(1),
@@ -70,6 +79,8 @@ pub(super) struct Call {
     door: Arc<Door>,
     /// The database that was named beside the request.
     database: Option<String>,
+    /// The collection that it is about.
+    about: OnceCell<CollectionId>,
     /// Who calls, where it is asked.
     user: Option<String>,
 }
@@ -78,12 +89,12 @@ impl Call {
     pub(super) fn new<Req>(door: Arc<Door>, request: &Request<Req>) -> Self {
         let database = named_database(request.metadata()).map(str::to_owned);
         let user = request.extensions().get::<Caller>().map(|Caller(user)| user.clone());
-        Self { door, database, user }
+        Self { door, database, about: OnceCell::new(), user }
     }
 
     /// A call from within the process; it names its database in the request, if any.
     pub(super) fn within(door: Arc<Door>) -> Self {
-        Self { door, database: None, user: None }
+        Self { door, database: None, about: OnceCell::new(), user: None }
     }
 
     /// Who calls: `root` where nobody is asked.
@@ -163,7 +174,26 @@ impl Call {
 
     pub(super) fn entry(&self, database: &str, collection: &str) -> Result<Arc<Entry>, Failure> {
         let database = self.database_name(database);
-        Ok(Arc::clone(self.catalog().collection(database, collection)?))
+        let entry = Arc::clone(self.catalog().collection(database, collection)?);
+        // Calls about several count for the first.
+        self.about.get_or_init(|| entry.id);
+        Ok(entry)
+    }
+
+    /// What is counted of the collection that it is about.
+    pub(super) fn collection_counts(&self) -> Option<Arc<OfCollection>> {
+        self.about.get().map(|collection| self.door.metrics.of(*collection))
+    }
+
+    /// Counts the call, and makes the answer of its outcome.
+    pub(super) fn counted<Res: Response>(
+        &self,
+        name: &'static str,
+        outcome: Result<Res, Failure>,
+    ) -> Res {
+        let code = outcome.as_ref().err().map_or(0, |failure| failure.code.number());
+        self.door.metrics.called(name, self.about.get().copied(), code);
+        Res::of(outcome)
     }
 
     /// By name, or by id where there is no name.

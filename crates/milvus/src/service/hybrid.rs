@@ -41,14 +41,14 @@ pub(super) fn search(
     let mut by_search: Vec<(Metric, Vec<Vec<SearchHit>>)> = Vec::with_capacity(searches);
     for mut one in request.requests {
         one.partition_names.clone_from(&whole.partition_names);
-        let asked = Asked::new((&entry, &collection), one, &output)?;
+        let (asked, request) = Asked::new((&entry, &collection), one, &output)?;
         if asked.has_groups_or_pages() {
             return Err(Failure::unsupported("grouping and iterating in a hybrid search"));
         }
-        let found = asked.found(&collection, None)?;
-        let skipped = found.hits.into_iter();
-        let skipped = skipped.map(|hits| hits.into_iter().skip(found.params.offset).collect());
-        by_search.push((found.scoring.metric, skipped.collect()));
+        let offset = asked.params.offset;
+        let found = request.alone()?.into_iter();
+        let skipped = found.map(|hits| hits.into_iter().skip(offset).collect());
+        by_search.push((asked.scoring.metric, skipped.collect()));
     }
     let queries = by_search.first().map_or(0, |(_, queries)| queries.len());
     if by_search.iter().any(|(_, found)| found.len() != queries) {

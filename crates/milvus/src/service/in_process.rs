@@ -6,6 +6,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use pipeann_db::scheduler::SchedulerOptions;
+
 use super::door::{Call, Door, Settings};
 use super::listen::{ServeError, Served, listen_at};
 use super::{hybrid, query, search};
@@ -42,7 +44,7 @@ impl std::fmt::Debug for InProcess {
 impl InProcess {
     /// A service of this database, which stays open as long as the service or what listens for it.
     pub fn new(settings: Settings) -> Self {
-        Self(Arc::new(Door::new(settings)))
+        Self(Arc::new(Door::new(settings, SchedulerOptions::default())))
     }
 
     /// Serves gRPC on a socket at this path too.

@@ -6,10 +6,11 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use pipeann_db::scheduler::SchedulerOptions;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixListener;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tonic::codegen::tokio_stream::Stream;
 use tonic::codegen::tokio_stream::wrappers::UnixListenerStream;
@@ -23,6 +24,8 @@ use crate::proto::milvus::milvus_service_server::MilvusServiceServer;
 
 /// Where Milvus listens.
 pub const DEFAULT_PORT: u16 = 19530;
+/// Where Milvus tells its metrics.
+pub const DEFAULT_METRICS_PORT: u16 = 9091;
 /// The largest request. Clients cut what they insert accordingly.
 const MAX_REQUEST_BYTES: usize = 64 << 20;
 /// The largest answer.
@@ -43,8 +46,12 @@ pub struct ServeOptions {
     pub host: String,
     /// Port; 0 for any that is free.
     pub port: u16,
-    /// Calls that may compute or wait at once; 0 for 16 for each CPU.
+    /// Searches that are done at once, and as many other calls; 0 for numbers by the CPUs.
     pub threads: usize,
+    /// Whether searches that wait and are alike are done together.
+    pub merge: bool,
+    /// Port for metrics, 0 for any that is free; none are told unless given.
+    pub metrics_port: Option<u16>,
     /// What clients have to send: `user:password`, or a key. Nothing is asked for where it is none.
     pub token: Option<String>,
     /// Whether clients are asked who they are, and may do what the users of the database may.
@@ -78,9 +85,21 @@ impl Default for ServeOptions {
             host: "0.0.0.0".to_owned(),
             port: DEFAULT_PORT,
             threads: 0,
+            merge: true,
+            metrics_port: None,
             token: None,
             authorization: false,
             tls: None,
+        }
+    }
+}
+
+impl ServeOptions {
+    fn scheduler(&self) -> SchedulerOptions {
+        let options = SchedulerOptions { merge: self.merge, ..SchedulerOptions::default() };
+        match self.threads {
+            0 => options,
+            at_once => SchedulerOptions { at_once, ..options },
         }
     }
 }
@@ -92,6 +111,7 @@ impl fmt::Debug for ServeOptions {
             .field("host", &self.host)
             .field("port", &self.port)
             .field("threads", &self.threads)
+            .field("merge", &self.merge)
             .finish_non_exhaustive()
     }
 }
@@ -131,6 +151,7 @@ pub enum ServeError {
 /// A server that answers. Dropped, it ends at once.
 pub struct Listening {
     address: SocketAddr,
+    metrics_address: Option<SocketAddr>,
     served: Served,
 }
 
@@ -146,6 +167,11 @@ impl Listening {
         self.address
     }
 
+    /// Where it tells its metrics.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics_address
+    }
+
     /// Takes no more calls, and returns when those under way are answered, or some seconds later.
     pub fn stop(self) {
         self.served.stop();
@@ -155,7 +181,7 @@ impl Listening {
 /// The threads of a server. Dropped, they end at once.
 pub struct Served {
     runtime: Option<Runtime>,
-    stop: Option<oneshot::Sender<()>>,
+    stop: Option<watch::Sender<bool>>,
     served: Option<JoinHandle<()>>,
 }
 
@@ -170,7 +196,7 @@ impl Served {
     pub fn stop(mut self) {
         if let Some(stop) = self.stop.take() {
             // It may have ended by itself.
-            let _ = stop.send(());
+            let _ = stop.send(true);
         }
         if let (Some(runtime), Some(served)) = (self.runtime.take(), self.served.take()) {
             let ended = async { tokio::time::timeout(LAST_CALLS, served).await };
@@ -196,17 +222,11 @@ impl Drop for Served {
 /// [`ServeError`].
 pub fn listen(settings: Settings, options: &ServeOptions) -> Result<Listening, ServeError> {
     let runtime = runtime(options.threads)?;
-    let address = |source| {
-        let (host, port) = (options.host.clone(), options.port);
-        ServeError::Address { host, port, source }
-    };
-    let listener = bind(options).map_err(address)?;
-    let bound = listener.local_addr().map_err(address)?;
-    let listener = {
-        let _inside = runtime.enter();
-        tokio::net::TcpListener::from_std(listener).map_err(address)?
-    };
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let listener = listening(&runtime, &options.host, options.port)?;
+    let metrics = options.metrics_port.map(|port| listening(&runtime, &options.host, port));
+    let metrics = metrics.transpose()?;
+    let (address, metrics_address) = (listener.1, metrics.as_ref().map(|(_, address)| *address));
+    let incoming = TcpIncoming::from(listener.0).with_nodelay(Some(true));
     let guard = match &options.token {
         _ if options.authorization => Guard::Users(Arc::clone(&settings.database)),
         Some(token) => Guard::Token(Arc::from(token.as_str())),
@@ -223,8 +243,14 @@ pub fn listen(settings: Settings, options: &ServeOptions) -> Result<Listening, S
         let _inside = runtime.enter();
         server = server.tls_config(tls_config(tls)).map_err(failed)?;
     }
-    let door = Arc::new(Door::new(settings));
-    Ok(Listening { address: bound, served: begin(runtime, server, (door, guard), incoming) })
+    let door = Arc::new(Door::new(settings, options.scheduler()));
+    let served = begin(runtime, server, (Arc::clone(&door), guard), incoming);
+    if let (Some((listener, _)), Some(runtime), Some(stop)) =
+        (metrics, &served.runtime, &served.stop)
+    {
+        runtime.spawn(super::watch::serve(door, listener, stop.subscribe()));
+    }
+    Ok(Listening { address, metrics_address, served })
 }
 
 /// Begins to serve on a socket in the file system; who may write to its directory may call.
@@ -270,7 +296,7 @@ where
     I: Stream<Item = std::io::Result<C>> + Send + 'static,
     C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
 {
-    let (stop, stopped) = oneshot::channel();
+    let (stop, stopped) = watch::channel(false);
     runtime.spawn(tidy(Arc::downgrade(&door)));
     let served = runtime.spawn(serve(server, (door, guard), incoming, stopped));
     Served { runtime: Some(runtime), stop: Some(stop), served: Some(served) }
@@ -286,19 +312,27 @@ async fn tidy(door: Weak<Door>) {
 }
 
 /// The first address of the host that can be listened on.
-fn bind(options: &ServeOptions) -> std::io::Result<TcpListener> {
-    let addresses: Vec<SocketAddr> =
-        (options.host.as_str(), options.port).to_socket_addrs()?.collect();
-    let listener = TcpListener::bind(addresses.as_slice())?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
+fn listening(
+    runtime: &Runtime,
+    host: &str,
+    port: u16,
+) -> Result<(tokio::net::TcpListener, SocketAddr), ServeError> {
+    let bind = || {
+        let addresses: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
+        let listener = TcpListener::bind(addresses.as_slice())?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let _inside = runtime.enter();
+        Ok((tokio::net::TcpListener::from_std(listener)?, address))
+    };
+    bind().map_err(|source| ServeError::Address { host: host.to_owned(), port, source })
 }
 
 async fn serve<I, C>(
     server: Server,
     (door, guard): (Arc<Door>, Guard),
     incoming: I,
-    stopped: oneshot::Receiver<()>,
+    mut stopped: watch::Receiver<bool>,
 ) where
     I: Stream<Item = std::io::Result<C>> + Send + 'static,
     C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
@@ -306,13 +340,17 @@ async fn serve<I, C>(
     let service = MilvusServiceServer::new(Service(door))
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(MAX_ANSWER_BYTES);
+    // Health is told to everybody: whoever asks for it knows no token.
+    let (reporter, health) = tonic_health::server::health_reporter();
+    reporter.set_serving::<MilvusServiceServer<Service>>().await;
     let served = server
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
+        .add_service(health)
         .add_service(Guarded::new(service, guard))
         .serve_with_incoming_shutdown(incoming, async {
             // Dropped or sent, it means the same.
-            let _ = stopped.await;
+            let _ = stopped.wait_for(|stopped| *stopped).await;
         });
     if let Err(error) = served.await {
         tracing::error!("the server ended: {error}");

@@ -23,6 +23,7 @@ mod moments;
 mod partitions;
 mod privileges;
 mod query;
+mod queued;
 mod roles;
 mod search;
 mod segments;
@@ -30,9 +31,12 @@ mod server;
 mod statistics;
 mod transport;
 mod users;
+mod watch;
 mod writes;
 
 pub use coverage::coverage;
 pub use door::Settings;
 pub use in_process::{InProcess, Refused};
-pub use listen::{DEFAULT_PORT, Listening, ServeError, ServeOptions, Served, Tls, listen};
+pub use listen::{
+    DEFAULT_METRICS_PORT, DEFAULT_PORT, Listening, ServeError, ServeOptions, Served, Tls, listen,
+};

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use pipeann_db::catalog::Collection as Entry;
-use pipeann_db::collection::{Collection, Filter, FoundRow, HeldMoment, SearchHit, VectorSearch};
-use pipeann_db::expr::Templates;
+use pipeann_db::collection::{Collection, FoundRow, SearchHit};
 use pipeann_db::ids::Metric;
+use pipeann_db::scheduler::{OwnedFilter, SearchRequest, Searchable};
 use pipeann_db::schema::Field;
 use pipeann_db::value::Value;
 
 use super::door::Call;
 use super::loading::check_loaded;
-use super::query::{ITERATES, names};
+use super::query::ITERATES;
 use crate::convert::columns_in::keys;
 use crate::convert::hits::{Scoring, results, scored};
 use crate::convert::output::Output;
@@ -26,28 +26,66 @@ use crate::proto::milvus::search_request::SearchInput;
 use crate::proto::schema::{IDs, SearchIteratorV2Results};
 use crate::status::Failure;
 
+/// Answers a search on this thread.
 pub(super) fn search(
     call: &Call,
     request: wire::SearchRequest,
 ) -> Result<wire::SearchResults, Failure> {
-    let (entry, collection) = target(call, &request)?;
-    let output = Output::new(&entry.schema, &request.output_fields)?;
-    let named = request.guarantee_timestamp;
-    let asked = Asked::new((&entry, &collection), request, &output)?;
-    let (held, session_ts) = call.moment(&collection, named, asked.iterates())?;
-    let found = asked.found(&collection, held.as_deref())?;
-    let Found { params, scoring, selected, hits } = found;
-    let last = hits.first().and_then(|hits| hits.last()).map(|hit| hit.distance);
-    let groups = selected.group_field.as_deref();
-    let found = scored(hits, scoring, params.offset);
-    let mut results = results(&entry.schema, &output, groups, params.limit, found);
-    results.search_iterator_v2_results = selected.page.map(|page| next_page(call, page, last));
-    Ok(wire::SearchResults {
-        results: Some(results),
-        collection_name: entry.name.clone(),
-        session_ts,
-        ..Default::default()
-    })
+    let (request, asking) = Asking::new(call, request)?;
+    let hits = request.alone()?;
+    asking.answer(call, hits)
+}
+
+/// A search that is under way, and how it is answered.
+pub(super) struct Asking {
+    entry: Arc<Entry>,
+    output: Vec<String>,
+    asked: Asked,
+    session_ts: u64,
+}
+
+impl Asking {
+    /// The search that a request asks for.
+    pub(super) fn new(
+        call: &Call,
+        mut request: wire::SearchRequest,
+    ) -> Result<(SearchRequest, Self), Failure> {
+        let (entry, collection) = target(call, &request)?;
+        let names = std::mem::take(&mut request.output_fields);
+        let output = Output::new(&entry.schema, &names)?;
+        let named = request.guarantee_timestamp;
+        let (asked, request) = Asked::new((&entry, &collection), request, &output)?;
+        let (held, session_ts) = call.moment(&collection, named, asked.iterates())?;
+        let request = SearchRequest { held, ..request };
+        Ok((request, Self { entry, output: names, asked, session_ts }))
+    }
+
+    /// Whether it looks for rows by a filter.
+    pub(super) fn is_filtered(&self) -> bool {
+        self.asked.filtered
+    }
+
+    /// The answer with what was found.
+    pub(super) fn answer(
+        self,
+        call: &Call,
+        hits: Vec<Vec<SearchHit>>,
+    ) -> Result<wire::SearchResults, Failure> {
+        let Self { entry, output, asked, session_ts } = self;
+        let Asked { params, scoring, selected, .. } = asked;
+        let output = Output::new(&entry.schema, &output)?;
+        let last = hits.first().and_then(|hits| hits.last()).map(|hit| hit.distance);
+        let groups = selected.group_field.as_deref();
+        let found = scored(hits, scoring, params.offset);
+        let mut results = results(&entry.schema, &output, groups, params.limit, found);
+        results.search_iterator_v2_results = selected.page.map(|page| next_page(call, page, last));
+        Ok(wire::SearchResults {
+            results: Some(results),
+            collection_name: entry.name.clone(),
+            session_ts,
+            ..Default::default()
+        })
+    }
 }
 
 /// The collection of a request, loaded.
@@ -68,19 +106,6 @@ fn next_page(call: &Call, page: Page, last: Option<f32>) -> SearchIteratorV2Resu
     SearchIteratorV2Results { token, last_bound: last.or(page.behind).unwrap_or(0.0) }
 }
 
-/// One search, read.
-pub(super) struct Asked<'a> {
-    params: SearchParams,
-    scoring: Scoring,
-    selected: Selected,
-    field: &'a Field,
-    queries: Queries,
-    expression: String,
-    templates: Templates,
-    partitions: Vec<String>,
-    output: Vec<&'a str>,
-}
-
 /// What would change the answer and is not served.
 fn refuse_what_is_not_served(request: &wire::SearchRequest) -> Result<(), Failure> {
     let asked = [
@@ -95,21 +120,20 @@ fn refuse_what_is_not_served(request: &wire::SearchRequest) -> Result<(), Failur
     }
 }
 
-/// What one search found.
-pub(super) struct Found {
+/// What the answer to a search depends on beside what was found.
+pub(super) struct Asked {
     pub(super) params: SearchParams,
     pub(super) scoring: Scoring,
     selected: Selected,
-    /// Of each query, those that are to be passed over too.
-    pub(super) hits: Vec<Vec<SearchHit>>,
+    filtered: bool,
 }
 
-impl<'a> Asked<'a> {
+impl Asked {
     pub(super) fn new(
-        (entry, collection): (&'a Entry, &Collection),
+        (entry, collection): (&Entry, &Arc<Collection>),
         request: wire::SearchRequest,
-        output: &Output<'a>,
-    ) -> Result<Self, Failure> {
+        output: &Output<'_>,
+    ) -> Result<(Self, SearchRequest), Failure> {
         refuse_what_is_not_served(&request)?;
         let params = SearchParams::new(Parameters::new(request.search_params)?)?;
         check_collection(entry, &params)?;
@@ -129,17 +153,26 @@ impl<'a> Asked<'a> {
             let group = entry.schema.field(group).expect("it was found before");
             output.push(&group.spec.name);
         }
-        Ok(Self {
-            queries,
-            templates: templates(request.expr_template_values)?,
-            expression: request.dsl,
-            partitions: request.partition_names,
-            params,
-            scoring,
-            selected,
-            field,
-            output,
-        })
+        let expression = request.dsl;
+        let templates = templates(request.expr_template_values)?;
+        let partitions = request.partition_names;
+        let request = SearchRequest {
+            collection: Arc::clone(collection) as Arc<dyn Searchable>,
+            field: field.spec.name.clone(),
+            k: params.window(),
+            metric: Some(scoring.metric),
+            list: params.list,
+            partitions: (!partitions.is_empty()).then_some(partitions),
+            filter: (!expression.trim().is_empty())
+                .then_some(OwnedFilter { expression, templates }),
+            output: output.into_iter().map(str::to_owned).collect(),
+            selection: selected.selection,
+            queries: queries.into_vectors(),
+            held: None,
+            deadline: None,
+        };
+        let filtered = request.filter.is_some();
+        Ok((Self { params, scoring, selected, filtered }, request))
     }
 
     pub(super) fn has_groups_or_pages(&self) -> bool {
@@ -149,30 +182,6 @@ impl<'a> Asked<'a> {
     /// Whether this is a page of an iterator of either kind.
     fn iterates(&self) -> bool {
         self.selected.page.is_some() || self.params.others.flag(ITERATES)
-    }
-
-    /// What there is, at a moment that is held, or now.
-    pub(super) fn found(
-        self,
-        collection: &Collection,
-        held: Option<&HeldMoment>,
-    ) -> Result<Found, Failure> {
-        let filter = Filter { expression: &self.expression, templates: &self.templates };
-        let partitions = names(&self.partitions);
-        let search = VectorSearch {
-            field: &self.field.spec.name,
-            k: self.params.window(),
-            metric: Some(self.scoring.metric),
-            list: self.params.list,
-            partitions: partitions.as_deref(),
-            filter: (!self.expression.trim().is_empty()).then_some(filter),
-            output: &self.output,
-        };
-        let selection = &self.selected.selection;
-        let queries = self.queries.as_set();
-        let hits = collection.search_selected_as_of(&search, queries, (selection, held))?;
-        let Self { params, scoring, selected, .. } = self;
-        Ok(Found { params, scoring, selected, hits })
     }
 }
 

@@ -20,6 +20,8 @@ pub(crate) enum Code {
     ServiceUnavailable,
     MemoryLimit,
     Internal,
+    /// Clients wait a little and send it again, longer each time.
+    RateLimit,
     CollectionNotFound,
     CollectionNotLoaded,
     TooManyCollections,
@@ -41,11 +43,12 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    const fn number(self) -> i32 {
+    pub(crate) const fn number(self) -> i32 {
         match self {
             Self::ServiceUnavailable => 2,
             Self::MemoryLimit => 3,
             Self::Internal => 5,
+            Self::RateLimit => 8,
             Self::CollectionNotFound => 100,
             Self::CollectionNotLoaded => 101,
             Self::TooManyCollections => 102,
@@ -71,6 +74,7 @@ impl Code {
     const fn legacy(self) -> ErrorCode {
         match self {
             Self::MemoryLimit => ErrorCode::InsufficientMemoryToLoad,
+            Self::RateLimit => ErrorCode::RateLimit,
             Self::CollectionNotFound => ErrorCode::CollectionNotExists,
             Self::PartitionNotFound => ErrorCode::MetaFailed,
             Self::SchemaMismatch => ErrorCode::SchemaMismatch,
@@ -82,7 +86,15 @@ impl Code {
 
     /// Whether the request is at fault, and sending it again is of no use.
     const fn is_input(self) -> bool {
-        !matches!(self, Self::ServiceUnavailable | Self::Internal | Self::Unexpected)
+        !matches!(
+            self,
+            Self::ServiceUnavailable | Self::Internal | Self::RateLimit | Self::Unexpected
+        )
+    }
+
+    /// Whether the same request may be answered a little later.
+    const fn is_retriable(self) -> bool {
+        matches!(self, Self::ServiceUnavailable | Self::RateLimit)
     }
 }
 
@@ -120,7 +132,7 @@ impl Failure {
         Status {
             error_code: self.code.legacy().into(),
             code: self.code.number(),
-            retriable: self.code == Code::ServiceUnavailable,
+            retriable: self.code.is_retriable(),
             detail: self.reason.clone(),
             reason: self.reason,
             extra_info: extra_info.into_iter().filter(|_| is_input).collect(),
@@ -142,6 +154,9 @@ mod tests {
         let status = Failure::new(Code::CollectionNotFound, "x").into_status();
         assert_eq!((status.code, status.error_code()), (100, ErrorCode::CollectionNotExists));
         let status = Failure::new(Code::ServiceUnavailable, "x").into_status();
+        assert!(status.retriable && status.extra_info.is_empty());
+        let status = Failure::new(Code::RateLimit, "x").into_status();
+        assert_eq!((status.code, status.error_code()), (8, ErrorCode::RateLimit));
         assert!(status.retriable && status.extra_info.is_empty());
         let status = Failure::parameter("x").into_status();
         assert_eq!((status.code, status.error_code()), (1100, ErrorCode::IllegalArgument));

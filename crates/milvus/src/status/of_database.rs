@@ -5,6 +5,7 @@ use pipeann_db::catalog::{CatalogError, IndexFault, Kind, Usage};
 use pipeann_db::collection::CollectionError;
 use pipeann_db::database::DatabaseError;
 use pipeann_db::ids::ErrorClass;
+use pipeann_db::scheduler::ScheduleError;
 use pipeann_db::schema::SchemaError;
 
 use super::{Code, Failure};
@@ -113,6 +114,25 @@ impl From<CatalogError> for Failure {
     }
 }
 
+impl From<ScheduleError> for Failure {
+    fn from(error: ScheduleError) -> Self {
+        let text = error.to_string();
+        match error {
+            ScheduleError::Search(error) => error.into(),
+            // Every client waits and repeats at this code. Code 4, which Milvus has for a full queue
+            // too, ends in the application at once, where nothing slows it down.
+            ScheduleError::Full { .. } => Self::new(
+                Code::RateLimit,
+                format!("rate limit exceeded: too many concurrent requests, queue is full: {text}"),
+            ),
+            ScheduleError::Panicked(_) => {
+                Self::new(Code::Internal, format!("the server failed at this call: {text}"))
+            }
+            other => Self::new(by_class(other.class()), text),
+        }
+    }
+}
+
 impl From<SchemaError> for Failure {
     fn from(error: SchemaError) -> Self {
         Self::parameter(error.to_string())
@@ -158,5 +178,22 @@ pub(crate) fn metric_name(metric: pipeann_db::ids::Metric) -> &'static str {
         Metric::Cosine => "COSINE",
         Metric::Hamming => "HAMMING",
         Metric::Jaccard => "JACCARD",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overload_has_the_code_that_clients_wait_at() {
+        let failure = Failure::from(ScheduleError::Full { waiting: 4096 });
+        assert_eq!(failure.code, Code::RateLimit);
+        assert!(failure.reason.contains("rate limit exceeded"), "{}", failure.reason);
+        assert!(failure.reason.contains("queue is full"), "{}", failure.reason);
+        let failure = Failure::from(ScheduleError::Search(CollectionError::Dropped));
+        assert_eq!(failure.code, Code::CollectionNotFound);
+        assert_eq!(Failure::from(ScheduleError::Ending).code, Code::ServiceUnavailable);
+        assert_eq!(Failure::from(ScheduleError::Panicked("x".into())).code, Code::Internal);
     }
 }

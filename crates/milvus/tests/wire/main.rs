@@ -13,3 +13,4 @@ mod misbehaving;
 mod rows;
 mod served;
 mod traps;
+mod watched;

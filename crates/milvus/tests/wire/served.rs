@@ -71,7 +71,13 @@ impl Served {
         let database = Arc::new(Database::open(dir.path(), settings).unwrap());
         let settings =
             Settings { database: Arc::clone(&database), now: Arc::new(move || of_door.now()) };
-        let options = ServeOptions { host: "127.0.0.1".into(), port: 0, threads: 4, ..options };
+        let options = ServeOptions {
+            host: "127.0.0.1".into(),
+            port: 0,
+            threads: 4,
+            metrics_port: Some(0),
+            ..options
+        };
         let listening = listen(settings, &options).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

@@ -1,0 +1,156 @@
+//! Searches that wait: a line for each collection, and whose turn it is.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::group::Group;
+use super::request::{Answer, Caller, SearchRequest};
+use super::{ScheduleError, SchedulerOptions};
+
+/// A search that waits.
+pub(super) struct Waiting {
+    pub(super) request: Box<SearchRequest>,
+    /// None when it is answered.
+    pub(super) caller: Option<Box<dyn Caller>>,
+    pub(super) since: Instant,
+    /// See [`SearchRequest::likeness`].
+    pub(super) likeness: u64,
+    pub(super) queries: usize,
+}
+
+/// Whether a search is still to be done.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Wanted,
+    Late,
+    Gone,
+}
+
+impl Waiting {
+    pub(super) fn new(request: SearchRequest, caller: Box<dyn Caller>, since: Instant) -> Self {
+        let (likeness, queries) = (request.likeness(), request.queries.as_set().rows());
+        let request = Box::new(request);
+        Self { request, caller: Some(caller), since, likeness, queries }
+    }
+
+    fn usefulness(&self, now: Instant) -> Use {
+        match self.request.deadline {
+            _ if self.caller.as_ref().is_none_or(|caller| caller.is_gone()) => Use::Gone,
+            Some(deadline) if deadline <= now => Use::Late,
+            _ => Use::Wanted,
+        }
+    }
+
+    /// Answers whoever waits for it.
+    pub(super) fn answer(self, outcome: Result<Answer, ScheduleError>) {
+        if let Some(caller) = self.caller {
+            caller.answer(outcome);
+        }
+    }
+
+    fn collection(&self) -> usize {
+        Arc::as_ptr(&self.request.collection).cast::<()>() as usize
+    }
+}
+
+/// The searches of one collection, the oldest first.
+struct Line {
+    collection: usize,
+    waiting: VecDeque<Waiting>,
+}
+
+/// See the module's description.
+#[derive(Default)]
+pub(super) struct Lines {
+    /// The first is next; none is empty.
+    turns: VecDeque<Line>,
+    searches: usize,
+    bytes: usize,
+}
+
+/// What a thread is given to do.
+#[derive(Default)]
+pub(super) struct Taken {
+    pub(super) group: Vec<Waiting>,
+    /// Searches whose time has passed.
+    pub(super) late: Vec<Waiting>,
+}
+
+impl Lines {
+    pub(super) fn searches(&self) -> usize {
+        self.searches
+    }
+
+    /// Puts a search at the end of its line.
+    ///
+    /// # Errors
+    /// The search again, where there is no room, and how many wait.
+    pub(super) fn push(
+        &mut self,
+        waiting: Waiting,
+        options: &SchedulerOptions,
+    ) -> Result<(), (Waiting, usize)> {
+        let collection = waiting.collection();
+        let line = self.turns.iter().position(|line| line.collection == collection);
+        let of_line = line.map_or(0, |line| self.turns[line].waiting.len());
+        let bytes = waiting.request.queries.bytes();
+        let is_full = of_line >= options.line
+            || self.searches >= options.lines
+            || (self.searches > 0 && self.bytes + bytes > options.bytes);
+        if is_full {
+            let waits = if of_line >= options.line { of_line } else { self.searches };
+            return Err((waiting, waits));
+        }
+        self.searches += 1;
+        self.bytes += bytes;
+        match line {
+            Some(line) => self.turns[line].waiting.push_back(waiting),
+            None => self.turns.push_back(Line { collection, waiting: [waiting].into() }),
+        }
+        Ok(())
+    }
+
+    /// The oldest search of the line whose turn it is, with those that join it; `None` where nothing
+    /// waits. Searches that nobody waits for are left out.
+    pub(super) fn take(&mut self, now: Instant, merge: bool) -> Option<Taken> {
+        let mut line = self.turns.pop_front()?;
+        let mut taken = Taken::default();
+        let mut group: Option<Group> = None;
+        let before = line.waiting.len();
+        let mut left = Vec::new();
+        while let Some(waiting) = line.waiting.pop_front() {
+            match waiting.usefulness(now) {
+                Use::Gone => self.bytes -= waiting.request.queries.bytes(),
+                Use::Late => taken.late.push(waiting),
+                Use::Wanted => {
+                    let joins = match &mut group {
+                        Some(group) => group.takes(&taken.group[0], &waiting),
+                        none => {
+                            *none = Some(Group::of(&waiting));
+                            true
+                        }
+                    };
+                    let place = if joins { &mut taken.group } else { &mut left };
+                    place.push(waiting);
+                }
+            }
+            if group.as_ref().is_some_and(|group| !merge || group.is_full()) {
+                left.extend(line.waiting.drain(..));
+            }
+        }
+        self.searches -= before - left.len();
+        let gone = taken.group.iter().chain(&taken.late);
+        self.bytes -= gone.map(|waiting| waiting.request.queries.bytes()).sum::<usize>();
+        if !left.is_empty() {
+            self.turns.push_back(Line { waiting: left.into(), ..line });
+        }
+        Some(taken)
+    }
+
+    /// All that wait, which do not any more.
+    pub(super) fn take_all(&mut self) -> Vec<Waiting> {
+        let all = std::mem::take(self).turns.into_iter();
+        all.flat_map(|line| line.waiting).collect()
+    }
+}

@@ -1,0 +1,361 @@
+//! What is done together, in which order, and who is answered how: over collections that only note
+//! what they are asked.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::collection::{CollectionError, Joined, Progress, SearchHit, Selection};
+use crate::ids::VectorType;
+
+/// A collection that holds searches up until it is opened, and notes which it did together.
+#[derive(Default)]
+struct Noted {
+    open: Mutex<bool>,
+    opened: Condvar,
+    begun: AtomicUsize,
+    /// The `k` of the searches of each group.
+    groups: Mutex<Vec<Vec<usize>>>,
+    /// What is wrong with a search of this `k`.
+    panics_at: Option<usize>,
+    fails_at: Option<usize>,
+}
+
+impl Noted {
+    fn shut() -> Arc<Self> {
+        Arc::default()
+    }
+
+    fn open(&self) {
+        *self.open.lock().unwrap() = true;
+        self.opened.notify_all();
+    }
+
+    fn groups(&self) -> Vec<Vec<usize>> {
+        self.groups.lock().unwrap().clone()
+    }
+
+    fn wait_until_begun(&self, searches: usize) {
+        while self.begun.load(Ordering::SeqCst) < searches {
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Searchable for Noted {
+    fn search_joined(
+        &self,
+        searches: &[Joined<'_>],
+        tell: &mut dyn FnMut(Progress),
+    ) -> Result<(), CollectionError> {
+        self.begun.fetch_add(searches.len(), Ordering::SeqCst);
+        let mut open = self.open.lock().unwrap();
+        while !*open {
+            open = self.opened.wait(open).unwrap();
+        }
+        drop(open);
+        let ks: Vec<usize> = searches.iter().map(|joined| joined.search.k).collect();
+        self.groups.lock().unwrap().push(ks.clone());
+        tell(Progress::Found);
+        for (place, joined) in searches.iter().enumerate() {
+            assert!(self.panics_at != Some(ks[place]), "no search of {}", ks[place]);
+            if self.fails_at == Some(ks[place]) {
+                return Err(CollectionError::BlankDelete);
+            }
+            let hits: Vec<Vec<SearchHit>> = vec![Vec::new(); joined.queries.rows()];
+            tell(Progress::Answered(place, hits));
+        }
+        Ok(())
+    }
+}
+
+/// Somebody who passes the answer on, with the `k` that it is for.
+struct Asker {
+    k: usize,
+    answers: Sender<(usize, Result<Answer, ScheduleError>)>,
+    gone: Arc<AtomicBool>,
+}
+
+impl Caller for Asker {
+    fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::SeqCst)
+    }
+
+    fn answer(self: Box<Self>, outcome: Result<Answer, ScheduleError>) {
+        self.answers.send((self.k, outcome)).unwrap();
+    }
+}
+
+type Answers = Receiver<(usize, Result<Answer, ScheduleError>)>;
+
+/// A scheduler, and what its callers share.
+struct Bench {
+    scheduler: Scheduler,
+    sender: Sender<(usize, Result<Answer, ScheduleError>)>,
+    answers: Answers,
+    /// Time that has passed.
+    passed_ms: Arc<AtomicUsize>,
+    start: Instant,
+}
+
+impl Bench {
+    fn new(options: SchedulerOptions) -> Self {
+        let (sender, answers) = channel();
+        let (start, passed_ms) = (Instant::now(), Arc::<AtomicUsize>::default());
+        let passed = Arc::clone(&passed_ms);
+        let now = move || start + Duration::from_millis(passed.load(Ordering::SeqCst) as u64);
+        let scheduler = Scheduler::new(SchedulerOptions { clock: Arc::new(now), ..options });
+        Self { scheduler, sender, answers, passed_ms, start }
+    }
+
+    /// One thread, so that what comes while it is held up waits.
+    fn of_one_thread() -> Self {
+        Self::new(SchedulerOptions { at_once: 1, ..SchedulerOptions::default() })
+    }
+
+    fn submit(&self, request: SearchRequest) -> Arc<AtomicBool> {
+        let gone = Arc::<AtomicBool>::default();
+        let (answers, asker) = (self.sender.clone(), Arc::clone(&gone));
+        let caller = Asker { k: request.k, answers, gone: asker };
+        self.scheduler.submit(request, Box::new(caller));
+        gone
+    }
+
+    /// The next answers, by `k`.
+    fn answers(&self, count: usize) -> Vec<(usize, Result<Answer, ScheduleError>)> {
+        let mut all: Vec<_> = (0..count).map(|_| self.answers.recv().unwrap()).collect();
+        all.sort_by_key(|(k, _)| *k);
+        all
+    }
+}
+
+fn request(collection: &Arc<Noted>, k: usize) -> SearchRequest {
+    queries(collection, k, 1)
+}
+
+fn queries(collection: &Arc<Noted>, k: usize, count: usize) -> SearchRequest {
+    SearchRequest {
+        collection: Arc::clone(collection) as Arc<dyn Searchable>,
+        field: "v".to_owned(),
+        k,
+        metric: None,
+        list: None,
+        partitions: None,
+        filter: None,
+        output: Vec::new(),
+        selection: Selection::default(),
+        queries: OwnedVectors::new(vec![0; 8 * count], 2, VectorType::F32).unwrap(),
+        held: None,
+        deadline: None,
+    }
+}
+
+#[test]
+fn what_waits_is_done_together_and_nothing_waits_for_company() {
+    let bench = Bench::of_one_thread();
+    let noted = Noted::shut();
+    bench.submit(request(&noted, 1));
+    noted.wait_until_begun(1);
+    (2..=60).for_each(|k| drop(bench.submit(request(&noted, k))));
+    assert_eq!(bench.scheduler.waiting(), 59);
+    noted.open();
+    let answers = bench.answers(60);
+    assert_eq!(noted.groups(), [vec![1], (2..=60).collect()]);
+    let joined =
+        |(_, outcome): &(usize, Result<Answer, _>)| outcome.as_ref().unwrap().stages.joined;
+    assert_eq!(joined(&answers[0]), 1);
+    assert!(answers[1..].iter().all(|answer| joined(answer) == 59));
+    assert_eq!(bench.scheduler.waiting(), 0);
+}
+
+#[test]
+fn groups_are_bounded_in_queries_and_in_how_far_k_is_apart() {
+    let bench = Bench::of_one_thread();
+    let noted = Noted::shut();
+    bench.submit(request(&noted, 1));
+    noted.wait_until_begun(1);
+    for (k, count) in [(10, 100), (210, 50), (211, 1), (20, 60), (30, 50), (40, 201), (50, 200)] {
+        bench.submit(queries(&noted, k, count));
+    }
+    noted.open();
+    bench.answers(8);
+    // 211 is 201 apart from 10; 60 more queries than 150 are too many, 50 are not.
+    let groups = noted.groups();
+    assert_eq!(groups[1..], [vec![10, 210, 30], vec![211, 20], vec![40], vec![50]]);
+}
+
+#[test]
+fn only_searches_that_are_alike_are_done_together() {
+    let noted = Noted::shut();
+    let filter = |expression: &str| {
+        let expression = expression.to_owned();
+        Some(OwnedFilter { expression, ..OwnedFilter::default() })
+    };
+    let same = || request(&noted, 5);
+    let mut templates = filter("a > 1");
+    templates.as_mut().unwrap().templates.insert("t".into(), crate::expr::Constant::Int(1));
+    let different = [
+        SearchRequest { field: "w".into(), ..same() },
+        SearchRequest { metric: Some(crate::ids::Metric::Cosine), ..same() },
+        SearchRequest { list: Some(64), ..same() },
+        SearchRequest { partitions: Some(vec!["p".into()]), ..same() },
+        SearchRequest { filter: filter("a > 1"), ..same() },
+        SearchRequest { filter: filter("a > 2"), ..same() },
+        SearchRequest { filter: templates, ..same() },
+        SearchRequest {
+            selection: Selection { to: std::ops::Bound::Excluded(1.0), ..Selection::default() },
+            ..same()
+        },
+    ];
+    for (at, one) in different.iter().enumerate() {
+        assert!(one.is_like(one) && !one.is_like(&same()) && !same().is_like(one), "{at}");
+        assert!(different[..at].iter().all(|other| !one.is_like(other)), "{at}");
+    }
+    // What is read of the rows is each one's own affair.
+    assert!(same().is_like(&SearchRequest { output: vec!["a".into()], ..same() }));
+    let without = SchedulerOptions { at_once: 1, merge: false, ..SchedulerOptions::default() };
+    let bench = Bench::new(without);
+    (0..4).for_each(|k| drop(bench.submit(request(&noted, k))));
+    noted.open();
+    bench.answers(4);
+    assert_eq!(noted.groups(), [[0], [1], [2], [3]]);
+}
+
+#[test]
+fn collections_take_turns() {
+    let bench = Bench::of_one_thread();
+    let (busy, other) = (Noted::shut(), Noted::shut());
+    other.open();
+    bench.submit(request(&busy, 1));
+    busy.wait_until_begun(1);
+    // Too far apart to be done together.
+    (1..=5).for_each(|k| drop(bench.submit(request(&busy, 1000 * k))));
+    bench.submit(request(&other, 7));
+    busy.open();
+    let order: Vec<usize> = (0..7).map(|_| bench.answers.recv().unwrap().0).collect();
+    assert_eq!(order, [1, 1000, 7, 2000, 3000, 4000, 5000]);
+}
+
+#[test]
+fn what_nobody_waits_for_is_not_searched() {
+    let bench = Bench::of_one_thread();
+    let noted = Noted::shut();
+    bench.submit(request(&noted, 1));
+    noted.wait_until_begun(1);
+    let at = |ms| Some(bench.start + Duration::from_millis(ms));
+    bench.submit(SearchRequest { deadline: at(50), ..request(&noted, 2) });
+    bench.submit(SearchRequest { deadline: at(500), ..request(&noted, 3) });
+    let gone = bench.submit(request(&noted, 4));
+    bench.submit(request(&noted, 5));
+    gone.store(true, Ordering::SeqCst);
+    bench.passed_ms.store(50, Ordering::SeqCst);
+    noted.open();
+    let answers = bench.answers(4);
+    assert!(matches!(answers[1], (2, Err(ScheduleError::Late))));
+    assert_eq!(answers[2].1.as_ref().unwrap().stages.queue, Duration::from_millis(50));
+    assert_eq!(answers[3].0, 5);
+    assert_eq!(noted.groups(), [vec![1], vec![3, 5]]);
+    drop(bench.scheduler);
+    assert!(bench.answers.try_recv().is_err(), "who is gone is not answered");
+}
+
+#[test]
+fn lines_are_bounded_and_what_comes_beyond_is_refused_at_once() {
+    let options = SchedulerOptions { at_once: 1, line: 3, lines: 5, ..SchedulerOptions::default() };
+    let bench = Bench::new(options);
+    let (one, other) = (Noted::shut(), Noted::shut());
+    bench.submit(request(&one, 0));
+    one.wait_until_begun(1);
+    (1..=4).for_each(|k| drop(bench.submit(request(&one, k))));
+    let refused = bench.answers(1);
+    assert!(matches!(refused[0], (4, Err(ScheduleError::Full { waiting: 3 }))));
+    (5..=7).for_each(|k| drop(bench.submit(request(&other, k))));
+    let refused = bench.answers(1);
+    assert!(matches!(refused[0], (7, Err(ScheduleError::Full { waiting: 5 }))));
+    one.open();
+    other.open();
+    assert!(bench.answers(6).iter().all(|(_, outcome)| outcome.is_ok()));
+    // There is room again.
+    bench.submit(request(&one, 8));
+    assert!(bench.answers(1)[0].1.is_ok());
+}
+
+#[test]
+fn bytes_that_wait_are_bounded() {
+    let options = SchedulerOptions { at_once: 1, bytes: 100, ..SchedulerOptions::default() };
+    let bench = Bench::new(options);
+    let noted = Noted::shut();
+    bench.submit(request(&noted, 0));
+    noted.wait_until_begun(1);
+    bench.submit(queries(&noted, 1, 20));
+    bench.submit(request(&noted, 2));
+    let refused = bench.answers(1);
+    assert!(matches!(refused[0], (2, Err(ScheduleError::Full { waiting: 1 }))));
+    noted.open();
+    assert!(bench.answers(2).iter().all(|(_, outcome)| outcome.is_ok()));
+    bench.submit(request(&noted, 3));
+    assert!(bench.answers(1)[0].1.is_ok());
+}
+
+#[test]
+fn a_search_that_fails_or_panics_has_its_own_outcome_and_others_theirs() {
+    let bench = Bench::of_one_thread();
+    let noted = Arc::new(Noted { panics_at: Some(4), fails_at: Some(2), ..Noted::default() });
+    bench.submit(request(&noted, 0));
+    noted.wait_until_begun(1);
+    (1..=5).for_each(|k| drop(bench.submit(request(&noted, k))));
+    noted.open();
+    let outcomes: Vec<_> = bench.answers(6).into_iter().map(|(_, outcome)| outcome).collect();
+    for (k, outcome) in outcomes.iter().enumerate() {
+        match k {
+            2 => {
+                assert!(matches!(outcome, Err(ScheduleError::Search(CollectionError::BlankDelete))))
+            }
+            4 => assert!(
+                matches!(outcome, Err(ScheduleError::Panicked(why)) if why == "no search of 4")
+            ),
+            _ => assert!(outcome.is_ok(), "{k}: {outcome:?}"),
+        }
+    }
+    // The thread goes on.
+    bench.submit(request(&noted, 6));
+    assert!(bench.answers(1)[0].1.is_ok());
+}
+
+#[test]
+fn the_end_answers_what_waits_and_waits_for_what_is_done() {
+    let bench = Bench::of_one_thread();
+    let noted = Noted::shut();
+    bench.submit(request(&noted, 0));
+    noted.wait_until_begun(1);
+    bench.submit(request(&noted, 1));
+    let Bench { scheduler, sender, answers, .. } = bench;
+    std::thread::scope(|scope| {
+        let ended = scope.spawn(|| scheduler.end());
+        assert!(matches!(answers.recv().unwrap(), (1, Err(ScheduleError::Ending))));
+        assert!(!ended.is_finished(), "a search is under way");
+        noted.open();
+        ended.join().unwrap();
+        assert!(matches!(answers.recv().unwrap(), (0, Ok(_))));
+    });
+    let late = Asker { k: 2, answers: sender, gone: Arc::default() };
+    scheduler.submit(request(&noted, 2), Box::new(late));
+    assert!(matches!(answers.recv().unwrap(), (2, Err(ScheduleError::Ending))));
+    assert_eq!(noted.groups(), [[0]]);
+}
+
+#[test]
+fn threads_are_made_as_they_are_needed_and_work_side_by_side() {
+    let bench = Bench::new(SchedulerOptions { at_once: 3, ..SchedulerOptions::default() });
+    let noted = Noted::shut();
+    (0..3).for_each(|k| {
+        bench.submit(request(&noted, k));
+        noted.wait_until_begun(k + 1);
+    });
+    bench.submit(request(&noted, 3));
+    assert_eq!(bench.scheduler.waiting(), 1);
+    noted.open();
+    assert!(bench.answers(4).iter().all(|(_, outcome)| outcome.is_ok()));
+}

@@ -1,0 +1,119 @@
+//! What a thread of the scheduler does.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use super::line::{Taken, Waiting};
+use super::request::{Answer, Names, Stages};
+use super::{ScheduleError, Shared};
+use crate::collection::{CollectionError, Joined, Progress};
+
+impl Shared {
+    /// Does what waits, until all is to end.
+    pub(super) fn work(&self) {
+        while let Some(Taken { group, late }) = self.next() {
+            for waiting in late {
+                guarded(|| waiting.answer(Err(ScheduleError::Late)));
+            }
+            let began = (self.options.clock)();
+            let joined = group.len();
+            let (left, _) = match joined {
+                0 | 1 => (group, None),
+                _ => self.search(group, (began, joined)),
+            };
+            for waiting in left {
+                let (left, why) = self.search(vec![waiting], (began, joined));
+                // It is answered, or there is a reason why not.
+                for (waiting, why) in left.into_iter().zip(why) {
+                    guarded(|| waiting.answer(Err(why)));
+                }
+            }
+        }
+    }
+
+    /// Answers searches, done as one. Returns those that have no answer, and why.
+    fn search(
+        &self,
+        mut group: Vec<Waiting>,
+        (began, joined): (Instant, usize),
+    ) -> (Vec<Waiting>, Option<ScheduleError>) {
+        let mut callers: Vec<_> = group.iter_mut().map(|waiting| waiting.caller.take()).collect();
+        let clock = &self.options.clock;
+        let (mut since, mut search, mut rows) = (clock(), Duration::ZERO, Duration::ZERO);
+        let mut tell = |progress| {
+            let now = clock();
+            let spent = now.saturating_duration_since(since);
+            since = now;
+            match progress {
+                Progress::Found => search += spent,
+                Progress::Answered(place, hits) => {
+                    rows += spent;
+                    let queue = began.saturating_duration_since(group[place].since);
+                    let stages = Stages { queue, search, rows, joined };
+                    if let Some(caller) = callers[place].take() {
+                        caller.answer(Ok(Answer { hits, stages }));
+                    }
+                    // Whatever the caller did with it is its own affair.
+                    since = clock();
+                }
+            }
+        };
+        let done = catch_unwind(AssertUnwindSafe(|| search_all(&group, &mut tell)));
+        let why = match done {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(ScheduleError::Search(error)),
+            Err(panic) => Some(ScheduleError::Panicked(told(&*panic))),
+        };
+        for (waiting, caller) in group.iter_mut().zip(callers) {
+            waiting.caller = caller;
+        }
+        group.retain(|waiting| waiting.caller.is_some());
+        (group, why)
+    }
+
+    /// What is to be done next; `None` at the end.
+    fn next(&self) -> Option<Taken> {
+        let mut state = self.state();
+        loop {
+            if state.is_ending {
+                return None;
+            }
+            if let Some(taken) = state.lines.take((self.options.clock)(), self.options.merge) {
+                return Some(taken);
+            }
+            state.idle += 1;
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
+        }
+    }
+}
+
+fn search_all(group: &[Waiting], tell: &mut dyn FnMut(Progress)) -> Result<(), CollectionError> {
+    let Some(first) = group.first() else { return Ok(()) };
+    let names: Vec<Names<'_>> = group.iter().map(|waiting| Names::of(&waiting.request)).collect();
+    let each = names.iter().zip(group);
+    let searches: Vec<_> = each.map(|(names, waiting)| names.search(&waiting.request)).collect();
+    let joined = searches.iter().zip(group).map(|(search, waiting)| Joined {
+        search,
+        queries: waiting.request.queries.as_set(),
+        selection: &waiting.request.selection,
+        held: waiting.request.held.as_deref(),
+    });
+    first.request.collection.search_joined(&joined.collect::<Vec<_>>(), tell)
+}
+
+/// Answers somebody, without harm to others if that panics.
+fn guarded(answer: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(answer)) {
+        tracing::error!("a caller panicked at its answer: {}", told(&*panic));
+    }
+}
+
+/// What a panic says.
+fn told(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("without a message").to_owned()
+}

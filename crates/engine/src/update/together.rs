@@ -1,0 +1,112 @@
+//! Searching: one query on the caller's thread, or several of them at once there.
+//!
+//! A query of several is searched as it is alone, by parameters of its own: what they share is
+//! the thread, whose core computes for one while the reads of the others are under way, and the
+//! pages that two of them want at once.
+
+use std::sync::{Arc, PoisonError};
+
+use super::generation::Generation;
+use super::live::{Among, LiveIndex, check_shape};
+use super::session::Session;
+use crate::filter::AllowSet;
+use crate::index::{Answer, QueryError};
+use crate::search::{
+    Driver, DriverOptions, Hit, Job, PageSource, SearchError, SearchParams, SearchStats,
+};
+
+/// Queries of one call that are searched at once. More of them gain nothing that was measured.
+const MOST_IN_FLIGHT: usize = 8;
+/// Reads in flight of a thread with one query, and with several.
+const DEPTHS: (usize, usize) = (64, 128);
+
+impl LiveIndex {
+    /// Searches one query on the caller's thread, among some rows only where they are given.
+    ///
+    /// # Errors
+    /// As [`Index::search`](crate::index::Index::search), and [`QueryError::Renumbered`] where a
+    /// rewrite has changed the nodes since `among` was made.
+    pub fn search(
+        &self,
+        query: &[u8],
+        params: &SearchParams,
+        among: Option<&Among>,
+    ) -> Result<Answer, QueryError> {
+        self.search_together(&[(query, params.clone())], among)?.remove(0)
+    }
+
+    /// Searches several queries on the caller's thread, each by its own parameters, and answers in
+    /// their order. All see the same moment.
+    ///
+    /// # Errors
+    /// [`QueryError::Renumbered`], and a broken I/O queue; else each query has an outcome of its
+    /// own, as that of [`search`](Self::search).
+    pub fn search_together(
+        &self,
+        queries: &[(&[u8], SearchParams)],
+        among: Option<&Among>,
+    ) -> Result<Vec<Result<Answer, QueryError>>, QueryError> {
+        let generation = self.current();
+        let allow = among.map(|among| among.nodes_in(&generation)).transpose()?;
+        let session = Session::new(&generation);
+        let in_flight = queries.len().min(MOST_IN_FLIGHT);
+        let mut driver = self.take_driver(&generation, &session, in_flight)?;
+        let outcomes = run(&mut driver, &generation, &session, queries, allow)?;
+        generation.drivers.lock().unwrap_or_else(PoisonError::into_inner).push(driver);
+        Ok(outcomes)
+    }
+
+    /// A driver for one query, or for several.
+    fn take_driver(
+        &self,
+        generation: &Generation,
+        source: &dyn PageSource,
+        in_flight: usize,
+    ) -> Result<Driver, QueryError> {
+        let (queries, depth) =
+            if in_flight <= 1 { (1, DEPTHS.0) } else { (MOST_IN_FLIGHT, DEPTHS.1) };
+        let kept = {
+            let mut drivers = generation.drivers.lock().unwrap_or_else(PoisonError::into_inner);
+            let fit = drivers.iter().rposition(|driver| driver.queries() == queries);
+            fit.map(|at| drivers.swap_remove(at))
+        };
+        if let Some(driver) = kept {
+            return Ok(driver);
+        }
+        let options = DriverOptions { queries, depth, sqpoll: self.options.open.sqpoll };
+        Ok(Driver::new(generation.index.backend().as_ref(), source, &options)?)
+    }
+}
+
+/// The outcome of each query.
+fn run(
+    driver: &mut Driver,
+    generation: &Generation,
+    session: &Session<'_>,
+    queries: &[(&[u8], SearchParams)],
+    allow: Option<&Arc<AllowSet>>,
+) -> Result<Vec<Result<Answer, QueryError>>, SearchError> {
+    let check = |(query, params): &(&[u8], SearchParams)| {
+        check_shape(&generation.index, query)?;
+        params.validate()?;
+        Ok(Answer::default())
+    };
+    let mut outcomes: Vec<Result<Answer, QueryError>> = queries.iter().map(check).collect();
+    let sound: Vec<usize> = (0..queries.len()).filter(|at| outcomes[*at].is_ok()).collect();
+    let mut sound = sound.into_iter();
+    let mut next = || {
+        let number = sound.next()?;
+        let (query, params) = &queries[number];
+        Some(Job { number, query, params })
+    };
+    let mut answer = |number: usize, found: Result<(&[Hit], SearchStats), SearchError>| {
+        let k = queries[number].1.k;
+        let whole = |(hits, stats): (&[Hit], SearchStats)| {
+            let hits = hits[..hits.len().min(k)].to_vec();
+            Answer { hits, stats }
+        };
+        outcomes[number] = found.map(whole).map_err(QueryError::from);
+    };
+    driver.run_jobs(session, allow, queries.len(), &mut next, &mut answer)?;
+    Ok(outcomes)
+}

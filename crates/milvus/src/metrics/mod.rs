@@ -1,0 +1,117 @@
+//! What is counted, and its text for Prometheus.
+//!
+//! Counting a search takes one look at a table and some additions. Series have the names that a
+//! collection has when they are asked for; those of a dropped collection end there. Calls that name
+//! no collection that there is are counted without one, so that nobody can make up series.
+
+mod process;
+mod text;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use pipeann_db::catalog::CollectionId;
+use pipeann_db::scheduler::Stages;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+
+pub(crate) use text::State;
+
+/// The stages of a search, as they are named.
+const STAGES: [&str; 4] = ["queue", "search", "rows", "encoding"];
+
+/// How often calls ended with a code, by name and code; 0 is success.
+type Ended = BTreeMap<(&'static str, i32), u64>;
+
+/// The same, counted by many.
+#[derive(Debug, Default)]
+struct Calls(Mutex<Ended>);
+
+impl Calls {
+    fn count(&self, call: &'static str, code: i32) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry((call, code)).or_default() +=
+            1;
+    }
+
+    fn all(&self) -> Ended {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// What is counted of one collection.
+#[derive(Debug)]
+pub(crate) struct OfCollection {
+    calls: Calls,
+    queries: Counter,
+    hits: Counter,
+    filtered: Counter,
+    joined: Histogram,
+    stages: [Histogram; STAGES.len()],
+}
+
+/// A search that was answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Searched {
+    pub(crate) queries: usize,
+    pub(crate) hits: usize,
+    pub(crate) filtered: bool,
+    pub(crate) stages: Stages,
+    pub(crate) encoding: Duration,
+}
+
+impl OfCollection {
+    fn new() -> Self {
+        // From 50 us to 6.6 s.
+        let times = || Histogram::new(exponential_buckets(50e-6, 2.0, 18));
+        Self {
+            calls: Calls::default(),
+            queries: Counter::default(),
+            hits: Counter::default(),
+            filtered: Counter::default(),
+            joined: Histogram::new(exponential_buckets(1.0, 2.0, 9)),
+            stages: std::array::from_fn(|_| times()),
+        }
+    }
+
+    /// Counts a search that was answered.
+    pub(crate) fn searched(&self, search: &Searched) {
+        let count = |n: usize| n as u64;
+        self.queries.inc_by(count(search.queries));
+        self.hits.inc_by(count(search.hits));
+        self.filtered.inc_by(u64::from(search.filtered));
+        self.joined.observe(search.stages.joined as f64);
+        let Stages { queue, search: found, rows, .. } = search.stages;
+        for (stage, took) in self.stages.iter().zip([queue, found, rows, search.encoding]) {
+            stage.observe(took.as_secs_f64());
+        }
+    }
+}
+
+/// All that is counted.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    collections: RwLock<HashMap<CollectionId, Arc<OfCollection>>>,
+    /// Calls that are about no collection.
+    elsewhere: Calls,
+}
+
+impl Metrics {
+    pub(crate) fn of(&self, collection: CollectionId) -> Arc<OfCollection> {
+        let known = self.collections.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known.get(&collection) {
+            return Arc::clone(found);
+        }
+        drop(known);
+        let mut all = self.collections.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(all.entry(collection).or_insert_with(|| Arc::new(OfCollection::new())))
+    }
+
+    /// Counts a call that ended with this code, of a collection if it is about one.
+    pub(crate) fn called(&self, call: &'static str, of: Option<CollectionId>, code: i32) {
+        match of {
+            Some(collection) => self.of(collection).calls.count(call, code),
+            None => self.elsewhere.count(call, code),
+        }
+    }
+}

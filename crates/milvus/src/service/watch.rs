@@ -1,0 +1,73 @@
+//! For those who watch the server: `/metrics` for Prometheus and `/healthz`, over plain HTTP.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use pipeann_engine::memory::Pool;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use super::door::Door;
+use crate::metrics;
+
+/// The text format that the metrics are in.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Answers until the server ends.
+pub(super) async fn serve(
+    door: Arc<Door>,
+    listener: TcpListener,
+    mut ending: watch::Receiver<bool>,
+) {
+    let routes = Router::new()
+        .route("/metrics", get(text))
+        .route("/healthz", get(async || "OK"))
+        .with_state(door);
+    let ended = async move {
+        // Told or dropped, it means the same.
+        let _ = ending.wait_for(|ending| *ending).await;
+    };
+    if let Err(error) = axum::serve(listener, routes).with_graceful_shutdown(ended).await {
+        tracing::error!("metrics are not served any more: {error}");
+    }
+}
+
+async fn text(State(door): State<Arc<Door>>) -> Response {
+    // Counting rows takes latches that a write may hold for a while.
+    let text = tokio::task::spawn_blocking(move || door.metrics.text(state(&door))).await;
+    match text {
+        Ok(Ok(text)) => ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
+        failed => {
+            tracing::error!("metrics cannot be told: {failed:?}");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+fn state(door: &Door) -> metrics::State {
+    let database = &door.settings.database;
+    let catalog = database.catalog();
+    let named = catalog.databases().flat_map(|(name, _)| {
+        let of_database = catalog.collections(name).into_iter().flatten();
+        of_database.map(move |entry| (name, entry))
+    });
+    let collections = named.map(|(name, entry)| {
+        let collection = database.collection(name, &entry.name).ok();
+        // Of one that is being dropped nothing is known any more.
+        let rows = collection.and_then(|collection| collection.count(None).ok()).unwrap_or(0);
+        (entry.id, [name.to_owned(), entry.name.clone()], rows)
+    });
+    let accountant = database.accountant();
+    let pools = Pool::ALL.into_iter().map(|pool| (pool.name(), accountant.pool_bytes(pool)));
+    metrics::State {
+        collections: collections.collect(),
+        waiting: door.scheduler.waiting(),
+        pools: pools.collect(),
+        limit: accountant.limit_bytes(),
+    }
+}
