@@ -72,7 +72,8 @@ const FEATURES: [(&str, &str, &str); 28] = [
     (
         "partial update (upsert of some fields)",
         "yes",
-        "rows stay in their partition unless one is named; dynamic keys are taken one by one",
+        "rows stay in their partition unless one is named; dynamic keys are taken one by one; arrays \
+         are replaced whole",
     ),
     (
         "time to live",
