@@ -110,7 +110,7 @@ mod tests {
             (PlaceholderType::BinaryVector, VectorKind::Binary, 2),
         ] {
             let group = group(wire, vec![vec![1; bytes], vec![2; bytes]]);
-            let queries = Queries::new(&group, kind, 16).unwrap();
+            let queries = Queries::new(&group, kind, 16).unwrap().into_vectors();
             let set = queries.as_set();
             assert_eq!((set.rows(), set.dim(), set.row(1)), (2, 16, &vec![2; bytes][..]));
         }
