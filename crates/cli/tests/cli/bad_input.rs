@@ -7,6 +7,7 @@ fn broken_vector_files_name_the_file_and_what_was_expected() {
     let place = Place::new(200);
     let whole = std::fs::read(place.path("base.u8bin")).unwrap();
     place.write("cut.u8bin", &whole[..whole.len() - 1]);
+    place.write("cut.i8bin", &whole[..whole.len() - 1]);
     place.write("empty.u8bin", &[]);
     place.write("none.u8bin", &u8bin(0, 24, &[]));
     place.write("nan.fbin", &u8bin(1, 1, &f32::NAN.to_le_bytes()));
@@ -15,8 +16,8 @@ fn broken_vector_files_name_the_file_and_what_was_expected() {
         ("empty.u8bin", "header"),
         ("none.u8bin", "holds no vectors"),
         ("missing.u8bin", "cannot be opened"),
-        ("base.csv", "known are .u8bin"),
-        ("base.i8bin", "i8 are not supported yet"),
+        ("base.csv", "known are .fbin, .f16bin, .bf16bin, .u8bin, .i8bin"),
+        ("cut.i8bin", "truncated: its header announces 200 x 24 i8"),
     ] {
         let line = format!("build --base {file} --index index --metric l2 {SMALL}");
         let refused = place.refusal(&line);
@@ -68,7 +69,7 @@ fn searches_that_cannot_be_answered_are_refused() {
         ("--queries few.u8bin --truth truth.bin", "50 queries"),
         ("--queries query.u8bin --truth truth.bin --k 30 --list 30", "too few for recall@30"),
         ("--queries query.u8bin --k 30", "list is 20"),
-        ("--queries query.u8bin --policy best", "known are pipe, beam, page"),
+        ("--queries query.u8bin --policy best", "known are auto, pipe, beam, page"),
         ("--queries query.u8bin --width 33", "--max-width 32"),
         ("--queries query.u8bin --memory-limit 1KiB", "set the limit to at least"),
     ] {

@@ -57,5 +57,6 @@ fn what_would_lose_something_is_refused() {
     assert!(!place.path("half.u8bin").exists());
     assert_eq!(crate::data::names(place.dir.path()), ["base.u8bin", "half.fbin", "query.u8bin"]);
     let refused = place.refusal("convert --in base.u8bin --out base.i8bin");
-    assert!(refused.contains("not supported yet"), "{refused}");
+    assert!(refused.contains("row 0 holds 128, which is no i8"), "{refused}");
+    assert!(!place.path("base.i8bin").exists());
 }

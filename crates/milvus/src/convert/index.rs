@@ -52,7 +52,7 @@ fn canonical(kind: &str) -> String {
 pub(crate) fn known_metric(name: &str) -> Result<Metric, Failure> {
     name.parse().map_err(|_| {
         Failure::parameter(format!(
-            "metric type {name} is not supported; supported are L2, IP, COSINE, HAMMING and JACCARD"
+            "metric type: {name} is not supported; supported are L2, IP, COSINE, HAMMING and JACCARD"
         ))
     })
 }
