@@ -133,7 +133,7 @@ impl AllowSet {
     }
 
     /// Appends up to `most` nodes, in ascending order, of those that it knows from `first` on.
-    /// Allocates nothing where `out` has room for them and [`SLACK`] more.
+    /// Allocates nothing where `out` has room for them and `SLACK` more.
     pub fn take_from(&self, NodeId(first): NodeId, most: usize, out: &mut Vec<u32>) {
         match &self.nodes {
             Nodes::Tested(_) => {}

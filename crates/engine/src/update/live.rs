@@ -89,7 +89,7 @@ pub struct Among {
 impl Among {
     /// The rows, about `expected` of them, that pass a test. Making it costs nothing, and it serves
     /// any index; but a search asks it of rows that it has read only, and where few of those near
-    /// a query pass it may end [`in_vain`](SearchStats::in_vain).
+    /// a query pass it may end [`in_vain`](crate::search::SearchStats::in_vain).
     pub fn tested(expected: u64, test: impl Fn(RowId) -> bool + Send + Sync + 'static) -> Self {
         Self { numbering: None, nodes: Arc::new(AllowSet::tested(expected, test)) }
     }
