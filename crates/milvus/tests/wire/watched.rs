@@ -95,8 +95,16 @@ fn a_search_whose_time_has_passed_or_whose_client_goes_harms_nobody() {
     served.filled("a", 20);
     let mut request = Request::new(search(&[1.0; 64], &[("topk", "5")]));
     request.set_timeout(Duration::from_nanos(1));
-    let late = served.runtime.block_on(served.client().search(request)).unwrap_err();
-    assert!(matches!(late.code(), Code::Cancelled | Code::DeadlineExceeded), "{late}");
+    // Whoever notices first tells: gRPC, or the scheduler by a status.
+    match served.runtime.block_on(served.client().search(request)) {
+        Err(late) => {
+            assert!(matches!(late.code(), Code::Cancelled | Code::DeadlineExceeded), "{late}");
+        }
+        Ok(late) => {
+            let status = late.into_inner().status.unwrap();
+            assert!(status.code != 0 && status.reason.contains("deadline"), "{status:?}");
+        }
+    }
     for _ in 0..20 {
         let mut client = served.client();
         let asked = search(&[1.0; 256], &[("topk", "5")]);
