@@ -11,7 +11,7 @@ from pymilvus.grpc_gen import common_pb2, milvus_pb2, schema_pb2
 # What is defined is that of 2.6; an earlier client does not know all of it.
 OLDER = tuple(map(int, pymilvus.__version__.split(".")[:2])) < (2, 6)
 # Fields that are refused without a look inside; only pymilvus 3.0 knows all of them.
-REFUSED = {"highlighter", "search_aggregation", "function_chains"}
+REFUSED = {"highlighter", "search_aggregation", "function_chains", "field_ops"}
 DEFINITION = Path(__file__).resolve().parents[2] / "crates" / "milvus" / "proto"
 THEIRS = [common_pb2.DESCRIPTOR, milvus_pb2.DESCRIPTOR, schema_pb2.DESCRIPTOR]
 SCALARS = {

@@ -13,7 +13,6 @@ use crate::convert::templates::templates;
 use crate::convert::timestamps::schema_timestamp;
 use crate::proto::milvus as wire;
 use crate::proto::schema::FieldData;
-use crate::proto::schema::field_partial_update_op::OpType;
 use crate::status::{Code, Failure};
 
 /// The rows of a request.
@@ -57,7 +56,7 @@ pub(super) fn upsert(
     call: &Call,
     request: wire::UpsertRequest,
 ) -> Result<wire::MutationResult, Failure> {
-    if request.field_ops.iter().any(|each| each.op() != OpType::Replace) {
+    if !request.field_ops.is_empty() {
         return Err(Failure::unsupported("changing an array in place (field_ops)"));
     }
     let entry = call.entry(&request.db_name, &request.collection_name)?;

@@ -4,11 +4,8 @@ use pipeann_milvus::proto::common::{PlaceholderGroup, PlaceholderType, Placehold
 use pipeann_milvus::proto::milvus as wire;
 use pipeann_milvus::proto::milvus::search_request::SearchInput;
 use pipeann_milvus::proto::schema::field_data::Field;
-use pipeann_milvus::proto::schema::field_partial_update_op::OpType;
 use pipeann_milvus::proto::schema::i_ds::IdField;
-use pipeann_milvus::proto::schema::{
-    FieldData, FieldPartialUpdateOp, IDs, LongArray, scalar_field,
-};
+use pipeann_milvus::proto::schema::{FieldData, IDs, LongArray, scalar_field};
 use prost::Message as _;
 
 use crate::served::{DIM, Served, assert_ok, dynamic, insert, longs, pair, query, vectors};
@@ -198,13 +195,12 @@ fn an_upsert_of_some_fields_keeps_the_others() {
     assert_eq!(status.code, 1100, "{}", status.reason);
     let status = some(vec![vectors(1..2)]).status.unwrap();
     assert_eq!(status.code, 1100, "{}", status.reason);
-    let append = FieldPartialUpdateOp { field_name: "a".into(), op: OpType::ArrayAppend.into() };
     let upsert = wire::UpsertRequest {
         collection_name: "a".into(),
         num_rows: 1,
         fields_data: vec![longs("id", vec![1]), vectors(0..1)],
         partial_update: true,
-        field_ops: vec![append],
+        field_ops: vec![b"\x0a\x01a\x10\x01".to_vec()],
         ..Default::default()
     };
     let status = served.call(served.client().upsert(upsert)).status.unwrap();
