@@ -84,8 +84,7 @@ def take_dial(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
             in_flight=settings["in_flight"],
             memory_limit=limit,
         )
-        # The first time fills the memory that there is.
-        return pipeann.search(index, vectors, lists * 2, options)[-1]
+        return pipeann.search(index, vectors, lists, options)[-1]
 
     limits = limits_of(search("floor"), search("all"), settings["steps"])
     taken: dict[str, list[Row]] = {limit: [] for limit in limits}
