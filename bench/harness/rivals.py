@@ -147,6 +147,24 @@ def hnswlib_index(
     return entry(f"hnswlib-{vectors.name}", made, make)
 
 
+def faiss_hnsw_index(vectors: VectorSet, links: int, ef_construction: int) -> Path:
+    """An HNSW index of FAISS over the base vectors."""
+    script = COMPARE / "faiss_hnsw_build.py"
+    made = {
+        "base": file_identity(vectors.base),
+        "links": links,
+        "ef_construction": ef_construction,
+        "script": text_identity([script]),
+        "versions": (COMPARE / "filtered-requirements.txt").read_text(),
+    }
+
+    def make(out: Path) -> None:
+        options = ["--links", str(links), "--ef-construction", str(ef_construction)]
+        json_lines([filtered_python(), script, "--base", vectors.base, "--out", out, *options])
+
+    return entry(f"faiss-hnsw-{vectors.name}", made, make)
+
+
 def diskann_disk_program() -> Path:
     """The program around the diskann-disk crate, compiled once per content."""
     source = COMPARE / "diskann-disk"
@@ -213,10 +231,20 @@ def search_diskannpy(
     return _search(program, index, vectors, list=lists_text(lists), width=width, threads=threads)
 
 
-def search_hnswlib(index: Path, vectors: VectorSet, lists: Sequence[int]) -> list[Row]:
-    """Search by hnswlib in memory on one thread; `list` is ef."""
+def search_hnswlib(
+    index: Path, vectors: VectorSet, lists: Sequence[int], *, threads: int = 1
+) -> list[Row]:
+    """Search by hnswlib in memory; `list` is ef."""
     program: Command = [python(), COMPARE / "hnswlib_search.py"]
-    return _search(program, index, vectors, list=lists_text(lists))
+    return _search(program, index, vectors, list=lists_text(lists), threads=threads)
+
+
+def search_faiss_hnsw(
+    index: Path, vectors: VectorSet, lists: Sequence[int], *, threads: int
+) -> list[Row]:
+    """Search by the HNSW of FAISS in memory; `list` is efSearch."""
+    program: Command = [filtered_python(), COMPARE / "faiss_hnsw_search.py"]
+    return _search(program, index, vectors, list=lists_text(lists), threads=threads)
 
 
 def search_diskann_disk(

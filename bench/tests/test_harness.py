@@ -25,8 +25,27 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from harness import cache, doors, filtered, servers, sets
 from harness.curves import Curve, OutOfRange, interleave
 from harness.verdict import Check, Verdict
-from jobs import catalogue, filter_answers, filter_rivals, filters
+from jobs import catalogue, dial, filter_answers, filter_rivals, filters
 from jobs.doors import at
+
+
+class Dial(unittest.TestCase):
+    """Steps of a memory limit, and what is taken at them."""
+
+    def test_limits_are_equal_steps_between_the_floor_and_all(self) -> None:
+        rows = [{"pools": {"codes": 10}}, {"pools": {"codes": 10, "page_cache": 70}}]
+        limits = dial.limits_of(rows[0], rows[1], 8)
+        self.assertEqual(limits, ["floor", "20", "30", "40", "50", "60", "70", "all"])
+
+    def test_a_step_back_is_noise_only_while_it_is_small(self) -> None:
+        self.assertTrue(dial.is_monotone([100, 98, 150], falls=False, tolerance=0.05))
+        self.assertFalse(dial.is_monotone([100, 90, 150], falls=False, tolerance=0.05))
+        self.assertTrue(dial.is_monotone([30, 20, 20.5, 0], falls=True, tolerance=0.05))
+        self.assertFalse(dial.is_monotone([30, 20, 25, 0], falls=True, tolerance=0.05))
+
+    def test_small_steps_back_do_not_add_up(self) -> None:
+        falling = [100, 97, 94, 91]
+        self.assertFalse(dial.is_monotone(falling, falls=False, tolerance=0.05))
 
 
 class Curves(unittest.TestCase):

@@ -103,6 +103,18 @@ impl HeadIndex {
         list: usize,
         out: &mut Vec<(f32, u32)>,
     ) {
+        let score = |ids: &[u32], scores: &mut [f32]| score_many(table, codes, ids, scores);
+        self.search_by(scratch, list, score, out);
+    }
+
+    /// As [`search`](Self::search), where `score` ranks nodes by their ids.
+    pub fn search_by(
+        &self,
+        scratch: &mut HeadScratch,
+        list: usize,
+        mut score: impl FnMut(&[u32], &mut [f32]),
+        out: &mut Vec<(f32, u32)>,
+    ) {
         out.clear();
         if self.nodes.is_empty() || list == 0 {
             return;
@@ -111,7 +123,7 @@ impl HeadIndex {
         scratch.fresh.push(self.entry);
         scratch.mark(self.entry);
         loop {
-            scratch.score(self, table, codes);
+            scratch.score(self, &mut score);
             let Some((_, position)) = scratch.list.take_next() else { break };
             scratch.fresh.clear();
             for &n in self.neighbours(position) {
@@ -178,12 +190,12 @@ impl HeadScratch {
         std::mem::replace(&mut self.stamps[position as usize], self.epoch) != self.epoch
     }
 
-    fn score(&mut self, head: &HeadIndex, table: &LookupTable, codes: CodesView<'_>) {
+    fn score(&mut self, head: &HeadIndex, score: &mut impl FnMut(&[u32], &mut [f32])) {
         self.ids.clear();
         self.ids.extend(self.fresh.iter().map(|&p| head.nodes[p as usize]));
         self.scores.resize(self.ids.len().max(self.scores.len()), 0.0);
         let scores = &mut self.scores[..self.ids.len()];
-        score_many(table, codes, &self.ids, scores);
+        score(&self.ids, scores);
         self.scored += self.ids.len();
         for (&score, &position) in scores.iter().zip(&self.fresh) {
             self.list.insert(score, position);

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::io::AlignedBuf;
 use crate::memory::{Accountant, OverLimit, Pool, Reservation};
+use crate::search::ResidentPages;
 use crate::types::PageId;
 
 const ABSENT: u32 = u32::MAX;
@@ -148,6 +149,12 @@ impl PageCache {
         self.pages.load(Ordering::Relaxed)
     }
 
+    /// The pages, where every one of them is held.
+    #[inline]
+    pub(super) fn whole(&self) -> Option<&dyn ResidentPages> {
+        (self.pages() as usize == self.frame_of.len()).then_some(self as &dyn ResidentPages)
+    }
+
     #[inline]
     pub(super) fn get(&self, page: PageId) -> Option<&[u8]> {
         let frame = self.frame_of.get(page.0 as usize)?.load(Ordering::Acquire);
@@ -190,6 +197,13 @@ impl PageCache {
         frames.holders[frame as usize].fetch_add(1, Ordering::AcqRel);
         self.pages.fetch_add(1, Ordering::Relaxed);
         entry.store(frame, Ordering::Release);
+    }
+}
+
+impl ResidentPages for PageCache {
+    #[inline]
+    fn page(&self, page: PageId) -> Option<&[u8]> {
+        self.get(page)
     }
 }
 

@@ -203,6 +203,7 @@ impl PageSource for Index {
             node_slots: self.node_slots(),
             codes_per_read: self.costs.codes_per_read(),
             searches: self.load.searches(),
+            pages: self.cache.as_ref().and_then(PageCache::whole),
             overlay: self.tombstones.as_ref().map(|t| t as &dyn Overlay),
         }
     }

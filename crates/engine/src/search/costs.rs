@@ -35,7 +35,9 @@ impl ReadCosts {
     /// Notes a search that ended, one of `in_flight` on its thread.
     pub fn note(&self, stats: &SearchStats, in_flight: usize) {
         let pages = stats.reads + stats.resident_pages;
-        if stats.codes_ranked == 0 && pages >= MANY_PAGES {
+        // A walk by exact distances alone takes from a page what others do not.
+        let by_codes = stats.code_distances > 0;
+        if by_codes && stats.codes_ranked == 0 && pages >= MANY_PAGES {
             let shared = stats.latency_ns as f64 / in_flight.max(1) as f64;
             learn(&self.page_ns, shared / pages as f64);
         } else if stats.hops == 0 && stats.codes_ranked >= MANY_CODES {
@@ -69,7 +71,13 @@ mod tests {
     fn costs_follow_what_searches_took() {
         let costs = ReadCosts::default();
         assert_eq!(costs.codes_per_read(), 2500);
-        let walk = SearchStats { reads: 50, hops: 50, latency_ns: 4_000_000, ..Default::default() };
+        let walk = SearchStats {
+            reads: 50,
+            hops: 50,
+            code_distances: 2_000,
+            latency_ns: 4_000_000,
+            ..Default::default()
+        };
         (0..100).for_each(|_| costs.note(&walk, 4));
         assert!((2_450..=2_500).contains(&costs.codes_per_read()), "20 us a page still");
         (0..100).for_each(|_| costs.note(&walk, 1));
@@ -87,9 +95,29 @@ mod tests {
     }
 
     #[test]
+    fn a_walk_by_exact_distances_says_nothing() {
+        let costs = ReadCosts::default();
+        let walk = SearchStats {
+            resident_pages: 50,
+            hops: 50,
+            exact_distances: 2_000,
+            latency_ns: 1 << 40,
+            ..Default::default()
+        };
+        (0..100).for_each(|_| costs.note(&walk, 1));
+        assert_eq!(costs.codes_per_read(), 2500);
+    }
+
+    #[test]
     fn short_searches_say_nothing() {
         let costs = ReadCosts::default();
-        let few = SearchStats { reads: 7, hops: 7, latency_ns: 1 << 40, ..Default::default() };
+        let few = SearchStats {
+            reads: 7,
+            hops: 7,
+            code_distances: 300,
+            latency_ns: 1 << 40,
+            ..Default::default()
+        };
         costs.note(&few, 1);
         let none = SearchStats { codes_ranked: 100, first_read_ns: 1 << 40, ..Default::default() };
         costs.note(&none, 1);

@@ -13,6 +13,7 @@ mod coding_error;
 mod costs;
 mod driver;
 mod hits;
+mod in_memory;
 mod load;
 mod overlay;
 mod params;
@@ -37,7 +38,7 @@ pub use params::{Issue, ParamError, Policy, SearchParams, Width};
 pub use portable::PortableError;
 pub use state::{SearchState, Step};
 pub use stats::SearchStats;
-pub use view::{CodeAccess, CodesUnavailable, GraphView};
+pub use view::{CodeAccess, CodesUnavailable, GraphView, ResidentPages};
 pub use visited::{Seen, VisitedSet};
 
 #[cfg(test)]

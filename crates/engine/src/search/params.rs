@@ -86,6 +86,9 @@ pub struct Policy {
     /// begins: alone a search goes as wide as it may, among many it reads best-first. Without
     /// effect on other widths.
     pub by_load: bool,
+    /// Walk the graph by exact distances where every page is in memory and nothing is read.
+    /// Without effect elsewhere, and where there is an allow-set.
+    pub in_memory: bool,
 }
 
 impl Policy {
@@ -99,6 +102,7 @@ impl Policy {
             head: true,
             early_stop: true,
             by_load: false,
+            in_memory: true,
         }
     }
 
@@ -128,6 +132,7 @@ impl Policy {
             head: true,
             early_stop: false,
             by_load: false,
+            in_memory: false,
         }
     }
 
@@ -195,6 +200,12 @@ impl SearchParams {
     /// so where reads are chosen by their worth more is explored than the list is long.
     pub(super) fn window(&self) -> usize {
         if self.policy.early_stop { self.widest() } else { self.list }
+    }
+
+    /// How many candidates are explored where every page is in memory: half as many again as the
+    /// list is long find no less than a search from disk with the same list.
+    pub(super) fn window_in_memory(&self) -> usize {
+        self.list + self.list / 2
     }
 
     /// Most candidates that a search chooses its reads from.

@@ -228,6 +228,7 @@ impl SearchState {
             early_stop: on(FLAG_EARLY_STOP),
             // What the load was made of it stays.
             by_load: false,
+            in_memory: false,
         };
         let (k, list, head_list, reserve) = (r.usize()?, r.usize()?, r.usize()?, r.usize()?);
         let (capacity, hit_capacity) = (r.usize()?, r.usize()?);

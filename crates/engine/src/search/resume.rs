@@ -12,6 +12,9 @@ impl SearchState {
     /// reserve of [`SearchParams::reserve`] what was turned away is missing, so the explored
     /// nodes are read and scored again.
     pub fn extend(&mut self, view: &GraphView<'_>, more: usize) {
+        if std::mem::take(&mut self.in_memory) {
+            self.table.fill(view.codebook, &self.query, view.layout.vector_type());
+        }
         self.params.k = (self.params.k + more).min(SearchParams::LIST_MAX);
         self.params.list = (self.params.list + more).min(SearchParams::LIST_MAX);
         self.filling = true;

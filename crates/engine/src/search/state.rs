@@ -80,6 +80,8 @@ pub struct SearchState {
     // Derived.
     /// Coded distance beyond which nothing is read; `None` where the list alone decides.
     pub(super) reach: Option<f32>,
+    /// Whether the graph is walked by exact distances.
+    pub(super) in_memory: bool,
     pub(super) table: LookupTable,
     pub(super) visited: VisitedSet,
     pub(super) head_scratch: HeadScratch,
@@ -116,6 +118,7 @@ impl SearchState {
             coding_error: CodingError::default(),
             stats: SearchStats::default(),
             reach: None,
+            in_memory: false,
             table: LookupTable::new(view.codebook),
             visited: VisitedSet::new(0),
             head_scratch: HeadScratch::default(),
@@ -184,6 +187,12 @@ impl SearchState {
         self.allow = allow;
         self.among = Restriction::new(plan, &self.params, self.allowed_share(view));
         let reserve = if plan == Plan::All { self.params.reserve } else { 0 };
+        let pages = view.pages.filter(|_| plan == Plan::All && self.params.policy.in_memory);
+        if let Some(pages) = pages {
+            self.reset(view, self.params.window_in_memory() + reserve);
+            self.seed_in_memory(view, pages);
+            return Ok(());
+        }
         self.reset(view, self.among.capacity(&self.params) + reserve);
         self.table.fill(view.codebook, &self.query, view.layout.vector_type());
         if plan == Plan::Scan { Ok(()) } else { self.seed_from_head(view) }
@@ -225,6 +234,7 @@ impl SearchState {
         self.explored_last = true;
         self.coding_error = CodingError::default();
         self.reach = None;
+        self.in_memory = false;
         self.stats = SearchStats { width_max: u64::from(self.width), ..Default::default() };
         let expected = (capacity * degree * 3 / 4).clamp(2048, 1 << 18);
         if self.visited.capacity() < expected {
@@ -281,6 +291,9 @@ impl SearchState {
     pub fn step(&mut self, view: &GraphView<'_>) -> Result<Step, CodesUnavailable> {
         if let Some(step) = self.rebuild_step() {
             return Ok(step);
+        }
+        if let (true, Some(pages)) = (self.in_memory, view.pages) {
+            return Ok(self.step_in_memory(view, pages));
         }
         if self.walks_in_vain(view) && !self.begin_scan(view) {
             return Ok(Step::Done);

@@ -4,7 +4,7 @@ use super::overlay::Overlay;
 use crate::format::RecordLayout;
 use crate::graph::HeadIndex;
 use crate::quant::{Codebook, CodesView};
-use crate::types::{Metric, NodeId};
+use crate::types::{Metric, NodeId, PageId};
 
 /// Codes that could not be read or failed their checksum; names the file and the place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,6 +24,12 @@ pub trait CodeAccess: Sync {
 
     /// Whether all codes are in memory.
     fn is_resident(&self) -> bool;
+}
+
+/// The pages of an index, all of which are in memory.
+pub trait ResidentPages: Sync {
+    /// The bytes of a page, which have passed their checksum; `None` beyond the last one.
+    fn page(&self, page: PageId) -> Option<&[u8]>;
 }
 
 /// The resident parts of one index.
@@ -47,6 +53,8 @@ pub struct GraphView<'a> {
     pub codes_per_read: u32,
     /// Searches of the index that are under way, with the one that is about to begin.
     pub searches: u32,
+    /// The pages, where all of them are in memory.
+    pub pages: Option<&'a dyn ResidentPages>,
     /// What has changed since the pages were written.
     pub overlay: Option<&'a dyn Overlay>,
 }

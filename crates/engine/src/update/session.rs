@@ -8,7 +8,7 @@ use super::generation::Generation;
 use super::images::Seen;
 use crate::graph::HeadIndex;
 use crate::io::{Device, IoError};
-use crate::search::{GraphView, PageSource, ReadFailure, SearchStats, UnderWay};
+use crate::search::{GraphView, PageSource, ReadFailure, ResidentPages, SearchStats, UnderWay};
 use crate::types::PageId;
 
 /// See the module's description.
@@ -27,12 +27,14 @@ impl<'g> Session<'g> {
 
 impl PageSource for Session<'_> {
     fn view(&self) -> GraphView<'_> {
+        let view = self.generation.index.view();
         GraphView {
             head: self.head.as_deref(),
             entry: self.generation.entry(),
             node_slots: self.node_slots,
+            pages: view.pages.map(|_| self as &dyn ResidentPages),
             overlay: Some(self.generation),
-            ..self.generation.index.view()
+            ..view
         }
     }
 
@@ -62,6 +64,12 @@ impl PageSource for Session<'_> {
 
     fn describe(&self, page: PageId, error: &IoError) -> ReadFailure {
         self.generation.index.describe(page, error)
+    }
+}
+
+impl ResidentPages for Session<'_> {
+    fn page(&self, page: PageId) -> Option<&[u8]> {
+        self.resident(page)
     }
 }
 
@@ -117,7 +125,8 @@ impl<'a> Collector<'a> {
 impl PageSource for Collector<'_> {
     fn view(&self) -> GraphView<'_> {
         let node_slots = self.session.generation.node_slots.load(Ordering::Acquire);
-        GraphView { node_slots, ..self.session.view() }
+        // Each page is to be noted, so searches ask for them.
+        GraphView { node_slots, pages: None, ..self.session.view() }
     }
 
     fn locate(&self, page: PageId) -> (&Device, u64) {

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Mutex;
 
-use super::super::{CodeAccess, CodesUnavailable, GraphView, PageSource, ReadFailure};
+use super::super::{
+    CodeAccess, CodesUnavailable, GraphView, PageSource, ReadFailure, ResidentPages,
+};
 use crate::distance::QueryDistance;
 use crate::format::{Identity, PageWriter, RecordLayout, check_page};
 use crate::io::memory::Memory;
@@ -30,7 +32,7 @@ impl Numbers {
 
 pub(super) struct Fixture {
     pub(super) vectors: Vec<u8>,
-    metric: Metric,
+    pub(super) metric: Metric,
     pub(super) layout: RecordLayout,
     pub(super) codebook: Codebook,
     pub(super) codes: ResidentCodes,
@@ -38,6 +40,8 @@ pub(super) struct Fixture {
     pub(super) device: Device,
     pub(super) unreadable: Mutex<HashSet<u32>>,
     pub(super) rows: usize,
+    /// Whether searches find every page in memory.
+    pub(super) in_memory: bool,
 }
 
 pub(super) struct ResidentCodes {
@@ -138,6 +142,7 @@ impl Fixture {
             device,
             unreadable: Mutex::default(),
             rows,
+            in_memory: false,
             vectors,
             metric,
         }
@@ -200,6 +205,12 @@ fn neighbours_of(set: VectorSet<'_>, metric: Metric, i: usize, numbers: &mut Num
     ids
 }
 
+impl ResidentPages for Fixture {
+    fn page(&self, page: PageId) -> Option<&[u8]> {
+        self.pages.get(page.0 as usize).map(Vec::as_slice)
+    }
+}
+
 impl PageSource for Fixture {
     fn view(&self) -> GraphView<'_> {
         GraphView {
@@ -211,6 +222,7 @@ impl PageSource for Fixture {
             entry: NodeId(0),
             codes_per_read: 8000,
             searches: 1,
+            pages: self.in_memory.then_some(self as &dyn ResidentPages),
             overlay: None,
             node_slots: (self.pages.len() * self.layout.records_per_page()) as u32,
         }

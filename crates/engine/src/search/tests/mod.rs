@@ -2,6 +2,7 @@
 
 mod among;
 mod fixture;
+mod in_memory;
 mod machine;
 mod portable;
 mod threads;

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::index::{OpenOptions, Resident};
 use crate::memory::{Accountant, Pool};
+use crate::search::{Policy, SearchParams};
 use crate::types::RowId;
 use crate::update::{DiskFiles, Files, LiveIndex, LiveOptions, NewFile, UpdateError};
 
@@ -128,6 +129,40 @@ fn resident_pages_follow_their_generation() {
     let after = accountant.pool_bytes(Pool::PageCache);
     assert!(after < before + before / 2, "{before} to {after}");
     assert_found(&index, &rows, 0..700);
+}
+
+/// Where all pages are in memory the graph is walked by exact distances; what was changed since
+/// they were written is seen there as it is by a search that asks for its pages.
+#[test]
+fn searches_in_memory_see_what_was_changed() {
+    let rows = Rows::clustered(900, 16, 6);
+    let place = built(&rows, 500);
+    let open = OpenOptions { resident: Resident::All, ..open_options() };
+    let index = LiveIndex::open(&place.path, LiveOptions { open, ..LiveOptions::default() });
+    let index = index.unwrap();
+    let by_pages = Policy { in_memory: false, ..Policy::auto() };
+    let by_pages = SearchParams { policy: by_pages, ..params(100) };
+    let same = |live: std::ops::Range<usize>| {
+        for row in (0..900).step_by(7) {
+            let [walked, asked] = [&params(100), &by_pages]
+                .map(|params| index.search(rows.row(row), params, None).unwrap());
+            assert_eq!((walked.stats.reads, walked.stats.code_distances), (0, 0));
+            assert!(asked.stats.code_distances > 0);
+            let [walked, asked] = [walked, asked].map(|answer| rows_of(&answer.hits[..10]));
+            assert!(walked.iter().all(|row| live.contains(&(*row as usize))), "{walked:?}");
+            let common = walked.iter().filter(|row| asked.contains(row)).count();
+            assert!(common >= 9, "query {row}: {walked:?} and {asked:?}");
+            assert!(!live.contains(&row) || walked[0] == row as u64, "row {row} finds itself");
+        }
+    };
+    insert_all(&index, &rows, 500..900);
+    same(0..900);
+    delete_all(&index, 0..200);
+    same(200..900);
+    consolidate(&index);
+    same(200..900);
+    index.checkpoint(1).unwrap();
+    same(200..900);
 }
 
 /// Slots that a consolidation has freed are used again, and searches of the generation before

@@ -1,0 +1,119 @@
+"""Memory as a dial: from codes only to everything in memory."""
+
+from __future__ import annotations
+
+from harness import pipeann, rivals
+from harness.curves import interleave, median_row
+from harness.pipeann import SearchOptions
+from harness.processes import Row
+from harness.sets import VectorSet
+from harness.tables import print_table
+from harness.verdict import Check, Verdict
+
+from .catalogue import Job
+from .cost import print_curve
+
+MEGABYTE = 1_000_000
+IN_MEMORY = ("qps", "cpu_us", "hops", "exact_distances", "peak_rss_bytes")
+
+
+def take_in_memory_vs_hnsw(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
+    """Queries a second with everything in memory over those of the faster HNSW."""
+    settings, lists = job.settings, job.lists[vectors.name]
+    threads, graph = settings["threads"], (settings["links"], settings["ef_construction"])
+    index = pipeann.index_of(vectors, job.build)
+    hnswlib = rivals.hnswlib_index(vectors, *graph)
+    faiss = rivals.faiss_hnsw_index(vectors, *graph)
+    ours = SearchOptions(
+        policy="auto", threads=threads, in_flight=settings["in_flight"], memory_limit="all"
+    )
+    curves = interleave(
+        {
+            "pipeann": lambda: pipeann.search(index, vectors, lists, ours),
+            "hnswlib": lambda: rivals.search_hnswlib(
+                hnswlib, vectors, settings["ef"], threads=threads
+            ),
+            "faiss": lambda: rivals.search_faiss_hnsw(
+                faiss, vectors, settings["ef"], threads=threads
+            ),
+        },
+        job.rounds,
+    )
+    for curve in curves.values():
+        print_curve(curve, IN_MEMORY)
+    rows = []
+    for recall in settings["recalls"]:
+        qps = {name: curve.at("qps", recall) for name, curve in curves.items()}
+        ratio = qps["pipeann"] / max(qps["hnswlib"], qps["faiss"])
+        rows.append([recall, *qps.values(), ratio])
+        verdict.add(f"at {recall}", Check(ratio, settings["ratio_at_least"], at_most=False))
+    print_table(
+        f"Queries a second in memory on {vectors.name}, {threads} threads",
+        ["recall", *curves, "ratio"],
+        rows,
+    )
+
+
+def limits_of(floor: Row, whole: Row, steps: int) -> list[str]:
+    """Memory limits in equal steps between those of two rows, as the command takes them."""
+    low, high = (sum(row["pools"].values()) for row in (floor, whole))
+    between = [low + (high - low) * step // (steps - 1) for step in range(1, steps - 1)]
+    return ["floor", *map(str, between), "all"]
+
+
+def is_monotone(values: list[float], falls: bool, tolerance: float) -> bool:
+    """Whether values rise (or fall) from step to step, but for a share that is noise."""
+    if falls:
+        values = [-value for value in values]
+    return all(
+        later >= earlier - tolerance * abs(earlier)
+        for i, earlier in enumerate(values)
+        for later in values[i + 1 :]
+    )
+
+
+def take_dial(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
+    """Rate, latency, reads and resident memory of one index under more and more memory."""
+    index, lists = pipeann.index_of(vectors, job.build), job.lists[vectors.name]
+    settings = job.settings
+
+    def search(limit: str) -> Row:
+        options = SearchOptions(
+            policy="auto",
+            threads=settings["threads"],
+            in_flight=settings["in_flight"],
+            memory_limit=limit,
+        )
+        return pipeann.search(index, vectors, lists, options)[-1]
+
+    limits = limits_of(search("floor"), search("all"), settings["steps"])
+    taken: dict[str, list[Row]] = {limit: [] for limit in limits}
+    for _ in range(job.rounds):
+        for limit in limits:
+            taken[limit].append(search(limit))
+    rows = {limit: median_row(found) for limit, found in taken.items()}
+    columns = ("recall", "qps", "mean_us", "p99_us", "reads", "resident_pages")
+    print_table(
+        f"The dial on {vectors.name}, list {lists[-1]}, {settings['threads']} threads",
+        ["limit", "held_mb", "peak_mb", *columns],
+        [
+            [
+                limit,
+                sum(row["pools"].values()) / MEGABYTE,
+                row["peak_rss_bytes"] / MEGABYTE,
+                *(row[column] for column in columns),
+            ]
+            for limit, row in rows.items()
+        ],
+    )
+    tolerance = settings["tolerance"]
+    for column, falls in (("qps", False), ("mean_us", True), ("reads", True)):
+        steady = is_monotone([row[column] for row in rows.values()], falls, tolerance)
+        verdict.add(f"{column} monotone", Check(float(steady), 1.0, at_most=False))
+    # Beside the pools stand the program itself, the queries, their truth and the answers.
+    above = max(
+        max(row["peak_rss_bytes"] for row in found) - int(limit)
+        for limit, found in taken.items()
+        if limit.isdigit()
+    )
+    verdict.add("mb above the limit", Check(above / MEGABYTE, settings["spare_bytes"] / MEGABYTE))

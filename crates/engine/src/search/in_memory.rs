@@ -1,0 +1,170 @@
+//! Searching an index whose pages are all in memory: the graph is walked by exact distances.
+//!
+//! Where nothing is read there is nothing to foresee by codes: a neighbour's record is at hand, so
+//! its exact distance costs little more than a look-up of its code, and ranks better. The same
+//! candidate list serves, in which all distances are exact and an entry is explored or not; pages
+//! are borrowed where they lie, and neither look-up table nor stash is used.
+//!
+//! A search among some nodes goes the general way, which knows how to walk past the others. What
+//! was changed since the pages were written is seen as there, through [`PageRecords`]. A state
+//! that is exported half way, or goes on for further results, goes on the general way too.
+
+use super::candidates::{Candidate, Progress};
+use super::hits::Hit;
+use super::overlay::PageRecords;
+use super::stash::NO_STASH;
+use super::state::{SearchState, Step};
+use super::view::{GraphView, ResidentPages};
+use super::visited::Seen;
+use crate::distance::{QueryDistance, prefetch};
+use crate::format::PageView;
+use crate::types::NodeId;
+
+/// Neighbours whose records are asked for at once.
+const CHUNK: usize = 64;
+/// Records that are on their way from memory while one is compared.
+const AHEAD: usize = 8;
+
+impl SearchState {
+    /// Puts the first candidates into the list.
+    pub(super) fn seed_in_memory(&mut self, view: &GraphView<'_>, pages: &dyn ResidentPages) {
+        let query = std::mem::take(&mut self.query);
+        let distance = QueryDistance::new(view.metric, view.layout.vector_type(), &query);
+        self.in_memory = true;
+        self.seeds.clear();
+        match view.head {
+            Some(head) if self.params.policy.head => {
+                let mut scored = 0;
+                let score = |nodes: &[u32], out: &mut [f32]| {
+                    scored += nodes.len();
+                    exact(view, pages, &distance, nodes, out);
+                };
+                let list = self.params.head_list;
+                head.search_by(&mut self.head_scratch, list, score, &mut self.seeds);
+                self.stats.exact_distances += scored as u64;
+            }
+            _ => {
+                let mut score = [0.0];
+                exact(view, pages, &distance, &[view.entry.0], &mut score);
+                self.stats.exact_distances += 1;
+                self.seeds.push((score[0], view.entry.0));
+            }
+        }
+        self.query = query;
+        for i in 0..self.seeds.len() {
+            let (distance, node) = self.seeds[i];
+            self.visited.insert(node);
+            self.add_exact(distance, NodeId(node));
+        }
+    }
+
+    /// Explores the nearest candidate that is not explored yet.
+    pub(super) fn step_in_memory(
+        &mut self,
+        view: &GraphView<'_>,
+        pages: &dyn ResidentPages,
+    ) -> Step {
+        let Some(nearest) = self.list.first_unread(self.params.window_in_memory()) else {
+            return Step::Done;
+        };
+        self.explore_in_memory(view, pages, nearest);
+        Step::Explored
+    }
+
+    fn explore_in_memory(&mut self, view: &GraphView<'_>, pages: &dyn ResidentPages, at: usize) {
+        let Candidate { node, distance, .. } = self.list.entries()[at];
+        self.list.set_progress(at, Progress::Explored);
+        self.stats.hops += 1;
+        self.stats.resident_pages += 1;
+        let (page, slot) = (view.layout.page_of(node), view.layout.slot_of(node));
+        let Some(bytes) = pages.page(page) else { return };
+        let records = PageRecords::new(view, page, bytes);
+        if records.occupied() & 1 << slot == 0 {
+            return;
+        }
+        if !view.is_deleted(node) {
+            self.hits.insert(Hit { distance, row: records.row_id(slot), node, returned: false });
+        }
+        records.neighbours_into(slot, &mut self.neighbours);
+        self.fresh.clear();
+        for &id in &self.neighbours {
+            if id < view.node_slots && self.visited.insert(id) != Seen::Before {
+                self.fresh.push(id);
+            }
+        }
+        let n = self.fresh.len();
+        self.stats.exact_distances += n as u64;
+        let query = std::mem::take(&mut self.query);
+        let distance = QueryDistance::new(view.metric, view.layout.vector_type(), &query);
+        exact(view, pages, &distance, &self.fresh, &mut self.scores[..n]);
+        self.query = query;
+        for i in 0..n {
+            if self.scores[i] < self.list.bound() {
+                self.add_exact(self.scores[i], NodeId(self.fresh[i]));
+            }
+        }
+    }
+
+    fn add_exact(&mut self, distance: f32, node: NodeId) {
+        // A visited set that was full has forgotten nodes; their distance is the same again.
+        if distance == f32::INFINITY || self.visited.is_full() && self.list.contains(node, distance)
+        {
+            return;
+        }
+        let progress = Progress::Unread;
+        self.list.insert(Candidate { distance, node, stash: NO_STASH, progress, allowed: true });
+    }
+}
+
+/// Exact distances of nodes, infinite for one that has no record.
+fn exact(
+    view: &GraphView<'_>,
+    pages: &dyn ResidentPages,
+    distance: &QueryDistance<'_>,
+    nodes: &[u32],
+    out: &mut [f32],
+) {
+    let layout = view.layout;
+    for (nodes, out) in nodes.chunks(CHUNK).zip(out.chunks_mut(CHUNK)) {
+        let mut at_hand: [(&[u8], usize); CHUNK] = [(&[], 0); CHUNK];
+        for ((at, &node), i) in at_hand.iter_mut().zip(nodes).zip(0..) {
+            let node = NodeId(node);
+            *at = (pages.page(layout.page_of(node)).unwrap_or_default(), layout.slot_of(node));
+            if i < AHEAD {
+                ask_for(view, *at);
+            }
+        }
+        for (i, out) in out.iter_mut().enumerate() {
+            if let Some(&next) = at_hand[..nodes.len()].get(i + AHEAD) {
+                ask_for(view, next);
+            }
+            let (page, slot) = at_hand[i];
+            *out = if page.is_empty() {
+                f32::INFINITY
+            } else if view.overlay.is_none() {
+                distance.distance(PageView::new(layout, page).vector(slot))
+            } else {
+                changed(view, page, NodeId(nodes[i]), distance)
+            };
+        }
+    }
+}
+
+fn ask_for(view: &GraphView<'_>, (page, slot): (&[u8], usize)) {
+    if !page.is_empty() {
+        prefetch(PageView::new(view.layout, page).vector(slot));
+    }
+}
+
+/// As [`exact`], of a node that may have come after its page was written.
+fn changed(view: &GraphView<'_>, page: &[u8], node: NodeId, distance: &QueryDistance<'_>) -> f32 {
+    let slot = view.layout.slot_of(node);
+    let on_disk = PageView::new(view.layout, page);
+    // A free slot is all zeros, and looking at the record costs less than at the page's header.
+    if on_disk.degree(slot) > 0 {
+        return distance.distance(on_disk.vector(slot));
+    }
+    let records = PageRecords::new(view, view.layout.page_of(node), page);
+    let there = records.occupied() & 1 << slot != 0;
+    if there { distance.distance(records.vector(slot)) } else { f32::INFINITY }
+}
