@@ -11,6 +11,8 @@ mod error;
 mod estimate;
 mod head;
 mod huge;
+mod leaf_links;
+mod leaves;
 mod links;
 mod nearest;
 mod options;
@@ -21,6 +23,7 @@ mod progress;
 mod random;
 mod reach;
 mod refine;
+mod reservoir;
 mod site;
 mod sizes;
 #[cfg(test)]
@@ -28,6 +31,7 @@ mod tests;
 mod threads;
 mod vamana;
 mod walk;
+mod worker;
 mod write;
 
 pub use error::BuildError;

@@ -1,6 +1,7 @@
 //! Byte counts that follow from rows and options: memory while building, files on disk.
 
 use super::error::BuildError;
+use super::leaf_links::ROW_BYTES;
 use super::options::BuildOptions;
 use crate::format::{FileKind, LayoutOptions, RecordLayout};
 use crate::types::VectorType;
@@ -80,7 +81,7 @@ impl Sizes {
         let nearest = 4 * NEAREST as u64;
         let affinity = 2 * NEAREST as u64 * 5 + 8;
         // Linking, or ordering with the finished graph beside it, whichever is larger.
-        let linking = vectors + links + 12;
+        let linking = vectors + links + ROW_BYTES + 12;
         let ordering = vectors + adjacency + nearest + affinity + 16;
         let codes = self.code_bytes as u64;
         self.rows * (linking.max(ordering) + codes) + (64 << 20)
