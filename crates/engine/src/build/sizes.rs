@@ -86,4 +86,25 @@ impl Sizes {
         let codes = self.code_bytes as u64;
         self.rows * (linking.max(ordering) + codes) + (64 << 20)
     }
+
+    /// Bytes of an adjacency list.
+    pub(crate) fn list_bytes(&self) -> u64 {
+        4 * (self.degree + 1)
+    }
+
+    /// Bytes that a row of a shard takes while its graph is built and laid out.
+    pub(crate) fn shard_row_bytes(&self) -> u64 {
+        let (vector, nearest) = (self.layout.vector_bytes() as u64, 4 * NEAREST as u64);
+        let links = 4 * (self.degree + (self.degree / 3).max(1) + 1);
+        let affinity = 2 * NEAREST as u64 * 5 + 8;
+        // The rows at home are about half; but nothing keeps them from being all.
+        let ordering = self.list_bytes() + nearest + (vector + nearest).max(nearest + affinity);
+        (vector + links + ROW_BYTES).max(ordering) + 24
+    }
+
+    /// Bytes that building the head index takes.
+    pub(crate) fn head_memory_bytes(&self) -> u64 {
+        let links = 4 * (self.head_degree * 3 + 3);
+        self.head_nodes as u64 * (self.layout.vector_bytes() as u64 + links)
+    }
 }
