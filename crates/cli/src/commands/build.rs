@@ -9,6 +9,7 @@ use pipeann_engine::types::Metric;
 
 use crate::building::build_index;
 use crate::interrupt;
+use crate::opening::parse_limit;
 use crate::table::{print_json, print_line, print_pairs};
 use crate::vectors_file::VectorsFile;
 
@@ -45,6 +46,10 @@ pub(crate) struct BuildArgs {
     /// Threads; 0 for one on each core
     #[arg(long, default_value_t = 0)]
     threads: usize,
+    /// Most memory that the build takes, as 1GiB; what does not fit is built in parts [default: all
+    /// that it wants]
+    #[arg(long, value_name = "LIMIT", value_parser = parse_limit)]
+    memory: Option<u64>,
     /// Partition directories
     #[arg(long, value_name = "N", default_value_t = 1)]
     partitions: usize,
@@ -86,7 +91,7 @@ pub(crate) fn run(args: &BuildArgs) -> Result<()> {
     };
     let base = VectorsFile::open(&args.base)?;
     let cancel = interrupt::flag()?;
-    let built = build_index(&base, &args.index, &options, &cancel)?;
+    let built = build_index(&base, &args.index, &options, args.memory, &cancel)?;
     if args.json {
         return print_json(&built.json());
     }
