@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import struct
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from harness import filtered, places, sets
@@ -23,6 +23,7 @@ STEP = 1000
 IN_SET = 200
 
 Pair = tuple[str, str]
+Lists = Sequence[int]
 
 
 def term(rng: random.Random, rows: int) -> str:
@@ -73,13 +74,13 @@ LAWS: dict[str, Callable[[random.Random, int], Pair]] = {
 }
 
 
-def answers(database: Path, cell: Cell, filters: list[str]) -> list[bytes]:
+def answers(database: Path, cell: Cell, filters: list[str], lists: Lists = ()) -> list[bytes]:
     """The answers to the queries of a cell with these filters, as bytes."""
     with tempfile.TemporaryDirectory(dir=places.cache(), prefix="answers-") as folder:
         texts, out = Path(folder) / "filters.txt", Path(folder) / "answers.bin"
         texts.write_text("".join(f"{text}\n" for text in filters))
         asked = ["--queries", cell.folder / "queries.u8bin", "--filters", texts, "--out", out]
-        filtered.search(database, asked, SearchOptions())
+        filtered.search(database, asked, SearchOptions(lists))
         data = out.read_bytes()
     queries, k = struct.unpack_from("<II", data)
     ids = [data[8 + 4 * k * i : 8 + 4 * k * (i + 1)] for i in range(queries)]
@@ -89,22 +90,29 @@ def answers(database: Path, cell: Cell, filters: list[str]) -> list[bytes]:
 
 
 def take_filter_equivalence(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
-    """Queries whose answers differ between two ways to write a filter."""
+    """Queries whose answers differ between two ways to write a filter.
+
+    Pages arrive in another order each time, so a walk with the list of a search that names none answers
+    a rare query in one of two ways. With the long list of the job it has one answer.
+    """
     data, rng = filtered_set(job, vectors), random.Random(job.seed)
-    cell = data.made[0]
+    cell, lists = data.made[0], job.lists[vectors.name]
     count = min(job.settings["pairs"], cell.queries)
     lines = []
     for name, law in LAWS.items():
         pairs = [law(rng, data.rows) for _ in range(cell.queries)]
         one, other = ([pair[side] for pair in pairs] for side in (0, 1))
-        first, again, second = (answers(data.database, cell, texts) for texts in (one, one, other))
-        differ = sum(a != b for a, b in zip(first[:count], second, strict=False))
-        noise = sum(a != b for a, b in zip(first[:count], again, strict=False))
-        lines.append([name, count, differ, noise])
+        pair = [answers(data.database, cell, texts, lists) for texts in (one, other)]
+        short = [answers(data.database, cell, texts) for texts in (one, other, one)]
+        differ, in_short, noise = (
+            sum(a != b for a, b in zip(x[:count], y, strict=False))
+            for x, y in (pair, short[:2], short[::2])
+        )
+        lines.append([name, count, differ, in_short, noise])
         verdict.add("differ", Check(differ, 0))
     print_table(
         f"Filters on {data.rows:,} rows of {vectors.name}",
-        ["written as", "queries", "answers differ", "asked again, differ"],
+        ["written as", "queries", "answers differ", "unnamed list", "the same asked again"],
         lines,
     )
 

@@ -18,6 +18,9 @@ const ROUNDS: usize = 60;
 /// Batches scored in a round.
 const BATCHES: usize = 512;
 
+/// Codes that a ranking scores at once.
+const AT_ONCE: usize = 512;
+
 /// The SplitMix64 generator.
 struct Draws(u64);
 
@@ -54,6 +57,11 @@ fn main() {
         for neighbours in [1, 4, 6, 7, 8, 12, 16, 32, 64, 128] {
             scoring(&book, &codes, neighbours, &mut draws);
         }
+    }
+    let codes: Vec<u8> = (0..rows * 4).flat_map(|_| draws.next().to_le_bytes()).collect();
+    println!("ranking with {:?}: ns a code", CodeKernel::detected());
+    for one_in in [1, 2, 5, 20, 100] {
+        ranking(&book, &codes, one_in, &mut draws);
     }
 }
 
@@ -136,4 +144,24 @@ fn scoring(book: &Codebook, codes: &[u8], neighbours: usize, draws: &mut Draws) 
     for ((kernel, _), times) in tables.iter().zip(times) {
         println!("  {kernel:?}: {:.0}", best(times));
     }
+}
+
+/// Scores a share of all codes, in their order and as many at once as a ranking does.
+fn ranking(book: &Codebook, codes: &[u8], one_in: u64, draws: &mut Draws) {
+    let view = CodesView::from_slice(codes, book.code_bytes());
+    let rows = u32::try_from(view.rows()).expect("fewer codes than ids");
+    let ids: Vec<u32> = (0..rows).filter(|_| draws.next().is_multiple_of(one_in)).collect();
+    let mut table = LookupTable::new(book);
+    table.fill(book, &[100; 128], VectorType::U8);
+    let mut out = vec![0f32; AT_ONCE];
+    let times = (0..ROUNDS).map(|_| {
+        let whole = time_ns(1, |_| {
+            for ids in ids.chunks(AT_ONCE) {
+                score_many(&table, view, ids, &mut out[..ids.len()]);
+                black_box(&out);
+            }
+        });
+        whole / ids.len() as f64
+    });
+    println!("  one in {one_in} of {rows}: {:.2}", best(times));
 }

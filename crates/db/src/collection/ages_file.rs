@@ -95,6 +95,7 @@ pub(super) fn decode(collection: [u8; 16], bytes: &[u8]) -> Result<AgeRanges, St
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::damage::assert_damage_is_refused;
     use crate::files::documentation::assert_table;
 
     const ID: [u8; 16] = *b"a collection id.";
@@ -115,15 +116,7 @@ mod tests {
 
     #[test]
     fn a_cut_or_flipped_file_is_refused() {
-        let bytes = encode(ID, &some());
-        for length in 0..bytes.len() {
-            assert!(decode(ID, &bytes[..length]).is_err(), "{length} bytes");
-        }
-        for bit in 0..bytes.len() * 8 {
-            let mut bytes = bytes.clone();
-            bytes[bit / 8] ^= 1 << (bit % 8);
-            assert!(decode(ID, &bytes).is_err(), "bit {bit}");
-        }
+        assert_damage_is_refused(&encode(ID, &some()), |bytes| decode(ID, bytes).is_err());
     }
 
     #[test]

@@ -112,13 +112,7 @@ impl Collection {
         queries: VectorSet<'_>,
         held: Option<&HeldMoment>,
     ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
-        let mut found = Vec::new();
-        self.answer_each(&[(search, queries)], held, &CostCounters::default(), &mut |progress| {
-            if let Progress::Answered(_, hits) = progress {
-                found = hits;
-            }
-        })?;
-        Ok(found)
+        self.answer((search, queries), held, &CostCounters::default())
     }
 
     /// As [`search`](Self::search), with what it took.
@@ -131,13 +125,24 @@ impl Collection {
         queries: VectorSet<'_>,
     ) -> Result<(Vec<Vec<SearchHit>>, SearchCosts), CollectionError> {
         let costs = CostCounters::default();
+        let found = self.answer((search, queries), None, &costs)?;
+        Ok((found, costs.sum()))
+    }
+
+    /// The hits of one search, each of its queries.
+    fn answer(
+        &self,
+        search: (&VectorSearch<'_>, VectorSet<'_>),
+        held: Option<&HeldMoment>,
+        costs: &CostCounters,
+    ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
         let mut found = Vec::new();
-        self.answer_each(&[(search, queries)], None, &costs, &mut |progress| {
+        self.answer_each(&[search], held, costs, &mut |progress| {
             if let Progress::Answered(_, hits) = progress {
                 found = hits;
             }
         })?;
-        Ok((found, costs.sum()))
+        Ok(found)
     }
 
     /// The rows that were found, the nearest one of each key, and as many keys as are wanted where

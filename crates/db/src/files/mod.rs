@@ -5,6 +5,8 @@
 
 mod bytes;
 #[cfg(test)]
+pub(crate) mod damage;
+#[cfg(test)]
 pub(crate) mod documentation;
 mod lock;
 mod replace;

@@ -108,15 +108,14 @@ impl Policy {
         Self { by_load: true, ..Self::pipe() }
     }
 
-    /// The policy of a search that begins while so many are under way, itself among them.
-    pub(super) fn under_load(mut self, searches: u32) -> Self {
+    /// Narrows the policy of a search that begins while so many are under way, itself among them.
+    pub(super) fn share(&mut self, searches: u32) {
         if let (true, Width::Dynamic { start, max, .. }) = (self.by_load, &mut self.width) {
             let share = u32::from(*max) / searches.max(1);
             *max = (*max).min(u16::try_from(share).unwrap_or(u16::MAX).max(NARROWEST));
             *start = (*start).min(*max);
         }
         self.by_load = false;
-        self
     }
 
     /// Best-first beam search of a fixed width, using only the wanted record of each page.
@@ -290,15 +289,19 @@ mod tests {
 
     #[test]
     fn the_width_is_shared_among_searches() {
-        let widths = |searches| match Policy::auto().under_load(searches).width {
+        let shared = |mut policy: Policy, searches| {
+            policy.share(searches);
+            policy
+        };
+        let widths = |searches| match shared(Policy::auto(), searches).width {
             Width::Dynamic { start, max, .. } => (start, max),
             other => panic!("{other:?} is not dynamic"),
         };
         assert_eq!([0, 1, 2, 8, 10].map(widths), [(4, 32), (4, 32), (4, 16), (4, 4), (3, 3)]);
         assert_eq!([16, 17, 64, u32::MAX].map(widths), [(NARROWEST, NARROWEST); 4]);
-        assert_eq!(Policy::auto().under_load(1), Policy::pipe());
-        assert_eq!(Policy::pipe().under_load(64), Policy::pipe());
+        assert_eq!(shared(Policy::auto(), 1), Policy::pipe());
+        assert_eq!(shared(Policy::pipe(), 64), Policy::pipe());
         let fixed = Policy { width: Width::Fixed(9), ..Policy::auto() };
-        assert_eq!(fixed.under_load(64).width, Width::Fixed(9));
+        assert_eq!(shared(fixed, 64).width, Width::Fixed(9));
     }
 }

@@ -229,7 +229,7 @@ pub fn listen(settings: Settings, options: &ServeOptions) -> Result<Listening, S
     let incoming = TcpIncoming::from(listener.0).with_nodelay(Some(true));
     let guard = match &options.token {
         _ if options.authorization => Guard::Users(Arc::clone(&settings.database)),
-        Some(token) => Guard::Token(Arc::from(token.as_str())),
+        Some(token) => Guard::token(token),
         None => Guard::Open,
     };
     let mut server = Server::builder();

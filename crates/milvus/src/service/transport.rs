@@ -38,13 +38,18 @@ pub(super) struct Caller(pub(super) String);
 pub(super) enum Guard {
     /// Anybody.
     Open,
-    /// Those who know the token: `user:password`, or a key.
-    Token(Arc<str>),
+    /// Those who send these bytes: a token, encoded.
+    Token(Arc<[u8]>),
     /// Users of the database, each as far as they may.
     Users(Arc<Database>),
 }
 
 impl Guard {
+    /// Answers those who know the token: `user:password`, or a key.
+    pub(super) fn token(token: &str) -> Self {
+        Self::Token(STANDARD.encode(token).into_bytes().into())
+    }
+
     /// Lets a request pass, as the user who made it, or says why not. Proving a password takes long.
     async fn admit(self, request: &mut Request<Body>) -> Result<(), Status> {
         if matches!(self, Self::Open) {
@@ -60,9 +65,12 @@ impl Guard {
         };
         match self {
             Self::Open => Ok(()),
-            Self::Token(token) => {
-                let expected = STANDARD.encode(&*token);
-                if same(expected.as_bytes(), sent.as_bytes()) { Ok(()) } else { Err(wrong()) }
+            Self::Token(expected) => {
+                if same(&expected, sent.as_bytes()) {
+                    Ok(())
+                } else {
+                    Err(wrong())
+                }
             }
             Self::Users(database) => {
                 let decoded = STANDARD.decode(sent.as_bytes()).ok();

@@ -5,8 +5,9 @@ use std::time::Duration;
 use pipeann_milvus::proto::milvus as wire;
 use pipeann_milvus::proto::milvus::milvus_service_client::MilvusServiceClient;
 use pipeann_milvus::{ServeError, ServeOptions, Settings, listen};
+use tonic::transport::Channel;
 
-use crate::served::{Served, assert_ok};
+use crate::served::{Served, assert_ok, create, declared, insert};
 
 #[test]
 fn trap_02_every_client_gets_another_number_and_a_version_that_it_can_read() {
@@ -38,14 +39,32 @@ fn trap_03_timestamps_are_hybrid_and_grow() {
     }
 }
 
-#[test]
-fn trap_24_a_client_that_pings_all_the_time_stays_connected() {
-    let served = Served::new();
+/// A client that asks all the time whether the server is there.
+fn pinging(served: &Served) -> MilvusServiceClient<Channel> {
     let endpoint = served
         .endpoint()
         .http2_keep_alive_interval(Duration::from_millis(2))
         .keep_alive_while_idle(true);
-    let mut client = MilvusServiceClient::new(served.runtime.block_on(endpoint.connect()).unwrap());
+    MilvusServiceClient::new(served.runtime.block_on(endpoint.connect()).unwrap())
+}
+
+#[test]
+fn trap_28_a_long_call_ends_though_its_client_pings_meanwhile() {
+    let served = Served::new();
+    assert_ok(&served.create("a"));
+    let mut client = pinging(&served);
+    let rows = 100_000;
+    let inserted = served.call(client.insert(insert("a", 0..rows)));
+    assert_ok(&inserted.status.unwrap());
+    assert_eq!(inserted.insert_cnt, rows);
+    // Whoever repeats a call, having lost its answer, is not told that it failed.
+    assert_ok(&served.call(client.create_collection(create("a", &declared()))));
+}
+
+#[test]
+fn trap_24_a_client_that_pings_all_the_time_stays_connected() {
+    let served = Served::new();
+    let mut client = pinging(&served);
     for _ in 0..5 {
         served.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(60)).await });
         let version = served.call(client.get_version(wire::GetVersionRequest::default()));
