@@ -53,8 +53,10 @@ class BuildOptions:
     codes: str = "pq"
 
 
-def build(base: Path, index: Path, code_bytes: int, options: BuildOptions) -> Row:
-    """Build an index now and return what it cost."""
+def build(
+    base: Path, index: Path, code_bytes: int, options: BuildOptions, memory: str | None = None
+) -> Row:
+    """Build an index now, within a memory limit if one is given, and return what it cost."""
     command: list[str | Path] = [
         program(),
         "build",
@@ -68,7 +70,16 @@ def build(base: Path, index: Path, code_bytes: int, options: BuildOptions) -> Ro
     command += ["--degree", str(options.degree), "--list", str(options.list)]
     command += ["--code-bytes", str(code_bytes), "--seed", str(options.seed)]
     command += ["--codes", options.codes]
+    if memory is not None:
+        command += ["--memory", memory]
     return json_lines([*command, "--overwrite", "--json"])[-1]
+
+
+def exact_truth(base: Path, queries: Path, out: Path, k: int = 100) -> None:
+    """Compare every query with every row, by squared L2."""
+    command: list[str | Path] = [program(), "gt", "--base", base, "--queries", queries]
+    command += ["--metric", "l2", "--k", str(k), "--out", out]
+    subprocess.run([str(word) for word in command], check=True, stdout=sys.stderr)
 
 
 def index_of(vectors: VectorSet, options: BuildOptions, base: Path | None = None) -> Path:

@@ -28,7 +28,8 @@ pub(crate) struct Built {
     peak_rss_bytes: Option<u64>,
 }
 
-/// Builds an index of `base` in `dir`; the estimate goes to standard error first.
+/// Builds an index of `base` in `dir`, within `limit` bytes of memory where there is one; the
+/// estimate goes to standard error first.
 ///
 /// # Errors
 /// [`Interrupted`] where `cancel` was raised, else whatever keeps the build from finishing. The
@@ -37,6 +38,7 @@ pub(crate) fn build_index(
     base: &VectorsFile,
     dir: &Path,
     options: &BuildOptions,
+    limit: Option<u64>,
     cancel: &AtomicBool,
 ) -> Result<Built> {
     let set = base.set();
@@ -44,20 +46,24 @@ pub(crate) fn build_index(
     let threads = super::commands::search::threads(options.graph.threads);
     let estimate = build::estimate(set.rows() as u64, dim, ty, options)?;
     eprintln!(
-        "building {} x {dim} {ty} ({}, R={}, L={}): about {} on {threads} threads, {} of memory \
-         beside the input, {} on disk",
+        "building {} x {dim} {ty} ({}, R={}, L={}): about {} on {threads} threads, {} of memory{}, \
+         {} on disk",
         count(set.rows() as u64),
         options.metric,
         options.graph.degree,
         options.graph.list,
         duration(estimate.cpu_seconds / threads as f64),
-        bytes(estimate.peak_memory_bytes),
+        bytes(limit.map_or(estimate.peak_memory_bytes, |l| l.min(estimate.peak_memory_bytes))),
+        if limit.is_none() { " beside the input" } else { " at most" },
         bytes(estimate.disk_bytes),
     );
     let bars = Bars { bar: Mutex::new(ProgressBar::hidden()) };
     let cpu = CpuTime::now();
     let started = Instant::now();
-    let report = build::build(set, dir, options, &bars, cancel);
+    let report = match limit {
+        None => build::build(set, dir, options, &bars, cancel),
+        Some(limit) => build::build_limited(&*base.source()?, limit, dir, options, &bars, cancel),
+    };
     bars.current().finish_and_clear();
     let report = report.map_err(explain)?;
     Ok(Built {
@@ -74,6 +80,11 @@ pub(crate) fn build_index(
 fn explain(error: BuildError) -> anyhow::Error {
     match error {
         BuildError::Cancelled(_) => Interrupted.into(),
+        BuildError::MemoryLimit { limit, needed } => anyhow!(
+            "--memory {} is too small for this build, which needs {}",
+            bytes(limit),
+            bytes(needed.next_multiple_of(1 << 20))
+        ),
         e @ BuildError::Exists { .. } => anyhow!("{e}; --overwrite replaces it"),
         e => e.into(),
     }

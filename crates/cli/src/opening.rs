@@ -53,8 +53,13 @@ impl fmt::Display for MemoryLimit {
     }
 }
 
+/// A limit in bytes, with or without a unit.
+pub(crate) fn parse_limit(s: &str) -> Result<u64, String> {
+    parse_bytes(s).ok_or_else(|| format!("`{s}` is no limit; expected bytes as 512MiB or 1GiB"))
+}
+
 /// Bytes from `123`, `512MiB`, `1.5 GiB` (powers of 1024) or `2GB` (powers of 1000).
-pub(crate) fn parse_bytes(s: &str) -> Option<u64> {
+fn parse_bytes(s: &str) -> Option<u64> {
     let split = s.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(s.len());
     let (number, unit) = s.split_at(split);
     let scale = match unit.trim().to_ascii_lowercase().as_str() {

@@ -163,7 +163,7 @@ fn own_index(job: &Job, base: &VectorsFile, out: &Path, cancel: &AtomicBool) -> 
     let options = BuildOptions { overwrite: true, ..options };
     let wanted = format!("{}\n{options:?}\n{}", identity(base)?, env!("CARGO_PKG_VERSION"));
     made_for(&path, &wanted, || {
-        let built = build_index(base, &path, &options, cancel)?;
+        let built = build_index(base, &path, &options, None, cancel)?;
         let report = out.join("build.json");
         std::fs::write(&report, format!("{:#}\n", built.json()))
             .with_context(|| report.display().to_string())

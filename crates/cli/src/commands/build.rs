@@ -10,7 +10,7 @@ use pipeann_engine::types::Metric;
 
 use crate::building::build_index;
 use crate::interrupt;
-use crate::opening::parse_bytes;
+use crate::opening::parse_limit;
 use crate::table::{print_json, print_line, print_pairs};
 use crate::vectors_file::VectorsFile;
 
@@ -52,11 +52,15 @@ pub(crate) struct BuildArgs {
     code_bytes: Option<usize>,
     /// Memory that searches will have, as 512MiB: where --code-bytes does not say it, codes are as
     /// long as that allows, at most one byte for two components
-    #[arg(long, value_name = "LIMIT", value_parser = memory)]
+    #[arg(long, value_name = "LIMIT", value_parser = parse_limit)]
     search_memory: Option<u64>,
     /// Threads; 0 for one on each core
     #[arg(long, default_value_t = 0)]
     threads: usize,
+    /// Most memory that the build takes, as 1GiB; what does not fit is built in parts [default: all
+    /// that it wants]
+    #[arg(long, value_name = "LIMIT", value_parser = parse_limit)]
+    memory: Option<u64>,
     /// Partition directories
     #[arg(long, value_name = "N", default_value_t = 1)]
     partitions: usize,
@@ -75,10 +79,6 @@ pub(crate) struct BuildArgs {
     /// Print the result as one JSON object
     #[arg(long)]
     json: bool,
-}
-
-fn memory(s: &str) -> Result<u64, String> {
-    parse_bytes(s).ok_or_else(|| format!("`{s}` is no memory; expected bytes as 512MiB or 1GiB"))
 }
 
 /// Runs the command.
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &BuildArgs) -> Result<()> {
     };
     let base = VectorsFile::open(&args.base)?;
     let cancel = interrupt::flag()?;
-    let built = build_index(&base, &args.index, &options, &cancel)?;
+    let built = build_index(&base, &args.index, &options, args.memory, &cancel)?;
     if args.json {
         return print_json(&built.json());
     }

@@ -71,7 +71,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<()> {
     let path = args.work.join("index");
     let options = BuildOptions { overwrite: true, ..BuildOptions::new(Metric::L2) };
     let cancel = interrupt::flag()?;
-    let built = build_index(&base, &path, &options, &cancel)?;
+    let built = build_index(&base, &path, &options, None, &cancel)?;
     print_pairs(&built.pairs())?;
 
     let index = opening::open(&path, MemoryLimit::Floor, args.buffered, false)?;

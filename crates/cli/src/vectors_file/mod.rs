@@ -7,6 +7,7 @@
 
 mod bin;
 mod npy;
+mod rows;
 mod texmex;
 mod write;
 

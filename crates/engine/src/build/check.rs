@@ -1,11 +1,15 @@
 //! Looks at every input row before any work is done on it.
 
+use std::sync::atomic::AtomicBool;
+
 use rayon::prelude::*;
 
 use super::error::BuildError;
-use super::progress::{Progress, Stage};
+use super::gather::in_pieces;
+use super::progress::{Progress, Stage, check_cancel};
+use super::source::RowSource;
 use crate::distance::{Kernel, Op};
-use crate::types::{Metric, RowId, VectorSet, find_component};
+use crate::types::{Metric, RowId, VectorSet, VectorType, find_component};
 
 const ROWS_PER_TASK: usize = 4096;
 
@@ -15,7 +19,46 @@ pub(crate) fn check_rows(
     metric: Metric,
     progress: &dyn Progress,
 ) -> Result<(), BuildError> {
-    let (rows, ty) = (set.rows(), set.vector_type());
+    check_shape(set.rows(), set.vector_type(), metric)?;
+    progress.stage(Stage::Check, set.rows() as u64);
+    check_part(set, 0, metric, progress)
+}
+
+/// As [`check_rows`], of a source that is read in pieces.
+pub(crate) fn check_source(
+    source: &dyn RowSource,
+    metric: Metric,
+    progress: &dyn Progress,
+    cancel: &AtomicBool,
+) -> Result<(), BuildError> {
+    let (rows, ty) = (source.rows(), source.vector_type());
+    check_shape(rows, ty, metric)?;
+    progress.stage(Stage::Check, rows as u64);
+    in_pieces(source, |first, set| {
+        check_cancel(cancel)?;
+        check_part(set, first as u64, metric, progress)
+    })
+}
+
+/// Looks at rows of which the first is that of the number given.
+fn check_part(
+    set: VectorSet<'_>,
+    first_row: u64,
+    metric: Metric,
+    progress: &dyn Progress,
+) -> Result<(), BuildError> {
+    let rows = set.rows();
+    let first_wrong = (0..rows.div_ceil(ROWS_PER_TASK)).into_par_iter().find_map_first(|task| {
+        let last = ((task + 1) * ROWS_PER_TASK).min(rows);
+        let found =
+            (task * ROWS_PER_TASK..last).find_map(|row| check_row(set, row, first_row, metric));
+        progress.advance((last - task * ROWS_PER_TASK) as u64);
+        found
+    });
+    first_wrong.map_or(Ok(()), Err)
+}
+
+fn check_shape(rows: usize, ty: VectorType, metric: Metric) -> Result<(), BuildError> {
     if !ty.takes_metric(metric) {
         return Err(BuildError::Metric { ty, metric });
     }
@@ -25,14 +68,7 @@ pub(crate) fn check_rows(
     if rows >= u32::MAX as usize {
         return Err(BuildError::TooManyRows { rows: rows as u64 });
     }
-    progress.stage(Stage::Check, rows as u64);
-    let first_wrong = (0..rows.div_ceil(ROWS_PER_TASK)).into_par_iter().find_map_first(|task| {
-        let last = ((task + 1) * ROWS_PER_TASK).min(rows);
-        let found = (task * ROWS_PER_TASK..last).find_map(|row| check_row(set, row, metric));
-        progress.advance((last - task * ROWS_PER_TASK) as u64);
-        found
-    });
-    first_wrong.map_or(Ok(()), Err)
+    Ok(())
 }
 
 /// Refuses row ids that a row map cannot hold in their order.
@@ -49,9 +85,9 @@ pub(crate) fn check_ids(rows: &[RowId]) -> Result<(), BuildError> {
     }
 }
 
-fn check_row(set: VectorSet<'_>, row: usize, metric: Metric) -> Option<BuildError> {
+fn check_row(set: VectorSet<'_>, row: usize, first_row: u64, metric: Metric) -> Option<BuildError> {
     let bytes = set.row(row);
-    let row = row as u64;
+    let row = first_row + row as u64;
     let ty = set.vector_type();
     let not_finite =
         if ty.is_float() { find_component(bytes, ty, |x| !x.is_finite()) } else { None };

@@ -99,6 +99,22 @@ pub enum BuildError {
         /// Bytes free.
         available: u64,
     },
+    /// The memory limit leaves too little to work with.
+    #[error("the memory limit of {limit} bytes is too small for this build, which needs {needed}")]
+    MemoryLimit {
+        /// The limit, bytes.
+        limit: u64,
+        /// The smallest that would do, bytes.
+        needed: u64,
+    },
+    /// A row of the input cannot be read.
+    #[error("row {row} and those behind it cannot be read")]
+    Source {
+        /// The first of the rows that were asked for.
+        row: u64,
+        /// What the system said.
+        source: io::Error,
+    },
     /// Stopped at the caller's wish.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
@@ -121,7 +137,9 @@ impl BuildError {
     /// What helps against it.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Cancelled(_) | Self::NoSpace { .. } | Self::Io { .. } => ErrorClass::Retry,
+            Self::Cancelled(_) | Self::NoSpace { .. } | Self::Io { .. } | Self::Source { .. } => {
+                ErrorClass::Retry
+            }
             Self::Format(_) => ErrorClass::Stop,
             _ => ErrorClass::FixInput,
         }

@@ -3,40 +3,54 @@
 //! Checks the input, trains and encodes codes, links the graph (Vamana), assigns nodes to
 //! pages so that neighbours share them, renumbers, builds the head index, and writes. The
 //! manifest comes last and the directory is renamed into place, so an interrupted build leaves
-//! nothing that opens. The graph and a copy of the vectors are in memory while it runs.
+//! nothing that opens. The graph and a copy of the vectors are in memory while it runs, or under a
+//! memory limit those of one shard after the other.
 
 mod affinity;
 mod check;
 mod error;
 mod estimate;
+mod gather;
 mod head;
 mod huge;
+mod leaf_links;
+mod leaves;
+mod limited;
 mod links;
+mod merge;
 mod nearest;
 mod options;
 mod order;
 mod pack;
 mod pipeline;
+mod plan;
 mod progress;
 mod random;
 mod reach;
 mod refine;
+mod reservoir;
+mod shards;
 mod site;
 mod sizes;
+mod source;
+mod spill;
 #[cfg(test)]
 mod tests;
 mod threads;
 mod vamana;
 mod walk;
+mod worker;
 mod write;
 
 pub use error::BuildError;
 pub use estimate::{Estimate, estimate};
 pub(crate) use head::head_parts;
+pub use limited::build_limited;
 pub(crate) use nearest::{NONE, Nearest};
 pub use options::{BuildOptions, HeadOptions};
 pub(crate) use order::order_by;
 pub use order::{EMPTY_SLOT, Locality, OrderOptions, PageOrder, locality_order};
 pub use pipeline::{BuildReport, SourceRows, build, build_rows};
 pub use progress::{Cancelled, Progress, Silent, Stage};
+pub use source::RowSource;
 pub use vamana::{VamanaOptions, vamana};

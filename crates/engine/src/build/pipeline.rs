@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::check::{check_ids, check_rows};
 use super::error::BuildError;
+use super::gather::{gather, view};
 use super::head::head_parts;
 use super::huge::huge_copy;
 use super::nearest::Nearest;
@@ -13,8 +14,10 @@ use super::options::BuildOptions;
 use super::order::{Locality, OrderOptions, PageOrder, order_by};
 use super::progress::{Cancelled, Progress, Stage, check_cancel};
 use super::random::shuffled;
+use super::reach::EdgeLists;
 use super::site::Site;
 use super::sizes::{NEAREST, Sizes};
+use super::source::RowSource;
 use super::threads::thread_count;
 use super::vamana::{VamanaOptions, vamana};
 use super::write::{GENERATION, Parts, Writer};
@@ -106,26 +109,43 @@ fn build_as(
     }
     let sizes = Sizes::new(source.rows() as u64, source.dim(), source.vector_type(), options)?;
     let site = Site::open(dir, options.overwrite, sizes.disk_bytes())?;
+    let build = Build { options, sizes, progress, cancel, stages: Vec::new() };
+    in_pool(options, dir, || build.run(source, rows, site))?
+}
+
+/// Runs `work` where as many threads stand by as the options ask for.
+pub(super) fn in_pool<T: Send>(
+    options: &BuildOptions,
+    dir: &Path,
+    work: impl FnOnce() -> T + Send,
+) -> Result<T, BuildError> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(thread_count(options.graph.threads));
     let pool = pool.build().map_err(|e| BuildError::Io {
         action: "start threads for",
         path: dir.to_owned(),
         source: std::io::Error::other(e),
     })?;
-    let build = Build { options, sizes, progress, cancel, stages: Vec::new() };
-    pool.install(|| build.run(source, rows, site))
+    Ok(pool.install(work))
 }
 
-struct Build<'a> {
-    options: &'a BuildOptions,
-    sizes: Sizes,
-    progress: &'a dyn Progress,
-    cancel: &'a AtomicBool,
-    stages: Vec<(Stage, Duration)>,
+/// What an index is made of, and what is known of it.
+pub(super) struct Input<'a> {
+    pub(super) source: &'a dyn RowSource,
+    pub(super) rows: Option<SourceRows<'a>>,
+    pub(super) start: u32,
+    pub(super) locality: Locality,
+}
+
+pub(super) struct Build<'a> {
+    pub(super) options: &'a BuildOptions,
+    pub(super) sizes: Sizes,
+    pub(super) progress: &'a dyn Progress,
+    pub(super) cancel: &'a AtomicBool,
+    pub(super) stages: Vec<(Stage, Duration)>,
 }
 
 impl Build<'_> {
-    fn timed<T>(
+    pub(super) fn timed<T>(
         &mut self,
         stage: Stage,
         work: impl FnOnce(&Self) -> Result<T, BuildError>,
@@ -159,22 +179,42 @@ impl Build<'_> {
             let order = self.timed(Stage::Order, |b| Ok(b.order(&pair, &graph)?))?;
             (graph, order)
         };
-        let head = self.timed(Stage::Head, |b| Ok(b.head(source, &order, seed)?))?;
-        let (manifest, locality) = self.timed(Stage::Write, |b| {
+        let (order, locality) = order;
+        let head = self.timed(Stage::Head, |b| {
+            let mut rows = shuffled(source.rows(), seed ^ 0x4EAD);
+            rows.truncate(b.sizes.head_nodes);
+            rows.sort_unstable();
+            b.head(view(&source, &gather(&source, &rows)?), &rows, &order)
+        })?;
+        let input = Input { source: &source, rows, start, locality };
+        let edges = graph.edges();
+        self.write_index(site, &input, (&graph, edges), &order, (&book, &codes), &head)
+    }
+
+    /// Writes all files and reports.
+    pub(super) fn write_index(
+        mut self,
+        site: Site,
+        input: &Input<'_>,
+        (graph, edges): (&dyn EdgeLists, u64),
+        order: &PageOrder,
+        (book, codes): (&Codebook, &[u8]),
+        head: &HeadParts,
+    ) -> Result<BuildReport, BuildError> {
+        let manifest = self.timed(Stage::Write, |b| {
             let uuid = *uuid::Uuid::new_v4().as_bytes();
             let parts = Parts {
-                set: source,
-                rows: rows.map(|rows| rows.ids),
-                graph: &graph,
-                order: &order.0,
-                codes: &codes,
+                source: input.source,
+                rows: input.rows.map(|rows| rows.ids),
+                graph,
+                order,
+                codes,
                 code_bytes: book.code_bytes(),
                 layout: b.sizes.layout,
                 identity: Identity { uuid },
             };
-            let applied = rows.map_or(0, |rows| rows.applied);
-            let places = (start, applied);
-            Ok((b.write(site, &parts, &book, &head, places)?, order.1))
+            let applied = input.rows.map_or(0, |rows| rows.applied);
+            b.write(site, &parts, book, head, (input.start, applied))
         })?;
         let files: u64 = manifest.files().iter().map(|f| f.bytes).sum();
         Ok(BuildReport {
@@ -182,22 +222,25 @@ impl Build<'_> {
             pages: manifest.pages(),
             page_bytes: manifest.layout.page_bytes(),
             records_per_page: manifest.layout.records_per_page(),
-            mean_degree: graph.edges() as f64 / graph.nodes() as f64,
-            locality,
+            mean_degree: edges as f64 / manifest.rows as f64,
+            locality: input.locality,
             disk_bytes: files,
             stages: self.stages,
         })
     }
 
-    fn encode(&self, source: VectorSet<'_>) -> Result<(Codebook, Vec<u8>), BuildError> {
-        self.progress.stage(Stage::Encode, source.rows() as u64);
-        let pq = CodeOptions {
+    pub(super) fn code_options(&self, dim: usize) -> CodeOptions {
+        CodeOptions {
             kind: self.sizes.codes,
             code_bytes: self.sizes.code_bytes,
             seed: self.options.graph.seed,
-            ..CodeOptions::for_dim(source.dim())
-        };
-        let book = Codebook::train(source, self.options.metric, &pq);
+            ..CodeOptions::for_dim(dim)
+        }
+    }
+
+    fn encode(&self, source: VectorSet<'_>) -> Result<(Codebook, Vec<u8>), BuildError> {
+        self.progress.stage(Stage::Encode, source.rows() as u64);
+        let book = Codebook::train(source, self.options.metric, &self.code_options(source.dim()));
         let mut codes = vec![0; source.rows() * book.code_bytes()];
         let rows_at_once = 1 << 16;
         let row_bytes = source.row_bytes();
@@ -233,26 +276,19 @@ impl Build<'_> {
         Ok((order, locality))
     }
 
-    fn head(
+    /// The head index of `rows`, whose vectors are the sample.
+    pub(super) fn head(
         &self,
-        source: VectorSet<'_>,
-        order: &(PageOrder, Locality),
-        seed: u64,
-    ) -> Result<HeadParts, Cancelled> {
-        let count = self.sizes.head_nodes;
-        self.progress.stage(Stage::Head, count as u64);
-        let mut rows = shuffled(source.rows(), seed ^ 0x4EAD);
-        rows.truncate(count);
-        rows.sort_unstable();
-        let mut bytes = Vec::with_capacity(count * source.row_bytes());
-        rows.iter().for_each(|&row| bytes.extend_from_slice(source.row(row as usize)));
-        let sample = VectorSet::new(&bytes, source.dim(), source.vector_type())
-            .expect("gathered rows are a set");
-        let nodes = rows.iter().map(|&row| order.0.nodes[row as usize]).collect();
+        sample: VectorSet<'_>,
+        rows: &[u32],
+        order: &PageOrder,
+    ) -> Result<HeadParts, BuildError> {
+        self.progress.stage(Stage::Head, rows.len() as u64);
+        let nodes = rows.iter().map(|&row| order.nodes[row as usize]).collect();
         let head = &self.options.head;
         let graph = VamanaOptions { degree: head.degree, list: head.list, ..self.options.graph };
         let parts = head_parts(sample, nodes, self.options.metric, &graph, self.cancel)?;
-        self.progress.advance(count as u64);
+        self.progress.advance(rows.len() as u64);
         Ok(parts)
     }
 
@@ -280,7 +316,7 @@ impl Build<'_> {
         let manifest = Manifest {
             uuid: parts.identity.uuid,
             generation: GENERATION,
-            rows: parts.set.rows() as u64,
+            rows: parts.source.rows() as u64,
             next_row_id: parts.row_limit(),
             applied,
             metric: self.options.metric,

@@ -5,34 +5,94 @@
 //! reachable: in a free place, or in place of the neighbour's farthest edge, whose target the
 //! new node then carries on to. So no other node loses its path.
 
+use super::error::BuildError;
 use crate::distance::PairDistance;
 use crate::graph::Adjacency;
 
-/// Connects all nodes of a graph whose lists are sorted nearest first, and keeps them so.
-pub(crate) fn connect(graph: &mut Adjacency, pair: &PairDistance<'_>, start: u32) {
-    let mut reached = vec![false; graph.nodes()];
-    let mut stack = Vec::new();
-    let mut queue = Vec::new();
-    spread(graph, start, &mut reached, &mut stack);
-    for node in 0..graph.nodes() as u32 {
-        if reached[node as usize] {
-            continue;
-        }
-        let from = reachable_near(graph, node, start, &reached, &mut queue);
-        attach(graph, pair, from, node);
-        spread(graph, node, &mut reached, &mut stack);
+/// Lists of edges that can be read and replaced, in memory or in a file.
+pub(crate) trait EdgeLists: Sync {
+    /// Number of nodes.
+    fn nodes(&self) -> usize;
+
+    /// The most edges of a node.
+    fn max_degree(&self) -> usize;
+
+    /// Appends the edges of `node` to `out`.
+    fn read(&self, node: u32, out: &mut Vec<u32>) -> Result<(), BuildError>;
+
+    /// Gives `node` other edges.
+    fn replace(&mut self, node: u32, edges: &[u32]) -> Result<(), BuildError>;
+}
+
+impl EdgeLists for Adjacency {
+    fn nodes(&self) -> usize {
+        Adjacency::nodes(self)
+    }
+
+    fn max_degree(&self) -> usize {
+        Adjacency::max_degree(self)
+    }
+
+    fn read(&self, node: u32, out: &mut Vec<u32>) -> Result<(), BuildError> {
+        out.extend_from_slice(self.neighbours(node as usize));
+        Ok(())
+    }
+
+    fn replace(&mut self, node: u32, edges: &[u32]) -> Result<(), BuildError> {
+        self.set(node as usize, edges);
+        Ok(())
     }
 }
 
-fn spread(graph: &Adjacency, from: u32, reached: &mut [bool], stack: &mut Vec<u32>) {
-    reached[from as usize] = true;
-    stack.push(from);
-    while let Some(node) = stack.pop() {
-        for &n in graph.neighbours(node as usize) {
-            if !std::mem::replace(&mut reached[n as usize], true) {
-                stack.push(n);
+/// Connects all nodes of a graph whose lists are sorted nearest first, and keeps them so.
+pub(crate) fn connect(graph: &mut Adjacency, pair: &PairDistance<'_>, start: u32) {
+    let sort = |node: u32, edges: &mut [u32]| {
+        let to = |n: u32| pair.distance(node as usize, n as usize);
+        edges.sort_by(|&a, &b| to(a).total_cmp(&to(b)).then(a.cmp(&b)));
+    };
+    connect_lists(graph, start, sort).expect("lists in memory are read and replaced");
+}
+
+/// Connects all nodes of a graph; `sort` puts the edges of a node in their order.
+pub(crate) fn connect_lists(
+    graph: &mut impl EdgeLists,
+    start: u32,
+    sort: impl Fn(u32, &mut [u32]),
+) -> Result<(), BuildError> {
+    let mut reached = Reached { nodes: vec![false; graph.nodes()], stack: vec![], edges: vec![] };
+    let mut queue = Vec::new();
+    reached.spread(graph, start)?;
+    for node in 0..graph.nodes() as u32 {
+        if reached.nodes[node as usize] {
+            continue;
+        }
+        let from = reachable_near(graph, node, start, &reached.nodes, &mut queue)?;
+        attach(graph, &sort, from, node)?;
+        reached.spread(graph, node)?;
+    }
+    Ok(())
+}
+
+struct Reached {
+    nodes: Vec<bool>,
+    stack: Vec<u32>,
+    edges: Vec<u32>,
+}
+
+impl Reached {
+    fn spread(&mut self, graph: &impl EdgeLists, from: u32) -> Result<(), BuildError> {
+        self.nodes[from as usize] = true;
+        self.stack.push(from);
+        while let Some(node) = self.stack.pop() {
+            self.edges.clear();
+            graph.read(node, &mut self.edges)?;
+            for &n in &self.edges {
+                if !std::mem::replace(&mut self.nodes[n as usize], true) {
+                    self.stack.push(n);
+                }
             }
         }
+        Ok(())
     }
 }
 
@@ -40,22 +100,27 @@ fn spread(graph: &Adjacency, from: u32, reached: &mut [bool], stack: &mut Vec<u3
 const WALK: usize = 512;
 
 fn reachable_near(
-    graph: &Adjacency,
+    graph: &impl EdgeLists,
     node: u32,
     start: u32,
     reached: &[bool],
     queue: &mut Vec<u32>,
-) -> u32 {
+) -> Result<u32, BuildError> {
     queue.clear();
     queue.push(node);
     let mut full = None;
     let mut at = 0;
+    let (mut edges, mut others) = (Vec::new(), Vec::new());
     while let Some(&current) = queue.get(at) {
         at += 1;
-        for &n in graph.neighbours(current as usize) {
+        edges.clear();
+        graph.read(current, &mut edges)?;
+        for &n in &edges {
             if reached[n as usize] {
-                if graph.neighbours(n as usize).len() < graph.max_degree() {
-                    return n;
+                others.clear();
+                graph.read(n, &mut others)?;
+                if others.len() < graph.max_degree() {
+                    return Ok(n);
                 }
                 full = full.or(Some(n));
             }
@@ -64,28 +129,30 @@ fn reachable_near(
             }
         }
     }
-    full.unwrap_or(start)
+    Ok(full.unwrap_or(start))
 }
 
-fn attach(graph: &mut Adjacency, pair: &PairDistance<'_>, from: u32, node: u32) {
-    let mut edges = graph.neighbours(from as usize).to_vec();
+fn attach(
+    graph: &mut impl EdgeLists,
+    sort: &impl Fn(u32, &mut [u32]),
+    from: u32,
+    node: u32,
+) -> Result<(), BuildError> {
+    let (mut edges, mut own) = (Vec::new(), Vec::new());
+    graph.read(from, &mut edges)?;
     if edges.len() == graph.max_degree() {
         let replaced = edges.pop().expect("a full list has a last edge");
-        let mut own = graph.neighbours(node as usize).to_vec();
+        graph.read(node, &mut own)?;
         if !own.contains(&replaced) {
             if own.len() == graph.max_degree() {
                 own.pop();
             }
             own.push(replaced);
-            set_sorted(graph, pair, node, &mut own);
+            sort(node, &mut own);
+            graph.replace(node, &own)?;
         }
     }
     edges.push(node);
-    set_sorted(graph, pair, from, &mut edges);
-}
-
-fn set_sorted(graph: &mut Adjacency, pair: &PairDistance<'_>, node: u32, edges: &mut [u32]) {
-    let to = |n: u32| pair.distance(node as usize, n as usize);
-    edges.sort_by(|&a, &b| to(a).total_cmp(&to(b)).then(a.cmp(&b)));
-    graph.set(node as usize, edges);
+    sort(from, &mut edges);
+    graph.replace(from, &edges)
 }

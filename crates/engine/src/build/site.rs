@@ -70,6 +70,15 @@ impl Site {
         Ok(file)
     }
 
+    /// A file to write to and read from that has no name, and goes when it is closed.
+    pub(crate) fn scratch(&self, name: &str) -> Result<(File, PathBuf), BuildError> {
+        let path = self.work.join(name);
+        let file = File::options().read(true).write(true).create_new(true).open(&path);
+        let file = file.map_err(BuildError::io("create", &path))?;
+        fs::remove_file(&path).map_err(BuildError::io("remove", &path))?;
+        Ok((file, path))
+    }
+
     /// Writes a whole file.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<u64, BuildError> {
         let mut file = self.create(name, bytes.len() as u64)?;

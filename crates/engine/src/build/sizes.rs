@@ -1,6 +1,7 @@
 //! Byte counts that follow from rows and options: memory while building, files on disk.
 
 use super::error::BuildError;
+use super::leaf_links::ROW_BYTES;
 use super::options::BuildOptions;
 use crate::format::constants::BLOCK_BYTES;
 use crate::format::{FileKind, LayoutOptions, RecordLayout};
@@ -98,9 +99,30 @@ impl Sizes {
         let nearest = 4 * NEAREST as u64;
         let affinity = 2 * NEAREST as u64 * 5 + 8;
         // Linking, or ordering with the finished graph beside it, whichever is larger.
-        let linking = vectors + links + 12;
+        let linking = vectors + links + ROW_BYTES + 12;
         let ordering = vectors + adjacency + nearest + affinity + 16;
         let codes = self.code_bytes as u64;
         self.rows * (linking.max(ordering) + codes) + (64 << 20)
+    }
+
+    /// Bytes of an adjacency list.
+    pub(crate) fn list_bytes(&self) -> u64 {
+        4 * (self.degree + 1)
+    }
+
+    /// Bytes that a row of a shard takes while its graph is built and laid out.
+    pub(crate) fn shard_row_bytes(&self) -> u64 {
+        let (vector, nearest) = (self.layout.vector_bytes() as u64, 4 * NEAREST as u64);
+        let links = 4 * (self.degree + (self.degree / 3).max(1) + 1);
+        let affinity = 2 * NEAREST as u64 * 5 + 8;
+        // The rows at home are about half; but nothing keeps them from being all.
+        let ordering = self.list_bytes() + nearest + (vector + nearest).max(nearest + affinity);
+        (vector + links + ROW_BYTES).max(ordering) + 24
+    }
+
+    /// Bytes that building the head index takes.
+    pub(crate) fn head_memory_bytes(&self) -> u64 {
+        let links = 4 * (self.head_degree * 3 + 3);
+        self.head_nodes as u64 * (self.layout.vector_bytes() as u64 + links)
     }
 }

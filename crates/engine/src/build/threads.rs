@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::progress::{Cancelled, Progress, check_cancel};
+use super::progress::{Cancelled, Progress, Silent, check_cancel};
 
 /// Items a thread takes at a time.
 const CHUNK: usize = 64;
@@ -24,21 +24,45 @@ pub(crate) fn each_item<S>(
     progress: &dyn Progress,
     cancel: &AtomicBool,
 ) -> Result<(), Cancelled> {
+    chunks(CHUNK, items, threads, scratch, work, progress, cancel)
+}
+
+/// As [`each_item`], `chunk` items at a time, telling of no progress.
+pub(crate) fn each_item_of<S>(
+    chunk: usize,
+    items: usize,
+    threads: usize,
+    scratch: impl Fn() -> S + Sync,
+    work: impl Fn(&mut S, usize) + Sync,
+    cancel: &AtomicBool,
+) -> Result<(), Cancelled> {
+    chunks(chunk, items, threads, scratch, work, &Silent, cancel)
+}
+
+fn chunks<S>(
+    chunk: usize,
+    items: usize,
+    threads: usize,
+    scratch: impl Fn() -> S + Sync,
+    work: impl Fn(&mut S, usize) + Sync,
+    progress: &dyn Progress,
+    cancel: &AtomicBool,
+) -> Result<(), Cancelled> {
     let next = AtomicUsize::new(0);
     let run = || {
         let mut scratch = scratch();
         while !cancel.load(Ordering::Relaxed) {
-            let first = next.fetch_add(CHUNK, Ordering::Relaxed);
+            let first = next.fetch_add(chunk, Ordering::Relaxed);
             if first >= items {
                 break;
             }
-            let last = (first + CHUNK).min(items);
+            let last = (first + chunk).min(items);
             (first..last).for_each(|i| work(&mut scratch, i));
             progress.advance((last - first) as u64);
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..threads.min(items.div_ceil(CHUNK)) {
+        for _ in 1..threads.min(items.div_ceil(chunk)) {
             scope.spawn(run);
         }
         run();

@@ -5,16 +5,18 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 
 use super::error::BuildError;
+use super::gather::read;
 use super::order::{EMPTY_SLOT, PageOrder};
 use super::progress::{Progress, check_cancel};
+use super::reach::EdgeLists;
 use super::site::Site;
+use super::source::RowSource;
 use crate::format::constants::{ABSENT, BLOCK_BYTES};
 use crate::format::{
     BlockChecksums, FileEntry, FileHeader, FileKind, Identity, PageWriter, PartitionEntry,
     RecordLayout, RelativePath, SegmentEntry, encode_map, seal_body,
 };
-use crate::graph::Adjacency;
-use crate::types::{PageId, RowId, VectorSet};
+use crate::types::{PageId, RowId};
 
 /// The generation that a build writes.
 pub(crate) const GENERATION: u64 = 1;
@@ -28,10 +30,10 @@ const CHUNK_BYTES: usize = 8 << 20;
 
 /// Everything that goes to disk, by position in the input; the order says where.
 pub(crate) struct Parts<'a> {
-    pub(crate) set: VectorSet<'a>,
+    pub(crate) source: &'a dyn RowSource,
     /// Row ids by position, ascending; the positions themselves where there are none.
     pub(crate) rows: Option<&'a [RowId]>,
-    pub(crate) graph: &'a Adjacency,
+    pub(crate) graph: &'a dyn EdgeLists,
     pub(crate) order: &'a PageOrder,
     pub(crate) codes: &'a [u8],
     pub(crate) code_bytes: usize,
@@ -47,7 +49,7 @@ impl Parts<'_> {
     /// Row ids are below this.
     pub(crate) fn row_limit(&self) -> u64 {
         let after_last = |rows: &[RowId]| rows.last().map_or(0, |last| last.0 + 1);
-        self.rows.map_or(self.set.rows() as u64, after_last)
+        self.rows.map_or(self.source.rows() as u64, after_last)
     }
 
     /// Positions in the input of the row ids in a range, with the ids.
@@ -183,9 +185,9 @@ impl Writer<'_> {
             check_cancel(self.cancel)?;
             let chunk = &mut buffer[..(pages.end - first).min(step) * page_bytes];
             let images = chunk.par_chunks_exact_mut(page_bytes).enumerate();
-            images.for_each_init(Vec::new, |edges, (i, image)| {
-                write_page(parts, first + i, image, edges);
-            });
+            images.try_for_each_init(Scratch::default, |scratch, (i, image)| {
+                write_page(parts, first + i, image, scratch)
+            })?;
             file.append(chunk)?;
             self.progress.advance(chunk.len() as u64);
         }
@@ -245,17 +247,32 @@ fn header(parts: &Parts<'_>, kind: FileKind) -> FileHeader {
     FileHeader { kind, identity, generation: GENERATION, body_bytes: 0, body_checksum: 0 }
 }
 
-fn write_page(parts: &Parts<'_>, page: usize, image: &mut [u8], edges: &mut Vec<u32>) {
+/// Buffers of a thread that makes pages.
+#[derive(Default)]
+struct Scratch {
+    edges: Vec<u32>,
+    vector: Vec<u8>,
+}
+
+fn write_page(
+    parts: &Parts<'_>,
+    page: usize,
+    image: &mut [u8],
+    Scratch { edges, vector }: &mut Scratch,
+) -> Result<(), BuildError> {
     let per_page = parts.layout.records_per_page();
     let mut writer = PageWriter::new(&parts.layout, image);
+    vector.resize(parts.layout.vector_bytes(), 0);
     for (slot, &row) in parts.order.rows[page * per_page..][..per_page].iter().enumerate() {
         if row == EMPTY_SLOT {
             continue;
         }
         edges.clear();
-        let neighbours = parts.graph.neighbours(row as usize).iter();
-        edges.extend(neighbours.map(|&n| parts.order.nodes[n as usize]));
-        writer.put(slot, parts.set.row(row as usize), parts.row_id(row), edges);
+        parts.graph.read(row, edges)?;
+        edges.iter_mut().for_each(|n| *n = parts.order.nodes[*n as usize]);
+        read(parts.source, row as usize, vector)?;
+        writer.put(slot, vector, parts.row_id(row), edges);
     }
     writer.seal(&parts.identity, PageId(page as u32), GENERATION);
+    Ok(())
 }

@@ -22,6 +22,7 @@ mod level;
 mod neon;
 mod pair;
 mod prefetch;
+mod products;
 mod query;
 mod scalar;
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub use level::SimdLevel;
 pub use pair::PairDistance;
 pub use prefetch::prefetch;
 pub(crate) use prefetch::prefetch_line;
+pub(crate) use products::Products;
 pub use query::QueryDistance;
 
 use crate::types::VectorType;

@@ -82,6 +82,42 @@ impl<'v> PairDistance<'v> {
         }
     }
 
+    /// Components of a row as [`expand`](Self::expand) writes them.
+    pub(crate) fn expanded_dim(&self) -> usize {
+        self.set.dim() + usize::from(self.metric == Metric::InnerProduct)
+    }
+
+    /// Writes row `i` as floats of which inner products make distances, and returns its squared
+    /// length: the row itself, of length 1 for the cosine, longer by its extra component for the
+    /// inner product.
+    ///
+    /// # Panics
+    /// Where `i` is no row, or `out` has another length than
+    /// [`expanded_dim`](Self::expanded_dim).
+    pub(crate) fn expand(&self, i: usize, out: &mut [f32]) -> f32 {
+        let (components, extra) = out.split_at_mut(self.set.dim());
+        self.set.row_f32(i, components);
+        match self.metric {
+            Metric::Cosine => components.iter_mut().for_each(|x| *x *= self.extra[i]),
+            Metric::InnerProduct => extra[0] = self.extra[i],
+            Metric::L2 | Metric::Hamming | Metric::Jaccard => {}
+        }
+        out.iter().map(|x| x * x).sum()
+    }
+
+    /// Turns products of an expanded row, whose squared length is `own`, with others of the squared
+    /// lengths `norms` into distances; as [`distance`](Self::distance) but for rounding.
+    pub(crate) fn of_products(&self, own: f32, norms: &[f32], products: &mut [f32]) {
+        let pairs = products.iter_mut().zip(norms);
+        match self.metric {
+            Metric::L2 | Metric::Hamming | Metric::InnerProduct => {
+                pairs.for_each(|(p, norm)| *p = (own + norm - 2.0 * *p).max(0.0));
+            }
+            Metric::Cosine => pairs.for_each(|(p, _)| *p = (1.0 - *p).max(0.0)),
+            Metric::Jaccard => pairs.for_each(|(p, norm)| *p = jaccard(*p, own + norm).max(0.0)),
+        }
+    }
+
     /// The set that rows are taken from.
     pub fn set(&self) -> VectorSet<'v> {
         self.set

@@ -15,7 +15,7 @@ use crate::format::{
 use crate::quant::{CodeKind, Codebook};
 use crate::types::{Metric, NodeId, PageId, VectorSet, VectorType};
 
-fn small(metric: Metric) -> BuildOptions {
+pub(super) fn small(metric: Metric) -> BuildOptions {
     let mut options = BuildOptions::new(metric);
     options.graph.degree = 16;
     options.graph.list = 32;
@@ -30,7 +30,11 @@ fn run(set: VectorSet<'_>, dir: &Path, options: &BuildOptions) -> Result<Manifes
 }
 
 /// Reads everything back and compares it with the input; returns row -> neighbour rows.
-fn read_back(set: VectorSet<'_>, dir: &Path, manifest: &Manifest) -> HashMap<u64, Vec<u64>> {
+pub(super) fn read_back(
+    set: VectorSet<'_>,
+    dir: &Path,
+    manifest: &Manifest,
+) -> HashMap<u64, Vec<u64>> {
     let identity = manifest.identity();
     for file in manifest.files() {
         let bytes = fs::metadata(dir.join(&file.path)).expect("the file stands there").len();

@@ -2,6 +2,7 @@
 
 mod graph;
 mod index;
+mod limited;
 mod order;
 
 use super::random::Random;

@@ -1,0 +1,54 @@
+//! Rows of a vector file read as they are wanted, so that a build under a limit does not count
+//! pages of the file as its own memory.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use anyhow::{Context, Result};
+use pipeann_engine::build::RowSource;
+use pipeann_engine::types::VectorType;
+
+use super::{Bytes, VectorsFile};
+
+/// The rows of a file in which they lie back to back.
+#[derive(Debug)]
+pub(crate) struct FileRows {
+    file: File,
+    start: usize,
+    rows: usize,
+    dim: usize,
+    ty: VectorType,
+}
+
+impl VectorsFile {
+    /// The vectors, to be read; those that were copied into memory are taken from there.
+    ///
+    /// # Errors
+    /// Where the file cannot be opened again.
+    pub(crate) fn source(&self) -> Result<Box<dyn RowSource + '_>> {
+        let Bytes::Mapped(_, start) = self.bytes else { return Ok(Box::new(self.set())) };
+        let name = self.path.display();
+        let file = File::open(&self.path).with_context(|| format!("{name}: cannot be opened"))?;
+        Ok(Box::new(FileRows { file, start, rows: self.rows, dim: self.dim, ty: self.ty }))
+    }
+}
+
+impl RowSource for FileRows {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn dim(&self) -> usize {
+        self.dim
+    }
+
+    fn vector_type(&self) -> VectorType {
+        self.ty
+    }
+
+    fn read(&self, first: usize, out: &mut [u8]) -> io::Result<()> {
+        let at = self.start + first * self.ty.vector_bytes(self.dim);
+        self.file.read_exact_at(out, at as u64)
+    }
+}

@@ -1,0 +1,203 @@
+//! Builds in shards: what is read back, that all can be reached, refusals, and stops.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::Rows;
+use super::index::{read_back, small};
+use crate::build::limited::build_in_shards;
+use crate::build::plan::Plan;
+use crate::build::{
+    BuildError, BuildOptions, Progress, RowSource, Silent, Stage, build_limited, estimate,
+};
+use crate::distance::QueryDistance;
+use crate::format::Manifest;
+use crate::graph::{Adjacency, GreedyScratch, greedy_search};
+use crate::types::{Metric, VectorSet, VectorType};
+
+static GO: AtomicBool = AtomicBool::new(false);
+
+fn plan(rows: usize, shards: usize) -> Plan {
+    Plan { shards, room: (3 * rows).div_ceil(shards).max(1), sample: rows.min(700) }
+}
+
+/// Builds in shards, reads all back, and returns the edges by row and the row where searches start.
+fn linked(set: VectorSet<'_>, shards: usize, options: &BuildOptions) -> (Adjacency, u32) {
+    let temp = tempfile::tempdir().expect("a directory");
+    let dir = temp.path().join("index");
+    let plan = plan(set.rows(), shards);
+    build_in_shards(&set, &plan, &dir, options, &Silent, &GO).expect("it is built");
+    let manifest = fs::read(dir.join("MANIFEST")).expect("a manifest");
+    let manifest = Manifest::decode(&manifest).expect("the manifest is valid");
+    let found = read_back(set, &dir, &manifest);
+    let mut graph = Adjacency::new(set.rows(), options.graph.degree);
+    for (row, edges) in &found {
+        let edges: Vec<u32> = edges.iter().map(|&n| n as u32).collect();
+        assert!(!edges.contains(&(*row as u32)), "row {row} has no edge to itself");
+        graph.set(*row as usize, &edges);
+    }
+    let entry = entry_row(&dir, &manifest);
+    (graph, entry)
+}
+
+fn entry_row(dir: &Path, manifest: &Manifest) -> u32 {
+    let part = &manifest.partitions[0];
+    let segment = fs::read(dir.join(part.dir.join(&part.segments[0].file.path)));
+    let segment = segment.expect("readable");
+    let entry = manifest.entries[0];
+    let (page, slot) = (manifest.layout.page_of(entry), manifest.layout.slot_of(entry));
+    let at = page.0 as usize * manifest.layout.page_bytes();
+    let image = &segment[at..at + manifest.layout.page_bytes()];
+    crate::format::PageView::new(&manifest.layout, image).row_id(slot).0 as u32
+}
+
+fn reached(graph: &Adjacency, start: u32) -> usize {
+    let mut seen = vec![false; graph.nodes()];
+    let mut stack = vec![start];
+    seen[start as usize] = true;
+    let mut count = 0;
+    while let Some(node) = stack.pop() {
+        count += 1;
+        for &n in graph.neighbours(node as usize) {
+            if !std::mem::replace(&mut seen[n as usize], true) {
+                stack.push(n);
+            }
+        }
+    }
+    count
+}
+
+fn recall_at_10(set: VectorSet<'_>, queries: VectorSet<'_>, metric: Metric) -> f64 {
+    let mut options = small(metric);
+    options.graph.degree = 32;
+    options.graph.list = 64;
+    let (graph, start) = linked(set, 5, &options);
+    let mut scratch = GreedyScratch::new();
+    let mut hits = 0;
+    for q in 0..queries.rows() {
+        let query = QueryDistance::new(metric, set.vector_type(), queries.row(q));
+        let distance = |n: u32| query.distance(set.row(n as usize));
+        let mut exact: Vec<f32> = (0..set.rows() as u32).map(distance).collect();
+        exact.sort_unstable_by(f32::total_cmp);
+        greedy_search(&graph, start, 40, distance, |_| {}, &mut scratch);
+        let found = scratch.list.items().iter().take(10);
+        hits += found.filter(|c| c.distance <= exact[9]).count();
+    }
+    hits as f64 / (10 * queries.rows()) as f64
+}
+
+#[test]
+fn shards_merge_into_a_graph_that_finds_what_is_near_by_every_metric() {
+    for (metric, least) in [(Metric::L2, 0.98), (Metric::Cosine, 0.98), (Metric::InnerProduct, 0.9)]
+    {
+        for ty in [VectorType::U8, VectorType::F32] {
+            let (rows, queries) =
+                (Rows::clustered(4000, 24, ty, 1), Rows::clustered(100, 24, ty, 2));
+            let recall = recall_at_10(rows.set(), queries.set(), metric);
+            assert!(recall >= least, "{metric} {ty}: recall {recall}");
+        }
+    }
+}
+
+#[test]
+fn every_row_can_be_reached_however_rows_lie() {
+    let far = {
+        let mut bytes = Vec::new();
+        // Eight crowds at corners far from each other, in the order of the rows.
+        for row in 0..1600usize {
+            let corner = |k: usize| if ((row / 200) >> (k % 3)) & 1 == 1 { 250u8 } else { 0 };
+            bytes.extend((0..8).map(|k| corner(k) + (row * 7 + k) as u8 % 5));
+        }
+        bytes
+    };
+    let far = VectorSet::new(&far, 8, VectorType::U8).expect("whole rows");
+    let equal = Rows::equal(900, 8);
+    let few: Vec<Rows> = (1..6).map(|rows| Rows::clustered(rows, 8, VectorType::F32, 3)).collect();
+    for set in [far, equal.set()].into_iter().chain(few.iter().map(Rows::set)) {
+        for shards in [3, 7] {
+            let (graph, start) = linked(set, shards, &small(Metric::L2));
+            assert_eq!(reached(&graph, start), set.rows(), "{} rows", set.rows());
+        }
+    }
+}
+
+#[test]
+fn a_limit_that_holds_all_builds_in_memory_and_one_too_small_is_refused_by_number() {
+    let rows = Rows::clustered(600, 16, VectorType::U8, 1);
+    let temp = tempfile::tempdir().expect("a directory");
+    let dir = temp.path().join("index");
+    let options = small(Metric::L2);
+    let run = |limit| build_limited(&rows.set(), limit, &dir, &options, &Silent, &GO);
+    let whole = estimate(600, 16, VectorType::U8, &options).expect("an estimate");
+    let refused = run(1 << 20).expect_err("a mebibyte is too small");
+    let BuildError::MemoryLimit { limit, needed } = refused else { panic!("{refused}") };
+    assert!(limit == 1 << 20 && needed > limit);
+    assert!(!dir.exists(), "nothing is left of a refused build");
+    let input = 600 * 16;
+    assert_eq!(run(whole.peak_memory_bytes + input).expect("it fits").rows, 600);
+}
+
+/// Raises a flag when a stage begins.
+struct StopAt<'a>(Stage, &'a AtomicBool);
+
+impl Progress for StopAt<'_> {
+    fn stage(&self, stage: Stage, _: u64) {
+        if stage == self.0 {
+            self.1.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn advance(&self, _: u64) {}
+}
+
+#[test]
+fn a_build_stopped_at_any_stage_leaves_nothing() {
+    let rows = Rows::clustered(900, 16, VectorType::U8, 1);
+    for stage in [Stage::Check, Stage::Graph, Stage::Order, Stage::Encode, Stage::Head] {
+        let temp = tempfile::tempdir().expect("a directory");
+        let dir = temp.path().join("index");
+        let cancel = AtomicBool::new(false);
+        let stop = StopAt(stage, &cancel);
+        let plan = plan(900, 4);
+        let ended = build_in_shards(&rows.set(), &plan, &dir, &small(Metric::L2), &stop, &cancel);
+        assert!(matches!(ended, Err(BuildError::Cancelled(_))), "{stage:?}: {ended:?}");
+        assert_eq!(fs::read_dir(temp.path()).expect("a directory").count(), 0, "{stage:?}");
+    }
+}
+
+/// Rows of which one cannot be read from the second time on.
+struct Failing<'a>(VectorSet<'a>, AtomicBool);
+
+impl RowSource for Failing<'_> {
+    fn rows(&self) -> usize {
+        self.0.rows()
+    }
+
+    fn dim(&self) -> usize {
+        self.0.dim()
+    }
+
+    fn vector_type(&self) -> VectorType {
+        self.0.vector_type()
+    }
+
+    fn read(&self, first: usize, out: &mut [u8]) -> io::Result<()> {
+        if self.1.swap(true, Ordering::Relaxed) {
+            return Err(io::Error::other("the disk is gone"));
+        }
+        self.0.read(first, out)
+    }
+}
+
+#[test]
+fn a_row_that_cannot_be_read_ends_the_build_and_is_named() {
+    let rows = Rows::clustered(900, 16, VectorType::U8, 1);
+    let temp = tempfile::tempdir().expect("a directory");
+    let dir = temp.path().join("index");
+    let source = Failing(rows.set(), AtomicBool::new(false));
+    let ended = build_in_shards(&source, &plan(900, 4), &dir, &small(Metric::L2), &Silent, &GO);
+    assert!(matches!(ended, Err(BuildError::Source { row: 0..900, .. })), "{ended:?}");
+    assert_eq!(fs::read_dir(temp.path()).expect("a directory").count(), 0);
+}
