@@ -144,7 +144,6 @@ fn decode(bytes: &[u8], path: &Path) -> Result<BackupManifest, SnapshotError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::damage::assert_damage_is_refused;
 
     fn some() -> BackupManifest {
         let content = Content { bytes: 3, xxh3: 0xabc };
@@ -159,7 +158,14 @@ mod tests {
     fn what_was_written_is_read_and_nothing_else() {
         let (path, bytes) = (Path::new("BACKUP"), encode(&some()));
         assert_eq!(decode(&bytes, path).unwrap(), some());
-        assert_damage_is_refused(&bytes, |bytes| decode(bytes, path).is_err());
+        for length in 0..bytes.len() {
+            assert!(decode(&bytes[..length], path).is_err(), "{length} bytes");
+        }
+        for bit in 0..bytes.len() * 8 {
+            let mut bytes = bytes.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode(&bytes, path).is_err(), "bit {bit}");
+        }
     }
 
     #[test]
