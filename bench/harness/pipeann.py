@@ -50,6 +50,7 @@ class BuildOptions:
     degree: int = 64
     list: int = 96
     seed: int = 1
+    codes: str = "pq"
 
 
 def build(base: Path, index: Path, code_bytes: int, options: BuildOptions) -> Row:
@@ -66,6 +67,7 @@ def build(base: Path, index: Path, code_bytes: int, options: BuildOptions) -> Ro
     ]
     command += ["--degree", str(options.degree), "--list", str(options.list)]
     command += ["--code-bytes", str(code_bytes), "--seed", str(options.seed)]
+    command += ["--codes", options.codes]
     return json_lines([*command, "--overwrite", "--json"])[-1]
 
 
@@ -75,6 +77,7 @@ def index_of(vectors: VectorSet, options: BuildOptions, base: Path | None = None
     made = {
         "base": file_identity(source),
         "code_bytes": vectors.code_bytes,
+        "codes": options.codes,
         "degree": options.degree,
         "list": options.list,
         "seed": options.seed,

@@ -34,6 +34,7 @@ class Index:
         degree: int = 64,
         list_length: int = 96,
         alpha: float = 1.2,
+        codes: str = "pq",
         code_bytes: int | None = None,
         threads: int = 0,
         partitions: int = 1,
@@ -52,7 +53,8 @@ class Index:
         degree: most edges of a node (R).
         list_length: candidate list of the build (L).
         alpha: slack of the robust prune, at least 1.
-        code_bytes: bytes per vector kept in memory; chosen from the dimension where None.
+        codes: what memory keeps of a vector: "pq" (trained centroids) or "rabitq" (bits of components).
+        code_bytes: bytes per vector kept in memory, at most; chosen from the dimension where None.
         threads: 0 for one per core.
         partitions: directories that the pages are spread over.
         seed: of everything random.

@@ -12,6 +12,7 @@ use pipeann_engine::index::{
     self, Answer, BatchOptions, OpenError, OpenOptions, QueryError, Resident,
 };
 use pipeann_engine::memory::Accountant;
+use pipeann_engine::quant::CodeKind;
 use pipeann_engine::search::{Hit, ParamError, Policy, SearchParams, SearchStats, Width};
 use pipeann_engine::types::{ErrorClass, Metric, RowId, VectorType};
 use pyo3::exceptions::{
@@ -98,7 +99,7 @@ impl Index {
     /// Builds an index over `vectors` in the directory `path` and opens it.
     #[staticmethod]
     #[pyo3(signature = (path, vectors, metric="l2", *, degree=64, list_length=96, alpha=1.2,
-        code_bytes=None, threads=0, partitions=1, seed=42, overwrite=false))]
+        codes="pq", code_bytes=None, threads=0, partitions=1, seed=42, overwrite=false))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
     fn build(
         py: Python<'_>,
@@ -108,6 +109,7 @@ impl Index {
         degree: usize,
         list_length: usize,
         alpha: f32,
+        codes: &str,
         code_bytes: Option<usize>,
         threads: usize,
         partitions: usize,
@@ -115,6 +117,7 @@ impl Index {
         overwrite: bool,
     ) -> PyResult<Self> {
         let metric: Metric = metric.parse().map_err(|e| PyValueError::new_err(format!("{e}")))?;
+        let codes: CodeKind = codes.parse().map_err(|e| PyValueError::new_err(format!("{e}")))?;
         // Only bits are compared by these.
         let bits = VectorType::Binary.takes_metric(metric).then_some(VectorType::Binary);
         let matrix = Matrix::new(vectors, bits)?;
@@ -125,6 +128,7 @@ impl Index {
         options.graph.alpha = alpha;
         options.graph.threads = threads;
         options.graph.seed = seed;
+        options.codes = codes;
         options.code_bytes = code_bytes;
         options.partitions = partitions;
         options.overwrite = overwrite;

@@ -144,7 +144,9 @@ pub(crate) fn json(index: &Index, figures: &PageFigures) -> Value {
         "metric": index.metric().name(), "generation": m.generation,
         "page_bytes": layout.page_bytes(), "records_per_page": layout.records_per_page(),
         "record_bytes": layout.record_bytes(), "edge_bytes": layout.edge_bytes(),
-        "pages": index.pages(), "code_bytes": m.code_bytes, "head_nodes": m.head.nodes,
+        "pages": index.pages(), "code_bytes": m.code_bytes,
+        "codes": index.codebook().kind().name(), "code_bits": index.codebook().bits(),
+        "head_nodes": m.head.nodes,
         "degree": m.build.degree, "build_list": m.build.list, "alpha": m.build.alpha,
         "passes": m.build.passes, "seed": m.build.seed,
         "partitions": partitions, "files": files,
@@ -159,6 +161,14 @@ pub(crate) fn json(index: &Index, figures: &PageFigures) -> Value {
         "page_fill": rounded(figures.fill(index), 4),
         "neighbours_in_page": rounded(figures.mean_in_page(), 3),
     })
+}
+
+fn codes(index: &Index) -> String {
+    let (bytes, kind) = (index.manifest().code_bytes, index.codebook().kind());
+    match index.codebook().bits() {
+        None => format!("{bytes} bytes a vector, {kind}"),
+        Some(bits) => format!("{bytes} bytes a vector, {kind} with {bits} bits a component"),
+    }
 }
 
 /// All there is to say, for people.
@@ -210,7 +220,7 @@ pub(crate) fn pairs(index: &Index, figures: &PageFigures) -> Vec<(&'static str, 
             format!("{:.2} graph neighbours of a node share its page", figures.mean_in_page()),
         ),
         ("head index", format!("{} nodes", count(m.head.nodes.into()))),
-        ("codes", format!("{} bytes a vector", m.code_bytes)),
+        ("codes", codes(index)),
         (
             "memory",
             format!(

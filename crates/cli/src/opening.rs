@@ -54,7 +54,7 @@ impl fmt::Display for MemoryLimit {
 }
 
 /// Bytes from `123`, `512MiB`, `1.5 GiB` (powers of 1024) or `2GB` (powers of 1000).
-fn parse_bytes(s: &str) -> Option<u64> {
+pub(crate) fn parse_bytes(s: &str) -> Option<u64> {
     let split = s.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(s.len());
     let (number, unit) = s.split_at(split);
     let scale = match unit.trim().to_ascii_lowercase().as_str() {

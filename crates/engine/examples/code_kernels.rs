@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use pipeann_engine::distance::{Kernel, Op, SimdLevel};
 use pipeann_engine::quant::{
-    CodeKernel, Codebook, CodesView, LookupTable, PqOptions, default_code_bytes, score_many,
+    CodeKernel, CodeOptions, Codebook, CodesView, LookupTable, default_code_bytes, score_many,
 };
 use pipeann_engine::types::{Metric, VectorSet, VectorType};
 
@@ -97,7 +97,7 @@ fn encoding(draws: &mut Draws) -> Codebook {
     let set = VectorSet::new(&bytes, 128, VectorType::U8).expect("whole rows");
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("one thread");
     let start = Instant::now();
-    let book = one.install(|| Codebook::train(set, Metric::L2, &PqOptions::for_dim(128)));
+    let book = one.install(|| Codebook::train(set, Metric::L2, &CodeOptions::for_dim(128)));
     println!(
         "train u8x128, {} B: {:.2} s on one thread",
         default_code_bytes(128),

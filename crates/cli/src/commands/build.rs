@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use pipeann_engine::build::{BuildOptions, VamanaOptions};
+use pipeann_engine::quant::CodeKind;
 use pipeann_engine::types::Metric;
 
 use crate::building::build_index;
 use crate::interrupt;
+use crate::opening::parse_bytes;
 use crate::table::{print_json, print_line, print_pairs};
 use crate::vectors_file::VectorsFile;
 
@@ -39,9 +41,19 @@ pub(crate) struct BuildArgs {
     /// How often all rows are inserted
     #[arg(long, value_name = "TIMES", default_value_t = VamanaOptions::default().passes)]
     passes: usize,
-    /// Bytes of the in-memory code of a vector [default: by the dimension]
+    /// What in-memory codes are made of: pq, 256 trained centroids for each byte, or rabitq, some
+    /// bits of each component, without training
+    #[arg(long, value_name = "KIND", default_value_t = CodeKind::Product)]
+    codes: CodeKind,
+    /// Most bytes of the in-memory code of a vector; rabitq takes an eighth of the dimension for
+    /// each bit and 8 [default: by the dimension (pq: 32 up to 256, then one for eight components;
+    /// rabitq: 4 bits) and by --search-memory]
     #[arg(long, value_name = "BYTES")]
     code_bytes: Option<usize>,
+    /// Memory that searches will have, as 512MiB: where --code-bytes does not say it, codes are as
+    /// long as that allows, at most one byte for two components
+    #[arg(long, value_name = "LIMIT", value_parser = memory)]
+    search_memory: Option<u64>,
     /// Threads; 0 for one on each core
     #[arg(long, default_value_t = 0)]
     threads: usize,
@@ -65,6 +77,10 @@ pub(crate) struct BuildArgs {
     json: bool,
 }
 
+fn memory(s: &str) -> Result<u64, String> {
+    parse_bytes(s).ok_or_else(|| format!("`{s}` is no memory; expected bytes as 512MiB or 1GiB"))
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &BuildArgs) -> Result<()> {
     let options = BuildOptions {
@@ -77,7 +93,9 @@ pub(crate) fn run(args: &BuildArgs) -> Result<()> {
             seed: args.seed,
             ..VamanaOptions::default()
         },
+        codes: args.codes,
         code_bytes: args.code_bytes,
+        search_memory: args.search_memory,
         fill: args.fill,
         page_bytes: args.page_bytes,
         partitions: args.partitions,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use pipeann_engine::quant::{Codebook, PqOptions};
+use pipeann_engine::quant::{CodeOptions, Codebook};
 use pipeann_engine::types::{Metric, VectorSet};
 use serde_json::json;
 
@@ -140,7 +140,7 @@ pub(crate) fn split(args: &SplitArgs) -> Result<()> {
 /// The cluster of each row, numbered by the distance of its centre from that of the first row's.
 fn clusters(set: VectorSet<'_>) -> Vec<usize> {
     // A code of one byte is the number of the nearest of 256 centroids of whole vectors.
-    let options = PqOptions { code_bytes: 1, ..PqOptions::for_dim(set.dim()) };
+    let options = CodeOptions { code_bytes: 1, ..CodeOptions::for_dim(set.dim()) };
     let book = Codebook::train(set, Metric::L2, &options);
     let mut codes = vec![0; set.rows()];
     book.encode_all(set, &mut codes);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::progress::Cancelled;
 use crate::format::{FormatError, LayoutError};
+use crate::quant::CodeKind;
 use crate::types::{ErrorClass, Metric, VectorType};
 
 /// Why a build was not made. Nothing is left behind in any of these cases.
@@ -58,6 +59,20 @@ pub enum BuildError {
         option: &'static str,
         /// What it must be.
         why: &'static str,
+    },
+    /// Codes of a length that their kind does not have.
+    #[error("{kind} codes of {dim} components have {least} to {most} bytes, not {asked}")]
+    CodeBytes {
+        /// What the codes are made of.
+        kind: CodeKind,
+        /// Components of a vector.
+        dim: usize,
+        /// Length asked for.
+        asked: usize,
+        /// The shortest.
+        least: usize,
+        /// The longest.
+        most: usize,
     },
     /// Records of this shape cannot be laid out.
     #[error(transparent)]

@@ -2,6 +2,7 @@
 
 use super::error::BuildError;
 use super::vamana::VamanaOptions;
+use crate::quant::CodeKind;
 use crate::types::Metric;
 
 /// The head index: a graph over a sample.
@@ -28,8 +29,13 @@ pub struct BuildOptions {
     pub metric: Metric,
     /// The graph, and the threads and the seed of the whole build.
     pub graph: VamanaOptions,
-    /// Bytes of an in-memory code; `None`: by the dimension.
+    /// What in-memory codes are made of.
+    pub codes: CodeKind,
+    /// Bytes of an in-memory code, at most; `None`: by the dimension and `search_memory`, see
+    /// [`chosen_code_bytes`](crate::quant::chosen_code_bytes).
     pub code_bytes: Option<usize>,
+    /// Bytes of memory that searches of the index will have, where it is known.
+    pub search_memory: Option<u64>,
     /// The head index.
     pub head: HeadOptions,
     /// Share of the records of a page in use after the build, above 0 and at most 1.
@@ -48,7 +54,9 @@ impl BuildOptions {
         Self {
             metric,
             graph: VamanaOptions::default(),
+            codes: CodeKind::Product,
             code_bytes: None,
+            search_memory: None,
             head: HeadOptions::default(),
             fill: 0.96,
             page_bytes: None,
@@ -81,8 +89,11 @@ impl BuildOptions {
         if !(self.head.fraction >= 0.0 && self.head.fraction <= 1.0) {
             return refuse("head fraction", "it must be between 0 and 1");
         }
-        if self.code_bytes.is_some_and(|bytes| bytes == 0 || bytes > dim) {
-            return refuse("code bytes", "there must be 1 to as many as dimensions");
+        if let Some(asked) = self.code_bytes {
+            let (least, most) = self.codes.code_bytes_range(dim);
+            if !(least..=most).contains(&asked) {
+                return Err(BuildError::CodeBytes { kind: self.codes, dim, asked, least, most });
+            }
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ use super::write::{GENERATION, Parts, Writer};
 use crate::distance::PairDistance;
 use crate::format::{BuildParameters, FileKind, HeadParameters, HeadParts, Identity, Manifest};
 use crate::graph::{Adjacency, medoid};
-use crate::quant::{Codebook, PqOptions};
+use crate::quant::{CodeOptions, Codebook};
 use crate::types::{NodeId, RowId, VectorSet};
 
 /// What a build has made.
@@ -191,10 +191,11 @@ impl Build<'_> {
 
     fn encode(&self, source: VectorSet<'_>) -> Result<(Codebook, Vec<u8>), BuildError> {
         self.progress.stage(Stage::Encode, source.rows() as u64);
-        let pq = PqOptions {
+        let pq = CodeOptions {
+            kind: self.sizes.codes,
             code_bytes: self.sizes.code_bytes,
             seed: self.options.graph.seed,
-            ..PqOptions::for_dim(source.dim())
+            ..CodeOptions::for_dim(source.dim())
         };
         let book = Codebook::train(source, self.options.metric, &pq);
         let mut codes = vec![0; source.rows() * book.code_bytes()];

@@ -2,7 +2,9 @@
 
 use super::error::BuildError;
 use super::options::BuildOptions;
+use crate::format::constants::BLOCK_BYTES;
 use crate::format::{FileKind, LayoutOptions, RecordLayout};
+use crate::quant::{CodeKind, chosen_code_bytes};
 use crate::types::VectorType;
 
 /// At least this many nodes are in a head index, as far as there are rows.
@@ -11,18 +13,14 @@ const FEWEST_HEAD_NODES: usize = 16;
 /// Near neighbours kept per node for the page order.
 pub(crate) const NEAREST: usize = 16;
 
-/// A byte for 8 bits says all of them; what floats need besides would only take memory.
-fn default_code_bytes(dim: usize, ty: VectorType) -> usize {
-    match ty {
-        VectorType::Binary => ty.vector_bytes(dim),
-        _ => crate::quant::default_code_bytes(dim),
-    }
-}
+/// Memory that every opened index has for a query's scratch.
+const SCRATCH_BYTES: u64 = 4 << 20;
 
 /// The shape of an index before it is built.
 pub(crate) struct Sizes {
     pub(crate) rows: u64,
     pub(crate) layout: RecordLayout,
+    pub(crate) codes: CodeKind,
     pub(crate) code_bytes: usize,
     pub(crate) head_nodes: usize,
     partitions: u64,
@@ -44,15 +42,35 @@ impl Sizes {
         })?;
         let head_nodes = (rows as f64 * options.head.fraction).ceil() as usize;
         let head_nodes = head_nodes.max(FEWEST_HEAD_NODES).min(rows as usize);
-        Ok(Self {
+        let mut sizes = Self {
             rows,
             layout,
-            code_bytes: options.code_bytes.unwrap_or_else(|| default_code_bytes(dim, ty)),
+            codes: options.codes,
+            code_bytes: 0,
             head_nodes,
             partitions: options.partitions as u64,
             degree: options.graph.degree as u64,
             head_degree: options.head.degree as u64,
-        })
+        };
+        sizes.code_bytes = match options.code_bytes {
+            Some(asked) => options.codes.longest_within(dim, asked).unwrap_or(asked),
+            None => {
+                let room = options.search_memory.map(|limit| sizes.room_for_code(limit));
+                chosen_code_bytes(options.codes, dim, ty, room)
+            }
+        };
+        Ok(sizes)
+    }
+
+    /// Bytes that a code may have where searches have `limit` bytes of memory.
+    fn room_for_code(&self, limit: u64) -> u64 {
+        let head = self.head_nodes as u64 * (self.head_degree + 2) * 4;
+        let codebook = self.layout.dim() as u64 * 1024;
+        let others = SCRATCH_BYTES + head + codebook + self.pages() * 4;
+        let slots = self.pages() * self.layout.records_per_page() as u64;
+        // Codes are loaded in blocks, each of which has a checksum and a state.
+        let codes = limit.saturating_sub(others) / (BLOCK_BYTES as u64 + 9) * BLOCK_BYTES as u64;
+        codes / slots.max(1)
     }
 
     /// Pages, up to one or two.

@@ -272,6 +272,48 @@ byte_table! {
     }
 }
 
+byte_table! {
+    /// Start of the body of a codebook.
+    codebook_start, "Codebook start", {
+        /// `PQCB`.
+        MAGIC: 0, 4;
+        /// What follows: 1 and 2, centroids; 3, a [`super::rabitq_start`].
+        LAYOUT: 4, 2;
+        /// Metric that the codes are for.
+        METRIC: 6, 2;
+        /// Components of a vector.
+        DIM: 8, 4;
+        /// Bytes of a code.
+        CODE_BYTES: 12, 4;
+        /// Which training of the index this is.
+        VERSION: 16, 4;
+        /// Mean squared error on the rows of the training, as f32.
+        TRAINING_ERROR: 20, 4;
+    }
+}
+
+byte_table! {
+    /// What follows the start of a codebook of RaBitQ codes; the mean comes next.
+    rabitq_start, "RaBitQ start", {
+        /// Bits of a component.
+        BITS: 0, 2;
+        /// Zero; reserved.
+        RESERVED: 2, 6;
+        /// Seed of the rotation.
+        SEED: 8, 8;
+    }
+}
+
+byte_table! {
+    /// Factors of a RaBitQ code; the components come next.
+    rabitq_code, "RaBitQ code", {
+        /// What a product with the centred values is multiplied by, as f32.
+        FACTOR: 0, 4;
+        /// Squared norm of the vector without the mean, as f32.
+        NORM: 4, 4;
+    }
+}
+
 /// All byte tables: heading in `docs/disk-format.md` and fields.
 pub const TABLES: &[(&str, &[Field])] = &[
     (page_header::TITLE, page_header::FIELDS),
@@ -283,4 +325,7 @@ pub const TABLES: &[(&str, &[Field])] = &[
     (partition_entry::TITLE, partition_entry::FIELDS),
     (segment_entry::TITLE, segment_entry::FIELDS),
     (head_start::TITLE, head_start::FIELDS),
+    (codebook_start::TITLE, codebook_start::FIELDS),
+    (rabitq_start::TITLE, rabitq_start::FIELDS),
+    (rabitq_code::TITLE, rabitq_code::FIELDS),
 ];

@@ -106,6 +106,11 @@ impl Index {
         &self.manifest
     }
 
+    /// What the codes in memory mean.
+    pub fn codebook(&self) -> &Codebook {
+        &self.codebook
+    }
+
     /// The directory.
     pub fn path(&self) -> &Path {
         &self.path

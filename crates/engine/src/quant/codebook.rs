@@ -1,48 +1,83 @@
-//! The codebook: the centroids of all subspaces, and encoding with them.
+//! The codebook: how vectors are coded, and encoding with it.
 //!
-//! Centroids are kept transposed. A subspace of d components is d rows of 256 values, row k
-//! holding component k of all centroids, and subspaces follow each other; so the first
-//! component of subspace s begins at 256 x its first dimension. Where `dim` is no multiple of
-//! `code_bytes`, the first subspaces are one component wider.
-
-use std::ops::Range;
+//! It is of one of two kinds. Either has a file of its own; here is what they share.
 
 use rayon::prelude::*;
 
-use super::subspace::SubspaceKernel;
-use super::{CENTROIDS, CodebookError, PqOptions, train};
+use super::product::Product;
+use super::rabitq::Rabitq;
+use super::{CodeKind, CodeOptions, CodebookError, train};
 use crate::types::{Metric, VectorSet, VectorType, to_f32};
 
 /// Rows encoded together, so that a subspace's centroids are fetched once for all of them.
 const ROWS_PER_BLOCK: usize = 32;
 
-/// Trained centroids for one metric and dimension.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Codebook {
-    dim: usize,
-    code_bytes: usize,
-    metric: Metric,
-    version: u32,
-    centroids: Vec<f32>,
-    training_error: Option<f32>,
-}
-
 /// Rows on which the error of a codebook is measured when it has been trained.
 const ERROR_ROWS: usize = 4096;
 
+/// What codes of one metric and dimension mean.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Codebook {
+    dim: usize,
+    metric: Metric,
+    version: u32,
+    coder: Coder,
+    training_error: Option<f32>,
+}
+
+/// One kind of codes.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Coder {
+    Product(Product),
+    Rabitq(Rabitq),
+}
+
 impl Codebook {
-    /// Trains on a sample of `set`, in parallel over subspaces, on normalised vectors where the
-    /// metric [normalises](Metric::normalises). Same input and options, same result on the same kind of CPU. The version is 1.
+    /// Trains on a sample of `set`, in parallel, on normalised vectors where the metric
+    /// [normalises](Metric::normalises). Same input and options, same result on the same kind of
+    /// CPU. The version is 1.
     ///
-    /// `code_bytes` is brought within 1 and the dimension. Any number of rows will do; without
-    /// rows all centroids are zero.
-    pub fn train(set: VectorSet<'_>, metric: Metric, o: &PqOptions) -> Self {
-        let (dim, code_bytes) = (set.dim(), o.code_bytes.clamp(1, set.dim()));
-        let centroids = train::centroids(set, metric, code_bytes, o);
-        let mut book =
-            Self { dim, code_bytes, metric, version: 1, centroids, training_error: None };
+    /// The bytes of a code are as [`CodeKind::longest_within`] has it, and where that has none,
+    /// the fewest. Any number of rows will do; without rows all centroids, or the mean, are zero.
+    pub fn train(set: VectorSet<'_>, metric: Metric, o: &CodeOptions) -> Self {
+        let dim = set.dim();
+        let longest = o.kind.longest_within(dim, o.code_bytes);
+        let code_bytes = longest.unwrap_or_else(|| o.kind.code_bytes_range(dim).0);
+        let coder = match o.kind {
+            CodeKind::Product => {
+                let centroids = train::centroids(set, metric, code_bytes, o);
+                Coder::Product(Product { dim, code_bytes, centroids })
+            }
+            CodeKind::Rabitq => {
+                let mean = train::mean(set, metric, o);
+                Coder::Rabitq(Rabitq::of_bytes(code_bytes, mean, o.seed))
+            }
+        };
+        let mut book = Self { dim, metric, version: 1, coder, training_error: None };
         book.training_error = book.error(set, ERROR_ROWS).filter(|e| e.is_finite());
         book
+    }
+
+    /// Options by which a codebook of the same kind and length is trained.
+    pub fn options(&self, seed: u64) -> CodeOptions {
+        let code_bytes = self.code_bytes();
+        CodeOptions { kind: self.kind(), code_bytes, seed, ..CodeOptions::for_dim(self.dim) }
+    }
+
+    /// The kind of its codes.
+    pub fn kind(&self) -> CodeKind {
+        match &self.coder {
+            Coder::Product(_) => CodeKind::Product,
+            Coder::Rabitq(_) => CodeKind::Rabitq,
+        }
+    }
+
+    /// Bits of a component in a code; `None` where components are coded together.
+    pub fn bits(&self) -> Option<usize> {
+        match &self.coder {
+            Coder::Product(_) => None,
+            Coder::Rabitq(rabitq) => Some(rabitq.bits),
+        }
     }
 
     /// The mean squared distance of up to `rows` rows, spread over `set`, from what their codes
@@ -53,7 +88,7 @@ impl Codebook {
     pub fn error(&self, set: VectorSet<'_>, rows: usize) -> Option<f32> {
         let count = rows.min(set.rows());
         let (mut row, mut decoded) = (vec![0f32; self.dim], vec![0f32; self.dim]);
-        let mut code = vec![0; self.code_bytes];
+        let mut code = vec![0; self.code_bytes()];
         let mut sum = 0f64;
         for i in 0..count {
             load(set.row(i * set.rows() / count), set.vector_type(), self.metric, &mut row);
@@ -95,8 +130,8 @@ impl Codebook {
         Self { training_error, ..self }
     }
 
-    /// Puts a codebook together from what [`centroids`](Self::centroids) and the other
-    /// accessors gave.
+    /// Puts a codebook of product quantisation together from what
+    /// [`centroids`](Self::centroids) and the other accessors gave.
     ///
     /// # Errors
     /// [`CodebookError`] where the parts do not fit each other or a centroid is not finite.
@@ -107,16 +142,14 @@ impl Codebook {
         version: u32,
         centroids: Vec<f32>,
     ) -> Result<Self, CodebookError> {
-        if code_bytes == 0 || code_bytes > dim {
-            return Err(CodebookError::Shape { dim, code_bytes });
-        }
-        if Some(centroids.len()) != dim.checked_mul(CENTROIDS) {
-            return Err(CodebookError::Centroids { dim, found: centroids.len() });
-        }
-        if !centroids.iter().all(|c| c.is_finite()) {
-            return Err(CodebookError::NotFinite);
-        }
-        Ok(Self { dim, code_bytes, metric, version, centroids, training_error: None })
+        let coder = Coder::Product(Product::from_parts(dim, code_bytes, centroids)?);
+        Ok(Self { dim, metric, version, coder, training_error: None })
+    }
+
+    /// Puts a codebook of RaBitQ codes together.
+    pub(super) fn of_rabitq(rabitq: Rabitq, metric: Metric, version: u32) -> Self {
+        let dim = rabitq.mean.len();
+        Self { dim, metric, version, coder: Coder::Rabitq(rabitq), training_error: None }
     }
 
     /// The same codebook under another version number.
@@ -125,9 +158,12 @@ impl Codebook {
         Self { version, ..self }
     }
 
-    /// Bytes of a code, which is the number of subspaces.
+    /// Bytes of a code.
     pub fn code_bytes(&self) -> usize {
-        self.code_bytes
+        match &self.coder {
+            Coder::Product(product) => product.code_bytes,
+            Coder::Rabitq(rabitq) => rabitq.code_bytes(),
+        }
     }
 
     /// Components of the vectors it encodes.
@@ -145,21 +181,17 @@ impl Codebook {
         self.version
     }
 
-    /// All centroids, transposed within each subspace (see the head of this file);
-    /// `dim x 256` values.
+    /// All centroids, transposed within each subspace, `dim x 256` values; none where the codes
+    /// are of a kind without.
     pub fn centroids(&self) -> &[f32] {
-        &self.centroids
+        match &self.coder {
+            Coder::Product(product) => &product.centroids,
+            Coder::Rabitq(_) => &[],
+        }
     }
 
-    /// The dimensions of subspace `s`.
-    pub(super) fn span(&self, s: usize) -> Range<usize> {
-        span(self.dim, self.code_bytes, s)
-    }
-
-    /// The transposed centroids of subspace `s`.
-    pub(super) fn subspace(&self, s: usize) -> &[f32] {
-        let span = self.span(s);
-        &self.centroids[span.start * CENTROIDS..span.end * CENTROIDS]
+    pub(super) fn coder(&self) -> &Coder {
+        &self.coder
     }
 
     /// Encodes all rows of `set` into `out`, row after row, in parallel.
@@ -168,8 +200,8 @@ impl Codebook {
     /// Where `set` has another dimension, or `out` is not `rows x code_bytes` long.
     pub fn encode_all(&self, set: VectorSet<'_>, out: &mut [u8]) {
         assert_eq!(set.dim(), self.dim, "vectors and codebook differ in dimension");
-        assert_eq!(out.len(), set.rows() * self.code_bytes, "output for another number of rows");
-        out.par_chunks_mut(ROWS_PER_BLOCK * self.code_bytes).enumerate().for_each_init(
+        assert_eq!(out.len(), set.rows() * self.code_bytes(), "output for another number of rows");
+        out.par_chunks_mut(ROWS_PER_BLOCK * self.code_bytes()).enumerate().for_each_init(
             || vec![0f32; ROWS_PER_BLOCK * self.dim],
             |block, (chunk, codes)| {
                 let first = chunk * ROWS_PER_BLOCK;
@@ -188,7 +220,7 @@ impl Codebook {
     /// # Panics
     /// Where `vector` has another dimension, or `out` is not `code_bytes` long.
     pub fn encode(&self, vector: &[u8], ty: VectorType, out: &mut [u8]) {
-        assert_eq!(out.len(), self.code_bytes, "output is no code");
+        assert_eq!(out.len(), self.code_bytes(), "output is no code");
         let mut row = vec![0f32; self.dim];
         load(vector, ty, self.metric, &mut row);
         self.encode_block(&row, out);
@@ -196,13 +228,9 @@ impl Codebook {
 
     /// Encodes as many prepared rows as `codes` has room for.
     fn encode_block(&self, rows: &[f32], codes: &mut [u8]) {
-        let kernel = SubspaceKernel::new();
-        for s in 0..self.code_bytes {
-            let (span, centroids) = (self.span(s), self.subspace(s));
-            let codes = codes.chunks_exact_mut(self.code_bytes);
-            for (row, code) in rows.chunks_exact(self.dim).zip(codes) {
-                code[s] = kernel.nearest(centroids, &row[span.clone()]).0;
-            }
+        match &self.coder {
+            Coder::Product(product) => product.encode_rows(rows, codes),
+            Coder::Rabitq(rabitq) => rabitq.encode_rows(rows, codes),
         }
     }
 
@@ -211,22 +239,13 @@ impl Codebook {
     /// # Panics
     /// Where `code` is not `code_bytes` or `out` not `dim` long.
     pub fn decode(&self, code: &[u8], out: &mut [f32]) {
-        assert_eq!(code.len(), self.code_bytes, "code of another length");
+        assert_eq!(code.len(), self.code_bytes(), "code of another length");
         assert_eq!(out.len(), self.dim, "output of another dimension");
-        for (s, &c) in code.iter().enumerate() {
-            let columns = self.subspace(s).chunks_exact(CENTROIDS);
-            for (o, column) in out[self.span(s)].iter_mut().zip(columns) {
-                *o = column[usize::from(c)];
-            }
+        match &self.coder {
+            Coder::Product(product) => product.decode(code, out),
+            Coder::Rabitq(rabitq) => rabitq.decode(code, out),
         }
     }
-}
-
-/// The dimensions of subspace `s` of `code_bytes`.
-pub(super) fn span(dim: usize, code_bytes: usize, s: usize) -> Range<usize> {
-    let (base, wider) = (dim / code_bytes, dim % code_bytes);
-    let start = s * base + s.min(wider);
-    start..start + base + usize::from(s < wider)
 }
 
 /// Converts a vector to what is encoded or looked up: normalised where the metric asks for it,

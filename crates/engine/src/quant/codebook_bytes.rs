@@ -1,28 +1,23 @@
 //! The codebook as bytes, without checksum: the file around it brings one.
 //!
-//! | offset | bytes | field |
-//! |---|---|---|
-//! | 0 | 4 | magic `PQCB` |
-//! | 4 | 2 | layout version, 2; 1 is read as well |
-//! | 6 | 2 | metric |
-//! | 8 | 4 | dim |
-//! | 12 | 4 | code bytes |
-//! | 16 | 4 | codebook version |
-//! | 20 | 4 | error on the rows of the training, f32; 0xffffffff: not known; 0 in layout 1 |
-//! | 24 | 4 x 256 x dim | centroids, f32, transposed within each subspace |
-//!
-//! All fields are little-endian.
+//! `docs/disk-format.md` has the tables. The layout tells the kind: 1 and 2 are of product
+//! quantisation, 1 without the error on the rows of the training; 3 is of RaBitQ.
 
-use super::{CENTROIDS, Codebook};
+use super::codebook::Coder;
+use super::rabitq::{Rabitq, padded};
+use super::{CENTROIDS, CodeKind, Codebook};
+use crate::format::constants::{Field, codebook_start as start, rabitq_start};
 use crate::types::Metric;
 
 const MAGIC: [u8; 4] = *b"PQCB";
-const LAYOUT: u16 = 2;
-/// Stands for an error that is not known.
-const UNKNOWN: u32 = u32::MAX;
+/// The layout with centroids.
+const PRODUCT: u16 = 2;
 /// The layout before, without the error.
 const WITHOUT_ERROR: u16 = 1;
-const HEADER_BYTES: usize = 24;
+/// The layout with a mean.
+const RABITQ: u16 = 3;
+/// Stands for an error that is not known.
+const UNKNOWN: u32 = u32::MAX;
 
 /// Why bytes or parts are no codebook. None is worth a retry: the input is damaged, or from a
 /// newer version.
@@ -35,7 +30,7 @@ pub enum CodebookError {
         found: [u8; 4],
     },
     /// A layout that this version does not know.
-    #[error("codebook layout {found}; this version reads layout {LAYOUT}")]
+    #[error("codebook layout {found}; this version reads 1 to {RABITQ}")]
     Layout {
         /// The number found.
         found: u16,
@@ -46,7 +41,7 @@ pub enum CodebookError {
         /// The number found.
         found: u16,
     },
-    /// A nonzero field that layout 1 has no use for.
+    /// A nonzero field that the layout has no use for.
     #[error("codebook with {found:#010x} in a reserved field that must be 0")]
     Reserved {
         /// The value found.
@@ -55,6 +50,16 @@ pub enum CodebookError {
     /// Dimension and code length that exclude each other.
     #[error("codes of {code_bytes} bytes do not suit {dim} dimensions: 1 to {dim} would")]
     Shape {
+        /// Dimension.
+        dim: usize,
+        /// Code length.
+        code_bytes: usize,
+    },
+    /// Codes of a number of bits that there is not, or that the code length contradicts.
+    #[error("{bits} bits for each of {dim} dimensions do not make codes of {code_bytes} bytes")]
+    Bits {
+        /// Bits of a component.
+        bits: u16,
         /// Dimension.
         dim: usize,
         /// Code length.
@@ -76,8 +81,8 @@ pub enum CodebookError {
         /// Components found.
         found: usize,
     },
-    /// A NaN or infinite centroid, or an error that is no number.
-    #[error("codebook with a centroid or an error that is not finite")]
+    /// A NaN or infinite centroid or mean, or an error that is no number.
+    #[error("codebook with a centroid, a mean or an error that is not finite")]
     NotFinite,
 }
 
@@ -85,15 +90,29 @@ impl Codebook {
     /// The codebook as bytes that describe themselves.
     pub fn to_bytes(&self) -> Vec<u8> {
         let number = |n: usize| u32::try_from(n).expect("dimensions fit 32 bits").to_le_bytes();
-        let mut out = Vec::with_capacity(HEADER_BYTES + self.centroids().len() * 4);
-        out.extend(MAGIC);
-        out.extend(LAYOUT.to_le_bytes());
-        out.extend((self.metric() as u16).to_le_bytes());
-        out.extend(number(self.dim()));
-        out.extend(number(self.code_bytes()));
-        out.extend(self.version().to_le_bytes());
-        out.extend(self.training_error().map_or(UNKNOWN, f32::to_bits).to_le_bytes());
-        out.extend(self.centroids().iter().flat_map(|c| c.to_le_bytes()));
+        let mut out = vec![0; start::BYTES];
+        let mut put = |field: Field, bytes: &[u8]| {
+            out[field.offset..field.offset + field.bytes].copy_from_slice(bytes);
+        };
+        let layout = if self.kind() == CodeKind::Rabitq { RABITQ } else { PRODUCT };
+        put(start::MAGIC, &MAGIC);
+        put(start::LAYOUT, &layout.to_le_bytes());
+        put(start::METRIC, &(self.metric() as u16).to_le_bytes());
+        put(start::DIM, &number(self.dim()));
+        put(start::CODE_BYTES, &number(self.code_bytes()));
+        put(start::VERSION, &self.version().to_le_bytes());
+        let error = self.training_error().map_or(UNKNOWN, f32::to_bits);
+        put(start::TRAINING_ERROR, &error.to_le_bytes());
+        let values = match self.coder() {
+            Coder::Product(product) => &product.centroids,
+            Coder::Rabitq(rabitq) => {
+                out.extend((rabitq.bits as u16).to_le_bytes());
+                out.extend([0; rabitq_start::RESERVED.bytes]);
+                out.extend(rabitq.seed.to_le_bytes());
+                &rabitq.mean
+            }
+        };
+        out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
         out
     }
 
@@ -103,40 +122,91 @@ impl Codebook {
     /// # Errors
     /// [`CodebookError`] for anything else.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, CodebookError> {
-        let found = bytes.len() as u64;
-        let Some((header, body)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
-            return Err(CodebookError::Length { expected: HEADER_BYTES as u64, found });
+        let Some((head, body)) = bytes.split_first_chunk::<{ start::BYTES }>() else {
+            return Err(too_short(bytes, start::BYTES));
         };
-        let field16 = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
-        let field32 = |at: usize| {
-            u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
-        };
-        let magic = field32(0).to_le_bytes();
+        let magic = get_u32(head, start::MAGIC).to_le_bytes();
         if magic != MAGIC {
             return Err(CodebookError::Magic { found: magic });
         }
-        let layout = field16(4);
-        if layout != LAYOUT && layout != WITHOUT_ERROR {
+        let layout = get_u16(head, start::LAYOUT);
+        if !(WITHOUT_ERROR..=RABITQ).contains(&layout) {
             return Err(CodebookError::Layout { found: layout });
         }
-        let metric =
-            Metric::from_code(field16(6)).ok_or(CodebookError::Metric { found: field16(6) })?;
-        let (dim, code_bytes, version) = (field32(8), field32(12), field32(16));
-        if layout == WITHOUT_ERROR && field32(20) != 0 {
-            return Err(CodebookError::Reserved { found: field32(20) });
+        let found = get_u16(head, start::METRIC);
+        let metric = Metric::from_code(found).ok_or(CodebookError::Metric { found })?;
+        let (dim, code_bytes) = (get_u32(head, start::DIM), get_u32(head, start::CODE_BYTES));
+        let version = get_u32(head, start::VERSION);
+        let error = get_u32(head, start::TRAINING_ERROR);
+        if layout == WITHOUT_ERROR && error != 0 {
+            return Err(CodebookError::Reserved { found: error });
         }
-        let known = layout == LAYOUT && field32(20) != UNKNOWN;
-        let training_error = known.then(|| f32::from_bits(field32(20)));
+        let known = layout != WITHOUT_ERROR && error != UNKNOWN;
+        let training_error = known.then(|| f32::from_bits(error));
         if training_error.is_some_and(|e| !e.is_finite() || e < 0.0) {
             return Err(CodebookError::NotFinite);
         }
-        let expected = HEADER_BYTES as u64 + u64::from(dim) * (4 * CENTROIDS as u64);
-        if found != expected {
-            return Err(CodebookError::Length { expected, found });
-        }
-        let (values, _) = body.as_chunks::<4>();
-        let centroids = values.iter().map(|&v| f32::from_le_bytes(v)).collect();
-        let book = Self::from_parts(dim as usize, code_bytes as usize, metric, version, centroids)?;
+        let (dim, code_bytes) = (dim as usize, code_bytes as usize);
+        let book = if layout == RABITQ {
+            Self::of_rabitq(rabitq(bytes, body, dim, code_bytes)?, metric, version)
+        } else {
+            let centroids = floats(bytes, start::BYTES, dim as u64 * CENTROIDS as u64)?;
+            Self::from_parts(dim, code_bytes, metric, version, centroids)?
+        };
         Ok(book.with_training_error(training_error))
     }
+}
+
+/// What stands behind the start of a codebook of RaBitQ codes, `body` of all `bytes`.
+fn rabitq(
+    bytes: &[u8],
+    body: &[u8],
+    dim: usize,
+    code_bytes: usize,
+) -> Result<Rabitq, CodebookError> {
+    const HEAD_BYTES: usize = start::BYTES + rabitq_start::BYTES;
+    let Some((head, _)) = body.split_first_chunk::<{ rabitq_start::BYTES }>() else {
+        return Err(too_short(bytes, HEAD_BYTES));
+    };
+    let (bits, reserved) = (get_u16(head, rabitq_start::BITS), &head[2..8]);
+    if let Some(&found) = reserved.iter().find(|&&byte| byte != 0) {
+        return Err(CodebookError::Reserved { found: found.into() });
+    }
+    let mean = floats(bytes, HEAD_BYTES, dim as u64)?;
+    if !mean.iter().all(|x| x.is_finite()) {
+        return Err(CodebookError::NotFinite);
+    }
+    let plane = padded(dim) / 8;
+    let known = (1..=CodeKind::MOST_BITS).contains(&usize::from(bits));
+    if dim == 0 || !known || code_bytes != super::rabitq::FACTOR_BYTES + usize::from(bits) * plane {
+        return Err(CodebookError::Bits { bits, dim, code_bytes });
+    }
+    let at = rabitq_start::SEED.offset;
+    let seed = u64::from(get_u32_at(head, at)) | u64::from(get_u32_at(head, at + 4)) << 32;
+    Ok(Rabitq::new(bits.into(), mean, seed))
+}
+
+/// The `count` values behind the first `head` bytes, which must be all there is.
+fn floats(bytes: &[u8], head: usize, count: u64) -> Result<Vec<f32>, CodebookError> {
+    let (expected, found) = (head as u64 + 4 * count, bytes.len() as u64);
+    if expected != found {
+        return Err(CodebookError::Length { expected, found });
+    }
+    Ok(bytes[head..].as_chunks::<4>().0.iter().map(|&value| f32::from_le_bytes(value)).collect())
+}
+
+fn too_short(bytes: &[u8], expected: usize) -> CodebookError {
+    CodebookError::Length { expected: expected as u64, found: bytes.len() as u64 }
+}
+
+fn get_u16(bytes: &[u8], field: Field) -> u16 {
+    u16::from_le_bytes([bytes[field.offset], bytes[field.offset + 1]])
+}
+
+fn get_u32(bytes: &[u8], field: Field) -> u32 {
+    get_u32_at(bytes, field.offset)
+}
+
+fn get_u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }

@@ -1,128 +1,85 @@
-//! The look-up table of a query: for every subspace, what each centroid adds to the distance.
-//!
-//! Two forms are kept. The f32 form is exact. The 16-bit form, for byte permutations, maps
-//! every subspace's parts linearly to integers on one common scale, chosen so that the sum
-//! over all subspaces fits 16 bits; its error is about sqrt(code bytes / 12) steps of 1/65000
-//! of the largest possible distance, far below what coding itself loses.
+//! What a query needs to be compared with codes, for either kind of them.
 
-#![cfg_attr(
-    target_arch = "x86_64",
-    expect(unsafe_code, reason = "calls into code for one instruction set")
-)]
-
-#[cfg(target_arch = "x86_64")]
-use super::score_vbmi;
-use super::subspace::SubspaceKernel;
-use super::{CENTROIDS, CodeKernel, Codebook, codebook};
+use super::codebook::{self, Coder};
+use super::product_table::ProductTable;
+use super::rabitq_query::RabitqQuery;
+use super::{CodeKernel, Codebook};
 use crate::types::{Metric, VectorType};
-
-/// The parts of one subspace.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
-pub(super) struct Parts(pub(super) [f32; CENTROIDS]);
-
-/// The same as 16-bit integers, split into low and high bytes.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
-pub(super) struct SplitParts {
-    pub(super) low: [u8; CENTROIDS],
-    pub(super) high: [u8; CENTROIDS],
-}
 
 /// Scratch for one query at a time: allocated once, refilled without allocating.
 #[derive(Clone, Debug)]
-#[cfg_attr(
-    not(target_arch = "x86_64"),
-    expect(dead_code, reason = "16-bit tables are used on x86-64 only")
-)]
 pub struct LookupTable {
-    pub(super) kernel: CodeKernel,
-    subspace: SubspaceKernel,
     query: Vec<f32>,
-    /// What every estimate begins with: 1 where the metric normalises.
-    pub(super) bias: f32,
     /// Estimates are of 1 - cos, and the metric is Jaccard.
     pub(super) jaccard: bool,
-    pub(super) parts: Vec<Parts>,
-    pub(super) split: Vec<SplitParts>,
-    /// Estimate = `split_bias` + `split_step` x sum of 16-bit parts.
-    pub(super) split_bias: f32,
-    pub(super) split_step: f32,
+    pub(super) form: Form,
+}
+
+/// What belongs to one kind of codes.
+#[derive(Clone, Debug)]
+pub(super) enum Form {
+    Product(ProductTable),
+    Rabitq(RabitqQuery),
 }
 
 impl LookupTable {
-    /// Room for the tables of `book`, with the fastest scoring for this CPU.
+    /// Room for queries of `book`, with the fastest scoring for this CPU.
     pub fn new(book: &Codebook) -> Self {
         Self::build(book, CodeKernel::detected())
     }
 
-    /// Bytes of memory held.
-    pub fn bytes(&self) -> usize {
-        self.query.capacity() * 4
-            + self.parts.capacity() * size_of::<Parts>()
-            + self.split.capacity() * size_of::<SplitParts>()
-    }
-
-    /// Room for the tables of `book`, with the given scoring, or `None` where this CPU lacks
-    /// it.
+    /// Room for queries of `book`, with the given scoring, or `None` where this CPU lacks it.
     pub fn with_kernel(book: &Codebook, kernel: CodeKernel) -> Option<Self> {
         kernel.is_available().then(|| Self::build(book, kernel))
     }
 
     /// `kernel` must be available.
     fn build(book: &Codebook, kernel: CodeKernel) -> Self {
-        let rows = book.code_bytes();
-        let split_rows = if kernel.splits(rows) { rows } else { 0 };
-        let split = SplitParts { low: [0; CENTROIDS], high: [0; CENTROIDS] };
-        Self {
-            kernel,
-            subspace: SubspaceKernel::new(),
-            query: vec![0.0; book.dim()],
-            bias: 0.0,
-            jaccard: false,
-            parts: vec![Parts([0.0; CENTROIDS]); rows],
-            split: vec![split; split_rows],
-            split_bias: 0.0,
-            split_step: 0.0,
-        }
+        let form = match book.coder() {
+            Coder::Product(product) => Form::Product(ProductTable::new(product, kernel)),
+            Coder::Rabitq(rabitq) => Form::Rabitq(RabitqQuery::new(rabitq, kernel.level())),
+        };
+        Self { query: vec![0.0; book.dim()], jaccard: false, form }
+    }
+
+    /// Bytes of memory held.
+    pub fn bytes(&self) -> usize {
+        let form = match &self.form {
+            Form::Product(table) => table.bytes(),
+            Form::Rabitq(query) => query.bytes(),
+        };
+        self.query.capacity() * 4 + form
     }
 
     /// Bytes of the codes it scores.
     pub fn code_bytes(&self) -> usize {
-        self.parts.len()
+        match &self.form {
+            Form::Product(table) => table.code_bytes(),
+            Form::Rabitq(query) => query.code_bytes(),
+        }
     }
 
-    /// Computes the table for `query`, one vector of `ty` as raw bytes: squared distances for
-    /// L2 and Hamming, negated products for the inner product, and for the cosine and Jaccard the
-    /// parts of 1 - cos with the query normalised (a zero query is at distance 1 from everything).
+    /// Prepares for `query`, one vector of `ty` as raw bytes. Estimates will be squared distances
+    /// for L2 and Hamming, negated products for the inner product, and for the cosine and Jaccard
+    /// come from 1 - cos (a zero query is at distance 1 from everything).
     ///
     /// # Panics
     /// Where `book` has another shape than the one this was made for, or `query` another
     /// dimension.
     pub fn fill(&mut self, book: &Codebook, query: &[u8], ty: VectorType) {
         assert!(
-            book.dim() == self.query.len() && book.code_bytes() == self.parts.len(),
+            book.dim() == self.query.len() && book.code_bytes() == self.code_bytes(),
             "table made for a codebook of another shape"
         );
-        codebook::load(query, ty, book.metric(), &mut self.query);
-        for (s, parts) in self.parts.iter_mut().enumerate() {
-            let (centroids, x) = (book.subspace(s), &self.query[book.span(s)]);
-            match book.metric() {
-                Metric::L2 | Metric::Hamming => {
-                    self.subspace.squared_l2(centroids, x, &mut parts.0);
-                }
-                Metric::InnerProduct | Metric::Cosine | Metric::Jaccard => {
-                    self.subspace.negated_dot(centroids, x, &mut parts.0);
-                }
+        let metric = book.metric();
+        codebook::load(query, ty, metric, &mut self.query);
+        self.jaccard = metric == Metric::Jaccard;
+        match (&mut self.form, book.coder()) {
+            (Form::Product(table), Coder::Product(product)) => {
+                table.fill(product, metric, &self.query);
             }
-        }
-        self.bias = if book.metric().normalises() { 1.0 } else { 0.0 };
-        self.jaccard = book.metric() == Metric::Jaccard;
-        #[cfg(target_arch = "x86_64")]
-        if !self.split.is_empty() {
-            // SAFETY: 16-bit tables exist only where the CPU was found to have AVX-512 VBMI.
-            let (bias, step) = unsafe { score_vbmi::split(&self.parts, &mut self.split) };
-            (self.split_bias, self.split_step) = (bias + self.bias, step);
+            (Form::Rabitq(form), Coder::Rabitq(rabitq)) => form.fill(rabitq, metric, &self.query),
+            _ => panic!("table made for codes of another kind"),
         }
     }
 }

@@ -1,16 +1,29 @@
-//! Product quantisation: the codes that stay in memory and rank a node's neighbours before
-//! anything is read.
+//! The codes that stay in memory and rank a node's neighbours before anything is read.
 //!
-//! A vector is cut into `code_bytes` subspaces; each is replaced by the nearest of 256 trained
-//! centroids, one byte. For a query, [`LookupTable`] holds the distance part of every centroid,
-//! and [`score_many`] adds up a code's parts. Estimates are on the scale of
+//! There are two kinds. In product quantisation a vector is cut into `code_bytes` subspaces, and
+//! each is replaced by the nearest of 256 trained centroids, one byte. RaBitQ keeps 1 to 8 bits of
+//! each component of the vector turned at random; it needs a mean and no training. For a query,
+//! [`LookupTable`] holds what can be computed once, and [`score_many`] compares it with many codes
+//! of either kind. Estimates are on the scale of
 //! [`QueryDistance`](crate::distance::QueryDistance). No I/O here, and no allocation after
 //! [`LookupTable::new`].
 
+mod choice;
 mod codebook;
 mod codebook_bytes;
 mod codes;
+mod kind;
 mod lookup;
+mod product;
+mod product_table;
+mod rabitq;
+#[cfg(target_arch = "x86_64")]
+mod rabitq_avx512;
+mod rabitq_query;
+mod rabitq_score;
+#[cfg(test)]
+mod rabitq_tests;
+mod rotation;
 mod score;
 #[cfg(target_arch = "x86_64")]
 mod score_gather;
@@ -23,12 +36,14 @@ mod train;
 #[cfg(test)]
 mod type_tests;
 
+pub use choice::chosen_code_bytes;
 pub use codebook::Codebook;
 pub use codebook_bytes::CodebookError;
 pub use codes::CodesView;
+pub use kind::{CodeKind, UnknownCodeKind};
 pub use lookup::LookupTable;
 pub use score::{CodeKernel, score_many};
-pub use train::PqOptions;
+pub use train::CodeOptions;
 
 /// Centroids of a subspace: one for every value of a byte.
 pub const CENTROIDS: usize = 256;

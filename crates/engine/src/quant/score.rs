@@ -4,8 +4,10 @@
 
 #![expect(unsafe_code, reason = "rows are read through a raw view after one bounds check")]
 
+use super::lookup::Form;
+use super::product_table::ProductTable;
 use super::{CodesView, LookupTable};
-use crate::distance::prefetch_line;
+use crate::distance::{SimdLevel, prefetch_line};
 
 /// Ids that are prefetched before the first of them is scored. More would push each other out
 /// of the cache.
@@ -14,7 +16,8 @@ const WINDOW: usize = 256;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// How codes are scored.
+/// How codes are scored. The names are of what is done to product codes; RaBitQ codes are scored
+/// by the instruction set of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CodeKernel {
     /// One f32 look-up after another, in four sums.
@@ -42,7 +45,6 @@ impl CodeKernel {
     pub fn is_available(self) -> bool {
         #[cfg(target_arch = "x86_64")]
         {
-            use crate::distance::SimdLevel;
             match self {
                 Self::Scalar => true,
                 Self::Avx2Gather => SimdLevel::Avx2.is_available(),
@@ -55,6 +57,15 @@ impl CodeKernel {
         #[cfg(not(target_arch = "x86_64"))]
         {
             self == Self::Scalar
+        }
+    }
+
+    /// The instruction set that it belongs to.
+    pub(super) fn level(self) -> SimdLevel {
+        match self {
+            Self::Scalar => SimdLevel::Scalar,
+            Self::Avx2Gather => SimdLevel::Avx2,
+            Self::Avx512Gather | Self::Avx512Vbmi => SimdLevel::Avx512,
         }
     }
 
@@ -86,8 +97,14 @@ pub fn score_many(table: &LookupTable, codes: CodesView<'_>, ids: &[u32], out: &
                 prefetch_line(start.wrapping_add(LINE * line));
             }
         }
-        // SAFETY: all ids were found to be rows, and table and codes to be equally wide.
-        unsafe { score(table, codes, ids, out) }
+        // SAFETY: all ids were found to be rows, and table and codes to be equally wide; a form
+        // exists only for kernels that the CPU was found to have.
+        unsafe {
+            match &table.form {
+                Form::Product(table) => score(table, codes, ids, out),
+                Form::Rabitq(query) => (query.score)(query, codes, ids, out),
+            }
+        }
         if table.jaccard {
             out.iter_mut().for_each(|estimate| *estimate = jaccard_of_cosine(*estimate));
         }
@@ -102,7 +119,7 @@ fn jaccard_of_cosine(distance: f32) -> f32 {
 
 /// # Safety
 /// Every id is a row of `codes`, `out` is as long as `ids`, and `table` as wide as `codes`.
-unsafe fn score(table: &LookupTable, codes: CodesView<'_>, ids: &[u32], out: &mut [f32]) {
+unsafe fn score(table: &ProductTable, codes: CodesView<'_>, ids: &[u32], out: &mut [f32]) {
     #[cfg(target_arch = "x86_64")]
     {
         use super::{score_gather, score_vbmi};
@@ -129,7 +146,7 @@ unsafe fn score(table: &LookupTable, codes: CodesView<'_>, ids: &[u32], out: &mu
 
 /// # Safety
 /// As for [`score`].
-unsafe fn score_scalar(table: &LookupTable, codes: CodesView<'_>, ids: &[u32], out: &mut [f32]) {
+unsafe fn score_scalar(table: &ProductTable, codes: CodesView<'_>, ids: &[u32], out: &mut [f32]) {
     let (quads, rest) = table.parts.as_chunks::<4>();
     for (&id, out) in ids.iter().zip(out) {
         // SAFETY: `id` is a row of `codes`.

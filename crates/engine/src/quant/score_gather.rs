@@ -4,13 +4,19 @@
 
 use std::arch::x86_64::*;
 
-use super::{CENTROIDS, CodesView, LookupTable};
+use super::product_table::ProductTable;
+use super::{CENTROIDS, CodesView};
 
 /// # Safety
 /// The CPU has AVX2 and FMA; every id is a row of `codes`, `out` is as long as `ids`, and
 /// `table` as wide as `codes`.
 #[target_feature(enable = "avx2,fma")]
-pub(super) unsafe fn avx2(table: &LookupTable, codes: CodesView<'_>, ids: &[u32], out: &mut [f32]) {
+pub(super) unsafe fn avx2(
+    table: &ProductTable,
+    codes: CodesView<'_>,
+    ids: &[u32],
+    out: &mut [f32],
+) {
     let rows = _mm256_mullo_epi32(
         _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
         _mm256_set1_epi32(CENTROIDS as i32),
@@ -42,7 +48,7 @@ pub(super) unsafe fn avx2(table: &LookupTable, codes: CodesView<'_>, ids: &[u32]
 /// `table` as wide as `codes`.
 #[target_feature(enable = "avx512f")]
 pub(super) unsafe fn avx512(
-    table: &LookupTable,
+    table: &ProductTable,
     codes: CodesView<'_>,
     ids: &[u32],
     out: &mut [f32],

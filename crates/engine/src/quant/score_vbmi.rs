@@ -2,15 +2,15 @@
 //! look up 64 codes in it.
 //!
 //! Codes are transposed, eight subspaces at a time, so that a register holds the same subspace
-//! of 64 codes. Tables are 16 bits wide (see `lookup`), looked up as low and high bytes, and
+//! of 64 codes. Tables are 16 bits wide (see `product_table`), looked up as low and high bytes, and
 //! the sums cannot overflow because `split` scales them to fit.
 
 #![expect(unsafe_code, reason = "AVX-512 with unchecked loads")]
 
 use std::arch::x86_64::*;
 
-use super::lookup::{Parts, SplitParts};
-use super::{CENTROIDS, CodesView, LookupTable};
+use super::product_table::{Parts, ProductTable, SplitParts};
+use super::{CENTROIDS, CodesView};
 
 /// Codes scored together.
 const BATCH: usize = 64;
@@ -72,7 +72,7 @@ pub(super) unsafe fn split(parts: &[Parts], out: &mut [SplitParts]) -> (f32, f32
 /// `ids`, and `table`, which has its 16-bit form, as wide as `codes`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 pub(super) unsafe fn score(
-    table: &LookupTable,
+    table: &ProductTable,
     codes: CodesView<'_>,
     ids: &[u32],
     out: &mut [f32],
@@ -95,7 +95,7 @@ pub(super) unsafe fn score(
 /// As for [`score`].
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn score_few(table: &LookupTable, codes: CodesView<'_>, ids: &[u32], out: &mut [f32]) {
+unsafe fn score_few(table: &ProductTable, codes: CodesView<'_>, ids: &[u32], out: &mut [f32]) {
     for (&id, out) in ids.iter().zip(out) {
         // SAFETY: `id` is a row of `codes`.
         let code = unsafe { codes.row_unchecked(id) };
@@ -114,7 +114,7 @@ unsafe fn score_few(table: &LookupTable, codes: CodesView<'_>, ids: &[u32], out:
 /// As for [`score`], with 1 to 64 ids.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-unsafe fn score_batch(table: &LookupTable, codes: CodesView<'_>, ids: &[u32], out: &mut [f32]) {
+unsafe fn score_batch(table: &ProductTable, codes: CodesView<'_>, ids: &[u32], out: &mut [f32]) {
     // Columns of ids that are not there keep zeros, which are valid codes of nothing.
     let mut columns = [[0u64; BATCH]; GROUPS];
     let mut sums = [_mm512_setzero_si512(); 2];
@@ -231,7 +231,7 @@ const SELECTIONS: [[u8; 64]; 2] = {
 /// `sums[0]` has the first eight and `sums[1]` the others.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn store(table: &LookupTable, sums: [__m512i; 2], out: &mut [f32]) {
+fn store(table: &ProductTable, sums: [__m512i; 2], out: &mut [f32]) {
     let (bias, step) = (_mm512_set1_ps(table.split_bias), _mm512_set1_ps(table.split_step));
     let [low, high] = sums;
     let lanes = [

@@ -35,8 +35,9 @@ fn as_f32_bytes(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().flat_map(|&b| (f32::from(b) - 100.0).to_le_bytes()).collect()
 }
 
-pub(super) fn options(code_bytes: usize) -> PqOptions {
-    PqOptions { code_bytes, training_rows: 4000, iterations: 8, seed: 7 }
+pub(super) fn options(code_bytes: usize) -> CodeOptions {
+    let kind = CodeKind::Product;
+    CodeOptions { kind, code_bytes, training_rows: 4000, iterations: 8, seed: 7 }
 }
 
 pub(super) fn encode_all(book: &Codebook, set: VectorSet<'_>) -> Vec<u8> {
@@ -68,7 +69,7 @@ fn longer_codes_and_more_iterations_lose_less() {
         .collect();
     assert!(losses.windows(2).all(|w| w[1] < w[0]), "{losses:?}");
     let after = |iterations| {
-        loss(&Codebook::train(set, Metric::L2, &PqOptions { iterations, ..options(8) }), set)
+        loss(&Codebook::train(set, Metric::L2, &CodeOptions { iterations, ..options(8) }), set)
     };
     let losses = [after(0), after(1), after(12)];
     assert!(losses.windows(2).all(|w| w[1] < w[0]), "{losses:?}");
@@ -81,7 +82,7 @@ fn training_repeats_with_the_seed_and_encoding_agrees_with_itself() {
     for metric in METRICS {
         let book = Codebook::train(set, metric, &options(7));
         assert_eq!(book, Codebook::train(set, metric, &options(7)));
-        assert_ne!(book, Codebook::train(set, metric, &PqOptions { seed: 8, ..options(7) }));
+        assert_ne!(book, Codebook::train(set, metric, &CodeOptions { seed: 8, ..options(7) }));
         let codes = encode_all(&book, set);
         let mut one = [0; 7];
         for i in [0, 1, 500, 999] {
@@ -155,7 +156,7 @@ fn estimates_are_the_distance_to_what_codes_stand_for() {
                 let book = Codebook::train(
                     set,
                     metric,
-                    &PqOptions { training_rows: 300, iterations: 2, ..options(m) },
+                    &CodeOptions { training_rows: 300, iterations: 2, ..options(m) },
                 );
                 let codes = encode_all(&book, set);
                 let mut next = draws(6);
@@ -193,7 +194,8 @@ pub(super) fn check_estimates(book: &Codebook, set: VectorSet<'_>, codes: &[u8],
     for kernel in CodeKernel::ALL {
         let Some(mut table) = LookupTable::with_kernel(book, kernel) else { continue };
         table.fill(book, set.row(0), ty);
-        let range: f64 = table
+        let lookup::Form::Product(parts) = &table.form else { panic!("codes of another kind") };
+        let range: f64 = parts
             .parts
             .iter()
             .map(|p| {
@@ -204,10 +206,10 @@ pub(super) fn check_estimates(book: &Codebook, set: VectorSet<'_>, codes: &[u8],
             })
             .sum();
         let magnitude: f64 =
-            table.parts.iter().flat_map(|p| p.0).map(|p| f64::from(p.abs())).sum::<f64>() / 256.0;
+            parts.parts.iter().flat_map(|p| p.0).map(|p| f64::from(p.abs())).sum::<f64>() / 256.0;
         // At worst every part is off by half a step of the 16-bit tables.
         let coarse =
-            if table.split.is_empty() { 0.0 } else { 0.5 * book.code_bytes() as f64 / 65_000.0 };
+            if parts.split.is_empty() { 0.0 } else { 0.5 * book.code_bytes() as f64 / 65_000.0 };
         // From the cosine to Jaccard, differences at most double.
         let stretch = if metric == Metric::Jaccard { 2.0 } else { 1.0 };
         let slack = stretch * (range * coarse + magnitude * 1e-5 + 1e-6);

@@ -1,4 +1,4 @@
-//! Training of a codebook: k-means in every subspace.
+//! Training of a codebook: k-means in every subspace, or only the mean.
 //!
 //! Centroids start from k-means++ on a few thousand rows, then follow Lloyd's iterations on
 //! the whole sample. A cluster that runs empty moves to the row that is worst served. Seeds
@@ -6,8 +6,10 @@
 
 use rayon::prelude::*;
 
+use super::codebook;
+use super::product::span;
 use super::subspace::SubspaceKernel;
-use super::{CENTROIDS, codebook};
+use super::{CENTROIDS, CodeKind};
 use crate::distance::{Kernel, Op};
 use crate::types::{Metric, VectorSet, part_to_f32};
 
@@ -16,8 +18,10 @@ const START_ROWS: usize = 4096;
 
 /// How a codebook is trained.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PqOptions {
-    /// Bytes of a code; see [`default_code_bytes`](super::default_code_bytes).
+pub struct CodeOptions {
+    /// What codes are made of.
+    pub kind: CodeKind,
+    /// Bytes of a code, at most; see [`default_code_bytes`](super::default_code_bytes).
     pub code_bytes: usize,
     /// Rows of the sample; at least 1 and at most 65536 are used.
     pub training_rows: usize,
@@ -27,13 +31,14 @@ pub struct PqOptions {
     pub seed: u64,
 }
 
-impl PqOptions {
+impl CodeOptions {
     /// The largest sample used.
     pub const MOST_TRAINING_ROWS: usize = 65_536;
 
     /// Sensible options for vectors of `dim` components.
     pub fn for_dim(dim: usize) -> Self {
         Self {
+            kind: CodeKind::Product,
             code_bytes: super::default_code_bytes(dim),
             training_rows: Self::MOST_TRAINING_ROWS,
             iterations: 12,
@@ -43,10 +48,14 @@ impl PqOptions {
 }
 
 /// The SplitMix64 generator.
-struct Draws(u64);
+pub(super) struct Draws(u64);
 
 impl Draws {
-    fn next(&mut self) -> u64 {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -70,10 +79,10 @@ pub(super) fn centroids(
     set: VectorSet<'_>,
     metric: Metric,
     code_bytes: usize,
-    o: &PqOptions,
+    o: &CodeOptions,
 ) -> Vec<f32> {
     let sample =
-        sample(set.rows(), o.training_rows.clamp(1, PqOptions::MOST_TRAINING_ROWS), o.seed);
+        sample(set.rows(), o.training_rows.clamp(1, CodeOptions::MOST_TRAINING_ROWS), o.seed);
     let kernel = Kernel::new(Op::Dot, set.vector_type(), set.dim());
     let scales: Vec<f32> = sample
         .iter()
@@ -85,7 +94,7 @@ pub(super) fn centroids(
     let parts: Vec<Vec<f32>> = (0..code_bytes)
         .into_par_iter()
         .map(|s| {
-            let span = codebook::span(set.dim(), code_bytes, s);
+            let span = span(set.dim(), code_bytes, s);
             let mut points = vec![0f32; sample.len() * span.len()];
             for ((point, &row), &scale) in
                 points.chunks_exact_mut(span.len()).zip(&sample).zip(&scales)
@@ -98,6 +107,19 @@ pub(super) fn centroids(
         })
         .collect();
     parts.concat()
+}
+
+/// The mean of a sample, of normalised vectors where the metric normalises.
+pub(super) fn mean(set: VectorSet<'_>, metric: Metric, o: &CodeOptions) -> Vec<f32> {
+    let sample =
+        sample(set.rows(), o.training_rows.clamp(1, CodeOptions::MOST_TRAINING_ROWS), o.seed);
+    let (mut sums, mut row) = (vec![0f64; set.dim()], vec![0f32; set.dim()]);
+    for &at in &sample {
+        codebook::load(set.row(at), set.vector_type(), metric, &mut row);
+        sums.iter_mut().zip(&row).for_each(|(sum, &x)| *sum += f64::from(x));
+    }
+    let mean = |sum: &f64| (sum / sample.len().max(1) as f64) as f32;
+    sums.iter().map(mean).map(|x| if x.is_finite() { x } else { 0.0 }).collect()
 }
 
 /// `wanted` distinct rows, or all, in ascending order: one from each of as many strata.

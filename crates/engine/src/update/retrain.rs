@@ -9,7 +9,7 @@
 use super::error::UpdateError;
 use super::generation::Generation;
 use super::images::{PageReader, Spare};
-use crate::quant::{Codebook, PqOptions};
+use crate::quant::{CodeOptions, Codebook};
 use crate::search::PageSource;
 use crate::types::{PageId, VectorSet};
 
@@ -54,15 +54,11 @@ fn set_of<'v>(generation: &Generation, vectors: &'v [u8]) -> VectorSet<'v> {
 /// Trains a codebook on the rows of now, or on as many as memory has room for.
 pub(super) fn train(generation: &Generation) -> Result<Codebook, UpdateError> {
     let vector_bytes = generation.layout().vector_bytes();
-    let wanted = PqOptions::MOST_TRAINING_ROWS * vector_bytes;
+    let wanted = CodeOptions::MOST_TRAINING_ROWS * vector_bytes;
     let spare = Spare::take(generation.index.accountant(), wanted);
     let vectors = sample(generation, spare.bytes() / vector_bytes)?;
     let manifest = generation.index.manifest();
-    let options = PqOptions {
-        code_bytes: manifest.code_bytes as usize,
-        seed: manifest.build.seed,
-        ..PqOptions::for_dim(generation.layout().dim())
-    };
+    let options = generation.index.view().codebook.options(manifest.build.seed);
     let book = Codebook::train(set_of(generation, &vectors), manifest.metric, &options);
     Ok(book.with_version(manifest.codebook_version + 1))
 }

@@ -12,7 +12,7 @@ use crate::format::{
     BlockChecksums, FileHeader, FileKind, HeadParts, Manifest, PageView, check_page,
     decode_row_map, open_body,
 };
-use crate::quant::Codebook;
+use crate::quant::{CodeKind, Codebook};
 use crate::types::{Metric, NodeId, PageId, VectorSet, VectorType};
 
 fn small(metric: Metric) -> BuildOptions {
@@ -237,4 +237,29 @@ fn the_estimate_of_disk_space_is_close() {
     let report = build(rows.set(), &dir, &options, &Silent, &AtomicBool::new(false));
     let found = report.expect("it builds").disk_bytes;
     assert!(told >= found && told < found + found / 10, "told {told}, found {found}");
+}
+
+#[test]
+fn codes_are_of_the_kind_and_length_asked_for() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let rows = Rows::clustered(900, 32, VectorType::U8, 1);
+    let built = |name: &str, options: BuildOptions| {
+        let dir = temp.path().join(name);
+        let manifest = run(rows.set(), &dir, &options)?;
+        read_back(rows.set(), &dir, &manifest);
+        Ok(manifest.code_bytes)
+    };
+    let rabitq = BuildOptions { codes: CodeKind::Rabitq, ..small(Metric::L2) };
+    let of_bytes = |bytes| BuildOptions { code_bytes: Some(bytes), ..rabitq.clone() };
+    assert_eq!(built("bits", rabitq.clone()).expect("it builds"), 8 + 4 * 4);
+    assert_eq!(built("fewer", of_bytes(15)).expect("it builds"), 8 + 4);
+    for asked in [11, 41] {
+        let found: BuildError = built("none", of_bytes(asked)).expect_err("it is refused");
+        assert!(found.to_string().contains("have 12 to 40 bytes"), "{found}");
+    }
+    let within = |limit| BuildOptions { search_memory: Some(limit), ..small(Metric::L2) };
+    assert_eq!(built("ample", within(1 << 30)).expect("it builds"), 32);
+    // Scratch, codebook and head index, and some 20 bytes for each slot.
+    let tight = (4 << 20) + 34 * 1024 + 900 * 24;
+    assert_eq!(built("tight", within(tight)).expect("it builds"), 16);
 }

@@ -11,7 +11,7 @@ use crate::distance::QueryDistance;
 use crate::format::{Identity, PageWriter, RecordLayout, check_page};
 use crate::io::memory::Memory;
 use crate::io::{Backend, Device, File, IoError};
-use crate::quant::{Codebook, CodesView, PqOptions};
+use crate::quant::{CodeOptions, Codebook, CodesView};
 use crate::types::{Metric, NodeId, PageId, RowId, VectorSet, VectorType, from_f32};
 
 pub(super) const DIM: usize = 16;
@@ -109,7 +109,13 @@ impl Fixture {
         let layout = RecordLayout::choose(dim, ty, DEGREE, rows as u64, 1.0).unwrap();
         let per_page = layout.records_per_page();
         let pages_needed = layout.pages_for(rows as u64).unwrap() as usize;
-        let options = PqOptions { code_bytes: 8, training_rows: rows, iterations: 8, seed: 3 };
+        let options = CodeOptions {
+            code_bytes: 8,
+            training_rows: rows,
+            iterations: 8,
+            seed: 3,
+            ..CodeOptions::for_dim(dim)
+        };
         let codebook = Codebook::train(set, metric, &options);
         let mut bytes = vec![0; pages_needed * per_page * 8];
         codebook.encode_all(set, &mut bytes[..rows * 8]);
