@@ -60,6 +60,25 @@ def test_says_what_it_is(index: Index) -> None:
     assert stats["rows"] == 3000 and stats["memory_bytes"]["codes"] > 0
 
 
+def test_builds_codes_of_either_kind(vectors: np.ndarray, tmp_path: Path) -> None:
+    queries = vectors[::60] + np.float32(0.05)
+    truth = exact(vectors, queries, 10)
+    for codes, code_bytes in [("pq", 12), ("rabitq", 24), ("rabitq", 8)]:
+        path = tmp_path / f"{codes}-{code_bytes}"
+        options = {"degree": 32, "list_length": 48, "codes": codes, "code_bytes": code_bytes}
+        built = Index.build(path, vectors, **options)
+        # Codes may be shorter than asked, never longer.
+        assert 0 < built.stats()["memory_bytes"]["codes"] <= 1.1 * code_bytes * len(vectors)
+        ids, _ = built.search(queries, 10, list_length=80)
+        recall = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(ids, truth)])
+        assert recall >= 0.95, path.name
+    with pytest.raises(ValueError, match="rabitq"):
+        Index.build(tmp_path / "none", vectors, codes="lattice")
+    with pytest.raises(ValueError, match="rabitq codes of 24 components"):
+        Index.build(tmp_path / "long", vectors, codes="rabitq", code_bytes=4000)
+    assert not (tmp_path / "none").exists() and not (tmp_path / "long").exists()
+
+
 def test_builds_each_metric_and_type(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     base = rng.integers(1, 255, (500, 16), dtype=np.uint8)

@@ -1,19 +1,14 @@
-"""Build a diskannpy disk index in a process of its own and record what it cost.
-
-Prints one JSON object; the same is left as `cost.json` beside the index, written last,
-so its presence means that the build finished.
-"""
+"""Build a diskannpy disk index in a process of its own and record what it cost."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from importlib.metadata import version
 from pathlib import Path
 
 import diskannpy
-from vectors import Spent, read_bin
+from vectors import Spent, leave_cost, read_bin
 
 
 def main() -> None:
@@ -53,8 +48,7 @@ def main() -> None:
         "threads": a.threads,
         **spent.so_far(),
     }
-    (a.out / "cost.json").write_text(json.dumps(cost))
-    print(json.dumps(cost))
+    leave_cost(cost, a.out)
 
 
 if __name__ == "__main__":

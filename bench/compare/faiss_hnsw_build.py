@@ -7,12 +7,11 @@ faster.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 import faiss
 import numpy as np
-from vectors import Spent, read_bin
+from vectors import Spent, leave_cost, read_bin
 
 ADDED_AT_ONCE = 50_000
 
@@ -39,8 +38,7 @@ def main() -> None:
         index.add(base[start : start + ADDED_AT_ONCE].astype(np.float32))
     cost = {"system": "faiss hnsw", "rows": len(base), "links": a.links, **spent.so_far()}
     faiss.write_index(index, str(a.out / "hnsw.faiss"))
-    (a.out / "cost.json").write_text(json.dumps(cost) + "\n")
-    print(json.dumps(cost))
+    leave_cost(cost, a.out)
 
 
 if __name__ == "__main__":

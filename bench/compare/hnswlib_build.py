@@ -1,22 +1,18 @@
-"""Build an hnswlib index in a process of its own and record what it cost.
-
-Prints one JSON object; the same is left as `cost.json` beside the index, written last,
-so its presence means that the build finished.
-"""
+"""Build an hnswlib index in a process of its own and record what it cost."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from importlib.metadata import version
 from pathlib import Path
 
 import hnswlib
-from vectors import Spent, read_bin
+from vectors import Spent, leave_cost, read_bin
 
 
 def main() -> None:
+    """One JSON object, also left as `cost.json` beside the index."""
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--base", required=True)
     p.add_argument("--out", required=True, type=Path)
@@ -43,8 +39,7 @@ def main() -> None:
         **spent.so_far(),
     }
     index.save_index(str(a.out / "index.bin"))
-    (a.out / "cost.json").write_text(json.dumps(cost))
-    print(json.dumps(cost))
+    leave_cost(cost, a.out)
 
 
 if __name__ == "__main__":

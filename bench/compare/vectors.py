@@ -5,8 +5,11 @@ The layouts are those of the Big ANN benchmarks.
 
 from __future__ import annotations
 
+import argparse
+import json
 import resource
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -82,3 +85,54 @@ def latency_columns(seconds: np.ndarray) -> dict[str, float]:
         "p50_us": float(micros[int(0.50 * (len(micros) - 1))]),
         "p99_us": float(micros[int(0.99 * (len(micros) - 1))]),
     }
+
+
+def search_arguments(description: str | None, breadth: str) -> argparse.Namespace:
+    """The arguments of a script that searches a graph in memory; `breadth` is its parameter."""
+    p = argparse.ArgumentParser(description=description)
+    p.add_argument("--index", required=True, type=Path)
+    p.add_argument("--queries", required=True)
+    p.add_argument("--truth", required=True)
+    p.add_argument("--k", type=int, default=10)
+    p.add_argument("--list", required=True, help=f"values of {breadth}: 16,32,64")
+    p.add_argument("--threads", type=int, default=1)
+    p.add_argument("--warm-up", type=int, default=200, help="queries before the clock starts")
+    return p.parse_args()
+
+
+def print_searches(
+    system: str,
+    arguments: argparse.Namespace,
+    queries: np.ndarray,
+    search: Callable[[np.ndarray, int], np.ndarray],
+) -> None:
+    """Print one JSON line for each breadth.
+
+    `search` takes queries and a breadth and returns ids (queries x k). All queries go into a
+    single call, so that the cost of calling from Python is not charged to the system."""
+    truth = Truth.read(arguments.truth)
+    for breadth in (int(word) for word in arguments.list.split(",")):
+        search(queries[: arguments.warm_up], breadth)
+        spent = Spent()
+        found = search(queries, breadth)
+        cost = spent.so_far()
+        row = {
+            "system": system,
+            "list": breadth,
+            "threads": arguments.threads,
+            "queries": len(queries),
+            "recall": truth.recall(found),
+            "qps": len(queries) / cost["wall_s"],
+            "mean_us": cost["wall_s"] * 1e6 * arguments.threads / len(queries),
+            "cpu_us": cost["cpu_s"] * 1e6 / len(queries),
+            "peak_rss_bytes": cost["peak_rss_bytes"],
+        }
+        print(json.dumps(row), flush=True)
+
+
+def leave_cost(cost: dict[str, object], folder: Path) -> None:
+    """Print what a build took, and leave it as `cost.json` beside the index.
+
+    It is written last, so that its presence means that the build finished."""
+    (folder / "cost.json").write_text(json.dumps(cost) + "\n")
+    print(json.dumps(cost))

@@ -6,12 +6,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache as remember
 from pathlib import Path
 from typing import Any
 
-from . import places
+from . import places, rivals
 from .cache import entry, file_identity, text_identity
 from .processes import Row, json_lines
 from .sets import VectorSet
@@ -80,6 +80,23 @@ def exact_truth(base: Path, queries: Path, out: Path, k: int = 100) -> None:
     command: list[str | Path] = [program(), "gt", "--base", base, "--queries", queries]
     command += ["--metric", "l2", "--k", str(k), "--out", out]
     subprocess.run([str(word) for word in command], check=True, stdout=sys.stderr)
+
+
+def grown(vectors: VectorSet, rows: int) -> VectorSet:
+    """The set with more rows made from its own, and the exact truth of its queries."""
+    name = f"base{vectors.base.suffix}"
+
+    def make(folder: Path) -> None:
+        rivals.make_grown(vectors.base, rows, folder / name)
+        exact_truth(folder / name, vectors.queries, folder / "truth.bin")
+
+    made_from = {
+        "base": file_identity(vectors.base),
+        "queries": file_identity(vectors.queries),
+        "rows": rows,
+    }
+    folder = entry(f"grown-{vectors.name}-{rows}", made_from, make)
+    return replace(vectors, base=folder / name, truth=folder / "truth.bin")
 
 
 def index_of(vectors: VectorSet, options: BuildOptions, base: Path | None = None) -> Path:

@@ -18,15 +18,23 @@ def cache() -> Path:
     return folder
 
 
+def data_script(name: str) -> Path:
+    """A script that comes with the benchmark data."""
+    script = REPO.parent / "shared" / "data" / name
+    if not script.exists():
+        raise SystemExit(f"{script} is missing: it comes with the data; see PIPEANN_DATA")
+    return script
+
+
 def given_data() -> Path:
-    """The unpacked benchmark data: `$PIPEANN_DATA`, else unpacked into the cache."""
+    """The unpacked benchmark data: `$PIPEANN_DATA`, else unpacked into the cache.
+
+    The former is a directory that holds `sift1m.base.u8bin` and its companions."""
     if named := os.environ.get("PIPEANN_DATA"):
         return Path(named).resolve()
     folder = cache() / "given"
     if not (folder / "sift1m.base.u8bin").exists():
-        unpack = REPO.parent / "shared" / "data" / "unpack.py"
-        if not unpack.exists():
-            raise SystemExit("set PIPEANN_DATA to a directory that holds sift1m.base.u8bin")
+        unpack = data_script("unpack.py")
         folder.mkdir(parents=True, exist_ok=True)
         subprocess.run([sys.executable, str(unpack), str(folder)], check=True)
     return folder

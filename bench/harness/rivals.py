@@ -102,6 +102,12 @@ def make_photos(folder: Path) -> None:
     subprocess.run([str(data_python()), str(script), "--out", str(folder)], check=True)
 
 
+def make_grown(base: Path, rows: int, out: Path) -> None:
+    """Grow the descriptors in a file to more rows, made from its own."""
+    command: Command = [python(), places.data_script("scale.py"), base, out, rows]
+    subprocess.run([str(word) for word in command], check=True, stdout=sys.stderr)
+
+
 def cost(index: Path) -> dict[str, Any]:
     """What building a rival's index took."""
     found: dict[str, Any] = json.loads((index / "cost.json").read_text())

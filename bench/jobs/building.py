@@ -1,15 +1,11 @@
-"""What a build costs: time against a rival's, memory under a limit."""
+"""What a build under a memory limit holds, and what its index is worth."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
-from harness import pipeann, places, rivals
-from harness.cache import entry, file_identity
+from harness import pipeann, places
 from harness.curves import Curve
 from harness.pipeann import SearchOptions
 from harness.processes import Row
@@ -19,34 +15,14 @@ from harness.verdict import Check, Verdict
 
 from .catalogue import Job
 from .cost import print_curve
-from .footprint import take_build_cpu
 
 GIBIBYTE = 1 << 30
-
-
-def grown(vectors: VectorSet, rows: int) -> VectorSet:
-    """The set with more rows made from its own, and the exact truth of its queries."""
-    script = places.REPO.parent / "shared" / "data" / "scale.py"
-
-    def make(folder: Path) -> None:
-        command = [rivals.python(), script, vectors.base, folder / "base.u8bin", rows]
-        subprocess.run([str(word) for word in command], check=True, stdout=sys.stderr)
-        truth = folder / "truth.bin"
-        pipeann.exact_truth(folder / "base.u8bin", vectors.queries, truth)
-
-    made_from = {
-        "base": file_identity(vectors.base),
-        "queries": file_identity(vectors.queries),
-        "rows": rows,
-    }
-    folder = entry(f"grown-{vectors.name}-{rows}", made_from, make)
-    return replace(vectors, base=folder / "base.u8bin", truth=folder / "truth.bin")
 
 
 def take_build_memory(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Peak memory of a build under a limit, and its reads over those of a build without one."""
     memory, rows = job.settings["memory"], job.settings.get("rows")
-    chosen = grown(vectors, rows) if rows else vectors
+    chosen = pipeann.grown(vectors, rows) if rows else vectors
     costs: dict[str, Row] = {}
     curves: dict[tuple[str, str], Curve] = {}
     with tempfile.TemporaryDirectory(dir=places.cache(), prefix="build-memory-") as folder:
@@ -72,8 +48,3 @@ def take_build_memory(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
         reads = [curves[name, policy].at("reads", job.recall) for name in (memory, "unlimited")]
         print(f"{policy} at {job.recall}: {reads[0]:.2f} reads, unlimited {reads[1]:.2f}")
         verdict.add("reads", Check(reads[0] / reads[1], job.settings["reads_at_most"]))
-
-
-def take_build_fast(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
-    """As `build-cpu`, against the target of the builder that starts from leaves."""
-    take_build_cpu(job, vectors, verdict)

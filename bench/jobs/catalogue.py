@@ -30,6 +30,7 @@ class Job:
     name: str
     target: str
     module: str
+    function: str
     sets: list[str]
     recall: float
     seed: int
@@ -53,6 +54,7 @@ class Job:
             name=path.stem,
             target=text["target"],
             module=text["module"],
+            function=text.get("function", f"take_{path.stem.replace('-', '_').lower()}"),
             sets=text["sets"],
             recall=text.get("recall", 0.95),
             seed=text.get("seed", 1),
@@ -80,9 +82,7 @@ class Job:
     def code(self) -> Callable[[Job, VectorSet, Verdict], None]:
         """The function that takes this figure on one set."""
         module = importlib.import_module(f"jobs.{self.module}")
-        take: Callable[[Job, VectorSet, Verdict], None] = getattr(
-            module, f"take_{self.name.replace('-', '_').lower()}"
-        )
+        take: Callable[[Job, VectorSet, Verdict], None] = getattr(module, self.function)
         return take
 
     def run(self, names: list[str]) -> Verdict:

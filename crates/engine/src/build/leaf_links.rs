@@ -9,10 +9,10 @@ use std::sync::atomic::AtomicBool;
 
 use super::leaves::{Carving, NearestLeaders, carve, expand_all, groups, nearest_of};
 use super::links::Links;
-use super::progress::{Cancelled, Progress};
+use super::progress::{Cancelled, Progress, Silent};
 use super::random::{Random, shuffled};
 use super::reservoir::Reservoirs;
-use super::threads::{each_item, each_item_of, thread_count};
+use super::threads::{Shared, each_item, thread_count};
 use super::vamana::VamanaOptions;
 use super::worker::Worker;
 use crate::distance::{PairDistance, Products};
@@ -62,7 +62,7 @@ pub(crate) fn link_near(
         let far = samples.iter().flat_map(|sample| sample.of(row));
         worker.link(pair, links, row, all.of(row).chain(far), prune);
     };
-    each_item(rows, threads, Worker::new, link, progress, cancel)?;
+    each_item(Shared::new(rows, threads), Worker::new, link, progress, cancel)?;
     Ok(all.order)
 }
 
@@ -109,7 +109,8 @@ impl Around {
             });
         };
         let scratch = || (Compare::new(pair.expanded_dim()), NearestLeaders::default());
-        each_item_of(1, groups.len(), threads, scratch, work, cancel)?;
+        let each = Shared::new(groups.len(), threads).by(1);
+        each_item(each, scratch, work, &Silent, cancel)?;
         let order = first_seen(&groups, &rows);
         Ok(Self { rows, near, order })
     }

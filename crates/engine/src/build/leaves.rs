@@ -5,9 +5,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use super::progress::Cancelled;
+use super::progress::{Cancelled, Silent};
 use super::random::Random;
-use super::threads::each_item_of;
+use super::threads::{Shared, each_item};
 use crate::distance::{PairDistance, Products};
 
 /// How to carve.
@@ -49,8 +49,8 @@ pub(crate) fn groups(
             joined[(first + i) * spread + rank].store(leader, Ordering::Relaxed);
         });
     };
-    let batches = rows.len().div_ceil(BATCH);
-    each_item_of(4, batches, carving.threads, NearestLeaders::default, assign, cancel)?;
+    let batches = Shared::new(rows.len().div_ceil(BATCH), carving.threads).by(4);
+    each_item(batches, NearestLeaders::default, assign, &Silent, cancel)?;
     let mut groups = vec![Vec::new(); leaders.count];
     for (leaders, &row) in joined.chunks_exact(spread).zip(rows) {
         leaders.iter().for_each(|l| groups[l.load(Ordering::Relaxed) as usize].push(row));

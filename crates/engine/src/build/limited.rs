@@ -8,7 +8,8 @@ use std::sync::atomic::AtomicBool;
 
 use super::check::check_source;
 use super::error::BuildError;
-use super::gather::{gather, in_pieces, view};
+use super::gather::{gather, in_pieces, read, view};
+use super::huge;
 use super::merge::merge;
 use super::nearest::{NONE, Nearest};
 use super::options::BuildOptions;
@@ -17,7 +18,7 @@ use super::pipeline::{Build, BuildReport, Input, build, in_pool};
 use super::plan::Plan;
 use super::progress::{Progress, Stage, check_cancel};
 use super::random::Random;
-use super::reach::{EdgeLists, connect_lists};
+use super::reach::connect_lists;
 use super::shards::{SPREAD, Shards};
 use super::site::Site;
 use super::sizes::{NEAREST, Sizes};
@@ -52,8 +53,9 @@ pub fn build_limited(
     let sizes = Sizes::new(rows as u64, dim, ty, options)?;
     let input = rows as u64 * ty.vector_bytes(dim) as u64;
     if sizes.peak_memory_bytes().saturating_add(input) <= limit && rows < u32::MAX as usize {
-        let all: Vec<u32> = (0..rows as u32).collect();
-        let bytes = gather(source, &all)?;
+        let mut bytes = huge::with_capacity(input as usize);
+        bytes.resize(input as usize, 0);
+        read(source, 0, &mut bytes)?;
         return build(view(source, &bytes), dir, options, progress, cancel);
     }
     let plan = Plan::new(&sizes, limit)?;
@@ -122,8 +124,7 @@ impl Build<'_> {
             b.head(view(source, &gather(source, &rows)?), &rows, &order)
         })?;
         let input = Input { source, rows: None, start, locality };
-        let edges = edges_of(&graph)?;
-        self.write_index(site, &input, (&graph, edges), &order, (&book, &codes), &head)
+        self.write_index(site, &input, &graph, &order, (&book, &codes), &head)
     }
 
     /// Some rows, ascending.
@@ -232,18 +233,6 @@ fn at_home(nearest: &Nearest, home: &[u32], members: usize) -> Nearest {
         ids.resize((i + 1) * NEAREST, NONE);
     }
     Nearest::from_lists(ids, NEAREST)
-}
-
-fn edges_of(graph: &Spill) -> Result<u64, BuildError> {
-    let mut reader = graph.reader()?;
-    let mut edges = Vec::new();
-    let mut count = 0;
-    for _ in 0..graph.nodes() {
-        edges.clear();
-        reader.next(&mut edges)?;
-        count += edges.len() as u64;
-    }
-    Ok(count)
 }
 
 /// Pages of the shards so far, and what they keep together.

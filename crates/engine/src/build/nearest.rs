@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::progress::{Cancelled, Silent};
-use super::threads::each_item;
+use super::threads::{Shared, each_item};
 use crate::distance::PairDistance;
 use crate::graph::Adjacency;
 
@@ -61,7 +61,7 @@ impl Nearest {
                 place.store(n, Ordering::Relaxed);
             }
         };
-        each_item(graph.nodes(), threads, scratch, find, &Silent, cancel)?;
+        each_item(Shared::new(graph.nodes(), threads), scratch, find, &Silent, cancel)?;
         let ids = ids.into_iter().map(AtomicU32::into_inner).collect();
         Ok(Self { ids, width })
     }

@@ -187,8 +187,7 @@ impl Build<'_> {
             b.head(view(&source, &gather(&source, &rows)?), &rows, &order)
         })?;
         let input = Input { source: &source, rows, start, locality };
-        let edges = graph.edges();
-        self.write_index(site, &input, (&graph, edges), &order, (&book, &codes), &head)
+        self.write_index(site, &input, &graph, &order, (&book, &codes), &head)
     }
 
     /// Writes all files and reports.
@@ -196,7 +195,7 @@ impl Build<'_> {
         mut self,
         site: Site,
         input: &Input<'_>,
-        (graph, edges): (&dyn EdgeLists, u64),
+        graph: &dyn EdgeLists,
         order: &PageOrder,
         (book, codes): (&Codebook, &[u8]),
         head: &HeadParts,
@@ -222,7 +221,7 @@ impl Build<'_> {
             pages: manifest.pages(),
             page_bytes: manifest.layout.page_bytes(),
             records_per_page: manifest.layout.records_per_page(),
-            mean_degree: edges as f64 / manifest.rows as f64,
+            mean_degree: graph.edges() as f64 / manifest.rows as f64,
             locality: input.locality,
             disk_bytes: files,
             stages: self.stages,

@@ -14,6 +14,9 @@ pub(crate) trait EdgeLists: Sync {
     /// Number of nodes.
     fn nodes(&self) -> usize;
 
+    /// Number of edges.
+    fn edges(&self) -> u64;
+
     /// The most edges of a node.
     fn max_degree(&self) -> usize;
 
@@ -27,6 +30,10 @@ pub(crate) trait EdgeLists: Sync {
 impl EdgeLists for Adjacency {
     fn nodes(&self) -> usize {
         Adjacency::nodes(self)
+    }
+
+    fn edges(&self) -> u64 {
+        Adjacency::edges(self)
     }
 
     fn max_degree(&self) -> usize {

@@ -12,7 +12,7 @@ use super::affinity::Affinity;
 use super::huge::prefetch;
 use super::pack::Packing;
 use super::progress::{Cancelled, Silent};
-use super::threads::each_item;
+use super::threads::{Shared, each_item};
 
 /// How many partners a page tries in a sweep.
 const PARTNERS: usize = 6;
@@ -36,7 +36,8 @@ pub(crate) fn sweep(
             }
         }
     };
-    each_item(packing.pages(), threads, Exchange::default, work, &Silent, cancel)
+    let pages = Shared::new(packing.pages(), threads);
+    each_item(pages, Exchange::default, work, &Silent, cancel)
 }
 
 struct Held<'a>(&'a AtomicBool);

@@ -18,13 +18,14 @@ pub(crate) struct SpillWriter {
     path: PathBuf,
     degree: usize,
     rows: usize,
+    edges: u64,
 }
 
 impl SpillWriter {
     /// A file in the directory under construction, for lists of at most `degree` edges.
     pub(crate) fn create(site: &Site, name: &str, degree: usize) -> Result<Self, BuildError> {
         let (file, path) = site.scratch(name)?;
-        Ok(Self { out: BufWriter::with_capacity(1 << 20, file), path, degree, rows: 0 })
+        Ok(Self { out: BufWriter::with_capacity(1 << 20, file), path, degree, rows: 0, edges: 0 })
     }
 
     /// Adds a list.
@@ -41,14 +42,15 @@ impl SpillWriter {
             written.map_err(BuildError::io("write", &self.path))?;
         }
         self.rows += 1;
+        self.edges += len as u64;
         Ok(())
     }
 
     /// The lists, to be read.
     pub(crate) fn finish(self) -> Result<Spill, BuildError> {
-        let Self { out, path, degree, rows } = self;
+        let Self { out, path, degree, rows, edges } = self;
         let file = out.into_inner().map_err(|e| BuildError::io("write", &path)(e.into_error()))?;
-        Ok(Spill { file, path, degree, rows })
+        Ok(Spill { file, path, degree, rows, edges })
     }
 }
 
@@ -58,11 +60,20 @@ pub(crate) struct Spill {
     path: PathBuf,
     degree: usize,
     rows: usize,
+    edges: u64,
 }
 
 impl Spill {
     fn row_bytes(&self) -> usize {
         (self.degree + 1) * 4
+    }
+
+    fn row(&self, node: u32) -> Result<Vec<u8>, BuildError> {
+        let mut row = vec![0; self.row_bytes()];
+        let at = u64::from(node) * row.len() as u64;
+        let read = self.file.read_exact_at(&mut row, at);
+        read.map_err(BuildError::io("read", &self.path))?;
+        Ok(row)
     }
 
     /// Reads from the first list on.
@@ -75,9 +86,13 @@ impl Spill {
     }
 }
 
+/// The words of a row: the degree and the edges.
+fn words(row: &[u8]) -> impl Iterator<Item = u32> {
+    row.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word))
+}
+
 fn parse(row: &[u8], out: &mut Vec<u32>) {
-    let (words, _) = row.as_chunks::<4>();
-    let mut words = words.iter().map(|word| u32::from_le_bytes(*word));
+    let mut words = words(row);
     let len = words.next().map_or(0, |len| len as usize);
     out.extend(words.take(len));
 }
@@ -87,27 +102,30 @@ impl EdgeLists for Spill {
         self.rows
     }
 
+    fn edges(&self) -> u64 {
+        self.edges
+    }
+
     fn max_degree(&self) -> usize {
         self.degree
     }
 
     fn read(&self, node: u32, out: &mut Vec<u32>) -> Result<(), BuildError> {
-        let mut row = vec![0; self.row_bytes()];
-        let at = u64::from(node) * row.len() as u64;
-        let read = self.file.read_exact_at(&mut row, at);
-        read.map_err(BuildError::io("read", &self.path))?;
-        parse(&row, out);
+        parse(&self.row(node)?, out);
         Ok(())
     }
 
     fn replace(&mut self, node: u32, edges: &[u32]) -> Result<(), BuildError> {
-        let mut row = vec![0; self.row_bytes()];
-        let words = std::iter::once(edges.len() as u32).chain(edges.iter().copied());
-        for (place, word) in row.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+        let mut row = self.row(node)?;
+        let before = words(&row).next().unwrap_or(0);
+        let new = std::iter::once(edges.len() as u32).chain(edges.iter().copied());
+        for (place, word) in row.as_chunks_mut::<4>().0.iter_mut().zip(new) {
             *place = word.to_le_bytes();
         }
         let at = u64::from(node) * row.len() as u64;
-        self.file.write_all_at(&row, at).map_err(BuildError::io("write", &self.path))
+        self.file.write_all_at(&row, at).map_err(BuildError::io("write", &self.path))?;
+        self.edges = self.edges - u64::from(before) + edges.len() as u64;
+        Ok(())
     }
 }
 

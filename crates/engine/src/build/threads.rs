@@ -2,10 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::progress::{Cancelled, Progress, Silent, check_cancel};
-
-/// Items a thread takes at a time.
-const CHUNK: usize = 64;
+use super::progress::{Cancelled, Progress, check_cancel};
 
 /// Threads meant by an option where 0 stands for all.
 pub(crate) fn thread_count(option: usize) -> usize {
@@ -15,34 +12,29 @@ pub(crate) fn thread_count(option: usize) -> usize {
     }
 }
 
-/// Runs `work` for every number below `items`; with one thread in ascending order.
+/// Numbered items, and how threads take them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shared {
+    items: usize,
+    threads: usize,
+    chunk: usize,
+}
+
+impl Shared {
+    /// All numbers below `items`; a thread takes 64 at a time.
+    pub(crate) fn new(items: usize, threads: usize) -> Self {
+        Self { items, threads, chunk: 64 }
+    }
+
+    /// The same, `chunk` at a time.
+    pub(crate) fn by(self, chunk: usize) -> Self {
+        Self { chunk, ..self }
+    }
+}
+
+/// Runs `work` for every item; with one thread in ascending order.
 pub(crate) fn each_item<S>(
-    items: usize,
-    threads: usize,
-    scratch: impl Fn() -> S + Sync,
-    work: impl Fn(&mut S, usize) + Sync,
-    progress: &dyn Progress,
-    cancel: &AtomicBool,
-) -> Result<(), Cancelled> {
-    chunks(CHUNK, items, threads, scratch, work, progress, cancel)
-}
-
-/// As [`each_item`], `chunk` items at a time, telling of no progress.
-pub(crate) fn each_item_of<S>(
-    chunk: usize,
-    items: usize,
-    threads: usize,
-    scratch: impl Fn() -> S + Sync,
-    work: impl Fn(&mut S, usize) + Sync,
-    cancel: &AtomicBool,
-) -> Result<(), Cancelled> {
-    chunks(chunk, items, threads, scratch, work, &Silent, cancel)
-}
-
-fn chunks<S>(
-    chunk: usize,
-    items: usize,
-    threads: usize,
+    Shared { items, threads, chunk }: Shared,
     scratch: impl Fn() -> S + Sync,
     work: impl Fn(&mut S, usize) + Sync,
     progress: &dyn Progress,

@@ -13,7 +13,7 @@ use super::leaf_links::link_near;
 use super::links::Links;
 use super::progress::{Cancelled, Progress, Silent, Stage};
 use super::random::shuffled;
-use super::threads::{each_item, thread_count};
+use super::threads::{Shared, each_item, thread_count};
 use super::walk::depth_first;
 use super::worker::Worker;
 use crate::distance::PairDistance;
@@ -93,7 +93,7 @@ pub fn vamana(
             let insert = |worker: &mut Worker, i: usize| {
                 worker.insert(pair, &links, order[i], start, list, prune);
             };
-            each_item(rows, threads, Worker::new, insert, progress, cancel)?;
+            each_item(Shared::new(rows, threads), Worker::new, insert, progress, cancel)?;
         }
         if pass < options.passes {
             order = depth_first(&links, &order);
@@ -103,21 +103,21 @@ pub fn vamana(
 }
 
 /// Prunes all lists to the degree, fills what is free, and connects what cannot be reached.
-pub(crate) fn finish(
+fn finish(
     pair: &PairDistance<'_>,
     links: Links,
     start: u32,
     options: &VamanaOptions,
     cancel: &AtomicBool,
 ) -> Result<Adjacency, Cancelled> {
-    let (rows, degree) = (pair.set().rows(), options.degree);
-    let threads = thread_count(options.threads);
+    let degree = options.degree;
+    let rows = Shared::new(pair.set().rows(), thread_count(options.threads));
     let prune = PruneOptions { degree, alpha: options.alpha };
     let finish = |worker: &mut Worker, i: usize| worker.finish(pair, &links, i as u32, prune);
-    each_item(rows, threads, Worker::new, finish, &Silent, cancel)?;
+    each_item(rows, Worker::new, finish, &Silent, cancel)?;
     if options.saturate {
         let fill = |worker: &mut Worker, i: usize| worker.saturate(pair, &links, i as u32, degree);
-        each_item(rows, threads, Worker::new, fill, &Silent, cancel)?;
+        each_item(rows, Worker::new, fill, &Silent, cancel)?;
     }
     let mut graph = links.into_adjacency(degree);
     super::reach::connect(&mut graph, pair, start);

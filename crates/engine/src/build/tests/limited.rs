@@ -15,6 +15,7 @@ use crate::build::{
 use crate::distance::QueryDistance;
 use crate::format::Manifest;
 use crate::graph::{Adjacency, GreedyScratch, greedy_search};
+use crate::quant::CodeKind;
 use crate::types::{Metric, VectorSet, VectorType};
 
 static GO: AtomicBool = AtomicBool::new(false);
@@ -67,6 +68,19 @@ fn reached(graph: &Adjacency, start: u32) -> usize {
         }
     }
     count
+}
+
+#[test]
+fn codes_of_either_kind_are_made_in_pieces_and_stand_by_their_rows() {
+    for ty in [VectorType::U8, VectorType::F32] {
+        let rows = Rows::clustered(1500, 24, ty, 4);
+        for (codes, bytes) in [(CodeKind::Product, 6), (CodeKind::Rabitq, 20)] {
+            let options = BuildOptions { codes, code_bytes: Some(bytes), ..small(Metric::Cosine) };
+            // What is read back is compared with what the codebook makes of each row.
+            let (graph, start) = linked(rows.set(), 4, &options);
+            assert_eq!(reached(&graph, start), 1500, "{codes} {ty}");
+        }
+    }
 }
 
 fn recall_at_10(set: VectorSet<'_>, queries: VectorSet<'_>, metric: Metric) -> f64 {
