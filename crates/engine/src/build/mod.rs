@@ -37,6 +37,7 @@ mod site;
 mod sizes;
 mod source;
 mod spill;
+mod spooled;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -58,4 +59,5 @@ pub use order::{EMPTY_SLOT, Locality, OrderOptions, PageOrder, locality_order};
 pub use pipeline::{BuildReport, SourceRows, build, build_rows};
 pub use progress::{Cancelled, Progress, Silent, Stage};
 pub use source::RowSource;
+pub use spooled::SpooledRows;
 pub use vamana::{VamanaOptions, vamana};
