@@ -28,9 +28,12 @@ class Index:
     @staticmethod
     def build(
         path: str | os.PathLike[str],
-        vectors: Vectors,
+        vectors: Vectors | str | os.PathLike[str] | Any,
         metric: Metric = "l2",
         *,
+        column: str | None = None,
+        dataset: str | None = None,
+        memory: int | None = None,
         degree: int = 64,
         list_length: int = 96,
         alpha: float = 1.2,
@@ -48,6 +51,15 @@ class Index:
         path: directory to make. One that holds an index is refused unless `overwrite`.
         vectors: shape (rows, dimension), C-contiguous, float32, float16, int8, uint8, or bfloat16
             of the package ml_dtypes; at least one row. A row's id is its position.
+            Or columns of lists: a pyarrow Table, RecordBatch, ChunkedArray or Array, or whatever
+            else has `__arrow_c_stream__`; an h5py Dataset; or the path of a file: .npy, .fbin,
+            .f16bin, .bf16bin, .u8bin, .i8bin or .bbin, which are mapped, .parquet, .arrow or
+            .feather (`pip install pipeann[arrow]`), .h5 or .hdf5 (`pipeann[hdf5]`). Of these
+            float64 becomes float32.
+        column: of a table that has several.
+        dataset: of an HDF5 file that has several.
+        memory: bytes that the build takes at most. What does not fit is built in parts; rows that
+            are neither an array nor mapped wait in a file beside the index meanwhile.
         metric: "l2" (squared Euclidean distance), "ip" (inner product) or "cosine". By "hamming" and
             "jaccard" uint8 holds bits, eight to an entry as numpy.packbits puts them.
         degree: most edges of a node (R).
@@ -61,11 +73,47 @@ class Index:
 
         Raises
         ------
-        ValueError: no rows, NaN or infinity, a zero vector with "cosine", an option out of range.
+        ValueError: no rows, NaN or infinity, a zero vector with "cosine", an option out of range,
+            lists of different lengths, nulls, no such column (an errors.InputError, whose `row`
+            tells where).
         TypeError: another dtype.
+        ImportError: the package that reads the source is missing; the message tells which.
+        MemoryError: `memory` is too little; the message names the number needed.
         FileExistsError: `path` holds an index already.
         OSError: the disk is full or refuses; nothing that opens is left behind.
         KeyboardInterrupt: Ctrl-C; nothing that opens is left behind.
+        """
+
+    @staticmethod
+    def import_diskann(
+        path: str | os.PathLike[str],
+        prefix: str | os.PathLike[str],
+        *,
+        metric: Literal["l2", "ip", "cosine"] | None = None,
+        dtype: Literal["float32", "uint8", "int8"] | None = None,
+        codes: str = "pq",
+        code_bytes: int | None = None,
+        threads: int = 0,
+        partitions: int = 1,
+        seed: int = 42,
+        overwrite: bool = False,
+    ) -> Index:
+        """Makes an index in the directory `path` of a disk index of DiskANN 0.7, and opens it. Its
+        edges, its medoid and the ids of its rows are kept; pages, codes and head index are made anew.
+
+        Parameters
+        ----------
+        prefix: what the names of DiskANN's files begin with: `prefix_disk.index` is read, and where
+            they exist `prefix_metadata.bin` and `prefix_disk.index_max_base_norm.bin`.
+        metric, dtype: needed where `prefix_metadata.bin`, which diskannpy writes, is missing; else
+            they have to agree with it.
+        codes, code_bytes, threads, partitions, seed, overwrite: as in `build`.
+
+        Raises
+        ------
+        ValueError: another layout, damage, a metric or dtype that is not the index's; the message
+            names the file and what is wrong.
+        FileExistsError, OSError, KeyboardInterrupt: as in `build`.
         """
 
     @staticmethod
@@ -74,6 +122,7 @@ class Index:
         *,
         memory_limit: int | None = None,
         direct: bool = True,
+        backend: Literal["auto", "io_uring", "libaio", "threads"] = "auto",
     ) -> Index:
         """Opens the index in the directory `path`.
 
@@ -84,6 +133,8 @@ class Index:
             and no pages in memory.
         direct: read past the page cache of the operating system (O_DIRECT). Pass False on file
             systems that refuse it.
+        backend: by what pages are read; "auto" is the best that may be used, which is taken too
+            where another is refused. "libaio" wants `direct`.
 
         Raises
         ------
@@ -405,8 +456,9 @@ class Collection:
 
         Parameters
         ----------
-        source: columns, a Parquet file, `pipeann.bulk.vectors(path, field)`, or anything else
-            that pipeann.bulk calls a source.
+        source: columns, a table of Arrow, a file of Parquet or Arrow, `pipeann.bulk.vectors(path,
+            field)`, `pipeann.bulk.hdf5(path, columns)`, or anything else that pipeann.bulk calls a
+            source.
         name: by which a load is continued; from the source's content where None.
         batch_bytes: of log for each batch; 8 MiB, at most 48. Five times that in memory.
         build_indexes: build the declared indexes when all rows are there, and wait for them.

@@ -1,4 +1,4 @@
-"""Sources of bulk loads: arrays in memory or mapped, files of vectors, Parquet.
+"""Sources of bulk loads: arrays in memory or mapped, files of vectors, HDF5, Arrow and Parquet.
 
 A source has `rows` (their number, or None), `identity` (an integer below 2**128 that is the same
 for the same rows and differs for others), `seek(row)`, and `next(most)`, which returns a dict of
@@ -15,7 +15,7 @@ import numpy as np
 
 from pipeann.errors import InputError
 
-__all__ = ["Arrays", "Parquet", "Source", "source_of", "vectors"]
+__all__ = ["Arrays", "Arrow", "Parquet", "Source", "hdf5", "source_of", "vectors"]
 
 _SAMPLE_ROWS = 64
 # numpy's type of what stands in a file, and how many components there are in one of these.
@@ -77,8 +77,8 @@ def _about(named: tuple[str, Any]) -> bytes:
     """Name, type, and the first and last rows of a column."""
     name, column = named
     ends = [column[:_SAMPLE_ROWS], column[-_SAMPLE_ROWS:]]
-    if isinstance(column, np.ndarray) and column.dtype.kind != "O":
-        shape = (column.dtype.str, column.shape[1:])
+    if all(isinstance(end, np.ndarray) and end.dtype.kind != "O" for end in ends):
+        shape = (ends[0].dtype.str, ends[0].shape[1:])
         sample = b"".join(np.ascontiguousarray(end).tobytes() for end in ends)
         return repr((name, shape)).encode() + sample
     return repr((name, ends)).encode()
@@ -124,20 +124,22 @@ def vectors(
         says.
     OSError: the file cannot be read.
     """
-    path = Path(path)
-    if path.suffix == ".npy":
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    elif path.suffix in _TYPES:
-        array = _bin(path, *_TYPES[path.suffix])
-    else:
-        raise InputError(
-            f"{path}: the extension names no file of vectors; known are .npy, "
-            f"{', '.join(_TYPES)}"
-        )
+    array = mapped(Path(path))
     columns: dict[str, Any] = {field: array}
     if key is not None:
         columns[key] = _Counted(first_key, len(array))
     return Arrays(columns)
+
+
+def mapped(path: Path) -> np.ndarray:
+    """A file of vectors that lie back to back, mapped; refused as `vectors` does."""
+    if path.suffix == ".npy":
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    if path.suffix in _TYPES:
+        return _bin(path, *_TYPES[path.suffix])
+    raise InputError(
+        f"{path}: the extension names no file of vectors; known are .npy, {', '.join(_TYPES)}"
+    )
 
 
 def _bin(path: Path, kind: type[np.generic], packed: int) -> np.ndarray:
@@ -155,7 +157,127 @@ def _bin(path: Path, kind: type[np.generic], packed: int) -> np.ndarray:
     return np.memmap(path, dtype.newbyteorder("<"), "r", _HEADER_BYTES, (rows, entries))
 
 
-class Parquet:
+def hdf5(
+    path: str | os.PathLike[str],
+    columns: Mapping[str, str],
+    *,
+    key: str | None = None,
+    first_key: int = 0,
+) -> Arrays:
+    """Datasets of an HDF5 file as a source; needs `pip install pipeann[hdf5]`. Components of
+    float64 become float32.
+
+    Parameters
+    ----------
+    columns: names of fields by names of datasets: `{"train": "vector"}`.
+    key: the int64 primary key, which counts from `first_key`; None where it is automatic or a
+        dataset.
+
+    Raises
+    ------
+    InputError: a dataset that the file lacks, or datasets of different lengths.
+    ImportError: h5py is missing.
+    """
+    from pipeann.sources import dataset_of
+
+    found: dict[str, Any] = {}
+    for name, field in columns.items():
+        dataset = dataset_of(path, name)
+        dtype = dataset.dtype.newbyteorder("=")
+        if dataset.ndim == 2 and dtype == np.float64:
+            dtype = np.dtype(np.float32)
+        found[field] = dataset if dtype == dataset.dtype else dataset.astype(dtype)
+    if key is not None and found:
+        found[key] = _Counted(first_key, len(next(iter(found.values()))))
+    return Arrays(found)
+
+
+class _Batches:
+    """Batches of Arrow, handed out as columns by the names of fields."""
+
+    rows: int
+
+    def __init__(self, names: Mapping[str, str], doubles_as_floats: bool) -> None:
+        self._names = dict(names)
+        self._doubles_as_floats = doubles_as_floats
+
+    def _read(self, row: int) -> Any:
+        """Batches from `row` on."""
+        raise NotImplementedError
+
+    def seek(self, row: int) -> None:
+        self._at = row
+        self._batches = self._read(row)
+        self._rest: Any = None
+
+    def next(self, most: int) -> dict[str, Any] | None:
+        batch = self._rest if self._rest is not None else next(self._batches, None)
+        if batch is None:
+            return None
+        # One batch as it was read, or a part of it: small batches would cost a sync each.
+        parts, rows = [], 0
+        while batch is not None and rows < most:
+            parts.append(batch.slice(0, most - rows))
+            rows += parts[-1].num_rows
+            rest = batch.slice(parts[-1].num_rows)
+            batch = rest if rest.num_rows else next(self._batches, None)
+        self._rest = batch
+        self._at += rows
+        return {
+            field: self._column([part.column(name) for part in parts])
+            for name, field in self._names.items()
+        }
+
+    def _column(self, parts: list[Any]) -> Any:
+        column = _column(parts)
+        is_matrix = isinstance(column, np.ndarray) and column.ndim == 2
+        if self._doubles_as_floats and is_matrix and column.dtype == np.float64:
+            return column.astype(np.float32)
+        return column
+
+
+class Arrow(_Batches):
+    """A table of Arrow as a source: of pyarrow, of anything else with `__arrow_c_stream__`, or in a
+    file (.arrow, .feather); needs `pip install pipeann[arrow]`. Types as in `Parquet`.
+
+    Parameters
+    ----------
+    table: the table, or the path of the file.
+    columns: names of fields by names of columns, as in `Parquet`.
+
+    Raises
+    ------
+    InputError: a column that is not there.
+    ImportError: pyarrow is missing.
+    """
+
+    def __init__(
+        self,
+        table: Any,
+        columns: Mapping[str, str] | None = None,
+        *,
+        doubles_as_floats: bool = False,
+    ) -> None:
+        from pipeann.sources import table_of
+
+        self._table = table_of(table)
+        names = list(self._table.schema.names)
+        super().__init__(columns or {n: n for n in names}, doubles_as_floats)
+        missing = [name for name in self._names if names.count(name) != 1]
+        if missing:
+            raise InputError(f"the table: no column {', '.join(map(repr, missing))}")
+        self.rows = self._table.num_rows
+        some = self._table.select(list(self._names))
+        ends = [some.slice(0, _SAMPLE_ROWS), some.slice(max(0, self.rows - _SAMPLE_ROWS))]
+        about = (str(some.schema), self.rows, sorted(self._names.items()))
+        self.identity = _identity("arrow", about, repr([end.to_pylist() for end in ends]).encode())
+        self.seek(0)
+
+    def _read(self, row: int) -> Any:
+        yield from self._table.slice(row).to_batches(8192)
+
+
+class Parquet(_Batches):
     """Parquet files as one source, read group by group; needs `pip install pipeann[parquet]`.
 
     Lists become vectors or arrays, as the field asks; JSON fields take structs and maps, or text
@@ -180,7 +302,6 @@ class Parquet:
         *,
         doubles_as_floats: bool = False,
     ) -> None:
-        self._doubles_as_floats = doubles_as_floats
         try:
             import pyarrow.parquet as parquet
         except ImportError as error:
@@ -192,7 +313,8 @@ class Parquet:
             raise InputError("no Parquet files were given")
         self._files = [parquet.ParquetFile(path, memory_map=True) for path in paths]
         first = self._files[0].schema_arrow
-        self._names = dict(columns) if columns is not None else {n: n for n in first.names}
+        names = columns if columns is not None else {n: n for n in first.names}
+        super().__init__(names, doubles_as_floats)
         for path, file in zip(paths, self._files):
             missing = [name for name in self._names if name not in file.schema_arrow.names]
             if missing:
@@ -213,11 +335,6 @@ class Parquet:
         batch = next(self._files[0].iter_batches(_SAMPLE_ROWS, columns=list(self._names)))
         return repr(batch.to_pylist()).encode()
 
-    def seek(self, row: int) -> None:
-        self._at = row
-        self._batches = self._read(row)
-        self._rest: Any = None
-
     def _read(self, row: int) -> Any:
         """Batches from `row` on; groups of rows before it are not read."""
         for file in self._files:
@@ -234,32 +351,6 @@ class Parquet:
                 if row < batch.num_rows:
                     yield batch.slice(row)
                 row = max(0, row - batch.num_rows)
-
-    def next(self, most: int) -> dict[str, Any] | None:
-        batch = self._rest if self._rest is not None else next(self._batches, None)
-        if batch is None:
-            return None
-        # One batch as it was read, or a part of it: small batches would cost a sync each.
-        parts, rows = [], 0
-        while batch is not None and rows < most:
-            parts.append(batch.slice(0, most - rows))
-            rows += parts[-1].num_rows
-            rest = batch.slice(parts[-1].num_rows)
-            batch = rest if rest.num_rows else next(self._batches, None)
-        self._rest = batch
-        self._at += rows
-        return {
-            field: self._column([part.column(name) for part in parts])
-            for name, field in self._names.items()
-        }
-
-
-    def _column(self, parts: list[Any]) -> Any:
-        column = _column(parts)
-        is_matrix = isinstance(column, np.ndarray) and column.ndim == 2
-        if self._doubles_as_floats and is_matrix and column.dtype == np.float64:
-            return column.astype(np.float32)
-        return column
 
 
 def _column(parts: list[Any]) -> Any:
@@ -303,14 +394,19 @@ def _matrix(column: Any) -> np.ndarray | None:
 
 
 def source_of(given: Any) -> Source:
-    """The source that is meant: itself, a dict of columns, or the path of a Parquet file."""
+    """The source that is meant: itself, a dict of columns, a table of Arrow, or the path of a file
+    of Parquet or Arrow."""
     if all(hasattr(given, name) for name in ("rows", "identity", "seek", "next")):
         return given
     if isinstance(given, Mapping):
         return Arrays(given)
+    if hasattr(given, "__arrow_c_stream__"):
+        return Arrow(given)
     if isinstance(given, (str, os.PathLike)):
         if Path(given).suffix == ".parquet":
             return Parquet(given)
+        if Path(given).suffix in (".arrow", ".feather"):
+            return Arrow(given)
         raise InputError(
             f"{given}: for a file of vectors say which field it is for: "
             "pipeann.bulk.vectors(path, field)"

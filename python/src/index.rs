@@ -1,20 +1,22 @@
 //! `pipeann.Index`: build, open and search with numpy arrays.
 
+use std::fmt::Display;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2};
-use pipeann_engine::build::{self, BuildError, BuildOptions, Progress, Stage};
+use pipeann_engine::build::{self, BuildError, BuildOptions, DiskannIndex, Progress, Stage};
 use pipeann_engine::filter::AllowSet;
 use pipeann_engine::index::{
     self, Answer, BatchOptions, OpenError, OpenOptions, QueryError, Resident,
 };
+use pipeann_engine::io::BackendChoice;
 use pipeann_engine::memory::Accountant;
-use pipeann_engine::quant::CodeKind;
 use pipeann_engine::search::{Hit, ParamError, Policy, SearchParams, SearchStats, Width};
-use pipeann_engine::types::{ErrorClass, Metric, RowId, VectorType};
+use pipeann_engine::types::{ErrorClass, RowId};
 use pyo3::exceptions::{
     PyFileExistsError, PyFileNotFoundError, PyKeyboardInterrupt, PyMemoryError, PyOSError,
     PyRuntimeError, PyTypeError, PyValueError,
@@ -23,6 +25,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::matrix::{Matrix, dtype_name};
+use crate::sources::Given;
 
 /// An error of this class as the exception that Python's users expect.
 fn exception(class: ErrorClass, message: String) -> PyErr {
@@ -48,16 +51,22 @@ fn query_error(e: QueryError) -> PyErr {
     }
 }
 
-fn build_error(e: BuildError) -> PyErr {
+pub(crate) fn build_error(e: BuildError) -> PyErr {
     match &e {
         BuildError::Exists { .. } => PyFileExistsError::new_err(e.to_string()),
         BuildError::Cancelled(_) => PyKeyboardInterrupt::new_err(e.to_string()),
+        BuildError::MemoryLimit { .. } => PyMemoryError::new_err(e.to_string()),
         _ => exception(e.class(), e.to_string()),
     }
 }
 
+/// A value by its name.
+fn parsed<T: FromStr<Err: Display>>(name: &str) -> PyResult<T> {
+    name.parse().map_err(|e: T::Err| PyValueError::new_err(e.to_string()))
+}
+
 /// Looks for Ctrl-C while a build runs.
-struct Interrupts<'a>(&'a AtomicBool);
+pub(crate) struct Interrupts<'a>(pub(crate) &'a AtomicBool);
 
 impl Progress for Interrupts<'_> {
     fn stage(&self, _: Stage, _: u64) {
@@ -98,7 +107,8 @@ pub(crate) struct Index {
 impl Index {
     /// Builds an index over `vectors` in the directory `path` and opens it.
     #[staticmethod]
-    #[pyo3(signature = (path, vectors, metric="l2", *, degree=64, list_length=96, alpha=1.2,
+    #[pyo3(signature = (path, vectors, metric="l2", *, column=None, dataset=None, memory=None,
+        degree=64, list_length=96, alpha=1.2,
         codes="pq", code_bytes=None, threads=0, partitions=1, seed=42, overwrite=false))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
     fn build(
@@ -106,6 +116,9 @@ impl Index {
         path: PathBuf,
         vectors: &Bound<'_, PyAny>,
         metric: &str,
+        column: Option<&str>,
+        dataset: Option<&str>,
+        memory: Option<u64>,
         degree: usize,
         list_length: usize,
         alpha: f32,
@@ -116,43 +129,78 @@ impl Index {
         seed: u64,
         overwrite: bool,
     ) -> PyResult<Self> {
-        let metric: Metric = metric.parse().map_err(|e| PyValueError::new_err(format!("{e}")))?;
-        let codes: CodeKind = codes.parse().map_err(|e| PyValueError::new_err(format!("{e}")))?;
-        // Only bits are compared by these.
-        let bits = VectorType::Binary.takes_metric(metric).then_some(VectorType::Binary);
-        let matrix = Matrix::new(vectors, bits)?;
-        let set = matrix.vectors()?;
-        let mut options = BuildOptions::new(metric);
+        let mut options = BuildOptions::new(parsed(metric)?);
         options.graph.degree = degree;
         options.graph.list = list_length;
         options.graph.alpha = alpha;
         options.graph.threads = threads;
         options.graph.seed = seed;
-        options.codes = codes;
+        options.codes = parsed(codes)?;
+        options.code_bytes = code_bytes;
+        options.partitions = partitions;
+        options.overwrite = overwrite;
+        let given = Given::new(vectors, (column, dataset), options.metric)?;
+        let cancel = AtomicBool::new(false);
+        given.build(py, memory, &path, &options, &Interrupts(&cancel), &cancel)?;
+        Self::open(py, path, None, true, "auto")
+    }
+
+    /// Makes an index in the directory `path` of one that DiskANN has built, and opens it.
+    #[staticmethod]
+    #[pyo3(signature = (path, prefix, *, metric=None, dtype=None, codes="pq", code_bytes=None,
+        threads=0, partitions=1, seed=42, overwrite=false))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
+    fn import_diskann(
+        py: Python<'_>,
+        path: PathBuf,
+        prefix: PathBuf,
+        metric: Option<&str>,
+        dtype: Option<&str>,
+        codes: &str,
+        code_bytes: Option<usize>,
+        threads: usize,
+        partitions: usize,
+        seed: u64,
+        overwrite: bool,
+    ) -> PyResult<Self> {
+        let (metric, ty) = (metric.map(parsed).transpose()?, dtype.map(parsed).transpose()?);
+        let from = DiskannIndex::open(&prefix, ty, metric).map_err(build_error)?;
+        let mut options = BuildOptions::new(from.metric());
+        options.graph.threads = threads;
+        options.graph.seed = seed;
+        options.codes = parsed(codes)?;
         options.code_bytes = code_bytes;
         options.partitions = partitions;
         options.overwrite = overwrite;
         let cancel = AtomicBool::new(false);
-        py.detach(|| build::build(set, &path, &options, &Interrupts(&cancel), &cancel))
+        let interrupts = Interrupts(&cancel);
+        py.detach(|| build::import_diskann(&from, &path, &options, &interrupts, &cancel))
             .map_err(build_error)?;
-        Self::open(py, path, None, true)
+        Self::open(py, path, None, true, "auto")
     }
 
     /// Opens the index in the directory `path`.
     #[staticmethod]
-    #[pyo3(signature = (path, *, memory_limit=None, direct=true))]
+    #[pyo3(signature = (path, *, memory_limit=None, direct=true, backend="auto"))]
     fn open(
         py: Python<'_>,
         path: PathBuf,
         memory_limit: Option<u64>,
         direct: bool,
+        backend: &str,
     ) -> PyResult<Self> {
+        let backend = parsed::<BackendChoice>(backend)?.backend();
         let accountant = match memory_limit {
             Some(limit) => Accountant::new(Some(limit)),
             None => Accountant::process(),
         };
-        let options =
-            OpenOptions { direct, accountant, resident: Resident::Remaining, ..Default::default() };
+        let options = OpenOptions {
+            backend: Some(backend),
+            direct,
+            accountant,
+            resident: Resident::Remaining,
+            ..Default::default()
+        };
         let inner = py.detach(|| index::Index::open(&path, &options)).map_err(open_error)?;
         Ok(Self { inner, totals: std::sync::Mutex::default() })
     }

@@ -8,6 +8,7 @@ mod database;
 mod index;
 mod matrix;
 mod milvus;
+mod sources;
 
 use std::ffi::OsString;
 

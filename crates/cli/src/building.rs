@@ -1,5 +1,6 @@
 //! One build, from a vector file to an index with its cost. `build`, `bench` and `demo` share
-//! this: the estimate before, progress meanwhile, the figures after.
+//! this: the estimate before, progress meanwhile, the figures after. `import-diskann` has the same
+//! without an estimate.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -8,7 +9,10 @@ use std::time::Instant;
 
 use anyhow::{Result, anyhow};
 use indicatif::ProgressBar;
-use pipeann_engine::build::{self, BuildError, BuildOptions, BuildReport, Progress, Stage};
+use pipeann_engine::build::{
+    self, BuildError, BuildOptions, BuildReport, DiskannIndex, Progress, Stage,
+};
+use pipeann_engine::types::{Metric, VectorType};
 use serde_json::{Map, Value, json};
 
 use crate::interrupt::Interrupted;
@@ -57,20 +61,45 @@ pub(crate) fn build_index(
         if limit.is_none() { " beside the input" } else { " at most" },
         bytes(estimate.disk_bytes),
     );
+    let source = limit.map(|_| base.source()).transpose()?;
+    measured((dim, ty, options.metric), |bars| match (limit, &source) {
+        (Some(limit), Some(source)) => {
+            build::build_limited(&**source, limit, dir, options, bars, cancel)
+        }
+        _ => build::build(set, dir, options, bars, cancel),
+    })
+}
+
+/// Makes an index in `dir` of one that DiskANN has built.
+///
+/// # Errors
+/// As [`build_index`].
+pub(crate) fn import_index(
+    index: &DiskannIndex,
+    dir: &Path,
+    options: &BuildOptions,
+    cancel: &AtomicBool,
+) -> Result<Built> {
+    let shape = (index.dim(), index.vector_type(), index.metric());
+    measured(shape, |bars| build::import_diskann(index, dir, options, bars, cancel))
+}
+
+/// Runs a build with a progress bar, and takes its cost.
+fn measured(
+    (dim, ty, metric): (usize, VectorType, Metric),
+    work: impl FnOnce(&Bars) -> Result<BuildReport, BuildError>,
+) -> Result<Built> {
     let bars = Bars { bar: Mutex::new(ProgressBar::hidden()) };
     let cpu = CpuTime::now();
     let started = Instant::now();
-    let report = match limit {
-        None => build::build(set, dir, options, &bars, cancel),
-        Some(limit) => build::build_limited(&*base.source()?, limit, dir, options, &bars, cancel),
-    };
+    let report = work(&bars);
     bars.current().finish_and_clear();
     let report = report.map_err(explain)?;
     Ok(Built {
         report,
         dim,
         vector_type: ty.name(),
-        metric: options.metric.name(),
+        metric: metric.name(),
         wall_s: seconds(started.elapsed()),
         cpu_s: rounded(CpuTime::now().since(cpu).total_us() / 1e6, 3),
         peak_rss_bytes: peak_rss_bytes(),

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use pipeann_engine::build::{BuildOptions, VamanaOptions};
+use pipeann_engine::io::BackendChoice;
 use pipeann_engine::types::Metric;
 use serde::Deserialize;
 
-use crate::opening::MemoryLimit;
+use crate::opening::{MemoryLimit, Reading};
 use crate::policy::{DEFAULT_MAX_WIDTH, PolicyArgs};
 use crate::searching::Settings;
 
@@ -78,9 +79,10 @@ pub(crate) struct Run {
     switches: Vec<String>,
     memory_limit: Option<String>,
     #[serde(default)]
-    pub(crate) buffered: bool,
+    buffered: bool,
     #[serde(default)]
-    pub(crate) sqpoll: bool,
+    sqpoll: bool,
+    backend: Option<String>,
 }
 
 fn one() -> usize {
@@ -201,6 +203,12 @@ impl Run {
     pub(crate) fn memory_limit(&self) -> Result<MemoryLimit> {
         let limit = self.memory_limit.as_deref().unwrap_or("floor");
         limit.parse().map_err(anyhow::Error::msg)
+    }
+
+    /// How the index is read.
+    pub(crate) fn reading(&self) -> Result<Reading> {
+        let backend = self.backend.as_deref().map_or(Ok(BackendChoice::Auto), str::parse)?;
+        Ok(Reading { buffered: self.buffered, sqpoll: self.sqpoll, backend })
     }
 }
 

@@ -30,8 +30,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use commands::{
-    bench, build, collections as load, convert, db, demo, gt, inspect, open_time, raw, search,
-    serve, updates as updates_command,
+    bench, build, collections as load, convert, db, demo, gt, import, inspect, open_time, raw,
+    search, serve, updates as updates_command,
 };
 
 /// An SSD-resident vector index: build, search, measure and inspect it.
@@ -46,6 +46,7 @@ struct Cli {
 enum Command {
     Demo(demo::DemoArgs),
     Build(build::BuildArgs),
+    ImportDiskann(import::ImportArgs),
     Search(search::SearchArgs),
     Inspect(inspect::InspectArgs),
     Gt(gt::GtArgs),
@@ -78,6 +79,7 @@ pub fn run() -> ExitCode {
     ended(match Cli::parse_from(given).command {
         Command::Demo(args) => demo::run(&args),
         Command::Build(args) => build::run(&args),
+        Command::ImportDiskann(args) => import::run(&args),
         Command::Search(args) => search::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Gt(args) => gt::run(&args),

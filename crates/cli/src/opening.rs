@@ -9,6 +9,7 @@ use anyhow::Result;
 use clap::Args;
 use pipeann_db::catalog::UnixMs;
 use pipeann_engine::index::{Index, OpenOptions, Resident};
+use pipeann_engine::io::BackendChoice;
 use pipeann_engine::memory::Accountant;
 
 /// The clock that databases are given.
@@ -87,12 +88,23 @@ pub(crate) struct IndexArgs {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
     pub(crate) index: PathBuf,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}
+
+/// How files of an index are read.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct Reading {
     /// Read through the page cache of the operating system instead of past it (O_DIRECT)
     #[arg(long)]
     pub(crate) buffered: bool,
     /// Let a kernel thread submit reads (io_uring SQPOLL); burns a core
     #[arg(long)]
     pub(crate) sqpoll: bool,
+    /// By what reads are done: io_uring, libaio (wants O_DIRECT), threads, or auto for the best that
+    /// may be used; that is taken too, with a warning, where another is refused
+    #[arg(long, value_name = "NAME", default_value_t)]
+    pub(crate) backend: BackendChoice,
 }
 
 impl IndexArgs {
@@ -101,7 +113,7 @@ impl IndexArgs {
     /// # Errors
     /// Whatever keeps the index from opening; names the file, or the memory needed.
     pub(crate) fn open(&self, limit: MemoryLimit) -> Result<Index> {
-        open(&self.index, limit, self.buffered, self.sqpoll)
+        open(&self.index, limit, self.reading)
     }
 }
 
@@ -109,18 +121,19 @@ impl IndexArgs {
 ///
 /// # Errors
 /// As [`IndexArgs::open`].
-pub(crate) fn open(path: &Path, limit: MemoryLimit, buffered: bool, sqpoll: bool) -> Result<Index> {
+pub(crate) fn open(path: &Path, limit: MemoryLimit, reading: Reading) -> Result<Index> {
     let (bytes, resident) = match limit {
         MemoryLimit::Floor => (None, Resident::None),
         MemoryLimit::All => (None, Resident::All),
         MemoryLimit::Bytes(bytes) => (Some(bytes), Resident::Remaining),
     };
     let options = OpenOptions {
-        direct: !buffered,
+        backend: Some(reading.backend.backend()),
+        direct: !reading.buffered,
         // An accountant for each, since `bench` opens several indexes one after the other.
         accountant: Accountant::new(bytes),
         resident,
-        sqpoll,
+        sqpoll: reading.sqpoll,
         ..OpenOptions::default()
     };
     Ok(Index::open(path, &options)?)

@@ -51,7 +51,7 @@ use crate::vectors_file::{VectorsFile, WholeFile, check_same_shape};
 ///   threads = 1
 ///   in_flight = 8
 ///   width = 4                        # also max_width, switches = ["issue=fill"],
-///   memory_limit = "floor"           # buffered, sqpoll
+///   memory_limit = "floor"           # buffered, sqpoll, backend
 /// ```
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
@@ -172,7 +172,7 @@ fn own_index(job: &Job, base: &VectorsFile, out: &Path, cancel: &AtomicBool) -> 
 }
 
 fn open(run: &Run, path: &Path) -> Result<Index> {
-    opening::open(path, run.memory_limit()?, run.buffered, run.sqpoll)
+    opening::open(path, run.memory_limit()?, run.reading()?)
 }
 
 fn one_round(

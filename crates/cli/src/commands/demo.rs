@@ -16,7 +16,7 @@ use super::search::truth_for;
 use crate::building::build_index;
 use crate::inspection::{self, PageFigures};
 use crate::interrupt;
-use crate::opening::{self, MemoryLimit};
+use crate::opening::{self, MemoryLimit, Reading};
 use crate::policy::{DEFAULT_MAX_WIDTH, PolicyArgs};
 use crate::searching::{Figures, Settings, measure};
 use crate::table::{print_line, print_pairs};
@@ -74,7 +74,8 @@ pub(crate) fn run(args: &DemoArgs) -> Result<()> {
     let built = build_index(&base, &path, &options, None, &cancel)?;
     print_pairs(&built.pairs())?;
 
-    let index = opening::open(&path, MemoryLimit::Floor, args.buffered, false)?;
+    let reading = Reading { buffered: args.buffered, ..Reading::default() };
+    let index = opening::open(&path, MemoryLimit::Floor, reading)?;
     print_line(&format!("\nthe index ({})", path.display()))?;
     let figures = PageFigures::sample(&index, SAMPLE_PAGES)?;
     print_pairs(&inspection::pairs(&index, &figures))?;

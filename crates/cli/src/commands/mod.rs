@@ -7,6 +7,7 @@ pub(crate) mod convert;
 pub(crate) mod db;
 pub(crate) mod demo;
 pub(crate) mod gt;
+pub(crate) mod import;
 pub(crate) mod inspect;
 pub(crate) mod open_time;
 pub(crate) mod raw;

@@ -47,7 +47,7 @@ pub(crate) fn run(args: &RawArgs) -> Result<()> {
     let started = Instant::now();
     let work = |thread: u16| {
         let numbers = Numbers(args.seed.wrapping_mul(1 << 20) + u64::from(thread));
-        read_pages(&index, args.depth.into(), args.index.sqpoll, numbers, started + length)
+        read_pages(&index, args.depth.into(), args.index.reading.sqpoll, numbers, started + length)
     };
     let parts = std::thread::scope(|s| {
         let workers: Vec<_> = (0..args.threads).map(|t| s.spawn(move || work(t))).collect();
@@ -69,8 +69,8 @@ pub(crate) fn run(args: &RawArgs) -> Result<()> {
             "reads_per_s": rounded(reads_per_s, 1), "mean_us": rounded(latency.mean_us, 2),
             "p50_us": rounded(latency.p50_us, 2), "p99_us": rounded(latency.p99_us, 2),
             "cpu_us_per_read": rounded(cpu_us, 3), "reads": times.len(), "depth": args.depth,
-            "threads": args.threads, "page_bytes": page_bytes, "direct": !args.index.buffered,
-            "backend": index.backend().name(),
+            "threads": args.threads, "page_bytes": page_bytes,
+            "direct": !args.index.reading.buffered, "backend": index.backend().name(),
         }));
     }
     print_pairs(&[

@@ -30,10 +30,11 @@ impl LiveArgs {
             MemoryLimit::Bytes(bytes) => (Some(bytes), Resident::Remaining),
         };
         let open = OpenOptions {
-            direct: !self.index.buffered,
+            backend: Some(self.index.reading.backend.backend()),
+            direct: !self.index.reading.buffered,
             accountant: Accountant::new(bytes),
             resident,
-            sqpoll: self.index.sqpoll,
+            sqpoll: self.index.reading.sqpoll,
             ..OpenOptions::default()
         };
         let options = LiveOptions { open, ..LiveOptions::default() };

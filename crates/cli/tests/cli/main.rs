@@ -10,6 +10,7 @@ mod data;
 mod db_backup;
 mod db_load;
 mod gt;
+mod import;
 mod inspect;
 mod search;
 mod updates;

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::progress::Cancelled;
-use crate::format::{FormatError, LayoutError};
+use crate::format::{DiskannError, FormatError, LayoutError};
 use crate::quant::CodeKind;
 use crate::types::{ErrorClass, Metric, VectorType};
 
@@ -114,6 +114,14 @@ pub enum BuildError {
         row: u64,
         /// What the system said.
         source: io::Error,
+    },
+    /// An index of DiskANN that cannot be imported.
+    #[error("cannot import {}: {problem}", path.display())]
+    Diskann {
+        /// The file that tells so.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: DiskannError,
     },
     /// Stopped at the caller's wish.
     #[error(transparent)]

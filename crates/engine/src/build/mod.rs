@@ -4,15 +4,18 @@
 //! pages so that neighbours share them, renumbers, builds the head index, and writes. The
 //! manifest comes last and the directory is renamed into place, so an interrupted build leaves
 //! nothing that opens. The graph and a copy of the vectors are in memory while it runs, or under a
-//! memory limit those of one shard after the other.
+//! memory limit those of one shard after the other. A graph that DiskANN has built is taken over in
+//! place of the linking.
 
 mod affinity;
 mod check;
+mod diskann;
 mod error;
 mod estimate;
 mod gather;
 mod head;
 mod huge;
+mod import;
 mod leaf_links;
 mod leaves;
 mod limited;
@@ -34,6 +37,7 @@ mod site;
 mod sizes;
 mod source;
 mod spill;
+mod spooled;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -42,9 +46,11 @@ mod walk;
 mod worker;
 mod write;
 
+pub use diskann::DiskannIndex;
 pub use error::BuildError;
 pub use estimate::{Estimate, estimate};
 pub(crate) use head::head_parts;
+pub use import::import_diskann;
 pub use limited::build_limited;
 pub(crate) use nearest::{NONE, Nearest};
 pub use options::{BuildOptions, HeadOptions};
@@ -53,4 +59,5 @@ pub use order::{EMPTY_SLOT, Locality, OrderOptions, PageOrder, locality_order};
 pub use pipeline::{BuildReport, SourceRows, build, build_rows};
 pub use progress::{Cancelled, Progress, Silent, Stage};
 pub use source::RowSource;
+pub use spooled::SpooledRows;
 pub use vamana::{VamanaOptions, vamana};

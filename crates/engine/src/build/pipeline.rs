@@ -164,7 +164,6 @@ impl Build<'_> {
         site: Site,
     ) -> Result<BuildReport, BuildError> {
         let options = self.options;
-        let seed = options.graph.seed;
         self.timed(Stage::Check, |b| check_rows(source, options.metric, b.progress))?;
         let (book, codes) = self.timed(Stage::Encode, |b| b.encode(source))?;
         let start = medoid(source, options.metric);
@@ -180,12 +179,7 @@ impl Build<'_> {
             (graph, order)
         };
         let (order, locality) = order;
-        let head = self.timed(Stage::Head, |b| {
-            let mut rows = shuffled(source.rows(), seed ^ 0x4EAD);
-            rows.truncate(b.sizes.head_nodes);
-            rows.sort_unstable();
-            b.head(view(&source, &gather(&source, &rows)?), &rows, &order)
-        })?;
+        let head = self.timed(Stage::Head, |b| b.sampled_head(source, &order))?;
         let input = Input { source: &source, rows, start, locality };
         self.write_index(site, &input, &graph, &order, (&book, &codes), &head)
     }
@@ -237,7 +231,7 @@ impl Build<'_> {
         }
     }
 
-    fn encode(&self, source: VectorSet<'_>) -> Result<(Codebook, Vec<u8>), BuildError> {
+    pub(super) fn encode(&self, source: VectorSet<'_>) -> Result<(Codebook, Vec<u8>), BuildError> {
         self.progress.stage(Stage::Encode, source.rows() as u64);
         let book = Codebook::train(source, self.options.metric, &self.code_options(source.dim()));
         let mut codes = vec![0; source.rows() * book.code_bytes()];
@@ -254,7 +248,7 @@ impl Build<'_> {
         Ok((book, codes))
     }
 
-    fn order(
+    pub(super) fn order(
         &self,
         pair: &PairDistance<'_>,
         graph: &Adjacency,
@@ -273,6 +267,18 @@ impl Build<'_> {
         let locality = order.locality(graph, &nearest);
         self.progress.advance(rows as u64);
         Ok((order, locality))
+    }
+
+    /// The head index of rows drawn from all.
+    pub(super) fn sampled_head(
+        &self,
+        source: VectorSet<'_>,
+        order: &PageOrder,
+    ) -> Result<HeadParts, BuildError> {
+        let mut rows = shuffled(source.rows(), self.options.graph.seed ^ 0x4EAD);
+        rows.truncate(self.sizes.head_nodes);
+        rows.sort_unstable();
+        self.head(view(&source, &gather(&source, &rows)?), &rows, order)
     }
 
     /// The head index of `rows`, whose vectors are the sample.

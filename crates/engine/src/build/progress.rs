@@ -9,7 +9,7 @@ pub enum Stage {
     Check,
     /// Training the codebook and encoding all rows.
     Encode,
-    /// Linking the graph.
+    /// Linking the graph, or reading one.
     Graph,
     /// Assigning nodes to pages.
     Order,

@@ -9,6 +9,7 @@ mod blocks;
 mod bytes;
 mod checksum;
 pub mod constants;
+mod diskann;
 mod error;
 mod file_header;
 mod head;
@@ -24,6 +25,7 @@ mod tests;
 
 pub use blocks::{BlockChecksums, block_count};
 pub use checksum::Identity;
+pub use diskann::{DISKANN_SECTOR_BYTES, DiskannError, DiskannLayout, DiskannSummary};
 pub use error::{FormatError, LayoutError, PageError};
 pub use file_header::{FileHeader, FileKind, open_body, seal_body};
 pub use head::HeadParts;

@@ -211,7 +211,7 @@ impl BufferPool {
     }
 
     /// Keeps the memory mapped for ever, where operations on it could not be waited for.
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only io_uring needs it"))]
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux's queues need it"))]
     pub(super) fn leak(&mut self) {
         std::mem::forget(self.region.take());
     }

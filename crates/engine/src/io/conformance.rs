@@ -89,6 +89,11 @@ fn every(check: fn(&Rig)) {
         Ok(backend) => check(&Rig::new(backend)),
         Err(error) => eprintln!("io_uring is not checked here: {error}"),
     }
+    #[cfg(target_os = "linux")]
+    match libaio::Libaio::new() {
+        Ok(backend) => check(&Rig::new(backend)),
+        Err(error) => eprintln!("libaio is not checked here: {error}"),
+    }
 }
 
 #[test]
@@ -436,7 +441,8 @@ mod disks {
         // Writes to this device always fail with ENOSPC.
         every(|rig| {
             let mode = OpenMode::read_write().buffered();
-            if rig.backend.name() == "memory" || rig.backend.name() == "sim" {
+            // libaio takes no request for this device.
+            if ["memory", "sim", "libaio"].contains(&rig.backend.name()) {
                 return;
             }
             let file = rig.backend.open_file("/dev/full".as_ref(), mode).expect("opens");

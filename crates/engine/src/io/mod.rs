@@ -8,6 +8,7 @@
 //! | module | backend |
 //! |---|---|
 //! | `uring` | io_uring, the fast path on Linux |
+//! | `libaio` | Linux's older asynchronous I/O, where asked for |
 //! | `threads` | a bounded pool of threads that call pread, where io_uring is blocked |
 //! | `memory` | files in memory, complete at the flush, in order |
 //! | `sim` | memory with delays, reordering, faults and power loss, all from one seed |
@@ -17,11 +18,14 @@
 
 mod backend;
 mod buffer;
+mod choice;
 #[cfg(test)]
 mod conformance;
 mod device;
 mod error;
 mod fork;
+#[cfg(target_os = "linux")]
+pub mod libaio;
 pub mod memory;
 mod memory_file;
 mod op;
@@ -32,6 +36,7 @@ pub mod uring;
 
 pub use backend::{Backend, Completion, OpenMode, Queue, QueueOptions, Wait};
 pub use buffer::{AlignedBuf, BufferId};
+pub use choice::BackendChoice;
 pub use device::{Device, Extent, File};
 pub use error::{Errno, IoError};
 

@@ -193,6 +193,13 @@ pub struct UnknownName {
     known: &'static str,
 }
 
+impl UnknownName {
+    /// `name` is none of the names of a `what`, which `known` lists.
+    pub fn new(what: &'static str, name: &str, known: &'static str) -> Self {
+        Self { what, name: name.to_owned(), known }
+    }
+}
+
 impl fmt::Display for UnknownName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "unknown {} `{}`; known are {}", self.what, self.name, self.known)

@@ -43,7 +43,7 @@ fn linked(set: VectorSet<'_>, shards: usize, options: &BuildOptions) -> (Adjacen
     (graph, entry)
 }
 
-fn entry_row(dir: &Path, manifest: &Manifest) -> u32 {
+pub(super) fn entry_row(dir: &Path, manifest: &Manifest) -> u32 {
     let part = &manifest.partitions[0];
     let segment = fs::read(dir.join(part.dir.join(&part.segments[0].file.path)));
     let segment = segment.expect("readable");
@@ -54,7 +54,7 @@ fn entry_row(dir: &Path, manifest: &Manifest) -> u32 {
     crate::format::PageView::new(&manifest.layout, image).row_id(slot).0 as u32
 }
 
-fn reached(graph: &Adjacency, start: u32) -> usize {
+pub(super) fn reached(graph: &Adjacency, start: u32) -> usize {
     let mut seen = vec![false; graph.nodes()];
     let mut stack = vec![start];
     seen[start as usize] = true;

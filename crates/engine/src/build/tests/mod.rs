@@ -1,5 +1,6 @@
 //! Behaviour of the room, on small sets made from a seed.
 
+mod diskann;
 mod graph;
 mod index;
 mod limited;
