@@ -9,8 +9,8 @@
 //! memory of its own while searches of the one before end. A frame that no generation's cache
 //! leads to any more is free for another page.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, MutexGuard};
 
 use super::frames::{Frames, Pool as FramePool};
 use super::heat::Heat;
@@ -196,6 +196,25 @@ impl PageCache {
 
     /// Keeps a copy of a page where there is room, or in place of a page that is used less.
     pub(super) fn admit(&self, page: PageId, bytes: &[u8]) {
+        self.put(page, bytes, || self.frames.pool_at_once());
+    }
+
+    /// As [`admit`](Self::admit), and waits for other threads that do so.
+    pub(super) fn load(&self, page: PageId, bytes: &[u8]) {
+        self.put(page, bytes, || Some(self.frames.pool()));
+    }
+
+    /// Waits until what pages have left is free for others.
+    pub(super) fn settle(&self) {
+        self.frames.wait_for_leases();
+    }
+
+    fn put<'p>(
+        &'p self,
+        page: PageId,
+        bytes: &[u8],
+        pool: impl FnOnce() -> Option<MutexGuard<'p, FramePool>>,
+    ) {
         let Some(entry) = self.frame_of.get(page.0 as usize) else { return };
         if entry.load(Ordering::Relaxed) != ABSENT {
             return;
@@ -206,7 +225,7 @@ impl PageCache {
         if entry.compare_exchange(ABSENT, FILLING, was, now).is_err() {
             return;
         }
-        match self.place_for(page) {
+        match pool().and_then(|mut pool| self.place_for(page, &mut pool)) {
             Some(frame) => {
                 self.frames.write(frame, bytes);
                 self.pages.fetch_add(1, Ordering::Relaxed);
@@ -216,9 +235,8 @@ impl PageCache {
         }
     }
 
-    /// A frame for a page; `None` where all are better used, or another thread is at it.
-    fn place_for(&self, page: PageId) -> Option<u32> {
-        let mut pool = self.frames.pool_at_once()?;
+    /// A frame for a page; `None` where all are better used.
+    fn place_for(&self, page: PageId, pool: &mut FramePool) -> Option<u32> {
         if let Some(frame) = pool.take_untouched() {
             return Some(frame);
         }
@@ -234,7 +252,7 @@ impl PageCache {
         let cooler = if may_go { self.cooler_than(heat, &mut pool.hand) } else { None };
         match (cooler, free) {
             (Some((entry, frame)), free) => {
-                self.let_go(entry, frame, &mut pool);
+                self.let_go(entry, frame, pool);
                 self.displaced.fetch_add(1, Ordering::Relaxed);
                 pool.note_displaced(free.is_some());
                 free

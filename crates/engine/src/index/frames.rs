@@ -195,7 +195,7 @@ impl Frames {
     }
 
     /// Waits until the leases of now have ended.
-    fn wait_for_leases(&self) {
+    pub(super) fn wait_for_leases(&self) {
         let until = self.leases.epoch() + 2;
         wait_until(|| self.leases.advance() >= until);
     }

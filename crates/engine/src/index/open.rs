@@ -193,7 +193,11 @@ impl Index {
             for c in &completions {
                 c.result.as_ref().map_err(Clone::clone)?;
                 let page = PageId(c.tag as u32);
-                self.accept(page, queue.buffer(c.buffer)).map_err(|e| OpenError::Damaged(e.0))?;
+                let bytes = queue.buffer(c.buffer);
+                self.check(page, bytes).map_err(|e| OpenError::Damaged(e.0))?;
+                if let Some(cache) = self.cache.get() {
+                    cache.load(page, bytes);
+                }
                 queue.return_buffer(c.buffer);
             }
         }

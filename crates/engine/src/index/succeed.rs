@@ -148,6 +148,9 @@ impl Index {
     /// # Errors
     /// Unreadable or damaged pages.
     pub(crate) fn load_absent_pages(&self) -> Result<(), OpenError> {
+        if let Some(cache) = self.cache.get() {
+            cache.settle();
+        }
         let absent = |page: &u32| self.cache.get().is_some_and(|c| !c.holds(PageId(*page)));
         self.load_pages((0..self.pages()).filter(absent))
     }
