@@ -1,6 +1,7 @@
 """`pipeann.Index` with numpy: build, open, search, and what it refuses."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -147,7 +148,33 @@ def test_a_limit_below_the_floor_names_the_number_needed(
     index = Index.open(tmp_path / "i", memory_limit=64 << 20, direct=False)
     for _ in range(2):
         index.search(vectors[:500])
-    assert index.stats()["resident_pages"] > 0
+    stats = index.stats()
+    assert stats["resident_pages"] > 0
+    assert stats["resident_bytes"] == stats["resident_pages"] * stats["page_bytes"]
+    assert stats["memory_limit"] == 64 << 20
+    assert stats["share_from_memory"] > 0
+
+
+def test_a_memory_limit_changes_while_threads_search(
+    tmp_path: Path, vectors: np.ndarray
+) -> None:
+    Index.build(tmp_path / "i", vectors[:500])
+    index = Index.open(tmp_path / "i", memory_limit=64 << 20, direct=False)
+    queries = vectors[:500]
+    expected, _ = index.search(queries, k=1)
+    floor = sum(n for pool, n in index.stats()["memory_bytes"].items() if pool != "page_cache")
+    with ThreadPoolExecutor(2) as threads:
+        for spare in (1 << 20, 200_000, 64 << 20, 100_000):
+            searching = [threads.submit(index.search, queries, k=1) for _ in range(4)]
+            index.set_memory_limit(floor + spare)
+            assert sum(index.stats()["memory_bytes"].values()) <= floor + spare
+            for search in searching:
+                np.testing.assert_array_equal(search.result()[0], expected)
+    with pytest.raises(MemoryError, match="at least"):
+        index.set_memory_limit(1000)
+    assert index.stats()["memory_limit"] == floor + 100_000
+    index.set_memory_limit(None)
+    assert index.stats()["memory_limit"] is None
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

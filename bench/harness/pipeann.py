@@ -127,6 +127,7 @@ class SearchOptions:
     threads: int = 1
     in_flight: int = 1
     memory_limit: str = "floor"
+    warm: int = 0
     switches: dict[str, str] = field(default_factory=dict)
     k: int = 10
 
@@ -155,6 +156,8 @@ def search(
     command += ["--truth", vectors.truth, "--k", str(options.k), "--policy", options.policy]
     command += ["--list", ",".join(map(str, lists)), "--threads", str(options.threads)]
     command += ["--in-flight", str(options.in_flight), "--memory-limit", options.memory_limit]
+    if options.warm:
+        command += ["--warm", str(options.warm)]
     if options.width is not None:
         command += ["--width", str(options.width)]
     if options.switches:

@@ -49,6 +49,12 @@ def vector_set(name: str) -> VectorSet:
     raise SystemExit(f"no data set {name}; there are {', '.join(NAMES)}")
 
 
+def queries_in(vectors: Path) -> int:
+    """Rows of a vector file."""
+    with vectors.open("rb") as f:
+        return int(struct.unpack("<I", f.read(4))[0])
+
+
 def first_rows(source: Path, rows: int, target: Path, skip: int = 0) -> None:
     """Copy the first rows of a vector file, or those behind some that are skipped."""
     element = 4 if source.suffix == ".fbin" else 1

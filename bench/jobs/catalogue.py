@@ -42,10 +42,16 @@ class Job:
     settings: dict[str, Any]
     quick: bool = False
     only: str | None = None
+    plots: Path | None = None
 
     @classmethod
     def read(
-        cls, path: Path, quick: bool = False, full: bool = False, only: str | None = None
+        cls,
+        path: Path,
+        quick: bool = False,
+        full: bool = False,
+        only: str | None = None,
+        plots: Path | None = None,
     ) -> Job:
         """A job from its TOML file; `[quick]` and `[full]` replace some of its settings."""
         with path.open("rb") as f:
@@ -68,6 +74,7 @@ class Job:
             | (text.get("full", {}) if full else {}),
             quick=quick,
             only=only,
+            plots=plots,
         )
 
     @property
@@ -104,10 +111,16 @@ def all_jobs() -> list[Job]:
     return [Job.read(path) for path in sorted(FOLDER.glob("*.toml"))]
 
 
-def job(name: str, quick: bool = False, full: bool = False, only: str | None = None) -> Job:
+def job(
+    name: str,
+    quick: bool = False,
+    full: bool = False,
+    only: str | None = None,
+    plots: Path | None = None,
+) -> Job:
     """The job of a name."""
     path = FOLDER / f"{name}.toml"
     if not path.exists():
         known = ", ".join(p.stem for p in sorted(FOLDER.glob("*.toml")))
         raise SystemExit(f"no figure {name}; there are {known}")
-    return Job.read(path, quick, full, only)
+    return Job.read(path, quick, full, only, plots)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from harness import pipeann, rivals
+from harness import pipeann, rivals, sets
 from harness.curves import interleave, median_row
 from harness.pipeann import SearchOptions
+from harness.plots import Panel, draw
 from harness.processes import Row
 from harness.sets import VectorSet
 from harness.tables import print_table
@@ -76,6 +77,8 @@ def take_dial(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Rate, latency, reads and resident memory of one index under more and more memory."""
     index, lists = pipeann.index_of(vectors, job.build), job.lists[vectors.name]
     settings = job.settings
+    # The first half of the queries brings pages into memory; the others are new to them.
+    warm = sets.queries_in(vectors.queries) // 2
 
     def search(limit: str) -> Row:
         options = SearchOptions(
@@ -83,6 +86,7 @@ def take_dial(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
             threads=settings["threads"],
             in_flight=settings["in_flight"],
             memory_limit=limit,
+            warm=warm,
         )
         return pipeann.search(index, vectors, lists, options)[-1]
 
@@ -92,7 +96,7 @@ def take_dial(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
         for limit in limits:
             taken[limit].append(search(limit))
     rows = {limit: median_row(found) for limit, found in taken.items()}
-    columns = ("recall", "qps", "mean_us", "p99_us", "reads", "resident_pages")
+    columns = ("recall", "qps", "mean_us", "p99_us", "reads", "from_memory", "pages_in_memory")
     print_table(
         f"The dial on {vectors.name}, list {lists[-1]}, {settings['threads']} threads",
         ["limit", "held_mb", "peak_mb", *columns],
@@ -106,6 +110,17 @@ def take_dial(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
             for limit, row in rows.items()
         ],
     )
+    if job.plots is not None:
+        held = [sum(row["pools"].values()) / MEGABYTE for row in rows.values()]
+        draw(
+            job.plots / f"dial-{vectors.name}.svg",
+            f"{vectors.name}, list {lists[-1]}, {settings['threads']} threads",
+            "memory limit, MB",
+            [
+                Panel(label, list(zip(held, (row[column] for row in rows.values()), strict=True)))
+                for label, column in (("queries a second", "qps"), ("page reads a query", "reads"))
+            ],
+        )
     tolerance = settings["tolerance"]
     for column, falls in (("qps", False), ("mean_us", True), ("reads", True)):
         steady = is_monotone([row[column] for row in rows.values()], falls, tolerance)

@@ -19,10 +19,11 @@ from io import StringIO
 from pathlib import Path
 from typing import ClassVar
 from unittest import mock
+from xml.etree import ElementTree
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from harness import cache, doors, filtered, servers, sets
+from harness import cache, doors, filtered, plots, servers, sets
 from harness.curves import Curve, OutOfRange, interleave
 from harness.verdict import Check, Verdict
 from jobs import catalogue, dial, filter_answers, filter_rivals, filters
@@ -46,6 +47,24 @@ class Dial(unittest.TestCase):
     def test_small_steps_back_do_not_add_up(self) -> None:
         falling = [100, 97, 94, 91]
         self.assertFalse(dial.is_monotone(falling, falls=False, tolerance=0.05))
+
+
+class Plots(unittest.TestCase):
+    """Figures as files."""
+
+    def test_ticks_are_round_numbers_up_to_the_most(self) -> None:
+        self.assertEqual(plots.ticks(9.7), [0, 2, 4, 6, 8])
+        self.assertEqual(plots.ticks(24_000), [0, 5000, 10_000, 15_000, 20_000])
+        self.assertEqual(plots.ticks(0), [0])
+
+    def test_a_plot_is_well_formed_and_has_a_dot_for_each_point(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "figures" / "dial.svg"
+            panels = [plots.Panel("rate", [(0, 10), (5, 40)]), plots.Panel("a < b", [(5, 0)])]
+            plots.draw(path, "reads & rates", "MB", panels)
+            found = ElementTree.parse(path)
+        tags = [element.tag.rpartition("}")[2] for element in found.iter()]
+        self.assertEqual((tags.count("circle"), tags.count("polyline")), (3, 2))
 
 
 class Curves(unittest.TestCase):

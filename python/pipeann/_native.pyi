@@ -129,8 +129,9 @@ class Index:
         Parameters
         ----------
         memory_limit: bytes that codes, head index, page map, scratch and resident pages may
-            take together. What is left above the floor keeps pages in memory. None: no limit,
-            and no pages in memory.
+            take together. What is left above the floor keeps the pages that searches use most in
+            memory. More than the machine has counts as what it has, with a warning in the log.
+            None: no limit of this index's own, and no pages in memory.
         direct: read past the page cache of the operating system (O_DIRECT). Pass False on file
             systems that refuse it.
         backend: by what pages are read; "auto" is the best that may be used, which is taken too
@@ -189,9 +190,26 @@ class Index:
         RuntimeError: the process was forked after the index was opened.
         """
 
+    def set_memory_limit(self, limit: int | None) -> None:
+        """Changes the memory limit while searches of other threads go on.
+
+        A lower limit gives pages back, and has done so when this returns. Under a higher one the
+        pages that searches read stay in memory from now on, as far as they fit. None lifts the
+        limit; what is in memory stays there. An index that was opened without a limit shares its
+        memory with all such indexes of the process, and then the limit is that of all of them.
+
+        Raises
+        ------
+        MemoryError: `limit` is below what is needed beside pages; the message names the number
+            needed, and the limit stays as it was.
+        """
+
     def stats(self) -> dict[str, Any]:
-        """Sizes and counts: rows, pages, memory_bytes by pool, and sums over all queries of
-        this object (reads, reads_wasted, bytes_read, hops, distances, compute_ns, wait_ns)."""
+        """Sizes and counts: rows, pages, memory_limit, memory_bytes by pool, and sums over all
+        queries of this object (reads, reads_wasted, bytes_read, hops, distances, compute_ns,
+        wait_ns). Of pages in memory: resident_pages and resident_bytes, resident_room (pages that
+        fit), pages_displaced (that made room for others used more), pages_from_memory (uses found
+        there) and share_from_memory of all uses, None before the first."""
 
     def __len__(self) -> int: ...
     @property

@@ -238,6 +238,13 @@ impl Index {
         Ok((ids.into_pyarray(py), distances.into_pyarray(py)))
     }
 
+    /// Changes the memory limit while searches go on.
+    #[pyo3(signature = (limit))]
+    fn set_memory_limit(&self, py: Python<'_>, limit: Option<u64>) -> PyResult<()> {
+        py.detach(|| self.inner.set_memory_limit(limit))
+            .map_err(|e| PyMemoryError::new_err(e.to_string()))
+    }
+
     /// Counts and sizes, as a dictionary.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let out = PyDict::new(py);
@@ -246,7 +253,14 @@ impl Index {
         out.set_item("pages", self.inner.pages())?;
         out.set_item("page_bytes", layout.page_bytes())?;
         out.set_item("records_per_page", layout.records_per_page())?;
-        out.set_item("resident_pages", self.inner.resident_pages())?;
+        let held = self.inner.page_stats();
+        out.set_item("resident_pages", held.resident)?;
+        out.set_item("resident_bytes", held.resident_bytes())?;
+        out.set_item("resident_room", held.room)?;
+        out.set_item("pages_displaced", held.displaced)?;
+        out.set_item("pages_from_memory", held.from_memory)?;
+        out.set_item("share_from_memory", held.share_from_memory())?;
+        out.set_item("memory_limit", self.inner.accountant().limit_bytes())?;
         out.set_item("backend", self.inner.backend().name())?;
         let memory = PyDict::new(py);
         for (pool, bytes) in self.inner.pools() {

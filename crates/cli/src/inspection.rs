@@ -124,6 +124,23 @@ fn disk_bytes(index: &Index) -> u64 {
     index.manifest().files().iter().map(|f| f.bytes).sum()
 }
 
+/// What a memory limit would hold: each pool of the floor, and pages.
+struct Held {
+    limit_bytes: u64,
+    pages: u32,
+}
+
+/// The floor, everything, and limits in equal steps between the two.
+fn held_under_limits(index: &Index) -> Vec<Held> {
+    const STEPS: u64 = 4;
+    let (floor, all) = (index.floor().total(), index.bytes_for_all_pages());
+    let limits = (0..=STEPS).map(|step| floor + (all - floor).div_ceil(STEPS) * step);
+    limits
+        .map(|limit| limit.min(all))
+        .map(|limit_bytes| Held { limit_bytes, pages: index.pages_under(limit_bytes) })
+        .collect()
+}
+
 /// All there is to say, for programs.
 pub(crate) fn json(index: &Index, figures: &PageFigures) -> Value {
     let (m, layout) = (index.manifest(), index.layout());
@@ -155,6 +172,9 @@ pub(crate) fn json(index: &Index, figures: &PageFigures) -> Value {
         "memory_floor_bytes": floor.total(),
         "memory_floor": { "codes": floor.codes, "head_index": floor.head_index,
                           "page_map": floor.page_map, "query_scratch": floor.query_scratch },
+        "memory_limits": held_under_limits(index).iter()
+            .map(|held| json!({ "limit_bytes": held.limit_bytes, "resident_pages": held.pages }))
+            .collect::<Vec<_>>(),
         "pages_looked_at": figures.pages,
         "degree_min": degree_min, "degree_mean": rounded(figures.mean_degree(), 3),
         "degree_max": degree_max, "degrees": figures.degrees,
@@ -231,6 +251,17 @@ pub(crate) fn pairs(index: &Index, figures: &PageFigures) -> Vec<(&'static str, 
                 bytes(floor.page_map),
                 bytes(floor.query_scratch)
             ),
+        ),
+        (
+            "pages in memory",
+            held_under_limits(index)
+                .iter()
+                .map(|held| {
+                    let share = 100.0 * f64::from(held.pages) / f64::from(index.pages().max(1));
+                    format!("{share:.0} % under {}", bytes(held.limit_bytes))
+                })
+                .collect::<Vec<_>>()
+                .join(", "),
         ),
         (
             "on disk",

@@ -49,6 +49,29 @@ pub(crate) struct Figures {
 /// Queries searched before the clock starts, so that threads' queues and buffers exist.
 const WARM_UP: usize = 64;
 
+fn how(list: usize, settings: &Settings) -> (SearchParams, BatchOptions) {
+    let Settings { k, threads, in_flight, .. } = *settings;
+    let policy = settings.policy.clone();
+    let params = SearchParams { k, list, policy, ..SearchParams::default() };
+    (params, BatchOptions { threads, in_flight, allow: None })
+}
+
+/// Searches queries that are not measured.
+///
+/// # Errors
+/// As [`measure`].
+pub(crate) fn warm_up(
+    index: &Index,
+    queries: VectorSet<'_>,
+    list: usize,
+    settings: &Settings,
+) -> Result<()> {
+    let (params, batch) = how(list, settings);
+    index.wait_resident()?;
+    index.search_batch(queries, &params, &batch)?;
+    Ok(())
+}
+
 /// Searches all queries with one list length. Returns the figures and the answers.
 ///
 /// # Errors
@@ -60,10 +83,7 @@ pub(crate) fn measure(
     list: usize,
     settings: &Settings,
 ) -> Result<(Figures, Vec<Answer>)> {
-    let policy = settings.policy.clone();
-    let params = SearchParams { k: settings.k, list, policy, ..SearchParams::default() };
-    let (threads, in_flight) = (settings.threads, settings.in_flight);
-    let batch = BatchOptions { threads, in_flight, allow: None };
+    let (params, batch) = how(list, settings);
     index.wait_resident()?;
     let warm_up = queries.rows().min(WARM_UP) * queries.row_bytes();
     let warm_up = VectorSet::new(&queries.bytes()[..warm_up], queries.dim(), queries.vector_type())
@@ -113,6 +133,12 @@ impl Figures {
         self.per_query(self.stats.reads)
     }
 
+    /// The share of the pages used that was in memory.
+    fn from_memory(&self) -> f64 {
+        let uses = self.stats.resident_pages + self.stats.reads;
+        self.stats.resident_pages as f64 / uses.max(1) as f64
+    }
+
     /// Process CPU for a query, user and kernel, microseconds.
     pub(crate) fn cpu_us(&self) -> f64 {
         self.cpu.total_us() / self.queries as f64
@@ -140,6 +166,8 @@ impl Figures {
             "p99_us": micros(self.latency.p99_us),
             "reads": mean(s.reads), "reads_wasted": mean(s.reads_wasted),
             "reads_shared": mean(s.reads_shared), "resident_pages": mean(s.resident_pages),
+            "from_memory": rounded(self.from_memory(), 4),
+            "pages_in_memory": index.resident_pages(), "pages_displaced": index.page_stats().displaced,
             "bytes_read": mean(s.bytes_read), "hops": mean(s.hops),
             "code_distances": mean(s.code_distances), "exact_distances": mean(s.exact_distances),
             "width_max": s.width_max,
@@ -156,8 +184,18 @@ impl Figures {
     /// The columns of [`cells`](Self::cells).
     pub(crate) fn table<'n>(names: impl Iterator<Item = &'n str>) -> Table {
         Table::new(&[
-            "policy", "list", "recall", "QPS", "mean us", "p99 us", "reads", "wasted", "KiB read",
-            "CPU us", "reads/s",
+            "policy",
+            "list",
+            "recall",
+            "QPS",
+            "mean us",
+            "p99 us",
+            "reads",
+            "wasted",
+            "in memory",
+            "KiB read",
+            "CPU us",
+            "reads/s",
         ])
         .first_column(names)
     }
@@ -173,6 +211,7 @@ impl Figures {
             format!("{:.0}", self.latency.p99_us),
             format!("{:.1}", self.reads()),
             format!("{:.1}", self.per_query(self.stats.reads_wasted)),
+            format!("{:.0} %", 100.0 * self.from_memory()),
             format!("{:.0}", self.per_query(self.stats.bytes_read) / 1024.0),
             format!("{:.0}", self.cpu_us()),
             format!("{:.0}", self.reads_per_s()),

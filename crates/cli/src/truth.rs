@@ -141,6 +141,15 @@ impl Truth {
         self.distances.truncate(self.queries * self.k);
     }
 
+    /// Leaves the first `queries` out.
+    pub(crate) fn skip(&mut self, queries: usize) {
+        let queries = self.queries.min(queries);
+        self.queries -= queries;
+        self.ids.drain(..queries * self.k);
+        let distances = (queries * self.k).min(self.distances.len());
+        self.distances.drain(..distances);
+    }
+
     /// Refuses truth that does not belong to `queries` queries or is too short for `k`.
     ///
     /// # Errors

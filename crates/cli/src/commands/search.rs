@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use pipeann_engine::index::{Answer, Index};
+use pipeann_engine::types::VectorSet;
 
 use crate::opening::{IndexArgs, MemoryLimit};
 use crate::policy::PolicyArgs;
-use crate::searching::{Figures, Settings, measure};
+use crate::searching::{Figures, Settings, measure, warm_up};
 use crate::table::{print_json, print_line};
 use crate::truth::Truth;
 use crate::vectors_file::{VectorsFile, check_same_shape, write_ivecs};
@@ -53,6 +54,10 @@ pub(crate) struct SearchArgs {
     /// Use only the first queries
     #[arg(long, value_name = "N")]
     limit_queries: Option<usize>,
+    /// Search the first queries before, unmeasured, and measure the others: pages that the first
+    /// ones use come into memory then
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    warm: usize,
     /// Write the answers of the one list given: ids (.ivecs), or ids and distances as a truth
     /// file (.bin)
     #[arg(long, value_name = "FILE")]
@@ -79,10 +84,20 @@ pub(crate) fn run(args: &SearchArgs) -> Result<()> {
     let shape = (index.dim(), index.layout().vector_type());
     check_same_shape(&file, shape, &args.index.index)?;
     let queries = file.first(args.limit_queries.unwrap_or(usize::MAX));
-    let truth = match &args.truth {
+    ensure!(
+        args.warm < queries.rows(),
+        "--warm {} leaves none of the {} queries to be measured",
+        args.warm,
+        queries.rows()
+    );
+    let mut truth = match &args.truth {
         Some(path) => Some(truth_for(path, file.rows(), queries.rows(), args.k)?),
         None => None,
     };
+    if let Some(truth) = &mut truth {
+        truth.skip(args.warm);
+    }
+    let (warm, queries) = split(queries, args.warm)?;
     let settings = Settings {
         name: args.policy.policy.clone(),
         policy_name: args.policy.policy.clone(),
@@ -97,6 +112,7 @@ pub(crate) fn run(args: &SearchArgs) -> Result<()> {
         print_line(&table.header())?;
     }
     for &list in &args.list {
+        warm_up(&index, warm, list, &settings)?;
         let (figures, answers) = measure(&index, queries, truth.as_ref(), list, &settings)?;
         if args.json {
             print_json(&figures.json(&index, &settings))?;
@@ -111,6 +127,15 @@ pub(crate) fn run(args: &SearchArgs) -> Result<()> {
         print_line(&memory_line(&index))?;
     }
     Ok(())
+}
+
+/// The first `n` queries, and the others.
+fn split(queries: VectorSet<'_>, n: usize) -> Result<(VectorSet<'_>, VectorSet<'_>)> {
+    let (first, others) = queries.bytes().split_at(n * queries.row_bytes());
+    let part = |bytes| {
+        VectorSet::new(bytes, queries.dim(), queries.vector_type()).context("a part of the queries")
+    };
+    Ok((part(first)?, part(others)?))
 }
 
 /// Threads meant by an option where 0 stands for all cores.

@@ -1,102 +1,79 @@
-//! Resident pages: copies of pages that searches read, kept while the accountant has room.
+//! Resident pages: copies of the pages that searches use most, as many as the accountant grants.
 //!
-//! Admission is first come, first kept: the pages around the entry points are read by every
-//! search and so are among the first. Nothing is evicted. A resident page is borrowed without
-//! a lock.
+//! While there is room, every page that a search reads stays. Then one stays only in place of a
+//! cooler one ([`Heat`]), so that pages which many searches pass, as those around the entry points,
+//! find their way in, and reads that do not come again push nothing out. Nobody waits for any of
+//! it: where two threads would keep a page at once, one of them does not.
 //!
 //! The generation that follows shares the frames of the pages that did not change: it takes no
 //! memory of its own while searches of the one before end. A frame that no generation's cache
-//! holds any more is free for another page.
-#![expect(unsafe_code, reason = "frames are written by one thread, then read by many")]
+//! leads to any more is free for another page.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, MutexGuard};
 
-use crate::io::AlignedBuf;
+use super::frames::{Frames, Pool as FramePool};
+use super::heat::Heat;
 use crate::memory::{Accountant, OverLimit, Pool, Reservation};
-use crate::search::ResidentPages;
+use crate::search::{AllPages, Lease, ResidentPages};
 use crate::types::PageId;
 
 const ABSENT: u32 = u32::MAX;
 const FILLING: u32 = u32::MAX - 1;
 
-/// Memory for pages, shared by the caches of successive generations.
-///
-/// Invariant: a frame with a holder is not written; one without is free, or was handed out by
-/// [`take`](Self::take) to a thread that makes its cache the first holder.
-struct Frames {
-    bytes: AlignedBuf,
-    page_bytes: usize,
-    /// Caches that hold a frame.
-    holders: Box<[AtomicU32]>,
-    /// Frames that were used and are free again.
-    free: Mutex<Vec<u32>>,
-    /// Frames from here on were never used.
-    untouched: AtomicU32,
-    /// Frames that memory is reserved for, at most as many as there are.
-    granted: AtomicU32,
-    held: Mutex<Vec<Reservation>>,
-}
+/// Resident pages that one which asks to stay is compared with, and how many pages are looked
+/// through for them at most.
+const COMPARED: usize = 8;
+const LOOKED_AT: u32 = 1024;
 
-impl Frames {
-    /// A frame that nobody holds.
-    fn take(&self) -> Option<u32> {
-        let granted = self.granted.load(Ordering::Relaxed);
-        let next = |next: u32| (next < granted).then_some(next + 1);
-        if let Ok(frame) = self.untouched.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
-            return Some(frame);
-        }
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).pop()
-    }
-
-    fn release(&self, frame: u32) {
-        if self.holders[frame as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.free.lock().unwrap_or_else(PoisonError::into_inner).push(frame);
-        }
-    }
-}
+/// Bytes for each page of the index: its frame and its heat; and for each frame, its holders.
+const ENTRY_BYTES: u64 = 5;
+const FRAME_BYTES: u64 = 4;
 
 /// The pages of one generation in memory.
 ///
-/// Invariant: a frame's number is published in `frame_of` after its bytes were written, and the
-/// bytes are not written again while this cache lives, which holds the frame.
+/// Invariant: a frame's number is published in `frame_of` after its bytes were written, and this
+/// cache is one of the frame's holders while it leads there.
 pub(super) struct PageCache {
     frames: Arc<Frames>,
     frame_of: Box<[AtomicU32]>,
+    heat: Heat,
     pages: AtomicU32,
+    /// Pages that had to make room for others.
+    displaced: AtomicU64,
+    /// Set while pages are taken away: no search may rely on all of them then.
+    shrinking: AtomicBool,
+    _table: Option<Reservation>,
 }
 
 impl PageCache {
-    /// A cache of up to `pages` of the index's `total` pages, with address space for `spare`
-    /// more in later generations; `None` where none fits.
+    /// A cache of up to `pages` of the index's `total` pages, with address space for all of them
+    /// and `spare` more in later generations.
     pub(super) fn new(
         accountant: &Arc<Accountant>,
         page_bytes: usize,
         total: u32,
         (pages, spare): (u32, u32),
-    ) -> Result<Option<Self>, OverLimit> {
+    ) -> Result<Self, OverLimit> {
         let pages = pages.min(total);
-        if pages == 0 {
-            return Ok(None);
-        }
-        let held =
-            accountant.reserve(Pool::PageCache, Self::bytes_for(page_bytes, total, pages))?;
-        let room = pages.saturating_add(spare);
-        let frames = Frames {
-            bytes: AlignedBuf::zeroed(room as usize * page_bytes),
-            page_bytes,
-            holders: (0..room).map(|_| AtomicU32::new(0)).collect(),
-            free: Mutex::default(),
-            untouched: AtomicU32::new(0),
-            granted: AtomicU32::new(pages),
-            held: Mutex::new(vec![held]),
-        };
-        Ok(Some(Self::over(Arc::new(frames), total)))
+        let room = room(page_bytes, total.saturating_add(spare)).max(pages);
+        let table = accountant.reserve(Pool::PageCache, Self::table_bytes(total, room))?;
+        let bytes = u64::from(pages) * page_bytes as u64;
+        let held = accountant.reserve(Pool::PageCache, bytes)?;
+        let frames = Arc::new(Frames::new(page_bytes, pages, room, held));
+        Ok(Self::over(frames, Heat::new(total), Some(table)))
     }
 
-    fn over(frames: Arc<Frames>, total: u32) -> Self {
-        let frame_of = (0..total).map(|_| AtomicU32::new(ABSENT)).collect();
-        Self { frames, frame_of, pages: AtomicU32::new(0) }
+    fn over(frames: Arc<Frames>, heat: Heat, table: Option<Reservation>) -> Self {
+        Self {
+            frame_of: (0..heat.pages()).map(|_| AtomicU32::new(ABSENT)).collect(),
+            frames,
+            heat,
+            pages: AtomicU32::new(0),
+            displaced: AtomicU64::new(0),
+            shrinking: AtomicBool::new(false),
+            _table: table,
+        }
     }
 
     /// The cache of the generation that follows, of `total` pages, which shares the frames of
@@ -107,40 +84,69 @@ impl PageCache {
         changed: &dyn Fn(PageId) -> bool,
         granted: Option<Reservation>,
     ) -> Self {
-        let next = Self::over(Arc::clone(&self.frames), total);
-        for (page, (here, there)) in (0..).zip(self.frame_of.iter().zip(&next.frame_of)) {
-            let frame = here.load(Ordering::Acquire);
-            if frame < FILLING && !changed(PageId(page)) {
-                // This cache holds the frame, so that it does not become free meanwhile.
-                self.frames.holders[frame as usize].fetch_add(1, Ordering::AcqRel);
-                there.store(frame, Ordering::Release);
-                next.pages.fetch_add(1, Ordering::Relaxed);
+        let next = Self::over(Arc::clone(&self.frames), self.heat.successor(total), None);
+        {
+            // No page goes meanwhile.
+            let _pool = self.frames.pool();
+            for (page, (here, there)) in (0..).zip(self.frame_of.iter().zip(&next.frame_of)) {
+                let frame = here.load(Ordering::SeqCst);
+                if frame < FILLING && !changed(PageId(page)) {
+                    self.frames.share(frame);
+                    there.store(frame, Ordering::SeqCst);
+                    next.pages.fetch_add(1, Ordering::Relaxed);
+                }
             }
         }
         if let Some(granted) = granted {
-            let more = granted.bytes() / self.frames.page_bytes as u64;
-            let room = self.frames.holders.len() as u64;
-            let grow = |now: u32| Some((u64::from(now) + more).min(room) as u32);
-            let grown = &self.frames.granted;
-            let _ = grown.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grow);
-            self.frames.held.lock().unwrap_or_else(PoisonError::into_inner).push(granted);
+            next.grow(granted);
         }
         next
     }
 
-    /// Pages that memory is reserved for.
-    pub(super) fn granted(&self) -> u32 {
-        self.frames.granted.load(Ordering::Relaxed)
+    /// Has memory for more pages, as many as `granted` is for.
+    pub(super) fn grow(&self, granted: Reservation) {
+        let more = granted.bytes() / self.frames.page_bytes() as u64;
+        self.frames.grow(u32::try_from(more).unwrap_or(u32::MAX), granted);
     }
 
-    /// Bytes that a cache of `pages` takes, its table over all `total` pages included.
+    /// Keeps no more than `pages` and gives the memory of the others back. Waits for the steps of
+    /// searches that are under way.
+    pub(super) fn shrink(&self, pages: u32) {
+        self.shrinking.store(true, Ordering::SeqCst);
+        self.frames.shrink(pages, |pool| {
+            for entry in &self.frame_of {
+                let frame = entry.load(Ordering::SeqCst);
+                if frame < FILLING && frame >= pages {
+                    self.let_go(entry, frame, pool);
+                }
+            }
+        });
+        self.shrinking.store(false, Ordering::SeqCst);
+    }
+
+    /// Pages that memory is reserved for.
+    pub(super) fn granted(&self) -> u32 {
+        self.frames.granted()
+    }
+
+    /// Pages that memory can be reserved for.
+    pub(super) fn room(&self) -> u32 {
+        self.frames.room()
+    }
+
+    /// Bytes of the tables of a cache over `total` pages, with frames for up to `room` of them.
+    pub(super) fn table_bytes(total: u32, room: u32) -> u64 {
+        u64::from(total) * ENTRY_BYTES + u64::from(room) * FRAME_BYTES
+    }
+
+    /// Bytes that a cache of `pages` takes, its tables over all `total` pages included.
     pub(super) fn bytes_for(page_bytes: usize, total: u32, pages: u32) -> u64 {
-        u64::from(pages) * (page_bytes as u64 + 4) + u64::from(total) * 4
+        u64::from(pages) * page_bytes as u64 + Self::table_bytes(total, total)
     }
 
     /// Pages that fit into `bytes`.
     pub(super) fn pages_in(bytes: u64, page_bytes: usize, total: u32) -> u32 {
-        let pages = bytes.saturating_sub(u64::from(total) * 4) / (page_bytes as u64 + 4);
+        let pages = bytes.saturating_sub(Self::table_bytes(total, total)) / page_bytes as u64;
         u32::try_from(pages).unwrap_or(u32::MAX).min(total)
     }
 
@@ -149,139 +155,177 @@ impl PageCache {
         self.pages.load(Ordering::Relaxed)
     }
 
-    /// The pages, where every one of them is held.
+    /// Pages that had to make room for others.
+    pub(super) fn displaced(&self) -> u64 {
+        self.displaced.load(Ordering::Relaxed)
+    }
+
+    /// How much each page is used.
     #[inline]
-    pub(super) fn whole(&self) -> Option<&dyn ResidentPages> {
-        (self.pages() as usize == self.frame_of.len()).then_some(self as &dyn ResidentPages)
+    pub(super) fn heat(&self) -> &Heat {
+        &self.heat
+    }
+
+    pub(super) fn lease(&self, holder: usize) -> Lease<'_> {
+        self.frames.leases().lease(holder)
+    }
+
+    /// Whether every page is held, and stays while a lease lasts that was taken before.
+    #[inline]
+    pub(super) fn is_whole(&self) -> bool {
+        self.pages() as usize == self.frame_of.len() && !self.shrinking.load(Ordering::SeqCst)
+    }
+
+    /// All pages, where every one of them is held.
+    #[inline]
+    pub(super) fn all<'p>(&'p self, lease: &'p Lease<'_>) -> Option<AllPages<'p>> {
+        self.is_whole().then(|| AllPages::new(self, lease))
+    }
+
+    /// Whether a page is held at the moment.
+    pub(super) fn holds(&self, page: PageId) -> bool {
+        let entry = self.frame_of.get(page.0 as usize);
+        entry.is_some_and(|frame| frame.load(Ordering::Relaxed) < FILLING)
     }
 
     #[inline]
-    pub(super) fn get(&self, page: PageId) -> Option<&[u8]> {
-        let frame = self.frame_of.get(page.0 as usize)?.load(Ordering::Acquire);
-        if frame >= FILLING {
-            return None;
-        }
-        let at = frame as usize * self.frames.page_bytes;
-        let bytes = self.frames.page_bytes;
-        // SAFETY: the frame's number was published after its bytes were written, and they are
-        // not written again while this cache, which holds the frame, lives; `frame` is one of
-        // the frames allocated.
-        Some(unsafe { std::slice::from_raw_parts(self.frames.bytes.as_ptr().add(at), bytes) })
+    pub(super) fn get<'p>(&'p self, lease: &'p Lease<'_>, page: PageId) -> Option<&'p [u8]> {
+        let frame = self.frame_of.get(page.0 as usize)?.load(Ordering::SeqCst);
+        if frame < FILLING { self.frames.read(lease, frame) } else { None }
     }
 
-    /// Keeps a copy of a page where there is room.
+    /// Keeps a copy of a page where there is room, or in place of a page that is used less.
     pub(super) fn admit(&self, page: PageId, bytes: &[u8]) {
-        let frames = &self.frames;
-        debug_assert_eq!(bytes.len(), frames.page_bytes);
+        self.put(page, bytes, || self.frames.pool_at_once());
+    }
+
+    /// As [`admit`](Self::admit), and waits for other threads that do so.
+    pub(super) fn load(&self, page: PageId, bytes: &[u8]) {
+        self.put(page, bytes, || Some(self.frames.pool()));
+    }
+
+    /// Waits until what pages have left is free for others.
+    pub(super) fn settle(&self) {
+        self.frames.wait_for_leases();
+    }
+
+    fn put<'p>(
+        &'p self,
+        page: PageId,
+        bytes: &[u8],
+        pool: impl FnOnce() -> Option<MutexGuard<'p, FramePool>>,
+    ) {
         let Some(entry) = self.frame_of.get(page.0 as usize) else { return };
         if entry.load(Ordering::Relaxed) != ABSENT {
             return;
         }
-        let claimed =
-            entry.compare_exchange(ABSENT, FILLING, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        if !claimed {
+        // From here until the page is in place, memory does not shrink.
+        let _lease = self.lease(page.0 as usize);
+        let (was, now) = (Ordering::Relaxed, Ordering::Relaxed);
+        if entry.compare_exchange(ABSENT, FILLING, was, now).is_err() {
             return;
         }
-        let Some(frame) = frames.take() else {
-            entry.store(ABSENT, Ordering::Relaxed);
-            return;
-        };
-        let at = frame as usize * frames.page_bytes;
-        // SAFETY: `frame` was handed to this thread alone and lies within the allocation; no
-        // reader sees it before the store below, and former ones have let go of it before it
-        // became free.
-        unsafe {
-            let to = frames.bytes.as_ptr().add(at).cast_mut();
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, frames.page_bytes);
+        match pool().and_then(|mut pool| self.place_for(page, &mut pool)) {
+            Some(frame) => {
+                self.frames.write(frame, bytes);
+                self.pages.fetch_add(1, Ordering::Relaxed);
+                entry.store(frame, Ordering::SeqCst);
+            }
+            None => entry.store(ABSENT, Ordering::Relaxed),
         }
-        frames.holders[frame as usize].fetch_add(1, Ordering::AcqRel);
-        self.pages.fetch_add(1, Ordering::Relaxed);
-        entry.store(frame, Ordering::Release);
     }
+
+    /// A frame for a page; `None` where all are better used.
+    fn place_for(&self, page: PageId, pool: &mut FramePool) -> Option<u32> {
+        if let Some(frame) = pool.take_untouched() {
+            return Some(frame);
+        }
+        let room_for_all = pool.granted() as usize >= self.frame_of.len();
+        let free = pool.take_free(self.frames.leases());
+        if free.is_some() && (room_for_all || !pool.is_short()) {
+            return free;
+        }
+        // A page that goes makes room a moment later: when nobody can be looking at it any more.
+        // Until then the room of one that went before is used, if there is some.
+        let may_go = free.is_some() || pool.may_float() && !room_for_all;
+        let heat = self.heat.of(page);
+        let cooler = if may_go { self.cooler_than(heat, &mut pool.hand) } else { None };
+        match (cooler, free) {
+            (Some((entry, frame)), free) => {
+                self.let_go(entry, frame, pool);
+                self.displaced.fetch_add(1, Ordering::Relaxed);
+                pool.note_displaced(free.is_some());
+                free
+            }
+            (None, Some(frame)) => {
+                pool.put_back(frame);
+                None
+            }
+            (None, None) => None,
+        }
+    }
+
+    /// The coolest of some pages, if it is cooler than `heat`.
+    fn cooler_than(&self, heat: u8, hand: &mut u32) -> Option<(&AtomicU32, u32)> {
+        let total = self.frame_of.len() as u32;
+        let (mut coolest, mut limit, mut compared) = (None, heat, 0);
+        for _ in 0..total.min(LOOKED_AT) {
+            *hand = if *hand + 1 < total { *hand + 1 } else { 0 };
+            let entry = &self.frame_of[*hand as usize];
+            let frame = entry.load(Ordering::Relaxed);
+            // What an older generation holds as well makes no room.
+            if frame >= FILLING || self.frames.is_shared(frame) {
+                continue;
+            }
+            let its = self.heat.of(PageId(*hand));
+            if its < limit {
+                (coolest, limit) = (Some((entry, frame)), its);
+            }
+            compared += 1;
+            if compared == COMPARED {
+                break;
+            }
+        }
+        coolest
+    }
+
+    /// Leads to a page no more. The pool is locked, so no other thread does so too.
+    fn let_go(&self, entry: &AtomicU32, frame: u32, pool: &mut FramePool) {
+        entry.store(ABSENT, Ordering::SeqCst);
+        self.pages.fetch_sub(1, Ordering::Relaxed);
+        self.frames.release(frame, pool);
+    }
+}
+
+/// Frames of an index of so many pages: no more than the machine has memory for.
+fn room(page_bytes: usize, pages: u32) -> u32 {
+    let most = crate::memory::physical_bytes() / page_bytes as u64;
+    pages.min(u32::try_from(most).unwrap_or(u32::MAX))
 }
 
 impl ResidentPages for PageCache {
     #[inline]
-    fn page(&self, page: PageId) -> Option<&[u8]> {
-        self.get(page)
+    fn page<'p>(&'p self, lease: &'p Lease<'_>, page: PageId) -> Option<&'p [u8]> {
+        self.get(lease, page)
+    }
+
+    #[inline]
+    fn used(&self, page: PageId) {
+        self.heat.touch(page);
     }
 }
 
 impl Drop for PageCache {
     fn drop(&mut self) {
+        let mut pool = self.frames.pool();
         for entry in &mut self.frame_of {
             let frame = *entry.get_mut();
             if frame < FILLING {
-                self.frames.release(frame);
+                self.frames.release(frame, &mut pool);
             }
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn cache(accountant: &Arc<Accountant>, total: u32, pages: u32) -> PageCache {
-        PageCache::new(accountant, 4096, total, (pages, 2)).unwrap().unwrap()
-    }
-
-    #[test]
-    fn keeps_what_fits_and_counts_it() {
-        let accountant = Accountant::new(None);
-        let cache = cache(&accountant, 10, 2);
-        assert_eq!(accountant.pool_bytes(Pool::PageCache), 2 * 4100 + 40);
-        for page in 0..5 {
-            cache.admit(PageId(page), &[page as u8 + 1; 4096]);
-            cache.admit(PageId(page), &[99; 4096]);
-        }
-        assert_eq!(cache.pages(), 2);
-        assert_eq!(cache.get(PageId(0)), Some(&[1; 4096][..]));
-        assert_eq!(cache.get(PageId(1)), Some(&[2; 4096][..]));
-        assert_eq!(cache.get(PageId(2)), None);
-        assert_eq!(cache.get(PageId(1000)), None);
-        drop(cache);
-        assert_eq!(accountant.held_bytes(), 0);
-    }
-
-    #[test]
-    fn a_successor_shares_what_did_not_change_and_takes_over_the_rest() {
-        let accountant = Accountant::new(None);
-        let old = cache(&accountant, 4, 3);
-        (0..3).for_each(|page| old.admit(PageId(page), &[page as u8 + 1; 4096]));
-        let granted = accountant.reserve(Pool::PageCache, 4096).unwrap();
-        let next = old.successor(5, &|page| page.0 == 1, Some(granted));
-        assert_eq!(next.get(PageId(0)).map(<[u8]>::as_ptr), old.get(PageId(0)).map(<[u8]>::as_ptr));
-        assert_eq!((next.pages(), next.get(PageId(1))), (2, None));
-        // The memory granted is for one page; the old generation still has its own.
-        next.admit(PageId(4), &[40; 4096]);
-        next.admit(PageId(1), &[20; 4096]);
-        assert_eq!((next.get(PageId(4)), next.get(PageId(1))), (Some(&[40; 4096][..]), None));
-        assert_eq!(old.get(PageId(1)), Some(&[2; 4096][..]));
-        drop(old);
-        next.admit(PageId(1), &[20; 4096]);
-        assert_eq!(next.get(PageId(1)), Some(&[20; 4096][..]));
-        assert_eq!(next.get(PageId(2)), Some(&[3; 4096][..]));
-        drop(next);
-        assert_eq!(accountant.held_bytes(), 0);
-    }
-
-    #[test]
-    fn readers_see_whole_pages_only() {
-        let accountant = Accountant::new(None);
-        let cache = cache(&accountant, 64, 64);
-        std::thread::scope(|s| {
-            for _ in 0..4 {
-                s.spawn(|| {
-                    for page in 0..64 {
-                        cache.admit(PageId(page), &[page as u8; 4096]);
-                        if let Some(bytes) = cache.get(PageId(page)) {
-                            assert!(bytes.iter().all(|&b| b == page as u8));
-                        }
-                    }
-                });
-            }
-        });
-        assert_eq!(cache.pages(), 64);
-    }
-}
+mod tests;

@@ -9,7 +9,10 @@
 mod batch;
 mod cache;
 mod codes;
+mod dial;
 mod error;
+mod frames;
+mod heat;
 mod live;
 mod open;
 mod rows;
@@ -21,6 +24,7 @@ mod tests;
 
 pub(crate) use batch::check_vector;
 pub use batch::{Answer, BatchOptions, Cursor};
+pub use dial::PageStats;
 pub use error::{OpenError, QueryError};
 pub(crate) use open::read_manifest;
 pub use open::{OpenOptions, Resident};
@@ -28,7 +32,7 @@ pub(crate) use succeed::{SuccessorMemory, SuccessorSize, successor_floor};
 pub use verify::{Damage, VerifyReport};
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::format::{Identity, Manifest, RecordLayout, check_page};
 use crate::graph::HeadIndex;
@@ -36,13 +40,14 @@ use crate::io::{Backend, Device, IoError};
 use crate::memory::{Accountant, Pool, Reservation};
 use crate::quant::Codebook;
 use crate::search::{
-    CodeAccess, Driver, GraphView, Load, Overlay, PageSource, ReadCosts, ReadFailure, SearchStats,
-    UnderWay,
+    AllPages, CodeAccess, Driver, GraphView, Lease, Load, Overlay, PageSource, ReadCosts,
+    ReadFailure, SearchStats, UnderWay,
 };
 use crate::types::{Metric, NodeId, PageId};
 
 use cache::PageCache;
 use codes::{CodeStream, StreamedCodes};
+use dial::Dial;
 use live::Tombstones;
 use rows::RowMapFile;
 
@@ -67,7 +72,9 @@ pub struct Index {
     codes: Arc<StreamedCodes>,
     head: Option<HeadIndex>,
     partitions: Vec<Partition>,
-    cache: Option<PageCache>,
+    /// Made when there is memory for pages, at first or later.
+    cache: OnceLock<PageCache>,
+    dial: Dial,
     tombstones: Option<Tombstones>,
     backend: Arc<dyn Backend>,
     sqpoll: bool,
@@ -128,7 +135,7 @@ impl Index {
 
     /// Pages held in memory.
     pub fn resident_pages(&self) -> u32 {
-        self.cache.as_ref().map_or(0, PageCache::pages)
+        self.cache.get().map_or(0, PageCache::pages)
     }
 
     /// Number of logical pages.
@@ -176,6 +183,35 @@ impl Index {
         &self.partitions[at]
     }
 
+    /// Checks a page that was read. Beside [`accept`](PageSource::accept) for those who go through
+    /// pages once, none of which is worth keeping.
+    ///
+    /// # Errors
+    /// What is wrong with the page, with file and page number.
+    pub fn check(&self, page: PageId, bytes: &[u8]) -> Result<(), ReadFailure> {
+        check_page(bytes, &self.identity, page).map_err(|e| {
+            let (file, offset) = self.file_of(page);
+            ReadFailure(format!("{} at byte {offset}: {e}", file.display()))
+        })
+    }
+
+    /// A page that is in memory, for who is no search.
+    pub(crate) fn page_held<'p>(&'p self, lease: &'p Lease<'_>, page: PageId) -> Option<&'p [u8]> {
+        self.cache.get()?.get(lease, page)
+    }
+
+    /// Whether a page is in memory at the moment.
+    pub(crate) fn holds(&self, page: PageId) -> bool {
+        self.cache.get().is_some_and(|cache| cache.holds(page))
+    }
+
+    /// Counts a use of a page that was not asked for one by one.
+    pub(crate) fn page_used(&self, page: PageId) {
+        if let Some(cache) = self.cache.get() {
+            cache.heat().touch(page);
+        }
+    }
+
     fn physical(&self, page: PageId) -> (&Partition, u32) {
         let partition = self.partition_of(page);
         (partition, partition.page_map[(page.0 - partition.first_page) as usize])
@@ -203,7 +239,7 @@ impl PageSource for Index {
             node_slots: self.node_slots(),
             codes_per_read: self.costs.codes_per_read(),
             searches: self.load.searches(),
-            pages: self.cache.as_ref().and_then(PageCache::whole),
+            pages: None,
             overlay: self.tombstones.as_ref().map(|t| t as &dyn Overlay),
         }
     }
@@ -218,18 +254,25 @@ impl PageSource for Index {
         self.layout().page_bytes()
     }
 
+    fn lease(&self, holder: usize) -> Lease<'_> {
+        self.cache.get().map_or(Lease::none(), |cache| cache.lease(holder))
+    }
+
+    fn all_pages<'p>(&'p self, lease: &'p Lease<'_>) -> Option<AllPages<'p>> {
+        self.cache.get()?.all(lease)
+    }
+
     #[inline]
-    fn resident(&self, page: PageId) -> Option<&[u8]> {
-        self.cache.as_ref()?.get(page)
+    fn resident<'p>(&'p self, lease: &'p Lease<'_>, page: PageId) -> Option<&'p [u8]> {
+        let cache = self.cache.get()?;
+        cache.heat().touch(page);
+        cache.get(lease, page)
     }
 
     #[inline]
     fn accept(&self, page: PageId, bytes: &[u8]) -> Result<(), ReadFailure> {
-        check_page(bytes, &self.identity, page).map_err(|e| {
-            let (file, offset) = self.file_of(page);
-            ReadFailure(format!("{} at byte {offset}: {e}", file.display()))
-        })?;
-        if let Some(cache) = &self.cache {
+        self.check(page, bytes)?;
+        if let Some(cache) = self.cache.get() {
             cache.admit(page, bytes);
         }
         Ok(())
@@ -241,6 +284,10 @@ impl PageSource for Index {
 
     fn ended(&self, stats: &SearchStats, in_flight: usize) {
         self.costs.note(stats, in_flight);
+        self.dial.note(stats);
+        if let Some(cache) = self.cache.get() {
+            cache.heat().passed(stats.reads + stats.resident_pages);
+        }
     }
 
     fn describe(&self, page: PageId, error: &IoError) -> ReadFailure {

@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::cache::PageCache;
 use super::codes::{CodeStream, CodesFile, StreamedCodes};
+use super::dial::Dial;
 use super::error::OpenError;
 use super::live::Tombstones;
 use super::rows::RowMapFile;
@@ -130,6 +131,7 @@ impl Index {
         let partitions = partitions.collect::<Result<_, _>>()?;
         let tombstones = opener.tombstones()?;
         let cache = make_cache(&manifest, options)?;
+        let dial = Dial::new(options);
         let index = Self {
             path: path.to_path_buf(),
             identity: manifest.identity(),
@@ -137,7 +139,8 @@ impl Index {
             codes,
             head,
             partitions,
-            cache,
+            cache: cache.map(OnceLock::from).unwrap_or_default(),
+            dial,
             tombstones,
             backend,
             sqpoll: options.sqpoll,
@@ -190,7 +193,11 @@ impl Index {
             for c in &completions {
                 c.result.as_ref().map_err(Clone::clone)?;
                 let page = PageId(c.tag as u32);
-                self.accept(page, queue.buffer(c.buffer)).map_err(|e| OpenError::Damaged(e.0))?;
+                let bytes = queue.buffer(c.buffer);
+                self.check(page, bytes).map_err(|e| OpenError::Damaged(e.0))?;
+                if let Some(cache) = self.cache.get() {
+                    cache.load(page, bytes);
+                }
                 queue.return_buffer(c.buffer);
             }
         }
@@ -243,7 +250,9 @@ fn make_cache(manifest: &Manifest, options: &OpenOptions) -> Result<Option<PageC
         Resident::Remaining if accountant.limit_bytes().is_none() => (0, 0),
         Resident::Remaining => (PageCache::pages_in(free, page_bytes, total), 0),
     };
-    Ok(PageCache::new(accountant, page_bytes, total, (pages, spare))?)
+    let some = pages > 0;
+    let cache = || PageCache::new(accountant, page_bytes, total, (pages, spare));
+    Ok(some.then(cache).transpose()?)
 }
 
 fn file_error(path: &Path) -> impl FnOnce(std::io::Error) -> OpenError + '_ {

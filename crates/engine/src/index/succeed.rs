@@ -2,9 +2,10 @@
 //! neither is in memory twice while searches of the one before end.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::Index;
+use super::cache::PageCache;
 use super::error::OpenError;
 use super::open::{Floor, OpenOptions, Opener, Resident, check_lengths, floor, read_manifest};
 use crate::format::Manifest;
@@ -30,7 +31,8 @@ pub(crate) struct SuccessorSize {
 /// Bytes that the generation after one takes beside what both share, before any change.
 pub(crate) fn successor_floor(manifest: &Manifest) -> u64 {
     let floor = floor(manifest);
-    floor.total() - floor.codes + manifest.pages() * 4
+    let pages = u32::try_from(manifest.pages()).expect("checked when the manifest was decoded");
+    floor.total() - floor.codes + PageCache::table_bytes(pages, 0)
 }
 
 impl Index {
@@ -53,8 +55,8 @@ impl Index {
             accountant.reserve(Pool::QueryScratch, floor.query_scratch)?,
         ];
         let mut pages = None;
-        if let Some(cache) = &self.cache {
-            let table = u64::from(size.pages) * 4;
+        if let Some(cache) = self.cache.get() {
+            let table = PageCache::table_bytes(size.pages, 0);
             parts.push(accountant.reserve(Pool::PageCache, table)?);
             let more = size.pages.saturating_sub(cache.granted());
             if resident == Resident::All && more > 0 {
@@ -69,7 +71,7 @@ impl Index {
     /// Bytes that a successor of this size takes beside what it shares, resident pages aside.
     pub(crate) fn successor_bytes(&self, size: SuccessorSize) -> u64 {
         let floor = self.floor_of(size);
-        let table = self.cache.as_ref().map_or(0, |_| u64::from(size.pages) * 4);
+        let table = self.cache.get().map_or(0, |_| PageCache::table_bytes(size.pages, 0));
         let codes = floor.codes.saturating_sub(self.codes.held_bytes());
         floor.total() - floor.codes + codes + table
     }
@@ -108,7 +110,7 @@ impl Index {
         let partitions = partitions.collect::<Result<_, _>>()?;
         let tombstones = opener.tombstones()?;
         let pages = u32::try_from(manifest.pages()).expect("checked when the manifest was decoded");
-        let cache = self.cache.as_ref();
+        let cache = self.cache.get();
         let cache = cache.map(|cache| cache.successor(pages, changed, memory.pages));
         self.codes.hold(memory.codes);
         Ok(Some(Self {
@@ -118,7 +120,8 @@ impl Index {
             codes: Arc::clone(&self.codes),
             head,
             partitions,
-            cache,
+            cache: cache.map(OnceLock::from).unwrap_or_default(),
+            dial: self.dial.clone(),
             tombstones,
             backend,
             sqpoll: options.sqpoll,
@@ -145,8 +148,10 @@ impl Index {
     /// # Errors
     /// Unreadable or damaged pages.
     pub(crate) fn load_absent_pages(&self) -> Result<(), OpenError> {
-        let absent =
-            |page: &u32| self.cache.as_ref().is_some_and(|c| c.get(PageId(*page)).is_none());
+        if let Some(cache) = self.cache.get() {
+            cache.settle();
+        }
+        let absent = |page: &u32| self.cache.get().is_some_and(|c| !c.holds(PageId(*page)));
         self.load_pages((0..self.pages()).filter(absent))
     }
 }

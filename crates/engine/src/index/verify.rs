@@ -86,7 +86,7 @@ impl Index {
             for c in &completions {
                 let page = PageId(c.tag as u32);
                 match &c.result {
-                    Ok(_) => match self.accept(page, queue.buffer(c.buffer)) {
+                    Ok(_) => match self.check(page, queue.buffer(c.buffer)) {
                         Ok(()) => {
                             let bytes = queue.buffer(c.buffer);
                             self.verify_page(page, bytes, &mut node_of, &mut report);

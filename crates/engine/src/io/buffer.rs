@@ -35,6 +35,42 @@ impl AlignedBuf {
         Self { map: (len > 0).then(|| map(len)), len }
     }
 
+    /// `len` zero bytes of which few may ever be used: no swap is set aside for them, and huge
+    /// pages are asked for only where [`use_densely`](Self::use_densely) says so.
+    ///
+    /// # Errors
+    /// Where the system has no such address space.
+    pub(crate) fn sparse(len: usize) -> std::io::Result<Self> {
+        let len_mapped = len.next_multiple_of(ALIGN).max(ALIGN);
+        let map = memmap2::MmapOptions::new().len(len_mapped).no_reserve_swap().map_anon()?;
+        Ok(Self { map: Some(map), len })
+    }
+
+    /// Asks for huge pages where a range is large enough for them.
+    pub(crate) fn use_densely(&self, range: std::ops::Range<usize>) {
+        #[cfg(target_os = "linux")]
+        if let Some(map) = &self.map
+            && range.len() >= HUGE
+        {
+            // Only advice: kernels built without huge pages refuse it, and nothing changes.
+            let _ = map.advise_range(memmap2::Advice::HugePage, range.start, range.len());
+        }
+    }
+
+    /// Gives the memory behind a range back, whose bytes are zero then. Where the system refuses,
+    /// they stay.
+    ///
+    /// # Safety
+    /// Nobody reads or writes the range meanwhile.
+    pub(crate) unsafe fn give_back(&self, range: std::ops::Range<usize>) {
+        #[cfg(target_os = "linux")]
+        if let Some(map) = &self.map {
+            let advice = memmap2::UncheckedAdvice::DontNeed;
+            // SAFETY: the caller's promise, and the range lies within the map.
+            let _ = unsafe { map.unchecked_advise_range(advice, range.start, range.len()) };
+        }
+    }
+
     /// Bytes it can hold without moving.
     pub fn capacity(&self) -> usize {
         self.map.as_ref().map_or(0, |m| m.len())

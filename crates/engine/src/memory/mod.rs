@@ -8,9 +8,13 @@
 //! Invariant: the sum over all pools never exceeds the limit in force when the last reservation
 //! was granted. Lowering the limit below what is held refuses growth; it takes nothing away.
 
+mod physical;
+
+pub use physical::physical_bytes;
+
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Once, OnceLock};
 
 /// What a reservation is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -108,10 +112,11 @@ pub struct Accountant {
 }
 
 impl Accountant {
-    /// An accountant with a limit in bytes, or none.
+    /// An accountant with a limit in bytes, or none. A limit above the memory of the machine
+    /// counts as all of it, which is said once as a warning.
     pub fn new(limit_bytes: Option<u64>) -> Arc<Self> {
         Arc::new(Self {
-            limit_bytes: AtomicU64::new(limit_bytes.unwrap_or(u64::MAX)),
+            limit_bytes: AtomicU64::new(within_the_machine(limit_bytes)),
             total_bytes: AtomicU64::new(0),
             pools: Default::default(),
         })
@@ -130,9 +135,11 @@ impl Accountant {
         (limit != u64::MAX).then_some(limit)
     }
 
-    /// Sets the limit in bytes, or lifts it.
+    /// Sets the limit in bytes, or lifts it. One above the memory of the machine counts as in
+    /// [`new`](Self::new). Takes nothing from anyone: an open index gives pages back
+    /// where its own limit is changed.
     pub fn set_limit_bytes(&self, limit: Option<u64>) {
-        self.limit_bytes.store(limit.unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.limit_bytes.store(within_the_machine(limit), Ordering::Relaxed);
     }
 
     /// Bytes held by all pools.
@@ -171,6 +178,22 @@ impl Accountant {
     }
 }
 
+/// A limit as it is kept: `u64::MAX` is none.
+fn within_the_machine(limit: Option<u64>) -> u64 {
+    static SAID: Once = Once::new();
+    let Some(limit) = limit else { return u64::MAX };
+    let physical = physical_bytes();
+    if limit > physical {
+        SAID.call_once(|| {
+            tracing::warn!(
+                "a memory limit of {limit} bytes is more than the machine has; \
+                 it counts as {physical} bytes"
+            );
+        });
+    }
+    limit.min(physical)
+}
+
 /// Bytes taken from an [`Accountant`], given back on drop.
 #[derive(Debug)]
 pub struct Reservation {
@@ -184,12 +207,21 @@ impl Reservation {
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
+
+    /// Gives a part back.
+    ///
+    /// # Panics
+    /// Where so much is not held.
+    pub fn give_back(&mut self, bytes: u64) {
+        self.bytes = self.bytes.checked_sub(bytes).expect("no more than is held is given back");
+        self.accountant.pools[self.pool as usize].fetch_sub(bytes, Ordering::Relaxed);
+        self.accountant.total_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.accountant.pools[self.pool as usize].fetch_sub(self.bytes, Ordering::Relaxed);
-        self.accountant.total_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.give_back(self.bytes);
     }
 }
 
@@ -220,6 +252,29 @@ mod tests {
         assert_eq!(a.held_bytes(), 90);
         a.set_limit_bytes(Some(120));
         assert!(a.reserve(Pool::HeadIndex, 30).is_ok());
+    }
+
+    #[test]
+    fn a_limit_above_the_memory_of_the_machine_counts_as_all_of_it() {
+        let all = Some(physical_bytes());
+        let a = Accountant::new(Some(u64::MAX - 1));
+        assert_eq!(a.limit_bytes(), all);
+        a.set_limit_bytes(Some(1 << 20));
+        assert_eq!(a.limit_bytes(), Some(1 << 20));
+        a.set_limit_bytes(Some(1 << 60));
+        assert_eq!(a.limit_bytes(), all);
+        a.set_limit_bytes(None);
+        assert_eq!(a.limit_bytes(), None, "no limit is no limit");
+    }
+
+    #[test]
+    fn a_part_of_a_reservation_is_given_back() {
+        let a = Accountant::new(Some(100));
+        let mut held = a.reserve(Pool::PageCache, 80).unwrap();
+        held.give_back(30);
+        assert_eq!((held.bytes(), a.held_bytes(), a.pool_bytes(Pool::PageCache)), (50, 50, 50));
+        drop(held);
+        assert_eq!(a.held_bytes(), 0);
     }
 
     #[test]

@@ -11,58 +11,20 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use super::hits::Hit;
+use super::lease::Lease;
 use super::load::UnderWay;
 use super::params::SearchParams;
+use super::source::PageSource;
 use super::state::{SearchState, Step};
 use super::stats::SearchStats;
 use super::view::GraphView;
 use crate::filter::AllowSet;
-use crate::io::{Backend, BufferId, Completion, Device, IoError, Queue, QueueOptions, Wait};
+use crate::io::{Backend, BufferId, Completion, IoError, Queue, QueueOptions, Wait};
 use crate::types::PageId;
-
-/// An index as the driver sees it.
-pub trait PageSource: Sync {
-    /// The resident parts.
-    fn view(&self) -> GraphView<'_>;
-
-    /// Where a logical page stands: device and byte offset.
-    fn locate(&self, page: PageId) -> (&Device, u64);
-
-    /// Bytes of a page.
-    fn page_bytes(&self) -> usize;
-
-    /// The page, where it is held in memory. It has passed its checksum then.
-    fn resident(&self, page: PageId) -> Option<&[u8]>;
-
-    /// Checks a page just read, and may keep a copy of it in memory.
-    ///
-    /// # Errors
-    /// What is wrong with the page, with file and page number.
-    fn accept(&self, page: PageId, bytes: &[u8]) -> Result<(), ReadFailure>;
-
-    /// Describes a failed read of a page with its file and page number.
-    fn describe(&self, page: PageId, error: &IoError) -> ReadFailure;
-
-    /// Told of each page that the query of a job is given: its bytes where it was read for it,
-    /// `None` where it was resident.
-    fn taken(&self, _job: usize, _page: PageId, _read: Option<&[u8]>) {}
-
-    /// Told that a query begins; what is returned is dropped when it ends.
-    fn begun(&self) -> Option<UnderWay> {
-        None
-    }
-
-    /// Told what a query has cost when it ends, one of `in_flight` on its thread.
-    fn ended(&self, _stats: &SearchStats, _in_flight: usize) {}
-}
-
-/// A page that could not be read or failed its check; the message names the file and the page.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ReadFailure(pub String);
 
 /// Why a query has no answer.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -140,8 +102,26 @@ pub struct Job<'q> {
 /// Receives an answer: the job's number, and hits with statistics or the reason for none.
 pub type AnswerFn<'a> = dyn FnMut(usize, Result<(&[Hit], SearchStats), SearchError>) + 'a;
 
+/// An index as it is seen until the driver waits.
+struct Seen<'a> {
+    source: &'a dyn PageSource,
+    lease: &'a Lease<'a>,
+    view: GraphView<'a>,
+}
+
+impl<'a> Seen<'a> {
+    fn of(source: &'a dyn PageSource, lease: &'a Lease<'a>) -> Self {
+        let view = GraphView { pages: source.all_pages(lease), ..source.view() };
+        Self { source, lease, view }
+    }
+}
+
+/// Numbers drivers, so that leases of different ones are counted apart.
+static DRIVERS: AtomicUsize = AtomicUsize::new(0);
+
 /// See the module's description.
 pub struct Driver {
+    number: usize,
     queue: Box<dyn Queue>,
     slots: Vec<Slot>,
     reads: Vec<ReadUnderWay>,
@@ -183,6 +163,7 @@ impl Driver {
         let none =
             ReadUnderWay { page: PageId(0), buffer: BufferId::NONE, waiters: 0, active: false };
         Ok(Self {
+            number: DRIVERS.fetch_add(1, Ordering::Relaxed),
             queue,
             slots: (0..options.queries.clamp(1, 64)).map(|_| slot()).collect(),
             reads: vec![none; depth],
@@ -231,7 +212,6 @@ impl Driver {
         next: &mut dyn FnMut() -> Option<Job<'j>>,
         answer: &mut AnswerFn<'_>,
     ) -> Result<(), SearchError> {
-        let mut view = source.view();
         let in_flight = queries.clamp(1, self.slots.len());
         let mut active = 0;
         let mut exhausted = false;
@@ -247,10 +227,11 @@ impl Driver {
                     slot.job = number;
                     slot.begin(source);
                     // What has become visible since `run` was called is so for this query.
-                    view = source.view();
-                    let begun = slot.state.begin(&view, query, params, allow.cloned());
+                    let lease = source.lease(self.number);
+                    let seen = Seen::of(source, &lease);
+                    let begun = slot.state.begin(&seen.view, query, params, allow.cloned());
                     match begun {
-                        Ok(()) => active -= self.drive(s, source, &view, answer)?,
+                        Ok(()) => active -= self.drive(s, &seen, answer)?,
                         Err(e) => active -= self.fail(s, e.to_string(), answer),
                     }
                 }
@@ -258,7 +239,7 @@ impl Driver {
             if active == 0 {
                 return Ok(());
             }
-            active -= self.round(active, source, &view, answer)?;
+            active -= self.round(active, source, answer)?;
         }
     }
 
@@ -272,12 +253,13 @@ impl Driver {
         source: &dyn PageSource,
         answer: &mut AnswerFn<'_>,
     ) -> Result<(), SearchError> {
-        let view = source.view();
-        let slot = &mut self.slots[0];
-        slot.begin(source);
-        let mut active = 1 - self.drive(0, source, &view, answer)?;
+        self.slots[0].begin(source);
+        let mut active = {
+            let lease = source.lease(self.number);
+            1 - self.drive(0, &Seen::of(source, &lease), answer)?
+        };
         while active > 0 {
-            active -= self.round(active, source, &view, answer)?;
+            active -= self.round(active, source, answer)?;
         }
         Ok(())
     }
@@ -293,7 +275,6 @@ impl Driver {
         &mut self,
         active: usize,
         source: &dyn PageSource,
-        view: &GraphView<'_>,
         answer: &mut AnswerFn<'_>,
     ) -> Result<usize, SearchError> {
         let mut ended = 0;
@@ -309,14 +290,16 @@ impl Driver {
             let least = if active > 1 { self.queue.in_flight() / ROUND } else { 1 };
             self.queue.wait_for(least.max(1), &mut completions).map_err(broken)?;
         }
+        let lease = source.lease(self.number);
+        let seen = Seen::of(source, &lease);
         for completion in &completions {
-            ended += self.deliver(completion, source, view, answer);
+            ended += self.deliver(completion, &seen, answer);
         }
         self.completions = completions;
         self.drain_backlog(source)?;
         for s in 0..self.slots.len() {
             if std::mem::take(&mut self.slots[s].touched) && self.slots[s].active {
-                ended += self.drive(s, source, view, answer)?;
+                ended += self.drive(s, &seen, answer)?;
             }
         }
         Ok(ended)
@@ -326,8 +309,7 @@ impl Driver {
     fn deliver(
         &mut self,
         completion: &Completion,
-        source: &dyn PageSource,
-        view: &GraphView<'_>,
+        &Seen { source, ref view, .. }: &Seen<'_>,
         answer: &mut AnswerFn<'_>,
     ) -> usize {
         let tag = completion.tag as usize;
@@ -352,7 +334,7 @@ impl Driver {
                     let from = Instant::now();
                     let bytes = self.queue.buffer(buffer);
                     slot.state.receive(view, page, bytes);
-                    source.taken(slot.job, page, Some(bytes));
+                    source.taken(slot.job, page, bytes);
                     slot.compute_ns += nanos_since(from);
                     slot.touched = true;
                 }
@@ -367,18 +349,17 @@ impl Driver {
     fn drive(
         &mut self,
         s: usize,
-        source: &dyn PageSource,
-        view: &GraphView<'_>,
+        seen: &Seen<'_>,
         answer: &mut AnswerFn<'_>,
     ) -> Result<usize, SearchError> {
         let from = Instant::now();
         loop {
-            match self.slots[s].state.step(view) {
+            match self.slots[s].state.step(&seen.view) {
                 Ok(Step::Read(page)) => {
                     let slot = &mut self.slots[s];
                     let started = slot.started;
                     slot.first_read_ns.get_or_insert_with(|| nanos_since(started));
-                    self.request(s, page, source, view)?;
+                    self.request(s, page, seen)?;
                 }
                 Ok(Step::Explored) => {
                     if self.unflushed > 0 && self.queue.in_flight() <= self.unflushed {
@@ -388,7 +369,7 @@ impl Driver {
                 Ok(Step::Wait) => break,
                 Ok(Step::Done) => {
                     self.slots[s].compute_ns += nanos_since(from);
-                    self.finish(s, source, answer);
+                    self.finish(s, seen.source, answer);
                     return Ok(1);
                 }
                 Err(e) => return Ok(self.fail(s, e.to_string(), answer)),
@@ -435,16 +416,15 @@ impl Driver {
         &mut self,
         s: usize,
         page: PageId,
-        source: &dyn PageSource,
-        view: &GraphView<'_>,
+        &Seen { source, lease, ref view }: &Seen<'_>,
     ) -> Result<(), SearchError> {
         let state = &mut self.slots[s].state;
-        if let Some(bytes) = source.resident(page) {
+        if let Some(bytes) = source.resident(lease, page) {
             let stats = state.stats_mut();
             stats.reads -= 1;
             stats.resident_pages += 1;
             state.receive(view, page, bytes);
-            source.taken(self.slots[s].job, page, None);
+            source.taken(self.slots[s].job, page, bytes);
             return Ok(());
         }
         state.stats_mut().bytes_read += source.page_bytes() as u64;

@@ -17,7 +17,7 @@ use super::hits::Hit;
 use super::overlay::PageRecords;
 use super::stash::NO_STASH;
 use super::state::{SearchState, Step};
-use super::view::{GraphView, ResidentPages};
+use super::view::{AllPages, GraphView};
 use super::visited::Seen;
 use crate::distance::{QueryDistance, prefetch};
 use crate::format::PageView;
@@ -33,7 +33,7 @@ const LONGER_THAN_CODE: usize = 4;
 
 impl SearchState {
     /// Puts the first candidates into the list.
-    pub(super) fn seed_in_memory(&mut self, view: &GraphView<'_>, pages: &dyn ResidentPages) {
+    pub(super) fn seed_in_memory(&mut self, view: &GraphView<'_>, pages: AllPages<'_>) {
         let query = std::mem::take(&mut self.query);
         let distance = QueryDistance::new(view.metric, view.layout.vector_type(), &query);
         self.in_memory = true;
@@ -81,11 +81,7 @@ impl SearchState {
     }
 
     /// Explores the nearest candidate that is not explored yet.
-    pub(super) fn step_in_memory(
-        &mut self,
-        view: &GraphView<'_>,
-        pages: &dyn ResidentPages,
-    ) -> Step {
+    pub(super) fn step_in_memory(&mut self, view: &GraphView<'_>, pages: AllPages<'_>) -> Step {
         let Some(nearest) = self.list.first_unread(self.params.window_in_memory()) else {
             return Step::Done;
         };
@@ -93,13 +89,13 @@ impl SearchState {
         Step::Explored
     }
 
-    fn explore_in_memory(&mut self, view: &GraphView<'_>, pages: &dyn ResidentPages, at: usize) {
+    fn explore_in_memory(&mut self, view: &GraphView<'_>, pages: AllPages<'_>, at: usize) {
         let Candidate { node, distance, .. } = self.list.entries()[at];
         self.list.set_progress(at, Progress::Explored);
         self.stats.hops += 1;
         self.stats.resident_pages += 1;
         let (page, slot) = (view.layout.page_of(node), view.layout.slot_of(node));
-        let Some(bytes) = pages.page(page) else { return };
+        let Some(bytes) = pages.explored(page) else { return };
         let records = PageRecords::new(view, page, bytes);
         if records.occupied() & 1 << slot == 0 {
             return;
@@ -165,7 +161,7 @@ impl SearchState {
 /// Exact distances of nodes, infinite for one that has no record.
 fn exact(
     view: &GraphView<'_>,
-    pages: &dyn ResidentPages,
+    pages: AllPages<'_>,
     distance: &QueryDistance<'_>,
     nodes: &[u32],
     out: &mut [f32],

@@ -1,5 +1,6 @@
 //! What a search may look at: the parts of an index that are in memory.
 
+use super::lease::Lease;
 use super::overlay::Overlay;
 use crate::format::RecordLayout;
 use crate::graph::HeadIndex;
@@ -26,10 +27,40 @@ pub trait CodeAccess: Sync {
     fn is_resident(&self) -> bool;
 }
 
-/// The pages of an index, all of which are in memory.
+/// Pages of an index that are in memory.
 pub trait ResidentPages: Sync {
-    /// The bytes of a page, which have passed their checksum; `None` beyond the last one.
-    fn page(&self, page: PageId) -> Option<&[u8]>;
+    /// The bytes of a page, which have passed their checksum; `None` where it is not in memory.
+    fn page<'p>(&'p self, lease: &'p Lease<'_>, page: PageId) -> Option<&'p [u8]>;
+
+    /// Told that a search explores a record of the page.
+    fn used(&self, _page: PageId) {}
+}
+
+/// The pages of an index while all of them are in memory: none of them goes before the lease ends.
+#[derive(Clone, Copy)]
+pub struct AllPages<'a> {
+    pages: &'a dyn ResidentPages,
+    lease: &'a Lease<'a>,
+}
+
+impl<'a> AllPages<'a> {
+    /// `pages`, which hold every page while `lease` lasts.
+    pub fn new(pages: &'a dyn ResidentPages, lease: &'a Lease<'a>) -> Self {
+        Self { pages, lease }
+    }
+
+    /// The bytes of a page; `None` beyond the last one.
+    #[inline]
+    pub fn page(&self, page: PageId) -> Option<&'a [u8]> {
+        self.pages.page(self.lease, page)
+    }
+
+    /// As [`page`](Self::page), of a page of which a record is explored.
+    #[inline]
+    pub fn explored(&self, page: PageId) -> Option<&'a [u8]> {
+        self.pages.used(page);
+        self.page(page)
+    }
 }
 
 /// The resident parts of one index.
@@ -54,7 +85,7 @@ pub struct GraphView<'a> {
     /// Searches of the index that are under way, with the one that is about to begin.
     pub searches: u32,
     /// The pages, where all of them are in memory.
-    pub pages: Option<&'a dyn ResidentPages>,
+    pub pages: Option<AllPages<'a>>,
     /// What has changed since the pages were written.
     pub overlay: Option<&'a dyn Overlay>,
 }

@@ -16,7 +16,7 @@ use super::choose::EdgePool;
 use super::error::UpdateError;
 use super::fold::pruned;
 use super::generation::Generation;
-use super::images::{Images, PageReader, Spare};
+use super::images::{Images, PageReader, Spare, WithResident};
 use super::live::LiveIndex;
 use crate::quant::{LookupTable, score_many};
 use crate::search::{Edges, Overlay, PageSource};
@@ -216,7 +216,8 @@ impl Generation {
         let mut chosen: Vec<(usize, Vec<u8>, Candidates)> = Vec::new();
         for (slot, vector, edges) in broken {
             let own = layout.node(page, slot);
-            let candidates = self.inherited(own, &vector, &edges, dead, &*reader);
+            let images = WithResident::new(&*reader, &self.index);
+            let candidates = self.inherited(own, &vector, &edges, dead, &images);
             chosen.push((slot, vector, candidates));
         }
         if exact {
@@ -225,7 +226,8 @@ impl Generation {
         let count = chosen.len() as u64;
         for (slot, vector, candidates) in chosen {
             let own = layout.node(page, slot);
-            let edges = self.completed(own, &vector, &candidates, &*reader);
+            let images = WithResident::new(&*reader, &self.index);
+            let edges = self.completed(own, &vector, &candidates, &images);
             self.patches.change(page, |patch| {
                 patch.slot_mut(slot).edges = Edges::Replaced(edges);
             });
@@ -253,7 +255,7 @@ impl Generation {
         pool.complete(*held, self.index.metric(), self.vector_type(), self.rule())
     }
 
-    /// Brings the pages of these nodes to hand.
+    /// Brings the pages of these nodes to hand that are not in memory.
     pub(super) fn load_nodes<'a>(
         &self,
         reader: &mut PageReader,
@@ -262,6 +264,7 @@ impl Generation {
         let mut pages: Vec<PageId> = nodes.map(|&n| self.layout().page_of(NodeId(n))).collect();
         pages.sort_unstable();
         pages.dedup();
+        pages.retain(|&page| !self.index.holds(page));
         reader.load(&self.index, &pages)
     }
 

@@ -189,9 +189,9 @@ fn room_for_another(
     options: &LiveOptions,
 ) -> Result<Reservation, UpdateError> {
     let index = &current.index;
-    let pages = match options.open.resident {
-        Resident::All => u64::from(index.pages()) * (index.layout().page_bytes() as u64 + 4),
-        Resident::None | Resident::Remaining => 0,
+    let bytes = match options.open.resident {
+        Resident::All => index.bytes_for_all_pages(),
+        Resident::None | Resident::Remaining => index.floor().total(),
     };
-    Ok(index.accountant().reserve(Pool::Codes, index.floor().total() + pages)?)
+    Ok(index.accountant().reserve(Pool::Codes, bytes)?)
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use super::choose::EdgePool;
 use super::error::UpdateError;
 use super::generation::Generation;
-use super::images::{Images, PageReader};
+use super::images::{Images, PageReader, WithResident};
 use crate::format::PageWriter;
 use crate::types::{NodeId, PageId, RowId};
 
@@ -142,7 +142,8 @@ impl Folding<'_> {
             if full(edges) {
                 let own = layout.node(page, *slot);
                 worker.pruned += 1;
-                let edges = pruned(generation, &worker.reader, own, vector, edges);
+                let images = WithResident::new(&worker.reader, &generation.index);
+                let edges = pruned(generation, &images, own, vector, edges);
                 writer.put(*slot, vector, *row, &edges);
             } else {
                 writer.put(*slot, vector, *row, edges);

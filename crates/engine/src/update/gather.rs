@@ -7,7 +7,7 @@
 use super::error::UpdateError;
 use super::fold::pruned;
 use super::generation::Generation;
-use super::images::{Images, PageReader};
+use super::images::{Images, PageReader, WithResident};
 use super::renumber::Renumbering;
 use crate::format::PageWriter;
 use crate::quant::Codebook;
@@ -137,7 +137,9 @@ impl Gathering<'_> {
                 if self.exact {
                     generation.load_nodes(reader, record.edges.iter())?;
                 }
-                let edges = pruned(generation, reader, NodeId(*old), &record.vector, &record.edges);
+                let images = WithResident::new(&*reader, &generation.index);
+                let edges =
+                    pruned(generation, &images, NodeId(*old), &record.vector, &record.edges);
                 record.edges = edges;
                 made.pruned += 1;
             }

@@ -202,13 +202,12 @@ impl Generation {
         PruneOptions { degree: self.layout().max_degree(), alpha: alpha.max(1.0) }
     }
 
-    /// The image of a page: a blank one where it has no place on disk, else one among `images`
-    /// or one that stays in memory.
+    /// The image of a page: a blank one where it has no place on disk, else one among `images`.
     pub(super) fn image<'a>(&'a self, images: &'a dyn Images, page: PageId) -> Option<&'a [u8]> {
         if page.0 >= self.index.pages() {
             return Some(&self.blank);
         }
-        images.image(page).or_else(|| self.index.resident(page))
+        images.image(page)
     }
 
     /// Stands for pages beyond the generation on disk.

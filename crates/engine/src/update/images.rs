@@ -9,7 +9,7 @@ use crate::format::RecordLayout;
 use crate::index::Index;
 use crate::io::{Completion, Queue, QueueOptions, Wait};
 use crate::memory::{Accountant, Pool, Reservation};
-use crate::search::{PageSource, SearchError};
+use crate::search::{Lease, PageSource, SearchError};
 use crate::types::PageId;
 
 /// Images of pages of the generation on disk. They have passed their checksums.
@@ -18,7 +18,26 @@ pub(super) trait Images {
     fn image(&self, page: PageId) -> Option<&[u8]>;
 }
 
-/// The pages that a search has looked at, with copies of those that it has read. Kept for reuse.
+/// Some images, and beside them the pages that are in memory.
+pub(super) struct WithResident<'a> {
+    images: &'a dyn Images,
+    index: &'a Index,
+    lease: Lease<'a>,
+}
+
+impl<'a> WithResident<'a> {
+    pub(super) fn new(images: &'a dyn Images, index: &'a Index) -> Self {
+        Self { images, index, lease: index.lease(0) }
+    }
+}
+
+impl Images for WithResident<'_> {
+    fn image(&self, page: PageId) -> Option<&[u8]> {
+        self.images.image(page).or_else(|| self.index.page_held(&self.lease, page))
+    }
+}
+
+/// The pages that a search has looked at, with copies of them. Kept for reuse.
 #[derive(Default)]
 pub(super) struct Seen {
     /// Where the copy of a page begins.
@@ -36,7 +55,7 @@ impl Seen {
         self.page_bytes = page_bytes;
     }
 
-    /// Notes a page whose image stays in memory.
+    /// Notes a page that needs no copy.
     pub(super) fn note(&mut self, page: PageId) {
         if !self.pages.contains(&page) {
             self.pages.push(page);
@@ -136,7 +155,7 @@ impl PageReader {
     }
 
     /// Brings `pages` to hand, as many of them as the cache holds in one turn; later ones are
-    /// left out, and so are those that are in memory anyway.
+    /// left out. Those that are in memory are copied, since they need not stay there.
     ///
     /// # Errors
     /// A page that cannot be read or is damaged.
@@ -144,19 +163,19 @@ impl PageReader {
         if self.recent.len() + pages.len() > self.half {
             self.older = std::mem::take(&mut self.recent);
         }
+        let lease = index.lease(0);
         let mut missing = Vec::new();
         for &page in pages.iter().take(self.half) {
-            if page.0 >= index.pages()
-                || self.recent.contains_key(&page.0)
-                || index.resident(page).is_some()
-            {
+            if page.0 >= index.pages() || self.recent.contains_key(&page.0) {
                 continue;
             }
-            match self.older.remove(&page.0) {
+            let resident = || index.page_held(&lease, page).map(Box::from);
+            match self.older.remove(&page.0).or_else(resident) {
                 Some(image) => drop(self.recent.insert(page.0, image)),
                 None => missing.push(page),
             }
         }
+        drop(lease);
         missing.sort_unstable();
         missing.dedup();
         self.read(index, &missing)
@@ -186,7 +205,7 @@ impl PageReader {
                 let page = PageId(done.tag as u32);
                 let bytes = self.queue.buffer(done.buffer);
                 let outcome = match &done.result {
-                    Ok(_) => index.accept(page, bytes),
+                    Ok(_) => index.check(page, bytes),
                     Err(e) => Err(index.describe(page, e)),
                 };
                 match outcome {

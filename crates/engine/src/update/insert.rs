@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use super::choose::EdgePool;
 use super::error::UpdateError;
 use super::generation::{Generation, slack};
-use super::images::{Images, PageReader, Seen};
+use super::images::{Images, PageReader, Seen, WithResident};
 use crate::distance::QueryDistance;
 use crate::quant::{LookupTable, score_many};
 use crate::search::{Edges, NewRecord, Overlay, PageSource};
@@ -89,10 +89,11 @@ impl Generation {
     fn link(&self, row: RowId, vector: &[u8], seen: &Seen) -> Result<Link, UpdateError> {
         let list = self.index.manifest().build.list as usize;
         let near = self.nearest_seen(vector, seen, (2 * list).max(self.layout().max_degree()));
+        let images = WithResident::new(seen, &self.index);
         let mut pool = EdgePool::new(near.len(), vector.len());
         pool.push(u32::MAX, |out| out.extend_from_slice(vector));
         for &node in &near {
-            pool.push(node, |out| self.vector_into(seen, NodeId(node), out));
+            pool.push(node, |out| self.vector_into(&images, NodeId(node), out));
         }
         let chosen = pool.choose(self.index.metric(), self.vector_type(), self.rule());
         self.charge_record(chosen.diverse.len())?;
@@ -104,7 +105,7 @@ impl Generation {
         self.publish(row, node, vector, &chosen.edges);
         let mut found_again = false;
         for &from in &chosen.diverse {
-            found_again |= self.add_edge(NodeId(from), node, seen);
+            found_again |= self.add_edge(NodeId(from), node, &images);
         }
         if !found_again && let Some(&nearest) = near.first() {
             // All prunes turned the node away; without an edge no search would find it.
@@ -177,7 +178,7 @@ impl Generation {
             // which cannot be read is left to the search that needs it.
             let mut reader = PageReader::new(&self.index, 0).ok()?;
             reader.load(&self.index, &[self.layout().page_of(from)]).ok()?;
-            self.shrink(from, &reader)
+            self.shrink(from, &WithResident::new(&reader, &self.index))
         });
         edges.is_some_and(|edges| edges.contains(&to.0))
     }
@@ -279,7 +280,7 @@ impl Generation {
                 None => reader.insert(PageReader::new(&self.index, REPLAY_CACHE_BYTES)?),
             };
             reader.load(&self.index, &[self.layout().page_of(from)])?;
-            self.shrink(from, reader);
+            self.shrink(from, &WithResident::new(&*reader, &self.index));
         }
         if link.neighbours.is_empty() {
             self.entry.store(node.0, Ordering::Release);

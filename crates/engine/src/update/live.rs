@@ -12,7 +12,9 @@ use super::insert::Link;
 use super::strays::remove_strays;
 use crate::filter::AllowSet;
 use crate::format::Manifest;
-use crate::index::{Index, OpenError, OpenOptions, QueryError, check_vector, successor_floor};
+use crate::index::{
+    Index, OpenError, OpenOptions, PageStats, QueryError, check_vector, successor_floor,
+};
 use crate::search::{PageSource, scan_pays};
 use crate::types::{NodeId, RowId, VectorType};
 
@@ -175,6 +177,23 @@ impl LiveIndex {
     pub(super) fn shared_writer(&self) -> Result<RwLockReadGuard<'_, ()>, UpdateError> {
         let guard = self.writers.read().unwrap_or_else(PoisonError::into_inner);
         self.check_sound().map(|()| guard)
+    }
+
+    /// Changes the memory limit while searches go on, as
+    /// [`Index::set_memory_limit`](crate::index::Index::set_memory_limit) does. Waits for the
+    /// changes under way.
+    ///
+    /// # Errors
+    /// [`UpdateError::Memory`] where the limit is below what is held beside pages, with the number
+    /// needed; [`UpdateError::Poisoned`].
+    pub fn set_memory_limit(&self, limit_bytes: Option<u64>) -> Result<(), UpdateError> {
+        let _alone = self.only_writer()?;
+        Ok(self.current().index.set_memory_limit(limit_bytes)?)
+    }
+
+    /// Which pages are in memory, and how many searches found there.
+    pub fn page_stats(&self) -> PageStats {
+        self.current().index.page_stats()
     }
 
     pub(super) fn only_writer(&self) -> Result<RwLockWriteGuard<'_, ()>, UpdateError> {

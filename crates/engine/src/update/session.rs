@@ -8,7 +8,9 @@ use super::generation::Generation;
 use super::images::Seen;
 use crate::graph::HeadIndex;
 use crate::io::{Device, IoError};
-use crate::search::{GraphView, PageSource, ReadFailure, ResidentPages, SearchStats, UnderWay};
+use crate::search::{
+    AllPages, GraphView, Lease, PageSource, ReadFailure, ResidentPages, SearchStats, UnderWay,
+};
 use crate::types::PageId;
 
 /// See the module's description.
@@ -32,7 +34,6 @@ impl PageSource for Session<'_> {
             head: self.head.as_deref(),
             entry: self.generation.entry(),
             node_slots: self.node_slots,
-            pages: view.pages.map(|_| self as &dyn ResidentPages),
             overlay: Some(self.generation),
             ..view
         }
@@ -46,8 +47,17 @@ impl PageSource for Session<'_> {
         self.generation.layout().page_bytes()
     }
 
-    fn resident(&self, page: PageId) -> Option<&[u8]> {
-        self.generation.fresh_image(page).or_else(|| self.generation.index.resident(page))
+    fn lease(&self, holder: usize) -> Lease<'_> {
+        self.generation.index.lease(holder)
+    }
+
+    fn all_pages<'p>(&'p self, lease: &'p Lease<'_>) -> Option<AllPages<'p>> {
+        self.generation.index.all_pages(lease).map(|_| AllPages::new(self, lease))
+    }
+
+    fn resident<'p>(&'p self, lease: &'p Lease<'_>, page: PageId) -> Option<&'p [u8]> {
+        let fresh = self.generation.fresh_image(page);
+        fresh.or_else(|| self.generation.index.resident(lease, page))
     }
 
     fn accept(&self, page: PageId, bytes: &[u8]) -> Result<(), ReadFailure> {
@@ -68,8 +78,13 @@ impl PageSource for Session<'_> {
 }
 
 impl ResidentPages for Session<'_> {
-    fn page(&self, page: PageId) -> Option<&[u8]> {
-        self.resident(page)
+    fn page<'p>(&'p self, lease: &'p Lease<'_>, page: PageId) -> Option<&'p [u8]> {
+        let fresh = self.generation.fresh_image(page);
+        fresh.or_else(|| self.generation.index.page_held(lease, page))
+    }
+
+    fn used(&self, page: PageId) {
+        self.generation.index.page_used(page);
     }
 }
 
@@ -125,8 +140,8 @@ impl<'a> Collector<'a> {
 impl PageSource for Collector<'_> {
     fn view(&self) -> GraphView<'_> {
         let node_slots = self.session.generation.node_slots.load(Ordering::Acquire);
-        // Each page is to be noted, so searches ask for them.
-        GraphView { node_slots, pages: None, ..self.session.view() }
+        // Each page is to be noted, so searches ask for them, though all were in memory.
+        GraphView { node_slots, ..self.session.view() }
     }
 
     fn locate(&self, page: PageId) -> (&Device, u64) {
@@ -137,8 +152,12 @@ impl PageSource for Collector<'_> {
         self.session.page_bytes()
     }
 
-    fn resident(&self, page: PageId) -> Option<&[u8]> {
-        self.session.resident(page)
+    fn lease(&self, holder: usize) -> Lease<'_> {
+        self.session.lease(holder)
+    }
+
+    fn resident<'p>(&'p self, lease: &'p Lease<'_>, page: PageId) -> Option<&'p [u8]> {
+        self.session.resident(lease, page)
     }
 
     fn accept(&self, page: PageId, bytes: &[u8]) -> Result<(), ReadFailure> {
@@ -153,12 +172,12 @@ impl PageSource for Collector<'_> {
         self.session.describe(page, error)
     }
 
-    fn taken(&self, job: usize, page: PageId, read: Option<&[u8]>) {
+    fn taken(&self, job: usize, page: PageId, bytes: &[u8]) {
         if let Some((_, seen)) = self.under_way().iter_mut().find(|(of, _)| *of == job) {
-            match read {
-                Some(bytes) => seen.add(page, bytes),
-                // It stays in memory while the generation does.
-                None => seen.note(page),
+            match self.session.generation.fresh_image(page) {
+                // It is as it was while the generation is the current one.
+                Some(_) => seen.note(page),
+                None => seen.add(page, bytes),
             }
         }
     }

@@ -4,7 +4,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use pipeann_engine::search::{PageSource, Policy, SearchParams, SearchState, Step};
+use pipeann_engine::search::{GraphView, PageSource, Policy, SearchParams, SearchState, Step};
 use pipeann_engine::types::{Metric, VectorType};
 
 use crate::data::{build_in, clustered, open_options, options};
@@ -47,7 +47,9 @@ fn a_warm_search_allocates_nothing() {
     let open = OpenOptions { resident: Resident::All, ..open_options() };
     let index = Index::open(&path, &open).unwrap();
     index.wait_resident().unwrap();
-    let view = index.view();
+    let lease = index.lease(0);
+    let view = GraphView { pages: index.all_pages(&lease), ..index.view() };
+    assert!(view.pages.is_some());
     let mut state = SearchState::new(&view);
     for policy in [Policy::pipe(), Policy::beam(4), Policy::page(4)] {
         let params = SearchParams { k: 10, list: 100, policy, ..Default::default() };
@@ -57,7 +59,7 @@ fn a_warm_search_allocates_nothing() {
             loop {
                 match state.step(&view).unwrap() {
                     Step::Read(page) => {
-                        state.receive(&view, page, index.resident(page).unwrap());
+                        state.receive(&view, page, index.resident(&lease, page).unwrap());
                     }
                     Step::Explored => {}
                     Step::Wait => unreachable!("pages are handed over at once"),

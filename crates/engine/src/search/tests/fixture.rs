@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use super::super::{
-    CodeAccess, CodesUnavailable, GraphView, PageSource, ReadFailure, ResidentPages,
+    AllPages, CodeAccess, CodesUnavailable, GraphView, Lease, PageSource, ReadFailure,
+    ResidentPages,
 };
 use crate::distance::QueryDistance;
 use crate::format::{Identity, PageWriter, RecordLayout, check_page};
@@ -215,8 +216,11 @@ fn neighbours_of(set: VectorSet<'_>, metric: Metric, i: usize, numbers: &mut Num
     ids
 }
 
+/// The pages of a fixture stay.
+static NO_LEASE: Lease<'static> = Lease::none();
+
 impl ResidentPages for Fixture {
-    fn page(&self, page: PageId) -> Option<&[u8]> {
+    fn page<'p>(&'p self, _: &'p Lease<'_>, page: PageId) -> Option<&'p [u8]> {
         self.pages.get(page.0 as usize).map(Vec::as_slice)
     }
 }
@@ -232,7 +236,7 @@ impl PageSource for Fixture {
             entry: NodeId(0),
             codes_per_read: 8000,
             searches: 1,
-            pages: self.in_memory.then_some(self as &dyn ResidentPages),
+            pages: self.all_pages(&NO_LEASE),
             overlay: None,
             node_slots: (self.pages.len() * self.layout.records_per_page()) as u32,
         }
@@ -243,7 +247,10 @@ impl PageSource for Fixture {
     fn page_bytes(&self) -> usize {
         self.layout.page_bytes()
     }
-    fn resident(&self, _: PageId) -> Option<&[u8]> {
+    fn all_pages<'p>(&'p self, lease: &'p Lease<'_>) -> Option<AllPages<'p>> {
+        self.in_memory.then(|| AllPages::new(self, lease))
+    }
+    fn resident<'p>(&'p self, _: &'p Lease<'_>, _: PageId) -> Option<&'p [u8]> {
         None
     }
     fn accept(&self, page: PageId, bytes: &[u8]) -> Result<(), ReadFailure> {

@@ -1,0 +1,168 @@
+//! The memory dial of an open index: how many pages a limit leaves room for, what happens when it
+//! is changed while searches run, and what came of it.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::Index;
+use super::cache::PageCache;
+use super::open::{OpenOptions, Resident};
+use crate::memory::{OverLimit, Pool};
+use crate::search::SearchStats;
+
+/// How an index uses memory beyond its floor. Shared by successive generations.
+#[derive(Clone)]
+pub(super) struct Dial(Arc<Settings>);
+
+struct Settings {
+    resident: Resident,
+    leave_bytes: u64,
+    /// Held by who changes the limit.
+    changing: Mutex<()>,
+    from_memory: AtomicU64,
+    read: AtomicU64,
+}
+
+impl Dial {
+    pub(super) fn new(options: &OpenOptions) -> Self {
+        Self(Arc::new(Settings {
+            resident: options.resident,
+            leave_bytes: options.leave_bytes,
+            changing: Mutex::default(),
+            from_memory: AtomicU64::new(0),
+            read: AtomicU64::new(0),
+        }))
+    }
+
+    /// Notes what a search that ended has used.
+    pub(super) fn note(&self, stats: &SearchStats) {
+        self.0.from_memory.fetch_add(stats.resident_pages, Relaxed);
+        self.0.read.fetch_add(stats.reads, Relaxed);
+    }
+}
+
+/// Which pages are in memory, and how much that saves. Counts are those of all searches since the
+/// index was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageStats {
+    /// Pages of the index.
+    pub pages: u32,
+    /// Pages in memory.
+    pub resident: u32,
+    /// Pages that memory is reserved for.
+    pub room: u32,
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// Pages that made room for others which are used more.
+    pub displaced: u64,
+    /// Pages that searches found in memory.
+    pub from_memory: u64,
+    /// Pages that searches read.
+    pub read: u64,
+}
+
+impl PageStats {
+    /// Bytes of the pages in memory.
+    pub fn resident_bytes(&self) -> u64 {
+        u64::from(self.resident) * self.page_bytes
+    }
+
+    /// The share of the pages which searches used that was in memory; `None` before the first.
+    pub fn share_from_memory(&self) -> Option<f64> {
+        let uses = self.from_memory + self.read;
+        (uses > 0).then(|| self.from_memory as f64 / uses as f64)
+    }
+}
+
+impl Index {
+    /// Which pages are in memory, and how many were found there.
+    pub fn page_stats(&self) -> PageStats {
+        let cache = self.cache.get();
+        PageStats {
+            pages: self.pages(),
+            resident: self.resident_pages(),
+            room: cache.map_or(0, PageCache::granted),
+            page_bytes: self.layout().page_bytes() as u64,
+            displaced: cache.map_or(0, PageCache::displaced),
+            from_memory: self.dial.0.from_memory.load(Relaxed),
+            read: self.dial.0.read.load(Relaxed),
+        }
+    }
+
+    /// Pages that a limit of so many bytes would leave room for, were this index alone under it.
+    pub fn pages_under(&self, limit_bytes: u64) -> u32 {
+        let free = limit_bytes.saturating_sub(self.floor().total());
+        PageCache::pages_in(free, self.layout().page_bytes(), self.pages())
+    }
+
+    /// The least limit in bytes under which every page stays in memory.
+    pub fn bytes_for_all_pages(&self) -> u64 {
+        let (page_bytes, pages) = (self.layout().page_bytes(), self.pages());
+        self.floor().total() + PageCache::bytes_for(page_bytes, pages, pages)
+    }
+
+    /// Changes the limit of the accountant, for all that share it, and fits the pages of this
+    /// index to it while searches go on. A lower limit gives pages back, and has done so when this
+    /// returns; under a higher one the pages that searches read stay from now on. `None` lifts the
+    /// limit: what is in memory stays, and more comes only where the index was opened to hold all.
+    ///
+    /// Waits for the steps under way of searches, so it is not called from within one's answer.
+    ///
+    /// # Errors
+    /// [`OverLimit`], with the number needed, where the limit is below what is held beside the
+    /// pages of this index. The limit stays as it was then.
+    pub fn set_memory_limit(&self, limit_bytes: Option<u64>) -> Result<(), OverLimit> {
+        let _alone = self.dial.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let page_bytes = self.layout().page_bytes() as u64;
+        let granted = self.cache.get().map_or(0, PageCache::granted);
+        let beside = self.accountant.held_bytes() - u64::from(granted) * page_bytes;
+        if let Some(limit_bytes) = limit_bytes
+            && limit_bytes < beside
+        {
+            let floor = self.floor().total().min(beside);
+            let (asked_bytes, held_bytes) = (floor, beside - floor);
+            return Err(OverLimit { pool: Pool::Codes, asked_bytes, held_bytes, limit_bytes });
+        }
+        self.accountant.set_limit_bytes(limit_bytes);
+        let room = self.cache.get().map_or(u32::MAX, PageCache::room);
+        let all = u64::from(self.pages().min(room));
+        let wanted = match self.accountant.limit_bytes() {
+            None if self.dial.0.resident == Resident::All => all,
+            None => u64::from(granted),
+            Some(limit_bytes) => {
+                let free = limit_bytes.saturating_sub(beside);
+                free.saturating_sub(self.dial.0.leave_bytes) / page_bytes
+            }
+        };
+        let wanted = u32::try_from(wanted.min(all)).unwrap_or(u32::MAX);
+        match self.cache.get() {
+            Some(cache) if wanted < granted => cache.shrink(wanted),
+            Some(cache) if wanted > granted => {
+                let more = u64::from(wanted - granted) * page_bytes;
+                // Where somebody else was faster, it is as if the limit were lower.
+                if let Ok(held) = self.accountant.reserve(Pool::PageCache, more) {
+                    cache.grow(held);
+                }
+            }
+            Some(_) => {}
+            None => self.make_cache_late(),
+        }
+        Ok(())
+    }
+
+    /// Makes the cache where the first limit left no room for pages, or there was none.
+    fn make_cache_late(&self) {
+        let page_bytes = self.layout().page_bytes();
+        let free = self.accountant.free_bytes().saturating_sub(self.dial.0.leave_bytes);
+        let pages = match self.accountant.limit_bytes() {
+            Some(_) => PageCache::pages_in(free, page_bytes, self.pages()),
+            None => 0,
+        };
+        if pages > 0
+            && let Ok(cache) =
+                PageCache::new(&self.accountant, page_bytes, self.pages(), (pages, 0))
+        {
+            let _ = self.cache.set(cache);
+        }
+    }
+}

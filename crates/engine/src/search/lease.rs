@@ -1,0 +1,121 @@
+//! Leases: who borrows memory that may be given another use, and when none does any more.
+//!
+//! A search takes a [`Lease`] for as long as it looks at resident pages: for a step or a few, never
+//! while it waits for a read. Memory that nothing leads to any more is written again, or given
+//! back, two epochs later: an epoch ends only when the leases of the one before it have ended, so
+//! none is left that could have found the way to that memory. Taking a lease costs two atomic
+//! operations, whatever number of pages is borrowed under it, and waits for nobody.
+//!
+//! The order of all operations is total (`SeqCst`). Whoever makes memory unreachable does so
+//! before it asks for the epoch; whoever borrows has its lease before it looks for the memory.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+
+/// Counters of leases. Threads share one rarely, so that they do not wait for its cache line.
+const SHARDS: usize = 16;
+
+/// Leases on one piece of memory.
+#[derive(Debug, Default)]
+pub struct Leases {
+    epoch: AtomicU64,
+    /// By parity of the epoch in which they were taken.
+    taken: [Shard; SHARDS],
+}
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Shard([AtomicU32; 2]);
+
+impl Leases {
+    /// A lease for the thread or driver of this number.
+    pub fn lease(&self, holder: usize) -> Lease<'_> {
+        let shard = &self.taken[holder % SHARDS].0;
+        loop {
+            let epoch = self.epoch.load(SeqCst);
+            let taken = &shard[epoch as usize % 2];
+            taken.fetch_add(1, SeqCst);
+            let lease = Lease { on: Some((self, taken)) };
+            if self.epoch.load(SeqCst) == epoch {
+                return lease;
+            }
+        }
+    }
+
+    /// The epoch now. What became unreachable before this call is borrowed by nobody from two
+    /// epochs later on.
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(SeqCst)
+    }
+
+    /// Begins the next epoch where no lease of the last one is left; returns the epoch then.
+    pub fn advance(&self) -> u64 {
+        let epoch = self.epoch.load(SeqCst);
+        let before = (epoch as usize + 1) % 2;
+        if self.taken.iter().all(|shard| shard.0[before].load(SeqCst) == 0) {
+            // Where another thread was faster, its epoch will do.
+            let _ = self.epoch.compare_exchange(epoch, epoch + 1, SeqCst, SeqCst);
+        }
+        self.epoch.load(SeqCst)
+    }
+}
+
+/// While it lives, nothing borrowed under it is written or given back.
+#[derive(Debug)]
+pub struct Lease<'a> {
+    on: Option<(&'a Leases, &'a AtomicU32)>,
+}
+
+impl Lease<'_> {
+    /// A lease on nothing, of which nothing can be borrowed that may be given another use.
+    pub const fn none() -> Self {
+        Self { on: None }
+    }
+
+    /// Whether this is a lease on the memory that `leases` are taken on.
+    #[inline]
+    pub fn is_on(&self, leases: &Leases) -> bool {
+        self.on.is_some_and(|(on, _)| std::ptr::eq(on, leases))
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        if let Some((_, taken)) = self.on {
+            taken.fetch_sub(1, SeqCst);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_epochs_pass_only_when_all_leases_of_before_have_ended() {
+        let leases = Leases::default();
+        let begun = leases.epoch();
+        let (first, second) = (leases.lease(0), leases.lease(17));
+        assert!(first.is_on(&leases) && !first.is_on(&Leases::default()));
+        for _ in 0..4 {
+            leases.advance();
+        }
+        assert_eq!(leases.epoch(), begun + 1, "those of the epoch before have ended, these not");
+        let later = leases.lease(0);
+        drop(first);
+        leases.advance();
+        assert_eq!(leases.epoch(), begun + 1, "one is left");
+        drop(second);
+        leases.advance();
+        assert_eq!(leases.epoch(), begun + 2, "a lease taken later does not count");
+        leases.advance();
+        assert_eq!(leases.epoch(), begun + 2);
+        drop(later);
+        leases.advance();
+        assert_eq!(leases.epoch(), begun + 3);
+    }
+
+    #[test]
+    fn a_lease_on_nothing_is_on_no_memory() {
+        assert!(!Lease::none().is_on(&Leases::default()));
+    }
+}
