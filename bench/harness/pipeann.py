@@ -14,7 +14,7 @@ from typing import Any
 from . import places, rivals
 from .cache import entry, file_identity, text_identity
 from .processes import Row, json_lines
-from .sets import VectorSet
+from .sets import VectorSet, base_rows
 
 # The rooms of the engine that decide what an index contains.
 INDEX_ROOMS = ("types", "distance", "quant", "format", "graph", "build")
@@ -97,6 +97,18 @@ def grown(vectors: VectorSet, rows: int) -> VectorSet:
     }
     folder = entry(f"grown-{vectors.name}-{rows}", made_from, make)
     return replace(vectors, base=folder / name, truth=folder / "truth.bin")
+
+
+def shrunk(vectors: VectorSet, rows: int) -> VectorSet:
+    """The set with only its first rows, and the exact truth of its queries among them."""
+    base = base_rows(vectors, rows)
+    made_from = {"base": file_identity(base), "queries": file_identity(vectors.queries)}
+    folder = entry(
+        f"shrunk-{vectors.name}-{rows}",
+        made_from,
+        lambda folder: exact_truth(base, vectors.queries, folder / "truth.bin"),
+    )
+    return replace(vectors, base=base, truth=folder / "truth.bin")
 
 
 def index_of(vectors: VectorSet, options: BuildOptions, base: Path | None = None) -> Path:

@@ -49,6 +49,12 @@ def vector_set(name: str) -> VectorSet:
     raise SystemExit(f"no data set {name}; there are {', '.join(NAMES)}")
 
 
+def rows_in(source: Path) -> int:
+    """How many vectors a file has."""
+    with source.open("rb") as f:
+        return int(struct.unpack("<I", f.read(4))[0])
+
+
 def first_rows(source: Path, rows: int, target: Path, skip: int = 0) -> None:
     """Copy the first rows of a vector file, or those behind some that are skipped."""
     element = 4 if source.suffix == ".fbin" else 1
@@ -85,6 +91,18 @@ def with_queries(whole: VectorSet, queries: int) -> VectorSet:
     return replace(
         whole, queries=folder / f"query{whole.queries.suffix}", truth=folder / "truth.bin"
     )
+
+
+def asked_by_rows(whole: VectorSet, first: int, count: int) -> VectorSet:
+    """The set asked by rows of its own that no smaller index of its first rows holds, where the
+    queries that came with it are too few. It has no truth until it is `pipeann.shrunk`."""
+    name = f"query{whole.queries.suffix}"
+    folder = entry(
+        f"asked-{whole.name}-{first}-{count}",
+        {"base": file_identity(whole.base), "first": first, "count": count},
+        lambda folder: first_rows(whole.base, count, folder / name, skip=first),
+    )
+    return replace(whole, queries=folder / name, truth=folder / "none")
 
 
 def base_rows(whole: VectorSet, rows: int) -> Path:

@@ -5,6 +5,7 @@ Run with `python3 -m unittest discover bench/tests`.
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import re
@@ -22,11 +23,12 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from harness import cache, doors, filtered, servers, sets
+from harness import cache, doors, filtered, fits, servers, sets
 from harness.curves import Curve, OutOfRange, interleave
 from harness.verdict import Check, Verdict
 from jobs import catalogue, dial, filter_answers, filter_rivals, filters
 from jobs.doors import at
+from jobs.growth import Growth as growth_of
 
 
 class Dial(unittest.TestCase):
@@ -230,6 +232,47 @@ class Filters(unittest.TestCase):
             whole.write_text('[{"name": "a"}, {"name": "b"}]\n[1, [2]]\n[3, []]\n')
             filtered.choose(whole, some, ["b"])
             self.assertEqual(some.read_text(), '[{"name": "b"}]\n[[2]]\n[[]]\n')
+
+
+class Growth(unittest.TestCase):
+    """Fits of reads by rows."""
+
+    rows = (1000, 2000, 4000, 8000)
+
+    def test_a_logarithm_is_found_and_foretells_the_largest(self) -> None:
+        growth = growth_of(self.rows, [3 + 2 * math.log(n) for n in self.rows])
+        self.assertAlmostEqual(growth.logarithm.base, 3)
+        self.assertAlmostEqual(growth.logarithm.slope, 2)
+        self.assertAlmostEqual(growth.logarithm.r_squared(growth.rows, growth.reads), 1)
+        self.assertAlmostEqual(growth.surprise(), 0)
+        self.assertLess(growth.power.r_squared(growth.rows, growth.reads), 1)
+
+    def test_a_power_takes_more_than_its_past_foretells(self) -> None:
+        growth = growth_of(self.rows, [5 * n**0.3 for n in self.rows])
+        self.assertAlmostEqual(growth.power.slope, 0.3)
+        self.assertGreater(growth.surprise(), 0.03)
+
+
+class Fits(unittest.TestCase):
+    """Coefficients by least squares."""
+
+    xs = (1.0, 2.0, 3.0, 5.0)
+
+    def test_terms_get_back_the_coefficients_that_made_the_values(self) -> None:
+        terms = [[1.0, x, x * x] for x in self.xs]
+        found = fits.least_squares(terms, [4 - 2 * x + 0.5 * x * x for x in self.xs])
+        for coefficient, expected in zip(found, (4, -2, 0.5), strict=True):
+            self.assertAlmostEqual(coefficient, expected)
+
+    def test_a_term_that_says_nothing_new_gets_no_coefficient(self) -> None:
+        found = fits.least_squares([[1.0, x, 0.0, 2.0] for x in self.xs], [3 * x for x in self.xs])
+        self.assertEqual([round(c, 6) for c in found], [0.0, 3.0, 0.0, 0.0])
+
+    def test_costs_are_not_negative(self) -> None:
+        terms = [[1.0, x, x * x] for x in self.xs]
+        found = fits.relative(terms, [3 + x - 0.05 * x * x for x in self.xs])
+        self.assertEqual(found[2], 0.0)
+        self.assertGreater(min(found[:2]), 0.0)
 
 
 class Jobs(unittest.TestCase):
