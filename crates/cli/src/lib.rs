@@ -23,6 +23,7 @@ mod table;
 mod truth;
 mod updates;
 mod vectors_file;
+mod width_table;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -30,8 +31,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use commands::{
-    bench, build, collections as load, convert, db, demo, gt, inspect, open_time, raw, search,
-    serve, updates as updates_command,
+    bench, build, collections as load, convert, db, demo, gt, inspect, open_time, raw,
+    search, serve, updates as updates_command,
 };
 
 /// An SSD-resident vector index: build, search, measure and inspect it.

@@ -13,3 +13,4 @@ pub(crate) mod raw;
 pub(crate) mod search;
 pub(crate) mod serve;
 pub(crate) mod updates;
+pub(crate) mod width_profile;

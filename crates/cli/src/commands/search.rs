@@ -53,6 +53,9 @@ pub(crate) struct SearchArgs {
     /// Use only the first queries
     #[arg(long, value_name = "N")]
     limit_queries: Option<usize>,
+    /// Queries searched first and not measured, which pages that stay in memory are found by
+    #[arg(long, value_name = "FILE")]
+    warm_up: Option<PathBuf>,
     /// Write the answers of the one list given: ids (.ivecs), or ids and distances as a truth
     /// file (.bin)
     #[arg(long, value_name = "FILE")]
@@ -92,6 +95,11 @@ pub(crate) fn run(args: &SearchArgs) -> Result<()> {
         in_flight: args.in_flight.into(),
         repeat: args.repeat,
     };
+    if let (Some(path), Some(&list)) = (&args.warm_up, args.list.first()) {
+        let warm_up = VectorsFile::open(path)?;
+        check_same_shape(&warm_up, shape, &args.index.index)?;
+        measure(&index, warm_up.set(), None, list, &settings)?;
+    }
     let table = Figures::table(std::iter::once(settings.name.as_str()));
     if !args.json {
         print_line(&table.header())?;
