@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use super::params::{ParamError, SearchParams};
 
-/// Reads in flight of a search among so many that each would get fewer.
-pub(super) const NARROWEST: u16 = 2;
+/// Reads in flight of a search among so many that each would get fewer. With two the threads of a
+/// busy index slept while the device had little to do; from eight on a search reads a tenth more
+/// pages, and the index answers half as many queries again (docs/decisions/0029).
+const NARROWEST: u16 = 8;
 
 /// What becomes of the widest pipeline of a search that is not alone.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -13,7 +15,7 @@ pub enum ByLoad {
     /// It stays as it is.
     #[default]
     Off,
-    /// The searches share it, down to two reads for each.
+    /// The searches share it, down to eight reads for each.
     Share,
     /// It is what a profile found best.
     Table(WidthTable),
@@ -101,9 +103,9 @@ mod tests {
     }
 
     #[test]
-    fn searches_share_the_widest_down_to_two() {
+    fn searches_share_the_widest_down_to_eight() {
         let widest = |searches| ByLoad::Share.widest(32, searches);
-        assert_eq!([0, 1, 2, 8, 10, 16, 17, u32::MAX].map(widest), [32, 32, 16, 4, 3, 2, 2, 2]);
+        assert_eq!([0, 1, 2, 3, 4, 5, 16, u32::MAX].map(widest), [32, 32, 16, 10, 8, 8, 8, 8]);
         assert_eq!(ByLoad::Off.widest(32, 64), 32);
         assert_eq!(ByLoad::Share.widest(1, 64), 1);
     }

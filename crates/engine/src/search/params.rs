@@ -310,8 +310,13 @@ mod tests {
             Width::Dynamic { start, max, .. } => (start, max),
             other => panic!("{other:?} is not dynamic"),
         };
-        assert_eq!([0, 1, 2, 8, 10].map(widths), [(4, 32), (4, 32), (4, 16), (4, 4), (3, 3)]);
-        assert_eq!([16, 17, 64, u32::MAX].map(widths), [(2, 2); 4]);
+        assert_eq!([0, 1, 2, 3].map(widths), [(4, 32), (4, 32), (4, 16), (4, 10)]);
+        assert_eq!([4, 16, 64, u32::MAX].map(widths), [(4, 8); 4]);
+        let narrow = Policy {
+            width: Width::Dynamic { start: 4, max: 6, converge_at: 5, keep_ratio: 0.9 },
+            ..Policy::auto()
+        };
+        assert_eq!(shared(narrow, 64).width.max(), 6);
         assert_eq!(shared(Policy::auto(), 1), Policy::pipe());
         assert_eq!(shared(Policy::pipe(), 64), Policy::pipe());
         let fixed = Policy { width: Width::Fixed(9), ..Policy::auto() };
