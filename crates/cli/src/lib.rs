@@ -31,7 +31,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use commands::{
-    bench, build, collections as load, convert, db, demo, gt, inspect, open_time, raw,
+    bench, build, collections as load, convert, db, demo, estimate, gt, inspect, open_time, raw,
     search, serve, updates as updates_command,
 };
 
@@ -53,6 +53,7 @@ enum Command {
     Convert(convert::ConvertArgs),
     Db(db::DbArgs),
     Serve(serve::ServeArgs),
+    Estimate(estimate::EstimateArgs),
     Bench(bench::BenchArgs),
     Raw(raw::RawArgs),
     OpenTime(open_time::OpenTimeArgs),
@@ -83,6 +84,7 @@ pub fn run() -> ExitCode {
         Command::Inspect(args) => inspect::run(&args),
         Command::Gt(args) => gt::run(&args),
         Command::Convert(args) => convert::run(&args),
+        Command::Estimate(args) => estimate::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Raw(args) => raw::run(&args),
         Command::OpenTime(args) => open_time::run(&args),

@@ -6,6 +6,7 @@ pub(crate) mod collections;
 pub(crate) mod convert;
 pub(crate) mod db;
 pub(crate) mod demo;
+pub(crate) mod estimate;
 pub(crate) mod gt;
 pub(crate) mod inspect;
 pub(crate) mod open_time;
