@@ -51,6 +51,7 @@ class BuildOptions:
     list: int = 96
     seed: int = 1
     codes: str = "pq"
+    page_bytes: int | None = None
 
 
 def build(
@@ -70,6 +71,8 @@ def build(
     command += ["--degree", str(options.degree), "--list", str(options.list)]
     command += ["--code-bytes", str(code_bytes), "--seed", str(options.seed)]
     command += ["--codes", options.codes]
+    if options.page_bytes is not None:
+        command += ["--page-bytes", str(options.page_bytes)]
     if memory is not None:
         command += ["--memory", memory]
     return json_lines([*command, "--overwrite", "--json"])[-1]
@@ -123,6 +126,8 @@ def index_of(vectors: VectorSet, options: BuildOptions, base: Path | None = None
         "seed": options.seed,
         "builder": builder_identity(),
     }
+    if options.page_bytes is not None:
+        made["page_bytes"] = options.page_bytes
 
     def make(folder: Path) -> None:
         build(source, folder / "index", vectors.code_bytes, options)
@@ -141,6 +146,8 @@ class SearchOptions:
     memory_limit: str = "floor"
     switches: dict[str, str] = field(default_factory=dict)
     k: int = 10
+    widths: Path | None = None
+    warm_up: Path | None = None
 
     @classmethod
     def of(cls, name: str, **others: Any) -> SearchOptions:
@@ -169,10 +176,24 @@ def search(
     command += ["--in-flight", str(options.in_flight), "--memory-limit", options.memory_limit]
     if options.width is not None:
         command += ["--width", str(options.width)]
+    if options.warm_up is not None:
+        command += ["--warm-up", options.warm_up]
+    if options.widths is not None:
+        command += ["--widths", options.widths]
     if options.switches:
         switches = ",".join(f"{name}={value}" for name, value in options.switches.items())
         command += ["--switches", switches]
     return json_lines([*command, "--json"])
+
+
+def profile_width(
+    index: Path, vectors: VectorSet, lists: Sequence[int], recall: float, out: Path
+) -> Row:
+    """Profile an index by width and searches in flight; the widths to take are written to `out`."""
+    command: list[str | Path] = [program(), "bench", "--profile-width", "--index", index]
+    command += ["--queries", vectors.queries, "--truth", vectors.truth, "--recall", str(recall)]
+    command += ["--lists", ",".join(map(str, lists)), "--limit-queries", "1000"]
+    return json_lines([*command, "--save", out, "--json"])[-1]
 
 
 def raw_reads(index: Path, *, depth: int, threads: int = 1, seconds: float = 2) -> Row:
@@ -180,6 +201,21 @@ def raw_reads(index: Path, *, depth: int, threads: int = 1, seconds: float = 2) 
     command: list[str | Path] = [program(), "raw", "--index", index, "--depth", str(depth)]
     command += ["--threads", str(threads), "--seconds", str(seconds)]
     return json_lines([*command, "--json"])[-1]
+
+
+def estimate(case: Row, options: BuildOptions) -> Row:
+    """What is expected of an index of a measured case's shape, limit, list and device."""
+    command: list[str | Path] = [program(), "estimate", "--rows", str(case["rows"])]
+    command += ["--dim", str(case["dim"]), "--type", case["type"], "--limit", case["limit"]]
+    command += ["--degree", str(options.degree), "--code-bytes", str(case["code_bytes"])]
+    command += ["--list", str(case["list"]), "--threads", "2", "--read-us", str(case["read_us"])]
+    command += ["--reads-per-s", str(case["raw_reads_per_s"])]
+    return json_lines([*command, "--json"])[-1]
+
+
+def inspect(index: Path) -> Row:
+    """What an index consists of."""
+    return json_lines([program(), "inspect", "--index", index, "--json"])[-1]
 
 
 def open_time(index: Path, queries: Path) -> Row:

@@ -9,7 +9,7 @@ from pathlib import Path
 from . import places, rivals
 from .cache import entry, file_identity
 
-NAMES = ("sift1m", "minilm")
+NAMES = ("sift1m", "minilm", "manifold")
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class VectorSet:
 
 
 def vector_set(name: str) -> VectorSet:
-    """A data set by name; `minilm` is made when it is not in the cache yet."""
+    """A data set by name; those that are made are when they are not in the cache yet."""
     if name == "sift1m":
         folder = places.given_data()
         return VectorSet(
@@ -45,6 +45,18 @@ def vector_set(name: str) -> VectorSet:
         )
         if not found.truth.exists():
             rivals.make_minilm(folder)
+        return found
+    if name == "manifold":
+        folder = places.cache() / "data"
+        found = VectorSet(
+            name,
+            folder / "manifold.base.fbin",
+            folder / "manifold.query.fbin",
+            folder / "manifold.gt100.bin",
+            code_bytes=32,
+        )
+        if not found.truth.exists():
+            rivals.make_manifold(folder)
         return found
     raise SystemExit(f"no data set {name}; there are {', '.join(NAMES)}")
 

@@ -61,7 +61,9 @@ def take_growth(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     fits = take_fits(job, vectors, counts, made)
     best = min(fits.values(), key=lambda growth: growth.reads[-1])
     r2 = best.logarithm.r_squared(best.rows, best.reads)
-    verdict.add("r2", Check(r2, settings["r2_at_least"], at_most=False))
+    judged = vectors.name == settings["judged_by_r2"]
+    limit = settings["r2_at_least"] if judged else None
+    verdict.add("r2" if judged else f"r2 of {vectors.name}", Check(r2, limit, at_most=False))
     verdict.add("surprise", Check(best.surprise(), settings["surprise_at_most"]))
     for code_bytes in settings.get("code_bytes", {}).get(vectors.name, []):
         take_fits(job, replace(vectors, code_bytes=code_bytes), counts, [])

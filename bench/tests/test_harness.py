@@ -25,8 +25,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from harness import cache, doors, filtered, fits, servers, sets
 from harness.curves import Curve, OutOfRange, interleave
+from harness.paired import Interval, in_pairs
 from harness.verdict import Check, Verdict
-from jobs import catalogue, dial, filter_answers, filter_rivals, filters
+from jobs import auto, catalogue, dial, estimate, filter_answers, filter_rivals, filters
 from jobs.doors import at
 from jobs.growth import Growth as growth_of
 
@@ -273,6 +274,50 @@ class Fits(unittest.TestCase):
         found = fits.relative(terms, [3 + x - 0.05 * x * x for x in self.xs])
         self.assertEqual(found[2], 0.0)
         self.assertGreater(min(found[:2]), 0.0)
+
+
+class Estimates(unittest.TestCase):
+    """How far off an estimate was."""
+
+    def test_half_is_as_wrong_as_twice(self) -> None:
+        self.assertAlmostEqual(estimate.error(50, 100), 1.0)
+        self.assertAlmostEqual(estimate.error(200, 100), 1.0)
+
+    def test_nine_in_ten_keep_to_it(self) -> None:
+        self.assertEqual(estimate.kept_by([0.1, 0.2, 0.3] * 3 + [9.0], 0.9), 0.3)
+        self.assertEqual(estimate.kept_by([0.5], 0.9), 0.5)
+
+
+class Pairs(unittest.TestCase):
+    """Ratios of systems run in turn."""
+
+    def test_the_interval_holds_the_mean_and_is_wider_for_fewer_pairs(self) -> None:
+        few, many = Interval.of([1.0, 1.1]), Interval.of([1.0, 1.1] * 10)
+        self.assertAlmostEqual(few.mean, math.sqrt(1.1))
+        self.assertLess(few.low, many.low)
+        self.assertGreater(few.high, many.high)
+        # By hand: logs 0 and ln 1.1, their deviation ln 1.1 / sqrt 2, t of one degree 12.706.
+        self.assertAlmostEqual(few.high / few.mean, 1.1 ** (12.706 / 2), places=6)
+        self.assertEqual(Interval.of([0.9]).high, math.inf)
+
+    def test_who_begins_alternates(self) -> None:
+        order: list[str] = []
+
+        def taken(name: str, value: float) -> float:
+            order.append(name)
+            return value
+
+        pairs = in_pairs(lambda: taken("a", 1.0), lambda: taken("b", 2.0), 3)
+        self.assertEqual(pairs, [(1.0, 2.0)] * 3)
+        self.assertEqual("".join(order), "abbaab")
+
+    def test_lists_around_a_recall(self) -> None:
+        rows = [{"list": n, "recall": r} for n, r in ((10, 0.9), (20, 0.96), (30, 0.99))]
+        curve = Curve.of_rounds("x", [rows])
+        self.assertEqual(auto.around(curve, 0.95), [10, 20])
+        with self.assertRaises(OutOfRange):
+            auto.around(curve, 0.995)
+        self.assertAlmostEqual(auto.along([(0.9, 10.0), (0.96, 16.0)], 0.95), 15.0)
 
 
 class Jobs(unittest.TestCase):
