@@ -34,6 +34,11 @@ class Curve:
         """The column's value at a recall, linear between the two rows around it."""
         return self.between(column, "recall", recall)
 
+    def reaching(self, column: str, recall: float) -> float:
+        """As `at`; where even the shortest list finds more, its row stands for the recall."""
+        first = self.rows[0]
+        return float(first[column]) if first["recall"] > recall else self.at(column, recall)
+
     def between(self, column: str, by: str, value: float) -> float:
         """The column's value where column `by` reaches a value."""
         rows = sorted(self.rows, key=lambda row: row[by])

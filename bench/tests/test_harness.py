@@ -68,6 +68,15 @@ class Curves(unittest.TestCase):
         with self.assertRaises(OutOfRange):
             Curve.of_rounds("x", [self.rows]).at("reads", 0.8)
 
+    def test_lets_the_shortest_list_stand_for_what_lies_below_it_and_nothing_for_what_is_above(
+        self,
+    ) -> None:
+        curve = Curve.of_rounds("x", [self.rows[:1] + [{"list": 20, "recall": 0.99, "reads": 40}]])
+        self.assertEqual(curve.reaching("reads", 0.8), 20)
+        self.assertAlmostEqual(curve.reaching("reads", 0.945), 30)
+        with self.assertRaises(OutOfRange):
+            curve.reaching("reads", 1.0)
+
     def test_takes_medians_over_rounds_and_turns_between_systems(self) -> None:
         calls: list[str] = []
 

@@ -18,6 +18,10 @@ const DEVIATIONS_PER_EFOLD: f32 = 1.9;
 /// distances. docs/decisions/0025 has the figures.
 const LEAST_DEVIATION: f32 = 0.03;
 
+/// Deviations by which a code may promise too much before its vector is not even compared. With
+/// two the answers are those without screening; docs/decisions/0026 has the figures.
+const SCREEN_DEVIATIONS: f32 = 2.0;
+
 /// Exact minus coded distances seen by one query.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct CodingError {
@@ -37,19 +41,28 @@ impl CodingError {
     /// known stands at `kth` and the user asked for a list of `list`. `None` while too few
     /// differences are known.
     pub(super) fn reach(&self, kth: f32, k: usize, list: usize) -> Option<f32> {
-        if self.count < ENOUGH {
-            return None;
-        }
-        let mean = self.sum / self.count as f32;
-        let variance = self.squares / self.count as f32 - mean * mean;
-        if !variance.is_finite() {
-            return None;
-        }
+        let (mean, variance) = self.mean_and_variance()?;
         let allowed = DEVIATIONS_PER_EFOLD * (list as f32 / k as f32).ln();
         let least = LEAST_DEVIATION * kth.abs();
         let deviation = variance.max(0.0).sqrt().max(least);
         let reach = kth - mean + allowed * deviation;
         reach.is_finite().then_some(reach)
+    }
+
+    /// The coded distance beyond which hardly any candidate is nearer than `bound`; infinite while
+    /// too few differences are known.
+    pub(super) fn screen(&self, bound: f32) -> f32 {
+        let Some((mean, variance)) = self.mean_and_variance() else { return f32::INFINITY };
+        bound - mean + SCREEN_DEVIATIONS * variance.max(0.0).sqrt()
+    }
+
+    fn mean_and_variance(&self) -> Option<(f32, f32)> {
+        if self.count < ENOUGH {
+            return None;
+        }
+        let mean = self.sum / self.count as f32;
+        let variance = self.squares / self.count as f32 - mean * mean;
+        variance.is_finite().then_some((mean, variance))
     }
 }
 
@@ -85,6 +98,14 @@ mod tests {
         assert_eq!(error.reach(100.0, 10, 10), Some(100.0));
         let reach = error.reach(100.0, 10, 40).unwrap();
         assert!((reach - (100.0 + 3.0 * 1.9 * 4f32.ln())).abs() < 1e-3, "{reach}");
+    }
+
+    #[test]
+    fn few_differences_screen_nothing_and_many_what_is_two_deviations_too_far() {
+        assert_eq!(alternating(1.0, 3.0, 7).screen(10.0), f32::INFINITY);
+        // A code of 10 means 12, give or take 1.
+        assert_eq!(alternating(1.0, 3.0, 100).screen(10.0), 10.0);
+        assert_eq!(alternating(0.0, 0.0, 100).screen(10.0), 10.0);
     }
 
     #[test]

@@ -3,7 +3,10 @@
 //! Where nothing is read there is nothing to foresee by codes: a neighbour's record is at hand, so
 //! its exact distance costs little more than a look-up of its code, and ranks better. The same
 //! candidate list serves, in which all distances are exact and an entry is explored or not; pages
-//! are borrowed where they lie, and neither look-up table nor stash is used.
+//! are borrowed where they lie, and no stash is used.
+//!
+//! Where a vector is much longer than its code, only those are compared that by their codes stand
+//! a chance to enter the list; docs/decisions/0026 has the figures.
 //!
 //! A search among some nodes goes the general way, which knows how to walk past the others. What
 //! was changed since the pages were written is seen as there, through [`PageRecords`]. A state
@@ -18,12 +21,15 @@ use super::view::{GraphView, ResidentPages};
 use super::visited::Seen;
 use crate::distance::{QueryDistance, prefetch};
 use crate::format::PageView;
+use crate::quant::score_many;
 use crate::types::NodeId;
 
 /// Neighbours whose records are asked for at once.
 const CHUNK: usize = 64;
 /// Records that are on their way from memory while one is compared.
 const AHEAD: usize = 8;
+/// Codes are looked up first where a vector is at least so many times as long.
+const LONGER_THAN_CODE: usize = 4;
 
 impl SearchState {
     /// Puts the first candidates into the list.
@@ -31,8 +37,24 @@ impl SearchState {
         let query = std::mem::take(&mut self.query);
         let distance = QueryDistance::new(view.metric, view.layout.vector_type(), &query);
         self.in_memory = true;
+        let long = LONGER_THAN_CODE * view.codebook.code_bytes();
+        self.screens = view.codes.is_resident() && view.layout.vector_bytes() >= long;
+        if self.screens {
+            self.table.fill(view.codebook, &query, view.layout.vector_type());
+        }
         self.seeds.clear();
         match view.head {
+            Some(head) if self.params.policy.head && self.screens => {
+                let (list, codes) = (self.params.head_list, view.codes.view());
+                head.search(&mut self.head_scratch, &self.table, codes, list, &mut self.seeds);
+                self.stats.code_distances += self.head_scratch.scored() as u64;
+                for (score, node) in &mut self.seeds {
+                    let coded = *score;
+                    exact(view, pages, &distance, &[*node], std::slice::from_mut(score));
+                    self.coding_error.add(*score - coded);
+                }
+                self.stats.exact_distances += self.seeds.len() as u64;
+            }
             Some(head) if self.params.policy.head => {
                 let mut scored = 0;
                 let score = |nodes: &[u32], out: &mut [f32]| {
@@ -92,6 +114,9 @@ impl SearchState {
                 self.fresh.push(id);
             }
         }
+        if self.screens {
+            self.screen(view);
+        }
         let n = self.fresh.len();
         self.stats.exact_distances += n as u64;
         let query = std::mem::take(&mut self.query);
@@ -99,10 +124,31 @@ impl SearchState {
         exact(view, pages, &distance, &self.fresh, &mut self.scores[..n]);
         self.query = query;
         for i in 0..n {
+            if self.screens {
+                self.coding_error.add(self.scores[i] - self.coded[i]);
+            }
             if self.scores[i] < self.list.bound() {
                 self.add_exact(self.scores[i], NodeId(self.fresh[i]));
             }
         }
+    }
+
+    /// Leaves out of `fresh` what, by its code, will hardly enter the list.
+    fn screen(&mut self, view: &GraphView<'_>) {
+        let n = self.fresh.len();
+        score_many(&self.table, view.codes.view(), &self.fresh, &mut self.scores[..n]);
+        self.stats.code_distances += n as u64;
+        let reach = self.coding_error.screen(self.list.bound());
+        self.coded.clear();
+        let mut kept = 0;
+        for i in 0..n {
+            if self.scores[i] <= reach {
+                self.fresh[kept] = self.fresh[i];
+                self.coded.push(self.scores[i]);
+                kept += 1;
+            }
+        }
+        self.fresh.truncate(kept);
     }
 
     fn add_exact(&mut self, distance: f32, node: NodeId) {

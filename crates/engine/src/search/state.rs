@@ -82,6 +82,8 @@ pub struct SearchState {
     pub(super) reach: Option<f32>,
     /// Whether the graph is walked by exact distances.
     pub(super) in_memory: bool,
+    /// Whether codes are looked up first where all is in memory.
+    pub(super) screens: bool,
     pub(super) table: LookupTable,
     pub(super) visited: VisitedSet,
     pub(super) head_scratch: HeadScratch,
@@ -89,6 +91,7 @@ pub struct SearchState {
     pub(super) stash: Stash,
     pub(super) fresh: Vec<u32>,
     pub(super) scores: Vec<f32>,
+    pub(super) coded: Vec<f32>,
     pub(super) neighbours: Vec<u32>,
     pub(super) at_page: Vec<Candidate>,
     pub(super) rebuild_pages: Vec<PageId>,
@@ -119,6 +122,7 @@ impl SearchState {
             stats: SearchStats::default(),
             reach: None,
             in_memory: false,
+            screens: false,
             table: LookupTable::new(view.codebook),
             visited: VisitedSet::new(0),
             head_scratch: HeadScratch::default(),
@@ -126,6 +130,7 @@ impl SearchState {
             stash: Stash::default(),
             fresh: Vec::new(),
             scores: Vec::new(),
+            coded: Vec::new(),
             neighbours: Vec::new(),
             at_page: Vec::new(),
             rebuild_pages: Vec::new(),
@@ -246,6 +251,7 @@ impl SearchState {
         self.fresh.clear();
         self.fresh.reserve(degree.max(SCAN_CHUNK + SLACK));
         self.scores.resize(degree.max(SCAN_CHUNK).max(self.params.head_list), 0.0);
+        self.coded.reserve(degree);
         self.neighbours.reserve(degree);
         self.at_page.reserve(view.layout.records_per_page());
         self.seeds.reserve(self.params.head_list);

@@ -42,6 +42,7 @@ pub(super) struct Fixture {
     pub(super) rows: usize,
     /// Whether searches find every page in memory.
     pub(super) in_memory: bool,
+    pub(super) copies: usize,
 }
 
 pub(super) struct ResidentCodes {
@@ -103,7 +104,15 @@ impl Fixture {
 
     /// `rows` vectors; each node has its nearest neighbours and some far ones.
     pub(super) fn of(rows: usize, ty: VectorType, metric: Metric) -> Self {
-        let vectors = converted(&clustered(rows, 1), ty);
+        Self::wide(rows, ty, metric, 1)
+    }
+
+    /// As [`of`](Self::of), with the components of each vector `copies` times.
+    pub(super) fn wide(rows: usize, ty: VectorType, metric: Metric, copies: usize) -> Self {
+        let vectors: Vec<u8> = clustered(rows, 1)
+            .chunks(DIM)
+            .flat_map(|row| converted(row, ty).repeat(copies))
+            .collect();
         let dim = ty.dim_of(vectors.len() / rows);
         let set = VectorSet::new(&vectors, dim, ty).unwrap();
         let layout = RecordLayout::choose(dim, ty, DEGREE, rows as u64, 1.0).unwrap();
@@ -143,6 +152,7 @@ impl Fixture {
             unreadable: Mutex::default(),
             rows,
             in_memory: false,
+            copies,
             vectors,
             metric,
         }
@@ -165,7 +175,7 @@ impl Fixture {
                 let row = (numbers.next() % self.rows as u64) as usize;
                 let near = |b: &u8| b.saturating_add((numbers.next() % 24) as u8);
                 let query: Vec<u8> = base[row * DIM..(row + 1) * DIM].iter().map(near).collect();
-                converted(&query, self.layout.vector_type())
+                converted(&query, self.layout.vector_type()).repeat(self.copies)
             })
             .collect()
     }

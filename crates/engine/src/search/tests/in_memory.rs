@@ -52,6 +52,32 @@ fn no_less_is_found_than_by_reading() {
 }
 
 #[test]
+fn of_long_vectors_fewer_are_compared_and_no_less_is_found() {
+    for metric in [Metric::L2, Metric::Cosine, Metric::InnerProduct] {
+        let of = |copies| {
+            let fixture = Fixture::wide(2000, VectorType::U8, metric, copies);
+            Fixture { in_memory: true, ..fixture }
+        };
+        // The same distances, but for a factor: the longer vectors are looked up by codes first.
+        let (narrow, wide) = (of(1), of(8));
+        for list in [10, 40] {
+            let params = params(list, true);
+            let (all, screened) = (found(&narrow, &params), found(&wide, &params));
+            assert!(screened + 5 >= all, "{screened} of 500 against {all}: {metric:?} {list}");
+            let stats = |fixture: &Fixture| {
+                let mut sum = SearchStats::default();
+                fixture.queries(50).iter().for_each(|q| sum += searched(fixture, q, &params).1);
+                sum
+            };
+            let (all, screened) = (stats(&narrow), stats(&wide));
+            assert_eq!(all.code_distances, 0);
+            assert!(screened.code_distances > screened.exact_distances, "{screened:?}");
+            assert!(screened.exact_distances * 4 < all.exact_distances * 3, "{metric:?} {list}");
+        }
+    }
+}
+
+#[test]
 fn neither_reads_nor_codes_are_needed() {
     let fixture = Fixture { in_memory: true, ..Fixture::new(1000) };
     for query in fixture.queries(5) {
