@@ -14,7 +14,7 @@ from typing import Any
 from . import places, rivals
 from .cache import entry, file_identity, text_identity
 from .processes import Row, json_lines
-from .sets import VectorSet
+from .sets import VectorSet, base_rows
 
 # The rooms of the engine that decide what an index contains.
 INDEX_ROOMS = ("types", "distance", "quant", "format", "graph", "build")
@@ -51,6 +51,7 @@ class BuildOptions:
     list: int = 96
     seed: int = 1
     codes: str = "pq"
+    page_bytes: int | None = None
 
 
 def build(
@@ -70,6 +71,8 @@ def build(
     command += ["--degree", str(options.degree), "--list", str(options.list)]
     command += ["--code-bytes", str(code_bytes), "--seed", str(options.seed)]
     command += ["--codes", options.codes]
+    if options.page_bytes is not None:
+        command += ["--page-bytes", str(options.page_bytes)]
     if memory is not None:
         command += ["--memory", memory]
     return json_lines([*command, "--overwrite", "--json"])[-1]
@@ -99,6 +102,18 @@ def grown(vectors: VectorSet, rows: int) -> VectorSet:
     return replace(vectors, base=folder / name, truth=folder / "truth.bin")
 
 
+def shrunk(vectors: VectorSet, rows: int) -> VectorSet:
+    """The set with only its first rows, and the exact truth of its queries among them."""
+    base = base_rows(vectors, rows)
+    made_from = {"base": file_identity(base), "queries": file_identity(vectors.queries)}
+    folder = entry(
+        f"shrunk-{vectors.name}-{rows}",
+        made_from,
+        lambda folder: exact_truth(base, vectors.queries, folder / "truth.bin"),
+    )
+    return replace(vectors, base=base, truth=folder / "truth.bin")
+
+
 def index_of(vectors: VectorSet, options: BuildOptions, base: Path | None = None) -> Path:
     """The cached index of a set (or of other base vectors with its parameters)."""
     source = base or vectors.base
@@ -111,6 +126,8 @@ def index_of(vectors: VectorSet, options: BuildOptions, base: Path | None = None
         "seed": options.seed,
         "builder": builder_identity(),
     }
+    if options.page_bytes is not None:
+        made["page_bytes"] = options.page_bytes
 
     def make(folder: Path) -> None:
         build(source, folder / "index", vectors.code_bytes, options)
@@ -130,6 +147,7 @@ class SearchOptions:
     warm: int = 0
     switches: dict[str, str] = field(default_factory=dict)
     k: int = 10
+    widths: Path | None = None
 
     @classmethod
     def of(cls, name: str, **others: Any) -> SearchOptions:
@@ -160,10 +178,22 @@ def search(
         command += ["--warm", str(options.warm)]
     if options.width is not None:
         command += ["--width", str(options.width)]
+    if options.widths is not None:
+        command += ["--widths", options.widths]
     if options.switches:
         switches = ",".join(f"{name}={value}" for name, value in options.switches.items())
         command += ["--switches", switches]
     return json_lines([*command, "--json"])
+
+
+def profile_width(
+    index: Path, vectors: VectorSet, lists: Sequence[int], recall: float, out: Path
+) -> Row:
+    """Profile an index by width and searches in flight; the widths to take are written to `out`."""
+    command: list[str | Path] = [program(), "bench", "--profile-width", "--index", index]
+    command += ["--queries", vectors.queries, "--truth", vectors.truth, "--recall", str(recall)]
+    command += ["--lists", ",".join(map(str, lists)), "--limit-queries", "1000"]
+    return json_lines([*command, "--save", out, "--json"])[-1]
 
 
 def raw_reads(index: Path, *, depth: int, threads: int = 1, seconds: float = 2) -> Row:
@@ -171,6 +201,21 @@ def raw_reads(index: Path, *, depth: int, threads: int = 1, seconds: float = 2) 
     command: list[str | Path] = [program(), "raw", "--index", index, "--depth", str(depth)]
     command += ["--threads", str(threads), "--seconds", str(seconds)]
     return json_lines([*command, "--json"])[-1]
+
+
+def estimate(case: Row, options: BuildOptions) -> Row:
+    """What is expected of an index of a measured case's shape, limit, list and device."""
+    command: list[str | Path] = [program(), "estimate", "--rows", str(case["rows"])]
+    command += ["--dim", str(case["dim"]), "--type", case["type"], "--limit", case["limit"]]
+    command += ["--degree", str(options.degree), "--code-bytes", str(case["code_bytes"])]
+    command += ["--list", str(case["list"]), "--threads", "2", "--read-us", str(case["read_us"])]
+    command += ["--reads-per-s", str(case["raw_reads_per_s"])]
+    return json_lines([*command, "--json"])[-1]
+
+
+def inspect(index: Path) -> Row:
+    """What an index consists of."""
+    return json_lines([program(), "inspect", "--index", index, "--json"])[-1]
 
 
 def open_time(index: Path, queries: Path) -> Row:

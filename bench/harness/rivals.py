@@ -96,6 +96,13 @@ def make_minilm(folder: Path) -> None:
     subprocess.run([str(word) for word in command], check=True, stdout=sys.stderr)
 
 
+def make_manifold(folder: Path) -> None:
+    """Make the set of another dimension (seconds)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    script = places.BENCH / "data" / "manifold.py"
+    subprocess.run([str(python()), str(script), "--out", str(folder)], check=True)
+
+
 def make_photos(folder: Path) -> None:
     """Make the demo's set of descriptors (under a minute)."""
     script = places.BENCH / "data" / "photos.py"

@@ -9,7 +9,7 @@ from pathlib import Path
 from . import places, rivals
 from .cache import entry, file_identity
 
-NAMES = ("sift1m", "minilm")
+NAMES = ("sift1m", "minilm", "manifold")
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class VectorSet:
 
 
 def vector_set(name: str) -> VectorSet:
-    """A data set by name; `minilm` is made when it is not in the cache yet."""
+    """A data set by name; those that are made are when they are not in the cache yet."""
     if name == "sift1m":
         folder = places.given_data()
         return VectorSet(
@@ -46,12 +46,24 @@ def vector_set(name: str) -> VectorSet:
         if not found.truth.exists():
             rivals.make_minilm(folder)
         return found
+    if name == "manifold":
+        folder = places.cache() / "data"
+        found = VectorSet(
+            name,
+            folder / "manifold.base.fbin",
+            folder / "manifold.query.fbin",
+            folder / "manifold.gt100.bin",
+            code_bytes=32,
+        )
+        if not found.truth.exists():
+            rivals.make_manifold(folder)
+        return found
     raise SystemExit(f"no data set {name}; there are {', '.join(NAMES)}")
 
 
-def queries_in(vectors: Path) -> int:
-    """Rows of a vector file."""
-    with vectors.open("rb") as f:
+def rows_in(source: Path) -> int:
+    """How many vectors a file has."""
+    with source.open("rb") as f:
         return int(struct.unpack("<I", f.read(4))[0])
 
 
@@ -91,6 +103,18 @@ def with_queries(whole: VectorSet, queries: int) -> VectorSet:
     return replace(
         whole, queries=folder / f"query{whole.queries.suffix}", truth=folder / "truth.bin"
     )
+
+
+def asked_by_rows(whole: VectorSet, first: int, count: int) -> VectorSet:
+    """The set asked by rows of its own that no smaller index of its first rows holds, where the
+    queries that came with it are too few. It has no truth until it is `pipeann.shrunk`."""
+    name = f"query{whole.queries.suffix}"
+    folder = entry(
+        f"asked-{whole.name}-{first}-{count}",
+        {"base": file_identity(whole.base), "first": first, "count": count},
+        lambda folder: first_rows(whole.base, count, folder / name, skip=first),
+    )
+    return replace(whole, queries=folder / name, truth=folder / "none")
 
 
 def base_rows(whole: VectorSet, rows: int) -> Path:

@@ -78,7 +78,7 @@ def take_dial(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     index, lists = pipeann.index_of(vectors, job.build), job.lists[vectors.name]
     settings = job.settings
     # The first half of the queries brings pages into memory; the others are new to them.
-    warm = sets.queries_in(vectors.queries) // 2
+    warm = sets.rows_in(vectors.queries) // 2
 
     def search(limit: str) -> Row:
         options = SearchOptions(

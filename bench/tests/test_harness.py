@@ -5,6 +5,7 @@ Run with `python3 -m unittest discover bench/tests`.
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import re
@@ -23,11 +24,13 @@ from xml.etree import ElementTree
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from harness import cache, doors, filtered, plots, servers, sets
+from harness import cache, doors, filtered, fits, plots, servers, sets
 from harness.curves import Curve, OutOfRange, interleave
+from harness.paired import Interval, in_pairs
 from harness.verdict import Check, Verdict
-from jobs import catalogue, dial, filter_answers, filter_rivals, filters
+from jobs import auto, catalogue, dial, estimate, filter_answers, filter_rivals, filters
 from jobs.doors import at
+from jobs.growth import Growth as growth_of
 
 
 class Dial(unittest.TestCase):
@@ -87,7 +90,7 @@ class Curves(unittest.TestCase):
     def test_lets_the_shortest_list_stand_for_what_lies_below_it_and_nothing_for_what_is_above(
         self,
     ) -> None:
-        curve = Curve.of_rounds("x", [self.rows[:1] + [{"list": 20, "recall": 0.99, "reads": 40}]])
+        curve = Curve.of_rounds("x", [[*self.rows[:1], {"list": 20, "recall": 0.99, "reads": 40}]])
         self.assertEqual(curve.reaching("reads", 0.8), 20)
         self.assertAlmostEqual(curve.reaching("reads", 0.945), 30)
         with self.assertRaises(OutOfRange):
@@ -258,6 +261,91 @@ class Filters(unittest.TestCase):
             whole.write_text('[{"name": "a"}, {"name": "b"}]\n[1, [2]]\n[3, []]\n')
             filtered.choose(whole, some, ["b"])
             self.assertEqual(some.read_text(), '[{"name": "b"}]\n[[2]]\n[[]]\n')
+
+
+class Growth(unittest.TestCase):
+    """Fits of reads by rows."""
+
+    rows = (1000, 2000, 4000, 8000)
+
+    def test_a_logarithm_is_found_and_foretells_the_largest(self) -> None:
+        growth = growth_of(self.rows, [3 + 2 * math.log(n) for n in self.rows])
+        self.assertAlmostEqual(growth.logarithm.base, 3)
+        self.assertAlmostEqual(growth.logarithm.slope, 2)
+        self.assertAlmostEqual(growth.logarithm.r_squared(growth.rows, growth.reads), 1)
+        self.assertAlmostEqual(growth.surprise(), 0)
+        self.assertLess(growth.power.r_squared(growth.rows, growth.reads), 1)
+
+    def test_a_power_takes_more_than_its_past_foretells(self) -> None:
+        growth = growth_of(self.rows, [5 * n**0.3 for n in self.rows])
+        self.assertAlmostEqual(growth.power.slope, 0.3)
+        self.assertGreater(growth.surprise(), 0.03)
+
+
+class Fits(unittest.TestCase):
+    """Coefficients by least squares."""
+
+    xs = (1.0, 2.0, 3.0, 5.0)
+
+    def test_terms_get_back_the_coefficients_that_made_the_values(self) -> None:
+        terms = [[1.0, x, x * x] for x in self.xs]
+        found = fits.least_squares(terms, [4 - 2 * x + 0.5 * x * x for x in self.xs])
+        for coefficient, expected in zip(found, (4, -2, 0.5), strict=True):
+            self.assertAlmostEqual(coefficient, expected)
+
+    def test_a_term_that_says_nothing_new_gets_no_coefficient(self) -> None:
+        found = fits.least_squares([[1.0, x, 0.0, 2.0] for x in self.xs], [3 * x for x in self.xs])
+        self.assertEqual([round(c, 6) for c in found], [0.0, 3.0, 0.0, 0.0])
+
+    def test_costs_are_not_negative(self) -> None:
+        terms = [[1.0, x, x * x] for x in self.xs]
+        found = fits.relative(terms, [3 + x - 0.05 * x * x for x in self.xs])
+        self.assertEqual(found[2], 0.0)
+        self.assertGreater(min(found[:2]), 0.0)
+
+
+class Estimates(unittest.TestCase):
+    """How far off an estimate was."""
+
+    def test_half_is_as_wrong_as_twice(self) -> None:
+        self.assertAlmostEqual(estimate.error(50, 100), 1.0)
+        self.assertAlmostEqual(estimate.error(200, 100), 1.0)
+
+    def test_nine_in_ten_keep_to_it(self) -> None:
+        self.assertEqual(estimate.kept_by([0.1, 0.2, 0.3] * 3 + [9.0], 0.9), 0.3)
+        self.assertEqual(estimate.kept_by([0.5], 0.9), 0.5)
+
+
+class Pairs(unittest.TestCase):
+    """Ratios of systems run in turn."""
+
+    def test_the_interval_holds_the_mean_and_is_wider_for_fewer_pairs(self) -> None:
+        few, many = Interval.of([1.0, 1.1]), Interval.of([1.0, 1.1] * 10)
+        self.assertAlmostEqual(few.mean, math.sqrt(1.1))
+        self.assertLess(few.low, many.low)
+        self.assertGreater(few.high, many.high)
+        # By hand: logs 0 and ln 1.1, their deviation ln 1.1 / sqrt 2, t of one degree 12.706.
+        self.assertAlmostEqual(few.high / few.mean, 1.1 ** (12.706 / 2), places=6)
+        self.assertEqual(Interval.of([0.9]).high, math.inf)
+
+    def test_who_begins_alternates(self) -> None:
+        order: list[str] = []
+
+        def taken(name: str, value: float) -> float:
+            order.append(name)
+            return value
+
+        pairs = in_pairs(lambda: taken("a", 1.0), lambda: taken("b", 2.0), 3)
+        self.assertEqual(pairs, [(1.0, 2.0)] * 3)
+        self.assertEqual("".join(order), "abbaab")
+
+    def test_lists_around_a_recall(self) -> None:
+        rows = [{"list": n, "recall": r} for n, r in ((10, 0.9), (20, 0.96), (30, 0.99))]
+        curve = Curve.of_rounds("x", [rows])
+        self.assertEqual(auto.around(curve, 0.95), [10, 20])
+        with self.assertRaises(OutOfRange):
+            auto.around(curve, 0.995)
+        self.assertAlmostEqual(auto.along([(0.9, 10.0), (0.96, 16.0)], 0.95), 15.0)
 
 
 class Jobs(unittest.TestCase):

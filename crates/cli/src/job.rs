@@ -186,6 +186,7 @@ impl Run {
             width: self.width,
             max_width: self.max_width.unwrap_or(DEFAULT_MAX_WIDTH),
             switches: switches.map_err(anyhow::Error::msg)?,
+            widths: None,
         };
         ensure!((1..=64).contains(&self.in_flight), "in_flight must be from 1 to 64");
         Ok(Settings {

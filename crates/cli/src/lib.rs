@@ -23,6 +23,7 @@ mod table;
 mod truth;
 mod updates;
 mod vectors_file;
+mod width_table;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -30,8 +31,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use commands::{
-    bench, build, collections as load, convert, db, demo, gt, import, inspect, open_time, raw,
-    search, serve, updates as updates_command,
+    bench, build, collections as load, convert, db, demo, estimate, gt, import, inspect, open_time,
+    raw, search, serve, updates as updates_command,
 };
 
 /// An SSD-resident vector index: build, search, measure and inspect it.
@@ -53,6 +54,7 @@ enum Command {
     Convert(convert::ConvertArgs),
     Db(db::DbArgs),
     Serve(serve::ServeArgs),
+    Estimate(estimate::EstimateArgs),
     Bench(bench::BenchArgs),
     Raw(raw::RawArgs),
     OpenTime(open_time::OpenTimeArgs),
@@ -84,6 +86,7 @@ pub fn run() -> ExitCode {
         Command::Inspect(args) => inspect::run(&args),
         Command::Gt(args) => gt::run(&args),
         Command::Convert(args) => convert::run(&args),
+        Command::Estimate(args) => estimate::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Raw(args) => raw::run(&args),
         Command::OpenTime(args) => open_time::run(&args),

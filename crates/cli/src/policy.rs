@@ -1,10 +1,13 @@
 //! A search policy as it is named on the command line and in job files.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use clap::Args;
-use pipeann_engine::search::{Issue, Policy, Width};
+use pipeann_engine::search::{ByLoad, Issue, Policy, Width};
+
+use crate::width_table;
 
 /// One technique of a policy, turned on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +62,10 @@ pub(crate) struct PolicyArgs {
     /// Widest that a dynamic width becomes
     #[arg(long, value_name = "READS", default_value_t = DEFAULT_MAX_WIDTH)]
     pub(crate) max_width: u16,
+    /// With auto: widths by searches under way from a profile (`pipeann bench --profile-width`)
+    /// instead of equal shares of the widest
+    #[arg(long, value_name = "FILE.toml")]
+    pub(crate) widths: Option<PathBuf>,
     /// Techniques to turn on or off: issue=one|fill, head=on|off, dynamic=on|off, packed=on|off,
     /// stop=on|off
     #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',')]
@@ -71,12 +78,22 @@ pub(crate) const DEFAULT_MAX_WIDTH: u16 = 32;
 const FIXED_WIDTH: u16 = 8;
 
 impl PolicyArgs {
+    /// A policy by its name alone.
+    pub(crate) fn named(policy: &str) -> Self {
+        let (policy, switches) = (policy.to_owned(), Vec::new());
+        Self { policy, width: None, max_width: DEFAULT_MAX_WIDTH, widths: None, switches }
+    }
+
     /// The policy meant.
     ///
     /// # Errors
-    /// An unknown name, or a width that contradicts the bound.
+    /// An unknown name, a width that contradicts the bound, or a file that is no table of widths.
     pub(crate) fn policy(&self) -> Result<Policy> {
         let mut policy: Policy = self.policy.parse()?;
+        if let Some(path) = &self.widths {
+            ensure!(policy.by_load == ByLoad::Share, "--widths is for the policy auto");
+            policy.by_load = ByLoad::Table(width_table::read(path)?);
+        }
         let mut dynamic = matches!(policy.width, Width::Dynamic { .. });
         for switch in &self.switches {
             match *switch {
@@ -115,7 +132,7 @@ mod tests {
         let switches = switches.split(',').filter(|s| !s.is_empty());
         let switches = switches.map(|s| s.parse().unwrap()).collect();
         let max_width = DEFAULT_MAX_WIDTH;
-        PolicyArgs { policy: name.into(), width, max_width, switches }.policy()
+        PolicyArgs { width, max_width, switches, ..PolicyArgs::named(name) }.policy()
     }
 
     #[test]

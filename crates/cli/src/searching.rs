@@ -134,7 +134,7 @@ impl Figures {
     }
 
     /// The share of the pages used that was in memory.
-    fn from_memory(&self) -> f64 {
+    fn share_from_memory(&self) -> f64 {
         let uses = self.stats.resident_pages + self.stats.reads;
         self.stats.resident_pages as f64 / uses.max(1) as f64
     }
@@ -166,7 +166,7 @@ impl Figures {
             "p99_us": micros(self.latency.p99_us),
             "reads": mean(s.reads), "reads_wasted": mean(s.reads_wasted),
             "reads_shared": mean(s.reads_shared), "resident_pages": mean(s.resident_pages),
-            "from_memory": rounded(self.from_memory(), 4),
+            "from_memory": rounded(self.share_from_memory(), 4),
             "pages_in_memory": index.resident_pages(), "pages_displaced": index.page_stats().displaced,
             "bytes_read": mean(s.bytes_read), "hops": mean(s.hops),
             "code_distances": mean(s.code_distances), "exact_distances": mean(s.exact_distances),
@@ -211,7 +211,7 @@ impl Figures {
             format!("{:.0}", self.latency.p99_us),
             format!("{:.1}", self.reads()),
             format!("{:.1}", self.per_query(self.stats.reads_wasted)),
-            format!("{:.0} %", 100.0 * self.from_memory()),
+            format!("{:.0} %", 100.0 * self.share_from_memory()),
             format!("{:.0}", self.per_query(self.stats.bytes_read) / 1024.0),
             format!("{:.0}", self.cpu_us()),
             format!("{:.0}", self.reads_per_s()),

@@ -6,6 +6,7 @@
 
 pub mod build;
 pub mod distance;
+pub mod estimate;
 pub mod filter;
 pub mod format;
 pub mod graph;

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::gt;
 use super::search::truth_for;
+use super::width_profile::{self, ProfileArgs};
 use crate::building::build_index;
 use crate::interrupt;
 use crate::job::{Data, Job, Run};
@@ -53,12 +54,16 @@ use crate::vectors_file::{VectorsFile, WholeFile, check_same_shape};
 ///   width = 4                        # also max_width, switches = ["issue=fill"],
 ///   memory_limit = "floor"           # buffered, sqpoll, backend
 /// ```
+///
+/// With `--profile-width` and an index: rate and latency at a recall by the width of the pipeline
+/// and by searches in flight, and the width to take for each number of searches, as a file for
+/// `--widths`.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct BenchArgs {
     /// The job file
-    #[arg(long, value_name = "FILE.toml")]
-    job: PathBuf,
+    #[arg(long, value_name = "FILE.toml", required_unless_present = "profile_width")]
+    job: Option<PathBuf>,
     /// Directory for the results, the index and computed truth [default: the job's name]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -68,6 +73,8 @@ pub(crate) struct BenchArgs {
     /// Print one JSON object for each run and list
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    profile: ProfileArgs,
 }
 
 /// One run with one list, over all rounds.
@@ -79,8 +86,15 @@ struct Point {
 
 /// Runs the command.
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
-    let job = Job::open(&args.job)?;
-    let find = |file: &Path| Data::find(file, &args.job, args.data.as_deref());
+    if args.profile.profile_width {
+        return width_profile::run(&args.profile, args.json);
+    }
+    run_job(args.job.as_deref().context("--job names the job file")?, args)
+}
+
+fn run_job(path: &Path, args: &BenchArgs) -> Result<()> {
+    let job = Job::open(path)?;
+    let find = |file: &Path| Data::find(file, path, args.data.as_deref());
     let base = VectorsFile::open(&find(&job.data.base)?)?;
     let queries = VectorsFile::open(&find(&job.data.queries)?)?;
     let set = base.set();

@@ -17,7 +17,7 @@ use crate::building::build_index;
 use crate::inspection::{self, PageFigures};
 use crate::interrupt;
 use crate::opening::{self, MemoryLimit, Reading};
-use crate::policy::{DEFAULT_MAX_WIDTH, PolicyArgs};
+use crate::policy::PolicyArgs;
 use crate::searching::{Figures, Settings, measure};
 use crate::table::{print_line, print_pairs};
 use crate::vectors_file::VectorsFile;
@@ -89,13 +89,10 @@ pub(crate) fn run(args: &DemoArgs) -> Result<()> {
     let table = Figures::table(names.into_iter());
     print_line(&table.header())?;
     for name in names {
-        let switches = Vec::new();
-        let policy =
-            PolicyArgs { policy: name.into(), width: None, max_width: DEFAULT_MAX_WIDTH, switches };
         let settings = Settings {
             name: name.to_owned(),
             policy_name: name.to_owned(),
-            policy: policy.policy()?,
+            policy: PolicyArgs::named(name).policy()?,
             k: K,
             threads: 1,
             in_flight: 1,

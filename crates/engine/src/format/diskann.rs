@@ -333,7 +333,10 @@ fn degree(node_bytes: u64, vector_bytes: usize, ty: VectorType) -> Result<usize,
     let least = vector_bytes + 2 * EDGE_BYTES;
     let most = vector_bytes + (MAX_DEGREE + 1) * EDGE_BYTES;
     let list = node_bytes.wrapping_sub(vector_bytes as u64);
-    if node_bytes < least as u64 || node_bytes > most as u64 || list % EDGE_BYTES as u64 != 0 {
+    if node_bytes < least as u64
+        || node_bytes > most as u64
+        || !list.is_multiple_of(EDGE_BYTES as u64)
+    {
         let must = format!(
             "but {ty} vectors of {vector_bytes} bytes with 1 to {MAX_DEGREE} edges make it {least} \
              to {most}, in steps of {EDGE_BYTES}"

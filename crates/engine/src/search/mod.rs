@@ -8,6 +8,7 @@
 //! [`Driver`] is the only file of this room that reads a clock or touches an I/O queue.
 
 mod among;
+mod by_load;
 mod candidates;
 mod coding_error;
 mod costs;
@@ -30,6 +31,7 @@ mod view;
 mod visited;
 
 pub use among::scan_pays;
+pub use by_load::{ByLoad, WidthTable};
 pub use candidates::{Candidate, CandidateList, Progress};
 pub use costs::ReadCosts;
 pub use driver::{AnswerFn, Driver, DriverOptions, Job, SearchError};

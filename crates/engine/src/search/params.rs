@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use super::by_load::ByLoad;
+
 /// How wide the pipeline of reads is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Width {
@@ -61,9 +63,6 @@ pub enum Issue {
     Fill,
 }
 
-/// Reads in flight of a search among so many that each would get fewer.
-const NARROWEST: u16 = 2;
-
 /// How a search orders reading and computing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
@@ -82,10 +81,10 @@ pub struct Policy {
     /// there is an allow-set, and by inner product, where the way to the answer leads through
     /// nodes that are no nearer than what is known.
     pub early_stop: bool,
-    /// Share a dynamic width among the searches of the index that are under way when this one
-    /// begins: alone a search goes as wide as it may, among many it reads best-first. Without
-    /// effect on other widths.
-    pub by_load: bool,
+    /// What becomes of a dynamic width among other searches of the index that are under way when
+    /// this one begins: alone a search goes as wide as it may, among many it reads best-first.
+    /// Without effect on other widths.
+    pub by_load: ByLoad,
     /// Walk the graph by exact distances where every page is in memory and nothing is read.
     /// Without effect elsewhere, and where there is an allow-set.
     pub in_memory: bool,
@@ -101,7 +100,7 @@ impl Policy {
             packed: true,
             head: true,
             early_stop: true,
-            by_load: false,
+            by_load: ByLoad::Off,
             in_memory: true,
         }
     }
@@ -109,17 +108,17 @@ impl Policy {
     /// [`pipe`](Self::pipe) while a search is alone, and narrower the more of them are under way:
     /// waiting is spared where the device would be idle, and reads where it is not.
     pub fn auto() -> Self {
-        Self { by_load: true, ..Self::pipe() }
+        Self { by_load: ByLoad::Share, ..Self::pipe() }
     }
 
     /// Narrows the policy of a search that begins while so many are under way, itself among them.
     pub(super) fn share(&mut self, searches: u32) {
-        if let (true, Width::Dynamic { start, max, .. }) = (self.by_load, &mut self.width) {
-            let share = u32::from(*max) / searches.max(1);
-            *max = (*max).min(u16::try_from(share).unwrap_or(u16::MAX).max(NARROWEST));
+        let by_load = std::mem::take(&mut self.by_load);
+        if let (true, Width::Dynamic { start, max, .. }) = (by_load != ByLoad::Off, &mut self.width)
+        {
+            *max = by_load.widest(*max, searches);
             *start = (*start).min(*max);
         }
-        self.by_load = false;
     }
 
     /// Best-first beam search of a fixed width, using only the wanted record of each page.
@@ -131,7 +130,7 @@ impl Policy {
             packed: false,
             head: true,
             early_stop: false,
-            by_load: false,
+            by_load: ByLoad::Off,
             in_memory: false,
         }
     }
@@ -262,6 +261,8 @@ pub enum ParamError {
         /// Largest allowed here.
         max: usize,
     },
+    /// Steps that make no table of widths; says what is wrong with them.
+    WidthSteps(String),
     /// No policy of this name.
     UnknownPolicy(String),
 }
@@ -272,6 +273,7 @@ impl fmt::Display for ParamError {
             Self::Range { name, value, min, max } => {
                 write!(f, "{name} is {value}, but must be from {min} to {max}")
             }
+            Self::WidthSteps(why) => write!(f, "no table of widths by searches: {why}"),
             Self::UnknownPolicy(name) => {
                 write!(f, "unknown search policy `{name}`; known are auto, pipe, beam, page")
             }
@@ -308,8 +310,13 @@ mod tests {
             Width::Dynamic { start, max, .. } => (start, max),
             other => panic!("{other:?} is not dynamic"),
         };
-        assert_eq!([0, 1, 2, 8, 10].map(widths), [(4, 32), (4, 32), (4, 16), (4, 4), (3, 3)]);
-        assert_eq!([16, 17, 64, u32::MAX].map(widths), [(NARROWEST, NARROWEST); 4]);
+        assert_eq!([0, 1, 2, 3].map(widths), [(4, 32), (4, 32), (4, 16), (4, 10)]);
+        assert_eq!([4, 16, 64, u32::MAX].map(widths), [(4, 8); 4]);
+        let narrow = Policy {
+            width: Width::Dynamic { start: 4, max: 6, converge_at: 5, keep_ratio: 0.9 },
+            ..Policy::auto()
+        };
+        assert_eq!(shared(narrow, 64).width.max(), 6);
         assert_eq!(shared(Policy::auto(), 1), Policy::pipe());
         assert_eq!(shared(Policy::pipe(), 64), Policy::pipe());
         let fixed = Policy { width: Width::Fixed(9), ..Policy::auto() };

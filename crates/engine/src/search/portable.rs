@@ -15,6 +15,7 @@
 use std::sync::Arc;
 
 use super::among::{Plan, Restriction};
+use super::by_load::ByLoad;
 use super::candidates::{Candidate, Progress};
 use super::coding_error::CodingError;
 use super::hits::Hit;
@@ -227,7 +228,7 @@ impl SearchState {
             head: on(FLAG_HEAD),
             early_stop: on(FLAG_EARLY_STOP),
             // What the load was made of it stays.
-            by_load: false,
+            by_load: ByLoad::Off,
             in_memory: false,
         };
         let (k, list, head_list, reserve) = (r.usize()?, r.usize()?, r.usize()?, r.usize()?);

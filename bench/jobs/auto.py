@@ -1,0 +1,151 @@
+"""Width follows load: `auto` against `pipe` when idle, and the best fixed policy when busy."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+
+from harness import pipeann
+from harness.curves import Curve, OutOfRange, interleave
+from harness.paired import Interval, in_pairs
+from harness.pipeann import SearchOptions
+from harness.processes import Row
+from harness.sets import VectorSet
+from harness.tables import print_table
+from harness.verdict import Check, Verdict
+
+from .catalogue import Job
+
+
+def around(curve: Curve, recall: float) -> list[int]:
+    """The two lists between which the recall lies."""
+    rows = sorted(curve.rows, key=lambda row: row["list"])
+    for low, high in zip(rows, rows[1:], strict=False):
+        if low["recall"] <= recall <= high["recall"]:
+            return [low["list"], high["list"]]
+    raise OutOfRange(f"{curve.name}: no two lists around recall {recall:g}; change those of the job")
+
+
+class Contest:
+    """Policies on one index under one load, compared at the job's recall."""
+
+    def __init__(self, job: Job, vectors: VectorSet, index: Path, **load: int) -> None:
+        self.job, self.vectors, self.index, self.load = job, vectors, index, load
+        self.curves: dict[str, Curve] = {}
+
+    def options(self, policy: str) -> SearchOptions:
+        """A policy by its name under the load; `auto:FILE` takes its widths from a file."""
+        name, _, widths = policy.partition(":")
+        if name == "auto" and widths:
+            return SearchOptions(policy=name, widths=Path(widths), **self.load)
+        return SearchOptions.of(policy, **self.load)
+
+    def scan(self, policies: Sequence[str]) -> None:
+        """Curves of the policies over all lists of the job, taken in turn."""
+
+        def run(policy: str) -> list[Row]:
+            lists = self.job.lists[self.vectors.name]
+            return pipeann.search(self.index, self.vectors, lists, self.options(policy))
+
+        systems = {p: lambda p=p: run(p) for p in policies}
+        self.curves |= interleave(systems, self.job.rounds)
+
+    def value(self, policy: str, column: str) -> float:
+        """A fresh measurement of a column at the recall, by the two lists around it."""
+        lists = around(self.curves[policy], self.job.recall)
+        rows = pipeann.search(self.index, self.vectors, lists, self.options(policy))
+        # Recall wavers by a hair from run to run; lists that no longer enclose it are extended.
+        return along([(row["recall"], row[column]) for row in rows], self.job.recall)
+
+    def ratios(self, policies: tuple[str, str], column: str, pairs: int) -> Interval:
+        """The first policy's column over the second's."""
+        first, second = (lambda p=p: self.value(p, column) for p in policies)
+        return Interval.of([a / b for a, b in in_pairs(first, second, pairs)])
+
+
+def along(points: Sequence[tuple[float, float]], x: float) -> float:
+    """The value at `x` on the line through two points."""
+    (x0, y0), (x1, y1) = points
+    return y0 if x0 == x1 else y0 + (y1 - y0) * (x - x0) / (x1 - x0)
+
+
+def print_scan(title: str, contest: Contest, recall: float) -> None:
+    """What each policy of a contest gives at the recall."""
+    columns = ("qps", "mean_us", "p99_us", "reads", "cpu_us", "reads_per_s")
+    at = {name: curve.row_at(recall) for name, curve in contest.curves.items()}
+    table = [[Path(name).stem, *(row[c] for c in columns)] for name, row in at.items()]
+    print_table(title, ["policy", *columns], table)
+
+
+def print_profile(title: str, profile: Row) -> None:
+    """Rates by searches (down) and widths (across), and the widths that were chosen."""
+    cells = {(cell["searches"], cell["width"]): cell["qps"] for cell in profile["cells"]}
+    searches, widths = (sorted({key[i] for key in cells}) for i in (0, 1))
+    table = [[str(n), *(cells[n, width] for width in widths)] for n in searches]
+    print_table(title, ["searches", *map(str, widths)], table)
+    print("chosen: " + ", ".join(f"from {n}: {width}" for n, width in profile["widths"]))
+
+
+Ratio = tuple[str, Interval]
+
+
+def idle(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> list[Ratio]:
+    """Mean latency over `pipe`, one query after the other."""
+    settings = job.settings
+    contest = Contest(job, vectors, index, threads=1, in_flight=1)
+    contest.scan(["auto", "pipe"])
+    print_scan(f"Idle, at {job.recall} on {vectors.name}", contest, job.recall)
+    latency = contest.ratios(("auto", "pipe"), "mean_us", settings["idle_pairs"])
+    verdict.add("latency", Check(latency.high, settings["latency_at_most"]))
+    return [("idle latency over pipe", latency)]
+
+
+def busy(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> list[Ratio]:
+    """Queries a second over the best fixed policies, many in flight."""
+    settings = job.settings
+    load = {"threads": settings["threads"], "in_flight": settings["in_flight"]}
+    contest = Contest(job, vectors, index, **load)
+    contest.scan(["auto", *settings["fixed"]])
+    print_scan(f"Busy {load}, at {job.recall} on {vectors.name}", contest, job.recall)
+    rates = {p: contest.curves[p].at("qps", job.recall) for p in settings["fixed"]}
+    fastest = sorted(rates, key=rates.__getitem__, reverse=True)[: settings["finalists"]]
+    against = {p: contest.ratios(("auto", p), "qps", settings["busy_pairs"]) for p in fastest}
+    worst = min(against.values(), key=lambda ratio: ratio.mean)
+    verdict.add("qps", Check(worst.low, settings["qps_at_least"], at_most=False))
+    return [(f"busy QPS over {p}", ratio) for p, ratio in against.items()]
+
+
+def widths(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> list[Ratio]:
+    """A profile of widths, and the rate of `auto` by its table over that of `auto`."""
+    settings, lists = job.settings, job.lists[vectors.name]
+    with tempfile.TemporaryDirectory(prefix="widths-") as folder:
+        file = Path(folder) / "profiled.toml"
+        profile = pipeann.profile_width(index, vectors, lists, job.recall, file)
+        print_profile(f"Queries a second of widths on {vectors.name}", profile)
+        by_table = f"auto:{file}"
+        load = {"threads": settings["threads"], "in_flight": settings["in_flight"]}
+        contest = Contest(job, vectors, index, **load)
+        contest.scan(["auto", by_table])
+        ratio = contest.ratios((by_table, "auto"), "qps", settings["busy_pairs"])
+    verdict.add("qps of a table", Check(ratio.mean))
+    return [("busy QPS of the table over auto", ratio)]
+
+
+PARTS = {"idle": idle, "busy": busy, "widths": widths}
+
+
+def take_auto(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
+    """Latency alone over `pipe`, queries a second among many over the best fixed policy; `--only`
+    takes one of the parts."""
+    index = pipeann.index_of(vectors, job.build)
+    found: list[Ratio] = []
+    for name, part in PARTS.items():
+        if fnmatch(name, job.only or "*"):
+            found += part(job, vectors, index, verdict)
+    print_table(
+        f"Ratios at {job.recall} on {vectors.name}, with the ends of their 95% intervals",
+        ["ratio", "mean", "low", "high"],
+        [[name, ratio.mean, ratio.low, ratio.high] for name, ratio in found],
+    )

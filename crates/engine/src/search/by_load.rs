@@ -1,0 +1,112 @@
+//! How the width of a search follows the searches that are under way when it begins.
+
+use std::sync::Arc;
+
+use super::params::{ParamError, SearchParams};
+
+/// Reads in flight of a search among so many that each would get fewer. With two the threads of a
+/// busy index slept while the device had little to do; from eight on a search reads a tenth more
+/// pages, and the index answers half as many queries again (docs/decisions/0029).
+const NARROWEST: u16 = 8;
+
+/// What becomes of the widest pipeline of a search that is not alone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum ByLoad {
+    /// It stays as it is.
+    #[default]
+    Off,
+    /// The searches share it, down to eight reads for each.
+    Share,
+    /// It is what a profile found best.
+    Table(WidthTable),
+}
+
+impl ByLoad {
+    /// The widest pipeline of a search among `searches`, itself among them, that alone may become
+    /// `widest`.
+    pub(super) fn widest(&self, widest: u16, searches: u32) -> u16 {
+        match self {
+            Self::Off => widest,
+            Self::Share => {
+                let share = u32::from(widest) / searches.max(1);
+                widest.min(u16::try_from(share).unwrap_or(u16::MAX).max(NARROWEST))
+            }
+            Self::Table(table) => widest.min(table.at(searches)),
+        }
+    }
+}
+
+/// The widest pipeline by searches under way, from a profile of an index on its device.
+///
+/// Steps of (searches, width from so many on), ascending by searches and beginning with one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WidthTable(Arc<[(u32, u16)]>);
+
+impl WidthTable {
+    /// A table of these steps.
+    ///
+    /// # Errors
+    /// [`ParamError`] where steps are missing or out of order, or a width is out of range.
+    pub fn new(steps: &[(u32, u16)]) -> Result<Self, ParamError> {
+        if steps.first().is_none_or(|&(searches, _)| searches != 1) {
+            return Err(ParamError::WidthSteps("the first step is for one search".into()));
+        }
+        if let Some(pair) = steps.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
+            let (earlier, later) = (pair[0].0, pair[1].0);
+            let order = format!("the step of {later} searches comes after that of {earlier}");
+            return Err(ParamError::WidthSteps(order));
+        }
+        let max = SearchParams::WIDTH_MAX;
+        match steps.iter().find(|&&(_, width)| width == 0 || width > max) {
+            Some(&(_, width)) => Err(ParamError::Range {
+                name: "width",
+                value: width.into(),
+                min: 1,
+                max: max.into(),
+            }),
+            None => Ok(Self(steps.into())),
+        }
+    }
+
+    /// The steps.
+    pub fn steps(&self) -> &[(u32, u16)] {
+        &self.0
+    }
+
+    /// The width among so many searches.
+    pub fn at(&self, searches: u32) -> u16 {
+        let step = self.0.partition_point(|&(from, _)| from <= searches.max(1));
+        self.0[step - 1].1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_holds_from_each_step_to_the_next() {
+        let table = WidthTable::new(&[(1, 32), (3, 8), (16, 1)]).unwrap();
+        assert_eq!([0, 1, 2, 3, 15, 16, u32::MAX].map(|n| table.at(n)), [32, 32, 32, 8, 8, 1, 1]);
+        // A search that may not become so wide alone does not among others either.
+        assert_eq!(ByLoad::Table(table).widest(16, 1), 16);
+    }
+
+    #[test]
+    fn tables_that_are_none_are_refused() {
+        let refused = |steps: &[(u32, u16)]| WidthTable::new(steps).unwrap_err().to_string();
+        assert!(refused(&[]).contains("first step"));
+        assert!(refused(&[(2, 8)]).contains("first step"));
+        assert!(refused(&[(1, 8), (4, 4), (4, 2)]).contains("of 4 searches comes after that of 4"));
+        assert!(refused(&[(1, 0)]).starts_with("width is 0"));
+        assert!(refused(&[(1, 8), (2, 513)]).starts_with("width is 513"));
+    }
+
+    #[test]
+    fn searches_share_the_widest_down_to_eight() {
+        let widest = |searches| ByLoad::Share.widest(32, searches);
+        assert_eq!([0, 1, 2, 3, 4, 5, 16, u32::MAX].map(widest), [32, 32, 16, 10, 8, 8, 8, 8]);
+        assert_eq!(ByLoad::Off.widest(32, 64), 32);
+        assert_eq!(ByLoad::Share.widest(1, 64), 1);
+    }
+}
