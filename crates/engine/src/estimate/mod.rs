@@ -1,7 +1,7 @@
 //! The room `estimate`: what an index will cost and give, told before any of its data exists.
 //!
 //! Counts of bytes follow from the layout and are exact but for a page or two. Recall, reads and
-//! times come from a model with few coefficients ([`fitted`]), which were fitted to measured
+//! times come from a model with few coefficients (`fitted`), which were fitted to measured
 //! indexes; how far off it was on sets and limits that it had not seen is told with each estimate.
 //! How hard a set is cannot be known from its shape: the model answers for vectors that are about
 //! as hard as those it was fitted to, descriptors of images and embeddings of sentences.

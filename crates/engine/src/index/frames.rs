@@ -4,7 +4,7 @@
 //! Frames are used from the first on, so that memory is given back from the end.
 //!
 //! Invariants:
-//! - a frame is written only by a thread that [`Pool::take`] gave it to, before a cache leads to it;
+//! - a frame is written only by a thread that [`Pool`] gave it to, before a cache leads to it;
 //! - a frame that no cache leads to any more is retired, and handed out again when the leases have
 //!   ended under which somebody may still read it.
 #![expect(unsafe_code, reason = "frames are written by one thread, then read by many")]
