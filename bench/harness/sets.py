@@ -23,6 +23,10 @@ class VectorSet:
     code_bytes: int
 
 
+# Sets that are made by scripts of the benchmark, and the bytes of their codes.
+MADE = {"minilm": (rivals.make_minilm, 48), "manifold": (rivals.make_manifold, 32)}
+
+
 def vector_set(name: str) -> VectorSet:
     """A data set by name; those that are made are when they are not in the cache yet."""
     if name == "sift1m":
@@ -34,29 +38,13 @@ def vector_set(name: str) -> VectorSet:
             folder / "sift1m.gt100.bin",
             code_bytes=32,
         )
-    if name == "minilm":
+    if name in MADE:
         folder = places.cache() / "data"
-        found = VectorSet(
-            name,
-            folder / "minilm.base.fbin",
-            folder / "minilm.query.fbin",
-            folder / "minilm.gt100.bin",
-            code_bytes=48,
-        )
+        make, code_bytes = MADE[name]
+        files = (folder / f"{name}.{what}" for what in ("base.fbin", "query.fbin", "gt100.bin"))
+        found = VectorSet(name, *files, code_bytes=code_bytes)
         if not found.truth.exists():
-            rivals.make_minilm(folder)
-        return found
-    if name == "manifold":
-        folder = places.cache() / "data"
-        found = VectorSet(
-            name,
-            folder / "manifold.base.fbin",
-            folder / "manifold.query.fbin",
-            folder / "manifold.gt100.bin",
-            code_bytes=32,
-        )
-        if not found.truth.exists():
-            rivals.make_manifold(folder)
+            make(folder)
         return found
     raise SystemExit(f"no data set {name}; there are {', '.join(NAMES)}")
 
