@@ -13,6 +13,7 @@ mod config_file;
 mod inspection;
 mod interrupt;
 mod job;
+mod making;
 mod measure;
 mod opening;
 mod plots;
