@@ -293,10 +293,15 @@ impl StreamedCodes {
         self.stop.load(Ordering::Relaxed)
     }
 
+    /// Whether the background stream is under way.
+    pub(super) fn is_streaming(&self) -> bool {
+        self.streaming.load(Ordering::Acquire)
+    }
+
     /// Waits until the background stream has brought all codes or has ended. True where it
     /// brought all.
     pub(super) fn wait_streamed(&self) -> bool {
-        self.wait_while(|codes| !codes.is_resident() && codes.streaming.load(Ordering::Acquire));
+        self.wait_while(|codes| !codes.is_resident() && codes.is_streaming());
         self.is_resident()
     }
 

@@ -7,3 +7,4 @@ mod load;
 mod memory;
 mod process;
 mod search;
+mod warming;
