@@ -208,11 +208,10 @@ fn table_from(args: &ProfileArgs, lines: &[Line]) -> Result<WidthTable> {
         .map(|line| line.cells.iter().map(|c| Taken { qps: c.qps, reads: c.reads }).collect())
         .collect();
     let widths = best_widths(&args.try_widths, &taken).context("no width was tried")?;
-    let searches = lines.iter().map(|line| Ok(u32::try_from(line.searches)?));
-    let steps: Vec<(u32, u16)> = searches
-        .zip(widths)
-        .map(|(searches, width)| Ok((searches?, width)))
-        .collect::<Result<_>>()?;
+    let mut steps = Vec::with_capacity(lines.len());
+    for (line, width) in lines.iter().zip(widths) {
+        steps.push((u32::try_from(line.searches)?, width));
+    }
     Ok(WidthTable::new(&steps)?)
 }
 

