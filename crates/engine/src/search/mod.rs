@@ -11,6 +11,7 @@ mod among;
 mod by_load;
 mod candidates;
 mod coding_error;
+mod cold;
 mod costs;
 mod driver;
 mod hits;
