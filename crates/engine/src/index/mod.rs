@@ -6,8 +6,11 @@
 //! it opened when a build replaces the directory. Opening reads whole only the page map, the head
 //! index and checksums; codes stream in beside that and behind the first searches.
 
+mod ahead;
 mod batch;
 mod cache;
+mod code_reads;
+mod code_stream;
 mod codes;
 mod dial;
 mod error;
@@ -46,7 +49,8 @@ use crate::search::{
 use crate::types::{Metric, NodeId, PageId};
 
 use cache::PageCache;
-use codes::{CodeStream, StreamedCodes};
+use code_stream::CodeStream;
+use codes::StreamedCodes;
 use dial::Dial;
 use live::Tombstones;
 use rows::RowMapFile;
