@@ -77,10 +77,15 @@ impl StreamedCodes {
         }
     }
 
+    /// Whether the background stream is under way.
+    pub(super) fn is_streaming(&self) -> bool {
+        self.streaming.load(Ordering::Acquire)
+    }
+
     /// Waits until the background stream has brought all codes or has ended. True where it
     /// brought all.
     pub(super) fn wait_streamed(&self) -> bool {
-        while !self.is_resident() && self.streaming.load(Ordering::Acquire) {
+        while !self.is_resident() && self.is_streaming() {
             self.pause();
         }
         self.is_resident()

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 use super::consolidate::Pass;
 use super::error::UpdateError;
@@ -204,6 +205,12 @@ impl LiveIndex {
     /// Which pages are in memory, and how many searches found there.
     pub fn page_stats(&self) -> PageStats {
         self.current().index.page_stats()
+    }
+
+    /// Waits until no page is being read ahead of searches; false where that takes longer than
+    /// `at_most`.
+    pub fn wait_warm(&self, at_most: Duration) -> bool {
+        self.current().index.wait_warm(at_most)
     }
 
     pub(super) fn only_writer(&self) -> Result<RwLockWriteGuard<'_, ()>, UpdateError> {

@@ -8,3 +8,4 @@ mod load;
 mod memory;
 mod process;
 mod search;
+mod warming;
