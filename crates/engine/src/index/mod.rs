@@ -200,11 +200,6 @@ impl Index {
         self.cache.get()?.get(lease, page)
     }
 
-    /// Whether a page is in memory at the moment.
-    pub(crate) fn holds(&self, page: PageId) -> bool {
-        self.cache.get().is_some_and(|cache| cache.holds(page))
-    }
-
     /// Counts a use of a page that was not asked for one by one.
     pub(crate) fn page_used(&self, page: PageId) {
         if let Some(cache) = self.cache.get() {
