@@ -184,11 +184,6 @@ impl Index {
         self.pages.cache.get()?.get(lease, page)
     }
 
-    /// Whether a page is in memory at the moment.
-    pub(crate) fn holds(&self, page: PageId) -> bool {
-        self.pages.holds(page)
-    }
-
     /// Counts a use of a page that was not asked for one by one.
     pub(crate) fn page_used(&self, page: PageId) {
         if let Some(cache) = self.pages.cache.get() {
