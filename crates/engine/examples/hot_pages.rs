@@ -1,4 +1,4 @@
-//! How many of the pages that searches use are found in memory, under three limits: with the pages
+//! How many of the pages that searches use are found in memory, under some limits: with the pages
 //! that were used most, with those that came first, and with those that will be used most, which
 //! nobody can know beforehand.
 //!
@@ -7,12 +7,13 @@
 //! ```
 //!
 //! The first half of the queries brings pages into memory, the second is counted. Pages are read by
-//! searches alone.
+//! searches alone; beside that, with those used most, where all that fit are read ahead of searches.
 
 use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use pipeann_engine::index::{Index, OpenOptions, Resident};
 use pipeann_engine::io::{Device, IoError};
@@ -96,6 +97,23 @@ impl Queries {
     }
 }
 
+/// Opens an index under a limit between its floor and all its pages, in sevenths.
+fn opened(path: &Path, sevenths: u64, warm: bool) -> Result<Watched, Box<dyn Error>> {
+    let all = Index::open(path, &OpenOptions::default())?;
+    let (low, high) = (all.floor().total(), all.bytes_for_all_pages());
+    drop(all);
+    let options = OpenOptions {
+        accountant: Accountant::new(Some(low + (high - low) * sevenths / 7)),
+        resident: Resident::Remaining,
+        warm,
+        ..OpenOptions::default()
+    };
+    let index = Index::open(path, &options)?;
+    index.wait_resident()?;
+    index.wait_warm(Duration::from_secs(600));
+    Ok(Watched { index, uses: Mutex::default() })
+}
+
 /// Searches all queries; pages used, and how many of them were in memory.
 fn search(
     watched: &Watched,
@@ -132,28 +150,23 @@ fn main() -> Result<(), Box<dyn Error>> {
     // By pages also where all are in memory: their uses are what is compared.
     let policy = Policy { in_memory: false, ..Policy::auto() };
     let params = SearchParams { k: 10, list, policy, ..SearchParams::default() };
-    println!("share of pages  used most  came first  best afterwards  seen before");
-    for seventh in [1, 3, 5] {
-        let all = Index::open(&path, &OpenOptions::default())?;
-        let (low, high) = (all.floor().total(), all.bytes_for_all_pages());
-        drop(all);
-        let options = OpenOptions {
-            accountant: Accountant::new(Some(low + (high - low) * seventh / 7)),
-            resident: Resident::Remaining,
-            warm: false,
-            ..OpenOptions::default()
-        };
-        let index = Index::open(&path, &options)?;
-        index.wait_resident()?;
-        let watched = Watched { index, uses: Mutex::default() };
+    println!("share of pages  used most  and warmed  came first  best afterwards  seen before");
+    for sevenths in [1, 3, 5, 6, 7] {
+        let warmed = opened(&path, sevenths, true)?;
+        search(&warmed, first, &params)?;
+        let (uses, found) = search(&warmed, second, &params)?;
+        let and_warmed = found as f64 / uses.len() as f64;
+        drop(warmed);
+        let watched = opened(&path, sevenths, false)?;
         let room = watched.index.page_stats().room as usize;
         let (before, _) = search(&watched, first, &params)?;
         let (after, found) = search(&watched, second, &params)?;
         let share = |hits: usize| hits as f64 / after.len() as f64;
         println!(
-            "{:14.3}  {:9.4}  {:10.4}  {:15.4}  {:11.4}",
+            "{:14.3}  {:9.4}  {:10.4}  {:10.4}  {:15.4}  {:11.4}",
             room as f64 / f64::from(watched.index.pages()),
             share(usize::try_from(found)?),
+            and_warmed,
             share(first_come(&before, &after, room)),
             share(best(&after, room)),
             share(first_come(&before, &after, before.len())),

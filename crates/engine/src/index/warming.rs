@@ -6,8 +6,8 @@
 //! begin, then all others as they lie.
 //!
 //! Searches go first: while one is under way, and for some milliseconds after, a few reads go out
-//! in each, at most some 2,000 a second, which no device notices. A page that was warmed counts as
-//! used by nobody, so it makes room for any that a search reads.
+//! in each, at most some 2,000 a second. A page that was warmed counts as used by nobody, so it
+//! makes room for any that a search reads.
 //!
 //! A page that cannot be read or is damaged stays absent, and is reported to the search that
 //! needs it.
