@@ -13,7 +13,7 @@ use super::error::{CatalogError, IndexFault, Kind, Usage};
 use super::index_kind;
 use super::limits::{DEFAULT_PARTITION, MAX_PARTITIONS};
 use super::snapshot::Snapshot;
-use crate::schema::{Field, check_name};
+use crate::schema::{Field, check_name, check_partition_name};
 use crate::value::DataType;
 
 /// The parameter that tells indexes on one JSON field apart.
@@ -26,7 +26,7 @@ impl Snapshot {
         name: String,
         now: UnixMs,
     ) -> Result<Edit, CatalogError> {
-        check_name("partition", &name)?;
+        check_partition_name(&name)?;
         let collection = self.without_partition_key(place)?;
         let id = collection.id;
         if let Ok(there) = collection.partition(&name) {
@@ -95,7 +95,10 @@ impl Snapshot {
                 name
             }
             // Of the field's name nothing is asked: the dynamic field can have an index too.
-            None => new.field,
+            None => match new.parameters.get(JSON_PATH) {
+                Some(path) => name_of_path(&new.field, path),
+                None => new.field,
+            },
         };
         if collection.index(&name).is_ok() {
             return Err(CatalogError::exists(Kind::Index, &name, &collection.name));
@@ -248,6 +251,15 @@ impl Snapshot {
         }
         Ok(collection)
     }
+}
+
+/// What an index on a path in a JSON field is called: `field/key/key`, of `field["key"]["key"]` or, in
+/// the dynamic field, of `key["key"]`. So several can stand on one field.
+fn name_of_path(field: &str, path: &str) -> String {
+    let steps = path.split(['[', ']']).map(|step| step.trim().trim_matches(['\'', '"']));
+    let steps = steps.filter(|step| !step.is_empty());
+    let within = steps.enumerate().filter(|(at, step)| *at > 0 || *step != field);
+    within.fold(field.to_owned(), |name, (_, step)| name + "/" + step)
 }
 
 /// The index that stands where one with these parameters would.

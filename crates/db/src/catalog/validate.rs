@@ -15,7 +15,7 @@ use super::limits::{
     MAX_PARTITIONS, MAX_SHARDS,
 };
 use super::snapshot::Snapshot;
-use crate::schema::check_name;
+use crate::schema::{check_name, check_partition_name};
 
 /// `Err` says what is wrong.
 pub(super) fn validate(snapshot: &Snapshot) -> Result<(), String> {
@@ -70,7 +70,7 @@ fn validate_collection(collection: &Collection, ids: &mut Ids) -> Result<(), Str
     require((1..=MAX_PARTITIONS as usize).contains(&count), || format!("{count} partitions"))?;
     for (number, partition) in partitions.iter().enumerate() {
         let name = &partition.name;
-        check_name("partition", name).map_err(|error| error.to_string())?;
+        check_partition_name(name).map_err(|error| error.to_string())?;
         ids.take("partition", name, partition.id.0)?;
         let unique = partitions[..number].iter().all(|before| before.name != *name);
         require(unique, || format!("two partitions `{name}`"))?;

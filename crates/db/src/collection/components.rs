@@ -58,6 +58,27 @@ pub(super) struct Moment<'c> {
     pub(super) scalars: Option<ScalarView>,
 }
 
+/// What components take of the rows of one record.
+pub(super) struct Parts {
+    ids: Vec<RowId>,
+    /// What the row store holds of each, back to back, and where each ends.
+    blobs: Vec<u8>,
+    ends: Vec<usize>,
+    /// By field.
+    vectors: Vec<Vec<u8>>,
+    scalars: ScalarBatch,
+}
+
+/// Rows that a record deletes, and rows that it puts.
+fn changes<'r, 'a>(record: &'r Record<'a>) -> (&'r [RowId], &'r [PutRow<'a>]) {
+    match record {
+        Record::Put(rows) => (&[], rows),
+        Record::Delete(deleted) => (deleted, &[]),
+        Record::Upsert { deleted, rows } => (deleted, rows),
+        Record::Link(_) => (&[], &[]),
+    }
+}
+
 impl Components {
     /// Now, the same in all components.
     pub(super) fn moment(&self) -> Moment<'_> {
@@ -102,6 +123,36 @@ impl Components {
         self.fields.iter().find(|field| field.name == name)
     }
 
+    /// What these components take of a record's rows. Looks at none of them, so that it can be made
+    /// ahead.
+    ///
+    /// # Errors
+    /// [`CollectionError::Row`].
+    pub(super) fn parts(
+        &self,
+        formats: &Formats,
+        record: &Record<'_>,
+    ) -> Result<Parts, CollectionError> {
+        let (_, rows) = changes(record);
+        let mut parts = Parts {
+            ids: rows.iter().map(|put| put.row).collect(),
+            blobs: Vec::new(),
+            ends: Vec::with_capacity(rows.len()),
+            vectors: vec![Vec::new(); self.fields.len()],
+            scalars: ScalarBatch::new(Arc::clone(&formats.scalars)),
+        };
+        for put in rows {
+            let logged = formats.open_logged(put.row, put.blob)?;
+            formats.stored_bytes(put.row, &logged, &mut parts.blobs)?;
+            parts.ends.push(parts.blobs.len());
+            formats.push_scalars(put.row, &formats.logged, &logged, &mut parts.scalars)?;
+            for (field, vectors) in self.fields.iter().zip(&mut parts.vectors) {
+                vectors.extend_from_slice(formats.vector(put.row, &logged, field.position)?);
+            }
+        }
+        Ok(parts)
+    }
+
     /// Applies a record. `make_room` is called where a buffer is full, and the step is repeated
     /// once; `true` where a flush should come soon.
     ///
@@ -114,32 +165,26 @@ impl Components {
         record: &Record<'_>,
         make_room: &dyn Fn() -> Result<(), CollectionError>,
     ) -> Result<bool, CollectionError> {
-        let (deleted, rows): (&[RowId], &[PutRow<'_>]) = match record {
-            Record::Put(rows) => (&[], rows),
-            Record::Delete(deleted) => (deleted, &[]),
-            Record::Upsert { deleted, rows } => (deleted, rows),
-            Record::Link(_) => (&[], &[]),
-        };
+        self.apply_parts(seq, record, &self.parts(formats, record)?, make_room)
+    }
+
+    /// As [`apply`](Self::apply), with what [`parts`](Self::parts) has made of the record.
+    pub(super) fn apply_parts(
+        &self,
+        seq: Seq,
+        record: &Record<'_>,
+        parts: &Parts,
+        make_room: &dyn Fn() -> Result<(), CollectionError>,
+    ) -> Result<bool, CollectionError> {
+        let (deleted, rows) = changes(record);
+        let Parts { ids, blobs, ends, vectors, scalars } = parts;
         let mut soon = false;
-        let (mut blobs, mut ends) = (Vec::new(), Vec::with_capacity(rows.len()));
-        let mut vectors = vec![Vec::new(); self.fields.len()];
-        let mut scalars = ScalarBatch::new(Arc::clone(&formats.scalars));
-        for put in rows {
-            let logged = formats.open_logged(put.row, put.blob)?;
-            formats.stored_bytes(put.row, &logged, &mut blobs)?;
-            ends.push(blobs.len());
-            formats.push_scalars(put.row, &formats.logged, &logged, &mut scalars)?;
-            for (field, vectors) in self.fields.iter().zip(&mut vectors) {
-                vectors.extend_from_slice(formats.vector(put.row, &logged, field.position)?);
-            }
+        for (field, bytes) in self.fields.iter().zip(vectors) {
+            soon |= field.append(seq, ids, bytes, make_room)?;
         }
-        let ids: Vec<RowId> = rows.iter().map(|put| put.row).collect();
-        for (field, bytes) in self.fields.iter().zip(&vectors) {
-            soon |= field.append(seq, &ids, bytes, make_room)?;
-        }
-        soon |= self.index(seq, &scalars, make_room)?;
+        soon |= self.index(seq, scalars, make_room)?;
         let starts = std::iter::once(0).chain(ends.iter().copied());
-        let blobs = starts.zip(&ends).map(|(start, &end)| &blobs[start..end]);
+        let blobs = starts.zip(ends).map(|(start, &end)| &blobs[start..end]);
         let puts = rows.iter().zip(blobs).map(|(put, blob)| Change::Put {
             row: put.row,
             partition: put.partition,

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use super::components::FieldVectors;
+use super::early::{EarlyGraphs, OpenedGraph};
 use super::identity::{INDEX_PREFIX, index_dir};
 use super::signal::Cause;
 use super::{Collection, CollectionError};
@@ -124,6 +125,11 @@ impl Collection {
     /// # Errors
     /// [`CollectionError::Index`]: a graph cannot be opened, or not within the memory limit.
     pub(crate) fn load_graphs(&self) -> Result<(), CollectionError> {
+        self.load_graphs_with(EarlyGraphs::default())
+    }
+
+    /// As [`load_graphs`](Self::load_graphs), with some that are open already.
+    pub(super) fn load_graphs_with(&self, mut early: EarlyGraphs) -> Result<(), CollectionError> {
         let entry = self.entry()?;
         if entry.load != Load::Released {
             self.load_scalars()?;
@@ -139,18 +145,20 @@ impl Collection {
             }
             let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
             if field.graph().is_none() && self.is_wanted(definition.id) {
-                self.open_or_rebuild(field, definition)?;
+                self.open_or_rebuild(field, definition, early.take(definition.id))?;
             }
         }
         self.wake_background_if_needed(&entry);
         Ok(())
     }
 
-    /// Opens the graph of an index that was built; one that is damaged is built anew.
+    /// Opens the graph of an index that was built, unless that was done `early`; one that is damaged
+    /// is built anew.
     fn open_or_rebuild(
         &self,
         field: &FieldVectors,
         definition: &IndexDefinition,
+        early: Option<Result<OpenedGraph, FieldIndexError>>,
     ) -> Result<(), CollectionError> {
         let dir = self.graph_dir(definition.id);
         if !dir.exists() {
@@ -165,10 +173,11 @@ impl Collection {
         while field.is_closing() {
             std::thread::yield_now();
         }
-        match self.open_graph(field, &dir) {
-            Ok(graph) => {
-                field.links_from.store(graph.applied().next().0, Ordering::Relaxed);
-                self.publish(field, graph);
+        match early.unwrap_or_else(|| self.open_graph(field, &dir)) {
+            Ok(opened) => {
+                let next = opened.graph.applied().next();
+                field.links_from.store(next.0, Ordering::Relaxed);
+                self.publish(field, opened);
                 Ok(())
             }
             Err(error) if error.needs_build() => {
@@ -187,7 +196,7 @@ impl Collection {
         field.set_graph(None);
         match self.graph_of(field)? {
             Some(definition) if self.is_wanted(definition.id) => {
-                self.open_or_rebuild(field, &definition).map(|()| true)
+                self.open_or_rebuild(field, &definition, None).map(|()| true)
             }
             _ => Ok(false),
         }
@@ -201,14 +210,13 @@ impl Collection {
         })
     }
 
-    fn open_graph(&self, field: &FieldVectors, dir: &Path) -> Result<FieldIndex, FieldIndexError> {
-        FieldIndex::open(dir, field.id.0, &self.options.graph, &self.options.accountant)
+    fn open_graph(&self, field: &FieldVectors, dir: &Path) -> Result<OpenedGraph, FieldIndexError> {
+        OpenedGraph::open(dir, field.id, &self.options.graph, &self.options.accountant)
     }
 
     /// Makes a graph the one that is searched.
-    fn publish(&self, field: &FieldVectors, graph: FieldIndex) {
-        let graph = Arc::new(graph);
-        let rows = graph.rows_in_graph();
+    fn publish(&self, field: &FieldVectors, opened: OpenedGraph) {
+        let (graph, rows) = (Arc::new(opened.graph), opened.rows);
         let dead = {
             // Nothing becomes visible or invisible in between.
             let view = self.components.view.write().unwrap_or_else(PoisonError::into_inner);
@@ -410,7 +418,7 @@ impl Collection {
         Ok(())
     }
 
-    fn graph_dir(&self, index: IndexId) -> PathBuf {
+    pub(super) fn graph_dir(&self, index: IndexId) -> PathBuf {
         self.files.join(index_dir(index))
     }
 }

@@ -12,7 +12,7 @@ use roaring::RoaringTreemap;
 use crate::docstore::Row;
 use crate::ids::{RowId, Seq};
 use crate::scalar::Judged;
-use crate::wal::Record;
+use crate::wal::{PutRow, Record};
 
 /// The live rows as of one log record.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -47,7 +47,7 @@ impl LiveRows {
         if seq <= self.applied {
             return;
         }
-        let (deleted, rows): (&[RowId], &[_]) = match record {
+        let (deleted, rows): (&[RowId], &[PutRow<'_>]) = match record {
             Record::Put(rows) => (&[], rows),
             Record::Delete(deleted) => (deleted, &[]),
             Record::Upsert { deleted, rows } => (deleted, rows),
@@ -56,8 +56,11 @@ impl LiveRows {
         for &row in deleted {
             self.remove(row);
         }
-        for put in rows {
-            self.insert(put.row, put.partition);
+        let follows = |a: &PutRow<'_>, b: &PutRow<'_>| {
+            a.partition == b.partition && a.row.0.checked_add(1) == Some(b.row.0)
+        };
+        for run in rows.chunk_by(follows) {
+            self.insert(run[0].row, run[run.len() - 1].row, run[0].partition);
         }
         self.applied = seq;
     }
@@ -97,13 +100,15 @@ impl LiveRows {
 
     /// Notes a row of the row store, while live rows are made from it.
     pub(super) fn insert_stored(&mut self, row: &Row<'_>) {
-        self.insert(row.row, row.partition);
+        self.insert(row.row, row.row, row.partition);
     }
 
-    fn insert(&mut self, row: RowId, partition: u32) {
-        Arc::make_mut(&mut self.all).insert(row.0);
-        Arc::make_mut(self.partitions.entry(partition).or_default()).insert(row.0);
-        let next = row.0.checked_add(1).expect("2^64 rows are never reached");
+    /// Notes the rows from `first` to `last`.
+    fn insert(&mut self, first: RowId, last: RowId, partition: u32) {
+        let rows = first.0..=last.0;
+        Arc::make_mut(&mut self.all).insert_range(rows.clone());
+        Arc::make_mut(self.partitions.entry(partition).or_default()).insert_range(rows);
+        let next = last.0.checked_add(1).expect("2^64 rows are never reached");
         self.next_row = self.next_row.max(RowId(next));
     }
 

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, RwLock, Weak};
 use super::ages::Ages;
 use super::answers::Answers;
 use super::components::{Components, FieldVectors};
+use super::early::EarlyGraphs;
 use super::filter_cache::FilterCache;
 use super::formats::Formats;
 use super::identity::{
@@ -21,6 +22,7 @@ use super::identity::{
 };
 use super::live::LiveRows;
 use super::loads::Loads;
+use super::replay::replay;
 use super::scalars::open_scalars;
 use super::turn::Turns;
 use super::write::Order;
@@ -83,7 +85,13 @@ pub(crate) fn open(
     let (log, recovery) = Log::open(disk, &log_dir, identity.log(), options.log)?;
     let formats = Formats::new(Arc::clone(&entry.schema));
     let components = open_components(home, identity, &formats, &recovery, &options)?;
-    let replayed = replay(&log, &recovery, &components, &formats)?;
+    let files = home.files.join(&dir);
+    let (replayed, graphs) = std::thread::scope(|scope| {
+        let graphs = scope.spawn(|| EarlyGraphs::open(&files, entry, &options));
+        let replayed = replay(&log, &recovery, &components, &formats);
+        (replayed, graphs.join().expect("opening graphs does not panic"))
+    });
+    let replayed = replayed?;
     let applied = recovery.last;
     let turns = Turns::new(applied);
     if let Some(full) = &recovery.read_only {
@@ -97,7 +105,7 @@ pub(crate) fn open(
     let collection = Arc::new_cyclic(|me| Collection {
         identity,
         disk: Arc::clone(&home.disk),
-        files: home.files.join(&dir),
+        files,
         dir,
         catalog,
         options,
@@ -125,7 +133,7 @@ pub(crate) fn open(
         pin: home.pin.clone(),
     });
     collection.remove_stray_graphs(entry);
-    collection.load_graphs()?;
+    collection.load_graphs_with(graphs)?;
     collection.meet_rows(entry);
     Ok(collection)
 }
@@ -215,54 +223,6 @@ fn open_live(
     live.next_row = live.next_row.max(rows.next_row());
     live.applied = snapshot.applied();
     Ok(live)
-}
-
-/// Applies what components lack, and returns the bytes of the records for that.
-fn replay(
-    log: &Log,
-    recovery: &Recovery,
-    components: &Components,
-    formats: &Formats,
-) -> Result<u64, CollectionError> {
-    let last = recovery.last;
-    let mut from = last.next();
-    let mut look = |component: &dyn Fn() -> String, applied: Seq| {
-        if applied > last {
-            return Err(CollectionError::AheadOfLog { component: component(), applied, last });
-        }
-        if applied.next() < recovery.first {
-            let first = recovery.first;
-            return Err(CollectionError::LogTooShort { component: component(), applied, first });
-        }
-        from = from.min(applied.next());
-        Ok(())
-    };
-    look(&|| "row store".to_owned(), components.rows.applied())?;
-    look(&|| "scalar indexes".to_owned(), components.scalars.applied())?;
-    look(&|| "list of live rows".to_owned(), components.live().applied)?;
-    for field in &components.fields {
-        look(&|| format!("vectors of field `{}`", field.name), field.vectors.applied())?;
-    }
-    // The log is on stable storage as a whole, unless it can only be read: then no component may
-    // come to be ahead of it, and buffers have to do.
-    let make_room = || {
-        if let Some(full) = &recovery.read_only {
-            return Err(full.clone().into());
-        }
-        for field in &components.fields {
-            field.vectors.flush().map_err(CollectionError::vectors(&field.name))?;
-        }
-        components.rows.flush()?;
-        components.scalars.flush(components.live().judged())?;
-        Ok(())
-    };
-    let mut bytes = 0;
-    for record in log.replay(from)? {
-        let record = record?;
-        bytes += record.payload.len() as u64;
-        components.apply(formats, record.seq, &record.decode()?, &make_room)?;
-    }
-    Ok(bytes)
 }
 
 impl Collection {

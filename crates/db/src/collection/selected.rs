@@ -93,7 +93,8 @@ impl GroupKey {
 }
 
 impl Collection {
-    /// For each query the nearest of the rows that are wanted, nearest first.
+    /// For each query the nearest of the rows that are wanted, nearest first; those of a group stand
+    /// together, where the nearest of them would.
     ///
     /// # Errors
     /// As [`search`](Self::search), and [`CollectionError::Field`] for groups by a field of another
@@ -182,31 +183,34 @@ fn select(
     Ok((enough || ends || is_last).then_some(hits))
 }
 
-/// The first rows of the first groups, and whether no further row would change them.
+/// The first rows of the first groups, group by group, and whether no further row would change them.
 fn grouped(
     search: &VectorSearch<'_>,
     groups: Grouping,
     hits: Vec<SearchHit>,
 ) -> Result<(Vec<SearchHit>, bool), CollectionError> {
-    let mut sizes: HashMap<GroupKey, usize> = HashMap::new();
-    let mut kept = Vec::new();
+    let mut places: HashMap<GroupKey, usize> = HashMap::new();
+    let mut found: Vec<Vec<SearchHit>> = Vec::new();
     for hit in hits {
         let key = GroupKey::of(&hit.row.values[groups.output]);
         let key = key.ok_or_else(|| CollectionError::Field {
             wanted: "field of integers, bools or texts to group by, named",
             field: search.output[groups.output].to_owned(),
         })?;
-        let is_known = sizes.contains_key(&key);
-        if !is_known && sizes.len() == search.k {
-            continue;
-        }
-        let size = sizes.entry(key).or_default();
-        if *size < groups.size {
-            *size += 1;
-            kept.push(hit);
+        let place = match places.get(&key) {
+            Some(place) => *place,
+            None if found.len() == search.k => continue,
+            None => {
+                places.insert(key, found.len());
+                found.push(Vec::new());
+                found.len() - 1
+            }
+        };
+        if found[place].len() < groups.size {
+            found[place].push(hit);
         }
     }
-    let full = !groups.fill || sizes.values().all(|size| *size == groups.size);
-    let enough = sizes.len() == search.k && full;
-    Ok((kept, enough))
+    let full = !groups.fill || found.iter().all(|group| group.len() == groups.size);
+    let enough = found.len() == search.k && full;
+    Ok((found.into_iter().flatten().collect(), enough))
 }

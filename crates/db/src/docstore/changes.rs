@@ -16,12 +16,12 @@ pub(super) struct NewRow<'a> {
     pub(super) blob: &'a [u8],
 }
 
-/// For each row that the batch touches, what it is afterwards; `None` for gone.
-pub(super) type Net<'a> = BTreeMap<RowId, Option<NewRow<'a>>>;
+/// For each row that the batch touches, ascending, what it is afterwards; `None` for gone.
+pub(super) type Net<'a> = Vec<(RowId, Option<NewRow<'a>>)>;
 
 /// Folds a batch: the last change of a row counts.
 pub(super) fn net<'a>(changes: &[Change<'a>]) -> Result<Net<'a>, StoreError> {
-    let mut net = Net::new();
+    let mut net = Net::with_capacity(changes.len());
     for change in changes {
         let after = match *change {
             Change::Delete { .. } => None,
@@ -37,7 +37,18 @@ pub(super) fn net<'a>(changes: &[Change<'a>]) -> Result<Net<'a>, StoreError> {
                 Some(NewRow { partition, key, blob })
             }
         };
-        net.insert(change.row(), after);
+        net.push((change.row(), after));
+    }
+    // Rows that are new come in order.
+    if !net.is_sorted_by(|a, b| a.0 < b.0) {
+        net.sort_by_key(|(row, _)| *row);
+        net.dedup_by(|later, kept| {
+            let same = later.0 == kept.0;
+            if same {
+                kept.1 = later.1;
+            }
+            same
+        });
     }
     Ok(net)
 }
@@ -83,5 +94,24 @@ impl Counts {
             *self.partitions.entry(partition).or_default() += 1;
             self.total += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_change_of_a_row_counts_in_whatever_order_rows_come() {
+        let put = |row, blob| Change::Put { row: RowId(row), partition: 0, key: b"k", blob };
+        let gone = |row| Change::Delete { row: RowId(row) };
+        let of = |changes: &[Change<'_>]| -> Vec<(u64, Option<Vec<u8>>)> {
+            let net = net(changes).expect("keys and blobs are short");
+            net.into_iter().map(|(row, new)| (row.0, new.map(|n| n.blob.to_vec()))).collect()
+        };
+        let kept = |row: u64, blob: &[u8]| (row, Some(blob.to_vec()));
+        assert_eq!(of(&[put(1, b"a"), put(2, b"b")]), [kept(1, b"a"), kept(2, b"b")]);
+        let changes = [gone(5), put(7, b"a"), put(2, b"b"), put(7, b"c"), put(5, b"d"), gone(2)];
+        assert_eq!(of(&changes), [(2, None), kept(5, b"d"), kept(7, b"c")]);
     }
 }

@@ -62,15 +62,15 @@ pub(super) fn row_key(row: RowId) -> [u8; ROW_BYTES] {
     row.0.to_be_bytes()
 }
 
-/// The value of a row in the row tree.
-pub(super) fn row_value(partition: u32, key: &[u8], blob: &[u8]) -> Vec<u8> {
-    let mut value = Vec::with_capacity(ROW_HEADER_BYTES + key.len() + blob.len());
+/// The value of a row in the row tree, into `value`.
+pub(super) fn row_value(partition: u32, key: &[u8], blob: &[u8], value: &mut Vec<u8>) {
+    value.clear();
+    value.reserve(ROW_HEADER_BYTES + key.len() + blob.len());
     value.extend_from_slice(&partition.to_le_bytes());
     let key_bytes = u32::try_from(key.len()).expect("a key is at most MAX_KEY_BYTES long");
     value.extend_from_slice(&key_bytes.to_le_bytes());
     value.extend_from_slice(key);
     value.extend_from_slice(blob);
-    value
 }
 
 /// The parts of a row's value; `None` where the bytes are no row.
@@ -136,7 +136,9 @@ mod tests {
 
     #[test]
     fn bytes_of_rows_and_keys_are_these() {
-        assert_eq!(row_value(3, b"k", b"bl"), [3, 0, 0, 0, 1, 0, 0, 0, b'k', b'b', b'l']);
+        let mut value = vec![1];
+        row_value(3, b"k", b"bl", &mut value);
+        assert_eq!(value, [3, 0, 0, 0, 1, 0, 0, 0, b'k', b'b', b'l']);
         assert_eq!(entry(b"a\0b", 258), [b'a', 0, 255, b'b', 0, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
     }
 }

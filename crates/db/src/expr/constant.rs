@@ -135,9 +135,32 @@ impl ConstantSet {
 
     /// How many values are in it.
     pub fn len(&self) -> usize {
-        let bools = self.bools.iter().filter(|there| **there).count();
-        let numbers = self.ints.len() + self.floats.len();
-        bools + numbers + self.texts.len() + self.instants.len() + self.lists.len()
+        self.bools() + self.numbers() + self.texts() + self.instants() + self.lists()
+    }
+
+    /// How many bools are in it.
+    pub(super) fn bools(&self) -> usize {
+        self.bools.iter().filter(|there| **there).count()
+    }
+
+    /// How many numbers are in it.
+    pub(super) fn numbers(&self) -> usize {
+        self.ints.len() + self.floats.len()
+    }
+
+    /// How many texts are in it.
+    pub(super) fn texts(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// How many instants are in it.
+    pub(super) fn instants(&self) -> usize {
+        self.instants.len()
+    }
+
+    /// How many lists are in it.
+    pub(super) fn lists(&self) -> usize {
+        self.lists.len()
     }
 
     /// All values, those of each type in ascending order.
@@ -160,7 +183,7 @@ impl ConstantSet {
 
     /// The place of a number.
     pub fn place_of_number(&self, value: Number) -> Option<usize> {
-        let before = self.bools.iter().filter(|there| **there).count();
+        let before = self.bools();
         let int = match value {
             Number::Int(value) => i64::try_from(value).ok(),
             Number::Float(value) => as_integer(value),

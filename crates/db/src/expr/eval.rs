@@ -3,7 +3,7 @@
 //! This is the reference for everything that is faster. The logic has three values: a condition
 //! on a value that is not there is unknown, `not` leaves it unknown, `and` and `or` follow
 //! Kleene, and a row matches if the whole is true. JSON is typed by its values: a value of another
-//! type than the constant's is different from it, and neither smaller nor larger.
+//! type than the constant's cannot be compared with it, and that is unknown too.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -85,9 +85,8 @@ impl Leaf {
             }
             Self::In(column, set) => is_in(&look_up(column, row)?, set),
             Self::Like(column, pattern) => match look_up(column, row)? {
-                Datum::Null => None,
                 Datum::Text(text) => Some(pattern.matches(&text)),
-                _ => Some(false),
+                _ => None,
             },
             Self::IsNull(column) => Some(matches!(look_up(column, row)?, Datum::Null)),
             Self::Contains(column, quantity, values) => {
@@ -165,7 +164,7 @@ fn json_number(number: &serde_json::Number) -> Number {
     }
 }
 
-/// Values of different types are different, and in no order.
+/// Lists that are different are in no order.
 fn ordered(order: Option<Ordering>, comparison: Comparison) -> bool {
     match comparison {
         Comparison::Eq => order == Some(Ordering::Equal),
@@ -179,17 +178,18 @@ fn ordered(order: Option<Ordering>, comparison: Comparison) -> bool {
 
 fn compare_constant(datum: &Datum<'_>, comparison: Comparison, constant: &Constant) -> Truth {
     let order = match (datum, constant) {
-        (Datum::Null, _) => return None,
         (Datum::Bool(a), Constant::Bool(b)) => Some(a.cmp(b)),
         (Datum::Text(a), Constant::Text(b)) => Some(a.as_ref().cmp(b)),
         (Datum::Instant(a), Constant::Instant(b)) => Some(a.cmp(b)),
-        (Datum::Number(a), b) => b.number().and_then(|b| a.compare(b)),
+        (Datum::Number(a), b) => a.compare(b.number()?),
         (Datum::Array(a), Constant::List(b)) => {
             let same = a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is(&of_value(a), b));
             same.then_some(Ordering::Equal)
         }
-        (Datum::Json(a), b) => json_is(a, b).then_some(Ordering::Equal),
-        _ => None,
+        (Datum::Json(a @ Json::Array(_)), b @ Constant::List(_)) => {
+            json_is(a, b).then_some(Ordering::Equal)
+        }
+        _ => return None,
     };
     Some(ordered(order, comparison))
 }
@@ -214,20 +214,29 @@ fn json_is(value: &Json, constant: &Constant) -> bool {
 
 fn compare(left: &Datum<'_>, comparison: Comparison, right: &Datum<'_>) -> Truth {
     let order = match (left, right) {
-        (Datum::Null, _) | (_, Datum::Null) => return None,
         (Datum::Bool(a), Datum::Bool(b)) => Some(a.cmp(b)),
         (Datum::Number(a), Datum::Number(b)) => a.compare(*b),
         (Datum::Text(a), Datum::Text(b)) => Some(a.cmp(b)),
         (Datum::Instant(a), Datum::Instant(b)) => Some(a.cmp(b)),
-        _ => None,
+        _ => return None,
     };
     Some(ordered(order, comparison))
 }
 
+/// As if it were compared with one value of the set after the other, with `or` between them.
 fn is_in(datum: &Datum<'_>, set: &ConstantSet) -> Truth {
-    match datum {
-        Datum::Null => None,
-        datum => Some(place_of(datum, set).is_some()),
+    let comparable = match datum {
+        Datum::Null => return None,
+        Datum::Bool(_) => set.bools(),
+        Datum::Number(_) => set.numbers(),
+        Datum::Text(_) => set.texts(),
+        Datum::Instant(_) => set.instants(),
+        Datum::Array(_) | Datum::Json(Json::Array(_)) => set.lists(),
+        Datum::Json(_) => 0,
+    };
+    match place_of(datum, set) {
+        Some(_) => Some(true),
+        None => (comparable == set.len()).then_some(false),
     }
 }
 
@@ -256,7 +265,6 @@ fn json_place_of(value: &Json, set: &ConstantSet) -> Option<usize> {
 
 fn contains(datum: &Datum<'_>, quantity: Quantity, set: &ConstantSet) -> Truth {
     match datum {
-        Datum::Null => None,
         Datum::Array(array) => {
             let places = array.iter().filter_map(|item| place_of(&of_value(item), set));
             Some(are_enough(places, array.len(), quantity, set.len()))
@@ -265,7 +273,7 @@ fn contains(datum: &Datum<'_>, quantity: Quantity, set: &ConstantSet) -> Truth {
             let places = items.iter().filter_map(|item| json_place_of(item, set));
             Some(are_enough(places, items.len(), quantity, set.len()))
         }
-        _ => Some(false),
+        _ => None,
     }
 }
 
@@ -324,24 +332,23 @@ fn constant_datum(constant: &Constant) -> Datum<'_> {
     }
 }
 
-/// `None` where there is no result: a division by zero, an integer beyond 64 bits, a remainder of
-/// a fraction. Integers are divided towards zero, and the remainder has the sign of the dividend.
+/// `None` where there is no result: a division by zero, a remainder of a fraction, an integer beyond
+/// 128 bits, which is more than any two fields make. Integers are divided towards zero, and the remainder has the sign of the dividend.
 pub(super) fn calculate(operator: Arithmetic, a: Number, b: Number) -> Option<Number> {
     let is_zero = b.compare(Number::Int(0)) == Some(Ordering::Equal);
     if is_zero && matches!(operator, Arithmetic::Div | Arithmetic::Mod) {
         return None;
     }
     if let (Number::Int(a), Number::Int(b)) = (a, b) {
-        // Neither has more than 64 bits, with or without a sign.
-        let result = match operator {
+        return match operator {
             Arithmetic::Add => a.checked_add(b),
             Arithmetic::Sub => a.checked_sub(b),
             Arithmetic::Mul => a.checked_mul(b),
             Arithmetic::Div => a.checked_div(b),
             Arithmetic::Mod => a.checked_rem(b),
             Arithmetic::Pow => None,
-        }?;
-        return i64::try_from(result).ok().map(|result| Number::Int(result.into()));
+        }
+        .map(Number::Int);
     }
     let (a, b) = (float(a), float(b));
     let result = match operator {

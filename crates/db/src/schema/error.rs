@@ -117,6 +117,8 @@ pub enum FieldRule {
     /// A parameter out of range.
     #[error("{parameter} is {found}, {least} to {most} are possible")]
     Range {
+        /// Type of the field.
+        data_type: DataType,
         /// Name of the parameter.
         parameter: &'static str,
         /// Value found.

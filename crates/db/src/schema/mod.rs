@@ -26,6 +26,6 @@ pub use definition::{Schema, SchemaBuilder};
 pub use error::{BatchError, FieldRule, SchemaError, ValueFault};
 pub use field::{DYNAMIC_FIELD, Field, FieldAlteration, FieldId, FieldSpec};
 pub use key::{KeyError, KeyType, PrimaryKey, PrimaryKeyRef};
-pub use name::{NameError, check_name};
+pub use name::{NameError, check_name, check_partition_name};
 pub use partition::partition_number;
 pub use row_format::{RowFormat, VectorPlacement};

@@ -56,7 +56,7 @@ fn check_parameters(spec: &FieldSpec) -> Result<(), FieldRule> {
             None if applies => return Err(FieldRule::Needs { parameter, data_type }),
             Some(_) if !applies => return Err(FieldRule::Inapplicable { parameter, data_type }),
             Some(found) if !(least..=most).contains(&found) => {
-                return Err(FieldRule::Range { parameter, found, least, most });
+                return Err(FieldRule::Range { data_type, parameter, found, least, most });
             }
             _ => {}
         }
@@ -101,14 +101,13 @@ fn check_roles(spec: &FieldSpec) -> Result<(), FieldRule> {
 
 /// The rules of a field that is added to a collection with rows.
 pub(super) fn check_added(spec: &FieldSpec) -> Result<(), SchemaError> {
-    check_field(spec)?;
     let broken = |rule| Err(SchemaError::Field { field: spec.name.clone(), rule });
     let what = match spec {
         FieldSpec { primary_key: true, .. } => "primary key",
         FieldSpec { partition_key: true, .. } => "partition key",
         spec if spec.data_type.vector_kind().is_some() => "vector field",
         spec if spec.is_required() => return broken(FieldRule::AddedRequired),
-        _ => return Ok(()),
+        _ => return check_field(spec),
     };
     broken(FieldRule::Added { what })
 }

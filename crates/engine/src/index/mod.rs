@@ -6,8 +6,11 @@
 //! it opened when a build replaces the directory. Opening reads whole only the page map, the head
 //! index and checksums; codes stream in beside that and behind the first searches.
 
+mod ahead;
 mod batch;
 mod cache;
+mod code_reads;
+mod code_stream;
 mod codes;
 mod dial;
 mod error;
@@ -48,7 +51,8 @@ use crate::search::{
 use crate::types::{Metric, NodeId, PageId};
 
 use cache::PageCache;
-use codes::{CodeStream, StreamedCodes};
+use code_stream::CodeStream;
+use codes::StreamedCodes;
 use dial::Dial;
 use live::Tombstones;
 use pages::Pages;
@@ -178,11 +182,6 @@ impl Index {
     /// A page that is in memory, for who is no search.
     pub(crate) fn page_held<'p>(&'p self, lease: &'p Lease<'_>, page: PageId) -> Option<&'p [u8]> {
         self.pages.cache.get()?.get(lease, page)
-    }
-
-    /// Whether a page is in memory at the moment.
-    pub(crate) fn holds(&self, page: PageId) -> bool {
-        self.pages.holds(page)
     }
 
     /// Counts a use of a page that was not asked for one by one.

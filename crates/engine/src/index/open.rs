@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::Index;
+use super::ahead::ask_ahead;
 use super::cache::PageCache;
-use super::codes::{CodeStream, CodesFile, StreamedCodes};
+use super::code_stream::CodeStream;
+use super::codes::{CodesFile, StreamedCodes};
 use super::dial::Dial;
 use super::error::OpenError;
 use super::live::Tombstones;
@@ -116,7 +118,9 @@ impl Index {
         let backend = options.backend.clone().unwrap_or_else(io::best);
         let opener =
             Opener { path, manifest: &manifest, backend: backend.as_ref(), direct: options.direct };
-        // The codes are most of what is read, so their stream starts before the rest is opened.
+        ask_ahead(path, &manifest);
+        // The codes are most of what is read, so their stream starts before the rest is opened,
+        // and gives way to it.
         let code_files = manifest.partitions.iter().map(|p| opener.codes(p));
         let codes = Arc::new(StreamedCodes::new(
             Arc::clone(&backend),
@@ -125,6 +129,7 @@ impl Index {
             options.spare_slots as usize,
             codes_held,
         ));
+        let rest_comes = codes.demand();
         let stream = CodeStream::start(Arc::clone(&codes));
         let codebook_path = path.join(manifest.codebook_file.path.as_str());
         let codebook_bytes = opener.body(&codebook_path, FileKind::Codebook)?;
@@ -136,6 +141,7 @@ impl Index {
         let partitions = manifest.partitions.iter().map(|p| opener.partition(p));
         let partitions = partitions.collect::<Result<_, _>>()?;
         let tombstones = opener.tombstones()?;
+        drop(rest_comes);
         let cache = make_cache(&manifest, options)?;
         let (dial, load) = (Dial::new(options), Load::default());
         let pages = Arc::new(Pages {

@@ -80,11 +80,6 @@ impl Pages {
         ReadFailure(format!("{} at byte {offset}, page {}: {error}", file.display(), page.0))
     }
 
-    /// Whether a page is in memory at the moment.
-    pub(super) fn holds(&self, page: PageId) -> bool {
-        self.cache.get().is_some_and(|cache| cache.holds(page))
-    }
-
     /// How a queue is made that reads so many pages at a time.
     pub(super) fn queue_options(&self, depth: usize) -> QueueOptions {
         QueueOptions {

@@ -52,6 +52,8 @@ impl Index {
         let mut report =
             VerifyReport { degrees: vec![0; self.layout().max_degree() + 1], ..Default::default() };
         let mut node_of = self.row_maps(&mut report);
+        // What the stream could not bring is asked for once more, and the reason told.
+        self.codes.wait_streamed();
         let nodes: Vec<u32> = (0..self.node_slots()).collect();
         for chunk in nodes.chunks(1 << 16) {
             if let Err(e) = self.codes.ensure(chunk) {

@@ -255,7 +255,8 @@ impl Generation {
         pool.complete(*held, self.index.metric(), self.vector_type(), self.rule())
     }
 
-    /// Brings the pages of these nodes to hand that are not in memory.
+    /// Brings the pages of these nodes to hand, resident ones too: they may be displaced before
+    /// they are looked at.
     pub(super) fn load_nodes<'a>(
         &self,
         reader: &mut PageReader,
@@ -264,7 +265,6 @@ impl Generation {
         let mut pages: Vec<PageId> = nodes.map(|&n| self.layout().page_of(NodeId(n))).collect();
         pages.sort_unstable();
         pages.dedup();
-        pages.retain(|&page| !self.index.holds(page));
         reader.load(&self.index, &pages)
     }
 

@@ -13,7 +13,8 @@ use super::strays::remove_strays;
 use crate::filter::AllowSet;
 use crate::format::Manifest;
 use crate::index::{
-    Index, OpenError, OpenOptions, PageStats, QueryError, check_vector, successor_floor,
+    Index, OpenError, OpenOptions, PageStats, QueryError, VerifyReport, check_vector,
+    successor_floor,
 };
 use crate::search::{PageSource, scan_pays};
 use crate::types::{NodeId, RowId, VectorType};
@@ -189,6 +190,15 @@ impl LiveIndex {
     pub fn set_memory_limit(&self, limit_bytes: Option<u64>) -> Result<(), UpdateError> {
         let _alone = self.only_writer()?;
         Ok(self.current().index.set_memory_limit(limit_bytes)?)
+    }
+
+    /// Reads all pages of the generation on disk and names all damage, as
+    /// [`Index::verify`](crate::index::Index::verify) does; its codes are those in memory.
+    ///
+    /// # Errors
+    /// [`QueryError`] where the I/O queue itself fails.
+    pub fn verify(&self) -> Result<VerifyReport, QueryError> {
+        self.current().index.verify(&mut |_| {})
     }
 
     /// Which pages are in memory, and how many searches found there.

@@ -47,11 +47,25 @@ pub(crate) fn round(score: f32, digits: Option<u32>) -> f32 {
 /// Hits of one query with their scores, best first.
 pub(crate) type Scored = Vec<(f32, FoundRow)>;
 
-/// Scores of what was found, without the first `offset` hits of each query.
-pub(crate) fn scored(found: Vec<Vec<SearchHit>>, scoring: Scoring, offset: usize) -> Vec<Scored> {
+/// Scores of what was found, without the first `offset` hits of each query, or groups of hits.
+pub(crate) fn scored(
+    found: Vec<Vec<SearchHit>>,
+    scoring: Scoring,
+    (offset, in_groups): (usize, bool),
+) -> Vec<Scored> {
     let score = |hit: SearchHit| (scoring.score(hit.distance), hit.row);
-    let of_query = |hits: Vec<SearchHit>| hits.into_iter().skip(offset).map(score).collect();
+    let of_query = |hits: Vec<SearchHit>| {
+        let passed = if in_groups { hits_of_groups(&hits, offset) } else { offset };
+        hits.into_iter().skip(passed).map(score).collect()
+    };
     found.into_iter().map(of_query).collect()
+}
+
+/// How many hits the first `groups` groups are. Those of a group stand together, and have its value as
+/// their last.
+fn hits_of_groups(hits: &[SearchHit], groups: usize) -> usize {
+    let together = hits.chunk_by(|a, b| a.row.values.last() == b.row.values.last());
+    together.take(groups).map(<[SearchHit]>::len).sum()
 }
 
 /// The answer with the hits of all queries. Behind the fields of the output, rows may have the value of

@@ -1,9 +1,11 @@
 //! Indexes: their parameters, and how far they are.
 
+use std::collections::BTreeMap;
+
 use pipeann_db::catalog::{IndexDefinition, IndexState, NewIndex};
 use pipeann_db::collection::IndexStatus;
 use pipeann_db::ids::Metric;
-use pipeann_db::value::{DataType, VectorKind};
+use pipeann_db::value::{DataType, ScalarType, VectorKind};
 
 use super::parameters::{Parameters, pair, pairs};
 use crate::proto::common::{IndexState as WireState, KeyValuePair};
@@ -39,8 +41,85 @@ pub(crate) fn new_index(
         _ => None,
     };
     let kind = canonical(&kind);
+    check_ranges(&kind, &parameters)?;
+    check_scalar(&kind, data_type, &parameters)?;
     let name = Some(name).filter(|name| !name.is_empty());
     Ok(NewIndex { field, name, kind, metric, parameters: parameters.into_map() })
+}
+
+/// Parameters of a build, the kinds of indexes that have them, and between what they lie. Most change
+/// nothing here; what no index can be built with is refused all the same.
+const RANGES: [(&str, &[&str], i64, i64); 3] = [
+    ("M", &["HNSW", "HNSW_SQ", "HNSW_PQ", "HNSW_PRQ"], 2, 2048),
+    ("efConstruction", &["HNSW", "HNSW_SQ", "HNSW_PQ", "HNSW_PRQ"], 1, 2_147_483_647),
+    ("nlist", &["IVF_FLAT", "IVF_SQ8", "IVF_PQ", "IVF_RABITQ", "BIN_IVF_FLAT", "SCANN"], 1, 65_536),
+];
+
+fn check_ranges(kind: &str, given: &Parameters) -> Result<(), Failure> {
+    for (name, kinds, least, most) in RANGES {
+        let Some(text) = given.get(name).filter(|_| kinds.contains(&kind)) else { continue };
+        let found: i64 = text.trim().parse().map_err(|_| {
+            Failure::parameter(format!("wrong data type in json, key: '{name}', value: '{text}'"))
+        })?;
+        if !(least..=most).contains(&found) {
+            return Err(Failure::parameter(format!(
+                "Out of range in json: param '{name}' ({found}) should be in range [{least}, {most}]"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Scalars all have the same index, whatever it is called; what no index can be is refused all the
+/// same.
+fn check_scalar(kind: &str, data_type: DataType, given: &Parameters) -> Result<(), Failure> {
+    let is_fraction = matches!(
+        data_type,
+        DataType::Scalar(ScalarType::Float | ScalarType::Double)
+            | DataType::Array(ScalarType::Float | ScalarType::Double)
+    );
+    match kind {
+        "BITMAP" if is_fraction => Err(Failure::parameter(
+            "bitmap index are only supported on bool, int, string and array field",
+        )),
+        "NGRAM" => match (given.number::<i64>("min_gram")?, given.number::<i64>("max_gram")?) {
+            (Some(min), Some(max)) if 0 < min && min <= max => Ok(()),
+            (Some(_), Some(_)) => Err(Failure::parameter("invalid min_gram or max_gram value")),
+            _ => Err(Failure::parameter("Ngram index must specify both min_gram and max_gram")),
+        },
+        _ => Ok(()),
+    }
+}
+
+/// What of an index can be changed after it was made.
+const CHANGEABLE: [&str; 2] = ["mmap.enabled", "indexoffsetcache.enabled"];
+
+/// The change of an index's parameters: to be set, and to be forgotten.
+pub(crate) fn check_change(
+    set: &BTreeMap<String, String>,
+    forgotten: &[String],
+) -> Result<(), Failure> {
+    if let Some(name) =
+        set.keys().chain(forgotten).find(|name| !CHANGEABLE.contains(&name.as_str()))
+    {
+        return Err(Failure::parameter(format!("{name} is not a configable index property")));
+    }
+    let is_flag =
+        |text: &str| text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false");
+    match set.iter().find(|(_, value)| !is_flag(value)) {
+        Some((name, value)) => {
+            Err(Failure::parameter(format!("invalid {name} value: {value}, expected: true, false")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// What was changed of an index is no difference to the index that is asked for again.
+pub(crate) fn keep_changes(new: &mut NewIndex, there: &IndexDefinition) {
+    let changed = there.parameters.iter().filter(|(name, _)| CHANGEABLE.contains(&name.as_str()));
+    for (name, value) in changed {
+        new.parameters.entry(name.clone()).or_insert_with(|| value.clone());
+    }
 }
 
 /// Names of kinds come in any case; `Trie` is the one that is not written in capitals.
@@ -67,7 +146,7 @@ fn metric(name: &str, kind: VectorKind) -> Result<Metric, Failure> {
             _ => ("float", "L2, IP and COSINE"),
         };
         Failure::parameter(format!(
-            "{vectors} vector index does not support metric type: {name}; supported are {supported}"
+            "{vectors} vector index does not support metric type: {name}: invalid parameter[expected=valid index params][actual=invalid index params]; supported are {supported}"
         ))
     })
 }
@@ -111,8 +190,6 @@ fn parameters(definition: &IndexDefinition) -> Vec<KeyValuePair> {
 
 #[cfg(test)]
 mod tests {
-    use pipeann_db::value::ScalarType;
-
     use super::*;
 
     fn asked(data_type: DataType, given: &[(&str, &str)]) -> Result<NewIndex, Failure> {
@@ -149,6 +226,46 @@ mod tests {
         let text = "float vector index does not support metric type: JACCARD";
         assert!(refused(VectorKind::BFloat16, "JACCARD").starts_with(text));
         assert!(refused(VectorKind::Int8, "HAMMING").starts_with("int vector index"));
+    }
+
+    #[test]
+    fn parameters_of_a_build_lie_in_their_ranges() {
+        let vector = DataType::Vector(VectorKind::Float);
+        let of = |kind, name, value| asked(vector, &[("index_type", kind), (name, value)]);
+        let refused = |kind, name, value| of(kind, name, value).unwrap_err().reason;
+        assert!(refused("HNSW", "M", "1").contains("param 'M' (1) should be in range [2, 2048]"));
+        assert!(refused("hnsw_sq", "efConstruction", "0").contains("'efConstruction' (0)"));
+        assert!(refused("IVF_FLAT", "nlist", "65537").contains("range [1, 65536]"));
+        assert!(refused("IVF_FLAT", "nlist", "many").contains("wrong data type in json"));
+        assert_eq!(of("HNSW", "M", "2048").unwrap().parameters["M"], "2048");
+        assert!(of("FLAT", "nlist", "0").is_ok(), "it has no such parameter");
+    }
+
+    #[test]
+    fn kinds_of_scalar_indexes_are_for_scalars_that_can_have_them() {
+        let refused = |scalar, given: &[(&str, &str)]| {
+            asked(DataType::Scalar(scalar), given).unwrap_err().reason
+        };
+        assert!(refused(ScalarType::Float, &[("index_type", "BITMAP")]).starts_with("bitmap"));
+        let ngram = ("index_type", "NGRAM");
+        assert!(refused(ScalarType::VarChar, &[ngram]).contains("both min_gram and max_gram"));
+        let grams = [ngram, ("min_gram", "4"), ("max_gram", "2")];
+        assert_eq!(refused(ScalarType::VarChar, &grams), "invalid min_gram or max_gram value");
+    }
+
+    #[test]
+    fn little_of_an_index_can_be_changed() {
+        let set = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        assert_eq!(check_change(&set("mmap.enabled", "True"), &[]), Ok(()));
+        assert_eq!(check_change(&BTreeMap::new(), &["mmap.enabled".into()]), Ok(()));
+        let refused =
+            |set: BTreeMap<_, _>, gone: &[String]| check_change(&set, gone).unwrap_err().reason;
+        assert!(refused(set("index_type", "FLAT"), &[]).starts_with("index_type is not a config"));
+        assert!(refused(BTreeMap::new(), &["M".into()]).starts_with("M is not a configable"));
+        assert_eq!(
+            refused(set("mmap.enabled", "20"), &[]),
+            "invalid mmap.enabled value: 20, expected: true, false"
+        );
     }
 
     #[test]

@@ -22,6 +22,13 @@ impl<'s> Output<'s> {
         let mut names: Vec<String> = Vec::new();
         let mut wanted = vec![false; schema.fields().len()];
         for name in given.iter().map(|name| name.trim()) {
+            if name != "*"
+                && name.starts_with(|first: char| {
+                    first.is_ascii_punctuation() && !"_$".contains(first)
+                })
+            {
+                return Err(Failure::parameter(format!("parse output field name failed: {name}")));
+            }
             if name == "*" {
                 wanted.fill(true);
                 names.extend(schema.fields().iter().map(|field| field.spec.name.clone()));
@@ -87,6 +94,8 @@ mod tests {
         assert_eq!(error.reason, "field color not exist");
         let output = Output::new(&schema, &[]).unwrap();
         assert!(output.fields.is_empty());
+        let error = Output::new(&schema, &names(&["%"])).unwrap_err();
+        assert_eq!(error.reason, "parse output field name failed: %");
         assert_eq!(output.with_key(&schema).names, ["id"]);
     }
 }

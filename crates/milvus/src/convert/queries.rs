@@ -48,7 +48,7 @@ impl Queries {
         let queries = vectors.values.len();
         if !(1..=MAX_QUERIES).contains(&queries) {
             return Err(Failure::parameter(format!(
-                "nq (number of search vector per search request) should be in range [1, {MAX_QUERIES}], but got {queries}"
+                "nq [{queries}] is invalid, nq (number of search vector per search request) should be in range [1, {MAX_QUERIES}], but got {queries}"
             )));
         }
         let expected = vector_type.vector_bytes(dim);

@@ -37,7 +37,7 @@ impl Ranking {
         let fits = usize::try_from(limit).ok().filter(|fit| (1..=MAX_WINDOW).contains(fit));
         let limit = fits.ok_or_else(|| {
             Failure::parameter(format!(
-                "limit [{limit}] is invalid, it should be in range [1, {MAX_WINDOW}], but got {limit}"
+                "invalid max query result window, (offset+limit) should be in range [1, {MAX_WINDOW}], but got {limit}"
             ))
         })?;
         let round = given.number::<i32>("round_decimal")?;

@@ -1,14 +1,15 @@
 //! Schemas as clients declare them.
 
+use pipeann_db::schema::limits::{MAX_DIM, MIN_DIM};
 use pipeann_db::schema::{FieldSpec, Schema};
 use pipeann_db::value::{DataType, ScalarType, Value};
 
-use super::instants;
 use super::parameters::properties;
 use super::types::from_wire;
+use super::{instants, names};
 use crate::proto::schema::value_field::Data;
 use crate::proto::schema::{CollectionSchema, FieldSchema, ValueField};
-use crate::status::Failure;
+use crate::status::{Failure, refused};
 
 /// Parameters of a field that the schema itself has a place for.
 pub(crate) const DIM: &str = "dim";
@@ -23,7 +24,7 @@ pub(crate) fn schema(wire: CollectionSchema) -> Result<Schema, Failure> {
     if let Some(field) = wire.struct_array_fields.first() {
         return Err(Failure::unsupported(format!("the array of structures `{}`", field.name)));
     }
-    let auto_id = wire.auto_id;
+    let (auto_id, collection) = (wire.auto_id, wire.name);
     let mut builder = Schema::builder().description(wire.description);
     for mut field in wire.fields {
         if field.is_dynamic {
@@ -33,18 +34,26 @@ pub(crate) fn schema(wire: CollectionSchema) -> Result<Schema, Failure> {
         field.auto_id |= auto_id && field.is_primary_key;
         builder = builder.field(self::field(field)?);
     }
-    Ok(builder.dynamic(wire.enable_dynamic_field).build()?)
+    let built = builder.dynamic(wire.enable_dynamic_field).build();
+    built.map_err(|error| refused(&error, &collection))
 }
 
 /// One field.
 pub(crate) fn field(wire: FieldSchema) -> Result<FieldSpec, Failure> {
     let name = wire.name;
+    names::field(&name)?;
     let data_type = from_wire(wire.data_type, wire.element_type)?;
     let mut kept = properties(wire.type_params);
     let mut number = |parameter: &str| {
         let parse = |text: String| {
             text.trim().parse::<u32>().map_err(|_| {
-                Failure::parameter(format!("invalid {parameter}: {text} of field {name}"))
+                let below = parameter == DIM && text.trim().parse::<i64>().is_ok_and(|dim| dim < 0);
+                Failure::parameter(match below {
+                    true => format!(
+                        "invalid dimension: {text}. should be in range {MIN_DIM} ~ {MAX_DIM}: invalid parameter"
+                    ),
+                    false => format!("invalid {parameter}: {text} of field {name}"),
+                })
             })
         };
         kept.remove(parameter).map(parse).transpose()

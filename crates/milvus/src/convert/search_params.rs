@@ -79,6 +79,11 @@ impl SearchParams {
 /// An offset that fits beside a limit.
 pub(crate) fn window(limit: usize, offset: Option<i64>) -> Result<usize, Failure> {
     let offset = offset.unwrap_or(0);
+    if !(0..=MAX_WINDOW as i64).contains(&offset) {
+        return Err(Failure::parameter(format!(
+            "offset [{offset}] is invalid, it should be in range [1, {MAX_WINDOW}], but got {offset}"
+        )));
+    }
     let fits = |offset: &usize| limit + offset <= MAX_WINDOW;
     usize::try_from(offset).ok().filter(|&offset| offset <= MAX_WINDOW).filter(fits).ok_or_else(|| {
         let sum = i128::from(offset) + limit as i128;
@@ -144,7 +149,10 @@ mod tests {
         assert!(refused(&[("topk", "16385")]).contains(range));
         assert!(refused(&[("topk", "many")]).contains("topk [many] is invalid"));
         assert!(refused(&[("topk", "1"), ("offset", "16384")]).contains("but got 16385"));
-        assert!(refused(&[("topk", "1"), ("offset", "-1")]).contains("invalid max query"));
+        for offset in ["-1", "16385"] {
+            let text = format!("offset [{offset}] is invalid, it {range} {offset}");
+            assert_eq!(refused(&[("topk", "1"), ("offset", offset)]), text);
+        }
         let ef = refused(&[("topk", "10"), ("params", r#"{"ef":1}"#)]);
         assert_eq!(ef, "ef(1) should be larger than k(10)");
         assert!(refused(&[("topk", "1"), ("round_decimal", "7")]).contains("round_decimal [7]"));

@@ -99,9 +99,12 @@ fn groups(given: &Parameters, output: usize) -> Result<Grouping, Failure> {
     let size = given.number::<i64>("group_size")?.unwrap_or(1);
     let fits = usize::try_from(size).ok().filter(|size| (1..=MAX_GROUP_SIZE).contains(size));
     let size = fits.ok_or_else(|| {
-        Failure::parameter(format!(
-            "input group size:{size} exceeds configured max group size:{MAX_GROUP_SIZE}, or is not positive"
-        ))
+        Failure::parameter(match size < 1 {
+            true => format!("input group size:{size} is negative, or none"),
+            false => format!(
+                "input group size:{size} exceeds configured max group size:{MAX_GROUP_SIZE}"
+            ),
+        })
     })?;
     Ok(Grouping { output, size, fill: given.flag("strict_group_size") })
 }

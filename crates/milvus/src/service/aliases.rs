@@ -1,21 +1,50 @@
 //! Aliases.
 
-use pipeann_db::catalog::{CatalogError, Change, Kind};
+use pipeann_db::catalog::{CatalogError, Change, Kind, Place};
 use pipeann_db::database::DatabaseError;
 
 use super::door::Call;
+use crate::convert::names;
 use crate::proto::common::Status;
 use crate::proto::milvus as wire;
-use crate::status::Failure;
+use crate::status::{Code, Failure};
 
 pub(super) fn create(call: &Call, request: wire::CreateAliasRequest) -> Result<Status, Failure> {
-    let place = call.place(&request.db_name, request.collection_name);
+    let place = call.place(&request.db_name, request.collection_name)?;
+    free_of_collections(call, &place, &request.alias)?;
+    let catalog = call.catalog();
+    if let Ok(there) = catalog.alias(&place.database, &request.alias)
+        && catalog.collection(&place.database, &place.collection)?.id != there.id
+    {
+        let (alias, database) = (&request.alias, &place.database);
+        return Err(Failure::new(
+            Code::AliasTaken,
+            format!(
+                "{alias} is alias to another collection: {}: alias already exist[database={database}][alias={alias}]",
+                there.name
+            ),
+        ));
+    }
     call.database().apply(Change::CreateAlias { place, alias: request.alias })?;
     Ok(Status::default())
 }
 
+/// Refuses what is no alias, or the name of a collection.
+fn free_of_collections(call: &Call, place: &Place, alias: &str) -> Result<(), Failure> {
+    names::alias(alias)?;
+    let (catalog, database) = (call.catalog(), &place.database);
+    match catalog.collection(database, alias) {
+        Ok(there) if there.name == alias => Err(Failure::new(
+            Code::AliasCollectionConflict,
+            format!("alias and collection name conflict[database={database}][alias={alias}]"),
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Drops an alias. One that is not there is fine.
 pub(super) fn drop(call: &Call, request: wire::DropAliasRequest) -> Result<Status, Failure> {
+    names::alias(&request.alias)?;
     let database = call.database_name(&request.db_name).to_owned();
     match call.database().apply(Change::DropAlias { database, alias: request.alias }) {
         Ok(_) => Ok(Status::default()),
@@ -27,7 +56,8 @@ pub(super) fn drop(call: &Call, request: wire::DropAliasRequest) -> Result<Statu
 }
 
 pub(super) fn alter(call: &Call, request: wire::AlterAliasRequest) -> Result<Status, Failure> {
-    let place = call.place(&request.db_name, request.collection_name);
+    let place = call.place(&request.db_name, request.collection_name)?;
+    free_of_collections(call, &place, &request.alias)?;
     call.database().apply(Change::AlterAlias { place, alias: request.alias })?;
     Ok(Status::default())
 }
@@ -36,6 +66,7 @@ pub(super) fn describe(
     call: &Call,
     request: wire::DescribeAliasRequest,
 ) -> Result<wire::DescribeAliasResponse, Failure> {
+    names::alias(&request.alias)?;
     let database = call.database_name(&request.db_name);
     let collection = call.catalog().alias(database, &request.alias)?.name.clone();
     Ok(wire::DescribeAliasResponse {

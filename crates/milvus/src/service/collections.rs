@@ -5,16 +5,18 @@ use pipeann_db::catalog::{
 };
 use pipeann_db::collection::Filter;
 use pipeann_db::database::DatabaseError;
-use pipeann_db::schema::FieldAlteration;
+use pipeann_db::schema::limits::MAX_FIELDS;
+use pipeann_db::schema::{FieldAlteration, SchemaError};
 use prost::Message as _;
 
 use super::door::Call;
+use crate::convert::names;
 use crate::convert::parameters::properties;
 use crate::convert::schema_in::{self, MAX_CAPACITY, MAX_LENGTH};
 use crate::proto::common::{ConsistencyLevel as WireLevel, Status};
 use crate::proto::milvus as wire;
 use crate::proto::schema::{CollectionSchema, FieldSchema};
-use crate::status::Failure;
+use crate::status::{Code, Failure, refused};
 
 /// Adds a dynamic field to a collection without one.
 const DYNAMIC: &str = "dynamicfield.enabled";
@@ -36,7 +38,7 @@ pub(super) fn create(
         new.shards = request.shards_num.cast_unsigned();
     }
     new.partitions = partitions(&new, request.num_partitions)?;
-    let place = call.place(&request.db_name, request.collection_name);
+    let place = call.place(&request.db_name, request.collection_name)?;
     call.database().apply(Change::CreateCollection { place, new: Box::new(new) })?;
     Ok(Status::default())
 }
@@ -81,7 +83,7 @@ fn check_time_to_live(seconds: Option<&String>) -> Result<(), Failure> {
 
 /// Drops a collection. One that is not there is fine.
 pub(super) fn drop(call: &Call, request: wire::DropCollectionRequest) -> Result<Status, Failure> {
-    let place = call.place(&request.db_name, request.collection_name);
+    let place = call.place(&request.db_name, request.collection_name)?;
     match call.database().apply(Change::DropCollection { place }) {
         Ok(applied) => {
             if let Subject::Collection(id) = applied.subject {
@@ -103,6 +105,7 @@ pub(super) fn has(
     let catalog = call.catalog();
     let database = call.database_name(&request.db_name);
     catalog.database(database)?;
+    names::collection(&request.collection_name)?;
     let value = catalog.collection(database, &request.collection_name).is_ok();
     Ok(wire::BoolResponse { value, ..Default::default() })
 }
@@ -111,27 +114,44 @@ pub(super) fn rename(
     call: &Call,
     request: wire::RenameCollectionRequest,
 ) -> Result<Status, Failure> {
-    let place = call.place(&request.db_name, request.old_name);
+    let place = Place::new(call.database_name(&request.db_name), request.old_name);
+    names::collection(&request.new_name)?;
     let database = match request.new_db_name.is_empty() {
         true => place.database.clone(),
         false => request.new_db_name,
     };
     let to = Place::new(database, request.new_name);
+    let catalog = call.catalog();
+    catalog.collection(&place.database, &place.collection)?;
+    if catalog.collection(&to.database, &to.collection).is_ok() {
+        return Err(Failure::new(
+            Code::Unexpected,
+            format!(
+                "duplicated new collection name {}:{} with other collection name or alias",
+                to.database, to.collection
+            ),
+        ));
+    }
     call.database().apply(Change::RenameCollection { place, to })?;
     Ok(Status::default())
 }
 
 pub(super) fn alter(call: &Call, request: wire::AlterCollectionRequest) -> Result<Status, Failure> {
-    let place = call.place(&request.db_name, request.collection_name);
+    let place = call.place(&request.db_name, request.collection_name)?;
     let mut set = properties(request.properties);
     check_time_to_live(set.get(TIME_TO_LIVE))?;
     if let Some(enabled) = set.remove(DYNAMIC) {
         if !enabled.eq_ignore_ascii_case("true") {
-            return Err(Failure::parameter(format!("{DYNAMIC} can be set to true only")));
+            return Err(Failure::parameter(
+                "dynamic schema cannot supported to be disabled: invalid parameter",
+            ));
         }
         call.database().apply(Change::AddDynamicField { place: place.clone() })?;
     }
     let remove = request.delete_keys;
+    if remove.iter().any(|key| key == DYNAMIC) {
+        return Err(Failure::parameter(format!("cannot delete key {DYNAMIC}")));
+    }
     let (description, consistency) = (set.remove("collection.description"), None);
     let change = Change::AlterCollection { place, set, remove, description, consistency };
     call.database().apply(change)?;
@@ -142,7 +162,7 @@ pub(super) fn alter_field(
     call: &Call,
     request: wire::AlterCollectionFieldRequest,
 ) -> Result<Status, Failure> {
-    let place = call.place(&request.db_name, request.collection_name);
+    let place = call.place(&request.db_name, request.collection_name)?;
     let mut set = properties(request.properties);
     let mut number = |name: &str| {
         let parse = |text: String| {
@@ -164,12 +184,23 @@ pub(super) fn add_field(
     call: &Call,
     request: wire::AddCollectionFieldRequest,
 ) -> Result<Status, Failure> {
-    let place = call.place(&request.db_name, request.collection_name);
+    let place = call.place(&request.db_name, request.collection_name)?;
     let field = FieldSchema::decode(request.schema.as_slice())
         .map_err(|error| Failure::parameter(format!("the field is malformed: {error}")))?;
     let field = Box::new(schema_in::field(field)?);
-    call.database().apply(Change::AddField { place, field })?;
-    Ok(Status::default())
+    let collection = place.collection.clone();
+    match call.database().apply(Change::AddField { place, field }) {
+        Ok(_) => Ok(Status::default()),
+        Err(DatabaseError::Catalog(CatalogError::Schema(SchemaError::TooManyFields {
+            ..
+        }))) => Err(Failure::parameter(format!(
+            "The number of fields has reached the maximum value {MAX_FIELDS}"
+        ))),
+        Err(DatabaseError::Catalog(CatalogError::Schema(error))) => {
+            Err(refused(&error, &collection))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Deletes all rows.

@@ -1,8 +1,10 @@
 //! Databases.
 
-use pipeann_db::catalog::Change;
+use pipeann_db::catalog::{CatalogError, Change, Kind};
+use pipeann_db::database::DatabaseError;
 
 use super::door::Call;
+use crate::convert::names;
 use crate::convert::parameters::{pairs, properties};
 use crate::convert::timestamps::hybrid;
 use crate::proto::common::Status;
@@ -10,14 +12,22 @@ use crate::proto::milvus as wire;
 use crate::status::Failure;
 
 pub(super) fn create(call: &Call, request: wire::CreateDatabaseRequest) -> Result<Status, Failure> {
+    names::database(&request.db_name)?;
     let properties = properties(request.properties);
     call.database().apply(Change::CreateDatabase { name: request.db_name, properties })?;
     Ok(Status::default())
 }
 
+/// Drops a database. One that is not there is fine.
 pub(super) fn drop(call: &Call, request: wire::DropDatabaseRequest) -> Result<Status, Failure> {
-    call.database().apply(Change::DropDatabase { name: request.db_name })?;
-    Ok(Status::default())
+    names::database(&request.db_name)?;
+    match call.database().apply(Change::DropDatabase { name: request.db_name }) {
+        Ok(_) => Ok(Status::default()),
+        Err(DatabaseError::Catalog(CatalogError::NotFound { kind: Kind::Database, .. })) => {
+            Ok(Status::default())
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 pub(super) fn list(
@@ -52,6 +62,11 @@ pub(super) fn describe(
 pub(super) fn alter(call: &Call, request: wire::AlterDatabaseRequest) -> Result<Status, Failure> {
     let name = call.database_name(&request.db_name).to_owned();
     let set = properties(request.properties);
+    if set.is_empty() && request.delete_keys.is_empty() {
+        return Err(Failure::parameter(
+            "alter database with empty properties and delete keys, expected to set either properties or delete keys",
+        ));
+    }
     call.database().apply(Change::AlterDatabase { name, set, remove: request.delete_keys })?;
     Ok(Status::default())
 }

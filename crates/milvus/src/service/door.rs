@@ -16,9 +16,10 @@ use tonic::metadata::MetadataMap;
 
 use super::moments::{Moments, is_moment};
 use super::transport::Caller;
+use crate::convert::names;
 use crate::convert::timestamps::Timestamps;
 use crate::metrics::{Metrics, OfCollection};
-use crate::status::{Failure, Response};
+use crate::status::{Code, Failure, Response};
 
 /// The database of a call, for clients that name it beside the request.
 const DATABASE_KEY: &str = "dbname";
@@ -168,11 +169,14 @@ impl Call {
         }
     }
 
-    pub(super) fn place(&self, database: &str, collection: String) -> Place {
-        Place::new(self.database_name(database), collection)
+    /// Where a collection of this name stands, if it can have it.
+    pub(super) fn place(&self, database: &str, collection: String) -> Result<Place, Failure> {
+        names::collection(&collection)?;
+        Ok(Place::new(self.database_name(database), collection))
     }
 
     pub(super) fn entry(&self, database: &str, collection: &str) -> Result<Arc<Entry>, Failure> {
+        names::collection(collection)?;
         let database = self.database_name(database);
         let entry = Arc::clone(self.catalog().collection(database, collection)?);
         // Calls about several count for the first.
@@ -206,6 +210,10 @@ impl Call {
         let numbered = catalog.collection_by_id(CollectionId(id.cast_unsigned()));
         match numbered.filter(|_| collection.is_empty()) {
             Some(entry) => Ok(Arc::clone(entry)),
+            None if collection.is_empty() && id != 0 => Err(Failure::new(
+                Code::CollectionNotFound,
+                format!("collection not found[collection={id}]"),
+            )),
             None => self.entry(database, collection),
         }
     }
@@ -215,6 +223,7 @@ impl Call {
         database: &str,
         collection: &str,
     ) -> Result<Arc<Collection>, Failure> {
+        names::collection(collection)?;
         Ok(self.database().collection(self.database_name(database), collection)?)
     }
 }

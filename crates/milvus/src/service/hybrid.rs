@@ -45,10 +45,11 @@ pub(super) fn search(
         if asked.has_groups_or_pages() {
             return Err(Failure::unsupported("grouping and iterating in a hybrid search"));
         }
-        let offset = asked.params.offset;
+        // Clients send the offset of the whole with each search too. It counts once, behind the ranking.
+        let limit = asked.params.limit;
         let found = request.alone()?.into_iter();
-        let skipped = found.map(|hits| hits.into_iter().skip(offset).collect());
-        by_search.push((asked.scoring.metric, skipped.collect()));
+        let found = found.map(|hits| hits.into_iter().take(limit).collect());
+        by_search.push((asked.scoring.metric, found.collect()));
     }
     let queries = by_search.first().map_or(0, |(_, queries)| queries.len());
     if by_search.iter().any(|(_, found)| found.len() != queries) {

@@ -2,31 +2,44 @@
 
 use std::sync::Arc;
 
-use pipeann_db::catalog::{Change, Collection as Entry, IndexDefinition};
+use pipeann_db::catalog::{Change, Collection as Entry, IndexDefinition, Subject};
 use pipeann_db::collection::Collection;
 
 use super::door::Call;
-use crate::convert::index::{description, new_index};
+use crate::convert::index::{check_change, description, keep_changes, new_index};
 use crate::convert::parameters::{Parameters, properties};
 use crate::proto::common::{IndexState, Status};
 use crate::proto::milvus as wire;
 use crate::status::{Code, Failure};
 
+/// Names the path that an index on JSON is for.
+const JSON_PATH: &str = "json_path";
+
 /// Declares an index and has it built. It answers at once; clients ask how far it is.
 pub(super) fn create(call: &Call, request: wire::CreateIndexRequest) -> Result<Status, Failure> {
-    let entry = call.entry(&request.db_name, &request.collection_name)?;
-    let field = entry.schema.field(&request.field_name).ok_or_else(|| {
+    let entry = call.entry(&request.db_name, &request.collection_name);
+    let entry = entry.map_err(Failure::as_looked_up)?;
+    let parameters = Parameters::new(request.extra_params)?;
+    let field = entry.schema.field(&request.field_name);
+    // A key of the dynamic field is named like a field, where the path to it is given too.
+    let keyed = entry.schema.dynamic_position().filter(|_| parameters.get(JSON_PATH).is_some());
+    let field = field.or(keyed.map(|at| &entry.schema.fields()[at])).ok_or_else(|| {
         let name = &request.field_name;
         Failure::parameter(format!("cannot create index on non-exist field: {name}"))
     })?;
-    let parameters = Parameters::new(request.extra_params)?;
     let data_type = field.spec.data_type;
-    let new = new_index(request.field_name, data_type, request.index_name, parameters)?;
-    let name = new.name.clone().unwrap_or_else(|| new.field.clone());
-    let place = call.place(&request.db_name, entry.name.clone());
+    let mut new = new_index(field.spec.name.clone(), data_type, request.index_name, parameters)?;
+    let name = new.name.as_deref().unwrap_or(&new.field);
+    if let Ok(there) = entry.index(name) {
+        keep_changes(&mut new, there);
+    }
+    let place = call.place(&request.db_name, entry.name.clone())?;
     let collection = call.database().collection(&place.database, &place.collection)?;
-    if call.database().apply(Change::CreateIndex { place, new })?.changed {
-        collection.build_index(&name)?;
+    let applied = call.database().apply(Change::CreateIndex { place, new })?;
+    if let (true, Subject::Index(_, id)) = (applied.changed, applied.subject)
+        && let Some(index) = collection.entry()?.indexes.iter().find(|index| index.id == id)
+    {
+        collection.build_index(&index.name)?;
     }
     Ok(Status::default())
 }
@@ -45,19 +58,17 @@ pub(super) fn drop(call: &Call, request: wire::DropIndexRequest) -> Result<Statu
         // What is not there is dropped.
         return Ok(Status::default());
     }
-    let place = call.place(&request.db_name, request.collection_name);
+    let place = call.place(&request.db_name, request.collection_name)?;
     call.database().apply(Change::DropIndex { place, index })?;
     Ok(Status::default())
 }
 
 pub(super) fn alter(call: &Call, request: wire::AlterIndexRequest) -> Result<Status, Failure> {
-    let place = call.place(&request.db_name, request.collection_name);
-    let change = Change::AlterIndex {
-        place,
-        index: request.index_name,
-        set: properties(request.extra_params),
-        remove: request.delete_keys,
-    };
+    let place = call.place(&request.db_name, request.collection_name)?;
+    let set = properties(request.extra_params);
+    check_change(&set, &request.delete_keys)?;
+    let change =
+        Change::AlterIndex { place, index: request.index_name, set, remove: request.delete_keys };
     call.database().apply(change)?;
     Ok(Status::default())
 }

@@ -3,6 +3,7 @@
 use pipeann_db::catalog::{Change, Collection as Entry, Load, Place};
 
 use super::door::Call;
+use crate::convert::names;
 use crate::proto::common::{LoadState, Status};
 use crate::proto::milvus as wire;
 use crate::status::{Code, Failure};
@@ -10,15 +11,29 @@ use crate::status::{Code, Failure};
 const WHOLE: i64 = 100;
 
 pub(super) fn load(call: &Call, request: wire::LoadCollectionRequest) -> Result<Status, Failure> {
-    load_some(call, call.place(&request.db_name, request.collection_name), None)
+    load_some(call, call.place(&request.db_name, request.collection_name)?, None)
 }
 
 pub(super) fn load_partitions(
     call: &Call,
     request: wire::LoadPartitionsRequest,
 ) -> Result<Status, Failure> {
-    let place = call.place(&request.db_name, request.collection_name);
+    let place = call.place(&request.db_name, request.collection_name)?;
+    call.entry(&place.database, &place.collection)?;
+    some_named(&request.partition_names)?;
     load_some(call, place, Some(request.partition_names))
+}
+
+/// The partitions to be loaded have names.
+fn some_named(partitions: &[String]) -> Result<(), Failure> {
+    if partitions.is_empty() {
+        return Err(no_partition());
+    }
+    partitions.iter().try_for_each(|name| names::partition(name))
+}
+
+fn no_partition() -> Failure {
+    Failure::parameter("invalid parameter[expected=any partition][actual=empty partition list]")
 }
 
 fn load_some(
@@ -58,7 +73,7 @@ pub(super) fn release(
     call: &Call,
     request: wire::ReleaseCollectionRequest,
 ) -> Result<Status, Failure> {
-    let place = call.place(&request.db_name, request.collection_name);
+    let place = call.place(&request.db_name, request.collection_name)?;
     call.database().apply(Change::Release { place, partitions: None })?;
     Ok(Status::default())
 }
@@ -67,7 +82,11 @@ pub(super) fn release_partitions(
     call: &Call,
     request: wire::ReleasePartitionsRequest,
 ) -> Result<Status, Failure> {
-    let place = call.place(&request.db_name, request.collection_name);
+    let place = call.place(&request.db_name, request.collection_name)?;
+    call.entry(&place.database, &place.collection)?;
+    if request.partition_names.is_empty() {
+        return Err(no_partition());
+    }
     let partitions = Some(request.partition_names);
     call.database().apply(Change::Release { place, partitions })?;
     Ok(Status::default())
@@ -79,12 +98,33 @@ pub(super) fn check_loaded(entry: &Entry, partitions: &[String]) -> Result<(), F
         return Err(Failure::not_loaded(&entry.name));
     }
     for name in partitions {
-        if !entry.load.includes(entry.partition(name)?.id) {
+        let Ok(partition) = entry.partition(name) else {
+            return Err(Failure::new(
+                Code::PartitionNotFound,
+                format!("partition name {name} not found: partition not found[partition={name}]"),
+            ));
+        };
+        if !entry.load.includes(partition.id) {
             let reason = format!("partition not loaded[partition={name}]");
             return Err(Failure::new(Code::PartitionNotLoaded, reason));
         }
     }
     Ok(())
+}
+
+/// The partitions that a read is of, where they are not all: those that are named, or else those that
+/// are loaded. What is not loaded is refused.
+pub(super) fn readable<'e>(
+    entry: &'e Entry,
+    named: &'e [String],
+) -> Result<Option<Vec<&'e str>>, Failure> {
+    check_loaded(entry, named)?;
+    if !named.is_empty() {
+        return Ok(Some(named.iter().map(String::as_str).collect()));
+    }
+    let loaded = entry.partitions.iter().filter(|partition| entry.load.includes(partition.id));
+    let loaded = loaded.map(|partition| partition.name.as_str());
+    Ok((entry.load != Load::Whole).then(|| loaded.collect()))
 }
 
 pub(super) fn progress(

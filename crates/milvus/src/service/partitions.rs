@@ -4,6 +4,7 @@ use pipeann_db::catalog::{CatalogError, Change, Kind};
 use pipeann_db::database::DatabaseError;
 
 use super::door::Call;
+use crate::convert::names;
 use crate::convert::timestamps::hybrid;
 use crate::proto::common::Status;
 use crate::proto::milvus as wire;
@@ -13,14 +14,16 @@ pub(super) fn create(
     call: &Call,
     request: wire::CreatePartitionRequest,
 ) -> Result<Status, Failure> {
-    let place = call.place(&request.db_name, request.collection_name);
+    let place = call.place(&request.db_name, request.collection_name)?;
+    names::partition(&request.partition_name)?;
     call.database().apply(Change::CreatePartition { place, partition: request.partition_name })?;
     Ok(Status::default())
 }
 
 /// Drops a partition. One that is not there is fine.
 pub(super) fn drop(call: &Call, request: wire::DropPartitionRequest) -> Result<Status, Failure> {
-    let place = call.place(&request.db_name, request.collection_name);
+    let place = call.place(&request.db_name, request.collection_name)?;
+    names::partition(&request.partition_name)?;
     let change = Change::DropPartition { place, partition: request.partition_name };
     match call.database().apply(change) {
         Ok(_) => Ok(Status::default()),
@@ -36,6 +39,7 @@ pub(super) fn has(
     request: wire::HasPartitionRequest,
 ) -> Result<wire::BoolResponse, Failure> {
     let entry = call.entry(&request.db_name, &request.collection_name)?;
+    names::partition(&request.partition_name)?;
     let value = entry.partition(&request.partition_name).is_ok();
     Ok(wire::BoolResponse { value, ..Default::default() })
 }

@@ -4,7 +4,7 @@ use pipeann_db::catalog::Collection as Entry;
 use pipeann_db::collection::{Collection, Filter, HeldMoment, RowOrder, RowQuery};
 
 use super::door::Call;
-use super::loading::check_loaded;
+use super::loading::readable;
 use crate::convert::columns_out::columns;
 use crate::convert::output::Output;
 use crate::convert::parameters::Parameters;
@@ -26,13 +26,12 @@ pub(super) fn query(
 ) -> Result<wire::QueryResults, Failure> {
     let entry = call.entry(&request.db_name, &request.collection_name)?;
     let collection = call.collection(&request.db_name, &request.collection_name)?;
-    check_loaded(&entry, &request.partition_names)?;
+    let partitions = readable(&entry, &request.partition_names)?;
     let parameters = Parameters::new(request.query_params)?;
     let limit = limit(&parameters)?;
     let offset = window(limit.unwrap_or(0), parameters.number("offset")?)?;
     let templates = templates(request.expr_template_values)?;
     let filter = Filter { expression: &request.expr, templates: &templates };
-    let partitions = names(&request.partition_names);
     let iterates = parameters.flag(ITERATES);
     let (held, session_ts) = call.moment(&collection, request.guarantee_timestamp, iterates)?;
     let (held, partitions) = (held.as_deref(), partitions.as_deref());
@@ -56,11 +55,6 @@ fn is_count(name: &str) -> bool {
     name.trim().eq_ignore_ascii_case(COUNT)
 }
 
-/// Names of partitions, where any are given.
-pub(super) fn names(given: &[String]) -> Option<Vec<&str>> {
-    (!given.is_empty()).then(|| given.iter().map(String::as_str).collect())
-}
-
 /// How many rows, where it is said; -1 stands for all.
 fn limit(parameters: &Parameters) -> Result<Option<usize>, Failure> {
     match parameters.number::<i64>("limit")? {
@@ -68,7 +62,9 @@ fn limit(parameters: &Parameters) -> Result<Option<usize>, Failure> {
         Some(limit) => {
             let fits = usize::try_from(limit).ok().filter(|fit| (1..=MAX_WINDOW).contains(fit));
             fits.map(Some).ok_or_else(|| {
-                Failure::parameter(format!("invalid max query result window, limit [{limit}] is invalid, it should be in range [1, {MAX_WINDOW}], but got {limit}"))
+                Failure::parameter(format!(
+                    "invalid max query result window, (offset+limit) should be in range [1, {MAX_WINDOW}], but got {limit}"
+                ))
             })
         }
     }

@@ -76,7 +76,7 @@ impl Asking {
         let output = Output::new(&entry.schema, &output)?;
         let last = hits.first().and_then(|hits| hits.last()).map(|hit| hit.distance);
         let groups = selected.group_field.as_deref();
-        let found = scored(hits, scoring, params.offset);
+        let found = scored(hits, scoring, (params.offset, groups.is_some()));
         let mut results = results(&entry.schema, &output, groups, params.limit, found);
         results.search_iterator_v2_results = selected.page.map(|page| next_page(call, page, last));
         Ok(wire::SearchResults {
@@ -208,7 +208,7 @@ fn by_keys(collection: &Collection, field: &Field, ids: IDs) -> Result<Queries, 
 fn check_collection(entry: &Entry, params: &SearchParams) -> Result<(), Failure> {
     match params.others.number::<u64>("collection_id")? {
         Some(id) if id != entry.id.0 => Err(Failure::parameter(format!(
-            "alter alias is not supported during iteration: collection id {id} is not that of {}",
+            "alter alias is not supported during iteration, alias or database may have been changed: collection id {id} is not that of {}",
             entry.name
         ))),
         _ => Ok(()),
@@ -222,7 +222,7 @@ fn vector_field<'e>(entry: &'e Entry, name: Option<&str>) -> Result<&'e Field, F
     match name {
         Some(name) => vectors.find(|field| field.spec.name == name).ok_or_else(|| {
             Failure::parameter(format!(
-                "failed to create query plan: failed to get field schema by name: fieldName({name}) not found"
+                "failed to create query plan: failed to get field schema by name: fieldName({name}) not found: invalid parameter"
             ))
         }),
         None => match (vectors.next(), vectors.next()) {

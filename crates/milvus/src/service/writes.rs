@@ -9,6 +9,7 @@ use pipeann_db::schema::Batch;
 use super::door::Call;
 use crate::convert::columns_in::batch;
 use crate::convert::columns_out::ids;
+use crate::convert::names;
 use crate::convert::templates::templates;
 use crate::convert::timestamps::schema_timestamp;
 use crate::proto::milvus as wire;
@@ -35,8 +36,10 @@ impl Rows {
 }
 
 /// The partition that is named, if any.
-fn partition(name: &str) -> Option<&str> {
-    Some(name).filter(|name| !name.is_empty())
+fn partition(name: &str) -> Result<Option<&str>, Failure> {
+    let named = Some(name).filter(|name| !name.is_empty());
+    named.map(names::partition).transpose()?;
+    Ok(named)
 }
 
 pub(super) fn insert(
@@ -48,7 +51,7 @@ pub(super) fn insert(
     let known_schema = request.schema_timestamp;
     let rows = Rows { fields: request.fields_data, count: request.num_rows, known_schema };
     let outcome =
-        collection.insert(rows.into_batch(&entry)?, partition(&request.partition_name))?;
+        collection.insert(rows.into_batch(&entry)?, partition(&request.partition_name)?)?;
     Ok(written(call, &entry, outcome, false))
 }
 
@@ -63,7 +66,7 @@ pub(super) fn upsert(
     let collection = call.collection(&request.db_name, &request.collection_name)?;
     let known_schema = request.schema_timestamp;
     let rows = Rows { fields: request.fields_data, count: request.num_rows, known_schema };
-    let (batch, partition) = (rows.into_batch(&entry)?, partition(&request.partition_name));
+    let (batch, partition) = (rows.into_batch(&entry)?, partition(&request.partition_name)?);
     let outcome = match request.partial_update {
         true => collection.upsert_some(batch, partition)?,
         false => collection.upsert(batch, partition)?,
@@ -98,7 +101,7 @@ pub(super) fn delete(
     let collection = call.collection(&request.db_name, &request.collection_name)?;
     let templates = templates(request.expr_template_values)?;
     let filter = Filter { expression: &request.expr, templates: &templates };
-    let partitions = partition(&request.partition_name).map(|name| [name]);
+    let partitions = partition(&request.partition_name)?.map(|name| [name]);
     let partitions = partitions.as_ref().map(|names| names.as_slice());
     let deleted = collection.delete_matching(filter, partitions)?;
     Ok(wire::MutationResult {

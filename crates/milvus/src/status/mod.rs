@@ -6,9 +6,11 @@
 //! tests search for begin with the words that they search for.
 
 mod of_database;
+mod of_schema;
 mod response;
 
 pub(crate) use of_database::metric_name;
+pub(crate) use of_schema::refused;
 
 pub(crate) use response::Response;
 
@@ -38,6 +40,7 @@ pub(crate) enum Code {
     AliasTaken,
     NotAuthenticated,
     FieldNotFound,
+    InvalidFieldName,
     Unsupported,
     Unexpected,
 }
@@ -65,6 +68,7 @@ impl Code {
             Self::AliasCollectionConflict => 1601,
             Self::AliasTaken => 1602,
             Self::FieldNotFound => 1700,
+            Self::InvalidFieldName => 1701,
             Self::Unsupported => 3000,
             Self::Unexpected => 65535,
         }
@@ -123,6 +127,17 @@ impl Failure {
     pub(crate) fn not_loaded(collection: &str) -> Self {
         let reason = format!("collection not loaded[collection={collection}]");
         Self::new(Code::CollectionNotLoaded, reason)
+    }
+
+    /// A collection that is not there, in the words of the calls that look one up. Clients know both.
+    pub(crate) fn as_looked_up(self) -> Self {
+        match self.code {
+            Code::CollectionNotFound => Self {
+                reason: self.reason.replacen("collection not found", "can't find collection", 1),
+                ..self
+            },
+            _ => self,
+        }
     }
 
     /// As the wire has it.

@@ -1,14 +1,15 @@
 //! The one table from errors of the database to codes of the wire.
 
 use pipeann_db::access::AccessError;
+use pipeann_db::catalog::limits::MAX_SHARDS;
 use pipeann_db::catalog::{CatalogError, IndexFault, Kind, Usage};
 use pipeann_db::collection::CollectionError;
 use pipeann_db::database::DatabaseError;
 use pipeann_db::ids::ErrorClass;
 use pipeann_db::scheduler::ScheduleError;
-use pipeann_db::schema::SchemaError;
+use pipeann_db::schema::{BatchError, SchemaError, ValueFault};
 
-use super::{Code, Failure};
+use super::{Code, Failure, refused};
 
 impl From<DatabaseError> for Failure {
     fn from(error: DatabaseError) -> Self {
@@ -49,6 +50,12 @@ impl From<CollectionError> for Failure {
                 let reason = format!("failed to create query plan: {error}: invalid parameter");
                 return Self::parameter(reason);
             }
+            CollectionError::DuplicateKey { .. } => {
+                return Self::parameter(format!(
+                    "duplicate primary keys are not allowed in the same batch: {reason}"
+                ));
+            }
+            CollectionError::Batch(error) => return Self::parameter(of_batch(&error, reason)),
             CollectionError::Dropped => Code::CollectionNotFound,
             CollectionError::Memory(_) => Code::MemoryLimit,
             other => by_class(other.class()),
@@ -75,6 +82,9 @@ impl From<CatalogError> for Failure {
                 Code::InvalidParameter,
                 format!("at most one distinct index is allowed per field: {text}"),
             ),
+            CatalogError::Index { fault: IndexFault::UnknownKind { ref found, .. }, .. } => {
+                (Code::InvalidParameter, format!("invalid index type: {found}: {text}"))
+            }
             CatalogError::Index { fault: IndexFault::Second(_), .. } => (
                 Code::InvalidParameter,
                 format!(
@@ -91,9 +101,25 @@ impl From<CatalogError> for Failure {
                     "partition cannot be dropped, partition is loaded, please release it first: {name}"
                 ),
             ),
-            CatalogError::InUse { kind: Kind::Database, .. } => {
-                (Code::InvalidParameter, format!("database not empty: {text}"))
+            CatalogError::InUse { kind: Kind::Database, name, .. } => (
+                Code::Unexpected,
+                format!(
+                    "database:{name} not empty, must drop all collections before drop database: {text}"
+                ),
+            ),
+            CatalogError::Exists { kind: Kind::Database, name, .. } => {
+                (Code::Unexpected, format!("database already exist: {name}"))
             }
+            CatalogError::Shards { .. } => (
+                Code::InvalidParameter,
+                format!("maximum shards's number should be limited to {MAX_SHARDS}: {text}"),
+            ),
+            CatalogError::Limit { kind: Kind::Partition, most, within } => (
+                Code::InvalidParameter,
+                format!(
+                    "partition number ({most}) exceeds max configuration ({most}), collection: {within}"
+                ),
+            ),
             CatalogError::Limit { kind: Kind::Database, .. } => (Code::TooManyDatabases, text),
             CatalogError::Limit { kind: Kind::Collection, .. } => (Code::TooManyCollections, text),
             CatalogError::Name(ref name) if name.what == "database" => {
@@ -135,7 +161,19 @@ impl From<ScheduleError> for Failure {
 
 impl From<SchemaError> for Failure {
     fn from(error: SchemaError) -> Self {
-        Self::parameter(error.to_string())
+        refused(&error, "")
+    }
+}
+
+/// What is wrong with rows, in known words where there are any.
+fn of_batch(error: &BatchError, reason: String) -> String {
+    let BatchError::Value { field, row, fault } = error else { return reason };
+    match fault {
+        ValueFault::TooLong { bytes, most } => format!(
+            "length of varchar field {field} exceeds max length, row number: {row}, length: {bytes}, max length: {most}: {reason}"
+        ),
+        ValueFault::NotFinite => format!("value 'NaN' is not a number or infinity: {reason}"),
+        _ => reason,
     }
 }
 

@@ -11,7 +11,7 @@ fn trap_01_a_missing_collection_has_both_codes_that_clients_look_at() {
     let served = Served::new();
     let status = served.call(served.client().describe_collection(describe("x"))).status.unwrap();
     assert_eq!((status.code, status.error_code()), (100, ErrorCode::CollectionNotExists));
-    assert_eq!(status.reason, "collection not found[database=default][collection=x]");
+    assert_eq!(status.reason, "can't find collection[database=default][collection=x]");
     let dropped = wire::DropCollectionRequest { collection_name: "x".into(), ..Default::default() };
     assert_ok(&served.call(served.client().drop_collection(dropped)));
 }

@@ -65,6 +65,29 @@ fn trap_29_every_kind_of_scalar_index_is_accepted() {
 }
 
 #[test]
+fn indexes_on_paths_of_json_are_named_by_their_paths() {
+    let served = Served::new();
+    let mut client = served.client();
+    assert_ok(&served.create("a"));
+    let path = |field: &str, path: &str| {
+        create(field, vec![pair("index_type", "INVERTED"), pair("json_path", path)])
+    };
+    for (field, given) in
+        [("color", "color['a'][\"b\"]"), ("color", "color"), ("$meta", "$meta['n'][0]")]
+    {
+        assert_ok(&served.call(client.create_index(path(field, given))));
+        assert_ok(&served.call(client.create_index(path(field, given))));
+    }
+    let found = served.call(client.describe_index(describe())).index_descriptions;
+    let names: Vec<&str> = found.iter().map(|index| index.index_name.as_str()).collect();
+    assert_eq!(names, ["$meta/color/a/b", "$meta/color", "$meta/n/0"]);
+    assert!(found.iter().all(|index| index.state() == IndexState::Finished));
+    let bare = create("color", vec![pair("index_type", "INVERTED")]);
+    let status = served.call(client.create_index(bare));
+    assert_eq!(status.reason, "cannot create index on non-exist field: color");
+}
+
+#[test]
 fn trap_05_what_is_not_loaded_has_no_progress_and_is_not_searched() {
     let served = Served::new();
     let mut client = served.client();

@@ -39,7 +39,7 @@ fn what_a_collection_is_asked_is_counted_until_it_is_dropped() {
     assert_ok(&served.call(served.client().search(filtered)).status.unwrap());
     let bad = wire::SearchRequest { dsl: "nothing <".into(), ..search(&[1.0], &top) };
     assert_eq!(served.call(served.client().search(bad)).status.unwrap().code, 1100);
-    let unknown = wire::SearchRequest { collection_name: "made up".into(), ..search(&[1.0], &top) };
+    let unknown = wire::SearchRequest { collection_name: "made_up".into(), ..search(&[1.0], &top) };
     assert_eq!(served.call(served.client().search(unknown)).status.unwrap().code, 100);
 
     let (head, text) = get(&served, "/metrics");
@@ -65,7 +65,7 @@ fn what_a_collection_is_asked_is_counted_until_it_is_dropped() {
     assert!(value(&text, "pipeann_memory_bytes{pool=\"query_scratch\"}").is_some());
     let none = "pipeann_failures_total{database=\"\",collection=\"\",call=\"Search\",code=\"100\"}";
     assert_eq!(value(&text, none), Some(1.0));
-    assert!(!text.contains("made up"), "nobody makes up series");
+    assert!(!text.contains("made_up"), "nobody makes up series");
     assert!(text.ends_with("# EOF\n"));
 
     let drop = wire::DropCollectionRequest { collection_name: "a".into(), ..Default::default() };

@@ -37,7 +37,7 @@ impl LsmRows {
         let rows_only = seq <= writer.counted;
         let mut next_row = self.published.next_row();
         let mut before = Vec::with_capacity(net.len());
-        for &row in net.keys() {
+        for &(row, _) in &net {
             let new = rows_only || row >= next_row;
             before.push(if new { None } else { self.row_before(row)? });
         }
@@ -45,13 +45,13 @@ impl LsmRows {
         let batch = self.batches.next();
         let (mut bytes, mut moves) = (0, Vec::with_capacity(net.len()));
         let mut entry = Vec::new();
-        for ((&row, after), before) in net.iter().zip(&before) {
+        for (&(row, after), before) in net.iter().zip(&before) {
             let key = row_key(row);
             match after {
                 Some(after) => {
-                    let value = row_value(after.partition, after.key, after.blob);
-                    bytes += (ROW_BYTES + value.len()) as u64 + ENTRY_OVERHEAD_BYTES;
-                    self.rows.insert(key, value, batch);
+                    row_value(after.partition, after.key, after.blob, &mut entry);
+                    bytes += (ROW_BYTES + entry.len()) as u64 + ENTRY_OVERHEAD_BYTES;
+                    self.rows.insert(key, entry.as_slice(), batch);
                     let next = row.0.checked_add(1).expect("2^64 rows are never reached");
                     next_row = next_row.max(RowId(next));
                 }

@@ -82,7 +82,7 @@ impl Binder<'_> {
         match part {
             Constant::Float(part) if part > 0.0 && part < 1.0 => Ok(Some(part)),
             _ => {
-                let why = "the part of rows has to be a number above 0 and below 1";
+                let why = "the sample factor should be between 0 and 1 and not too close to 0 or 1";
                 Err(FilterFault::Sample { why }.at(expr.span))
             }
         }

@@ -132,7 +132,7 @@ fn errors_say_what_and_where() {
         ),
         (
             "random_sample(1.0)",
-            "random_sample: the part of rows has to be a number above 0",
+            "random_sample: the sample factor should be between 0 and 1",
             "random_sample(1.0)",
         ),
         (

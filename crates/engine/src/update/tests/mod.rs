@@ -2,6 +2,7 @@
 
 mod codes;
 mod crash;
+mod displaced;
 mod live;
 mod many;
 mod model;

@@ -1,0 +1,158 @@
+//! Refusals that suites of Milvus ask for by their words, and calls that have to be fine although
+//! there is nothing to do.
+
+use pipeann_milvus::proto::common::Status;
+use pipeann_milvus::proto::milvus as wire;
+
+use crate::served::{Served, assert_ok, insert, pair};
+
+/// What was said of a call that is refused.
+fn reason(status: &Status) -> &str {
+    assert_ne!(status.code, 0, "it was taken");
+    &status.reason
+}
+
+fn alias(alias: &str, collection: &str) -> wire::CreateAliasRequest {
+    wire::CreateAliasRequest {
+        alias: alias.into(),
+        collection_name: collection.into(),
+        ..Default::default()
+    }
+}
+
+#[test]
+fn a_name_that_is_none_is_told_from_one_that_nothing_has() {
+    let served = Served::new();
+    let mut client = served.client();
+    let list = |name: &str| wire::ShowPartitionsRequest {
+        collection_name: name.into(),
+        ..Default::default()
+    };
+    let status = served.call(client.show_partitions(list("12-s"))).status.unwrap();
+    assert!(reason(&status).starts_with("Invalid collection name: 12-s. the first character of"));
+    assert_eq!(status.code, 1100);
+    let status = served.call(client.show_partitions(list("nope"))).status.unwrap();
+    assert_eq!(reason(&status), "collection not found[database=default][collection=nope]");
+    let drop = wire::DropCollectionRequest { collection_name: "%$#".into(), ..Default::default() };
+    assert!(reason(&served.call(client.drop_collection(drop))).contains("Invalid collection name"));
+}
+
+#[test]
+fn an_alias_is_no_name_of_a_collection_and_has_one_collection() {
+    let served = Served::new();
+    let mut client = served.client();
+    assert_ok(&served.create("a"));
+    assert_ok(&served.create("b"));
+    let status = served.call(client.create_alias(alias("a", "b")));
+    let conflict = "alias and collection name conflict[database=default][alias=a]";
+    assert_eq!((status.code, reason(&status)), (1601, conflict));
+    assert_ok(&served.call(client.create_alias(alias("other", "a"))));
+    assert_ok(&served.call(client.create_alias(alias("other", "a"))));
+    let status = served.call(client.create_alias(alias("other", "b")));
+    assert_eq!(status.code, 1602);
+    assert!(reason(&status).starts_with("other is alias to another collection: a: alias already"));
+    let alter = wire::AlterAliasRequest {
+        alias: "12 s".into(),
+        collection_name: "a".into(),
+        ..Default::default()
+    };
+    let status = served.call(client.alter_alias(alter));
+    assert!(reason(&status).starts_with("Invalid collection alias: 12 s."));
+}
+
+#[test]
+fn a_partition_can_be_named_by_a_date() {
+    let served = Served::new();
+    let mut client = served.client();
+    assert_ok(&served.create("a"));
+    let create = |name: &str| wire::CreatePartitionRequest {
+        collection_name: "a".into(),
+        partition_name: name.into(),
+        ..Default::default()
+    };
+    assert_ok(&served.call(client.create_partition(create("2024-01-31"))));
+    let to = |name: &str| wire::InsertRequest { partition_name: name.into(), ..insert("a", 0..3) };
+    assert_ok(&served.call(client.insert(to("2024-01-31"))).status.unwrap());
+    let status = served.call(client.create_partition(create("12 s")));
+    assert!(reason(&status).starts_with("Invalid partition name: 12 s."));
+    let status = served.call(client.insert(to(" "))).status.unwrap();
+    assert!(reason(&status).contains("Partition name should not be empty."));
+}
+
+#[test]
+fn loading_and_releasing_no_partition_is_refused() {
+    let served = Served::new();
+    let mut client = served.client();
+    served.filled("a", 1);
+    let none = "invalid parameter[expected=any partition][actual=empty partition list]";
+    let load = wire::LoadPartitionsRequest { collection_name: "a".into(), ..Default::default() };
+    assert_eq!(reason(&served.call(client.load_partitions(load))), none);
+    let release =
+        wire::ReleasePartitionsRequest { collection_name: "a".into(), ..Default::default() };
+    assert_eq!(reason(&served.call(client.release_partitions(release))), none);
+}
+
+#[test]
+fn databases_are_made_once_dropped_as_often_as_one_likes_and_changed_in_something() {
+    let served = Served::new();
+    let mut client = served.client();
+    let create =
+        |name: &str| wire::CreateDatabaseRequest { db_name: name.into(), ..Default::default() };
+    assert_ok(&served.call(client.create_database(create("d"))));
+    let status = served.call(client.create_database(create("d")));
+    assert_eq!(reason(&status), "database already exist: d");
+    let status = served.call(client.create_database(create("12-s")));
+    assert_eq!(status.code, 802);
+    let alter = wire::AlterDatabaseRequest { db_name: "d".into(), ..Default::default() };
+    let status = served.call(client.alter_database(alter));
+    assert!(reason(&status).starts_with("alter database with empty properties and delete keys"));
+    let drop = wire::DropDatabaseRequest { db_name: "d".into() };
+    assert_ok(&served.call(client.drop_database(drop.clone())));
+    assert_ok(&served.call(client.drop_database(drop)));
+}
+
+#[test]
+fn a_collection_keeps_its_name_its_dynamic_field_and_the_kind_of_its_index() {
+    let served = Served::new();
+    let mut client = served.client();
+    served.filled("a", 1);
+    let rename = wire::RenameCollectionRequest {
+        old_name: "a".into(),
+        new_name: "a".into(),
+        ..Default::default()
+    };
+    let status = served.call(client.rename_collection(rename));
+    assert!(reason(&status).starts_with("duplicated new collection name default:a with other"));
+    let alter = wire::AlterCollectionRequest {
+        collection_name: "a".into(),
+        delete_keys: vec!["dynamicfield.enabled".into()],
+        ..Default::default()
+    };
+    let status = served.call(client.alter_collection(alter));
+    assert_eq!(reason(&status), "cannot delete key dynamicfield.enabled");
+    let alter = wire::AlterIndexRequest {
+        collection_name: "a".into(),
+        index_name: "v".into(),
+        extra_params: vec![pair("index_type", "FLAT")],
+        ..Default::default()
+    };
+    let status = served.call(client.alter_index(alter));
+    assert_eq!(reason(&status), "index_type is not a configable index property");
+}
+
+#[test]
+fn a_read_names_the_partition_that_is_not_there() {
+    let served = Served::new();
+    let mut client = served.client();
+    served.filled("a", 3);
+    let query = wire::QueryRequest {
+        collection_name: "a".into(),
+        expr: "id >= 0".into(),
+        partition_names: vec!["nope".into()],
+        ..Default::default()
+    };
+    let status = served.call(client.query(query)).status.unwrap();
+    assert_eq!(status.code, 200);
+    let words = "partition name nope not found: partition not found[partition=nope]";
+    assert_eq!(reason(&status), words);
+}
