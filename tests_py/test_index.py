@@ -157,6 +157,22 @@ def test_a_limit_below_the_floor_names_the_number_needed(
     assert stats["share_from_memory"] > 0
 
 
+def test_pages_come_into_memory_without_a_search(tmp_path: Path, vectors: np.ndarray) -> None:
+    Index.build(tmp_path / "i", vectors[:500])
+    index = Index.open(tmp_path / "i", memory_limit=64 << 20, direct=False)
+    assert index.wait_warm(60)
+    stats = index.stats()
+    assert stats["resident_pages"] == stats["pages_warmed"] == stats["pages"]
+    assert (stats["warming"], stats["pages_unreadable"]) == (False, 0)
+    index.search(vectors[:50])
+    assert index.stats()["reads"] == 0
+    index = Index.open(tmp_path / "i", memory_limit=64 << 20, warm=False, direct=False)
+    assert index.wait_warm()
+    assert index.stats()["resident_pages"] == 0
+    with pytest.raises(ValueError, match="timeout"):
+        index.wait_warm(-1)
+
+
 def test_a_memory_limit_changes_while_threads_search(
     tmp_path: Path, vectors: np.ndarray
 ) -> None:

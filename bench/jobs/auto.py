@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from harness import pipeann
+from harness import pipeann, sets
 from harness.curves import Curve, OutOfRange, interleave
-from harness.paired import Interval, in_pairs
+from harness.paired import Interval, until_decided
 from harness.pipeann import SearchOptions
 from harness.processes import Row
 from harness.sets import VectorSet
@@ -25,7 +26,17 @@ def around(curve: Curve, recall: float) -> list[int]:
     for low, high in zip(rows, rows[1:], strict=False):
         if low["recall"] <= recall <= high["recall"]:
             return [low["list"], high["list"]]
-    raise OutOfRange(f"{curve.name}: no two lists around recall {recall:g}; change those of the job")
+    raise OutOfRange(
+        f"{curve.name}: no two lists around recall {recall:g}; change those of the job"
+    )
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A ratio with its interval, and the pairs that it took."""
+
+    interval: Interval
+    pairs: int
 
 
 class Contest:
@@ -34,6 +45,8 @@ class Contest:
     def __init__(self, job: Job, vectors: VectorSet, index: Path, **load: int) -> None:
         self.job, self.vectors, self.index, self.load = job, vectors, index, load
         self.curves: dict[str, Curve] = {}
+        # Runs of pairs are short, so that a drift of the device falls on both of a pair alike.
+        self.few = sets.with_queries(vectors, job.settings["pair_queries"])
 
     def options(self, policy: str) -> SearchOptions:
         """A policy by its name under the load; `auto:FILE` takes its widths from a file."""
@@ -55,14 +68,17 @@ class Contest:
     def value(self, policy: str, column: str) -> float:
         """A fresh measurement of a column at the recall, by the two lists around it."""
         lists = around(self.curves[policy], self.job.recall)
-        rows = pipeann.search(self.index, self.vectors, lists, self.options(policy))
-        # Recall wavers by a hair from run to run; lists that no longer enclose it are extended.
+        rows = pipeann.search(self.index, self.few, lists, self.options(policy))
+        # Recall wavers from run to run, and fewer queries have another one; lists that no longer
+        # enclose the recall are extended.
         return along([(row["recall"], row[column]) for row in rows], self.job.recall)
 
-    def ratios(self, policies: tuple[str, str], column: str, pairs: int) -> Interval:
-        """The first policy's column over the second's."""
+    def ratio(
+        self, policies: tuple[str, str], column: str, limit: float, looks: Sequence[int]
+    ) -> Ratio:
+        """The first policy's column over the second's, by pairs until the limit is decided on."""
         first, second = (lambda p=p: self.value(p, column) for p in policies)
-        return Interval.of([a / b for a, b in in_pairs(first, second, pairs)])
+        return Ratio(*until_decided(first, second, limit, looks))
 
 
 def along(points: Sequence[tuple[float, float]], x: float) -> float:
@@ -88,21 +104,22 @@ def print_profile(title: str, profile: Row) -> None:
     print("chosen: " + ", ".join(f"from {n}: {width}" for n, width in profile["widths"]))
 
 
-Ratio = tuple[str, Interval]
+Named = list[tuple[str, Ratio]]
 
 
-def idle(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> list[Ratio]:
+def idle(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> Named:
     """Mean latency over `pipe`, one query after the other."""
     settings = job.settings
     contest = Contest(job, vectors, index, threads=1, in_flight=1)
     contest.scan(["auto", "pipe"])
     print_scan(f"Idle, at {job.recall} on {vectors.name}", contest, job.recall)
-    latency = contest.ratios(("auto", "pipe"), "mean_us", settings["idle_pairs"])
-    verdict.add("latency", Check(latency.high, settings["latency_at_most"]))
+    at_most = settings["latency_at_most"]
+    latency = contest.ratio(("auto", "pipe"), "mean_us", at_most, settings["looks"])
+    verdict.add("latency", Check(latency.interval.high, at_most))
     return [("idle latency over pipe", latency)]
 
 
-def busy(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> list[Ratio]:
+def busy(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> Named:
     """Queries a second over the best fixed policies, many in flight."""
     settings = job.settings
     load = {"threads": settings["threads"], "in_flight": settings["in_flight"]}
@@ -111,13 +128,14 @@ def busy(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> list[Ra
     print_scan(f"Busy {load}, at {job.recall} on {vectors.name}", contest, job.recall)
     rates = {p: contest.curves[p].at("qps", job.recall) for p in settings["fixed"]}
     fastest = sorted(rates, key=rates.__getitem__, reverse=True)[: settings["finalists"]]
-    against = {p: contest.ratios(("auto", p), "qps", settings["busy_pairs"]) for p in fastest}
-    worst = min(against.values(), key=lambda ratio: ratio.mean)
-    verdict.add("qps", Check(worst.low, settings["qps_at_least"], at_most=False))
+    at_least, looks = settings["qps_at_least"], settings["looks"]
+    against = {p: contest.ratio(("auto", p), "qps", at_least, looks) for p in fastest}
+    worst = min(ratio.interval.low for ratio in against.values())
+    verdict.add("qps", Check(worst, at_least, at_most=False))
     return [(f"busy QPS over {p}", ratio) for p, ratio in against.items()]
 
 
-def widths(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> list[Ratio]:
+def widths(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> Named:
     """A profile of widths, and the rate of `auto` by its table over that of `auto`."""
     settings, lists = job.settings, job.lists[vectors.name]
     with tempfile.TemporaryDirectory(prefix="widths-") as folder:
@@ -128,8 +146,8 @@ def widths(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> list[
         load = {"threads": settings["threads"], "in_flight": settings["in_flight"]}
         contest = Contest(job, vectors, index, **load)
         contest.scan(["auto", by_table])
-        ratio = contest.ratios((by_table, "auto"), "qps", settings["busy_pairs"])
-    verdict.add("qps of a table", Check(ratio.mean))
+        ratio = contest.ratio((by_table, "auto"), "qps", 1.0, settings["looks"][:2])
+    verdict.add("qps of a table", Check(ratio.interval.mean))
     return [("busy QPS of the table over auto", ratio)]
 
 
@@ -140,12 +158,12 @@ def take_auto(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Latency alone over `pipe`, queries a second among many over the best fixed policy; `--only`
     takes one of the parts."""
     index = pipeann.index_of(vectors, job.build)
-    found: list[Ratio] = []
+    found: Named = []
     for name, part in PARTS.items():
         if fnmatch(name, job.only or "*"):
             found += part(job, vectors, index, verdict)
     print_table(
         f"Ratios at {job.recall} on {vectors.name}, with the ends of their 95% intervals",
-        ["ratio", "mean", "low", "high"],
-        [[name, ratio.mean, ratio.low, ratio.high] for name, ratio in found],
+        ["ratio", "mean", "low", "high", "pairs"],
+        [[name, r.interval.mean, r.interval.low, r.interval.high, r.pairs] for name, r in found],
     )

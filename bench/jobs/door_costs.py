@@ -75,10 +75,11 @@ def load_both(job: Job, data: doors.Behind, system: str, limit: str) -> Row:
 
 def take_ingest(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Rows a second until they are acknowledged, and until all are searched by an index."""
-    for part in (PLAIN, TAGGED):
-        data = behind(job, vectors, part)
+    data = behind(job, vectors, PLAIN, TAGGED)
+    _, kept = doors.filled(MILVUS, data)
+    for part in data.parts:
         ours = [fill(data, part) for _ in range(job.rounds)]
-        _, theirs = doors.filled(MILVUS, data)
+        theirs = [row for row in kept if row["part"] == part]
         columns = ["rows", "acknowledged_s", "rows_per_s", "searchable_s", "peak_rss_mb"]
         print_table(
             f"Filling: {part}",

@@ -125,8 +125,11 @@ def take_grpc_vs_milvus(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
 
 
 def take_grpc_filter_vs_milvus(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
-    """Queries for rows with all of some tags; the same at every length of the list."""
-    data, ef = behind(job, vectors, TAGGED), job.lists[vectors.name]
+    """Queries for rows with all of some tags; the same at every length of the list.
+
+    Both servers hold a collection without tags beside it, which nobody asks.
+    """
+    data, ef = behind(job, vectors, PLAIN, TAGGED), job.lists[vectors.name]
     with doors.serving(OURS, data) as server:
         ours = doors.over_network(server, data, TAGGED, *words(job, ef))
     few = job.settings["milvus_count"]

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from harness import cache, doors, filtered, fits, plots, servers, sets
 from harness.curves import Curve, OutOfRange, interleave
-from harness.paired import Interval, in_pairs
+from harness.paired import Interval, in_pairs, student, until_decided
 from harness.verdict import Check, Verdict
 from jobs import auto, catalogue, dial, estimate, filter_answers, filter_rivals, filters
 from jobs.doors import at
@@ -338,6 +338,28 @@ class Pairs(unittest.TestCase):
         pairs = in_pairs(lambda: taken("a", 1.0), lambda: taken("b", 2.0), 3)
         self.assertEqual(pairs, [(1.0, 2.0)] * 3)
         self.assertEqual("".join(order), "abbaab")
+
+    def test_quantiles_of_student(self) -> None:
+        for freedom, expected in ((10, 2.228), (11, 2.201), (20, 2.086), (30, 2.042), (100, 1.984)):
+            self.assertAlmostEqual(student(freedom), expected, places=3)
+        self.assertAlmostEqual(student(15, 0.0125), 2.837, places=2)
+        with self.assertRaises(ValueError):
+            student(5, 0.01)
+
+    def test_pairs_go_on_until_a_limit_is_decided_on(self) -> None:
+        taken = iter(range(10_000))
+
+        def first() -> float:
+            return 1.0 + 0.1 * (next(taken) // 2 % 2)
+
+        clear, pairs = until_decided(first, lambda: 2.0, 1.0, (16, 32))
+        self.assertEqual(pairs, 16)
+        self.assertTrue(clear.decides(1.0))
+        # The mean ratio is 0.525, and no number of pairs tells it from itself.
+        close, pairs = until_decided(first, lambda: 2.0, clear.mean, (16, 32, 64))
+        self.assertEqual(pairs, 64)
+        self.assertFalse(close.decides(clear.mean))
+        self.assertLess(close.high - close.low, clear.high - clear.low)
 
     def test_lists_around_a_recall(self) -> None:
         rows = [{"list": n, "recall": r} for n, r in ((10, 0.9), (20, 0.96), (30, 0.99))]

@@ -121,6 +121,7 @@ class Index:
         path: str | os.PathLike[str],
         *,
         memory_limit: int | None = None,
+        warm: bool = True,
         direct: bool = True,
         backend: Literal["auto", "io_uring", "libaio", "threads"] = "auto",
     ) -> Index:
@@ -132,6 +133,8 @@ class Index:
             take together. What is left above the floor keeps the pages that searches use most in
             memory. More than the machine has counts as what it has, with a warning in the log.
             None: no limit of this index's own, and no pages in memory.
+        warm: read pages into memory behind searches until all are there that fit, on a thread of
+            low priority that lets searches go first. False: only pages that searches read stay.
         direct: read past the page cache of the operating system (O_DIRECT). Pass False on file
             systems that refuse it.
         backend: by what pages are read; "auto" is the best that may be used, which is taken too
@@ -194,7 +197,8 @@ class Index:
         """Changes the memory limit while searches of other threads go on.
 
         A lower limit gives pages back, and has done so when this returns. Under a higher one the
-        pages that searches read stay in memory from now on, as far as they fit. None lifts the
+        pages that searches read stay in memory from now on, as far as they fit, and others are
+        read behind searches (unless opened with `warm=False`). None lifts the
         limit; what is in memory stays there. An index that was opened without a limit shares its
         memory with all such indexes of the process, and then the limit is that of all of them.
 
@@ -204,12 +208,17 @@ class Index:
             needed, and the limit stays as it was.
         """
 
+    def wait_warm(self, timeout: float | None = None) -> bool:
+        """Waits until no page is being read ahead of searches: those that fit are in memory then.
+        False where that takes longer than `timeout` seconds."""
+
     def stats(self) -> dict[str, Any]:
         """Sizes and counts: rows, pages, memory_limit, memory_bytes by pool, and sums over all
         queries of this object (reads, reads_wasted, bytes_read, hops, distances, compute_ns,
         wait_ns). Of pages in memory: resident_pages and resident_bytes, resident_room (pages that
         fit), pages_displaced (that made room for others used more), pages_from_memory (uses found
-        there) and share_from_memory of all uses, None before the first."""
+        there) and share_from_memory of all uses, None before the first; pages_warmed (read ahead of
+        searches), warming (whether more are coming) and pages_unreadable (that could not be)."""
 
     def __len__(self) -> int: ...
     @property

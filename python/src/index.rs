@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2};
@@ -26,6 +27,10 @@ use pyo3::types::PyDict;
 
 use crate::matrix::{Matrix, dtype_name};
 use crate::sources::Given;
+
+/// Longest wait for pages, where none is given; and how long it goes on between looks at signals.
+const A_YEAR: Duration = Duration::from_secs(365 * 86_400);
+const PART: Duration = Duration::from_millis(100);
 
 /// An error of this class as the exception that Python's users expect.
 fn exception(class: ErrorClass, message: String) -> PyErr {
@@ -142,7 +147,7 @@ impl Index {
         let given = Given::new(vectors, (column, dataset), options.metric)?;
         let cancel = AtomicBool::new(false);
         given.build(py, memory, &path, &options, &Interrupts(&cancel), &cancel)?;
-        Self::open(py, path, None, true, "auto")
+        Self::open(py, path, None, true, true, "auto")
     }
 
     /// Makes an index in the directory `path` of one that DiskANN has built, and opens it.
@@ -176,16 +181,17 @@ impl Index {
         let interrupts = Interrupts(&cancel);
         py.detach(|| build::import_diskann(&from, &path, &options, &interrupts, &cancel))
             .map_err(build_error)?;
-        Self::open(py, path, None, true, "auto")
+        Self::open(py, path, None, true, true, "auto")
     }
 
     /// Opens the index in the directory `path`.
     #[staticmethod]
-    #[pyo3(signature = (path, *, memory_limit=None, direct=true, backend="auto"))]
+    #[pyo3(signature = (path, *, memory_limit=None, warm=true, direct=true, backend="auto"))]
     fn open(
         py: Python<'_>,
         path: PathBuf,
         memory_limit: Option<u64>,
+        warm: bool,
         direct: bool,
         backend: &str,
     ) -> PyResult<Self> {
@@ -199,6 +205,7 @@ impl Index {
             direct,
             accountant,
             resident: Resident::Remaining,
+            warm,
             ..Default::default()
         };
         let inner = py.detach(|| index::Index::open(&path, &options)).map_err(open_error)?;
@@ -245,6 +252,28 @@ impl Index {
             .map_err(|e| PyMemoryError::new_err(e.to_string()))
     }
 
+    /// Waits until no page is being read ahead of searches.
+    #[pyo3(signature = (timeout=None))]
+    fn wait_warm(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        let at_most = match timeout {
+            Some(seconds) => Duration::try_from_secs_f64(seconds)
+                .map_err(|e| PyValueError::new_err(format!("timeout {seconds}: {e}")))?,
+            None => A_YEAR,
+        };
+        let until = Instant::now() + at_most.min(A_YEAR);
+        // In parts, so that an interrupt ends it.
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if py.detach(|| self.inner.wait_warm(left.min(PART))) {
+                return Ok(true);
+            }
+            py.check_signals()?;
+            if left <= PART {
+                return Ok(false);
+            }
+        }
+    }
+
     /// Counts and sizes, as a dictionary.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let out = PyDict::new(py);
@@ -258,6 +287,9 @@ impl Index {
         out.set_item("resident_bytes", held.resident_bytes())?;
         out.set_item("resident_room", held.room)?;
         out.set_item("pages_displaced", held.displaced)?;
+        out.set_item("pages_warmed", held.warmed)?;
+        out.set_item("pages_unreadable", held.unreadable)?;
+        out.set_item("warming", held.warming)?;
         out.set_item("pages_from_memory", held.from_memory)?;
         out.set_item("share_from_memory", held.share_from_memory())?;
         out.set_item("memory_limit", self.inner.accountant().limit_bytes())?;

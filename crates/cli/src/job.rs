@@ -209,7 +209,7 @@ impl Run {
     /// How the index is read.
     pub(crate) fn reading(&self) -> Result<Reading> {
         let backend = self.backend.as_deref().map_or(Ok(BackendChoice::Auto), str::parse)?;
-        Ok(Reading { buffered: self.buffered, sqpoll: self.sqpoll, backend })
+        Ok(Reading { buffered: self.buffered, sqpoll: self.sqpoll, no_warming: false, backend })
     }
 }
 

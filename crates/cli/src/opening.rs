@@ -101,6 +101,10 @@ pub(crate) struct Reading {
     /// Let a kernel thread submit reads (io_uring SQPOLL); burns a core
     #[arg(long)]
     pub(crate) sqpoll: bool,
+    /// Keep only pages in memory that searches read, and read none ahead of them. Else a thread of
+    /// low priority reads pages until all are there that fit, and what is measured waits for it
+    #[arg(long)]
+    pub(crate) no_warming: bool,
     /// By what reads are done: io_uring, libaio (wants O_DIRECT), threads, or auto for the best that
     /// may be used; that is taken too, with a warning, where another is refused
     #[arg(long, value_name = "NAME", default_value_t)]
@@ -133,6 +137,7 @@ pub(crate) fn open(path: &Path, limit: MemoryLimit, reading: Reading) -> Result<
         // An accountant for each, since `bench` opens several indexes one after the other.
         accountant: Accountant::new(bytes),
         resident,
+        warm: !reading.no_warming,
         sqpoll: reading.sqpoll,
         ..OpenOptions::default()
     };

@@ -1,7 +1,7 @@
 //! One measured search: a batch of queries with one list length, and all figures of it.
 //! `search`, `bench` and `demo` share this.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use pipeann_engine::index::{Answer, BatchOptions, Index};
@@ -48,6 +48,8 @@ pub(crate) struct Figures {
 
 /// Queries searched before the clock starts, so that threads' queues and buffers exist.
 const WARM_UP: usize = 64;
+/// How long a measurement waits for pages that are read ahead of searches.
+const WARMING_AT_MOST: Duration = Duration::from_secs(600);
 
 fn how(list: usize, settings: &Settings) -> (SearchParams, BatchOptions) {
     let Settings { k, threads, in_flight, .. } = *settings;
@@ -85,6 +87,8 @@ pub(crate) fn measure(
 ) -> Result<(Figures, Vec<Answer>)> {
     let (params, batch) = how(list, settings);
     index.wait_resident()?;
+    // Where that takes longer, what is measured stands beside it; `warming` says so.
+    index.wait_warm(WARMING_AT_MOST);
     let warm_up = queries.rows().min(WARM_UP) * queries.row_bytes();
     let warm_up = VectorSet::new(&queries.bytes()[..warm_up], queries.dim(), queries.vector_type())
         .context("the first queries")?;
@@ -154,7 +158,7 @@ impl Figures {
         let s = &self.stats;
         let mean = |sum: u64| rounded(self.per_query(sum), 3);
         let micros = |us: f64| rounded(us, 2);
-        let n = self.queries as f64;
+        let (n, pages) = (self.queries as f64, index.page_stats());
         let pools: Map<String, Value> =
             index.pools().map(|(pool, bytes)| (pool.name().to_owned(), bytes.into())).collect();
         json!({
@@ -167,7 +171,8 @@ impl Figures {
             "reads": mean(s.reads), "reads_wasted": mean(s.reads_wasted),
             "reads_shared": mean(s.reads_shared), "resident_pages": mean(s.resident_pages),
             "from_memory": rounded(self.share_from_memory(), 4),
-            "pages_in_memory": index.resident_pages(), "pages_displaced": index.page_stats().displaced,
+            "pages_in_memory": pages.resident, "pages_displaced": pages.displaced,
+            "pages_warmed": pages.warmed, "warming": pages.warming,
             "bytes_read": mean(s.bytes_read), "hops": mean(s.hops),
             "code_distances": mean(s.code_distances), "exact_distances": mean(s.exact_distances),
             "width_max": s.width_max,

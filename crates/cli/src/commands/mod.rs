@@ -15,4 +15,5 @@ pub(crate) mod raw;
 pub(crate) mod search;
 pub(crate) mod serve;
 pub(crate) mod updates;
+mod width_choice;
 pub(crate) mod width_profile;

@@ -54,8 +54,8 @@ pub(crate) struct SearchArgs {
     /// Use only the first queries
     #[arg(long, value_name = "N")]
     limit_queries: Option<usize>,
-    /// Search the first queries before, unmeasured, and measure the others: pages that the first
-    /// ones use come into memory then
+    /// Search the first queries before, unmeasured, and measure the others: under a limit that not
+    /// all pages fit into, the pages that the first ones use most are in memory then
     #[arg(long, value_name = "N", default_value_t = 0)]
     warm: usize,
     /// Write the answers of the one list given: ids (.ivecs), or ids and distances as a truth

@@ -14,6 +14,7 @@ use pipeann_engine::types::VectorSet;
 use serde_json::json;
 
 use super::search::{threads, truth_for};
+use super::width_choice::{Taken, best_widths};
 use crate::interrupt;
 use crate::measure::{at_recall, rounded};
 use crate::opening::{self, MemoryLimit, Reading};
@@ -23,9 +24,6 @@ use crate::table::{Table, print_json, print_line};
 use crate::truth::Truth;
 use crate::vectors_file::{VectorsFile, check_same_shape};
 use crate::width_table;
-
-/// Of widths whose rates differ by less than this share the narrowest is taken: it reads least.
-const NOISE: f64 = 0.02;
 
 /// What to profile.
 #[derive(Debug, Args)]
@@ -66,7 +64,7 @@ pub(crate) struct ProfileArgs {
     #[arg(long, value_name = "LIMIT", default_value = "floor")]
     memory_limit: MemoryLimit,
     /// How often all widths are gone through, in turn; the mean rate counts
-    #[arg(long, value_name = "TIMES", default_value_t = 1)]
+    #[arg(long, value_name = "TIMES", default_value_t = 2)]
     rounds: usize,
     /// Write the widths as a file for `--widths`
     #[arg(long, value_name = "FILE.toml", requires = "profile_width")]
@@ -108,6 +106,7 @@ pub(crate) fn run(args: &ProfileArgs, json: bool) -> Result<()> {
     };
     ensure!(args.try_searches.is_sorted_by(|a, b| a < b), "--try-searches is not ascending");
     ensure!(args.try_searches.first() == Some(&1), "--try-searches does not begin with 1");
+    ensure!(args.try_widths.is_sorted_by(|a, b| a < b), "--try-widths is not ascending");
     let index = opening::open(path, args.memory_limit, Reading::default())?;
     let file = VectorsFile::open(queries)?;
     check_same_shape(&file, (index.dim(), index.layout().vector_type()), path)?;
@@ -120,7 +119,7 @@ pub(crate) fn run(args: &ProfileArgs, json: bool) -> Result<()> {
         interrupt::check(&cancel)?;
         lines.push(subject.line(searches)?);
     }
-    let table = best_widths(&args.try_widths, &lines)?;
+    let table = table_from(args, &lines)?;
     if json {
         print_json(&as_json(args, &lines, &table))?;
     } else {
@@ -202,16 +201,16 @@ fn settings(searches: usize, width: u16) -> Result<Settings> {
     Ok(Settings { name, policy_name: "pipe".into(), policy, k: K, threads, in_flight, repeat: 1 })
 }
 
-/// The narrowest width of each line that is as fast as any but for noise; never wider than that
-/// among fewer searches, since more of them cannot wish for it but by noise.
-fn best_widths(widths: &[u16], lines: &[Line]) -> Result<WidthTable> {
-    let mut steps: Vec<(u32, u16)> = Vec::new();
-    for line in lines {
-        let best = line.cells.iter().map(|cell| cell.qps).fold(0.0, f64::max);
-        let close = line.cells.iter().zip(widths).filter(|(c, _)| c.qps >= best * (1.0 - NOISE));
-        let width = close.map(|(_, &width)| width).min().context("no width was tried")?;
-        let before = steps.last().map_or(u16::MAX, |&(_, width)| width);
-        steps.push((u32::try_from(line.searches)?, width.min(before)));
+/// The table of what is best for each line.
+fn table_from(args: &ProfileArgs, lines: &[Line]) -> Result<WidthTable> {
+    let taken: Vec<Vec<Taken>> = lines
+        .iter()
+        .map(|line| line.cells.iter().map(|c| Taken { qps: c.qps, reads: c.reads }).collect())
+        .collect();
+    let widths = best_widths(&args.try_widths, &taken).context("no width was tried")?;
+    let mut steps = Vec::with_capacity(lines.len());
+    for (line, width) in lines.iter().zip(widths) {
+        steps.push((u32::try_from(line.searches)?, width));
     }
     Ok(WidthTable::new(&steps)?)
 }
@@ -285,24 +284,6 @@ fn as_json(args: &ProfileArgs, lines: &[Line], table: &WidthTable) -> serde_json
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn line(searches: usize, rates: &[f64]) -> Line {
-        let cells = rates.iter().map(|&qps| Cell { qps, ..Cell::default() }).collect();
-        Line { searches, cells }
-    }
-
-    #[test]
-    fn the_narrowest_of_the_fastest_is_taken_and_never_a_wider_one_later() {
-        let lines = [
-            line(1, &[50.0, 80.0, 100.0]),
-            line(4, &[95.0, 99.0, 100.0]),
-            line(8, &[90.0, 95.0, 100.0]),
-            line(16, &[100.0, 99.0, 70.0]),
-        ];
-        let table = best_widths(&[1, 4, 32], &lines).unwrap();
-        assert_eq!(table.steps(), [(1, 32), (4, 4), (8, 4), (16, 1)]);
-        assert!(best_widths(&[], &[line(1, &[])]).is_err());
-    }
 
     #[test]
     fn searches_are_dealt_to_threads_evenly() {

@@ -34,6 +34,7 @@ impl LiveArgs {
             direct: !self.index.reading.buffered,
             accountant: Accountant::new(bytes),
             resident,
+            warm: !self.index.reading.no_warming,
             sqpoll: self.index.reading.sqpoll,
             ..OpenOptions::default()
         };

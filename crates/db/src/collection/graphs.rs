@@ -418,7 +418,7 @@ impl Collection {
         Ok(())
     }
 
-    fn graph_dir(&self, index: IndexId) -> PathBuf {
+    pub(super) fn graph_dir(&self, index: IndexId) -> PathBuf {
         self.files.join(index_dir(index))
     }
 }

@@ -61,6 +61,7 @@ mod signal;
 mod snapshot;
 mod stats;
 mod turn;
+mod verify;
 mod write;
 
 pub use costs::SearchCosts;
@@ -81,7 +82,8 @@ pub use read::FoundRow;
 pub use scalars::ScalarMoment;
 pub use search::{SearchHit, VectorSearch};
 pub use selected::{Grouping, MOST_GROUPED, Selection};
-pub use stats::{CollectionStats, Finding};
+pub use stats::CollectionStats;
+pub use verify::Finding;
 pub use write::{DeleteOutcome, InsertOutcome};
 
 pub(crate) use identity::{AGES_FILE, CollectionIdentity, LIVE_FILE, LOG_DIR, collection_dir};

@@ -1,11 +1,18 @@
 //! A directory of the operating system.
 //!
-//! Syncs are `fdatasync`, which includes the length that a growing file needs to be read back.
+//! Syncs are `fdatasync`, which includes the length that a growing file needs to be read back. What
+//! is on stable storage leaves the page cache: files that are appended to are read when the
+//! database is opened and no sooner, so that the cache is for what searches read, and the next
+//! append finds pages that were just given back.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{Advice, fadvise};
 
 use super::error::{Action, DiskError};
 use super::path::{check_dir, check_file};
@@ -74,7 +81,8 @@ impl Disk for RealDisk {
         let place = self.file(Action::Create, path)?;
         let path = place.path.clone();
         let file = OpenOptions::new().append(true).create_new(true).open(&path);
-        Ok(Box::new(RealFile { file: place.give(file)?, path }))
+        let (end, left) = Default::default();
+        Ok(Box::new(Appended { file: place.give(file)?, path, end, left }))
     }
 
     fn open(&self, path: &str) -> Result<Box<dyn ReadFile>, DiskError> {
@@ -148,13 +156,50 @@ impl RealFile {
     }
 }
 
-impl AppendFile for RealFile {
+/// Bytes that leave the page cache together: so many that asking for it costs nothing beside writing
+/// them.
+const LEAVE_TOGETHER: u64 = 1 << 20;
+
+/// A file being written.
+#[derive(Debug)]
+struct Appended {
+    file: File,
+    path: PathBuf,
+    /// Bytes appended.
+    end: AtomicU64,
+    /// Bytes that have left the page cache.
+    left: AtomicU64,
+}
+
+impl Appended {
+    fn give<T>(&self, action: Action, result: io::Result<T>) -> Result<T, DiskError> {
+        Place { action, path: self.path.clone() }.give(result)
+    }
+
+    /// Asks the system to forget what is on stable storage, but for the page that the next append
+    /// goes on in.
+    fn leave_cache(&self) {
+        let left = self.left.load(Ordering::Relaxed);
+        let whole = self.end.load(Ordering::Relaxed) / LEAVE_TOGETHER * LEAVE_TOGETHER;
+        if let Some(bytes) = NonZeroU64::new(whole.saturating_sub(left)) {
+            // Advice: where it is not taken, memory is what it costs.
+            let _ = fadvise(&self.file, left, Some(bytes), Advice::DontNeed);
+            self.left.store(whole, Ordering::Relaxed);
+        }
+    }
+}
+
+impl AppendFile for Appended {
     fn append(&self, bytes: &[u8]) -> Result<(), DiskError> {
-        self.give(Action::Append, (&self.file).write_all(bytes))
+        self.give(Action::Append, (&self.file).write_all(bytes))?;
+        self.end.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(())
     }
 
     fn sync(&self) -> Result<(), DiskError> {
-        self.give(Action::Sync, self.file.sync_data())
+        self.give(Action::Sync, self.file.sync_data())?;
+        self.leave_cache();
+        Ok(())
     }
 }
 

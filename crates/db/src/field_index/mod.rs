@@ -30,6 +30,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
+use pipeann_engine::index::{Index, VerifyReport};
 use pipeann_engine::memory::Accountant;
 use pipeann_engine::update::{Due, LiveIndex, Pace, UpdateError, UpkeepOptions};
 use roaring::RoaringTreemap;
@@ -202,6 +203,14 @@ impl FieldIndex {
         Ok(())
     }
 
+    /// What is wrong with the graph as it was written last; reads all of its pages.
+    ///
+    /// # Errors
+    /// [`FieldIndexError::Search`] where nothing can be read at all.
+    pub fn damage(&self) -> Result<Vec<String>, FieldIndexError> {
+        Ok(told(self.graph.verify()?))
+    }
+
     /// The number of the log that the graph on disk includes.
     pub fn applied(&self) -> Seq {
         Seq(self.graph.applied())
@@ -293,4 +302,22 @@ impl FieldIndex {
     pub fn deleted(&self) -> u64 {
         self.graph.tombstones()
     }
+}
+
+/// As [`FieldIndex::damage`], of a graph in `dir` that is not open. Its codes are read into memory
+/// for it, within the accountant's limit.
+///
+/// # Errors
+/// [`FieldIndexError::Graph`]: it does not open; see [`FieldIndexError::needs_build`].
+pub fn damage(
+    dir: &Path,
+    options: &GraphOptions,
+    accountant: &Arc<Accountant>,
+) -> Result<Vec<String>, FieldIndexError> {
+    let index = Index::open(dir, &options.live(accountant).open).map_err(UpdateError::from)?;
+    Ok(told(index.verify(&mut |_| {})?))
+}
+
+fn told(report: VerifyReport) -> Vec<String> {
+    report.damage.into_iter().map(|damage| damage.0).collect()
 }

@@ -299,6 +299,49 @@ fn a_damaged_or_lost_graph_is_built_anew() {
     }
 }
 
+/// The segment of a graph with most pages.
+fn pages_of(graph: &Path) -> PathBuf {
+    let files = std::fs::read_dir(graph.join("part-0000")).unwrap().flatten();
+    let segments = files.filter(|f| f.file_name().to_string_lossy().starts_with("segment"));
+    segments.max_by_key(|f| f.metadata().unwrap().len()).expect("a segment").path()
+}
+
+#[test]
+fn verifying_reads_the_pages_of_graphs_that_are_open_released_or_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let (c, _) = built(&database, 600);
+    c.flush().unwrap();
+    let found = |c: &Collection| {
+        let findings = c.verify().unwrap();
+        findings.into_iter().map(|f| format!("{}: {}", f.component, f.what)).collect::<Vec<_>>()
+    };
+    let graph = graph_dir(dir.path());
+    let file = pages_of(&graph);
+    let whole = std::fs::read(&file).unwrap();
+    let flip = || {
+        let mut bytes = whole.clone();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 4;
+        std::fs::write(&file, bytes).unwrap();
+    };
+    for open in [true, false] {
+        if !open {
+            database.apply(Change::Release { place: place(), partitions: None }).unwrap();
+        }
+        assert_eq!(found(&c), Vec::<String>::new(), "open: {open}");
+        flip();
+        let findings = found(&c);
+        assert!(!findings.is_empty(), "open: {open}");
+        assert!(findings.iter().all(|f| f.starts_with("graph of field `v`: ")), "{findings:?}");
+        assert!(findings[0].contains("page "), "{findings:?}");
+        std::fs::write(&file, &whole).unwrap();
+    }
+    std::fs::remove_dir_all(&graph).unwrap();
+    let findings = found(&c);
+    assert!(findings.len() == 1 && findings[0].ends_with("is missing"), "{findings:?}");
+}
+
 #[test]
 fn a_build_that_does_not_fit_the_memory_limit_says_what_it_needs() {
     let dir = tempfile::tempdir().unwrap();

@@ -197,7 +197,7 @@ impl Index {
             None => {
                 let depth = (in_flight * 32).clamp(64, 256);
                 let options = DriverOptions { queries: in_flight, depth, sqpoll: self.sqpoll };
-                Ok(Driver::new(self.backend.as_ref(), self, &options)?)
+                Ok(Driver::new(self.pages.backend.as_ref(), self, &options)?)
             }
         }
     }

@@ -9,8 +9,8 @@
 //! memory of its own while searches of the one before end. A frame that no generation's cache
 //! leads to any more is free for another page.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard};
 
 use super::frames::{Frames, Pool as FramePool};
 use super::heat::Heat;
@@ -196,12 +196,28 @@ impl PageCache {
 
     /// Keeps a copy of a page where there is room, or in place of a page that is used less.
     pub(super) fn admit(&self, page: PageId, bytes: &[u8]) {
-        self.put(page, bytes, || self.frames.pool_at_once());
+        self.put(page, bytes, || {
+            let mut pool = self.frames.pool_at_once()?;
+            self.place_for(page, &mut pool)
+        });
     }
 
     /// As [`admit`](Self::admit), and waits for other threads that do so.
     pub(super) fn load(&self, page: PageId, bytes: &[u8]) {
-        self.put(page, bytes, || Some(self.frames.pool()));
+        self.put(page, bytes, || self.place_for(page, &mut self.frames.pool()));
+    }
+
+    /// Keeps a copy of a page where there is room, and displaces none for it. Whether it is held
+    /// then.
+    pub(super) fn fill(&self, page: PageId, bytes: &[u8]) -> bool {
+        self.put(page, bytes, || self.place_in_room(&mut self.frames.pool()));
+        self.holds(page)
+    }
+
+    /// Whether there is room for a page without another one going for it, at once or as soon as
+    /// nobody looks at what was there.
+    pub(super) fn has_room(&self) -> bool {
+        self.frames.pool().has_room(self.frame_of.len())
     }
 
     /// Waits until what pages have left is free for others.
@@ -209,12 +225,8 @@ impl PageCache {
         self.frames.wait_for_leases();
     }
 
-    fn put<'p>(
-        &'p self,
-        page: PageId,
-        bytes: &[u8],
-        pool: impl FnOnce() -> Option<MutexGuard<'p, FramePool>>,
-    ) {
+    /// Keeps a copy of a page in the frame that is found for it.
+    fn put(&self, page: PageId, bytes: &[u8], place: impl FnOnce() -> Option<u32>) {
         let Some(entry) = self.frame_of.get(page.0 as usize) else { return };
         if entry.load(Ordering::Relaxed) != ABSENT {
             return;
@@ -225,7 +237,7 @@ impl PageCache {
         if entry.compare_exchange(ABSENT, FILLING, was, now).is_err() {
             return;
         }
-        match pool().and_then(|mut pool| self.place_for(page, &mut pool)) {
+        match place() {
             Some(frame) => {
                 self.frames.write(frame, bytes);
                 self.pages.fetch_add(1, Ordering::Relaxed);
@@ -233,6 +245,14 @@ impl PageCache {
             }
             None => entry.store(ABSENT, Ordering::Relaxed),
         }
+    }
+
+    /// A frame that no page has and none was promised.
+    fn place_in_room(&self, pool: &mut FramePool) -> Option<u32> {
+        if !pool.has_room(self.frame_of.len()) {
+            return None;
+        }
+        pool.take_untouched().or_else(|| pool.take_free(self.frames.leases()))
     }
 
     /// A frame for a page; `None` where all are better used.

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::Index;
 use super::cache::PageCache;
@@ -19,8 +20,11 @@ struct Settings {
     leave_bytes: u64,
     /// Held by who changes the limit.
     changing: Mutex<()>,
+    /// Whether pages are read ahead of searches.
+    warm: bool,
     from_memory: AtomicU64,
     read: AtomicU64,
+    warmed: AtomicU64,
 }
 
 impl Dial {
@@ -29,8 +33,10 @@ impl Dial {
             resident: options.resident,
             leave_bytes: options.leave_bytes,
             changing: Mutex::default(),
+            warm: options.warm,
             from_memory: AtomicU64::new(0),
             read: AtomicU64::new(0),
+            warmed: AtomicU64::new(0),
         }))
     }
 
@@ -38,6 +44,21 @@ impl Dial {
     pub(super) fn note(&self, stats: &SearchStats) {
         self.0.from_memory.fetch_add(stats.resident_pages, Relaxed);
         self.0.read.fetch_add(stats.reads, Relaxed);
+    }
+
+    /// Pages that searches which ended have used.
+    pub(super) fn pages_used(&self) -> u64 {
+        self.0.from_memory.load(Relaxed) + self.0.read.load(Relaxed)
+    }
+
+    /// Whether pages are read ahead of searches.
+    pub(super) fn warms(&self) -> bool {
+        self.0.warm
+    }
+
+    /// Notes a page that came into memory ahead of searches.
+    pub(super) fn note_warmed(&self) {
+        self.0.warmed.fetch_add(1, Relaxed);
     }
 }
 
@@ -59,6 +80,12 @@ pub struct PageStats {
     pub from_memory: u64,
     /// Pages that searches read.
     pub read: u64,
+    /// Pages that came into memory ahead of searches.
+    pub warmed: u64,
+    /// Whether more are coming.
+    pub warming: bool,
+    /// Pages that could not be read ahead of searches; one that needs them says why.
+    pub unreadable: u32,
 }
 
 impl PageStats {
@@ -77,7 +104,7 @@ impl PageStats {
 impl Index {
     /// Which pages are in memory, and how many were found there.
     pub fn page_stats(&self) -> PageStats {
-        let cache = self.cache.get();
+        let cache = self.pages.cache.get();
         PageStats {
             pages: self.pages(),
             resident: self.resident_pages(),
@@ -86,7 +113,16 @@ impl Index {
             displaced: cache.map_or(0, PageCache::displaced),
             from_memory: self.dial.0.from_memory.load(Relaxed),
             read: self.dial.0.read.load(Relaxed),
+            warmed: self.dial.0.warmed.load(Relaxed),
+            warming: self.warming.is_under_way(),
+            unreadable: self.warming.unreadable(),
         }
+    }
+
+    /// Waits until no page is being read ahead of searches: all are in memory then that can be,
+    /// or there is no room for more. False where that takes longer than `at_most`.
+    pub fn wait_warm(&self, at_most: Duration) -> bool {
+        self.warming.wait(at_most)
     }
 
     /// Pages that a limit of so many bytes would leave room for, were this index alone under it.
@@ -105,6 +141,8 @@ impl Index {
     /// index to it while searches go on. A lower limit gives pages back, and has done so when this
     /// returns; under a higher one the pages that searches read stay from now on. `None` lifts the
     /// limit: what is in memory stays, and more comes only where the index was opened to hold all.
+    /// Where there is room, absent pages are read behind this, unless the index was opened without
+    /// [`warm`](OpenOptions::warm).
     ///
     /// Waits for the steps under way of searches, so it is not called from within one's answer.
     ///
@@ -114,7 +152,7 @@ impl Index {
     pub fn set_memory_limit(&self, limit_bytes: Option<u64>) -> Result<(), OverLimit> {
         let _alone = self.dial.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let page_bytes = self.layout().page_bytes() as u64;
-        let granted = self.cache.get().map_or(0, PageCache::granted);
+        let granted = self.pages.cache.get().map_or(0, PageCache::granted);
         let beside = self.accountant.held_bytes() - u64::from(granted) * page_bytes;
         if let Some(limit_bytes) = limit_bytes
             && limit_bytes < beside
@@ -124,7 +162,7 @@ impl Index {
             return Err(OverLimit { pool: Pool::Codes, asked_bytes, held_bytes, limit_bytes });
         }
         self.accountant.set_limit_bytes(limit_bytes);
-        let room = self.cache.get().map_or(u32::MAX, PageCache::room);
+        let room = self.pages.cache.get().map_or(u32::MAX, PageCache::room);
         let all = u64::from(self.pages().min(room));
         let wanted = match self.accountant.limit_bytes() {
             None if self.dial.0.resident == Resident::All => all,
@@ -135,7 +173,7 @@ impl Index {
             }
         };
         let wanted = u32::try_from(wanted.min(all)).unwrap_or(u32::MAX);
-        match self.cache.get() {
+        match self.pages.cache.get() {
             Some(cache) if wanted < granted => cache.shrink(wanted),
             Some(cache) if wanted > granted => {
                 let more = u64::from(wanted - granted) * page_bytes;
@@ -147,6 +185,7 @@ impl Index {
             Some(_) => {}
             None => self.make_cache_late(),
         }
+        self.warming.wake();
         Ok(())
     }
 
@@ -162,7 +201,7 @@ impl Index {
             && let Ok(cache) =
                 PageCache::new(&self.accountant, page_bytes, self.pages(), (pages, 0))
         {
-            let _ = self.cache.set(cache);
+            let _ = self.pages.cache.set(cache);
         }
     }
 }

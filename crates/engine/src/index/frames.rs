@@ -214,6 +214,13 @@ impl Pool {
         self.granted
     }
 
+    /// Whether a frame has no page and is not left to one that displaced another, in an index of so
+    /// many pages.
+    pub(super) fn has_room(&self, pages: usize) -> bool {
+        let promised = if self.granted as usize >= pages { 0 } else { self.floating };
+        self.untouched < self.granted || self.free.len() + self.retired.len() > promised
+    }
+
     /// A frame that was never used.
     pub(super) fn take_untouched(&mut self) -> Option<u32> {
         let frame = self.untouched;

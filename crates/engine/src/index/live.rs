@@ -35,7 +35,7 @@ impl Overlay for Tombstones {
 impl Index {
     /// What checksums of this index are seeded with.
     pub(crate) fn identity(&self) -> Identity {
-        self.identity
+        self.pages.identity
     }
 
     /// All codes, those put for spare slots included. The caller has waited for them
@@ -59,13 +59,13 @@ impl Index {
 
     /// Physical page of each logical page of the first partition.
     pub(crate) fn page_map(&self) -> &[u32] {
-        &self.partitions[0].page_map
+        &self.pages.partitions[0].page_map
     }
 
     /// Node of each row from row 0 up, [`ABSENT`] where there is none, for an index of one
     /// partition.
     pub(crate) fn row_nodes(&self) -> Result<Vec<u32>, OpenError> {
-        let whole = self.whole_row_map(&self.partitions[0]);
+        let whole = self.whole_row_map(&self.pages.partitions[0]);
         let whole = whole.map_err(|e: QueryError| OpenError::Damaged(e.to_string()))?;
         Ok(whole.unwrap_or_else(|| {
             let rows = u32::try_from(self.rows()).unwrap_or(ABSENT);

@@ -6,8 +6,11 @@
 //! it opened when a build replaces the directory. Opening reads whole only the page map, the head
 //! index and checksums; codes stream in beside that and behind the first searches.
 
+mod ahead;
 mod batch;
 mod cache;
+mod code_reads;
+mod code_stream;
 mod codes;
 mod dial;
 mod error;
@@ -15,9 +18,11 @@ mod frames;
 mod heat;
 mod live;
 mod open;
+mod pages;
 mod rows;
 mod succeed;
 mod verify;
+mod warming;
 
 #[cfg(test)]
 mod tests;
@@ -32,9 +37,9 @@ pub(crate) use succeed::{SuccessorMemory, SuccessorSize, successor_floor};
 pub use verify::{Damage, VerifyReport};
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
-use crate::format::{Identity, Manifest, RecordLayout, check_page};
+use crate::format::{Manifest, RecordLayout};
 use crate::graph::HeadIndex;
 use crate::io::{Backend, Device, IoError};
 use crate::memory::{Accountant, Pool, Reservation};
@@ -46,43 +51,30 @@ use crate::search::{
 use crate::types::{Metric, NodeId, PageId};
 
 use cache::PageCache;
-use codes::{CodeStream, StreamedCodes};
+use code_stream::CodeStream;
+use codes::StreamedCodes;
 use dial::Dial;
 use live::Tombstones;
-use rows::RowMapFile;
-
-/// The pages of one partition.
-struct Partition {
-    first_page: u32,
-    /// Physical page of each logical page.
-    page_map: Vec<u32>,
-    device: Device,
-    /// Node of each row; absent where row ids are node ids.
-    row_map: Option<RowMapFile>,
-    /// First physical page and path of each segment, for messages.
-    segments: Vec<(u32, PathBuf)>,
-}
+use pages::Pages;
+use warming::Warming;
 
 /// See the module's description. Shared between threads by reference.
 pub struct Index {
     path: PathBuf,
     manifest: Manifest,
-    identity: Identity,
     codebook: Codebook,
     codes: Arc<StreamedCodes>,
-    head: Option<HeadIndex>,
-    partitions: Vec<Partition>,
-    /// Made when there is memory for pages, at first or later.
-    cache: OnceLock<PageCache>,
+    head: Option<Arc<HeadIndex>>,
+    pages: Arc<Pages>,
     dial: Dial,
     tombstones: Option<Tombstones>,
-    backend: Arc<dyn Backend>,
     sqpoll: bool,
     drivers: Mutex<Vec<Driver>>,
     costs: Arc<ReadCosts>,
     load: Load,
     accountant: Arc<Accountant>,
     opened_by: u32,
+    warming: Warming,
     _stream: Option<CodeStream>,
     _held: Vec<Reservation>,
 }
@@ -135,12 +127,12 @@ impl Index {
 
     /// Pages held in memory.
     pub fn resident_pages(&self) -> u32 {
-        self.cache.get().map_or(0, PageCache::pages)
+        self.pages.cache.get().map_or(0, PageCache::pages)
     }
 
     /// Number of logical pages.
     pub fn pages(&self) -> u32 {
-        u32::try_from(self.manifest.pages()).expect("checked when the manifest was decoded")
+        self.pages.count
     }
 
     /// Waits until all codes are in memory.
@@ -162,7 +154,7 @@ impl Index {
 
     /// The backend that pages are read through.
     pub fn backend(&self) -> &Arc<dyn Backend> {
-        &self.backend
+        &self.pages.backend
     }
 
     fn node_slots(&self) -> u32 {
@@ -178,46 +170,25 @@ impl Index {
         }
     }
 
-    fn partition_of(&self, page: PageId) -> &Partition {
-        let at = self.partitions.partition_point(|p| p.first_page <= page.0) - 1;
-        &self.partitions[at]
-    }
-
     /// Checks a page that was read. Beside [`accept`](PageSource::accept) for those who go through
     /// pages once, none of which is worth keeping.
     ///
     /// # Errors
     /// What is wrong with the page, with file and page number.
     pub fn check(&self, page: PageId, bytes: &[u8]) -> Result<(), ReadFailure> {
-        check_page(bytes, &self.identity, page).map_err(|e| {
-            let (file, offset) = self.file_of(page);
-            ReadFailure(format!("{} at byte {offset}: {e}", file.display()))
-        })
+        self.pages.check(page, bytes)
     }
 
     /// A page that is in memory, for who is no search.
     pub(crate) fn page_held<'p>(&'p self, lease: &'p Lease<'_>, page: PageId) -> Option<&'p [u8]> {
-        self.cache.get()?.get(lease, page)
+        self.pages.cache.get()?.get(lease, page)
     }
 
     /// Counts a use of a page that was not asked for one by one.
     pub(crate) fn page_used(&self, page: PageId) {
-        if let Some(cache) = self.cache.get() {
+        if let Some(cache) = self.pages.cache.get() {
             cache.heat().touch(page);
         }
-    }
-
-    fn physical(&self, page: PageId) -> (&Partition, u32) {
-        let partition = self.partition_of(page);
-        (partition, partition.page_map[(page.0 - partition.first_page) as usize])
-    }
-
-    /// The file that holds a page and the page's offset in it, for messages.
-    fn file_of(&self, page: PageId) -> (&Path, u64) {
-        let (partition, physical) = self.physical(page);
-        let at = partition.segments.partition_point(|(first, _)| *first <= physical).max(1) - 1;
-        let (first, path) = &partition.segments[at];
-        (path, u64::from(physical - first) * self.layout().page_bytes() as u64)
     }
 }
 
@@ -229,7 +200,7 @@ impl PageSource for Index {
             metric: self.manifest.metric,
             codebook: &self.codebook,
             codes: self.codes.as_ref(),
-            head: self.head.as_ref(),
+            head: self.head.as_deref(),
             entry: self.manifest.entries.first().copied().unwrap_or(NodeId(0)),
             node_slots: self.node_slots(),
             codes_per_read: self.costs.codes_per_read(),
@@ -241,8 +212,7 @@ impl PageSource for Index {
 
     #[inline]
     fn locate(&self, page: PageId) -> (&Device, u64) {
-        let (partition, physical) = self.physical(page);
-        (&partition.device, u64::from(physical) * self.layout().page_bytes() as u64)
+        self.pages.locate(page)
     }
 
     fn page_bytes(&self) -> usize {
@@ -250,16 +220,16 @@ impl PageSource for Index {
     }
 
     fn lease(&self, holder: usize) -> Lease<'_> {
-        self.cache.get().map_or(Lease::none(), |cache| cache.lease(holder))
+        self.pages.cache.get().map_or(Lease::none(), |cache| cache.lease(holder))
     }
 
     fn all_pages<'p>(&'p self, lease: &'p Lease<'_>) -> Option<AllPages<'p>> {
-        self.cache.get()?.all(lease)
+        self.pages.cache.get()?.all(lease)
     }
 
     #[inline]
     fn resident<'p>(&'p self, lease: &'p Lease<'_>, page: PageId) -> Option<&'p [u8]> {
-        let cache = self.cache.get()?;
+        let cache = self.pages.cache.get()?;
         cache.heat().touch(page);
         cache.get(lease, page)
     }
@@ -267,7 +237,7 @@ impl PageSource for Index {
     #[inline]
     fn accept(&self, page: PageId, bytes: &[u8]) -> Result<(), ReadFailure> {
         self.check(page, bytes)?;
-        if let Some(cache) = self.cache.get() {
+        if let Some(cache) = self.pages.cache.get() {
             cache.admit(page, bytes);
         }
         Ok(())
@@ -280,13 +250,12 @@ impl PageSource for Index {
     fn ended(&self, stats: &SearchStats, in_flight: usize) {
         self.costs.note(stats, in_flight);
         self.dial.note(stats);
-        if let Some(cache) = self.cache.get() {
+        if let Some(cache) = self.pages.cache.get() {
             cache.heat().passed(stats.reads + stats.resident_pages);
         }
     }
 
     fn describe(&self, page: PageId, error: &IoError) -> ReadFailure {
-        let (file, offset) = self.file_of(page);
-        ReadFailure(format!("{} at byte {offset}, page {}: {error}", file.display(), page.0))
+        self.pages.describe(page, error)
     }
 }

@@ -4,13 +4,17 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use super::Index;
+use super::ahead::ask_ahead;
 use super::cache::PageCache;
-use super::codes::{CodeStream, CodesFile, StreamedCodes};
+use super::code_stream::CodeStream;
+use super::codes::{CodesFile, StreamedCodes};
 use super::dial::Dial;
 use super::error::OpenError;
 use super::live::Tombstones;
+use super::pages::{Pages, Partition};
 use super::rows::RowMapFile;
-use super::{Index, Partition};
+use super::warming::{Warmed, Warming};
 use crate::format::constants::{BLOCK_BYTES, MANIFEST_NAME};
 use crate::format::{
     BlockChecksums, FileHeader, FileKind, FormatError, HeadParts, Identity, Manifest,
@@ -20,7 +24,7 @@ use crate::graph::HeadIndex;
 use crate::io::{self, Backend, Device, Extent, OpenMode};
 use crate::memory::{Accountant, OverLimit, Pool};
 use crate::quant::Codebook;
-use crate::types::PageId;
+use crate::search::Load;
 
 /// Which pages are kept in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +51,9 @@ pub struct OpenOptions {
     pub resident: Resident,
     /// Bytes of the limit that resident pages leave free for other uses.
     pub leave_bytes: u64,
+    /// Read absent pages into memory behind searches, where there is room for them; without it
+    /// only those that searches read stay.
+    pub warm: bool,
     /// Let a kernel thread submit reads; burns a core.
     pub sqpoll: bool,
     /// Node ids beyond those on disk that codes can be put for. Their memory is not reserved
@@ -62,6 +69,7 @@ impl Default for OpenOptions {
             accountant: Accountant::process(),
             resident: Resident::None,
             leave_bytes: 0,
+            warm: true,
             sqpoll: false,
             spare_slots: 0,
         }
@@ -110,7 +118,9 @@ impl Index {
         let backend = options.backend.clone().unwrap_or_else(io::best);
         let opener =
             Opener { path, manifest: &manifest, backend: backend.as_ref(), direct: options.direct };
-        // The codes are most of what is read, so their stream starts before the rest is opened.
+        ask_ahead(path, &manifest);
+        // The codes are most of what is read, so their stream starts before the rest is opened,
+        // and gives way to it.
         let code_files = manifest.partitions.iter().map(|p| opener.codes(p));
         let codes = Arc::new(StreamedCodes::new(
             Arc::clone(&backend),
@@ -119,6 +129,7 @@ impl Index {
             options.spare_slots as usize,
             codes_held,
         ));
+        let rest_comes = codes.demand();
         let stream = CodeStream::start(Arc::clone(&codes));
         let codebook_path = path.join(manifest.codebook_file.path.as_str());
         let codebook_bytes = opener.body(&codebook_path, FileKind::Codebook)?;
@@ -126,81 +137,57 @@ impl Index {
             path: codebook_path,
             source: FormatError::value(FileKind::Codebook, "body", "a codebook", e),
         })?;
-        let head = opener.head()?;
+        let head = opener.head()?.map(Arc::new);
         let partitions = manifest.partitions.iter().map(|p| opener.partition(p));
         let partitions = partitions.collect::<Result<_, _>>()?;
         let tombstones = opener.tombstones()?;
+        drop(rest_comes);
         let cache = make_cache(&manifest, options)?;
-        let dial = Dial::new(options);
+        let (dial, load) = (Dial::new(options), Load::default());
+        let pages = Arc::new(Pages {
+            identity: manifest.identity(),
+            layout: manifest.layout,
+            count: pages_of(&manifest),
+            partitions,
+            cache: cache.map(OnceLock::from).unwrap_or_default(),
+            backend,
+        });
+        let warmed = Warmed {
+            pages: Arc::clone(&pages),
+            codes: Arc::clone(&codes),
+            head: head.clone(),
+            load: load.clone(),
+            dial: dial.clone(),
+        };
         let index = Self {
             path: path.to_path_buf(),
-            identity: manifest.identity(),
             codebook,
             codes,
             head,
-            partitions,
-            cache: cache.map(OnceLock::from).unwrap_or_default(),
+            pages,
             dial,
             tombstones,
-            backend,
             sqpoll: options.sqpoll,
             drivers: Mutex::default(),
             costs: Arc::default(),
-            load: Default::default(),
+            load,
             accountant,
             opened_by: std::process::id(),
+            warming: Warming::new(warmed),
             _stream: Some(stream),
             _held: vec![head_held, map_held, scratch_held],
             manifest,
         };
         if options.resident == Resident::All {
-            index.load_pages(0..index.pages())?;
+            index.pages.load(0..index.pages())?;
         }
+        index.warming.wake();
         Ok(index)
     }
 
     /// The least memory under which this index opens, by pool.
     pub fn floor(&self) -> Floor {
         floor(&self.manifest)
-    }
-
-    /// Reads pages into the cache.
-    pub(super) fn load_pages(&self, mut pages: impl Iterator<Item = u32>) -> Result<(), OpenError> {
-        use crate::search::PageSource;
-        let page_bytes = self.page_bytes();
-        let mut queue = self.backend.queue(&io::QueueOptions {
-            depth: 64,
-            buffers: 64,
-            buffer_bytes: page_bytes,
-            sqpoll: false,
-            wait: io::Wait::Sleep,
-        })?;
-        let mut completions = Vec::with_capacity(64);
-        loop {
-            while let Some(buffer) = queue.take_buffer() {
-                let Some(page) = pages.next() else {
-                    queue.return_buffer(buffer);
-                    break;
-                };
-                let (device, offset) = self.locate(PageId(page));
-                queue.push_read(device, offset, page_bytes, buffer, u64::from(page))?;
-            }
-            if queue.in_flight() == 0 {
-                return Ok(());
-            }
-            completions.clear();
-            queue.wait(&mut completions)?;
-            for c in &completions {
-                c.result.as_ref().map_err(Clone::clone)?;
-                let page = PageId(c.tag as u32);
-                let bytes = queue.buffer(c.buffer);
-                self.check(page, bytes).map_err(|e| OpenError::Damaged(e.0))?;
-                if let Some(cache) = self.cache.get() {
-                    cache.load(page, bytes);
-                }
-                queue.return_buffer(c.buffer);
-            }
-        }
     }
 }
 
@@ -238,10 +225,15 @@ pub(super) fn floor(manifest: &Manifest) -> Floor {
     }
 }
 
+/// Logical pages of an index.
+pub(super) fn pages_of(manifest: &Manifest) -> u32 {
+    u32::try_from(manifest.pages()).expect("checked when the manifest was decoded")
+}
+
 fn make_cache(manifest: &Manifest, options: &OpenOptions) -> Result<Option<PageCache>, OpenError> {
     let accountant = &options.accountant;
     let page_bytes = manifest.layout.page_bytes();
-    let total = u32::try_from(manifest.pages()).expect("checked when the manifest was decoded");
+    let total = pages_of(manifest);
     let spare = options.spare_slots / manifest.layout.records_per_page() as u32;
     let free = accountant.free_bytes().saturating_sub(options.leave_bytes);
     let (pages, spare) = match options.resident {

@@ -6,9 +6,10 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
+use super::Index;
 use super::error::QueryError;
 use super::open::blocked;
-use super::{Index, Partition};
+use super::pages::Partition;
 use crate::filter::AllowSet;
 use crate::format::constants::{ABSENT, BLOCK_BYTES};
 use crate::format::{BlockChecksums, FileKind, decode_row_map};
@@ -43,7 +44,7 @@ impl Index {
         rows.sort_unstable();
         rows.dedup();
         let mut nodes = vec![ABSENT; rows.len()];
-        for partition in &self.partitions {
+        for partition in &self.pages.partitions {
             match self.row_map(partition)? {
                 Some(map) => self.look_up(&map, &rows, &mut nodes)?,
                 None => {
@@ -61,7 +62,7 @@ impl Index {
 
     fn row_map<'i>(&self, partition: &'i Partition) -> Result<Option<RowMap<'i>>, QueryError> {
         let Some(RowMapFile { path, file }) = &partition.row_map else { return Ok(None) };
-        let (header, checksums) = blocked(path, file, FileKind::RowMap, &self.identity)
+        let (header, checksums) = blocked(path, file, FileKind::RowMap, &self.pages.identity)
             .map_err(|e| QueryError::Search(SearchError::Unreadable(e.to_string())))?;
         Ok(Some(RowMap { path, file, checksums, body_bytes: header.body_bytes }))
     }

@@ -7,7 +7,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 use super::Index;
 use super::cache::PageCache;
 use super::error::OpenError;
-use super::open::{Floor, OpenOptions, Opener, Resident, check_lengths, floor, read_manifest};
+use super::open::{
+    Floor, OpenOptions, Opener, Resident, check_lengths, floor, pages_of, read_manifest,
+};
+use super::pages::Pages;
+use super::warming::{Warmed, Warming};
 use crate::format::Manifest;
 use crate::memory::{OverLimit, Pool, Reservation};
 use crate::types::PageId;
@@ -31,8 +35,7 @@ pub(crate) struct SuccessorSize {
 /// Bytes that the generation after one takes beside what both share, before any change.
 pub(crate) fn successor_floor(manifest: &Manifest) -> u64 {
     let floor = floor(manifest);
-    let pages = u32::try_from(manifest.pages()).expect("checked when the manifest was decoded");
-    floor.total() - floor.codes + PageCache::table_bytes(pages, 0)
+    floor.total() - floor.codes + PageCache::table_bytes(pages_of(manifest), 0)
 }
 
 impl Index {
@@ -55,7 +58,7 @@ impl Index {
             accountant.reserve(Pool::QueryScratch, floor.query_scratch)?,
         ];
         let mut pages = None;
-        if let Some(cache) = self.cache.get() {
+        if let Some(cache) = self.pages.cache.get() {
             let table = PageCache::table_bytes(size.pages, 0);
             parts.push(accountant.reserve(Pool::PageCache, table)?);
             let more = size.pages.saturating_sub(cache.granted());
@@ -71,7 +74,7 @@ impl Index {
     /// Bytes that a successor of this size takes beside what it shares, resident pages aside.
     pub(crate) fn successor_bytes(&self, size: SuccessorSize) -> u64 {
         let floor = self.floor_of(size);
-        let table = self.cache.get().map_or(0, |_| PageCache::table_bytes(size.pages, 0));
+        let table = self.pages.cache.get().map_or(0, |_| PageCache::table_bytes(size.pages, 0));
         let codes = floor.codes.saturating_sub(self.codes.held_bytes());
         floor.total() - floor.codes + codes + table
     }
@@ -102,34 +105,49 @@ impl Index {
             return Ok(None);
         }
         check_lengths(path, &manifest)?;
-        let backend = Arc::clone(&self.backend);
+        let backend = Arc::clone(&self.pages.backend);
         let opener =
             Opener { path, manifest: &manifest, backend: backend.as_ref(), direct: options.direct };
-        let head = opener.head()?;
+        let head = opener.head()?.map(Arc::new);
         let partitions = manifest.partitions.iter().map(|p| opener.partition(p));
         let partitions = partitions.collect::<Result<_, _>>()?;
         let tombstones = opener.tombstones()?;
-        let pages = u32::try_from(manifest.pages()).expect("checked when the manifest was decoded");
-        let cache = self.cache.get();
-        let cache = cache.map(|cache| cache.successor(pages, changed, memory.pages));
+        // What is absent here is the successor's to read.
+        self.warming.end();
+        let count = pages_of(&manifest);
+        let cache = self.pages.cache.get();
+        let cache = cache.map(|cache| cache.successor(count, changed, memory.pages));
         self.codes.hold(memory.codes);
+        let pages = Arc::new(Pages {
+            identity: manifest.identity(),
+            layout: manifest.layout,
+            count,
+            partitions,
+            cache: cache.map(OnceLock::from).unwrap_or_default(),
+            backend,
+        });
+        let warmed = Warmed {
+            pages: Arc::clone(&pages),
+            codes: Arc::clone(&self.codes),
+            head: head.clone(),
+            load: self.load.clone(),
+            dial: self.dial.clone(),
+        };
         Ok(Some(Self {
             path: self.path.clone(),
-            identity: manifest.identity(),
             codebook: self.codebook.clone(),
             codes: Arc::clone(&self.codes),
             head,
-            partitions,
-            cache: cache.map(OnceLock::from).unwrap_or_default(),
+            pages,
             dial: self.dial.clone(),
             tombstones,
-            backend,
             sqpoll: options.sqpoll,
             drivers: Mutex::default(),
             costs: Arc::clone(&self.costs),
             load: self.load.clone(),
             accountant: Arc::clone(&self.accountant),
             opened_by: self.opened_by,
+            warming: Warming::new(warmed),
             _stream: None,
             _held: memory.parts,
             manifest,
@@ -148,10 +166,15 @@ impl Index {
     /// # Errors
     /// Unreadable or damaged pages.
     pub(crate) fn load_absent_pages(&self) -> Result<(), OpenError> {
-        if let Some(cache) = self.cache.get() {
+        if let Some(cache) = self.pages.cache.get() {
             cache.settle();
         }
-        let absent = |page: &u32| self.cache.get().is_some_and(|c| !c.holds(PageId(*page)));
-        self.load_pages((0..self.pages()).filter(absent))
+        let absent = |page: &u32| self.pages.cache.get().is_some_and(|c| !c.holds(PageId(*page)));
+        self.pages.load((0..self.pages()).filter(absent))
+    }
+
+    /// Reads absent pages into memory behind searches, where there is room for them.
+    pub(crate) fn warm(&self) {
+        self.warming.wake();
     }
 }

@@ -52,6 +52,8 @@ impl Index {
         let mut report =
             VerifyReport { degrees: vec![0; self.layout().max_degree() + 1], ..Default::default() };
         let mut node_of = self.row_maps(&mut report);
+        // What the stream could not bring is asked for once more, and the reason told.
+        self.codes.wait_streamed();
         let nodes: Vec<u32> = (0..self.node_slots()).collect();
         for chunk in nodes.chunks(1 << 16) {
             if let Err(e) = self.codes.ensure(chunk) {
@@ -60,7 +62,7 @@ impl Index {
             }
         }
         let page_bytes = self.page_bytes();
-        let mut queue = self.backend.queue(&QueueOptions {
+        let mut queue = self.pages.backend.queue(&QueueOptions {
             depth: 32,
             buffers: 32,
             buffer_bytes: page_bytes,
@@ -115,7 +117,7 @@ impl Index {
     /// The node of each row by the row maps; damage of a map is noted.
     fn row_maps(&self, report: &mut VerifyReport) -> Vec<u32> {
         let mut node_of = Vec::new();
-        for partition in &self.partitions {
+        for partition in &self.pages.partitions {
             match self.whole_row_map(partition) {
                 Ok(Some(map)) => {
                     if node_of.len() < map.len() {

@@ -112,8 +112,8 @@ pub struct Accountant {
 }
 
 impl Accountant {
-    /// An accountant with a limit in bytes, or none. A limit above the memory of the machine
-    /// counts as all of it, which is said once as a warning.
+    /// An accountant with a limit in bytes, or none. A limit above [`physical_bytes`]
+    /// counts as these, which is said once as a warning.
     pub fn new(limit_bytes: Option<u64>) -> Arc<Self> {
         Arc::new(Self {
             limit_bytes: AtomicU64::new(within_the_machine(limit_bytes)),
@@ -135,7 +135,7 @@ impl Accountant {
         (limit != u64::MAX).then_some(limit)
     }
 
-    /// Sets the limit in bytes, or lifts it. One above the memory of the machine counts as in
+    /// Sets the limit in bytes, or lifts it. One above [`physical_bytes`] counts as in
     /// [`new`](Self::new). Takes nothing from anyone: an open index gives pages back
     /// where its own limit is changed.
     pub fn set_limit_bytes(&self, limit: Option<u64>) {
@@ -186,7 +186,7 @@ fn within_the_machine(limit: Option<u64>) -> u64 {
     if limit > physical {
         SAID.call_once(|| {
             tracing::warn!(
-                "a memory limit of {limit} bytes is more than the machine has; \
+                "a memory limit of {limit} bytes is more than this process may have; \
                  it counts as {physical} bytes"
             );
         });

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use super::driver_spin::look_out;
 use super::hits::Hit;
 use super::lease::Lease;
 use super::load::UnderWay;
@@ -286,6 +287,11 @@ impl Driver {
         self.queue.poll(&mut completions).map_err(broken)?;
         if completions.is_empty() {
             self.unflushed = 0;
+            if active == 1 && source.view().searches == 1 {
+                look_out(self.queue.as_mut(), &mut completions).map_err(broken)?;
+            }
+        }
+        if completions.is_empty() {
             // One query wants the first page that comes; many are served in fuller rounds.
             let least = if active > 1 { self.queue.in_flight() / ROUND } else { 1 };
             self.queue.wait_for(least.max(1), &mut completions).map_err(broken)?;
@@ -353,6 +359,8 @@ impl Driver {
         answer: &mut AnswerFn<'_>,
     ) -> Result<usize, SearchError> {
         let from = Instant::now();
+        // The reads of a search that is alone leave at once, those of many in batches.
+        let alone = seen.view.searches == 1;
         loop {
             match self.slots[s].state.step(&seen.view) {
                 Ok(Step::Read(page)) => {
@@ -360,6 +368,9 @@ impl Driver {
                     let started = slot.started;
                     slot.first_read_ns.get_or_insert_with(|| nanos_since(started));
                     self.request(s, page, seen)?;
+                    if alone {
+                        self.flush()?;
+                    }
                 }
                 Ok(Step::Explored) => {
                     if self.unflushed > 0 && self.queue.in_flight() <= self.unflushed {

@@ -9,18 +9,27 @@ use crate::types::NodeId;
 impl SearchState {
     pub(super) fn seed_from_head(&mut self, view: &GraphView<'_>) -> Result<(), CodesUnavailable> {
         self.seeds.clear();
-        if !view.codes.is_resident() {
-            view.codes.ensure(&[view.entry.0])?;
-        }
         match view.head {
-            // While codes stream in, scattered head nodes would each cost a read of their own.
-            Some(head) if self.params.policy.head && view.codes.is_resident() => {
-                let codes = view.codes.view();
+            Some(head) if self.params.policy.head => {
+                let (table, mut missing) = (&self.table, Ok(()));
+                let score = |ids: &[u32], scores: &mut [f32]| {
+                    if missing.is_ok() && !view.codes.is_resident() {
+                        missing = view.codes.ensure(ids);
+                    }
+                    match &missing {
+                        Ok(()) => score_many(table, view.codes.view(), ids, scores),
+                        Err(_) => scores.fill(f32::INFINITY),
+                    }
+                };
                 let list = self.params.head_list;
-                head.search(&mut self.head_scratch, &self.table, codes, list, &mut self.seeds);
+                head.search_by(&mut self.head_scratch, list, score, &mut self.seeds);
+                missing?;
                 self.stats.code_distances += self.head_scratch.scored() as u64;
             }
             _ => {
+                if !view.codes.is_resident() {
+                    view.codes.ensure(&[view.entry.0])?;
+                }
                 let score = &mut self.scores[..1];
                 score_many(&self.table, view.codes.view(), &[view.entry.0], score);
                 self.stats.code_distances += 1;

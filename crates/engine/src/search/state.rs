@@ -277,7 +277,7 @@ impl SearchState {
     /// Scores the nodes in `fresh` by their codes; those near enough enter the list.
     pub(super) fn score_fresh(&mut self, view: &GraphView<'_>) -> Result<(), CodesUnavailable> {
         if !view.codes.is_resident() {
-            view.codes.ensure(&self.fresh)?;
+            self.await_codes(view)?;
         }
         let n = self.fresh.len();
         score_many(&self.table, view.codes.view(), &self.fresh, &mut self.scores[..n]);

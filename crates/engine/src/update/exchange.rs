@@ -158,6 +158,7 @@ impl LiveIndex {
             // A page that cannot be read is reported to the search that needs it.
             let _ = next.index.load_absent_pages();
         }
+        next.index.warm();
         Ok(())
     }
 

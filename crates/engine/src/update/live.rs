@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 use super::consolidate::Pass;
 use super::error::UpdateError;
@@ -13,7 +14,8 @@ use super::strays::remove_strays;
 use crate::filter::AllowSet;
 use crate::format::Manifest;
 use crate::index::{
-    Index, OpenError, OpenOptions, PageStats, QueryError, check_vector, successor_floor,
+    Index, OpenError, OpenOptions, PageStats, QueryError, VerifyReport, check_vector,
+    successor_floor,
 };
 use crate::search::{PageSource, scan_pays};
 use crate::types::{NodeId, RowId, VectorType};
@@ -191,9 +193,24 @@ impl LiveIndex {
         Ok(self.current().index.set_memory_limit(limit_bytes)?)
     }
 
+    /// Reads all pages of the generation on disk and names all damage, as
+    /// [`Index::verify`](crate::index::Index::verify) does; its codes are those in memory.
+    ///
+    /// # Errors
+    /// [`QueryError`] where the I/O queue itself fails.
+    pub fn verify(&self) -> Result<VerifyReport, QueryError> {
+        self.current().index.verify(&mut |_| {})
+    }
+
     /// Which pages are in memory, and how many searches found there.
     pub fn page_stats(&self) -> PageStats {
         self.current().index.page_stats()
+    }
+
+    /// Waits until no page is being read ahead of searches; false where that takes longer than
+    /// `at_most`.
+    pub fn wait_warm(&self, at_most: Duration) -> bool {
+        self.current().index.wait_warm(at_most)
     }
 
     pub(super) fn only_writer(&self) -> Result<RwLockWriteGuard<'_, ()>, UpdateError> {

@@ -45,7 +45,8 @@ fn what_the_limit_leaves_holds_pages_and_saves_reads() {
     for extra in [0, 100_000, 10_000_000] {
         let accountant = Accountant::new(Some(floor + extra));
         let resident = Resident::Remaining;
-        let open = OpenOptions { accountant: accountant.clone(), resident, ..open_options() };
+        let accounts = accountant.clone();
+        let open = OpenOptions { accountant: accounts, resident, warm: false, ..open_options() };
         let index = Index::open(&path, &open).unwrap();
         index.wait_resident().unwrap();
         let mut reads = 0;
@@ -78,14 +79,15 @@ fn an_index_wholly_in_memory_reads_nothing() {
     assert!(index.pools().any(|(pool, bytes)| pool == Pool::PageCache && bytes > 0));
 }
 
-/// An index under a limit, with its directory.
+/// An index under a limit, with its directory; only pages that searches read stay.
 fn opened(limit: Option<u64>, resident: Resident) -> (Index, Arc<Accountant>, tempfile::TempDir) {
     let base = clustered(3000, 16, VectorType::U8, 1);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("i");
     build_in(&path, &base, &options(Metric::L2));
     let accountant = Accountant::new(limit);
-    let open = OpenOptions { accountant: accountant.clone(), resident, ..open_options() };
+    let accounts = accountant.clone();
+    let open = OpenOptions { accountant: accounts, resident, warm: false, ..open_options() };
     let index = Index::open(&path, &open).unwrap();
     index.wait_resident().unwrap();
     (index, accountant, dir)

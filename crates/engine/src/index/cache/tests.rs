@@ -39,6 +39,28 @@ fn keeps_what_fits_and_counts_it() {
 }
 
 #[test]
+fn what_fills_room_displaces_nothing_and_makes_room_itself() {
+    let accountant = Accountant::new(None);
+    let cache = cache(&accountant, 100, 20);
+    (0..10).for_each(|page| cache.admit(PageId(page), &image(page)));
+    let kept: Vec<bool> = (5..30).map(|page| cache.fill(PageId(page), &image(page))).collect();
+    assert!(kept[..15].iter().all(|kept| *kept), "those held, and those that fit");
+    assert!(kept[15..].iter().all(|kept| !kept));
+    assert_eq!((cache.pages(), cache.displaced(), cache.has_room()), (20, 0, false));
+    used(&cache, 50);
+    assert_eq!(cache.displaced(), 1, "a page that is used comes in place of one that was not");
+    // The place of that one is kept for another page that is used.
+    assert!(!cache.has_room() && !cache.fill(PageId(60), &image(60)));
+    cache.shrink(10);
+    assert!(!cache.has_room());
+    cache.grow(accountant.reserve(Pool::PageCache, 90 * BYTES as u64).unwrap());
+    cache.settle();
+    assert!((0..100).all(|page| cache.has_room() && cache.fill(PageId(page), &image(page))
+        || cache.holds(PageId(page))));
+    assert!(cache.is_whole() && !cache.has_room());
+}
+
+#[test]
 fn a_successor_shares_what_did_not_change_and_takes_over_the_rest() {
     let accountant = Accountant::new(None);
     let old = cache(&accountant, 4, 3);

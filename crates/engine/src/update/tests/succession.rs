@@ -4,12 +4,13 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use super::{
     Rows, assert_sound, built, consolidate, delete_all, insert_all, live, open_options, params,
     rows_of,
 };
-use crate::index::{OpenOptions, Resident};
+use crate::index::{OpenOptions, PageStats, Resident};
 use crate::memory::{Accountant, Pool};
 use crate::search::{Policy, SearchParams};
 use crate::types::RowId;
@@ -129,6 +130,43 @@ fn resident_pages_follow_their_generation() {
     let after = accountant.pool_bytes(Pool::PageCache);
     assert!(after < before + before / 2, "{before} to {after}");
     assert_found(&index, &rows, 0..700);
+}
+
+/// Whether the pages are there that fit. Where some do not, one of so few frames may be left to a
+/// page that a search will read.
+fn is_full(held: PageStats) -> bool {
+    held.resident + u32::from(held.room < held.pages) >= held.room.min(held.pages)
+}
+
+/// Pages that a checkpoint wrote anew come into memory without a search, as those of before did.
+#[test]
+fn pages_come_ahead_of_searches_in_every_generation() {
+    let rows = Rows::clustered(1200, 16, 3);
+    let place = built(&rows, 1000);
+    let accountant = Accountant::new(Some(256 << 20));
+    let open = OpenOptions {
+        accountant: Arc::clone(&accountant),
+        resident: Resident::Remaining,
+        ..open_options()
+    };
+    let options = LiveOptions { open, ..LiveOptions::default() };
+    let index = LiveIndex::open(&place.path, options).unwrap();
+    let at_most = Duration::from_secs(60);
+    for (generation, from) in [1000, 1100].into_iter().enumerate() {
+        assert!(index.wait_warm(at_most));
+        let held = index.page_stats();
+        assert!(is_full(held), "{held:?} of {generation}");
+        let warmed = held.warmed;
+        insert_all(&index, &rows, from..from + 100);
+        index.checkpoint(from as u64).unwrap();
+        assert!(index.wait_warm(at_most));
+        assert!(index.page_stats().warmed > warmed, "changed pages were read again");
+    }
+    let held = index.page_stats();
+    assert!(is_full(held), "{held:?}");
+    assert_found(&index, &rows, 0..1200);
+    drop(index);
+    assert_eq!(accountant.held_bytes(), 0);
 }
 
 /// Where all pages are in memory the graph is walked by exact distances; what was changed since

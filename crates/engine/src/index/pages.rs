@@ -1,0 +1,128 @@
+//! The pages of an index: where each stands on disk, whether it is what it should be, and which
+//! are in memory. Searches borrow them through the index; the thread that reads pages ahead of
+//! searches has a share of its own.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use super::cache::PageCache;
+use super::error::OpenError;
+use super::rows::RowMapFile;
+use crate::format::{Identity, RecordLayout, check_page};
+use crate::io::{Backend, Device, IoError, QueueOptions, Wait};
+use crate::search::ReadFailure;
+use crate::types::PageId;
+
+/// The pages of one partition.
+pub(super) struct Partition {
+    pub(super) first_page: u32,
+    /// Physical page of each logical page.
+    pub(super) page_map: Vec<u32>,
+    pub(super) device: Device,
+    /// Node of each row; absent where row ids are node ids.
+    pub(super) row_map: Option<RowMapFile>,
+    /// First physical page and path of each segment, for messages.
+    pub(super) segments: Vec<(u32, PathBuf)>,
+}
+
+/// See the module's description.
+pub(super) struct Pages {
+    pub(super) identity: Identity,
+    pub(super) layout: RecordLayout,
+    /// Logical pages.
+    pub(super) count: u32,
+    pub(super) partitions: Vec<Partition>,
+    /// Made when there is memory for pages, at first or later.
+    pub(super) cache: OnceLock<PageCache>,
+    pub(super) backend: Arc<dyn Backend>,
+}
+
+/// Reads in flight where all that is absent is read at once.
+const LOAD_DEPTH: usize = 64;
+
+impl Pages {
+    fn partition_of(&self, page: PageId) -> &Partition {
+        let at = self.partitions.partition_point(|p| p.first_page <= page.0) - 1;
+        &self.partitions[at]
+    }
+
+    fn physical(&self, page: PageId) -> (&Partition, u32) {
+        let partition = self.partition_of(page);
+        (partition, partition.page_map[(page.0 - partition.first_page) as usize])
+    }
+
+    /// The file that holds a page and the page's offset in it, for messages.
+    fn file_of(&self, page: PageId) -> (&Path, u64) {
+        let (partition, physical) = self.physical(page);
+        let at = partition.segments.partition_point(|(first, _)| *first <= physical).max(1) - 1;
+        let (first, path) = &partition.segments[at];
+        (path, u64::from(physical - first) * self.layout.page_bytes() as u64)
+    }
+
+    /// Device and byte offset of a page.
+    #[inline]
+    pub(super) fn locate(&self, page: PageId) -> (&Device, u64) {
+        let (partition, physical) = self.physical(page);
+        (&partition.device, u64::from(physical) * self.layout.page_bytes() as u64)
+    }
+
+    /// Checks a page that was read.
+    pub(super) fn check(&self, page: PageId, bytes: &[u8]) -> Result<(), ReadFailure> {
+        check_page(bytes, &self.identity, page).map_err(|e| {
+            let (file, offset) = self.file_of(page);
+            ReadFailure(format!("{} at byte {offset}: {e}", file.display()))
+        })
+    }
+
+    /// Describes a failed read.
+    pub(super) fn describe(&self, page: PageId, error: &IoError) -> ReadFailure {
+        let (file, offset) = self.file_of(page);
+        ReadFailure(format!("{} at byte {offset}, page {}: {error}", file.display(), page.0))
+    }
+
+    /// How a queue is made that reads so many pages at a time.
+    pub(super) fn queue_options(&self, depth: usize) -> QueueOptions {
+        QueueOptions {
+            depth,
+            buffers: depth,
+            buffer_bytes: self.layout.page_bytes(),
+            sqpoll: false,
+            wait: Wait::Sleep,
+        }
+    }
+
+    /// Reads pages into the cache.
+    ///
+    /// # Errors
+    /// The first page that cannot be read or is damaged.
+    pub(super) fn load(&self, mut pages: impl Iterator<Item = u32>) -> Result<(), OpenError> {
+        let page_bytes = self.layout.page_bytes();
+        let mut queue = self.backend.queue(&self.queue_options(LOAD_DEPTH))?;
+        let mut completions = Vec::with_capacity(LOAD_DEPTH);
+        loop {
+            while let Some(buffer) = queue.take_buffer() {
+                let Some(page) = pages.next() else {
+                    queue.return_buffer(buffer);
+                    break;
+                };
+                let (device, offset) = self.locate(PageId(page));
+                queue.push_read(device, offset, page_bytes, buffer, u64::from(page))?;
+            }
+            if queue.in_flight() == 0 {
+                return Ok(());
+            }
+            completions.clear();
+            queue.wait(&mut completions)?;
+            for c in &completions {
+                c.result.as_ref().map_err(Clone::clone)?;
+                let page = PageId(c.tag as u32);
+                let bytes = queue.buffer(c.buffer);
+                self.check(page, bytes).map_err(|e| OpenError::Damaged(e.0))?;
+                if let Some(cache) = self.cache.get() {
+                    cache.load(page, bytes);
+                }
+                queue.return_buffer(c.buffer);
+            }
+        }
+    }
+}

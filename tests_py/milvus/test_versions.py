@@ -1,0 +1,42 @@
+"""The doors work beside other versions of pymilvus than the one that the other tests use."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# What is written for any version: how both doors answer, and what the specification shows.
+TESTS = ["in_process/test_contract.py", "in_process/test_snippets.py", "milvus/test_quick_start.py"]
+
+
+def python_with(version: str) -> Path:
+    """An environment with that version, made where there is none."""
+    folder = ROOT / "target" / f"pymilvus-{version}"
+    ready = folder / "ready"
+    if not ready.exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+        wanted = [f"pymilvus=={version}.*", "pytest>=8"]
+        command = [folder / "bin" / "pip", "install", "--quiet", *wanted]
+        subprocess.run(command, check=True)
+        ready.touch()
+    return folder / "bin" / "python"
+
+
+@pytest.mark.parametrize("version", ["2.5", "3.0"])
+def test_the_doors_answer_another_version_alike(version: str) -> None:
+    python = python_with(version)
+    tests = [str(ROOT / "tests_py" / name) for name in TESTS]
+    # The package as it was installed for these tests; its native part is for any CPython.
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "python")}
+    ended = subprocess.run(
+        [python, "-m", "pytest", *tests],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 0, ended.stdout[-8000:] + ended.stderr[-2000:]
+    assert "skipped" not in ended.stdout.splitlines()[-1]
