@@ -16,7 +16,7 @@ pub(super) fn one(
     request: wire::DescribeCollectionRequest,
 ) -> Result<wire::DescribeCollectionResponse, Failure> {
     let named = (request.collection_name.as_str(), request.collection_id);
-    let entry = call.named_or_numbered(&request.db_name, named).map_err(Failure::as_looked_up)?;
+    let entry = call.named_or_numbered(&request.db_name, named).map_err(Failure::when_looked_up)?;
     Ok(describe(&call.catalog(), call.database_name(&request.db_name), &entry))
 }
 

@@ -18,7 +18,7 @@ const JSON_PATH: &str = "json_path";
 /// Declares an index and has it built. It answers at once; clients ask how far it is.
 pub(super) fn create(call: &Call, request: wire::CreateIndexRequest) -> Result<Status, Failure> {
     let entry = call.entry(&request.db_name, &request.collection_name);
-    let entry = entry.map_err(Failure::as_looked_up)?;
+    let entry = entry.map_err(Failure::when_looked_up)?;
     let parameters = Parameters::new(request.extra_params)?;
     let field = entry.schema.field(&request.field_name);
     // A key of the dynamic field is named like a field, where the path to it is given too.

@@ -130,7 +130,7 @@ impl Failure {
     }
 
     /// A collection that is not there, in the words of the calls that look one up. Clients know both.
-    pub(crate) fn as_looked_up(self) -> Self {
+    pub(crate) fn when_looked_up(self) -> Self {
         match self.code {
             Code::CollectionNotFound => Self {
                 reason: self.reason.replacen("collection not found", "can't find collection", 1),
