@@ -26,7 +26,7 @@ pub fn physical_bytes() -> u64 {
 fn allowed_bytes(root: &Path, groups: &str) -> u64 {
     let limits = groups.lines().flat_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
-        let (kinds, group) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
+        let (Some(kinds), Some(group)) = (parts.next(), parts.next()) else { return Vec::new() };
         let (tree, file) = match kinds {
             "" => (root.to_owned(), "memory.max"),
             _ if kinds.split(',').any(|kind| kind == "memory") => {
