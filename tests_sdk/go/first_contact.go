@@ -332,7 +332,7 @@ func databases(c contact) {
 
 func refusals(c contact) {
 	_, err := c.Search(c.ctx, milvus.NewSearchOption("go_missing", 1, []entity.Vector{at(0, near)}))
-	refused(err, "collection not found")
+	refused(err, "can't find collection")
 	must(c.ReleaseCollection(c.ctx, milvus.NewReleaseCollectionOption(name)))
 	_, err = c.Search(c.ctx, milvus.NewSearchOption(name, 1, []entity.Vector{at(0, near)}).
 		WithANNSField("vector"))

@@ -397,7 +397,7 @@ public final class FirstContact {
     }
 
     private void refusals() {
-        refused("collection not found", () -> client.describeCollection(
+        refused("can't find collection", () -> client.describeCollection(
                 DescribeCollectionReq.builder().collectionName("java_missing").build()));
         client.releaseCollection(ReleaseCollectionReq.builder().collectionName(NAME).build());
         refused("collection not loaded", () -> client.search(ask(NEAR).build()));

@@ -331,6 +331,10 @@ impl Pass<'_> {
             tracing::warn!("a page is not read ahead of searches: {failure}");
             return Ok(());
         }
+        // A search may have brought it meanwhile, or another node at which searches begin.
+        if self.cache.holds(page) {
+            return Ok(());
+        }
         while !self.cache.fill(page, bytes) {
             if !self.cache.has_room() {
                 return Err(Ended::Full);
