@@ -258,6 +258,7 @@ impl SearchState {
             return Err(PortableError::Malformed("the plan and the allow-set do not fit"));
         }
         self.params = params;
+        self.among = among;
         self.reset(view, capacity);
         self.hits.reset(hit_capacity);
         self.width = width;
@@ -265,7 +266,6 @@ impl SearchState {
         self.converging = on(FLAG_CONVERGING);
         self.filling = on(FLAG_FILLING);
         self.explored_last = on(FLAG_EXPLORED_LAST);
-        self.among = among;
         self.coding_error = CodingError { count, sum, squares };
         self.allow = allow;
         self.query.clear();
