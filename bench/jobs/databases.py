@@ -38,9 +38,7 @@ def take_reopen(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
                 filled = databases.fill_and_kill(
                     copy, vectors, new, batch=batch, buffer=buffer, link=link
                 )
-                found = databases.reopen(
-                    copy, vectors, rows + logged, buffer=buffer, link=last
-                )
+                found = databases.reopen(copy, vectors, rows + logged, buffer=buffer, link=last)
             if found["records_replayed"] * batch < logged:
                 verdict.problems.append(f"{found['records_replayed']} records were replayed")
             if found["missed"]:
