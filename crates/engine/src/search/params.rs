@@ -113,11 +113,11 @@ impl Policy {
     }
 
     /// Narrows the policy of a search that begins while so many are under way, itself among them.
-    pub(super) fn share(&mut self, searches: u32) {
+    pub(super) fn share(&mut self, searches: u32, page_bytes: usize) {
         let by_load = std::mem::take(&mut self.by_load);
         if let (true, Width::Dynamic { start, max, .. }) = (by_load != ByLoad::Off, &mut self.width)
         {
-            *max = by_load.widest(*max, searches);
+            *max = by_load.widest(*max, searches, page_bytes);
             *start = (*start).min(*max);
         }
     }
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn the_width_is_shared_among_searches() {
         let shared = |mut policy: Policy, searches| {
-            policy.share(searches);
+            policy.share(searches, 4096);
             policy
         };
         let widths = |searches| match shared(Policy::auto(), searches).width {
