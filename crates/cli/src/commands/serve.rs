@@ -117,6 +117,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         MemoryLimit::Bytes(bytes) => (Some(bytes), Resident::None),
     };
     options.collection.accountant = Accountant::new(limit);
+    options.collection.flush_behind = true;
     let tls = args.tls()?;
     options.collection.graph.resident = resident;
     let database = Database::open(&args.data_dir, options);

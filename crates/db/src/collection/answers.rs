@@ -15,8 +15,9 @@ use crate::expr::BoundFilter;
 use crate::field_index::FieldIndex;
 use crate::ids::{RowId, Seq};
 
-/// Answers that are kept.
-const MOST: usize = 32;
+/// Answers that are kept, where their bytes leave room for so many. Clients ask for few of the values
+/// again and again, and for others between.
+const MOST: usize = 256;
 /// Above one row in so many of a graph, testing the rows that a search meets costs less than
 /// looking up the nodes of all.
 const FEW: u64 = 3;

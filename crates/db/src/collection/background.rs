@@ -49,9 +49,10 @@ impl Collection {
         self.signal.wake();
     }
 
-    /// Ends the thread and waits for it.
+    /// Ends the thread and waits for it, and for a flush behind the writes.
     pub(crate) fn stop_background(&self) {
         self.signal.stop();
+        self.flush_behind.join();
         let handle = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(handle) = handle
             && handle.thread().id() != thread::current().id()

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::expr::{BoundFilter, Constant, FilterError, Templates, compile};
 use crate::schema::Schema;
 
-/// Filters that are kept.
-const MOST: usize = 64;
+/// Filters that are kept: as many as answers are, which are those of kept filters.
+const MOST: usize = 256;
 /// Bytes of expression and templates beyond which a filter is not kept: a long list of keys comes
 /// once. So all that are kept are bounded as well.
 const MOST_BYTES: usize = 16 << 10;

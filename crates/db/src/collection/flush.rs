@@ -1,8 +1,11 @@
 //! Putting the components on stable storage, and cutting the log behind them.
+//!
+//! A flush is due when a buffer is half full. It runs before the next write, or, where the options say
+//! so, behind the writes on a thread of its own; then a write waits for it only when a buffer is full.
 
-use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 
 use roaring::RoaringTreemap;
 
@@ -18,6 +21,29 @@ use crate::wal::Level;
 /// Vectors of deleted rows leave the disk when there are more of them than of live rows, and so
 /// many at least.
 const SPARED_ROWS: u64 = 1_000;
+
+/// The thread of flushes behind the writes.
+#[derive(Debug, Default)]
+pub(super) struct FlushBehind {
+    /// Of the last flush; there is one at a time.
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// The last flush failed: until one succeeds, writes flush before they begin, so that they are told
+    /// why buffers cannot be emptied.
+    failed: AtomicBool,
+}
+
+impl FlushBehind {
+    /// Waits for the flush under way.
+    pub(super) fn join(&self) {
+        let handle = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(handle) = handle
+            && handle.thread().id() != thread::current().id()
+        {
+            // A panic of the thread was reported where it happened.
+            let _ = handle.join();
+        }
+    }
+}
 
 impl Collection {
     /// Puts all components on stable storage, graphs included, and cuts the log behind the least of
@@ -95,13 +121,46 @@ impl Collection {
     /// Flushes where a buffer or the log has grown enough to ask for it.
     pub(super) fn flush_if_pressed(&self) -> Result<(), CollectionError> {
         let logged = self.logged_bytes.load(Ordering::Relaxed);
-        if self.pressed.load(Ordering::Relaxed) || logged >= self.options.flush_log_bytes {
-            self.flush_in_order()?;
-            // What holds back the log now are the graphs.
-            if self.components.fields.iter().any(|field| field.graph().is_some()) {
-                self.signal.checkpoint();
-            }
+        let due = self.pressed.load(Ordering::Relaxed) || logged >= self.options.flush_log_bytes;
+        if !due || self.flushes_behind() { Ok(()) } else { self.flush_when_due() }
+    }
+
+    fn flush_when_due(&self) -> Result<(), CollectionError> {
+        let flushed = self.flush_in_order();
+        self.flush_behind.failed.store(flushed.is_err(), Ordering::Relaxed);
+        flushed?;
+        // What holds back the log now are the graphs.
+        if self.components.fields.iter().any(|field| field.graph().is_some()) {
+            self.signal.checkpoint();
         }
         Ok(())
+    }
+
+    /// Whether a flush runs behind the writes, begun now or before. Where writes are answered before
+    /// their sync none does: nobody may write meanwhile.
+    fn flushes_behind(&self) -> bool {
+        let may = self.options.flush_behind && self.options.log.level != Level::None;
+        if !may || self.flush_behind.failed.load(Ordering::Relaxed) {
+            return false;
+        }
+        let mut thread = self.flush_behind.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever ends the collection waits for the thread after that.
+        if self.signal.is_stopped() {
+            return false;
+        }
+        if thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            return true;
+        }
+        let me = self.me.clone();
+        let flush = move || {
+            let Some(collection) = me.upgrade() else { return };
+            if let Err(error) = collection.flush_when_due() {
+                let id = collection.identity.id.0;
+                tracing::warn!(collection = id, "a flush behind the writes fails: {error}");
+            }
+        };
+        let name = format!("flush-{}", self.identity.id.0);
+        *thread = thread::Builder::new().name(name).spawn(flush).ok();
+        thread.is_some()
     }
 }

@@ -102,6 +102,7 @@ use self::answers::Answers;
 use self::components::Components;
 use self::expiry::Hidden;
 use self::filter_cache::FilterCache;
+use self::flush::FlushBehind;
 use self::formats::Formats;
 use self::loads::Loads;
 use self::signal::Signal;
@@ -129,6 +130,7 @@ pub struct Collection {
     filters: FilterCache,
     answers: Answers,
     flushing: Mutex<()>,
+    flush_behind: FlushBehind,
     /// Of rows, where they have a time to live.
     ages: Ages,
     hidden: Mutex<Hidden>,

@@ -15,6 +15,9 @@ pub struct CollectionOptions {
     /// Bytes of log since the last flush from which on a write flushes first. Bounds the log on
     /// disk and the replay on opening.
     pub flush_log_bytes: u64,
+    /// Whether a flush that is due runs beside the writes, on a thread of its own, and not before one of
+    /// them. A client that sends one batch after the other is answered sooner, and takes another core.
+    pub flush_behind: bool,
     /// Bytes of rows kept in memory.
     pub row_cache_bytes: u64,
     /// Bytes of rows that may wait for a flush.
@@ -35,12 +38,13 @@ pub struct CollectionOptions {
 }
 
 impl Default for CollectionOptions {
-    /// The log syncs, is flushed at 256 MiB; 32 MiB for each buffer and cache; one thread; the
+    /// The log syncs, is flushed at 256 MiB and before writes; 32 MiB for each buffer and cache; one thread; the
     /// accountant of the process.
     fn default() -> Self {
         Self {
             log: LogOptions::default(),
             flush_log_bytes: 256 << 20,
+            flush_behind: false,
             row_cache_bytes: 32 << 20,
             row_buffer_bytes: 32 << 20,
             tail_bytes: 32 << 20,

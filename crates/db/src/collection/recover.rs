@@ -15,6 +15,7 @@ use super::answers::Answers;
 use super::components::{Components, FieldVectors};
 use super::early::EarlyGraphs;
 use super::filter_cache::FilterCache;
+use super::flush::FlushBehind;
 use super::formats::Formats;
 use super::identity::{
     AGES_FILE, CollectionIdentity, LIVE_FILE, LOG_DIR, ROWS_DIR, SCALARS_DIR, collection_dir,
@@ -118,6 +119,7 @@ pub(crate) fn open(
         filters: FilterCache::default(),
         answers,
         flushing: Mutex::new(()),
+        flush_behind: FlushBehind::default(),
         ages,
         hidden: Mutex::default(),
         held: Mutex::default(),

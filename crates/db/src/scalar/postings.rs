@@ -72,7 +72,10 @@ impl OpenRun {
                 let mut rows: Option<RoaringBitmap> = None;
                 for wanted in wanted {
                     let more = rows_of(run, column, &only([wanted]))?;
-                    let both = rows.map_or_else(|| more.clone(), |rows| rows & &more);
+                    let both = match rows {
+                        Some(rows) => rows & more,
+                        None => more,
+                    };
                     if both.is_empty() {
                         return Ok(both);
                     }

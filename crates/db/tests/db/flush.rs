@@ -2,6 +2,7 @@
 //! component may hold durably what a power cut would take from the log, or the collection would
 //! not open again.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pipeann_db::catalog::{Change, NewCollection, NewIndex, Properties, UnixMs};
@@ -9,7 +10,7 @@ use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_db::ids::Metric;
 use pipeann_db::wal::Level;
 
-use crate::data::{batch, collection, create, keys, options, place, schema};
+use crate::data::{batch, collection, create, files, keys, options, place, schema};
 
 fn settings(level: Level) -> DatabaseOptions {
     let mut settings = options();
@@ -89,6 +90,65 @@ fn at_every_level_a_process_that_ends_without_a_flush_loses_nothing() {
             assert_eq!(c.verify().unwrap(), []);
         }
     }
+}
+
+#[test]
+fn flushes_behind_the_writes_lose_nothing_and_cut_the_log() {
+    let mut settings = settings(Level::Sync);
+    settings.collection.flush_behind = true;
+    let (dir, writers, each) = (tempfile::tempdir().unwrap(), 3, 6_000);
+    let database = Database::open(dir.path(), settings.clone()).unwrap();
+    let c = create(&database);
+    let first = c.stats().flushed;
+    std::thread::scope(|scope| {
+        for writer in 0..writers {
+            let c = &c;
+            scope.spawn(move || {
+                // Faster than flushes are: buffers become full, too.
+                for from in (0..each).step_by(500) {
+                    c.insert(batch(&rows(writer * each + from, 500)), None).unwrap();
+                    let stats = c.stats();
+                    assert!(stats.flushed <= stats.synced, "{stats:?}");
+                }
+                c.delete(&keys(&[writer * each])).unwrap();
+            });
+        }
+    });
+    let live = (writers * (each - 1)) as u64;
+    assert_eq!((c.count(None).unwrap(), c.verify().unwrap()), (live, vec![]));
+    assert!(c.stats().flushed > first, "nobody asked for a flush");
+    // Nobody else holds it: what runs behind the writes ends with the database.
+    drop((c, database));
+    let database = Database::open(dir.path(), settings).unwrap();
+    let c = collection(&database);
+    assert_eq!((c.count(None).unwrap(), c.verify().unwrap()), (live, vec![]));
+}
+
+#[test]
+fn a_flush_behind_the_writes_that_fails_is_told_to_a_write_before_it_begins() {
+    let mut settings = settings(Level::Sync);
+    settings.collection.flush_behind = true;
+    let dir = tempfile::tempdir().unwrap();
+    let database = Database::open(dir.path(), settings).unwrap();
+    let c = create(&database);
+    c.insert(batch(&rows(0, 10)), None).unwrap();
+    c.flush().unwrap();
+    let is_segment = |file: &&PathBuf| file.ends_with("segment-000001");
+    let vectors = files(dir.path()).iter().find(is_segment).unwrap().parent().unwrap().to_owned();
+    // Where segments would be written, something else stands.
+    let in_the_way: Vec<_> = (2..1000).map(|n| vectors.join(format!("segment-{n:06}"))).collect();
+    in_the_way.iter().for_each(|path| std::fs::create_dir(path).unwrap());
+    let mut refusals = (1..).map(|round| (round, c.insert(batch(&rows(round * 10, 10)), None)));
+    let (round, refused) = refusals.find(|(_, outcome)| outcome.is_err()).unwrap();
+    let refused = refused.unwrap_err();
+    assert!(refused.to_string().contains("segment-"), "{refused}");
+    assert_eq!(c.stats().stopped, None, "nothing was begun");
+    assert_eq!(c.count(None).unwrap(), round as u64 * 10);
+    assert!(c.insert(batch(&rows(round * 10, 10)), None).is_err(), "as often as one likes");
+    in_the_way.iter().for_each(|path| std::fs::remove_dir(path).unwrap());
+    c.insert(batch(&rows(round * 10, 10)), None).unwrap();
+    assert_eq!(c.count(None).unwrap(), (round as u64 + 1) * 10);
+    assert_eq!(c.verify().unwrap(), []);
 }
 
 #[test]

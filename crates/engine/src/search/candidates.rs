@@ -9,7 +9,7 @@
 //! - `bound` never grows once the list has been full: what was turned away stays turned away,
 //!   so that a search resumed without its visited set takes the same decisions;
 //! - no entry before `first_unread` is [`Progress::Unread`], and none before `first_wanted` is so
-//!   and allowed.
+//!   and allowed; none before `first_at_hand` is [`Progress::AtHand`].
 
 use crate::types::NodeId;
 
@@ -62,6 +62,7 @@ pub struct CandidateList {
     bound: f32,
     first_unread: usize,
     first_wanted: usize,
+    first_at_hand: usize,
 }
 
 fn before(a: &Candidate, distance: f32, node: NodeId) -> bool {
@@ -77,6 +78,7 @@ impl CandidateList {
             bound: f32::INFINITY,
             first_unread: 0,
             first_wanted: 0,
+            first_at_hand: 0,
         }
     }
 
@@ -88,6 +90,7 @@ impl CandidateList {
         self.bound = f32::INFINITY;
         self.first_unread = 0;
         self.first_wanted = 0;
+        self.first_at_hand = 0;
     }
 
     /// Lets the list hold more from now on, for a search that goes on to further results.
@@ -138,10 +141,14 @@ impl CandidateList {
         (self.first_wanted < self.entries.len()).then_some(self.first_wanted)
     }
 
-    /// Index of the nearest entry below `window` whose neighbours are at hand.
+    /// Index of the nearest entry below `window` whose neighbours are at hand. The list of a walk
+    /// among few nodes is long, and this is asked for at every step.
     #[inline]
-    pub fn first_at_hand(&self, window: usize) -> Option<usize> {
-        self.entries.iter().take(window).position(|c| c.progress == Progress::AtHand)
+    pub fn first_at_hand(&mut self, window: usize) -> Option<usize> {
+        let left = self.entries.get(self.first_at_hand..).unwrap_or_default();
+        let ahead = left.iter().take_while(|c| c.progress != Progress::AtHand).count();
+        self.first_at_hand += ahead;
+        (self.first_at_hand < window.min(self.entries.len())).then_some(self.first_at_hand)
     }
 
     /// Inserts a node that is not in the list. Returns the entry pushed off the far end, which
@@ -159,6 +166,11 @@ impl CandidateList {
             if candidate.progress == Progress::Unread || at <= *first {
                 *first = at.min(*first);
             }
+        }
+        if candidate.progress == Progress::AtHand {
+            self.first_at_hand = at.min(self.first_at_hand);
+        } else {
+            self.first_at_hand += usize::from(at <= self.first_at_hand);
         }
         if self.entries.len() == self.capacity {
             let last = self.entries[self.capacity - 1].distance;
@@ -189,6 +201,7 @@ impl CandidateList {
     pub fn remove_at(&mut self, at: usize) -> Candidate {
         self.first_unread -= usize::from(at < self.first_unread);
         self.first_wanted -= usize::from(at < self.first_wanted);
+        self.first_at_hand -= usize::from(at < self.first_at_hand);
         self.entries.remove(at)
     }
 
@@ -205,6 +218,9 @@ impl CandidateList {
         if progress == Progress::Unread {
             self.first_unread = self.first_unread.min(index);
             self.first_wanted = self.first_wanted.min(index);
+        }
+        if progress == Progress::AtHand {
+            self.first_at_hand = self.first_at_hand.min(index);
         }
     }
 
@@ -260,6 +276,30 @@ mod tests {
         list.insert(Candidate { progress: Progress::Explored, ..unread(0.5, 11) });
         assert_eq!(list.first_unread(4), Some(2));
         assert_eq!(list.remove(NodeId(77), 2.0), None);
+    }
+
+    #[test]
+    fn the_first_at_hand_is_the_one_that_looking_at_all_finds() {
+        let states = [Progress::Unread, Progress::Issued, Progress::AtHand, Progress::Explored];
+        let mut list = CandidateList::new(24);
+        let mut noise = 1_u32;
+        for node in 0..4_000 {
+            noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let (state, place) = (states[(noise >> 30) as usize], (noise >> 8) as usize % 24);
+            match noise >> 28 & 3 {
+                0 if place < list.entries().len() => list.set_progress(place, state),
+                1 if place < list.entries().len() => drop(list.remove_at(place)),
+                _ => {
+                    let distance = (noise >> 16 & 1023) as f32;
+                    list.insert(Candidate { progress: state, ..unread(distance, node) });
+                }
+            }
+            for window in [3, 12, 24] {
+                let mut nearest = list.entries().iter().take(window);
+                let expected = nearest.position(|c| c.progress == Progress::AtHand);
+                assert_eq!(list.first_at_hand(window), expected, "after {node}");
+            }
+        }
     }
 
     #[test]

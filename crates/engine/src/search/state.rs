@@ -245,12 +245,9 @@ impl SearchState {
         self.reach = None;
         self.in_memory = false;
         self.stats = SearchStats { width_max: u64::from(self.width), ..Default::default() };
-        let expected = (capacity * degree * 3 / 4).clamp(2048, 1 << 18);
-        if self.visited.capacity() < expected {
-            self.visited = VisitedSet::new(expected);
-        } else {
-            self.visited.clear();
-        }
+        // A ranking meets no neighbours.
+        let met = if self.among.plan == Plan::Scan { 0 } else { capacity * degree * 3 / 4 };
+        self.visited.reset(met.clamp(2048, 1 << 18));
         self.stash.reset(capacity + 1, degree);
         self.fresh.clear();
         self.fresh.reserve(degree.max(SCAN_CHUNK + SLACK));

@@ -19,7 +19,10 @@ pub enum Seen {
 /// See the module's description. Node `u32::MAX` is reserved.
 #[derive(Debug)]
 pub struct VisitedSet {
-    table: Box<[u32]>,
+    /// As long as the largest that was asked for; what is not in use is not looked at.
+    table: Vec<u32>,
+    /// Entries in use, a power of two.
+    slots: usize,
     shift: u32,
     left: usize,
 }
@@ -29,29 +32,35 @@ const EMPTY: u32 = u32::MAX;
 impl VisitedSet {
     /// A set that remembers at least `nodes` nodes; takes 8 to 16 bytes for each.
     pub fn new(nodes: usize) -> Self {
-        let slots = (nodes * 2).next_power_of_two().max(64);
-        let mut set = Self {
-            table: vec![EMPTY; slots].into_boxed_slice(),
-            shift: 64 - slots.trailing_zeros(),
-            left: 0,
-        };
-        set.clear();
+        let mut set = Self { table: Vec::new(), slots: 0, shift: 0, left: 0 };
+        set.reset(nodes);
         set
+    }
+
+    /// Forgets everything and makes room for at least `nodes` nodes; allocates only to grow. After a
+    /// search that has seen many, one that sees few does not pay for emptying all of its table.
+    pub fn reset(&mut self, nodes: usize) {
+        self.slots = (nodes * 2).next_power_of_two().max(64);
+        self.shift = 64 - self.slots.trailing_zeros();
+        if self.table.len() < self.slots {
+            self.table = vec![EMPTY; self.slots];
+        }
+        self.clear();
     }
 
     /// Bytes of the table.
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.table)
+        size_of_val(self.table.as_slice())
     }
 
     /// Nodes that a cleared set remembers.
     pub fn capacity(&self) -> usize {
-        self.table.len() / 4 * 3
+        self.slots / 4 * 3
     }
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        self.table.fill(EMPTY);
+        self.table[..self.slots].fill(EMPTY);
         self.left = self.capacity();
     }
 
@@ -63,10 +72,11 @@ impl VisitedSet {
     /// Remembers `node`.
     #[inline]
     pub fn insert(&mut self, node: u32) -> Seen {
-        let mask = self.table.len() - 1;
+        let table = &mut self.table[..self.slots];
+        let mask = table.len() - 1;
         let mut at = (u64::from(node).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize;
         loop {
-            let slot = &mut self.table[at & mask];
+            let slot = &mut table[at & mask];
             if *slot == node {
                 return Seen::Before;
             }
@@ -94,6 +104,19 @@ mod tests {
         assert_eq!(set.insert(5), Seen::Before);
         set.clear();
         assert_eq!(set.insert(5), Seen::New);
+    }
+
+    #[test]
+    fn a_smaller_set_remembers_as_much_as_was_asked_for() {
+        let mut set = VisitedSet::new(10_000);
+        let (most, bytes) = (set.capacity(), set.bytes());
+        (0..5_000).for_each(|node| assert_eq!(set.insert(node), Seen::New));
+        set.reset(100);
+        assert!((100..most / 8).contains(&set.capacity()));
+        (0..100).for_each(|node| assert_eq!(set.insert(node), Seen::New));
+        set.reset(10_000);
+        assert_eq!((set.capacity(), set.bytes()), (most, bytes));
+        (0..5_000).for_each(|node| assert_eq!(set.insert(node), Seen::New, "{node}"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ const MAX_BYTES: usize = 255;
 const SHOWN_BYTES: usize = 1024;
 
 /// Words of the filter language and of the schema, which no field can be called.
-const KEYWORDS: [&str; 20] = [
+const KEYWORDS: [&str; 21] = [
     "$meta",
     "like",
     "exists",
@@ -32,6 +32,7 @@ const KEYWORDS: [&str; 20] = [
     "array_length",
     "text_match",
     "phrase_match",
+    "random_sample",
 ];
 
 /// What is wrong with the characters of a name.
@@ -213,6 +214,7 @@ mod tests {
             "Invalid field name: español. Field name can only contain numbers, letters, and underscores.: field name invalid[field=español]"
         );
         assert!(reason(field("LIKE")).contains("Invalid field name: LIKE. LIKE is keyword"));
+        assert!(reason(field("random_sample")).contains("random_sample is keyword"));
         assert_eq!(field("1st").unwrap_err().code, Code::InvalidFieldName);
         assert_eq!(database("").unwrap_err().code, Code::InvalidDatabaseName);
     }

@@ -75,7 +75,7 @@ calls! {
     "ShowCollections" show_collections(wire::ShowCollectionsRequest) -> wire::ShowCollectionsResponse = describe::list, at once, "";
     "RenameCollection" rename_collection(wire::RenameCollectionRequest) -> common::Status = collections::rename, apart, "a collection with aliases stays in its database";
     "AlterCollection" alter_collection(wire::AlterCollectionRequest) -> common::Status = collections::alter, apart, "`dynamicfield.enabled` can be switched on, `collection.ttl.seconds` counts; other properties are kept and change nothing";
-    "AlterCollectionField" alter_collection_field(wire::AlterCollectionFieldRequest) -> common::Status = collections::alter_field, apart, "`max_length` and `max_capacity` count; other properties are kept";
+    "AlterCollectionField" alter_collection_field(wire::AlterCollectionFieldRequest) -> common::Status = collections::alter_field, apart, "`max_length` and `max_capacity` count; what says how data is loaded is kept; nothing else can be changed";
     "AddCollectionField" add_collection_field(wire::AddCollectionFieldRequest) -> common::Status = collections::add_field, apart, "no vector fields";
     "TruncateCollection" truncate_collection(wire::TruncateCollectionRequest) -> wire::TruncateCollectionResponse = collections::truncate, apart, "";
     "GetCollectionStatistics" get_collection_statistics(wire::GetCollectionStatisticsRequest) -> wire::GetCollectionStatisticsResponse = statistics::of_collection, at once, "counts live rows, flushed or not";

@@ -20,6 +20,10 @@ use crate::status::{Code, Failure, refused};
 
 /// Adds a dynamic field to a collection without one.
 const DYNAMIC: &str = "dynamicfield.enabled";
+const FIELD_DESCRIPTION: &str = "field.description";
+/// What of a field can be changed after it was declared; the last three change nothing here.
+const ALTERABLE: [&str; 6] =
+    [MAX_LENGTH, MAX_CAPACITY, FIELD_DESCRIPTION, "mmap.enabled", "mmap_enabled", "warmup"];
 
 pub(super) fn create(
     call: &Call,
@@ -164,6 +168,11 @@ pub(super) fn alter_field(
 ) -> Result<Status, Failure> {
     let place = call.place(&request.db_name, request.collection_name)?;
     let mut set = properties(request.properties);
+    if let Some(name) = set.keys().find(|name| !ALTERABLE.contains(&name.as_str())) {
+        return Err(Failure::parameter(format!(
+            "{name} does not allow update in collection field param: invalid parameter"
+        )));
+    }
     let mut number = |name: &str| {
         let parse = |text: String| {
             let wrong = |_| Failure::parameter(format!("{name} [{text}] is invalid"));
@@ -172,7 +181,7 @@ pub(super) fn alter_field(
         set.remove(name).map(parse).transpose()
     };
     let (max_bytes, max_capacity) = (number(MAX_LENGTH)?, number(MAX_CAPACITY)?);
-    let description = set.remove("field.description");
+    let description = set.remove(FIELD_DESCRIPTION);
     let alteration =
         FieldAlteration { max_bytes, max_capacity, description, set, remove: request.delete_keys };
     let change = Change::AlterField { place, field: request.field_name, alteration };

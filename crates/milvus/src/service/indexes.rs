@@ -48,9 +48,9 @@ pub(super) fn drop(call: &Call, request: wire::DropIndexRequest) -> Result<Statu
     let entry = call.entry(&request.db_name, &request.collection_name)?;
     let index = match request.index_name.as_str() {
         "" => {
-            let field = entry.schema.field(&request.field_name);
-            let index = field.and_then(|field| entry.indexes_of(field.id).next());
-            index.map_or_else(|| request.field_name.clone(), |index| index.name.clone())
+            let field = &request.field_name;
+            let index = entry.indexes.iter().find(|index| field_of(&entry, index) == field);
+            index.map_or_else(|| field.clone(), |index| index.name.clone())
         }
         name => name.to_owned(),
     };
@@ -73,6 +73,21 @@ pub(super) fn alter(call: &Call, request: wire::AlterIndexRequest) -> Result<Sta
     Ok(Status::default())
 }
 
+/// The field that an index was asked for by: of an index on a key of the dynamic field that key, with
+/// which the path begins. Clients look for it among the indexes that they are told of.
+fn field_of<'e>(entry: &'e Entry, index: &'e IndexDefinition) -> &'e str {
+    let field = entry.schema.field_by_id(index.field);
+    let name = field.map_or("", |field| field.spec.name.as_str());
+    match index.parameters.get(JSON_PATH) {
+        Some(path) if field.is_some_and(|field| field.spec.is_dynamic()) => {
+            let path = path.trim();
+            let key = path.find('[').map_or(path, |at| path[..at].trim_end());
+            if key.is_empty() { name } else { key }
+        }
+        _ => name,
+    }
+}
+
 /// Those indexes of a collection that a request is about; at least one.
 struct Asked {
     entry: Arc<Entry>,
@@ -93,18 +108,13 @@ impl Asked {
         Ok(Self { entry, collection, field, name })
     }
 
-    fn field_of(&self, index: &IndexDefinition) -> &str {
-        let field = self.entry.schema.field_by_id(index.field);
-        field.map_or("", |field| field.spec.name.as_str())
-    }
-
     /// A field is named only by clients that name no index, or by both names being those of one
     /// index.
     fn indexes(&self) -> Result<Vec<wire::IndexDescription>, Failure> {
         let rows = self.collection.count(None)?;
         let mut found = Vec::new();
         for index in &self.entry.indexes {
-            let field = self.field_of(index);
+            let field = field_of(&self.entry, index);
             let by_name = self.name.is_empty() || self.name == index.name;
             let by_field = self.field.is_empty() || self.field == field;
             if by_name && by_field {

@@ -56,7 +56,12 @@ impl From<CollectionError> for Failure {
                 ));
             }
             CollectionError::Batch(error) => return Self::parameter(of_batch(&error, reason)),
-            CollectionError::Dropped => Code::CollectionNotFound,
+            CollectionError::Dropped => {
+                return Self::new(
+                    Code::CollectionNotFound,
+                    format!("collection not found: {reason}"),
+                );
+            }
             CollectionError::Memory(_) => Code::MemoryLimit,
             other => by_class(other.class()),
         };
@@ -134,6 +139,7 @@ impl From<CatalogError> for Failure {
             CatalogError::Schema(SchemaError::UnknownField { field }) => {
                 (Code::FieldNotFound, format!("field not found[field={field}]"))
             }
+            CatalogError::Schema(error) => return error.into(),
             other => (by_class(other.class()), text),
         };
         Self::new(code, reason)
@@ -231,6 +237,7 @@ mod tests {
         assert!(failure.reason.contains("queue is full"), "{}", failure.reason);
         let failure = Failure::from(ScheduleError::Search(CollectionError::Dropped));
         assert_eq!(failure.code, Code::CollectionNotFound);
+        assert!(failure.reason.starts_with("collection not found"), "{}", failure.reason);
         assert_eq!(Failure::from(ScheduleError::Ending).code, Code::ServiceUnavailable);
         assert_eq!(Failure::from(ScheduleError::Panicked("x".into())).code, Code::Internal);
     }

@@ -81,6 +81,9 @@ fn indexes_on_paths_of_json_are_named_by_their_paths() {
     let found = served.call(client.describe_index(describe())).index_descriptions;
     let names: Vec<&str> = found.iter().map(|index| index.index_name.as_str()).collect();
     assert_eq!(names, ["$meta/color/a/b", "$meta/color", "$meta/n/0"]);
+    // Clients that wait for one of several look for the field that they named.
+    let fields: Vec<&str> = found.iter().map(|index| index.field_name.as_str()).collect();
+    assert_eq!(fields, ["color", "color", "$meta"]);
     assert!(found.iter().all(|index| index.state() == IndexState::Finished));
     let bare = create("color", vec![pair("index_type", "INVERTED")]);
     let status = served.call(client.create_index(bare));

@@ -156,3 +156,30 @@ fn a_read_names_the_partition_that_is_not_there() {
     let words = "partition name nope not found: partition not found[partition=nope]";
     assert_eq!(reason(&status), words);
 }
+
+#[test]
+fn what_of_a_field_cannot_be_changed_is_said_in_known_words() {
+    let served = Served::new();
+    let mut client = served.client();
+    assert_ok(&served.create("a"));
+    let mut alter = |field: &str, name: &str, value: &str| {
+        let request = wire::AlterCollectionFieldRequest {
+            collection_name: "a".into(),
+            field_name: field.into(),
+            properties: vec![pair(name, value)],
+            ..Default::default()
+        };
+        served.call(client.alter_collection_field(request))
+    };
+    assert_ok(&alter("v", "mmap.enabled", "true"));
+    assert_ok(&alter("v", "field.description", "of rows"));
+    let status = alter("v", "max_length", "8");
+    assert_eq!(status.code, 1100);
+    assert!(reason(&status).starts_with("can not modify the maxlength for non-string types"));
+    let status = alter("v", "element_type", "5");
+    assert_eq!(status.code, 1100);
+    let words = "element_type does not allow update in collection field param: invalid parameter";
+    assert_eq!(reason(&status), words);
+    let status = alter("nope", "max_length", "8");
+    assert_eq!((status.code, reason(&status)), (1700, "field not found[field=nope]"));
+}
