@@ -54,6 +54,27 @@ def test_allowed_rows_only(index: Index, vectors: np.ndarray) -> None:
     assert set(ids[0]) == {4, 8, -1} and np.isinf(distances[0, 2:]).all()
 
 
+@pytest.mark.parametrize("policy", ["pipe", "beam", "page"])
+def test_rows_within_a_range_of_distances(
+    index: Index, vectors: np.ndarray, policy: str
+) -> None:
+    queries = vectors[::300] + np.float32(0.05)
+    for query in queries:
+        every = ((vectors - query) ** 2).sum(axis=1)
+        ranked = np.sort(every)
+        for near, far in [(None, ranked[40]), (ranked[300], ranked[320]), (None, ranked[0] / 2)]:
+            ids, distances = index.search(query, 500, within=(near, far), policy=policy)
+            found = ids[0][ids[0] >= 0]
+            there = distances[0][: len(found)]
+            assert len(set(found)) == len(found)
+            assert (there < far).all() and (near is None or (there >= near).all())
+            assert np.isinf(distances[0][len(found) :]).all()
+            wanted = (every < far * 1.00001) & (every >= (near or 0) * 0.99999)
+            assert len(found) >= 0.9 * (wanted.sum() - 2)
+    with pytest.raises(ValueError, match="NaN"):
+        index.search(queries, within=(None, float("nan")))
+
+
 def test_says_what_it_is(index: Index) -> None:
     assert (len(index), index.dim, index.dtype, index.metric) == (3000, 24, "float32", "l2")
     assert "rows=3000" in repr(index)

@@ -45,12 +45,19 @@ def copy(database: Path, target: Path) -> None:
 
 
 def fill_and_kill(
-    database: Path, vectors: VectorSet, first: int, count: int, batch: int, link: bool
+    database: Path,
+    vectors: VectorSet,
+    rows: range,
+    *,
+    batch: int,
+    buffer: int,
+    link: bool,
 ) -> Row:
     """Insert rows in a process of its own, and kill it when it has told that they are there."""
     command: list[str | Path] = [program(), "collections", "fill", "--dir", database]
-    command += ["--base", vectors.base, "--from", str(first), "--count", str(count)]
-    command += ["--batch", str(batch), "--link-threads", "2", "--stay"]
+    command += ["--base", vectors.base, "--from", str(rows.start), "--count", str(len(rows))]
+    command += ["--batch", str(batch), "--buffer-bytes", str(buffer)]
+    command += ["--link-threads", "2", "--stay"]
     words = [str(word) for word in (*command, *(["--link"] if link else []))]
     with subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -64,10 +71,13 @@ def fill_and_kill(
     return row
 
 
-def reopen(database: Path, vectors: VectorSet, rows: int) -> Row:
-    """Open a database until the first correct answer, in a process of its own."""
+def reopen(database: Path, vectors: VectorSet, rows: int, *, buffer: int, link: bool) -> Row:
+    """Open a database until the first correct answer, or until all is linked, in a process of
+    its own."""
     command: list[str | Path] = [program(), "collections", "reopen", "--dir", database]
-    return json_lines([*command, "--base", vectors.base, "--rows", str(rows)])[-1]
+    command += ["--buffer-bytes", str(buffer)]
+    command += ["--base", vectors.base, "--rows", str(rows), *(["--link"] if link else [])]
+    return json_lines(command)[-1]
 
 
 def live(

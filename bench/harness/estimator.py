@@ -111,13 +111,16 @@ def fit_lost(rows: Sequence[Row], terms_of: Callable[[Row], list[float]]) -> lis
     return logarithms(losing, terms_of, lost, lambda row: math.sqrt(lost(row)))
 
 
+def cpu_terms(row: Row) -> list[float]:
+    """Terms of the CPU of a search that reads pages."""
+    pages = pages_of(row)
+    return [1.0, pages, pages * page_vectors(row), float(row["reads"])]
+
+
 def fit_cpu(rows: Sequence[Row]) -> list[float]:
-    """CPU of a search: that of the program goes by the pages looked at and what they hold, that
-    of the kernel by the pages read."""
-    user = relative(
-        [[1.0, pages_of(row), pages_of(row) * page_vectors(row)] for row in rows],
-        [row["user_us"] for row in rows],
-    )
+    """CPU of a search among many, since one alone computes while it waits: that of the program
+    goes by the pages looked at and what they hold, that of the kernel by the pages read."""
+    user = relative([cpu_terms(row)[:3] for row in rows], [row["user_us"] for row in rows])
     reading = [row for row in rows if row["reads"] > 1]
     kernel = relative([[row["reads"]] for row in reading], [row["sys_us"] for row in reading])
     return user + kernel
@@ -132,7 +135,8 @@ def fit(rows: Sequence[Row]) -> Fitted:
         floor = [row for row in own if row["share"] == 0]
         found.values[f"{load}.lost"] = fit_lost(floor, page_terms)
         found.values[f"{load}.pages"] = logarithms(floor, page_terms, pages_of)
-        found.values[f"{load}.cpu_us"] = fit_cpu(own)
+        if load == BUSY:
+            found.values["CPU_US"] = fit_cpu(own)
     hits = [
         (math.log(1 - row["share"]), math.log(row["reads"] / pages_of(row)))
         for row in paged
@@ -148,7 +152,13 @@ def fit(rows: Sequence[Row]) -> Fitted:
 def fit_times(found: Fitted, paged: Sequence[Row]) -> None:
     """What waiting adds to computing; reads and CPU as measured, the device as it was beside."""
     alone = [row for row in paged if row["load"] == IDLE]
-    waits = [[row["read_us"], row["reads"] * row["read_us"], row["cpu_us"]] for row in alone]
+    cpu_us = found.values["CPU_US"]
+    assert isinstance(cpu_us, list)
+
+    def computing(row: Row) -> float:
+        return sum(c * t for c, t in zip(cpu_us, cpu_terms(row), strict=True))
+
+    waits = [[row["read_us"], row["reads"] * row["read_us"], computing(row)] for row in alone]
     found.values["IDLE_US"] = relative(waits, [row["mean_us"] for row in alone])
     shares = []
     for row in paged:
@@ -162,16 +172,16 @@ def fit_in_memory(found: Fitted, whole: Sequence[Row]) -> None:
     """Where every page is in memory."""
     alone = [row for row in whole if row["load"] == IDLE]
 
-    def cpu_terms(row: Row) -> list[float]:
+    def whole_terms(row: Row) -> list[float]:
         return terms(row, 0.0, math.log(vector_bytes(row) / 128))
 
     found.values["in_memory.lost"] = fit_lost(whole, memory_terms)
-    cpu = logarithms(alone, cpu_terms, lambda row: row["mean_us"])
+    cpu = logarithms(alone, whole_terms, lambda row: row["mean_us"])
     found.values["in_memory.cpu_us"] = cpu
     shares = []
     for row in whole:
         if row["load"] == BUSY:
-            told = math.exp(sum(c * t for c, t in zip(cpu, cpu_terms(row), strict=True)))
+            told = math.exp(sum(c * t for c, t in zip(cpu, whole_terms(row), strict=True)))
             shares.append(1e6 / row["qps"] * THREADS / told)
     found.values["in_memory.busy"] = statistics.median(shares)
 

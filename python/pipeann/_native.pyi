@@ -160,6 +160,7 @@ class Index:
         threads: int = 1,
         in_flight: int | None = None,
         allowed: Sequence[int] | npt.NDArray[np.integer[Any]] | None = None,
+        within: tuple[float | None, float | None] | None = None,
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
         """Searches the nearest rows of each query, with the GIL released.
 
@@ -177,6 +178,9 @@ class Index:
         in_flight: queries interleaved on each thread (1 to 64); None: 1 for a single query,
             8 for a batch.
         allowed: ids of the rows that may be answered; None: all.
+        within: (near, far), for rows with near <= distance < far only, the nearest `k` of them;
+            None leaves an end open. With a far end, what is read depends on how many rows lie
+            within and not on `k`.
 
         Returns
         -------

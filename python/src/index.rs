@@ -1,6 +1,7 @@
 //! `pipeann.Index`: build, open and search with numpy arrays.
 
 use std::fmt::Display;
+use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use pipeann_engine::index::{
 };
 use pipeann_engine::io::BackendChoice;
 use pipeann_engine::memory::Accountant;
-use pipeann_engine::search::{Hit, ParamError, Policy, SearchParams, SearchStats, Width};
+use pipeann_engine::search::{Hit, ParamError, Policy, SearchParams, SearchStats, Width, Within};
 use pipeann_engine::types::{ErrorClass, RowId};
 use pyo3::exceptions::{
     PyFileExistsError, PyFileNotFoundError, PyKeyboardInterrupt, PyMemoryError, PyOSError,
@@ -214,7 +215,7 @@ impl Index {
 
     /// Searches a batch of queries.
     #[pyo3(signature = (queries, k=10, *, list_length=64, policy="pipe", width=None, max_width=32,
-        threads=1, in_flight=None, allowed=None))]
+        threads=1, in_flight=None, allowed=None, within=None))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
     fn search<'py>(
         &self,
@@ -228,12 +229,16 @@ impl Index {
         threads: usize,
         in_flight: Option<usize>,
         allowed: Option<&Bound<'py, PyAny>>,
+        within: Option<(Option<f32>, Option<f32>)>,
     ) -> PyResult<IdsAndDistances<'py>> {
         let matrix = Matrix::new(queries, Some(self.inner.layout().vector_type()))?;
         let set = matrix.vectors()?;
         let policy = self::policy(policy, width, max_width)?;
-        let params =
-            SearchParams { k, list: list_length.max(k), policy, ..SearchParams::default() };
+        let (from, to) = within.unwrap_or_default();
+        let within =
+            Within { from: from.map_or(Unbounded, Included), to: to.map_or(Unbounded, Excluded) };
+        let list = list_length.max(k);
+        let params = SearchParams { k, list, within, policy, ..SearchParams::default() };
         let allow = allowed.map(|rows| self.allow_set(py, rows)).transpose()?;
         // A few queries are answered soonest side by side on few threads; a batch interleaved.
         let in_flight = in_flight.unwrap_or(if set.rows() > 1 { 8 } else { 1 });

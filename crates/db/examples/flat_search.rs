@@ -11,6 +11,7 @@ use std::time::Instant;
 use pipeann_db::flat::{FlatOptions, FlatSearch, FlatVectors, Pressure};
 use pipeann_db::ids::{Metric, RowId, Seq, VectorType};
 use pipeann_engine::memory::Accountant;
+use pipeann_engine::search::Within;
 use pipeann_engine::types::VectorSet;
 
 const BATCH: u64 = 1000;
@@ -80,7 +81,13 @@ fn main() -> Result<(), Failure> {
             wanted.iter().zip(bytes.chunks_mut(dim)).for_each(|(&row, out)| vector(row, out));
             let set = VectorSet::new(&bytes, dim, VectorType::U8)?;
             let start = Instant::now();
-            let search = FlatSearch { k: 10, metric: Metric::L2, threads, from: RowId(0) };
+            let search = FlatSearch {
+                k: 10,
+                metric: Metric::L2,
+                within: Within::default(),
+                threads,
+                from: RowId(0),
+            };
             let found = flat.search(set, search, &|_| true)?;
             ms.push(start.elapsed().as_secs_f64() * 1e3);
             for (row, hits) in wanted.iter().zip(&found) {

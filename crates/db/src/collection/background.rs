@@ -1,7 +1,8 @@
 //! The background thread of a collection: it builds graphs, links rows behind the writes, writes
 //! graphs to disk and takes deleted rows out of them.
 //!
-//! There is one thread for each collection that has a graph or builds one. It holds the collection
+//! There is one thread for each collection that has a graph or builds one, or whose row store has
+//! to catch up with a log that was replayed. It holds the collection
 //! for one step at a time. Links of one graph are made and logged under `linking`, which a
 //! checkpoint holds too: so a graph on disk includes every link up to its number.
 
@@ -63,6 +64,9 @@ impl Collection {
 
     /// Does some work; `false` where there was none.
     fn step(&self) -> Result<bool, CollectionError> {
+        if self.components.rows.catch_up() {
+            return Ok(true);
+        }
         if let Some((index, cause, progress)) = self.signal.begin_build() {
             let built = self.build_graph(index, cause, &progress);
             self.signal.end_build();

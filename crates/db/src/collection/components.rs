@@ -69,6 +69,13 @@ pub(super) struct Parts {
     scalars: ScalarBatch,
 }
 
+/// Whether the row store has to be done with a record when it is applied.
+#[derive(Clone, Copy)]
+enum When {
+    Now,
+    Later,
+}
+
 /// Rows that a record deletes, and rows that it puts.
 fn changes<'r, 'a>(record: &'r Record<'a>) -> (&'r [RowId], &'r [PutRow<'a>]) {
     match record {
@@ -165,15 +172,32 @@ impl Components {
         record: &Record<'_>,
         make_room: &dyn Fn() -> Result<(), CollectionError>,
     ) -> Result<bool, CollectionError> {
-        self.apply_parts(seq, record, &self.parts(formats, record)?, make_room)
+        // Before the latch, for which searches wait.
+        while self.rows.catch_up() {}
+        self.apply_parts(seq, record, &self.parts(formats, record)?, When::Now, make_room)
     }
 
-    /// As [`apply`](Self::apply), with what [`parts`](Self::parts) has made of the record.
-    pub(super) fn apply_parts(
+    /// As [`apply`](Self::apply), while the log is replayed: with what [`parts`](Self::parts) has made of
+    /// the record, and leaving to the background what the first answers do not need.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply).
+    pub(super) fn replay(
         &self,
         seq: Seq,
         record: &Record<'_>,
         parts: &Parts,
+        make_room: &dyn Fn() -> Result<(), CollectionError>,
+    ) -> Result<(), CollectionError> {
+        self.apply_parts(seq, record, parts, When::Later, make_room).map(drop)
+    }
+
+    fn apply_parts(
+        &self,
+        seq: Seq,
+        record: &Record<'_>,
+        parts: &Parts,
+        when: When,
         make_room: &dyn Fn() -> Result<(), CollectionError>,
     ) -> Result<bool, CollectionError> {
         let (deleted, rows) = changes(record);
@@ -195,7 +219,10 @@ impl Components {
             deleted.iter().map(|&row| Change::Delete { row }).chain(puts).collect();
         let try_rows = || {
             let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
-            let pressure = self.rows.apply(seq, &changes)?;
+            let pressure = match when {
+                When::Now => self.rows.apply(seq, &changes)?,
+                When::Later => self.rows.apply_late(seq, &changes)?,
+            };
             for graph in self.fields.iter().filter_map(FieldVectors::graph) {
                 graph.add(ids.iter().copied());
             }

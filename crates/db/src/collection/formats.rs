@@ -9,7 +9,7 @@ use super::CollectionError;
 use crate::ids::RowId;
 use crate::scalar::{ScalarBatch, ScalarColumn};
 use crate::schema::{RowFormat, Schema, VectorPlacement};
-use crate::value::{RowView, ValueRef};
+use crate::value::{RowError, RowView, ValueRef};
 
 /// The formats of one version of a schema.
 #[derive(Clone, Debug)]
@@ -58,7 +58,8 @@ impl Formats {
         self.stored.layout().open(blob).map_err(bad)
     }
 
-    /// Appends to `out` the bytes that the row store holds of a row of the log.
+    /// Appends to `out` the bytes that the row store holds of a row of the log; after an error what
+    /// was appended is of no use.
     pub(super) fn stored_bytes(
         &self,
         row: RowId,
@@ -68,11 +69,13 @@ impl Formats {
         let bad = |source| CollectionError::Row { row, source };
         let columns = self.stored.fields().iter();
         let columns = columns.map(|&at| self.logged.column_of(at).expect("all fields are logged"));
-        let values: Result<Vec<ValueRef<'_>>, _> = columns.map(|at| logged.get(at)).collect();
-        self.stored.layout().encode(values.map_err(bad)?, out).map_err(bad)
+        let mut failed = None;
+        let values = columns.map(|at| or_null(logged.get(at), &mut failed));
+        self.stored.layout().encode(values, out).map_err(bad)?;
+        failed.map_or(Ok(()), |source| Err(bad(source)))
     }
 
-    /// Adds what is indexed of a row in this format to `batch`.
+    /// Adds what is indexed of a row in this format to `batch`, which is of no use after an error.
     pub(super) fn push_scalars(
         &self,
         row: RowId,
@@ -83,9 +86,9 @@ impl Formats {
         let bad = |source| CollectionError::Row { row, source };
         let columns = self.scalar_positions.iter().map(|at| format.column_of(*at));
         let values = columns.map(|at| view.get(at.expect("scalars stand in every row")));
-        let values = values.collect::<Result<Vec<_>, _>>().map_err(bad)?;
-        batch.push(row, values);
-        Ok(())
+        let mut failed = None;
+        batch.push(row, values.map(|value| or_null(value, &mut failed)));
+        failed.map_or(Ok(()), |source| Err(bad(source)))
     }
 
     /// The vector of the field at `position` in a row of the log.
@@ -101,4 +104,16 @@ impl Formats {
             other => unreachable!("vectors are never null and have their type, not {other:?}"),
         }
     }
+}
+
+/// The value, or null in its place and `failed` noted, so that rows are copied without a list of
+/// their values.
+fn or_null<'v>(
+    value: Result<ValueRef<'v>, RowError>,
+    failed: &mut Option<RowError>,
+) -> ValueRef<'v> {
+    value.unwrap_or_else(|error| {
+        failed.get_or_insert(error);
+        ValueRef::Null
+    })
 }

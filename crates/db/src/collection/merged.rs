@@ -7,6 +7,7 @@
 
 use std::cell::{Cell, RefCell};
 
+use pipeann_engine::search::Within;
 use pipeann_engine::types::VectorSet;
 
 use super::costs::CostCounters;
@@ -64,20 +65,22 @@ impl Collection {
         tell: &mut ProgressFn<'_>,
     ) -> Result<(), CollectionError> {
         let Some(&Joined { selection, held, .. }) = searches.first() else { return Ok(()) };
+        let of = (selection.within, held);
         let costs = CostCounters::default();
         let asked: Vec<_> = searches.iter().map(|joined| (joined.search, joined.queries)).collect();
-        if selection.is_all() {
-            return self.answer_each(&asked, held, &costs, tell);
-        }
+        let Some(groups) = selection.groups else {
+            return self.answer_each(&asked, of, &costs, tell);
+        };
         // Looking further comes after, since it looks at later moments.
         let mut first = Vec::with_capacity(searches.len());
-        self.answer_each(&asked, held, &costs, &mut |progress| {
+        self.answer_each(&asked, of, &costs, &mut |progress| {
             if let Progress::Answered(_, hits) = progress {
                 first.push(hits);
             }
         })?;
         for (place, (&(search, queries), first)) in asked.iter().zip(first).enumerate() {
-            let hits = self.select_from(search, queries, (selection, held), first)?;
+            let wanted = (selection.within, groups, held);
+            let hits = self.group_from(search, queries, wanted, first)?;
             tell(Progress::Answered(place, hits));
         }
         Ok(())
@@ -87,7 +90,7 @@ impl Collection {
     pub(super) fn answer_each(
         &self,
         searches: &[(&VectorSearch<'_>, VectorSet<'_>)],
-        held: Option<&HeldMoment>,
+        (within, held): (Within, Option<&HeldMoment>),
         costs: &CostCounters,
         tell: &mut ProgressFn<'_>,
     ) -> Result<(), CollectionError> {
@@ -124,7 +127,8 @@ impl Collection {
             let all = numbers.is_none() && filter.is_none() && !hides;
             let (list, cuts, seen) = (common.list, *cuts, moment.live.applied);
             let held = held.is_some();
-            let asked = Asked { field, graph, metric, list, among, all, cuts, seen, held, costs };
+            let asked =
+                Asked { field, graph, metric, list, within, among, all, cuts, seen, held, costs };
             let most = usize::try_from(among.len()).unwrap_or(usize::MAX);
             while answered.get() < searches.len() {
                 let first = answered.get();

@@ -81,18 +81,19 @@ pub(crate) fn open(
 ) -> Result<Arc<Collection>, CollectionError> {
     let identity = CollectionIdentity { id: entry.id, created: entry.created };
     let dir = collection_dir(entry.id);
-    let log_dir = format!("{dir}/{LOG_DIR}");
-    let disk = Arc::clone(&home.disk);
-    let (log, recovery) = Log::open(disk, &log_dir, identity.log(), options.log)?;
-    let formats = Formats::new(Arc::clone(&entry.schema));
-    let components = open_components(home, identity, &formats, &recovery, &options)?;
     let files = home.files.join(&dir);
-    let (replayed, graphs) = std::thread::scope(|scope| {
-        let graphs = scope.spawn(|| EarlyGraphs::open(&files, entry, &options));
-        let replayed = replay(&log, &recovery, &components, &formats);
-        (replayed, graphs.join().expect("opening graphs does not panic"))
+    let (recovered, graphs) = std::thread::scope(|scope| {
+        let open_graphs = || EarlyGraphs::open(&files, entry, &options);
+        // Under a limit graphs take for pages what others leave, so that these come first.
+        let at_once = options.accountant.limit_bytes().is_none();
+        let mut graphs = at_once.then(|| scope.spawn(open_graphs));
+        let recovered = recover(home, identity, entry, &options, || {
+            graphs.get_or_insert_with(|| scope.spawn(open_graphs));
+        });
+        let graphs = graphs.map(|graphs| graphs.join().expect("opening graphs does not panic"));
+        (recovered, graphs.unwrap_or_default())
     });
-    let replayed = replayed?;
+    let Recovered { log, recovery, formats, components, replayed } = recovered?;
     let applied = recovery.last;
     let turns = Turns::new(applied);
     if let Some(full) = &recovery.read_only {
@@ -137,7 +138,39 @@ pub(crate) fn open(
     collection.remove_stray_graphs(entry);
     collection.load_graphs_with(graphs)?;
     collection.meet_rows(entry);
+    if collection.components.rows.is_behind() {
+        collection.wake_background();
+    }
     Ok(collection)
+}
+
+/// What was brought to the end of the log.
+struct Recovered {
+    log: Log,
+    recovery: Recovery,
+    formats: Formats,
+    components: Components,
+    /// Bytes of the records that were replayed.
+    replayed: u64,
+}
+
+/// Opens log and components, and replays the one into the others. `opened` is told when the
+/// components have their memory.
+fn recover(
+    home: &Home,
+    identity: CollectionIdentity,
+    entry: &Entry,
+    options: &CollectionOptions,
+    opened: impl FnOnce(),
+) -> Result<Recovered, CollectionError> {
+    let log_dir = format!("{}/{LOG_DIR}", collection_dir(identity.id));
+    let disk = Arc::clone(&home.disk);
+    let (log, recovery) = Log::open(disk, &log_dir, identity.log(), options.log)?;
+    let formats = Formats::new(Arc::clone(&entry.schema));
+    let components = open_components(home, identity, &formats, &recovery, options)?;
+    opened();
+    let replayed = replay(&log, &recovery, &components, &formats)?;
+    Ok(Recovered { log, recovery, formats, components, replayed })
 }
 
 fn open_components(

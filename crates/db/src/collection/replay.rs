@@ -63,7 +63,7 @@ pub(super) fn replay(
         for made in groups.into_iter().flatten() {
             let Made { record, parts } = made?;
             bytes += record.payload.len() as u64;
-            components.apply_parts(record.seq, &record.decode()?, &parts, &make_room)?;
+            components.replay(record.seq, &record.decode()?, &parts, &make_room)?;
         }
         Ok(bytes)
     })

@@ -11,6 +11,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use pipeann_engine::distance::QueryDistance;
+use pipeann_engine::search::Within;
 use pipeann_engine::types::{VectorSet, find_component};
 use roaring::RoaringTreemap;
 
@@ -70,6 +71,7 @@ pub(super) struct Asked<'c> {
     pub(super) graph: &'c Option<(u64, Arc<FieldIndex>)>,
     pub(super) metric: Metric,
     pub(super) list: Option<usize>,
+    pub(super) within: Within,
     pub(super) among: &'c Arc<RoaringTreemap>,
     /// Whether these are all rows that live.
     pub(super) all: bool,
@@ -99,7 +101,7 @@ impl Collection {
         self.search_counted(search, queries).map(|(hits, _)| hits)
     }
 
-    /// As [`search`](Self::search), of a moment that is held, or of now.
+    /// As [`search`](Self::search), within a range of distances, of a moment that is held or of now.
     ///
     /// # Errors
     /// As [`search`](Self::search).
@@ -110,9 +112,9 @@ impl Collection {
         &self,
         search: &VectorSearch<'_>,
         queries: VectorSet<'_>,
-        held: Option<&HeldMoment>,
+        of: (Within, Option<&HeldMoment>),
     ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
-        self.answer((search, queries), held, &CostCounters::default())
+        self.answer((search, queries), of, &CostCounters::default())
     }
 
     /// As [`search`](Self::search), with what it took.
@@ -125,7 +127,8 @@ impl Collection {
         queries: VectorSet<'_>,
     ) -> Result<(Vec<Vec<SearchHit>>, SearchCosts), CollectionError> {
         let costs = CostCounters::default();
-        let found = self.answer((search, queries), None, &costs)?;
+        let all = (Within::default(), None);
+        let found = self.answer((search, queries), all, &costs)?;
         Ok((found, costs.sum()))
     }
 
@@ -133,11 +136,11 @@ impl Collection {
     fn answer(
         &self,
         search: (&VectorSearch<'_>, VectorSet<'_>),
-        held: Option<&HeldMoment>,
+        of: (Within, Option<&HeldMoment>),
         costs: &CostCounters,
     ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
         let mut found = Vec::new();
-        self.answer_each(&[search], held, costs, &mut |progress| {
+        self.answer_each(&[search], of, costs, &mut |progress| {
             if let Progress::Answered(_, hits) = progress {
                 found = hits;
             }
@@ -191,7 +194,8 @@ impl Collection {
         let of = |query: usize| {
             let k = ks[query];
             let list = asked.list.unwrap_or_else(|| (2 * k).max(DEFAULT_LIST));
-            let search = GraphSearch { k, list, among: asked.among, allow: allow.as_ref() };
+            let (among, allow) = (asked.among, allow.as_ref());
+            let search = GraphSearch { k, list, within: asked.within, among, allow };
             (queries.row(query), search)
         };
         let among_linked = |first: usize, found: &mut [Vec<Near>]| {
@@ -237,9 +241,11 @@ impl Collection {
             true => &**asked.among - &*self.components.live().among(None),
             false => RoaringTreemap::new(),
         };
-        // A walk through a graph in which few rows are wanted may end before it has met enough.
-        let there = search.allow.map_or(0, |allow| allow.len());
-        if hits.len() as u64 + gone.len() < there.min(search.k as u64) {
+        // A walk through a graph in which few rows are wanted may end before it has met enough. How
+        // many lie within a range nobody knows, but a list may have been too short for them.
+        let there = search.allow.filter(|_| asked.within.is_all()).map_or(0, |allow| allow.len());
+        let too_few = hits.len() as u64 + gone.len() < there.min(search.k as u64);
+        if too_few || stats.cut_short > 0 {
             *near = self.nearest_exactly(asked, asked.among, query, &[search.k])?.remove(0);
             return Ok(());
         }
@@ -277,7 +283,8 @@ impl Collection {
         })?;
         let distance = QueryDistance::new(asked.metric, query.vector_type(), query.bytes());
         let each = vectors.chunks_exact(query.bytes().len()).zip(rows);
-        Ok(each.map(|(vector, row)| Near { distance: distance.distance(vector), row }).collect())
+        let near = each.map(|(vector, row)| Near { distance: distance.distance(vector), row });
+        Ok(near.filter(|near| asked.within.contains(near.distance)).collect())
     }
 
     /// The same by looking at each of the rows.
@@ -296,7 +303,8 @@ impl Collection {
         let from = RowId(among.min().unwrap_or(0));
         // In the one order that exact distances have, fewer are the first of more.
         let k = ks.iter().copied().max().unwrap_or(0);
-        let search = FlatSearch { k, metric: asked.metric, threads, from };
+        let (metric, within) = (asked.metric, asked.within);
+        let search = FlatSearch { k, metric, within, threads, from };
         let found = field.vectors.search(queries, search, &|row| among.contains(row.0));
         let found = found.map_err(CollectionError::vectors(&field.name))?;
         let overtaken =

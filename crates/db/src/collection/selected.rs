@@ -1,17 +1,17 @@
 //! Searches that want something else than the nearest rows: those within a range of distances, or
 //! a few of each group.
 //!
-//! Both look at the nearest rows and pass some over; where too few are left they look at more, four
-//! times as many each time, until there are enough or no more rows; for groups no more than
-//! [`MOST_GROUPED`].
+//! A range is searched as one: what lies beyond it is not looked for. Groups look at the nearest rows
+//! and pass some over; where too few are left they look at more, four times as many each time, until
+//! there are enough or no more rows, and at no more than [`MOST_GROUPED`].
 
 use std::collections::HashMap;
-use std::ops::Bound;
 
+use pipeann_engine::search::Within;
 use pipeann_engine::types::VectorSet;
 
 use super::held::HeldMoment;
-use super::search::{SearchHit, VectorSearch};
+use super::search::{SearchHit, VectorSearch, one};
 use super::{Collection, CollectionError};
 use crate::value::Value;
 
@@ -20,12 +20,10 @@ use crate::value::Value;
 pub const MOST_GROUPED: usize = 65_536;
 
 /// Which of the rows near a query are wanted. The search's `k` counts rows, or groups.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Selection {
-    /// Where distances begin.
-    pub from: Bound<f32>,
-    /// Where distances end.
-    pub to: Bound<f32>,
+    /// The distances that they have.
+    pub within: Within,
     /// A few rows of each group; all unless given.
     pub groups: Option<Grouping>,
 }
@@ -39,36 +37,6 @@ pub struct Grouping {
     pub size: usize,
     /// Whether to look further for groups that have fewer.
     pub fill: bool,
-}
-
-impl Default for Selection {
-    /// All.
-    fn default() -> Self {
-        Self { from: Bound::Unbounded, to: Bound::Unbounded, groups: None }
-    }
-}
-
-impl Selection {
-    pub(super) fn is_all(&self) -> bool {
-        let unbounded = (Bound::Unbounded, Bound::Unbounded) == (self.from, self.to);
-        unbounded && self.groups.is_none()
-    }
-
-    fn is_too_near(&self, distance: f32) -> bool {
-        match self.from {
-            Bound::Included(from) => distance < from,
-            Bound::Excluded(from) => distance <= from,
-            Bound::Unbounded => false,
-        }
-    }
-
-    fn is_too_far(&self, distance: f32) -> bool {
-        match self.to {
-            Bound::Included(to) => distance > to,
-            Bound::Excluded(to) => distance >= to,
-            Bound::Unbounded => false,
-        }
-    }
 }
 
 /// What makes rows a group.
@@ -121,66 +89,40 @@ impl Collection {
         queries: VectorSet<'_>,
         (selection, held): (&Selection, Option<&HeldMoment>),
     ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
-        let first = self.search_as_of(search, queries, held)?;
-        match selection.is_all() {
-            true => Ok(first),
-            false => self.select_from(search, queries, (selection, held), first),
+        let first = self.search_as_of(search, queries, (selection.within, held))?;
+        match selection.groups {
+            None => Ok(first),
+            Some(groups) => {
+                self.group_from(search, queries, (selection.within, groups, held), first)
+            }
         }
     }
 
-    /// The wanted ones of the nearest rows of each query, and of rows further away where those are
-    /// too few.
-    pub(super) fn select_from(
+    /// The groups of the nearest rows of each query, and of rows further away where those are too
+    /// few.
+    pub(super) fn group_from(
         &self,
         search: &VectorSearch<'_>,
         queries: VectorSet<'_>,
-        (selection, held): (&Selection, Option<&HeldMoment>),
+        (within, groups, held): (Within, Grouping, Option<&HeldMoment>),
         first: Vec<Vec<SearchHit>>,
     ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
-        let most = if selection.groups.is_some() { MOST_GROUPED } else { usize::MAX };
         let each = first.into_iter().enumerate().map(|(at, mut hits)| {
-            let query = VectorSet::new(queries.row(at), queries.dim(), queries.vector_type());
-            let query = query.expect("a row of a set is a set");
             let mut looked_at = search.k;
             loop {
-                let is_last = hits.len() < looked_at || looked_at >= most;
-                let found = select(search, selection, hits, is_last)?;
-                if let Some(found) = found {
+                let is_last = hits.len() < looked_at || looked_at >= MOST_GROUPED;
+                let (found, enough) = grouped(search, groups, hits)?;
+                if enough || is_last {
                     return Ok(found);
                 }
-                looked_at = looked_at.saturating_mul(4).clamp(64, most);
+                looked_at = looked_at.saturating_mul(4).clamp(64, MOST_GROUPED);
                 let list = search.list.map(|list| list.max(looked_at));
                 let wider = VectorSearch { k: looked_at, list, ..search.clone() };
-                hits = self.search_as_of(&wider, query, held)?.remove(0);
+                hits = self.search_as_of(&wider, one(queries, at), (within, held))?.remove(0);
             }
         });
         each.collect()
     }
-}
-
-/// The wanted ones of the nearest rows; nothing where there may be more of them further away.
-fn select(
-    search: &VectorSearch<'_>,
-    selection: &Selection,
-    hits: Vec<SearchHit>,
-    is_last: bool,
-) -> Result<Option<Vec<SearchHit>>, CollectionError> {
-    let ends = hits.last().is_none_or(|last| selection.is_too_far(last.distance));
-    let wanted = |hit: &SearchHit| {
-        !selection.is_too_near(hit.distance) && !selection.is_too_far(hit.distance)
-    };
-    let hits: Vec<SearchHit> = hits.into_iter().filter(wanted).collect();
-    let (mut hits, enough) = match selection.groups {
-        None => {
-            let enough = hits.len() >= search.k;
-            (hits, enough)
-        }
-        Some(groups) => grouped(search, groups, hits)?,
-    };
-    if selection.groups.is_none() {
-        hits.truncate(search.k);
-    }
-    Ok((enough || ends || is_last).then_some(hits))
 }
 
 /// The first rows of the first groups, group by group, and whether no further row would change them.

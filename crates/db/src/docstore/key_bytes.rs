@@ -37,6 +37,12 @@ pub(super) fn key_entry(key: &[u8], row: RowId, out: &mut Vec<u8>) {
     out.extend_from_slice(&row_key(row));
 }
 
+/// Length of an entry of `key`.
+pub(super) fn entry_bytes(key: &[u8]) -> usize {
+    let zeros = key.iter().filter(|byte| **byte == 0).count();
+    key.len() + zeros + TERMINATOR.len() + ROW_BYTES
+}
+
 /// The row id at the end of a key entry; `None` where the entry is too short.
 pub(super) fn entry_row(entry: &[u8]) -> Option<RowId> {
     entry.last_chunk().map(|row| RowId(u64::from_be_bytes(*row)))
@@ -62,9 +68,8 @@ pub(super) fn row_key(row: RowId) -> [u8; ROW_BYTES] {
     row.0.to_be_bytes()
 }
 
-/// The value of a row in the row tree, into `value`.
+/// Appends the value of a row in the row tree to `value`.
 pub(super) fn row_value(partition: u32, key: &[u8], blob: &[u8], value: &mut Vec<u8>) {
-    value.clear();
     value.reserve(ROW_HEADER_BYTES + key.len() + blob.len());
     value.extend_from_slice(&partition.to_le_bytes());
     let key_bytes = u32::try_from(key.len()).expect("a key is at most MAX_KEY_BYTES long");
@@ -114,6 +119,11 @@ mod tests {
         }
 
         #[test]
+        fn the_length_of_an_entry_is_known_beforehand(key in short_key(), row in any::<u64>()) {
+            prop_assert_eq!(entry_bytes(&key), entry(&key, row).len());
+        }
+
+        #[test]
         fn the_prefix_of_a_key_begins_its_entries_only(a in short_key(), b in short_key()) {
             let mut prefix = Vec::new();
             key_prefix(&a, &mut prefix);
@@ -138,7 +148,7 @@ mod tests {
     fn bytes_of_rows_and_keys_are_these() {
         let mut value = vec![1];
         row_value(3, b"k", b"bl", &mut value);
-        assert_eq!(value, [3, 0, 0, 0, 1, 0, 0, 0, b'k', b'b', b'l']);
+        assert_eq!(value, [1, 3, 0, 0, 0, 1, 0, 0, 0, b'k', b'b', b'l']);
         assert_eq!(entry(b"a\0b", 258), [b'a', 0, 255, b'b', 0, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
     }
 }

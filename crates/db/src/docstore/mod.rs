@@ -123,6 +123,26 @@ pub trait RowStore: Send + Sync {
     /// the batch is applied then.
     fn apply(&self, seq: Seq, changes: &[Change<'_>]) -> Result<Pressure, StoreError>;
 
+    /// As [`apply`](Self::apply), for whoever brings the store to the end of a log and wants an
+    /// answer soon: the rows are there at once, and the work of finding them by key or in order may
+    /// be left for [`catch_up`](Self::catch_up), or for whoever asks for that first.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply).
+    fn apply_late(&self, seq: Seq, changes: &[Change<'_>]) -> Result<Pressure, StoreError> {
+        self.apply(seq, changes)
+    }
+
+    /// Whether [`apply_late`](Self::apply_late) has left work.
+    fn is_behind(&self) -> bool {
+        false
+    }
+
+    /// Does a part of what [`apply_late`](Self::apply_late) has left; `true` where more is left.
+    fn catch_up(&self) -> bool {
+        false
+    }
+
     /// The number up to which the log is applied, and visible to readers.
     fn applied(&self) -> Seq;
 

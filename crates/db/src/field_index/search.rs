@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pipeann_engine::index::{Answer, QueryError};
-use pipeann_engine::search::{SearchParams, SearchStats};
+use pipeann_engine::search::{SearchParams, SearchStats, Within};
 use pipeann_engine::update::Among;
 use roaring::RoaringTreemap;
 
@@ -18,6 +18,9 @@ pub struct GraphSearch<'a> {
     pub k: usize,
     /// Length of the candidate list, raised to `k` where it is shorter.
     pub list: usize,
+    /// Distances that are answered. Where they have an end the list is as long as what lies within
+    /// needs, and [`SearchStats::cut_short`] tells that the longest list allowed was too short.
+    pub within: Within,
     /// The rows that live, or those of them that are wanted.
     pub among: &'a RoaringTreemap,
     /// What [`FieldIndex::allow`] says of `among`, where these are not all rows that live.
@@ -34,9 +37,9 @@ pub struct GraphHit {
 }
 
 impl GraphSearch<'_> {
-    fn params(&self, k: usize) -> SearchParams {
-        let list = self.list.max(k).min(SearchParams::LIST_MAX);
-        SearchParams { k, list, ..SearchParams::default() }
+    fn params(&self, k: usize, list: usize) -> SearchParams {
+        let list = list.max(k).min(SearchParams::LIST_MAX);
+        SearchParams { k, list, within: self.within, ..SearchParams::default() }
     }
 }
 
@@ -84,7 +87,7 @@ impl FieldIndex {
         }
         self.searched.store(true, Ordering::Relaxed);
         let wanted = queries.iter().filter(|(_, search)| search.k > 0);
-        let wanted: Vec<_> = wanted.map(|(query, s)| (*query, s.params(s.k))).collect();
+        let wanted: Vec<_> = wanted.map(|(query, s)| (*query, s.params(s.k, s.list))).collect();
         // Where nodes were numbered anew, or the queue broke, each is searched alone.
         let first = self.graph.search_together(&wanted, *allow).unwrap_or_default();
         let mut first = first.into_iter();
@@ -104,10 +107,10 @@ impl FieldIndex {
     ) -> GraphOutcome {
         let mut stats = SearchStats::default();
         // Rows that do not live take places in the answer.
-        let mut k = search.k;
+        let (mut k, mut list) = (search.k, search.list);
         let mut allow = search.allow.cloned();
         loop {
-            let again = || self.graph.search(query, &search.params(k), allow.as_ref());
+            let again = || self.graph.search(query, &search.params(k, list), allow.as_ref());
             let answer = match first.take().unwrap_or_else(again) {
                 Err(QueryError::Renumbered) => {
                     allow = Some(self.allow(search.among));
@@ -116,6 +119,14 @@ impl FieldIndex {
                 Ok(answer) if answer.stats.in_vain > 0 => {
                     stats += answer.stats;
                     allow = Some(self.allow(search.among));
+                    continue;
+                }
+                Ok(answer)
+                    if answer.stats.cut_short > 0
+                        && let Some(longer) = search.params(k, list).longer() =>
+                {
+                    stats += SearchStats { cut_short: 0, ..answer.stats };
+                    list = longer.list;
                     continue;
                 }
                 answer => answer?,

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use pipeann_engine::distance::QueryDistance;
 use pipeann_engine::memory::Accountant;
+use pipeann_engine::search::Within;
 use pipeann_engine::types::VectorSet;
 use roaring::RoaringTreemap;
 
@@ -84,7 +85,13 @@ fn rows_looked_up_before_a_layout_are_found_after_it() {
     assert!(graph.is_layout_due(), "more than a fifth is new");
     let among: RoaringTreemap = (0..4_000).filter(|row| row % 2 == 0).collect();
     let allow = graph.allow(&among);
-    let search = GraphSearch { k: 10, list: 80, among: &among, allow: Some(&allow) };
+    let search = GraphSearch {
+        k: 10,
+        list: 80,
+        within: Within::default(),
+        among: &among,
+        allow: Some(&allow),
+    };
     let before = found(&graph, &among, search);
     assert!(before >= 475, "{before} of 500");
     graph.lay_out(Seq(2)).unwrap();

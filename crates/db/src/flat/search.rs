@@ -11,6 +11,7 @@ use std::sync::atomic::{self, AtomicUsize};
 
 use pipeann_engine::distance::QueryDistance;
 use pipeann_engine::memory::Pool;
+use pipeann_engine::search::Within;
 use pipeann_engine::types::VectorSet;
 
 use super::segment::Segment;
@@ -28,6 +29,8 @@ pub struct FlatSearch {
     pub k: usize,
     /// How vectors are compared.
     pub metric: Metric,
+    /// Distances that are answered.
+    pub within: Within,
     /// Threads that take part, the caller's included; at least 1.
     pub threads: usize,
     /// No row before this one is wanted, so that blocks with older rows only need not be read.
@@ -88,7 +91,7 @@ enum Piece<'a> {
 }
 
 impl FlatVectors {
-    /// For each query the `k` nearest rows among those that `allow` lets pass, nearest first,
+    /// For each query the `k` nearest rows within the range of distances that `allow` lets pass, nearest first,
     /// equally near ones by ascending row id; fewer where there are fewer. `allow` is asked only
     /// about rows that would be among the nearest so far, by all threads, maybe repeatedly.
     ///
@@ -154,10 +157,14 @@ impl FlatVectors {
             .map(|i| QueryDistance::new(search.metric, ty, queries.row(i)))
             .collect();
         let mut nearest = queries_of(queries, search.k);
+        let in_all = search.within.is_all();
         let mut compare = |rows: &mut dyn Iterator<Item = RowId>, vectors: &[u8]| {
             for (row, vector) in rows.zip(vectors.chunks_exact(vector_bytes)) {
                 for (query, nearest) in distances.iter().zip(&mut nearest) {
-                    nearest.offer(FlatHit { distance: query.distance(vector), row }, allow);
+                    let distance = query.distance(vector);
+                    if in_all || search.within.contains(distance) {
+                        nearest.offer(FlatHit { distance, row }, allow);
+                    }
                 }
             }
         };

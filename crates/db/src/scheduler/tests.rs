@@ -6,6 +6,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use pipeann_engine::search::Within;
+
 use super::*;
 use crate::collection::{CollectionError, Joined, Progress, SearchHit, Selection};
 use crate::ids::VectorType;
@@ -196,6 +198,7 @@ fn only_searches_that_are_alike_are_done_together() {
     let same = || request(&noted, 5);
     let mut templates = filter("a > 1");
     templates.as_mut().unwrap().templates.insert("t".into(), crate::expr::Constant::Int(1));
+    let near = Within { to: std::ops::Bound::Excluded(1.0), ..Within::default() };
     let different = [
         SearchRequest { field: "w".into(), ..same() },
         SearchRequest { metric: Some(crate::ids::Metric::Cosine), ..same() },
@@ -204,10 +207,7 @@ fn only_searches_that_are_alike_are_done_together() {
         SearchRequest { filter: filter("a > 1"), ..same() },
         SearchRequest { filter: filter("a > 2"), ..same() },
         SearchRequest { filter: templates, ..same() },
-        SearchRequest {
-            selection: Selection { to: std::ops::Bound::Excluded(1.0), ..Selection::default() },
-            ..same()
-        },
+        SearchRequest { selection: Selection { within: near, ..Selection::default() }, ..same() },
     ];
     for (at, one) in different.iter().enumerate() {
         assert!(one.is_like(one) && !one.is_like(&same()) && !same().is_like(one), "{at}");

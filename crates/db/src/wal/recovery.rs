@@ -87,7 +87,7 @@ pub(super) fn find_tail(disk: &dyn Disk, id: LogId, last: &Segment) -> Result<Ta
         torn: None,
     };
     loop {
-        match scan.next()? {
+        match scan.pass()? {
             Found::Record(_) => tail.loose_to = scan.offset(),
             Found::Mark => {
                 (tail.loose, tail.loose_previous) = (scan.expected(), scan.previous());

@@ -94,6 +94,15 @@ impl Scan {
 
     /// The next frame.
     pub(super) fn next(&mut self) -> Result<Found, WalError> {
+        self.frame(<[u8]>::to_vec)
+    }
+
+    /// The next frame, checked as by [`next`](Self::next); a record comes without its payload.
+    pub(super) fn pass(&mut self) -> Result<Found, WalError> {
+        self.frame(|_| Vec::new())
+    }
+
+    fn frame(&mut self, keep: impl FnOnce(&[u8]) -> Vec<u8>) -> Result<Found, WalError> {
         if self.left() == 0 {
             return Ok(Found::End);
         }
@@ -128,8 +137,8 @@ impl Scan {
         if let Err(problem) = header.check_payload(rest) {
             return Ok(Found::Bad(problem));
         }
-        let record =
-            known.map(|kind| LogRecord { seq, kind, payload: rest[..payload_bytes].to_vec() });
+        let payload = || keep(&rest[..payload_bytes]);
+        let record = known.map(|kind| LogRecord { seq, kind, payload: payload() });
         self.at += whole;
         Ok(match record {
             None => Found::Mark,

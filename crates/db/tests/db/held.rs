@@ -8,6 +8,7 @@ use pipeann_db::collection::{
 };
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_db::schema::PrimaryKey;
+use pipeann_engine::search::Within;
 use pipeann_engine::types::VectorSet;
 
 use crate::data::{DIM, FIELDS, batch, bytes, create, keys, open, place, seed, vector};
@@ -48,7 +49,8 @@ fn near(
         filter,
         output: FIELDS,
     };
-    let selection = Selection { from, ..Selection::default() };
+    let within = Within { from, ..Within::default() };
+    let selection = Selection { within, ..Selection::default() };
     c.search_selected_as_of(&search, queries, (&selection, held)).unwrap().remove(0)
 }
 

@@ -19,6 +19,7 @@ use pipeann_db::scheduler::{
 use pipeann_db::schema::{Batch, FieldSpec, Schema};
 use pipeann_db::value::{Column, ColumnValues, DataType, DenseVectors, ScalarType, VectorKind};
 use pipeann_engine::index::Resident;
+use pipeann_engine::search::Within;
 
 use crate::data::options;
 use crate::schemas::Numbers;
@@ -208,8 +209,9 @@ fn answers_are_those_of_searches_alone_with_and_without_a_filter() {
     compare(&c, &filtered("number >= 30 and id != 5"));
     let listed = |one| SearchRequest { list: Some(1), ..one };
     compare(&c, &many(&searched).into_iter().map(listed).collect::<Vec<_>>());
+    let far = Within { from: Bound::Excluded(1.3e6), to: Bound::Unbounded };
     let selections = [
-        Selection { from: Bound::Excluded(1.3e6), to: Bound::Unbounded, groups: None },
+        Selection { within: far, ..Selection::default() },
         Selection {
             groups: Some(Grouping { output: 0, size: 2, fill: false }),
             ..Selection::default()

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use pipeann_db::catalog::{Change, NewIndex};
 use pipeann_db::collection::{
     Collection, CollectionError, Grouping, RowOrder, RowQuery, SearchHit, Selection, VectorSearch,
 };
 use pipeann_db::ids::{Metric, VectorType};
+use pipeann_engine::search::Within;
 use pipeann_engine::types::VectorSet;
 
 use crate::data::{
-    DIM, FIELDS, batch, bytes, create, distance, keys, open, search_by, seed, vector,
+    DIM, FIELDS, batch, bytes, create, distance, keys, open, place, search_by, seed, vector,
 };
 
 fn selected(
@@ -53,7 +55,7 @@ fn a_range_is_searched_as_far_as_it_goes() {
             (Bound::Excluded(low), Bound::Unbounded),
         ];
         for (from, to) in bounds {
-            let selection = Selection { from, to, groups: None };
+            let selection = Selection { within: Within { from, to }, groups: None };
             let found = selected(&c, k, near, &selection).unwrap();
             let found: Vec<f32> = found.iter().map(|hit| hit.distance).collect();
             let range = (from, to);
@@ -61,6 +63,44 @@ fn a_range_is_searched_as_far_as_it_goes() {
             let expected: Vec<f32> = all.iter().filter(inside).take(k).copied().collect();
             assert_eq!(found, expected, "{range:?}, {k}");
         }
+    }
+}
+
+#[test]
+fn a_range_is_found_in_a_graph_and_among_rows_that_wait_to_enter_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let c = create(&database);
+    let rows: Vec<(i64, u32)> = (0..3000).map(|i| (i, i as u32)).collect();
+    c.insert(batch(&rows[..2500]), None).unwrap();
+    let (kind, field) = ("DISKANN".to_owned(), "v".to_owned());
+    let (name, metric, parameters) = (Some("graph".to_owned()), Some(Metric::L2), BTreeMap::new());
+    let new = NewIndex { field, name, kind, metric, parameters };
+    database.apply(Change::CreateIndex { place: place(), new }).unwrap();
+    c.build_index("graph").unwrap();
+    c.wait_for_index("graph").unwrap();
+    c.insert(batch(&rows[2500..]), None).unwrap();
+    c.delete(&keys(&(0..3000).step_by(5).collect::<Vec<_>>())).unwrap();
+    let near = vector(9_999);
+    let living = rows.iter().filter(|(key, _)| key % 5 != 0);
+    let mut all: Vec<f32> = living.map(|(_, seed)| distance(near, vector(*seed))).collect();
+    all.sort_by(f32::total_cmp);
+    // The last ones need a list that is longer than a search begins with.
+    for (from, to, k) in [(0, 1, 10), (0, 50, 200), (0, 400, 30), (700, 900, 300), (1500, 2300, 10)]
+    {
+        let within = Within { from: Bound::Excluded(all[from]), to: Bound::Included(all[to]) };
+        let selection = Selection { within, ..Selection::default() };
+        let found = selected(&c, k, near, &selection).unwrap();
+        let mut found_keys: Vec<_> = found.iter().map(|hit| hit.row.key.clone()).collect();
+        found_keys.sort();
+        found_keys.dedup();
+        assert_eq!(found_keys.len(), found.len(), "each key once");
+        assert!(found.iter().all(|hit| within.contains(hit.distance)));
+        let wanted: Vec<f32> =
+            all.iter().filter(|d| within.contains(**d)).take(k).copied().collect();
+        let last = wanted.last().copied().unwrap_or_default() * 1.0001;
+        let right = found.iter().filter(|hit| hit.distance <= last).count();
+        assert!(right * 100 >= wanted.len() * 95, "{right} of {} in {from}..{to}", wanted.len());
     }
 }
 

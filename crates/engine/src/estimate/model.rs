@@ -77,7 +77,7 @@ impl Model<'_> {
     fn cpu_us(&self, load: &Load, list: usize) -> f64 {
         let (pages, reads) = (self.pages(load, list), self.reads(load, list));
         let page_kib = (self.shape.records_per_page * self.shape.vector_bytes) as f64 / 1024.0;
-        sum(load.cpu_us, [1.0, pages, pages * page_kib, reads])
+        sum(fitted::CPU_US, [1.0, pages, pages * page_kib, reads])
     }
 
     /// CPU of a search where everything is in memory.

@@ -60,7 +60,9 @@ impl Index {
         Ok(answers.into_iter().next().expect("one answer for one query"))
     }
 
-    /// Searches a batch and answers in its order.
+    /// Searches a batch and answers in its order. Where a list proves too short for a range of
+    /// distances the query is searched again with longer ones; [`SearchStats::cut_short`] is left
+    /// where the longest was too short.
     ///
     /// # Errors
     /// As [`search`](Self::search); the first failure ends the batch.
@@ -94,6 +96,15 @@ impl Index {
         };
         for (job, answer) in shares.into_iter().flatten() {
             answers[job] = answer;
+        }
+        if let Some(longer) = params.longer() {
+            for (row, answer) in
+                answers.iter_mut().enumerate().filter(|(_, a)| a.stats.cut_short > 0)
+            {
+                let spent = SearchStats { cut_short: 0, ..answer.stats };
+                *answer = self.search(queries.row(row), &longer, options.allow.clone())?;
+                answer.stats += spent;
+            }
         }
         Ok(answers)
     }

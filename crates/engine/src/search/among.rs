@@ -186,6 +186,7 @@ impl SearchState {
     /// After an entry of a walk came into the list: nodes that are not allowed give way where
     /// they stand too far behind.
     pub(super) fn keep_near(&mut self) {
+        self.keep_in_range();
         let most = self.among.widest;
         if self.among.plan != Plan::Walk || self.list.entries().len() <= most {
             return;
@@ -237,7 +238,7 @@ impl SearchState {
         let front = &self.list.entries()[..self.among.near.min(self.list.entries().len())];
         let allowed = front.iter().filter(|c| c.allowed).count();
         let expected = self.allowed_share(view) * front.len() as f32 / DEPARTS;
-        if self.hits.as_slice().len() >= self.params.k && allowed as f32 >= expected {
+        if self.has_enough() && allowed as f32 >= expected {
             return false;
         }
         let most = self.params.widest();
@@ -263,7 +264,7 @@ impl SearchState {
         self.stash.reset(capacity + 1, view.list_bound());
         self.rebuild_pages.clear();
         self.rebuild_issued = 0;
-        self.reach = self.reach();
+        self.look_again();
         true
     }
 }

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use super::params::{ParamError, SearchParams};
 
-/// Reads in flight of a search among so many that each would get fewer. With two the threads of a
-/// busy index slept while the device had little to do; from eight on a search reads a tenth more
-/// pages, and the index answers half as many queries again (docs/decisions/0029).
-const NARROWEST: u16 = 8;
+/// Reads in flight of a search among so many that each would get fewer: so many bytes, four reads at
+/// least and eight at most. With two the threads of a busy index sleep while the device has little
+/// to do; where pages are large its bytes are what it lacks, and reads that turn out to be in vain
+/// cost others theirs (docs/decisions/0029).
+const NARROWEST_BYTES: usize = 8 * 4096;
+const NARROWEST: (usize, usize) = (4, 8);
 
 /// What becomes of the widest pipeline of a search that is not alone.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,7 +17,7 @@ pub enum ByLoad {
     /// It stays as it is.
     #[default]
     Off,
-    /// The searches share it, down to eight reads for each.
+    /// The searches share it, down to eight reads for each, or four of large pages.
     Share,
     /// It is what a profile found best.
     Table(WidthTable),
@@ -23,13 +25,15 @@ pub enum ByLoad {
 
 impl ByLoad {
     /// The widest pipeline of a search among `searches`, itself among them, that alone may become
-    /// `widest`.
-    pub(super) fn widest(&self, widest: u16, searches: u32) -> u16 {
+    /// `widest` reads of so many bytes.
+    pub(super) fn widest(&self, widest: u16, searches: u32, page_bytes: usize) -> u16 {
         match self {
             Self::Off => widest,
             Self::Share => {
                 let share = u32::from(widest) / searches.max(1);
-                widest.min(u16::try_from(share).unwrap_or(u16::MAX).max(NARROWEST))
+                let narrowest = NARROWEST_BYTES / page_bytes.max(1);
+                let narrowest = narrowest.clamp(NARROWEST.0, NARROWEST.1) as u32;
+                widest.min(u16::try_from(share.max(narrowest)).unwrap_or(u16::MAX))
             }
             Self::Table(table) => widest.min(table.at(searches)),
         }
@@ -89,7 +93,7 @@ mod tests {
         let table = WidthTable::new(&[(1, 32), (3, 8), (16, 1)]).unwrap();
         assert_eq!([0, 1, 2, 3, 15, 16, u32::MAX].map(|n| table.at(n)), [32, 32, 32, 8, 8, 1, 1]);
         // A search that may not become so wide alone does not among others either.
-        assert_eq!(ByLoad::Table(table).widest(16, 1), 16);
+        assert_eq!(ByLoad::Table(table).widest(16, 1, 4096), 16);
     }
 
     #[test]
@@ -103,10 +107,14 @@ mod tests {
     }
 
     #[test]
-    fn searches_share_the_widest_down_to_eight() {
-        let widest = |searches| ByLoad::Share.widest(32, searches);
-        assert_eq!([0, 1, 2, 3, 4, 5, 16, u32::MAX].map(widest), [32, 32, 16, 10, 8, 8, 8, 8]);
-        assert_eq!(ByLoad::Off.widest(32, 64), 32);
-        assert_eq!(ByLoad::Share.widest(1, 64), 1);
+    fn searches_share_the_widest_down_to_some_bytes() {
+        let widest = |page_bytes| {
+            [0, 1, 2, 3, 4, 5, 7, 16, u32::MAX].map(|n| ByLoad::Share.widest(32, n, page_bytes))
+        };
+        assert_eq!(widest(4096), [32, 32, 16, 10, 8, 8, 8, 8, 8]);
+        assert_eq!(widest(8192), [32, 32, 16, 10, 8, 6, 4, 4, 4]);
+        assert_eq!(widest(12_288), widest(8192));
+        assert_eq!(ByLoad::Off.widest(32, 64, 4096), 32);
+        assert_eq!(ByLoad::Share.widest(1, 64, 4096), 1);
     }
 }

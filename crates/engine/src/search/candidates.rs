@@ -179,6 +179,18 @@ impl CandidateList {
         pushed
     }
 
+    /// Takes the last entry out where it stands behind the first `kept` and beyond a distance. What
+    /// is as far is turned away from then on.
+    pub(super) fn give_up_beyond(&mut self, kept: usize, distance: f32) -> Option<Candidate> {
+        let last = self.entries.get(kept..)?.last()?;
+        if last.distance <= distance {
+            return None;
+        }
+        self.bound = self.bound.min(self.entries[kept - 1].distance.max(distance));
+        let last = self.entries.len() - 1;
+        Some(self.remove_at(last))
+    }
+
     /// Takes the entry of `node` out, looking first where `distance` puts it.
     pub fn remove(&mut self, node: NodeId, distance: f32) -> Option<Candidate> {
         let at = self.entries.partition_point(|c| before(c, distance, node));

@@ -22,6 +22,9 @@ const LEAST_DEVIATION: f32 = 0.03;
 /// two the answers are those without screening; docs/decisions/0026 has the figures.
 const SCREEN_DEVIATIONS: f32 = 2.0;
 
+/// Deviations by which a code may promise too little before its node cannot be within a range.
+const FARTHEST_DEVIATIONS: f32 = 6.0;
+
 /// Exact minus coded distances seen by one query.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct CodingError {
@@ -47,6 +50,19 @@ impl CodingError {
         let deviation = variance.max(0.0).sqrt().max(least);
         let reach = kth - mean + allowed * deviation;
         reach.is_finite().then_some(reach)
+    }
+
+    /// The coded distance beyond which no candidate is nearer than `bound`, as far as can be told;
+    /// infinite while too few differences are known.
+    pub(super) fn farthest(&self, bound: f32) -> f32 {
+        let Some((mean, variance)) = self.mean_and_variance() else { return f32::INFINITY };
+        let deviation = variance.max(0.0).sqrt();
+        Self::least_reach(bound).max(bound - mean + FARTHEST_DEVIATIONS * deviation)
+    }
+
+    /// What is explored at least around all that is nearer than `bound`.
+    pub(super) fn least_reach(bound: f32) -> f32 {
+        bound + LEAST_DEVIATION * bound.abs()
     }
 
     /// The coded distance beyond which hardly any candidate is nearer than `bound`; infinite while

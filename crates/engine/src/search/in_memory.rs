@@ -37,6 +37,7 @@ impl SearchState {
         let query = std::mem::take(&mut self.query);
         let distance = QueryDistance::new(view.metric, view.layout.vector_type(), &query);
         self.in_memory = true;
+        self.look_again();
         let long = LONGER_THAN_CODE * view.codebook.code_bytes();
         self.screens = view.codes.is_resident() && view.layout.vector_bytes() >= long;
         if self.screens {
@@ -85,6 +86,9 @@ impl SearchState {
         let Some(nearest) = self.list.first_unread(self.params.window_in_memory()) else {
             return Step::Done;
         };
+        if self.leaves_range(nearest) {
+            return Step::Done;
+        }
         self.explore_in_memory(view, pages, nearest);
         Step::Explored
     }
@@ -101,7 +105,7 @@ impl SearchState {
             return;
         }
         if !view.is_deleted(node) {
-            self.hits.insert(Hit { distance, row: records.row_id(slot), node, returned: false });
+            self.add_hit(Hit { distance, row: records.row_id(slot), node, returned: false });
         }
         records.neighbours_into(slot, &mut self.neighbours);
         self.fresh.clear();
@@ -155,6 +159,7 @@ impl SearchState {
         }
         let progress = Progress::Unread;
         self.list.insert(Candidate { distance, node, stash: NO_STASH, progress, allowed: true });
+        self.keep_in_range();
     }
 }
 

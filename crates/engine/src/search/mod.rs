@@ -31,6 +31,7 @@ mod state;
 mod stats;
 mod view;
 mod visited;
+mod within;
 
 pub use among::scan_pays;
 pub use by_load::{ByLoad, WidthTable};
@@ -48,6 +49,7 @@ pub use state::{SearchState, Step};
 pub use stats::SearchStats;
 pub use view::{AllPages, CodeAccess, CodesUnavailable, GraphView, ResidentPages};
 pub use visited::{Seen, VisitedSet};
+pub use within::Within;
 
 #[cfg(test)]
 mod tests;

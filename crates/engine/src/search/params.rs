@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::by_load::ByLoad;
+use super::within::Within;
 
 /// How wide the pipeline of reads is.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,11 +113,11 @@ impl Policy {
     }
 
     /// Narrows the policy of a search that begins while so many are under way, itself among them.
-    pub(super) fn share(&mut self, searches: u32) {
+    pub(super) fn share(&mut self, searches: u32, page_bytes: usize) {
         let by_load = std::mem::take(&mut self.by_load);
         if let (true, Width::Dynamic { start, max, .. }) = (by_load != ByLoad::Off, &mut self.width)
         {
-            *max = by_load.widest(*max, searches);
+            *max = by_load.widest(*max, searches, page_bytes);
             *start = (*start).min(*max);
         }
     }
@@ -179,13 +180,23 @@ pub struct SearchParams {
     /// Candidates remembered beyond the list, so that a search continued for further results
     /// need not read again.
     pub reserve: usize,
+    /// Distances that are answered. Where there is a far end, `k` is but a limit: what is read
+    /// depends on what lies within, and the list has to be as long only as there are candidates.
+    pub within: Within,
     /// How reading and computing are ordered.
     pub policy: Policy,
 }
 
 impl Default for SearchParams {
     fn default() -> Self {
-        Self { k: 10, list: 64, head_list: 10, reserve: 0, policy: Policy::default() }
+        Self {
+            k: 10,
+            list: 64,
+            head_list: 10,
+            reserve: 0,
+            within: Within::default(),
+            policy: Policy::default(),
+        }
     }
 }
 
@@ -194,6 +205,13 @@ impl SearchParams {
     pub const LIST_MAX: usize = 65_536;
     /// Widest pipeline allowed.
     pub const WIDTH_MAX: u16 = 512;
+
+    /// The same with a longer list, for a search that was [cut short](super::SearchStats::cut_short);
+    /// `None` where it is the longest already.
+    pub fn longer(&self) -> Option<Self> {
+        let list = self.list.saturating_mul(4).min(Self::LIST_MAX);
+        (list > self.list).then(|| Self { list, ..self.clone() })
+    }
 
     /// How many candidates are explored where their records are at hand. Exploring costs no read,
     /// so where reads are chosen by their worth more is explored than the list is long.
@@ -237,6 +255,9 @@ impl SearchParams {
             let (value, max) = (self.reserve, Self::LIST_MAX);
             return Err(ParamError::Range { name: "reserve", value, min: 0, max });
         }
+        if !self.within.is_sound() {
+            return Err(ParamError::Distances);
+        }
         let (start, max) = (self.policy.width.start(), self.policy.width.max());
         if start == 0 || max > Self::WIDTH_MAX {
             let value = if start == 0 { 0 } else { max } as usize;
@@ -261,6 +282,8 @@ pub enum ParamError {
         /// Largest allowed here.
         max: usize,
     },
+    /// An end of the range of distances is no number.
+    Distances,
     /// Steps that make no table of widths; says what is wrong with them.
     WidthSteps(String),
     /// No policy of this name.
@@ -273,6 +296,7 @@ impl fmt::Display for ParamError {
             Self::Range { name, value, min, max } => {
                 write!(f, "{name} is {value}, but must be from {min} to {max}")
             }
+            Self::Distances => f.write_str("an end of the range of distances is NaN"),
             Self::WidthSteps(why) => write!(f, "no table of widths by searches: {why}"),
             Self::UnknownPolicy(name) => {
                 write!(f, "unknown search policy `{name}`; known are auto, pipe, beam, page")
@@ -303,7 +327,7 @@ mod tests {
     #[test]
     fn the_width_is_shared_among_searches() {
         let shared = |mut policy: Policy, searches| {
-            policy.share(searches);
+            policy.share(searches, 4096);
             policy
         };
         let widths = |searches| match shared(Policy::auto(), searches).width {

@@ -1,10 +1,11 @@
 //! The portable part of a search as bytes: what a query needs to go on elsewhere.
 //!
-//! Little-endian, never on disk, and refused by another version. A header of 108 bytes: as u16
-//! version, flags, width, widest width, position of the converge phase, zero; as f32 the ratio
+//! Little-endian, never on disk, and refused by another version. A header of 124 bytes: as u16
+//! version, flags, width, widest width, position of the converge phase, which ends of the
+//! range are given and excluded; as f32 the ratio
 //! that widens, the list's bound, the bound of nodes that are not allowed, and sum and squares of
-//! the errors of codes; as u32 their number, the next node of a scan, entries near the query and entries
-//! before those that must be allowed, nodes seen and allowed ones of them, k, list, head list, reserve, capacities of the list and of the hits, reads finished
+//! the errors of codes, both ends of the range, and the nearest distance; as u32 their number, the next node of a scan, entries near the query and entries
+//! before those that must be allowed, nodes seen and allowed ones of them, rows nearer than the range, k, list, head list, reserve, capacities of the list and of the hits, reads finished
 //! and finished in the list, and the lengths of what follows.
 //! Then the query's vector, candidates (f32 distance, u32 node, u8 progress and allowed bit),
 //! hits (f32 distance, u64 row, u32 node, u8 returned), reads under way (u32 page, u32 node) and
@@ -12,6 +13,7 @@
 //! A decoder for hostile bytes: it never panics and allocates no more than the bytes it was
 //! given warrant.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::among::{Plan, Restriction};
@@ -23,13 +25,14 @@ use super::params::{Issue, Policy, SearchParams, Width};
 use super::stash::NO_STASH;
 use super::state::{InFlight, SearchState};
 use super::view::GraphView;
+use super::within::{Ranged, Within};
 use crate::filter::AllowSet;
 use crate::types::{NodeId, PageId, RowId};
 
 /// Version of the portable form. Another one is refused.
-pub(super) const PORTABLE_VERSION: u16 = 3;
+pub(super) const PORTABLE_VERSION: u16 = 4;
 /// Bytes of the header.
-pub(super) const PORTABLE_HEADER_BYTES: usize = 108;
+pub(super) const PORTABLE_HEADER_BYTES: usize = 124;
 /// Bytes of a candidate.
 pub(super) const PORTABLE_CANDIDATE_BYTES: usize = 9;
 /// Bytes of a hit.
@@ -131,11 +134,15 @@ impl SearchState {
         let entries = self.list.entries();
         let hits = self.hits.as_slice();
         let start = out.len();
-        for v in [PORTABLE_VERSION, flags, self.width, max, converge_at, 0] {
+        let Within { from, to } = self.params.within;
+        let ((from_kind, from), (to_kind, to)) = (end(from), end(to));
+        let ends = from_kind | to_kind << 8;
+        for v in [PORTABLE_VERSION, flags, self.width, max, converge_at, ends] {
             out.extend(v.to_le_bytes());
         }
         let CodingError { count, sum, squares } = self.coding_error;
-        for v in [keep, self.list.bound(), self.among.bound, sum, squares] {
+        let nearest = self.ranged.nearest;
+        for v in [keep, self.list.bound(), self.among.bound, sum, squares, from, to, nearest] {
             out.extend(v.to_le_bytes());
         }
         for v in [
@@ -145,6 +152,7 @@ impl SearchState {
             self.among.widest,
             self.among.seen as usize,
             self.among.seen_allowed as usize,
+            self.ranged.too_near as usize,
             self.params.k,
             self.params.list,
             self.params.head_list,
@@ -201,10 +209,13 @@ impl SearchState {
         if version != PORTABLE_VERSION {
             return Err(PortableError::Version { found: version });
         }
-        let (flags, width, max, converge_at, _) =
+        let (flags, width, max, converge_at, ends) =
             (r.u16()?, r.u16()?, r.u16()?, r.u16()?, r.u16()?);
         let (keep_ratio, bound, among_bound) = (r.f32()?, r.f32()?, r.f32()?);
-        let (sum, squares, count) = (r.f32()?, r.f32()?, r.u32()?);
+        let (sum, squares) = (r.f32()?, r.f32()?);
+        let within =
+            Within { from: bound_of(ends & 0xFF, r.f32()?)?, to: bound_of(ends >> 8, r.f32()?)? };
+        let (nearest, count) = (r.f32()?, r.u32()?);
         let on = |bit: u16| flags & bit != 0;
         let plan = match (on(FLAG_SCAN), on(FLAG_WALK)) {
             (true, true) => return Err(PortableError::Malformed("two plans")),
@@ -213,7 +224,7 @@ impl SearchState {
             _ => Plan::All,
         };
         let (next, near, widest) = (r.u32()?, r.usize()?, r.usize()?);
-        let (seen, seen_allowed) = (r.u32()?, r.u32()?);
+        let (seen, seen_allowed, too_near) = (r.u32()?, r.u32()?, r.u32()?);
         let among =
             Restriction { plan, next, near, widest, bound: among_bound, seen, seen_allowed };
         let policy = Policy {
@@ -236,7 +247,7 @@ impl SearchState {
         let (finished, finished_in_list) = (r.u32()?, r.u32()?);
         let lengths = [r.usize()?, r.usize()?, r.usize()?, r.usize()?, r.usize()?];
         let [query_bytes, candidates, hits, in_flight, reads_done] = lengths;
-        let params = SearchParams { k, list, head_list, reserve, policy };
+        let params = SearchParams { k, list, head_list, reserve, within, policy };
         params.validate().map_err(|_| PortableError::Malformed("parameters out of range"))?;
         if query_bytes != view.layout.vector_bytes() {
             let expected = view.layout.vector_bytes();
@@ -267,6 +278,7 @@ impl SearchState {
         self.filling = on(FLAG_FILLING);
         self.explored_last = on(FLAG_EXPLORED_LAST);
         self.coding_error = CodingError { count, sum, squares };
+        self.ranged = Ranged { nearest, too_near, ..Ranged::default() };
         self.allow = allow;
         self.query.clear();
         self.query.extend_from_slice(&r.0[..query_bytes]);
@@ -283,7 +295,7 @@ impl SearchState {
             let returned = r.u8()? != 0;
             self.hits.insert(Hit { distance, row, node, returned });
         }
-        self.reach = self.reach();
+        self.look_again();
         for _ in 0..in_flight {
             let (page, node) = (PageId(r.u32()?), NodeId(r.u32()?));
             in_range(view, node)?;
@@ -327,6 +339,24 @@ impl SearchState {
             self.rebuild_pages.push(view.layout.page_of(node));
         }
         Ok(())
+    }
+}
+
+/// An end of a range as two numbers: whether it is there and what is beyond.
+fn end(bound: Bound<f32>) -> (u16, f32) {
+    match bound {
+        Bound::Unbounded => (0, 0.0),
+        Bound::Included(end) => (1, end),
+        Bound::Excluded(end) => (2, end),
+    }
+}
+
+fn bound_of(kind: u16, end: f32) -> Result<Bound<f32>, PortableError> {
+    match kind {
+        0 => Ok(Bound::Unbounded),
+        1 => Ok(Bound::Included(end)),
+        2 => Ok(Bound::Excluded(end)),
+        _ => Err(PortableError::Malformed("unknown end of a range")),
     }
 }
 

@@ -55,7 +55,7 @@ impl SearchState {
             self.note_seen(allowed);
             let allowed = allowed && !view.is_deleted(node);
             if allowed {
-                self.hits.insert(Hit { distance: exact, row: row(), node, returned: false });
+                self.add_hit(Hit { distance: exact, row: row(), node, returned: false });
             }
             if let Some(i) = known
                 && self.at_page[i].progress <= Progress::Issued
@@ -82,16 +82,7 @@ impl SearchState {
             );
         }
         self.query = query;
-        self.reach = self.reach();
-    }
-
-    /// See the field of this name.
-    pub(super) fn reach(&self) -> Option<f32> {
-        let (k, list) = (self.params.k, self.params.list);
-        let kth = self.hits.as_slice().get(k - 1)?.distance;
-        // What a scan knows does not depend on what it reads.
-        let applies = self.params.policy.early_stop || self.among.plan == Plan::Scan;
-        if applies { self.coding_error.reach(kth, k, list) } else { None }
+        self.look_again();
     }
 
     /// Moves the list's entries of these nodes to `at_page`.
@@ -134,7 +125,7 @@ impl SearchState {
             if c.progress == Progress::AtHand && c.stash == NO_STASH && nodes.contains(&c.node.0) {
                 self.neighbours.clear();
                 let slot = (c.node.0 - nodes.start) as usize;
-                if c.allowed {
+                if c.allowed && self.params.within.contains(c.distance) {
                     let (distance, row, node) = (c.distance, records.row_id(slot), c.node);
                     self.hits.insert(Hit { distance, row, node, returned: false });
                 }

@@ -20,7 +20,7 @@ impl SearchState {
         self.filling = true;
         self.explored_last = true;
         self.reissue = self.in_flight.len();
-        self.reach = self.reach();
+        self.look_again();
         let plan = self.among.plan;
         self.among.make_room(&self.params, self.allowed_share(view));
         let needed = self.among.capacity(&self.params);

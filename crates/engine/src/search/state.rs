@@ -13,7 +13,7 @@
 //!
 //! When to stop: with [`Policy::early_stop`](super::Policy::early_stop) a candidate is read only
 //! while its coded distance, less what codes have turned out to promise too much in this query,
-//! could still be among the `k` nearest; otherwise while it is among the nearest `list`.
+//! could still be among the `k` nearest, and within the range where one is given; otherwise while it is among the nearest `list`.
 //!
 //! The portable part (list, hits, reads under way, pages read, errors of codes, parameters,
 //! query) can be exported between any two steps; the derived part (look-up table, visited set,
@@ -30,6 +30,7 @@ use super::stash::{NO_STASH, Stash};
 use super::stats::SearchStats;
 use super::view::{CodesUnavailable, GraphView};
 use super::visited::{Seen, VisitedSet};
+use super::within::Ranged;
 use crate::filter::{AllowSet, SLACK};
 use crate::graph::HeadScratch;
 use crate::quant::{LookupTable, score_many};
@@ -76,6 +77,7 @@ pub struct SearchState {
     pub(super) allow: Option<Arc<AllowSet>>,
     pub(super) among: Restriction,
     pub(super) coding_error: CodingError,
+    pub(super) ranged: Ranged,
     pub(super) stats: SearchStats,
     // Derived.
     /// Coded distance beyond which nothing is read; `None` where the list alone decides.
@@ -119,6 +121,7 @@ impl SearchState {
             allow: None,
             among: Restriction::all(),
             coding_error: CodingError::default(),
+            ranged: Ranged::default(),
             stats: SearchStats::default(),
             reach: None,
             in_memory: false,
@@ -187,7 +190,7 @@ impl SearchState {
         self.query.clear();
         self.query.extend_from_slice(query);
         self.params.clone_from(params);
-        self.params.policy.share(view.searches);
+        self.params.policy.share(view.searches, view.layout.page_bytes());
         self.params.policy.early_stop &= view.metric != Metric::InnerProduct;
         self.allow = allow;
         self.among = Restriction::new(plan, &self.params, self.allowed_share(view));
@@ -238,6 +241,7 @@ impl SearchState {
         self.filling = true;
         self.explored_last = true;
         self.coding_error = CodingError::default();
+        self.ranged = Ranged::default();
         self.reach = None;
         self.in_memory = false;
         self.stats = SearchStats { width_max: u64::from(self.width), ..Default::default() };
@@ -347,7 +351,9 @@ impl SearchState {
             // Until the errors of codes are known, no farther than without knowing them.
             (None, plan) => {
                 let short = self.hits.as_slice().len() < self.params.k;
-                nearest < self.params.list || plan == Plan::Scan && short
+                nearest < self.list_to_read()
+                    || self.may_be_within(self.list.entries()[nearest].distance)
+                    || plan == Plan::Scan && short
             }
         };
         worth.then_some(nearest)
@@ -483,7 +489,7 @@ impl SearchState {
 
     /// What the query has cost so far. Times are zero: the driver fills them in.
     pub fn stats(&self) -> SearchStats {
-        self.stats
+        SearchStats { cut_short: u64::from(self.is_cut_short()), ..self.stats }
     }
 
     pub(super) fn stats_mut(&mut self) -> &mut SearchStats {

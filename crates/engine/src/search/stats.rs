@@ -24,6 +24,9 @@ pub struct SearchStats {
     /// 1 for a search among rows that are tested where few of those near the query passed: others
     /// may be nearer than those found.
     pub in_vain: u64,
+    /// 1 for a search within a range that found fewer than `k` rows though its list was too short for
+    /// all candidates: there may be more within.
+    pub cut_short: u64,
     /// Exact distances.
     pub exact_distances: u64,
     /// Widest the pipeline has been, reads.
@@ -54,6 +57,7 @@ impl AddAssign for SearchStats {
         self.code_distances += o.code_distances;
         self.codes_ranked += o.codes_ranked;
         self.in_vain += o.in_vain;
+        self.cut_short += o.cut_short;
         self.exact_distances += o.exact_distances;
         self.width_max = self.width_max.max(o.width_max);
         self.first_read_ns += o.first_read_ns;

@@ -27,7 +27,8 @@ pub(super) struct Worker {
 pub enum Pace {
     /// Several rows at once, with as many reads in flight as are quickest.
     Full,
-    /// Fewer rows at once, with few reads in flight: searches wait less for theirs.
+    /// Fewer rows at once, with few reads in flight: searches wait less for theirs. They do not see
+    /// that rows are linked, and go as wide as ever.
     Gentle,
 }
 
@@ -110,7 +111,7 @@ impl Generation {
     ) -> Result<(), UpdateError> {
         let session = Session::new(self);
         let Worker { mut driver, seen } = self.take_worker(&session)?;
-        let collector = Collector::new(&session, seen);
+        let collector = Collector::new(&session, pace, seen);
         let mut refused = Vec::new();
         let mut rest = rows.iter().enumerate();
         let mut next = || {

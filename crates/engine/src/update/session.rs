@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::find::Pace;
 use super::generation::Generation;
 use super::images::Seen;
 use crate::graph::HeadIndex;
@@ -92,6 +93,8 @@ impl ResidentPages for Session<'_> {
 /// them the pages that it looked at, with copies of those that were read.
 pub(super) struct Collector<'a> {
     pub(super) session: &'a Session<'a>,
+    /// Whether its searches count among those under way, which others share the device with.
+    counted: bool,
     /// Of each search under way. The locks are there since a page source is shared between
     /// threads; this one is not.
     under_way: Mutex<Vec<(usize, Seen)>>,
@@ -99,9 +102,11 @@ pub(super) struct Collector<'a> {
 }
 
 impl<'a> Collector<'a> {
-    /// A collector that fills `idle` ones first.
-    pub(super) fn new(session: &'a Session<'a>, idle: Vec<Seen>) -> Self {
-        Self { session, under_way: Mutex::default(), idle: Mutex::new(idle) }
+    /// A collector that fills `idle` ones first. At a gentle pace its searches give way to all
+    /// others: these are to go on as if they were alone.
+    pub(super) fn new(session: &'a Session<'a>, pace: Pace, idle: Vec<Seen>) -> Self {
+        let counted = pace == Pace::Full;
+        Self { session, counted, under_way: Mutex::default(), idle: Mutex::new(idle) }
     }
 
     fn under_way(&self) -> MutexGuard<'_, Vec<(usize, Seen)>> {
@@ -165,7 +170,7 @@ impl PageSource for Collector<'_> {
     }
 
     fn begun(&self) -> Option<UnderWay> {
-        self.session.begun()
+        if self.counted { self.session.begun() } else { None }
     }
 
     fn describe(&self, page: PageId, error: &IoError) -> ReadFailure {

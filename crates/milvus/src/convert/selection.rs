@@ -6,6 +6,7 @@ use pipeann_db::collection::{Grouping, Selection};
 use pipeann_db::ids::Metric;
 use pipeann_db::schema::Schema;
 use pipeann_db::value::{DataType, ScalarType};
+use pipeann_engine::search::Within;
 
 use super::hits::Scoring;
 use super::parameters::Parameters;
@@ -48,7 +49,7 @@ impl Selected {
         let mut selection = range(given, scoring)?;
         let page = given.flag(ITERATOR).then(|| page(given)).transpose()?;
         if let Some(behind) = page.as_ref().and_then(|page| page.behind) {
-            selection.from = Bound::Excluded(behind);
+            selection.within.from = Bound::Excluded(behind);
         }
         let group_field = given.get("group_by_field").map(str::to_owned);
         if let Some(field) = &group_field {
@@ -82,11 +83,11 @@ fn range(given: &Parameters, scoring: Scoring) -> Result<Selection, Failure> {
             )));
         }
     }
-    Ok(Selection {
+    let within = Within {
         from: near.map_or(Bound::Unbounded, |near| Bound::Included(scoring.distance(near))),
         to: Bound::Excluded(scoring.distance(far)),
-        groups: None,
-    })
+    };
+    Ok(Selection { within, groups: None })
 }
 
 fn page(given: &Parameters) -> Result<Page, Failure> {
@@ -148,7 +149,8 @@ mod tests {
     fn a_range_goes_from_near_to_far() {
         let range = |metric, near, far| {
             let given = [("radius", far), ("range_filter", near)];
-            asked(metric, &given).map(|asked| (asked.selection.from, asked.selection.to))
+            asked(metric, &given)
+                .map(|asked| (asked.selection.within.from, asked.selection.within.to))
         };
         let expected = (Bound::Included(1.0), Bound::Excluded(2.0));
         assert_eq!(range(Metric::L2, "1.0", "2.0").unwrap(), expected);
@@ -158,17 +160,17 @@ mod tests {
         let error = range(Metric::Cosine, "0.1", "0.9").unwrap_err();
         assert!(error.reason.contains("must be greater"));
         let alone = asked(Metric::Cosine, &[("radius", "0.5")]).unwrap().selection;
-        assert_eq!((alone.from, alone.to), (Bound::Unbounded, Bound::Excluded(0.5)));
+        assert_eq!((alone.within.from, alone.within.to), (Bound::Unbounded, Bound::Excluded(0.5)));
     }
 
     #[test]
     fn a_page_begins_behind_the_one_before() {
         let first = asked(Metric::L2, &[(ITERATOR, "True")]).unwrap();
-        assert_eq!(first.selection.from, Bound::Unbounded);
+        assert_eq!(first.selection.within.from, Bound::Unbounded);
         assert!(first.page.unwrap().token.is_none());
         let next = [(ITERATOR, "True"), (ITERATOR_TOKEN, "t"), (LAST_BOUND, "0.25")];
         let next = asked(Metric::L2, &next).unwrap();
-        assert_eq!(next.selection.from, Bound::Excluded(0.25));
+        assert_eq!(next.selection.within.from, Bound::Excluded(0.25));
         assert_eq!(next.page.unwrap().token.as_deref(), Some("t"));
     }
 

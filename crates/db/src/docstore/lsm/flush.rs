@@ -19,6 +19,7 @@ impl LsmRows {
         let mut on_disk = self.on_disk.lock().unwrap_or_else(PoisonError::into_inner);
         let next = {
             let mut writer = self.writer();
+            self.write_late(&writer, usize::MAX);
             self.rows.rotate_memtable();
             self.keys.rotate_memtable();
             writer.sealed_bytes += std::mem::take(&mut writer.active_bytes);
@@ -71,6 +72,7 @@ impl LsmRows {
     }
 
     pub(super) fn compact_trees(&self) -> Result<bool, StoreError> {
+        self.write_all_late();
         let strategy = Arc::new(Leveled::default().with_table_target_size(TABLE_BYTES));
         let mut changed = false;
         for of in [&self.keys, &self.rows] {

@@ -16,10 +16,14 @@
 //! - a flush writes keys, then `STATE` with the counters, then rows, then `STATE` again. A
 //!   deletion finds the key of its row in `rows`, which is never ahead of the others;
 //! - replay starts behind `durable`. Up to `counted`, keys and counters are skipped, and rows are
-//!   written once more, which changes nothing that is already there.
+//!   written once more, which changes nothing that is already there;
+//! - batches that were applied late are in `late` until somebody needs the trees. They count as
+//!   buffered, and a flush writes them first.
 
+mod batch;
 mod files;
 mod flush;
+mod late;
 mod open;
 mod published;
 mod read;
@@ -35,12 +39,17 @@ use std::sync::{Arc, Mutex};
 use lsm_tree::{AnyTree, SequenceNumberCounter};
 use pipeann_engine::memory::{Accountant, Reservation};
 
+use self::late::Late;
 use self::published::Published;
 use self::read::LsmSnapshot;
+use self::write::When;
 use super::state_file::StoreState;
 use super::{Change, Pressure, RowSnapshot, RowStore, StoreError};
 use crate::files::FileLock;
 use crate::ids::{RowId, Seq};
+
+/// Batches that wait for the trees and are written to them at once. Whoever writes meanwhile waits.
+const LATE_AT_ONCE: usize = 4;
 
 /// How a store on disk is opened.
 #[derive(Clone, Debug)]
@@ -77,6 +86,7 @@ pub struct LsmRows {
     /// Numbers the batches and the versions of both trees; has nothing to do with the log's.
     batches: SequenceNumberCounter,
     published: Published,
+    late: Late,
     /// Held while a batch is applied, or the write buffers are rotated.
     writer: Mutex<Writer>,
     /// What `STATE` says; held while a flush runs.
@@ -124,7 +134,19 @@ impl LsmRows {
 
 impl RowStore for LsmRows {
     fn apply(&self, seq: Seq, changes: &[Change<'_>]) -> Result<Pressure, StoreError> {
-        self.apply_batch(seq, changes)
+        self.apply_batch(seq, changes, When::Now)
+    }
+
+    fn apply_late(&self, seq: Seq, changes: &[Change<'_>]) -> Result<Pressure, StoreError> {
+        self.apply_batch(seq, changes, When::Later)
+    }
+
+    fn is_behind(&self) -> bool {
+        !self.late.is_empty()
+    }
+
+    fn catch_up(&self) -> bool {
+        self.is_behind() && self.write_late(&self.writer(), LATE_AT_ONCE)
     }
 
     fn applied(&self) -> Seq {

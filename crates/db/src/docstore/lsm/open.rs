@@ -17,6 +17,7 @@ use lsm_tree::{
 };
 use pipeann_engine::memory::Pool;
 
+use super::late::Late;
 use super::published::Published;
 use super::version_check::read_version;
 use super::{LsmRows, RowStoreOptions, Writer, tree};
@@ -65,6 +66,7 @@ pub(super) fn open(dir: &Path, options: &RowStoreOptions) -> Result<LsmRows, Sto
         keys,
         published: Published::new(&on_disk, batches.get()),
         batches,
+        late: Late::default(),
         writer: Mutex::new(writer),
         on_disk: Mutex::new(on_disk),
         buffer_bytes: options.buffer_bytes,

@@ -4,6 +4,7 @@ use std::ops::{Bound, Deref};
 
 use lsm_tree::{AbstractTree, Guard};
 
+use super::late::Found;
 use super::published::Pin;
 use super::{LsmRows, tree};
 use crate::docstore::key_bytes::{
@@ -33,6 +34,15 @@ impl<S: Deref<Target = LsmRows>> LsmSnapshot<S> {
 
     /// Calls `each` with a row, where it exists.
     pub(super) fn row(&self, row: RowId, each: impl FnOnce(Row<'_>)) -> Result<bool, StoreError> {
+        match self.store.late.find(row, self.pin.as_of) {
+            Found::Put(batch) => {
+                let value = batch.value(row).expect("it was found there");
+                each(decode_row(row, value).ok_or_else(|| self.no_entry("row"))?);
+                return Ok(true);
+            }
+            Found::Gone => return Ok(false),
+            Found::Elsewhere => {}
+        }
         let dir = &self.store.dir;
         let value = tree("read", dir, || self.store.rows.get(row_key(row), self.pin.as_of))?;
         let Some(value) = value else { return Ok(false) };
@@ -51,6 +61,7 @@ impl<S: Deref<Target = LsmRows>> LsmSnapshot<S> {
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
         mut each: impl FnMut(&[u8], &[u8]) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
+        self.store.write_all_late();
         let dir = &self.store.dir;
         let mut entries =
             tree("scan", dir, || Ok(of.range::<&[u8], _>(bounds, self.pin.as_of, None)))?;

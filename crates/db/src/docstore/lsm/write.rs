@@ -1,21 +1,19 @@
 //! Applying batches: reads first, then writes to memory, which cannot fail, then publication.
 
-use lsm_tree::AbstractTree;
+use std::sync::MutexGuard;
 
-use super::LsmRows;
-use crate::docstore::changes::net;
-use crate::docstore::key_bytes::{ROW_BYTES, key_entry, row_key, row_value};
+use super::batch::{Batch, Before};
+use super::{LsmRows, Writer};
+use crate::docstore::changes::{Net, net};
 use crate::docstore::{Change, Pressure, StoreError};
 use crate::ids::{RowId, Seq};
 
-/// Memory of an entry of a write buffer beside its bytes: a node of the skip list with two
-/// slices, a number and a tower.
-const ENTRY_OVERHEAD_BYTES: u64 = 112;
-
-/// A row as it was before the batch.
-struct Before {
-    partition: u32,
-    key: Vec<u8>,
+/// Whether a batch has to be in the trees when it is applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    Now,
+    /// It may come to them later.
+    Later,
 }
 
 impl LsmRows {
@@ -23,6 +21,7 @@ impl LsmRows {
         &self,
         seq: Seq,
         changes: &[Change<'_>],
+        when: When,
     ) -> Result<Pressure, StoreError> {
         let net = net(changes)?;
         let mut writer = self.writer();
@@ -35,52 +34,48 @@ impl LsmRows {
         }
         // Up to `counted`, keys and counters were on disk when the store was opened.
         let rows_only = seq <= writer.counted;
-        let mut next_row = self.published.next_row();
-        let mut before = Vec::with_capacity(net.len());
-        for &(row, _) in &net {
-            let new = rows_only || row >= next_row;
-            before.push(if new { None } else { self.row_before(row)? });
+        let first = self.published.next_row();
+        let only_new = net.iter().all(|(row, after)| after.is_none() || *row >= first);
+        let later = when == When::Later && only_new && !rows_only;
+        if !later {
+            self.write_late(&writer, usize::MAX);
         }
+        let before = self.rows_before(&net, rows_only, first)?;
 
-        let batch = self.batches.next();
-        let (mut bytes, mut moves) = (0, Vec::with_capacity(net.len()));
-        let mut entry = Vec::new();
+        let mut batch = Batch::new(self.batches.next(), net.len(), !rows_only);
+        let (mut next_row, mut moves) = (first, Vec::with_capacity(net.len()));
         for (&(row, after), before) in net.iter().zip(&before) {
-            let key = row_key(row);
-            match after {
-                Some(after) => {
-                    row_value(after.partition, after.key, after.blob, &mut entry);
-                    bytes += (ROW_BYTES + entry.len()) as u64 + ENTRY_OVERHEAD_BYTES;
-                    self.rows.insert(key, entry.as_slice(), batch);
-                    let next = row.0.checked_add(1).expect("2^64 rows are never reached");
-                    next_row = next_row.max(RowId(next));
-                }
-                None if before.is_some() || rows_only => {
-                    bytes += ROW_BYTES as u64 + ENTRY_OVERHEAD_BYTES;
-                    self.rows.remove(key, batch);
-                }
-                None => {}
+            batch.push(row, before.as_ref(), after);
+            if after.is_some() {
+                let next = row.0.checked_add(1).expect("2^64 rows are never reached");
+                next_row = next_row.max(RowId(next));
             }
-            if rows_only {
-                continue;
+            if !rows_only {
+                moves.push((before.as_ref().map(|b| b.partition), after.map(|a| a.partition)));
             }
-            if let Some(before) = before
-                && after.is_none_or(|after| after.key != before.key)
-            {
-                key_entry(&before.key, row, &mut entry);
-                bytes += entry.len() as u64 + ENTRY_OVERHEAD_BYTES;
-                self.keys.remove(entry.as_slice(), batch);
-            }
-            if let Some(after) = after {
-                key_entry(after.key, row, &mut entry);
-                bytes += entry.len() as u64 + ENTRY_OVERHEAD_BYTES;
-                self.keys.insert(entry.as_slice(), [], batch);
-            }
-            moves.push((before.as_ref().map(|b| b.partition), after.map(|a| a.partition)));
         }
-        writer.active_bytes += bytes;
-        self.published.show(batch + 1, seq, next_row, &moves);
+        writer.active_bytes += batch.buffer_bytes;
+        let visible = batch.number + 1;
+        if later {
+            self.late.push(first, batch);
+        } else {
+            batch.write(&self.rows, &self.keys);
+        }
+        self.published.show(visible, seq, next_row, &moves);
         Ok(self.pressure(writer.active_bytes))
+    }
+
+    /// The rows of a batch as they were. None of them is new from `first` on.
+    fn rows_before(
+        &self,
+        net: &Net<'_>,
+        rows_only: bool,
+        first: RowId,
+    ) -> Result<Vec<Option<Before>>, StoreError> {
+        let before = |&(row, _): &(RowId, _)| {
+            if rows_only || row >= first { Ok(None) } else { self.row_before(row) }
+        };
+        net.iter().map(before).collect()
     }
 
     fn pressure(&self, active_bytes: u64) -> Pressure {
@@ -94,5 +89,23 @@ impl LsmRows {
             before = Some(Before { partition: stored.partition, key: stored.key.to_vec() });
         })?;
         Ok(before)
+    }
+
+    /// Writes so many of the batches that wait to the trees, in their order; `true` where others
+    /// are left.
+    pub(super) fn write_late(&self, _writer: &MutexGuard<'_, Writer>, batches: usize) -> bool {
+        for _ in 0..batches {
+            let Some(batch) = self.late.first() else { return false };
+            batch.write(&self.rows, &self.keys);
+            self.late.pop();
+        }
+        !self.late.is_empty()
+    }
+
+    /// Writes all batches that wait to the trees.
+    pub(super) fn write_all_late(&self) {
+        if !self.late.is_empty() {
+            self.write_late(&self.writer(), usize::MAX);
+        }
     }
 }

@@ -4,6 +4,7 @@ mod children;
 mod damage;
 mod documentation;
 mod interrupted;
+mod late;
 mod model;
 mod opening;
 

@@ -25,7 +25,13 @@ fn sample(dir: &Path) -> (Vec<PathBuf>, Vec<Batch>) {
 /// Opens and reads everything.
 fn read_all(dir: &Path) -> Result<Batch, FlatError> {
     let flat = FlatVectors::open(dir, &options())?;
-    let search = FlatSearch { k: 1, metric: Metric::L2, threads: 2, from: RowId(0) };
+    let search = FlatSearch {
+        k: 1,
+        metric: Metric::L2,
+        within: Within::default(),
+        threads: 2,
+        from: RowId(0),
+    };
     flat.search(set(&[0; DIM]), search, &|_| true)?;
     let mut found = Vec::new();
     flat.scan(|rows, vectors| {

@@ -88,7 +88,7 @@ proptest! {
                     Op::Search { queries, k, metric, modulus, threads } => {
                         let metric = Metric::from_code(u16::from(metric) + 1).unwrap();
                         let allow = |row: RowId| row.0.is_multiple_of(modulus);
-                        let search = FlatSearch { k, metric, threads, from: RowId(0) };
+                        let search = FlatSearch { k, metric, within: Within::default(), threads, from: RowId(0) };
                         let bytes = queries.concat();
                         let found = flat.search(set(&bytes), search, &allow).unwrap();
                         prop_assert_eq!(found.len(), queries.len());
@@ -119,7 +119,13 @@ fn many_blocks_are_searched_by_several_threads_as_by_one() {
     let queries: Vec<u8> = log[3].iter().take(5).flat_map(|row| row.1).collect();
     let allow = |row: RowId| row.0 % 7 != 3;
     for threads in [1, 2, 5] {
-        let search = FlatSearch { k: 20, metric: Metric::L2, threads, from: RowId(0) };
+        let search = FlatSearch {
+            k: 20,
+            metric: Metric::L2,
+            within: Within::default(),
+            threads,
+            from: RowId(0),
+        };
         let found = flat.search(set(&queries), search, &allow).unwrap();
         for (i, hits) in found.iter().enumerate() {
             assert_eq!(*hits, naive(&log, set(&queries).row(i), 20, Metric::L2, allow));
@@ -152,7 +158,13 @@ fn vectors_of_another_shape_are_refused() {
     let refused = flat.append(Seq(1), &[RowId(1)], wide).unwrap_err();
     assert_eq!(refused.to_string(), "vectors of 6 u8, where 5 u8 are expected");
     assert_eq!((refused.class(), flat.applied()), (ErrorClass::FixInput, Seq(0)));
-    let search = FlatSearch { k: 1, metric: Metric::L2, threads: 1, from: RowId(0) };
+    let search = FlatSearch {
+        k: 1,
+        metric: Metric::L2,
+        within: Within::default(),
+        threads: 1,
+        from: RowId(0),
+    };
     let refused = flat.search(wide, search, &|_| true).unwrap_err();
     assert!(matches!(refused, FlatError::Shape { .. }), "{refused}");
 }
@@ -173,8 +185,13 @@ fn searches_see_whole_batches_while_appends_and_flushes_go_on() {
             }
             done.store(true, std::sync::atomic::Ordering::Relaxed);
         });
-        let search =
-            FlatSearch { k: usize::MAX >> 1, metric: Metric::L2, threads: 2, from: RowId(0) };
+        let search = FlatSearch {
+            k: usize::MAX >> 1,
+            metric: Metric::L2,
+            within: Within::default(),
+            threads: 2,
+            from: RowId(0),
+        };
         while !done.load(std::sync::atomic::Ordering::Relaxed) {
             let before = flat.applied().0;
             let hits = flat.search(set(&[0; DIM]), search, &|_| true).unwrap().remove(0);

@@ -59,7 +59,13 @@ fn tail_spans_and_scratch_are_granted_by_the_accountant() {
     flat.flush().unwrap();
     assert_eq!(limits.accountant.pool_bytes(Pool::Pending), (4 << 20) + 3 * 16, "three blocks");
     limits.accountant.set_limit_bytes(Some(4 << 20));
-    let search = FlatSearch { k: 1, metric: Metric::L2, threads: 1, from: RowId(0) };
+    let search = FlatSearch {
+        k: 1,
+        metric: Metric::L2,
+        within: Within::default(),
+        threads: 1,
+        from: RowId(0),
+    };
     let error = flat.search(set(&[0; DIM]), search, &|_| true).unwrap_err();
     assert!(matches!(error, FlatError::Memory(_)), "{error}");
     drop(flat);

@@ -6,3 +6,4 @@ mod in_memory;
 mod machine;
 mod portable;
 mod threads;
+mod within;

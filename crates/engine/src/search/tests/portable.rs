@@ -1,9 +1,12 @@
 //! The portable part: exported at every step, it goes on to the identical answer.
 
 use std::collections::VecDeque;
+use std::ops::Bound;
 
 use super::fixture::{DIM, Fixture};
-use crate::search::{Hit, PageSource, Policy, PortableError, SearchParams, SearchState, Step};
+use crate::search::{
+    Hit, PageSource, Policy, PortableError, SearchParams, SearchState, Step, Within,
+};
 use crate::types::{Metric, PageId, VectorType};
 
 /// Runs a query; at each wait whose number `moves` accepts, the state is exported, the reads in
@@ -74,6 +77,24 @@ fn a_search_moved_at_any_step_gives_the_identical_answer() {
             let (moved, ..) = run_moving(&fixture, &params, &query, |_| true);
             assert_eq!(moved, expected, "moved at every wait");
         }
+    }
+}
+
+#[test]
+fn a_search_within_a_range_moves() {
+    let fixture = Fixture::new(2000);
+    for query in fixture.queries(5) {
+        let all = SearchParams { k: 200, list: 300, ..Default::default() };
+        let (nearest, ..) = run_moving(&fixture, &all, &query, |_| false);
+        let within = Within {
+            from: Bound::Excluded(nearest[3].distance),
+            to: Bound::Included(nearest[60].distance),
+        };
+        let params = SearchParams { within, ..all };
+        let (expected, ..) = run_moving(&fixture, &params, &query, |_| false);
+        let (moved, ..) = run_moving(&fixture, &params, &query, |_| true);
+        assert!(expected.len() > 40);
+        assert_eq!(moved, expected);
     }
 }
 

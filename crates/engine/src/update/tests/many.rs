@@ -2,7 +2,9 @@
 
 use super::{Rows, assert_sound, built, live, params, read_only, recall, rows_of};
 use crate::index::QueryError;
+use crate::search::PageSource;
 use crate::types::RowId;
+use crate::update::session::{Collector, Session};
 use crate::update::{LiveIndex, Pace, UpdateError};
 
 const DIM: usize = 32;
@@ -93,4 +95,18 @@ fn rows_of_one_call_that_are_nearest_to_each_other_are_found() {
     let found = rows_of(&index.search(&copies[0], &wide, None).unwrap().hits);
     let copies_found = found.iter().filter(|&&row| row >= 5_000).count();
     assert_eq!(copies_found, 40, "{found:?}");
+}
+
+#[test]
+fn linking_at_a_gentle_pace_is_not_seen_by_searches() {
+    let rows = Rows::clustered(200, DIM, 6);
+    let place = built(&rows, 200);
+    let generation = live(&place.path).current();
+    let session = Session::new(&generation);
+    let searches_while_linking = |pace| {
+        let _under_way = Collector::new(&session, pace, Vec::new()).begun();
+        generation.index.view().searches
+    };
+    assert_eq!(searches_while_linking(Pace::Gentle), 0);
+    assert_eq!(searches_while_linking(Pace::Full), 1);
 }

@@ -1,0 +1,192 @@
+//! Range search: the rows within a range of distances, up to `k` of them.
+//!
+//! It asks two things, one after the other. Is anything there? Until a row no farther than the far
+//! end was seen, it is a search for the nearest one, and ends as soon as that is known to be too
+//! far. What else is there? From then on every candidate is read that, by its code and by how exact
+//! the codes of this query have proved, may be near enough, and no other, however long the list
+//! is. The list keeps the candidates that stand a chance, and a number of others that lead on.
+//!
+//! Rows nearer than the near end are passed over, but lie on the way.
+
+use std::ops::{Bound, RangeBounds};
+
+use super::among::Plan;
+use super::candidates::{Candidate, Progress};
+use super::coding_error::CodingError;
+use super::hits::Hit;
+use super::params::SearchParams;
+use super::state::SearchState;
+
+/// The list at least; where reads are not chosen by the errors of codes it grows to four times what was
+/// found.
+const LEAST_LIST: usize = 64;
+/// Entries that the list keeps even though they are too far: they lead on.
+const KEPT: usize = 192;
+/// Candidates explored at least where every page is in memory.
+const LEAST_IN_MEMORY: usize = 96;
+/// `k` and list of an ordinary search whose slack towards codes a range search has.
+const SLACK: (usize, usize) = (10, 64);
+
+/// Distances between two ends; smaller is nearer, for every metric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Within {
+    /// Where distances begin.
+    pub from: Bound<f32>,
+    /// Where distances end.
+    pub to: Bound<f32>,
+}
+
+impl Default for Within {
+    /// All.
+    fn default() -> Self {
+        Self { from: Bound::Unbounded, to: Bound::Unbounded }
+    }
+}
+
+impl Within {
+    /// Whether every distance is in it.
+    pub fn is_all(&self) -> bool {
+        (Bound::Unbounded, Bound::Unbounded) == (self.from, self.to)
+    }
+
+    /// Whether a distance is in it.
+    pub fn contains(&self, distance: f32) -> bool {
+        (self.from, self.to).contains(&distance)
+    }
+
+    /// Whether its ends are numbers.
+    pub(super) fn is_sound(&self) -> bool {
+        let is_nan =
+            |end| matches!(end, Bound::Included(at) | Bound::Excluded(at) if f32::is_nan(at));
+        !is_nan(self.from) && !is_nan(self.to)
+    }
+
+    fn is_too_near(&self, distance: f32) -> bool {
+        !(self.from, Bound::Unbounded).contains(&distance)
+    }
+
+    pub(super) fn far_end(&self) -> Option<f32> {
+        match self.to {
+            Bound::Included(to) | Bound::Excluded(to) => Some(to),
+            Bound::Unbounded => None,
+        }
+    }
+}
+
+/// What a search within a range remembers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Ranged {
+    /// Exact distance of the nearest row that may be answered. Portable.
+    pub(super) nearest: f32,
+    /// Rows seen that are nearer than the range. Portable.
+    pub(super) too_near: u32,
+    /// Coded distance up to which everything is read.
+    pub(super) reads_to: f32,
+    /// Coded distance beyond which only so many entries of the list are kept as lead on.
+    pub(super) keeps_to: f32,
+}
+
+impl Default for Ranged {
+    fn default() -> Self {
+        Self {
+            nearest: f32::INFINITY,
+            too_near: 0,
+            reads_to: f32::NEG_INFINITY,
+            keeps_to: f32::INFINITY,
+        }
+    }
+}
+
+impl SearchState {
+    /// Notes a row that may be answered, and keeps it where it is within the range.
+    pub(super) fn add_hit(&mut self, hit: Hit) {
+        self.ranged.nearest = self.ranged.nearest.min(hit.distance);
+        if self.params.within.contains(hit.distance) {
+            self.hits.insert(hit);
+        } else if self.params.within.is_too_near(hit.distance) {
+            self.ranged.too_near = self.ranged.too_near.saturating_add(1);
+        }
+    }
+
+    /// Sets how far the search reads and what its list keeps, from what it knows by now.
+    pub(super) fn look_again(&mut self) {
+        // What a scan knows does not depend on what it reads.
+        let stops = self.params.policy.early_stop || self.among.plan == Plan::Scan;
+        let told = self.farthest_wanted();
+        self.reach = told.filter(|_| stops);
+        let ends = self.params.within.far_end().is_some();
+        self.ranged.reads_to = told.filter(|_| ends).unwrap_or(f32::NEG_INFINITY);
+        self.ranged.keeps_to = match self.params.within.far_end() {
+            None => f32::INFINITY,
+            Some(far) if self.in_memory => CodingError::least_reach(far),
+            Some(far) => self.coding_error.farthest(far),
+        };
+    }
+
+    /// Coded distance up to which candidates may change the answer; `None` while that is not known.
+    fn farthest_wanted(&self) -> Option<f32> {
+        let SearchParams { k, list, within, .. } = &self.params;
+        let Ranged { nearest, too_near, .. } = self.ranged;
+        match (self.hits.as_slice().get(k - 1), within.far_end()) {
+            (Some(kth), _) => {
+                let before = k + too_near as usize;
+                self.coding_error.reach(kth.distance, before, before.max(*list))
+            }
+            (None, Some(far)) => {
+                self.coding_error.reach(far.max(nearest.min(f32::MAX)), SLACK.0, SLACK.1)
+            }
+            (None, None) => None,
+        }
+    }
+
+    /// Entries of the list that are read where the errors of codes do not tell.
+    pub(super) fn list_to_read(&self) -> usize {
+        let SearchParams { list, within, .. } = &self.params;
+        match within.far_end() {
+            None => *list,
+            Some(_) => {
+                let met = self.hits.as_slice().len() + self.ranged.too_near as usize;
+                LEAST_LIST.max(4 * met).min(*list)
+            }
+        }
+    }
+
+    /// Whether as many rows were found as are wanted, or all within the range that can be.
+    pub(super) fn has_enough(&self) -> bool {
+        let ends = self.params.within.far_end().is_some() && self.ranged.nearest < f32::INFINITY;
+        ends || self.hits.as_slice().len() >= self.params.k
+    }
+
+    /// After an entry came into the list: those that are too far give way.
+    pub(super) fn keep_in_range(&mut self) {
+        while let Some(given_up) = self.list.give_up_beyond(KEPT, self.ranged.keeps_to) {
+            self.stash.release(given_up.stash);
+        }
+    }
+
+    /// Whether a search in memory has explored all that may lie within the range once it comes to
+    /// this entry of the list.
+    pub(super) fn leaves_range(&self, at: usize) -> bool {
+        at >= LEAST_IN_MEMORY && self.list.entries()[at].distance > self.ranged.keeps_to
+    }
+
+    /// Whether a candidate may, by its code, lie within the range.
+    pub(super) fn may_be_within(&self, distance: f32) -> bool {
+        distance <= self.ranged.reads_to
+    }
+
+    /// Whether the list was too short for the range: there may be more rows in it, or nearer ones.
+    pub(super) fn is_cut_short(&self) -> bool {
+        let SearchParams { k, list, within, .. } = &self.params;
+        if within.is_all() {
+            return false;
+        }
+        let kth = self.hits.as_slice().get(k - 1).map_or(f32::INFINITY, |hit| hit.distance);
+        let limit = self.reach.unwrap_or(self.ranged.keeps_to).min(kth);
+        let unread = |c: &Candidate| c.progress == Progress::Unread && c.distance <= limit;
+        let entries = self.list.entries();
+        let is_full = entries.len() == self.list.capacity();
+        is_full && entries.last().is_some_and(|last| last.distance < limit)
+            || entries.iter().skip(*list).any(unread)
+    }
+}
