@@ -63,7 +63,7 @@ def test_rows_within_a_range_of_distances(
         every = ((vectors - query) ** 2).sum(axis=1)
         ranked = np.sort(every)
         for near, far in [(None, ranked[40]), (ranked[300], ranked[320]), (None, ranked[0] / 2)]:
-            ids, distances = index.search(query, 500, within=(near, far), policy=policy)
+            ids, distances = index.search(query[None], 500, within=(near, far), policy=policy)
             found = ids[0][ids[0] >= 0]
             there = distances[0][: len(found)]
             assert len(set(found)) == len(found)

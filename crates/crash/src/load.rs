@@ -72,6 +72,7 @@ impl LoadOptions {
         let scale = if self.small { 64 << 10 } else { 2 << 20 };
         let mut collection = CollectionOptions {
             flush_log_bytes: scale,
+            flush_behind: true,
             row_cache_bytes: 4 << 20,
             row_buffer_bytes: scale,
             tail_bytes: scale,

@@ -24,8 +24,9 @@ const LEAST_LIST: usize = 64;
 const KEPT: usize = 192;
 /// Candidates explored at least where every page is in memory.
 const LEAST_IN_MEMORY: usize = 96;
-/// `k` and list of an ordinary search whose slack towards codes a range search has.
-const SLACK: (usize, usize) = (10, 64);
+/// Codes are given the slack of an ordinary search for as many rows as were met, and for so many at
+/// least, with the list that such a search has: twice as many, and the least list at least.
+const LEAST_MET: usize = 10;
 
 /// Distances between two ends; smaller is nearer, for every metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -123,6 +124,11 @@ impl SearchState {
         };
     }
 
+    /// Rows met within the range or before it.
+    fn met(&self) -> usize {
+        self.hits.as_slice().len() + self.ranged.too_near as usize
+    }
+
     /// Coded distance up to which candidates may change the answer; `None` while that is not known.
     fn farthest_wanted(&self) -> Option<f32> {
         let SearchParams { k, list, within, .. } = &self.params;
@@ -133,7 +139,9 @@ impl SearchState {
                 self.coding_error.reach(kth.distance, before, before.max(*list))
             }
             (None, Some(far)) => {
-                self.coding_error.reach(far.max(nearest.min(f32::MAX)), SLACK.0, SLACK.1)
+                let met = LEAST_MET.max(self.met());
+                let list = LEAST_LIST.max(2 * met);
+                self.coding_error.reach(far.max(nearest.min(f32::MAX)), met, list)
             }
             (None, None) => None,
         }
@@ -144,10 +152,7 @@ impl SearchState {
         let SearchParams { list, within, .. } = &self.params;
         match within.far_end() {
             None => *list,
-            Some(_) => {
-                let met = self.hits.as_slice().len() + self.ranged.too_near as usize;
-                LEAST_LIST.max(4 * met).min(*list)
-            }
+            Some(_) => LEAST_LIST.max(4 * self.met()).min(*list),
         }
     }
 
