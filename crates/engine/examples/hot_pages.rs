@@ -9,12 +9,15 @@
 //! The first half of the queries brings pages into memory, the second is counted. Pages are read by
 //! searches alone; beside that, with those used most, where all that fit are read ahead of searches.
 
+mod common;
+
 use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use common::Table;
 use pipeann_engine::index::{Index, OpenOptions, Resident};
 use pipeann_engine::io::{Device, IoError};
 use pipeann_engine::memory::Accountant;
@@ -73,30 +76,6 @@ impl PageSource for Watched {
     }
 }
 
-/// Vectors of a file with a header of their number and dimension.
-struct Queries {
-    bytes: Vec<u8>,
-    row_bytes: usize,
-}
-
-impl Queries {
-    fn read(path: &Path) -> Result<Self, Box<dyn Error>> {
-        let bytes = std::fs::read(path)?;
-        let number =
-            |at: usize| Ok::<_, Box<dyn Error>>(u32::from_le_bytes(bytes[at..at + 4].try_into()?));
-        let (rows, dim) = (number(0)? as usize, number(4)? as usize);
-        let row_bytes = (bytes.len() - 8) / rows;
-        if !row_bytes.is_multiple_of(dim) {
-            return Err(format!("{}: {rows} rows of {dim}?", path.display()).into());
-        }
-        Ok(Self { bytes: bytes[8..].to_vec(), row_bytes })
-    }
-
-    fn rows(&self) -> Vec<&[u8]> {
-        self.bytes.chunks_exact(self.row_bytes).collect()
-    }
-}
-
 /// Opens an index under a limit between its floor and all its pages, in sevenths.
 fn opened(path: &Path, sevenths: u64, warm: bool) -> Result<Watched, Box<dyn Error>> {
     let all = Index::open(path, &OpenOptions::default())?;
@@ -143,9 +122,10 @@ fn search(
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
     let path = PathBuf::from(args.next().ok_or("the first argument is an index")?);
-    let queries = Queries::read(Path::new(&args.next().ok_or("the second one is queries")?))?;
+    let queries = Table::read(&args.next().ok_or("the second one is queries")?)?;
     let list = args.next().map_or(Ok(25), |list| list.parse())?;
-    let rows = queries.rows();
+    let rows: Vec<&[u8]> =
+        queries.bytes.chunks_exact(queries.bytes.len() / queries.rows.max(1)).collect();
     let (first, second) = rows.split_at(rows.len() / 2);
     // By pages also where all are in memory: their uses are what is compared.
     let policy = Policy { in_memory: false, ..Policy::auto() };

@@ -10,10 +10,13 @@
 //! their codes and as far as the errors of codes say, which is the rule of a search that reads
 //! records. A read of the one and of the other kind counts as one; bytes are told beside.
 
+mod common;
+
 use std::collections::HashSet;
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use common::{Table, Truth};
 use pipeann_engine::distance::QueryDistance;
 use pipeann_engine::graph::HeadScratch;
 use pipeann_engine::index::{BatchOptions, Index, OpenOptions, Resident};
@@ -174,14 +177,6 @@ fn read_vectors(
     found.rows = hits.into_iter().take(K).map(|(_, row)| row).collect();
 }
 
-/// A file of a header of two numbers, and what follows it.
-fn file(path: &str) -> Result<(usize, usize, Vec<u8>), Box<dyn Error>> {
-    let bytes = std::fs::read(Path::new(path))?;
-    let number =
-        |at: usize| Ok::<_, Box<dyn Error>>(u32::from_le_bytes(bytes[at..at + 4].try_into()?));
-    Ok((number(0)? as usize, number(4)? as usize, bytes[8..].to_vec()))
-}
-
 /// Recall, reads and KiB of each list.
 type Line = (f64, f64, f64);
 
@@ -199,8 +194,9 @@ fn at_recall(lines: &[Line]) -> String {
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
     let path = PathBuf::from(args.next().ok_or("the first argument is an index")?);
-    let (rows, dim, queries) = file(&args.next().ok_or("the second one is queries")?)?;
-    let (_, width, truth) = file(&args.next().ok_or("the third one is their truth")?)?;
+    let queries = Table::read(&args.next().ok_or("the second one is queries")?)?;
+    let truth = Truth(Table::read(&args.next().ok_or("the third one is their truth")?)?);
+    let (rows, dim) = (queries.rows, queries.columns);
     let all = OpenOptions { resident: Resident::All, ..OpenOptions::default() };
     let index = Index::open(&path, &all)?;
     index.wait_resident()?;
@@ -208,13 +204,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     drop(index);
     // Records are read, so that reads are counted.
     let index = Index::open(&path, &OpenOptions::default())?;
-    let set = VectorSet::new(&queries, dim, apart.vector_type)?;
+    let set = VectorSet::new(&queries.bytes, dim, apart.vector_type)?;
     let right = |query: usize, found: &[u64]| {
-        let ids = &truth[query * width * 4..][..K * 4];
-        let wanted = ids
-            .chunks_exact(4)
-            .map(|id| u64::from(u32::from_le_bytes([id[0], id[1], id[2], id[3]])));
-        wanted.filter(|id| found.contains(id)).count()
+        truth.rows(query).take(K).filter(|row| found.contains(row)).count()
     };
     let rows_f = rows as f64;
     let page_kib = index.page_bytes() as f64 / 1024.0;
