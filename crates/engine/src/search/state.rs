@@ -351,9 +351,7 @@ impl SearchState {
             // Until the errors of codes are known, no farther than without knowing them.
             (None, plan) => {
                 let short = self.hits.as_slice().len() < self.params.k;
-                nearest < self.list_to_read()
-                    || self.may_be_within(self.list.entries()[nearest].distance)
-                    || plan == Plan::Scan && short
+                nearest < self.list_to_read() || plan == Plan::Scan && short
             }
         };
         worth.then_some(nearest)

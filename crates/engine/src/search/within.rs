@@ -17,8 +17,7 @@ use super::hits::Hit;
 use super::params::SearchParams;
 use super::state::SearchState;
 
-/// The list at least; where reads are not chosen by the errors of codes it grows to four times what was
-/// found.
+/// The list that an ordinary search for few rows has, and a range search as long as it has met none.
 const LEAST_LIST: usize = 64;
 /// Entries that the list keeps even though they are too far: they lead on.
 const KEPT: usize = 192;
@@ -81,20 +80,13 @@ pub(super) struct Ranged {
     pub(super) nearest: f32,
     /// Rows seen that are nearer than the range. Portable.
     pub(super) too_near: u32,
-    /// Coded distance up to which everything is read.
-    pub(super) reads_to: f32,
     /// Coded distance beyond which only so many entries of the list are kept as lead on.
     pub(super) keeps_to: f32,
 }
 
 impl Default for Ranged {
     fn default() -> Self {
-        Self {
-            nearest: f32::INFINITY,
-            too_near: 0,
-            reads_to: f32::NEG_INFINITY,
-            keeps_to: f32::INFINITY,
-        }
+        Self { nearest: f32::INFINITY, too_near: 0, keeps_to: f32::INFINITY }
     }
 }
 
@@ -113,11 +105,9 @@ impl SearchState {
     pub(super) fn look_again(&mut self) {
         // What a scan knows does not depend on what it reads.
         let stops = self.params.policy.early_stop || self.among.plan == Plan::Scan;
-        let told = self.farthest_wanted();
-        self.reach = told.filter(|_| stops);
-        let ends = self.params.within.far_end().is_some();
-        self.ranged.reads_to = told.filter(|_| ends).unwrap_or(f32::NEG_INFINITY);
-        self.ranged.keeps_to = match self.params.within.far_end() {
+        self.reach = self.farthest_wanted().filter(|_| stops);
+        let far = self.params.within.far_end();
+        self.ranged.keeps_to = match far {
             None => f32::INFINITY,
             Some(far) if self.in_memory => CodingError::least_reach(far),
             Some(far) => self.coding_error.farthest(far),
@@ -147,13 +137,12 @@ impl SearchState {
         }
     }
 
-    /// Entries of the list that are read where the errors of codes do not tell.
+    /// Entries of the list that are read where a search does not stop early: all, once something lies
+    /// within, since the way to the rest may lead through what is no nearer.
     pub(super) fn list_to_read(&self) -> usize {
         let SearchParams { list, within, .. } = &self.params;
-        match within.far_end() {
-            None => *list,
-            Some(_) => LEAST_LIST.max(4 * self.met()).min(*list),
-        }
+        let is_empty = within.far_end().is_some() && self.met() == 0;
+        if is_empty { LEAST_LIST.min(*list) } else { *list }
     }
 
     /// Whether as many rows were found as are wanted, or all within the range that can be.
@@ -162,8 +151,12 @@ impl SearchState {
         ends || self.hits.as_slice().len() >= self.params.k
     }
 
-    /// After an entry came into the list: those that are too far give way.
+    /// After an entry came into the list: those that are too far give way. Not where the search does not
+    /// stop early, as by inner product: the way to what lies within may lead through any of them.
     pub(super) fn keep_in_range(&mut self) {
+        if !self.params.policy.early_stop {
+            return;
+        }
         while let Some(given_up) = self.list.give_up_beyond(KEPT, self.ranged.keeps_to) {
             self.stash.release(given_up.stash);
         }
@@ -172,12 +165,8 @@ impl SearchState {
     /// Whether a search in memory has explored all that may lie within the range once it comes to
     /// this entry of the list.
     pub(super) fn leaves_range(&self, at: usize) -> bool {
-        at >= LEAST_IN_MEMORY && self.list.entries()[at].distance > self.ranged.keeps_to
-    }
-
-    /// Whether a candidate may, by its code, lie within the range.
-    pub(super) fn may_be_within(&self, distance: f32) -> bool {
-        distance <= self.ranged.reads_to
+        let stops = self.params.policy.early_stop && at >= LEAST_IN_MEMORY;
+        stops && self.list.entries()[at].distance > self.ranged.keeps_to
     }
 
     /// Whether the list was too short for the range: there may be more rows in it, or nearer ones.
