@@ -180,7 +180,7 @@ class Index:
         allowed: ids of the rows that may be answered; None: all.
         within: (near, far), for rows with near <= distance < far only, the nearest `k` of them;
             None leaves an end open. With a far end, what is read depends on how many rows lie
-            within and not on `k`.
+            within and not on `k`; by inner product and with "beam" on `list_length`.
 
         Returns
         -------

@@ -181,7 +181,8 @@ pub struct SearchParams {
     /// need not read again.
     pub reserve: usize,
     /// Distances that are answered. Where there is a far end, `k` is but a limit: what is read
-    /// depends on what lies within, and the list has to be as long only as there are candidates.
+    /// depends on what lies within, and the list has to be as long only as there are candidates;
+    /// but where a search does not stop early, all of the list is read once something is found.
     pub within: Within,
     /// How reading and computing are ordered.
     pub policy: Policy,

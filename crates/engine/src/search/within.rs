@@ -6,6 +6,9 @@
 //! the codes of this query have proved, may be near enough, and no other, however long the list
 //! is. The list keeps the candidates that stand a chance, and a number of others that lead on.
 //!
+//! Where a search does not stop early, as by inner product, all of its list is read once something
+//! lies within.
+//!
 //! Rows nearer than the near end are passed over, but lie on the way.
 
 use std::ops::{Bound, RangeBounds};
