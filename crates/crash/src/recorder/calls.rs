@@ -74,6 +74,8 @@ pub(super) fn call(number: u64, args: [u64; 6]) -> Option<Call> {
         libc::SYS_fallocate if args[1] == 0 => {
             Some(Call::Extend { file: file(0), to: args[2].saturating_add(args[3]) })
         }
+        // Room behind the end, which no reader sees.
+        libc::SYS_fallocate if args[1] == libc::FALLOC_FL_KEEP_SIZE as u64 => None,
         libc::SYS_fallocate => not_understood(0, "a special preallocation"),
         libc::SYS_sendfile => not_understood(0, "a copy in the kernel"),
         libc::SYS_copy_file_range => not_understood(2, "a copy in the kernel"),

@@ -16,6 +16,7 @@ use super::turn::Place;
 use super::{Collection, CollectionError};
 use crate::field_index::{FieldIndex, FieldIndexError};
 use crate::ids::{ErrorClass, RowId, Seq};
+use crate::schema::FieldId;
 use crate::wal::{Link, Record, WalError};
 
 /// Rows linked between two looks at what else there is to do.
@@ -132,6 +133,7 @@ impl Collection {
         field: &FieldVectors,
         graph: &FieldIndex,
     ) -> Result<(bool, bool), CollectionError> {
+        self.log_unlogged_links()?;
         let rows: Vec<RowId> = graph.pending().iter().take(ROWS_OF_STEP).map(RowId).collect();
         if rows.is_empty() {
             return Ok((false, false));
@@ -141,7 +143,7 @@ impl Collection {
         let work: Vec<(RowId, &[u8])> = rows.iter().copied().zip(vectors).collect();
         let threads = self.options.graph.link_threads.max(1);
         let (mut links, mut failed) = (Vec::new(), None);
-        let linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
         thread::scope(|scope| {
             let parts = work.chunks(work.len().div_ceil(threads));
             let parts: Vec<_> =
@@ -153,13 +155,10 @@ impl Collection {
             }
         });
         // What was linked is logged in any case.
-        let logged = self.log_links(links)?;
+        linking.0.extend(links);
+        let logged = self.submit_links(&mut linking)?;
         drop(linking);
-        if let Some((seq, place)) = logged {
-            place.wait().map_err(|why| CollectionError::Stopped { why })?;
-            self.components.pass(seq)?;
-            place.done();
-        }
+        self.pass_links(logged)?;
         match failed {
             None => Ok((true, false)),
             Some(error) if error.needs_checkpoint() => Ok((true, true)),
@@ -186,21 +185,46 @@ impl Collection {
         (links, linked.err())
     }
 
+    /// Logs the links that the log had no room for, so that none which build on them come before.
+    fn log_unlogged_links(&self) -> Result<(), CollectionError> {
+        let mut linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
+        let logged = self.submit_links(&mut linking)?;
+        drop(linking);
+        self.pass_links(logged)
+    }
+
     /// Gives links to the log, and waits as for a write: a link that is lost is made again, but a
-    /// component that included its number would be ahead of the log.
-    fn log_links(&self, links: Vec<Link>) -> Result<Option<(Seq, Place<'_>)>, CollectionError> {
-        if links.is_empty() || self.turns.stopped().is_some() {
+    /// component that included its number would be ahead of the log. Those that it has no room for
+    /// stay.
+    fn submit_links(
+        &self,
+        links: &mut Unlogged,
+    ) -> Result<Option<(Seq, Place<'_>)>, CollectionError> {
+        if links.0.is_empty() || self.turns.stopped().is_some() {
             return Ok(None);
         }
-        let record = Record::Link(links);
+        let record = Record::Link(std::mem::take(&mut links.0));
         let payload = record.encode().map_err(WalError::from)?;
         let mut order = self.order();
-        let ticket = self.log.submit(record.kind(), &payload)?;
+        let ticket = self.log.submit(record.kind(), &payload).inspect_err(|_| {
+            if let Record::Link(unlogged) = record {
+                links.0 = unlogged;
+            }
+        })?;
         order.submitted = ticket.seq();
         let place = self.turns.place(ticket.seq());
         drop(order);
         self.logged_bytes.fetch_add(payload.len() as u64, Ordering::Relaxed);
         Ok(Some((self.log.wait(ticket)?, place)))
+    }
+
+    /// Waits for the turn of links that were logged, which change no component.
+    fn pass_links(&self, logged: Option<(Seq, Place<'_>)>) -> Result<(), CollectionError> {
+        let Some((seq, place)) = logged else { return Ok(()) };
+        place.wait().map_err(|why| CollectionError::Stopped { why })?;
+        self.components.pass(seq)?;
+        place.done();
+        Ok(())
     }
 
     /// Lets a graph be written to disk with everything that was linked so far: `write` is given
@@ -210,10 +234,12 @@ impl Collection {
         field: &FieldVectors,
         write: impl FnOnce(Seq) -> Result<(), FieldIndexError>,
     ) -> Result<(), CollectionError> {
-        let _linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
         // No graph may be ahead of the log after a power cut.
         let synced = self.log.sync()?;
-        write(synced).map_err(|error| self.index_error(field, &error))
+        write(synced).map_err(|error| self.index_error(field, &error))?;
+        linking.forget(field.id);
+        Ok(())
     }
 
     /// What went wrong with the graph of a field.
@@ -250,6 +276,17 @@ impl Collection {
             }),
             _ => Ok(()),
         }
+    }
+}
+
+/// Links that were made, and that the log had no room for.
+#[derive(Debug, Default)]
+pub(super) struct Unlogged(Vec<Link>);
+
+impl Unlogged {
+    /// The graph of a field is on disk with its links, or another one, or gone.
+    pub(super) fn forget(&mut self, field: FieldId) {
+        self.0.retain(|link| link.field != field.0);
     }
 }
 

@@ -130,6 +130,13 @@ impl Components {
         self.fields.iter().find(|field| field.name == name)
     }
 
+    /// Whether a flush has to come before more rows.
+    pub(super) fn is_full(&self) -> bool {
+        self.fields.iter().any(|field| field.vectors.is_full())
+            || self.scalars.is_full()
+            || self.rows.is_full()
+    }
+
     /// What these components take of a record's rows. Looks at none of them, so that it can be made
     /// ahead.
     ///

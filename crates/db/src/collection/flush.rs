@@ -4,7 +4,7 @@
 //! so, behind the writes on a thread of its own; then a write waits for it only when a buffer is full.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use roaring::RoaringTreemap;
@@ -75,7 +75,22 @@ impl Collection {
     /// Flushes all but the graphs, which hold back the log then. At the level `none` nobody else
     /// applies records meanwhile.
     pub(super) fn flush_components(&self) -> Result<Seq, CollectionError> {
-        let _one = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        let one = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.flush_as_the_one(&one)
+    }
+
+    /// As [`flush_components`](Self::flush_components), by whoever keeps others from flushing.
+    fn flush_as_the_one(&self, _one: &MutexGuard<'_, ()>) -> Result<Seq, CollectionError> {
+        // Whatever comes from now on may ask for the next one.
+        self.pressed.store(false, Ordering::Relaxed);
+        let flushed = self.flush_all();
+        if flushed.is_err() {
+            self.pressed.store(true, Ordering::Relaxed);
+        }
+        flushed
+    }
+
+    fn flush_all(&self) -> Result<Seq, CollectionError> {
         // No component may be ahead of the log after a power cut.
         self.log.sync()?;
         let logged = self.logged_bytes.load(Ordering::Relaxed);
@@ -93,7 +108,6 @@ impl Collection {
         least = least_applied(&self.components.fields, least);
         self.log.truncate_before(least.next())?;
         self.logged_bytes.fetch_sub(logged, Ordering::Relaxed);
-        self.pressed.store(false, Ordering::Relaxed);
         Ok(least.next())
     }
 
@@ -120,27 +134,52 @@ impl Collection {
 
     /// Flushes where a buffer or the log has grown enough to ask for it.
     pub(super) fn flush_if_pressed(&self) -> Result<(), CollectionError> {
+        if !self.is_flush_due() {
+            return Ok(());
+        }
+        if !self.may_flush_behind() {
+            return self.flush_when_due();
+        }
+        // A write that is in the log cannot be refused any more, so it had better find room.
+        while self.components.is_full() {
+            let one = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+            // Whoever flushed meanwhile may have made it.
+            if self.components.is_full() {
+                self.flush_as_the_one(&one)?;
+                self.checkpoint_behind();
+            }
+        }
+        if !self.is_flush_due() || self.flushes_behind() { Ok(()) } else { self.flush_when_due() }
+    }
+
+    fn is_flush_due(&self) -> bool {
         let logged = self.logged_bytes.load(Ordering::Relaxed);
-        let due = self.pressed.load(Ordering::Relaxed) || logged >= self.options.flush_log_bytes;
-        if !due || self.flushes_behind() { Ok(()) } else { self.flush_when_due() }
+        self.pressed.load(Ordering::Relaxed) || logged >= self.options.flush_log_bytes
+    }
+
+    fn may_flush_behind(&self) -> bool {
+        self.options.flush_behind && self.options.log.level != Level::None
     }
 
     fn flush_when_due(&self) -> Result<(), CollectionError> {
         let flushed = self.flush_in_order();
         self.flush_behind.failed.store(flushed.is_err(), Ordering::Relaxed);
         flushed?;
-        // What holds back the log now are the graphs.
+        self.checkpoint_behind();
+        Ok(())
+    }
+
+    /// What holds back the log after a flush are the graphs.
+    fn checkpoint_behind(&self) {
         if self.components.fields.iter().any(|field| field.graph().is_some()) {
             self.signal.checkpoint();
         }
-        Ok(())
     }
 
     /// Whether a flush runs behind the writes, begun now or before. Where writes are answered before
     /// their sync none does: nobody may write meanwhile.
     fn flushes_behind(&self) -> bool {
-        let may = self.options.flush_behind && self.options.log.level != Level::None;
-        if !may || self.flush_behind.failed.load(Ordering::Relaxed) {
+        if !self.may_flush_behind() || self.flush_behind.failed.load(Ordering::Relaxed) {
             return false;
         }
         let mut thread = self.flush_behind.thread.lock().unwrap_or_else(PoisonError::into_inner);

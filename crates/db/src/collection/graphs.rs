@@ -236,7 +236,8 @@ impl Collection {
         self.answers.clear();
         let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         for field in &self.components.fields {
-            let _linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
+            linking.forget(field.id);
             field.set_graph(None);
         }
     }
@@ -245,7 +246,8 @@ impl Collection {
     pub(crate) fn drop_graph(&self, index: IndexId, field: crate::schema::FieldId) {
         let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(field) = self.components.fields.iter().find(|f| f.id == field) {
-            let _linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
+            linking.forget(field.id);
             field.set_graph(None);
         }
         remove_dir(&self.graph_dir(index));
@@ -268,8 +270,13 @@ impl Collection {
 
     /// Gives a graph that was built its name. Under `opening`, so that nobody opens a part of the one
     /// and a part of the other; and under `linking`, so that nobody writes the other meanwhile.
-    fn replace_graph(&self, built_in: &Path, dir: &Path) -> Result<(), FieldIndexError> {
-        let _linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
+    fn replace_graph(
+        &self,
+        field: &FieldVectors,
+        built_in: &Path,
+        dir: &Path,
+    ) -> Result<(), FieldIndexError> {
+        let mut linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
         // The other one stays whole, for whoever takes its files just now. A crash between the two
         // leaves an index without a graph, which is built anew.
         let aside = dir.with_extension(ASIDE);
@@ -291,6 +298,7 @@ impl Collection {
             }
             return Err(error);
         }
+        linking.forget(field.id);
         remove_dir(&aside);
         let synced = fs::File::open(&self.files).and_then(|parent| parent.sync_all());
         synced.map_err(|source| FieldIndexError::Directory {
@@ -352,7 +360,7 @@ impl Collection {
                 field.set_graph(None);
                 remove_dir(&dir);
             } else {
-                self.replace_graph(&built_in, &dir)?;
+                self.replace_graph(field, &built_in, &dir)?;
                 if self.is_wanted(index) {
                     self.publish(field, self.open_graph(field, &dir)?);
                 }

@@ -210,8 +210,9 @@ impl Load<'_> {
     /// the level of the log.
     ///
     /// # Errors
-    /// As [`Collection::insert`]. [`CollectionError::Stopped`] also where the note of the batch
-    /// could not be written. Begun again after reopening, the load goes on with the right row.
+    /// As [`Collection::insert`]; [`CollectionError::Disk`] where the disk is full, and nothing was
+    /// changed. [`CollectionError::Stopped`] also where the note of the batch could not be written
+    /// otherwise. Begun again after reopening, the load goes on with the right row.
     pub fn insert(
         &mut self,
         batch: Batch,

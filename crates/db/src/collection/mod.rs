@@ -99,6 +99,7 @@ use std::thread::JoinHandle;
 
 use self::ages::Ages;
 use self::answers::Answers;
+use self::background::Unlogged;
 use self::components::Components;
 use self::expiry::Hidden;
 use self::filter_cache::FilterCache;
@@ -145,7 +146,7 @@ pub struct Collection {
     files: PathBuf,
     now: Arc<dyn Fn() -> UnixMs + Send + Sync>,
     /// Held while rows enter a graph and their links the log.
-    linking: Mutex<()>,
+    linking: Mutex<Unlogged>,
     /// Held while a graph is opened and made the one that is searched.
     opening: Mutex<()>,
     signal: Arc<Signal>,

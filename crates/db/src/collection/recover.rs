@@ -128,7 +128,7 @@ pub(crate) fn open(
         logged_bytes: AtomicU64::new(replayed),
         loads: Mutex::new(loads),
         now: Arc::clone(&home.now),
-        linking: Mutex::new(()),
+        linking: Mutex::default(),
         opening: Mutex::new(()),
         signal: Arc::default(),
         thread: Mutex::default(),

@@ -12,9 +12,10 @@ use std::sync::{MutexGuard, PoisonError};
 use super::filter::Filter;
 use super::prepare::Prepared;
 use super::{Collection, CollectionError};
+use crate::disk::{Action, DiskError};
 use crate::ids::{RowId, Seq};
 use crate::schema::{Batch, PrimaryKey, WriteKind};
-use crate::wal::Record;
+use crate::wal::{Record, WalError};
 
 /// What only writers know.
 #[derive(Debug)]
@@ -59,9 +60,10 @@ impl Collection {
     /// may be there already: each row stays one of its own. All rows become visible at once.
     ///
     /// # Errors
-    /// [`CollectionError::Batch`] with field and row, and [`CollectionError::Catalog`] for a
-    /// partition that there is not: nothing was changed. [`CollectionError::Stopped`]: the rows
-    /// may be there or not when the collection is opened again.
+    /// [`CollectionError::Batch`] with field and row, [`CollectionError::Catalog`] for a
+    /// partition that there is not, and [`CollectionError::Log`] where the disk is full: nothing was
+    /// changed. [`CollectionError::Stopped`]: the rows may be there or not when the collection is
+    /// opened again.
     pub fn insert(
         &self,
         batch: Batch,
@@ -207,9 +209,23 @@ impl Collection {
             self.turns.stop(&why);
             CollectionError::Stopped { why }
         };
-        let payload = record.encode().map_err(crate::wal::WalError::from)?;
+        let payload = record.encode().map_err(WalError::from)?;
+        // Nothing has happened yet where the disk is full.
+        self.log.make_room(payload.len()).map_err(|error| match error {
+            WalError::Poisoned { .. } => stop(error.to_string()),
+            other => other.into(),
+        })?;
         if let Some(announce) = announce {
-            announce(order.next_row..order.next_row + rows).map_err(|e| stop(e.to_string()))?;
+            announce(order.next_row..order.next_row + rows).map_err(|error| match error {
+                // What was announced before stands. Only when the new one may have its name is it
+                // unknown which of them an opening would find.
+                CollectionError::Disk(DiskError::NoSpace { action, .. })
+                    if action != Action::SyncDir =>
+                {
+                    error
+                }
+                other => stop(other.to_string()),
+            })?;
         }
         let logged_bytes = payload.len() as u64;
         let first = order.next_row;

@@ -21,6 +21,8 @@ pub enum Action {
     Read,
     /// Appending to a file.
     Append,
+    /// Keeping room for what is to be appended.
+    Reserve,
     /// Putting a file on stable storage.
     Sync,
     /// Renaming a file.
@@ -43,6 +45,7 @@ impl fmt::Display for Action {
             Self::Open => "open",
             Self::Read => "read",
             Self::Append => "append to",
+            Self::Reserve => "keep room for",
             Self::Sync => "sync",
             Self::Rename => "rename",
             Self::Remove => "remove",

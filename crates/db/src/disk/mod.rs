@@ -103,6 +103,17 @@ pub trait AppendFile: fmt::Debug + Send + Sync {
     /// be in the file.
     fn append(&self, bytes: &[u8]) -> Result<(), DiskError>;
 
+    /// Keeps room on the disk for `bytes` behind those appended so far, so that appending them does
+    /// not find the disk full. Length and contents stay as they are. Where the file system cannot
+    /// keep room, nothing happens.
+    ///
+    /// # Errors
+    /// [`DiskError`], `NoSpace` where there is no such room; a part of it may be kept then.
+    fn reserve(&self, bytes: u64) -> Result<(), DiskError>;
+
+    /// Gives back what room was kept and not used. Where that fails it is kept until the file goes.
+    fn give_back(&self);
+
     /// Puts all bytes appended so far on stable storage.
     ///
     /// # Errors

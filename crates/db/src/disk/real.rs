@@ -13,6 +13,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{Advice, fadvise};
+#[cfg(target_os = "linux")]
+use rustix::{
+    fs::{FallocateFlags, fallocate},
+    io::Errno,
+};
 
 use super::error::{Action, DiskError};
 use super::path::{check_dir, check_file};
@@ -196,11 +201,42 @@ impl AppendFile for Appended {
         Ok(())
     }
 
+    fn reserve(&self, bytes: u64) -> Result<(), DiskError> {
+        let from = self.end.load(Ordering::Relaxed);
+        self.give(Action::Reserve, keep_room(&self.file, from, bytes))
+    }
+
+    fn give_back(&self) {
+        // The length it has: blocks behind it go.
+        let _ = self.file.set_len(self.end.load(Ordering::Relaxed));
+    }
+
     fn sync(&self) -> Result<(), DiskError> {
         self.give(Action::Sync, self.file.sync_data())?;
         self.leave_cache();
         Ok(())
     }
+}
+
+/// Takes blocks for a range of a file, which does not grow by that.
+#[cfg(target_os = "linux")]
+fn keep_room(file: &File, from: u64, bytes: u64) -> io::Result<()> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    loop {
+        match fallocate(file, FallocateFlags::KEEP_SIZE, from, bytes) {
+            Err(Errno::INTR) => {}
+            // Not every file system can: then an append tells that the disk is full.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(()),
+            kept => return Ok(kept?),
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn keep_room(_: &File, _: u64, _: u64) -> io::Result<()> {
+    Ok(())
 }
 
 impl ReadFile for RealFile {

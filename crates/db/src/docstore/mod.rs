@@ -143,6 +143,11 @@ pub trait RowStore: Send + Sync {
         false
     }
 
+    /// Whether a flush has to come before more changes.
+    fn is_full(&self) -> bool {
+        false
+    }
+
     /// The number up to which the log is applied, and visible to readers.
     fn applied(&self) -> Seq;
 

@@ -117,6 +117,13 @@ struct State {
     active: Arc<Tail>,
 }
 
+impl State {
+    /// Bytes that a flush would put on disk.
+    fn held_bytes(&self) -> u64 {
+        self.active.bytes() + self.sealed.bytes()
+    }
+}
+
 impl FlatVectors {
     /// Opens the vectors in `dir`, or makes an empty store where the directory is missing or
     /// empty.
@@ -153,8 +160,8 @@ impl FlatVectors {
         if seq <= state.applied {
             return Ok(self.pressure(&state));
         }
-        let held = state.active.bytes() + state.sealed.bytes();
-        if !rows.is_empty() && held >= self.tail_bytes {
+        if !rows.is_empty() && state.held_bytes() >= self.tail_bytes {
+            let held = state.held_bytes();
             return Err(FlatError::TailFull { held, limit: self.tail_bytes });
         }
         if !rows.is_empty() {
@@ -166,6 +173,12 @@ impl FlatVectors {
 
     fn pressure(&self, state: &State) -> Pressure {
         if state.active.bytes() >= self.tail_bytes / 2 { Pressure::Flush } else { Pressure::Low }
+    }
+
+    /// Whether a flush has to come before more vectors.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.state().held_bytes() >= self.tail_bytes
     }
 
     /// The number up to which the log is applied, and visible to searches.

@@ -207,9 +207,8 @@ impl ScalarIndexes {
 
     fn add_parts(&self, batch: &ScalarBatch) -> Result<Pressure, ScalarError> {
         let limit = self.options.buffer_bytes;
-        let held = self.held_bytes();
-        if held >= limit && !batch.parts.is_empty() {
-            return Err(ScalarError::BufferFull { held, limit });
+        if self.is_full() && !batch.parts.is_empty() {
+            return Err(ScalarError::BufferFull { held: self.held_bytes(), limit });
         }
         for part in &batch.parts {
             let mut state = self.state();
@@ -224,6 +223,12 @@ impl ScalarIndexes {
             }
         }
         Ok(if self.held_bytes() >= limit / 2 { Pressure::Flush } else { Pressure::Low })
+    }
+
+    /// Whether a flush has to come before more rows.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.held_bytes() >= self.options.buffer_bytes
     }
 
     fn held_bytes(&self) -> u64 {

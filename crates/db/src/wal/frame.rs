@@ -25,6 +25,14 @@ pub(super) fn frame_bytes(payload_bytes: u32) -> u64 {
     (at::BYTES as u64 + u64::from(payload_bytes)).next_multiple_of(FRAME_ALIGNMENT as u64)
 }
 
+/// Bytes that a record with such a payload takes at most: its frame, and a mark of its own.
+pub(super) fn record_bytes(payload_bytes: u32) -> u64 {
+    frame_bytes(payload_bytes) + MARK_BYTES
+}
+
+/// Bytes of a mark.
+pub(super) const MARK_BYTES: u64 = at::BYTES as u64;
+
 /// Checksum of a payload.
 pub(super) fn payload_checksum(payload: &[u8]) -> u64 {
     crc_fast::crc64_nvme(payload)

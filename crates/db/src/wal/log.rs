@@ -105,6 +105,8 @@ impl Log {
             written: Seq(first.0 - 1),
             written_checksum: 0,
             durable: Seq(first.0 - 1),
+            spent: 0,
+            kept: 0,
         };
         Ok(Self::of(writer, options))
     }
@@ -154,6 +156,8 @@ impl Log {
             written: end,
             written_checksum: tail.previous,
             durable: if read_only.is_some() { Seq(tail.loose.0 - 1) } else { end },
+            spent: 0,
+            kept: 0,
         };
         let rewritten = if read_only.is_some() { 0 } else { tail.next.0 - tail.loose.0 };
         if rewritten > 0 {
@@ -185,7 +189,7 @@ impl Log {
     /// Writes a record and returns its number when the level of the log allows to answer.
     ///
     /// # Errors
-    /// [`WalError::TooLarge`]: nothing happened.
+    /// [`WalError::TooLarge`], and [`WalError::Disk`] on a full disk: nothing happened.
     /// [`WalError::Poisoned`]: whether it is in the log is unknown until the log is opened again.
     pub fn append(&self, record: &Record<'_>) -> Result<Seq, WalError> {
         self.wait(self.submit(record.kind(), &record.encode()?)?)
@@ -197,24 +201,44 @@ impl Log {
     /// outside of it.
     ///
     /// # Errors
-    /// [`WalError::TooLarge`], [`WalError::Poisoned`].
+    /// [`WalError::TooLarge`], and [`WalError::Disk`] where the disk has no room for it: nothing
+    /// happened, and the log takes records again when there is room. [`WalError::Poisoned`].
     pub fn submit(&self, kind: RecordKind, payload: &[u8]) -> Result<Ticket, WalError> {
         if payload.len() > MAX_PAYLOAD_BYTES {
             return Err(PayloadTooLarge { found: payload.len() as u64 }.into());
         }
         let checksum = payload_checksum(payload);
         let mut queue = self.queue();
-        while queue.bytes() > 0 && queue.bytes() + payload.len() > self.options.queue_bytes {
-            queue = self.advance(queue, Reach::Written, Duration::ZERO)?;
-        }
-        if let Some(cause) = &queue.failed {
-            return Err(WalError::Poisoned { cause: cause.clone() });
+        loop {
+            if let Some(cause) = &queue.failed {
+                return Err(WalError::Poisoned { cause: cause.clone() });
+            }
+            if queue.bytes() > 0 && queue.bytes() + payload.len() > self.options.queue_bytes {
+                queue = self.advance(queue, Reach::Written, Duration::ZERO)?;
+            } else if queue.asked_with(payload.len()) > queue.kept {
+                queue = self.reserve(queue, payload.len())?;
+            } else {
+                break;
+            }
         }
         let seq = queue.push(kind, payload, checksum);
         if queue.leading {
             self.joined.notify_all();
         }
         Ok(Ticket(seq))
+    }
+
+    /// Keeps room on the disk for a record with so many bytes of payload. Who submits it next, and
+    /// keeps others from submitting meanwhile, does not find the disk full.
+    ///
+    /// # Errors
+    /// [`WalError::Disk`] where there is no room: nothing happened. [`WalError::Poisoned`].
+    pub fn make_room(&self, payload_bytes: usize) -> Result<(), WalError> {
+        let mut queue = self.queue();
+        while queue.asked_with(payload_bytes) > queue.kept {
+            queue = self.reserve(queue, payload_bytes)?;
+        }
+        Ok(())
     }
 
     /// Waits until a record may be answered at the level of the log; writes and syncs for all
@@ -351,17 +375,49 @@ impl Log {
         let mut writer = self.writer();
         let sync = reach == Reach::Durable;
         let mut failed = writer.commit(chunk.as_ref(), sync).err();
-        let (written, durable) = (writer.written, writer.durable);
+        let (written, durable, kept) = (writer.written, writer.durable, writer.kept);
         if failed.is_none() && sync {
             // The records are safe whether the mark gets there or not, so they are answered.
             failed = writer.mark().err();
         }
+        if failed.is_none() {
+            writer.reserve_ahead();
+        }
         drop(writer);
-        leader.outcome = Some(Outcome { written, durable, failed });
+        leader.outcome = Some(Outcome { written, durable, kept, failed });
         drop(leader);
         let mut queue = self.queue();
         queue.give_back(chunk);
         Ok(queue)
+    }
+
+    /// Waits for the leader, or leads while room is kept for one more record.
+    fn reserve<'a>(
+        &'a self,
+        mut queue: MutexGuard<'a, Queue>,
+        payload_bytes: usize,
+    ) -> Result<MutexGuard<'a, Queue>, WalError> {
+        if let Some(cause) = &queue.failed {
+            return Err(WalError::Poisoned { cause: cause.clone() });
+        }
+        if queue.leading {
+            return Ok(self.moved.wait(queue).expect("see `queue`"));
+        }
+        queue.leading = true;
+        let asked = queue.asked_with(payload_bytes);
+        drop(queue);
+        let mut leader = Leader { log: self, outcome: None };
+        let mut writer = self.writer();
+        let (full, failed) = match writer.reserve(asked) {
+            Ok(()) => (None, None),
+            Err(full @ DiskError::NoSpace { .. }) => (Some(full), None),
+            Err(failed) => (None, Some(failed)),
+        };
+        let (written, durable, kept) = (writer.written, writer.durable, writer.kept);
+        drop(writer);
+        leader.outcome = Some(Outcome { written, durable, kept, failed });
+        drop(leader);
+        full.map_or_else(|| Ok(self.queue()), |full| Err(full.into()))
     }
 }
 
@@ -369,6 +425,7 @@ impl Log {
 struct Outcome {
     written: Seq,
     durable: Seq,
+    kept: u64,
     failed: Option<DiskError>,
 }
 
@@ -385,6 +442,7 @@ impl Drop for Leader<'_> {
         match self.outcome.take() {
             Some(outcome) => {
                 (queue.written, queue.durable) = (outcome.written, outcome.durable);
+                queue.kept = outcome.kept;
                 queue.failed = outcome.failed;
             }
             None => {

@@ -15,6 +15,8 @@
 //! - After a sync, a *mark* tells that all records before it are on stable storage. A bad frame
 //!   that a later mark vouches for is damage, and refused; one that none vouches for is a torn
 //!   tail, and is left behind by starting a new segment.
+//! - A record gets its number only when the disk has kept room for it: on a full disk it is refused
+//!   before anything has happened, and the log goes on when there is room.
 //! - After a failed write or sync the log is poisoned until it is opened again. Opening writes
 //!   what no mark vouches for anew, because a failed sync may have lost what can still be read.
 //! - At most one process appends; the caller holds the directory's lock.

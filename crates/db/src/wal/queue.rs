@@ -19,6 +19,10 @@ pub(super) struct Queue {
     taken: Seq,
     taken_checksum: u64,
     frames: Vec<u8>,
+    /// Bytes of the disk that all records submitted since the log was opened take at most, and those
+    /// that it has kept room for.
+    pub(super) asked: u64,
+    pub(super) kept: u64,
     /// Kept from the last chunk, to spare an allocation.
     spare: Vec<u8>,
     /// Last record handed to the system.
@@ -44,6 +48,8 @@ impl Queue {
             taken: last,
             taken_checksum: last_checksum,
             frames: Vec::new(),
+            asked: 0,
+            kept: 0,
             spare: Vec::new(),
             written: last,
             durable: last,
@@ -52,8 +58,15 @@ impl Queue {
         }
     }
 
-    /// Gives a record its number and queues its frame.
+    /// Bytes of the disk that are needed with one more record.
+    pub(super) fn asked_with(&self, payload_bytes: usize) -> u64 {
+        self.asked + frame::record_bytes(payload_bytes as u32)
+    }
+
+    /// Gives a record its number and queues its frame. The disk has kept room for it.
     pub(super) fn push(&mut self, kind: RecordKind, payload: &[u8], payload_checksum: u64) -> Seq {
+        self.asked = self.asked_with(payload.len());
+        debug_assert!(self.asked <= self.kept, "submitters see to it");
         let (seq, previous) = (self.last.next(), self.last_checksum);
         let parts = FrameParts { kind: kind.number(), seq, previous, payload_checksum };
         self.last_checksum = frame::push_frame(&mut self.frames, self.id, &parts, payload);
@@ -78,6 +91,7 @@ impl Queue {
             previous: self.taken_checksum,
             last: self.last,
             last_checksum: self.last_checksum,
+            asked: self.asked,
         };
         (self.taken, self.taken_checksum) = (self.last, self.last_checksum);
         Some(chunk)

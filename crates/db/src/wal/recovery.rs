@@ -8,6 +8,7 @@
 use std::path::PathBuf;
 
 use super::error::{FrameProblem, WalError};
+use super::frame::MARK_BYTES;
 use super::scan::{Found, Scan};
 use super::segment::{self, LogId, Segment};
 use crate::disk::{AppendFile, Disk, DiskError};
@@ -138,6 +139,7 @@ pub(super) fn take_over(
         previous: tail.loose_previous,
     };
     let file = segment::create(disk, dir, id, &segment, |file| {
+        file.reserve(tail.loose_bytes() + MARK_BYTES)?;
         let from = disk.open(&last.path)?;
         let mut at = tail.loose_from;
         let mut bytes = Vec::new();

@@ -135,7 +135,7 @@ pub(super) fn remove_unfinished(disk: &dyn Disk, dir: &str) -> Result<(), DiskEr
     Ok(())
 }
 
-/// Creates a segment durably, with what `fill` writes behind its header. Until this succeeds
+/// Creates a segment durably, with what `fill` does behind its header. Until this succeeds
 /// the log is as it was.
 pub(super) fn create(
     disk: &dyn Disk,
@@ -144,12 +144,36 @@ pub(super) fn create(
     segment: &Segment,
     fill: impl FnOnce(&dyn AppendFile) -> Result<(), DiskError>,
 ) -> Result<Box<dyn AppendFile>, DiskError> {
-    let temporary = format!("{}{TEMPORARY_SUFFIX}", segment.path);
-    let file = disk.create(&temporary)?;
-    file.append(&encode_header(id, segment.first, segment.previous))?;
-    fill(file.as_ref())?;
-    file.sync()?;
-    disk.rename(&temporary, &segment.path)?;
+    let file = make(disk, id, segment, fill)?;
     disk.sync_dir(dir)?;
+    Ok(file)
+}
+
+/// As [`create`], but for the sync of its name. Where it fails there is no such segment.
+pub(super) fn make(
+    disk: &dyn Disk,
+    id: LogId,
+    segment: &Segment,
+    fill: impl FnOnce(&dyn AppendFile) -> Result<(), DiskError>,
+) -> Result<Box<dyn AppendFile>, DiskError> {
+    let temporary = format!("{}{TEMPORARY_SUFFIX}", segment.path);
+    let file = match disk.create(&temporary) {
+        // Left by an attempt whose file could not be removed either.
+        Err(DiskError::Exists { .. }) => {
+            disk.remove(&temporary)?;
+            disk.create(&temporary)?
+        }
+        file => file?,
+    };
+    let made = file
+        .append(&encode_header(id, segment.first, segment.previous))
+        .and_then(|()| fill(file.as_ref()))
+        .and_then(|()| file.sync())
+        .and_then(|()| disk.rename(&temporary, &segment.path));
+    if let Err(error) = made {
+        // What cannot be removed goes with the next attempt, or when the log is opened.
+        let _ = disk.remove(&temporary);
+        return Err(error);
+    }
     Ok(file)
 }

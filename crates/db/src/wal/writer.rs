@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::frame;
+use super::frame::{self, MARK_BYTES};
 use super::newest;
 use super::segment::{self, LogId, Segment};
 use crate::disk::{AppendFile, Disk, DiskError};
@@ -20,7 +20,15 @@ pub(super) struct Chunk {
     /// Last record and its checksum.
     pub(super) last: Seq,
     pub(super) last_checksum: u64,
+    /// Bytes of the disk that all records up to it may take since the log was opened.
+    pub(super) asked: u64,
 }
+
+/// Room that is kept beyond what is needed: as much as the segment holds, within these bounds, and no
+/// more than such a part of what is free.
+const LEAST_AHEAD_BYTES: u64 = 64 << 10;
+const MOST_AHEAD_BYTES: u64 = 16 << 20;
+const FREE_OVER_AHEAD: u64 = 4;
 
 /// The end of the log on disk.
 #[derive(Debug)]
@@ -38,6 +46,26 @@ pub(super) struct Writer {
     pub(super) written_checksum: u64,
     /// Last record on stable storage.
     pub(super) durable: Seq,
+    /// Bytes that may be on the disk of all records since the log was opened, and those that it has
+    /// kept room for: in the current segment, behind what is there.
+    pub(super) spent: u64,
+    pub(super) kept: u64,
+}
+
+/// A segment that has its name.
+struct Made {
+    segment: Segment,
+    file: Box<dyn AppendFile>,
+    /// Bytes of records that the disk has kept room for.
+    room: u64,
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let Some(current) = &self.current {
+            current.file.give_back();
+        }
+    }
 }
 
 /// The segment being appended to.
@@ -65,25 +93,88 @@ impl Writer {
         if self.current.as_ref().is_none_or(full) {
             // Only the last segment may be torn.
             self.sync()?;
-            self.start_segment()?;
+            match self.make_segment(self.kept - self.spent) {
+                // There is room for these records where the ones before them are.
+                Err(DiskError::NoSpace { .. }) if self.current.is_some() => {}
+                made => self.start_segment(made?)?,
+            }
         }
         let current = self.current.as_mut().expect("a segment was started");
         current.file.append(&chunk.frames)?;
         current.bytes += bytes;
         (self.written, self.written_checksum) = (chunk.last, chunk.last_checksum);
+        self.spent = chunk.asked;
         Ok(())
     }
 
-    fn start_segment(&mut self) -> Result<(), DiskError> {
+    /// Keeps room for `asked` bytes of records since the log was opened, and for some more where the
+    /// disk has it.
+    ///
+    /// # Errors
+    /// `NoSpace`: the log is as before. After any other this is not used again.
+    pub(super) fn reserve(&mut self, asked: u64) -> Result<(), DiskError> {
+        if asked <= self.kept {
+            return Ok(());
+        }
+        let needed = asked - self.spent;
+        let room = needed + if self.is_much_free(needed) { self.ahead() } else { 0 };
+        match &self.current {
+            Some(current) => {
+                current.file.reserve(room + MARK_BYTES)?;
+                self.kept = self.spent + room;
+            }
+            None => {
+                let made = self.make_segment(room)?;
+                self.start_segment(made)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps room ahead again when half of it is used, so that no writer has to wait for that.
+    pub(super) fn reserve_ahead(&mut self) {
+        let left = self.kept - self.spent;
+        if self.current.is_some() && left < self.ahead() / 2 && self.is_much_free(left) {
+            // Whoever needs the room is told if there is none.
+            let _ = self.reserve(self.kept + 1);
+        }
+    }
+
+    /// Whether room may be kept ahead, beside `needed` bytes. What the system cannot give as a whole
+    /// it may give in part, and keep that from others.
+    fn is_much_free(&self, needed: u64) -> bool {
+        let free = self.disk.available_bytes().unwrap_or(0).saturating_sub(needed);
+        free / FREE_OVER_AHEAD >= self.ahead()
+    }
+
+    fn ahead(&self) -> u64 {
+        let held = self.current.as_ref().map_or(0, |current| current.bytes);
+        held.clamp(LEAST_AHEAD_BYTES, MOST_AHEAD_BYTES)
+    }
+
+    /// A segment for the next record, with room for so many bytes of records, and for a mark of those
+    /// before them; not part of the log yet.
+    fn make_segment(&self, room: u64) -> Result<Made, DiskError> {
         let first = self.written.next();
         let path = segment::path(&self.dir, first);
         let segment = Segment { path, first, previous: self.written_checksum };
-        let file = segment::create(&*self.disk, &self.dir, self.id, &segment, |_| Ok(()))?;
-        newest::note(&*self.disk, &self.dir, self.id, first);
+        let reserve = |file: &dyn AppendFile| file.reserve(room + MARK_BYTES);
+        let file = segment::make(&*self.disk, self.id, &segment, reserve)?;
+        Ok(Made { segment, file, room })
+    }
+
+    fn start_segment(&mut self, made: Made) -> Result<(), DiskError> {
+        let Made { segment, file, room } = made;
+        self.disk.sync_dir(&self.dir)?;
+        if let Some(before) = &self.current {
+            before.file.give_back();
+        }
+        newest::note(&*self.disk, &self.dir, self.id, segment.first);
         // A last segment without records has the same name, and is replaced.
-        self.segments.retain(|s| s.first < first);
+        self.segments.retain(|s| s.first < segment.first);
         self.segments.push(segment);
         self.current = Some(Current { file, bytes: 0 });
+        self.kept = self.spent + room;
         Ok(())
     }
 

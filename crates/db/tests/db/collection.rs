@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pipeann_db::catalog::{Change, NewCollection};
 use pipeann_db::collection::{CollectionError, RowQuery};
 use pipeann_db::database::Database;
-use pipeann_db::disk::CrashDisk;
+use pipeann_db::disk::{CrashDisk, Fault, FaultKind};
 use pipeann_db::schema::{FieldSpec, PrimaryKey, Schema};
 use pipeann_db::value::{DataType, ScalarType, Value, VectorKind};
 
@@ -246,10 +246,21 @@ fn a_full_disk_refuses_the_write_and_keeps_what_was_answered() {
     };
     assert!(answered > 50, "{answered} rows fit");
     assert!(refused.to_string().contains("no space left"), "{refused}");
-    let again = c.insert(batch(&[(-1, 1)]), None).unwrap_err();
-    assert!(matches!(again, CollectionError::Stopped { .. }), "{again}");
+    let many: Vec<_> = (0..50).map(|key| (-key, 1)).collect();
+    let again = c.upsert(batch(&many), None).unwrap_err();
+    assert!(!matches!(again, CollectionError::Stopped { .. }), "{again}");
+    assert_eq!(c.stats().stopped, None);
     assert!(rows(&c).len() as i64 == answered, "reads go on");
+    // As soon as there is room, writes go on.
+    disk.set_capacity(Some(2_000_000));
+    c.insert(batch(&[(answered, answered as u32)]), None).unwrap();
+    answered += 1;
+    // A sync that fails on a disk that is full then.
+    disk.inject(Fault { operation: disk.operations() + 2, kind: FaultKind::Io });
+    let failed = c.insert(batch(&[(answered, answered as u32)]), None).unwrap_err();
+    assert!(matches!(failed, CollectionError::Stopped { .. }), "{failed}");
     drop((c, database));
+    disk.set_capacity(Some(0));
     let reopen = |name: &str| {
         Database::open_simulated(Arc::new(disk.clone()), files.path().join(name), options())
     };

@@ -17,17 +17,37 @@ pub(super) struct Inode {
     written: Vec<u8>,
     durable: Vec<u8>,
     dirty: BTreeSet<usize>,
+    /// The length up to which the disk has kept room.
+    kept: usize,
 }
 
 impl Inode {
     /// A file that is all on the disk.
     pub(super) fn durable(bytes: Vec<u8>) -> Self {
-        Self { written: bytes.clone(), durable: bytes, dirty: BTreeSet::new() }
+        Self { written: bytes.clone(), durable: bytes, ..Self::default() }
     }
 
     /// What a process reads.
     pub(super) fn written(&self) -> &[u8] {
         &self.written
+    }
+
+    /// Bytes of the disk that nobody else can have.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.kept.max(self.written.len())
+    }
+
+    /// Bytes that can be appended on a full disk.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.held_bytes() - self.written.len()
+    }
+
+    pub(super) fn reserve(&mut self, bytes: usize) {
+        self.kept = self.kept.max(self.written.len().saturating_add(bytes));
+    }
+
+    pub(super) fn give_back(&mut self) {
+        self.kept = 0;
     }
 
     pub(super) fn append(&mut self, bytes: &[u8]) {

@@ -339,11 +339,17 @@ impl State {
             .live
             .values()
             .map(|node| match node {
-                Node::File(inode) => self.inodes[*inode].written().len(),
+                Node::File(inode) => self.inodes[*inode].held_bytes(),
                 Node::Dir => 0,
             })
             .sum();
         self.capacity_bytes.map_or(u64::MAX, |limit| limit.saturating_sub(used as u64))
+    }
+
+    /// Bytes that a file can still take.
+    fn room_of(&self, inode: usize) -> usize {
+        let free = usize::try_from(self.available_bytes()).unwrap_or(usize::MAX);
+        free.saturating_add(self.inodes[inode].kept_bytes())
     }
 }
 
@@ -357,7 +363,7 @@ struct CrashFile {
 impl AppendFile for CrashFile {
     fn append(&self, bytes: &[u8]) -> Result<(), DiskError> {
         let (mut state, begun) = self.disk.begin(Action::Append, &self.path)?;
-        let room = usize::try_from(state.available_bytes()).unwrap_or(usize::MAX);
+        let room = state.room_of(self.inode);
         let (part, full) = match begun.fault {
             None | Some(FaultKind::PowerOff) => (bytes.len().min(room), bytes.len() > room),
             Some(FaultKind::Io) => (0, false),
@@ -368,6 +374,20 @@ impl AppendFile for CrashFile {
             return Err(failure(Action::Append, &self.path, FaultKind::NoSpace));
         }
         begun.answer(())
+    }
+
+    fn reserve(&self, bytes: u64) -> Result<(), DiskError> {
+        let (mut state, begun) = self.disk.begin(Action::Reserve, &self.path)?;
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        if bytes > state.room_of(self.inode) {
+            return Err(failure(Action::Reserve, &self.path, FaultKind::NoSpace));
+        }
+        state.inodes[self.inode].reserve(bytes);
+        begun.answer(())
+    }
+
+    fn give_back(&self) {
+        self.disk.lock().inodes[self.inode].give_back();
     }
 
     fn sync(&self) -> Result<(), DiskError> {

@@ -43,6 +43,24 @@ fn appended_bytes_are_read_back_at_every_offset() {
 }
 
 #[test]
+fn room_that_is_kept_is_not_seen() {
+    every(|disk| {
+        let file = disk.create("f").unwrap();
+        file.reserve(0).unwrap();
+        file.append(b"one").unwrap();
+        file.reserve(100_000).unwrap();
+        assert_eq!((get(disk, "f"), disk.list("").unwrap()[0].bytes), (b"one".to_vec(), 3));
+        file.append(b"two").unwrap();
+        file.sync().unwrap();
+        file.reserve(10).unwrap();
+        file.give_back();
+        assert_eq!(get(disk, "f"), b"onetwo");
+        file.append(b"three").unwrap();
+        assert_eq!(get(disk, "f"), b"onetwothree");
+    });
+}
+
+#[test]
 fn a_name_is_created_once() {
     every(|disk| {
         put(disk, "f", b"first");

@@ -140,6 +140,29 @@ fn a_full_disk_takes_what_fits() {
 }
 
 #[test]
+fn room_that_is_kept_is_nobody_elses() {
+    let disk = CrashDisk::with_capacity(10);
+    let (file, other) = (disk.create("f").unwrap(), disk.create("g").unwrap());
+    file.append(&[1; 2]).unwrap();
+    let full = file.reserve(9).unwrap_err();
+    assert!(matches!(full, DiskError::NoSpace { action: Action::Reserve, .. }), "{full}");
+    assert_eq!(disk.available_bytes().unwrap(), 8, "nothing is kept of what does not fit");
+    file.reserve(6).unwrap();
+    file.reserve(3).unwrap();
+    assert_eq!(disk.available_bytes().unwrap(), 2);
+    other.append(&[2; 2]).unwrap();
+    assert!(matches!(other.append(&[2]), Err(DiskError::NoSpace { .. })));
+    file.append(&[3; 6]).unwrap();
+    assert!(matches!(file.append(&[3]), Err(DiskError::NoSpace { .. })));
+    assert_eq!(bytes(&disk, "f").unwrap(), [1, 1, 3, 3, 3, 3, 3, 3]);
+    disk.remove("g").unwrap();
+    file.reserve(2).unwrap();
+    assert_eq!(disk.available_bytes().unwrap(), 0);
+    file.give_back();
+    assert_eq!(disk.available_bytes().unwrap(), 2);
+}
+
+#[test]
 fn replacing_a_file_survives_a_power_cut_at_every_operation() {
     let mut outcomes = HashSet::new();
     for operation in 6.. {

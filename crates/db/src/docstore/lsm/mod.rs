@@ -106,6 +106,12 @@ struct Writer {
     sealed_bytes: u64,
 }
 
+impl Writer {
+    fn buffered_bytes(&self) -> u64 {
+        self.active_bytes + self.sealed_bytes
+    }
+}
+
 impl LsmRows {
     /// Opens the store in `dir`, or makes an empty one where the directory is missing or empty.
     ///
@@ -147,6 +153,10 @@ impl RowStore for LsmRows {
 
     fn catch_up(&self) -> bool {
         self.is_behind() && self.write_late(&self.writer(), LATE_AT_ONCE)
+    }
+
+    fn is_full(&self) -> bool {
+        self.writer().buffered_bytes() >= self.buffer_bytes
     }
 
     fn applied(&self) -> Seq {

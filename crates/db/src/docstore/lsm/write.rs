@@ -28,7 +28,7 @@ impl LsmRows {
         if seq <= self.published.applied() {
             return Ok(self.pressure(writer.active_bytes));
         }
-        let buffered = writer.active_bytes + writer.sealed_bytes;
+        let buffered = writer.buffered_bytes();
         if buffered >= self.buffer_bytes && !changes.is_empty() {
             return Err(StoreError::BufferFull { buffered, limit: self.buffer_bytes });
         }

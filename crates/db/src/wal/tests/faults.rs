@@ -1,13 +1,14 @@
 //! Every operation fails once, for lack of space, with an I/O error, or half-way: the log says
-//! so, takes nothing more until it is opened again, and loses nothing that was answered.
+//! so, takes nothing more until it is opened again, and loses nothing that was answered. A record that a
+//! full disk has no room for is refused before, and the log goes on.
 
 use std::sync::Arc;
 
 use super::super::*;
 use super::load::{Model, reopen, run, steps};
-use super::{DIR, ID, append, contents, crash_disk, create, open, small};
+use super::{DIR, ID, append, contents, crash_disk, create, names, open, small};
 use crate::disk::{CrashDisk, Disk, DiskError, Fault, FaultKind, PowerCut};
-use crate::ids::{ErrorClass, Seq};
+use crate::ids::{ErrorClass, RowId, Seq};
 
 #[test]
 fn a_fault_at_every_operation_loses_nothing_answered() {
@@ -93,26 +94,98 @@ fn what_a_failed_sync_left_in_the_cache_is_written_anew() {
     assert_eq!(contents(&open(&after), 1), expected);
 }
 
+/// Appends records of 100 bytes until one is refused since the disk is full: how many there are.
+fn fill(log: &Log) -> u64 {
+    loop {
+        match log.append(&Record::Delete(vec![RowId(7); 12])) {
+            Ok(_) => {}
+            Err(WalError::Disk(DiskError::NoSpace { .. })) => return log.last().0,
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
+
 #[test]
-fn a_full_disk_is_told_and_goes_on_when_there_is_room() {
+fn a_full_disk_refuses_records_and_the_log_goes_on_when_there_is_room() {
+    for options in [small(), LogOptions::default(), LogOptions { level: Level::None, ..small() }] {
+        let files = CrashDisk::with_capacity(9000);
+        let disk: Arc<dyn Disk> = Arc::new(files.clone());
+        let ballast = disk.create("ballast").unwrap();
+        ballast.append(&[0; 4000]).unwrap();
+        let log = create(&disk, options);
+        let first = fill(&log);
+        assert!(first >= 10, "{first} records fit");
+        for _ in 0..3 {
+            let full = log.append(&Record::Delete(vec![])).map(drop);
+            let room = log.make_room(100).unwrap_err();
+            assert!(matches!(room, WalError::Disk(DiskError::NoSpace { .. })), "{room}");
+            assert_eq!(room.class(), ErrorClass::FixInput);
+            assert!(full.is_ok() || full.unwrap_err().to_string().contains("no space left"));
+        }
+        let answered = fill(&log);
+        assert_eq!(log.sync().unwrap(), Seq(answered), "what was taken has its room");
+        assert_eq!(contents(&log, 1).len() as u64, answered);
+        for cut in [PowerCut::Drop, PowerCut::Torn(answered), PowerCut::Keep] {
+            let after = files.after(cut);
+            after.set_capacity(None);
+            assert_eq!(
+                contents(&open(&(Arc::new(after) as Arc<dyn Disk>)), 1).len() as u64,
+                answered
+            );
+        }
+        disk.remove("ballast").unwrap();
+        let more = fill(&log);
+        assert!(more > answered + 10, "{answered}, then {more}");
+        drop(log);
+        files.set_capacity(None);
+        let log = open(&disk);
+        assert_eq!(contents(&log, 1).len() as u64, more, "none was refused and is there");
+        assert_eq!(append(&log, b"on"), Seq(more + 1));
+    }
+}
+
+#[test]
+fn a_log_that_was_closed_opens_for_writing_on_a_full_disk() {
     let files = CrashDisk::with_capacity(3000);
     let disk: Arc<dyn Disk> = Arc::new(files.clone());
-    disk.create("ballast").unwrap().append(&[0; 1500]).unwrap();
     let log = create(&disk, LogOptions::default());
-    let mut answered = 0;
-    let full = loop {
-        match log.submit(RecordKind::Put, &[7; 100]).and_then(|t| log.wait(t)) {
-            Ok(seq) => answered = seq.0,
-            Err(error) => break error,
-        }
-    };
-    assert!(matches!(full, WalError::Poisoned { cause: DiskError::NoSpace { .. } }), "{full}");
-    assert!(full.to_string().contains("no space left"), "{full}");
-    assert!(answered >= 3, "{answered} records fit");
+    let answered = fill(&log);
     drop(log);
-    disk.remove("ballast").unwrap();
     let log = open(&disk);
-    let found = contents(&log, 1).len() as u64;
-    assert!(found == answered || found == answered + 1, "{answered} answered, {found} there");
-    assert_eq!(append(&log, b"on"), Seq(found + 1));
+    assert_eq!(fill(&log), answered);
+    files.set_capacity(None);
+    assert_eq!(append(&log, b"on"), Seq(answered + 1), "it need not be opened again");
+}
+
+#[test]
+fn a_disk_that_is_full_when_a_segment_ends_is_filled_to_its_end() {
+    // The first segment ends at some 2,300 bytes, with room for another from 2,624 on.
+    let mut segments = [false; 2];
+    for capacity in (2300..6000).step_by(8) {
+        let files = CrashDisk::with_capacity(capacity);
+        let disk: Arc<dyn Disk> = Arc::new(files.clone());
+        let log = create(&disk, small());
+        let answered = fill(&log);
+        segments[usize::from(names(&files).len() > 1)] = true;
+        assert!(disk.available_bytes().unwrap() < 300, "of {capacity}");
+        drop(log);
+        files.set_capacity(None);
+        assert_eq!(contents(&open(&disk), 1).len() as u64, answered, "of {capacity}");
+    }
+    assert_eq!(segments, [true; 2], "some grew beyond their length, some had successors");
+}
+
+/// Prepared room is what makes the difference: another's bytes cannot take it.
+#[test]
+fn a_record_with_room_is_written_on_a_disk_that_others_fill() {
+    let files = CrashDisk::with_capacity(100_000);
+    let disk: Arc<dyn Disk> = Arc::new(files.clone());
+    let log = create(&disk, LogOptions::default());
+    log.make_room(5000).unwrap();
+    let ballast = disk.create("ballast").unwrap();
+    ballast.append(&vec![0; disk.available_bytes().unwrap() as usize]).unwrap();
+    assert_eq!(append(&log, &[1; 5000]), Seq(1));
+    drop(log);
+    files.set_capacity(None);
+    assert_eq!(contents(&open(&disk), 1), [(1, vec![1; 5000])]);
 }

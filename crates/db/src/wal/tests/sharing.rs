@@ -33,6 +33,12 @@ impl AppendFile for GatedFile {
     fn append(&self, bytes: &[u8]) -> Result<(), DiskError> {
         self.file.append(bytes)
     }
+    fn reserve(&self, bytes: u64) -> Result<(), DiskError> {
+        self.file.reserve(bytes)
+    }
+    fn give_back(&self) {
+        self.file.give_back();
+    }
     fn sync(&self) -> Result<(), DiskError> {
         self.gate.syncs.fetch_add(1, Ordering::SeqCst);
         while self.gate.shut.load(Ordering::SeqCst) {
