@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use super::check::check_source;
 use super::error::BuildError;
 use super::gather::{gather, in_pieces, read, view};
+use super::halves::copy_in_place;
 use super::huge;
 use super::merge::merge;
 use super::nearest::{NONE, Nearest};
@@ -29,6 +30,7 @@ use super::vamana::{VamanaOptions, vamana};
 use crate::distance::PairDistance;
 use crate::graph::{Adjacency, medoid};
 use crate::quant::Codebook;
+use crate::types::VectorSet;
 
 /// As [`build()`], holding no more than about `limit` bytes.
 ///
@@ -189,8 +191,10 @@ impl Build<'_> {
         if members.is_empty() {
             return out.finish();
         }
-        let bytes = gather(source, &members)?;
-        let set = view(source, &bytes);
+        let mut bytes = gather(source, &members)?;
+        let (dim, ty) = (source.dim(), source.vector_type());
+        let ty = copy_in_place(&mut bytes, dim, ty, self.options.metric);
+        let set = VectorSet::new(&bytes, dim, ty).expect("whole rows are a set");
         let pair = PairDistance::new(self.options.metric, set);
         let start = medoid(set, self.options.metric);
         // Free places are filled by the other list of a row.

@@ -13,6 +13,7 @@ mod diskann;
 mod error;
 mod estimate;
 mod gather;
+mod halves;
 mod head;
 mod huge;
 mod import;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use super::check::{check_ids, check_rows};
 use super::error::BuildError;
 use super::gather::{gather, view};
+use super::halves::linking_copy;
 use super::head::head_parts;
-use super::huge::huge_copy;
 use super::nearest::Nearest;
 use super::options::BuildOptions;
 use super::order::{Locality, OrderOptions, PageOrder, order_by};
@@ -168,8 +168,8 @@ impl Build<'_> {
         let (book, codes) = self.timed(Stage::Encode, |b| b.encode(source))?;
         let start = medoid(source, options.metric);
         let (graph, order) = {
-            let copy = huge_copy(source.bytes());
-            let set = VectorSet::new(&copy, source.dim(), source.vector_type())
+            let (copy, ty) = linking_copy(source, options.metric);
+            let set = VectorSet::new(&copy, source.dim(), ty)
                 .expect("a copy has the shape of its source");
             let pair = PairDistance::new(options.metric, set);
             let graph = self.timed(Stage::Graph, |b| {
