@@ -60,13 +60,18 @@ def take_memory_two(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
 def load_both(job: Job, data: doors.Behind, system: str, limit: str) -> Row:
     """The memory of one server while its two collections are searched one after the other."""
     asked = words(job, job.lists[data.vectors.name])
+    # Milvus takes so long for a filter by tags that every client asking all would take half an hour.
+    fewer = ["--count", job.settings["milvus_count"], "--repeat", 1]
+    of = {part: [*asked, *fewer] if (system, part) == (MILVUS, TAGGED) else asked for part in data.parts}
     with doors.serving(system, data, limit) as server:
         # Both are open and have answered.
         for part in data.parts:
-            doors.over_network(server, data, part, *asked, "--clients", 1, "--count", 10)
+            doors.over_network(server, data, part, *of[part], "--clients", 1, "--count", 10)
         time.sleep(job.settings["settle_s"])
         idle = resident_mb(server)
-        rows = [r for part in data.parts for r in doors.over_network(server, data, part, *asked)]
+        rows = [
+            row for part in data.parts for row in doors.over_network(server, data, part, *of[part])
+        ]
         time.sleep(job.settings["settle_s"])
         after = resident_mb(server)
     peak = max(row["peak_rss_mb"] for row in rows)

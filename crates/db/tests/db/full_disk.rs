@@ -158,6 +158,8 @@ fn a_flush_on_a_full_disk_fails_and_is_repeated_when_there_is_room() {
     }
     assert_there(&c, 2200);
     drop((c, database));
+    // What the log kept for itself.
+    small.fill();
     let database = open(&small.database()).unwrap();
     let c = collection(&database);
     assert_there(&c, 2200);
@@ -171,6 +173,66 @@ fn a_flush_on_a_full_disk_fails_and_is_repeated_when_there_is_room() {
     assert_eq!(collection(&database).verify().unwrap(), []);
 }
 
+fn define_index(database: &Database) {
+    let (field, kind, metric) = ("v".to_owned(), "DISKANN".to_owned(), Some(Metric::L2));
+    let name = Some("graph".to_owned());
+    let new = NewIndex { field, name, kind, metric, parameters: Properties::new() };
+    database.apply(Change::CreateIndex { place: place(), new }).unwrap();
+}
+
+/// The files as a kill would leave them now.
+fn copy_tree(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().flatten() {
+        let there = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy_tree(&entry.path(), &there),
+            false => drop(fs::copy(entry.path(), there).unwrap()),
+        }
+    }
+}
+
+#[test]
+fn links_that_the_log_has_no_room_for_come_before_those_that_build_on_them() {
+    let Some(small) = Small::mount() else { return };
+    let database = open(&small.database()).unwrap();
+    let c = create(&database);
+    let some: Vec<_> = (0..600).map(|key| (key, key as u32)).collect();
+    c.insert(batch(&some), None).unwrap();
+    c.flush().unwrap();
+    define_index(&database);
+    c.build_index("graph").unwrap();
+    assert_eq!(c.wait_for_index("graph").unwrap().linked, 600);
+    small.fill();
+    let (answered, refused) = insert_until_refused(&c, 600);
+    assert_full(&refused);
+    // What is left of the room is too little for a row, and so for its edges.
+    let why = loop {
+        if let Some(why) = c.index_status("graph").unwrap().failed {
+            break why;
+        }
+        std::thread::yield_now();
+    };
+    assert!(why.contains("no space left"), "{why}");
+    assert_there(&c, answered);
+    small.make_room();
+    let more: Vec<_> = (answered..answered + 50).map(|key| (key, key as u32)).collect();
+    c.insert(batch(&more), None).unwrap();
+    let all = answered + 50;
+    // Until the thread has looked again, nobody works on it.
+    while c.wait_for_index("graph").unwrap().linked != all as u64 {
+        std::thread::yield_now();
+    }
+    assert_eq!(c.verify().unwrap(), []);
+    let killed = tempfile::tempdir().unwrap();
+    copy_tree(&small.database(), &killed.path().join("database"));
+    let again = open(&killed.path().join("database")).unwrap();
+    let c = collection(&again);
+    assert_there(&c, all);
+    assert_eq!(c.wait_for_index("graph").unwrap().linked, all as u64);
+    assert_eq!(c.verify().unwrap(), []);
+}
+
 #[test]
 fn a_build_on_a_full_disk_fails_and_is_repeated_when_there_is_room() {
     let Some(small) = Small::mount() else { return };
@@ -179,10 +241,7 @@ fn a_build_on_a_full_disk_fails_and_is_repeated_when_there_is_room() {
     let some: Vec<_> = (0..2000).map(|key| (key, key as u32)).collect();
     c.insert(batch(&some), None).unwrap();
     c.flush().unwrap();
-    let (field, kind, metric) = ("v".to_owned(), "DISKANN".to_owned(), Some(Metric::L2));
-    let name = Some("graph".to_owned());
-    let new = NewIndex { field, name, kind, metric, parameters: Properties::new() };
-    database.apply(Change::CreateIndex { place: place(), new }).unwrap();
+    define_index(&database);
     // Room for the state of the index in the catalogue, and for no graph.
     small.fill();
     small.leave(32 << 10);
