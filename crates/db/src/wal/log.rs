@@ -353,49 +353,60 @@ impl Log {
     /// Waits for the leader, or leads one commit, waiting up to `delay` for others to join.
     fn advance<'a>(
         &'a self,
-        mut queue: MutexGuard<'a, Queue>,
+        queue: MutexGuard<'a, Queue>,
         reach: Reach,
         delay: Duration,
     ) -> Result<MutexGuard<'a, Queue>, WalError> {
-        if let Some(cause) = &queue.failed {
-            return Err(WalError::Poisoned { cause: cause.clone() });
-        }
-        if queue.leading {
-            return Ok(self.moved.wait(queue).expect("see `queue`"));
-        }
-        queue.leading = true;
-        if !delay.is_zero() {
-            let full = self.options.queue_bytes / 2;
-            let wait = self.joined.wait_timeout_while(queue, delay, |q| q.bytes() < full);
-            queue = wait.expect("see `queue`").0;
-        }
-        let chunk = queue.take();
-        drop(queue);
-        let mut leader = Leader { log: self, outcome: None };
-        let mut writer = self.writer();
-        let sync = reach == Reach::Durable;
-        let mut failed = writer.commit(chunk.as_ref(), sync).err();
-        let (written, durable, kept) = (writer.written, writer.durable, writer.kept);
-        if failed.is_none() && sync {
-            // The records are safe whether the mark gets there or not, so they are answered.
-            failed = writer.mark().err();
-        }
-        if failed.is_none() {
-            writer.reserve_ahead();
-        }
-        drop(writer);
-        leader.outcome = Some(Outcome { written, durable, kept, failed });
-        drop(leader);
-        let mut queue = self.queue();
-        queue.give_back(chunk);
-        Ok(queue)
+        self.lead(queue, |mut queue| {
+            if !delay.is_zero() {
+                let full = self.options.queue_bytes / 2;
+                let wait = self.joined.wait_timeout_while(queue, delay, |q| q.bytes() < full);
+                queue = wait.expect("see `queue`").0;
+            }
+            let chunk = queue.take();
+            drop(queue);
+            self.write(|writer| {
+                let sync = reach == Reach::Durable;
+                writer.commit(chunk.as_ref(), sync)?;
+                if sync {
+                    // The records are safe whether the mark gets there or not, so they are answered.
+                    writer.mark()?;
+                }
+                writer.reserve_ahead();
+                Ok(())
+            });
+            let mut queue = self.queue();
+            queue.give_back(chunk);
+            Ok(queue)
+        })
     }
 
     /// Waits for the leader, or leads while room is kept for one more record.
     fn reserve<'a>(
         &'a self,
-        mut queue: MutexGuard<'a, Queue>,
+        queue: MutexGuard<'a, Queue>,
         payload_bytes: usize,
+    ) -> Result<MutexGuard<'a, Queue>, WalError> {
+        self.lead(queue, |queue| {
+            let asked = queue.asked_with(payload_bytes);
+            drop(queue);
+            let mut full = None;
+            self.write(|writer| match writer.reserve(asked) {
+                Err(error @ DiskError::NoSpace { .. }) => {
+                    full = Some(error);
+                    Ok(())
+                }
+                reserved => reserved,
+            });
+            full.map_or_else(|| Ok(self.queue()), |full| Err(full.into()))
+        })
+    }
+
+    /// Waits for the leader, or does `work` as the leader, who has to [`write`](Self::write).
+    fn lead<'a>(
+        &'a self,
+        mut queue: MutexGuard<'a, Queue>,
+        work: impl FnOnce(MutexGuard<'a, Queue>) -> Result<MutexGuard<'a, Queue>, WalError>,
     ) -> Result<MutexGuard<'a, Queue>, WalError> {
         if let Some(cause) = &queue.failed {
             return Err(WalError::Poisoned { cause: cause.clone() });
@@ -404,20 +415,17 @@ impl Log {
             return Ok(self.moved.wait(queue).expect("see `queue`"));
         }
         queue.leading = true;
-        let asked = queue.asked_with(payload_bytes);
-        drop(queue);
+        work(queue)
+    }
+
+    /// Lets the leader do something with the disk, and tells the others how far it has come.
+    fn write(&self, work: impl FnOnce(&mut Writer) -> Result<(), DiskError>) {
         let mut leader = Leader { log: self, outcome: None };
         let mut writer = self.writer();
-        let (full, failed) = match writer.reserve(asked) {
-            Ok(()) => (None, None),
-            Err(full @ DiskError::NoSpace { .. }) => (Some(full), None),
-            Err(failed) => (None, Some(failed)),
-        };
+        let failed = work(&mut writer).err();
         let (written, durable, kept) = (writer.written, writer.durable, writer.kept);
         drop(writer);
         leader.outcome = Some(Outcome { written, durable, kept, failed });
-        drop(leader);
-        full.map_or_else(|| Ok(self.queue()), |full| Err(full.into()))
     }
 }
 
