@@ -282,6 +282,36 @@ fn a_full_disk_refuses_the_write_and_keeps_what_was_answered() {
 }
 
 #[test]
+fn a_load_whose_note_a_full_disk_refuses_goes_on_when_there_is_room() {
+    let files = tempfile::tempdir().unwrap();
+    let disk = CrashDisk::new();
+    let database =
+        Database::open_simulated(Arc::new(disk.clone()), files.path().join("a"), options())
+            .unwrap();
+    let c = create(&database);
+    let mut load = c.begin_load("numbers", 1).unwrap();
+    load.insert(batch(&[(0, 0)]), None).unwrap();
+    let mut there = vec![(0, 0)];
+    // The note of a batch: what is left of an earlier one removed, a new one created, written, synced
+    // and renamed.
+    for step in 1..=5 {
+        let row = (step as i64, step as u32);
+        disk.inject(Fault { operation: disk.operations() + step, kind: FaultKind::NoSpace });
+        let refused = load.insert(batch(&[row]), None).unwrap_err();
+        assert!(refused.to_string().contains("no space left"), "step {step}: {refused}");
+        assert_eq!(c.stats().stopped, None, "step {step}");
+        assert_eq!((rows(&c), load.rows()), (there.clone(), step), "step {step}");
+        load.insert(batch(&[row]), None).unwrap();
+        there.push(row);
+    }
+    load.finish().unwrap();
+    drop((c, database));
+    let database =
+        Database::open_simulated(Arc::new(disk), files.path().join("b"), options()).unwrap();
+    assert_eq!(rows(&collection(&database)), there);
+}
+
+#[test]
 fn a_dropped_collection_is_gone_and_tells_those_who_hold_it() {
     let dir = tempfile::tempdir().unwrap();
     let database = open(dir.path());
