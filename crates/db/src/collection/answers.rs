@@ -5,26 +5,27 @@
 //! until rows enter the graph or its nodes are numbered anew. The memory is the accountant's; where
 //! it grants none, nothing is kept.
 
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use lru::LruCache;
 use pipeann_engine::memory::{Accountant, Pool, Reservation};
 use pipeann_engine::update::Among;
 use roaring::RoaringTreemap;
 
+use super::filter_cache::MOST;
 use crate::expr::BoundFilter;
 use crate::field_index::FieldIndex;
 use crate::ids::{RowId, Seq};
 
-/// Answers that are kept, where their bytes leave room for so many. Clients ask for few of the values
-/// again and again, and for others between.
-const MOST: usize = 256;
 /// Above one row in so many of a graph, testing the rows that a search meets costs less than
 /// looking up the nodes of all.
 const FEW: u64 = 3;
 /// Bytes of all answers.
-const MOST_BYTES: u64 = 32 << 20;
+const MOST_BYTES: u64 = 64 << 20;
 
-/// What was asked.
+/// What was asked. A filter that was compiled anew is another.
 #[derive(Clone, Debug)]
 pub(super) struct Question {
     /// None where all rows match.
@@ -38,25 +39,32 @@ pub(super) struct Question {
 }
 
 impl Question {
-    fn is(&self, other: &Self) -> bool {
-        let same_filter = match (&self.filter, &other.filter) {
-            (None, None) => true,
-            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
-            _ => false,
-        };
-        let same_moment =
-            self.applied == other.applied && self.hidden_before == other.hidden_before;
-        same_filter && same_moment && self.partitions == other.partitions
+    fn identity(&self) -> impl Hash + Eq {
+        let filter = self.filter.as_ref().map(Arc::as_ptr);
+        (filter, self.partitions.as_deref(), self.applied, self.hidden_before)
+    }
+}
+
+impl PartialEq for Question {
+    fn eq(&self, other: &Self) -> bool {
+        self.identity() == other.identity()
+    }
+}
+
+impl Eq for Question {}
+
+impl Hash for Question {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.identity().hash(state);
     }
 }
 
 struct Answer {
-    question: Question,
     rows: Arc<RoaringTreemap>,
     nodes: Vec<Nodes>,
     /// Whether it was asked for again.
     again: bool,
-    bytes: u64,
+    rows_bytes: u64,
     _memory: Reservation,
 }
 
@@ -70,26 +78,54 @@ struct Nodes {
     _memory: Reservation,
 }
 
-/// The most recently used last.
+impl Answer {
+    fn bytes(&self) -> u64 {
+        self.rows_bytes + self.nodes.iter().map(|nodes| nodes.bytes).sum::<u64>()
+    }
+
+    fn nodes_in(&self, graph: &Arc<FieldIndex>) -> Option<&Nodes> {
+        self.nodes.iter().find(|nodes| nodes.are_of(graph))
+    }
+}
+
+impl Nodes {
+    fn are_of(&self, graph: &Arc<FieldIndex>) -> bool {
+        std::ptr::eq(self.graph.as_ptr(), Arc::as_ptr(graph))
+    }
+}
+
 pub(super) struct Answers {
     accountant: Arc<Accountant>,
-    kept: Mutex<Vec<Answer>>,
+    kept: Mutex<Kept>,
+}
+
+struct Kept {
+    answers: LruCache<Question, Answer>,
+    /// To which question these rows are the answer, by their address.
+    questions: HashMap<usize, Question>,
+    /// Of all answers.
+    bytes: u64,
+    /// The last record that an answer holds for.
+    newest: Seq,
 }
 
 impl Answers {
     pub(super) fn new(accountant: &Arc<Accountant>) -> Self {
-        Self { accountant: Arc::clone(accountant), kept: Mutex::default() }
+        let kept = Kept {
+            answers: LruCache::unbounded(),
+            questions: HashMap::new(),
+            bytes: 0,
+            newest: Seq(0),
+        };
+        Self { accountant: Arc::clone(accountant), kept: Mutex::new(kept) }
     }
 
     /// The rows, if this was asked lately.
     pub(super) fn find(&self, question: &Question) -> Option<Arc<RoaringTreemap>> {
         let mut kept = self.kept();
-        let at = kept.iter().position(|answer| answer.question.is(question))?;
-        let mut answer = kept.remove(at);
+        let answer = kept.answers.get_mut(question)?;
         answer.again = true;
-        let rows = Arc::clone(&answer.rows);
-        kept.push(answer);
-        Some(rows)
+        Some(Arc::clone(&answer.rows))
     }
 
     /// Keeps the rows, unless the filter is one that is not kept either and will not come again.
@@ -97,20 +133,17 @@ impl Answers {
         if question.filter.as_ref().is_some_and(|filter| Arc::strong_count(filter) < 3) {
             return;
         }
-        let bytes = rows.serialized_size() as u64;
+        let rows_bytes = rows.serialized_size() as u64;
         let mut kept = self.kept();
         // Readers of an older moment come seldom.
-        kept.retain(|answer| answer.question.applied >= question.applied);
-        let Some(memory) = self.room_for(bytes, &mut kept) else { return };
+        if kept.newest < question.applied {
+            kept.clear();
+            kept.newest = question.applied;
+        }
+        let Some(memory) = self.room_for(rows_bytes, &mut kept) else { return };
         let rows = Arc::clone(rows);
-        kept.push(Answer {
-            question,
-            rows,
-            nodes: Vec::new(),
-            again: false,
-            bytes,
-            _memory: memory,
-        });
+        let answer = Answer { rows, nodes: Vec::new(), again: false, rows_bytes, _memory: memory };
+        kept.add(question, answer);
     }
 
     /// Keeps none of them any more.
@@ -128,62 +161,105 @@ impl Answers {
         graph: &Arc<FieldIndex>,
     ) -> Among {
         let entered = graph.entered();
-        let is_graph = |nodes: &Nodes| std::ptr::eq(nodes.graph.as_ptr(), Arc::as_ptr(graph));
-        let place = |kept: &[Answer]| kept.iter().position(|a| Arc::ptr_eq(&a.rows, rows));
         {
-            let kept = self.kept();
-            let nodes = place(&kept).and_then(|at| kept[at].nodes.iter().find(|n| is_graph(n)));
+            let mut kept = self.kept();
+            let answer = kept.answer_of(rows);
+            let nodes = answer.as_ref().and_then(|answer| answer.nodes_in(graph));
             if let Some(nodes) = nodes.filter(|nodes| nodes.entered == entered) {
                 return nodes.among.clone();
             }
-            let again = place(&kept).is_some_and(|at| kept[at].again);
             let expected = rows.len().saturating_sub(pending);
-            if !again && are_tested(expected, graph) {
+            if !answer.is_some_and(|answer| answer.again) && are_tested(expected, graph) {
                 return FieldIndex::allow_tested(rows, expected);
             }
         }
         let among = graph.allow(rows);
+        let bytes = among.bytes();
         let mut kept = self.kept();
-        if let Some(at) = place(&kept) {
-            let mut answer = kept.remove(at);
-            answer.nodes.retain(|nodes| !is_graph(nodes) && nodes.graph.strong_count() > 0);
-            let bytes = among.bytes();
-            if let Some(memory) = self.room_for(bytes, &mut kept) {
-                let (graph, among) = (Arc::downgrade(graph), among.clone());
-                answer.nodes.push(Nodes { graph, entered, among, bytes, _memory: memory });
-            }
-            kept.push(answer);
+        kept.forget_nodes(rows, graph);
+        if let Some(memory) = self.room_for(bytes, &mut kept) {
+            let (graph, among) = (Arc::downgrade(graph), among.clone());
+            kept.add_nodes(rows, Nodes { graph, entered, among, bytes, _memory: memory });
         }
         among
     }
 
-    /// Memory for an answer; the oldest ones give way.
-    fn room_for(&self, bytes: u64, kept: &mut Vec<Answer>) -> Option<Reservation> {
-        let held = |kept: &[Answer]| kept.iter().map(Answer::bytes).sum::<u64>();
+    /// Memory for so many bytes; what was not used for longest gives way.
+    fn room_for(&self, bytes: u64, kept: &mut Kept) -> Option<Reservation> {
         if bytes > MOST_BYTES / 4 {
             return None;
         }
-        while kept.len() >= MOST || held(kept) + bytes > MOST_BYTES {
-            kept.remove(0);
+        while kept.answers.len() >= MOST || kept.bytes + bytes > MOST_BYTES {
+            kept.forget_oldest();
         }
         self.accountant.reserve(Pool::Postings, bytes).ok()
     }
 
-    fn kept(&self) -> MutexGuard<'_, Vec<Answer>> {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Kept {
+    fn clear(&mut self) {
+        self.answers.clear();
+        self.questions.clear();
+        self.bytes = 0;
+    }
+
+    fn add(&mut self, question: Question, answer: Answer) {
+        self.bytes += answer.bytes();
+        self.questions.insert(address(&answer.rows), question.clone());
+        if let Some(before) = self.answers.put(question, answer) {
+            self.forgot(&before);
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some((_, answer)) = self.answers.pop_lru() {
+            self.forgot(&answer);
+        }
+    }
+
+    fn forgot(&mut self, answer: &Answer) {
+        self.bytes -= answer.bytes();
+        self.questions.remove(&address(&answer.rows));
+    }
+
+    /// The answer that these rows are.
+    fn answer_of(&mut self, rows: &Arc<RoaringTreemap>) -> Option<&mut Answer> {
+        self.answers.peek_mut(self.questions.get(&address(rows))?)
+    }
+
+    /// Keeps nodes of the rows of an answer, if that is still kept.
+    fn add_nodes(&mut self, rows: &Arc<RoaringTreemap>, nodes: Nodes) {
+        let bytes = nodes.bytes;
+        if let Some(answer) = self.answer_of(rows) {
+            answer.nodes.push(nodes);
+            self.bytes += bytes;
+        }
+    }
+
+    /// Drops nodes that these rows had in this graph before, and in graphs that are gone.
+    fn forget_nodes(&mut self, rows: &Arc<RoaringTreemap>, graph: &Arc<FieldIndex>) {
+        if let Some(answer) = self.answer_of(rows) {
+            let before = answer.bytes();
+            answer.nodes.retain(|nodes| !nodes.are_of(graph) && nodes.graph.strong_count() > 0);
+            let freed = before - answer.bytes();
+            self.bytes -= freed;
+        }
+    }
+}
+
+/// Of rows that are kept, and so of no others meanwhile.
+fn address(rows: &Arc<RoaringTreemap>) -> usize {
+    Arc::as_ptr(rows).addr()
 }
 
 /// Whether so many rows of a graph are wanted that a search among them that is not repeated tests
 /// the rows it meets.
 pub(super) fn are_tested(expected: u64, graph: &FieldIndex) -> bool {
     expected >= graph.linked() / FEW
-}
-
-impl Answer {
-    fn bytes(&self) -> u64 {
-        self.bytes + self.nodes.iter().map(|nodes| nodes.bytes).sum::<u64>()
-    }
 }
 
 #[cfg(test)]
@@ -223,5 +299,31 @@ mod tests {
         (0..2 * MOST as u32).for_each(|partition| answers.keep(question(partition, 1), &rows));
         let found = (0..2 * MOST as u32).filter(|p| answers.find(&question(*p, 1)).is_some());
         assert_eq!(found.count(), MOST);
+    }
+
+    #[test]
+    fn those_used_lately_stay_within_the_bytes_and_sums_are_exact() {
+        let accountant = Accountant::new(None);
+        let answers = Answers::new(&accountant);
+        // 64 KiB each at most: a bit for each second row.
+        let many = || Arc::new(RoaringTreemap::from_iter((0..1 << 19).map(|row| row * 2)));
+        let bytes = many().serialized_size() as u64;
+        let fit = u32::try_from(MOST_BYTES / bytes).unwrap();
+        for partition in 0..2 * fit {
+            answers.keep(question(partition, 1), &many());
+            assert!(answers.find(&question(0, 1)).is_some(), "it was used lately");
+        }
+        let found = (0..2 * fit).filter(|p| answers.find(&question(*p, 1)).is_some());
+        assert_eq!(found.count(), fit as usize);
+        assert_eq!(accountant.pool_bytes(Pool::Postings), u64::from(fit) * bytes);
+        // The same question once more takes the place of the first.
+        answers.keep(question(0, 1), &many());
+        {
+            let kept = answers.kept();
+            assert_eq!(kept.bytes, accountant.pool_bytes(Pool::Postings));
+            assert_eq!(kept.answers.len(), kept.questions.len());
+        }
+        answers.clear();
+        assert_eq!((answers.kept().bytes, accountant.pool_bytes(Pool::Postings)), (0, 0));
     }
 }

@@ -1,27 +1,48 @@
 //! Filters that were compiled lately, so that one asked for often is compiled once.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lru::LruCache;
 
 use crate::expr::{BoundFilter, Constant, FilterError, Templates, compile};
 use crate::schema::Schema;
 
-/// Filters that are kept: as many as answers are, which are those of kept filters.
-const MOST: usize = 256;
+/// Filters that are kept, and so answers, which are those of kept filters: clients that filter by
+/// the values of few fields come back to each of them.
+pub(super) const MOST: usize = 4096;
 /// Bytes of expression and templates beyond which a filter is not kept: a long list of keys comes
-/// once. So all that are kept are bounded as well.
-const MOST_BYTES: usize = 16 << 10;
+/// once.
+const LONG: usize = 16 << 10;
+/// Bytes of the expressions and templates of all that are kept.
+const MOST_BYTES: usize = 4 << 20;
 
 #[derive(Debug)]
 struct Entry {
     expression: String,
     templates: Templates,
     bound: Arc<BoundFilter>,
+    bytes: usize,
 }
 
-/// The most recently used last.
-#[derive(Debug, Default)]
+/// See the module's description.
+#[derive(Debug)]
 pub(super) struct FilterCache {
-    entries: Mutex<Vec<Entry>>,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    /// By a hash of what they are found by; one of two with the same gives way.
+    entries: LruCache<u64, Entry>,
+    /// Of all entries.
+    bytes: usize,
+}
+
+impl Default for FilterCache {
+    fn default() -> Self {
+        Self { kept: Mutex::new(Kept { entries: LruCache::unbounded(), bytes: 0 }) }
+    }
 }
 
 impl FilterCache {
@@ -36,56 +57,61 @@ impl FilterCache {
         templates: &Templates,
     ) -> Result<Arc<BoundFilter>, FilterError> {
         let compiled = || compile(expression, schema, templates).map(Arc::new);
-        if expression.len() > MOST_BYTES || !are_small(templates) {
+        let bytes = expression.len().saturating_add(bytes_of_all(templates));
+        if bytes > LONG {
             return compiled();
         }
-        if let Some(bound) = self.find(expression, schema.version(), templates) {
-            return Ok(bound);
+        let key = key(expression, schema.version(), templates);
+        if let Some(entry) = self.kept().entries.get(&key)
+            && entry.bound.schema_version == schema.version()
+            && entry.expression == expression
+            && entry.templates == *templates
+        {
+            return Ok(Arc::clone(&entry.bound));
         }
         let bound = compiled()?;
         let (expression, templates) = (expression.to_owned(), templates.clone());
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        if entries.len() >= MOST {
-            entries.remove(0);
-        }
-        entries.push(Entry { expression, templates, bound: Arc::clone(&bound) });
+        self.kept().add(key, Entry { expression, templates, bound: Arc::clone(&bound), bytes });
         Ok(bound)
     }
 
-    fn find(
-        &self,
-        expression: &str,
-        version: u32,
-        templates: &Templates,
-    ) -> Option<Arc<BoundFilter>> {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = entries.iter().position(|entry| {
-            entry.bound.schema_version == version
-                && entry.expression == expression
-                && entry.templates == *templates
-        })?;
-        let entry = entries.remove(at);
-        let bound = Arc::clone(&entry.bound);
-        entries.push(entry);
-        Some(bound)
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn are_small(templates: &Templates) -> bool {
-    let bytes = templates.iter().map(|(name, value)| name.len() + bytes_of(value));
-    bytes.sum::<usize>() <= MOST_BYTES
+impl Kept {
+    /// Adds an entry; those that were not used for longest give way.
+    fn add(&mut self, key: u64, entry: Entry) {
+        while self.entries.len() >= MOST || self.bytes + entry.bytes > MOST_BYTES {
+            self.bytes -= self.entries.pop_lru().map_or(0, |(_, oldest)| oldest.bytes);
+        }
+        self.bytes += entry.bytes;
+        self.bytes -= self.entries.put(key, entry).map_or(0, |before| before.bytes);
+    }
+}
+
+fn key(expression: &str, version: u32, templates: &Templates) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (expression, version, templates).hash(&mut hasher);
+    hasher.finish()
+}
+
+fn bytes_of_all(templates: &Templates) -> usize {
+    let bytes = templates.iter().map(|(name, value)| name.len().saturating_add(bytes_of(value)));
+    bytes.fold(0, usize::saturating_add)
 }
 
 fn bytes_of(constant: &Constant) -> usize {
     match constant {
         Constant::Text(text) => text.len(),
         // A list in a list is not looked into: it is refused where it is long or deep.
-        Constant::List(items) if items.len() > MOST_BYTES / size_of::<Constant>() => usize::MAX / 2,
+        Constant::List(items) if items.len() > LONG / size_of::<Constant>() => usize::MAX / 2,
         Constant::List(items) => items
             .iter()
             .map(|item| match item {
                 Constant::Text(text) => text.len(),
-                Constant::List(_) => MOST_BYTES,
+                Constant::List(_) => LONG + 1,
                 _ => size_of::<Constant>(),
             })
             .sum(),
@@ -132,13 +158,26 @@ mod tests {
         let long = Constant::List((0..100_000).map(Constant::Int).collect());
         let long = Templates::from([("list".to_owned(), long)]);
         cache.bound("a in {list}", &schema, &long).unwrap();
-        cache
-            .bound(&format!("a == 1{}", " ".repeat(MOST_BYTES)), &schema, &Templates::new())
-            .unwrap();
+        cache.bound(&format!("a == 1{}", " ".repeat(LONG)), &schema, &Templates::new()).unwrap();
         assert!(cache.bound("nope == 1", &schema, &Templates::new()).is_err());
-        let entries = cache.entries.lock().unwrap();
-        assert_eq!(entries.len(), MOST);
-        assert!(entries.iter().any(|entry| entry.expression == "a == 0"), "it was used lately");
-        assert!(entries.iter().all(|entry| entry.expression.len() < 20));
+        let kept = cache.kept();
+        let expressions = || kept.entries.iter().map(|(_, entry)| entry.expression.as_str());
+        assert_eq!(kept.entries.len(), MOST);
+        assert!(expressions().any(|expression| expression == "a == 0"), "it was used lately");
+        assert!(expressions().all(|expression| expression.len() < 20));
+        assert_eq!(kept.bytes, expressions().map(str::len).sum::<usize>());
+    }
+
+    #[test]
+    fn long_ones_give_way_sooner() {
+        let (cache, schema) = (FilterCache::default(), schema());
+        for n in 0..1000 {
+            let expression = format!("a == {n}{}", " ".repeat(LONG - 20));
+            cache.bound(&expression, &schema, &Templates::new()).unwrap();
+        }
+        let kept = cache.kept();
+        let bytes = kept.entries.iter().map(|(_, entry)| entry.bytes).sum::<usize>();
+        assert_eq!((kept.bytes, kept.entries.len()), (bytes, MOST_BYTES / (LONG - 12)));
+        assert!(bytes <= MOST_BYTES);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use super::number::{Number, as_integer};
 use super::strings::quote;
@@ -21,6 +22,20 @@ pub enum Constant {
     Instant(i64),
     /// A list.
     List(Vec<Constant>),
+}
+
+impl Hash for Constant {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::mem::discriminant(self).hash(state);
+        match self {
+            Self::Bool(value) => value.hash(state),
+            Self::Int(value) | Self::Instant(value) => value.hash(state),
+            // Both zeros are equal.
+            Self::Float(value) => (value + 0.0).to_bits().hash(state),
+            Self::Text(value) => value.hash(state),
+            Self::List(items) => items.hash(state),
+        }
+    }
 }
 
 /// Values for `{name}` in an expression, by name.

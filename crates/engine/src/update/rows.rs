@@ -2,13 +2,18 @@
 //! deleted cost nothing.
 
 use std::collections::HashMap;
+use std::iter;
 use std::sync::{PoisonError, RwLock};
+
+use rustc_hash::FxBuildHasher;
 
 use crate::filter::AllowSet;
 use crate::format::constants::ABSENT;
 use crate::types::{NodeId, RowId};
 
 const CHUNK: usize = 1024;
+/// Entries that are found before the first of them is read, so that memory brings several at once.
+const AT_ONCE: usize = 64;
 
 struct Chunk {
     nodes: Box<[u32; CHUNK]>,
@@ -18,7 +23,7 @@ struct Chunk {
 /// See the module's description.
 #[derive(Default)]
 pub(super) struct RowTable {
-    chunks: RwLock<HashMap<u64, Chunk>>,
+    chunks: RwLock<HashMap<u64, Chunk, FxBuildHasher>>,
 }
 
 fn place(row: RowId) -> (u64, usize) {
@@ -28,7 +33,7 @@ fn place(row: RowId) -> (u64, usize) {
 impl RowTable {
     /// The table of rows 0 and up, as a row map has them.
     pub(super) fn from_map(nodes: &[u32]) -> Self {
-        let mut chunks = HashMap::new();
+        let mut chunks = HashMap::default();
         for (number, some) in nodes.chunks(CHUNK).enumerate() {
             let live = some.iter().filter(|&&node| node != ABSENT).count();
             if live > 0 {
@@ -63,15 +68,24 @@ impl RowTable {
     ) -> AllowSet {
         let chunks = self.chunks.read().unwrap_or_else(PoisonError::into_inner);
         let mut last = (u64::MAX, None);
-        let node = |row| {
+        let entry = |row| {
             let (chunk, at) = place(row);
             if chunk != last.0 {
                 last = (chunk, chunks.get(&chunk));
             }
-            let node = last.1?.nodes[at];
-            (node != ABSENT).then_some(NodeId(node))
+            Some(&last.1?.nodes[at])
         };
-        AllowSet::below(slots, expected, rows.filter_map(node))
+        let mut entries = rows.filter_map(entry);
+        let (mut found, mut nodes) = (Vec::with_capacity(AT_ONCE), Vec::with_capacity(AT_ONCE));
+        let nodes = iter::from_fn(move || {
+            if nodes.is_empty() {
+                found.extend(entries.by_ref().take(AT_ONCE));
+                nodes.extend(found.drain(..).copied());
+            }
+            nodes.pop()
+        });
+        let nodes = nodes.filter(|&node| node != ABSENT).map(NodeId);
+        AllowSet::below(slots, expected, nodes)
     }
 
     /// Enters a row; false where it is there already, which changes nothing.
@@ -162,5 +176,23 @@ mod tests {
         assert_eq!((table.remove(RowId(5000)), table.remove(RowId(1))), (None, None));
         assert_eq!(table.to_map(3), [7, ABSENT, 9]);
         assert!(table.any().is_some());
+    }
+
+    #[test]
+    fn many_rows_are_found_at_once_and_none_that_is_absent() {
+        let rows = 3 * CHUNK as u32;
+        let map: Vec<u32> =
+            (0..rows).map(|row| if row % 5 == 0 { ABSENT } else { row ^ 1 }).collect();
+        let table = RowTable::from_map(&map);
+        for step in [1, 3, CHUNK - 1] {
+            let asked = (0..rows + 200).step_by(step);
+            let found = table.allow_set(rows, 10, asked.clone().map(|row| RowId(row.into())));
+            let mut expected: Vec<_> = asked
+                .filter_map(|row| table.get(RowId(row.into())))
+                .filter(|node| node.0 < rows)
+                .collect();
+            expected.sort_unstable();
+            assert_eq!(found.to_vec(), expected);
+        }
     }
 }
