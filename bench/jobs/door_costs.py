@@ -74,7 +74,8 @@ def load_both(job: Job, data: doors.Behind, system: str, limit: str) -> Row:
         rows = [
             row for part in data.parts for row in doors.over_network(server, data, part, *of[part])
         ]
-        time.sleep(job.settings["settle_s"])
+        # Longer than our server waits before it returns what nobody has asked for.
+        time.sleep(job.settings["rest_s"])
         after = resident_mb(server)
     peak = max(row["peak_rss_mb"] for row in rows)
     return {"idle_mb": idle, "peak_mb": peak, "after_mb": after}

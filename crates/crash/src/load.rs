@@ -73,7 +73,6 @@ impl LoadOptions {
         let mut collection = CollectionOptions {
             flush_log_bytes: scale,
             flush_behind: true,
-            row_cache_bytes: 4 << 20,
             row_buffer_bytes: scale,
             tail_bytes: scale,
             scalar_buffer_bytes: scale,
@@ -91,7 +90,9 @@ impl LoadOptions {
         };
         collection.log.level = self.level;
         collection.log.segment_bytes = scale / 8;
-        DatabaseOptions { collection, ..DatabaseOptions::new(move || UnixMs(now)) }
+        let row_cache_bytes = 4 << 20;
+        let others = DatabaseOptions::new(move || UnixMs(now));
+        DatabaseOptions { collection, row_cache_bytes, ..others }
     }
 }
 

@@ -9,8 +9,9 @@
 use std::path::Path;
 use std::time::Instant;
 
-use pipeann_db::docstore::{Change, LsmRows, Pressure, RowStore, RowStoreOptions};
+use pipeann_db::docstore::{Change, LsmRows, Pressure, RowCache, RowStore, RowStoreOptions};
 use pipeann_db::ids::{RowId, Seq};
+use pipeann_engine::memory::Accountant;
 
 const BATCH: u64 = 1000;
 const ROUNDS: usize = 5;
@@ -95,7 +96,10 @@ fn main() -> Result<(), Failure> {
     let rows: u64 = arguments.next().map_or(Ok(1_000_000), |n| n.parse())?;
     let cache_mib: u64 = arguments.next().map_or(Ok(32), |n| n.parse())?;
     let dir = Path::new(&dir).join("row_store");
-    let options = RowStoreOptions { cache_bytes: cache_mib << 20, ..RowStoreOptions::new([1; 16]) };
+    let accountant = Accountant::process();
+    let cache = RowCache::new(&accountant, cache_mib << 20)?;
+    let options =
+        RowStoreOptions { collection: [1; 16], cache, buffer_bytes: 32 << 20, accountant };
     if !dir.exists() {
         insert(&LsmRows::open(&dir, &options)?, rows)?;
     }

@@ -264,10 +264,10 @@ fn options(
     if let Some(limit) = memory_limit {
         of.accountant = Accountant::new(Some(limit));
         for buffer in [
-            &mut of.row_cache_bytes,
             &mut of.row_buffer_bytes,
             &mut of.tail_bytes,
             &mut of.scalar_buffer_bytes,
+            &mut options.row_cache_bytes,
         ] {
             *buffer = (limit / SHARE_OF_LIMIT).clamp(LEAST_BUFFER_BYTES, *buffer);
         }

@@ -78,10 +78,10 @@ impl DatabaseArgs {
         collection.graph.resident = resident;
         collection.graph.link_threads = self.link_threads.max(1);
         collection.graph.dirty_bytes = self.dirty_bytes;
-        collection.row_cache_bytes = self.buffer_bytes;
         collection.row_buffer_bytes = self.buffer_bytes;
         collection.tail_bytes = self.buffer_bytes;
         collection.scalar_buffer_bytes = self.buffer_bytes;
+        options.row_cache_bytes = self.buffer_bytes;
         let opened = Database::open(&self.dir, options);
         opened.with_context(|| format!("opening {}", self.dir.display()))
     }

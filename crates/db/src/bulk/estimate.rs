@@ -76,7 +76,6 @@ pub fn estimate(collection: &Collection, rows: Option<u64>) -> Result<LoadEstima
         seconds: count as f64 * (SECONDS_A_ROW + SECONDS_A_BYTE * row_bytes as f64),
         disk_bytes,
         memory_bytes: COPIES_OF_BATCH * batch_bytes
-            + options.row_cache_bytes
             + options.row_buffer_bytes
             + options.scalar_buffer_bytes
             + options.tail_bytes * vectors as u64,

@@ -107,6 +107,8 @@ struct Kept {
     bytes: u64,
     /// The last record that an answer holds for.
     newest: Seq,
+    /// Whether something was asked since the last rest.
+    asked: bool,
 }
 
 impl Answers {
@@ -116,6 +118,7 @@ impl Answers {
             questions: HashMap::new(),
             bytes: 0,
             newest: Seq(0),
+            asked: false,
         };
         Self { accountant: Arc::clone(accountant), kept: Mutex::new(kept) }
     }
@@ -123,6 +126,7 @@ impl Answers {
     /// The rows, if this was asked lately.
     pub(super) fn find(&self, question: &Question) -> Option<Arc<RoaringTreemap>> {
         let mut kept = self.kept();
+        kept.asked = true;
         let answer = kept.answers.get_mut(question)?;
         answer.again = true;
         Some(Arc::clone(&answer.rows))
@@ -149,6 +153,17 @@ impl Answers {
     /// Keeps none of them any more.
     pub(super) fn clear(&self) {
         self.kept().clear();
+    }
+
+    /// To be called now and then: drops all answers if nothing was asked since the last time, and
+    /// says whether it did.
+    pub(super) fn rest(&self) -> bool {
+        let mut kept = self.kept();
+        let rests = !std::mem::take(&mut kept.asked) && !kept.answers.is_empty();
+        if rests {
+            kept.clear();
+        }
+        rests
     }
 
     /// What [`FieldIndex::allow`] says of the rows of an answer, or of others. Where most rows of
@@ -299,6 +314,23 @@ mod tests {
         (0..2 * MOST as u32).for_each(|partition| answers.keep(question(partition, 1), &rows));
         let found = (0..2 * MOST as u32).filter(|p| answers.find(&question(*p, 1)).is_some());
         assert_eq!(found.count(), MOST);
+    }
+
+    #[test]
+    fn what_is_not_asked_for_is_dropped_at_the_second_rest() {
+        let accountant = Accountant::new(None);
+        let answers = Answers::new(&accountant);
+        let rows = Arc::new(RoaringTreemap::from_iter(0..100));
+        assert!(!answers.rest(), "there is nothing");
+        assert!(answers.find(&question(1, 1)).is_none());
+        answers.keep(question(1, 1), &rows);
+        assert!(!answers.rest(), "it was asked for");
+        assert!(answers.find(&question(1, 1)).is_some());
+        assert!(!answers.rest(), "it was asked for again");
+        assert_ne!(accountant.held_bytes(), 0);
+        assert!(answers.rest());
+        assert_eq!(accountant.held_bytes(), 0);
+        assert!(answers.find(&question(1, 1)).is_none());
     }
 
     #[test]

@@ -242,6 +242,16 @@ impl Collection {
         }
     }
 
+    /// To be called now and then: returns answers to filters and what is kept for searches where
+    /// there were none since the last time, and says whether it did.
+    pub(crate) fn rest(&self) -> bool {
+        let mut rested = self.answers.rest();
+        for graph in self.components.fields.iter().filter_map(|field| field.graph()) {
+            rested |= graph.rest();
+        }
+        rested
+    }
+
     /// Closes and removes the graph of an index that the catalogue has dropped.
     pub(crate) fn drop_graph(&self, index: IndexId, field: crate::schema::FieldId) {
         let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);

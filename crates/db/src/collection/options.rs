@@ -18,8 +18,6 @@ pub struct CollectionOptions {
     /// Whether a flush that is due runs beside the writes, on a thread of its own, and not before one of
     /// them. A client that sends one batch after the other is answered sooner, and takes another core.
     pub flush_behind: bool,
-    /// Bytes of rows kept in memory.
-    pub row_cache_bytes: u64,
     /// Bytes of rows that may wait for a flush.
     pub row_buffer_bytes: u64,
     /// Bytes of vectors that may wait for a flush, for each vector field.
@@ -38,14 +36,13 @@ pub struct CollectionOptions {
 }
 
 impl Default for CollectionOptions {
-    /// The log syncs, is flushed at 256 MiB and before writes; 32 MiB for each buffer and cache; one thread; the
+    /// The log syncs, is flushed at 256 MiB and before writes; 32 MiB for each buffer; one thread; the
     /// accountant of the process.
     fn default() -> Self {
         Self {
             log: LogOptions::default(),
             flush_log_bytes: 256 << 20,
             flush_behind: false,
-            row_cache_bytes: 32 << 20,
             row_buffer_bytes: 32 << 20,
             tail_bytes: 32 << 20,
             scalar_buffer_bytes: 32 << 20,

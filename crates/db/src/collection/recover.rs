@@ -30,7 +30,7 @@ use super::write::Order;
 use super::{Collection, CollectionError, CollectionOptions, live_file};
 use crate::catalog::{Catalog, Collection as Entry, UnixMs};
 use crate::disk::{Disk, HeldDir, read_file};
-use crate::docstore::{LsmRows, MemoryRows, RowStore, RowStoreOptions};
+use crate::docstore::{LsmRows, MemoryRows, RowCache, RowStore, RowStoreOptions};
 use crate::flat::{FlatOptions, FlatVectors};
 use crate::ids::{RowId, Seq};
 use crate::scalar::ScalarOptions;
@@ -49,8 +49,9 @@ pub(crate) struct Home {
     /// Rows, vectors and indexes: the real directory that `disk` shows, or for a simulation an
     /// empty one.
     pub(crate) files: PathBuf,
-    /// Whether rows are kept in memory only, for a simulation; they come from the log then.
-    pub(crate) rows_in_memory: bool,
+    /// What is kept of rows that are read from disk. Without, rows are in memory only, for a
+    /// simulation, and come from the log.
+    pub(crate) row_cache: Option<Arc<RowCache>>,
     /// Of a reader: the directory that `files` is. Collections take no writes then.
     pub(crate) pin: Option<Arc<HeldDir>>,
     /// The time.
@@ -182,18 +183,17 @@ fn open_components(
 ) -> Result<Components, CollectionError> {
     let dir = collection_dir(identity.id);
     let files = home.files.join(&dir);
-    let rows: Arc<dyn RowStore> = if home.rows_in_memory {
-        Arc::new(MemoryRows::new())
-    } else {
-        Arc::new(LsmRows::open(
+    let rows: Arc<dyn RowStore> = match &home.row_cache {
+        None => Arc::new(MemoryRows::new()),
+        Some(cache) => Arc::new(LsmRows::open(
             &files.join(ROWS_DIR),
             &RowStoreOptions {
                 collection: identity.bytes(),
-                cache_bytes: options.row_cache_bytes,
+                cache: Arc::clone(cache),
                 buffer_bytes: options.row_buffer_bytes,
                 accountant: Arc::clone(&options.accountant),
             },
-        )?)
+        )?),
     };
     let mut fields = Vec::new();
     for (position, field) in formats.schema.fields().iter().enumerate() {

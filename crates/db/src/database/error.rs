@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use pipeann_engine::memory::OverLimit;
+
 use crate::access::AccessError;
 use crate::catalog::CatalogError;
 use crate::collection::CollectionError;
@@ -59,6 +61,9 @@ pub enum DatabaseError {
     /// A directory cannot be read or written.
     #[error(transparent)]
     Disk(#[from] DiskError),
+    /// The memory limit leaves no room for what all collections share.
+    #[error("memory for rows that are read: {0}")]
+    Memory(#[from] OverLimit),
     /// A collection cannot be made, opened or changed.
     #[error("collection `{name}`: {source}")]
     Collection {
@@ -73,9 +78,10 @@ impl DatabaseError {
     /// Whether to retry, to fix the input, or to stop.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Directory { .. } | Self::NotADatabase { .. } | Self::ReadOnly { .. } => {
-                ErrorClass::FixInput
-            }
+            Self::Directory { .. }
+            | Self::NotADatabase { .. }
+            | Self::ReadOnly { .. }
+            | Self::Memory(_) => ErrorClass::FixInput,
             Self::Snapshot(error) => error.class(),
             Self::Lock(error) => error.class(),
             Self::Catalog(source) | Self::CatalogFile { source, .. } => source.class(),

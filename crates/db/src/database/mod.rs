@@ -27,27 +27,37 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard};
 
-use pipeann_engine::memory::Accountant;
+use pipeann_engine::memory::{self, Accountant, OverLimit};
 
 use self::read_only::Reader;
 use crate::access::Access;
 use crate::catalog::{Catalog, Change, CollectionId, NewCollection, Place, Snapshot, UnixMs};
 use crate::collection::{Collection, CollectionOptions, Home};
 use crate::disk::{DirectoryLock, Disk};
+use crate::docstore::RowCache;
 
 /// How a database is opened: settings, and the clock.
 #[derive(Clone)]
 pub struct DatabaseOptions {
     /// How its collections are opened.
     pub collection: CollectionOptions,
+    /// Bytes of rows that are kept in memory, of all collections together.
+    pub row_cache_bytes: u64,
     /// The time. It may go backwards; nothing but what people see depends on it.
     pub now: Arc<dyn Fn() -> UnixMs + Send + Sync>,
 }
 
 impl DatabaseOptions {
-    /// Default settings with this clock.
+    /// Default settings with this clock; 32 MiB of rows.
     pub fn new(now: impl Fn() -> UnixMs + Send + Sync + 'static) -> Self {
-        Self { collection: CollectionOptions::default(), now: Arc::new(now) }
+        let collection = CollectionOptions::default();
+        Self { collection, row_cache_bytes: 32 << 20, now: Arc::new(now) }
+    }
+}
+
+impl DatabaseOptions {
+    fn row_cache(&self) -> Result<Arc<RowCache>, OverLimit> {
+        RowCache::new(&self.collection.accountant, self.row_cache_bytes)
     }
 }
 
@@ -55,6 +65,7 @@ impl fmt::Debug for DatabaseOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DatabaseOptions")
             .field("collection", &self.collection)
+            .field("row_cache_bytes", &self.row_cache_bytes)
             .finish_non_exhaustive()
     }
 }
@@ -113,7 +124,22 @@ impl Database {
         options: DatabaseOptions,
     ) -> Result<Self, DatabaseError> {
         let now = Arc::clone(&options.now);
-        open::open_home(Home { disk, files, rows_in_memory: true, pin: None, now }, options, None)
+        open::open_home(Home { disk, files, row_cache: None, pin: None, now }, options, None)
+    }
+
+    /// To be called now and then: what searches have had kept in memory is returned to the system
+    /// where nobody has searched since the last call, but for pages of graphs. A search that comes
+    /// later reads or makes it again, which costs it little.
+    pub fn rest(&self) {
+        let collections = self.collections.read().unwrap_or_else(PoisonError::into_inner);
+        let collections: Vec<_> = collections.values().cloned().collect();
+        let mut rested = self.home.row_cache.as_ref().is_some_and(|rows| rows.rest());
+        for collection in collections {
+            rested |= collection.rest();
+        }
+        if rested {
+            memory::return_freed();
+        }
     }
 
     /// Who may do what.

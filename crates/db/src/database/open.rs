@@ -33,7 +33,8 @@ pub(super) fn open(path: &Path, options: DatabaseOptions) -> Result<Database, Da
         tracing::warn!("cannot look for pins that were left behind: {error}");
     }
     let now = Arc::clone(&options.now);
-    let home = Home { disk, files, rows_in_memory: false, pin: None, now };
+    let row_cache = Some(options.row_cache()?);
+    let home = Home { disk, files, row_cache, pin: None, now };
     open_home(home, options, Some(lock))
 }
 

@@ -58,7 +58,8 @@ impl Database {
         let files = pin.path().to_owned();
         let disk = Arc::new(RealDisk::open(&files)?);
         let now = Arc::clone(&options.database.now);
-        let home = Home { disk, files, rows_in_memory: false, pin: Some(Arc::new(pin)), now };
+        let row_cache = Some(options.database.row_cache()?);
+        let home = Home { disk, files, row_cache, pin: Some(Arc::new(pin)), now };
         let mut database = open_home(home, options.database, None)?;
         database.reader = Some(Reader { source, pins: options.pins, captured });
         Ok(database)

@@ -57,7 +57,11 @@ impl Database {
     }
 
     fn files(&self) -> Result<&Path, SnapshotError> {
-        if self.home.rows_in_memory { Err(SnapshotError::InMemory) } else { Ok(&self.home.files) }
+        if self.home.row_cache.is_none() {
+            Err(SnapshotError::InMemory)
+        } else {
+            Ok(&self.home.files)
+        }
     }
 
     /// Calls `take` with what keeps flushes of one collection away. Changes of the catalogue are

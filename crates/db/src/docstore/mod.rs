@@ -23,6 +23,7 @@ mod error;
 mod key_bytes;
 mod lsm;
 mod memory;
+mod row_cache;
 mod state_file;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ pub use error::StoreError;
 pub use key_bytes::MAX_KEY_BYTES;
 pub use lsm::{LsmRows, RowStoreOptions};
 pub use memory::MemoryRows;
+pub use row_cache::RowCache;
 
 use std::ops::Bound;
 use std::path::Path;

@@ -52,6 +52,8 @@ pub struct FieldIndex {
     entered: AtomicU64,
     /// Since links were last made.
     searched: AtomicBool,
+    /// Since the last [`rest`](Self::rest).
+    asked: AtomicBool,
     ended: AtomicBool,
     deleted_share: f64,
     upkeep: UpkeepOptions,
@@ -77,6 +79,7 @@ impl FieldIndex {
             removals: AtomicU64::new(0),
             entered: AtomicU64::new(0),
             searched: AtomicBool::new(false),
+            asked: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             deleted_share: options.deleted_share,
             upkeep: options.upkeep(),

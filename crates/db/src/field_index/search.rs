@@ -86,6 +86,7 @@ impl FieldIndex {
             return queries.iter().map(|_| Ok(Default::default())).collect();
         }
         self.searched.store(true, Ordering::Relaxed);
+        self.asked.store(true, Ordering::Relaxed);
         let wanted = queries.iter().filter(|(_, search)| search.k > 0);
         let wanted: Vec<_> = wanted.map(|(query, s)| (*query, s.params(s.k, s.list))).collect();
         // Where nodes were numbered anew, or the queue broke, each is searched alone.
@@ -96,6 +97,12 @@ impl FieldIndex {
             _ => self.settled(query, search, first.next()),
         });
         each.collect()
+    }
+
+    /// To be called now and then: returns memory that is kept for searches if there was none since
+    /// the last time, and says whether it did.
+    pub fn rest(&self) -> bool {
+        !self.asked.swap(false, Ordering::Relaxed) && self.graph.drop_spare_drivers()
     }
 
     /// The rows that are wanted, given the outcome of a first search if there was one.

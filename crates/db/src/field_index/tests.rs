@@ -117,3 +117,19 @@ fn a_row_that_is_there_or_that_nothing_can_find_is_not_linked_and_waits_no_more(
     assert_eq!(links.iter().map(|link| link.row).collect::<Vec<_>>(), [RowId(3_000)]);
     assert!(graph.pending().is_empty(), "{:?}", graph.pending());
 }
+
+#[test]
+fn a_graph_that_nobody_searches_keeps_no_drivers_from_the_second_rest_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let graph = built(dir.path(), 1_000);
+    assert!(!graph.rest(), "there was no search");
+    let among: RoaringTreemap = (0..1_000).collect();
+    let search =
+        GraphSearch { k: 10, list: 40, within: Within::default(), among: &among, allow: None };
+    for _ in 0..2 {
+        assert_eq!(graph.search(&vector(7), search).unwrap().0[0].row, RowId(7));
+        assert!(!graph.rest(), "there was one");
+        assert!(graph.rest());
+        assert!(!graph.rest(), "there is nothing left");
+    }
+}

@@ -21,7 +21,6 @@ pub(crate) const DIM: usize = 4;
 pub(crate) fn options() -> DatabaseOptions {
     let collection = CollectionOptions {
         flush_log_bytes: 1 << 20,
-        row_cache_bytes: 1 << 20,
         row_buffer_bytes: 1 << 20,
         tail_bytes: 64 << 10,
         scalar_buffer_bytes: 64 << 10,
@@ -38,7 +37,8 @@ pub(crate) fn options() -> DatabaseOptions {
         },
         ..CollectionOptions::default()
     };
-    DatabaseOptions { collection, ..DatabaseOptions::new(|| UnixMs(1_000_000)) }
+    let others = DatabaseOptions::new(|| UnixMs(1_000_000));
+    DatabaseOptions { collection, row_cache_bytes: 1 << 20, ..others }
 }
 
 pub(crate) fn open(dir: &Path) -> Database {

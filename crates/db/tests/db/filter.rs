@@ -14,9 +14,10 @@ use pipeann_db::schema::{Batch, FieldSpec, PrimaryKey, Schema};
 use pipeann_db::value::{
     Column, ColumnValues, DataType, DenseVectors, ScalarType, Texts, Value, VectorKind,
 };
+use pipeann_engine::memory::Pool;
 use pipeann_engine::types::VectorSet;
 
-use crate::data::open;
+use crate::data::{open, options};
 use crate::schemas::Numbers;
 
 pub(crate) const DIM: usize = 4;
@@ -358,4 +359,32 @@ fn templates_and_errors_reach_the_caller() {
     assert!(refused.is_err(), "the filter is bound to the field that the name has now");
     assert_eq!(c.delete_matching(Filter::new("true"), None).unwrap().rows, 100);
     assert_eq!(c.count(None).unwrap(), 0);
+}
+
+#[test]
+fn a_database_that_nobody_asks_returns_what_answers_had_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = options();
+    let accountant = settings.collection.accountant.clone();
+    let database = Database::open(dir.path(), settings).unwrap();
+    let c = create(&database, false);
+    let (_model, _) = fill(&c, 600);
+    c.flush().unwrap();
+    let search = VectorSearch {
+        field: "v",
+        k: 10,
+        metric: Some(Metric::L2),
+        list: None,
+        partitions: None,
+        filter: Some(Filter::new("number < 20")),
+        output: &[],
+    };
+    let found = nearest(&c, &search, [5.0; DIM]);
+    let kept = accountant.pool_bytes(Pool::Postings);
+    database.rest();
+    assert_eq!(accountant.pool_bytes(Pool::Postings), kept, "it was asked");
+    database.rest();
+    assert!(accountant.pool_bytes(Pool::Postings) < kept, "of {kept} bytes");
+    assert_eq!(nearest(&c, &search, [5.0; DIM]), found);
+    assert_eq!(accountant.pool_bytes(Pool::Postings), kept);
 }

@@ -8,8 +8,10 @@
 //! Invariant: the sum over all pools never exceeds the limit in force when the last reservation
 //! was granted. Lowering the limit below what is held refuses growth; it takes nothing away.
 
+mod freed;
 mod physical;
 
+pub use freed::return_freed;
 pub use physical::physical_bytes;
 
 use std::fmt;

@@ -63,9 +63,10 @@ impl Door {
         }
     }
 
-    /// Lets go of what clients have left behind.
+    /// Lets go of what clients have left behind, and of what nobody has asked for lately.
     pub(super) fn tidy(&self) {
         self.moments.forget_idle((self.settings.now)());
+        self.settings.database.rest();
     }
 }
 

@@ -307,7 +307,8 @@ async fn tidy(door: Weak<Door>) {
     loop {
         tokio::time::sleep(BETWEEN_TIDYING).await;
         let Some(door) = door.upgrade() else { return };
-        door.tidy();
+        // It ends by itself, and a panic in it is reported where it happens.
+        let _ = tokio::task::spawn_blocking(move || door.tidy()).await;
     }
 }
 

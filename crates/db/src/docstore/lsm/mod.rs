@@ -43,6 +43,7 @@ use self::late::Late;
 use self::published::Published;
 use self::read::LsmSnapshot;
 use self::write::When;
+use super::row_cache::{RowCache, RowCachePart};
 use super::state_file::StoreState;
 use super::{Change, Pressure, RowSnapshot, RowStore, StoreError};
 use crate::files::FileLock;
@@ -52,30 +53,17 @@ use crate::ids::{RowId, Seq};
 const LATE_AT_ONCE: usize = 4;
 
 /// How a store on disk is opened.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RowStoreOptions {
     /// Identity of the collection that the rows belong to; another one's store is refused.
     pub collection: [u8; 16],
-    /// Bytes of blocks kept in memory. Reserved as a whole.
-    pub cache_bytes: u64,
+    /// What is kept of what is read, shared with other stores.
+    pub cache: Arc<RowCache>,
     /// Bytes of rows that may wait for a flush. Reserved as a whole; half of it is where
     /// [`Pressure::Flush`] begins, so that batches can go on while a flush runs.
     pub buffer_bytes: u64,
     /// Who grants the memory.
     pub accountant: Arc<Accountant>,
-}
-
-impl RowStoreOptions {
-    /// 32 MiB of cache and 32 MiB of buffer, from the accountant of the process.
-    #[must_use]
-    pub fn new(collection: [u8; 16]) -> Self {
-        Self {
-            collection,
-            cache_bytes: 32 << 20,
-            buffer_bytes: 32 << 20,
-            accountant: Accountant::process(),
-        }
-    }
 }
 
 /// A row store on disk. Dropped without a flush it loses what was applied since the last one.
@@ -86,6 +74,7 @@ pub struct LsmRows {
     /// Numbers the batches and the versions of both trees; has nothing to do with the log's.
     batches: SequenceNumberCounter,
     published: Published,
+    cache: RowCachePart,
     late: Late,
     /// Held while a batch is applied, or the write buffers are rotated.
     writer: Mutex<Writer>,

@@ -39,8 +39,7 @@ const ROWS_RESTART_INTERVAL: u8 = 1;
 const KEYS_RESTART_INTERVAL: u8 = 8;
 
 pub(super) fn open(dir: &Path, options: &RowStoreOptions) -> Result<LsmRows, StoreError> {
-    let asked = options.cache_bytes.saturating_add(options.buffer_bytes);
-    let memory = options.accountant.reserve(Pool::RowStore, asked)?;
+    let memory = options.accountant.reserve(Pool::RowStore, options.buffer_bytes)?;
     if is_missing_or_empty(dir)? {
         create(dir, options.collection)?;
     }
@@ -55,8 +54,7 @@ pub(super) fn open(dir: &Path, options: &RowStoreOptions) -> Result<LsmRows, Sto
         read_version(dir, name)?;
     }
     let batches = SequenceNumberCounter::default();
-    let cache = Arc::new(Cache::with_capacity_bytes(options.cache_bytes));
-    let (rows, keys) = open_trees(dir, &cache, &batches)?;
+    let (rows, keys) = open_trees(dir, options.cache.blocks(), &batches)?;
     let newest = rows.get_highest_persisted_seqno().max(keys.get_highest_persisted_seqno());
     batches.set(newest.map_or(1, |seqno| seqno + 1));
     let writer = Writer { counted: on_disk.counted, active_bytes: 0, sealed_bytes: 0 };
@@ -66,6 +64,7 @@ pub(super) fn open(dir: &Path, options: &RowStoreOptions) -> Result<LsmRows, Sto
         keys,
         published: Published::new(&on_disk, batches.get()),
         batches,
+        cache: options.cache.part(),
         late: Late::default(),
         writer: Mutex::new(writer),
         on_disk: Mutex::new(on_disk),

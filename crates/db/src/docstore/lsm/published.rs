@@ -59,20 +59,31 @@ impl Published {
         Arc::clone(&self.state().counts)
     }
 
-    /// Shows a batch that is wholly in the trees. `visible` is one more than its number there.
+    /// Shows a batch that is wholly in the trees, after `before`. `visible` is one more than its
+    /// number there.
     pub(super) fn show(
         &self,
         visible: u64,
         applied: Seq,
         next_row: RowId,
         moves: &[(Option<u32>, Option<u32>)],
+        before: impl FnOnce(),
     ) {
         let mut state = self.state();
+        before();
         debug_assert!(state.visible <= visible && state.applied < applied);
         (state.visible, state.applied, state.next_row) = (visible, applied, next_row);
         if !moves.is_empty() {
             let counts = Arc::make_mut(&mut state.counts);
             moves.iter().for_each(|&(before, after)| counts.moved(before, after));
+        }
+    }
+
+    /// Does something that must not meet the showing of a batch, unless one was shown since `pin`.
+    pub(super) fn if_newest(&self, pin: &Pin, work: impl FnOnce()) {
+        let state = self.state();
+        if state.visible == pin.as_of {
+            work();
         }
     }
 

@@ -1,6 +1,7 @@
 //! Reading a pinned view.
 
 use std::ops::{Bound, Deref};
+use std::sync::Arc;
 
 use lsm_tree::{AbstractTree, Guard};
 
@@ -12,6 +13,9 @@ use crate::docstore::key_bytes::{
 };
 use crate::docstore::{Row, RowSnapshot, StoreError};
 use crate::ids::{RowId, Seq};
+
+/// Of more rows than this that are read at once none is kept: they are looked through, not answers.
+const MOST_KEPT: usize = 4096;
 
 /// A view of a store on disk, which it borrows or keeps.
 pub(super) struct LsmSnapshot<S: Deref<Target = LsmRows>> {
@@ -93,10 +97,27 @@ impl<S: Deref<Target = LsmRows> + Send + Sync> RowSnapshot for LsmSnapshot<S> {
         rows: &[RowId],
         each: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<(), StoreError> {
+        let (store, as_of) = (&*self.store, self.pin.as_of);
+        let kept = store.cache.reading();
+        let mut read = Vec::new();
         for (i, &row) in rows.iter().enumerate() {
-            if !self.row(row, |stored| each(i, Some(stored.blob)))? {
+            if let Some(blob) = kept.find(row, as_of) {
+                each(i, Some(&blob));
+                continue;
+            }
+            let found = self.row(row, |stored| {
+                each(i, Some(stored.blob));
+                if rows.len() <= MOST_KEPT && kept.takes(stored.blob.len()) {
+                    read.push((row, Arc::from(stored.blob)));
+                }
+            })?;
+            if !found {
                 each(i, None);
             }
+        }
+        if !read.is_empty() {
+            let keep = || read.drain(..).for_each(|(row, blob)| kept.keep(row, as_of, blob));
+            store.published.if_newest(&self.pin, keep);
         }
         Ok(())
     }

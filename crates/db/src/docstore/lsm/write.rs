@@ -61,7 +61,9 @@ impl LsmRows {
         } else {
             batch.write(&self.rows, &self.keys);
         }
-        self.published.show(visible, seq, next_row, &moves);
+        // None of those that are new can have been kept.
+        let changed = net.iter().map(|(row, _)| *row).take_while(|row| *row < first);
+        self.published.show(visible, seq, next_row, &moves, || self.cache.forget(changed));
         Ok(self.pressure(writer.active_bytes))
     }
 

@@ -1,5 +1,6 @@
 //! The store on disk against the store in memory, and against damage.
 
+mod cache;
 mod children;
 mod damage;
 mod documentation;
@@ -13,18 +14,15 @@ use std::path::Path;
 
 use pipeann_engine::memory::Accountant;
 
-use super::{Change, LsmRows, MemoryRows, RowSnapshot, RowStore, RowStoreOptions};
+use super::{Change, LsmRows, MemoryRows, RowCache, RowSnapshot, RowStore, RowStoreOptions};
 use crate::ids::{RowId, Seq};
 
 const COLLECTION: [u8; 16] = *b"a collection id.";
 
 fn options() -> RowStoreOptions {
-    RowStoreOptions {
-        collection: COLLECTION,
-        cache_bytes: 1 << 20,
-        buffer_bytes: 8 << 20,
-        accountant: Accountant::new(None),
-    }
+    let accountant = Accountant::new(None);
+    let cache = RowCache::new(&accountant, 1 << 20).unwrap();
+    RowStoreOptions { collection: COLLECTION, cache, buffer_bytes: 8 << 20, accountant }
 }
 
 fn open(dir: &Path) -> LsmRows {
