@@ -228,3 +228,60 @@ impl Call {
         Ok(self.database().collection(self.database_name(database), collection)?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pipeann_db::catalog::{Change, NewCollection};
+    use pipeann_db::collection::{Filter, VectorSearch};
+    use pipeann_db::database::DatabaseOptions;
+    use pipeann_db::ids::{Metric, VectorType};
+    use pipeann_db::schema::{Batch, FieldSpec, Schema};
+    use pipeann_db::value::{Column, ColumnValues, DataType, DenseVectors, ScalarType, VectorKind};
+    use pipeann_engine::memory::{Accountant, Pool};
+    use pipeann_engine::types::VectorSet;
+
+    use super::*;
+
+    #[test]
+    fn what_nobody_asks_for_between_two_tidyings_is_returned() {
+        let dir = tempfile::tempdir().unwrap();
+        let accountant = Accountant::new(None);
+        let now = || UnixMs(1_000_000);
+        let mut options = DatabaseOptions::new(now);
+        options.collection.accountant = Arc::clone(&accountant);
+        let database = Arc::new(Database::open(dir.path(), options).unwrap());
+        let id = FieldSpec::new("id", DataType::Scalar(ScalarType::Int64)).primary_key();
+        let v = FieldSpec::new("v", DataType::Vector(VectorKind::Float)).dim(2);
+        let schema = Schema::builder().field(id).field(v).build().unwrap();
+        let new = NewCollection::new(schema);
+        let collection = database.create_collection("default", "c", new).unwrap();
+        let place = Place::new("default", "c");
+        database.apply(Change::Load { place, partitions: None }).unwrap();
+        let bytes: Vec<u8> = (0..2 * 100u16).flat_map(|x| f32::from(x).to_le_bytes()).collect();
+        let vectors = DenseVectors::new(VectorKind::Float, 2, bytes.clone()).unwrap();
+        let columns = vec![
+            Column::new("id", ColumnValues::Int64((0..100).collect())),
+            Column::new("v", ColumnValues::Dense(vectors)),
+        ];
+        collection.insert(Batch { rows: 100, columns }, None).unwrap();
+        let search = VectorSearch {
+            field: "v",
+            k: 5,
+            metric: Some(Metric::L2),
+            list: None,
+            partitions: None,
+            filter: Some(Filter::new("id < 20")),
+            output: &[],
+        };
+        let queries = VectorSet::new(&bytes[..8], 2, VectorType::F32).unwrap();
+        assert_eq!(collection.search(&search, queries).unwrap()[0].len(), 5);
+
+        let kept = accountant.pool_bytes(Pool::Postings);
+        let settings = Settings { database, now: Arc::new(now) };
+        let door = Door::new(settings, SchedulerOptions::default());
+        door.tidy();
+        assert_eq!(accountant.pool_bytes(Pool::Postings), kept, "it was asked for before");
+        door.tidy();
+        assert!(accountant.pool_bytes(Pool::Postings) < kept, "of {kept} bytes");
+    }
+}
