@@ -217,7 +217,11 @@ def test_a_strange_or_damaged_directory_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_memory_limit_that_is_too_low_names_the_number(tmp_path: Path) -> None:
-    with Database.open(tmp_path, memory_limit=1 << 16) as database:
+    with pytest.raises(errors.MemoryLimitError, match="1048576") as refused:
+        Database.open(tmp_path, memory_limit=1 << 16)
+    assert isinstance(refused.value, MemoryError)
+    # Enough for what all collections share, and not for one.
+    with Database.open(tmp_path, memory_limit=3 << 19) as database:
         with pytest.raises(errors.MemoryLimitError, match="bytes") as caught:
             database.create_collection("c", FIELDS)
         assert isinstance(caught.value, MemoryError)

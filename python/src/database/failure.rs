@@ -97,6 +97,7 @@ impl From<DatabaseError> for Failure {
         let failure = Self::of(error.class(), &error);
         match error {
             DatabaseError::Lock(_) if failure.class == "RetryError" => failure.named("LockedError"),
+            DatabaseError::Memory(_) => failure.named("MemoryLimitError"),
             DatabaseError::Catalog(error) => error.into(),
             DatabaseError::Collection { source, .. } => {
                 let inner = Self::from(*source);
