@@ -129,6 +129,20 @@ fn stores_share_the_memory_and_nothing_else() {
 }
 
 #[test]
+fn a_cache_of_no_bytes_keeps_nothing_and_rows_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = RowCache::new(&Accountant::new(None), 0).unwrap();
+    let store = LsmRows::open(dir.path(), &RowStoreOptions { cache, ..options() }).unwrap();
+    store.apply(Seq(1), &[put(0, b"row"), put(1, b"")]).unwrap();
+    store.flush().unwrap();
+    for _ in 0..2 {
+        assert_eq!(read(&*store.snapshot(), &[0, 1, 2]), [text("row"), text(""), None]);
+    }
+    store.apply(Seq(2), &[Change::Delete { row: RowId(1) }]).unwrap();
+    assert_eq!(read(&*store.snapshot(), &[0, 1]), [text("row"), None]);
+}
+
+#[test]
 fn long_rows_and_long_lists_of_rows_are_not_kept_and_all_stays_within_the_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let accountant = Accountant::new(None);
