@@ -10,7 +10,8 @@
 //! leads to any more is free for another page.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use super::frames::{Frames, Pool as FramePool};
 use super::heat::Heat;
@@ -41,8 +42,8 @@ pub(super) struct PageCache {
     pages: AtomicU32,
     /// Pages that had to make room for others.
     displaced: AtomicU64,
-    /// Set while pages are taken away: no search may rely on all of them then.
-    shrinking: AtomicBool,
+    /// How many are taking pages away: no search may rely on all of them then.
+    shrinking: AtomicU32,
     _table: Option<Reservation>,
 }
 
@@ -57,9 +58,9 @@ impl PageCache {
     ) -> Result<Self, OverLimit> {
         let pages = pages.min(total);
         let room = room(page_bytes, total.saturating_add(spare)).max(pages);
-        let table = accountant.reserve(Pool::PageCache, Self::table_bytes(total, room))?;
+        let table = accountant.reserve_free(Pool::PageCache, Self::table_bytes(total, room))?;
         let bytes = u64::from(pages) * page_bytes as u64;
-        let held = accountant.reserve(Pool::PageCache, bytes)?;
+        let held = accountant.reserve_free(Pool::PageCache, bytes)?;
         let frames = Arc::new(Frames::new(page_bytes, pages, room, held));
         Ok(Self::over(frames, Heat::new(total), Some(table)))
     }
@@ -71,7 +72,7 @@ impl PageCache {
             heat,
             pages: AtomicU32::new(0),
             displaced: AtomicU64::new(0),
-            shrinking: AtomicBool::new(false),
+            shrinking: AtomicU32::new(0),
             _table: table,
         }
     }
@@ -110,10 +111,11 @@ impl PageCache {
     }
 
     /// Keeps no more than `pages` and gives the memory of the others back. Waits for the steps of
-    /// searches that are under way.
-    pub(super) fn shrink(&self, pages: u32) {
-        self.shrinking.store(true, Ordering::SeqCst);
-        self.frames.shrink(pages, |pool| {
+    /// searches that are under way, as long as `patience` lasts. Whether it is done; else what was
+    /// in memory may be gone, and its memory is kept for others.
+    pub(super) fn shrink(&self, pages: u32, patience: Option<Duration>) -> bool {
+        self.shrinking.fetch_add(1, Ordering::SeqCst);
+        let done = self.frames.shrink(pages, patience, |pool| {
             for entry in &self.frame_of {
                 let frame = entry.load(Ordering::SeqCst);
                 if frame < FILLING && frame >= pages {
@@ -121,7 +123,8 @@ impl PageCache {
                 }
             }
         });
-        self.shrinking.store(false, Ordering::SeqCst);
+        self.shrinking.fetch_sub(1, Ordering::SeqCst);
+        done
     }
 
     /// Pages that memory is reserved for.
@@ -173,7 +176,7 @@ impl PageCache {
     /// Whether every page is held, and stays while a lease lasts that was taken before.
     #[inline]
     pub(super) fn is_whole(&self) -> bool {
-        self.pages() as usize == self.frame_of.len() && !self.shrinking.load(Ordering::SeqCst)
+        self.pages() as usize == self.frame_of.len() && self.shrinking.load(Ordering::SeqCst) == 0
     }
 
     /// All pages, where every one of them is held.
@@ -222,7 +225,7 @@ impl PageCache {
 
     /// Waits until what pages have left is free for others.
     pub(super) fn settle(&self) {
-        self.frames.wait_for_leases();
+        self.frames.wait_for_leases(None);
     }
 
     /// Keeps a copy of a page in the frame that is found for it.

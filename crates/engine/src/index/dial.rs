@@ -2,14 +2,17 @@
 //! is changed while searches run, and what came of it.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
 
 use super::Index;
 use super::cache::PageCache;
 use super::open::{OpenOptions, Resident};
 use crate::memory::{OverLimit, Pool};
 use crate::search::SearchStats;
+
+/// Between two looks at whether others are done.
+const PAUSE: Duration = Duration::from_micros(200);
 
 /// How an index uses memory beyond its floor. Shared by successive generations.
 #[derive(Clone)]
@@ -18,7 +21,7 @@ pub(super) struct Dial(Arc<Settings>);
 struct Settings {
     resident: Resident,
     leave_bytes: u64,
-    /// Held by who changes the limit.
+    /// Held by who changes how much memory pages have.
     changing: Mutex<()>,
     /// Whether pages are read ahead of searches.
     warm: bool,
@@ -44,6 +47,25 @@ impl Dial {
     pub(super) fn note(&self, stats: &SearchStats) {
         self.0.from_memory.fetch_add(stats.resident_pages, Relaxed);
         self.0.read.fetch_add(stats.reads, Relaxed);
+    }
+
+    /// Bytes of a limit that pages leave to others.
+    pub(super) fn leave_bytes(&self) -> u64 {
+        self.0.leave_bytes
+    }
+
+    /// Keeps others from changing how much memory pages have. `None` where one of them takes
+    /// longer.
+    pub(super) fn change_alone_within(&self, patience: Duration) -> Option<MutexGuard<'_, ()>> {
+        let until = Instant::now() + patience;
+        loop {
+            match self.0.changing.try_lock() {
+                Ok(alone) => return Some(alone),
+                Err(TryLockError::Poisoned(e)) => return Some(e.into_inner()),
+                Err(TryLockError::WouldBlock) if Instant::now() >= until => return None,
+                Err(TryLockError::WouldBlock) => std::thread::park_timeout(PAUSE),
+            }
+        }
     }
 
     /// Pages that searches which ended have used.
@@ -174,34 +196,25 @@ impl Index {
         };
         let wanted = u32::try_from(wanted.min(all)).unwrap_or(u32::MAX);
         match self.pages.cache.get() {
-            Some(cache) if wanted < granted => cache.shrink(wanted),
+            Some(cache) if wanted < granted => {
+                cache.shrink(wanted, None);
+            }
             Some(cache) if wanted > granted => {
                 let more = u64::from(wanted - granted) * page_bytes;
                 // Where somebody else was faster, it is as if the limit were lower.
-                if let Ok(held) = self.accountant.reserve(Pool::PageCache, more) {
+                if let Ok(held) = self.accountant.reserve_free(Pool::PageCache, more) {
                     cache.grow(held);
                 }
             }
             Some(_) => {}
-            None => self.make_cache_late(),
+            // Where the first limit left no room for pages, or there was none.
+            None if self.accountant.limit_bytes().is_some() => {
+                let free = self.accountant.free_bytes().saturating_sub(self.dial.0.leave_bytes);
+                self.pages.make_cache(&self.accountant, free);
+            }
+            None => {}
         }
         self.warming.wake();
         Ok(())
-    }
-
-    /// Makes the cache where the first limit left no room for pages, or there was none.
-    fn make_cache_late(&self) {
-        let page_bytes = self.layout().page_bytes();
-        let free = self.accountant.free_bytes().saturating_sub(self.dial.0.leave_bytes);
-        let pages = match self.accountant.limit_bytes() {
-            Some(_) => PageCache::pages_in(free, page_bytes, self.pages()),
-            None => 0,
-        };
-        if pages > 0
-            && let Ok(cache) =
-                PageCache::new(&self.accountant, page_bytes, self.pages(), (pages, 0))
-        {
-            let _ = self.pages.cache.set(cache);
-        }
     }
 }

@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::io::AlignedBuf;
 use crate::memory::Reservation;
@@ -41,6 +41,8 @@ pub(super) struct Pool {
     retired: VecDeque<(u32, u64)>,
     /// Frames that pages have left to others which have not come yet.
     floating: usize,
+    /// Frames without a page that are being given back.
+    leaving: Vec<u32>,
     /// Where the search for a page to give up goes on.
     pub(super) hand: u32,
     held: Vec<Reservation>,
@@ -61,6 +63,7 @@ impl Frames {
             free: Vec::new(),
             retired: VecDeque::new(),
             floating: 0,
+            leaving: Vec::new(),
             hand: 0,
             held: Vec::new(),
         };
@@ -162,24 +165,39 @@ impl Frames {
 
     /// Leaves `granted` frames, and gives the memory of the others back. `let_go` makes the cache
     /// of now lead to none of the latter; those of older generations end with their searches.
-    /// Waits for all who look at pages at the moment, so the caller has no lease.
-    pub(super) fn shrink(&self, granted: u32, let_go: impl FnOnce(&mut Pool)) {
+    /// Waits for all who look at pages at the moment: without end, where the caller has no lease,
+    /// or as long as its `patience` lasts. Whether it is done; else all frames stay.
+    pub(super) fn shrink(
+        &self,
+        granted: u32,
+        patience: Option<Duration>,
+        let_go: impl FnOnce(&mut Pool),
+    ) -> bool {
+        let until = patience.map(|patience| Instant::now() + patience);
         let _alone = self.alone();
         let before = {
             let mut pool = self.pool();
             let before = pool.granted;
             pool.granted = granted.min(before);
-            pool.free.retain(|&frame| frame < granted);
+            pool.keep_below();
             before
         };
-        // Who was given a frame has a lease until a cache leads to it.
-        self.wait_for_leases();
-        let_go(&mut self.pool());
         let from = granted.min(before) as usize;
         let beyond = &self.holders[from..before as usize];
-        wait_until(|| beyond.iter().all(|holders| holders.load(Ordering::SeqCst) == 0));
-        self.wait_for_leases();
+        let nobody = || beyond.iter().all(|holders| holders.load(Ordering::SeqCst) == 0);
+        // Who was given a frame has a lease until a cache leads to it.
+        let mut done = self.wait_for_leases(until);
+        if done {
+            let_go(&mut self.pool());
+            done = wait_until(until, nobody) && self.wait_for_leases(until);
+        }
         let mut pool = self.pool();
+        let mut leaving = std::mem::take(&mut pool.leaving);
+        if !done {
+            pool.granted = before;
+            pool.free.append(&mut leaving);
+            return false;
+        }
         pool.retired.retain(|&(frame, _)| frame < granted);
         pool.untouched = pool.untouched.min(granted);
         pool.floating = pool.floating.min(pool.free.len() + pool.retired.len());
@@ -188,24 +206,31 @@ impl Frames {
         // SAFETY: frames from `granted` on have no holder, nobody has a lease from when they had
         // one, and none is handed out before they are granted again, which waits for this.
         unsafe { self.bytes.give_back(range) };
+        true
     }
 
     fn alone(&self) -> MutexGuard<'_, ()> {
         self.resizing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the leases of now have ended.
-    pub(super) fn wait_for_leases(&self) {
-        let until = self.leases.epoch() + 2;
-        wait_until(|| self.leases.advance() >= until);
+    /// Waits until the leases of now have ended; false where that takes longer.
+    pub(super) fn wait_for_leases(&self, until: Option<Instant>) -> bool {
+        #[cfg(debug_assertions)]
+        assert!(!crate::search::has_lease(), "waits for its own lease");
+        let after = self.leases.epoch() + 2;
+        wait_until(until, || self.leases.advance() >= after)
     }
 }
 
 /// Searches hold leases and frames for moments, so this does not wait long.
-fn wait_until(mut is_so: impl FnMut() -> bool) {
+fn wait_until(until: Option<Instant>, mut is_so: impl FnMut() -> bool) -> bool {
     while !is_so() {
+        if until.is_some_and(|until| Instant::now() >= until) {
+            return false;
+        }
         std::thread::park_timeout(Duration::from_micros(200));
     }
+    true
 }
 
 impl Pool {
@@ -238,12 +263,17 @@ impl Pool {
             let epoch = leases.epoch();
             while let Some((frame, _)) = self.retired.pop_front_if(|(_, since)| *since + 2 <= epoch)
             {
-                if frame < self.granted {
-                    self.free.push(frame);
-                }
+                let list = if frame < self.granted { &mut self.free } else { &mut self.leaving };
+                list.push(frame);
             }
         }
         self.free.pop()
+    }
+
+    /// Hands out no frame any more that memory is not reserved for.
+    fn keep_below(&mut self) {
+        let granted = self.granted;
+        self.leaving.extend(self.free.extract_if(.., |frame| *frame >= granted));
     }
 
     /// Gives back reserved memory of frames.

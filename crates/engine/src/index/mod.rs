@@ -20,6 +20,7 @@ mod live;
 mod open;
 mod pages;
 mod rows;
+mod share;
 mod succeed;
 mod verify;
 mod warming;
@@ -33,7 +34,7 @@ pub use dial::PageStats;
 pub use error::{OpenError, QueryError};
 pub(crate) use open::read_manifest;
 pub use open::{OpenOptions, Resident};
-pub(crate) use succeed::{SuccessorMemory, SuccessorSize, successor_floor};
+pub(crate) use succeed::{SuccessorMemory, SuccessorSize};
 pub use verify::{Damage, VerifyReport};
 
 use std::path::{Path, PathBuf};
@@ -56,6 +57,7 @@ use codes::StreamedCodes;
 use dial::Dial;
 use live::Tombstones;
 use pages::Pages;
+use share::Membership;
 use warming::Warming;
 
 /// See the module's description. Shared between threads by reference.
@@ -67,6 +69,8 @@ pub struct Index {
     head: Option<Arc<HeadIndex>>,
     pages: Arc<Pages>,
     dial: Dial,
+    /// Where pages give way to others under the limit.
+    share: Option<Membership>,
     tombstones: Option<Tombstones>,
     sqpoll: bool,
     drivers: Mutex<Vec<Driver>>,
@@ -250,6 +254,9 @@ impl PageSource for Index {
     fn ended(&self, stats: &SearchStats, in_flight: usize) {
         self.costs.note(stats, in_flight);
         self.dial.note(stats);
+        if self.share.as_ref().is_some_and(|share| share.note()) {
+            self.warming.wake();
+        }
         if let Some(cache) = self.pages.cache.get() {
             cache.heat().passed(stats.reads + stats.resident_pages);
         }

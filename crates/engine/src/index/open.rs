@@ -14,6 +14,7 @@ use super::error::OpenError;
 use super::live::Tombstones;
 use super::pages::{Pages, Partition};
 use super::rows::RowMapFile;
+use super::share::Membership;
 use super::warming::{Warmed, Warming};
 use crate::format::constants::{BLOCK_BYTES, MANIFEST_NAME};
 use crate::format::{
@@ -22,7 +23,7 @@ use crate::format::{
 };
 use crate::graph::HeadIndex;
 use crate::io::{self, Backend, Device, Extent, OpenMode};
-use crate::memory::{Accountant, OverLimit, Pool};
+use crate::memory::{Accountant, MemoryLimit, OverLimit, Pool};
 use crate::quant::Codebook;
 use crate::search::Load;
 
@@ -32,7 +33,8 @@ pub enum Resident {
     /// None: the least memory.
     #[default]
     None,
-    /// As many as the accountant's limit leaves room for; none where there is no limit.
+    /// As many as the accountant's limit leaves room for; none where there is no limit. They give
+    /// way to whatever else is reserved, and are shared by use among the indexes opened so.
     Remaining,
     /// All, read when the index is opened.
     All,
@@ -73,6 +75,24 @@ impl Default for OpenOptions {
             sqpoll: false,
             spare_slots: 0,
         }
+    }
+}
+
+impl From<MemoryLimit> for Resident {
+    /// Pages fill what a limit leaves.
+    fn from(limit: MemoryLimit) -> Self {
+        match limit {
+            MemoryLimit::Floor => Self::None,
+            MemoryLimit::All => Self::All,
+            MemoryLimit::Bytes(_) => Self::Remaining,
+        }
+    }
+}
+
+impl OpenOptions {
+    /// The default under a limit for this index alone.
+    pub fn under(limit: MemoryLimit) -> Self {
+        Self { accountant: limit.accountant(), resident: limit.into(), ..Self::default() }
     }
 }
 
@@ -159,7 +179,10 @@ impl Index {
             load: load.clone(),
             dial: dial.clone(),
         };
+        let share = (options.resident == Resident::Remaining)
+            .then(|| Membership::new(&accountant, &dial, &pages));
         let index = Self {
+            share,
             path: path.to_path_buf(),
             codebook,
             codes,
@@ -180,6 +203,10 @@ impl Index {
         };
         if options.resident == Resident::All {
             index.pages.load(0..index.pages())?;
+        }
+        if index.share.is_some() && index.page_stats().room < index.pages() {
+            // Others may hold what these pages have as good a right to.
+            index.accountant.balance();
         }
         index.warming.wake();
         Ok(index)
@@ -244,7 +271,11 @@ fn make_cache(manifest: &Manifest, options: &OpenOptions) -> Result<Option<PageC
     };
     let some = pages > 0;
     let cache = || PageCache::new(accountant, page_bytes, total, (pages, spare));
-    Ok(some.then(cache).transpose()?)
+    match some.then(cache).transpose() {
+        // Somebody else was faster; memory is divided anew when the index is open.
+        Err(_) if options.resident == Resident::Remaining => Ok(None),
+        made => Ok(made?),
+    }
 }
 
 fn file_error(path: &Path) -> impl FnOnce(std::io::Error) -> OpenError + '_ {

@@ -10,6 +10,7 @@ use super::error::OpenError;
 use super::rows::RowMapFile;
 use crate::format::{Identity, RecordLayout, check_page};
 use crate::io::{Backend, Device, IoError, QueueOptions, Wait};
+use crate::memory::Accountant;
 use crate::search::ReadFailure;
 use crate::types::PageId;
 
@@ -41,6 +42,18 @@ pub(super) struct Pages {
 const LOAD_DEPTH: usize = 64;
 
 impl Pages {
+    /// Makes the cache, of as many pages as fit into so many bytes. Whether there are some, and it
+    /// is there now.
+    pub(super) fn make_cache(&self, accountant: &Arc<Accountant>, bytes: u64) -> bool {
+        let page_bytes = self.layout.page_bytes();
+        let pages = PageCache::pages_in(bytes, page_bytes, self.count);
+        if pages == 0 {
+            return false;
+        }
+        let made = PageCache::new(accountant, page_bytes, self.count, (pages, 0));
+        made.is_ok_and(|cache| self.cache.set(cache).is_ok())
+    }
+
     fn partition_of(&self, page: PageId) -> &Partition {
         let at = self.partitions.partition_point(|p| p.first_page <= page.0) - 1;
         &self.partitions[at]

@@ -32,12 +32,6 @@ pub(crate) struct SuccessorSize {
     pub(crate) head_nodes: u32,
 }
 
-/// Bytes that the generation after one takes beside what both share, before any change.
-pub(crate) fn successor_floor(manifest: &Manifest) -> u64 {
-    let floor = floor(manifest);
-    floor.total() - floor.codes + PageCache::table_bytes(pages_of(manifest), 0)
-}
-
 impl Index {
     /// Takes the memory that the next generation needs beside what it shares with this one.
     ///
@@ -134,6 +128,7 @@ impl Index {
             dial: self.dial.clone(),
         };
         Ok(Some(Self {
+            share: self.share.as_ref().map(|share| share.follow(&pages)),
             path: self.path.clone(),
             codebook: self.codebook.clone(),
             codes: Arc::clone(&self.codes),

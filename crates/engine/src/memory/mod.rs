@@ -3,20 +3,26 @@
 //! One [`Accountant`] per process serves all open indexes ([`Accountant::process`]); tests make
 //! their own. Every long-lived buffer of the engine is covered by a [`Reservation`] in a named
 //! [`Pool`], given back when it is dropped. The accountant counts; it allocates nothing for the
-//! holder and knows no file.
+//! holder and knows no file. What page caches hold gives way to all others ([`Elastic`]).
 //!
 //! Invariant: the sum over all pools never exceeds the limit in force when the last reservation
 //! was granted. Lowering the limit below what is held refuses growth; it takes nothing away.
 
+mod elastic;
 mod freed;
+mod limit;
 mod physical;
 
+pub use elastic::Elastic;
 pub use freed::return_freed;
+pub use limit::{MemoryLimit, ParseLimitError};
 pub use physical::physical_bytes;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Once, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Once, OnceLock, Weak};
+
+use self::elastic::Members;
 
 /// What a reservation is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,11 +112,22 @@ impl fmt::Display for OverLimit {
 impl std::error::Error for OverLimit {}
 
 /// Counts the bytes held in each pool against one limit.
-#[derive(Debug)]
 pub struct Accountant {
     limit_bytes: AtomicU64,
     total_bytes: AtomicU64,
     pools: [AtomicU64; Pool::ALL.len()],
+    elastic: Members,
+    /// Whether a thread divides anew what gives way.
+    balancing: AtomicBool,
+}
+
+impl fmt::Debug for Accountant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Accountant")
+            .field("limit_bytes", &self.limit_bytes())
+            .field("held_bytes", &self.held_bytes())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Accountant {
@@ -121,6 +138,8 @@ impl Accountant {
             limit_bytes: AtomicU64::new(within_the_machine(limit_bytes)),
             total_bytes: AtomicU64::new(0),
             pools: Default::default(),
+            elastic: Members::default(),
+            balancing: AtomicBool::new(false),
         })
     }
 
@@ -159,11 +178,67 @@ impl Accountant {
         self.limit_bytes.load(Ordering::Relaxed).saturating_sub(self.held_bytes())
     }
 
-    /// Takes `bytes` for `pool` until the reservation is dropped.
+    /// Bytes that may still be reserved when all that gives way has done so.
+    pub fn available_bytes(&self) -> u64 {
+        self.free_bytes().saturating_add(self.elastic.held_bytes())
+    }
+
+    /// From now on this holder's memory gives way to other reservations, until it is dropped.
+    pub fn add_elastic(&self, holder: Weak<dyn Elastic>) {
+        self.elastic.add(holder);
+    }
+
+    /// Divides what is left of the limit anew among those whose memory gives way, by how much
+    /// each is used.
+    pub fn balance(&self) {
+        self.elastic.balance(self);
+    }
+
+    /// As [`balance`](Self::balance), on a thread that ends with it; none where one is at it.
+    pub fn balance_behind(self: &Arc<Self>) {
+        if self.balancing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let accountant = Arc::clone(self);
+        let body = move || {
+            accountant.balance();
+            accountant.balancing.store(false, Ordering::Release);
+        };
+        let named = std::thread::Builder::new().name("pipeann-memory".into());
+        if named.spawn(body).is_err() {
+            self.balancing.store(false, Ordering::Release);
+        }
+    }
+
+    /// Takes `bytes` for `pool` until the reservation is dropped. Where the limit leaves too
+    /// little, memory that gives way is taken back, which waits for searches to let go of it; so
+    /// this is not called by who holds what searches wait for.
     ///
     /// # Errors
-    /// [`OverLimit`] where the sum over all pools would pass the limit; nothing is taken then.
+    /// [`OverLimit`] where the sum over all pools would pass the limit all the same; nothing is
+    /// taken then.
     pub fn reserve(self: &Arc<Self>, pool: Pool, bytes: u64) -> Result<Reservation, OverLimit> {
+        /// Others may be faster with what was given back.
+        const TRIES: usize = 3;
+        for _ in 0..TRIES {
+            match self.reserve_free(pool, bytes) {
+                Err(refused) if !self.elastic.make_room(self, bytes) => return Err(refused),
+                Err(_) => {}
+                granted => return granted,
+            }
+        }
+        self.reserve_free(pool, bytes)
+    }
+
+    /// As [`reserve`](Self::reserve), of what is free: nothing gives way for it.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve).
+    pub fn reserve_free(
+        self: &Arc<Self>,
+        pool: Pool,
+        bytes: u64,
+    ) -> Result<Reservation, OverLimit> {
         let limit_bytes = self.limit_bytes.load(Ordering::Relaxed);
         self.total_bytes
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| {

@@ -9,7 +9,20 @@
 //! The order of all operations is total (`SeqCst`). Whoever makes memory unreachable does so
 //! before it asks for the epoch; whoever borrows has its lease before it looks for the memory.
 
+#[cfg(debug_assertions)]
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+
+#[cfg(debug_assertions)]
+thread_local! {
+    static HELD: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Whether this thread has a lease. Whoever waits for leases to end must not.
+#[cfg(debug_assertions)]
+pub(crate) fn has_lease() -> bool {
+    HELD.get() > 0
+}
 
 /// Counters of leases. Threads share one rarely, so that they do not wait for its cache line.
 const SHARDS: usize = 16;
@@ -35,6 +48,8 @@ impl Leases {
             let taken = &shard[epoch as usize % 2];
             taken.fetch_add(1, SeqCst);
             let lease = Lease { on: Some((self, taken)) };
+            #[cfg(debug_assertions)]
+            HELD.set(HELD.get() + 1);
             if self.epoch.load(SeqCst) == epoch {
                 return lease;
             }
@@ -82,6 +97,8 @@ impl Drop for Lease<'_> {
     fn drop(&mut self) {
         if let Some((_, taken)) = self.on {
             taken.fetch_sub(1, SeqCst);
+            #[cfg(debug_assertions)]
+            HELD.set(HELD.get().checked_sub(1).expect("a lease ends on its thread"));
         }
     }
 }

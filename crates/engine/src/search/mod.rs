@@ -39,6 +39,8 @@ pub use candidates::{Candidate, CandidateList, Progress};
 pub use costs::ReadCosts;
 pub use driver::{AnswerFn, Driver, DriverOptions, Job, SearchError};
 pub use hits::{Hit, HitList};
+#[cfg(debug_assertions)]
+pub(crate) use lease::has_lease;
 pub use lease::{Lease, Leases};
 pub use load::{Load, UnderWay};
 pub use overlay::{Edges, NewRecord, Overlay, PagePatch, PageRecords, SlotPatch};

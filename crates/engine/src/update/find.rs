@@ -112,29 +112,34 @@ impl Generation {
         let session = Session::new(self);
         let Worker { mut driver, seen } = self.take_worker(&session)?;
         let collector = Collector::new(&session, pace, seen);
-        let mut refused = Vec::new();
-        let mut rest = rows.iter().enumerate();
-        let mut next = || {
-            for (nth, &(row, vector)) in rest.by_ref() {
-                match self.check_new(row, vector) {
-                    Ok(()) => {
-                        collector.begin(nth);
-                        return Some((nth, vector));
-                    }
-                    Err(why) => refused.push((nth, why)),
-                }
+        let (mut accepted, mut refused) = (Vec::with_capacity(rows.len()), Vec::new());
+        let most_edges = self.layout().max_degree();
+        for (nth, &(row, vector)) in rows.iter().enumerate() {
+            // All memory is taken before the first search, which looks at pages until the last.
+            let taken = self.check_new(row, vector).and_then(|()| self.charge_record(most_edges));
+            match taken {
+                Ok(()) => accepted.push((nth, vector)),
+                Err(why) => refused.push((nth, why)),
             }
-            None
-        };
+        }
+        let mut unused = accepted.len() as u64 * self.record_bytes(most_edges);
+        let mut rest = accepted.into_iter();
+        let mut next = || rest.next().inspect(|&(nth, _)| collector.begin(nth));
         let mut answer = |nth: usize, found: Result<(&[Hit], SearchStats), SearchError>| {
             let seen = collector.end(nth);
             let (row, vector) = rows[nth];
             let made = found.map_err(UpdateError::from);
-            linked(nth, made.and_then(|_| self.link_found(row, vector, &seen)));
+            let made = made.and_then(|_| self.link_found(row, vector, &seen));
+            if let Ok(link) = &made {
+                unused -= self.record_bytes(link.back_edges.len().min(most_edges));
+            }
+            linked(nth, made);
             collector.give_back(seen);
         };
         let params = self.neighbour_search(pace);
-        driver.run(&collector, &params, None, pace.in_flight(), &mut next, &mut answer)?;
+        let ran = driver.run(&collector, &params, None, pace.in_flight(), &mut next, &mut answer);
+        self.patches.discharge(unused);
+        ran?;
         for (nth, why) in refused {
             linked(nth, Err(why));
         }

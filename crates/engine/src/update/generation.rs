@@ -66,7 +66,7 @@ pub(super) struct NextMemory {
 }
 
 /// Bytes of row table and bitmap, for so many rows and pages.
-pub(super) fn own_bytes(layout: &RecordLayout, rows: u64, limit_pages: u32) -> (u64, u64) {
+fn own_bytes(layout: &RecordLayout, rows: u64, limit_pages: u32) -> (u64, u64) {
     let limit = u64::from(limit_pages) * layout.records_per_page() as u64;
     (RowTable::bytes_for(rows), limit.div_ceil(8) + u64::from(limit_pages) * 8)
 }

@@ -102,7 +102,7 @@ impl Spare {
 
     pub(super) fn take(accountant: &Arc<Accountant>, wanted: usize) -> Self {
         let share = accountant.limit_bytes().map_or(u64::MAX, |limit| {
-            (limit / Self::SHARE_OF_LIMIT).min(accountant.free_bytes() / Self::SHARE_OF_FREE)
+            (limit / Self::SHARE_OF_LIMIT).min(accountant.available_bytes() / Self::SHARE_OF_FREE)
         });
         let bytes = share.min(wanted as u64);
         if bytes > Self::LEAST

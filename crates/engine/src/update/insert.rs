@@ -40,7 +40,7 @@ const SLOT_BYTES: u64 = 144;
 const REPLAY_CACHE_BYTES: usize = 8 << 20;
 
 impl Generation {
-    /// Links a row for which a search has seen the pages around it.
+    /// Links a row for which a search has seen the pages around it, and memory was taken.
     pub(super) fn link_found(
         &self,
         row: RowId,
@@ -96,7 +96,6 @@ impl Generation {
             pool.push(node, |out| self.vector_into(&images, NodeId(node), out));
         }
         let chosen = pool.choose(self.index.metric(), self.vector_type(), self.rule());
-        self.charge_record(chosen.diverse.len())?;
         let node = self.take_slot(vector, &near)?;
         if !self.rows.insert(row, node) {
             self.slots.lock().unwrap_or_else(PoisonError::into_inner).give_back(node);
@@ -120,12 +119,19 @@ impl Generation {
         Ok(Link { node, row, neighbours: ids(chosen.edges), back_edges: ids(chosen.diverse) })
     }
 
-    fn charge_record(&self, back_edges: usize) -> Result<(), UpdateError> {
+    /// Takes the memory for a new row. Resident pages may have to give way for it, so the caller
+    /// looks at none.
+    pub(super) fn charge_record(&self, back_edges: usize) -> Result<(), UpdateError> {
         self.keep_headroom()?;
+        Ok(self.patches.charge(self.record_bytes(back_edges))?)
+    }
+
+    /// Bytes that a new row takes, with so many edges back to it.
+    pub(super) fn record_bytes(&self, back_edges: usize) -> u64 {
         let bound = self.layout().max_degree() + slack(self.layout().max_degree());
         let code_bytes = self.index.manifest().code_bytes as usize;
         let record = self.layout().vector_bytes() + code_bytes + 4 * bound;
-        Ok(self.patches.charge(record as u64 + SLOT_BYTES + 8 * back_edges as u64)?)
+        record as u64 + SLOT_BYTES + 8 * back_edges as u64
     }
 
     /// A free slot: in the page of the nearest node that has one, else where [`Slots`] finds one.

@@ -7,14 +7,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLo
 use super::consolidate::Pass;
 use super::error::UpdateError;
 use super::files::{DirectoryLock, DiskFiles, Files};
-use super::generation::{Generation, own_bytes};
+use super::generation::Generation;
 use super::insert::Link;
 use super::strays::remove_strays;
 use crate::filter::AllowSet;
-use crate::format::Manifest;
 use crate::index::{
     Index, OpenError, OpenOptions, PageStats, QueryError, VerifyReport, check_vector,
-    successor_floor,
 };
 use crate::search::{PageSource, scan_pays};
 use crate::types::{NodeId, RowId, VectorType};
@@ -31,8 +29,6 @@ pub struct LiveOptions {
     /// Memory for pages that a checkpoint or a consolidation reads more than once, bytes; a
     /// sixteenth of the limit at most, where there is one.
     pub cache_bytes: usize,
-    /// Memory that resident pages leave to changes where there is a limit, bytes.
-    pub pending_bytes: u64,
     /// Whether checkpoints and consolidation read the vectors of all candidates of a list that
     /// they prune. Else pages that are not at hand are not read for it, and the vectors in them
     /// are what their codes stand for: some ninety reads fewer for each page.
@@ -50,7 +46,6 @@ impl Default for LiveOptions {
             open: OpenOptions::default(),
             fresh_rows: None,
             cache_bytes: 32 << 20,
-            pending_bytes: 64 << 20,
             exact_prunes: false,
             threads: None,
             files: Arc::new(DiskFiles),
@@ -65,14 +60,12 @@ impl LiveOptions {
         self.fresh_rows.unwrap_or(quarter)
     }
 
-    /// Bytes of a limit that resident pages leave free: for what is kept beside the index, for
-    /// the next generation, and for changes.
-    fn leave_bytes(&self, manifest: &Manifest, spare_slots: u32) -> u64 {
-        let layout = &manifest.layout;
-        let spare_pages = u64::from(spare_slots) / layout.records_per_page() as u64;
-        let pages = u32::try_from(manifest.pages() + spare_pages).unwrap_or(u32::MAX);
-        let (rows, bitmap) = own_bytes(layout, manifest.rows, pages);
-        self.open.leave_bytes + 2 * (rows + bitmap) + successor_floor(manifest) + self.pending_bytes
+    /// Bytes of a limit that resident pages leave free, so that they seldom have to give way to
+    /// changes.
+    fn leave_bytes(&self) -> u64 {
+        const SHARE_OF_LIMIT: u64 = 32;
+        let changes = self.open.accountant.limit_bytes().unwrap_or(0) / SHARE_OF_LIMIT;
+        self.open.leave_bytes + changes
     }
 
     pub(super) fn threads(&self) -> usize {
@@ -325,7 +318,7 @@ pub(super) fn open_generation(
     let spare_slots = options.spare_slots(manifest.slots());
     let open = OpenOptions {
         spare_slots: spare_slots.saturating_mul(GENERATIONS),
-        leave_bytes: options.leave_bytes(&manifest, spare_slots),
+        leave_bytes: options.leave_bytes(),
         ..options.open.clone()
     };
     let index = Index::open(path, &open)?;

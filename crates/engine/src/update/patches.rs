@@ -82,6 +82,11 @@ impl Patches {
         outcome
     }
 
+    /// Gives back what was charged and not needed.
+    pub(super) fn discharge(&self, bytes: u64) {
+        self.charged_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
     /// Counts `bytes` that are in use already; what the limit refuses is asked for again by the
     /// next [`charge`](Self::charge).
     pub(super) fn charge_anyway(&self, bytes: u64) {

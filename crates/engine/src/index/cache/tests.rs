@@ -51,7 +51,7 @@ fn what_fills_room_displaces_nothing_and_makes_room_itself() {
     assert_eq!(cache.displaced(), 1, "a page that is used comes in place of one that was not");
     // The place of that one is kept for another page that is used.
     assert!(!cache.has_room() && !cache.fill(PageId(60), &image(60)));
-    cache.shrink(10);
+    assert!(cache.shrink(10, None));
     assert!(!cache.has_room());
     cache.grow(accountant.reserve(Pool::PageCache, 90 * BYTES as u64).unwrap());
     cache.settle();
@@ -230,7 +230,7 @@ fn readers_see_whole_pages_while_others_displace_them_and_memory_comes_and_goes(
         for pages in [8, 100, 3, 64].repeat(6) {
             let before = cache.granted();
             if pages < before {
-                cache.shrink(pages);
+                assert!(cache.shrink(pages, None));
                 assert!(cache.pages() <= pages);
             } else {
                 let bytes = u64::from(pages - before) * BYTES as u64;
@@ -256,7 +256,7 @@ fn a_cache_with_room_for_all_pages_comes_to_hold_them_also_after_it_had_less() {
     let cache = cache(&accountant, 100, 100);
     (0..100).for_each(|page| cache.admit(PageId(page), &image(page)));
     assert!(cache.is_whole());
-    cache.shrink(50);
+    assert!(cache.shrink(50, None));
     assert_eq!((cache.pages(), cache.is_whole()), (50, false));
     for i in 0..1000 {
         used(&cache, i * 37 % 100);

@@ -89,8 +89,7 @@ fn rows_come_under_any_limit_that_the_index_opens_with() {
             resident: Resident::Remaining,
             ..open_options()
         };
-        let pending_bytes = 2 << 20;
-        let options = LiveOptions { open, pending_bytes, ..LiveOptions::default() };
+        let options = LiveOptions { open, ..LiveOptions::default() };
         let Ok(index) = LiveIndex::open(&copy.path, options) else { continue };
         opened += 1;
         for row in 600..1200 {

@@ -1,0 +1,323 @@
+//! Memory that gives way: page caches hold what nobody else needs, and give it back when somebody
+//! does.
+//!
+//! A limit holds for a process, in which many indexes may be open. What each of them needs comes
+//! first; what is left is for pages, and is shared by use: the caches whose pages are asked for
+//! most, byte for byte, get most. So a reservation is refused only where it would be with all
+//! caches empty.
+//!
+//! Invariants: whoever is asked to give memory back may give less, and never waits for the thread
+//! that asks; members are asked one at a time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+
+use super::Accountant;
+
+/// Holds memory that it can do without.
+pub trait Elastic: Send + Sync {
+    /// Bytes held that could be given back.
+    fn held_bytes(&self) -> u64;
+
+    /// Bytes that it would hold if there were no limit.
+    fn wanted_bytes(&self) -> u64;
+
+    /// Bytes of the limit that it leaves free, so that small and short-lived reservations do not
+    /// have to ask for them.
+    fn leaves_bytes(&self) -> u64;
+
+    /// How often what it holds, or would hold, has been asked for.
+    fn uses(&self) -> u64;
+
+    /// Gives back so many bytes, or fewer where it cannot; returns how many.
+    fn give_back(&self, bytes: u64) -> u64;
+
+    /// Takes up to so many bytes more, as far as they are free.
+    fn take(&self, bytes: u64);
+}
+
+/// The least part of a limit that changes hands, so that it seldom does.
+const PORTION: u64 = 64;
+
+/// Who holds memory that gives way.
+#[derive(Default)]
+pub(super) struct Members {
+    /// Held by who moves memory between them.
+    moving: Mutex<()>,
+    list: Mutex<Vec<Member>>,
+}
+
+struct Member {
+    of: Weak<dyn Elastic>,
+    /// Its uses when memory was last divided.
+    seen: AtomicU64,
+}
+
+/// A member at one moment.
+struct Stand {
+    of: Arc<dyn Elastic>,
+    held: u64,
+    wanted: u64,
+    /// Uses since memory was last divided.
+    uses: u64,
+}
+
+impl Stand {
+    /// Whether its bytes are used less than those of another.
+    fn is_colder_than(&self, other: &Self) -> bool {
+        let (here, there) = (u128::from(self.uses), u128::from(other.uses));
+        here * u128::from(other.held.max(1)) < there * u128::from(self.held.max(1))
+    }
+}
+
+impl Members {
+    pub(super) fn add(&self, of: Weak<dyn Elastic>) {
+        let mut list = lock(&self.list);
+        list.retain(|member| member.of.strong_count() > 0);
+        list.push(Member { of, seen: AtomicU64::new(0) });
+    }
+
+    /// All that are there; with `anew`, uses count from now on.
+    fn stand(&self, anew: bool) -> Vec<Stand> {
+        let members: Vec<_> = {
+            let mut list = lock(&self.list);
+            list.retain(|member| member.of.strong_count() > 0);
+            let alive = list.iter().filter_map(|member| {
+                let of = member.of.upgrade()?;
+                let (uses, seen) = (of.uses(), &member.seen);
+                let before = if anew {
+                    seen.swap(uses, Ordering::Relaxed)
+                } else {
+                    seen.load(Ordering::Relaxed)
+                };
+                Some((of, uses.saturating_sub(before)))
+            });
+            alive.collect()
+        };
+        // A member may be dropped with its last reference here, so no lock is held.
+        let stand = |(of, uses): (Arc<dyn Elastic>, u64)| {
+            let (held, wanted) = (of.held_bytes(), of.wanted_bytes());
+            Stand { of, held, wanted, uses }
+        };
+        members.into_iter().map(stand).collect()
+    }
+
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.stand(false).iter().map(|member| member.held).sum()
+    }
+
+    /// Takes back what is missing for `bytes` more under the limit, the least used first. False
+    /// where that cannot be had.
+    pub(super) fn make_room(&self, accountant: &Accountant, bytes: u64) -> bool {
+        let Some(limit) = accountant.limit_bytes() else { return false };
+        let _alone = lock(&self.moving);
+        let short = accountant.held_bytes().saturating_add(bytes).saturating_sub(limit);
+        if short == 0 {
+            return true;
+        }
+        let mut members = self.stand(false);
+        let all: u64 = members.iter().map(|member| member.held).sum();
+        if all < short {
+            return false;
+        }
+        members.sort_by(|a, b| b.is_colder_than(a).cmp(&a.is_colder_than(b)));
+        let mut left = short.max(limit / PORTION).min(all);
+        let least = left - short;
+        for member in members {
+            if left == 0 {
+                break;
+            }
+            left = left.saturating_sub(member.of.give_back(left.min(member.held)));
+        }
+        left <= least
+    }
+
+    /// Divides what is left of the limit anew, by use.
+    pub(super) fn balance(&self, accountant: &Accountant) {
+        let Some(limit) = accountant.limit_bytes() else { return };
+        let _alone = match self.moving.try_lock() {
+            Ok(alone) => alone,
+            Err(TryLockError::Poisoned(e)) => e.into_inner(),
+            // Somebody is at it.
+            Err(TryLockError::WouldBlock) => return,
+        };
+        let members = self.stand(true);
+        let held: u64 = members.iter().map(|member| member.held).sum();
+        let beside = accountant.held_bytes().saturating_sub(held);
+        let slack = members.iter().map(|member| member.of.leaves_bytes()).max().unwrap_or(0);
+        let budget = limit.saturating_sub(beside).saturating_sub(slack);
+        let targets = shares(&members, budget);
+        let portion = limit / PORTION;
+        for (member, target) in members.iter().zip(&targets) {
+            if member.held > target.saturating_add(portion) {
+                member.of.give_back(member.held - target);
+            }
+        }
+        for (member, target) in members.iter().zip(&targets) {
+            let free = accountant.free_bytes().saturating_sub(slack);
+            let more = target.saturating_sub(member.held).min(free);
+            if more >= portion.min(member.wanted.saturating_sub(member.held)) && more > 0 {
+                member.of.take(more);
+            }
+        }
+    }
+}
+
+/// What each member should hold of a budget: as its uses are to those of all, and no more than it
+/// wants; what one does not want is for the others.
+fn shares(members: &[Stand], budget: u64) -> Vec<u64> {
+    // Who has not been asked for yet counts a little: by its size.
+    let total: u64 = members.iter().map(|member| member.uses).sum();
+    let wanted: u64 = members.iter().map(|member| member.wanted).sum();
+    let weight = |member: &Stand| {
+        let by_size = member.wanted as f64 / wanted.max(1) as f64;
+        let by_use = member.uses as f64 / total.max(1) as f64;
+        if total == 0 { by_size } else { 0.9 * by_use + 0.1 * by_size }
+    };
+    let mut targets = vec![0; members.len()];
+    let mut open: Vec<usize> = (0..members.len()).collect();
+    let mut left = budget;
+    while !open.is_empty() {
+        let weights: f64 = open.iter().map(|&at| weight(&members[at])).sum();
+        let share = |at: usize| (left as f64 * weight(&members[at]) / weights.max(1e-12)) as u64;
+        let (full, rest): (Vec<_>, Vec<_>) =
+            open.iter().partition(|&&at| members[at].wanted <= share(at));
+        if full.is_empty() {
+            rest.iter().for_each(|&at| targets[at] = share(at));
+            break;
+        }
+        for at in full {
+            targets[at] = members[at].wanted;
+            left = left.saturating_sub(members[at].wanted);
+        }
+        open = rest;
+    }
+    targets
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{Pool, Reservation};
+
+    /// Holds reservations of 1 KiB each, as many as it has.
+    struct Cache {
+        accountant: Arc<Accountant>,
+        held: Mutex<Vec<Reservation>>,
+        wanted: u64,
+        uses: AtomicU64,
+    }
+
+    const KIB: u64 = 1024;
+
+    impl Cache {
+        fn of(accountant: &Arc<Accountant>, wanted: u64) -> Arc<Self> {
+            let accountant = Arc::clone(accountant);
+            let (held, uses) = (Mutex::default(), AtomicU64::new(0));
+            let cache = Arc::new(Self { accountant, held, wanted, uses });
+            let member: Arc<dyn Elastic> = Arc::clone(&cache) as _;
+            cache.accountant.add_elastic(Arc::downgrade(&member));
+            cache
+        }
+
+        fn use_often(&self, times: u64) {
+            self.uses.fetch_add(times, Ordering::Relaxed);
+        }
+    }
+
+    impl Elastic for Cache {
+        fn held_bytes(&self) -> u64 {
+            lock(&self.held).len() as u64 * KIB
+        }
+
+        fn wanted_bytes(&self) -> u64 {
+            self.wanted
+        }
+
+        fn leaves_bytes(&self) -> u64 {
+            32 * KIB
+        }
+
+        fn uses(&self) -> u64 {
+            self.uses.load(Ordering::Relaxed)
+        }
+
+        fn give_back(&self, bytes: u64) -> u64 {
+            let mut held = lock(&self.held);
+            let left = held.len().saturating_sub(bytes.div_ceil(KIB) as usize);
+            let given = (held.len() - left) as u64 * KIB;
+            held.truncate(left);
+            given
+        }
+
+        fn take(&self, bytes: u64) {
+            for _ in 0..bytes / KIB {
+                let Ok(held) = self.accountant.reserve_free(Pool::PageCache, KIB) else { return };
+                lock(&self.held).push(held);
+            }
+        }
+    }
+
+    #[test]
+    fn caches_give_way_to_whoever_needs_memory() {
+        let accountant = Accountant::new(Some(1024 * KIB));
+        let (cold, hot) = (Cache::of(&accountant, 4096 * KIB), Cache::of(&accountant, 4096 * KIB));
+        accountant.balance();
+        assert_eq!((cold.held_bytes(), hot.held_bytes()), (496 * KIB, 496 * KIB));
+        assert_eq!(accountant.free_bytes(), 32 * KIB, "a little is left free");
+        hot.use_often(1000);
+        let codes = accountant.reserve(Pool::Codes, 500 * KIB).unwrap();
+        assert_eq!(hot.held_bytes(), 496 * KIB, "the least used gives way");
+        assert_eq!(cold.held_bytes(), 496 * KIB - 468 * KIB);
+        assert!(accountant.held_bytes() <= 1024 * KIB);
+        // Refused only where it would be with all caches empty, and then nothing is taken.
+        let before = (cold.held_bytes(), hot.held_bytes());
+        let refused = accountant.reserve(Pool::Codes, 525 * KIB).unwrap_err();
+        assert_eq!((cold.held_bytes(), hot.held_bytes()), before);
+        assert!(refused.needed_bytes() > 1024 * KIB);
+        let _rest = accountant.reserve(Pool::Codes, 524 * KIB).unwrap();
+        assert_eq!((cold.held_bytes(), hot.held_bytes()), (0, 0));
+        drop(codes);
+        accountant.balance();
+        assert!(hot.held_bytes() > 400 * KIB, "{}", hot.held_bytes());
+    }
+
+    #[test]
+    fn memory_goes_where_it_is_used() {
+        let accountant = Accountant::new(Some(1024 * KIB));
+        let first = Cache::of(&accountant, 4096 * KIB);
+        first.take(992 * KIB);
+        let second = Cache::of(&accountant, 4096 * KIB);
+        second.use_often(3000);
+        first.use_often(1000);
+        accountant.balance();
+        let held = (first.held_bytes() / KIB, second.held_bytes() / KIB);
+        assert!((270..280).contains(&held.0) && (710..720).contains(&held.1), "{held:?}");
+        // Use is that since the last time, and nobody gets more than it wants.
+        let small = Cache::of(&accountant, 64 * KIB);
+        small.use_often(1_000_000);
+        first.use_often(10);
+        accountant.balance();
+        assert_eq!(small.held_bytes(), 64 * KIB);
+        let held = (first.held_bytes() / KIB, second.held_bytes() / KIB);
+        assert!(held.0 + held.1 > 890 && held.0 + held.1 <= 928, "{held:?}");
+        drop(second);
+        accountant.balance();
+        assert!(first.held_bytes() >= 920 * KIB, "{}", first.held_bytes());
+    }
+
+    #[test]
+    fn without_a_limit_nothing_moves() {
+        let accountant = Accountant::new(None);
+        let cache = Cache::of(&accountant, 4096 * KIB);
+        cache.take(10 * KIB);
+        accountant.balance();
+        assert_eq!(cache.held_bytes(), 10 * KIB);
+        assert!(accountant.reserve(Pool::Codes, 1 << 40).is_ok());
+        assert_eq!(cache.held_bytes(), 10 * KIB);
+    }
+}
