@@ -267,7 +267,8 @@ class Database:
 
         Parameters
         ----------
-        memory_limit: bytes that buffers, caches and indexes of all collections take together.
+        memory_limit: bytes that buffers, caches and indexes of all collections take together; pages
+            of the graphs that are used most fill what is left.
         level: when a write is answered. "sync": when it is on stable storage. "group": the same,
             but a sync waits `group_delay_ms` for other writers. "none": when the operating system
             has it; a killed process loses nothing, a power cut may lose what was written since

@@ -8,9 +8,10 @@ use pipeann_engine::io::BackendChoice;
 use pipeann_engine::types::Metric;
 use serde::Deserialize;
 
-use crate::opening::{MemoryLimit, Reading};
+use crate::opening::Reading;
 use crate::policy::{DEFAULT_MAX_WIDTH, PolicyArgs};
 use crate::searching::Settings;
+use pipeann_engine::memory::MemoryLimit;
 
 /// A whole job file.
 #[derive(Clone, Debug, Deserialize)]

@@ -49,7 +49,7 @@ pub(crate) struct Figures {
 /// Queries searched before the clock starts, so that threads' queues and buffers exist.
 const WARM_UP: usize = 64;
 /// How long a measurement waits for pages that are read ahead of searches.
-const WARMING_AT_MOST: Duration = Duration::from_secs(600);
+pub(crate) const WARMING_AT_MOST: Duration = Duration::from_secs(600);
 
 fn how(list: usize, settings: &Settings) -> (SearchParams, BatchOptions) {
     let Settings { k, threads, in_flight, .. } = *settings;

@@ -30,14 +30,10 @@ use std::time::SystemTime;
 use pipeann_db::catalog::{Change, ConsistencyLevel, NewCollection, Place, UnixMs};
 use pipeann_db::database::{self, DatabaseOptions};
 use pipeann_db::wal::Level;
-use pipeann_engine::memory::Accountant;
+use pipeann_engine::memory::MemoryLimit;
 use pyo3::prelude::*;
 
 use schemas::{properties, schema};
-
-/// Of a memory limit, the share that each buffer and cache of a collection may take.
-const SHARE_OF_LIMIT: u64 = 16;
-const LEAST_BUFFER_BYTES: u64 = 1 << 20;
 
 /// An open database: a directory of collections. Threads may share it; a forked child may not.
 #[pyclass(frozen, module = "pipeann")]
@@ -261,18 +257,11 @@ fn options(
         return Err(Failure::input("threads is 0, at least 1 is needed"));
     }
     of.search_threads = threads;
-    if let Some(limit) = memory_limit {
-        of.accountant = Accountant::new(Some(limit));
-        for buffer in [
-            &mut of.row_buffer_bytes,
-            &mut of.tail_bytes,
-            &mut of.scalar_buffer_bytes,
-            &mut options.row_cache_bytes,
-        ] {
-            *buffer = (limit / SHARE_OF_LIMIT).clamp(LEAST_BUFFER_BYTES, *buffer);
-        }
-    }
-    Ok(options)
+    // Without one, all databases of the process have its accountant.
+    Ok(match memory_limit {
+        Some(limit) => options.under(MemoryLimit::Bytes(limit)),
+        None => options,
+    })
 }
 
 #[expect(clippy::disallowed_methods, reason = "the clock that the database is given")]

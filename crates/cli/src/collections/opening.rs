@@ -15,11 +15,10 @@ use pipeann_db::ids::{Metric, VectorType};
 use pipeann_db::schema::{Batch, FieldSpec, PrimaryKey, Schema, SchemaBuilder};
 use pipeann_db::value::{Column, ColumnValues, DataType, DenseVectors, ScalarType, VectorKind};
 use pipeann_db::wal::Level;
-use pipeann_engine::index::Resident;
-use pipeann_engine::memory::Accountant;
 use pipeann_engine::types::VectorSet;
 
-use crate::opening::{MemoryLimit, now};
+use crate::opening::now;
+use pipeann_engine::memory::MemoryLimit;
 
 /// When writes are answered.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -41,16 +40,17 @@ pub(crate) struct DatabaseArgs {
     /// When writes are answered
     #[arg(long, value_enum, default_value = "sync")]
     level: LevelArg,
-    /// Memory for all collections: floor (no limit, no pages stay in memory), all
-    /// (no limit, all pages stay), or bytes as 512MiB (no pages stay)
+    /// Memory for all collections: floor (no limit, no pages stay in memory), all (no limit, all
+    /// pages stay), or bytes as 512MiB, of which the pages that are used most fill what is left
     #[arg(long, value_name = "LIMIT", default_value = "floor")]
     pub(crate) memory_limit: MemoryLimit,
     /// Threads that link rows of a collection into its graph
     #[arg(long, value_name = "THREADS", default_value_t = 1)]
     link_threads: usize,
-    /// Bytes of rows and of vectors that wait for a flush, and of rows kept in memory, each
-    #[arg(long, value_name = "BYTES", default_value_t = 32 << 20)]
-    buffer_bytes: u64,
+    /// Bytes of rows and of vectors that wait for a flush, and of rows kept in memory, each; by
+    /// default 32 MiB, but a sixteenth of the limit at most
+    #[arg(long, value_name = "BYTES")]
+    buffer_bytes: Option<u64>,
     /// Bytes of changes of a graph from which on it is written
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     dirty_bytes: u64,
@@ -62,26 +62,21 @@ impl DatabaseArgs {
     /// # Errors
     /// What keeps it from opening.
     pub(crate) fn open(&self) -> Result<Database> {
-        let mut options = DatabaseOptions::new(now);
+        let mut options = DatabaseOptions::new(now).under(self.memory_limit);
         let collection = &mut options.collection;
         collection.log.level = match self.level {
             LevelArg::Sync => Level::Sync,
             LevelArg::Group => Level::Group { delay_ms: 2 },
             LevelArg::None => Level::None,
         };
-        let (limit, resident) = match self.memory_limit {
-            MemoryLimit::Floor => (None, Resident::None),
-            MemoryLimit::All => (None, Resident::All),
-            MemoryLimit::Bytes(bytes) => (Some(bytes), Resident::None),
-        };
-        collection.accountant = Accountant::new(limit);
-        collection.graph.resident = resident;
         collection.graph.link_threads = self.link_threads.max(1);
         collection.graph.dirty_bytes = self.dirty_bytes;
-        collection.row_buffer_bytes = self.buffer_bytes;
-        collection.tail_bytes = self.buffer_bytes;
-        collection.scalar_buffer_bytes = self.buffer_bytes;
-        options.row_cache_bytes = self.buffer_bytes;
+        if let Some(bytes) = self.buffer_bytes {
+            collection.row_buffer_bytes = bytes;
+            collection.tail_bytes = bytes;
+            collection.scalar_buffer_bytes = bytes;
+            options.row_cache_bytes = bytes;
+        }
         let opened = Database::open(&self.dir, options);
         opened.with_context(|| format!("opening {}", self.dir.display()))
     }

@@ -1,7 +1,7 @@
 //! Rounds of queries on a collection, timed, and compared with what should be found.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use pipeann_db::collection::{Collection, Filter, SearchCosts, VectorSearch};
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::asked::Asked;
 use super::opening::{key, one};
 use crate::measure::{CpuTime, Latency, median_index, peak_rss_bytes, rounded, storage_read_bytes};
+use crate::searching::WARMING_AT_MOST;
 use crate::truth::Found;
 
 /// Queries searched before the clock starts. They are the last ones, so that what is kept of
@@ -67,6 +68,7 @@ impl Load<'_> {
         recall: Option<f64>,
     ) -> Result<Figures> {
         let queries = self.asked.queries().rows();
+        self.wait_warm();
         self.pass(threads, queries.saturating_sub(WARM_UP)..queries)?;
         let first = self.round(threads)?;
         if recall.is_some_and(|recall| !first.has(recall)) {
@@ -76,6 +78,15 @@ impl Load<'_> {
         let mut rounds = [Ok(first)].into_iter().chain(others).collect::<Result<Vec<_>>>()?;
         let walls: Vec<f64> = rounds.iter().map(|round| round.wall_s).collect();
         Ok(rounds.swap_remove(median_index(&walls)))
+    }
+
+    /// Waits until no page of the graph is being read ahead of searches, or for a long time.
+    fn wait_warm(&self) {
+        let until = Instant::now() + WARMING_AT_MOST;
+        let warming = || self.rows.page_stats(self.field).is_some_and(|pages| pages.warming);
+        while warming() && Instant::now() < until {
+            std::thread::park_timeout(Duration::from_millis(10));
+        }
     }
 
     fn round(&self, threads: usize) -> Result<Figures> {

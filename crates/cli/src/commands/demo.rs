@@ -16,11 +16,12 @@ use super::search::truth_for;
 use crate::building::build_index;
 use crate::inspection::{self, PageFigures};
 use crate::interrupt;
-use crate::opening::{self, MemoryLimit, Reading};
+use crate::opening::{self, Reading};
 use crate::policy::PolicyArgs;
 use crate::searching::{Figures, Settings, measure};
 use crate::table::{print_line, print_pairs};
 use crate::vectors_file::VectorsFile;
+use pipeann_engine::memory::MemoryLimit;
 
 /// Build an index of real vectors, search it, and compare with the exact answer
 ///

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use super::search::threads;
 use crate::measure::rounded;
-use crate::opening::MemoryLimit;
 use crate::table::{bytes, count, duration, print_json, print_line, print_pairs};
+use pipeann_engine::memory::MemoryLimit;
 
 /// Estimate an index before any of its data exists: recall, reads, rate, latency, memory, time and
 /// disk

@@ -5,9 +5,10 @@ use clap::Args;
 use serde_json::json;
 
 use crate::inspection::{self, PageFigures};
-use crate::opening::{IndexArgs, MemoryLimit};
+use crate::opening::IndexArgs;
 use crate::progress;
 use crate::table::{bytes, print_json, print_line, print_pairs};
+use pipeann_engine::memory::MemoryLimit;
 
 /// Show what an index consists of; with --verify, read all of it and name all damage
 #[derive(Debug, Args)]

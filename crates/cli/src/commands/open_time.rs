@@ -11,9 +11,10 @@ use rustix::fs::{Advice, fadvise};
 use serde_json::json;
 
 use crate::measure::{peak_rss_bytes, rounded};
-use crate::opening::{IndexArgs, MemoryLimit};
+use crate::opening::IndexArgs;
 use crate::table::{print_json, print_pairs};
 use crate::vectors_file::{VectorsFile, check_same_shape};
+use pipeann_engine::memory::MemoryLimit;
 
 /// Measure the time from opening an index to its first answer
 #[derive(Debug, Args)]

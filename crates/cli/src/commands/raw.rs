@@ -12,8 +12,9 @@ use pipeann_engine::types::PageId;
 use serde_json::json;
 
 use crate::measure::{CpuTime, Latency, rounded};
-use crate::opening::{IndexArgs, MemoryLimit};
+use crate::opening::IndexArgs;
 use crate::table::{print_json, print_pairs};
+use pipeann_engine::memory::MemoryLimit;
 
 /// Measure random page reads of an index's files: what the device gives
 #[derive(Debug, Args)]

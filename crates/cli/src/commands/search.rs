@@ -7,12 +7,13 @@ use clap::Args;
 use pipeann_engine::index::{Answer, Index};
 use pipeann_engine::types::VectorSet;
 
-use crate::opening::{IndexArgs, MemoryLimit};
+use crate::opening::IndexArgs;
 use crate::policy::PolicyArgs;
 use crate::searching::{Figures, Settings, measure, warm_up};
 use crate::table::{print_json, print_line};
 use crate::truth::Truth;
 use crate::vectors_file::{VectorsFile, check_same_shape, write_ivecs};
+use pipeann_engine::memory::MemoryLimit;
 
 /// Search an index, and measure recall, latency, throughput, reads and CPU
 ///

@@ -7,8 +7,6 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use pipeann_db::database::{Database, DatabaseOptions};
-use pipeann_engine::index::Resident;
-use pipeann_engine::memory::Accountant;
 use pipeann_milvus::{
     DEFAULT_METRICS_PORT, DEFAULT_PORT, Listening, ServeError, ServeOptions, Settings, Tls, listen,
 };
@@ -16,7 +14,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::interrupt;
-use crate::opening::{MemoryLimit, now};
+use crate::opening::now;
+use pipeann_engine::memory::MemoryLimit;
 
 /// Serve a database to clients of Milvus
 ///
@@ -64,8 +63,8 @@ pub(crate) struct ServeArgs {
     /// Answer only clients that show a certificate which one of these in PEM has signed
     #[arg(long, alias = "tls_client_ca", value_name = "FILE", requires = "tls_cert")]
     tls_client_ca: Option<PathBuf>,
-    /// Memory for all collections: floor (no limit, no pages stay in memory), all
-    /// (no limit, all pages stay), or bytes as 512MiB (no pages stay)
+    /// Memory for all collections: floor (no limit, no pages stay in memory), all (no limit, all
+    /// pages stay), or bytes as 512MiB, of which the pages that are used most fill what is left
     #[arg(long, alias = "memory_limit", value_name = "LIMIT", default_value = "floor")]
     memory_limit: MemoryLimit,
 }
@@ -110,16 +109,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     // The second signal ends the process whatever it is doing.
     interrupt::flag()?;
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("signals cannot be waited for")?;
-    let mut options = DatabaseOptions::new(now);
-    let (limit, resident) = match args.memory_limit {
-        MemoryLimit::Floor => (None, Resident::None),
-        MemoryLimit::All => (None, Resident::All),
-        MemoryLimit::Bytes(bytes) => (Some(bytes), Resident::None),
-    };
-    options.collection.accountant = Accountant::new(limit);
+    let mut options = DatabaseOptions::new(now).under(args.memory_limit);
     options.collection.flush_behind = true;
     let tls = args.tls()?;
-    options.collection.graph.resident = resident;
     let database = Database::open(&args.data_dir, options);
     let database =
         Arc::new(database.with_context(|| format!("opening {}", args.data_dir.display()))?);

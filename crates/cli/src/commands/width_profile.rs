@@ -17,13 +17,14 @@ use super::search::{threads, truth_for};
 use super::width_choice::{Taken, best_widths};
 use crate::interrupt;
 use crate::measure::{at_recall, rounded};
-use crate::opening::{self, MemoryLimit, Reading};
+use crate::opening::{self, Reading};
 use crate::policy::PolicyArgs;
 use crate::searching::{Figures, Settings, measure};
 use crate::table::{Table, print_json, print_line};
 use crate::truth::Truth;
 use crate::vectors_file::{VectorsFile, check_same_shape};
 use crate::width_table;
+use pipeann_engine::memory::MemoryLimit;
 
 /// What to profile.
 #[derive(Debug, Args)]

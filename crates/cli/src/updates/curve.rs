@@ -10,9 +10,10 @@ use pipeann_engine::types::VectorSet;
 use serde_json::{Value, json};
 
 use crate::measure::rounded;
-use crate::opening::{IndexArgs, MemoryLimit};
+use crate::opening::IndexArgs;
 use crate::table::{Table, print_json, print_line};
 use crate::truth::Truth;
+use pipeann_engine::memory::MemoryLimit;
 
 /// Results of a query: what recall is taken at.
 pub(super) const K: usize = 10;

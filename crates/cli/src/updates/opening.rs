@@ -2,11 +2,10 @@
 
 use anyhow::Result;
 use clap::Args;
-use pipeann_engine::index::{OpenOptions, Resident};
-use pipeann_engine::memory::Accountant;
+use pipeann_engine::memory::MemoryLimit;
 use pipeann_engine::update::{LiveIndex, LiveOptions};
 
-use crate::opening::{IndexArgs, MemoryLimit};
+use crate::opening::IndexArgs;
 
 /// Which index, and under which memory limit.
 #[derive(Clone, Debug, Args)]
@@ -24,20 +23,7 @@ impl LiveArgs {
     /// # Errors
     /// Whatever keeps the index from opening; another writer among it.
     pub(crate) fn open(&self) -> Result<LiveIndex> {
-        let (bytes, resident) = match self.memory_limit {
-            MemoryLimit::Floor => (None, Resident::None),
-            MemoryLimit::All => (None, Resident::All),
-            MemoryLimit::Bytes(bytes) => (Some(bytes), Resident::Remaining),
-        };
-        let open = OpenOptions {
-            backend: Some(self.index.reading.backend.backend()),
-            direct: !self.index.reading.buffered,
-            accountant: Accountant::new(bytes),
-            resident,
-            warm: !self.index.reading.no_warming,
-            sqpoll: self.index.reading.sqpoll,
-            ..OpenOptions::default()
-        };
+        let open = self.index.reading.options(self.memory_limit);
         let options = LiveOptions { open, ..LiveOptions::default() };
         Ok(LiveIndex::open(&self.index.index, options)?)
     }

@@ -15,6 +15,7 @@ use pipeann_engine::types::VectorSet;
 use super::CollectionError;
 use super::formats::Formats;
 use super::live::LiveRows;
+use super::write_buffers::WriteBuffers;
 use crate::docstore::{self, Change, RowSnapshot, RowStore, StoreError};
 use crate::field_index::FieldIndex;
 use crate::flat::{self, FlatError, FlatVectors};
@@ -47,6 +48,8 @@ pub(super) struct Components {
     pub(super) rows: Arc<dyn RowStore>,
     pub(super) fields: Vec<FieldVectors>,
     pub(super) scalars: ScalarIndexes,
+    /// Memory for what waits for a flush.
+    pub(super) buffers: WriteBuffers,
     pub(super) view: RwLock<Arc<LiveRows>>,
 }
 
@@ -165,6 +168,13 @@ impl Components {
             }
         }
         Ok(parts)
+    }
+
+    /// Whether all would survive the process up to this record.
+    pub(super) fn is_flushed(&self, up_to: Seq) -> bool {
+        self.rows.durable() >= up_to
+            && self.scalars.durable() >= up_to
+            && self.fields.iter().all(|field| field.vectors.durable() >= up_to)
     }
 
     /// Applies a record. `make_room` is called where a buffer is full, and the step is repeated

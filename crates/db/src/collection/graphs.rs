@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
+use pipeann_engine::index::PageStats;
+
 use super::components::FieldVectors;
 use super::early::{EarlyGraphs, OpenedGraph};
 use super::identity::{INDEX_PREFIX, index_dir};
@@ -96,6 +98,12 @@ impl Collection {
             deleted: count(&FieldIndex::deleted),
             failed: self.signal.failed(),
         })
+    }
+
+    /// Which pages of a field's graph are in memory; `None` where it has no graph that is open.
+    pub fn page_stats(&self, field: &str) -> Option<PageStats> {
+        let field = self.components.fields.iter().find(|each| each.name == field)?;
+        Some(field.graph()?.page_stats())
     }
 
     /// Waits until no build of the index is under way, and all rows that were there are linked. Where
@@ -243,13 +251,20 @@ impl Collection {
     }
 
     /// To be called now and then: returns answers to filters and what is kept for searches where
-    /// there were none since the last time, and says whether it did.
+    /// there were none since the last time, and the memory of write buffers where nothing was
+    /// written and nothing waits for a flush. Says whether it did.
     pub(crate) fn rest(&self) -> bool {
-        let mut rested = self.answers.rest();
+        let mut rested = self.answers.rest() | self.rest_buffers();
         for graph in self.components.fields.iter().filter_map(|field| field.graph()) {
             rested |= graph.rest();
         }
         rested
+    }
+
+    fn rest_buffers(&self) -> bool {
+        // A writer who has the order is reason enough not to.
+        let Ok(order) = self.order.try_lock() else { return false };
+        self.components.is_flushed(order.submitted) && self.components.buffers.rest()
     }
 
     /// Closes and removes the graph of an index that the catalogue has dropped.

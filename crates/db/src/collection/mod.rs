@@ -63,6 +63,7 @@ mod stats;
 mod turn;
 mod verify;
 mod write;
+mod write_buffers;
 
 pub use costs::SearchCosts;
 pub use error::CollectionError;

@@ -3,8 +3,8 @@
 //! The log is opened first; it then is on stable storage as a whole. Each component tells up to
 //! which record it includes the log, and the records behind the least of them are applied again.
 //! A component that was lost begins at 0 and is made anew, if the log still begins with record 1;
-//! the live rows and the scalar indexes are made from the row store in any case. A log that can only be read, since the
-//! disk is full, makes a collection that can only be read.
+//! the live rows and the scalar indexes are made from the row store in any case. A log that can only
+//! be read, since the disk is full, makes a collection that can only be read.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -27,6 +27,7 @@ use super::replay::replay;
 use super::scalars::open_scalars;
 use super::turn::Turns;
 use super::write::Order;
+use super::write_buffers::WriteBuffers;
 use super::{Collection, CollectionError, CollectionOptions, live_file};
 use crate::catalog::{Catalog, Collection as Entry, UnixMs};
 use crate::disk::{Disk, HeldDir, read_file};
@@ -191,7 +192,6 @@ fn open_components(
                 collection: identity.bytes(),
                 cache: Arc::clone(cache),
                 buffer_bytes: options.row_buffer_bytes,
-                accountant: Arc::clone(&options.accountant),
             },
         )?),
     };
@@ -218,7 +218,13 @@ fn open_components(
         accountant: Arc::clone(&options.accountant),
     };
     let scalars = open_scalars(&files.join(SCALARS_DIR), scalars, formats, &*rows, recovery)?;
-    Ok(Components { rows, fields, scalars, view: RwLock::new(Arc::new(live)) })
+    let buffers = WriteBuffers::new(options, fields.len());
+    let components =
+        Components { rows, fields, scalars, buffers, view: RwLock::new(Arc::new(live)) };
+    if !components.is_flushed(recovery.last) {
+        components.buffers.hold()?;
+    }
+    Ok(components)
 }
 
 /// The live rows as they were saved, or as the row store has them.

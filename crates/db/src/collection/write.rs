@@ -209,6 +209,7 @@ impl Collection {
             self.turns.stop(&why);
             CollectionError::Stopped { why }
         };
+        self.components.buffers.hold()?;
         let payload = record.encode().map_err(WalError::from)?;
         // Nothing has happened yet where the disk is full.
         self.log.make_room(payload.len()).map_err(|error| match error {

@@ -27,7 +27,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard};
 
-use pipeann_engine::memory::{self, Accountant, OverLimit};
+use pipeann_engine::memory::{self, Accountant, MemoryLimit, OverLimit};
 
 use self::read_only::Reader;
 use crate::access::Access;
@@ -55,7 +55,31 @@ impl DatabaseOptions {
     }
 }
 
+/// The part of a limit that each buffer gets at most, and the least that one needs.
+const SHARE_OF_LIMIT: u64 = 16;
+const LEAST_BUFFER_BYTES: u64 = 1 << 20;
+
 impl DatabaseOptions {
+    /// The same under a memory limit, for all collections together: what they need comes first,
+    /// and the pages of their graphs fill what is left. Buffers are smaller where the limit is low.
+    #[must_use]
+    pub fn under(mut self, limit: MemoryLimit) -> Self {
+        self.collection.accountant = limit.accountant();
+        self.collection.graph.resident = limit.into();
+        if let Some(bytes) = self.collection.accountant.limit_bytes() {
+            for buffer in [
+                &mut self.collection.row_buffer_bytes,
+                &mut self.collection.tail_bytes,
+                &mut self.collection.scalar_buffer_bytes,
+                &mut self.row_cache_bytes,
+            ] {
+                let most = (bytes / SHARE_OF_LIMIT).max(LEAST_BUFFER_BYTES);
+                *buffer = most.min(*buffer);
+            }
+        }
+        self
+    }
+
     fn row_cache(&self) -> Result<Arc<RowCache>, OverLimit> {
         RowCache::new(&self.collection.accountant, self.row_cache_bytes)
     }
@@ -128,8 +152,9 @@ impl Database {
     }
 
     /// To be called now and then: what searches have had kept in memory is returned to the system
-    /// where nobody has searched since the last call, but for pages of graphs. A search that comes
-    /// later reads or makes it again, which costs it little.
+    /// where nobody has searched since the last call, but for pages of graphs; and so is the memory
+    /// of write buffers where all is flushed and nobody has written. A search that comes later
+    /// reads or makes it again, which costs it little.
     pub fn rest(&self) {
         let collections = self.collections.read().unwrap_or_else(PoisonError::into_inner);
         let collections: Vec<_> = collections.values().cloned().collect();
@@ -139,6 +164,8 @@ impl Database {
         }
         if rested {
             memory::return_freed();
+            // For pages, which gave way to it before.
+            self.options.collection.accountant.balance();
         }
     }
 

@@ -8,7 +8,7 @@
 //! or changes one does so while no other batch can be shown; see `lsm/published`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use pipeann_engine::memory::{Accountant, OverLimit, Pool, Reservation};
 use quick_cache::sync::{Cache, DefaultLifecycle};
@@ -37,7 +37,12 @@ pub struct RowCache {
     stores: AtomicU64,
     /// Whether a row was asked for since the last rest.
     asked: AtomicBool,
-    _memory: Reservation,
+    accountant: Arc<Accountant>,
+    /// For rows, while some are kept.
+    row_memory: Mutex<Option<Reservation>>,
+    /// Whether `row_memory` is there.
+    keeps: AtomicBool,
+    _block_memory: Reservation,
 }
 
 type Rows = Cache<Place, Kept, Weight, FxBuildHasher>;
@@ -62,13 +67,14 @@ impl Weighter<Place, Kept> for Weight {
 }
 
 impl RowCache {
-    /// A cache of so many bytes, which are reserved as a whole.
+    /// A cache of so many bytes. Those for blocks are reserved at once, the others when the first
+    /// row is kept; where the accountant does not grant those, none is.
     ///
     /// # Errors
-    /// [`OverLimit`] where the accountant does not grant them.
+    /// [`OverLimit`] where the accountant does not grant the bytes for blocks.
     pub fn new(accountant: &Arc<Accountant>, bytes: u64) -> Result<Arc<Self>, OverLimit> {
-        let memory = accountant.reserve(Pool::RowStore, bytes)?;
         let block_bytes = (bytes / BLOCKS_SHARE).min(MOST_BLOCK_BYTES);
+        let memory = accountant.reserve(Pool::RowStore, block_bytes)?;
         let row_bytes = bytes - block_bytes;
         Ok(Arc::new(Self {
             blocks: Arc::new(lsm_tree::Cache::with_capacity_bytes(block_bytes)),
@@ -76,7 +82,10 @@ impl RowCache {
             row_bytes,
             stores: AtomicU64::new(0),
             asked: AtomicBool::new(false),
-            _memory: memory,
+            accountant: Arc::clone(accountant),
+            row_memory: Mutex::default(),
+            keeps: AtomicBool::new(false),
+            _block_memory: memory,
         }))
     }
 
@@ -92,8 +101,25 @@ impl RowCache {
         if rests {
             let rows = Arc::new(rows_of(self.row_bytes));
             *self.rows.write().unwrap_or_else(PoisonError::into_inner) = rows;
+            let mut memory = self.row_memory.lock().unwrap_or_else(PoisonError::into_inner);
+            self.keeps.store(false, Ordering::Release);
+            *memory = None;
         }
         rests
+    }
+
+    /// Whether there is memory for rows.
+    fn may_keep(&self) -> bool {
+        if self.keeps.load(Ordering::Acquire) {
+            return true;
+        }
+        // Who cannot have the lock at once reads on without keeping.
+        let Ok(mut memory) = self.row_memory.try_lock() else { return false };
+        if memory.is_none() {
+            *memory = self.accountant.reserve(Pool::RowStore, self.row_bytes).ok();
+        }
+        self.keeps.store(memory.is_some(), Ordering::Release);
+        memory.is_some()
     }
 
     /// The blocks of all trees.
@@ -165,7 +191,7 @@ impl Reading<'_> {
 
     /// Whether a row of so many bytes is worth keeping.
     pub(super) fn takes(&self, bytes: usize) -> bool {
-        bytes as u64 <= self.part.cache.row_bytes / LONG
+        bytes as u64 <= self.part.cache.row_bytes / LONG && self.part.cache.may_keep()
     }
 
     /// Keeps a row that views from this number on see.

@@ -30,7 +30,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
-use pipeann_engine::index::{Index, VerifyReport};
+use pipeann_engine::index::{Index, PageStats, VerifyReport};
 use pipeann_engine::memory::Accountant;
 use pipeann_engine::update::{Due, LiveIndex, Pace, UpdateError, UpkeepOptions};
 use roaring::RoaringTreemap;
@@ -294,6 +294,11 @@ impl FieldIndex {
         /// Pages of a step.
         const PAGES: u32 = 256;
         Ok(self.graph.consolidate(PAGES)?.finished)
+    }
+
+    /// Which pages of the graph are in memory, and how many searches found there.
+    pub fn page_stats(&self) -> PageStats {
+        self.graph.page_stats()
     }
 
     /// Rows in the graph that live.

@@ -37,8 +37,8 @@ pub struct GraphOptions {
 
 impl Default for GraphOptions {
     /// All CPUs for builds, one thread for links; a graph from 2,000 rows on, 100,000 rows waiting
-    /// at most, 64 MiB of changes, a fifth deleted or new; direct reads, and no resident pages, since
-    /// those of one graph would leave no memory for the others.
+    /// at most, 64 MiB of changes, a fifth deleted or new; direct reads, and no resident
+    /// pages.
     fn default() -> Self {
         Self {
             build_threads: 0,

@@ -44,7 +44,7 @@ pub use search::{FlatHit, FlatSearch};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use pipeann_engine::memory::{Accountant, Reservation};
+use pipeann_engine::memory::Accountant;
 use pipeann_engine::types::VectorSet;
 
 use self::block::BlockShape;
@@ -63,7 +63,7 @@ pub struct FlatOptions {
     pub dim: usize,
     /// Type of the components.
     pub vector_type: VectorType,
-    /// Bytes of vectors that may wait for a flush. Reserved as a whole; half of it is where
+    /// Bytes of vectors that may wait for a flush, reserved by whoever appends. Half of it is where
     /// [`Pressure::Flush`] begins, so that appends can go on while a flush runs.
     pub tail_bytes: u64,
     /// Who grants the memory.
@@ -97,7 +97,6 @@ pub struct FlatVectors {
     /// What `FLAT` says; held while a flush runs.
     on_disk: Mutex<Manifest>,
     accountant: Arc<Accountant>,
-    _memory: Reservation,
     _lock: FileLock,
 }
 

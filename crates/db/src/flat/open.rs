@@ -5,8 +5,6 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use pipeann_engine::memory::Pool;
-
 use super::block::BlockShape;
 use super::manifest::{MANIFEST_NAME, Manifest};
 use super::segment::{Segment, file_name};
@@ -15,7 +13,6 @@ use crate::files::{FileLock, LOCK_NAME, hex};
 
 pub(super) fn open(dir: &Path, options: &FlatOptions) -> Result<FlatVectors, FlatError> {
     let shape = BlockShape::new(options.field, options.dim, options.vector_type);
-    let memory = options.accountant.reserve(Pool::Pending, options.tail_bytes)?;
     fs::create_dir_all(dir).map_err(FlatError::io("create", dir))?;
     check_no_stranger(dir)?;
     let lock = lock(dir)?;
@@ -60,7 +57,6 @@ pub(super) fn open(dir: &Path, options: &FlatOptions) -> Result<FlatVectors, Fla
         state: Mutex::new(state),
         on_disk: Mutex::new(on_disk),
         accountant: Arc::clone(&options.accountant),
-        _memory: memory,
         _lock: lock,
     })
 }

@@ -65,7 +65,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pipeann_engine::memory::{Accountant, Reservation};
+use pipeann_engine::memory::Accountant;
 
 use self::chunk::Chunk;
 use self::manifest::Manifest;
@@ -83,7 +83,7 @@ const CHUNK_ROWS: usize = 2048;
 pub struct ScalarOptions {
     /// Identity of the collection that they belong to; those of another are refused.
     pub collection: [u8; 16],
-    /// Bytes that may wait for a flush. Reserved as a whole; half of it is where
+    /// Bytes that may wait for a flush, reserved by whoever writes. Half of it is where
     /// [`Pressure::Flush`] begins.
     pub buffer_bytes: u64,
     /// Who grants the memory.
@@ -139,7 +139,6 @@ pub struct ScalarIndexes {
     loaded: AtomicBool,
     /// Something on disk cannot be read: the next opening makes everything anew.
     damaged: Arc<AtomicBool>,
-    _memory: Reservation,
 }
 
 /// What readers see, and the writer's part of it.

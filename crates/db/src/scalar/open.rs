@@ -6,8 +6,6 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use pipeann_engine::memory::Pool;
-
 use super::column::ScalarColumn;
 use super::manifest::{MANIFEST_NAME, Manifest};
 use super::pending::PendingRows;
@@ -20,7 +18,6 @@ pub(super) fn open(
     columns: Arc<[ScalarColumn]>,
     options: ScalarOptions,
 ) -> Result<ScalarIndexes, ScalarError> {
-    let memory = options.accountant.reserve(Pool::Postings, options.buffer_bytes)?;
     fs::create_dir_all(dir).map_err(ScalarError::io("create", dir))?;
     let on_disk = match Manifest::read(dir)? {
         Some(manifest) => manifest,
@@ -63,7 +60,6 @@ pub(super) fn open(
         on_disk: Mutex::new(on_disk),
         loaded: AtomicBool::new(false),
         damaged: Arc::default(),
-        _memory: memory,
     })
 }
 

@@ -370,6 +370,11 @@ fn a_database_that_nobody_asks_returns_what_answers_had_kept() {
     let c = create(&database, false);
     let (_model, _) = fill(&c, 600);
     c.flush().unwrap();
+    let with_buffer = accountant.pool_bytes(Pool::Postings);
+    database.rest();
+    assert_eq!(accountant.pool_bytes(Pool::Postings), with_buffer, "it was written to");
+    database.rest();
+    assert!(accountant.pool_bytes(Pool::Postings) < with_buffer, "of {with_buffer} bytes");
     let search = VectorSearch {
         field: "v",
         k: 10,

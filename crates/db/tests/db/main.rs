@@ -24,6 +24,7 @@ mod graph;
 mod held;
 mod joined;
 mod log_kill;
+mod memory_limit;
 mod partial;
 mod read_only;
 mod scalars;

@@ -37,7 +37,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use lsm_tree::{AnyTree, SequenceNumberCounter};
-use pipeann_engine::memory::{Accountant, Reservation};
 
 use self::late::Late;
 use self::published::Published;
@@ -59,11 +58,9 @@ pub struct RowStoreOptions {
     pub collection: [u8; 16],
     /// What is kept of what is read, shared with other stores.
     pub cache: Arc<RowCache>,
-    /// Bytes of rows that may wait for a flush. Reserved as a whole; half of it is where
+    /// Bytes of rows that may wait for a flush, reserved by whoever writes. Half of it is where
     /// [`Pressure::Flush`] begins, so that batches can go on while a flush runs.
     pub buffer_bytes: u64,
-    /// Who grants the memory.
-    pub accountant: Arc<Accountant>,
 }
 
 /// A row store on disk. Dropped without a flush it loses what was applied since the last one.
@@ -81,7 +78,6 @@ pub struct LsmRows {
     /// What `STATE` says; held while a flush runs.
     on_disk: Mutex<StoreState>,
     buffer_bytes: u64,
-    _memory: Reservation,
     _lock: FileLock,
 }
 

@@ -15,7 +15,6 @@ use lsm_tree::config::{
 use lsm_tree::{
     AbstractTree, AnyTree, Cache, CompressionType, Config, DescriptorTable, SequenceNumberCounter,
 };
-use pipeann_engine::memory::Pool;
 
 use super::late::Late;
 use super::published::Published;
@@ -39,7 +38,6 @@ const ROWS_RESTART_INTERVAL: u8 = 1;
 const KEYS_RESTART_INTERVAL: u8 = 8;
 
 pub(super) fn open(dir: &Path, options: &RowStoreOptions) -> Result<LsmRows, StoreError> {
-    let memory = options.accountant.reserve(Pool::RowStore, options.buffer_bytes)?;
     if is_missing_or_empty(dir)? {
         create(dir, options.collection)?;
     }
@@ -69,7 +67,6 @@ pub(super) fn open(dir: &Path, options: &RowStoreOptions) -> Result<LsmRows, Sto
         writer: Mutex::new(writer),
         on_disk: Mutex::new(on_disk),
         buffer_bytes: options.buffer_bytes,
-        _memory: memory,
         _lock: lock,
     })
 }

@@ -164,3 +164,30 @@ fn long_rows_and_long_lists_of_rows_are_not_kept_and_all_stays_within_the_bytes(
     }
     assert!((bytes / 2..bytes).contains(&cache.row_bytes()), "{} bytes", cache.row_bytes());
 }
+
+#[test]
+fn memory_for_rows_is_taken_when_one_is_kept() {
+    use pipeann_engine::memory::Pool;
+    let dir = tempfile::tempdir().unwrap();
+    let accountant = Accountant::new(Some(1 << 20));
+    let cache = RowCache::new(&accountant, 1 << 20).unwrap();
+    let options = RowStoreOptions { cache: Arc::clone(&cache), ..options() };
+    let store = LsmRows::open(dir.path(), &options).unwrap();
+    store.apply(Seq(1), &[put(0, b"first")]).unwrap();
+    store.flush().unwrap();
+    let held = || accountant.pool_bytes(Pool::RowStore);
+    let blocks = held();
+    assert!((1..1 << 20).contains(&blocks), "{blocks} bytes for blocks");
+    let others = accountant.reserve(Pool::Codes, 1 << 19).unwrap();
+    assert_eq!(read(&*store.snapshot(), &[0]), [text("first")]);
+    assert_eq!((cache.row_bytes(), held()), (0, blocks), "there is no memory to keep it");
+    drop(others);
+    assert_eq!(read(&*store.snapshot(), &[0]), [text("first")]);
+    assert!(cache.row_bytes() > 0);
+    assert_eq!(held(), 1 << 20);
+    assert!(!cache.rest(), "it was asked for");
+    assert!(cache.rest());
+    assert_eq!(held(), blocks, "given back");
+    accountant.set_limit_bytes(Some(100));
+    assert!(RowCache::new(&accountant, 1 << 20).is_err());
+}

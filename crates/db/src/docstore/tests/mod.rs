@@ -20,9 +20,8 @@ use crate::ids::{RowId, Seq};
 const COLLECTION: [u8; 16] = *b"a collection id.";
 
 fn options() -> RowStoreOptions {
-    let accountant = Accountant::new(None);
-    let cache = RowCache::new(&accountant, 1 << 20).unwrap();
-    RowStoreOptions { collection: COLLECTION, cache, buffer_bytes: 8 << 20, accountant }
+    let cache = RowCache::new(&Accountant::new(None), 1 << 20).unwrap();
+    RowStoreOptions { collection: COLLECTION, cache, buffer_bytes: 8 << 20 }
 }
 
 fn open(dir: &Path) -> LsmRows {

@@ -1,7 +1,6 @@
 //! What opens, and how the rest is refused.
 
 use std::fs;
-use std::sync::Arc;
 
 use super::*;
 use crate::docstore::StoreError;
@@ -82,26 +81,6 @@ fn an_interrupted_creation_is_begun_anew() {
     fs::write(partial.join("rows/current"), "half").unwrap();
     assert_eq!(open(&path).count(), 0);
     assert!(!partial.exists());
-}
-
-#[test]
-fn cache_and_buffer_are_granted_by_the_accountant() {
-    use pipeann_engine::memory::Pool;
-    let dir = tempfile::tempdir().unwrap();
-    let accountant = Accountant::new(Some(9 << 20));
-    let cache = RowCache::new(&accountant, 1 << 20).unwrap();
-    let limits = RowStoreOptions { cache, accountant: Arc::clone(&accountant), ..options() };
-    let store = LsmRows::open(dir.path(), &limits).unwrap();
-    assert_eq!(accountant.pool_bytes(Pool::RowStore), 9 << 20);
-    drop(store);
-    assert_eq!(accountant.pool_bytes(Pool::RowStore), 1 << 20, "the cache is still there");
-    accountant.set_limit_bytes(Some((9 << 20) - 1));
-    let error = LsmRows::open(dir.path(), &limits).err().unwrap();
-    assert!(matches!(error, StoreError::Memory(_)), "{error}");
-    assert!(error.to_string().contains(&(8 << 20).to_string()), "{error}");
-    drop(limits);
-    assert_eq!(accountant.held_bytes(), 0);
-    assert!(RowCache::new(&accountant, 9 << 20).is_err());
 }
 
 #[test]
