@@ -27,6 +27,7 @@ from .sets import VectorSet
 SCRIPTS = places.REPO / "tests_py"
 OVER_NETWORK = SCRIPTS / "bench_milvus_vs_pipeann.py"
 IN_PROCESS = SCRIPTS / "bench_milvus_lite_vs_pipeann_client.py"
+IN_BATCHES = rivals.COMPARE / "search_batches.py"
 CLIENT = [SCRIPTS / f"bench_{name}.py" for name in ("load", "processes")]
 # Collections: one of vectors alone, and one whose rows have tags.
 PLAIN, TAGGED = "bench", "tagged"
@@ -196,7 +197,32 @@ def as_floats(queries: Path) -> Path:
     return entry("queries-floats", {"queries": file_identity(queries)}, make) / "queries.fbin"
 
 
-def engine_own(behind: Behind, lists: Sequence[int], threads: int) -> list[Row]:
+def graph(behind: Behind) -> Path:
+    """The graph of the collection without tags, an index that the engine opens by itself."""
+    data, _ = filled(OURS, behind)
+    (manifest,) = data.rglob("MANIFEST")
+    return manifest.parent
+
+
+def in_batches(
+    server: servers.Server, behind: Behind, ef: int, *, count: int, threads: int, rounds: int
+) -> Row:
+    """A few callers of pymilvus, each of whose requests holds many queries."""
+    command: list[object] = [rivals.filtered_python(), IN_BATCHES, "--server", server.word]
+    command += ["--queries", behind.vectors.queries, "--count", count, "--ef", ef]
+    command += ["--threads", threads, "--rounds", rounds]
+    return json_lines([str(word) for word in command])[-1]
+
+
+def engine_own(
+    behind: Behind,
+    lists: Sequence[int],
+    threads: int,
+    *,
+    memory_limit: str = "floor",
+    rounds: int = 1,
+    count: int | None = None,
+) -> list[Row]:
     """The same collection searched by the database itself, without a door; no truth is needed."""
     data, _ = filled(OURS, behind)
     command: list[str | Path] = [program(), "collections", "search", "--dir", data]
@@ -209,4 +235,7 @@ def engine_own(behind: Behind, lists: Sequence[int], threads: int) -> list[Row]:
         as_floats(behind.vectors.queries),
     ]
     command += ["--list", ",".join(map(str, lists)), "--threads", str(threads), "--json"]
+    command += ["--memory-limit", memory_limit, "--rounds", str(rounds)]
+    if count is not None:
+        command += ["--limit-queries", str(count)]
     return json_lines(command)

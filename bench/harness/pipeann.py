@@ -147,6 +147,7 @@ class SearchOptions:
     warm: int = 0
     switches: dict[str, str] = field(default_factory=dict)
     k: int = 10
+    repeat: int = 1
     widths: Path | None = None
 
     @classmethod
@@ -174,6 +175,8 @@ def search(
     command += ["--truth", vectors.truth, "--k", str(options.k), "--policy", options.policy]
     command += ["--list", ",".join(map(str, lists)), "--threads", str(options.threads)]
     command += ["--in-flight", str(options.in_flight), "--memory-limit", options.memory_limit]
+    if options.repeat > 1:
+        command += ["--repeat", str(options.repeat)]
     if options.warm:
         command += ["--warm", str(options.warm)]
     if options.width is not None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from harness import pipeann, rivals, sets
+import statistics
+import time
+from dataclasses import replace
+
+from harness import doors, pipeann, rivals, sets
 from harness.curves import interleave, median_row
 from harness.pipeann import SearchOptions
 from harness.plots import Panel, draw
@@ -82,6 +86,81 @@ def asked_by_held_out(vectors: VectorSet, count: int) -> VectorSet:
 
 
 def take_dial(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
+    """One index under more and more memory: by itself, in a database, behind the server."""
+    take_engine(job, vectors, verdict)
+    take_doors(job, vectors, verdict)
+
+
+def take_doors(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
+    """Rates through `Database` and through the server over those of the engine on the same graph.
+
+    The limits are the same bytes for all three, between what the database needs and what it takes
+    with all pages. All are asked the same queries again and again, after a round that does not
+    count. The engine searches as those beside it do: one query in flight on each thread beside
+    the database, some beside the server, whose requests hold many.
+    """
+    settings, threads = job.settings, job.settings["threads"]
+    rows = min(settings["door_rows"], sets.rows_in(vectors.base))
+    data = doors.Behind(pipeann.shrunk(vectors, rows), rows)
+    (length,) = job.lists[vectors.name]
+    graph = doors.graph(data)
+    asked = sets.with_queries(data.vectors, min(settings["door_queries"], job.queries))
+    data = replace(data, vectors=asked)
+    count = sets.rows_in(asked.queries)
+    as_floats = replace(asked, queries=doors.as_floats(asked.queries))
+
+    def engine(limit: str, in_flight: int) -> Row:
+        options = SearchOptions(
+            policy="auto",
+            threads=threads,
+            in_flight=in_flight,
+            memory_limit=limit,
+            repeat=job.rounds,
+        )
+        return pipeann.search(graph, as_floats, [length], options)[-1]
+
+    def database(limit: str) -> Row:
+        return doors.engine_own(
+            data, [length], threads, memory_limit=limit, rounds=job.rounds, count=count
+        )[-1]
+
+    def server(limit: str) -> Row:
+        with doors.serving(doors.OURS, data, limit) as running:
+            # What fits is read ahead of the first searches.
+            time.sleep(settings["settle_s"])
+            return doors.in_batches(
+                running, data, length, count=count, threads=threads, rounds=job.rounds
+            )
+
+    limits = limits_of(database("floor"), database("all"), settings["steps"])
+    table, ratios, above = [], {"database": [], "server": []}, 0
+    for limit in limits:
+        alone, some = engine(limit, 1), engine(limit, settings["in_flight"])
+        through = {"database": database(limit), "server": server(limit)}
+        line = [limit]
+        for name, beside in (("database", alone), ("server", some)):
+            ratios[name].append(through[name]["qps"] / beside["qps"])
+            line += [beside["qps"], through[name]["qps"], ratios[name][-1]]
+            peak = through[name]["peak_rss_bytes"]
+            line.append(peak / MEGABYTE)
+            if limit.isdigit():
+                above = max(above, peak - int(limit))
+        table.append(line)
+    columns = ["engine_qps", "database_qps", "over", "peak_mb"]
+    columns += ["engine_many_qps", "server_qps", "over", "peak_mb"]
+    print_table(
+        f"The dial through the doors, {vectors.name}, {rows:,} rows, list {length}",
+        ["limit", *columns],
+        table,
+    )
+    for name, found in ratios.items():
+        middle = statistics.median(found)
+        off = max(abs(ratio / middle - 1) for ratio in found)
+        verdict.add(f"{name} over the engine, from its median", Check(off, settings["doors_within"]))
+    verdict.add("doors: mb above", Check(above / MEGABYTE, settings["spare_bytes"] / MEGABYTE))
+
+
+def take_engine(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Rate, latency, reads and resident memory of one index under more and more memory."""
     settings, lists = job.settings, job.lists[vectors.name]
     if held_out := settings["asked_by_rows"].get(vectors.name):
