@@ -1,5 +1,5 @@
-//! What stores on real files have in common: the fields and bitmaps of their bytes, the lock of a directory,
-//! replacing a file as a whole, and which answers of the system may be tried again.
+//! What stores on real files have in common: the fields and bitmaps of their bytes, the lock of a
+//! directory, replacing a file as a whole, and which answers of the system may be tried again.
 //!
 //! A store that has to be simulated goes through [`disk`](crate::disk) instead.
 
