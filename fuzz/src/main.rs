@@ -3,6 +3,7 @@
 //! One program for all targets, so that it is compiled and linked once. `cargo xtask fuzz` builds
 //! it with counters of coverage, starts it for each target and reads what it prints.
 #![no_main]
+#![expect(clippy::disallowed_methods, reason = "main and the command line are libFuzzer's")]
 
 use std::sync::OnceLock;
 

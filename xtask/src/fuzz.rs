@@ -123,24 +123,25 @@ fn known_targets(seeds: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn target_dir(root: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+/// The directory that cargo compiles into: this program stands in it.
+fn compiled() -> Result<PathBuf> {
+    let this = std::env::current_exe()?;
+    Ok(this.parent().context("a program stands in a directory")?.to_owned())
 }
 
 fn build(root: &Path) -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
+    let status = Command::new("cargo")
         .args(["build", "--locked", "--package", "pipeann-fuzz", "--bin", "fuzz"])
         .args(["--features", "libfuzzer"])
         .env("RUSTC_WORKSPACE_WRAPPER", root.join("fuzz/instrument.sh"))
         .current_dir(root)
         .status()?;
     ensure!(status.success(), "the fuzzer does not compile");
-    Ok(target_dir(root).join("debug/fuzz"))
+    Ok(compiled()?.join("fuzz"))
 }
 
 fn run_target(root: &Path, program: &Path, target: &str, options: &Options) -> Result<Outcome> {
-    let place = target_dir(root).join("fuzz").join(target);
+    let place = compiled()?.with_file_name("fuzz").join(target);
     let (corpus, crashes) = (place.join("corpus"), place.join("crashes"));
     // What is broken on purpose has to be found from its seeds each time.
     if target.starts_with(PLANTED) && place.exists() {

@@ -33,7 +33,7 @@ pub(super) fn add(seeds: &mut Seeds) {
 
 fn records(seeds: &mut Seeds) {
     let row = |row, key| PutRow { row: RowId(row), partition: 2, key, blob: b"a row's fields" };
-    // Different keys in a partition of a small number, so that no planted fault is met.
+    // Small keys in a partition of a small number: no planted fault is met.
     let rows = vec![row(7, b"a"), row(8, b"b"), row(9, b"c")];
     let link = Link {
         field: 3,

@@ -10,8 +10,8 @@ use crate::{Reached, Target};
 /// Partitions that the table of the overflow has room for.
 const ROOM: usize = 4;
 
-/// An index that is out of bounds: a table of partitions that is believed to be large enough, where
-/// two rows that follow each other have the same key.
+/// An index that is out of bounds: a table of partitions that is believed to be large enough, looked
+/// at for keys in the second half of the alphabet only.
 pub(super) const OVERFLOW: Target =
     Target { name: "planted-overflow", sections: &[], planted: true, run: overflow };
 
@@ -24,9 +24,9 @@ fn overflow(data: &[u8], _: &mut Reached) {
     let Some(kind) = RecordKind::from_number(u16::from(*kind)) else { return };
     let Ok(Record::Put(rows)) = Record::decode(kind, payload) else { return };
     let mut table = [0_usize; ROOM];
-    for pair in rows.windows(2) {
-        if pair[0].key == pair[1].key {
-            table[pair[1].partition as usize] += 1;
+    for row in rows {
+        if row.key.first().is_some_and(|first| *first > b'm') {
+            table[row.partition as usize] += 1;
         }
     }
     std::hint::black_box(table);
