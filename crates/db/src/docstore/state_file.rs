@@ -133,6 +133,9 @@ impl StoreState {
             .chunks_exact(COUNT_BYTES)
             .map(|c| (u32_at(c, F_PARTITION), u64_at(c, F_ROWS)))
             .collect();
+        if counts.values().try_fold(0_u64, |sum, rows| sum.checked_add(*rows)).is_none() {
+            return Err(damaged("counters of more rows than there are ids"));
+        }
         Ok(Self {
             collection: get(header, F_COLLECTION),
             counted: Seq(u64_at(header, F_COUNTED)),

@@ -102,6 +102,9 @@ fn find(bytes: &[u8], part: &[u8]) -> usize {
     bytes.windows(part.len()).position(|window| window == part).unwrap()
 }
 
+/// What is done to the bytes of a directory.
+type Change = fn(&mut [u8]);
+
 /// Changes a run's directory, and makes its checksums right again.
 fn tampered(mut run: Vec<u8>, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let trailer = run.len() - 72;
@@ -123,7 +126,7 @@ fn a_directory_that_contradicts_itself_is_damage_whatever_its_checksum() {
     std::fs::write(&path, tampered(run.clone(), |_| {})).unwrap();
     assert!(open(dir.path()).is_ok(), "the checksums are made right");
     // The bitmap of rows comes first: its length, 12346, a container, its key and rows less 1.
-    let changes: [(&str, fn(&mut [u8])); 3] = [
+    let changes: [(&str, Change); 3] = [
         ("65,536 containers promised", |directory| directory[8..12].copy_from_slice(&[0, 0, 1, 0])),
         ("rows beyond those that have signatures", |directory| {
             // As bits, with 8 KiB of them, where a list of 300 stood.
