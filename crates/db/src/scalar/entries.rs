@@ -235,6 +235,20 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_of_more_rows_than_its_run_has_or_than_it_says_is_refused() {
+        let mut writer = EntryWriter::default();
+        writer.push(b"a", &(10..400).collect::<Vec<_>>(), 10);
+        let (_, mut bytes) = writer.take();
+        assert_eq!(EntryReader::new(&bytes, &map(10..300)).next().err(), Some(BadEntry));
+        // 390 rows as a varint, and one more.
+        assert_eq!(bytes[3..5], [0x86, 3]);
+        bytes[3] += 1;
+        let map = map(0..1000);
+        let rows = EntryReader::new(&bytes, &map).next().unwrap().unwrap();
+        assert_eq!(rows.rows_into(&mut Vec::new()), Err(BadEntry));
+    }
+
+    #[test]
     fn bytes_of_entries_are_these() {
         let mut writer = EntryWriter::default();
         writer.push(b"ab", &[12, 300], 10);
