@@ -65,7 +65,7 @@ class Job:
             recall=text.get("recall", 0.95),
             seed=text.get("seed", 1),
             rounds=1 if quick else text.get("rounds", 3),
-            queries=min(QUICK_QUERIES, text["queries"]) if quick else text["queries"],
+            queries=min(QUICK_QUERIES, text.get("queries", 0)) if quick else text.get("queries", 0),
             degree=text.get("degree", 64),
             build_list=text.get("build_list", 96),
             lists=text.get("lists", {}),
@@ -86,17 +86,20 @@ class Job:
         """A data set with as many queries as the job takes."""
         return sets.with_queries(sets.vector_set(name), self.queries)
 
-    def code(self) -> Callable[[Job, VectorSet, Verdict], None]:
-        """The function that takes this figure on one set."""
+    def code(self) -> Callable[..., None]:
+        """The function that takes this figure: given the job, a set unless it names none, and the
+        verdict."""
         module = importlib.import_module(f"jobs.{self.module}")
-        take: Callable[[Job, VectorSet, Verdict], None] = getattr(module, self.function)
+        take: Callable[..., None] = getattr(module, self.function)
         return take
 
     def run(self, names: list[str]) -> Verdict:
         """Take the figure on the sets named and collect the checks."""
         take = self.code()
         verdict = Verdict()
-        for name in names:
+        if not self.sets:
+            take(self, verdict)
+        for name in names if self.sets else []:
             if name not in self.sets:
                 print(f"{self.name} is not taken on {name}")
                 continue

@@ -28,7 +28,7 @@ from harness import cache, doors, filtered, fits, plots, servers, sets
 from harness.curves import Curve, OutOfRange, interleave
 from harness.paired import Interval, in_pairs, student, until_decided
 from harness.verdict import Check, Verdict
-from jobs import auto, catalogue, dial, estimate, filter_answers, filter_rivals, filters
+from jobs import auto, catalogue, checks, dial, estimate, filter_answers, filter_rivals, filters
 from jobs.doors import at
 from jobs.growth import Growth as growth_of
 
@@ -379,6 +379,22 @@ class Jobs(unittest.TestCase):
                 self.assertTrue(callable(job.code()))
                 for name in job.lists:
                     self.assertIn(name, job.sets)
+
+    def test_a_job_without_sets_runs_once(self) -> None:
+        said = "rows  9 inputs, held\ncrashes 0 largest_share 0.250\n"
+        ended = subprocess.CompletedProcess([], 0, stdout=said)
+        with mock.patch.object(checks.subprocess, "run", return_value=ended) as run:
+            verdict = catalogue.job("fuzz", only="rows,page").run([])
+        self.assertTrue(verdict.holds)
+        command = run.call_args.args[0]
+        self.assertEqual(command[-2:], ["rows", "page"])
+        self.assertIn("240", command)
+
+    def test_fuzzing_falls_short_by_a_crash_and_by_no_end(self) -> None:
+        for code, said in ((1, "crashes 1 largest_share 0.250\n"), (1, "no C++ compiler\n")):
+            ended = subprocess.CompletedProcess([], code, stdout=said)
+            with mock.patch.object(checks.subprocess, "run", return_value=ended):
+                self.assertFalse(catalogue.job("fuzz").run([]).holds)
 
 
 if __name__ == "__main__":

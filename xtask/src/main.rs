@@ -1,9 +1,12 @@
-//! Checks of the project on itself: `cargo xtask architecture` and `cargo xtask links`.
+//! Checks of the project on itself: `cargo xtask architecture`, `cargo xtask links` and
+//! `cargo xtask fuzz`.
 //!
-//! Both also run as tests, so `cargo test` covers them. Nothing here depends on the crates it
-//! looks at: it reads their text, so a tree that does not compile can still be checked.
+//! The first two also run as tests, so `cargo test` covers them. Nothing here depends on the crates
+//! it looks at: it reads their text, so a tree that does not compile can still be checked. Fuzzing
+//! compiles them, in a process of its own.
 
 mod architecture;
+mod fuzz;
 mod links;
 mod paths;
 mod table;
@@ -12,7 +15,7 @@ mod tokens;
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask architecture | links";
+const USAGE: &str = "usage: cargo xtask architecture | links | fuzz";
 
 fn main() -> anyhow::Result<ExitCode> {
     let root = repository_root();
@@ -20,6 +23,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let findings = match command.as_str() {
         "architecture" => architecture::check(root)?,
         "links" => links::check(root)?,
+        "fuzz" => fuzz::run(root, std::env::args().skip(2))?,
         other => anyhow::bail!("unknown command `{other}`; {USAGE}"),
     };
     for finding in &findings {

@@ -1,7 +1,7 @@
 //! The file `ACCESS`: a header, JSON, a checksum; as the catalogue, and for the same reasons.
 
 use super::model::State;
-use crate::files::{Field, checksum, field, get, put, u32_at, u64_at};
+use crate::files::{Field, agrees, checksum, field, get, put, u32_at, u64_at};
 
 /// Name of the file in the directory of the database.
 pub const ACCESS_FILE: &str = "ACCESS";
@@ -49,7 +49,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<State, String> {
     if u32_at(header, VERSION) != ACCESS_VERSION {
         return Err(format!("version {} is unknown", u32_at(header, VERSION)));
     }
-    if checksum(covered).to_le_bytes() != *sum {
+    if !agrees(u64::from_le_bytes(*sum), checksum(covered)) {
         return Err("its checksum is wrong".to_owned());
     }
     if u64_at(header, BODY_BYTES) != body.len() as u64 {

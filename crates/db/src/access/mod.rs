@@ -159,3 +159,9 @@ impl Access {
         Ok(())
     }
 }
+
+/// Whether bytes are what the file of users and roles holds; for fuzzing.
+#[doc(hidden)]
+pub fn decodes(bytes: &[u8]) -> bool {
+    file::decode(bytes).is_ok()
+}

@@ -8,6 +8,7 @@
 use super::error::FileError;
 use super::snapshot::Snapshot;
 use super::validate::validate;
+use crate::files::agrees;
 use crate::value::VectorKind;
 
 /// Name of the file in the directory of the database.
@@ -75,7 +76,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Snapshot, FileError> {
     }
     let (covered, checksum) = bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or(short)?;
     let (expected, found) = (crc_fast::crc64_nvme(covered), u64::from_le_bytes(*checksum));
-    if expected != found {
+    if !agrees(found, expected) {
         return Err(FileError::Checksum { expected, found });
     }
     let snapshot: Snapshot = serde_json::from_slice(&covered[file_header::BYTES..])

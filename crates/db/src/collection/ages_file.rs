@@ -5,7 +5,7 @@
 
 use super::ages::{AgeRange, AgeRanges};
 use crate::catalog::UnixMs;
-use crate::files::{Field, checksum, field, get, put, u32_at, u64_at};
+use crate::files::{Field, agrees, checksum, field, get, put, u32_at, u64_at};
 use crate::ids::RowId;
 
 /// First bytes of the file.
@@ -69,7 +69,7 @@ pub(super) fn decode(collection: [u8; 16], bytes: &[u8]) -> Result<AgeRanges, St
     if u32_at(header, VERSION) != AGES_VERSION {
         return Err(format!("version {} is unknown", u32_at(header, VERSION)));
     }
-    if checksum(covered).to_le_bytes() != *sum {
+    if !agrees(u64::from_le_bytes(*sum), checksum(covered)) {
         return Err("its checksum is wrong".to_owned());
     }
     if get(header, COLLECTION) != collection {

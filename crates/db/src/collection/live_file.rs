@@ -4,12 +4,9 @@
 //! damaged is therefore made anew from the row store, and no row is lost with it.
 
 use std::collections::BTreeMap;
-use std::io::Cursor;
-
-use roaring::RoaringTreemap;
 
 use super::live::LiveRows;
-use crate::files::{Field, checksum, field, get, put, u32_at, u64_at};
+use crate::files::{Field, agrees, checksum, field, get, put, take_treemap, u32_at, u64_at};
 use crate::ids::{RowId, Seq};
 
 /// First bytes of the file.
@@ -69,23 +66,21 @@ pub(super) fn decode(collection: [u8; 16], bytes: &[u8]) -> Result<LiveRows, Str
     if u32_at(covered, VERSION) != LIVE_VERSION {
         return Err(format!("version {} is unknown", u32_at(covered, VERSION)));
     }
-    if checksum(covered).to_le_bytes() != *sum {
+    if !agrees(u64::from_le_bytes(*sum), checksum(covered)) {
         return Err("its checksum is wrong".to_owned());
     }
     if get(covered, COLLECTION) != collection {
         return Err("it belongs to another collection".to_owned());
     }
-    let mut body = Cursor::new(&covered[HEADER_BYTES..]);
+    let mut body = &covered[HEADER_BYTES..];
     let mut partitions = BTreeMap::new();
     for _ in 0..u32_at(covered, PARTITIONS) {
-        let at = usize::try_from(body.position()).expect("a position in a slice");
-        let number = body.get_ref().get(at..).and_then(|rest| rest.first_chunk::<4>());
-        let number = u32::from_le_bytes(*number.ok_or_else(short)?);
-        body.set_position(at as u64 + 4);
-        let rows = RoaringTreemap::deserialize_from(&mut body).map_err(|e| e.to_string())?;
-        partitions.insert(number, rows);
+        let (number, rest) = body.split_first_chunk::<4>().ok_or_else(short)?;
+        let (rows, rest) = take_treemap(rest).ok_or("the rows of a partition cannot be read")?;
+        partitions.insert(u32::from_le_bytes(*number), rows);
+        body = rest;
     }
-    if body.position() != body.get_ref().len() as u64 {
+    if !body.is_empty() {
         return Err("something stands behind the last partition".to_owned());
     }
     Ok(LiveRows::new(Seq(u64_at(covered, APPLIED)), RowId(u64_at(covered, NEXT_ROW)), partitions))
@@ -116,6 +111,17 @@ mod tests {
         assert_eq!((read.len(), read.len_in(3), read.len_in(7)), (2, 2, 0));
         assert_eq!(read.next_row, RowId((1 << 40) + 1));
         assert!(decode(*b"another identity", &bytes).is_err());
+    }
+
+    #[test]
+    fn a_promise_of_rows_that_are_not_there_is_refused_before_there_is_room_for_them() {
+        let mut bytes = encode(ID, &some());
+        bytes.truncate(HEADER_BYTES + 4);
+        bytes.extend((1_u64 << 40).to_le_bytes());
+        bytes.extend([7, 0, 0, 0]);
+        bytes.extend([12346_u32, 1 << 16].map(u32::to_le_bytes).concat());
+        bytes.extend(checksum(&bytes).to_le_bytes());
+        assert!(decode(ID, &bytes).unwrap_err().contains("cannot be read"));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use pipeann_engine::format::constants::Field;
 
+use crate::files::agrees;
 use crate::ids::RowId;
 
 /// First bytes of the file.
@@ -101,7 +102,7 @@ pub(super) fn decode(collection: [u8; 16], bytes: &[u8]) -> Result<Vec<LoadEntry
     if field(header, &VERSION) != u128::from(LOADS_VERSION) {
         return Err(format!("version {} is unknown", field(header, &VERSION)));
     }
-    if crc_fast::crc64_nvme(covered).to_le_bytes() != *sum {
+    if !agrees(u64::from_le_bytes(*sum), crc_fast::crc64_nvme(covered)) {
         return Err("its checksum is wrong".to_owned());
     }
     if field(header, &COLLECTION) != u128::from_le_bytes(collection) {

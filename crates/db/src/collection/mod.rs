@@ -227,3 +227,16 @@ impl Collection {
         Arc::clone(&formats)
     }
 }
+
+/// Whether bytes are what the file `name` of a collection holds; for fuzzing, which cannot reach
+/// the decoders otherwise. The identity is taken from the bytes.
+#[doc(hidden)]
+pub fn decodes(name: &str, bytes: &[u8]) -> bool {
+    let id = bytes.get(16..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default();
+    match name {
+        AGES_FILE => ages_file::decode(id, bytes).is_ok(),
+        LIVE_FILE => live_file::decode(id, bytes).is_ok(),
+        LOADS_FILE => loads_file::decode(id, bytes).is_ok(),
+        _ => false,
+    }
+}

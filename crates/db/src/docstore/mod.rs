@@ -265,3 +265,15 @@ pub trait RowSnapshot: Send + Sync {
         each: &mut dyn FnMut(&[u8], RowId),
     ) -> Result<(), StoreError>;
 }
+
+/// Whether bytes are what the file `STATE`, an entry of the key tree or a row of the row tree
+/// holds; for fuzzing.
+#[doc(hidden)]
+pub fn decodes(part: &str, bytes: &[u8]) -> bool {
+    match part {
+        "state" => state_file::StoreState::decode(bytes, Path::new("a store")).is_ok(),
+        "key" => key_bytes::decode_entry(bytes, &mut Vec::new()).is_some(),
+        "row" => key_bytes::decode_row(RowId(0), bytes).is_some(),
+        _ => false,
+    }
+}

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use super::StoreError;
 use super::changes::Counts;
-use crate::files::{Field, checksum, field, get, put, replace, u32_at, u64_at};
+use crate::files::{Field, agrees, checksum, field, get, put, replace, u32_at, u64_at};
 use crate::ids::{RowId, Seq};
 
 /// Name of the file.
@@ -112,7 +112,8 @@ impl StoreState {
         if get(header, F_MAGIC) != MAGIC {
             return Err(damaged("other first bytes than a row store's"));
         }
-        if u64_at(header, F_HEADER_CHECKSUM) != checksum(&header[..F_HEADER_CHECKSUM.offset]) {
+        let computed = checksum(&header[..F_HEADER_CHECKSUM.offset]);
+        if !agrees(u64_at(header, F_HEADER_CHECKSUM), computed) {
             return Err(damaged("a header that fails its checksum"));
         }
         let found = u32_at(header, F_VERSION);
@@ -125,13 +126,16 @@ impl StoreState {
         if counts.len() != partitions * COUNT_BYTES {
             return Err(damaged(&format!("{} bytes for {partitions} counters", counts.len())));
         }
-        if u64_at(header, F_COUNTS_CHECKSUM) != checksum(counts) {
+        if !agrees(u64_at(header, F_COUNTS_CHECKSUM), checksum(counts)) {
             return Err(damaged("counters that fail their checksum"));
         }
         let counts: BTreeMap<_, _> = counts
             .chunks_exact(COUNT_BYTES)
             .map(|c| (u32_at(c, F_PARTITION), u64_at(c, F_ROWS)))
             .collect();
+        if counts.values().try_fold(0_u64, |sum, rows| sum.checked_add(*rows)).is_none() {
+            return Err(damaged("counters of more rows than there are ids"));
+        }
         Ok(Self {
             collection: get(header, F_COLLECTION),
             counted: Seq(u64_at(header, F_COUNTED)),

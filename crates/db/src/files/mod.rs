@@ -1,8 +1,9 @@
-//! What stores on real files have in common: the fields of their bytes, the lock of a directory,
-//! replacing a file as a whole, and which answers of the system may be tried again.
+//! What stores on real files have in common: the fields and bitmaps of their bytes, the lock of a
+//! directory, replacing a file as a whole, and which answers of the system may be tried again.
 //!
 //! A store that has to be simulated goes through [`disk`](crate::disk) instead.
 
+mod bitmaps;
 mod bytes;
 #[cfg(test)]
 pub(crate) mod damage;
@@ -11,7 +12,8 @@ pub(crate) mod documentation;
 mod lock;
 mod replace;
 
-pub(crate) use bytes::{Field, checksum, field, get, put, u32_at, u64_at};
+pub(crate) use bitmaps::{take_bitmap, take_treemap};
+pub(crate) use bytes::{Field, agrees, checksum, field, get, put, u32_at, u64_at};
 pub(crate) use lock::{FileLock, LOCK_NAME};
 pub(crate) use replace::replace;
 

@@ -5,7 +5,7 @@
 //! block in it this is, and its checksum covers the field, so that intact bytes from another
 //! place, or of another field, do not pass.
 
-use crate::files::{Field, checksum, field, put, u32_at, u64_at};
+use crate::files::{Field, agrees, checksum, field, put, u32_at, u64_at};
 use crate::ids::{RowId, VectorType};
 
 const F_CHECKSUM: Field = field("checksum", 0, 8);
@@ -148,7 +148,7 @@ impl<'a> Block<'a> {
         block: u32,
     ) -> Result<Self, String> {
         assert_eq!(bytes.len(), shape.block_bytes, "a whole block is read");
-        if u64_at(bytes, F_CHECKSUM) != shape.checksum(&bytes[F_SEGMENT.offset..]) {
+        if !agrees(u64_at(bytes, F_CHECKSUM), shape.checksum(&bytes[F_SEGMENT.offset..])) {
             return Err(format!("block {block} fails its checksum"));
         }
         let found = (u64_at(bytes, F_SEGMENT), u32_at(bytes, F_BLOCK));

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::FlatError;
 use super::block::BlockShape;
-use crate::files::{Field, checksum, field, get, put, replace, u32_at, u64_at};
+use crate::files::{Field, agrees, checksum, field, get, put, replace, u32_at, u64_at};
 use crate::ids::{Seq, VectorType};
 
 pub(super) const MANIFEST_NAME: &str = "FLAT";
@@ -118,7 +118,8 @@ impl Manifest {
         if get(header, F_MAGIC) != MAGIC {
             return Err(damaged("other first bytes than a list of segments has".into()));
         }
-        if u64_at(header, F_HEADER_CHECKSUM) != checksum(&header[..F_HEADER_CHECKSUM.offset]) {
+        let computed = checksum(&header[..F_HEADER_CHECKSUM.offset]);
+        if !agrees(u64_at(header, F_HEADER_CHECKSUM), computed) {
             return Err(damaged("its header fails its checksum".into()));
         }
         let found = u32_at(header, F_VERSION);
@@ -140,7 +141,7 @@ impl Manifest {
         if list.len() != segments * ENTRY_BYTES {
             return Err(damaged(format!("{} bytes list {segments} segments", list.len())));
         }
-        if u64_at(header, F_LIST_CHECKSUM) != checksum(list) {
+        if !agrees(u64_at(header, F_LIST_CHECKSUM), checksum(list)) {
             return Err(damaged("its list of segments fails its checksum".into()));
         }
         let entry =

@@ -14,6 +14,7 @@ use pipeann_engine::memory::{Accountant, Pool, Reservation};
 use super::FlatError;
 use super::block::{Block, BlockShape, BlockWriter};
 use super::manifest::SegmentEntry;
+use crate::files::agrees;
 use crate::ids::RowId;
 
 /// A span on disk: the least row id of a block, then the largest.
@@ -63,7 +64,8 @@ impl Segment {
         let mut bytes = vec![0; spans_bytes + CHECKSUM_BYTES];
         file.read_exact_at(&mut bytes, spans_at).map_err(|e| FlatError::read(&path, e))?;
         let (spans, sum) = bytes.split_at(spans_bytes);
-        if sum != shape.checksum(spans).to_le_bytes() {
+        let stored = sum.first_chunk().map_or(0, |sum| u64::from_le_bytes(*sum));
+        if !agrees(stored, shape.checksum(spans)) {
             return Err(FlatError::damaged(&path, "the spans of its blocks fail their checksum"));
         }
         let ids = spans.as_chunks::<8>().0;

@@ -69,8 +69,7 @@ impl<'s> RunCursor<'s> {
             self.key.clear();
         }
         let bytes = &self.buffer[self.buffer.len() - self.left..];
-        let mut reader =
-            EntryReader::resume(bytes, self.run.map().first(), std::mem::take(&mut self.key));
+        let mut reader = EntryReader::resume(bytes, self.run.map(), std::mem::take(&mut self.key));
         let bad = |_| self.run.bad_entry();
         let rows = reader.next().map_err(bad)?.ok_or_else(|| self.run.bad_entry())?;
         self.count = rows.count;

@@ -8,9 +8,9 @@ use roaring::RoaringBitmap;
 use super::ScalarError;
 use super::buckets::{Bucket, Buckets, MAX_BUCKETS};
 use super::column::{scalar_code, scalar_of_code};
-use super::elements::{ElementCode, SIGNATURE_BYTES};
+use super::elements::{ElementCode, MAX_OWNERS, SIGNATURE_BYTES};
 use super::row_map::RowMap;
-use crate::files::{Field, checksum, field, get, put, u32_at, u64_at};
+use crate::files::{Field, agrees, checksum, field, get, put, take_bitmap, u32_at, u64_at};
 use crate::schema::FieldId;
 use crate::value::ScalarType;
 
@@ -133,13 +133,18 @@ impl Directory {
         out
     }
 
-    /// Reads what [`encode`](Self::encode) made; `None` where it is none.
-    fn decode(high: u32, bytes: &[u8]) -> Option<Self> {
+    /// Reads what [`encode`](Self::encode) made; `None` where it is none, or has more rows than
+    /// the bytes before it, so many, have signatures.
+    fn decode(high: u32, bytes: &[u8], before: u64) -> Option<Self> {
         let mut from = Reader(bytes);
         let lows = from.bitmap()?;
-        let map = RowMap::new(high, &lows);
         let columns = (0..from.u32()?).map(|_| from.column()).collect::<Option<Vec<_>>>()?;
-        (from.0.is_empty() && !lows.is_empty()).then_some(Self { map, columns })
+        let width: usize = columns.iter().map(|column| column.code.width()).sum();
+        // A bitmap of a few bytes may stand for all rows, and a map of them takes memory for each.
+        let signed = width > 0 && lows.len().checked_mul(width as u64)? <= before;
+        let known = columns.iter().all(|column| column.nulls.is_subset(&lows));
+        let whole = from.0.is_empty() && !lows.is_empty() && signed && known;
+        whole.then(|| Self { map: RowMap::new(high, &lows), columns })
     }
 }
 
@@ -181,7 +186,7 @@ impl Trailer {
         if get(bytes, F_MAGIC) != MAGIC {
             return Err(damaged("its last bytes are not those of a run"));
         }
-        if u64_at(bytes, F_TRAILER_SUM) != checksum(&bytes[..F_TRAILER_SUM.offset]) {
+        if !agrees(u64_at(bytes, F_TRAILER_SUM), checksum(&bytes[..F_TRAILER_SUM.offset])) {
             return Err(damaged("its trailer fails its checksum"));
         }
         let found = u32_at(bytes, F_VERSION);
@@ -204,10 +209,10 @@ impl Trailer {
 
     /// Reads the directory that the trailer tells of.
     pub(super) fn directory(&self, bytes: &[u8], path: &Path) -> Result<Directory, ScalarError> {
-        if checksum(bytes) != self.directory_sum {
+        if !agrees(self.directory_sum, checksum(bytes)) {
             return Err(ScalarError::damaged(path, "its directory fails its checksum"));
         }
-        Directory::decode(self.high, bytes)
+        Directory::decode(self.high, bytes, self.directory_at)
             .ok_or_else(|| ScalarError::damaged(path, "its directory cannot be read"))
     }
 }
@@ -255,7 +260,7 @@ impl<'a> Reader<'a> {
 
     fn bitmap(&mut self) -> Option<RoaringBitmap> {
         let bytes = self.u32()? as usize;
-        RoaringBitmap::deserialize_from(self.take(bytes)?).ok()
+        take_bitmap(self.take(bytes)?).map(|(bitmap, _)| bitmap)
     }
 
     fn column(&mut self) -> Option<RunColumn> {
@@ -269,7 +274,7 @@ impl<'a> Reader<'a> {
                 let buckets = (0..count).map(|_| self.bucket()).collect::<Option<_>>()?;
                 Code::Buckets(Buckets { nulls: u32::try_from(nulls.len()).ok()?, buckets })
             }
-            1 => {
+            1 if count as usize <= MAX_OWNERS => {
                 let owners = (0..count).map(|_| self.key()).collect::<Option<_>>()?;
                 Code::Elements(ElementCode { owners, hashed_bits: self.u32()? })
             }
@@ -282,7 +287,8 @@ impl<'a> Reader<'a> {
 
     fn bucket(&mut self) -> Option<Bucket> {
         let (first, last) = (self.key()?, self.key()?);
-        Some(Bucket { first, last, rows: self.u32()?, keys: self.u32()? })
+        let (rows, keys) = (self.u32()?, self.u32()?);
+        (rows > 0 && keys > 0).then_some(Bucket { first, last, rows, keys })
     }
 
     fn block(&mut self) -> Option<BlockAt> {

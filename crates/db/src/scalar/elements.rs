@@ -17,7 +17,7 @@ pub(super) const SIGNATURE_BITS: usize = 128;
 /// Bytes of a row.
 pub(super) const SIGNATURE_BYTES: usize = SIGNATURE_BITS / 8;
 /// Elements that can own a bit: all but that of null.
-const MAX_OWNERS: usize = SIGNATURE_BITS - 1;
+pub(super) const MAX_OWNERS: usize = SIGNATURE_BITS - 1;
 /// Elements that own a bit where there are more elements than bits. Measured with the tags of
 /// `sift1m`: with more of them the rare ones are told apart worse, with fewer the frequent ones.
 const FREQUENT: usize = 32;

@@ -11,6 +11,9 @@
 
 use roaring::RoaringBitmap;
 
+use super::row_map::RowMap;
+use crate::files::take_bitmap;
+
 /// More rows than these make a bitmap.
 pub(super) const LISTED_ROWS: usize = 256;
 
@@ -113,9 +116,10 @@ impl EntryRows<'_> {
         Ok(())
     }
 
-    /// The bitmap.
+    /// The bitmap, with as many rows as the entry says: one of a few bytes may stand for all rows.
     pub(super) fn bitmap(&self) -> Result<RoaringBitmap, BadEntry> {
-        RoaringBitmap::deserialize_from(self.payload).map_err(|_| BadEntry)
+        let (bitmap, _) = take_bitmap(self.payload).ok_or(BadEntry)?;
+        if bitmap.len() == u64::from(self.count) { Ok(bitmap) } else { Err(BadEntry) }
     }
 
     /// Appends the rows, however they stand.
@@ -133,12 +137,15 @@ impl EntryRows<'_> {
 pub(super) struct EntryReader<'a> {
     bytes: &'a [u8],
     base: u32,
+    /// Rows of the run; no entry has more.
+    rows: u32,
     key: Vec<u8>,
 }
 
 impl<'a> EntryReader<'a> {
-    pub(super) fn new(bytes: &'a [u8], base: u32) -> Self {
-        Self { bytes, base, key: Vec::new() }
+    /// Reads a block of a run with these rows.
+    pub(super) fn new(bytes: &'a [u8], map: &RowMap) -> Self {
+        Self::resume(bytes, map, Vec::new())
     }
 
     /// The key of the entry that was read last.
@@ -147,8 +154,8 @@ impl<'a> EntryReader<'a> {
     }
 
     /// Continues where another reader of the same block stood: its key, and the bytes it had left.
-    pub(super) fn resume(bytes: &'a [u8], base: u32, key: Vec<u8>) -> Self {
-        Self { bytes, base, key }
+    pub(super) fn resume(bytes: &'a [u8], map: &RowMap, key: Vec<u8>) -> Self {
+        Self { bytes, base: map.first(), rows: map.rows(), key }
     }
 
     /// The key, and how many bytes are left.
@@ -172,7 +179,7 @@ impl<'a> EntryReader<'a> {
         }
         self.key.truncate(shared.into());
         self.key.extend(suffix);
-        let count = take_varint(&mut rest)?;
+        let count = take_varint(&mut rest).filter(|count| *count <= self.rows)?;
         let payload = take_varint(&mut rest)?;
         let (payload, rest) = rest.split_at_checked(payload as usize)?;
         self.bytes = rest;
@@ -187,6 +194,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    fn map(rows: std::ops::Range<u32>) -> RowMap {
+        RowMap::new(0, &rows.collect())
+    }
 
     fn entries() -> impl Strategy<Value = BTreeMap<Vec<u8>, BTreeSet<u32>>> {
         let key = proptest::collection::vec(prop_oneof![Just(0_u8), Just(7), any::<u8>()], 0..10);
@@ -203,7 +214,7 @@ mod tests {
                 writer.push(key, &rows, 90);
             }
             let (_, bytes) = writer.take();
-            let mut reader = EntryReader::new(&bytes, 90);
+            let mut reader = EntryReader::new(&bytes, &map(90..100_000));
             let mut read = BTreeMap::new();
             while let Some(rows) = reader.next().unwrap() {
                 let mut list = Vec::new();
@@ -216,11 +227,25 @@ mod tests {
 
         #[test]
         fn arbitrary_bytes_are_never_read_past_their_end(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
-            let mut reader = EntryReader::new(&bytes, 0);
+            let mut reader = EntryReader::new(&bytes, &map(0..1000));
             while let Ok(Some(rows)) = reader.next() {
                 let _ = rows.rows_into(&mut Vec::new());
             }
         }
+    }
+
+    #[test]
+    fn an_entry_of_more_rows_than_its_run_has_or_than_it_says_is_refused() {
+        let mut writer = EntryWriter::default();
+        writer.push(b"a", &(10..400).collect::<Vec<_>>(), 10);
+        let (_, mut bytes) = writer.take();
+        assert_eq!(EntryReader::new(&bytes, &map(10..300)).next().err(), Some(BadEntry));
+        // 390 rows as a varint, and one more.
+        assert_eq!(bytes[3..5], [0x86, 3]);
+        bytes[3] += 1;
+        let map = map(0..1000);
+        let rows = EntryReader::new(&bytes, &map).next().unwrap().unwrap();
+        assert_eq!(rows.rows_into(&mut Vec::new()), Err(BadEntry));
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl OpenRun {
         for wanted in wanted {
             let rows = counted(&self.run, column, &only([wanted]))?;
             let whole = if wanted.whole { rows } else { 0 };
-            least = least.saturating_sub(arrays - whole);
+            least = least.saturating_sub(arrays.saturating_sub(whole));
             most = most.min(rows);
             share *= rows as f64 / arrays.max(1) as f64;
         }

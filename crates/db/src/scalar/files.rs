@@ -48,8 +48,7 @@ fn check(dir: &Path, number: u64, collection: [u8; 16]) -> Result<(), ScalarErro
     for (column, of) in run.columns().iter().enumerate() {
         run.read_signatures(column)?;
         for block in 0..of.blocks.len() {
-            let mut entries =
-                EntryReader::new(run.block(column, block, &mut buffer)?, run.map().first());
+            let mut entries = EntryReader::new(run.block(column, block, &mut buffer)?, run.map());
             while entries.next().map_err(|_| run.bad_entry())?.is_some() {}
         }
     }

@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 
 use super::ScalarError;
-use crate::files::{Field, checksum, field, get, hex, put, replace, u32_at, u64_at};
+use crate::files::{Field, agrees, checksum, field, get, hex, put, replace, u32_at, u64_at};
 use crate::ids::Seq;
 
 pub(super) const MANIFEST_NAME: &str = "SCALARS";
@@ -76,7 +76,7 @@ impl Manifest {
         if get(header, F_MAGIC) != MAGIC {
             return Err(damaged("other first bytes than a list of runs has".into()));
         }
-        if u64_at(header, F_HEADER_SUM) != checksum(&header[..F_HEADER_SUM.offset]) {
+        if !agrees(u64_at(header, F_HEADER_SUM), checksum(&header[..F_HEADER_SUM.offset])) {
             return Err(damaged("its header fails its checksum".into()));
         }
         let found = u32_at(header, F_VERSION);
@@ -86,7 +86,7 @@ impl Manifest {
         }
         let (runs, rest) = list.as_chunks::<8>();
         let whole = rest.is_empty() && runs.len() == u32_at(header, F_RUNS) as usize;
-        if !whole || u64_at(header, F_LIST_SUM) != checksum(list) {
+        if !whole || !agrees(u64_at(header, F_LIST_SUM), checksum(list)) {
             return Err(damaged("its list of runs fails its checksum".into()));
         }
         Ok(Self {

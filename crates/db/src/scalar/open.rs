@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use super::column::ScalarColumn;
+use super::directory::Code;
 use super::manifest::{MANIFEST_NAME, Manifest};
 use super::pending::PendingRows;
 use super::run::{OpenRun, Run, file_name};
@@ -43,6 +44,7 @@ pub(super) fn open(
     };
     let runs: Vec<OpenRun> = on_disk.runs.iter().map(run).collect::<Result<_, ScalarError>>()?;
     check_order(dir, &runs)?;
+    check_types(&runs, &columns)?;
     remove_runs(dir, &on_disk.runs)?;
     let state = State {
         applied: on_disk.durable,
@@ -61,6 +63,21 @@ pub(super) fn open(
         loaded: AtomicBool::new(false),
         damaged: Arc::default(),
     })
+}
+
+/// A field has the type under which its values were indexed.
+fn check_types(runs: &[OpenRun], columns: &[ScalarColumn]) -> Result<(), ScalarError> {
+    for OpenRun { run, .. } in runs {
+        for stored in run.columns() {
+            let known = columns.iter().find(|column| column.field == stored.field);
+            let array = matches!(stored.code, Code::Elements(_));
+            if known.is_some_and(|known| (known.scalar, known.array) != (stored.scalar, array)) {
+                let what = format!("it has field {} under another type", stored.field.0);
+                return Err(ScalarError::damaged(run.path(), what));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Runs stand in the order of their rows.

@@ -17,7 +17,7 @@ use super::directory::{Code, Directory, RunColumn, TRAILER_BYTES, Trailer};
 use super::entries::{EntryReader, EntryRows};
 use super::key::KeySet;
 use super::row_map::RowMap;
-use crate::files::checksum;
+use crate::files::{agrees, checksum};
 use crate::schema::FieldId;
 
 /// Behind each block and the signatures of each column.
@@ -187,8 +187,9 @@ impl Run {
         let read = self.read(at.offset, at.bytes as usize + CHECKSUM_BYTES, buffer)?;
         let (bytes, sum) = read.split_at(at.bytes as usize);
         // Memory is as trustworthy as the checksum of it.
+        let stored = sum.first_chunk().map_or(0, |sum| u64::from_le_bytes(*sum));
         if self.is_on_disk()
-            && block_sum(bytes, self.collection, self.number, at.offset).to_le_bytes() != sum
+            && !agrees(stored, block_sum(bytes, self.collection, self.number, at.offset))
         {
             let what = format!("the block at byte {} fails its checksum", at.offset);
             return Err(ScalarError::damaged(self.path(), what));
@@ -216,8 +217,7 @@ impl Run {
                 ranges = &ranges[1..];
                 continue;
             }
-            let mut entries =
-                EntryReader::new(self.block(column, block, &mut buffer)?, self.map().first());
+            let mut entries = EntryReader::new(self.block(column, block, &mut buffer)?, self.map());
             while let Some(rows) = entries.next().map_err(|_| self.bad_entry())? {
                 while ranges.first().is_some_and(|range| range.ends_before(entries.key())) {
                     ranges = &ranges[1..];
@@ -249,7 +249,8 @@ impl Run {
         let bytes = self.map().rows() as usize * code.width();
         let mut buffer = Vec::new();
         let read = self.read(*signatures_at, bytes, &mut buffer)?;
-        if block_sum(read, self.collection, self.number, *signatures_at) != *signatures_sum {
+        let computed = block_sum(read, self.collection, self.number, *signatures_at);
+        if !agrees(*signatures_sum, computed) {
             let what = format!("the signatures at byte {signatures_at} fail their checksum");
             return Err(ScalarError::damaged(self.path(), what));
         }

@@ -15,6 +15,7 @@ use super::capture::Captured;
 use super::error::SnapshotError;
 use super::transfer::{Content, write_new};
 use crate::catalog::UnixMs;
+use crate::files::agrees;
 
 /// Name of the file.
 pub const BACKUP_FILE: &str = "BACKUP";
@@ -88,6 +89,14 @@ impl BackupManifest {
         decode(&bytes, &path)
     }
 
+    /// The manifest of a file's bytes; `path` is for messages.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Version`], [`SnapshotError::Damaged`].
+    pub fn from_file_bytes(bytes: &[u8], path: &Path) -> Result<Self, SnapshotError> {
+        decode(bytes, path)
+    }
+
     pub(super) fn write(&self, dir: &Path) -> Result<(), SnapshotError> {
         write_new(&dir.join(BACKUP_FILE), &encode(self))
     }
@@ -126,7 +135,7 @@ fn decode(bytes: &[u8], path: &Path) -> Result<BackupManifest, SnapshotError> {
     }
     let split = bytes.split_last_chunk::<CHECKSUM_BYTES>();
     let (covered, checksum) = split.ok_or_else(|| damaged("it is cut off"))?;
-    if crc_fast::crc64_nvme(covered).to_le_bytes() != *checksum {
+    if !agrees(u64::from_le_bytes(*checksum), crc_fast::crc64_nvme(covered)) {
         return Err(damaged("its checksum is wrong"));
     }
     let body = covered.get(HEADER_BYTES..).ok_or_else(|| damaged("it is cut off"))?;

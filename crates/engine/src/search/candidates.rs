@@ -93,6 +93,11 @@ impl CandidateList {
         self.first_at_hand = 0;
     }
 
+    /// Says how many entries the list holds, without making room for them.
+    pub(super) fn set_capacity(&mut self, capacity: usize) {
+        self.capacity = capacity;
+    }
+
     /// Lets the list hold more from now on, for a search that goes on to further results.
     pub fn grow(&mut self, capacity: usize) {
         if capacity > self.capacity {
@@ -116,6 +121,11 @@ impl CandidateList {
     #[inline]
     pub fn bound(&self) -> f32 {
         self.bound
+    }
+
+    /// Bytes of memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<Candidate>()
     }
 
     pub(super) fn set_bound(&mut self, bound: f32) {

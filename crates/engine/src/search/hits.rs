@@ -30,6 +30,11 @@ impl HitList {
         self.capacity = capacity;
     }
 
+    /// Says how many hits are kept, without making room for them.
+    pub(super) fn set_capacity(&mut self, capacity: usize) {
+        self.capacity = capacity;
+    }
+
     /// Keeps more hits from now on.
     pub fn grow(&mut self, capacity: usize) {
         self.hits.reserve((capacity + 1).saturating_sub(self.hits.len()));
@@ -48,6 +53,11 @@ impl HitList {
     /// Hits kept at most.
     pub fn capacity(&self) -> usize {
         self.capacity
+    }
+
+    /// Bytes of memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.hits.capacity() * size_of::<Hit>()
     }
 
     /// Adds a hit unless its row is there already or it is too far.

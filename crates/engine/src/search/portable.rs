@@ -11,12 +11,13 @@
 //! hits (f32 distance, u64 row, u32 node, u8 returned), reads under way (u32 page, u32 node) and
 //! nodes read for (u32). The allow-set travels by reference: whoever imports the state brings it.
 //! A decoder for hostile bytes: it never panics and allocates no more than the bytes it was
-//! given warrant.
+//! given warrant. Room for lists that the parameters promise is made when it is needed, which
+//! beside a search of this process is at its beginning.
 
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::among::{Plan, Restriction};
+use super::among::{Plan, Restriction, SCANNED};
 use super::by_load::ByLoad;
 use super::candidates::{Candidate, Progress};
 use super::coding_error::CodingError;
@@ -268,10 +269,28 @@ impl SearchState {
         if (plan == Plan::All) != allow.is_none() {
             return Err(PortableError::Malformed("the plan and the allow-set do not fit"));
         }
+        if plan != Plan::Scan && next != SCANNED {
+            return Err(PortableError::Malformed("a ranking under way without its plan"));
+        }
+        // What only counts up has room to do so.
+        if [count, seen, seen_allowed, too_near, finished, finished_in_list]
+            .iter()
+            .any(|n| n >> 31 != 0)
+        {
+            return Err(PortableError::Malformed("a counter out of range"));
+        }
+        if max == 0 || widest == 0 || widest > most || near > most {
+            return Err(PortableError::Malformed("a window out of range"));
+        }
+        // It would be doubled for ever.
+        if plan == Plan::Walk && near == 0 {
+            return Err(PortableError::Malformed("a walk without a window"));
+        }
         self.params = params;
         self.among = among;
-        self.reset(view, capacity);
-        self.hits.reset(hit_capacity);
+        self.reset_lean(view, candidates);
+        self.list.set_capacity(capacity);
+        self.hits.set_capacity(hit_capacity);
         self.width = width;
         (self.finished, self.finished_in_list) = (finished, finished_in_list);
         self.converging = on(FLAG_CONVERGING);

@@ -1,7 +1,8 @@
 //! Neighbours of records that were read and are not explored yet.
 //!
 //! Kept apart from the page they came in, so that its buffer is free at once. One entry for each
-//! place in the candidate list, and one more for the moment of an exchange.
+//! place in the candidate list, and one more for the moment of an exchange. A search that came from
+//! elsewhere has fewer at first.
 
 /// The entry of a candidate that has none.
 pub(super) const NO_STASH: u32 = u32::MAX;
@@ -30,7 +31,11 @@ impl Stash {
     }
 
     pub(super) fn put(&mut self, neighbours: &[u32]) -> u32 {
-        let entry = self.free.pop().expect("one stash entry for each place in the list");
+        if self.free.is_empty() {
+            // Of a search that came from elsewhere, for which little room was made at first.
+            self.grow((2 * self.degrees.len()).max(16));
+        }
+        let entry = self.free.pop().expect("it just grew, or had one");
         let at = entry as usize * self.max_degree;
         self.ids[at..at + neighbours.len()].copy_from_slice(neighbours);
         self.degrees[entry as usize] = neighbours.len() as u16;

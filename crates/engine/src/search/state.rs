@@ -147,8 +147,8 @@ impl SearchState {
         self.table.bytes()
             + self.visited.bytes()
             + self.stash.bytes()
-            + self.list.capacity() * size_of::<Candidate>()
-            + self.hits.capacity() * size_of::<Hit>()
+            + self.list.bytes()
+            + self.hits.bytes()
             + self.query.capacity()
             + (self.fresh.capacity() + self.scores.capacity() + self.neighbours.capacity()) * 4
     }
@@ -227,9 +227,25 @@ impl SearchState {
 
     /// Empties everything that belongs to a query, and makes room for a list of `capacity`.
     pub(super) fn reset(&mut self, view: &GraphView<'_>, capacity: usize) {
+        self.hits.reset((self.params.list + self.params.reserve).max(self.params.k));
+        // A ranking meets no neighbours.
+        let scans = self.among.plan == Plan::Scan;
+        let met = if scans { 0 } else { capacity * view.list_bound() * 3 / 4 };
+        self.visited.reset(met.clamp(2048, 1 << 18));
+        self.reset_rest(view, capacity);
+    }
+
+    /// The same for a search that came from elsewhere: makes room for as many candidates as came,
+    /// whatever the parameters promise. What they meet is remembered as far as the index is large.
+    pub(super) fn reset_lean(&mut self, view: &GraphView<'_>, candidates: usize) {
+        self.hits.reset(0);
+        self.visited.reset((view.node_slots as usize).clamp(64, 4096));
+        self.reset_rest(view, candidates);
+    }
+
+    fn reset_rest(&mut self, view: &GraphView<'_>, capacity: usize) {
         let degree = view.list_bound();
         self.list.reset(capacity);
-        self.hits.reset((self.params.list + self.params.reserve).max(self.params.k));
         self.in_flight.clear();
         self.in_flight.reserve(usize::from(self.params.policy.width.max()));
         self.read_for.clear();
@@ -245,9 +261,6 @@ impl SearchState {
         self.reach = None;
         self.in_memory = false;
         self.stats = SearchStats { width_max: u64::from(self.width), ..Default::default() };
-        // A ranking meets no neighbours.
-        let met = if self.among.plan == Plan::Scan { 0 } else { capacity * degree * 3 / 4 };
-        self.visited.reset(met.clamp(2048, 1 << 18));
         self.stash.reset(capacity + 1, degree);
         self.fresh.clear();
         self.fresh.reserve(degree.max(SCAN_CHUNK + SLACK));

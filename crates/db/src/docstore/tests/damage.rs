@@ -113,3 +113,21 @@ fn a_lost_tree_is_not_made_anew() {
     }
     read_all(dir.path()).unwrap();
 }
+
+#[test]
+fn counters_of_more_rows_than_can_be_counted_are_damage_whatever_their_checksum() {
+    let dir = tempfile::tempdir().unwrap();
+    sample(dir.path());
+    let path = dir.path().join("STATE");
+    let mut state = fs::read(&path).unwrap();
+    let (header, counts) = state.split_at_mut(80);
+    let (each, rest) = counts.as_chunks_mut::<12>();
+    assert!(each.len() > 1 && rest.is_empty(), "several partitions are counted");
+    each.iter_mut().for_each(|count| count[4..].fill(0xff));
+    header[56..64].copy_from_slice(&crc_fast::crc64_nvme(counts).to_le_bytes());
+    let sum = crc_fast::crc64_nvme(&header[..72]);
+    header[72..].copy_from_slice(&sum.to_le_bytes());
+    fs::write(&path, state).unwrap();
+    let error = LsmRows::open(dir.path(), &options()).err().unwrap();
+    assert!(error.to_string().contains("more rows than there are ids"), "{error}");
+}

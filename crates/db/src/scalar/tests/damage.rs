@@ -79,3 +79,67 @@ fn a_flush_over_damage_keeps_the_rows_and_asks_for_a_new_index() {
     ScalarIndexes::remove(dir.path()).unwrap();
     assert_eq!(open(dir.path()).unwrap().applied(), Seq(0));
 }
+
+#[test]
+fn a_field_that_was_indexed_under_another_type_is_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    made(dir.path());
+    for (place, scalar, array) in [
+        (PRICE, ScalarType::Double, false),
+        (NAME, ScalarType::VarChar, true),
+        (TAGS, ScalarType::Int32, false),
+    ] {
+        let mut other = columns().to_vec();
+        (other[place].scalar, other[place].array) = (scalar, array);
+        let error = ScalarIndexes::open(dir.path(), other.into(), options()).err().unwrap();
+        assert!(error.is_damage() && error.to_string().contains("another type"), "{error}");
+    }
+    assert!(open(dir.path()).is_ok());
+}
+
+/// Where a sequence of bytes stands the first time.
+fn find(bytes: &[u8], part: &[u8]) -> usize {
+    bytes.windows(part.len()).position(|window| window == part).unwrap()
+}
+
+/// What is done to the bytes of a directory.
+type Change = fn(&mut [u8]);
+
+/// Changes a run's directory, and makes its checksums right again.
+fn tampered(mut run: Vec<u8>, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
+    let trailer = run.len() - 72;
+    let at = u64::from_le_bytes(run[trailer + 40..][..8].try_into().unwrap()) as usize;
+    change(&mut run[at..trailer]);
+    let sum = crc_fast::crc64_nvme(&run[at..trailer]);
+    run[trailer + 56..][..8].copy_from_slice(&sum.to_le_bytes());
+    let sum = crc_fast::crc64_nvme(&run[trailer..trailer + 64]);
+    run[trailer + 64..].copy_from_slice(&sum.to_le_bytes());
+    run
+}
+
+#[test]
+fn a_directory_that_contradicts_itself_is_damage_whatever_its_checksum() {
+    let dir = tempfile::tempdir().unwrap();
+    made(dir.path());
+    let path = dir.path().join("run-000001");
+    let run = std::fs::read(&path).unwrap();
+    std::fs::write(&path, tampered(run.clone(), |_| {})).unwrap();
+    assert!(open(dir.path()).is_ok(), "the checksums are made right");
+    // The bitmap of rows comes first: its length, 12346, a container, its key and rows less 1.
+    let changes: [(&str, Change); 3] = [
+        ("65,536 containers promised", |directory| directory[8..12].copy_from_slice(&[0, 0, 1, 0])),
+        ("rows beyond those that have signatures", |directory| {
+            // As bits, with 8 KiB of them, where a list of 300 stood.
+            directory[14..16].copy_from_slice(&[0xff, 0xff]);
+        }),
+        ("a bucket without rows", |directory| {
+            let rows = find(directory, &103_u32.to_le_bytes()) - 16;
+            let bucket = directory[..rows].windows(4).rposition(|w| w == 1_u32.to_le_bytes());
+            directory[bucket.unwrap()..][..4].fill(0);
+        }),
+    ];
+    for (what, change) in changes {
+        std::fs::write(&path, tampered(run.clone(), change)).unwrap();
+        assert!(open(dir.path()).err().is_some_and(|error| error.is_damage()), "{what}");
+    }
+}

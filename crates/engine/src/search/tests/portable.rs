@@ -149,3 +149,52 @@ fn damaged_bytes_are_refused_and_never_panic() {
     assert_eq!(state.import(&view, &newer, None), Err(PortableError::Version { found: 9 }));
     assert_eq!(state.import(&view, &good, None), Ok(()));
 }
+
+/// A header that was made up to promise, or to count, what no search does: each value at its place.
+#[test]
+fn a_header_that_no_search_writes_is_refused() {
+    let fixture = Fixture::new(500);
+    let view = fixture.view();
+    let params = SearchParams { k: 10, list: 20, ..Default::default() };
+    let mut state = SearchState::new(&view);
+    state.begin(&view, &fixture.queries(1)[0], &params, None).unwrap();
+    while let Step::Read(_) | Step::Explored = state.step(&view).unwrap() {}
+    let mut good = Vec::new();
+    state.export(&mut good);
+    let with = |at: usize, value: &[u8]| {
+        let mut bad = good.clone();
+        bad[at..at + value.len()].copy_from_slice(value);
+        bad
+    };
+    let word = u32::to_le_bytes;
+    for (what, bad) in [
+        ("no width to grow to", with(6, &[0, 0])),
+        ("a ranking among nodes that nothing allows", with(48, &word(0))),
+        ("a window far beyond the longest list", with(52, &word(u32::MAX))),
+        ("a window of nothing", with(56, &word(0))),
+        ("as many nodes seen as can be counted", with(60, &word(u32::MAX))),
+        ("as many reads as can be counted", with(96, &word(u32::MAX))),
+    ] {
+        let imported = SearchState::new(&view).import(&view, &bad, None);
+        assert!(matches!(imported, Err(PortableError::Malformed(_))), "{what}: {imported:?}");
+    }
+}
+
+#[test]
+fn room_is_made_for_what_came_and_not_for_what_was_promised() {
+    let fixture = Fixture::new(500);
+    let view = fixture.view();
+    let most = SearchParams::LIST_MAX;
+    let params = SearchParams { k: most, list: most, reserve: most, ..Default::default() };
+    let mut state = SearchState::new(&view);
+    let query = &fixture.queries(1)[0];
+    state.begin(&view, query, &params, None).unwrap();
+    let mut bytes = Vec::new();
+    state.export(&mut bytes);
+    let mut moved = SearchState::new(&view);
+    let before = moved.bytes();
+    moved.import(&view, &bytes, None).unwrap();
+    let grown = moved.bytes() - before;
+    assert!(grown <= 4 * bytes.len() + (64 << 10), "{grown} for {} bytes", bytes.len());
+    assert!(state.bytes() > 20 * (before + grown), "the promise is large");
+}

@@ -1,0 +1,66 @@
+//! The seeds: small inputs that the code itself wrote, so that together they reach every section.
+//!
+//! `cargo run --package pipeann-fuzz --bin fuzz-seeds` writes them anew; they are committed, so that a run needs
+//! nothing else, and a format that changes without them fails a test. Identities and times in them
+//! differ from writing to writing, so the bytes are not compared.
+
+mod database;
+mod engine;
+mod filters;
+mod rooms;
+
+use std::io;
+use std::path::Path;
+
+/// An input: its target, its name and its bytes.
+#[derive(Clone, Debug)]
+pub struct Seed {
+    /// Name of the target.
+    pub target: &'static str,
+    /// Name of the file.
+    pub name: String,
+    /// The input.
+    pub bytes: Vec<u8>,
+}
+
+/// Collects seeds.
+struct Seeds(Vec<Seed>);
+
+impl Seeds {
+    fn add(&mut self, target: &'static str, name: impl Into<String>, bytes: impl Into<Vec<u8>>) {
+        self.0.push(Seed { target, name: name.into(), bytes: bytes.into() });
+    }
+}
+
+/// All seeds, made now.
+pub fn all() -> Vec<Seed> {
+    let mut seeds = Seeds(Vec::new());
+    engine::add(&mut seeds);
+    rooms::add(&mut seeds);
+    database::add(&mut seeds);
+    filters::add(&mut seeds);
+    // What is broken on purpose reads what the log reads.
+    let records: Vec<Seed> = seeds.0.iter().filter(|s| s.target == "log-record").cloned().collect();
+    for target in crate::targets().iter().filter(|target| target.planted) {
+        records.iter().for_each(|seed| seeds.add(target.name, &seed.name, seed.bytes.as_slice()));
+    }
+    seeds.0
+}
+
+/// Writes all seeds below `dir`, a directory for each target, in place of those that are there.
+///
+/// # Errors
+/// What the system said.
+pub fn write(dir: &Path) -> io::Result<usize> {
+    let seeds = all();
+    match std::fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    for seed in &seeds {
+        let dir = dir.join(seed.target);
+        std::fs::create_dir_all(&dir)?;
+        std::fs::write(dir.join(&seed.name), &seed.bytes)?;
+    }
+    Ok(seeds.len())
+}

@@ -1,0 +1,59 @@
+//! What each target does with an input. A target's file says which bytes an input is made of.
+
+mod backup;
+mod catalogue;
+mod codebook;
+mod collection_files;
+mod diskann;
+mod file_header;
+mod filter;
+mod flat;
+mod graph;
+mod head;
+mod log_record;
+mod manifest;
+mod page;
+mod planted;
+mod portable;
+mod rows;
+mod scalar;
+mod scratch;
+
+pub(crate) use diskann::METADATA_BYTES as DISKANN_METADATA_BYTES;
+pub(crate) use file_header::KINDS as FILE_KINDS;
+pub(crate) use graph::SmallGraph;
+pub(crate) use page::IDENTITY as PAGE_IDENTITY;
+pub(crate) use rows::{layout as row_layout, older_layout};
+pub(crate) use scalar::columns as scalar_columns;
+pub(crate) use scratch::joined;
+
+use crate::Target;
+
+/// A decoder that is believed to be right.
+const fn target(
+    name: &'static str,
+    sections: &'static [&'static str],
+    run: fn(&[u8], &mut crate::Reached),
+) -> Target {
+    Target { name, sections, planted: false, run }
+}
+
+pub(super) const ALL: &[Target] = &[
+    target("backup", backup::SECTIONS, backup::run),
+    target("catalogue", catalogue::SECTIONS, catalogue::run),
+    target("codebook", codebook::SECTIONS, codebook::run),
+    target("collection-files", collection_files::SECTIONS, collection_files::run),
+    target("diskann", diskann::SECTIONS, diskann::run),
+    target("file-header", file_header::SECTIONS, file_header::run),
+    target("filter", filter::SECTIONS, filter::run),
+    target("flat", flat::SECTIONS, flat::run),
+    target("head", head::SECTIONS, head::run),
+    target("log-record", log_record::SECTIONS, log_record::run),
+    target("manifest", manifest::SECTIONS, manifest::run),
+    target("page", page::SECTIONS, page::run),
+    target("portable", portable::SECTIONS, portable::run),
+    target("rows", rows::SECTIONS, rows::run),
+    target("scalar", scalar::SECTIONS, scalar::run),
+    planted::OVERFLOW,
+    planted::ALLOCATION,
+];
