@@ -31,3 +31,4 @@ mod schemas;
 mod selected;
 mod snapshot;
 mod snapshot_index;
+mod zero_vectors;
