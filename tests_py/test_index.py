@@ -149,12 +149,18 @@ def test_bad_builds_are_refused(tmp_path: Path, vectors: np.ndarray) -> None:
         bad = np.ones((3, 4), np.float32)
         bad[1, 2] = np.inf
         Index.build(tmp_path / "inf", bad)
-    with pytest.raises(ValueError, match="zero vector"):
-        Index.build(tmp_path / "zero", np.zeros((3, 4), np.float32), "cosine")
-    assert not any((tmp_path / name).exists() for name in ["empty", "metric", "inf", "zero"])
+    assert not any((tmp_path / name).exists() for name in ["empty", "metric", "inf"])
     Index.build(tmp_path / "twice", vectors[:100])
     with pytest.raises(FileExistsError):
         Index.build(tmp_path / "twice", vectors[:100])
+
+
+def test_zero_vectors_have_no_similarity_by_cosine(tmp_path: Path) -> None:
+    rows = np.array([[1, 0, 0, 0], [0, 0, 0, 0], [-1, 0, 0, 0]], np.float32)
+    index = Index.build(tmp_path / "zero", rows, "cosine")
+    found = index.search(np.array([[1, 0, 0, 0], [0, 0, 0, 0]], np.float32), 3)
+    assert found.ids[0].tolist() == [0, 1, 2]
+    assert found.distances.tolist() == [[0, 1, 2], [1, 1, 1]]
 
 
 def test_a_directory_without_an_index(tmp_path: Path) -> None:

@@ -14,5 +14,5 @@ mod status;
 
 pub use service::{
     DEFAULT_METRICS_PORT, DEFAULT_PORT, InProcess, Listening, Refused, ServeError, ServeOptions,
-    Served, Settings, Tls, coverage, listen,
+    Served, Settings, TakenOver, Takeover, Tls, coverage, listen,
 };

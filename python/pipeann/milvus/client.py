@@ -13,7 +13,8 @@ _clients: "weakref.WeakSet[MilvusClient]" = weakref.WeakSet()
 class MilvusClient(Calls):
     """A client of Milvus whose collections stand in a directory, and whose server is this process.
 
-    `uri` is the directory; it is made where it is not there. Everything else is as in
+    `uri` is the directory; it is made where it is not there, whatever its name ends with. A file of
+    Milvus Lite is refused with the command that takes it over. Everything else is as in
     `pymilvus.MilvusClient`, of which this is a subclass, with these differences:
 
     - A collection can be read right after an insert. Its graph is built by the first search, or by

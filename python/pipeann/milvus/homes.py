@@ -7,6 +7,7 @@ made when it is first needed.
 
 import atexit
 import os
+import shlex
 import shutil
 import tempfile
 import threading
@@ -22,6 +23,11 @@ UNDER_WAY = "_pipeann_"
 INSTEAD_OF = "pipeann.instead_of"
 # A socket's path has to fit 107 bytes.
 _LONGEST_FOLDER = 90
+
+# How each file of SQLite begins, and with it those of Milvus Lite 2.
+_SQLITE = b"SQLite format 3\0"
+# What Milvus Lite 3 keeps in its directories beside a lock, and we in ours.
+_LITE_DIRECTORY, _OUR_FILE = "collections", "CATALOG"
 
 _open: dict[str, "Home"] = {}
 _lock = threading.RLock()
@@ -83,17 +89,45 @@ class Home:
                 shutil.rmtree(self._folder, ignore_errors=True)
 
 
+def _check_place(path: str) -> None:
+    """Refuses what Milvus Lite has left there, by name.
+
+    Raises:
+        InputError: A file or a directory of Milvus Lite, or a file of something else.
+    """
+    if os.path.isdir(path):
+        ours = os.path.exists(os.path.join(path, _OUR_FILE))
+        if not ours and os.path.isdir(os.path.join(path, _LITE_DIRECTORY)):
+            raise InputError(
+                f"{path} is a directory of Milvus Lite 3, which is not read here; another path "
+                "makes a new database"
+            )
+    elif os.path.isfile(path):
+        with open(path, "rb") as file:
+            begin = file.read(len(_SQLITE))
+        if begin != _SQLITE:
+            raise InputError(f"{path} is a file; a database is a directory")
+        root, ending = os.path.splitext(path)
+        other = root if ending else f"{path}-pipeann"
+        raise InputError(
+            f"{path} is a file of Milvus Lite; `pipeann db import-milvus-lite {shlex.quote(path)} "
+            f"--data-dir {shlex.quote(other)}` takes its collections over, and {other} is the "
+            "path to be opened then"
+        )
+
+
 def acquire(path: str | os.PathLike[str], options: dict[str, Any]) -> Home:
     """The home in this directory, with one client more.
 
     Raises:
-        InputError: It is open with other options.
+        InputError: It is open with other options, or is of Milvus Lite.
         pipeann.errors.Error: It cannot be opened.
     """
     real = os.path.realpath(os.fspath(path))
     with _lock:
         home = _open.get(real)
         if home is None:
+            _check_place(real)
             home = _open[real] = Home(real, options)
         elif options and options != home._options:
             raise InputError(f"{real} is open in this process already, with other options")

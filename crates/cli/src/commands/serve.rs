@@ -29,7 +29,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Directory of the database; made where it is missing
-    #[arg(long, alias = "data_dir", value_name = "DIR", default_value = "./data")]
+    #[arg(long, visible_alias = "data_dir", value_name = "DIR", default_value = "./data")]
     data_dir: PathBuf,
     /// Address to listen on
     #[arg(long, value_name = "HOST", default_value = "0.0.0.0")]
@@ -43,6 +43,10 @@ pub(crate) struct ServeArgs {
     /// Whether searches that wait and are alike are done together
     #[arg(long, value_name = "WHETHER", default_value = "on")]
     merge: Switch,
+    /// Load a collection when it is searched or queried, as Milvus Lite does; one that was released
+    /// stays so until it is loaded
+    #[arg(long, alias = "auto_load")]
+    auto_load: bool,
     /// Port on the same address that tells metrics at /metrics and health at /healthz; 0 for none.
     /// 9091 unless given, but none where that is in use or --port is 0
     #[arg(long, alias = "metrics_port", value_name = "PORT")]
@@ -121,6 +125,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         port: args.port,
         threads: args.threads,
         merge: args.merge == Switch::On,
+        auto_load: args.auto_load,
         metrics_port: None,
         token: args.token.clone(),
         authorization: args.authorization,

@@ -29,14 +29,6 @@ fn broken_vector_files_name_the_file_and_what_was_expected() {
 }
 
 #[test]
-fn zero_vectors_have_no_cosine() {
-    let place = Place::new(10);
-    place.write("zero.u8bin", &u8bin(2, 4, &[1, 2, 3, 4, 0, 0, 0, 0]));
-    let refused = place.refusal("build --base zero.u8bin --index index --metric cosine");
-    assert!(refused.contains("row 1 is the zero vector"), "{refused}");
-}
-
-#[test]
 fn wrong_calls_exit_with_two_and_say_what_is_known() {
     let place = Place::new(10);
     for (line, part) in [

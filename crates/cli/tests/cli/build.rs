@@ -108,3 +108,15 @@ fn an_interrupted_build_leaves_nothing_that_opens() {
         assert!(!names(&place.path("index")).iter().any(|n| n == "MANIFEST"));
     }
 }
+
+#[test]
+fn zero_vectors_are_built_and_found_by_cosine() {
+    let place = Place::new(10);
+    place.write("zero.u8bin", &u8bin(3, 4, &[1, 2, 3, 4, 0, 0, 0, 0, 4, 3, 2, 1]));
+    place.json("build --base zero.u8bin --index index --metric cosine");
+    place.json("gt --base zero.u8bin --queries zero.u8bin --k 3 --metric cosine --out truth.bin");
+    let found = place.json(
+        "search --index index --queries zero.u8bin --truth truth.bin --k 3 --list 10 --buffered",
+    );
+    assert_eq!(found[0]["recall"], 1.0);
+}

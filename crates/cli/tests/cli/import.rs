@@ -48,6 +48,34 @@ fn an_imported_index_is_whole_and_answers_by_every_backend() {
     assert!(exists.contains("--overwrite"), "{exists}");
 }
 
+/// As PipeANN writes it: what stands where DiskANN tells of other vectors is the file's length.
+fn of_pipeann(mut bytes: Vec<u8>) -> Vec<u8> {
+    let length = (bytes.len() as u64).to_le_bytes();
+    bytes[8 + 8 * 7..16 + 8 * 7].copy_from_slice(&length);
+    bytes
+}
+
+#[test]
+fn an_index_of_pipeann_is_imported_too() {
+    let place = Place::new(ROWS);
+    place.write("theirs_disk.index", &of_pipeann(disk_index()));
+    place.json("import-diskann --from theirs --index index --metric l2 --type u8 --code-bytes 12");
+    place.truth();
+    let found = place.json(&format!(
+        "search --index index --queries query.u8bin --truth truth.bin --list {ROWS} --buffered"
+    ));
+    assert_eq!(found[0]["recall"], 1.0);
+    for (name, change) in [("longer", 1), ("flag", 1 - disk_index().len() as i64)] {
+        let mut bytes = of_pipeann(disk_index());
+        let length = (bytes.len() as i64 + change) as u64;
+        bytes[64..72].copy_from_slice(&length.to_le_bytes());
+        place.write(&format!("{name}_disk.index"), &bytes);
+        let line = format!("import-diskann --from {name} --index i --metric l2 --type u8");
+        let refused = place.refusal(&line);
+        assert!(refused.contains("other vectors follow the nodes"), "{refused}");
+    }
+}
+
 #[test]
 fn what_cannot_be_imported_is_named_and_leaves_nothing() {
     let place = Place::new(ROWS);

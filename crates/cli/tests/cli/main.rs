@@ -12,5 +12,7 @@ mod db_load;
 mod gt;
 mod import;
 mod inspect;
+mod milvus_lite;
 mod search;
+mod serve;
 mod updates;

@@ -101,7 +101,7 @@ impl Collection {
         let metric = metric_of(&entry, field, common.metric)?;
         let mut sources = Vec::with_capacity(searches.len());
         for (search, queries) in searches {
-            check_queries(field, metric, *queries)?;
+            check_queries(field, *queries)?;
             sources.push(self.sources(&formats, search.output)?);
         }
         let filter = self.bound(&formats, common.filter)?;

@@ -375,7 +375,6 @@ pub(super) fn metric_of(
 
 pub(super) fn check_queries(
     field: &FieldVectors,
-    metric: Metric,
     queries: VectorSet<'_>,
 ) -> Result<(), CollectionError> {
     let found = (queries.dim(), queries.vector_type());
@@ -389,9 +388,6 @@ pub(super) fn check_queries(
         let refuse = |why| Err(CollectionError::Query { field: field.name.clone(), query, why });
         if ty.is_float() && find_component(vector, ty, |x| !x.is_finite()).is_some() {
             return refuse("it holds NaN or infinity");
-        }
-        if metric == Metric::Cosine && find_component(vector, ty, |x| x != 0.0).is_none() {
-            return refuse("it is a zero vector, which has no cosine similarity to anything");
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pipeann_engine::build::{Progress, SourceRows, Stage, build_rows, estimate};
 use pipeann_engine::memory::{Accountant, Pool};
-use pipeann_engine::types::{VectorSet, find_component};
+use pipeann_engine::types::VectorSet;
 use roaring::RoaringTreemap;
 
 use super::{FieldIndexError, GraphOptions};
@@ -109,7 +109,7 @@ pub fn build(
     Ok(build_rows(source, rows, dir, &settings, progress, &progress.cancel)?.rows)
 }
 
-/// The live rows that can be in a graph, ascending, with their vectors.
+/// The live rows, ascending, with their vectors.
 fn gather(
     request: &BuildRequest<'_>,
     bytes: usize,
@@ -118,20 +118,13 @@ fn gather(
     let mut vectors = Vec::with_capacity(bytes);
     request.vectors.scan(|rows, set| {
         for (i, &row) in rows.iter().enumerate() {
-            let vector = set.row(i);
-            if request.live.contains(row.0) && has_distances(request, vector) {
+            if request.live.contains(row.0) {
                 ids.push(row);
-                vectors.extend_from_slice(vector);
+                vectors.extend_from_slice(set.row(i));
             }
         }
         Ok::<(), FlatError>(())
     })?;
     debug_assert!(ids.is_sorted(), "vectors are appended in the order of their rows");
     Ok((ids, vectors))
-}
-
-/// A zero vector has no cosine similarity to anything, so that no search can find it.
-fn has_distances(request: &BuildRequest<'_>, vector: &[u8]) -> bool {
-    request.metric != Metric::Cosine
-        || find_component(vector, request.vector_type, |x| x != 0.0).is_some()
 }

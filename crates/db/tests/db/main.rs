@@ -32,3 +32,4 @@ mod schemas;
 mod selected;
 mod snapshot;
 mod snapshot_index;
+mod zero_vectors;

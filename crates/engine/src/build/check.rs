@@ -8,7 +8,6 @@ use super::error::BuildError;
 use super::gather::in_pieces;
 use super::progress::{Progress, Stage, check_cancel};
 use super::source::RowSource;
-use crate::distance::{Kernel, Op};
 use crate::types::{Metric, RowId, VectorSet, VectorType, find_component};
 
 const ROWS_PER_TASK: usize = 4096;
@@ -21,7 +20,7 @@ pub(crate) fn check_rows(
 ) -> Result<(), BuildError> {
     check_shape(set.rows(), set.vector_type(), metric)?;
     progress.stage(Stage::Check, set.rows() as u64);
-    check_part(set, 0, metric, progress)
+    check_part(set, 0, progress)
 }
 
 /// As [`check_rows`], of a source that is read in pieces.
@@ -36,7 +35,7 @@ pub(crate) fn check_source(
     progress.stage(Stage::Check, rows as u64);
     in_pieces(source, |first, set| {
         check_cancel(cancel)?;
-        check_part(set, first as u64, metric, progress)
+        check_part(set, first as u64, progress)
     })
 }
 
@@ -44,14 +43,12 @@ pub(crate) fn check_source(
 fn check_part(
     set: VectorSet<'_>,
     first_row: u64,
-    metric: Metric,
     progress: &dyn Progress,
 ) -> Result<(), BuildError> {
     let rows = set.rows();
     let first_wrong = (0..rows.div_ceil(ROWS_PER_TASK)).into_par_iter().find_map_first(|task| {
         let last = ((task + 1) * ROWS_PER_TASK).min(rows);
-        let found =
-            (task * ROWS_PER_TASK..last).find_map(|row| check_row(set, row, first_row, metric));
+        let found = (task * ROWS_PER_TASK..last).find_map(|row| check_row(set, row, first_row));
         progress.advance((last - task * ROWS_PER_TASK) as u64);
         found
     });
@@ -85,17 +82,11 @@ pub(crate) fn check_ids(rows: &[RowId]) -> Result<(), BuildError> {
     }
 }
 
-fn check_row(set: VectorSet<'_>, row: usize, first_row: u64, metric: Metric) -> Option<BuildError> {
+fn check_row(set: VectorSet<'_>, row: usize, first_row: u64) -> Option<BuildError> {
     let bytes = set.row(row);
     let row = first_row + row as u64;
     let ty = set.vector_type();
     let not_finite =
         if ty.is_float() { find_component(bytes, ty, |x| !x.is_finite()) } else { None };
-    if let Some(value) = not_finite {
-        return Some(BuildError::NotFinite { row, value });
-    }
-    // As the kernels see it: squares that vanish make the norm zero.
-    let zero =
-        metric == Metric::Cosine && Kernel::new(Op::Dot, ty, set.dim()).squared_norm(bytes) == 0.0;
-    zero.then_some(BuildError::ZeroVector { row })
+    not_finite.map(|value| BuildError::NotFinite { row, value })
 }

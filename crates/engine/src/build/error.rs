@@ -32,12 +32,6 @@ pub enum BuildError {
         /// What was found.
         value: f32,
     },
-    /// A vector of length zero, which has no direction to compare by cosine.
-    #[error("row {row} is the zero vector, which has no cosine similarity to anything")]
-    ZeroVector {
-        /// Position in the input.
-        row: u64,
-    },
     /// More rows than a graph in memory numbers.
     #[error("{rows} rows are more than one build can link (4294967294)")]
     TooManyRows {

@@ -1,13 +1,15 @@
-//! The disk index of DiskANN 0.7, to be imported: its metadata sector and where its nodes stand.
+//! The disk index of DiskANN 0.7, to be imported, and that of PipeANN, which is derived from it: the
+//! metadata sector and where the nodes stand.
 //!
 //! Nothing here writes that layout, and it has no checksums. So each number is compared with what
 //! follows from the others, and each edge with the number of nodes.
 //!
 //! The file is sectors of 4 KiB. The first holds two u32, how many numbers follow and in how many
 //! columns, then nine u64: nodes, dimension, medoid, bytes of a node, nodes in a sector, frozen
-//! nodes, where these are, whether other vectors follow the nodes, bytes of the file. A node is its
-//! vector, a u32 with its degree, and room for as many u32 edges as the largest degree. Sectors hold
-//! whole nodes; a node larger than a sector begins at one, and "nodes in a sector" is 0.
+//! nodes, where these are, whether other vectors follow the nodes (in PipeANN, bytes of the file),
+//! bytes of the file. A node is its vector, a u32 with its degree, and room for as many u32 edges as
+//! the largest degree. Sectors hold whole nodes; a node larger than a sector begins at one, and
+//! "nodes in a sector" is 0.
 
 use super::constants::{MAX_DEGREE, MAX_DIM};
 use crate::types::{Metric, VectorType};
@@ -197,7 +199,8 @@ impl DiskannLayout {
             let why = "it has frozen nodes, which stand for no row";
             return Err(DiskannError::Unfit { why });
         }
-        if reorder != 0 {
+        // PipeANN writes the same layout with the file's length here too, where its tags would begin.
+        if reorder != 0 && reorder != length {
             let why = "other vectors follow the nodes, whose own are compressed";
             return Err(DiskannError::Unfit { why });
         }

@@ -11,7 +11,7 @@ use super::Index;
 use super::error::QueryError;
 use crate::filter::AllowSet;
 use crate::search::{Driver, DriverOptions, Hit, SearchParams, SearchStats};
-use crate::types::{Metric, VectorSet, VectorType, find_component};
+use crate::types::{VectorSet, VectorType, find_component};
 
 /// The answer to one query.
 #[derive(Clone, Debug, Default)]
@@ -191,7 +191,7 @@ impl Index {
             return Err(QueryError::Dimension { expected: layout.dim(), found: queries.dim() });
         }
         for row in 0..queries.rows() {
-            check_vector(queries.row(row), layout.vector_type(), self.metric(), row)?;
+            check_vector(queries.row(row), layout.vector_type(), row)?;
         }
         Ok(())
     }
@@ -229,18 +229,10 @@ fn run_one(
     failure.map_or(Ok(()), |e| Err(e.into()))
 }
 
-/// A vector that no distance is defined for: NaN, infinity, or zero under cosine.
-pub(crate) fn check_vector(
-    bytes: &[u8],
-    ty: VectorType,
-    metric: Metric,
-    row: usize,
-) -> Result<(), QueryError> {
+/// Refuses a vector that no distance is defined for: one with NaN or infinity.
+pub(crate) fn check_vector(bytes: &[u8], ty: VectorType, row: usize) -> Result<(), QueryError> {
     if ty.is_float() && find_component(bytes, ty, |x| !x.is_finite()).is_some() {
         return Err(QueryError::NotFinite { row });
-    }
-    if metric == Metric::Cosine && find_component(bytes, ty, |x| x != 0.0).is_none() {
-        return Err(QueryError::ZeroVector { row });
     }
     Ok(())
 }

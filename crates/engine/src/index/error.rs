@@ -78,12 +78,6 @@ pub enum QueryError {
         /// Row of the batch.
         row: usize,
     },
-    /// A zero vector has no direction.
-    #[error("query {row} is a zero vector, which has no cosine similarity to anything")]
-    ZeroVector {
-        /// Row of the batch.
-        row: usize,
-    },
     /// A parameter out of range.
     #[error(transparent)]
     Params(#[from] ParamError),

@@ -62,9 +62,9 @@ impl LiveIndex {
     /// search that begins after this returns. `vector` holds the bytes of one vector.
     ///
     /// # Errors
-    /// [`UpdateError::Vector`] for a vector of another shape, NaN, infinity, or zero under the
-    /// cosine; [`UpdateError::RowExists`]; [`UpdateError::Full`] and [`UpdateError::Memory`]
-    /// where a checkpoint is due; an unreadable page. Nothing is changed in any of these cases.
+    /// [`UpdateError::Vector`] for a vector of another shape, NaN or infinity;
+    /// [`UpdateError::RowExists`]; [`UpdateError::Full`] and [`UpdateError::Memory`] where a
+    /// checkpoint is due; an unreadable page. Nothing is changed in any of these cases.
     pub fn insert(&self, row: RowId, vector: &[u8]) -> Result<Link, UpdateError> {
         let mut outcome = None;
         let mut linked = |_, linked| outcome = Some(linked);

@@ -333,5 +333,5 @@ pub(super) fn check_shape(index: &Index, vector: &[u8]) -> Result<(), QueryError
         let found = layout.vector_type().dim_of(vector.len());
         return Err(QueryError::Dimension { expected: layout.dim(), found });
     }
-    check_vector(vector, layout.vector_type(), index.metric(), 0)
+    check_vector(vector, layout.vector_type(), 0)
 }

@@ -6,6 +6,7 @@ pub(crate) mod columns_out;
 pub(crate) mod hits;
 pub(crate) mod index;
 pub(crate) mod instants;
+pub(crate) mod lite;
 pub(crate) mod names;
 pub(crate) mod output;
 pub(crate) mod parameters;

@@ -9,7 +9,7 @@ use super::types::from_wire;
 use super::{instants, names};
 use crate::proto::schema::value_field::Data;
 use crate::proto::schema::{CollectionSchema, FieldSchema, ValueField};
-use crate::status::{Failure, refused};
+use crate::status::{Failure, refused, type_name};
 
 /// Parameters of a field that the schema itself has a place for.
 pub(crate) const DIM: &str = "dim";
@@ -89,28 +89,40 @@ fn default_value(
     value: ValueField,
 ) -> Result<Option<Value>, Failure> {
     let Some(data) = value.data else { return Ok(None) };
+    let given = match &data {
+        Data::BoolData(_) => "Bool",
+        Data::IntData(_) => "Int",
+        Data::LongData(_) => "Int64",
+        Data::FloatData(_) => "Float",
+        Data::DoubleData(_) => "Double",
+        Data::StringData(_) => "VarChar",
+        Data::TimestamptzData(_) => "Timestamptz",
+        Data::BytesData(_) => "JSON",
+    };
     let wrong = || {
+        let expected = type_name(data_type);
         Failure::parameter(format!(
-            "type of default value does not match {data_type} of field {name}"
+            "type ({expected}) of field ({name}) is not equal to the type(DataType_{given}) of default_value: invalid parameter"
         ))
     };
-    let integer = match &data {
-        Data::IntData(value) => Some(i64::from(*value)),
-        Data::LongData(value) => Some(*value),
-        _ => None,
+    let beyond = |number: i32, (least, most): (i32, i32)| {
+        Failure::parameter(format!(
+            "default value out of range: invalid parameter[{number} out of range {least} <= value <= {most}]"
+        ))
     };
-    let narrow = |_| wrong();
     let value = match (data_type, data) {
-        (DataType::Scalar(scalar), Data::IntData(_) | Data::LongData(_)) => {
-            let integer = integer.ok_or_else(wrong)?;
-            match scalar {
-                ScalarType::Int8 => Value::Int8(integer.try_into().map_err(narrow)?),
-                ScalarType::Int16 => Value::Int16(integer.try_into().map_err(narrow)?),
-                ScalarType::Int32 => Value::Int32(integer.try_into().map_err(narrow)?),
-                ScalarType::Int64 => Value::Int64(integer),
-                ScalarType::Timestamptz => Value::Timestamptz(integer),
-                _ => return Err(wrong()),
-            }
+        (DataType::Scalar(ScalarType::Int8), Data::IntData(number)) => {
+            let range = (i8::MIN.into(), i8::MAX.into());
+            Value::Int8(number.try_into().map_err(|_| beyond(number, range))?)
+        }
+        (DataType::Scalar(ScalarType::Int16), Data::IntData(number)) => {
+            let range = (i16::MIN.into(), i16::MAX.into());
+            Value::Int16(number.try_into().map_err(|_| beyond(number, range))?)
+        }
+        (DataType::Scalar(ScalarType::Int32), Data::IntData(number)) => Value::Int32(number),
+        (DataType::Scalar(ScalarType::Int64), Data::LongData(number)) => Value::Int64(number),
+        (DataType::Scalar(ScalarType::Timestamptz), Data::LongData(number)) => {
+            Value::Timestamptz(number)
         }
         (DataType::Scalar(ScalarType::Bool), Data::BoolData(value)) => Value::Bool(value),
         (DataType::Scalar(ScalarType::Float), Data::FloatData(value)) => Value::Float(value),
@@ -199,7 +211,7 @@ mod tests {
         let text = ValueField { data: Some(Data::StringData("x".into())) };
         assert!(
             refused(&|wire| wire.fields[2].default_value = Some(text.clone()))
-                .contains("default value")
+                .contains("is not equal to the type(DataType_VarChar) of default_value")
         );
     }
 }

@@ -10,6 +10,9 @@ use crate::proto::common::ConsistencyLevel as WireLevel;
 use crate::proto::milvus as wire;
 use crate::status::Failure;
 
+/// Begins the names of properties that are kept for the doors and told to nobody.
+const OURS: &str = "pipeann.";
+
 /// One collection, by name, alias or id.
 pub(super) fn one(
     call: &Call,
@@ -22,6 +25,8 @@ pub(super) fn one(
 
 fn describe(catalog: &Snapshot, database: &str, entry: &Entry) -> wire::DescribeCollectionResponse {
     let aliases = catalog.aliases_of(entry).into_iter().map(str::to_owned).collect();
+    let mut told = entry.properties.clone();
+    told.retain(|key, _| !key.starts_with(OURS));
     wire::DescribeCollectionResponse {
         schema: Some(schema_out::schema(&entry.name, &entry.schema)),
         collection_id: entry.id.0.cast_signed(),
@@ -31,7 +36,7 @@ fn describe(catalog: &Snapshot, database: &str, entry: &Entry) -> wire::Describe
         aliases,
         consistency_level: consistency(entry.consistency).into(),
         collection_name: entry.name.clone(),
-        properties: pairs(&entry.properties),
+        properties: pairs(&told),
         db_name: database.to_owned(),
         num_partitions: count(entry.partitions.len()),
         db_id: entry.database.0.cast_signed(),

@@ -47,6 +47,8 @@ pub(super) struct Door {
     timestamps: Timestamps,
     moments: Moments,
     sessions: AtomicI64,
+    /// Whether what is read before it is loaded is loaded then.
+    auto_load: bool,
 }
 
 impl Door {
@@ -60,7 +62,13 @@ impl Door {
             timestamps: Timestamps::default(),
             moments: Moments::default(),
             sessions: AtomicI64::new(1),
+            auto_load: false,
         }
+    }
+
+    /// Loads what is read before it is loaded, or refuses it.
+    pub(super) fn loading_what_is_read(self, auto_load: bool) -> Self {
+        Self { auto_load, ..self }
     }
 
     /// Lets go of what clients have left behind, and of what nobody has asked for lately.
@@ -107,6 +115,11 @@ impl Call {
     /// Whether it is asked who calls.
     pub(super) fn is_known(&self) -> bool {
         self.user.is_some()
+    }
+
+    /// Whether what is read before it is loaded is loaded then.
+    pub(super) fn loads_what_is_read(&self) -> bool {
+        self.door.auto_load
     }
 
     pub(super) fn database(&self) -> &Database {

@@ -82,7 +82,7 @@ impl InProcess {
         Ok(query::query(&self.call(), request)?)
     }
 
-    fn call(&self) -> Call {
+    pub(super) fn call(&self) -> Call {
         Call::within(Arc::clone(&self.0))
     }
 }

@@ -50,6 +50,9 @@ pub struct ServeOptions {
     pub threads: usize,
     /// Whether searches that wait and are alike are done together.
     pub merge: bool,
+    /// Whether a collection that is read before it is loaded is loaded then, as in Milvus Lite. What
+    /// was released stays so.
+    pub auto_load: bool,
     /// Port for metrics, 0 for any that is free; none are told unless given.
     pub metrics_port: Option<u16>,
     /// What clients have to send: `user:password`, or a key. Nothing is asked for where it is none.
@@ -86,6 +89,7 @@ impl Default for ServeOptions {
             port: DEFAULT_PORT,
             threads: 0,
             merge: true,
+            auto_load: false,
             metrics_port: None,
             token: None,
             authorization: false,
@@ -243,7 +247,8 @@ pub fn listen(settings: Settings, options: &ServeOptions) -> Result<Listening, S
         let _inside = runtime.enter();
         server = server.tls_config(tls_config(tls)).map_err(failed)?;
     }
-    let door = Arc::new(Door::new(settings, options.scheduler()));
+    let door =
+        Arc::new(Door::new(settings, options.scheduler()).loading_what_is_read(options.auto_load));
     let served = begin(runtime, server, (Arc::clone(&door), guard), incoming);
     if let (Some((listener, _)), Some(runtime), Some(stop)) =
         (metrics, &served.runtime, &served.stop)

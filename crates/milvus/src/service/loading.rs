@@ -1,6 +1,11 @@
 //! Loading and releasing. Loading ends before it is answered, so progress is all or nothing.
+//!
+//! Where the server loads what is read, a property of the collection tells that it was released, also
+//! after a restart and to the client in the process, which does the same.
 
-use pipeann_db::catalog::{Change, Collection as Entry, Load, Place};
+use std::sync::Arc;
+
+use pipeann_db::catalog::{Change, Collection as Entry, Load, Place, Properties};
 
 use super::door::Call;
 use crate::convert::names;
@@ -9,6 +14,8 @@ use crate::proto::milvus as wire;
 use crate::status::{Code, Failure};
 
 const WHOLE: i64 = 100;
+/// Is a property of a collection that was released by name, and is not loaded by being read.
+const RELEASED: &str = "pipeann.released";
 
 pub(super) fn load(call: &Call, request: wire::LoadCollectionRequest) -> Result<Status, Failure> {
     load_some(call, call.place(&request.db_name, request.collection_name)?, None)
@@ -43,8 +50,51 @@ fn load_some(
 ) -> Result<Status, Failure> {
     let entry = call.entry(&place.database, &place.collection)?;
     check_indexed(&entry)?;
-    call.database().apply(Change::Load { place, partitions })?;
+    call.database().apply(Change::Load { place: place.clone(), partitions })?;
+    if entry.properties.contains_key(RELEASED) {
+        mark_released(call, place, false)?;
+    }
     Ok(Status::default())
+}
+
+fn mark_released(call: &Call, place: Place, released: bool) -> Result<(), Failure> {
+    let (mut set, mut remove) = (Properties::default(), Vec::new());
+    match released {
+        true => drop(set.insert(RELEASED.to_owned(), "true".to_owned())),
+        false => remove.push(RELEASED.to_owned()),
+    }
+    let (description, consistency) = (None, None);
+    call.database().apply(Change::AlterCollection {
+        place,
+        set,
+        remove,
+        description,
+        consistency,
+    })?;
+    Ok(())
+}
+
+/// The collection of a read, which names these partitions of it or none; loaded for it where the
+/// server does that and nobody has released it.
+pub(super) fn to_be_read(
+    call: &Call,
+    (database, collection): (&str, &str),
+    partitions: &[String],
+) -> Result<Arc<Entry>, Failure> {
+    let entry = call.entry(database, collection)?;
+    let refused = match check_loaded(&entry, partitions) {
+        Ok(()) => return Ok(entry),
+        Err(refused) => refused,
+    };
+    let not_loaded = [Code::CollectionNotLoaded, Code::PartitionNotLoaded].contains(&refused.code);
+    if !not_loaded || !call.loads_what_is_read() || entry.properties.contains_key(RELEASED) {
+        return Err(refused);
+    }
+    let place = call.place(database, entry.name.clone())?;
+    let partitions =
+        (!partitions.is_empty() && entry.load != Load::Released).then(|| partitions.to_vec());
+    call.database().apply(Change::Load { place, partitions })?;
+    call.entry(database, collection)
 }
 
 /// Clients count on it that nothing is loaded before its vectors have an index. Vectors that cannot
@@ -74,6 +124,9 @@ pub(super) fn release(
     request: wire::ReleaseCollectionRequest,
 ) -> Result<Status, Failure> {
     let place = call.place(&request.db_name, request.collection_name)?;
+    if call.loads_what_is_read() {
+        mark_released(call, place.clone(), true)?;
+    }
     call.database().apply(Change::Release { place, partitions: None })?;
     Ok(Status::default())
 }

@@ -18,6 +18,7 @@ mod hybrid;
 mod in_process;
 mod indexes;
 mod listen;
+mod lite;
 mod loading;
 mod moments;
 mod partitions;
@@ -40,3 +41,4 @@ pub use in_process::{InProcess, Refused};
 pub use listen::{
     DEFAULT_METRICS_PORT, DEFAULT_PORT, Listening, ServeError, ServeOptions, Served, Tls, listen,
 };
+pub use lite::{TakenOver, Takeover};

@@ -4,7 +4,7 @@ use pipeann_db::catalog::Collection as Entry;
 use pipeann_db::collection::{Collection, Filter, HeldMoment, RowOrder, RowQuery};
 
 use super::door::Call;
-use super::loading::readable;
+use super::loading::{readable, to_be_read};
 use crate::convert::columns_out::columns;
 use crate::convert::output::Output;
 use crate::convert::parameters::Parameters;
@@ -24,7 +24,8 @@ pub(super) fn query(
     call: &Call,
     request: wire::QueryRequest,
 ) -> Result<wire::QueryResults, Failure> {
-    let entry = call.entry(&request.db_name, &request.collection_name)?;
+    let named = (request.db_name.as_str(), request.collection_name.as_str());
+    let entry = to_be_read(call, named, &request.partition_names)?;
     let collection = call.collection(&request.db_name, &request.collection_name)?;
     let partitions = readable(&entry, &request.partition_names)?;
     let parameters = Parameters::new(request.query_params)?;

@@ -10,7 +10,7 @@ use pipeann_db::schema::Field;
 use pipeann_db::value::Value;
 
 use super::door::Call;
-use super::loading::check_loaded;
+use super::loading::to_be_read;
 use super::query::ITERATES;
 use crate::convert::columns_in::keys;
 use crate::convert::hits::{Scoring, results, scored};
@@ -93,9 +93,9 @@ pub(super) fn target(
     call: &Call,
     request: &wire::SearchRequest,
 ) -> Result<(Arc<Entry>, Arc<Collection>), Failure> {
-    let entry = call.entry(&request.db_name, &request.collection_name)?;
-    let collection = call.collection(&request.db_name, &request.collection_name)?;
-    check_loaded(&entry, &request.partition_names)?;
+    let named = (request.db_name.as_str(), request.collection_name.as_str());
+    let entry = to_be_read(call, named, &request.partition_names)?;
+    let collection = call.collection(named.0, named.1)?;
     Ok((entry, collection))
 }
 

@@ -10,7 +10,7 @@ mod of_schema;
 mod response;
 
 pub(crate) use of_database::metric_name;
-pub(crate) use of_schema::refused;
+pub(crate) use of_schema::{refused, type_name};
 
 pub(crate) use response::Response;
 

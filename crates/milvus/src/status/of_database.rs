@@ -2,13 +2,17 @@
 
 use pipeann_db::access::AccessError;
 use pipeann_db::catalog::limits::MAX_SHARDS;
-use pipeann_db::catalog::{CatalogError, IndexFault, Kind, Usage};
+use pipeann_db::catalog::{
+    BINARY_INDEX_KINDS, CatalogError, IndexFault, Kind, SCALAR_INDEX_KINDS, Usage,
+    VECTOR_INDEX_KINDS,
+};
 use pipeann_db::collection::CollectionError;
 use pipeann_db::database::DatabaseError;
 use pipeann_db::ids::ErrorClass;
 use pipeann_db::scheduler::ScheduleError;
 use pipeann_db::schema::{BatchError, SchemaError, ValueFault};
 
+use super::of_schema::type_name;
 use super::{Code, Failure, refused};
 
 impl From<DatabaseError> for Failure {
@@ -87,6 +91,16 @@ impl From<CatalogError> for Failure {
                 Code::InvalidParameter,
                 format!("at most one distinct index is allowed per field: {text}"),
             ),
+            CatalogError::Index {
+                fault: IndexFault::UnknownKind { ref found, data_type, .. },
+                ..
+            } if is_known(found) => {
+                let data_type = type_name(data_type);
+                let reason = format!(
+                    "data type {data_type} can't build with this index {found}: invalid parameter"
+                );
+                (Code::InvalidParameter, format!("{reason}: {text}"))
+            }
             CatalogError::Index { fault: IndexFault::UnknownKind { ref found, .. }, .. } => {
                 (Code::InvalidParameter, format!("invalid index type: {found}: {text}"))
             }
@@ -173,7 +187,13 @@ impl From<SchemaError> for Failure {
 
 /// What is wrong with rows, in known words where there are any.
 fn of_batch(error: &BatchError, reason: String) -> String {
-    let BatchError::Value { field, row, fault } = error else { return reason };
+    let (field, row, fault) = match error {
+        BatchError::Value { field, row, fault } => (field, row, fault),
+        BatchError::AssignedKey { .. } => {
+            return format!("more fieldData has pass in: {reason}: invalid parameter");
+        }
+        _ => return reason,
+    };
     match fault {
         ValueFault::TooLong { bytes, most } => format!(
             "length of varchar field {field} exceeds max length, row number: {row}, length: {bytes}, max length: {most}: {reason}"
@@ -181,6 +201,14 @@ fn of_batch(error: &BatchError, reason: String) -> String {
         ValueFault::NotFinite => format!("value 'NaN' is not a number or infinity: {reason}"),
         _ => reason,
     }
+}
+
+/// Whether Milvus knows an index of this type, if only for fields of another type.
+fn is_known(kind: &str) -> bool {
+    const SPARSE_KINDS: [&str; 2] = ["SPARSE_INVERTED_INDEX", "SPARSE_WAND"];
+    let known: [&[&str]; 4] =
+        [&VECTOR_INDEX_KINDS, &BINARY_INDEX_KINDS, &SCALAR_INDEX_KINDS, &SPARSE_KINDS];
+    known.into_iter().flatten().any(|known| known.eq_ignore_ascii_case(kind))
 }
 
 fn not_found(kind: Kind, name: &str, within: &str) -> (Code, String) {

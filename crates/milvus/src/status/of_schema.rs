@@ -3,7 +3,7 @@
 
 use pipeann_db::schema::limits::{MAX_FIELDS, MAX_VECTOR_FIELDS};
 use pipeann_db::schema::{FieldRule, SchemaError};
-use pipeann_db::value::{DataType, VectorKind};
+use pipeann_db::value::{DataType, ScalarType, VectorKind};
 
 use super::Failure;
 
@@ -55,6 +55,12 @@ fn of_field(field: &str, rule: &FieldRule, collection: &str) -> Option<String> {
         FieldRule::Inapplicable { parameter: "max_bytes", .. } => {
             format!("can not modify the maxlength for non-string types, field {field}")
         }
+        FieldRule::KeyNullable { role: "primary key" } => "primary field not support null".into(),
+        FieldRule::KeyNullable { .. } => "partition key field not support nullable".into(),
+        FieldRule::PrimaryKeyDefault => "primary field not support default_value".into(),
+        FieldRule::NoDefault { data_type } => {
+            format!("type not support default_value, type:{}, name:{field}", type_name(*data_type))
+        }
         FieldRule::AddedRequired => {
             format!("added field must be nullable, please check it, field name = {field}")
         }
@@ -67,6 +73,34 @@ fn of_field(field: &str, rule: &FieldRule, collection: &str) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+/// A type as Milvus writes it.
+pub(crate) fn type_name(data_type: DataType) -> &'static str {
+    match data_type {
+        DataType::Scalar(scalar) => match scalar {
+            ScalarType::Bool => "Bool",
+            ScalarType::Int8 => "Int8",
+            ScalarType::Int16 => "Int16",
+            ScalarType::Int32 => "Int32",
+            ScalarType::Int64 => "Int64",
+            ScalarType::Float => "Float",
+            ScalarType::Double => "Double",
+            ScalarType::VarChar => "VarChar",
+            ScalarType::Timestamptz => "Timestamptz",
+        },
+        DataType::Json => "JSON",
+        DataType::Array(_) => "Array",
+        DataType::Vector(kind) => match kind {
+            VectorKind::Float => "FloatVector",
+            VectorKind::Float16 => "Float16Vector",
+            VectorKind::BFloat16 => "BFloat16Vector",
+            VectorKind::Int8 => "Int8Vector",
+            VectorKind::Binary => "BinaryVector",
+            VectorKind::Sparse => "SparseFloatVector",
+            VectorKind::UInt8 => "UInt8Vector",
+        },
+    }
 }
 
 /// What a field lacks, by the name that clients give it.
@@ -87,7 +121,7 @@ fn needs(field: &str, parameter: &str, collection: &str) -> String {
 #[cfg(test)]
 mod tests {
     use pipeann_db::schema::{FieldSpec, Schema};
-    use pipeann_db::value::ScalarType;
+    use pipeann_db::value::Value;
 
     use super::*;
 
@@ -102,6 +136,30 @@ mod tests {
 
     fn vector(kind: VectorKind, dim: u32) -> FieldSpec {
         FieldSpec::new("v", DataType::Vector(kind)).dim(dim)
+    }
+
+    #[test]
+    fn keys_and_defaults_are_refused_in_known_words() {
+        let nullable =
+            |field: FieldSpec| reason(vec![field.nullable(), vector(VectorKind::Float, 4)]);
+        assert_eq!(nullable(key()), "primary field not support null: invalid parameter");
+        let text = FieldSpec::new("t", DataType::Scalar(ScalarType::VarChar)).max_bytes(9);
+        let keyed = FieldSpec { partition_key: true, nullable: true, ..text };
+        assert_eq!(
+            reason(vec![key(), keyed, vector(VectorKind::Float, 4)]),
+            "partition key field not support nullable: invalid parameter"
+        );
+        let default = Some(Value::Int64(1));
+        let with = FieldSpec { default: default.clone(), ..key() };
+        assert_eq!(
+            reason(vec![with, vector(VectorKind::Float, 4)]),
+            "primary field not support default_value: invalid parameter"
+        );
+        let with = FieldSpec { default, ..vector(VectorKind::Float, 4) };
+        assert_eq!(
+            reason(vec![key(), with]),
+            "type not support default_value, type:FloatVector, name:v: invalid parameter"
+        );
     }
 
     #[test]

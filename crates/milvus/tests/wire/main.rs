@@ -3,6 +3,7 @@
 //! What has gone wrong with other servers is a trap with a number; the names of its tests begin with it.
 
 mod access;
+mod auto_load;
 mod collections;
 mod connecting;
 mod encrypted;

@@ -3,8 +3,10 @@
 
 use pipeann_milvus::proto::common::Status;
 use pipeann_milvus::proto::milvus as wire;
+use pipeann_milvus::proto::schema::value_field::Data;
+use pipeann_milvus::proto::schema::{CollectionSchema, DataType, FieldSchema, ValueField};
 
-use crate::served::{Served, assert_ok, insert, pair};
+use crate::served::{Served, assert_ok, create, declared, insert, pair};
 
 /// What was said of a call that is refused.
 fn reason(status: &Status) -> &str {
@@ -182,4 +184,68 @@ fn what_of_a_field_cannot_be_changed_is_said_in_known_words() {
     assert_eq!(reason(&status), words);
     let status = alter("nope", "max_length", "8");
     assert_eq!((status.code, reason(&status)), (1700, "field not found[field=nope]"));
+}
+
+#[test]
+fn fields_that_cannot_be_are_refused_in_known_words() {
+    let served = Served::new();
+    let with = |change: &dyn Fn(&mut CollectionSchema)| {
+        let mut schema = declared();
+        change(&mut schema);
+        let status = served.call(served.client().create_collection(create("c", &schema)));
+        assert_eq!(status.code, 1100, "{}", status.reason);
+        status.reason
+    };
+    let null = with(&|schema| schema.fields[0].nullable = true);
+    assert_eq!(null, "primary field not support null: invalid parameter");
+    let number = |data_type: DataType, data| FieldSchema {
+        name: "n".into(),
+        data_type: data_type.into(),
+        default_value: Some(ValueField { data: Some(data) }),
+        ..Default::default()
+    };
+    let default = |field: FieldSchema| with(&|schema| schema.fields.push(field.clone()));
+    assert_eq!(
+        default(number(DataType::Int32, Data::LongData(3))),
+        "type (Int32) of field (n) is not equal to the type(DataType_Int64) of default_value: invalid parameter"
+    );
+    assert_eq!(
+        default(number(DataType::Int8, Data::IntData(128))),
+        "default value out of range: invalid parameter[128 out of range -128 <= value <= 127]"
+    );
+    assert!(
+        default(number(DataType::Bool, Data::StringData("yes".into())))
+            .starts_with("type (Bool) of field (n) is not equal to the type(DataType_VarChar)")
+    );
+}
+
+#[test]
+fn an_index_type_of_other_fields_is_told_from_one_that_is_none() {
+    let served = Served::new();
+    assert_ok(&served.create("a"));
+    let index = |kind: &str| {
+        let request = wire::CreateIndexRequest {
+            collection_name: "a".into(),
+            field_name: "v".into(),
+            extra_params: vec![pair("index_type", kind), pair("metric_type", "L2")],
+            ..Default::default()
+        };
+        let status = served.call(served.client().create_index(request));
+        assert_eq!(status.code, 1100, "{}", status.reason);
+        status.reason
+    };
+    let known = "data type FloatVector can't build with this index BIN_IVF_FLAT: invalid parameter";
+    assert!(index("BIN_IVF_FLAT").starts_with(known), "{}", index("BIN_IVF_FLAT"));
+    assert!(index("NOTHING").starts_with("invalid index type: NOTHING"), "{}", index("NOTHING"));
+}
+
+#[test]
+fn a_key_that_is_assigned_cannot_be_given() {
+    let served = Served::new();
+    let mut schema = declared();
+    schema.fields[0].auto_id = true;
+    assert_ok(&served.call(served.client().create_collection(create("a", &schema))));
+    let status = served.call(served.client().insert(insert("a", 0..2))).status.unwrap();
+    assert_eq!(status.code, 1100);
+    assert!(reason(&status).starts_with("more fieldData has pass in"), "{}", status.reason);
 }

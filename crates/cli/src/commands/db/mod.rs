@@ -2,6 +2,7 @@
 
 mod backup;
 mod load;
+mod milvus_lite;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -27,6 +28,7 @@ enum Command {
     Backup(backup::BackupArgs),
     /// Make a database of a backup, checking every byte
     Restore(backup::RestoreArgs),
+    ImportMilvusLite(milvus_lite::MilvusLiteArgs),
 }
 
 /// Runs the command.
@@ -37,5 +39,6 @@ pub(crate) fn run(args: &DbArgs) -> Result<()> {
         Command::Verify(args) => backup::verify(args),
         Command::Backup(args) => backup::back_up(args),
         Command::Restore(args) => backup::restore_from(args),
+        Command::ImportMilvusLite(args) => milvus_lite::import(args),
     }
 }
