@@ -13,6 +13,18 @@ from pipeann._native import Collection, Database, Index, __version__
 from pipeann.fields import Field
 
 if TYPE_CHECKING:
+    from pymilvus import (
+        AnnSearchRequest,
+        CollectionSchema,
+        DataType,
+        FieldSchema,
+        Function,
+        FunctionType,
+        MilvusException,
+        RRFRanker,
+        WeightedRanker,
+    )
+
     from pipeann.milvus import AsyncMilvusClient, MilvusClient
 
 __all__ = [
@@ -25,11 +37,40 @@ __all__ = [
     "errors",
 ]
 
+_CLIENTS = {"AsyncMilvusClient", "MilvusClient"}
+# What programs import beside the client, of pymilvus itself. `Collection` and `Index` are pipeann's
+# own, and `connections` and `utility` are of no use without a server.
+_BESIDE = {
+    "AnnSearchRequest",
+    "CollectionSchema",
+    "DataType",
+    "FieldSchema",
+    "Function",
+    "FunctionScore",
+    "FunctionType",
+    "Hit",
+    "Hits",
+    "IndexType",
+    "MilvusException",
+    "MilvusUnavailableException",
+    "RRFRanker",
+    "SearchResult",
+    "StructFieldSchema",
+    "WeightedRanker",
+}
+
 
 def __getattr__(name: str) -> Any:
     # pymilvus takes a second to import, and not everybody has it.
-    if name in ("AsyncMilvusClient", "MilvusClient"):
+    if name in _CLIENTS:
         from pipeann import milvus
 
         return getattr(milvus, name)
+    if name in _BESIDE:
+        from pipeann.milvus import pymilvus
+
+        if (found := getattr(pymilvus, name, None)) is None:
+            version = pymilvus.__version__
+            raise AttributeError(f"pymilvus {version}, which is installed, has no {name!r}")
+        return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

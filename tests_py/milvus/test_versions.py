@@ -9,7 +9,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 # What is written for any version: how both doors answer, and what the specification shows.
-TESTS = ["in_process/test_contract.py", "in_process/test_snippets.py", "milvus/test_quick_start.py"]
+TESTS = [
+    "in_process/test_contract.py",
+    "in_process/test_declaring.py",
+    "in_process/test_imports.py",
+    "in_process/test_snippets.py",
+    "milvus/test_quick_start.py",
+]
 
 
 def python_with(version: str) -> Path:

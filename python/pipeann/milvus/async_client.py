@@ -25,24 +25,28 @@ _OTHER_NAMES = {
         "num_replica": "num_replicas",
     },
 }
+_PLACED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _OWN = {"close"}
 # What they answer is gone through without awaiting.
 _NOT_AWAITED = {"query_iterator", "search_iterator", "session"}
 
 
 def _awaited(name: str, stock: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of the client on a thread, with the parameters of pymilvus's."""
-    parameters = inspect.signature(stock)
-    every = parameters.parameters.values()
-    of_kwargs = next((one.name for one in every if one.kind is one.VAR_KEYWORD), None)
+    """A method of the client on a thread, with the parameters of pymilvus's in their order."""
+    every = list(inspect.signature(stock).parameters.values())[1:]
     renamed = _OTHER_NAMES.get(name, {})
+    places = [renamed.get(one.name, one.name) for one in every if one.kind in _PLACED]
 
     @functools.wraps(stock)
     async def call(self: "AsyncMilvusClient", *args: Any, **kwargs: Any) -> Any:
-        given = dict(parameters.bind(self, *args, **kwargs).arguments)
-        given.pop("self")
-        given.update(given.pop(of_kwargs, {}) if of_kwargs else {})
-        named = {renamed.get(key, key): value for key, value in given.items()}
+        named = {renamed.get(key, key): value for key, value in kwargs.items()}
+        if len(args) > len(places):
+            given = f"{len(places)} positional arguments but {len(args)} were given"
+            raise TypeError(f"{name}() takes {given}")
+        for place, value in zip(places, args, strict=False):
+            if place in named:
+                raise TypeError(f"{name}() got multiple values for argument {place!r}")
+            named[place] = value
         return await asyncio.to_thread(getattr(self._client(), name), **named)
 
     return call
