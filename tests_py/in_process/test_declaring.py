@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pymilvus import DataType, MilvusException
+from pymilvus import AnnSearchRequest, DataType, MilvusException, RRFRanker
 from pymilvus.client.types import LoadState
 
 from pipeann import AsyncMilvusClient, MilvusClient
@@ -136,6 +136,26 @@ def test_a_metric_beside_a_schema_is_that_of_reads(client: Any) -> None:
     with pytest.raises(MilvusException, match="metric type: CANBERRA is not supported"):
         client.create_collection("other", schema=schema(), metric_type="CANBERRA")
     assert client.list_collections() == ["demo"]
+
+
+def test_a_read_without_an_index_is_by_the_metric_that_it_names(client: Any) -> None:
+    searches = [
+        lambda name: client.search(name, QUERY, search_params={"metric_type": "L2"}),
+        lambda name: client.search(
+            name, QUERY, anns_field="vector", timeout=10, search_params={"metric_type": "L2"}
+        ),
+        lambda name: client.hybrid_search(
+            name, [AnnSearchRequest(QUERY, "vector", {"metric_type": "L2"}, 3)], RRFRanker()
+        ),
+        lambda name: client.search_iterator(
+            name, QUERY, batch_size=3, search_params={"metric_type": "L2"}
+        ).next(),
+    ]
+    for at, search in enumerate(searches):
+        client.create_collection(f"demo{at}", schema=schema())
+        client.insert(f"demo{at}", rows())
+        assert search(f"demo{at}")
+        assert client.describe_index(f"demo{at}", "vector")["metric_type"] == "L2"
 
 
 def test_what_was_released_is_not_read_where_an_index_was_declared(client: Any) -> None:

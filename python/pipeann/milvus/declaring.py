@@ -167,17 +167,24 @@ class Declaring(Opened):
             del properties[name]
         return described
 
-    def _declare(self, collection_name: str, metric: str | None = None) -> None:
+    def _declare(
+        self,
+        collection_name: str,
+        metric: str | None = None,
+        asked: Mapping[str, str] | None = None,
+    ) -> None:
         """Declares an index on each vector that has none, and loads. Nothing is built yet. Where no
-        metric is named, one is assumed until indexes are declared with parameters."""
+        metric is named, one is assumed until indexes are declared with parameters: that of the
+        collection, that which a search `asked` for on the field, or the usual one."""
         collection = self._collection(collection_name)
         described = collection.describe()
         assumed = described["properties"].get(_METRIC)
 
-        def metric_of(kind: str) -> str:
-            default = _METRICS[kind]
+        def metric_of(name: str) -> str:
+            default = _METRICS[kinds[name]]
             fits = _OF_BITS if default in _OF_BITS else _OF_NUMBERS
-            return metric or (assumed if assumed in fits else default)
+            others = (assumed, *((asked or {}).get(field) for field in (name, "")))
+            return metric or next((one for one in others if one in fits), default)
 
         indexed = {index["field"] for index in described["indexes"]}
         kinds = {field["name"]: field["type"] for field in described["fields"]}
@@ -186,7 +193,7 @@ class Declaring(Opened):
             if missing and metric is None:
                 collection.alter_properties(set={_ASSUMED: ",".join(missing)})
             for name in missing:
-                collection.create_index(name, metric_of(kinds[name]).lower())
+                collection.create_index(name, metric_of(name).lower())
             collection.load()
             if _RELEASED in described["properties"]:
                 collection.alter_properties(remove=[_RELEASED])
@@ -282,8 +289,14 @@ class Declaring(Opened):
     def _is_released(self, collection_name: str) -> bool:
         return _RELEASED in self._collection(collection_name).describe()["properties"]
 
-    def _read(self, collection_name: str, read: Callable[[], Any]) -> Any:
-        """Reads; a collection that has to be loaded for it is, unless it was released."""
+    def _read(
+        self,
+        collection_name: str,
+        read: Callable[[], Any],
+        asked: Callable[[], Mapping[str, str]] = dict,
+    ) -> Any:
+        """Reads; a collection that has to be loaded for it is, unless it was released. `asked` tells
+        by which metric which vector is searched."""
         try:
             return read()
         except MilvusException as refused:
@@ -291,5 +304,5 @@ class Declaring(Opened):
                 raise
             if self._is_released(collection_name):
                 raise
-        self._declare(collection_name)
+        self._declare(collection_name, asked=asked())
         return read()
