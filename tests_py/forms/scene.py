@@ -1,4 +1,4 @@
-"""What is there when a form is called, the same in the process and on a server, and putting it back.
+"""What is there when a form is called, the same at both doors, and putting it back.
 
 A door calls on a thread of its own, so that a call that never returns costs a client and a thread,
 and no more. What stands around a call, building and looking, goes through clients of their own.

@@ -158,6 +158,21 @@ def test_a_read_without_an_index_is_by_the_metric_that_it_names(client: Any) -> 
         assert client.describe_index(f"demo{at}", "vector")["metric_type"] == "L2"
 
 
+def test_an_assumed_index_gives_way_to_one_of_its_own_field_alone(client: Any) -> None:
+    declared = schema()
+    declared.add_field("n", DataType.INT64, nullable=True)
+    client.create_collection("demo", schema=declared, metric_type="L2")
+    client.insert("demo", rows())
+    assert len(client.search("demo", QUERY)[0]) == 5
+    scalar = client.prepare_index_params()
+    scalar.add_index("n", index_type="INVERTED")
+    client.create_index("demo", scalar)
+    assert client.describe_index("demo", "vector")["metric_type"] == "L2"
+    client.create_index("demo", params(index_type="HNSW", metric_type="IP", M=8))
+    assert client.describe_index("demo", "vector")["metric_type"] == "IP"
+    assert sorted(client.list_indexes("demo")) == ["n", "vector"]
+
+
 def test_what_was_released_is_not_read_where_an_index_was_declared(client: Any) -> None:
     client.create_collection("demo", schema=schema(), index_params=params(**HNSW))
     client.insert("demo", rows())

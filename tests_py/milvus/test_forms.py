@@ -1,56 +1,34 @@
 """Every public method of pymilvus's clients, in the forms in which programs write them: in the
 process and against a server, with each supported version. `forms` has what is called."""
 
-import json
 import os
-import subprocess
 import sys
 import threading
 from pathlib import Path
 from typing import Any
 
+import pymilvus
 import pytest
 
-# Versions other than the installed one, in environments of their own.
-from test_versions import python_with
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from forms import scene, words
 from forms.listed import DIFFERENCES
-
-ROOT = Path(__file__).resolve().parents[2]
-VERSIONS = ["2.5", "2.6", "3.0"]
-# Many times what it takes: a call that hangs is told by its own limit.
-LIMIT = 900
+from forms.versions import ROOT, VERSIONS, all_forms, environment
 
 
 @pytest.fixture(scope="module")
 def summaries() -> dict[str, Any]:
-    """What came of all forms, by version; the versions are run beside each other."""
-    import pymilvus
+    """What came of all forms, by version."""
+
+    def python(version: str) -> Path:
+        installed = pymilvus.__version__.startswith(f"{version}.")
+        return Path(sys.executable) if installed else environment(version)
 
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    command = ["-W", "ignore", "-m", "forms", "--binary", str(target / "debug" / "pipeann")]
+    binary = target / "debug" / "pipeann"
+    assert binary.is_file(), f"{binary} is missing; `cargo build --package pipeann-cli` makes it"
     # The package as it was installed for these tests; its native part is for any CPython.
-    paths = os.pathsep.join([str(ROOT / "tests_py"), str(ROOT / "python")])
-    running = {}
-    for version in VERSIONS:
-        installed = pymilvus.__version__.startswith(f"{version}.")
-        python = sys.executable if installed else python_with(version)
-        running[version] = subprocess.Popen(
-            [python, *command],
-            cwd=ROOT,
-            env=os.environ | {"PYTHONPATH": paths},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-    found = {}
-    for version, process in running.items():
-        out, err = process.communicate(timeout=LIMIT)
-        assert process.returncode == 0, err[-4000:]
-        found[version] = json.loads(out.splitlines()[-1])
-    return found
+    found = all_forms(binary, ROOT / "python", [python(version) for version in VERSIONS])
+    return dict(zip(VERSIONS, found, strict=True))
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -1,9 +1,9 @@
 """`AsyncMilvusClient`: pymilvus's, with a directory instead of a server.
 
-What `MilvusClient` does itself is done by it, on a thread: what takes long there releases the GIL, so
-that awaited searches run beside each other and beside the loop. Everything else is called by
-pymilvus's own client for asyncio, which does not answer in all as the other one does, over the socket
-of the directory; by one for each running loop, since channels of gRPC belong to loops.
+What `MilvusClient` does itself is done by it, on a thread: what takes long there releases the GIL,
+so that awaited searches run beside each other and beside the loop. Everything else is called by
+pymilvus's own client for asyncio, which does not answer in all as the other one does, over the
+socket of the directory; by one for each running loop, since channels of gRPC belong to loops.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ from pipeann.milvus.opened import OF_CHANNEL, Opened
 
 _PLACED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _STOCK = pymilvus.AsyncMilvusClient
-# Earlier versions have few methods for asyncio and those of one address share a connection: there the
-# other client makes all calls.
+# Earlier versions have few methods for asyncio, and clients of one address share a connection: there
+# the other client makes all calls.
 _HAS_CONNECTIONS = not hasattr(sys.modules[_STOCK.__module__], "create_connection")
 # Parameters that the two clients of pymilvus name differently.
 _OTHER_NAMES = {
@@ -80,8 +80,8 @@ class AsyncMilvusClient(_STOCK):
     """A client of Milvus for asyncio, whose collections stand in a directory.
 
     `uri` is the directory. Calls, their arguments and what they answer are those of
-    `pymilvus.AsyncMilvusClient`; how they differ is what `pipeann.MilvusClient` tells, which has the
-    same parameters and errors.
+    `pymilvus.AsyncMilvusClient`; how they differ is what `pipeann.MilvusClient` tells, which has
+    the same parameters and errors.
     """
 
     def __init__(

@@ -6,6 +6,7 @@ from typing import Any
 
 from pymilvus import DataType
 from pymilvus.exceptions import MilvusException
+from pymilvus.milvus_client.index import IndexParams
 
 from pipeann import errors
 from pipeann.milvus import homes, schemas
@@ -75,8 +76,8 @@ class Declaring(Opened):
         **kwargs: Any,
     ) -> None:
         """Creates a collection: with a schema, which may be a plain dict, or with a key, a vector
-        of `dimension` components and a dynamic field. Beside a schema `metric_type` is the metric of
-        indexes that nobody declares before rows are read."""
+        of `dimension` components and a dynamic field. Beside a schema `metric_type` is the metric
+        of indexes that nobody declares before rows are read."""
         if schema is not None and metric_type is not None and not index_params:
             properties = {**(kwargs.get("properties") or {}), _METRIC: _known_metric(metric_type)}
             kwargs["properties"] = properties
@@ -203,17 +204,18 @@ class Declaring(Opened):
     def _build(self, collection_name: str, timeout: float | None = None) -> None:
         """Builds the graphs that nobody asked for so far, and waits for all."""
         collection = self._collection(collection_name)
-        for index in collection.describe()["indexes"]:
-            if index["state"] == "not_built":
-                collection.build_index(index["name"])
-        self._wait(collection_name, timeout)
+        indexes = collection.describe()["indexes"]
+        unbuilt = [index["name"] for index in indexes if index["state"] == "not_built"]
+        for name in unbuilt:
+            collection.build_index(name)
+        self._wait(collection_name, unbuilt, timeout)
 
-    def _wait(self, collection_name: str, timeout: float | None = None) -> None:
-        """Waits until no graph is being built, as long as that may take. Rows that wait to enter one
-        are searched exactly meanwhile."""
+    def _wait(self, collection_name: str, indexes: list[str], timeout: float | None) -> None:
+        """Waits for graphs that are being built, as long as that may take. Rows that wait to enter
+        one are searched exactly meanwhile."""
         collection = self._collection(collection_name)
         until = None if timeout is None else time.monotonic() + timeout
-        for name in [index["name"] for index in collection.describe()["indexes"]]:
+        for name in indexes:
             pause = _SHORTEST_PAUSE
             while (status := collection.index_status(name)).state == "building":
                 if until is not None and time.monotonic() > until:
@@ -241,26 +243,36 @@ class Declaring(Opened):
             self._declare(collection_name)
             self._build(collection_name, timeout)
             return
-        self._retract(collection_name)
+        fields: set[str] = set()
+        if isinstance(index_params, IndexParams):
+            fields = {one.field_name for one in index_params}
+        self._retract(collection_name, fields)
         # The service has each of them built. pymilvus would look half a second later how far it is.
         waits = kwargs.pop("sync", True)
         super().create_index(collection_name, index_params, timeout=timeout, sync=False, **kwargs)
         if waits:
-            self._wait(collection_name, timeout)
+            indexes = self._collection(collection_name).describe()["indexes"]
+            names = [index["name"] for index in indexes if index["field"] in fields]
+            self._wait(collection_name, names, timeout)
 
-    def _retract(self, collection_name: str) -> None:
-        """Drops the indexes that were declared only since somebody read."""
+    def _retract(self, collection_name: str, fields: set[str]) -> None:
+        """Drops the indexes of fields that were declared only since somebody read."""
         if not self._exists(collection_name):
             return
         collection = self._collection(collection_name)
         described = collection.describe()
         assumed = described["properties"].get(_ASSUMED, "").split(",")
-        indexes = [index["name"] for index in described["indexes"] if index["field"] in assumed]
-        if indexes:
-            # The next read loads it again.
-            collection.release()
-            for index in indexes:
-                collection.drop_index(index)
+        given_way = [index for index in described["indexes"] if index["field"] in fields]
+        given_way = [index for index in given_way if index["field"] in assumed]
+        if not given_way:
+            return
+        # The next read loads it again.
+        collection.release()
+        for index in given_way:
+            collection.drop_index(index["name"])
+        if rest := set(assumed) - fields:
+            collection.alter_properties(set={_ASSUMED: ",".join(sorted(rest))})
+        else:
             collection.alter_properties(remove=[_ASSUMED])
 
     def load_collection(
@@ -295,8 +307,8 @@ class Declaring(Opened):
         read: Callable[[], Any],
         asked: Callable[[], Mapping[str, str]] = dict,
     ) -> Any:
-        """Reads; a collection that has to be loaded for it is, unless it was released. `asked` tells
-        by which metric which vector is searched."""
+        """Reads; a collection that has to be loaded for it is, unless it was released. `asked`
+        tells by which metric which vector is searched."""
         try:
             return read()
         except MilvusException as refused:
