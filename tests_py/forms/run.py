@@ -144,8 +144,9 @@ def run(here: Door, there: Door, only: str = "") -> Summary:
                 summary.not_listed.append(str(missing))
                 continue
             # A client remembers what collections it has seen, which others made anew since.
-            here.forget()
-            there.forget()
+            for door in doors:
+                if door.mended:
+                    door.forget()
             returned = summary.returned
             for form in each:
                 begun = time.monotonic()

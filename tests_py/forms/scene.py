@@ -35,6 +35,8 @@ class Door:
         self._begin()
         self.admin = admin
         self.pristine: dict[str, Any] = {}
+        # Whether collections were made anew since the clients were.
+        self.mended = False
 
     def _begin(self) -> None:
         self._work = queue.SimpleQueue()
@@ -66,6 +68,7 @@ class Door:
 
     def forget(self) -> None:
         """Closes the clients that forms were called on."""
+        self.mended = False
         for client in self._clients.values():
             self.within_limit(
                 lambda loop, client=client: loop.run_until_complete(_answer(client.close))
@@ -96,6 +99,7 @@ class Door:
         names = seen.keys() | right.keys()
         if spoilt := unseen | {name for name in names if seen.get(name) != right.get(name)}:
             _BUILD[part](self.admin, spoilt)
+            self.mended |= part == "collections"
 
     def state(self, part: str) -> dict[str, Any]:
         """What can be seen of a part of the scene, by name."""

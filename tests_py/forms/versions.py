@@ -11,7 +11,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = ("2.5", "2.6", "3.0")
 # Seconds for all forms of a version, many times what they take: a call that hangs has its own limit.
-LIMIT = 900
+LIMIT = 600
 
 
 def environment(version: str) -> Path:
