@@ -13,19 +13,19 @@ from pipeann._native import Collection, Database, Index, __version__
 from pipeann.fields import Field
 
 if TYPE_CHECKING:
-    from pymilvus import (
-        AnnSearchRequest,
-        CollectionSchema,
-        DataType,
-        FieldSchema,
-        Function,
-        FunctionType,
-        MilvusException,
-        RRFRanker,
-        WeightedRanker,
-    )
+    # Named twice, they are handed on to whoever checks types.
+    from pymilvus import AnnSearchRequest as AnnSearchRequest
+    from pymilvus import CollectionSchema as CollectionSchema
+    from pymilvus import DataType as DataType
+    from pymilvus import FieldSchema as FieldSchema
+    from pymilvus import Function as Function
+    from pymilvus import FunctionType as FunctionType
+    from pymilvus import MilvusException as MilvusException
+    from pymilvus import RRFRanker as RRFRanker
+    from pymilvus import WeightedRanker as WeightedRanker
 
-    from pipeann.milvus import AsyncMilvusClient, MilvusClient
+    from pipeann.milvus import AsyncMilvusClient as AsyncMilvusClient
+    from pipeann.milvus import MilvusClient as MilvusClient
 
 __all__ = [
     "Collection",

@@ -151,6 +151,9 @@ FAILING = {
 
 LISTED = READS | set(CHANGES) | OF_CLIENT | NOT_SERVED
 
+# What may answer otherwise on a client that has called nothing yet, on which it is called then.
+UNCONNECTED = {"get_server_type"}
+
 # What is answered by the number of a job, which is another one each time.
 COUNTED = {"compact"}
 

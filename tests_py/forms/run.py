@@ -145,7 +145,7 @@ def run(here: Door, there: Door, only: str = "") -> Summary:
                 continue
             # A client remembers what collections it has seen, which others made anew since.
             for door in doors:
-                if door.mended:
+                if door.mended or name in listed.UNCONNECTED:
                     door.forget()
             returned = summary.returned
             for form in each:

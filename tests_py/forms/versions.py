@@ -1,4 +1,4 @@
-"""The supported versions of pymilvus, each in an environment of its own, and all forms with each."""
+"""The supported versions of pymilvus, in environments of their own, and all forms with each."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = ("2.5", "2.6", "3.0")
-# Seconds for all forms of a version, many times what they take: a call that hangs has its own limit.
+# Seconds for all forms of a version, several times what they take: each call has its own limit.
 LIMIT = 600
 
 
@@ -30,8 +30,8 @@ def environment(version: str) -> Path:
 def all_forms(
     binary: Path, package: Path, pythons: Sequence[Path], limit: float = LIMIT
 ) -> list[dict[str, Any]]:
-    """What came of all forms with each interpreter's pymilvus. They run beside each other, each with
-    a server of its own; `package` is the folder that has the package pipeann."""
+    """What came of all forms with each interpreter's pymilvus. They run beside each other, each
+    with a server of its own; `package` is the folder that has the package pipeann."""
     paths = os.pathsep.join([str(ROOT / "tests_py"), str(package)])
     running = [
         subprocess.Popen(

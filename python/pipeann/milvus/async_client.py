@@ -22,8 +22,8 @@ from pipeann.milvus.opened import OF_CHANNEL, Opened
 
 _PLACED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _STOCK = pymilvus.AsyncMilvusClient
-# Earlier versions have few methods for asyncio, and clients of one address share a connection: there
-# the other client makes all calls.
+# Earlier versions have few methods for asyncio, and clients of one address share a connection:
+# there the other client makes all calls.
 _HAS_CONNECTIONS = not hasattr(sys.modules[_STOCK.__module__], "create_connection")
 # Parameters that the two clients of pymilvus name differently.
 _OTHER_NAMES = {
