@@ -13,7 +13,19 @@ from pipeann._native import Collection, Database, Index, __version__
 from pipeann.fields import Field
 
 if TYPE_CHECKING:
-    from pipeann.milvus import AsyncMilvusClient, MilvusClient
+    # Named twice, they are handed on to whoever checks types.
+    from pymilvus import AnnSearchRequest as AnnSearchRequest
+    from pymilvus import CollectionSchema as CollectionSchema
+    from pymilvus import DataType as DataType
+    from pymilvus import FieldSchema as FieldSchema
+    from pymilvus import Function as Function
+    from pymilvus import FunctionType as FunctionType
+    from pymilvus import MilvusException as MilvusException
+    from pymilvus import RRFRanker as RRFRanker
+    from pymilvus import WeightedRanker as WeightedRanker
+
+    from pipeann.milvus import AsyncMilvusClient as AsyncMilvusClient
+    from pipeann.milvus import MilvusClient as MilvusClient
 
 __all__ = [
     "Collection",
@@ -25,11 +37,40 @@ __all__ = [
     "errors",
 ]
 
+_CLIENTS = {"AsyncMilvusClient", "MilvusClient"}
+# What programs import beside the client, of pymilvus itself. `Collection` and `Index` are pipeann's
+# own, and `connections` and `utility` are of no use without a server.
+_BESIDE = {
+    "AnnSearchRequest",
+    "CollectionSchema",
+    "DataType",
+    "FieldSchema",
+    "Function",
+    "FunctionScore",
+    "FunctionType",
+    "Hit",
+    "Hits",
+    "IndexType",
+    "MilvusException",
+    "MilvusUnavailableException",
+    "RRFRanker",
+    "SearchResult",
+    "StructFieldSchema",
+    "WeightedRanker",
+}
+
 
 def __getattr__(name: str) -> Any:
     # pymilvus takes a second to import, and not everybody has it.
-    if name in ("AsyncMilvusClient", "MilvusClient"):
+    if name in _CLIENTS:
         from pipeann import milvus
 
         return getattr(milvus, name)
+    if name in _BESIDE:
+        from pipeann.milvus import pymilvus
+
+        if (found := getattr(pymilvus, name, None)) is None:
+            version = pymilvus.__version__
+            raise AttributeError(f"pymilvus {version}, which is installed, has no {name!r}")
+        return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

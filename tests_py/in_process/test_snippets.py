@@ -234,21 +234,3 @@ def test_a_killed_process_loses_nothing_that_was_answered(tmp_path: Path) -> Non
     with MilvusClient(str(path)) as client:
         assert client.count("c") == 99
         assert client.search("c", [[8.0, 0, 0, 1]], limit=1)[0].ids == [8]
-
-
-def test_without_pymilvus_the_error_says_what_to_install(tmp_path: Path) -> None:
-    ran = run(
-        tmp_path,
-        """
-        import sys
-        sys.modules["pymilvus"] = None
-        import pipeann
-        try:
-            from pipeann import MilvusClient
-        except ImportError as error:
-            assert "pip install 'pipeann[milvus]'" in str(error)
-        else:
-            raise SystemExit("imported")
-        """,
-    )
-    assert ran.returncode == 0

@@ -2,39 +2,33 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from forms.versions import environment
+
 ROOT = Path(__file__).resolve().parents[2]
 # What is written for any version: how both doors answer, and what the specification shows.
-TESTS = ["in_process/test_contract.py", "in_process/test_snippets.py", "milvus/test_quick_start.py"]
-
-
-def python_with(version: str) -> Path:
-    """An environment with that version, made where there is none."""
-    folder = ROOT / "target" / f"pymilvus-{version}"
-    ready = folder / "ready"
-    if not ready.exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        wanted = [f"pymilvus=={version}.*", "pytest>=8"]
-        command = [folder / "bin" / "pip", "install", "--quiet", *wanted]
-        subprocess.run(command, check=True)
-        ready.touch()
-    return folder / "bin" / "python"
+TESTS = [
+    "in_process/test_contract.py",
+    "in_process/test_declaring.py",
+    "in_process/test_imports.py",
+    "in_process/test_snippets.py",
+    "milvus/test_quick_start.py",
+]
 
 
 @pytest.mark.parametrize("version", ["2.5", "3.0"])
 def test_the_doors_answer_another_version_alike(version: str) -> None:
-    python = python_with(version)
+    python = environment(version)
     tests = [str(ROOT / "tests_py" / name) for name in TESTS]
     # The package as it was installed for these tests; its native part is for any CPython.
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "python")}
+    variables = os.environ | {"PYTHONPATH": str(ROOT / "python")}
     ended = subprocess.run(
         [python, "-m", "pytest", *tests],
         cwd=ROOT,
-        env=environment,
+        env=variables,
         capture_output=True,
         text=True,
     )

@@ -6,15 +6,25 @@ that never leave the process, `schemas` what may be declared in plain dicts, `as
 for asyncio.
 """
 
+# The oldest that the clients are written for, and all that they are tried with.
+_OLDEST = (2, 5)
+_WANTED = "pymilvus>=2.5,<3.1"
+
 try:
-    import pymilvus as _pymilvus
+    import pymilvus
 except ImportError as error:
     raise ImportError(
         "pipeann.MilvusClient is a subclass of pymilvus's, which is not installed: "
-        "`pip install 'pipeann[milvus]'` installs it. pipeann.Database needs no such package."
+        f"`pip install '{_WANTED}'` installs it. pipeann.Database needs no such package."
     ) from error
+
+if tuple(int(part) for part in pymilvus.__version__.split(".")[:2]) < _OLDEST:
+    raise ImportError(
+        f"pymilvus {pymilvus.__version__} is too old for pipeann.MilvusClient: "
+        f"`pip install '{_WANTED}'` installs one that is not"
+    )
 
 from pipeann.milvus.async_client import AsyncMilvusClient
 from pipeann.milvus.client import MilvusClient
 
-__all__ = ["AsyncMilvusClient", "MilvusClient"]
+__all__ = ["AsyncMilvusClient", "MilvusClient", "pymilvus"]

@@ -97,6 +97,7 @@ class Calls(Declaring):
         timeout: float | None = None,
         partition_names: list[str] | None = None,
         anns_field: str | None = None,
+        *others: Any,
         **kwargs: Any,
     ) -> Any:
         """The nearest rows of each vector."""
@@ -105,19 +106,23 @@ class Calls(Declaring):
         queries = reading.matrix(data)
         pairs = reading.search_pairs(limit, anns_field, search_params, dict(kwargs))
         plain = isinstance(collection_name, str) and isinstance(filter, str) and timeout is None
+        # Later versions of pymilvus have more parameters.
+        plain = plain and not others
+
+        def asked() -> dict[str, str]:
+            return reading.metric(anns_field, search_params)
+
         if not plain or output is None or partitions is None or queries is None or pairs is None:
-            given = (collection_name, data, filter, limit, output_fields, search_params)
-            named = {"timeout": timeout, "partition_names": partition_names}
-            stock = super().search
-            return self._read(
-                collection_name, lambda: stock(*given, anns_field=anns_field, **named, **kwargs)
-            )
+            given = (collection_name, data, filter, limit, output_fields, search_params, timeout)
+            rest, stock = (partition_names, anns_field, *others), super().search
+            return self._read(collection_name, lambda: stock(*given, *rest, **kwargs), asked)
         door, place = self._home.door, self._place()
         return self._read(
             collection_name,
             lambda: answers.search_result(
                 door.search(place, collection_name, queries, filter, output, partitions, pairs)
             ),
+            asked,
         )
 
     def hybrid_search(
@@ -137,16 +142,22 @@ class Calls(Declaring):
         ranking = reading.ranking(ranker, limit, dict(kwargs))
         plain = isinstance(collection_name, str) and isinstance(reqs, list) and timeout is None
         searches = [reading.one_search(request) for request in reqs] if plain else [None]
+
+        def metrics() -> dict[str, str]:
+            each = [reading.metric(one.anns_field, one.param) for one in reqs]
+            return {field: metric for one in each for field, metric in one.items()}
+
         if None in (output, partitions, ranking) or any(one is None for one in searches):
             stock = super().hybrid_search
             given = (collection_name, reqs, ranker, limit, output_fields, timeout, partition_names)
-            return self._read(collection_name, lambda: stock(*given, **kwargs))
+            return self._read(collection_name, lambda: stock(*given, **kwargs), metrics)
         door, asked = self._home.door, (searches, output, partitions, ranking)
         return self._read(
             collection_name,
             lambda: answers.search_result(
                 door.hybrid_search(self._place(), collection_name, *asked)
             ),
+            metrics,
         )
 
     def query(
@@ -165,16 +176,17 @@ class Calls(Declaring):
         pairs = reading.query_pairs(dict(kwargs))
         plain = isinstance(filter, str) and timeout is None and self._exists(collection_name)
         keys = None if ids is None else reading.keys(ids)
-        if ids is not None and (keys is None or filter):
-            plain = False
+        door, place, name = self._home.door, self._place(), ""
+        if ids is not None and plain:
+            name, is_text = door.primary_key(place, collection_name)
+            # pymilvus makes keys of the other type into keys of this one.
+            plain = bool(keys) and not filter and is_text == isinstance(keys[0], str)
         if not plain or output is None or partitions is None or pairs is None:
             stock = super().query
             given = (collection_name, filter, output_fields, timeout, ids, partition_names)
             return self._read(collection_name, lambda: stock(*given, **kwargs))
-        door, place = self._home.door, self._place()
         if keys is not None:
-            key, _ = door.primary_key(place, collection_name)
-            filter = reading.keys_filter(key, keys)
+            filter = reading.keys_filter(name, keys)
         asked = (filter, output or ["*"], partitions, pairs)
         return self._read(
             collection_name, lambda: answers.rows(door.query(place, collection_name, *asked))
@@ -204,7 +216,11 @@ class Calls(Declaring):
     def search_iterator(self, collection_name: str, *args: Any, **kwargs: Any) -> Any:
         """Searches page by page."""
         stock = super().search_iterator
-        return self._read(collection_name, lambda: stock(collection_name, *args, **kwargs))
+
+        def asked() -> dict[str, str]:
+            return reading.metric(kwargs.get("anns_field"), kwargs.get("search_params"))
+
+        return self._read(collection_name, lambda: stock(collection_name, *args, **kwargs), asked)
 
     def query_iterator(self, collection_name: str, *args: Any, **kwargs: Any) -> Any:
         """Queries page by page."""

@@ -18,9 +18,11 @@ class MilvusClient(Calls):
     `pymilvus.MilvusClient`, of which this is a subclass, with these differences:
 
     - A collection can be read right after an insert. Its graph is built by the first search, or by
-      `create_index` or `load_collection`. Only what `release_collection` released has to be loaded.
+      `create_index` or `load_collection`. Only what `release_collection` released has to be loaded,
+      where an index was declared; without one a collection is there at any time.
     - `create_collection` takes schemas as plain dicts with types by name, and `metric_type` beside
-      a schema. Without `id_type` the first insert decides whether keys are integers or texts.
+      a schema, which is that of an index that nobody declares. Without `id_type` the first insert
+      decides whether keys are integers or texts.
     - `create_index(name)` needs no parameters, and `count(name)` counts rows.
 
     All clients of a directory in one process share it, and the last one to be closed closes it.

@@ -1,10 +1,12 @@
 """What collections are made of, and which graphs they have: easier than pymilvus has it."""
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from pymilvus import DataType
 from pymilvus.exceptions import MilvusException
+from pymilvus.milvus_client.index import IndexParams
 
 from pipeann import errors
 from pipeann.milvus import homes, schemas
@@ -12,14 +14,18 @@ from pipeann.milvus.opened import Opened
 
 _NOT_LOADED = 101
 _INVALID = 1100
+# Seconds between looks at a build.
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 # Properties of collections begin so that only the client of a directory looks at, which hides them.
 _OURS = "pipeann."
 # Of collections whose type of key the first insert decides.
 _OPEN_KEY = "pipeann.key_type"
 # Of collections that have to be loaded before they are read.
 _RELEASED = "pipeann.released"
-# Of collections whose metric nobody has named.
+# Of collections whose vectors got an index since somebody read: which vectors.
 _ASSUMED = "pipeann.assumed_metric"
+# Of collections that were created with a schema and a metric: the metric of such an index.
+_METRIC = "pipeann.metric"
 _DEFAULT_METRIC = "COSINE"
 _TEXT_KEY_BYTES = 65_535
 # Vectors that have an index, and how they are compared where nobody says.
@@ -31,6 +37,8 @@ _METRICS = {
     "uint8_vector": _DEFAULT_METRIC,
     "binary_vector": "HAMMING",
 }
+_OF_BITS = {"HAMMING", "JACCARD"}
+_OF_NUMBERS = {"L2", "IP", "COSINE"}
 
 _KEY_TYPES: dict[Any, DataType] = {
     "int": DataType.INT64,
@@ -39,6 +47,15 @@ _KEY_TYPES: dict[Any, DataType] = {
     "str": DataType.VARCHAR,
     DataType.VARCHAR: DataType.VARCHAR,
 }
+
+
+def _known_metric(name: Any) -> str:
+    """A metric by its name, in any case."""
+    known = str(name).upper()
+    if known not in _OF_NUMBERS | _OF_BITS:
+        supported = ", ".join(sorted(_OF_NUMBERS | _OF_BITS))
+        raise MilvusException(_INVALID, f"metric type: {name} is not supported; use {supported}")
+    return known
 
 
 class Declaring(Opened):
@@ -59,7 +76,11 @@ class Declaring(Opened):
         **kwargs: Any,
     ) -> None:
         """Creates a collection: with a schema, which may be a plain dict, or with a key, a vector
-        of `dimension` components and a dynamic field."""
+        of `dimension` components and a dynamic field. Beside a schema `metric_type` is the metric
+        of indexes that nobody declares before rows are read."""
+        if schema is not None and metric_type is not None and not index_params:
+            properties = {**(kwargs.get("properties") or {}), _METRIC: _known_metric(metric_type)}
+            kwargs["properties"] = properties
         if own := self._own_properties(collection_name):
             # One that is there and is the same in all that is given is fine.
             kwargs["properties"] = {**(kwargs.get("properties") or {}), **own}
@@ -69,8 +90,6 @@ class Declaring(Opened):
             super().create_collection(
                 collection_name, schema=schema, index_params=index_params, timeout=timeout, **kwargs
             )
-            if metric_type is not None and not index_params:
-                self._declare(collection_name, metric_type)
             return
         metric = metric_type or _DEFAULT_METRIC
         if type(dimension) is not int or id_type not in (None, *_KEY_TYPES):
@@ -149,11 +168,25 @@ class Declaring(Opened):
             del properties[name]
         return described
 
-    def _declare(self, collection_name: str, metric: str | None = None) -> None:
+    def _declare(
+        self,
+        collection_name: str,
+        metric: str | None = None,
+        asked: Mapping[str, str] | None = None,
+    ) -> None:
         """Declares an index on each vector that has none, and loads. Nothing is built yet. Where no
-        metric is named, one is assumed until indexes are declared with parameters."""
+        metric is named, one is assumed until indexes are declared with parameters: that of the
+        collection, that which a search `asked` for on the field, or the usual one."""
         collection = self._collection(collection_name)
         described = collection.describe()
+        assumed = described["properties"].get(_METRIC)
+
+        def metric_of(name: str) -> str:
+            default = _METRICS[kinds[name]]
+            fits = _OF_BITS if default in _OF_BITS else _OF_NUMBERS
+            others = (assumed, *((asked or {}).get(field) for field in (name, "")))
+            return metric or next((one for one in others if one in fits), default)
+
         indexed = {index["field"] for index in described["indexes"]}
         kinds = {field["name"]: field["type"] for field in described["fields"]}
         missing = [name for name in kinds if kinds[name] in _METRICS and name not in indexed]
@@ -161,20 +194,39 @@ class Declaring(Opened):
             if missing and metric is None:
                 collection.alter_properties(set={_ASSUMED: ",".join(missing)})
             for name in missing:
-                collection.create_index(name, (metric or _METRICS[kinds[name]]).lower())
+                collection.create_index(name, metric_of(name).lower())
             collection.load()
             if _RELEASED in described["properties"]:
                 collection.alter_properties(remove=[_RELEASED])
         except errors.InputError as error:
             raise MilvusException(_INVALID, str(error)) from error
 
-    def _build(self, collection_name: str) -> None:
-        """Builds the graphs that nobody asked for so far."""
+    def _build(self, collection_name: str, timeout: float | None = None) -> None:
+        """Builds the graphs that nobody asked for so far, and waits for all."""
         collection = self._collection(collection_name)
-        for index in collection.describe()["indexes"]:
-            if index["state"] == "not_built":
-                collection.build_index(index["name"])
-                collection.wait_for_index(index["name"])
+        indexes = collection.describe()["indexes"]
+        unbuilt = [index["name"] for index in indexes if index["state"] == "not_built"]
+        for name in unbuilt:
+            collection.build_index(name)
+        self._wait(collection_name, unbuilt, timeout)
+
+    def _wait(self, collection_name: str, indexes: list[str], timeout: float | None) -> None:
+        """Waits for graphs that are being built, as long as that may take. Rows that wait to enter
+        one are searched exactly meanwhile."""
+        collection = self._collection(collection_name)
+        until = None if timeout is None else time.monotonic() + timeout
+        for name in indexes:
+            pause = _SHORTEST_PAUSE
+            while (status := collection.index_status(name)).state == "building":
+                if until is not None and time.monotonic() > until:
+                    raise MilvusException(
+                        message=f"collection {collection_name} create index {name} timeout in "
+                        f"{timeout}s"
+                    )
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            if status.state == "failed":
+                raise MilvusException(message=status.failure)
 
     def create_index(
         self,
@@ -184,26 +236,43 @@ class Declaring(Opened):
         **kwargs: Any,
     ) -> None:
         """Declares indexes and builds their graphs; without parameters, those of all vectors."""
-        if index_params is not None:
-            self._retract(collection_name)
-            super().create_index(collection_name, index_params, timeout=timeout, **kwargs)
-        elif self._exists(collection_name):
+        if index_params is None and isinstance(collection_name, str):
+            if not self._exists(collection_name):
+                # It says that there is none.
+                super().describe_collection(collection_name, timeout=timeout)
             self._declare(collection_name)
-        self._build(collection_name)
+            self._build(collection_name, timeout)
+            return
+        fields: set[str] = set()
+        if isinstance(index_params, IndexParams):
+            fields = {one.field_name for one in index_params}
+        self._retract(collection_name, fields)
+        # The service has each of them built. pymilvus would look half a second later how far it is.
+        waits = kwargs.pop("sync", True)
+        super().create_index(collection_name, index_params, timeout=timeout, sync=False, **kwargs)
+        if waits:
+            indexes = self._collection(collection_name).describe()["indexes"]
+            names = [index["name"] for index in indexes if index["field"] in fields]
+            self._wait(collection_name, names, timeout)
 
-    def _retract(self, collection_name: str) -> None:
-        """Drops the indexes that were declared only since somebody read."""
+    def _retract(self, collection_name: str, fields: set[str]) -> None:
+        """Drops the indexes of fields that were declared only since somebody read."""
         if not self._exists(collection_name):
             return
         collection = self._collection(collection_name)
         described = collection.describe()
         assumed = described["properties"].get(_ASSUMED, "").split(",")
-        indexes = [index["name"] for index in described["indexes"] if index["field"] in assumed]
-        if indexes:
-            # The next read loads it again.
-            collection.release()
-            for index in indexes:
-                collection.drop_index(index)
+        given_way = [index for index in described["indexes"] if index["field"] in fields]
+        given_way = [index for index in given_way if index["field"] in assumed]
+        if not given_way:
+            return
+        # The next read loads it again.
+        collection.release()
+        for index in given_way:
+            collection.drop_index(index["name"])
+        if rest := set(assumed) - fields:
+            collection.alter_properties(set={_ASSUMED: ",".join(sorted(rest))})
+        else:
             collection.alter_properties(remove=[_ASSUMED])
 
     def load_collection(
@@ -212,21 +281,34 @@ class Declaring(Opened):
         """Loads a collection, with a graph for each of its vectors."""
         if self._exists(collection_name):
             self._declare(collection_name)
-            self._build(collection_name)
+            self._build(collection_name, timeout)
         super().load_collection(collection_name, timeout=timeout, **kwargs)
 
     def release_collection(
         self, collection_name: str, timeout: float | None = None, **kwargs: Any
     ) -> None:
-        """Releases a collection. It has to be loaded before it is read again."""
+        """Releases a collection. It has to be loaded before it is read again, unless nobody has
+        declared an index: such a collection is there without being loaded, as in Milvus Lite."""
         super().release_collection(collection_name, timeout=timeout, **kwargs)
-        self._collection(collection_name).alter_properties(set={_RELEASED: "true"})
+        collection = self._collection(collection_name)
+        described = collection.describe()
+        assumed = described["properties"].get(_ASSUMED, "").split(",")
+        vectors = {f["name"] for f in described["fields"] if f["type"] in _METRICS}
+        declared = {index["field"] for index in described["indexes"]} - set(assumed)
+        if declared & vectors:
+            collection.alter_properties(set={_RELEASED: "true"})
 
     def _is_released(self, collection_name: str) -> bool:
         return _RELEASED in self._collection(collection_name).describe()["properties"]
 
-    def _read(self, collection_name: str, read: Callable[[], Any]) -> Any:
-        """Reads; a collection that has to be loaded for it is, unless it was released."""
+    def _read(
+        self,
+        collection_name: str,
+        read: Callable[[], Any],
+        asked: Callable[[], Mapping[str, str]] = dict,
+    ) -> Any:
+        """Reads; a collection that has to be loaded for it is, unless it was released. `asked`
+        tells by which metric which vector is searched."""
         try:
             return read()
         except MilvusException as refused:
@@ -234,5 +316,5 @@ class Declaring(Opened):
                 raise
             if self._is_released(collection_name):
                 raise
-        self._declare(collection_name)
+        self._declare(collection_name, asked=asked())
         return read()

@@ -16,7 +16,7 @@ from pipeann.milvus import homes
 # Attributes of pymilvus's client that stand for its connection.
 _OF_CONNECTION = frozenset({"_config", "_handler", "_manager", "_using", "is_self_hosted"})
 # A socket's path is no authority of HTTP, which gRPC would make it. Messages are of any size.
-_OF_CHANNEL = {
+OF_CHANNEL = {
     "grpc.default_authority": "localhost",
     "grpc.max_send_message_length": -1,
     "grpc.max_receive_message_length": -1,
@@ -62,11 +62,11 @@ class Opened(pymilvus.MilvusClient):
         """Connects pymilvus's own half to the service in this process."""
         self._opened()
         address = self._home.address()
-        given: dict[str, Any] = {"grpc_options": _OF_CHANNEL}
+        given: dict[str, Any] = {"grpc_options": OF_CHANNEL}
         if hasattr(sys.modules[pymilvus.MilvusClient.__module__], "create_connection"):
             # Earlier versions take options only as a channel; and clients of one address share a
             # connection, so that closing one would close all.
-            channel = grpc.insecure_channel(address, options=list(_OF_CHANNEL.items()))
+            channel = grpc.insecure_channel(address, options=list(OF_CHANNEL.items()))
             # They copy what they are given; a channel is none to be copied.
             channel.__deepcopy__ = lambda _memo: channel
             given = {"alias": f"pipeann-{id(self)}", "channel": channel}

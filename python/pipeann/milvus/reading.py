@@ -79,6 +79,13 @@ def search_pairs(
     return pairs
 
 
+def metric(anns_field: Any, search_params: Any) -> dict[str, str]:
+    """By which metric a search wants a field to be searched; the field has no name where there is
+    but one."""
+    named = search_params.get("metric_type") if isinstance(search_params, dict) else None
+    return {str(anns_field or ""): named.upper()} if isinstance(named, str) else {}
+
+
 def one_search(request: AnnSearchRequest) -> tuple[np.ndarray, str, Pairs] | None:
     """One search of several."""
     queries = matrix(request.data)

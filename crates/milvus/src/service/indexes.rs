@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use pipeann_db::catalog::{Change, Collection as Entry, IndexDefinition, Subject};
+use pipeann_db::catalog::{
+    Change, Collection as Entry, IndexDefinition, IndexState as State, Subject,
+};
 use pipeann_db::collection::Collection;
 
 use super::door::Call;
@@ -15,7 +17,8 @@ use crate::status::{Code, Failure};
 /// Names the path that an index on JSON is for.
 const JSON_PATH: &str = "json_path";
 
-/// Declares an index and has it built. It answers at once; clients ask how far it is.
+/// Declares an index and has it built. It answers at once; clients ask how far it is, until it is
+/// finished: one that is there and that nobody has had built yet is built too.
 pub(super) fn create(call: &Call, request: wire::CreateIndexRequest) -> Result<Status, Failure> {
     let entry = call.entry(&request.db_name, &request.collection_name);
     let entry = entry.map_err(Failure::when_looked_up)?;
@@ -36,8 +39,9 @@ pub(super) fn create(call: &Call, request: wire::CreateIndexRequest) -> Result<S
     let place = call.place(&request.db_name, entry.name.clone())?;
     let collection = call.database().collection(&place.database, &place.collection)?;
     let applied = call.database().apply(Change::CreateIndex { place, new })?;
-    if let (true, Subject::Index(_, id)) = (applied.changed, applied.subject)
+    if let Subject::Index(_, id) = applied.subject
         && let Some(index) = collection.entry()?.indexes.iter().find(|index| index.id == id)
+        && index.state == State::NotBuilt
     {
         collection.build_index(&index.name)?;
     }

@@ -1,5 +1,7 @@
 //! Indexes, loading and flushing.
 
+use pipeann_db::catalog::{Change, NewIndex, Place, Properties};
+use pipeann_db::ids::Metric;
 use pipeann_milvus::proto::common::{IndexState, KeyValuePair};
 use pipeann_milvus::proto::milvus as wire;
 
@@ -37,6 +39,28 @@ fn trap_04_an_index_without_parameters_is_made_and_named_as_its_field() {
     let other = create("v", vec![pair("index_type", "HNSW"), pair("metric_type", "L2")]);
     let status = served.call(client.create_index(other));
     assert!(status.reason.contains("at most one distinct index is allowed per field"));
+}
+
+#[test]
+fn an_index_that_was_only_declared_is_built_when_it_is_asked_for() {
+    let served = Served::new();
+    assert_ok(&served.create("a"));
+    let metric = Some(Metric::Cosine);
+    let new = NewIndex {
+        field: "v".into(),
+        name: None,
+        kind: "AUTOINDEX".into(),
+        metric,
+        parameters: Properties::new(),
+    };
+    let place = Place::new("default", "a");
+    served.database.apply(Change::CreateIndex { place, new }).unwrap();
+    let state =
+        || served.call(served.client().describe_index(describe())).index_descriptions[0].state();
+    assert_eq!(state(), IndexState::Unissued);
+    assert_ok(&served.call(served.client().create_index(create("v", Vec::new()))));
+    served.database.collection("default", "a").unwrap().wait_for_index("v").unwrap();
+    assert_eq!(state(), IndexState::Finished);
 }
 
 #[test]
