@@ -1,6 +1,6 @@
 """What a comparison has to disclose: both sides' settings and versions, the device, the command.
 
-A job that compares describes each side in its file, `[[sides]]` with the keys of [`Side`]; words
+A job that compares describes each side in its file, `[[sides]]` with the fields of `Side`; words
 in braces are settings of the job, so that what is printed is what is run. `Job.run` prints all of
 it around the measurement.
 """
