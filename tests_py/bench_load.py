@@ -5,9 +5,11 @@ Whatever is measured is reached by `MilvusClient` and the same calls; only the a
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count as numbers
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -89,16 +91,32 @@ def asked_for_tags(
     return Asked(queries[kept], filters, np.array(farthest), np.array(expected))
 
 
+WRITTEN = numbers()
+# So many filters a process writes before one is as that of another process.
+EACH = 1 << 32
+
+
+def unseen(expression: str) -> str:
+    """A filter as nobody wrote it before: white space behind it spells the process and a number,
+    so that what a server keeps of filters, found by their text, does not help."""
+    number = os.getpid() * EACH + next(WRITTEN)
+    return expression + f"{number:b}".replace("0", " ").replace("1", "\t")
+
+
 @dataclass(frozen=True)
 class Target:
-    """A collection, and the field that is searched."""
+    """A collection, and the field that is searched; filters are new ones unless they repeat."""
 
     collection: str = "bench"
     field: str = "vector"
+    repeats: bool = False
 
     def search(self, client: Any, asked: Asked, query: int, ef: int) -> list[float]:
         """The distances of what one query finds."""
-        filtered = {"filter": asked.filters[query]} if asked.filters else {}
+        filtered = {}
+        if asked.filters:
+            text = asked.filters[query]
+            filtered["filter"] = text if self.repeats else unseen(text)
         (hits,) = client.search(
             self.collection,
             data=[asked.vectors[query]],

@@ -51,6 +51,7 @@ def arguments() -> argparse.Namespace:
     p.add_argument("--rows", type=int, help="only the first rows")
     p.add_argument("--count", type=int, default=1000, help="queries")
     p.add_argument("--repeat", type=int, default=3, help="times that the clients ask each")
+    p.add_argument("--repeat-filters", action="store_true", help="ask each in the same words")
     p.add_argument("--ef", type=lambda text: [int(v) for v in text.split(",")])
     p.add_argument("--until", type=float, default=1.1, help="end after the first with this recall")
     p.add_argument("--clients", type=int, default=64)
@@ -121,7 +122,7 @@ def main() -> None:
                 wanted = asked(base, queries)
             else:
                 wanted = asked_for_tags(base, bags, queries, read_bags(a.tag_queries, a.count))
-            target = Target(a.collection, a.field)
+            target = Target(a.collection, a.field, a.repeat_filters)
             for server in a.server:
                 measured += measure(server, clients, target, a, wanted)
     if a.json:

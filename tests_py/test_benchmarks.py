@@ -11,7 +11,15 @@ import pytest
 pytest.importorskip("pymilvus")
 sys.path.insert(0, str(Path(__file__).parent))
 
-from bench_load import K, asked, asked_for_tags, one_after_the_other, read_bags, read_vectors
+from bench_load import (
+    K,
+    Target,
+    asked,
+    asked_for_tags,
+    one_after_the_other,
+    read_bags,
+    read_vectors,
+)
 from bench_processes import Server, tree
 
 BASE = np.arange(40, dtype=np.float32)[:, None] * np.ones(4, dtype=np.float32)
@@ -37,6 +45,30 @@ def test_queries_for_tags_have_only_rows_with_all_of_them_as_truth() -> None:
     distances = ((BASE[both] - BASE[1]) ** 2).sum(axis=1)
     assert wanted.farthest[1] == pytest.approx(distances.max())
     assert len(wanted.vectors) == 2
+
+
+class Client:
+    """Remembers the filters that it was asked with."""
+
+    def __init__(self) -> None:
+        self.filters: list[str] = []
+
+    def search(self, _collection: str, **how: object) -> list[list[dict[str, float]]]:
+        self.filters.append(str(how["filter"]))
+        return [[]]
+
+
+def test_filters_are_written_as_never_before_unless_they_repeat() -> None:
+    bags = [[0] for _ in BASE]
+    wanted, client = asked_for_tags(BASE, bags, BASE[:1], [[0]]), Client()
+    for _ in range(100):
+        Target().search(client, wanted, 0, 10)
+    assert len(set(client.filters)) == 100
+    assert {text.rstrip() for text in client.filters} == set(wanted.filters)
+    client.filters.clear()
+    for _ in range(2):
+        Target(repeats=True).search(client, wanted, 0, 10)
+    assert client.filters == wanted.filters * 2
 
 
 def test_files_are_read_up_to_some_rows(tmp_path: Path) -> None:

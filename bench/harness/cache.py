@@ -11,13 +11,17 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cache as remember
 from pathlib import Path
 from typing import Any
 
 from . import places
+from .machine import machine, today
 
 SAMPLE_BYTES = 1 << 20
+# Where an entry says when and where it was made, which does not belong to its identity.
+TAKEN = "taken.json"
 
 
 @remember
@@ -40,17 +44,54 @@ def text_identity(files: list[Path]) -> str:
     return digest.hexdigest()[:16]
 
 
-def entry(kind: str, made_from: dict[str, Any], make: Callable[[Path], None]) -> Path:
-    """The directory of an entry; `make` fills it when it is not there yet."""
+@dataclass
+class Retaking:
+    """Whether results of rivals that are kept are taken again, and which were, by this run."""
+
+    wanted: bool = False
+    done: set[str] = field(default_factory=set)
+    told: set[str] = field(default_factory=set)
+
+
+RETAKING = Retaking()
+
+
+def taken(folder: Path) -> str:
+    """When and where an entry was made."""
+    path = folder / TAKEN
+    if not path.exists():
+        return "unknown: --retake tells"
+    told = json.loads(path.read_text())
+    return f"{told['date']}, {told['machine']}"
+
+
+def result(kind: str, made_from: dict[str, Any], make: Callable[[Path], None]) -> Path:
+    """An entry that holds what was measured of a rival: made again where that is asked for, once
+    a run, and printed with when and where it was taken."""
+    folder = entry(kind, made_from, make, fresh=RETAKING.wanted)
+    if folder.name not in RETAKING.told:
+        print(f"{folder.name}: taken {taken(folder)}")
+        RETAKING.told.add(folder.name)
+    return folder
+
+
+def entry(
+    kind: str, made_from: dict[str, Any], make: Callable[[Path], None], fresh: bool = False
+) -> Path:
+    """The directory of an entry; `make` fills it when it is not there yet, and where it has to be
+    `fresh` and was not made by this run."""
     text = json.dumps(made_from, sort_keys=True)
     name = f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     folder = places.cache() / name
-    if folder.exists():
+    if folder.exists() and (not fresh or name in RETAKING.done):
         return folder
-    fresh = places.cache() / f"{name}.partial"
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir()
-    make(fresh)
-    (fresh / "made-from.json").write_text(text + "\n")
-    fresh.rename(folder)
+    partial = places.cache() / f"{name}.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    make(partial)
+    (partial / "made-from.json").write_text(text + "\n")
+    (partial / TAKEN).write_text(json.dumps({"date": today(), "machine": machine()}) + "\n")
+    shutil.rmtree(folder, ignore_errors=True)
+    partial.rename(folder)
+    RETAKING.done.add(name)
     return folder

@@ -18,7 +18,7 @@ from functools import cache as remember
 from pathlib import Path
 
 from . import places, rivals, servers, sets
-from .cache import entry, file_identity, text_identity
+from .cache import entry, file_identity, result, text_identity
 from .databases import maker_identity
 from .pipeann import program
 from .processes import Command, Row, json_lines
@@ -80,8 +80,9 @@ def opener(system: str, memory_limit: str = "floor") -> Callable[[Path], Opened]
     return servers.milvus
 
 
-def filled(system: str, behind: Behind) -> tuple[Path, list[Row]]:
-    """The cached directory of a server with its collections, and what filling them took."""
+def filled(system: str, behind: Behind, compared: bool = False) -> tuple[Path, list[Row]]:
+    """The cached directory of a server with its collections, and what filling them took, which
+    is a result where it is `compared`."""
     made = {
         "base": file_identity(behind.vectors.base),
         "rows": behind.rows,
@@ -101,7 +102,8 @@ def filled(system: str, behind: Behind) -> tuple[Path, list[Row]]:
         (folder / "cost.json").write_text(json.dumps(rows, indent=1) + "\n")
 
     parts = "-".join(behind.parts)
-    folder = entry(f"doors-{system}-{parts}-{behind.vectors.name}-{behind.rows}", made, make)
+    keep = result if compared else entry
+    folder = keep(f"doors-{system}-{parts}-{behind.vectors.name}-{behind.rows}", made, make)
     rows: list[Row] = json.loads((folder / "cost.json").read_text())
     return folder / "data", rows
 
@@ -124,7 +126,7 @@ def kept(system: str, behind: Behind, part: str, *words: object) -> list[Row]:
             rows = over_network(server, behind, part, *words)
         (folder / "rows.json").write_text(json.dumps(rows, indent=1) + "\n")
 
-    folder = entry(f"doors-rates-{system}", made, make)
+    folder = result(f"doors-rates-{system}", made, make)
     rows: list[Row] = json.loads((folder / "rows.json").read_text())
     return rows
 
@@ -179,7 +181,7 @@ def lite_kept(behind: Behind, *words: object) -> list[Row]:
         rows = in_process(store, behind, "--fill", *words)
         (folder / "rows.json").write_text(json.dumps(rows, indent=1) + "\n")
 
-    folder = entry(f"doors-rates-lite-{behind.vectors.name}-{behind.rows}", made, make)
+    folder = result(f"doors-rates-lite-{behind.vectors.name}-{behind.rows}", made, make)
     rows: list[Row] = json.loads((folder / "rows.json").read_text())
     return rows
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import rivals
-from .cache import entry, file_identity, text_identity
+from .cache import entry, file_identity, result, text_identity
 from .filtered import Cell
 from .processes import Row, json_lines
 from .sets import VectorSet
@@ -65,6 +65,6 @@ def searched_once(
         rows = searched(rival, vectors, cells, recall, [threads])
         (out / "rows.json").write_text(json.dumps(rows, indent=1) + "\n")
 
-    folder = entry(f"{rival.replace('_', '-')}-rates-{vectors.name}", made, make)
+    folder = result(f"{rival.replace('_', '-')}-rates-{vectors.name}", made, make)
     rows: list[Row] = json.loads((folder / "rows.json").read_text())
     return rows

@@ -188,6 +188,8 @@ class SearchOptions:
     until: float | None = None
     explain: bool = False
     k: int = 10
+    # Every filter is one that was not asked before, so that nothing kept of filters helps.
+    unseen: bool = True
 
 
 def search(
@@ -203,6 +205,8 @@ def search(
         command += ["--until", str(options.until)]
     if options.explain:
         command.append("--explain")
+    if options.unseen and "--filters" in asked:
+        command.append("--unseen")
     found = json_lines([*command, "--json"])
     plans = [row for row in found if "plans" in row]
     return [row for row in found if "plans" not in row], plans[-1] if plans else {}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import places
-from .cache import entry, file_identity, text_identity
+from .cache import entry, file_identity, result, text_identity
 from .processes import Command, Row, json_lines
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def cost(index: Path) -> dict[str, Any]:
     return found
 
 
-def diskannpy_index(vectors: VectorSet, degree: int, complexity: int) -> Path:
+def diskannpy_index(vectors: VectorSet, degree: int, complexity: int, compared: bool = False) -> Path:
     """A diskannpy disk index of the base vectors."""
     made = {
         "base": file_identity(vectors.base),
@@ -137,7 +137,7 @@ def diskannpy_index(vectors: VectorSet, degree: int, complexity: int) -> Path:
         options += ["--code-bytes", vectors.code_bytes]
         json_lines([python(), script, "--base", vectors.base, "--out", out, *map(str, options)])
 
-    return entry(f"diskannpy-{vectors.name}", made, make)
+    return (result if compared else entry)(f"diskannpy-{vectors.name}", made, make)
 
 
 def hnswlib_index(

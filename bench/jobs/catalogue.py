@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import sets
+from harness import fair, pipeann, sets
+from harness.fair import Side
 from harness.pipeann import BuildOptions
 from harness.sets import VectorSet
 from harness.verdict import Verdict
@@ -43,6 +44,7 @@ class Job:
     quick: bool = False
     only: str | None = None
     plots: Path | None = None
+    sides: tuple[Side, ...] = ()
 
     @classmethod
     def read(
@@ -56,6 +58,9 @@ class Job:
         """A job from its TOML file; `[quick]` and `[full]` replace some of its settings."""
         with path.open("rb") as f:
             text = tomllib.load(f)
+        settings = text.get("settings", {})
+        settings |= text.get("quick", {}) if quick else {}
+        settings |= text.get("full", {}) if full else {}
         return cls(
             name=path.stem,
             target=text["target"],
@@ -69,9 +74,8 @@ class Job:
             degree=text.get("degree", 64),
             build_list=text.get("build_list", 96),
             lists=text.get("lists", {}),
-            settings=text.get("settings", {})
-            | (text.get("quick", {}) if quick else {})
-            | (text.get("full", {}) if full else {}),
+            settings=settings,
+            sides=tuple(Side.read(side, settings) for side in text.get("sides", [])),
             quick=quick,
             only=only,
             plots=plots,
@@ -103,7 +107,13 @@ class Job:
             if name not in self.sets:
                 print(f"{self.name} is not taken on {name}")
                 continue
-            take(self, self.vectors(name), verdict)
+            vectors = self.vectors(name)
+            if not self.sides:
+                take(self, vectors, verdict)
+                continue
+            index = pipeann.index_of(vectors, self.build)
+            with fair.disclosed(self.sides, index, f"{self.name} on {name}"):
+                take(self, vectors, verdict)
         if not verdict.checks:
             verdict.problems.append("nothing was measured")
         return verdict

@@ -84,7 +84,7 @@ def load_both(job: Job, data: doors.Behind, system: str, limit: str) -> Row:
 def take_ingest(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Rows a second until they are acknowledged, and until all are searched by an index."""
     data = behind(job, vectors, PLAIN, TAGGED)
-    _, kept = doors.filled(MILVUS, data)
+    _, kept = doors.filled(MILVUS, data, compared=True)
     for part in data.parts:
         ours = [fill(data, part) for _ in range(job.rounds)]
         theirs = [row for row in kept if row["part"] == part]

@@ -41,7 +41,7 @@ def take_memory_floor(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
 
 def take_build_cpu(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """CPU seconds of a fresh build over diskannpy's; then recall at equal reads."""
-    theirs = rivals.diskannpy_index(vectors, job.degree, job.build_list)
+    theirs = rivals.diskannpy_index(vectors, job.degree, job.build_list, compared=True)
     theirs_cost = rivals.cost(theirs)
     with tempfile.TemporaryDirectory(dir=places.cache(), prefix="build-cpu-") as folder:
         index = Path(folder) / "index"

@@ -1,6 +1,7 @@
 //! Rounds of queries on a collection, timed, and compared with what should be found.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -34,6 +35,25 @@ pub(super) struct Load<'a> {
     pub(super) metric: Option<Metric>,
     /// Length of the candidate list, unless what a search takes that names none.
     pub(super) list: Option<usize>,
+    /// Makes each filter one that was not asked before, where that is wanted.
+    pub(super) unseen: Option<&'a Unseen>,
+}
+
+/// Filters written in ways that did not occur before: what a collection keeps is found by the text
+/// of a filter, so nothing that is kept helps one whose white space is new.
+#[derive(Debug, Default)]
+pub(super) struct Unseen {
+    written: AtomicU64,
+}
+
+impl Unseen {
+    /// The filter, with white space behind it that spells how many were written before.
+    pub(super) fn write(&self, filter: &str) -> String {
+        let number = self.written.fetch_add(1, Ordering::Relaxed);
+        let digits = format!("{number:b}");
+        let blanks = digits.bytes().map(|digit| if digit == b'0' { ' ' } else { '\t' });
+        filter.chars().chain(blanks).collect()
+    }
 }
 
 /// The answer to one query: keys and distances, and how long it took.
@@ -131,13 +151,16 @@ impl Load<'_> {
     }
 
     fn ask(&self, query: usize) -> Result<Answer> {
+        let written = self.asked.filter(query).map(|filter| {
+            self.unseen.map_or(Cow::Borrowed(filter), |unseen| unseen.write(filter).into())
+        });
         let search = VectorSearch {
             field: self.field,
             k: self.k,
             metric: self.metric,
             list: self.list,
             partitions: None,
-            filter: self.asked.filter(query).map(Filter::new),
+            filter: written.as_deref().map(Filter::new),
             output: &[],
         };
         let vector = one(self.asked.queries(), query);
@@ -197,5 +220,20 @@ impl Figures {
             format!("{:.0}", self.latency.p99_us),
             format!("{:.1}", self.reads()),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::Unseen;
+
+    #[test]
+    fn no_filter_is_written_twice_in_the_same_way_and_all_mean_the_same() {
+        let unseen = Unseen::default();
+        let written: BTreeSet<_> = (0..1000).map(|_| unseen.write("a == 1")).collect();
+        assert_eq!(written.len(), 1000);
+        assert!(written.iter().all(|filter| filter.trim_end() == "a == 1"));
     }
 }

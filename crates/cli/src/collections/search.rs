@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::asked::AskedArgs;
 use super::opening::{DatabaseArgs, collection};
 use super::plans::Plans;
-use super::rounds::{Load, TITLES};
+use super::rounds::{Load, TITLES, Unseen};
 use crate::commands::search::threads;
 use crate::table::{Table, print_json, print_line};
 use crate::truth::{NO_ROW, Truth};
@@ -48,6 +48,9 @@ pub(crate) struct SearchArgs {
     /// Measure each list so many times and report the round with the median rate
     #[arg(long, value_name = "TIMES", default_value_t = 1)]
     rounds: usize,
+    /// Ask each filter as one that was not asked before, so that nothing kept of filters helps
+    #[arg(long)]
+    unseen: bool,
     /// How vectors are compared, where the field has no index
     #[arg(long)]
     metric: Option<Metric>,
@@ -77,9 +80,11 @@ pub(crate) fn run(args: &SearchArgs) -> Result<()> {
     let lists = args.list.iter().copied().map(Some);
     let lists: Vec<_> = if args.list.is_empty() { vec![None] } else { lists.collect() };
     let mut answers = Vec::new();
+    let unseen = args.unseen.then(Unseen::default);
     for list in lists {
         let (field, k, metric) = (&args.field, args.k, args.metric);
-        let load = Load { rows: &rows, asked: &asked, field, k, metric, list };
+        let unseen = unseen.as_ref();
+        let load = Load { rows: &rows, asked: &asked, field, k, metric, list, unseen };
         let figures = load.measure(threads, rounds, args.until)?;
         if args.json {
             let mut line = figures.json();

@@ -80,6 +80,22 @@ fn each_query_has_its_filter_and_recall_counts_what_matches() {
 }
 
 #[test]
+fn nothing_kept_of_filters_helps_those_asked_as_unseen() {
+    let place = place();
+    write_truth(&place, |_, row| group(row) == 3);
+    let line = format!("{SEARCH} --filter group==3 --truth truth.bin --rounds 2");
+    let (seen, unseen) = (place.json(&line), place.json(&format!("{line} --unseen")));
+    let kept = |found: &[Value]| number(&found[0]["pools"], "postings");
+    // An answer is kept for each time that the filter was asked, warm-up included, and not one for
+    // all; two bytes for each of its 150 rows are the least that it takes.
+    let answers = (3 * QUERIES - 1) as f64;
+    assert!(kept(&unseen) - kept(&seen) >= answers * 300.0, "{} and {}", seen[0], unseen[0]);
+    for name in ["recall", "wrong", "expected"] {
+        assert_eq!(seen[0][name], unseen[0][name], "{name}");
+    }
+}
+
+#[test]
 fn few_rows_are_all_that_is_expected_and_lists_end_at_the_recall() {
     let place = place();
     write_truth(&place, |_, row| row < 3);
