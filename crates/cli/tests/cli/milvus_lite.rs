@@ -170,7 +170,7 @@ fn schema_rows_and_indexes_are_taken_over() {
     use pipeann_db::collection::Filter;
     use pipeann_db::database::{Database, DatabaseOptions};
     use pipeann_db::value::Value;
-    let database = Database::open(place.path("d"), DatabaseOptions::new(|| UnixMs(1))).unwrap();
+    let database = Database::open(&place.path("d"), DatabaseOptions::new(|| UnixMs(1))).unwrap();
     let c = database.collection("default", "books").unwrap();
     assert_eq!(c.entry().unwrap().load, Load::Whole);
     let output = ["title", "colour"];
@@ -206,7 +206,7 @@ fn keys_that_were_assigned_are_kept() {
     use pipeann_db::catalog::UnixMs;
     use pipeann_db::database::{Database, DatabaseOptions};
     use pipeann_db::schema::PrimaryKey::Int64;
-    let database = Database::open(place.path("d"), DatabaseOptions::new(|| UnixMs(1))).unwrap();
+    let database = Database::open(&place.path("d"), DatabaseOptions::new(|| UnixMs(1))).unwrap();
     let c = database.collection("default", "auto").unwrap();
     assert_eq!(c.get(&[Int64(assigned + 2)], &["v"]).unwrap().len(), 1);
 }

@@ -16,7 +16,7 @@ use crate::status::Failure;
 /// Fields that Milvus Lite adds to each collection: a number and a time for each row.
 const SYSTEM_FIELDS: [&str; 2] = ["RowID", "Timestamp"];
 /// Parameters that stand with those of an index and are none.
-const OF_FIELD: [&str; 1] = ["dim"];
+const OF_FIELD: [&str; 3] = ["dim", "max_length", "max_capacity"];
 const OF_AUTOMATIC: [&str; 2] = ["index_type", "metric_type"];
 
 #[derive(Clone, PartialEq, Message)]
