@@ -27,7 +27,9 @@ OURS = "pipeann"
 # Reads in flight and seconds by which the raw device is measured around a comparison.
 DEPTH, SECONDS = 64, 1.0
 # Code that names one of these compares with a rival.
-RIVAL_WORDS = r"\brivals\.(?:search|add|diskannpy|hnswlib|faiss|diskann_disk)|\bMILVUS\b|\blite_kept\b"
+RIVAL_WORDS = (
+    r"\brivals\.(?:search|add|diskannpy|hnswlib|faiss|diskann_disk)|\bMILVUS\b|\blite_kept\b"
+)
 # Packages that are pinned elsewhere than in a file of requirements.
 PINNED = {"diskann-disk": rivals.COMPARE / "diskann-disk" / "Cargo.lock"}
 

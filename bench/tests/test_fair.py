@@ -11,14 +11,14 @@ import re
 import sys
 import tempfile
 import unittest
-from contextlib import redirect_stdout
+from contextlib import ExitStack, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from harness import cache, fair, filtered, pipeann
+from harness import cache, fair, filtered, pipeann, rivals, sets
 from harness.curves import Curve
 from harness.fair import Side
 from harness.sets import VectorSet
@@ -136,6 +136,61 @@ class Best(unittest.TestCase):
         with fair.one_core():
             self.assertEqual(len(os.sched_getaffinity(0)), 1)
         self.assertEqual(os.sched_getaffinity(0), before)
+
+
+class Versus(unittest.TestCase):
+    """The whole of `qps-vs-diskann` on made-up systems."""
+
+    def taken(self, device: float) -> dict[str, float]:
+        """The checks where each system has one rate, by a device of so many reads a second."""
+        job = catalogue.job("qps-vs-diskann", quick=True)
+        vectors = VectorSet("sift1m", Path("b"), Path("q"), Path("t"), 32)
+        pinned: list[int] = []
+
+        def rows(qps: float, cpu: float, reads: float = 20.0) -> list[dict[str, float]]:
+            own = {"qps": qps, "cpu_us": cpu, "reads_per_s": qps * reads}
+            return [own | {"list": n, "recall": r} for n, r in ((10, 0.9), (20, 0.99))]
+
+        def ours(
+            _i: object, _v: object, _l: object, how: pipeann.SearchOptions
+        ) -> list[dict[str, float]]:
+            pinned.append(len(os.sched_getaffinity(0)))
+            # A fixed policy that is faster is shown, and not judged.
+            return rows(2000, 400) if how.policy == "auto" else rows(3000, 300)
+
+        def rival(*_: object, width: int, threads: int) -> list[dict[str, float]]:
+            # Two threads are slowest, and 16 with a width of 2 are the best.
+            return rows(100 * threads / (1 + abs(threads - 16)) / width, 1000 - threads)
+
+        verdict, names = Verdict(), ("diskannpy_index", "diskann_disk_index")
+        searches = ("search_diskannpy", "search_diskann_disk")
+        with ExitStack() as stack:
+            for name in names:
+                stack.enter_context(mock.patch.object(rivals, name, return_value=Path("r")))
+            for name in searches:
+                stack.enter_context(mock.patch.object(rivals, name, rival))
+            for name, value in (("index_of", lambda *_: Path("i")), ("search", ours)):
+                stack.enter_context(mock.patch.object(pipeann, name, value))
+            raw = mock.patch.object(pipeann, "raw_reads", lambda *_, **__: {"reads_per_s": device})
+            stack.enter_context(raw)
+            for name in ("with_queries", "vector_set"):
+                stack.enter_context(mock.patch.object(sets, name, lambda *_: vectors))
+            said = stack.enter_context(redirect_stdout(StringIO()))
+            versus.take_qps_vs_diskann(job, vectors, verdict)
+        self.assertEqual(pinned[-1], 1)
+        self.assertIn("W=2, 16 threads", said.getvalue())
+        return {name: checks[0].measured for name, checks in verdict.checks.items()} | {
+            "holds": verdict.holds
+        }
+
+    def test_the_default_is_judged_against_the_best_way_and_both_shares_are(self) -> None:
+        found = self.taken(device=42_000)
+        self.assertAlmostEqual(found["ratio"], 2000 / 800)
+        self.assertAlmostEqual(found["device"], 40_000 / 42_000)
+        self.assertAlmostEqual(found["cpu"], 400 / 984)
+        # Used to 95%, the device is the limit, and so the processor was not.
+        self.assertFalse(found["holds"])
+        self.assertFalse(self.taken(device=60_000)["holds"])
 
 
 class Retaking(unittest.TestCase):
