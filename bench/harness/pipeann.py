@@ -149,6 +149,8 @@ class SearchOptions:
     k: int = 10
     repeat: int = 1
     widths: Path | None = None
+    backend: str | None = None
+    cores: int | None = None
 
     @classmethod
     def of(cls, name: str, **others: Any) -> SearchOptions:
@@ -160,18 +162,20 @@ class SearchOptions:
         return cls(policy=policy, width=int(width), switches=switches, **others)
 
 
+def pinned(cores: int | None) -> list[str | Path]:
+    """The words before a command that keep it to so many of the cores that we may use."""
+    if cores is None:
+        return []
+    ours = sorted(os.sched_getaffinity(0))[:cores]
+    return ["taskset", "--cpu-list", ",".join(map(str, ours))]
+
+
 def search(
     index: Path, vectors: VectorSet, lists: Sequence[int], options: SearchOptions
 ) -> list[Row]:
     """One row per list length, with recall against the set's truth."""
-    command: list[str | Path] = [
-        program(),
-        "search",
-        "--index",
-        index,
-        "--queries",
-        vectors.queries,
-    ]
+    command: list[str | Path] = pinned(options.cores)
+    command += [program(), "search", "--index", index, "--queries", vectors.queries]
     command += ["--truth", vectors.truth, "--k", str(options.k), "--policy", options.policy]
     command += ["--list", ",".join(map(str, lists)), "--threads", str(options.threads)]
     command += ["--in-flight", str(options.in_flight), "--memory-limit", options.memory_limit]
@@ -186,6 +190,8 @@ def search(
     if options.switches:
         switches = ",".join(f"{name}={value}" for name, value in options.switches.items())
         command += ["--switches", switches]
+    if options.backend is not None:
+        command += ["--backend", options.backend]
     return json_lines([*command, "--json"])
 
 

@@ -1,12 +1,15 @@
-"""Width follows load: `auto` against `pipe` when idle, and the best fixed policy when busy."""
+"""`auto` against the best fixed policy, idle and busy, on the real device and on injected ones."""
 
 from __future__ import annotations
 
+import math
+import random
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from harness import pipeann, sets
 from harness.curves import Curve, OutOfRange, interleave
@@ -42,7 +45,7 @@ class Ratio:
 class Contest:
     """Policies on one index under one load, compared at the job's recall."""
 
-    def __init__(self, job: Job, vectors: VectorSet, index: Path, **load: int) -> None:
+    def __init__(self, job: Job, vectors: VectorSet, index: Path, **load: Any) -> None:
         self.job, self.vectors, self.index, self.load = job, vectors, index, load
         self.curves: dict[str, Curve] = {}
         # Runs of pairs are short, so that a drift of the device falls on both of a pair alike.
@@ -107,32 +110,79 @@ def print_profile(title: str, profile: Row) -> None:
 Named = list[tuple[str, Ratio]]
 
 
-def idle(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> Named:
-    """Mean latency over `pipe`, one query after the other."""
+@dataclass(frozen=True)
+class Place:
+    """A device, and the cores that a search on it may use (all where none are named)."""
+
+    backend: str | None = None
+    cores: int | None = None
+
+    def __str__(self) -> str:
+        device = self.backend or "real device"
+        return device if self.cores is None else f"{device}, cores: {self.cores}"
+
+
+def drawn_devices(seed: int, count: int) -> list[str]:
+    """Injected devices of the seed, evenly over the logarithms of latency and rate."""
+    draw = random.Random(seed)
+
+    def between(low: float, high: float) -> int:
+        return round(math.exp(draw.uniform(math.log(low), math.log(high))))
+
+    return [f"injected:{between(20, 2000)}:{between(10_000, 200_000)}" for _ in range(count)]
+
+
+def places(job: Job) -> list[Place]:
+    """The real device, and each injected one at full speed and on one core."""
     settings = job.settings
-    contest = Contest(job, vectors, index, threads=1, in_flight=1)
-    contest.scan(["auto", "pipe"])
-    print_scan(f"Idle, at {job.recall} on {vectors.name}", contest, job.recall)
-    at_most = settings["latency_at_most"]
-    latency = contest.ratio(("auto", "pipe"), "mean_us", at_most, settings["looks"])
-    verdict.add("latency", Check(latency.interval.high, at_most))
-    return [("idle latency over pipe", latency)]
+    backends = [
+        f"injected:{latency}{rate}"
+        for latency in settings["latencies_us"]
+        for rate in ("", *(f":{rate}" for rate in settings["rates"]))
+    ]
+    backends += drawn_devices(job.seed, settings["drawn"])
+    return [Place(), *(Place(backend, cores) for backend in backends for cores in (None, 1))]
+
+
+def against_best(
+    contest: Contest, title: str, column: str, limit: float, at_most: bool
+) -> dict[str, Ratio]:
+    """`auto` over those fixed policies that a scan finds best, in a column, by pairs."""
+    job, settings = contest.job, contest.job.settings
+    contest.scan(["auto", *settings["fixed"]])
+    print_scan(f"{title}, at {job.recall} on {contest.vectors.name}", contest, job.recall)
+    values = {p: contest.curves[p].at(column, job.recall) for p in settings["fixed"]}
+    best = sorted(values, key=values.__getitem__, reverse=not at_most)[: settings["finalists"]]
+    return {p: contest.ratio(("auto", p), column, limit, settings["looks"]) for p in best}
+
+
+def idle(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> Named:
+    """Mean latency over the best fixed policies, one query after the other."""
+    found: Named = []
+    at_most = job.settings["latency_at_most"]
+    for place in places(job):
+        alone = {"threads": 1, "in_flight": 1}
+        contest = Contest(job, vectors, index, backend=place.backend, cores=place.cores, **alone)
+        ratios = against_best(contest, f"Idle, {place}", "mean_us", at_most, at_most=True)
+        worst = max(ratio.interval.high for ratio in ratios.values())
+        verdict.add(f"latency, {place}", Check(worst, at_most))
+        found += [(f"{place}: idle latency over {p}", ratio) for p, ratio in ratios.items()]
+    return found
 
 
 def busy(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> Named:
     """Queries a second over the best fixed policies, many in flight."""
+    found: Named = []
     settings = job.settings
-    load = {"threads": settings["threads"], "in_flight": settings["in_flight"]}
-    contest = Contest(job, vectors, index, **load)
-    contest.scan(["auto", *settings["fixed"]])
-    print_scan(f"Busy {load}, at {job.recall} on {vectors.name}", contest, job.recall)
-    rates = {p: contest.curves[p].at("qps", job.recall) for p in settings["fixed"]}
-    fastest = sorted(rates, key=rates.__getitem__, reverse=True)[: settings["finalists"]]
-    at_least, looks = settings["qps_at_least"], settings["looks"]
-    against = {p: contest.ratio(("auto", p), "qps", at_least, looks) for p in fastest}
-    worst = min(ratio.interval.low for ratio in against.values())
-    verdict.add("qps", Check(worst, at_least, at_most=False))
-    return [(f"busy QPS over {p}", ratio) for p, ratio in against.items()]
+    at_least = settings["qps_at_least"]
+    for place in places(job):
+        load = {"threads": place.cores or settings["threads"], "in_flight": settings["in_flight"]}
+        contest = Contest(job, vectors, index, backend=place.backend, cores=place.cores, **load)
+        ratios = against_best(contest, f"Busy {load}, {place}", "qps", at_least, at_most=False)
+        worst = min(ratio.interval.low for ratio in ratios.values())
+        verdict.add(f"qps, {place}", Check(worst, at_least, at_most=False))
+        found += [(f"{place}: busy QPS over {p}", ratio) for p, ratio in ratios.items()]
+    return found
 
 
 def widths(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> Named:
@@ -155,8 +205,8 @@ PARTS = {"idle": idle, "busy": busy, "widths": widths}
 
 
 def take_auto(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
-    """Latency alone over `pipe`, queries a second among many over the best fixed policy; `--only`
-    takes one of the parts."""
+    """Latency alone and queries a second among many over the best fixed policy, on each device;
+    `--only` takes one of the parts."""
     index = pipeann.index_of(vectors, job.build)
     found: Named = []
     for name, part in PARTS.items():

@@ -370,6 +370,19 @@ class Pairs(unittest.TestCase):
         self.assertAlmostEqual(auto.along([(0.9, 10.0), (0.96, 16.0)], 0.95), 15.0)
 
 
+    def test_devices_are_every_pair_and_those_of_the_seed(self) -> None:
+        drawn = auto.drawn_devices(1, 2)
+        self.assertEqual(drawn, auto.drawn_devices(1, 2))
+        self.assertNotEqual(drawn, auto.drawn_devices(2, 2))
+        places = auto.places(catalogue.job("auto"))
+        # The real one; three latencies with and without a rate and two drawn, on all cores and one.
+        self.assertEqual(len(set(places)), 1 + 2 * (3 * 2 + 2))
+        self.assertEqual(places[0], auto.Place())
+        backends = {place.backend for place in places}
+        self.assertLessEqual({"injected:30", "injected:1000:20000", *drawn}, backends)
+        self.assertEqual(sum(place.cores == 1 for place in places), 8)
+
+
 class Jobs(unittest.TestCase):
     """The job files."""
 

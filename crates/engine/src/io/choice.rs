@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::backend::Backend;
 use super::best;
+use super::injected::{Injected, Speed};
 use crate::types::UnknownName;
 
 /// Backends of the file system, by name.
@@ -20,10 +21,12 @@ pub enum BackendChoice {
     Libaio,
     /// The pread pool.
     Threads,
+    /// Memory that is as slow as told, for measurements; `injected:LATENCY_US[:RATE]`.
+    Injected(Speed),
 }
 
 impl BackendChoice {
-    /// All choices.
+    /// All choices that read the disk.
     pub const ALL: [Self; 4] = [Self::Auto, Self::IoUring, Self::Libaio, Self::Threads];
 
     /// The name used on the command line and in messages.
@@ -33,6 +36,7 @@ impl BackendChoice {
             Self::IoUring => "io_uring",
             Self::Libaio => "libaio",
             Self::Threads => "threads",
+            Self::Injected(_) => "injected",
         }
     }
 
@@ -42,13 +46,15 @@ impl BackendChoice {
             Self::Auto | Self::IoUring => best(),
             Self::Libaio => libaio_or_best(),
             Self::Threads => Arc::new(super::threads::Threads::new()),
+            Self::Injected(speed) => Arc::new(Injected::new(speed)),
         }
     }
 }
 
 impl fmt::Display for BackendChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(self.name())?;
+        if let Self::Injected(speed) = self { write!(f, ":{speed}") } else { Ok(()) }
     }
 }
 
@@ -56,6 +62,9 @@ impl FromStr for BackendChoice {
     type Err = UnknownName;
 
     fn from_str(s: &str) -> Result<Self, UnknownName> {
+        if let Some(speed) = s.strip_prefix("injected:").and_then(|speed| speed.parse().ok()) {
+            return Ok(Self::Injected(speed));
+        }
         let found = Self::ALL.into_iter().find(|choice| choice.name() == s);
         found.ok_or_else(|| UnknownName::new("backend", s, "auto, io_uring, libaio, threads"))
     }
@@ -90,6 +99,10 @@ mod tests {
             // Where a choice is refused, the best one takes its place.
             assert!([choice.name(), best().name()].contains(&backend.name()));
         }
+        let slow: BackendChoice = "injected:100:20000".parse().expect("a speed");
+        assert_eq!((slow.to_string().as_str(), slow.name()), ("injected:100:20000", "injected"));
+        assert_eq!(slow.backend().name(), "injected");
+        assert!("injected".parse::<BackendChoice>().is_err(), "no speed is meant by itself");
         let error = "spdk".parse::<BackendChoice>().expect_err("no backend");
         assert!(error.to_string().contains("libaio"), "{error}");
     }

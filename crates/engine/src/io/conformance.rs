@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
+use super::injected::{Injected, Speed};
 use super::memory::Memory;
 use super::sim::{Sim, SimOptions};
 use super::threads::Threads;
@@ -84,6 +85,7 @@ fn every(check: fn(&Rig)) {
     check(&Rig::new(Memory::new()));
     check(&Rig::new(Sim::new(SimOptions { seed: 11, ..SimOptions::default() })));
     check(&Rig::new(Threads::new()));
+    check(&Rig::new(Injected::new(Speed { latency_us: 20, per_second: Some(200_000) })));
     #[cfg(target_os = "linux")]
     match uring::Uring::new() {
         Ok(backend) => check(&Rig::new(backend)),

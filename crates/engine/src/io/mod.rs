@@ -11,10 +11,11 @@
 //! | `libaio` | Linux's older asynchronous I/O, where asked for |
 //! | `threads` | a bounded pool of threads that call pread, where io_uring is blocked |
 //! | `memory` | files in memory, complete at the flush, in order |
+//! | `injected` | memory that takes a given time and has a given rate, for measurements |
 //! | `sim` | memory with delays, reordering, faults and power loss, all from one seed |
 //!
 //! Every backend passes the suite in `conformance.rs`. Deliberately absent: what a page
-//! holds, caching, retries of failed media, clocks.
+//! holds, caching, retries of failed media, clocks (but that of `injected`).
 
 mod backend;
 mod buffer;
@@ -24,6 +25,7 @@ mod conformance;
 mod device;
 mod error;
 mod fork;
+pub mod injected;
 #[cfg(target_os = "linux")]
 pub mod libaio;
 pub mod memory;
