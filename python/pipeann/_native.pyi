@@ -73,7 +73,7 @@ class Index:
 
         Raises
         ------
-        ValueError: no rows, NaN or infinity, a zero vector with "cosine", an option out of range,
+        ValueError: no rows, NaN or infinity, a squared norm above 3.4e38, an option out of range,
             lists of different lengths, nulls, no such column (an errors.InputError, whose `row`
             tells where).
         TypeError: another dtype.
@@ -191,7 +191,8 @@ class Index:
 
         Raises
         ------
-        ValueError: wrong dimension, NaN or infinity, a parameter out of range, an unknown row.
+        ValueError: wrong dimension, NaN or infinity, a squared norm above 3.4e38, a parameter out
+            of range, an unknown row.
         TypeError: another dtype than the index's.
         OSError: a page could not be read or is corrupt; the message names file and page.
         RuntimeError: the process was forked after the index was opened.

@@ -12,7 +12,7 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use indicatif::ProgressBar;
 use pipeann_engine::distance::QueryDistance;
-use pipeann_engine::types::{Metric, VectorSet, find_component};
+use pipeann_engine::types::{Metric, Unfit, VectorSet, unfit};
 use rayon::prelude::*;
 use serde_json::json;
 
@@ -186,15 +186,13 @@ impl Nearest {
 
 fn check_finite(set: VectorSet<'_>, what: &str) -> Result<()> {
     let ty = set.vector_type();
-    if !ty.is_float() {
-        return Ok(());
-    }
-    let bad = (0..set.rows())
-        .into_par_iter()
-        .find_first(|&row| find_component(set.row(row), ty, |x| !x.is_finite()).is_some());
-    match bad {
-        Some(row) => anyhow::bail!("{what} {row} holds NaN or infinity"),
+    let rows = (0..set.rows()).into_par_iter();
+    match rows.find_map_first(|row| unfit(set.row(row), ty).map(|why| (row, why))) {
         None => Ok(()),
+        Some((row, Unfit::NotFinite(_))) => anyhow::bail!("{what} {row} holds NaN or infinity"),
+        Some((row, Unfit::Norm(norm))) => {
+            anyhow::bail!("{what} {row} has a squared norm of {norm:e}, more than an f32 holds")
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use pipeann_engine::distance::QueryDistance;
 use pipeann_engine::search::Within;
-use pipeann_engine::types::{VectorSet, find_component};
+use pipeann_engine::types::{Unfit, VectorSet, unfit};
 use roaring::RoaringTreemap;
 
 use super::components::{FieldVectors, Moment};
@@ -386,8 +386,10 @@ pub(super) fn check_queries(
     for query in 0..queries.rows() {
         let vector = queries.row(query);
         let refuse = |why| Err(CollectionError::Query { field: field.name.clone(), query, why });
-        if ty.is_float() && find_component(vector, ty, |x| !x.is_finite()).is_some() {
-            return refuse("it holds NaN or infinity");
+        match unfit(vector, ty) {
+            None => {}
+            Some(Unfit::NotFinite(_)) => return refuse("it holds NaN or infinity"),
+            Some(Unfit::Norm(_)) => return refuse("its squared norm is more than an f32 holds"),
         }
     }
     Ok(())

@@ -19,6 +19,11 @@ pub enum ValueFault {
     /// NaN or infinity.
     #[error("NaN and infinity are not accepted")]
     NotFinite,
+    /// A vector too long for distances in f32.
+    #[error(
+        "the squared norm of the vector is more than an f32 holds, in which distances are computed"
+    )]
+    Norm,
     /// A text longer than the field's limit.
     #[error("the text has {bytes} bytes, the field takes {most}")]
     TooLong {

@@ -1,5 +1,7 @@
 //! The rules of one field, and of one value of it.
 
+use pipeann_engine::types::Unfit;
+
 use super::error::{FieldRule, SchemaError, ValueFault};
 use super::field::FieldSpec;
 use super::limits::{
@@ -7,8 +9,7 @@ use super::limits::{
 };
 use super::name::check_name;
 use crate::value::{
-    DataType, ScalarType, Value, ValueRef, VectorKind, check_json, check_sparse,
-    components_are_finite,
+    DataType, ScalarType, Value, ValueRef, VectorKind, check_json, check_sparse, unfit,
 };
 
 /// Names that Milvus gives to fields of its own, which clients therefore cannot use.
@@ -140,8 +141,12 @@ pub(super) fn check_value(spec: &FieldSpec, value: ValueRef<'_>) -> Result<(), V
         }
         ValueRef::Vector(bytes) => match spec.data_type.vector_kind() {
             Some(VectorKind::Sparse) => Ok(check_sparse(bytes)?),
-            Some(kind) if !components_are_finite(kind, bytes) => Err(ValueFault::NotFinite),
-            _ => Ok(()),
+            Some(kind) => match unfit(kind, bytes) {
+                None => Ok(()),
+                Some(Unfit::NotFinite(_)) => Err(ValueFault::NotFinite),
+                Some(Unfit::Norm(_)) => Err(ValueFault::Norm),
+            },
+            None => Ok(()),
         },
         _ => Ok(()),
     }

@@ -28,4 +28,4 @@ pub use row::{RowColumn, RowError, RowLayout, RowView};
 pub use single::{Value, ValueRef};
 pub use texts::{Blobs, Texts};
 pub use types::{DataType, ScalarType, UnknownType, VectorKind};
-pub use vector::{SparseError, check_sparse, components_are_finite};
+pub use vector::{SparseError, check_sparse, unfit};

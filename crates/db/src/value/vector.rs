@@ -1,25 +1,16 @@
 //! Checks of a vector's bytes: components that are numbers, sparse pairs in order.
 
+use pipeann_engine::types::{self, Unfit};
+
 use super::types::VectorKind;
 
 /// Bytes of one pair of a sparse vector.
 const SPARSE_PAIR_BYTES: usize = 8;
 
-/// Whether no component is NaN or infinite. Integers and bits always are finite; of sparse
-/// vectors see [`check_sparse`], which is not meant here.
-pub fn components_are_finite(kind: VectorKind, bytes: &[u8]) -> bool {
-    // A component is NaN or infinite where all bits of its exponent are set.
-    let halves = |exponent: u16| {
-        bytes.as_chunks::<2>().0.iter().all(|c| u16::from_le_bytes(*c) & exponent != exponent)
-    };
-    match kind {
-        VectorKind::Float => {
-            bytes.as_chunks::<4>().0.iter().all(|c| f32::from_le_bytes(*c).is_finite())
-        }
-        VectorKind::Float16 => halves(0x7c00),
-        VectorKind::BFloat16 => halves(0x7f80),
-        VectorKind::UInt8 | VectorKind::Int8 | VectorKind::Binary | VectorKind::Sparse => true,
-    }
+/// Why no distance can be computed of a vector; nothing is told of sparse ones, see
+/// [`check_sparse`].
+pub fn unfit(kind: VectorKind, bytes: &[u8]) -> Option<Unfit> {
+    types::unfit(bytes, kind.engine_type()?)
 }
 
 /// Why bytes are no sparse vector.
@@ -86,20 +77,26 @@ mod tests {
     }
 
     #[test]
-    fn nan_and_infinity_are_found_in_every_float_kind() {
+    fn vectors_without_a_distance_are_found_in_every_float_kind() {
         let float = |v: f32| v.to_le_bytes().to_vec();
         for (kind, finite, infinite, nan) in [
-            (VectorKind::Float, float(f32::MAX), float(f32::INFINITY), float(f32::NAN)),
+            (VectorKind::Float, float(1.8e19), float(f32::INFINITY), float(f32::NAN)),
             (VectorKind::Float16, vec![0xff, 0xfb], vec![0x00, 0xfc], vec![0x01, 0x7c]),
-            (VectorKind::BFloat16, vec![0x7f, 0xff], vec![0x80, 0xff], vec![0xc0, 0x7f]),
+            (VectorKind::BFloat16, vec![0x7a, 0x5f], vec![0x80, 0xff], vec![0xc0, 0x7f]),
         ] {
-            assert!(components_are_finite(kind, &finite), "{kind}");
+            let many = finite.repeat(9);
+            let too_long = unfit(kind, &many);
+            assert_eq!(unfit(kind, &finite), None, "{kind}");
+            assert_eq!(matches!(too_long, Some(Unfit::Norm(_))), kind != VectorKind::Float16);
             for bad in [&infinite, &nan] {
-                assert!(!components_are_finite(kind, bad), "{kind}");
-                assert!(!components_are_finite(kind, &[&finite[..], bad].concat()), "{kind}");
+                assert!(matches!(unfit(kind, bad), Some(Unfit::NotFinite(_))), "{kind}");
+                let last = [&many[..], bad].concat();
+                assert!(matches!(unfit(kind, &last), Some(Unfit::NotFinite(_))), "{kind}");
             }
         }
-        assert!(components_are_finite(VectorKind::UInt8, &[0xff; 8]));
+        let largest = float(f32::MAX.sqrt());
+        assert_eq!(unfit(VectorKind::Float, &largest), None, "its squared norm fits");
+        assert_eq!(unfit(VectorKind::UInt8, &[0xff; 8]), None);
     }
 
     #[test]

@@ -39,6 +39,8 @@ fn batches_that_do_not_fit_the_schema_are_refused_whole() {
     c.insert(batch(&[(1, 5)]), None).unwrap();
     let nan = refused(&c, with("v", vectors(DIM, &[0.0, 1.0, 2.0, 3.0, 4.0, f32::NAN, 6.0, 7.0])));
     assert!(nan.starts_with("field `v`, row 1:"), "{nan}");
+    let far = refused(&c, with("v", vectors(DIM, &[0.0, 1.0, 2.0, 3.0, 3e38, 5.0, 6.0, 7.0])));
+    assert!(far.starts_with("field `v`, row 1: the squared norm"), "{far}");
     let dimension = refused(&c, with("v", vectors(2, &[0.0, 1.0, 2.0, 3.0])));
     assert!(dimension.contains("`v` has dimension 4, vectors of 2"), "{dimension}");
     let long = ["ok".to_owned(), "far too long for this".to_owned()];
@@ -92,6 +94,8 @@ fn questions_that_make_no_sense_are_refused() {
     assert!(search("v", l2, &query, 2).contains("queries of 2 f32 for field `v`, which has 4 f32"));
     let nan = bytes(&[vector(1), [f32::INFINITY; DIM]]);
     assert_eq!(search("v", l2, &nan, DIM), "query 1 for field `v`: it holds NaN or infinity");
+    let far = bytes(&[vector(1), [3e38; DIM]]);
+    assert!(search("v", l2, &far, DIM).ends_with("its squared norm is more than an f32 holds"));
 }
 
 #[test]

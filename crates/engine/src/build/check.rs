@@ -8,7 +8,7 @@ use super::error::BuildError;
 use super::gather::in_pieces;
 use super::progress::{Progress, Stage, check_cancel};
 use super::source::RowSource;
-use crate::types::{Metric, RowId, VectorSet, VectorType, find_component};
+use crate::types::{Metric, RowId, Unfit, VectorSet, VectorType, unfit};
 
 const ROWS_PER_TASK: usize = 4096;
 
@@ -83,10 +83,10 @@ pub(crate) fn check_ids(rows: &[RowId]) -> Result<(), BuildError> {
 }
 
 fn check_row(set: VectorSet<'_>, row: usize, first_row: u64) -> Option<BuildError> {
-    let bytes = set.row(row);
+    let found = unfit(set.row(row), set.vector_type())?;
     let row = first_row + row as u64;
-    let ty = set.vector_type();
-    let not_finite =
-        if ty.is_float() { find_component(bytes, ty, |x| !x.is_finite()) } else { None };
-    not_finite.map(|value| BuildError::NotFinite { row, value })
+    Some(match found {
+        Unfit::NotFinite(value) => BuildError::NotFinite { row, value },
+        Unfit::Norm(squared_norm) => BuildError::Norm { row, squared_norm },
+    })
 }

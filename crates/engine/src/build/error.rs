@@ -32,6 +32,17 @@ pub enum BuildError {
         /// What was found.
         value: f32,
     },
+    /// A vector too long for distances in f32.
+    #[error(
+        "row {row} has a squared norm of {squared_norm:e}; distances are computed in f32, which holds {:e} at most",
+        f32::MAX
+    )]
+    Norm {
+        /// Position in the input.
+        row: u64,
+        /// Sum of the squares of its components.
+        squared_norm: f64,
+    },
     /// More rows than a graph in memory numbers.
     #[error("{rows} rows are more than one build can link (4294967294)")]
     TooManyRows {

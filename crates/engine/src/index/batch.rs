@@ -11,7 +11,7 @@ use super::Index;
 use super::error::QueryError;
 use crate::filter::AllowSet;
 use crate::search::{Driver, DriverOptions, Hit, SearchParams, SearchStats};
-use crate::types::{VectorSet, VectorType, find_component};
+use crate::types::{Unfit, VectorSet, VectorType, unfit};
 
 /// The answer to one query.
 #[derive(Clone, Debug, Default)]
@@ -229,12 +229,13 @@ fn run_one(
     failure.map_or(Ok(()), |e| Err(e.into()))
 }
 
-/// Refuses a vector that no distance is defined for: one with NaN or infinity.
+/// Refuses a vector that no distance can be computed of.
 pub(crate) fn check_vector(bytes: &[u8], ty: VectorType, row: usize) -> Result<(), QueryError> {
-    if ty.is_float() && find_component(bytes, ty, |x| !x.is_finite()).is_some() {
-        return Err(QueryError::NotFinite { row });
+    match unfit(bytes, ty) {
+        None => Ok(()),
+        Some(Unfit::NotFinite(_)) => Err(QueryError::NotFinite { row }),
+        Some(Unfit::Norm(squared_norm)) => Err(QueryError::Norm { row, squared_norm }),
     }
-    Ok(())
 }
 
 /// A search that hands out its results in portions, nearest first, each row once.

@@ -78,6 +78,17 @@ pub enum QueryError {
         /// Row of the batch.
         row: usize,
     },
+    /// A vector too long for distances in f32.
+    #[error(
+        "query {row} has a squared norm of {squared_norm:e}; distances are computed in f32, which holds {:e} at most",
+        f32::MAX
+    )]
+    Norm {
+        /// Row of the batch.
+        row: usize,
+        /// Sum of the squares of its components.
+        squared_norm: f64,
+    },
     /// A parameter out of range.
     #[error(transparent)]
     Params(#[from] ParamError),

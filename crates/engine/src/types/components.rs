@@ -45,6 +45,46 @@ fn widen<const N: usize>(bytes: &[u8], out: &mut [f32], value: impl Fn([u8; N]) 
     }
 }
 
+/// Why no distance can be computed of a vector.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Unfit {
+    /// A component that is NaN or infinite.
+    NotFinite(f32),
+    /// A squared norm that is more than an f32 holds (3.4e38). Distances are sums of squares and
+    /// products in f32.
+    Norm(f64),
+}
+
+/// What is wrong with the bytes of a vector, if anything is.
+pub fn unfit(bytes: &[u8], ty: VectorType) -> Option<Unfit> {
+    let squared_norm = match ty {
+        VectorType::F32 => squared_norm(bytes, f32::from_le_bytes),
+        VectorType::BF16 => squared_norm(bytes, of_bf16),
+        // No finite one is so large.
+        VectorType::F16 => squared_norm(bytes, of_f16),
+        VectorType::U8 | VectorType::I8 | VectorType::Binary => return None,
+    };
+    // A sum of squares of finite f32 is finite in f64.
+    if !squared_norm.is_finite() {
+        return find_component(bytes, ty, |x| !x.is_finite()).map(Unfit::NotFinite);
+    }
+    (squared_norm > f64::from(f32::MAX)).then_some(Unfit::Norm(squared_norm))
+}
+
+#[inline(always)]
+fn squared_norm<const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> f32) -> f64 {
+    // Several sums, so that no addition waits for the one before.
+    let mut sums = [0.0; 8];
+    let (eights, rest) = bytes.as_chunks::<N>().0.as_chunks::<8>();
+    for components in eights {
+        for (sum, &component) in sums.iter_mut().zip(components) {
+            *sum += f64::from(value(component)).powi(2);
+        }
+    }
+    let rest = rest.iter().map(|&component| f64::from(value(component)).powi(2));
+    sums.iter().sum::<f64>() + rest.sum::<f64>()
+}
+
 /// The first component of a vector that `wanted` says yes to.
 pub fn find_component(bytes: &[u8], ty: VectorType, wanted: impl Fn(f32) -> bool) -> Option<f32> {
     match ty {

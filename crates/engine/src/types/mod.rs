@@ -7,7 +7,7 @@ mod components;
 mod error_class;
 mod vectors;
 
-pub use components::{find_component, from_f32, part_to_f32, to_f32};
+pub use components::{Unfit, find_component, from_f32, part_to_f32, to_f32, unfit};
 pub use error_class::ErrorClass;
 pub use vectors::{VectorSet, VectorSetError};
 

@@ -256,6 +256,9 @@ fn bad_queries_are_refused_with_a_reason() {
     assert!(matches!(ask(&nan), QueryError::NotFinite { row: 0 }));
     nan[..4].copy_from_slice(&f32::INFINITY.to_le_bytes());
     assert!(matches!(ask(&nan), QueryError::NotFinite { row: 0 }));
+    let too_long = 3e38f32.to_le_bytes().repeat(16);
+    assert!(matches!(ask(&too_long), QueryError::Norm { row: 0, .. }));
+    assert!(ask(&too_long).to_string().contains("3.4028235e38"), "{}", ask(&too_long));
     let bytes = VectorSet::new(&[1; 16], 16, VectorType::U8).unwrap();
     let refused = index.search_batch(bytes, &params, &BatchOptions::default()).unwrap_err();
     assert_eq!(refused.to_string(), "query is of type u8, the index holds f32");

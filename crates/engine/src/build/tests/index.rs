@@ -163,6 +163,14 @@ fn wrong_inputs_are_refused_by_name_and_leave_nothing() {
         assert!(matches!(found, BuildError::NotFinite { row: 2, .. }), "{found}");
         assert!(found.to_string().contains("row 2"), "{found}");
     }
+    let mut components = [1.8e19_f32; 12];
+    let in_bytes = |components: &[f32]| -> Vec<u8> {
+        components.iter().flat_map(|x| x.to_le_bytes()).collect()
+    };
+    components[..4].fill(9e18);
+    let found = refuse(&in_bytes(&components), VectorType::F32, Metric::Cosine);
+    assert!(matches!(found, BuildError::Norm { row: 1, .. }), "{found}");
+    assert!(found.to_string().contains("1.296"), "{found}");
     let mut options = small(Metric::L2);
     options.graph.alpha = 0.5;
     let rows = Rows::equal(5, 4);
