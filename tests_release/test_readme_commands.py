@@ -35,6 +35,7 @@ ELSEWHERE = {
     "cargo test": "a part of make test",
     "cargo xtask architecture": "a test of xtask",
     "cargo xtask links": "a test of xtask",
+    "cargo xtask fuzz": "a part of make test",
 }
 HERE = {
     "pipeann build --base base.fbin --index my.index --metric l2",
