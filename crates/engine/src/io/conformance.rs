@@ -444,7 +444,7 @@ mod disks {
         every(|rig| {
             let mode = OpenMode::read_write().buffered();
             // libaio takes no request for this device.
-            if ["memory", "sim", "libaio"].contains(&rig.backend.name()) {
+            if ["memory", "sim", "injected", "libaio"].contains(&rig.backend.name()) {
                 return;
             }
             let file = rig.backend.open_file("/dev/full".as_ref(), mode).expect("opens");
@@ -456,6 +456,15 @@ mod disks {
             assert!(matches!(error, IoError::NoSpace { bytes: 4096, .. }), "{error}");
             assert_eq!(error.class(), ErrorClass::FixInput);
         });
+    }
+
+    /// A device may have no end, which memory has.
+    #[test]
+    fn memory_holds_files_alone() {
+        for backend in [&Memory::new() as &dyn Backend, &Injected::new("30".parse().unwrap())] {
+            let refused = backend.open_file("/dev/zero".as_ref(), OpenMode::read().buffered());
+            assert!(matches!(refused, Err(IoError::Open { .. })));
+        }
     }
 
     /// Kernel-side submission, and buffers too large to register.

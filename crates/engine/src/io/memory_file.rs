@@ -163,6 +163,10 @@ impl MemoryFiles {
             return Ok(file.clone());
         }
         let create = mode.create && mode.write;
+        // A device may have no end.
+        if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            return Err(IoError::Open { path: Arc::from(path), errno: Errno(libc::ENOTSUP) });
+        }
         let bytes = match std::fs::read(path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && create => Vec::new(),
