@@ -158,9 +158,9 @@ def test_bad_builds_are_refused(tmp_path: Path, vectors: np.ndarray) -> None:
 def test_zero_vectors_have_no_similarity_by_cosine(tmp_path: Path) -> None:
     rows = np.array([[1, 0, 0, 0], [0, 0, 0, 0], [-1, 0, 0, 0]], np.float32)
     index = Index.build(tmp_path / "zero", rows, "cosine")
-    found = index.search(np.array([[1, 0, 0, 0], [0, 0, 0, 0]], np.float32), 3)
-    assert found.ids[0].tolist() == [0, 1, 2]
-    assert found.distances.tolist() == [[0, 1, 2], [1, 1, 1]]
+    ids, distances = index.search(np.array([[1, 0, 0, 0], [0, 0, 0, 0]], np.float32), 3)
+    assert ids[0].tolist() == [0, 1, 2]
+    assert distances.tolist() == [[0, 1, 2], [1, 1, 1]]
 
 
 def test_a_directory_without_an_index(tmp_path: Path) -> None:
