@@ -48,8 +48,8 @@ pub(crate) struct Reading {
     pub(crate) no_warming: bool,
     /// By what reads are done: io_uring, libaio (wants O_DIRECT), threads, or auto for the best that
     /// may be used; that is taken too, with a warning, where another is refused. For measurements
-    /// alone, injected:LATENCY_US or injected:LATENCY_US:READS_PER_S: files are held in memory, outside of any limit, and
-    /// each read takes the latency
+    /// alone, injected:LATENCY_US or injected:LATENCY_US:READS_PER_S: files are held in memory,
+    /// outside of any limit, and each read takes the latency
     #[arg(long, value_name = "NAME", default_value_t)]
     pub(crate) backend: BackendChoice,
 }

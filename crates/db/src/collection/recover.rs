@@ -3,8 +3,8 @@
 //! The log is opened first; it then is on stable storage as a whole. Each component tells up to
 //! which record it includes the log, and the records behind the least of them are applied again.
 //! A component that was lost begins at 0 and is made anew, if the log still begins with record 1;
-//! the live rows and the scalar indexes are made from the row store in any case. A log that can only
-//! be read, since the disk is full, makes a collection that can only be read.
+//! the live rows and the scalar indexes are made from the row store in any case. A log that can
+//! only be read, since the disk is full, makes a collection that can only be read.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64};
