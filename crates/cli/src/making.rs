@@ -27,6 +27,10 @@ pub(crate) struct MakingArgs {
     /// rabitq: 4 bits) and by --search-memory]
     #[arg(long, value_name = "BYTES")]
     code_bytes: Option<usize>,
+    /// Codes for rows whose lengths lie orders apart (rabitq about the origin), which are made in any
+    /// case where others would lose rows that are there: for what will be inserted
+    #[arg(long)]
+    any_scale: bool,
     /// Memory that searches will have, as 512MiB: where --code-bytes does not say it, codes are as
     /// long as that allows, at most one byte for two components
     #[arg(long, value_name = "LIMIT", value_parser = parse_limit)]
@@ -66,6 +70,7 @@ impl MakingArgs {
             graph: VamanaOptions { threads: self.threads, seed: self.seed, ..graph },
             codes: self.codes,
             code_bytes: self.code_bytes,
+            any_scale: self.any_scale,
             search_memory: self.search_memory,
             fill: self.fill,
             page_bytes: self.page_bytes,

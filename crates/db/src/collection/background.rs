@@ -162,6 +162,13 @@ impl Collection {
         match failed {
             None => Ok((true, false)),
             Some(error) if error.needs_checkpoint() => Ok((true, true)),
+            // Until then a search compares them one by one.
+            Some(error) if error.needs_any_scale() && field.may_build(graph.pending().len()) => {
+                if let Some(index) = self.graph_of(field)? {
+                    self.signal.build(index.id, Cause::Scale);
+                }
+                Ok((true, false))
+            }
             Some(error) => Err(self.index_error(field, &error)),
         }
     }

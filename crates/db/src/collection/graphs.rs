@@ -361,6 +361,7 @@ impl Collection {
             vector_type: field.vector_type,
             live: &live.among(None),
             applied: self.log.last(),
+            any_scale: cause == Cause::Scale,
             metric,
             parameters: &definition.parameters,
         };
@@ -402,8 +403,8 @@ impl Collection {
             Ok(rows) => self.set_state(index, IndexState::Finished { rows }),
             // Begun again when the collection is opened again.
             Err(_) if self.signal.is_stopped() => Ok(()),
-            Err(error) if cause == Cause::Backlog => {
-                tracing::warn!(index = definition.name, "rows are linked one by one: {error}");
+            Err(error) if cause != Cause::Asked => {
+                tracing::warn!(index = definition.name, "the graph stays as it is: {error}");
                 let graph = field.graph();
                 field.note_refused(graph.as_ref().map_or(0, |graph| graph.pending().len()));
                 let rows = graph.map_or(0, |graph| graph.linked());

@@ -13,6 +13,9 @@ pub(super) enum Cause {
     Asked,
     /// So many rows wait to enter the one that is there that a new one is cheaper.
     Backlog,
+    /// Rows wait whose lengths are so far from the others' that the codes of the one that is there
+    /// cannot tell them apart.
+    Scale,
 }
 
 /// What is to be done, and how it goes.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pipeann_engine::build::{Progress, SourceRows, Stage, build_rows, estimate};
+use pipeann_engine::build::{BuildOptions, Progress, SourceRows, Stage, build_rows, estimate};
 use pipeann_engine::memory::{Accountant, Pool};
 use pipeann_engine::types::VectorSet;
 use roaring::RoaringTreemap;
@@ -28,6 +28,8 @@ pub struct BuildRequest<'a> {
     /// The last number of the log that was given out. No link of another graph of the field has a
     /// later one.
     pub applied: Seq,
+    /// Whether codes have to serve rows of any length.
+    pub any_scale: bool,
     /// How vectors are compared.
     pub metric: Metric,
     /// Parameters of the index.
@@ -91,7 +93,10 @@ pub fn build(
     (options, accountant): (&GraphOptions, &Arc<Accountant>),
     progress: &BuildProgress,
 ) -> Result<u64, FieldIndexError> {
-    let settings = options.build(request.metric, request.parameters)?;
+    let settings = BuildOptions {
+        any_scale: request.any_scale,
+        ..options.build(request.metric, request.parameters)?
+    };
     let (dim, vector_type) = (request.dim, request.vector_type);
     let row_bytes = vector_type.vector_bytes(dim);
     let rows = request.live.len();

@@ -69,6 +69,12 @@ impl FieldIndexError {
         matches!(self, Self::Graph(UpdateError::Full { .. } | UpdateError::Memory(_)))
     }
 
+    /// Whether a row is so long or short beside the others that the graph has to be built again
+    /// with codes of any scale.
+    pub fn needs_any_scale(&self) -> bool {
+        matches!(self, Self::Graph(UpdateError::Scale { .. }))
+    }
+
     /// Whether the graph takes no changes any more until it is opened again.
     pub fn needs_opening(&self) -> bool {
         matches!(self, Self::Graph(UpdateError::Poisoned(_)))

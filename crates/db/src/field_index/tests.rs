@@ -39,6 +39,7 @@ fn built(dir: &Path, rows: u64) -> FieldIndex {
         vector_type: VectorType::U8,
         live: &live,
         applied: Seq(1),
+        any_scale: false,
         metric: Metric::L2,
         parameters: &Properties::default(),
     };

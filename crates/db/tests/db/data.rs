@@ -92,13 +92,25 @@ pub(crate) fn bytes(vectors: &[[f32; DIM]]) -> Vec<u8> {
 
 /// Rows of key and seed: the note and the vector tell the seed.
 pub(crate) fn batch(rows: &[(i64, u32)]) -> Batch {
-    let vectors: Vec<_> = rows.iter().map(|&(_, seed)| vector(seed)).collect();
-    let vectors = DenseVectors::new(VectorKind::Float, DIM, bytes(&vectors)).unwrap();
     let notes = rows.iter().map(|(_, seed)| format!("note {seed}"));
+    with_notes(rows.iter().map(|&(key, seed)| (key, vector(seed))), notes)
+}
+
+/// Rows of these vectors.
+pub(crate) fn batch_of(rows: &[(i64, [f32; DIM])]) -> Batch {
+    with_notes(rows.iter().copied(), rows.iter().map(|(key, _)| format!("row {key}")))
+}
+
+fn with_notes(
+    rows: impl Iterator<Item = (i64, [f32; DIM])>,
+    notes: impl Iterator<Item = String>,
+) -> Batch {
+    let (keys, vectors): (Vec<i64>, Vec<_>) = rows.unzip();
+    let vectors = DenseVectors::new(VectorKind::Float, DIM, bytes(&vectors)).unwrap();
     Batch {
-        rows: rows.len(),
+        rows: keys.len(),
         columns: vec![
-            Column::new("id", ColumnValues::Int64(rows.iter().map(|row| row.0).collect())),
+            Column::new("id", ColumnValues::Int64(keys)),
             Column::new("note", ColumnValues::VarChar(notes.collect())),
             Column::new("v", ColumnValues::Dense(vectors)),
         ],

@@ -28,6 +28,7 @@ mod memory_limit;
 mod partial;
 mod read_only;
 mod scalars;
+mod scales;
 mod schemas;
 mod selected;
 mod snapshot;

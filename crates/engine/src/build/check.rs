@@ -1,6 +1,6 @@
 //! Looks at every input row before any work is done on it.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rayon::prelude::*;
 
@@ -8,16 +8,17 @@ use super::error::BuildError;
 use super::gather::in_pieces;
 use super::progress::{Progress, Stage, check_cancel};
 use super::source::RowSource;
-use crate::types::{Metric, RowId, Unfit, VectorSet, VectorType, unfit};
+use crate::types::{Metric, RowId, Unfit, VectorSet, VectorType, fit_squared_norm};
 
 const ROWS_PER_TASK: usize = 4096;
 
-/// Refuses an input that no index can be built of, naming the first row that is wrong.
+/// Refuses an input that no index can be built of, naming the first row that is wrong. Answers with
+/// the squared norm of the longest row, 0 unless they are of floats.
 pub(crate) fn check_rows(
     set: VectorSet<'_>,
     metric: Metric,
     progress: &dyn Progress,
-) -> Result<(), BuildError> {
+) -> Result<f64, BuildError> {
     check_shape(set.rows(), set.vector_type(), metric)?;
     progress.stage(Stage::Check, set.rows() as u64);
     check_part(set, 0, progress)
@@ -29,14 +30,17 @@ pub(crate) fn check_source(
     metric: Metric,
     progress: &dyn Progress,
     cancel: &AtomicBool,
-) -> Result<(), BuildError> {
+) -> Result<f64, BuildError> {
     let (rows, ty) = (source.rows(), source.vector_type());
     check_shape(rows, ty, metric)?;
     progress.stage(Stage::Check, rows as u64);
+    let mut longest = 0f64;
     in_pieces(source, |first, set| {
         check_cancel(cancel)?;
-        check_part(set, first as u64, progress)
-    })
+        longest = longest.max(check_part(set, first as u64, progress)?);
+        Ok(())
+    })?;
+    Ok(longest)
 }
 
 /// Looks at rows of which the first is that of the number given.
@@ -44,15 +48,25 @@ fn check_part(
     set: VectorSet<'_>,
     first_row: u64,
     progress: &dyn Progress,
-) -> Result<(), BuildError> {
+) -> Result<f64, BuildError> {
     let rows = set.rows();
+    // The bits of floats that are not negative are ordered as they are.
+    let longest = AtomicU64::new(0);
     let first_wrong = (0..rows.div_ceil(ROWS_PER_TASK)).into_par_iter().find_map_first(|task| {
-        let last = ((task + 1) * ROWS_PER_TASK).min(rows);
-        let found = (task * ROWS_PER_TASK..last).find_map(|row| check_row(set, row, first_row));
-        progress.advance((last - task * ROWS_PER_TASK) as u64);
+        let (first, last) = (task * ROWS_PER_TASK, ((task + 1) * ROWS_PER_TASK).min(rows));
+        let mut longest_here = 0f64;
+        let found = (first..last).find_map(|row| match check_row(set, row, first_row) {
+            Ok(squared_norm) => {
+                longest_here = longest_here.max(squared_norm);
+                None
+            }
+            Err(error) => Some(error),
+        });
+        longest.fetch_max(longest_here.to_bits(), Ordering::Relaxed);
+        progress.advance((last - first) as u64);
         found
     });
-    first_wrong.map_or(Ok(()), Err)
+    first_wrong.map_or(Ok(f64::from_bits(longest.into_inner())), Err)
 }
 
 fn check_shape(rows: usize, ty: VectorType, metric: Metric) -> Result<(), BuildError> {
@@ -82,11 +96,12 @@ pub(crate) fn check_ids(rows: &[RowId]) -> Result<(), BuildError> {
     }
 }
 
-fn check_row(set: VectorSet<'_>, row: usize, first_row: u64) -> Option<BuildError> {
-    let found = unfit(set.row(row), set.vector_type())?;
-    let row = first_row + row as u64;
-    Some(match found {
-        Unfit::NotFinite(value) => BuildError::NotFinite { row, value },
-        Unfit::Norm(squared_norm) => BuildError::Norm { row, squared_norm },
+fn check_row(set: VectorSet<'_>, row: usize, first_row: u64) -> Result<f64, BuildError> {
+    fit_squared_norm(set.row(row), set.vector_type()).map_err(|found| {
+        let row = first_row + row as u64;
+        match found {
+            Unfit::NotFinite(value) => BuildError::NotFinite { row, value },
+            Unfit::Norm(squared_norm) => BuildError::Norm { row, squared_norm },
+        }
     })
 }

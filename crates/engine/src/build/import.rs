@@ -53,8 +53,9 @@ impl Build<'_> {
         })?;
         let source = VectorSet::new(&vectors, index.dim(), index.vector_type())
             .expect("whole vectors were read");
-        self.timed(Stage::Check, |b| check_rows(source, b.options.metric, b.progress))?;
-        let (book, codes) = self.timed(Stage::Encode, |b| b.encode(source))?;
+        let longest =
+            self.timed(Stage::Check, |b| check_rows(source, b.options.metric, b.progress))?;
+        let (book, codes) = self.timed(Stage::Encode, |b| b.encode(&source, source, longest))?;
         let (graph, (order, locality)) = self.timed(Stage::Order, |b| {
             let pair = PairDistance::new(b.options.metric, source);
             let graph = connected(lists, index.degree(), &pair, start);

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::check::check_source;
 use super::error::BuildError;
-use super::gather::{gather, in_pieces, read, view};
+use super::gather::{gather, read, view};
 use super::halves::copy_in_place;
 use super::huge;
 use super::merge::merge;
@@ -29,7 +29,6 @@ use super::threads::thread_count;
 use super::vamana::{VamanaOptions, vamana};
 use crate::distance::PairDistance;
 use crate::graph::{Adjacency, medoid};
-use crate::quant::Codebook;
 use crate::types::VectorSet;
 
 /// As [`build()`], holding no more than about `limit` bytes.
@@ -97,7 +96,8 @@ impl Build<'_> {
         site: Site,
     ) -> Result<BuildReport, BuildError> {
         let metric = self.options.metric;
-        self.timed(Stage::Check, |b| check_source(source, metric, b.progress, b.cancel))?;
+        let longest =
+            self.timed(Stage::Check, |b| check_source(source, metric, b.progress, b.cancel))?;
         let merged = self.timed(Stage::Graph, |b| b.merged(source, plan, &site))?;
         let Merged { mut graph, order, locality, start } = merged;
         self.timed(Stage::Order, |b| {
@@ -106,20 +106,8 @@ impl Build<'_> {
             connect_lists(&mut graph, start, |_, _| ())
         })?;
         let (book, codes) = self.timed(Stage::Encode, |b| {
-            b.progress.stage(Stage::Encode, source.rows() as u64);
             let sample = gather(source, &b.sample(source.rows(), plan.sample))?;
-            let options = b.code_options(source.dim());
-            let book = Codebook::train(view(source, &sample), metric, &options);
-            drop(sample);
-            let mut codes = vec![0; source.rows() * book.code_bytes()];
-            in_pieces(source, |first, set| {
-                check_cancel(b.cancel)?;
-                let out = &mut codes[first * book.code_bytes()..][..set.rows() * book.code_bytes()];
-                book.encode_all(set, out);
-                b.progress.advance(set.rows() as u64);
-                Ok(())
-            })?;
-            Ok((book, codes))
+            b.encode(source, view(source, &sample), longest)
         })?;
         let head = self.timed(Stage::Head, |b| {
             let rows = b.sample(source.rows(), b.sizes.head_nodes);

@@ -34,6 +34,9 @@ pub struct BuildOptions {
     /// Bytes of an in-memory code, at most; `None`: by the dimension and `search_memory`, see
     /// [`chosen_code_bytes`](crate::quant::chosen_code_bytes).
     pub code_bytes: Option<usize>,
+    /// Codes for rows whose lengths lie orders apart, whatever the rows of now are like. A build
+    /// makes them in any case where others would lose rows that it has.
+    pub any_scale: bool,
     /// Bytes of memory that searches of the index will have, where it is known.
     pub search_memory: Option<u64>,
     /// The head index.
@@ -56,6 +59,7 @@ impl BuildOptions {
             graph: VamanaOptions::default(),
             codes: CodeKind::Product,
             code_bytes: None,
+            any_scale: false,
             search_memory: None,
             head: HeadOptions::default(),
             fill: 0.96,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::check::{check_ids, check_rows};
 use super::error::BuildError;
-use super::gather::{gather, view};
+use super::gather::{gather, in_pieces, view};
 use super::halves::linking_copy;
 use super::head::head_parts;
 use super::nearest::Nearest;
@@ -24,7 +24,7 @@ use super::write::{GENERATION, Parts, Writer};
 use crate::distance::PairDistance;
 use crate::format::{BuildParameters, FileKind, HeadParameters, HeadParts, Identity, Manifest};
 use crate::graph::{Adjacency, medoid};
-use crate::quant::{CodeOptions, Codebook};
+use crate::quant::{CodeOptions, Codebook, most_lost};
 use crate::types::{NodeId, RowId, VectorSet};
 
 /// What a build has made.
@@ -164,8 +164,9 @@ impl Build<'_> {
         site: Site,
     ) -> Result<BuildReport, BuildError> {
         let options = self.options;
-        self.timed(Stage::Check, |b| check_rows(source, options.metric, b.progress))?;
-        let (book, codes) = self.timed(Stage::Encode, |b| b.encode(source))?;
+        let longest =
+            self.timed(Stage::Check, |b| check_rows(source, options.metric, b.progress))?;
+        let (book, codes) = self.timed(Stage::Encode, |b| b.encode(&source, source, longest))?;
         let start = medoid(source, options.metric);
         let (graph, order) = {
             let (copy, ty) = linking_copy(source, options.metric);
@@ -226,26 +227,51 @@ impl Build<'_> {
         CodeOptions {
             kind: self.sizes.codes,
             code_bytes: self.sizes.code_bytes,
+            any_scale: self.options.any_scale,
             seed: self.options.graph.seed,
             ..CodeOptions::for_dim(dim)
         }
     }
 
-    pub(super) fn encode(&self, source: VectorSet<'_>) -> Result<(Codebook, Vec<u8>), BuildError> {
-        self.progress.stage(Stage::Encode, source.rows() as u64);
-        let book = Codebook::train(source, self.options.metric, &self.code_options(source.dim()));
-        let mut codes = vec![0; source.rows() * book.code_bytes()];
-        let rows_at_once = 1 << 16;
-        let row_bytes = source.row_bytes();
-        let pieces = codes.chunks_mut(rows_at_once * book.code_bytes());
-        for (out, bytes) in pieces.zip(source.bytes().chunks(rows_at_once * row_bytes)) {
-            check_cancel(self.cancel)?;
-            let piece = VectorSet::new(bytes, source.dim(), source.vector_type())
-                .expect("whole rows of a set are a set");
-            book.encode_all(piece, out);
-            self.progress.advance(piece.rows() as u64);
+    /// Trains a codebook on a sample and codes all rows, of which the longest has this squared norm:
+    /// with codes of any scale, where others would lose rows.
+    pub(super) fn encode(
+        &self,
+        source: &dyn RowSource,
+        sample: VectorSet<'_>,
+        longest: f64,
+    ) -> Result<(Codebook, Vec<u8>), BuildError> {
+        let (metric, options) = (self.options.metric, self.code_options(source.dim()));
+        let book = Codebook::train(sample, metric, &options);
+        if book.reaches(longest)
+            && let Some(codes) = self.coded(source, &book)?
+        {
+            return Ok((book, codes));
         }
+        let options = CodeOptions { any_scale: true, ..options };
+        let book = Codebook::train(sample, metric, &options);
+        let codes = self.coded(source, &book)?.expect("codes of any scale lose no row");
         Ok((book, codes))
+    }
+
+    /// The codes of all rows; `None` where too many of these are lost among others.
+    fn coded(
+        &self,
+        source: &dyn RowSource,
+        book: &Codebook,
+    ) -> Result<Option<Vec<u8>>, BuildError> {
+        self.progress.stage(Stage::Encode, source.rows() as u64);
+        let mut codes = vec![0; source.rows() * book.code_bytes()];
+        let mut lost = 0;
+        in_pieces(source, |first, set| {
+            check_cancel(self.cancel)?;
+            let out = &mut codes[first * book.code_bytes()..][..set.rows() * book.code_bytes()];
+            book.encode_all(set, out);
+            lost += book.count_lost(set);
+            self.progress.advance(set.rows() as u64);
+            Ok(())
+        })?;
+        Ok((lost <= most_lost(source.rows() as u64)).then_some(codes))
     }
 
     pub(super) fn order(

@@ -172,6 +172,8 @@ impl Index {
     /// [`OverLimit`], with the number needed, where the limit is below what is held beside the
     /// pages of this index. The limit stays as it was then.
     pub fn set_memory_limit(&self, limit_bytes: Option<u64>) -> Result<(), OverLimit> {
+        // Who divides memory just now knows the limit of before.
+        let _undivided = self.accountant.keep_divided();
         let _alone = self.dial.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let page_bytes = self.layout().page_bytes() as u64;
         let granted = self.pages.cache.get().map_or(0, PageCache::granted);

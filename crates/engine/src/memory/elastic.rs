@@ -102,6 +102,11 @@ impl Members {
         members.into_iter().map(stand).collect()
     }
 
+    /// Keeps memory from changing hands until this is dropped.
+    pub(super) fn keep_still(&self) -> MutexGuard<'_, ()> {
+        lock(&self.moving)
+    }
+
     pub(super) fn held_bytes(&self) -> u64 {
         self.stand(false).iter().map(|member| member.held).sum()
     }

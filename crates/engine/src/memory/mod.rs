@@ -20,7 +20,7 @@ pub use physical::physical_bytes;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Once, OnceLock, Weak};
+use std::sync::{Arc, MutexGuard, Once, OnceLock, Weak};
 
 use self::elastic::Members;
 
@@ -186,6 +186,11 @@ impl Accountant {
     /// From now on this holder's memory gives way to other reservations, until it is dropped.
     pub fn add_elastic(&self, holder: Weak<dyn Elastic>) {
         self.elastic.add(holder);
+    }
+
+    /// Keeps memory from changing hands until this is dropped.
+    pub(crate) fn keep_divided(&self) -> MutexGuard<'_, ()> {
+        self.elastic.keep_still()
     }
 
     /// Divides what is left of the limit anew among those whose memory gives way, by how much

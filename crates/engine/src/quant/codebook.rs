@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use super::product::Product;
 use super::rabitq::Rabitq;
+use super::scale::minds_length;
 use super::{CodeKind, CodeOptions, CodebookError, train};
 use crate::types::{Metric, VectorSet, VectorType, to_f32};
 
@@ -22,6 +23,8 @@ pub struct Codebook {
     metric: Metric,
     version: u32,
     coder: Coder,
+    /// Squared norm of the longest vector that a product code stands for, or of the mean.
+    longest_squared: f64,
     training_error: Option<f32>,
 }
 
@@ -44,6 +47,7 @@ impl Codebook {
         let longest = o.kind.longest_within(dim, o.code_bytes);
         let code_bytes = longest.unwrap_or_else(|| o.kind.code_bytes_range(dim).0);
         let coder = match o.kind {
+            _ if o.any_scale && minds_length(metric) => Coder::Rabitq(Rabitq::of_any_scale(dim, o)),
             CodeKind::Product => {
                 let centroids = train::centroids(set, metric, code_bytes, o);
                 Coder::Product(Product { dim, code_bytes, centroids })
@@ -53,15 +57,20 @@ impl Codebook {
                 Coder::Rabitq(Rabitq::of_bytes(code_bytes, mean, o.seed))
             }
         };
-        let mut book = Self { dim, metric, version: 1, coder, training_error: None };
+        let mut book = Self::new(metric, 1, coder);
         book.training_error = book.error(set, ERROR_ROWS).filter(|e| e.is_finite());
         book
     }
 
     /// Options by which a codebook of the same kind and length is trained.
     pub fn options(&self, seed: u64) -> CodeOptions {
-        let code_bytes = self.code_bytes();
-        CodeOptions { kind: self.kind(), code_bytes, seed, ..CodeOptions::for_dim(self.dim) }
+        CodeOptions {
+            kind: self.kind(),
+            code_bytes: self.code_bytes(),
+            any_scale: self.is_any_scale(),
+            seed,
+            ..CodeOptions::for_dim(self.dim)
+        }
     }
 
     /// The kind of its codes.
@@ -143,13 +152,23 @@ impl Codebook {
         centroids: Vec<f32>,
     ) -> Result<Self, CodebookError> {
         let coder = Coder::Product(Product::from_parts(dim, code_bytes, centroids)?);
-        Ok(Self { dim, metric, version, coder, training_error: None })
+        Ok(Self::new(metric, version, coder))
     }
 
     /// Puts a codebook of RaBitQ codes together.
     pub(super) fn of_rabitq(rabitq: Rabitq, metric: Metric, version: u32) -> Self {
-        let dim = rabitq.mean.len();
-        Self { dim, metric, version, coder: Coder::Rabitq(rabitq), training_error: None }
+        Self::new(metric, version, Coder::Rabitq(rabitq))
+    }
+
+    fn new(metric: Metric, version: u32, coder: Coder) -> Self {
+        let (dim, longest_squared) = match &coder {
+            Coder::Product(product) => (product.dim, product.longest_squared()),
+            Coder::Rabitq(rabitq) => {
+                let squares = rabitq.mean.iter().map(|&x| f64::from(x) * f64::from(x));
+                (rabitq.mean.len(), squares.sum())
+            }
+        };
+        Self { dim, metric, version, coder, longest_squared, training_error: None }
     }
 
     /// The same codebook under another version number.
@@ -188,6 +207,10 @@ impl Codebook {
             Coder::Product(product) => &product.centroids,
             Coder::Rabitq(_) => &[],
         }
+    }
+
+    pub(super) fn longest_squared(&self) -> f64 {
+        self.longest_squared
     }
 
     pub(super) fn coder(&self) -> &Coder {

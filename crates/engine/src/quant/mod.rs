@@ -24,6 +24,9 @@ mod rabitq_score;
 #[cfg(test)]
 mod rabitq_tests;
 mod rotation;
+mod scale;
+#[cfg(test)]
+mod scale_tests;
 mod score;
 #[cfg(target_arch = "x86_64")]
 mod score_gather;
@@ -42,6 +45,7 @@ pub use codebook_bytes::CodebookError;
 pub use codes::CodesView;
 pub use kind::{CodeKind, UnknownCodeKind};
 pub use lookup::LookupTable;
+pub(crate) use scale::most_lost;
 pub use score::{CodeKernel, score_many};
 pub use train::CodeOptions;
 

@@ -49,6 +49,19 @@ impl Product {
         &self.centroids[span.start * CENTROIDS..span.end * CENTROIDS]
     }
 
+    /// The squared norm of the longest vector that a code stands for.
+    pub(super) fn longest_squared(&self) -> f64 {
+        let longest_of = |s: usize| {
+            let mut squares = [0f64; CENTROIDS];
+            for column in self.subspace(s).chunks_exact(CENTROIDS) {
+                let parts = squares.iter_mut().zip(column);
+                parts.for_each(|(sum, &x)| *sum += f64::from(x) * f64::from(x));
+            }
+            squares.into_iter().fold(0.0, f64::max)
+        };
+        (0..self.code_bytes).map(longest_of).sum()
+    }
+
     /// Encodes as many rows as `codes` has room for.
     pub(super) fn encode_rows(&self, rows: &[f32], codes: &mut [u8]) {
         let kernel = SubspaceKernel::new();

@@ -29,7 +29,9 @@ pub(super) struct RabitqQuery {
     pub(super) low: Vec<i8>,
     /// (2^bits - 1) x the sum of all components.
     middle: i64,
-    /// Estimate = `bias` + `of_norm` x norm + `step` x factor x (2 x product - `middle`).
+    /// Estimate = 2 x (`bias` + `of_norm` x norm + `step` x factor x (2 x product - `middle`)). The
+    /// halves of a distance are finite wherever the norms of both vectors are, and so is no part of
+    /// it NaN.
     bias: f32,
     of_norm: f32,
     step: f32,
@@ -69,7 +71,8 @@ impl RabitqQuery {
         match metric {
             Metric::L2 | Metric::Hamming => {
                 coder.turned(query, &mut self.turned);
-                (self.bias, self.of_norm) = (self.turned.iter().map(|x| x * x).sum(), 1.0);
+                let squared: f32 = self.turned.iter().map(|x| x * x).sum();
+                (self.bias, self.of_norm) = (0.5 * squared, 0.5);
             }
             Metric::InnerProduct | Metric::Cosine | Metric::Jaccard => {
                 self.turned[..query.len()].copy_from_slice(query);
@@ -77,13 +80,13 @@ impl RabitqQuery {
                 coder.rotation.turn(&mut self.turned);
                 let with_mean: f32 = query.iter().zip(&coder.mean).map(|(x, mean)| x * mean).sum();
                 let from = if metric.normalises() { 1.0 } else { 0.0 };
-                (self.bias, self.of_norm) = (from - with_mean, 0.0);
+                (self.bias, self.of_norm) = (0.5 * (from - with_mean), 0.0);
             }
         }
         let step = self.round();
         // A product counts once among inner products, twice in a squared distance; half of it for
-        // the values being doubled.
-        self.step = if self.of_norm == 0.0 { -0.5 * step } else { -step };
+        // the values being doubled, and half for the estimate's.
+        self.step = if self.of_norm == 0.0 { -0.25 * step } else { -0.5 * step };
     }
 
     /// Brings the components to integers; answers what 1 stands for.
@@ -117,6 +120,6 @@ impl RabitqQuery {
         let number =
             |at: usize| f32::from_le_bytes([code[at], code[at + 1], code[at + 2], code[at + 3]]);
         let centred = 2 * i64::from(product) - self.middle;
-        self.bias + self.of_norm * number(4) + self.step * number(0) * centred as f32
+        2.0 * (self.bias + self.of_norm * number(4) + self.step * number(0) * centred as f32)
     }
 }

@@ -37,7 +37,7 @@ fn as_f32_bytes(bytes: &[u8]) -> Vec<u8> {
 
 pub(super) fn options(code_bytes: usize) -> CodeOptions {
     let kind = CodeKind::Product;
-    CodeOptions { kind, code_bytes, training_rows: 4000, iterations: 8, seed: 7 }
+    CodeOptions { kind, code_bytes, any_scale: false, training_rows: 4000, iterations: 8, seed: 7 }
 }
 
 pub(super) fn encode_all(book: &Codebook, set: VectorSet<'_>) -> Vec<u8> {

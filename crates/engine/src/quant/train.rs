@@ -23,6 +23,9 @@ pub struct CodeOptions {
     pub kind: CodeKind,
     /// Bytes of a code, at most; see [`default_code_bytes`](super::default_code_bytes).
     pub code_bytes: usize,
+    /// Codes of any scale: RaBitQ about the origin, of `code_bytes` or what suits it, whatever the
+    /// kind. Without meaning where a metric leaves lengths out, or has bits.
+    pub any_scale: bool,
     /// Rows of the sample; at least 1 and at most 65536 are used.
     pub training_rows: usize,
     /// Most iterations of Lloyd's algorithm; it stops earlier when nothing moves.
@@ -40,6 +43,7 @@ impl CodeOptions {
         Self {
             kind: CodeKind::Product,
             code_bytes: super::default_code_bytes(dim),
+            any_scale: false,
             training_rows: Self::MOST_TRAINING_ROWS,
             iterations: 12,
             seed: 0,

@@ -57,18 +57,30 @@ pub enum Unfit {
 
 /// What is wrong with the bytes of a vector, if anything is.
 pub fn unfit(bytes: &[u8], ty: VectorType) -> Option<Unfit> {
+    fit_squared_norm(bytes, ty).err()
+}
+
+/// The squared norm of a vector of floats; 0 of other types, whose lengths are all alike.
+///
+/// # Errors
+/// [`Unfit`], where no distance can be computed of it.
+pub fn fit_squared_norm(bytes: &[u8], ty: VectorType) -> Result<f64, Unfit> {
     let squared_norm = match ty {
         VectorType::F32 => squared_norm(bytes, f32::from_le_bytes),
         VectorType::BF16 => squared_norm(bytes, of_bf16),
         // No finite one is so large.
         VectorType::F16 => squared_norm(bytes, of_f16),
-        VectorType::U8 | VectorType::I8 | VectorType::Binary => return None,
+        VectorType::U8 | VectorType::I8 | VectorType::Binary => return Ok(0.0),
     };
     // A sum of squares of finite f32 is finite in f64.
     if !squared_norm.is_finite() {
-        return find_component(bytes, ty, |x| !x.is_finite()).map(Unfit::NotFinite);
+        let found = find_component(bytes, ty, |x| !x.is_finite());
+        return Err(Unfit::NotFinite(found.unwrap_or(f32::INFINITY)));
     }
-    (squared_norm > f64::from(f32::MAX)).then_some(Unfit::Norm(squared_norm))
+    if squared_norm > f64::from(f32::MAX) {
+        return Err(Unfit::Norm(squared_norm));
+    }
+    Ok(squared_norm)
 }
 
 #[inline(always)]

@@ -7,7 +7,9 @@ mod components;
 mod error_class;
 mod vectors;
 
-pub use components::{Unfit, find_component, from_f32, part_to_f32, to_f32, unfit};
+pub use components::{
+    Unfit, find_component, fit_squared_norm, from_f32, part_to_f32, to_f32, unfit,
+};
 pub use error_class::ErrorClass;
 pub use vectors::{VectorSet, VectorSetError};
 

@@ -45,6 +45,18 @@ pub enum UpdateError {
         /// Row ids are below this.
         limit: u64,
     },
+    /// A row so much longer or shorter than those that the codes of the index were trained on that
+    /// no search would find it.
+    #[error(
+        "row {} has a norm of {norm:.3e}, which the codes of this index cannot tell from others; build \
+         it anew from all rows, with codes of any scale (--any-scale)", .row.0
+    )]
+    Scale {
+        /// The row.
+        row: RowId,
+        /// The norm of its vector.
+        norm: f64,
+    },
     /// No node id is left. A checkpoint makes room unless the ids of the format are used up.
     #[error("no node id is left below {limit}; make a checkpoint, or rebuild the index")]
     Full {
@@ -108,9 +120,11 @@ impl UpdateError {
             Self::Locked { .. } | Self::Memory(_) | Self::File { .. } | Self::Full { .. } => {
                 ErrorClass::Retry
             }
-            Self::Partitions { .. } | Self::Vector(_) | Self::RowExists(_) | Self::Row { .. } => {
-                ErrorClass::FixInput
-            }
+            Self::Partitions { .. }
+            | Self::Vector(_)
+            | Self::RowExists(_)
+            | Self::Row { .. }
+            | Self::Scale { .. } => ErrorClass::FixInput,
             Self::Link { .. }
             | Self::Replaced { .. }
             | Self::Search(_)

@@ -43,6 +43,8 @@ pub(super) struct Generation {
     pub(super) entry: AtomicU32,
     /// Rows linked since the generation was opened.
     pub(super) linked: AtomicU64,
+    /// Of these, rows whose codes are [lost](crate::quant::Codebook::loses) among others.
+    pub(super) lost: AtomicU64,
     pub(super) workers: Mutex<Vec<Worker>>,
     /// Drivers of searches. They do not outlive the generation: one may still have reads under
     /// way that its last search did not wait for, and a search of another generation that wants
@@ -119,6 +121,7 @@ impl Generation {
             entrants: Mutex::default(),
             entry: AtomicU32::new(entry),
             linked: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
             workers: Mutex::default(),
             drivers: Mutex::default(),
             token: Arc::new(()),

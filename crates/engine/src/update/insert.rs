@@ -15,9 +15,9 @@ use super::error::UpdateError;
 use super::generation::{Generation, slack};
 use super::images::{Images, PageReader, Seen, WithResident};
 use crate::distance::QueryDistance;
-use crate::quant::{LookupTable, score_many};
+use crate::quant::{LookupTable, most_lost, score_many};
 use crate::search::{Edges, NewRecord, Overlay, PageSource};
-use crate::types::{NodeId, RowId};
+use crate::types::{NodeId, RowId, fit_squared_norm};
 
 /// How a row was linked: what the log stores, so that a replay needs no search.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +87,7 @@ impl Generation {
 
     /// Chooses edges and slot of the row, and makes it visible.
     fn link(&self, row: RowId, vector: &[u8], seen: &Seen) -> Result<Link, UpdateError> {
+        self.check_scale(row, vector)?;
         let list = self.index.manifest().build.list as usize;
         let near = self.nearest_seen(vector, seen, (2 * list).max(self.layout().max_degree()));
         let images = WithResident::new(seen, &self.index);
@@ -117,6 +118,21 @@ impl Generation {
         }
         let ids = |nodes: Vec<u32>| nodes.into_iter().map(NodeId).collect();
         Ok(Link { node, row, neighbours: ids(chosen.edges), back_edges: ids(chosen.diverse) })
+    }
+
+    /// Refuses a row that the codes cannot tell from others: one that is far longer than those of
+    /// their training, or one of many that are far shorter. A search would not find it.
+    fn check_scale(&self, row: RowId, vector: &[u8]) -> Result<(), UpdateError> {
+        let book = self.index.view().codebook;
+        let squared_norm = fit_squared_norm(vector, self.vector_type()).unwrap_or(f64::INFINITY);
+        let is_one_too_many = || {
+            book.loses(squared_norm)
+                && self.lost.fetch_add(1, Ordering::Relaxed) >= most_lost(self.rows.len())
+        };
+        if !book.reaches(squared_norm) || is_one_too_many() {
+            return Err(UpdateError::Scale { row, norm: squared_norm.sqrt() });
+        }
+        Ok(())
     }
 
     /// Takes the memory for a new row. Resident pages may have to give way for it, so the caller

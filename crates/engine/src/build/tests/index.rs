@@ -273,3 +273,41 @@ fn codes_are_of_the_kind_and_length_asked_for() {
     let tight = (4 << 20) + 34 * 1024 + 900 * 24;
     assert_eq!(built("tight", within(tight)).expect("it builds"), 16);
 }
+
+/// Rows of which each `nth` is so many times as long.
+fn scaled(nth: usize, times: f32) -> Vec<u8> {
+    let rows = Rows::clustered(2_000, 16, VectorType::F32, 1);
+    let mut bytes = rows.set().bytes().to_vec();
+    for row in bytes.chunks_exact_mut(16 * 4).step_by(nth) {
+        for x in row.as_chunks_mut().0 {
+            *x = (f32::from_le_bytes(*x) * times).to_le_bytes();
+        }
+    }
+    bytes
+}
+
+#[test]
+fn rows_whose_lengths_lie_orders_apart_have_codes_of_any_scale() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let dir = temp.path().join("index");
+    let is_any = |bytes: &[u8], options: &BuildOptions| {
+        let set = VectorSet::new(bytes, 16, VectorType::F32).expect("whole rows");
+        let options = BuildOptions { overwrite: true, ..options.clone() };
+        let manifest = run(set, &dir, &options).expect("it builds");
+        read_back(set, &dir, &manifest);
+        let file = fs::read(dir.join(manifest.codebook_file.path.as_str())).expect("readable");
+        let (_, body) = open_body(&file, FileKind::Codebook, &manifest.identity()).expect("whole");
+        Codebook::from_bytes(body).expect("a codebook").is_any_scale()
+    };
+    for metric in [Metric::L2, Metric::InnerProduct] {
+        let options = small(metric);
+        assert!(!is_any(&scaled(1, 1.0), &options), "{metric}: alike");
+        assert!(!is_any(&scaled(3, 3.0), &options), "{metric}: hardly apart");
+        assert!(is_any(&scaled(1_999, 1e9), &options), "{metric}: one far longer than all others");
+        assert!(is_any(&scaled(5, 1e-3), &options), "{metric}: many far shorter");
+        assert!(!is_any(&scaled(200, 1e-3), &options), "{metric}: as few as any search finds");
+        let forced = BuildOptions { any_scale: true, ..options };
+        assert!(is_any(&scaled(1, 1.0), &forced), "{metric}: as asked");
+    }
+    assert!(!is_any(&scaled(5, 1e6), &small(Metric::Cosine)), "lengths are left out");
+}

@@ -7,6 +7,7 @@ mod live;
 mod many;
 mod model;
 mod rewrite;
+mod scale;
 mod succession;
 mod types;
 mod upkeep;

@@ -1,0 +1,89 @@
+//! Whether codes can tell rows of every length apart, and what is trained where they cannot.
+//!
+//! Product codes stand for what was near the rows of their training. A row far beyond these is
+//! coded as their rim, and rows that are short beside the others have a few codes for all: the
+//! estimates of either are ties, and a walk by them finds nothing. RaBitQ codes about the origin
+//! keep the norm of each row as a number of its own and err in proportion to it, whatever it is; as
+//! codes of rows that are alike in length they are longer or worse. So those are trained where
+//! the others lose rows, and nowhere else. docs/decisions/0035 has the figures.
+
+use rayon::prelude::*;
+
+use super::rabitq::Rabitq;
+use super::{CodeKind, CodeOptions, Codebook, chosen_code_bytes};
+use crate::types::{Metric, VectorSet, VectorType, fit_squared_norm};
+
+/// A row may be so many times longer than what the longest code stands for. Up to there the
+/// direction of a code at the rim tells such rows apart.
+const REACH: f64 = 16.0;
+
+/// A row that is so many times shorter than the longest code is lost: centroids lie where the long
+/// rows are, and tables of 16 bits span their distances.
+const LOST: f64 = 64.0;
+
+/// So many lost rows are found in any case: they share pages, and a candidate list has room for
+/// them.
+const FEW_LOST: u64 = 32;
+
+/// In a larger set one row in so many may be lost, rather than that all have longer codes.
+const LOST_SHARE: u64 = 4096;
+
+/// How many of so many rows may be lost.
+pub(crate) fn most_lost(rows: u64) -> u64 {
+    FEW_LOST.max(rows / LOST_SHARE)
+}
+
+impl Codebook {
+    /// Whether its codes serve rows of any length.
+    pub fn is_any_scale(&self) -> bool {
+        self.kind() == CodeKind::Rabitq && self.longest_squared() == 0.0
+    }
+
+    /// Whether codes tell rows of this squared norm apart from longer and shorter ones.
+    pub fn reaches(&self, squared_norm: f64) -> bool {
+        self.squared_reach().is_none_or(|reach| squared_norm <= reach)
+    }
+
+    /// The largest squared norm that [is reached](Self::reaches); `None` where there is no bound.
+    pub fn squared_reach(&self) -> Option<f64> {
+        let bounded = self.kind() == CodeKind::Product && minds_length(self.metric());
+        bounded.then(|| REACH * REACH * self.longest_squared())
+    }
+
+    /// Whether a row of this squared norm is so short that it is lost among others. A zero vector is
+    /// not.
+    pub fn loses(&self, squared_norm: f64) -> bool {
+        let shortest = self.longest_squared() / (LOST * LOST);
+        minds_length(self.metric()) && squared_norm > 0.0 && squared_norm < shortest
+    }
+
+    /// How many rows are lost.
+    pub fn count_lost(&self, set: VectorSet<'_>) -> u64 {
+        let ty = set.vector_type();
+        let is_lost = |row: &usize| {
+            ty.is_float() && fit_squared_norm(set.row(*row), ty).is_ok_and(|norm| self.loses(norm))
+        };
+        (0..set.rows()).into_par_iter().filter(is_lost).count() as u64
+    }
+}
+
+impl Rabitq {
+    /// Codes about the origin, of as many bits as suit the options.
+    pub(super) fn of_any_scale(dim: usize, o: &CodeOptions) -> Self {
+        let kind = CodeKind::Rabitq;
+        let code_bytes = match o.kind {
+            CodeKind::Rabitq => o.code_bytes,
+            // Rows of mixed lengths are told apart by few of the others' bits; the suitable number
+            // of bits costs little beside what is lost without them.
+            CodeKind::Product => {
+                o.code_bytes.max(chosen_code_bytes(kind, dim, VectorType::F32, None))
+            }
+        };
+        Self::of_bytes(code_bytes, vec![0.0; dim], o.seed)
+    }
+}
+
+/// Whether the length of a float vector says anything.
+pub(super) fn minds_length(metric: Metric) -> bool {
+    matches!(metric, Metric::L2 | Metric::InnerProduct)
+}
