@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::by_load::ByLoad;
+use super::pace::Share;
 use super::within::Within;
 
 /// How wide the pipeline of reads is.
@@ -113,12 +114,11 @@ impl Policy {
     }
 
     /// Narrows the policy of a search that begins while so many are under way, itself among them.
-    pub(super) fn share(&mut self, searches: u32, page_bytes: usize) {
+    pub(super) fn share(&mut self, searches: u32, share: Share, page_bytes: usize) {
         let by_load = std::mem::take(&mut self.by_load);
         if let (true, Width::Dynamic { start, max, .. }) = (by_load != ByLoad::Off, &mut self.width)
         {
-            *max = by_load.widest(*max, searches, page_bytes);
-            *start = (*start).min(*max);
+            (*start, *max) = by_load.widths((*start, *max), searches, share, page_bytes);
         }
     }
 
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn the_width_is_shared_among_searches() {
         let shared = |mut policy: Policy, searches| {
-            policy.share(searches, 4096);
+            policy.share(searches, Share::default(), 4096);
             policy
         };
         let widths = |searches| match shared(Policy::auto(), searches).width {
