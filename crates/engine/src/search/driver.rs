@@ -10,16 +10,15 @@
 //! whose queries have all ended stays under way until its completion returns the buffer.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use super::driver_spin::look_out;
 use super::hits::Hit;
 use super::lease::Lease;
-use super::load::{Joined, UnderWay};
-use super::meter::{Depths, Naps};
-use super::pace::Lap;
+use super::load::UnderWay;
+use super::meter::Meter;
 use super::params::SearchParams;
 use super::source::PageSource;
 use super::state::{SearchState, Step};
@@ -92,10 +91,6 @@ struct ReadUnderWay {
     /// Bit i: slot i waits for the page.
     waiters: u64,
     active: bool,
-    /// When it was started.
-    since: Instant,
-    /// Reads of the index in flight then, itself among them.
-    among: u32,
 }
 
 /// A query, and how it is searched.
@@ -139,11 +134,7 @@ pub struct Driver {
     backlog: VecDeque<(usize, PageId)>,
     completions: Vec<Completion>,
     unflushed: usize,
-    /// Tags of reads that were pushed and not yet counted as started.
-    pushed: Vec<u32>,
-    depths: Depths,
-    naps: Naps,
-    joined: Option<Joined>,
+    meter: Meter,
 }
 
 impl Driver {
@@ -176,14 +167,8 @@ impl Driver {
             under_way: None,
             among: 0,
         };
-        let none = ReadUnderWay {
-            page: PageId(0),
-            buffer: BufferId::NONE,
-            waiters: 0,
-            active: false,
-            since: Instant::now(),
-            among: 0,
-        };
+        let none =
+            ReadUnderWay { page: PageId(0), buffer: BufferId::NONE, waiters: 0, active: false };
         Ok(Self {
             number: DRIVERS.fetch_add(1, Ordering::Relaxed),
             queue,
@@ -193,10 +178,7 @@ impl Driver {
             backlog: VecDeque::with_capacity(depth),
             completions: Vec::with_capacity(depth),
             unflushed: 0,
-            pushed: Vec::with_capacity(depth),
-            depths: Depths::default(),
-            naps: Naps::new(),
-            joined: None,
+            meter: Meter::new(depth),
         })
     }
 
@@ -241,7 +223,7 @@ impl Driver {
         let in_flight = queries.clamp(1, self.slots.len());
         let mut active = 0;
         let mut exhausted = false;
-        self.naps.resume();
+        self.meter.begin();
         loop {
             for s in 0..in_flight {
                 while !exhausted && !self.slots[s].active {
@@ -253,8 +235,7 @@ impl Driver {
                     let slot = &mut self.slots[s];
                     slot.job = number;
                     slot.begin(source);
-                    self.join(s);
-                    let slot = &mut self.slots[s];
+                    self.meter.join(slot.under_way.as_ref());
                     // What has become visible since `run` was called is so for this query.
                     let lease = source.lease(self.number);
                     let seen = Seen::of(source, &lease);
@@ -266,7 +247,7 @@ impl Driver {
                 }
             }
             if active == 0 {
-                self.joined = None;
+                self.meter.leave();
                 return Ok(());
             }
             active -= self.round(active, source, answer)?;
@@ -284,8 +265,8 @@ impl Driver {
         answer: &mut AnswerFn<'_>,
     ) -> Result<(), SearchError> {
         self.slots[0].begin(source);
-        self.naps.resume();
-        self.join(0);
+        self.meter.begin();
+        self.meter.join(self.slots[0].under_way.as_ref());
         let mut active = {
             let lease = source.lease(self.number);
             1 - self.drive(0, &Seen::of(source, &lease), answer)?
@@ -293,7 +274,7 @@ impl Driver {
         while active > 0 {
             active -= self.round(active, source, answer)?;
         }
-        self.joined = None;
+        self.meter.leave();
         Ok(())
     }
 
@@ -318,7 +299,7 @@ impl Driver {
         }
         self.queue.poll(&mut completions).map_err(broken)?;
         if completions.is_empty() {
-            self.count_started();
+            self.meter.started();
             self.unflushed = 0;
             if active == 1 && source.view().searches == 1 {
                 look_out(self.queue.as_mut(), &mut completions).map_err(broken)?;
@@ -329,9 +310,9 @@ impl Driver {
             let least = if active > 1 { self.queue.in_flight() / ROUND } else { 1 };
             let from = Instant::now();
             self.queue.wait_for(least.max(1), &mut completions).map_err(broken)?;
-            self.naps.slept(from.elapsed());
+            self.meter.slept(from.elapsed());
         }
-        self.count_ended(&completions);
+        self.meter.finished(completions.iter().map(|c| c.tag as u32));
         let lease = source.lease(self.number);
         let seen = Seen::of(source, &lease);
         for completion in &completions {
@@ -434,22 +415,7 @@ impl Driver {
         stats.first_read_ns = slot.first_read_ns.unwrap_or_default();
         stats.compute_ns = slot.compute_ns;
         stats.latency_ns = nanos_since(slot.started);
-        if let Some(joined) = &self.joined {
-            let pages = stats.reads + stats.resident_pages;
-            let (slept, awake_ns) = self.naps.share(Instant::now(), pages);
-            // One that is alone looks out for its reads while it is awake.
-            let alone_ns = (stats.compute_ns / pages.max(1)) as f32;
-            let page_ns = if slot.among > 1 { awake_ns } else { alone_ns };
-            joined.note(Lap {
-                searches: slot.among,
-                slept,
-                processors: *PROCESSORS,
-                crowding: self.depths.slope(),
-                pages_per_read: self.depths.read_ns().map(|read_ns| read_ns / page_ns.max(1.0)),
-                in_flight: self.depths.in_flight(),
-                ..Lap::default()
-            });
-        }
+        self.meter.ended(&stats, slot.among);
         source.ended(&stats, in_flight);
         answer(slot.job, Ok((slot.state.hits(), stats)));
     }
@@ -513,10 +479,8 @@ impl Driver {
     ) -> Result<bool, SearchError> {
         let Some(buffer) = self.queue.take_buffer() else { return Ok(false) };
         let tag = self.free_tags.pop().expect("as many tags as buffers");
-        let read = &mut self.reads[tag as usize];
-        (read.page, read.buffer, read.waiters, read.active) = (page, buffer, 1 << s, true);
-        read.among = 0;
-        self.pushed.push(tag);
+        self.reads[tag as usize] = ReadUnderWay { page, buffer, waiters: 1 << s, active: true };
+        self.meter.pushed(tag);
         let (device, offset) = source.locate(page);
         self.queue
             .push_read(device, offset, source.page_bytes(), buffer, u64::from(tag))
@@ -535,51 +499,12 @@ impl Driver {
         Ok(())
     }
 
-    /// Counts this thread among those that search, from the first search on.
-    fn join(&mut self, s: usize) {
-        if let (None, Some(under_way)) = (&self.joined, &self.slots[s].under_way) {
-            self.joined = Some(under_way.load().join());
-        }
-    }
-
-    /// Notes that what was pushed goes to the device now.
-    fn count_started(&mut self) {
-        let Some(joined) = self.joined.as_mut().filter(|_| !self.pushed.is_empty()) else { return };
-        let before = joined.started(self.pushed.len() as u32);
-        let now = Instant::now();
-        for (i, tag) in self.pushed.drain(..).enumerate() {
-            let read = &mut self.reads[tag as usize];
-            (read.since, read.among) = (now, before + i as u32 + 1);
-        }
-    }
-
-    /// Takes the reads that have ended into account.
-    fn count_ended(&mut self, completions: &[Completion]) {
-        let now = Instant::now();
-        let mut counted = 0;
-        for completion in completions {
-            let read = self.reads[completion.tag as usize];
-            if read.among > 0 {
-                let took = now.saturating_duration_since(read.since);
-                self.depths.note(read.among, took.as_nanos() as u64);
-                counted += 1;
-            }
-        }
-        if let Some(joined) = &mut self.joined {
-            joined.ended(counted);
-        }
-    }
-
     fn flush(&mut self) -> Result<(), SearchError> {
-        self.count_started();
+        self.meter.started();
         self.unflushed = 0;
         self.queue.flush().map_err(broken)
     }
 }
-
-/// Processors that this process may use.
-static PROCESSORS: LazyLock<u32> =
-    LazyLock::new(|| std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32));
 
 /// With several queries in flight, a round waits for this part of the reads under way.
 const ROUND: usize = 8;

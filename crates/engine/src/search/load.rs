@@ -83,7 +83,7 @@ impl Joined {
         self.load.0.reads.fetch_sub(reads, Ordering::Relaxed);
     }
 
-    /// Notes a search that ended and is no longer under way.
+    /// Notes a search that ended and is no longer under way; the threads are counted here.
     pub(super) fn note(&self, lap: Lap) {
         let now = self.load.searches() + 1;
         if now < lap.searches / 2 {

@@ -1,6 +1,15 @@
 //! What one driver measures of its device and of its own time.
 
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
+
+use super::load::{Joined, UnderWay};
+use super::pace::Lap;
+use super::stats::SearchStats;
+
+/// Processors that this process may use.
+static PROCESSORS: LazyLock<u32> =
+    LazyLock::new(|| std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32));
 
 /// Reads and searches that are remembered, roughly: of older ones the part is forgotten.
 const READS: f32 = 512.0;
@@ -10,9 +19,111 @@ const FEW: f32 = 32.0;
 /// Variance of the logarithm of the reads in flight from which a slope is told.
 const SPREAD: f32 = 1e-3;
 
+/// See the module's description. Tags are those of the driver's reads.
+#[derive(Debug)]
+pub(super) struct Meter {
+    /// By tag: when a read was started, and the reads in flight then; none where it was not counted.
+    reads: Vec<(Instant, u32)>,
+    /// Tags of reads that were pushed and not yet started.
+    pushed: Vec<u32>,
+    depths: Depths,
+    naps: Naps,
+    joined: Option<Joined>,
+}
+
+impl Meter {
+    /// For a driver with so many reads in flight at most.
+    pub(super) fn new(depth: usize) -> Self {
+        Self {
+            reads: vec![(Instant::now(), 0); depth],
+            pushed: Vec::with_capacity(depth),
+            depths: Depths::default(),
+            naps: Naps::new(),
+            joined: None,
+        }
+    }
+
+    /// The driver runs from now on.
+    pub(super) fn begin(&mut self) {
+        self.naps.resume();
+    }
+
+    /// Counts the thread among those that search, from the first search on.
+    pub(super) fn join(&mut self, under_way: Option<&UnderWay>) {
+        if let (None, Some(under_way)) = (&self.joined, under_way) {
+            self.joined = Some(under_way.load().join());
+        }
+    }
+
+    /// The driver has nothing more to do.
+    pub(super) fn leave(&mut self) {
+        self.joined = None;
+    }
+
+    /// A read was pushed.
+    pub(super) fn pushed(&mut self, tag: u32) {
+        self.reads[tag as usize].1 = 0;
+        self.pushed.push(tag);
+    }
+
+    /// What was pushed goes to the device now.
+    pub(super) fn started(&mut self) {
+        if self.pushed.is_empty() {
+            return;
+        }
+        let Some(joined) = &mut self.joined else { return self.pushed.clear() };
+        let before = joined.started(self.pushed.len() as u32);
+        let now = Instant::now();
+        for (i, tag) in self.pushed.drain(..).enumerate() {
+            self.reads[tag as usize] = (now, before + i as u32 + 1);
+        }
+    }
+
+    /// The driver slept.
+    pub(super) fn slept(&mut self, time: Duration) {
+        self.naps.slept(time);
+    }
+
+    /// Reads were found to have ended.
+    pub(super) fn finished(&mut self, tags: impl Iterator<Item = u32>) {
+        let now = Instant::now();
+        let mut counted = 0;
+        for tag in tags {
+            let (since, among) = self.reads[tag as usize];
+            if among > 0 {
+                let took = now.saturating_duration_since(since);
+                self.depths.note(among, took.as_nanos() as u64);
+                counted += 1;
+            }
+        }
+        if let Some(joined) = &mut self.joined {
+            joined.ended(counted);
+        }
+    }
+
+    /// A search ended that began among so many; hands on what was measured.
+    pub(super) fn ended(&mut self, stats: &SearchStats, searches: u32) {
+        let Some(joined) = &self.joined else { return };
+        let pages = stats.reads + stats.resident_pages;
+        let (slept, awake_ns) = self.naps.share(Instant::now(), pages);
+        // One that is alone looks out for its reads while it is awake.
+        let alone_ns = (stats.compute_ns / pages.max(1)) as f32;
+        let page_ns = if searches > 1 { awake_ns } else { alone_ns };
+        joined.note(Lap {
+            searches,
+            slept,
+            threads: 0,
+            processors: *PROCESSORS,
+            crowding: self.depths.slope(),
+            pages_per_read: self.depths.read_ns().map(|read_ns| read_ns / page_ns.max(1.0)),
+            in_flight: self.depths.in_flight(),
+        });
+    }
+}
+
 /// Sums over the reads of one driver, older ones less and less.
 #[derive(Debug, Default)]
-pub(super) struct Depths {
+struct Depths {
     n: f32,
     x: f32,
     y: f32,
@@ -22,7 +133,7 @@ pub(super) struct Depths {
 
 impl Depths {
     /// A read that took so long and was started when so many were in flight, itself among them.
-    pub(super) fn note(&mut self, in_flight: u32, ns: u64) {
+    fn note(&mut self, in_flight: u32, ns: u64) {
         let (x, y) = ((in_flight.max(1) as f32).ln(), (ns.max(1) as f32).ln());
         let keep = 1.0 - 1.0 / READS;
         // Means are moved instead of sums kept: differences of great sums are noise.
@@ -37,25 +148,25 @@ impl Depths {
 
     /// How the time of a read grows with the reads in flight, as a power of them; zero where as
     /// many were in flight all the time, since nothing speaks against more of them then.
-    pub(super) fn slope(&self) -> Option<f32> {
+    fn slope(&self) -> Option<f32> {
         let slope = if self.xx > SPREAD { (self.xy / self.xx).clamp(-1.0, 2.0) } else { 0.0 };
         (self.n >= FEW).then_some(slope)
     }
 
     /// Reads in flight when one was started, itself among them, in the mean (of logarithms).
-    pub(super) fn in_flight(&self) -> f32 {
+    fn in_flight(&self) -> f32 {
         self.x.exp()
     }
 
     /// Time that a read takes in the mean (of logarithms), nanoseconds.
-    pub(super) fn read_ns(&self) -> Option<f32> {
+    fn read_ns(&self) -> Option<f32> {
         (self.n >= 1.0).then(|| self.y.exp())
     }
 }
 
 /// The share of a driver's time in which it sleeps.
 #[derive(Debug)]
-pub(super) struct Naps {
+struct Naps {
     since: Instant,
     slept: Duration,
     slept_s: f32,
@@ -64,7 +175,7 @@ pub(super) struct Naps {
 }
 
 impl Naps {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self {
             since: Instant::now(),
             slept: Duration::ZERO,
@@ -75,17 +186,17 @@ impl Naps {
     }
 
     /// What passed before is of no account.
-    pub(super) fn resume(&mut self) {
+    fn resume(&mut self) {
         (self.since, self.slept) = (Instant::now(), Duration::ZERO);
     }
 
-    pub(super) fn slept(&mut self, time: Duration) {
+    fn slept(&mut self, time: Duration) {
         self.slept += time;
     }
 
     /// The share of late, and how long the driver was awake for a page, nanoseconds; told when a
     /// search ends that took so many pages.
-    pub(super) fn share(&mut self, now: Instant, pages: u64) -> (f32, f32) {
+    fn share(&mut self, now: Instant, pages: u64) -> (f32, f32) {
         let keep = 1.0 - 1.0 / SEARCHES;
         let passed = now.saturating_duration_since(self.since);
         self.slept_s = self.slept_s * keep + self.slept.as_secs_f32();

@@ -5,7 +5,7 @@
 //! that it waits, or that it is done. It knows no clock, thread or file, and advancing it
 //! allocates nothing. Every search mode is a [`Policy`] of this one machine: PipeSearch
 //! (Guo and Lu, PipeANN, OSDI 2025), beam search (DiskANN, NeurIPS 2019) and page search.
-//! [`Driver`], with how it waits, is all of this room that reads a clock or touches an I/O queue.
+//! [`Driver`], with how it waits and what it measures, is all of this room that reads a clock or touches an I/O queue.
 
 mod among;
 mod by_load;
