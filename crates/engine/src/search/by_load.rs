@@ -1,11 +1,13 @@
-//! How the width of a search follows the searches that are under way when it begins.
+//! How the width of a search follows the searches that are under way when it begins, and what is
+//! known of the device.
 
 use std::sync::Arc;
 
 use super::pace::Share;
 use super::params::{ParamError, SearchParams};
 
-/// Reads in flight of a search among so many that each would get fewer: so many bytes, four reads at
+/// Reads in flight of a search among so many that each would get fewer, where nothing is known of
+/// the device or processors are its limit: so many bytes, four reads at
 /// least and eight at most. With two the threads of a busy index sleep while the device has little
 /// to do; where pages are large its bytes are what it lacks, and reads that turn out to be in vain
 /// cost others theirs (docs/decisions/0029).
@@ -18,7 +20,8 @@ pub enum ByLoad {
     /// It stays as it is.
     #[default]
     Off,
-    /// The searches share it, down to eight reads for each, or four of large pages.
+    /// The searches share it, down to eight reads for each, or four of large pages, and depart
+    /// from that as they have learnt of the device.
     Share,
     /// It is what a profile found best.
     Table(WidthTable),

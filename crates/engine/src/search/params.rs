@@ -84,8 +84,7 @@ pub struct Policy {
     /// nodes that are no nearer than what is known.
     pub early_stop: bool,
     /// What becomes of a dynamic width among other searches of the index that are under way when
-    /// this one begins: alone a search goes as wide as it may, among many it reads best-first.
-    /// Without effect on other widths.
+    /// this one begins. Without effect on other widths.
     pub by_load: ByLoad,
     /// Walk the graph by exact distances where every page is in memory and nothing is read.
     /// Without effect elsewhere, and where there is an allow-set.
@@ -107,8 +106,8 @@ impl Policy {
         }
     }
 
-    /// [`pipe`](Self::pipe) while a search is alone, and narrower the more of them are under way:
-    /// waiting is spared where the device would be idle, and reads where it is not.
+    /// [`pipe`](Self::pipe) of a width that is learnt where it runs: waiting is spared where the
+    /// device has room, and reads where it has none (docs/decisions/0036).
     pub fn auto() -> Self {
         Self { by_load: ByLoad::Share, ..Self::pipe() }
     }
