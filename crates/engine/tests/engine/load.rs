@@ -11,7 +11,7 @@ use crate::data::{Vectors, build_in, clustered, open_options, options};
 
 /// An index on a device of this speed.
 fn on(device: &str, dir: &Path) -> Index {
-    let device: BackendChoice = device.parse().unwrap();
+    let device: BackendChoice = format!("injected:{device}").parse().unwrap();
     Index::open(dir, &OpenOptions { backend: Some(device.backend()), ..open_options() }).unwrap()
 }
 
