@@ -42,9 +42,10 @@ impl ByLoad {
             return (start.min(equal), equal);
         }
         let scaled = |width: u16| (f32::from(width) * share.factor).round() as u16;
-        let widest = scaled(equal).clamp(1, most);
-        // More than an equal share is of use from the first read on.
-        let start = if widest > equal { scaled(start) } else { start };
+        let widest = scaled(equal).clamp(1, equal);
+        // What is more than an equal share is of use from the first read on: a search that is wide
+        // at its end reads more in vain, and no more in a second.
+        let start = if share.factor > 1.0 { scaled(start) } else { start };
         // What a search that is alone could compute while it waits.
         let start = start.max((share.pages_per_read as u16).min(most / 2));
         (start.min(widest), widest)
@@ -145,7 +146,7 @@ mod tests {
             by_load.widths((4, 32), 32, Share { factor, pages_per_read: 0.0 }, 4096)
         };
         let factors = [0.01, 0.125, 0.5, 1.0, 1.4, 2.0];
-        let widths = [(1, 1), (1, 1), (4, 4), (4, 8), (6, 11), (8, 16)];
+        let widths = [(1, 1), (1, 1), (4, 4), (4, 8), (6, 8), (8, 8)];
         assert_eq!(factors.map(|factor| own(ByLoad::Share, factor)), widths);
         assert_eq!(own(ByLoad::Off, 0.1), (4, 32));
         let table = WidthTable::new(&[(1, 32), (3, 8)]).unwrap();

@@ -76,7 +76,8 @@ impl Lap {
 /// What searches keep to that begin now.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
-    /// The widest pipeline over that of an equal share.
+    /// The widest pipeline over that of an equal share; above one, the first reads over those that
+    /// a search begins with.
     pub factor: f32,
     /// Pages computed in the time of a read, of a search that is alone; zero while unknown.
     pub pages_per_read: f32,
@@ -164,8 +165,8 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Factors that searches among others may come to, whose equal share may be a fourth of the
-    /// widest.
+    /// Factors that searches among others may come to: down to a single read, and up to a width
+    /// that hardly grows any more while they go on.
     const BOUNDS: (f32, f32) = (1.0 / 12.0, 2.0);
 
     /// The same of a search that is alone, for which an equal share is the widest.
