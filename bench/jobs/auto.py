@@ -48,8 +48,13 @@ class Contest:
     def __init__(self, job: Job, vectors: VectorSet, index: Path, **load: Any) -> None:
         self.job, self.vectors, self.index, self.load = job, vectors, index, load
         self.curves: dict[str, Curve] = {}
-        # Runs of pairs are short, so that a drift of the device falls on both of a pair alike.
-        self.few = sets.with_queries(vectors, job.settings["pair_queries"])
+        # Few queries tell which policies are near the best; the pairs tell how near `auto` is.
+        self.scanned = sets.with_queries(vectors, job.settings["scan_queries"])
+        # Runs of pairs are short, so that a drift of the device falls on both of a pair alike. One
+        # query after the other takes longer.
+        alone = load.get("in_flight") == 1
+        few = job.settings["idle_queries" if alone else "pair_queries"]
+        self.few = sets.with_queries(vectors, few)
 
     def options(self, policy: str) -> SearchOptions:
         """A policy by its name under the load; `auto:FILE` takes its widths from a file."""
@@ -63,7 +68,7 @@ class Contest:
 
         def run(policy: str) -> list[Row]:
             lists = self.job.lists[self.vectors.name]
-            return pipeann.search(self.index, self.vectors, lists, self.options(policy))
+            return pipeann.search(self.index, self.scanned, lists, self.options(policy))
 
         systems = {p: lambda p=p: run(p) for p in policies}
         self.curves |= interleave(systems, self.job.rounds)

@@ -52,7 +52,7 @@ impl FromStr for Switch {
 /// A policy by name, with what departs from its defaults.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PolicyArgs {
-    /// Order of reading and computing: auto (pipe, narrower among many searches), pipe, beam or page
+    /// Order of reading and computing: auto (pipe, of a width learnt from device and load), pipe, beam or page
     #[arg(long, default_value = "auto")]
     pub(crate) policy: String,
     /// Reads in flight per query; where the width is dynamic, those it starts with
@@ -63,7 +63,7 @@ pub(crate) struct PolicyArgs {
     #[arg(long, value_name = "READS", default_value_t = DEFAULT_MAX_WIDTH)]
     pub(crate) max_width: u16,
     /// With auto: widths by searches under way from a profile (`pipeann bench --profile-width`)
-    /// instead of equal shares of the widest
+    /// instead of what is learnt
     #[arg(long, value_name = "FILE.toml")]
     pub(crate) widths: Option<PathBuf>,
     /// Techniques to turn on or off: issue=one|fill, head=on|off, dynamic=on|off, packed=on|off,

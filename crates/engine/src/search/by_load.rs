@@ -1,10 +1,13 @@
-//! How the width of a search follows the searches that are under way when it begins.
+//! How the width of a search follows the searches that are under way when it begins, and what is
+//! known of the device.
 
 use std::sync::Arc;
 
+use super::pace::Share;
 use super::params::{ParamError, SearchParams};
 
-/// Reads in flight of a search among so many that each would get fewer: so many bytes, four reads at
+/// Reads in flight of a search among so many that each would get fewer, where nothing is known of
+/// the device or processors are its limit: so many bytes, four reads at
 /// least and eight at most. With two the threads of a busy index sleep while the device has little
 /// to do; where pages are large its bytes are what it lacks, and reads that turn out to be in vain
 /// cost others theirs (docs/decisions/0029).
@@ -17,13 +20,37 @@ pub enum ByLoad {
     /// It stays as it is.
     #[default]
     Off,
-    /// The searches share it, down to eight reads for each, or four of large pages.
+    /// The searches share it, down to eight reads for each, or four of large pages, and depart
+    /// from that as they have learnt of the device.
     Share,
     /// It is what a profile found best.
     Table(WidthTable),
 }
 
 impl ByLoad {
+    /// The width to begin with and the widest, of a search that by itself has those of `own`.
+    pub(super) fn widths(
+        &self,
+        own: (u16, u16),
+        searches: u32,
+        share: Share,
+        page_bytes: usize,
+    ) -> (u16, u16) {
+        let (start, most) = own;
+        let equal = self.widest(most, searches, page_bytes);
+        if *self != Self::Share {
+            return (start.min(equal), equal);
+        }
+        let scaled = |width: u16| (f32::from(width) * share.factor).round() as u16;
+        let widest = scaled(equal).clamp(1, equal);
+        // What is more than an equal share is of use from the first read on: a search that is wide
+        // at its end reads more in vain, and no more in a second.
+        let start = if share.factor > 1.0 { scaled(start) } else { start };
+        // What a search that is alone could compute while it waits.
+        let start = start.max((share.pages_per_read as u16).min(most / 2));
+        (start.min(widest), widest)
+    }
+
     /// The widest pipeline of a search among `searches`, itself among them, that alone may become
     /// `widest` reads of so many bytes.
     pub(super) fn widest(&self, widest: u16, searches: u32, page_bytes: usize) -> u16 {
@@ -115,6 +142,27 @@ mod tests {
         assert_eq!(widest(8192), [32, 32, 16, 10, 8, 6, 4, 4, 4]);
         assert_eq!(widest(12_288), widest(8192));
         assert_eq!(ByLoad::Off.widest(32, 64, 4096), 32);
+        let own = |by_load: ByLoad, factor| {
+            by_load.widths((4, 32), 32, Share { factor, pages_per_read: 0.0 }, 4096)
+        };
+        let factors = [0.01, 0.125, 0.5, 1.0, 1.4, 2.0];
+        let widths = [(1, 1), (1, 1), (4, 4), (4, 8), (6, 8), (8, 8)];
+        assert_eq!(factors.map(|factor| own(ByLoad::Share, factor)), widths);
+        assert_eq!(own(ByLoad::Off, 0.1), (4, 32));
+        let table = WidthTable::new(&[(1, 32), (3, 8)]).unwrap();
+        assert_eq!(own(ByLoad::Table(table), 0.1), (4, 8));
         assert_eq!(ByLoad::Share.widest(1, 64, 4096), 1);
+    }
+
+    #[test]
+    fn alone_a_search_begins_as_wide_as_a_read_hides_pages() {
+        let start = |own, pages_per_read, factor| {
+            ByLoad::Share.widths(own, 1, Share { factor, pages_per_read }, 4096)
+        };
+        assert_eq!(start((4, 32), 0.0, 1.0), (4, 32));
+        assert_eq!(start((4, 32), 9.5, 1.0), (9, 32));
+        assert_eq!(start((4, 32), 1e9, 1.0), (16, 32), "half of the widest at most");
+        assert_eq!(start((4, 32), 1e9, 1.0 / 16.0), (2, 2), "and what the device allows");
+        assert_eq!(start((1, 1), 9.0, 1.0), (1, 1));
     }
 }

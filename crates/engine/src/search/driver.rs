@@ -18,6 +18,7 @@ use super::driver_spin::look_out;
 use super::hits::Hit;
 use super::lease::Lease;
 use super::load::UnderWay;
+use super::meter::Meter;
 use super::params::SearchParams;
 use super::source::PageSource;
 use super::state::{SearchState, Step};
@@ -64,11 +65,14 @@ struct Slot {
     active: bool,
     touched: bool,
     under_way: Option<UnderWay>,
+    /// Searches under way when it began, itself among them.
+    among: u32,
 }
 
 impl Slot {
     fn begin(&mut self, source: &dyn PageSource) {
         self.under_way = source.begun();
+        self.among = source.view().searches;
         self.started = Instant::now();
         self.first_read_ns = None;
         self.compute_ns = 0;
@@ -130,6 +134,7 @@ pub struct Driver {
     backlog: VecDeque<(usize, PageId)>,
     completions: Vec<Completion>,
     unflushed: usize,
+    meter: Meter,
 }
 
 impl Driver {
@@ -160,6 +165,7 @@ impl Driver {
             active: false,
             touched: false,
             under_way: None,
+            among: 0,
         };
         let none =
             ReadUnderWay { page: PageId(0), buffer: BufferId::NONE, waiters: 0, active: false };
@@ -172,6 +178,7 @@ impl Driver {
             backlog: VecDeque::with_capacity(depth),
             completions: Vec::with_capacity(depth),
             unflushed: 0,
+            meter: Meter::new(depth),
         })
     }
 
@@ -216,6 +223,7 @@ impl Driver {
         let in_flight = queries.clamp(1, self.slots.len());
         let mut active = 0;
         let mut exhausted = false;
+        self.meter.begin();
         loop {
             for s in 0..in_flight {
                 while !exhausted && !self.slots[s].active {
@@ -227,6 +235,7 @@ impl Driver {
                     let slot = &mut self.slots[s];
                     slot.job = number;
                     slot.begin(source);
+                    self.meter.join(slot.under_way.as_ref());
                     // What has become visible since `run` was called is so for this query.
                     let lease = source.lease(self.number);
                     let seen = Seen::of(source, &lease);
@@ -238,6 +247,7 @@ impl Driver {
                 }
             }
             if active == 0 {
+                self.meter.leave();
                 return Ok(());
             }
             active -= self.round(active, source, answer)?;
@@ -255,6 +265,8 @@ impl Driver {
         answer: &mut AnswerFn<'_>,
     ) -> Result<(), SearchError> {
         self.slots[0].begin(source);
+        self.meter.begin();
+        self.meter.join(self.slots[0].under_way.as_ref());
         let mut active = {
             let lease = source.lease(self.number);
             1 - self.drive(0, &Seen::of(source, &lease), answer)?
@@ -262,6 +274,7 @@ impl Driver {
         while active > 0 {
             active -= self.round(active, source, answer)?;
         }
+        self.meter.leave();
         Ok(())
     }
 
@@ -286,6 +299,7 @@ impl Driver {
         }
         self.queue.poll(&mut completions).map_err(broken)?;
         if completions.is_empty() {
+            self.meter.started();
             self.unflushed = 0;
             if active == 1 && source.view().searches == 1 {
                 look_out(self.queue.as_mut(), &mut completions).map_err(broken)?;
@@ -294,8 +308,11 @@ impl Driver {
         if completions.is_empty() {
             // One query wants the first page that comes; many are served in fuller rounds.
             let least = if active > 1 { self.queue.in_flight() / ROUND } else { 1 };
+            let from = Instant::now();
             self.queue.wait_for(least.max(1), &mut completions).map_err(broken)?;
+            self.meter.slept(from.elapsed());
         }
+        self.meter.finished(completions.iter().map(|c| c.tag as u32));
         let lease = source.lease(self.number);
         let seen = Seen::of(source, &lease);
         for completion in &completions {
@@ -398,6 +415,7 @@ impl Driver {
         stats.first_read_ns = slot.first_read_ns.unwrap_or_default();
         stats.compute_ns = slot.compute_ns;
         stats.latency_ns = nanos_since(slot.started);
+        self.meter.ended(&stats, slot.among);
         source.ended(&stats, in_flight);
         answer(slot.job, Ok((slot.state.hits(), stats)));
     }
@@ -462,6 +480,7 @@ impl Driver {
         let Some(buffer) = self.queue.take_buffer() else { return Ok(false) };
         let tag = self.free_tags.pop().expect("as many tags as buffers");
         self.reads[tag as usize] = ReadUnderWay { page, buffer, waiters: 1 << s, active: true };
+        self.meter.pushed(tag);
         let (device, offset) = source.locate(page);
         self.queue
             .push_read(device, offset, source.page_bytes(), buffer, u64::from(tag))
@@ -481,6 +500,7 @@ impl Driver {
     }
 
     fn flush(&mut self) -> Result<(), SearchError> {
+        self.meter.started();
         self.unflushed = 0;
         self.queue.flush().map_err(broken)
     }

@@ -1,23 +1,46 @@
-//! How many searches of an index are under way, on all threads together.
+//! What is under way on an index, on all threads together: searches, the threads that drive them, and
+//! reads; and what their drivers have learnt of the device.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::pace::{Lap, Pace, Share};
+
+#[derive(Debug, Default)]
+struct Counts {
+    searches: AtomicU32,
+    threads: AtomicU32,
+    reads: AtomicU32,
+    pace: Pace,
+}
+
 /// See the module's description.
 #[derive(Clone, Debug, Default)]
-pub struct Load(Arc<AtomicU32>);
+pub struct Load(Arc<Counts>);
 
 impl Load {
     /// Searches under way.
     pub fn searches(&self) -> u32 {
-        self.0.load(Ordering::Relaxed)
+        self.0.searches.load(Ordering::Relaxed)
+    }
+
+    /// What searches keep to that begin now.
+    pub fn share(&self) -> Share {
+        self.0.pace.share(self.searches())
     }
 
     /// Counts a search until what is returned is dropped.
     #[must_use]
     pub fn begin(&self) -> UnderWay {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.0.searches.fetch_add(1, Ordering::Relaxed);
         UnderWay(self.clone())
+    }
+
+    /// Counts a thread that searches until what is returned is dropped.
+    #[must_use]
+    pub(super) fn join(&self) -> Joined {
+        self.0.threads.fetch_add(1, Ordering::Relaxed);
+        Joined { load: self.clone(), reads: 0 }
     }
 }
 
@@ -25,9 +48,59 @@ impl Load {
 #[derive(Debug)]
 pub struct UnderWay(Load);
 
+impl UnderWay {
+    /// Of what it is a part.
+    pub(super) fn load(&self) -> &Load {
+        &self.0
+    }
+}
+
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.0.searches.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A thread that counts as searching, with its reads.
+#[derive(Debug)]
+pub(super) struct Joined {
+    load: Load,
+    reads: u32,
+}
+
+impl Joined {
+    /// Counts reads that are started; returns how many were under way before, on all threads.
+    pub(super) fn started(&mut self, reads: u32) -> u32 {
+        self.reads += reads;
+        self.load.0.reads.fetch_add(reads, Ordering::Relaxed)
+    }
+
+    /// Counts reads that have ended.
+    pub(super) fn ended(&mut self, reads: u32) {
+        // Those that were started before this thread was counted were not, either.
+        let reads = reads.min(self.reads);
+        self.reads -= reads;
+        self.load.0.reads.fetch_sub(reads, Ordering::Relaxed);
+    }
+
+    /// Notes a search that ended and is no longer under way; the threads are counted here.
+    pub(super) fn note(&self, lap: Lap) {
+        let now = self.load.searches() + 1;
+        if now < lap.searches / 2 {
+            // Threads run out of searches, which is no idleness that reads in flight could end.
+            return;
+        }
+        // Its reads were those of one alone only where it was so at both ends.
+        let searches = lap.searches.max(now);
+        let threads = self.load.0.threads.load(Ordering::Relaxed);
+        self.load.0.pace.note(&Lap { searches, threads, ..lap });
+    }
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        self.ended(self.reads);
+        self.load.0.threads.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -44,5 +117,20 @@ mod tests {
         assert_eq!(load.clone().searches(), 1);
         drop(second);
         assert_eq!(load.searches(), 0);
+    }
+
+    #[test]
+    fn reads_of_a_thread_count_until_they_end_or_it_leaves() {
+        let load = Load::default();
+        let (mut first, mut second) = (load.join(), load.join());
+        assert_eq!([first.started(3), second.started(2), first.started(1)], [0, 3, 5]);
+        first.ended(2);
+        assert_eq!(second.started(0), 4);
+        // More than were counted are none of its own.
+        second.ended(9);
+        assert_eq!(second.started(0), 2);
+        drop(first);
+        assert_eq!(second.started(0), 0);
+        assert_eq!(load.0.threads.load(Ordering::Relaxed), 1);
     }
 }

@@ -5,7 +5,7 @@
 //! that it waits, or that it is done. It knows no clock, thread or file, and advancing it
 //! allocates nothing. Every search mode is a [`Policy`] of this one machine: PipeSearch
 //! (Guo and Lu, PipeANN, OSDI 2025), beam search (DiskANN, NeurIPS 2019) and page search.
-//! [`Driver`], with how it waits, is all of this room that reads a clock or touches an I/O queue.
+//! [`Driver`], with how it waits and what it measures, is all of this room that reads a clock or touches an I/O queue.
 
 mod among;
 mod by_load;
@@ -19,7 +19,9 @@ mod hits;
 mod in_memory;
 mod lease;
 mod load;
+mod meter;
 mod overlay;
+mod pace;
 mod params;
 mod portable;
 mod receive;
@@ -44,6 +46,7 @@ pub(crate) use lease::has_lease;
 pub use lease::{Lease, Leases};
 pub use load::{Load, UnderWay};
 pub use overlay::{Edges, NewRecord, Overlay, PagePatch, PageRecords, SlotPatch};
+pub use pace::Share;
 pub use params::{Issue, ParamError, Policy, SearchParams, Width};
 pub use portable::PortableError;
 pub use source::{PageSource, ReadFailure};

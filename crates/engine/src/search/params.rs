@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::by_load::ByLoad;
+use super::pace::Share;
 use super::within::Within;
 
 /// How wide the pipeline of reads is.
@@ -83,8 +84,7 @@ pub struct Policy {
     /// nodes that are no nearer than what is known.
     pub early_stop: bool,
     /// What becomes of a dynamic width among other searches of the index that are under way when
-    /// this one begins: alone a search goes as wide as it may, among many it reads best-first.
-    /// Without effect on other widths.
+    /// this one begins. Without effect on other widths.
     pub by_load: ByLoad,
     /// Walk the graph by exact distances where every page is in memory and nothing is read.
     /// Without effect elsewhere, and where there is an allow-set.
@@ -106,19 +106,18 @@ impl Policy {
         }
     }
 
-    /// [`pipe`](Self::pipe) while a search is alone, and narrower the more of them are under way:
-    /// waiting is spared where the device would be idle, and reads where it is not.
+    /// [`pipe`](Self::pipe) of a width that is learnt where it runs: waiting is spared where the
+    /// device has room, and reads where it has none (docs/decisions/0036).
     pub fn auto() -> Self {
         Self { by_load: ByLoad::Share, ..Self::pipe() }
     }
 
     /// Narrows the policy of a search that begins while so many are under way, itself among them.
-    pub(super) fn share(&mut self, searches: u32, page_bytes: usize) {
+    pub(super) fn share(&mut self, searches: u32, share: Share, page_bytes: usize) {
         let by_load = std::mem::take(&mut self.by_load);
         if let (true, Width::Dynamic { start, max, .. }) = (by_load != ByLoad::Off, &mut self.width)
         {
-            *max = by_load.widest(*max, searches, page_bytes);
-            *start = (*start).min(*max);
+            (*start, *max) = by_load.widths((*start, *max), searches, share, page_bytes);
         }
     }
 
@@ -328,7 +327,7 @@ mod tests {
     #[test]
     fn the_width_is_shared_among_searches() {
         let shared = |mut policy: Policy, searches| {
-            policy.share(searches, 4096);
+            policy.share(searches, Share::default(), 4096);
             policy
         };
         let widths = |searches| match shared(Policy::auto(), searches).width {

@@ -190,7 +190,7 @@ impl SearchState {
         self.query.clear();
         self.query.extend_from_slice(query);
         self.params.clone_from(params);
-        self.params.policy.share(view.searches, view.layout.page_bytes());
+        self.params.policy.share(view.searches, view.share, view.layout.page_bytes());
         self.params.policy.early_stop &= view.metric != Metric::InnerProduct;
         self.allow = allow;
         self.among = Restriction::new(plan, &self.params, self.allowed_share(view));

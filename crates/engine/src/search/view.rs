@@ -2,6 +2,7 @@
 
 use super::lease::Lease;
 use super::overlay::Overlay;
+use super::pace::Share;
 use crate::format::RecordLayout;
 use crate::graph::HeadIndex;
 use crate::quant::{Codebook, CodesView};
@@ -84,6 +85,8 @@ pub struct GraphView<'a> {
     pub codes_per_read: u32,
     /// Searches of the index that are under way, with the one that is about to begin.
     pub searches: u32,
+    /// What has been learnt of how many reads they keep in flight.
+    pub share: Share,
     /// The pages, where all of them are in memory.
     pub pages: Option<AllPages<'a>>,
     /// What has changed since the pages were written.

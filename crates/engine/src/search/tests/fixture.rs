@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use super::super::{
     AllPages, CodeAccess, CodesUnavailable, GraphView, Lease, PageSource, ReadFailure,
-    ResidentPages,
+    ResidentPages, Share,
 };
 use crate::distance::QueryDistance;
 use crate::format::{Identity, PageWriter, RecordLayout, check_page};
@@ -236,6 +236,7 @@ impl PageSource for Fixture {
             entry: NodeId(0),
             codes_per_read: 8000,
             searches: 1,
+            share: Share::default(),
             pages: self.all_pages(&NO_LEASE),
             overlay: None,
             node_slots: (self.pages.len() * self.layout.records_per_page()) as u32,

@@ -1,0 +1,258 @@
+//! What one driver measures of its device and of its own time.
+
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use super::load::{Joined, UnderWay};
+use super::pace::Lap;
+use super::stats::SearchStats;
+
+/// Processors that this process may use.
+static PROCESSORS: LazyLock<u32> =
+    LazyLock::new(|| std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32));
+
+/// Reads and searches that are remembered, roughly: of older ones the part is forgotten.
+const READS: f32 = 512.0;
+const SEARCHES: f32 = 16.0;
+/// Reads from which a slope is told.
+const FEW: f32 = 32.0;
+/// Variance of the logarithm of the reads in flight from which a slope is told.
+const SPREAD: f32 = 1e-3;
+
+/// See the module's description. Tags are those of the driver's reads.
+#[derive(Debug)]
+pub(super) struct Meter {
+    /// By tag: when a read was started, and the reads in flight then; none where it was not counted.
+    reads: Vec<(Instant, u32)>,
+    /// Tags of reads that were pushed and not yet started.
+    pushed: Vec<u32>,
+    depths: Depths,
+    naps: Naps,
+    joined: Option<Joined>,
+}
+
+impl Meter {
+    /// For a driver with so many reads in flight at most.
+    pub(super) fn new(depth: usize) -> Self {
+        Self {
+            reads: vec![(Instant::now(), 0); depth],
+            pushed: Vec::with_capacity(depth),
+            depths: Depths::default(),
+            naps: Naps::new(),
+            joined: None,
+        }
+    }
+
+    /// The driver runs from now on.
+    pub(super) fn begin(&mut self) {
+        self.naps.resume();
+    }
+
+    /// Counts the thread among those that search, from the first search on.
+    pub(super) fn join(&mut self, under_way: Option<&UnderWay>) {
+        if let (None, Some(under_way)) = (&self.joined, under_way) {
+            self.joined = Some(under_way.load().join());
+        }
+    }
+
+    /// The driver has nothing more to do.
+    pub(super) fn leave(&mut self) {
+        self.joined = None;
+    }
+
+    /// A read was pushed.
+    pub(super) fn pushed(&mut self, tag: u32) {
+        self.reads[tag as usize].1 = 0;
+        self.pushed.push(tag);
+    }
+
+    /// What was pushed goes to the device now.
+    pub(super) fn started(&mut self) {
+        if self.pushed.is_empty() {
+            return;
+        }
+        let Some(joined) = &mut self.joined else { return self.pushed.clear() };
+        let before = joined.started(self.pushed.len() as u32);
+        let now = Instant::now();
+        for (i, tag) in self.pushed.drain(..).enumerate() {
+            self.reads[tag as usize] = (now, before + i as u32 + 1);
+        }
+    }
+
+    /// The driver slept.
+    pub(super) fn slept(&mut self, time: Duration) {
+        self.naps.slept(time);
+    }
+
+    /// Reads were found to have ended.
+    pub(super) fn finished(&mut self, tags: impl Iterator<Item = u32>) {
+        let now = Instant::now();
+        let mut counted = 0;
+        for tag in tags {
+            let (since, among) = self.reads[tag as usize];
+            if among > 0 {
+                let took = now.saturating_duration_since(since);
+                self.depths.note(among, took.as_nanos() as u64);
+                counted += 1;
+            }
+        }
+        if let Some(joined) = &mut self.joined {
+            joined.ended(counted);
+        }
+    }
+
+    /// A search ended that began among so many; hands on what was measured.
+    pub(super) fn ended(&mut self, stats: &SearchStats, searches: u32) {
+        let Some(joined) = &self.joined else { return };
+        let pages = stats.reads + stats.resident_pages;
+        let (slept, awake_ns) = self.naps.share(Instant::now(), pages);
+        // One that is alone looks out for its reads while it is awake.
+        let alone_ns = (stats.compute_ns / pages.max(1)) as f32;
+        let page_ns = if searches > 1 { awake_ns } else { alone_ns };
+        joined.note(Lap {
+            searches,
+            slept,
+            threads: 0,
+            processors: *PROCESSORS,
+            crowding: self.depths.slope(),
+            pages_per_read: self.depths.read_ns().map(|read_ns| read_ns / page_ns.max(1.0)),
+            in_flight: self.depths.in_flight(),
+        });
+    }
+}
+
+/// Sums over the reads of one driver, older ones less and less.
+#[derive(Debug, Default)]
+struct Depths {
+    n: f32,
+    x: f32,
+    y: f32,
+    xx: f32,
+    xy: f32,
+}
+
+impl Depths {
+    /// A read that took so long and was started when so many were in flight, itself among them.
+    fn note(&mut self, in_flight: u32, ns: u64) {
+        let (x, y) = ((in_flight.max(1) as f32).ln(), (ns.max(1) as f32).ln());
+        let keep = 1.0 - 1.0 / READS;
+        // Means are moved instead of sums kept: differences of great sums are noise.
+        self.n = self.n * keep + 1.0;
+        let part = 1.0 / self.n;
+        let (dx, dy) = (x - self.x, y - self.y);
+        self.x += dx * part;
+        self.y += dy * part;
+        self.xx = (1.0 - part) * (self.xx + part * dx * dx);
+        self.xy = (1.0 - part) * (self.xy + part * dx * dy);
+    }
+
+    /// How the time of a read grows with the reads in flight, as a power of them; zero where as
+    /// many were in flight all the time, since nothing speaks against more of them then.
+    fn slope(&self) -> Option<f32> {
+        let slope = if self.xx > SPREAD { (self.xy / self.xx).clamp(-1.0, 2.0) } else { 0.0 };
+        (self.n >= FEW).then_some(slope)
+    }
+
+    /// Reads in flight when one was started, itself among them, in the mean (of logarithms).
+    fn in_flight(&self) -> f32 {
+        self.x.exp()
+    }
+
+    /// Time that a read takes in the mean (of logarithms), nanoseconds.
+    fn read_ns(&self) -> Option<f32> {
+        (self.n >= 1.0).then(|| self.y.exp())
+    }
+}
+
+/// The share of a driver's time in which it sleeps.
+#[derive(Debug)]
+struct Naps {
+    since: Instant,
+    slept: Duration,
+    slept_s: f32,
+    passed_s: f32,
+    pages: f32,
+}
+
+impl Naps {
+    fn new() -> Self {
+        Self {
+            since: Instant::now(),
+            slept: Duration::ZERO,
+            slept_s: 0.0,
+            passed_s: 0.0,
+            pages: 0.0,
+        }
+    }
+
+    /// What passed before is of no account.
+    fn resume(&mut self) {
+        (self.since, self.slept) = (Instant::now(), Duration::ZERO);
+    }
+
+    fn slept(&mut self, time: Duration) {
+        self.slept += time;
+    }
+
+    /// The share of late, and how long the driver was awake for a page, nanoseconds; told when a
+    /// search ends that took so many pages.
+    fn share(&mut self, now: Instant, pages: u64) -> (f32, f32) {
+        let keep = 1.0 - 1.0 / SEARCHES;
+        let passed = now.saturating_duration_since(self.since);
+        self.slept_s = self.slept_s * keep + self.slept.as_secs_f32();
+        self.passed_s = self.passed_s * keep + passed.as_secs_f32();
+        self.pages = self.pages * keep + pages as f32;
+        (self.since, self.slept) = (now, Duration::ZERO);
+        let slept = (self.slept_s / self.passed_s.max(f32::MIN_POSITIVE)).min(1.0);
+        (slept, (self.passed_s - self.slept_s).max(0.0) * 1e9 / self.pages.max(1.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slope(reads: impl Iterator<Item = (u32, u64)>) -> Option<f32> {
+        let mut depths = Depths::default();
+        reads.for_each(|(in_flight, ns)| depths.note(in_flight, ns));
+        depths.slope()
+    }
+
+    #[test]
+    fn a_line_before_the_device_is_told_from_a_device_with_room() {
+        let of = |ns: fn(u32) -> u64| slope((0..600).map(|i| 20 + i % 13).map(|n| (n, ns(n))));
+        assert!(of(|_| 100_000).unwrap().abs() < 0.01);
+        assert!((of(|n| u64::from(n) * 50_000).unwrap() - 1.0).abs() < 0.01);
+        // Half as much time for every fourfold depth.
+        let root = of(|n| (f64::from(n).sqrt() * 50_000.0) as u64).unwrap();
+        assert!((root - 0.5).abs() < 0.01, "{root}");
+    }
+
+    #[test]
+    fn few_reads_tell_nothing_and_an_even_depth_allows_more() {
+        assert_eq!(slope((1..20).map(|n| (n, u64::from(n)))), None);
+        assert_eq!(slope((0..100).map(|i| (7, 1000 + i))), Some(0.0));
+    }
+
+    #[test]
+    fn what_was_long_ago_is_forgotten() {
+        let line = (0..2000).map(|i| (1 + i % 16, u64::from(1 + i % 16) * 1000));
+        let room = (0..4000).map(|i| (1 + i % 16, 9000));
+        assert!(slope(line.chain(room)).unwrap().abs() < 0.1);
+    }
+
+    #[test]
+    fn sleep_is_a_share_of_what_passed() {
+        let mut naps = Naps::new();
+        naps.since = Instant::now();
+        naps.slept(Duration::from_millis(30));
+        let (slept, awake_ns) = naps.share(naps.since + Duration::from_millis(40), 20);
+        assert!((slept - 0.75).abs() < 1e-3, "{slept}");
+        assert!((awake_ns - 500_000.0).abs() < 1e3, "{awake_ns}");
+        // What passes between two runs does not count.
+        naps.slept(Duration::from_secs(9));
+        naps.resume();
+        let (slept, _) = naps.share(naps.since, 0);
+        assert!((slept - 0.75).abs() < 1e-3, "{slept}");
+    }
+}

@@ -1,0 +1,309 @@
+//! By how much searches depart from an equal share of reads in flight, learnt where they run.
+//!
+//! Two things are measured, and neither is compared with a number of a device:
+//!
+//! - *crowding*, how much longer a read takes where more are in flight: the slope of the logarithm
+//!   of its time over that of the reads in flight when it started. By Little's law reads in flight
+//!   are the rate times the time. At a slope of zero the rate grows with them; at one it does not
+//!   grow at all, and each read in vain takes another's place.
+//! - *idleness*, the share of the time in which processors that search could compute and wait for
+//!   reads instead.
+//!
+//! Where the device is crowded, searches become narrower: they read least then. Where it is not and
+//! processors are idle, they become wider. Where processors are not idle, an equal share is what
+//! they return to, as reads cost them time, too. A search that is alone is idle by nature, and for it
+//! crowding alone decides.
+//!
+//! The step grows while its direction stays and is halved when that changes, since what a step
+//! does is seen only when searches that began after it have ended. All values are plain atomics:
+//! an update lost between two threads does no harm.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Above it, twice the reads in flight bring less than a fifth more of them in a second, which is
+/// about what twice the width reads more.
+const CROWDED: f32 = 0.6;
+/// Below it there is room for more.
+const ROOMY: f32 = 0.25;
+/// Idleness that is worth more reads.
+const IDLE: f32 = 0.1;
+/// Idleness that comes of waking up and not of waiting.
+const BUSY: f32 = 0.03;
+/// The part that one search has in what is known.
+const WEIGHT: f32 = 1.0 / 8.0;
+/// Steps of the logarithm of the share, at the beginning and at most, and at least.
+const STEP: (f32, f32) = (1.0 / 16.0, 1.0 / 256.0);
+/// The greatest step that widens: room that was not there costs all searches reads.
+const STEP_WIDER: f32 = 1.0 / 32.0;
+
+/// What the driver of a search has measured when it ends.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lap {
+    /// Searches under way, itself among them.
+    pub searches: u32,
+    /// Share of its time in which its thread slept.
+    pub slept: f32,
+    /// Threads that search.
+    pub threads: u32,
+    /// Processors that they may use.
+    pub processors: u32,
+    /// Slope of the logarithm of the time of a read over that of the reads in flight; `None` while
+    /// too few are known.
+    pub crowding: Option<f32>,
+    /// Pages that one thread computes in the time of a read.
+    pub pages_per_read: Option<f32>,
+    /// Reads in flight, of all searches.
+    pub in_flight: f32,
+}
+
+impl Lap {
+    /// The share of the processors' time that could be used and was not: threads that are more than
+    /// there are processors for keep each other from being idle.
+    fn idle(&self) -> f32 {
+        let at_once = self.threads.min(self.processors).max(1);
+        let busy = (1.0 - self.slept) * self.threads.max(1) as f32 / at_once as f32;
+        (1.0 - busy).clamp(0.0, 1.0)
+    }
+
+    /// Whether so many reads are in flight that computing their pages takes as long as a read:
+    /// whatever makes processors idle then, more reads do not help.
+    fn suffices(&self) -> bool {
+        let at_once = self.threads.min(self.processors).max(1) as f32;
+        self.pages_per_read.is_some_and(|pages| self.in_flight >= at_once * (1.0 + pages))
+    }
+}
+
+/// What searches keep to that begin now.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share {
+    /// The widest pipeline over that of an equal share; above one, the first reads over those that
+    /// a search begins with.
+    pub factor: f32,
+    /// Pages computed in the time of a read, of a search that is alone; zero while unknown.
+    pub pages_per_read: f32,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self { factor: 1.0, pages_per_read: 0.0 }
+    }
+}
+
+/// A number that threads share.
+#[derive(Debug)]
+struct Shared(AtomicU32);
+
+impl Shared {
+    const fn new(value: f32) -> Self {
+        Self(AtomicU32::new(value.to_bits()))
+    }
+
+    fn get(&self) -> f32 {
+        f32::from_bits(self.0.load(Ordering::Relaxed))
+    }
+
+    fn set(&self, value: f32) {
+        self.0.store(value.to_bits(), Ordering::Relaxed);
+    }
+
+    /// Moves towards what was seen, and to it where nothing was seen before.
+    fn learn(&self, seen: f32) -> f32 {
+        let old = self.get();
+        let new = if old.is_nan() { seen } else { old + (seen - old) * WEIGHT };
+        self.set(new);
+        new
+    }
+}
+
+/// One of the two loads: alone, or among others.
+#[derive(Debug)]
+struct Regime {
+    /// Logarithm of the factor.
+    log: Shared,
+    /// The last step, with its direction.
+    step: Shared,
+    crowding: Shared,
+    /// Idleness among others, pages in the time of a read alone.
+    second: Shared,
+}
+
+impl Default for Regime {
+    fn default() -> Self {
+        Self {
+            log: Shared::new(0.0),
+            step: Shared::new(0.0),
+            crowding: Shared::new(f32::NAN),
+            second: Shared::new(f32::NAN),
+        }
+    }
+}
+
+impl Regime {
+    /// A step towards `direction`, within `bounds` of the logarithm.
+    fn go(&self, direction: f32, bounds: (f32, f32)) {
+        if direction == 0.0 {
+            return;
+        }
+        let last = self.step.get();
+        let size = match last * direction {
+            0.0 => STEP.0,
+            same if same > 0.0 => same * (1.0 + 1.0 / 32.0),
+            turned => -turned / 2.0,
+        };
+        let most = if direction > 0.0 { STEP_WIDER } else { STEP.0 };
+        let size = size.clamp(STEP.1, most);
+        self.step.set(size * direction);
+        self.log.set((self.log.get() + size * direction).clamp(bounds.0, bounds.1));
+    }
+}
+
+/// See the module's description. Shared by all searches of an index.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    alone: Regime,
+    among: Regime,
+}
+
+impl Pace {
+    /// Factors that searches among others may come to: down to a single read, and up to a width
+    /// that hardly grows any more while they go on.
+    const BOUNDS: (f32, f32) = (1.0 / 12.0, 2.0);
+
+    /// The same of a search that is alone, for which an equal share is the widest.
+    const LEAST_ALONE: f32 = 1.0 / 32.0;
+
+    /// What searches keep to now, among so many.
+    pub(super) fn share(&self, searches: u32) -> Share {
+        let regime = if searches > 1 { &self.among } else { &self.alone };
+        let pages_per_read = if searches > 1 { 0.0 } else { self.alone.second.get().max(0.0) };
+        Share { factor: regime.log.get().exp(), pages_per_read }
+    }
+
+    /// Learns from a search that ended.
+    pub(super) fn note(&self, lap: &Lap) {
+        if lap.searches > 1 {
+            let idle = self.among.second.learn(lap.idle());
+            let crowding = lap.crowding.map(|seen| self.among.crowding.learn(seen));
+            let back = -self.among.log.get();
+            let direction = match crowding {
+                _ if idle < BUSY && back.abs() < STEP.0 => 0.0,
+                _ if idle < BUSY => back.signum(),
+                Some(crowding) if crowding > CROWDED => -1.0,
+                Some(crowding) if crowding < ROOMY && idle > IDLE && !lap.suffices() => 1.0,
+                _ => 0.0,
+            };
+            self.among.go(direction, (Self::BOUNDS.0.ln(), Self::BOUNDS.1.ln()));
+        } else {
+            if let Some(pages) = lap.pages_per_read {
+                self.alone.second.learn(pages);
+            }
+            let direction = match lap.crowding.map(|seen| self.alone.crowding.learn(seen)) {
+                Some(crowding) if crowding > CROWDED => -1.0,
+                Some(crowding) if crowding < ROOMY => 1.0,
+                _ => 0.0,
+            };
+            self.alone.go(direction, (Self::LEAST_ALONE.ln(), 0.0));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Half of the time idle on two processors, with room on the device.
+    const WAITS: Lap = Lap {
+        searches: 32,
+        slept: 0.5,
+        threads: 2,
+        processors: 2,
+        crowding: Some(0.0),
+        pages_per_read: Some(100.0),
+        in_flight: 60.0,
+    };
+
+    fn after(pace: &Pace, searches: u32, laps: usize, lap: Lap) -> f32 {
+        (0..laps).for_each(|_| pace.note(&Lap { searches, ..lap }));
+        pace.share(searches).factor
+    }
+
+    #[test]
+    fn a_slow_device_with_room_widens_until_enough_is_in_flight() {
+        let pace = Pace::default();
+        let wider = after(&pace, 32, 10, WAITS);
+        assert!(wider > 1.2, "{wider}");
+        // Two processors compute 202 pages in the time of a read and of a page.
+        let enough = Lap { in_flight: 203.0, ..WAITS };
+        assert_eq!(after(&pace, 32, 100, enough), wider);
+        assert_eq!(after(&pace, 32, 200, WAITS), Pace::BOUNDS.1.ln().exp());
+    }
+
+    #[test]
+    fn a_crowded_device_narrows_however_idle_processors_are() {
+        let pace = Pace::default();
+        let crowded = Lap { crowding: Some(1.0), ..WAITS };
+        assert!(after(&pace, 32, 40, crowded) < 1.0 / 8.0);
+        // As soon as there is room again it becomes wider.
+        assert!(after(&pace, 32, 100, WAITS) > 0.5);
+    }
+
+    #[test]
+    fn busy_processors_return_to_an_equal_share() {
+        let busy = Lap { slept: 0.01, ..WAITS };
+        for before in [Lap { crowding: Some(1.0), ..WAITS }, WAITS] {
+            let pace = Pace::default();
+            let moved = after(&pace, 32, 30, before);
+            assert!((moved - 1.0).abs() > 0.3, "{moved}");
+            let back = after(&pace, 32, 200, busy);
+            assert!((back - 1.0).abs() < 0.1, "{back}");
+        }
+    }
+
+    #[test]
+    fn more_threads_than_processors_are_not_idle_while_some_compute() {
+        let many = Lap { threads: 8, slept: 0.75, ..WAITS };
+        assert_eq!(many.idle(), 0.0);
+        assert_eq!(Lap { processors: 4, ..many }.idle(), 0.5);
+        assert_eq!(Lap { processors: 16, ..many }.idle(), 0.75);
+        assert_eq!(Lap { threads: 0, processors: 0, ..many }.idle(), 0.75);
+    }
+
+    #[test]
+    fn alone_the_width_follows_the_device_and_the_start_what_a_read_hides() {
+        let pace = Pace::default();
+        assert_eq!(pace.share(1), Share::default());
+        let slow = after(&pace, 1, 10, WAITS);
+        assert_eq!((slow, pace.share(1).pages_per_read), (1.0, 100.0), "the widest already");
+        let crowded = Lap { crowding: Some(1.0), pages_per_read: Some(3.0), ..WAITS };
+        assert!(after(&pace, 1, 100, crowded) < 1.0 / 31.0);
+        assert!(pace.share(1).pages_per_read < 4.0);
+        assert!(after(&pace, 1, 200, WAITS) > 0.99);
+        // What is learnt alone says nothing of searches among others.
+        assert_eq!(pace.share(2), Share::default());
+    }
+
+    #[test]
+    fn steps_shrink_where_their_direction_turns() {
+        let pace = Pace::default();
+        let crowded = Lap { crowding: Some(1.0), ..WAITS };
+        after(&pace, 32, 20, crowded);
+        let swings: Vec<f32> = (0..12)
+            .map(|i| {
+                let lap = Lap { crowding: Some([0.0, 1.0][i % 2]), ..WAITS };
+                let before = pace.among.log.get();
+                after(&pace, 32, 16, lap);
+                (pace.among.log.get() - before).abs()
+            })
+            .collect();
+        let widest = |of: &[f32]| of.iter().copied().fold(0.0, f32::max);
+        assert!(widest(&swings[8..]) < widest(&swings[..4]) / 2.0, "{swings:?}");
+    }
+
+    #[test]
+    fn what_is_unknown_changes_nothing() {
+        let pace = Pace::default();
+        let unknown = Lap { crowding: None, pages_per_read: None, ..WAITS };
+        assert_eq!(after(&pace, 1, 50, unknown), 1.0);
+        assert_eq!(after(&pace, 32, 50, unknown), 1.0);
+    }
+}
