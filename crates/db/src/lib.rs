@@ -6,6 +6,7 @@
 //! no Python type here.
 
 pub mod access;
+pub mod asker;
 pub mod bulk;
 pub mod catalog;
 pub mod collection;
