@@ -24,3 +24,4 @@ pub mod schema;
 pub mod snapshot;
 pub mod value;
 pub mod wal;
+mod workers;
