@@ -158,6 +158,9 @@ pub struct Collection {
 impl Drop for Collection {
     fn drop(&mut self) {
         self.stop_background();
+        if self.pin.is_none() && self.entry().is_ok() {
+            self.log.note_end();
+        }
     }
 }
 
