@@ -13,10 +13,13 @@ import json
 import socket
 import statistics
 import struct
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,8 @@ from pymilvus.grpc_gen import milvus_pb2_grpc as service
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"
 DIM = 8
+# Clients that are served, each in a process.
+GOOD = ("searches", "reads")
 MIB = 1 << 20
 
 
@@ -221,6 +226,39 @@ def search_times(uri: str, token: str, seconds: float, reconnects: bool) -> list
     return times
 
 
+def served(a: argparse.Namespace, what: str, token: str) -> dict[str, float]:
+    """How a good client fares, in a process of its own: threads of this one would hold it up."""
+    command = [sys.executable, __file__, what, "--address", a.address, "--pid", str(a.pid)]
+    command += ["--seconds", str(a.seconds), "--token", token]
+    found: dict[str, float] = json.loads(subprocess.check_output(command, text=True))
+    return found
+
+
+def reader_times(uri: str, token: str, seconds: float) -> list[float]:
+    """Milliseconds of a query and a search, one pair after the other."""
+    times, until = [], time.monotonic() + seconds
+    client = MilvusClient(uri, token=token)
+    while time.monotonic() < until:
+        began = time.monotonic()
+        try:
+            client.query("good", "id in [1, 2, 3]", timeout=20)
+            client.search("good", [[0.5] * DIM], limit=5, timeout=20)
+            times.append((time.monotonic() - began) * 1000)
+        except Exception:  # not served
+            times.append(20_000.0)
+    return times
+
+
+def good(a: argparse.Namespace) -> None:
+    """One of the good clients."""
+    uri = f"http://{a.address}"
+    if a.attack == "searches":
+        times = search_times(uri, a.token, a.seconds, reconnects=True)
+    else:
+        times = reader_times(uri, a.token, a.seconds)
+    print(json.dumps(spread(times)))
+
+
 def told(name: str, **figures: Any) -> None:
     """A line of what was measured."""
     print(json.dumps({"name": name, **figures}), flush=True)
@@ -262,8 +300,7 @@ def network(a: argparse.Namespace) -> None:
     host, port = a.address.rsplit(":", 1)
     uri, token, watched = f"http://{a.address}", "root:Milvus", Watched(a.pid)
     fill(uri, token)
-    quiet = search_times(uri, token, a.seconds, reconnects=True)
-    told("quiet", **spread(quiet), rss=watched.rss())
+    told("quiet", **served(a, "searches", token), rss=watched.rss())
 
     def connect() -> socket.socket:
         return socket.create_connection((host, int(port)), timeout=20)
@@ -363,11 +400,13 @@ def network(a: argparse.Namespace) -> None:
         "idle connections": idle,
     }
     for name, begin in attacks.items():
+        if not fnmatch(name, a.only):
+            continue
         with Peak(watched) as peak, load() as attack:
             begin(attack)
             time.sleep(1)
-            times = search_times(uri, token, a.seconds, reconnects=True)
-        told(name, **spread(times), peak=peak.bytes, descriptors=watched.descriptors())
+            times = served(a, "searches", token)
+        told(name, **times, peak=peak.bytes, descriptors=watched.descriptors())
     time.sleep(a.rest)
     told("a minute later", rss=watched.rss())
 
@@ -398,19 +437,7 @@ def runaway(a: argparse.Namespace) -> None:
         client.insert("large", rows)
     client.flush("large")
 
-    def good(seconds: float) -> list[float]:
-        times, until, other = [], time.monotonic() + seconds, MilvusClient(uri)
-        while time.monotonic() < until:
-            began = time.monotonic()
-            try:
-                other.query("good", "id in [1, 2, 3]", timeout=20)
-                other.search("good", [[0.5] * DIM], limit=5, timeout=20)
-                times.append((time.monotonic() - began) * 1000)
-            except Exception:  # not served
-                times.append(20_000.0)
-        return times
-
-    told("quiet", **spread(good(a.seconds)), rss=watched.rss())
+    told("quiet", **served(a, "reads", ""), rss=watched.rss())
 
     def asking(expression: str, fields: list[str], **more: Any) -> Callable[[Any], Any]:
         request = wire.QueryRequest(
@@ -434,7 +461,7 @@ def runaway(a: argparse.Namespace) -> None:
         channels = [stub(a.address) for _ in range(min(at_once, 8))]
         with Peak(watched) as peak:
             under_way = [ask(channels[i % len(channels)][1]) for i in range(at_once)]
-            times = good(a.seconds)
+            times = served(a, "reads", "")
             for call in under_way:
                 call.cancel()
             for channel, _ in channels:
@@ -444,7 +471,7 @@ def runaway(a: argparse.Namespace) -> None:
             before = watched.cpu_s()
             time.sleep(2)
             after_ms = (watched.cpu_s() - before) * 1000
-        told(name, **spread(times), peak=peak.bytes, after_ms=after_ms)
+        told(name, **times, peak=peak.bytes, after_ms=after_ms)
     time.sleep(a.rest)
     told("a minute later", rss=watched.rss())
 
@@ -486,7 +513,9 @@ def collections(a: argparse.Namespace) -> None:
 def main() -> None:
     """One of them."""
     p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("attack", choices=("network", "runaway", "collections"))
+    p.add_argument("attack", choices=("network", "runaway", "collections", *GOOD))
+    p.add_argument("--token", default="")
+    p.add_argument("--only", default="*", help="attacks of such names")
     p.add_argument("--address", required=True)
     p.add_argument("--pid", type=int, required=True)
     p.add_argument("--seconds", type=float, default=10)
@@ -497,6 +526,9 @@ def main() -> None:
     a = p.parse_args()
     if not a.address.startswith("127."):
         raise SystemExit("only a server on this machine is attacked")
+    if a.attack in GOOD:
+        good(a)
+        return
     {"network": network, "runaway": runaway, "collections": collections}[a.attack](a)
 
 

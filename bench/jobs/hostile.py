@@ -27,6 +27,8 @@ def attacked(job: Job, attack: str, limit: str, *flags: str) -> list[Row]:
             command: Command = [rivals.filtered_python(), SCRIPT, attack]
             named = ["seconds", "rest", "idle", "rows", "count"]
             words = [f"--{name}={job.settings[name]}" for name in named if name in job.settings]
+            if job.only:
+                words.append(f"--only={job.only}")
             return json_lines([*command, "--address", address, f"--pid={server.pid}", *words])
     finally:
         shutil.rmtree(home, ignore_errors=True)
