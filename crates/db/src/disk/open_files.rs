@@ -136,7 +136,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let files: Arc<OpenFiles> = Arc::default();
         let create = |i: usize| {
-            let (made, path) = (dir.path().join(format!("{i}.tmp")), dir.path().join(i.to_string()));
+            let (made, path) =
+                (dir.path().join(format!("{i}.tmp")), dir.path().join(i.to_string()));
             let file = OpenOptions::new().append(true).create_new(true).open(&made).unwrap();
             let kept = files.keep(file, made.clone());
             std::fs::rename(&made, &path).unwrap();

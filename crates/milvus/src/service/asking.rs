@@ -18,12 +18,14 @@ use super::messages::{Held, locked};
 
 /// The header that says how long a client waits.
 const TIMEOUT: &str = "grpc-timeout";
-/// How long a call has the processor before others have their turn.
+/// How long a call has the processor without a turn.
+const FREE: Duration = Duration::from_millis(5);
+/// How long a turn is.
 const TURN: Duration = Duration::from_millis(25);
 /// How often whoever waits for a turn looks whether its client is still there.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 /// Work between two looks that is much.
-const MUCH: Duration = Duration::from_millis(10);
+const MUCH: Duration = Duration::from_millis(5);
 /// Calls that wait for a turn; more are refused.
 pub(super) const MOST_WAITING: usize = 64;
 /// An answer is held twice while it is turned into a message.
@@ -59,7 +61,10 @@ impl Turns {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a turn; `false` where there is none: too many wait, or `gone` says so.
+    /// Waits for a turn.
+    ///
+    /// # Errors
+    /// [`Gone`] where there is none: too many wait, or `gone` says that nobody does.
     fn begin(&self, gone: impl Fn() -> bool) -> Result<(), Gone> {
         let mut state = self.state();
         if state.waiting.len() >= MOST_WAITING {
@@ -165,7 +170,7 @@ impl Asker for Client {
         let mut turn = self.turn();
         turn.looked = Instant::now();
         let Some(turns) = &self.turns else { return };
-        if turn.looked - turn.since < TURN {
+        if turn.looked - turn.since < if turn.has { TURN } else { FREE } {
             return;
         }
         if turn.has && turns.is_wanted() {

@@ -87,10 +87,10 @@ fn is_closed(stream: &mut TcpStream) -> bool {
 fn given_back(served: &Served) {
     let held = || served.database.accountant().pool_bytes(Pool::QueryScratch);
     let looks = std::iter::repeat_with(|| {
-        std::thread::sleep(Duration::from_millis(5));
+        served.call(served.client().get_version(wire::GetVersionRequest {}));
         held()
     });
-    assert!(looks.take(2000).any(|held| held == 0), "{} bytes are kept", held());
+    assert!(looks.take(1000).any(|held| held == 0), "{} bytes are kept", held());
 }
 
 fn with_limits(limits: NetworkLimits) -> Served {

@@ -184,9 +184,8 @@ fn a_newest_segment_that_was_cut_behind_a_clean_end_is_refused_and_its_loss_name
 fn notes_of_former_versions_are_read() {
     let (files, disk) = log_of(20);
     let newest = names(&files).pop().unwrap();
-    let number =
-        u64::from_str_radix(newest.trim_end_matches(".wal").rsplit('/').next().unwrap(), 10);
-    let number = number.unwrap().to_le_bytes();
+    let number = newest.trim_end_matches(".wal").rsplit('/').next().unwrap();
+    let number = number.parse::<u64>().unwrap().to_le_bytes();
     files.damage("wal/NEWEST", |bytes| {
         bytes.truncate(16);
         bytes[..8].copy_from_slice(&number);
