@@ -5,7 +5,7 @@
 //! others of its kind, of which few run at once and all of them get on; so calls that take little are
 //! not held up by those that take much. Whoever waits for a turn holds a thread and no lock.
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,9 +19,9 @@ use super::messages::{Held, locked};
 /// The header that says how long a client waits.
 const TIMEOUT: &str = "grpc-timeout";
 /// How long a call has the processor without a turn.
-const FREE: Duration = Duration::from_millis(5);
+const FREE: Duration = Duration::from_millis(10);
 /// How long a turn is.
-const TURN: Duration = Duration::from_millis(25);
+const TURN: Duration = Duration::from_millis(10);
 /// How often whoever waits for a turn looks whether its client is still there.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 /// Work between two looks that is much.
@@ -42,7 +42,8 @@ pub(super) struct Turns {
 #[derive(Debug, Default)]
 struct State {
     running: usize,
-    waiting: VecDeque<u64>,
+    /// By the turns that each had, so that those who take little wait for few; then by age.
+    waiting: BTreeSet<(u64, u64)>,
     next: u64,
 }
 
@@ -65,24 +66,24 @@ impl Turns {
     ///
     /// # Errors
     /// [`Gone`] where there is none: too many wait, or `gone` says that nobody does.
-    fn begin(&self, gone: impl Fn() -> bool) -> Result<(), Gone> {
+    fn begin(&self, had: u64, gone: impl Fn() -> bool) -> Result<(), Gone> {
         let mut state = self.state();
         if state.waiting.len() >= MOST_WAITING {
             return Err(Gone::Crowded);
         }
-        let ticket = state.next;
+        let ticket = (had, state.next);
         state.next += 1;
-        state.waiting.push_back(ticket);
-        while state.running >= self.at_once || state.waiting.front() != Some(&ticket) {
+        state.waiting.insert(ticket);
+        while state.running >= self.at_once || state.waiting.first() != Some(&ticket) {
             let waited = self.changed.wait_timeout(state, BETWEEN_LOOKS);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             if gone() {
-                state.waiting.retain(|waiting| *waiting != ticket);
+                state.waiting.remove(&ticket);
                 self.changed.notify_all();
                 return Err(Gone::Left);
             }
         }
-        state.waiting.pop_front();
+        state.waiting.remove(&ticket);
         state.running += 1;
         self.changed.notify_all();
         Ok(())
@@ -114,6 +115,10 @@ struct Turn {
     since: Instant,
     looked: Instant,
     has: bool,
+    /// Turns so far.
+    had: u64,
+    /// Whether it has come to work: until then it waited for a thread.
+    works: bool,
 }
 
 impl Client {
@@ -130,7 +135,7 @@ impl Client {
             left: AtomicBool::new(false),
             crowded: AtomicBool::new(false),
             turns,
-            turn: Mutex::new(Turn { since: now, looked: now, has: false }),
+            turn: Mutex::new(Turn { since: now, looked: now, has: false, had: 0, works: false }),
             held,
             answer_bytes: AtomicU64::new(0),
         })
@@ -170,6 +175,9 @@ impl Asker for Client {
         let mut turn = self.turn();
         turn.looked = Instant::now();
         let Some(turns) = &self.turns else { return };
+        if !turn.works {
+            (turn.works, turn.since) = (true, turn.looked);
+        }
         if turn.looked - turn.since < if turn.has { TURN } else { FREE } {
             return;
         }
@@ -178,8 +186,8 @@ impl Asker for Client {
             turn.has = false;
         }
         if !turn.has {
-            match turns.begin(|| self.gone().is_some()) {
-                Ok(()) => turn.has = true,
+            match turns.begin(turn.had, || self.gone().is_some()) {
+                Ok(()) => (turn.has, turn.had) = (true, turn.had + 1),
                 Err(Gone::Crowded) => self.crowded.store(true, Ordering::Relaxed),
                 Err(_) => {}
             }
@@ -248,15 +256,15 @@ mod tests {
     #[test]
     fn those_who_take_long_take_turns_and_all_get_on() {
         let turns = Turns::of(1);
-        turns.begin(|| false).unwrap();
+        turns.begin(0, || false).unwrap();
         let second = {
             let turns = Arc::clone(&turns);
-            std::thread::spawn(move || turns.begin(|| false).map(|()| turns.end()))
+            std::thread::spawn(move || turns.begin(0, || false).map(|()| turns.end()))
         };
         while !turns.is_wanted() {
             std::thread::yield_now();
         }
-        assert_eq!(turns.begin(|| true), Err(Gone::Left), "it has gone while it waited");
+        assert_eq!(turns.begin(0, || true), Err(Gone::Left), "it has gone while it waited");
         turns.end();
         assert_eq!(second.join().unwrap(), Ok(()));
         assert!(!turns.is_wanted());
@@ -264,10 +272,38 @@ mod tests {
     }
 
     #[test]
+    fn who_had_fewer_turns_goes_first() {
+        let turns = Turns::of(1);
+        turns.begin(0, || false).unwrap();
+        let (told, heard) = std::sync::mpsc::channel();
+        let waits = |had: u64| {
+            let (turns, told) = (Arc::clone(&turns), told.clone());
+            let waiting = turns.state().waiting.len();
+            let thread = std::thread::spawn({
+                let turns = Arc::clone(&turns);
+                move || {
+                    turns.begin(had, || false).unwrap();
+                    told.send(had).unwrap();
+                    turns.end();
+                }
+            });
+            while turns.state().waiting.len() == waiting {
+                std::thread::yield_now();
+            }
+            thread
+        };
+        let threads = [7, 9, 0, 3].map(waits);
+        turns.end();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        drop(told);
+        assert_eq!(heard.iter().collect::<Vec<_>>(), [0, 3, 7, 9]);
+    }
+
+    #[test]
     fn few_wait_for_a_turn() {
         let turns = Turns::of(1);
-        turns.state().waiting.extend(1000..1000 + MOST_WAITING as u64);
-        assert_eq!(turns.begin(|| false), Err(Gone::Crowded));
+        turns.state().waiting.extend((0..MOST_WAITING as u64).map(|ticket| (0, 1000 + ticket)));
+        assert_eq!(turns.begin(0, || false), Err(Gone::Crowded));
     }
 
     #[test]
