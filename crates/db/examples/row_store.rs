@@ -98,7 +98,8 @@ fn main() -> Result<(), Failure> {
     let dir = Path::new(&dir).join("row_store");
     let accountant = Accountant::process();
     let cache = RowCache::new(&accountant, cache_mib << 20)?;
-    let options = RowStoreOptions { collection: [1; 16], cache, buffer_bytes: 32 << 20 };
+    let options =
+        RowStoreOptions { collection: [1; 16], cache, buffer_bytes: 32 << 20, lock: true };
     if !dir.exists() {
         insert(&LsmRows::open(&dir, &options)?, rows)?;
     }

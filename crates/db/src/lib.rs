@@ -6,6 +6,7 @@
 //! no Python type here.
 
 pub mod access;
+pub mod asker;
 pub mod bulk;
 pub mod catalog;
 pub mod collection;
@@ -23,3 +24,4 @@ pub mod schema;
 pub mod snapshot;
 pub mod value;
 pub mod wal;
+mod workers;

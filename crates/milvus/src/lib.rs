@@ -13,6 +13,6 @@ mod service;
 mod status;
 
 pub use service::{
-    DEFAULT_METRICS_PORT, DEFAULT_PORT, InProcess, Listening, Refused, ServeError, ServeOptions,
-    Served, Settings, TakenOver, Takeover, Tls, coverage, listen,
+    DEFAULT_METRICS_PORT, DEFAULT_PORT, InProcess, Listening, NetworkLimits, Refused, ServeError,
+    ServeOptions, Served, Settings, TakenOver, Takeover, Tls, coverage, listen,
 };

@@ -10,6 +10,7 @@ use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_milvus::{
     DEFAULT_METRICS_PORT, DEFAULT_PORT, Listening, ServeError, ServeOptions, Settings, Tls, listen,
 };
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -108,8 +109,16 @@ impl ServeArgs {
     }
 }
 
+/// Lets this process have as many descriptors as it may ask for: connections and files each take one.
+fn take_descriptors() {
+    let allowed = getrlimit(Resource::Nofile);
+    // Where the system refuses, there are as many as before, and the server keeps within them.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: allowed.maximum, ..allowed });
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &ServeArgs) -> Result<()> {
+    take_descriptors();
     // The second signal ends the process whatever it is doing.
     interrupt::flag()?;
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("signals cannot be waited for")?;
@@ -130,6 +139,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         token: args.token.clone(),
         authorization: args.authorization,
         tls,
+        ..ServeOptions::default()
     };
     let listening = listen_with_metrics(settings, options, args.metrics_port)?;
     let address = listening.address();

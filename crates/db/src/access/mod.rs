@@ -91,6 +91,31 @@ impl Access {
         })
     }
 
+    /// Whether a user may use a privilege on some object of a kind, in some database.
+    pub fn allows_somewhere(
+        &self,
+        user: &str,
+        (kind, privilege): (&str, &str),
+        groups: &[&str],
+    ) -> bool {
+        let state = self.state();
+        let Some(known) = state.users.get(user) else { return false };
+        let public = PUBLIC.to_owned();
+        known.roles.iter().chain([&public]).any(|name| {
+            let Some(role) = state.roles.get(name) else { return false };
+            // What a grant is about is what is asked for.
+            let may = |grant: &Grant| {
+                let wanted = Grant {
+                    kind: kind.to_owned(),
+                    privilege: privilege.to_owned(),
+                    ..grant.clone()
+                };
+                state.grants(role, &wanted, groups)
+            };
+            name == ADMIN || role.grants.keys().any(may)
+        })
+    }
+
     /// Names of users.
     pub fn users(&self) -> Vec<String> {
         self.state().users.keys().cloned().collect()

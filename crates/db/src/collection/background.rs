@@ -1,17 +1,17 @@
-//! The background thread of a collection: it builds graphs, links rows behind the writes, writes
+//! What a collection does behind its writes: it builds graphs, links rows behind the writes, writes
 //! graphs to disk and takes deleted rows out of them.
 //!
-//! There is one thread for each collection that has a graph or builds one, or whose row store has
-//! to catch up with a log that was replayed. It holds the collection
-//! for one step at a time. Links of one graph are made and logged under `linking`, which a
+//! It is done for each collection that has a graph or builds one, or whose row store has to catch up
+//! with a log that was replayed, by threads that all collections share. They hold the collection for
+//! one step at a time. Links of one graph are made and logged under `linking`, which a
 //! checkpoint holds too: so a graph on disk includes every link up to its number.
 
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError, Weak};
 use std::thread;
 
 use super::components::FieldVectors;
-use super::signal::{Cause, Signal};
+use super::signal::Cause;
 use super::turn::Place;
 use super::{Collection, CollectionError};
 use crate::field_index::{FieldIndex, FieldIndexError};
@@ -30,36 +30,37 @@ const BACKLOG_SHARE: u64 = 4;
 const LEAST_BACKLOG: u64 = 10_000;
 
 impl Collection {
-    /// Starts the thread unless it runs, and lets it look for work.
+    /// Lets the work behind the writes look for something to do, from now on.
     /// A reader has none: rows that are not in a graph on disk are searched exactly there.
     pub(super) fn wake_background(&self) {
         if self.pin.is_some() {
             return;
         }
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        if thread.is_none() && !self.signal.is_stopped() {
-            let (collection, signal) = (self.me.clone(), Arc::clone(&self.signal));
-            let name = format!("collection-{}", self.identity.id.0);
-            let run = move || run(&collection, &signal);
-            match thread::Builder::new().name(name).spawn(run) {
-                Ok(handle) => *thread = Some(handle),
-                Err(error) => drop(self.signal.fail(format!("no background thread: {error}"))),
-            }
-        }
-        drop(thread);
+        self.signal.attach(&self.me);
         self.signal.wake();
     }
 
-    /// Ends the thread and waits for it, and for a flush behind the writes.
+    /// Ends the work and waits for it, and for a flush behind the writes.
     pub(crate) fn stop_background(&self) {
         self.signal.stop();
         self.flush_behind.join();
-        let handle = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(handle) = handle
-            && handle.thread().id() != thread::current().id()
-        {
-            // A panic of the thread was reported where it happened.
-            let _ = handle.join();
+        self.signal.wait_for_end();
+    }
+
+    /// Does one step, and tells whoever waits how it went; `false` where there was nothing to do.
+    pub(super) fn work(&self) -> bool {
+        match self.step() {
+            Ok(worked) => {
+                self.signal.moved();
+                worked
+            }
+            Err(error) => {
+                if self.signal.fail(error.to_string()) {
+                    let id = self.identity.id.0;
+                    tracing::warn!(collection = id, "background work fails: {error}");
+                }
+                false
+            }
         }
     }
 
@@ -294,30 +295,5 @@ impl Unlogged {
     /// The graph of a field is on disk with its links, or another one, or gone.
     pub(super) fn forget(&mut self, field: FieldId) {
         self.0.retain(|link| link.field != field.0);
-    }
-}
-
-fn run(collection: &Weak<Collection>, signal: &Signal) {
-    while signal.wait_for_work() {
-        loop {
-            let Some(collection) = collection.upgrade() else { return };
-            if signal.is_stopped() {
-                return;
-            }
-            match collection.step() {
-                Ok(true) => signal.moved(),
-                Ok(false) => {
-                    signal.moved();
-                    break;
-                }
-                Err(error) => {
-                    if signal.fail(error.to_string()) {
-                        let id = collection.identity.id.0;
-                        tracing::warn!(collection = id, "background work fails: {error}");
-                    }
-                    break;
-                }
-            }
-        }
     }
 }

@@ -3,6 +3,7 @@
 use pipeann_engine::memory::OverLimit;
 
 use super::loads::{MAX_LOAD_NAME_BYTES, MAX_LOADS};
+use crate::asker::{Gone, TooMuch};
 use crate::catalog::CatalogError;
 use crate::disk::DiskError;
 use crate::docstore::StoreError;
@@ -206,6 +207,15 @@ pub enum CollectionError {
     /// The memory limit is too low.
     #[error(transparent)]
     Memory(#[from] OverLimit),
+    /// Nobody waits for the answer any more, or it is to be asked for later.
+    #[error(transparent)]
+    Gone(#[from] Gone),
+    /// The answer would be larger than its asker takes.
+    #[error("the answer would have more than {most_bytes} bytes; ask for fewer rows or fields")]
+    AnswerTooLarge {
+        /// The most bytes.
+        most_bytes: u64,
+    },
     /// A load without a name, or with one that is too long.
     #[error("the name of a load has 1 to {MAX_LOAD_NAME_BYTES} bytes, {bytes} were given")]
     LoadName {
@@ -270,8 +280,9 @@ impl CollectionError {
             | Self::LoadName { .. }
             | Self::LoadSource { .. }
             | Self::TooManyLoads
+            | Self::AnswerTooLarge { .. }
             | Self::Memory(_) => ErrorClass::FixInput,
-            Self::LoadRunning { .. } | Self::Overtaken => ErrorClass::Retry,
+            Self::LoadRunning { .. } | Self::Overtaken | Self::Gone(_) => ErrorClass::Retry,
             Self::PartitionId { .. }
             | Self::Stopped { .. }
             | Self::LogTooShort { .. }
@@ -293,6 +304,18 @@ impl CollectionError {
 
     /// For `map_err`: names the field.
     pub(super) fn vectors<'a>(field: &'a str) -> impl Fn(FlatError) -> Self + use<'a> {
-        move |source| Self::Vectors { field: field.to_owned(), source }
+        move |source| match source {
+            FlatError::Gone(why) => Self::Gone(why),
+            source => Self::Vectors { field: field.to_owned(), source },
+        }
+    }
+}
+
+impl From<TooMuch> for CollectionError {
+    fn from(refused: TooMuch) -> Self {
+        match refused {
+            TooMuch::Answer { most_bytes } => Self::AnswerTooLarge { most_bytes },
+            TooMuch::Memory(refused) => Self::Memory(refused),
+        }
     }
 }

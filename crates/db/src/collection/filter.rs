@@ -19,6 +19,7 @@ use super::narrow::{Answered, AskedLeaf, Known, narrow};
 use super::prepare::partition_number;
 use super::read::partition_numbers;
 use super::{Collection, CollectionError};
+use crate::asker;
 use crate::catalog::{Collection as Entry, WriteTarget};
 use crate::expr::{BoundFilter, Constant, Predicate, RowValues, Templates};
 use crate::ids::RowId;
@@ -45,6 +46,12 @@ impl<'a> Filter<'a> {
 
 /// Rows read at once.
 const CHUNK: usize = 1024;
+/// Rows read first, since nobody knows what they cost; each time twice as many, where they cost little.
+const FIRST_CHUNK: usize = 4;
+/// What a row costs at least, in bytes compared.
+const ROW_WORK: usize = 256;
+/// What looking for a key costs.
+const KEY_WORK: usize = 4096;
 /// Where more than one row in so many is to be looked at, all are read in order.
 const DENSE: u64 = 4;
 
@@ -166,7 +173,9 @@ impl Collection {
         most: u64,
     ) -> Result<Arc<RoaringTreemap>, CollectionError> {
         if scope.rows.is_some() || (filter.is_none() && scope.partitions.is_none()) {
-            return found(scope, filter, most);
+            let rows = found(scope, filter, most)?;
+            asker::is_wanted()?;
+            return Ok(rows);
         }
         let question = Question {
             filter: filter.cloned(),
@@ -178,6 +187,7 @@ impl Collection {
             return Ok(rows);
         }
         let rows = found(scope, filter, most)?;
+        asker::is_wanted()?;
         if most == u64::MAX {
             self.answers.keep(question, &rows);
         }
@@ -264,16 +274,18 @@ impl Matcher<'_> {
     ) -> Result<(), CollectionError> {
         let dense = candidates.len() > moment.live.len() / DENSE;
         let mut left = candidates.iter().peekable();
-        let mut rows = Vec::with_capacity(CHUNK);
+        let (mut rows, mut at_once) = (Vec::with_capacity(CHUNK), FIRST_CHUNK);
         // Live rows that a scan showed, and that it should have shown.
         let (mut seen, mut passed) = (0, 0);
         while let Some(&first) = left.peek()
             && is_wanted(first, self.matched.len())
         {
+            asker::go_on()?;
+            at_once = asker::at_once(at_once, CHUNK);
             if dense {
                 let start = std::ops::Bound::Included(RowId(first));
                 let mut next = None;
-                moment.rows.scan_rows(start, CHUNK, &mut |row| {
+                moment.rows.scan_rows(start, at_once, &mut |row| {
                     next = row.row.0.checked_add(1);
                     if candidates.contains(row.row.0) {
                         self.note(row.row, Some(row.blob));
@@ -289,7 +301,7 @@ impl Matcher<'_> {
                 }
             } else {
                 rows.clear();
-                rows.extend(left.by_ref().take(CHUNK).map(RowId));
+                rows.extend(left.by_ref().take(at_once).map(RowId));
                 moment.rows.get(&rows, &mut |at, blob| self.note(rows[at], blob))?;
             }
             if let Some(error) = self.failed.take() {
@@ -317,6 +329,10 @@ impl Matcher<'_> {
         let stored = StoredRow { view, formats: self.formats };
         let truth = self.filter.predicate.evaluate(&stored);
         let truth = truth.map_err(|source| CollectionError::Row { row, source })?;
+        // Each row costs something, whatever the filter.
+        if !asker::worked(ROW_WORK) {
+            asker::is_wanted()?;
+        }
         Ok(truth == Some(true) && self.filter.sample.is_none_or(|part| self.is_drawn(row, part)))
     }
 
@@ -365,6 +381,9 @@ fn named_rows(
     };
     let mut rows = RoaringTreemap::new();
     for key in values.iter().filter_map(key_of).filter(|k| k.key_type() == schema.key_type()) {
+        if !asker::worked(KEY_WORK) {
+            asker::is_wanted()?;
+        }
         rows.extend(scope.moment.rows.rows_of_key(&key.to_bytes())?.iter().map(|row| row.0));
     }
     Ok(Some(rows & live))

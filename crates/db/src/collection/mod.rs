@@ -96,7 +96,6 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::thread::JoinHandle;
 
 use self::ages::Ages;
 use self::answers::Answers;
@@ -151,7 +150,6 @@ pub struct Collection {
     /// Held while a graph is opened and made the one that is searched.
     opening: Mutex<()>,
     signal: Arc<Signal>,
-    thread: Mutex<Option<JoinHandle<()>>>,
     me: Weak<Self>,
     /// Of a reader: the directory that it reads, which stays until nobody does. Dropped last.
     pin: Option<Arc<HeldDir>>,
@@ -160,6 +158,9 @@ pub struct Collection {
 impl Drop for Collection {
     fn drop(&mut self) {
         self.stop_background();
+        if self.pin.is_none() && self.entry().is_ok() {
+            self.log.note_end();
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use super::formats::Formats;
 use super::held::HeldMoment;
 use super::read::{FoundRow, When, partition_numbers};
 use super::{Collection, CollectionError};
+use crate::asker;
 use crate::ids::RowId;
 use crate::schema::PrimaryKey;
 
@@ -190,6 +191,7 @@ pub(super) fn by_key(
     let mut found = Vec::new();
     // Rows that are not behind the place cannot be counted out, so the scan may go to the end.
     while found.len() < most && (found.len() as u64) < rows.len() {
+        asker::go_on()?;
         let start = match &behind {
             Some((key, row)) => Bound::Excluded((key.as_slice(), *row)),
             None => Bound::Unbounded,

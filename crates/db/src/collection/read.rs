@@ -8,11 +8,15 @@ use super::formats::Formats;
 use super::held::HeldMoment;
 use super::prepare::partition_number;
 use super::{Collection, CollectionError};
+use crate::asker;
 use crate::catalog::Collection as Entry;
 use crate::expr::BoundFilter;
 use crate::ids::{RowId, Seq};
 use crate::schema::{PrimaryKey, PrimaryKeyRef, Schema};
 use crate::value::{Value, ValueRef};
+
+/// Rows read at once.
+const ROWS_AT_ONCE: usize = 1024;
 
 /// A row that was read.
 #[derive(Clone, Debug, PartialEq)]
@@ -177,17 +181,21 @@ impl Collection {
     ) -> Result<Vec<FoundRow>, CollectionError> {
         let key_column = formats.stored.column_of(formats.schema.primary_key_position());
         let key_column = key_column.expect("the primary key stands in the row");
-        let mut found = Vec::with_capacity(rows.len());
-        let mut failed = Ok(());
-        moment.rows.get(rows, &mut |at, blob| {
-            if failed.is_ok() {
-                match self.read_row(formats, rows[at], blob, key_column, sources) {
-                    Ok(row) => found.push(row),
-                    Err(error) => failed = Err(error),
+        let mut found = Vec::with_capacity(rows.len().min(ROWS_AT_ONCE));
+        for rows in rows.chunks(ROWS_AT_ONCE) {
+            asker::go_on()?;
+            let mut failed = Ok(());
+            moment.rows.get(rows, &mut |at, blob| {
+                if failed.is_ok() {
+                    match self.read_row(formats, rows[at], blob, key_column, sources) {
+                        Ok(row) => found.push(row),
+                        Err(error) => failed = Err(error),
+                    }
                 }
-            }
-        })?;
-        failed.map(|()| found)
+            })?;
+            failed?;
+        }
+        Ok(found)
     }
 
     fn read_row(
@@ -220,6 +228,10 @@ impl Collection {
                     Value::Vector(vector)
                 }
             });
+        }
+        if !sources.is_empty() {
+            let bytes = values.iter().map(Value::bytes).sum::<usize>() + size_of::<FoundRow>();
+            asker::grows(bytes as u64)?;
         }
         Ok(FoundRow { row, key, values })
     }

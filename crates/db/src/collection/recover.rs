@@ -133,7 +133,6 @@ pub(crate) fn open(
         linking: Mutex::default(),
         opening: Mutex::new(()),
         signal: Arc::default(),
-        thread: Mutex::default(),
         me: Weak::clone(me),
         pin: home.pin.clone(),
     });
@@ -192,6 +191,8 @@ fn open_components(
                 collection: identity.bytes(),
                 cache: Arc::clone(cache),
                 buffer_bytes: options.row_buffer_bytes,
+                // The database's keeps others out.
+                lock: false,
             },
         )?),
     };
@@ -205,6 +206,7 @@ fn open_components(
             dim,
             vector_type,
             tail_bytes: options.tail_bytes,
+            lock: false,
             accountant: Arc::clone(&options.accountant),
         };
         let vectors = FlatVectors::open(&files.join(vectors_dir(field.id)), &flat);

@@ -23,6 +23,7 @@ use super::held::HeldMoment;
 use super::merged::Progress;
 use super::read::{FoundRow, Source, partition_numbers};
 use super::{Collection, CollectionError};
+use crate::asker;
 use crate::catalog::{Collection as Entry, IndexState, Load};
 use crate::field_index::{FieldIndex, GraphOutcome, GraphSearch, has_graph};
 use crate::flat::{FlatError, FlatSearch};
@@ -86,6 +87,8 @@ pub(super) struct Asked<'c> {
 
 /// Length of the candidate list for few results.
 const DEFAULT_LIST: usize = 64;
+/// Queries done between two looks at whether somebody waits.
+const QUERIES_AT_ONCE: usize = 256;
 
 impl Collection {
     /// For each query the nearest rows, nearest first; fewer than `k` where there are fewer keys.
@@ -199,11 +202,15 @@ impl Collection {
             (queries.row(query), search)
         };
         let among_linked = |first: usize, found: &mut [Vec<Near>]| {
-            let searches: Vec<_> = (first..first + found.len()).map(of).collect();
-            let outcomes = graph.search_together(&searches);
-            for (i, (near, outcome)) in found.iter_mut().zip(outcomes).enumerate() {
-                let search = (one(queries, first + i), searches[i].1, outcome);
-                self.add_linked(asked, (*before, graph), search, near)?;
+            for (part, found) in found.chunks_mut(QUERIES_AT_ONCE).enumerate() {
+                asker::go_on()?;
+                let first = first + part * QUERIES_AT_ONCE;
+                let searches: Vec<_> = (first..first + found.len()).map(of).collect();
+                let outcomes = graph.search_together(&searches);
+                for (i, (near, outcome)) in found.iter_mut().zip(outcomes).enumerate() {
+                    let search = (one(queries, first + i), searches[i].1, outcome);
+                    self.add_linked(asked, (*before, graph), search, near)?;
+                }
             }
             Ok(())
         };
@@ -214,9 +221,14 @@ impl Collection {
         } else {
             std::thread::scope(|scope| {
                 let parts = found.chunks_mut(each).enumerate();
-                let search = &among_linked;
-                let parts: Vec<_> =
-                    parts.map(|(i, part)| scope.spawn(move || search(i * each, part))).collect();
+                let (search, asks) = (&among_linked, asker::current());
+                let parts: Vec<_> = parts
+                    .map(|(i, part)| {
+                        let asks = asks.clone();
+                        let work = move || asker::within(asks, || search(i * each, part));
+                        scope.spawn(work)
+                    })
+                    .collect();
                 let mut joined =
                     parts.into_iter().map(|part| part.join().expect("no search panics"));
                 joined.try_for_each(|outcome: Result<(), CollectionError>| outcome)

@@ -1,10 +1,15 @@
-//! Between a collection and its background thread: what is asked of it, and what waits for it.
+//! Between a collection and the work behind its writes: what is asked of it, and what waits for it.
+//!
+//! Its steps are done by threads that all collections share, one at a time.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+use std::thread::{self, ThreadId};
 
+use super::Collection;
 use crate::catalog::IndexId;
 use crate::field_index::BuildProgress;
+use crate::workers::{Work, Workers};
 
 /// Why a graph is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +27,8 @@ pub(super) enum Cause {
 #[derive(Debug, Default)]
 pub(super) struct Signal {
     state: Mutex<State>,
-    /// For the thread: there is something to do.
-    wake: Condvar,
+    /// For whoever waits for the end: no step is under way.
+    ended: Condvar,
     /// For those who wait: something was done.
     moved: Condvar,
 }
@@ -31,7 +36,13 @@ pub(super) struct Signal {
 #[derive(Debug, Default)]
 struct State {
     stopped: bool,
-    /// Something happened since the thread last looked.
+    /// Whose steps are done, once somebody has asked for it.
+    of: Option<Weak<Collection>>,
+    /// A step is done, or waits to be.
+    queued: bool,
+    /// The thread that does a step.
+    doing: Option<ThreadId>,
+    /// Something happened since the last step began.
     again: bool,
     checkpoint: bool,
     builds: VecDeque<(IndexId, Cause)>,
@@ -53,60 +64,75 @@ impl Signal {
         self.state.lock().expect("nothing that can panic runs under this lock")
     }
 
+    /// From now on steps of this collection are done when there is something to do.
+    pub(super) fn attach(&self, of: &Weak<Collection>) {
+        self.state().of.get_or_insert_with(|| Weak::clone(of));
+    }
+
     /// Something changed that may be work.
-    pub(super) fn wake(&self) {
-        self.state().again = true;
-        self.wake.notify_all();
+    pub(super) fn wake(self: &Arc<Self>) {
+        self.queue(self.state());
+    }
+
+    /// Has a step done, unless one is to be done anyway.
+    fn queue(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+        state.again = true;
+        if state.of.is_none() || state.queued || state.stopped {
+            return;
+        }
+        state.queued = true;
+        drop(state);
+        if let Err(error) = Workers::shared().submit(Arc::clone(self) as Arc<dyn Work>) {
+            self.state().queued = false;
+            self.fail(format!("no background thread: {error}"));
+        }
     }
 
     /// A graph is to be built.
-    pub(super) fn build(&self, index: IndexId, cause: Cause) {
+    pub(super) fn build(self: &Arc<Self>, index: IndexId, cause: Cause) {
         let mut state = self.state();
         state.builds.retain(|(id, _)| *id != index);
         state.builds.push_back((index, cause));
         state.failed = None;
-        state.again = true;
-        self.wake.notify_all();
+        self.queue(state);
     }
 
     /// Graphs are to be written, so that the log can be cut.
-    pub(super) fn checkpoint(&self) {
+    pub(super) fn checkpoint(self: &Arc<Self>) {
         let mut state = self.state();
-        (state.checkpoint, state.again) = (true, true);
-        self.wake.notify_all();
+        state.checkpoint = true;
+        self.queue(state);
     }
 
-    /// Ends the thread, and a build that is under way.
+    /// Ends the work, and a build that is under way.
     pub(super) fn stop(&self) {
         let mut state = self.state();
         state.stopped = true;
         if let Some((_, progress)) = &state.building {
             progress.cancel.store(true, std::sync::atomic::Ordering::Relaxed);
         }
-        self.wake.notify_all();
         state.tell(&self.moved);
+    }
+
+    /// Waits until no step is under way; not for the one that the caller is in.
+    pub(super) fn wait_for_end(&self) {
+        let mut state = self.state();
+        let me = thread::current().id();
+        while state.doing.is_some_and(|thread| thread != me) {
+            state = self.ended.wait(state).expect("see `state`");
+        }
     }
 
     pub(super) fn is_stopped(&self) -> bool {
         self.state().stopped
     }
 
-    /// For the thread: waits until there may be work; `false` when it is to end.
-    pub(super) fn wait_for_work(&self) -> bool {
-        let mut state = self.state();
-        while !state.again && !state.stopped {
-            state = self.wake.wait(state).expect("see `state`");
-        }
-        state.again = false;
-        !state.stopped
-    }
-
-    /// For the thread: whether graphs are to be written; asked once.
+    /// For the work: whether graphs are to be written; asked once.
     pub(super) fn take_checkpoint(&self) -> bool {
         std::mem::take(&mut self.state().checkpoint)
     }
 
-    /// For the thread: the next graph that is to be built, which counts as begun from here on.
+    /// For the work: the next graph that is to be built, which counts as begun from here on.
     pub(super) fn begin_build(&self) -> Option<(IndexId, Cause, Arc<BuildProgress>)> {
         let mut state = self.state();
         if state.stopped {
@@ -117,21 +143,21 @@ impl Signal {
         Some((index, cause, progress))
     }
 
-    /// For the thread: the build is over.
+    /// For the work: the build is over.
     pub(super) fn end_build(&self) {
         let mut state = self.state();
         state.building = None;
         state.tell(&self.moved);
     }
 
-    /// For the thread: a step was done.
+    /// For the work: a step was done.
     pub(super) fn moved(&self) {
         let mut state = self.state();
         state.failed = None;
         state.tell(&self.moved);
     }
 
-    /// For the thread: it gives up until something new happens. `true` where that is news.
+    /// For the work: it gives up until something new happens. `true` where that is news.
     pub(super) fn fail(&self, why: String) -> bool {
         let mut state = self.state();
         let news = state.failed.as_ref() != Some(&why);
@@ -140,12 +166,12 @@ impl Signal {
         news
     }
 
-    /// Why the thread has given up, if so.
+    /// Why the work has been given up, if so.
     pub(super) fn failed(&self) -> Option<String> {
         self.state().failed.clone()
     }
 
-    /// The thread may try again.
+    /// The work may be tried again.
     pub(super) fn forgive(&self) {
         self.state().failed = None;
     }
@@ -180,5 +206,39 @@ impl Signal {
                 return;
             }
         }
+    }
+}
+
+impl Work for Signal {
+    fn step(&self) -> bool {
+        let mut state = self.state();
+        // Not under the lock where it is of no use: whoever holds it last ends it.
+        let of = if state.stopped { None } else { state.of.as_ref().and_then(Weak::upgrade) };
+        let Some(collection) = of else {
+            state.queued = false;
+            return false;
+        };
+        (state.again, state.doing) = (false, Some(thread::current().id()));
+        drop(state);
+        let worked = collection.work();
+        // Whoever waits for the end finds nobody who holds it.
+        drop(collection);
+        self.end(worked)
+    }
+
+    fn panicked(&self) {
+        self.end(false);
+        self.fail("it panicked".to_owned());
+    }
+}
+
+impl Signal {
+    /// A step was done. Whether another one is to be.
+    fn end(&self, worked: bool) -> bool {
+        let mut state = self.state();
+        state.doing = None;
+        state.queued = !state.stopped && (worked || state.again);
+        self.ended.notify_all();
+        state.queued
     }
 }

@@ -12,6 +12,7 @@ mod error;
 mod file_set;
 mod held_dir;
 mod lock;
+mod open_files;
 mod path;
 mod real;
 mod whole;
@@ -28,7 +29,7 @@ pub use real::RealDisk;
 pub use whole::{TEMPORARY_SUFFIX, read_file, remove_tree, replace_file};
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A directory tree. Shared between threads by reference.
 pub trait Disk: fmt::Debug + Send + Sync {
@@ -120,6 +121,9 @@ pub trait AppendFile: fmt::Debug + Send + Sync {
     /// [`DiskError`]. What was written since the last sync may then be lost even if a later
     /// sync succeeds; reading it back proves nothing.
     fn sync(&self) -> Result<(), DiskError>;
+
+    /// It has been given another name, by which it may be opened again.
+    fn renamed(&self, _to: &Path) {}
 }
 
 /// A file being read. It may grow meanwhile.

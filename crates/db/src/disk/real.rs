@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{Advice, fadvise};
@@ -20,6 +21,7 @@ use rustix::{
 };
 
 use super::error::{Action, DiskError};
+use super::open_files::{Kept, OpenFiles};
 use super::path::{check_dir, check_file};
 use super::{AppendFile, Disk, Entry, ReadFile};
 
@@ -27,6 +29,7 @@ use super::{AppendFile, Disk, Entry, ReadFile};
 #[derive(Debug)]
 pub struct RealDisk {
     root: PathBuf,
+    appended: Arc<OpenFiles>,
 }
 
 impl RealDisk {
@@ -38,7 +41,7 @@ impl RealDisk {
         let failed = |error: &io::Error| DiskError::of(Action::Open, root.to_owned(), error);
         let root = fs::canonicalize(root).map_err(|e| failed(&e))?;
         match fs::metadata(&root) {
-            Ok(about) if about.is_dir() => Ok(Self { root }),
+            Ok(about) if about.is_dir() => Ok(Self { root, appended: Arc::default() }),
             Ok(_) => Err(failed(&io::ErrorKind::NotADirectory.into())),
             Err(e) => Err(failed(&e)),
         }
@@ -87,7 +90,8 @@ impl Disk for RealDisk {
         let path = place.path.clone();
         let file = OpenOptions::new().append(true).create_new(true).open(&path);
         let (end, left) = Default::default();
-        Ok(Box::new(Appended { file: place.give(file)?, path, end, left }))
+        let file = self.appended.keep(place.give(file)?, path);
+        Ok(Box::new(Appended { file, end, left }))
     }
 
     fn open(&self, path: &str) -> Result<Box<dyn ReadFile>, DiskError> {
@@ -168,8 +172,7 @@ const LEAVE_TOGETHER: u64 = 1 << 20;
 /// A file being written.
 #[derive(Debug)]
 struct Appended {
-    file: File,
-    path: PathBuf,
+    file: Arc<Kept>,
     /// Bytes appended.
     end: AtomicU64,
     /// Bytes that have left the page cache.
@@ -178,17 +181,17 @@ struct Appended {
 
 impl Appended {
     fn give<T>(&self, action: Action, result: io::Result<T>) -> Result<T, DiskError> {
-        Place { action, path: self.path.clone() }.give(result)
+        result.map_err(|e| DiskError::of(action, self.file.path(), &e))
     }
 
     /// Asks the system to forget what is on stable storage, but for the page that the next append
     /// goes on in.
-    fn leave_cache(&self) {
+    fn leave_cache(&self, file: &File) {
         let left = self.left.load(Ordering::Relaxed);
         let whole = self.end.load(Ordering::Relaxed) / LEAVE_TOGETHER * LEAVE_TOGETHER;
         if let Some(bytes) = NonZeroU64::new(whole.saturating_sub(left)) {
             // Advice: where it is not taken, memory is what it costs.
-            let _ = fadvise(&self.file, left, Some(bytes), Advice::DontNeed);
+            let _ = fadvise(file, left, Some(bytes), Advice::DontNeed);
             self.left.store(whole, Ordering::Relaxed);
         }
     }
@@ -196,25 +199,35 @@ impl Appended {
 
 impl AppendFile for Appended {
     fn append(&self, bytes: &[u8]) -> Result<(), DiskError> {
-        self.give(Action::Append, (&self.file).write_all(bytes))?;
+        let appended = self.file.with(Some(false), |mut file| file.write_all(bytes));
+        self.give(Action::Append, appended)?;
         self.end.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         Ok(())
     }
 
     fn reserve(&self, bytes: u64) -> Result<(), DiskError> {
         let from = self.end.load(Ordering::Relaxed);
-        self.give(Action::Reserve, keep_room(&self.file, from, bytes))
+        let kept = self.file.with(None, |file| keep_room(file, from, bytes));
+        self.give(Action::Reserve, kept)
     }
 
     fn give_back(&self) {
         // The length it has: blocks behind it go.
-        let _ = self.file.set_len(self.end.load(Ordering::Relaxed));
+        let end = self.end.load(Ordering::Relaxed);
+        let _ = self.file.with(None, |file| file.set_len(end));
     }
 
     fn sync(&self) -> Result<(), DiskError> {
-        self.give(Action::Sync, self.file.sync_data())?;
-        self.leave_cache();
-        Ok(())
+        let synced = self.file.with(Some(true), |file| {
+            file.sync_data()?;
+            self.leave_cache(file);
+            Ok(())
+        });
+        self.give(Action::Sync, synced)
+    }
+
+    fn renamed(&self, to: &Path) {
+        self.file.renamed(to);
     }
 }
 

@@ -4,10 +4,16 @@
 //!
 //! A pattern is the parts between its `%`. Each is looked for behind the one before, as far left
 //! as it is found, the last at the end; no text is gone through again for another try. Parts
-//! without `_` are found in linear time; those with `_` are bounded in length.
+//! without `_` are found in linear time. Those with `_` are bounded in length, and all places at which
+//! one may stand are followed at once, a bit for each, so that no text is dear.
+
+use std::collections::HashMap;
 
 /// Most characters of a part that has `_` in it.
 pub const MAX_WILD_CHARS: usize = 1024;
+
+/// Parts of at most so many characters are tried at each place of a text.
+const FEW_CHARS: usize = 8;
 
 /// Characters, or any one where there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,6 +114,9 @@ impl Part {
     fn find(&self, text: &str) -> Option<usize> {
         match self {
             Self::Literal(literal) => text.find(literal.as_str()).map(|at| at + literal.len()),
+            Self::Wild(part) if part.len() > FEW_CHARS && text.len() > part.len() => {
+                find_wild(part, text)
+            }
             Self::Wild(_) => text
                 .char_indices()
                 .find_map(|(at, _)| self.at_start(&text[at..]).map(|length| at + length)),
@@ -124,6 +133,38 @@ impl Part {
             }
         }
     }
+}
+
+/// Where the first place ends at which the characters stand. Bit `i` of `followed` says that the
+/// first `i + 1` of them end at the character that was read last.
+fn find_wild(part: &[Option<char>], text: &str) -> Option<usize> {
+    let words = part.len().div_ceil(64);
+    // At which of its places each character may stand; any other one, at the `_` alone.
+    let mut places: HashMap<char, Vec<u64>> = HashMap::new();
+    let mut anywhere = vec![0; words];
+    for (at, _) in part.iter().enumerate().filter(|(_, c)| c.is_none()) {
+        anywhere[at / 64] |= 1u64 << (at % 64);
+    }
+    for (at, c) in part.iter().enumerate() {
+        if let Some(c) = c {
+            let of_char = places.entry(*c).or_insert_with(|| anywhere.clone());
+            of_char[at / 64] |= 1 << (at % 64);
+        }
+    }
+    let (last, mut followed) = (part.len() - 1, vec![0u64; words]);
+    for (at, c) in text.char_indices() {
+        let may_stand = places.get(&c).unwrap_or(&anywhere);
+        let mut carried = 1;
+        for (followed, may_stand) in followed.iter_mut().zip(may_stand) {
+            let next = (*followed << 1 | carried) & may_stand;
+            carried = *followed >> 63;
+            *followed = next;
+        }
+        if followed[last / 64] >> (last % 64) & 1 == 1 {
+            return Some(at + c.len_utf8());
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -202,7 +243,43 @@ mod tests {
         }
     }
 
+    #[test]
+    fn long_parts_with_wildcards_are_found_where_they_stand_first() {
+        let text: String = ('a'..='z').cycle().take(1000).collect();
+        for (from, length) in [(0, 9), (3, 64), (5, 65), (100, 130), (700, 300), (0, 999)] {
+            let part: String = text[from..from + length].to_owned();
+            let wild: String =
+                part.chars().enumerate().map(|(i, c)| if i % 3 == 1 { '_' } else { c }).collect();
+            let chars: Vec<_> = wild.chars().map(|c| (c != '_').then_some(c)).collect();
+            assert_eq!(find_wild(&chars, &text), Some(from % 26 + length), "{wild}");
+            assert!(matches(&format!("%{wild}%"), &text), "{wild}");
+            assert!(!matches(&format!("%{wild}ä%"), &text), "{wild}");
+        }
+    }
+
+    #[test]
+    fn a_text_costs_the_same_whatever_the_pattern() {
+        // By trying each place this would compare a thousand characters at each of 400,000.
+        let text = "a".repeat(400_000);
+        let pattern = LikePattern::new(&format!("%{}b%", "_a".repeat(500))).unwrap();
+        for _ in 0..20 {
+            assert!(!pattern.matches(&text));
+        }
+    }
+
     proptest! {
+        #[test]
+        fn long_wild_parts_agree_with_trying_each_place(
+            part in "[ab_]{9,90}", text in "[ab]{0,300}",
+        ) {
+            let chars: Vec<_> = part.chars().map(|c| (c != '_').then_some(c)).collect();
+            let wild = Part::Wild(chars.clone());
+            let slowly = text
+                .char_indices()
+                .find_map(|(at, _)| wild.at_start(&text[at..]).map(|length| at + length));
+            prop_assert_eq!(find_wild(&chars, &text), slowly);
+        }
+
         #[test]
         fn agrees_with_trying_everything(pattern in "[abä%_]{0,8}", text in "[abä]{0,10}") {
             let chars = |text: &str| text.chars().collect::<Vec<_>>();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pipeann_engine::memory::OverLimit;
 
+use crate::asker::Gone;
 use crate::files::class_of;
 use crate::ids::{ErrorClass, RowId, VectorType};
 
@@ -93,13 +94,16 @@ pub enum FlatError {
     /// The tail, or what finds blocks on disk, does not fit the memory limit.
     #[error(transparent)]
     Memory(#[from] OverLimit),
+    /// Nobody waits for the answer any more.
+    #[error(transparent)]
+    Gone(#[from] Gone),
 }
 
 impl FlatError {
     /// Whether to retry, to fix the input, or to stop.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Locked { .. } | Self::TailFull { .. } => ErrorClass::Retry,
+            Self::Locked { .. } | Self::TailFull { .. } | Self::Gone(_) => ErrorClass::Retry,
             Self::Io { source, .. } => class_of(source),
             Self::NoStore { .. }
             | Self::Foreign { .. }

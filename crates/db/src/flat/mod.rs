@@ -68,6 +68,8 @@ pub struct FlatOptions {
     pub tail_bytes: u64,
     /// Who grants the memory.
     pub accountant: Arc<Accountant>,
+    /// Whether the directory is locked; needless where its owner holds a lock, and a descriptor.
+    pub lock: bool,
 }
 
 impl FlatOptions {
@@ -75,7 +77,7 @@ impl FlatOptions {
     #[must_use]
     pub fn new(field: [u8; 16], dim: usize, vector_type: VectorType) -> Self {
         let accountant = Accountant::process();
-        Self { field, dim, vector_type, tail_bytes: 32 << 20, accountant }
+        Self { field, dim, vector_type, tail_bytes: 32 << 20, accountant, lock: true }
     }
 }
 
@@ -97,7 +99,7 @@ pub struct FlatVectors {
     /// What `FLAT` says; held while a flush runs.
     on_disk: Mutex<Manifest>,
     accountant: Arc<Accountant>,
-    _lock: FileLock,
+    _lock: Option<FileLock>,
 }
 
 /// What readers see, and the writer's part of it. Copied for each of them, so that nobody waits for a search.

@@ -57,7 +57,7 @@ pub(super) fn open(dir: &Path, options: &FlatOptions) -> Result<FlatVectors, Fla
         state: Mutex::new(state),
         on_disk: Mutex::new(on_disk),
         accountant: Arc::clone(&options.accountant),
-        _lock: lock,
+        _lock: options.lock.then_some(lock),
     })
 }
 

@@ -17,6 +17,7 @@ use pipeann_engine::types::VectorSet;
 use super::segment::Segment;
 use super::tail::Chunk;
 use super::{FlatError, FlatVectors};
+use crate::asker;
 use crate::ids::{Metric, RowId};
 
 /// Bytes that a thread reads at once.
@@ -127,9 +128,11 @@ impl FlatVectors {
             if view.segments.is_empty() { 0 } else { threads * at_once * self.shape.block_bytes() };
         let _scratch = self.accountant.reserve(Pool::QueryScratch, scratch as u64)?;
         let next = AtomicUsize::new(0);
+        let asks = asker::current();
         let work = || self.work(&pieces, &next, queries, search, allow);
         let results = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let others: Vec<_> =
+                (1..threads).map(|_| scope.spawn(|| asker::within(asks.clone(), work))).collect();
             let mut results = vec![work()];
             results.extend(others.into_iter().map(|t| t.join().expect("no search panics")));
             results
@@ -160,6 +163,9 @@ impl FlatVectors {
         let in_all = search.within.is_all();
         let mut compare = |rows: &mut dyn Iterator<Item = RowId>, vectors: &[u8]| {
             for (row, vector) in rows.zip(vectors.chunks_exact(vector_bytes)) {
+                if !asker::worked(distances.len() * vector_bytes) {
+                    return;
+                }
                 for (query, nearest) in distances.iter().zip(&mut nearest) {
                     let distance = query.distance(vector);
                     if in_all || search.within.contains(distance) {
@@ -170,6 +176,7 @@ impl FlatVectors {
         };
         let mut buffer = Vec::new();
         while let Some(piece) = pieces.get(next.fetch_add(1, atomic::Ordering::Relaxed)) {
+            asker::is_wanted()?;
             match piece {
                 Piece::Blocks { segment, first, count } => {
                     segment.read_blocks(*first, *count, &mut buffer, |block| {
@@ -179,6 +186,7 @@ impl FlatVectors {
                 Piece::Chunk(chunk) => compare(&mut chunk.rows().iter().copied(), chunk.vectors()),
             }
         }
+        asker::is_wanted()?;
         Ok(nearest)
     }
 }

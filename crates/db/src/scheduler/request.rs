@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use pipeann_engine::types::{VectorSet, VectorSetError};
 
 use super::ScheduleError;
+use crate::asker::Asker;
 use crate::collection::{
     Collection, CollectionError, Filter, HeldMoment, Joined, Progress, SearchHit, Selection,
     VectorSearch,
@@ -215,6 +216,11 @@ pub struct Answer {
 pub trait Caller: Send {
     /// Whether nobody waits any more.
     fn is_gone(&self) -> bool;
+
+    /// Who asks, as the search itself looks at it.
+    fn asker(&self) -> Option<Arc<dyn Asker>> {
+        None
+    }
 
     /// Takes the answer, on the thread of the search: others wait meanwhile.
     fn answer(self: Box<Self>, outcome: Result<Answer, ScheduleError>);

@@ -2,12 +2,13 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::line::{Taken, Waiting};
-use super::request::{Answer, Names, Stages};
+use super::request::{Answer, Caller, Names, Stages};
 use super::{ScheduleError, Shared};
+use crate::asker::{self, Asker, Gone, TooMuch};
 use crate::collection::{CollectionError, Joined, Progress};
 
 impl Shared {
@@ -40,7 +41,7 @@ impl Shared {
         (began, joined): (Instant, usize),
     ) -> (Vec<Waiting>, Option<ScheduleError>) {
         let mut callers: Vec<_> = group.iter_mut().map(|waiting| waiting.caller.take()).collect();
-        let clock = &self.options.clock;
+        let (clock, asks) = (&self.options.clock, asks_of(&callers));
         let (mut since, mut search, mut rows) = (clock(), Duration::ZERO, Duration::ZERO);
         let mut tell = |progress| {
             let now = clock();
@@ -60,7 +61,8 @@ impl Shared {
                 }
             }
         };
-        let done = catch_unwind(AssertUnwindSafe(|| search_all(&group, &mut tell)));
+        let search = || asker::within(asks, || search_all(&group, &mut tell));
+        let done = catch_unwind(AssertUnwindSafe(search));
         let why = match done {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(ScheduleError::Search(error)),
@@ -87,6 +89,34 @@ impl Shared {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.idle -= 1;
         }
+    }
+}
+
+/// Those whose searches are done as one: it is of use as long as one of them waits, and what one of
+/// them takes too much of is done again without the others.
+struct Company(Vec<Arc<dyn Asker>>);
+
+impl Asker for Company {
+    fn gone(&self) -> Option<Gone> {
+        let mut gone = None;
+        for asker in &self.0 {
+            gone = Some(asker.gone()?);
+        }
+        gone
+    }
+
+    fn grows(&self, bytes: u64) -> Result<(), TooMuch> {
+        self.0.first().map_or(Ok(()), |first| first.grows(bytes))
+    }
+}
+
+/// Who asks, where all of them are known.
+fn asks_of(callers: &[Option<Box<dyn Caller>>]) -> Option<Arc<dyn Asker>> {
+    let each = callers.iter().map(|caller| caller.as_ref()?.asker());
+    let mut asks = each.collect::<Option<Vec<_>>>()?;
+    match asks.len() {
+        1 => asks.pop(),
+        _ => Some(Arc::new(Company(asks))),
     }
 }
 

@@ -141,6 +141,17 @@ pub enum Value {
 }
 
 impl Value {
+    /// Bytes that it takes, about.
+    pub fn bytes(&self) -> usize {
+        let apart = match self {
+            Self::VarChar(text) | Self::Json(text) => text.len(),
+            Self::Array(array) => array.as_ref().bytes().len(),
+            Self::Vector(bytes) => bytes.len(),
+            _ => 0,
+        };
+        size_of::<Self>() + apart
+    }
+
     /// The value, borrowed.
     pub fn as_ref(&self) -> ValueRef<'_> {
         match self {

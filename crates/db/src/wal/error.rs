@@ -67,6 +67,21 @@ pub enum WalError {
         /// The file.
         path: PathBuf,
     },
+    /// The newest segment was cut, and with it records that were acknowledged are gone.
+    #[error(
+        "{} was cut: it ends with record {}, and records up to {} were there when the log was \
+         closed, so that {} are gone; restore the collection from a backup, or remove the file \
+         NEWEST beside it to go on without them",
+        path.display(), found.0, expected.0, expected.0.saturating_sub(found.0)
+    )]
+    Cut {
+        /// The file.
+        path: PathBuf,
+        /// The last record that was there.
+        expected: Seq,
+        /// The last record that is there.
+        found: Seq,
+    },
     /// The directory holds segments already.
     #[error("{} holds a log already; open it instead of creating one", dir.display())]
     Exists {
@@ -224,6 +239,7 @@ impl WalError {
             | Self::TooLarge(_) => ErrorClass::FixInput,
             Self::NoLog { .. }
             | Self::Missing { .. }
+            | Self::Cut { .. }
             | Self::Header { .. }
             | Self::Corrupt { .. }
             | Self::Gap { .. }

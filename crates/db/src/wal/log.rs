@@ -105,6 +105,7 @@ impl Log {
             written: Seq(first.0 - 1),
             written_checksum: 0,
             durable: Seq(first.0 - 1),
+            noted: Seq(first.0 - 1),
             spent: 0,
             kept: 0,
         };
@@ -132,14 +133,18 @@ impl Log {
         let Some(last) = segments.last() else {
             return Err(WalError::NoLog { dir: disk.locate(dir) });
         };
-        newest::check(&*disk, dir, id, &segments)?;
+        let known = newest::check(&*disk, dir, id, &segments)?;
         let tail = find_tail(&*disk, id, last)?;
+        if tail.next <= known {
+            let (path, found) = (disk.locate(&last.path), Seq(tail.next.0 - 1));
+            return Err(WalError::Cut { path, expected: known, found });
+        }
         let (taken_over, read_only) = match take_over(&*disk, dir, id, last, &tail) {
             Err(full @ DiskError::NoSpace { .. }) => (None, Some(full)),
             taken_over => (taken_over?, None),
         };
         let current = taken_over.map(|Successor { segment, file }| {
-            newest::note(&*disk, dir, id, segment.first);
+            newest::note(&*disk, dir, id, (segment.first, Seq(tail.next.0 - 1)));
             segments.retain(|s| s.first < segment.first);
             segments.push(segment);
             Current { file, bytes: tail.loose_bytes() }
@@ -156,6 +161,7 @@ impl Log {
             written: end,
             written_checksum: tail.previous,
             durable: if read_only.is_some() { Seq(tail.loose.0 - 1) } else { end },
+            noted: end,
             spent: 0,
             kept: 0,
         };
@@ -269,7 +275,15 @@ impl Log {
     /// # Errors
     /// [`WalError::Poisoned`]. What was acknowledged at a level that syncs is safe nevertheless.
     pub fn close(self) -> Result<(), WalError> {
-        self.sync().map(drop)
+        self.sync()?;
+        self.note_end();
+        Ok(())
+    }
+
+    /// Notes where the log ends, as far as it is on stable storage, so that a loss of its end is
+    /// noticed. For a log that is not written to any more.
+    pub fn note_end(&self) {
+        self.writer().note_end();
     }
 
     /// The last record that is on stable storage. State derived from the log includes no later

@@ -175,5 +175,6 @@ pub(super) fn make(
         let _ = disk.remove(&temporary);
         return Err(error);
     }
+    file.renamed(&disk.locate(&segment.path));
     Ok(file)
 }

@@ -46,6 +46,8 @@ pub(super) struct Writer {
     pub(super) written_checksum: u64,
     /// Last record on stable storage.
     pub(super) durable: Seq,
+    /// Last record that is noted, or needs no note.
+    pub(super) noted: Seq,
     /// Bytes that may be on the disk of all records since the log was opened, and those that it has
     /// kept room for: in the current segment, behind what is there.
     pub(super) spent: u64,
@@ -169,7 +171,8 @@ impl Writer {
         if let Some(before) = &self.current {
             before.file.give_back();
         }
-        newest::note(&*self.disk, &self.dir, self.id, segment.first);
+        newest::note(&*self.disk, &self.dir, self.id, (segment.first, self.durable));
+        self.noted = self.durable;
         // A last segment without records has the same name, and is replaced.
         self.segments.retain(|s| s.first < segment.first);
         self.segments.push(segment);
@@ -187,6 +190,16 @@ impl Writer {
         current.file.sync()?;
         self.durable = self.written;
         Ok(())
+    }
+
+    /// Notes which records are on stable storage, where that is not known yet.
+    pub(super) fn note_end(&mut self) {
+        if self.noted < self.durable
+            && let Some(last) = self.segments.last()
+        {
+            newest::note(&*self.disk, &self.dir, self.id, (last.first, self.durable));
+            self.noted = self.durable;
+        }
     }
 
     /// Says in the log that all that was written is on stable storage, which it is.

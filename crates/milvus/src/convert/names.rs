@@ -10,6 +10,9 @@ const MAX_BYTES: usize = 255;
 /// What of a longer name stands in a message: it may be as long as a request.
 const SHOWN_BYTES: usize = 1024;
 
+/// Names of collections, databases or aliases in one request.
+const MAX_NAMES: usize = 1024;
+
 /// Words of the filter language and of the schema, which no field can be called.
 const KEYWORDS: [&str; 21] = [
     "$meta",
@@ -34,6 +37,16 @@ const KEYWORDS: [&str; 21] = [
     "phrase_match",
     "random_sample",
 ];
+
+/// Whether one request may name so many.
+pub(crate) fn check_count(what: &str, count: usize) -> Result<(), Failure> {
+    if count <= MAX_NAMES {
+        return Ok(());
+    }
+    Err(Failure::parameter(format!(
+        "a request names at most {MAX_NAMES} {what}, this one {count}; ask in several requests"
+    )))
+}
 
 /// What is wrong with the characters of a name.
 enum Fault {

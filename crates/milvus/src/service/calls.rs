@@ -6,10 +6,13 @@
 
 use std::sync::Arc;
 
+use pipeann_db::asker;
 use pipeann_db::catalog::limits::DEFAULT_DATABASE;
 use tonic::{Request, Response as GrpcResponse, Status as GrpcStatus};
 
+use super::asking::{Client, Stays};
 use super::door::{Call, Door, named_database};
+use super::messages::Held;
 use super::privileges::{self, Aimed};
 use super::transport::Caller;
 use super::{
@@ -20,6 +23,9 @@ use crate::proto::common;
 use crate::proto::milvus as wire;
 use crate::proto::milvus::milvus_service_server::MilvusService;
 use crate::status::{Code, Failure, Response};
+
+/// Calls that only read, and so may take turns with others of their kind.
+const READS: &[&str] = &["Query", "HybridSearch"];
 
 /// A function that answers a call.
 type Answer<Req, Res> = fn(&Call, Req) -> Result<Res, Failure>;
@@ -58,27 +64,27 @@ macro_rules! calls {
 calls! {
     "Connect" connect(wire::ConnectRequest) -> wire::ConnectResponse = server::connect, at once, "";
     "GetVersion" get_version(wire::GetVersionRequest) -> wire::GetVersionResponse = server::version, at once, "";
-    "CheckHealth" check_health(wire::CheckHealthRequest) -> wire::CheckHealthResponse = server::health, at once, "";
+    "CheckHealth" check_health(wire::CheckHealthRequest) -> wire::CheckHealthResponse = server::health, apart, "";
     "GetComponentStates" get_component_states(wire::GetComponentStatesRequest) -> wire::ComponentStates = server::components, at once, "one component";
     "AllocTimestamp" alloc_timestamp(wire::AllocTimestampRequest) -> wire::AllocTimestampResponse = server::timestamp, at once, "";
-    "GetMetrics" get_metrics(wire::GetMetricsRequest) -> wire::GetMetricsResponse = server::metrics, at once, "`system_info` of one node, without figures";
+    "GetMetrics" get_metrics(wire::GetMetricsRequest) -> wire::GetMetricsResponse = server::metrics, apart, "`system_info` of one node, without figures";
     "CreateDatabase" create_database(wire::CreateDatabaseRequest) -> common::Status = databases::create, apart, "properties are kept and change nothing";
     "DropDatabase" drop_database(wire::DropDatabaseRequest) -> common::Status = databases::drop, apart, "";
-    "ListDatabases" list_databases(wire::ListDatabasesRequest) -> wire::ListDatabasesResponse = databases::list, at once, "";
+    "ListDatabases" list_databases(wire::ListDatabasesRequest) -> wire::ListDatabasesResponse = databases::list, apart, "";
     "DescribeDatabase" describe_database(wire::DescribeDatabaseRequest) -> wire::DescribeDatabaseResponse = databases::describe, at once, "";
     "AlterDatabase" alter_database(wire::AlterDatabaseRequest) -> common::Status = databases::alter, apart, "properties are kept and change nothing";
     "CreateCollection" create_collection(wire::CreateCollectionRequest) -> common::Status = collections::create, apart, "no functions, arrays of structures, geometry or text fields; vectors are never null";
     "DropCollection" drop_collection(wire::DropCollectionRequest) -> common::Status = collections::drop, apart, "";
     "HasCollection" has_collection(wire::HasCollectionRequest) -> wire::BoolResponse = collections::has, at once, "";
     "DescribeCollection" describe_collection(wire::DescribeCollectionRequest) -> wire::DescribeCollectionResponse = describe::one, at once, "";
-    "BatchDescribeCollection" batch_describe_collection(wire::BatchDescribeCollectionRequest) -> wire::BatchDescribeCollectionResponse = describe::several, at once, "";
-    "ShowCollections" show_collections(wire::ShowCollectionsRequest) -> wire::ShowCollectionsResponse = describe::list, at once, "";
+    "BatchDescribeCollection" batch_describe_collection(wire::BatchDescribeCollectionRequest) -> wire::BatchDescribeCollectionResponse = describe::several, apart, "";
+    "ShowCollections" show_collections(wire::ShowCollectionsRequest) -> wire::ShowCollectionsResponse = describe::list, apart, "";
     "RenameCollection" rename_collection(wire::RenameCollectionRequest) -> common::Status = collections::rename, apart, "a collection with aliases stays in its database";
     "AlterCollection" alter_collection(wire::AlterCollectionRequest) -> common::Status = collections::alter, apart, "`dynamicfield.enabled` can be switched on, `collection.ttl.seconds` counts; other properties are kept and change nothing";
     "AlterCollectionField" alter_collection_field(wire::AlterCollectionFieldRequest) -> common::Status = collections::alter_field, apart, "`max_length` and `max_capacity` count; what says how data is loaded is kept; nothing else can be changed";
     "AddCollectionField" add_collection_field(wire::AddCollectionFieldRequest) -> common::Status = collections::add_field, apart, "no vector fields";
     "TruncateCollection" truncate_collection(wire::TruncateCollectionRequest) -> wire::TruncateCollectionResponse = collections::truncate, apart, "";
-    "GetCollectionStatistics" get_collection_statistics(wire::GetCollectionStatisticsRequest) -> wire::GetCollectionStatisticsResponse = statistics::of_collection, at once, "counts live rows, flushed or not";
+    "GetCollectionStatistics" get_collection_statistics(wire::GetCollectionStatisticsRequest) -> wire::GetCollectionStatisticsResponse = statistics::of_collection, apart, "counts live rows, flushed or not";
     "LoadCollection" load_collection(wire::LoadCollectionRequest) -> common::Status = loading::load, apart, "always whole; answers when it is loaded";
     "ReleaseCollection" release_collection(wire::ReleaseCollectionRequest) -> common::Status = loading::release, apart, "";
     "GetLoadingProgress" get_loading_progress(wire::GetLoadingProgressRequest) -> wire::GetLoadingProgressResponse = loading::progress, at once, "";
@@ -86,20 +92,20 @@ calls! {
     "CreatePartition" create_partition(wire::CreatePartitionRequest) -> common::Status = partitions::create, apart, "";
     "DropPartition" drop_partition(wire::DropPartitionRequest) -> common::Status = partitions::drop, apart, "";
     "HasPartition" has_partition(wire::HasPartitionRequest) -> wire::BoolResponse = partitions::has, at once, "";
-    "ShowPartitions" show_partitions(wire::ShowPartitionsRequest) -> wire::ShowPartitionsResponse = partitions::list, at once, "";
+    "ShowPartitions" show_partitions(wire::ShowPartitionsRequest) -> wire::ShowPartitionsResponse = partitions::list, apart, "";
     "LoadPartitions" load_partitions(wire::LoadPartitionsRequest) -> common::Status = loading::load_partitions, apart, "";
     "ReleasePartitions" release_partitions(wire::ReleasePartitionsRequest) -> common::Status = loading::release_partitions, apart, "";
-    "GetPartitionStatistics" get_partition_statistics(wire::GetPartitionStatisticsRequest) -> wire::GetPartitionStatisticsResponse = statistics::of_partition, at once, "";
+    "GetPartitionStatistics" get_partition_statistics(wire::GetPartitionStatisticsRequest) -> wire::GetPartitionStatisticsResponse = statistics::of_partition, apart, "";
     "CreateAlias" create_alias(wire::CreateAliasRequest) -> common::Status = aliases::create, apart, "";
     "DropAlias" drop_alias(wire::DropAliasRequest) -> common::Status = aliases::drop, apart, "";
     "AlterAlias" alter_alias(wire::AlterAliasRequest) -> common::Status = aliases::alter, apart, "";
     "DescribeAlias" describe_alias(wire::DescribeAliasRequest) -> wire::DescribeAliasResponse = aliases::describe, at once, "";
-    "ListAliases" list_aliases(wire::ListAliasesRequest) -> wire::ListAliasesResponse = aliases::list, at once, "";
+    "ListAliases" list_aliases(wire::ListAliasesRequest) -> wire::ListAliasesResponse = aliases::list, apart, "";
     "CreateIndex" create_index(wire::CreateIndexRequest) -> common::Status = indexes::create, apart, "dense vectors by L2, IP or COSINE, binary ones by HAMMING or JACCARD, all kinds served by one graph, or exactly by FLAT and BIN_FLAT; every scalar field has an index anyway";
-    "DescribeIndex" describe_index(wire::DescribeIndexRequest) -> wire::DescribeIndexResponse = indexes::describe, at once, "";
+    "DescribeIndex" describe_index(wire::DescribeIndexRequest) -> wire::DescribeIndexResponse = indexes::describe, apart, "";
     "AlterIndex" alter_index(wire::AlterIndexRequest) -> common::Status = indexes::alter, apart, "parameters are kept for the next build";
     "DropIndex" drop_index(wire::DropIndexRequest) -> common::Status = indexes::drop, apart, "";
-    "GetIndexStatistics" get_index_statistics(wire::GetIndexStatisticsRequest) -> wire::GetIndexStatisticsResponse = indexes::statistics, at once, "";
+    "GetIndexStatistics" get_index_statistics(wire::GetIndexStatisticsRequest) -> wire::GetIndexStatisticsResponse = indexes::statistics, apart, "";
     "GetIndexState" get_index_state(wire::GetIndexStateRequest) -> wire::GetIndexStateResponse = indexes::state, at once, "";
     "GetIndexBuildProgress" get_index_build_progress(wire::GetIndexBuildProgressRequest) -> wire::GetIndexBuildProgressResponse = indexes::progress, at once, "";
     "Insert" insert(wire::InsertRequest) -> wire::MutationResult = writes::insert, apart, "";
@@ -112,27 +118,27 @@ calls! {
     "FlushAll" flush_all(wire::FlushAllRequest) -> wire::FlushAllResponse = flush::all, apart, "";
     "GetFlushState" get_flush_state(wire::GetFlushStateRequest) -> wire::GetFlushStateResponse = flush::state, at once, "flushes end before they are answered";
     "GetFlushAllState" get_flush_all_state(wire::GetFlushAllStateRequest) -> wire::GetFlushAllStateResponse = flush::all_state, at once, "flushes end before they are answered";
-    "GetPersistentSegmentInfo" get_persistent_segment_info(wire::GetPersistentSegmentInfoRequest) -> wire::GetPersistentSegmentInfoResponse = segments::persistent, at once, "each partition is told as one segment";
-    "GetQuerySegmentInfo" get_query_segment_info(wire::GetQuerySegmentInfoRequest) -> wire::GetQuerySegmentInfoResponse = segments::loaded, at once, "each partition is told as one segment";
-    "GetReplicas" get_replicas(wire::GetReplicasRequest) -> wire::GetReplicasResponse = segments::replicas, at once, "one replica";
+    "GetPersistentSegmentInfo" get_persistent_segment_info(wire::GetPersistentSegmentInfoRequest) -> wire::GetPersistentSegmentInfoResponse = segments::persistent, apart, "each partition is told as one segment";
+    "GetQuerySegmentInfo" get_query_segment_info(wire::GetQuerySegmentInfoRequest) -> wire::GetQuerySegmentInfoResponse = segments::loaded, apart, "each partition is told as one segment";
+    "GetReplicas" get_replicas(wire::GetReplicasRequest) -> wire::GetReplicasResponse = segments::replicas, apart, "one replica";
     "ManualCompaction" manual_compaction(wire::ManualCompactionRequest) -> wire::ManualCompactionResponse = segments::compact, apart, "flushes, which gives back the space of deleted rows";
     "GetCompactionState" get_compaction_state(wire::GetCompactionStateRequest) -> wire::GetCompactionStateResponse = segments::compaction, at once, "compactions end before they are answered";
-    "GetCompactionStateWithPlans" get_compaction_state_with_plans(wire::GetCompactionPlansRequest) -> wire::GetCompactionPlansResponse = segments::plans, at once, "no plans";
+    "GetCompactionStateWithPlans" get_compaction_state_with_plans(wire::GetCompactionPlansRequest) -> wire::GetCompactionPlansResponse = segments::plans, apart, "no plans";
     "CreateCredential" create_credential(wire::CreateCredentialRequest) -> common::Status = users::create, apart, "";
     "UpdateCredential" update_credential(wire::UpdateCredentialRequest) -> common::Status = users::set_password, apart, "";
     "DeleteCredential" delete_credential(wire::DeleteCredentialRequest) -> common::Status = users::drop, apart, "";
-    "ListCredUsers" list_cred_users(wire::ListCredUsersRequest) -> wire::ListCredUsersResponse = users::list, at once, "";
+    "ListCredUsers" list_cred_users(wire::ListCredUsersRequest) -> wire::ListCredUsersResponse = users::list, apart, "";
     "CreateRole" create_role(wire::CreateRoleRequest) -> common::Status = roles::create, apart, "";
     "DropRole" drop_role(wire::DropRoleRequest) -> common::Status = roles::drop, apart, "";
     "OperateUserRole" operate_user_role(wire::OperateUserRoleRequest) -> common::Status = users::set_role, apart, "";
-    "SelectRole" select_role(wire::SelectRoleRequest) -> wire::SelectRoleResponse = roles::select, at once, "";
-    "SelectUser" select_user(wire::SelectUserRequest) -> wire::SelectUserResponse = users::select, at once, "";
+    "SelectRole" select_role(wire::SelectRoleRequest) -> wire::SelectRoleResponse = roles::select, apart, "";
+    "SelectUser" select_user(wire::SelectUserRequest) -> wire::SelectUserResponse = users::select, apart, "";
     "OperatePrivilege" operate_privilege(wire::OperatePrivilegeRequest) -> common::Status = grants::operate, apart, "";
     "OperatePrivilegeV2" operate_privilege_v2(wire::OperatePrivilegeV2Request) -> common::Status = grants::operate_by_collection, apart, "";
-    "SelectGrant" select_grant(wire::SelectGrantRequest) -> wire::SelectGrantResponse = grants::select, at once, "";
+    "SelectGrant" select_grant(wire::SelectGrantRequest) -> wire::SelectGrantResponse = grants::select, apart, "";
     "CreatePrivilegeGroup" create_privilege_group(wire::CreatePrivilegeGroupRequest) -> common::Status = grants::create_group, apart, "";
     "DropPrivilegeGroup" drop_privilege_group(wire::DropPrivilegeGroupRequest) -> common::Status = grants::drop_group, apart, "";
-    "ListPrivilegeGroups" list_privilege_groups(wire::ListPrivilegeGroupsRequest) -> wire::ListPrivilegeGroupsResponse = grants::list_groups, at once, "";
+    "ListPrivilegeGroups" list_privilege_groups(wire::ListPrivilegeGroupsRequest) -> wire::ListPrivilegeGroupsResponse = grants::list_groups, apart, "";
     "OperatePrivilegeGroup" operate_privilege_group(wire::OperatePrivilegeGroupRequest) -> common::Status = grants::operate_group, apart, "";
     "ListResourceGroups" list_resource_groups(wire::ListResourceGroupsRequest) -> wire::ListResourceGroupsResponse = roles::resource_groups, at once, "the default one alone";
 }
@@ -166,13 +172,21 @@ impl Service {
         request: Request<Req>,
         answer: Answer<Req, Res>,
     ) -> GrpcResponse<Res> {
+        let turns = READS.contains(&name).then(|| Arc::clone(&self.0.turns));
+        let held = request.extensions().get::<Held>().cloned();
+        let client = Client::new(request.metadata(), held, turns);
+        // Told when this is not waited for any more.
+        let stays = Stays(Arc::clone(&client));
         let call = Call::new(Arc::clone(&self.0), &request);
         let request = request.into_inner();
         let answered = move || {
-            let outcome = answer(&call, request);
-            call.counted(name, outcome)
+            asker::within(Some(client), || {
+                let outcome = answer(&call, request);
+                call.counted(name, outcome)
+            })
         };
         let answered = tokio::task::spawn_blocking(answered).await;
+        drop(stays);
         GrpcResponse::new(answered.unwrap_or_else(|error| {
             // Clients repeat errors of gRPC for minutes, and would meet the same one again.
             tracing::error!("a call failed: {error}");

@@ -3,6 +3,7 @@
 use pipeann_db::catalog::{Collection as Entry, ConsistencyLevel, Load, Snapshot};
 
 use super::door::Call;
+use crate::convert::names::check_count;
 use crate::convert::parameters::pairs;
 use crate::convert::schema_out;
 use crate::convert::timestamps::{hybrid, schema_timestamp};
@@ -61,6 +62,8 @@ pub(super) fn several(
     request: wire::BatchDescribeCollectionRequest,
 ) -> Result<wire::BatchDescribeCollectionResponse, Failure> {
     use crate::status::Response as _;
+    let named = request.collection_name.len().saturating_add(request.collection_id.len());
+    check_count("collections", named)?;
     let catalog = call.catalog();
     let database = call.database_name(&request.db_name);
     let by_name = request.collection_name.iter().map(|name| (name.as_str(), 0));
@@ -83,6 +86,7 @@ pub(super) fn list(
     let catalog = call.catalog();
     let in_memory = request.r#type() == wire::ShowType::InMemory;
     let names = &request.collection_names;
+    check_count("collections", names.len())?;
     let mut response = wire::ShowCollectionsResponse::default();
     for entry in catalog.collections(call.database_name(&request.db_name))? {
         let loaded = entry.load != Load::Released;

@@ -12,8 +12,12 @@ use pipeann_db::collection::{Collection, HeldMoment};
 use pipeann_db::database::Database;
 use pipeann_db::scheduler::{Scheduler, SchedulerOptions};
 use tonic::Request;
+use tonic::codegen::http::HeaderMap;
 use tonic::metadata::MetadataMap;
 
+use super::asking::Turns;
+use super::listen::MAX_ANSWER_BYTES;
+use super::messages::{Held, Messages};
 use super::moments::{Moments, is_moment};
 use super::transport::Caller;
 use crate::convert::names;
@@ -44,6 +48,8 @@ pub(super) struct Door {
     pub(super) settings: Settings,
     pub(super) scheduler: Scheduler,
     pub(super) metrics: Metrics,
+    pub(super) messages: Arc<Messages>,
+    pub(super) turns: Arc<Turns>,
     timestamps: Timestamps,
     moments: Moments,
     sessions: AtomicI64,
@@ -55,10 +61,13 @@ impl Door {
     pub(super) fn new(settings: Settings, scheduler: SchedulerOptions) -> Self {
         let scheduler = Scheduler::new(scheduler);
         let metrics = Metrics::default();
+        let messages = Messages::new(settings.database.accountant());
         Self {
             settings,
             scheduler,
             metrics,
+            messages,
+            turns: Turns::new(),
             timestamps: Timestamps::default(),
             moments: Moments::default(),
             sessions: AtomicI64::new(1),
@@ -84,6 +93,12 @@ pub(super) fn named_database(metadata: &MetadataMap) -> Option<&str> {
     named.filter(|name| !name.is_empty())
 }
 
+/// As [`named_database`], of what a request begins with.
+pub(super) fn named_database_of(headers: &HeaderMap) -> &str {
+    let named = headers.get(DATABASE_KEY).and_then(|name| name.to_str().ok());
+    named.filter(|name| !name.is_empty()).unwrap_or(DEFAULT_DATABASE)
+}
+
 /// One call.
 pub(super) struct Call {
     door: Arc<Door>,
@@ -93,18 +108,21 @@ pub(super) struct Call {
     about: OnceCell<CollectionId>,
     /// Who calls, where it is asked.
     user: Option<String>,
+    /// The memory of its messages.
+    _held: Option<Held>,
 }
 
 impl Call {
     pub(super) fn new<Req>(door: Arc<Door>, request: &Request<Req>) -> Self {
         let database = named_database(request.metadata()).map(str::to_owned);
         let user = request.extensions().get::<Caller>().map(|Caller(user)| user.clone());
-        Self { door, database, about: OnceCell::new(), user }
+        let held = request.extensions().get::<Held>().cloned();
+        Self { door, database, about: OnceCell::new(), user, _held: held }
     }
 
     /// A call from within the process; it names its database in the request, if any.
     pub(super) fn within(door: Arc<Door>) -> Self {
-        Self { door, database: None, about: OnceCell::new(), user: None }
+        Self { door, database: None, about: OnceCell::new(), user: None, _held: None }
     }
 
     /// Who calls: `root` where nobody is asked.
@@ -209,6 +227,11 @@ impl Call {
         name: &'static str,
         outcome: Result<Res, Failure>,
     ) -> Res {
+        let outcome = outcome.and_then(|answer| {
+            let bytes = answer.encoded_len();
+            let fits = bytes <= MAX_ANSWER_BYTES;
+            fits.then_some(answer).ok_or_else(|| Failure::too_large(bytes, MAX_ANSWER_BYTES))
+        });
         let code = outcome.as_ref().err().map_or(0, |failure| failure.code.number());
         self.door.metrics.called(name, self.about.get().copied(), code);
         Res::of(outcome)

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use super::door::Call;
 use super::segments::segment_ids;
+use crate::convert::names::check_count;
 use crate::proto::milvus as wire;
 use crate::proto::schema::LongArray;
 use crate::status::Failure;
@@ -13,6 +14,7 @@ pub(super) fn flush(
     call: &Call,
     request: wire::FlushRequest,
 ) -> Result<wire::FlushResponse, Failure> {
+    check_count("collections", request.collection_names.len())?;
     let mut coll_seg_i_ds = HashMap::new();
     let mut coll_flush_ts = HashMap::new();
     for name in &request.collection_names {

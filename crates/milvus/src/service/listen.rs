@@ -14,12 +14,14 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tonic::codegen::tokio_stream::Stream;
 use tonic::codegen::tokio_stream::wrappers::UnixListenerStream;
-use tonic::transport::server::{Connected, TcpIncoming};
+use tonic::transport::server::Connected;
 use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 
+use super::asking::MOST_WAITING;
 use super::calls::Service;
+use super::connections::{Connections, Incoming, NetworkLimits};
 use super::door::{Door, Settings};
-use super::transport::{Guard, Guarded};
+use super::transport::{Guard, Guarded, Network};
 use crate::proto::milvus::milvus_service_server::MilvusServiceServer;
 
 /// Where Milvus listens.
@@ -29,9 +31,17 @@ pub const DEFAULT_METRICS_PORT: u16 = 9091;
 /// The largest request. Clients cut what they insert accordingly.
 const MAX_REQUEST_BYTES: usize = 64 << 20;
 /// The largest answer.
-const MAX_ANSWER_BYTES: usize = 256 << 20;
+pub(super) const MAX_ANSWER_BYTES: usize = 256 << 20;
 /// Bytes of one request, and of all on one connection, that a client may send before they are read.
 const WINDOW_BYTES: u32 = 4 << 20;
+/// Calls of one connection that are under way; what comes beyond waits with the client.
+const CALLS_OF_CONNECTION: u32 = 128;
+/// Connections of those who watch the server.
+const METRICS_CONNECTIONS: usize = 64;
+/// How often it is looked whether large messages have left memory behind.
+const BETWEEN_RETURNS: Duration = Duration::from_secs(5);
+/// How long a client may take to say that it is there.
+const KEEP_ALIVE_ANSWER: Duration = Duration::from_secs(20);
 /// How long calls under way may take to finish when the server ends.
 const LAST_CALLS: Duration = Duration::from_secs(10);
 /// How often it is looked for what clients have left behind.
@@ -61,6 +71,8 @@ pub struct ServeOptions {
     pub authorization: bool,
     /// What connections are encrypted with, if they are.
     pub tls: Option<Tls>,
+    /// How much of the network clients may have.
+    pub limits: NetworkLimits,
 }
 
 /// What connections are encrypted with, as PEM.
@@ -94,6 +106,7 @@ impl Default for ServeOptions {
             token: None,
             authorization: false,
             tls: None,
+            limits: NetworkLimits::default(),
         }
     }
 }
@@ -226,17 +239,23 @@ impl Drop for Served {
 /// [`ServeError`].
 pub fn listen(settings: Settings, options: &ServeOptions) -> Result<Listening, ServeError> {
     let runtime = runtime(options.threads)?;
+    let connections = Connections::new(options.limits.clone());
     let listener = listening(&runtime, &options.host, options.port)?;
     let metrics = options.metrics_port.map(|port| listening(&runtime, &options.host, port));
     let metrics = metrics.transpose()?;
     let (address, metrics_address) = (listener.1, metrics.as_ref().map(|(_, address)| *address));
-    let incoming = TcpIncoming::from(listener.0).with_nodelay(Some(true));
+    let incoming = {
+        let _inside = runtime.enter();
+        Incoming::new(listener.0, &connections)
+    };
     let guard = match &options.token {
         _ if options.authorization => Guard::Users(Arc::clone(&settings.database)),
         Some(token) => Guard::token(token),
         None => Guard::Open,
     };
-    let mut server = Server::builder();
+    let mut server = Server::builder()
+        .http2_keepalive_interval(Some(options.limits.keep_alive))
+        .http2_keepalive_timeout(Some(KEEP_ALIVE_ANSWER));
     if let Some(tls) = &options.tls {
         let failed = |error: tonic::transport::Error| {
             // Its own words say no more than that it failed.
@@ -245,15 +264,21 @@ pub fn listen(settings: Settings, options: &ServeOptions) -> Result<Listening, S
             ServeError::Tls { why }
         };
         let _inside = runtime.enter();
-        server = server.tls_config(tls_config(tls)).map_err(failed)?;
+        server =
+            server.tls_config(tls_config(tls).timeout(options.limits.handshake)).map_err(failed)?;
     }
     let door =
         Arc::new(Door::new(settings, options.scheduler()).loading_what_is_read(options.auto_load));
-    let served = begin(runtime, server, (Arc::clone(&door), guard), incoming);
-    if let (Some((listener, _)), Some(runtime), Some(stop)) =
+    let network = Network { connections: Some(connections), request: options.limits.request };
+    let served = begin(runtime, server, (Arc::clone(&door), guard, network), incoming);
+    if let (Some((listener, metrics_at)), Some(runtime), Some(stop)) =
         (metrics, &served.runtime, &served.stop)
     {
-        runtime.spawn(super::watch::serve(door, listener, stop.subscribe()));
+        let limits =
+            NetworkLimits { connections: Some(METRICS_CONNECTIONS), ..options.limits.clone() };
+        let _inside = runtime.enter();
+        let incoming = Incoming::new(listener, &Connections::new(limits));
+        runtime.spawn(super::watch::serve(door, (incoming, metrics_at), stop.subscribe()));
     }
     Ok(Listening { address, metrics_address, served })
 }
@@ -267,7 +292,8 @@ pub(super) fn listen_at(door: Arc<Door>, path: &Path) -> Result<Served, ServeErr
     };
     let failed = |source| ServeError::Socket { path: path.display().to_string(), source };
     let incoming = UnixListenerStream::new(listener.map_err(failed)?);
-    Ok(begin(runtime, Server::builder(), (door, Guard::Open), incoming))
+    let network = Network { connections: None, request: NetworkLimits::default().request };
+    Ok(begin(runtime, Server::builder(), (door, Guard::Open, network), incoming))
 }
 
 fn runtime(threads: usize) -> Result<Runtime, ServeError> {
@@ -277,7 +303,7 @@ fn runtime(threads: usize) -> Result<Runtime, ServeError> {
         .enable_all()
         .thread_name("milvus")
         .worker_threads(cpus)
-        .max_blocking_threads(calls)
+        .max_blocking_threads(calls + MOST_WAITING)
         .build()
         .map_err(ServeError::Runtime)
 }
@@ -294,7 +320,7 @@ fn tls_config(tls: &Tls) -> ServerTlsConfig {
 fn begin<I, C>(
     runtime: Runtime,
     server: Server,
-    (door, guard): (Arc<Door>, Guard),
+    (door, guard, network): (Arc<Door>, Guard, Network),
     incoming: I,
 ) -> Served
 where
@@ -303,7 +329,8 @@ where
 {
     let (stop, stopped) = watch::channel(false);
     runtime.spawn(tidy(Arc::downgrade(&door)));
-    let served = runtime.spawn(serve(server, (door, guard), incoming, stopped));
+    runtime.spawn(return_freed(Arc::downgrade(&door)));
+    let served = runtime.spawn(serve(server, (door, guard, network), incoming, stopped));
     Served { runtime: Some(runtime), stop: Some(stop), served: Some(served) }
 }
 
@@ -314,6 +341,17 @@ async fn tidy(door: Weak<Door>) {
         let Some(door) = door.upgrade() else { return };
         // It ends by itself, and a panic in it is reported where it happens.
         let _ = tokio::task::spawn_blocking(move || door.tidy()).await;
+    }
+}
+
+/// Returns the memory of large messages to the system, as long as the door is there.
+async fn return_freed(door: Weak<Door>) {
+    loop {
+        tokio::time::sleep(BETWEEN_RETURNS).await;
+        let Some(door) = door.upgrade() else { return };
+        if door.messages.take_left_much() {
+            let _ = tokio::task::spawn_blocking(pipeann_engine::memory::return_freed).await;
+        }
     }
 }
 
@@ -336,13 +374,14 @@ fn listening(
 
 async fn serve<I, C>(
     server: Server,
-    (door, guard): (Arc<Door>, Guard),
+    (door, guard, network): (Arc<Door>, Guard, Network),
     incoming: I,
     mut stopped: watch::Receiver<bool>,
 ) where
     I: Stream<Item = std::io::Result<C>> + Send + 'static,
     C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
 {
+    let messages = Arc::clone(&door.messages);
     let service = MilvusServiceServer::new(Service(door))
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(MAX_ANSWER_BYTES);
@@ -350,10 +389,11 @@ async fn serve<I, C>(
     let (reporter, health) = tonic_health::server::health_reporter();
     reporter.set_serving::<MilvusServiceServer<Service>>().await;
     let served = server
+        .max_concurrent_streams(CALLS_OF_CONNECTION)
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
         .add_service(health)
-        .add_service(Guarded::new(service, guard))
+        .add_service(Guarded::new(service, guard, (network, messages)))
         .serve_with_incoming_shutdown(incoming, async {
             // Dropped or sent, it means the same.
             let _ = stopped.wait_for(|stopped| *stopped).await;

@@ -6,8 +6,10 @@
 //! needs and the database lacks is refused.
 
 mod aliases;
+mod asking;
 mod calls;
 mod collections;
+mod connections;
 mod coverage;
 mod databases;
 mod describe;
@@ -20,6 +22,7 @@ mod indexes;
 mod listen;
 mod lite;
 mod loading;
+mod messages;
 mod moments;
 mod partitions;
 mod privileges;
@@ -35,6 +38,7 @@ mod users;
 mod watch;
 mod writes;
 
+pub use connections::NetworkLimits;
 pub use coverage::coverage;
 pub use door::Settings;
 pub use in_process::{InProcess, Refused};

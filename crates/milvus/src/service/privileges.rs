@@ -328,6 +328,30 @@ pub(super) fn check(
     }
 }
 
+/// Refuses a call that nothing lets its caller make, whatever it is about: before it is read.
+pub(super) fn check_anywhere(
+    access: &Access,
+    user: &str,
+    call: &str,
+    named: &str,
+) -> Result<(), Status> {
+    let needed = NEEDED.iter().find(|(_, _, calls)| calls.contains(&call));
+    // Everybody may do some things with his own user, which are small.
+    let Some((privilege, kind, _)) = needed.filter(|(_, kind, _)| *kind != USER) else {
+        return Ok(());
+    };
+    match access.allows_somewhere(user, (*kind, *privilege), &groups_with(privilege)) {
+        true => Ok(()),
+        false => Err(denied(privilege, user, named)),
+    }
+}
+
+/// Groups that there always are in which a privilege is.
+fn groups_with(privilege: &str) -> Vec<&'static str> {
+    let has = |(_, parts): &&(&str, &[&[&str]])| parts.iter().any(|some| some.contains(&privilege));
+    GROUPS.iter().filter(has).map(|(name, _)| *name).collect()
+}
+
 fn denied(privilege: &str, user: &str, database: &str) -> Status {
     Status::permission_denied(format!(
         "Privilege{privilege}: permission deny to {user} in the `{database}` database"

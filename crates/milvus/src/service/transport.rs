@@ -10,6 +10,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as STANDARD;
@@ -18,7 +19,13 @@ use tonic::body::Body;
 use tonic::codegen::Service as HttpService;
 use tonic::codegen::http::{HeaderValue, Request, Response};
 use tonic::server::NamedService;
+use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo};
 use tonic::{Code, Status};
+
+use super::connections::{Connections, Peer};
+use super::door::named_database_of;
+use super::messages::{Arriving, Held, Leaving, Messages};
+use super::privileges;
 
 const AUTHORIZATION: &str = "authorization";
 const STATUS: &str = "grpc-status";
@@ -80,12 +87,21 @@ impl Guard {
                     .and_then(|token| token.split_once(':'))
                     .map(|(user, password)| (user.to_owned(), password.to_owned()))
                     .ok_or_else(wrong)?;
+                let access = Arc::clone(&database);
                 let checked = tokio::task::spawn_blocking(move || {
                     let is_right =
                         database.access().authenticates(&user, &password, FIRST_PASSWORD);
                     is_right.then_some(user)
                 });
                 let user = checked.await.ok().flatten().ok_or_else(wrong)?;
+                // What nothing lets him do is not read.
+                let call = request.uri().path().rsplit('/').next().unwrap_or_default();
+                privileges::check_anywhere(
+                    access.access(),
+                    &user,
+                    call,
+                    named_database_of(request.headers()),
+                )?;
                 request.extensions_mut().insert(Caller(user));
                 Ok(())
             }
@@ -104,11 +120,37 @@ fn same(a: &[u8], b: &[u8]) -> bool {
 pub(super) struct Guarded<S> {
     service: S,
     guard: Guard,
+    network: Network,
+    messages: Arc<Messages>,
+}
+
+/// What is known of the network that calls come through.
+#[derive(Clone)]
+pub(super) struct Network {
+    /// Where connections are counted, the count.
+    pub(super) connections: Option<Arc<Connections>>,
+    /// How long a request may take to come.
+    pub(super) request: Duration,
+}
+
+impl Network {
+    /// The connection of a request.
+    fn peer(&self, request: &Request<Body>) -> Option<Peer> {
+        let extensions = request.extensions();
+        let plain = extensions.get::<TcpConnectInfo>();
+        let encrypted = extensions.get::<TlsConnectInfo<TcpConnectInfo>>();
+        let info = plain.or(encrypted.map(TlsConnectInfo::get_ref))?;
+        self.connections.as_ref()?.peer(info.remote_addr()?)
+    }
 }
 
 impl<S> Guarded<S> {
-    pub(super) fn new(service: S, guard: Guard) -> Self {
-        Self { service, guard }
+    pub(super) fn new(
+        service: S,
+        guard: Guard,
+        (network, messages): (Network, Arc<Messages>),
+    ) -> Self {
+        Self { service, guard, network, messages }
     }
 }
 
@@ -136,14 +178,22 @@ where
         // The one that was asked whether it is ready answers; the copy is for the next request.
         let copy = self.service.clone();
         let mut service = std::mem::replace(&mut self.service, copy);
-        let guard = self.guard.clone();
+        let (guard, network) = (self.guard.clone(), self.network.clone());
+        let messages = Arc::clone(&self.messages);
         Box::pin(async move {
             if let Err(refusal) = guard.admit(&mut request).await {
                 return Ok(refusal.into_http());
             }
+            let peer = network.peer(&request);
+            let held = Held::new(&messages);
+            request.extensions_mut().insert(held.clone());
+            let wait = network.request;
+            let request = request.map(|body| {
+                Body::new(Arriving::new(body, Arc::clone(&held.request), wait, peer.clone()))
+            });
             let mut response = service.call(request).await?;
             tell(&mut response);
-            Ok(response)
+            Ok(response.map(|body| Body::new(Leaving::new(body, (held.answer, peer)))))
         })
     }
 }

@@ -1,5 +1,7 @@
 //! For those who watch the server: `/metrics` for Prometheus and `/healthz`, over plain HTTP.
 
+use std::future;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -9,19 +11,39 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use pipeann_engine::memory::Pool;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use super::connections::{Connection, Incoming};
 use super::door::Door;
 use crate::metrics;
 
 /// The text format that the metrics are in.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// Where those who watch come from.
+struct Listener(Incoming, SocketAddr);
+
+impl axum::serve::Listener for Listener {
+    type Io = Connection;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Connection, SocketAddr) {
+        match self.0.next().await {
+            Some(connection) => (connection, self.1),
+            // Nothing is accepted any more; whoever waits is told of the end otherwise.
+            None => future::pending().await,
+        }
+    }
+
+    fn local_addr(&self) -> std::io::Result<SocketAddr> {
+        Ok(self.1)
+    }
+}
+
 /// Answers until the server ends.
 pub(super) async fn serve(
     door: Arc<Door>,
-    listener: TcpListener,
+    listener: (Incoming, SocketAddr),
     mut ending: watch::Receiver<bool>,
 ) {
     let routes = Router::new()
@@ -32,7 +54,9 @@ pub(super) async fn serve(
         // Told or dropped, it means the same.
         let _ = ending.wait_for(|ending| *ending).await;
     };
-    if let Err(error) = axum::serve(listener, routes).with_graceful_shutdown(ended).await {
+    if let Err(error) =
+        axum::serve(Listener(listener.0, listener.1), routes).with_graceful_shutdown(ended).await
+    {
         tracing::error!("metrics are not served any more: {error}");
     }
 }

@@ -114,6 +114,13 @@ impl Failure {
         Self { code, reason: reason.into() }
     }
 
+    /// An answer of more bytes than a client takes.
+    pub(crate) fn too_large(bytes: usize, most: usize) -> Self {
+        Self::parameter(format!(
+            "query results exceed the maxOutputSize Limit {most}: the answer would have {bytes} bytes; ask for fewer rows or fields"
+        ))
+    }
+
     /// A request with a wrong parameter.
     pub(crate) fn parameter(reason: impl Into<String>) -> Self {
         Self::new(Code::InvalidParameter, reason)

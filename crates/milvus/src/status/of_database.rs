@@ -1,6 +1,7 @@
 //! The one table from errors of the database to codes of the wire.
 
 use pipeann_db::access::AccessError;
+use pipeann_db::asker::Gone;
 use pipeann_db::catalog::limits::MAX_SHARDS;
 use pipeann_db::catalog::{
     BINARY_INDEX_KINDS, CatalogError, IndexFault, Kind, SCALAR_INDEX_KINDS, Usage,
@@ -67,6 +68,16 @@ impl From<CollectionError> for Failure {
                 );
             }
             CollectionError::Memory(_) => Code::MemoryLimit,
+            CollectionError::AnswerTooLarge { most_bytes } => {
+                return Self::parameter(format!(
+                    "query results exceed the maxOutputSize Limit {most_bytes}: {reason}"
+                ));
+            }
+            CollectionError::Gone(Gone::Crowded) => {
+                return Self::new(Code::RateLimit, format!("rate limit exceeded: {reason}"));
+            }
+            // Nobody reads it.
+            CollectionError::Gone(_) => Code::Unexpected,
             other => by_class(other.class()),
         };
         Self::new(code, reason)

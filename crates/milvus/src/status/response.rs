@@ -5,7 +5,7 @@ use crate::proto::common::Status;
 use crate::proto::milvus as wire;
 
 /// An answer of the service.
-pub(crate) trait Response: Default + Send + 'static {
+pub(crate) trait Response: prost::Message + Default + Send + 'static {
     fn set_status(&mut self, status: Status);
 
     /// Says that it went well, unless something else was said.

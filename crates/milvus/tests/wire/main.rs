@@ -4,6 +4,7 @@
 
 mod access;
 mod auto_load;
+mod bounded;
 mod collections;
 mod connecting;
 mod encrypted;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pipeann_db::catalog::UnixMs;
 use pipeann_db::database::{Database, DatabaseOptions};
+use pipeann_engine::memory::Accountant;
 use pipeann_milvus::proto::common::{KeyValuePair, Status};
 use pipeann_milvus::proto::milvus as wire;
 use pipeann_milvus::proto::milvus::milvus_service_client::MilvusServiceClient;
@@ -67,7 +68,9 @@ impl Served {
         let dir = tempfile::tempdir().unwrap();
         let clock = Clock(Arc::new(AtomicU64::new(1_700_000_000_000)));
         let (of_database, of_door) = (clock.clone(), clock.clone());
-        let settings = DatabaseOptions::new(move || of_database.now());
+        let mut settings = DatabaseOptions::new(move || of_database.now());
+        // Of this test alone.
+        settings.collection.accountant = Accountant::new(None);
         let database = Arc::new(Database::open(dir.path(), settings).unwrap());
         let settings =
             Settings { database: Arc::clone(&database), now: Arc::new(move || of_door.now()) };

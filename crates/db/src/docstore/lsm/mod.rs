@@ -61,6 +61,8 @@ pub struct RowStoreOptions {
     /// Bytes of rows that may wait for a flush, reserved by whoever writes. Half of it is where
     /// [`Pressure::Flush`] begins, so that batches can go on while a flush runs.
     pub buffer_bytes: u64,
+    /// Whether the directory is locked; needless where its owner holds a lock, and a descriptor.
+    pub lock: bool,
 }
 
 /// A row store on disk. Dropped without a flush it loses what was applied since the last one.
@@ -78,7 +80,7 @@ pub struct LsmRows {
     /// What `STATE` says; held while a flush runs.
     on_disk: Mutex<StoreState>,
     buffer_bytes: u64,
-    _lock: FileLock,
+    _lock: Option<FileLock>,
 }
 
 /// What only the writer knows.

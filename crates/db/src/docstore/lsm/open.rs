@@ -67,7 +67,7 @@ pub(super) fn open(dir: &Path, options: &RowStoreOptions) -> Result<LsmRows, Sto
         writer: Mutex::new(writer),
         on_disk: Mutex::new(on_disk),
         buffer_bytes: options.buffer_bytes,
-        _lock: lock,
+        _lock: options.lock.then_some(lock),
     })
 }
 

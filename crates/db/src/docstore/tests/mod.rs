@@ -21,7 +21,7 @@ const COLLECTION: [u8; 16] = *b"a collection id.";
 
 fn options() -> RowStoreOptions {
     let cache = RowCache::new(&Accountant::new(None), 1 << 20).unwrap();
-    RowStoreOptions { collection: COLLECTION, cache, buffer_bytes: 8 << 20 }
+    RowStoreOptions { collection: COLLECTION, cache, buffer_bytes: 8 << 20, lock: true }
 }
 
 fn open(dir: &Path) -> LsmRows {

@@ -146,6 +146,58 @@ fn the_newest_segment_is_missed() {
 }
 
 #[test]
+fn a_newest_segment_that_was_cut_behind_a_clean_end_is_refused_and_its_loss_named() {
+    let (files, disk) = crash_disk();
+    let log = create(&disk, LogOptions::default());
+    for i in 1..=5 {
+        append(&log, &[i; 300]);
+    }
+    log.close().unwrap();
+    let name = names(&files).pop().unwrap();
+    let whole = files.files()[&name].len();
+    // Frames of 48 + 304 bytes, each followed by a mark of 48.
+    for (cut, found) in [(100, 4), (500, 3), (whole - 64, 0), (whole - 64 - 200, 0)] {
+        let damaged = files.after(PowerCut::Keep);
+        damaged.damage(&name, |bytes| bytes.truncate(whole - cut));
+        let open = || Log::open(Arc::new(damaged.clone()), DIR, ID, LogOptions::default());
+        let error = open().unwrap_err();
+        let WalError::Cut { path, expected, found: last } = &error else { panic!("{error}") };
+        assert_eq!((path.to_str().unwrap(), *expected, *last), (&*name, Seq(5), Seq(found)));
+        assert_eq!(error.class(), ErrorClass::Stop);
+        assert!(error.to_string().contains("NEWEST"), "{error}");
+        assert!(open().is_err(), "a refused log is left as it is");
+        damaged.remove("wal/NEWEST").unwrap();
+        assert_eq!(open().unwrap().1.last, Seq(found), "without the note nothing is known");
+    }
+    // What follows is not missed where the log was not closed, and what was there before is.
+    let (log, _) = Log::open(disk.clone(), DIR, ID, LogOptions::default()).unwrap();
+    append(&log, &[6; 300]);
+    drop(log);
+    let newest = names(&files).pop().unwrap();
+    assert_ne!(newest, name);
+    files.damage(&newest, |bytes| bytes.truncate(64 + 100));
+    let (_, recovery) = Log::open(disk, DIR, ID, LogOptions::default()).unwrap();
+    assert_eq!(recovery.last, Seq(5));
+}
+
+#[test]
+fn notes_of_former_versions_are_read() {
+    let (files, disk) = log_of(20);
+    let newest = names(&files).pop().unwrap();
+    let number = newest.trim_end_matches(".wal").rsplit('/').next().unwrap();
+    let number = number.parse::<u64>().unwrap().to_le_bytes();
+    files.damage("wal/NEWEST", |bytes| {
+        bytes.truncate(16);
+        bytes[..8].copy_from_slice(&number);
+        let checksum = crc_fast::crc64_nvme(&number) ^ crc_fast::crc64_nvme(&ID.0);
+        bytes[8..].copy_from_slice(&checksum.to_le_bytes());
+    });
+    open(&disk);
+    files.remove(&newest).unwrap();
+    assert!(matches!(Log::open(disk, DIR, ID, small()), Err(WalError::Missing { .. })));
+}
+
+#[test]
 fn a_sealed_segment_that_ends_early_is_refused() {
     let (files, _) = log_of(20);
     let name = names(&files).remove(0);

@@ -1,0 +1,110 @@
+//! Calls whose asker goes: they end, and change nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pipeann_db::asker::{Asker, Gone, TooMuch, within};
+use pipeann_db::collection::{Collection, CollectionError, Filter, RowQuery, VectorSearch};
+use pipeann_db::ids::{Metric, VectorType};
+use pipeann_engine::types::VectorSet;
+
+use crate::data::{DIM, FIELDS, batch, bytes, create, open, vector};
+
+/// Goes at the look with this number, and takes so many bytes of answer.
+struct Leaver {
+    looks: AtomicUsize,
+    last: usize,
+    most_bytes: u64,
+}
+
+impl Asker for Leaver {
+    fn gone(&self) -> Option<Gone> {
+        (self.looks.fetch_add(1, Ordering::Relaxed) >= self.last).then_some(Gone::Left)
+    }
+
+    fn grows(&self, bytes: u64) -> Result<(), TooMuch> {
+        let fits = bytes <= self.most_bytes;
+        fits.then_some(()).ok_or(TooMuch::Answer { most_bytes: self.most_bytes })
+    }
+}
+
+fn leaves_after(last: usize) -> Arc<Leaver> {
+    Arc::new(Leaver { looks: AtomicUsize::new(0), last, most_bytes: u64::MAX })
+}
+
+fn rows(c: &Collection, filter: &str) -> Result<usize, CollectionError> {
+    let filter = Some(Filter::new(filter));
+    c.query(&RowQuery { fields: FIELDS, filter, ..RowQuery::default() }).map(|rows| rows.len())
+}
+
+fn filled(dir: &std::path::Path) -> (pipeann_db::database::Database, Arc<Collection>) {
+    let database = open(dir);
+    let c = create(&database);
+    for first in (0..4000).step_by(1000) {
+        let rows: Vec<(i64, u32)> = (first..first + 1000).map(|i| (i, i as u32)).collect();
+        c.insert(batch(&rows), None).unwrap();
+    }
+    (database, c)
+}
+
+/// Has to be looked at row by row: no index knows what is calculated.
+const LOOKED_AT: &str = "id * 2 + 1 > 0";
+
+#[test]
+fn a_filter_whose_asker_goes_is_evaluated_no_further_and_not_remembered() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_database, c) = filled(dir.path());
+    // Asked for again, so that a whole answer would be remembered.
+    for _ in 0..3 {
+        let leaver = leaves_after(2);
+        let found = within(Some(leaver.clone()), || rows(&c, LOOKED_AT));
+        assert!(matches!(found, Err(CollectionError::Gone(Gone::Left))), "{found:?}");
+        let looks = leaver.looks.load(Ordering::Relaxed);
+        assert_eq!(looks, 3, "nothing is done after it went");
+    }
+    let stayer = leaves_after(usize::MAX);
+    assert_eq!(within(Some(stayer.clone()), || rows(&c, LOOKED_AT)).unwrap(), 4000);
+    assert!(stayer.looks.load(Ordering::Relaxed) > 10, "it is looked at on the way");
+    assert_eq!(rows(&c, LOOKED_AT).unwrap(), 4000);
+}
+
+#[test]
+fn a_delete_whose_asker_goes_deletes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_database, c) = filled(dir.path());
+    let delete = || c.delete_matching(Filter::new(LOOKED_AT), None);
+    let deleted = within(Some(leaves_after(2)), delete);
+    assert!(matches!(deleted, Err(CollectionError::Gone(_))), "{deleted:?}");
+    assert_eq!(c.count(None).unwrap(), 4000);
+}
+
+#[test]
+fn an_exact_search_whose_asker_goes_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_database, c) = filled(dir.path());
+    let near: Vec<[f32; DIM]> = (0..200).map(vector).collect();
+    let queries = bytes(&near);
+    let queries = VectorSet::new(&queries, DIM, VectorType::F32).unwrap();
+    let search = VectorSearch {
+        field: "v",
+        k: 10,
+        metric: Some(Metric::L2),
+        list: None,
+        partitions: None,
+        filter: None,
+        output: FIELDS,
+    };
+    let leaver = leaves_after(2);
+    let found = within(Some(leaver.clone()), || c.search(&search, queries));
+    assert!(matches!(found, Err(CollectionError::Gone(Gone::Left))), "{found:?}");
+    assert_eq!(c.search(&search, queries).unwrap().len(), 200);
+}
+
+#[test]
+fn rows_are_read_as_far_as_their_asker_takes_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_database, c) = filled(dir.path());
+    let little = Leaver { looks: AtomicUsize::new(0), last: usize::MAX, most_bytes: 10 };
+    let found = within(Some(Arc::new(little)), || rows(&c, "id >= 0"));
+    assert!(matches!(found, Err(CollectionError::AnswerTooLarge { most_bytes: 10 })), "{found:?}");
+}

@@ -1,0 +1,322 @@
+//! Clients that wait for a call that may take long: how long, for how large an answer, and their
+//! turns at the processor.
+//!
+//! A read has the processor for a moment without asking. One that takes longer goes on in turns with
+//! others of its kind, of which few run at once and all of them get on; so calls that take little are
+//! not held up by those that take much. Whoever waits for a turn holds a thread and no lock.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use pipeann_db::asker::{Asker, Gone, TooMuch};
+use tonic::metadata::MetadataMap;
+
+use super::listen::MAX_ANSWER_BYTES;
+use super::messages::{Held, locked};
+
+/// The header that says how long a client waits.
+const TIMEOUT: &str = "grpc-timeout";
+/// How long a call has the processor without a turn.
+const FREE: Duration = Duration::from_millis(10);
+/// How long a turn is.
+const TURN: Duration = Duration::from_millis(10);
+/// How often whoever waits for a turn looks whether its client is still there.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+/// Work between two looks that is much.
+const MUCH: Duration = Duration::from_millis(5);
+/// Calls that wait for a turn; more are refused.
+pub(super) const MOST_WAITING: usize = 64;
+/// An answer is held twice while it is turned into a message.
+const COPIES: u64 = 2;
+
+/// The turns of reads that take long.
+#[derive(Debug)]
+pub(super) struct Turns {
+    at_once: usize,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    running: usize,
+    /// By the turns that each had, so that those who take little wait for few; then by age.
+    waiting: BTreeSet<(u64, u64)>,
+    next: u64,
+}
+
+impl Turns {
+    /// Half of the processors, so that the others are everybody's.
+    pub(super) fn new() -> Arc<Self> {
+        let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Self::of((cpus / 2).max(1))
+    }
+
+    fn of(at_once: usize) -> Arc<Self> {
+        Arc::new(Self { at_once, state: Mutex::default(), changed: Condvar::new() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a turn.
+    ///
+    /// # Errors
+    /// [`Gone`] where there is none: too many wait, or `gone` says that nobody does.
+    fn begin(&self, had: u64, gone: impl Fn() -> bool) -> Result<(), Gone> {
+        let mut state = self.state();
+        if state.waiting.len() >= MOST_WAITING {
+            return Err(Gone::Crowded);
+        }
+        let ticket = (had, state.next);
+        state.next += 1;
+        state.waiting.insert(ticket);
+        while state.running >= self.at_once || state.waiting.first() != Some(&ticket) {
+            let waited = self.changed.wait_timeout(state, BETWEEN_LOOKS);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if gone() {
+                state.waiting.remove(&ticket);
+                self.changed.notify_all();
+                return Err(Gone::Left);
+            }
+        }
+        state.waiting.remove(&ticket);
+        state.running += 1;
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    fn end(&self) {
+        self.state().running -= 1;
+        self.changed.notify_all();
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.state().waiting.is_empty()
+    }
+}
+
+/// One client that waits.
+pub(super) struct Client {
+    deadline: Option<Instant>,
+    left: AtomicBool,
+    crowded: AtomicBool,
+    /// Where its call takes turns with others.
+    turns: Option<Arc<Turns>>,
+    turn: Mutex<Turn>,
+    held: Option<Held>,
+    answer_bytes: AtomicU64,
+}
+
+struct Turn {
+    since: Instant,
+    looked: Instant,
+    has: bool,
+    /// Turns so far.
+    had: u64,
+    /// Whether it has come to work: until then it waited for a thread.
+    works: bool,
+}
+
+impl Client {
+    pub(super) fn new(
+        metadata: &MetadataMap,
+        held: Option<Held>,
+        turns: Option<Arc<Turns>>,
+    ) -> Arc<Self> {
+        let timeout = metadata.get(TIMEOUT).and_then(|value| value.to_str().ok());
+        let now = Instant::now();
+        let deadline = timeout.and_then(timeout_of).and_then(|left| now.checked_add(left));
+        Arc::new(Self {
+            deadline,
+            left: AtomicBool::new(false),
+            crowded: AtomicBool::new(false),
+            turns,
+            turn: Mutex::new(Turn { since: now, looked: now, has: false, had: 0, works: false }),
+            held,
+            answer_bytes: AtomicU64::new(0),
+        })
+    }
+
+    /// When its answer is of no use any more.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    fn turn(&self) -> MutexGuard<'_, Turn> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Says that a client has gone, when the network lets go of its call.
+pub(super) struct Stays(pub(super) Arc<Client>);
+
+impl Drop for Stays {
+    fn drop(&mut self) {
+        self.0.left.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Asker for Client {
+    fn gone(&self) -> Option<Gone> {
+        if self.left.load(Ordering::Relaxed) {
+            return Some(Gone::Left);
+        }
+        if self.crowded.load(Ordering::Relaxed) {
+            return Some(Gone::Crowded);
+        }
+        self.deadline.is_some_and(|deadline| deadline <= Instant::now()).then_some(Gone::Late)
+    }
+
+    fn pause(&self) {
+        let mut turn = self.turn();
+        turn.looked = Instant::now();
+        let Some(turns) = &self.turns else { return };
+        if !turn.works {
+            (turn.works, turn.since) = (true, turn.looked);
+        }
+        if turn.looked - turn.since < if turn.has { TURN } else { FREE } {
+            return;
+        }
+        if turn.has && turns.is_wanted() {
+            turns.end();
+            turn.has = false;
+        }
+        if !turn.has {
+            match turns.begin(turn.had, || self.gone().is_some()) {
+                Ok(()) => (turn.has, turn.had) = (true, turn.had + 1),
+                Err(Gone::Crowded) => self.crowded.store(true, Ordering::Relaxed),
+                Err(_) => {}
+            }
+        }
+        turn.since = Instant::now();
+        turn.looked = turn.since;
+    }
+
+    fn is_due(&self) -> bool {
+        self.turn().looked.elapsed() > MUCH
+    }
+
+    fn grows(&self, bytes: u64) -> Result<(), TooMuch> {
+        let all = self.answer_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if all > MAX_ANSWER_BYTES as u64 {
+            return Err(TooMuch::Answer { most_bytes: MAX_ANSWER_BYTES as u64 });
+        }
+        let Some(held) = &self.held else { return Ok(()) };
+        Ok(locked(&held.answer).grow(COPIES * bytes)?)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let has = self.turn().has;
+        if let Some(turns) = self.turns.as_ref().filter(|_| has) {
+            turns.end();
+        }
+    }
+}
+
+/// How long a client waits, as gRPC writes it: at most eight digits and a unit.
+fn timeout_of(text: &str) -> Option<Duration> {
+    let (at, unit) = text.char_indices().next_back()?;
+    let digits = &text[..at];
+    let is_number = (1..=8).contains(&at) && digits.bytes().all(|digit| digit.is_ascii_digit());
+    let amount: u64 = is_number.then(|| digits.parse().ok()).flatten()?;
+    Some(match unit {
+        'H' => Duration::from_secs(3600 * amount),
+        'M' => Duration::from_secs(60 * amount),
+        'S' => Duration::from_secs(amount),
+        'm' => Duration::from_millis(amount),
+        'u' => Duration::from_micros(amount),
+        'n' => Duration::from_nanos(amount),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_are_read_as_grpc_writes_them() {
+        assert_eq!(timeout_of("90S"), Some(Duration::from_secs(90)));
+        assert_eq!(timeout_of("2H"), Some(Duration::from_secs(7200)));
+        assert_eq!(timeout_of("3M"), Some(Duration::from_secs(180)));
+        assert_eq!(timeout_of("99999999m"), Some(Duration::from_millis(99_999_999)));
+        assert_eq!(timeout_of("5u"), Some(Duration::from_micros(5)));
+        assert_eq!(timeout_of("0n"), Some(Duration::ZERO));
+        for wrong in ["", "S", "1", "123456789S", "-1S", "1.5S", "1s", "\u{e9}"] {
+            assert_eq!(timeout_of(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn those_who_take_long_take_turns_and_all_get_on() {
+        let turns = Turns::of(1);
+        turns.begin(0, || false).unwrap();
+        let second = {
+            let turns = Arc::clone(&turns);
+            std::thread::spawn(move || turns.begin(0, || false).map(|()| turns.end()))
+        };
+        while !turns.is_wanted() {
+            std::thread::yield_now();
+        }
+        assert_eq!(turns.begin(0, || true), Err(Gone::Left), "it has gone while it waited");
+        turns.end();
+        assert_eq!(second.join().unwrap(), Ok(()));
+        assert!(!turns.is_wanted());
+        assert_eq!(turns.state().running, 0);
+    }
+
+    #[test]
+    fn who_had_fewer_turns_goes_first() {
+        let turns = Turns::of(1);
+        turns.begin(0, || false).unwrap();
+        let (told, heard) = std::sync::mpsc::channel();
+        let waits = |had: u64| {
+            let (turns, told) = (Arc::clone(&turns), told.clone());
+            let waiting = turns.state().waiting.len();
+            let thread = std::thread::spawn({
+                let turns = Arc::clone(&turns);
+                move || {
+                    turns.begin(had, || false).unwrap();
+                    told.send(had).unwrap();
+                    turns.end();
+                }
+            });
+            while turns.state().waiting.len() == waiting {
+                std::thread::yield_now();
+            }
+            thread
+        };
+        let threads = [7, 9, 0, 3].map(waits);
+        turns.end();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        drop(told);
+        assert_eq!(heard.iter().collect::<Vec<_>>(), [0, 3, 7, 9]);
+    }
+
+    #[test]
+    fn few_wait_for_a_turn() {
+        let turns = Turns::of(1);
+        turns.state().waiting.extend((0..MOST_WAITING as u64).map(|ticket| (0, 1000 + ticket)));
+        assert_eq!(turns.begin(0, || false), Err(Gone::Crowded));
+    }
+
+    #[test]
+    fn a_client_that_leaves_or_whose_time_passes_waits_no_more() {
+        let mut metadata = MetadataMap::new();
+        let client = Client::new(&metadata, None, None);
+        assert_eq!(client.gone(), None);
+        drop(Stays(Arc::clone(&client)));
+        assert_eq!(client.gone(), Some(Gone::Left));
+        metadata.insert(TIMEOUT, "0n".parse().unwrap());
+        assert_eq!(Client::new(&metadata, None, None).gone(), Some(Gone::Late));
+        let client = Client::new(&MetadataMap::new(), None, None);
+        client.grows(MAX_ANSWER_BYTES as u64).unwrap();
+        assert!(matches!(client.grows(1), Err(TooMuch::Answer { .. })));
+    }
+}

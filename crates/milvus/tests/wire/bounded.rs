@@ -1,0 +1,201 @@
+//! What one client may take: memory of messages, names in a request, connections, and time.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use pipeann_engine::memory::Pool;
+use pipeann_milvus::proto::milvus as wire;
+use pipeann_milvus::{NetworkLimits, ServeOptions};
+
+use crate::served::{Served, assert_ok, insert, query};
+
+/// What a connection of HTTP/2 begins with: the preface, and settings that change nothing.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+const HEADERS: u8 = 1;
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let mut bytes = vec![length[1], length[2], length[3], kind, flags];
+    bytes.extend(stream.to_be_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+/// A call that is begun and not finished: its headers, and of its content this much.
+fn begun(call: &str, authorization: Option<&str>, content: &[u8]) -> Vec<u8> {
+    let path = format!("/milvus.proto.milvus.MilvusService/{call}");
+    let encoded = authorization.map(|token| BASE64_STANDARD.encode(token));
+    let mut named = vec![
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", &path),
+        (":authority", "localhost"),
+        ("content-type", "application/grpc"),
+        ("te", "trailers"),
+    ];
+    named.extend(encoded.as_deref().map(|token| ("authorization", token)));
+    let mut block = Vec::new();
+    for (name, value) in named {
+        // A literal that no table keeps.
+        block.push(0);
+        for text in [name, value] {
+            block.push(u8::try_from(text.len()).unwrap());
+            block.extend(text.as_bytes());
+        }
+    }
+    let mut bytes = PREFACE.to_vec();
+    bytes.extend(frame(HEADERS, 4, 1, &block));
+    if !content.is_empty() {
+        bytes.extend(frame(0, 0, 1, content));
+    }
+    bytes
+}
+
+/// Sends it, and waits for an answer to the call. `false` where the connection ends without one.
+fn is_answered(served: &Served, bytes: &[u8]) -> bool {
+    let mut stream = TcpStream::connect(served.listening.address()).unwrap();
+    stream.write_all(bytes).unwrap();
+    loop {
+        let mut head = [0; 9];
+        if stream.read_exact(&mut head).is_err() {
+            return false;
+        }
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+        if stream.read_exact(&mut vec![0; length]).is_err() {
+            return false;
+        }
+        if head[3] == HEADERS {
+            return true;
+        }
+    }
+}
+
+/// Whether the server hangs up.
+fn is_closed(stream: &mut TcpStream) -> bool {
+    let mut left = Vec::new();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    match stream.read_to_end(&mut left) {
+        Ok(_) => true,
+        Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+    }
+}
+
+/// What messages took is given back, when the network has let go of them.
+fn given_back(served: &Served) {
+    let held = || served.database.accountant().pool_bytes(Pool::QueryScratch);
+    let looks = std::iter::repeat_with(|| {
+        served.call(served.client().get_version(wire::GetVersionRequest {}));
+        held()
+    });
+    assert!(looks.take(1000).any(|held| held == 0), "{} bytes are kept", held());
+}
+
+fn with_limits(limits: NetworkLimits) -> Served {
+    Served::with(ServeOptions { limits, ..ServeOptions::default() })
+}
+
+#[test]
+fn a_request_for_which_there_is_no_memory_is_refused_while_it_comes() {
+    let served = Served::new();
+    served.filled("a", 2);
+    let accountant = served.database.accountant();
+    accountant.set_limit_bytes(Some(accountant.held_bytes() + (1 << 20)));
+    let refused = served.runtime.block_on(served.client().insert(insert("a", 0..200_000)));
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::ResourceExhausted, "{refused:?}");
+    accountant.set_limit_bytes(None);
+    let inserted = served.call(served.client().insert(insert("a", 0..200_000)));
+    assert_ok(&inserted.status.unwrap());
+    given_back(&served);
+}
+
+#[test]
+fn a_request_that_comes_too_slowly_is_given_up() {
+    let limits = NetworkLimits { request: Duration::from_millis(100), ..Default::default() };
+    let served = with_limits(limits);
+    assert!(is_answered(&served, &begun("Insert", None, &[0, 0, 0, 1, 0, 7])));
+}
+
+#[test]
+fn what_a_user_may_do_nowhere_is_refused_before_it_is_read() {
+    let served = Served::with(ServeOptions { authorization: true, ..ServeOptions::default() });
+    served.database.access().create_user("nobody", "password").unwrap();
+    assert!(is_answered(&served, &begun("Insert", Some("nobody:password"), &[])));
+    assert!(is_answered(&served, &begun("Query", Some("nobody:password"), &[])));
+}
+
+#[test]
+fn an_answer_for_which_there_is_no_memory_is_refused_and_given_back() {
+    let served = Served::new();
+    served.filled("a", 40_000);
+    let accountant = served.database.accountant();
+    let before = accountant.held_bytes();
+    accountant.set_limit_bytes(Some(before + (1 << 20)));
+    let refused = served.call(served.client().query(query("a", "id >= 0", &["id", "v"])));
+    let status = refused.status.unwrap();
+    assert_eq!(status.code, 3, "{}", status.reason);
+    given_back(&served);
+    let some = served.call(served.client().query(query("a", "id < 100", &["id", "v"])));
+    assert_ok(&some.status.unwrap());
+    accountant.set_limit_bytes(None);
+    let all = served.call(served.client().query(query("a", "id >= 0", &["id"])));
+    assert_ok(&all.status.unwrap());
+}
+
+#[test]
+fn a_request_names_so_many_collections_and_no_more() {
+    let served = Served::new();
+    let named = |count: usize| wire::BatchDescribeCollectionRequest {
+        collection_name: vec!["a".into(); count],
+        ..Default::default()
+    };
+    let answer = served.call(served.client().batch_describe_collection(named(1024)));
+    assert_eq!(answer.responses.len(), 1024);
+    let answer = served.call(served.client().batch_describe_collection(named(1025)));
+    assert_eq!((answer.status.unwrap().code, answer.responses.len()), (1100, 0));
+    let flush =
+        wire::FlushRequest { collection_names: vec!["a".into(); 1025], ..Default::default() };
+    assert_eq!(served.call(served.client().flush(flush)).status.unwrap().code, 1100);
+}
+
+#[test]
+fn idle_connections_give_way_and_those_that_made_calls_last() {
+    let served = with_limits(NetworkLimits { of_address: 8, ..Default::default() });
+    let mut known = served.client();
+    let version = served.call(known.get_version(wire::GetVersionRequest {}));
+    assert_ok(&version.status.unwrap());
+    let connect = |_| {
+        let mut stream = TcpStream::connect(served.listening.address()).unwrap();
+        stream.write_all(PREFACE).unwrap();
+        stream
+    };
+    let mut idle: Vec<_> = (0..30).map(connect).collect();
+    // The last that came: all before it were taken, or gave way.
+    assert_ok(
+        &served.call(served.client().get_version(wire::GetVersionRequest {})).status.unwrap(),
+    );
+    assert!(is_closed(&mut idle[0]) && is_closed(&mut idle[10]));
+    let version = served.call(known.get_version(wire::GetVersionRequest {}));
+    assert_ok(&version.status.unwrap());
+}
+
+#[test]
+fn who_says_nothing_is_hung_up_on() {
+    let soon = Duration::from_millis(100);
+    let served = with_limits(NetworkLimits { handshake: soon, ..Default::default() });
+    let address = served.listening.address();
+    for said in [&b""[..], &PREFACE[..10]] {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(said).unwrap();
+        assert!(is_closed(&mut stream));
+    }
+    let metrics = served.listening.metrics_address().unwrap();
+    assert!(is_closed(&mut TcpStream::connect(metrics).unwrap()));
+    let served = with_limits(NetworkLimits { first_call: soon, ..Default::default() });
+    let mut stream = TcpStream::connect(served.listening.address()).unwrap();
+    stream.write_all(PREFACE).unwrap();
+    assert!(is_closed(&mut stream), "it made no call");
+}
