@@ -259,7 +259,8 @@ mod tests {
         turns.begin(0, || false).unwrap();
         let second = {
             let turns = Arc::clone(&turns);
-            std::thread::spawn(move || turns.begin(0, || false).map(|()| turns.end()))
+            let waits = move || turns.begin(0, || false).map(|()| turns.end());
+            std::thread::Builder::new().spawn(waits).unwrap()
         };
         while !turns.is_wanted() {
             std::thread::yield_now();
@@ -279,7 +280,7 @@ mod tests {
         let waits = |had: u64| {
             let (turns, told) = (Arc::clone(&turns), told.clone());
             let waiting = turns.state().waiting.len();
-            let thread = std::thread::spawn({
+            let thread = std::thread::Builder::new().spawn({
                 let turns = Arc::clone(&turns);
                 move || {
                     turns.begin(had, || false).unwrap();
@@ -290,7 +291,7 @@ mod tests {
             while turns.state().waiting.len() == waiting {
                 std::thread::yield_now();
             }
-            thread
+            thread.unwrap()
         };
         let threads = [7, 9, 0, 3].map(waits);
         turns.end();
