@@ -104,6 +104,12 @@ impl Snapshot {
         self.collections.get(&id)
     }
 
+    /// The name of the database that a collection is in.
+    pub fn home_of(&self, collection: &Collection) -> Option<&str> {
+        let home = self.databases.iter().find(|(_, database)| database.id == collection.database);
+        home.map(|(name, _)| name.as_str())
+    }
+
     /// The collection that an alias stands for.
     ///
     /// # Errors

@@ -152,7 +152,9 @@ impl Service {
     ) -> Result<(), GrpcStatus> {
         let Some(Caller(user)) = request.extensions().get::<Caller>() else { return Ok(()) };
         let named = named_database(request.metadata()).unwrap_or(DEFAULT_DATABASE);
-        privileges::check(self.0.settings.database.access(), user, call, request.get_ref(), named)
+        let database = &self.0.settings.database;
+        let (access, catalog) = (database.access(), database.catalog());
+        privileges::check(access, &catalog, user, call, request.get_ref(), named)
     }
 
     fn at_once<Req, Res: Response>(

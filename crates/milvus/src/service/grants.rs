@@ -1,9 +1,10 @@
 //! What roles may do: grants, and groups of privileges.
 
 use pipeann_db::access::{ANY, Grant};
+use pipeann_db::catalog::limits::DEFAULT_DATABASE;
 
 use super::door::Call;
-use super::privileges::{ALL, GROUPS, kind_of, known};
+use super::privileges::{ALL, GROUPS, is_server_wide, kind_of, known};
 use crate::proto::common::Status;
 use crate::proto::milvus as wire;
 use crate::proto::milvus::{OperatePrivilegeGroupType, OperatePrivilegeType};
@@ -22,6 +23,25 @@ fn check_known(call: &Call, privilege: &str) -> Result<(), Failure> {
     match privilege == ANY || known(privilege) || made() {
         true => Ok(()),
         false => Err(Failure::parameter(format!("not found the privilege name[{privilege}]"))),
+    }
+}
+
+/// The database of a grant, [`ANY`] for what is on the whole server. To grant that on one database is
+/// refused: who has it there would have it everywhere, or nowhere.
+fn database_of(call: &Call, privilege: &str, given: &str, has: bool) -> Result<String, Failure> {
+    let database = call.database_name(given);
+    if !is_server_wide(privilege) || database == ANY {
+        return Ok(database.to_owned());
+    }
+    // Requests by the kind of object mostly name none.
+    if given.is_empty() && database == DEFAULT_DATABASE {
+        return Ok(ANY.to_owned());
+    }
+    match has {
+        false => Ok(database.to_owned()),
+        true => Err(Failure::parameter(format!(
+            "dbName and collectionName should be * for the cluster level privilege: {privilege}"
+        ))),
     }
 }
 
@@ -44,7 +64,7 @@ pub(super) fn operate(
     check_known(call, &privilege)?;
     // All that there is globally is all that there is.
     let kind = if privilege == ANY && kind == "Global" { ANY.to_owned() } else { kind };
-    let database = call.database_name(&entity.db_name).to_owned();
+    let database = database_of(call, &privilege, &entity.db_name, has)?;
     let grant = Grant { kind, object: named(entity.object_name), privilege, database };
     let role = entity.role.unwrap_or_default().name;
     call.database().access().set_grant(&role, grant, call.user(), has)?;
@@ -62,8 +82,8 @@ pub(super) fn operate_by_collection(
     let grant = Grant {
         kind: kind_of(&privilege).to_owned(),
         object: named(request.collection_name),
+        database: database_of(call, &privilege, &request.db_name, has)?,
         privilege,
-        database: call.database_name(&request.db_name).to_owned(),
     };
     let role = request.role.unwrap_or_default().name;
     call.database().access().set_grant(&role, grant, call.user(), has)?;

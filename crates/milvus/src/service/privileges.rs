@@ -4,6 +4,7 @@
 //! is free to everybody who is known.
 
 use pipeann_db::access::{ANY, Access, Grant};
+use pipeann_db::catalog::{CollectionId, Snapshot};
 use tonic::Status;
 
 use crate::proto::milvus as wire;
@@ -217,10 +218,35 @@ pub(super) fn kind_of(privilege: &str) -> &'static str {
     }
 }
 
+/// Whether a privilege, or a fixed group of them alone, is on the whole server: users, roles, grants
+/// and databases are of no database, whatever a request names.
+pub(super) fn is_server_wide(privilege: &str) -> bool {
+    // A collection is renamed within databases, the rights on which say who may.
+    let of_server = |name: &str| name != "RenameCollection";
+    let parts = [CLUSTER_READ, CLUSTER_WRITE, CLUSTER_OWN];
+    privilege.starts_with("Cluster")
+        || parts.iter().any(|part| part.contains(&privilege) && of_server(privilege))
+}
+
 /// What a request is about.
 pub(super) trait Aimed {
     /// The database that it names, if any, and the objects.
     fn aim(&self) -> (&str, Vec<&str>);
+
+    /// An alias that it makes, moves or drops.
+    fn alias(&self) -> Option<&str> {
+        None
+    }
+
+    /// A collection that it makes elsewhere: its database, if it names one, and its name.
+    fn target(&self) -> Option<(&str, &str)> {
+        None
+    }
+
+    /// A collection that it names by number.
+    fn number(&self) -> Option<i64> {
+        None
+    }
 }
 
 macro_rules! aimed {
@@ -244,18 +270,18 @@ aimed! {
         ListCredUsersRequest CreateRoleRequest DropRoleRequest OperateUserRoleRequest
         SelectRoleRequest OperatePrivilegeRequest OperatePrivilegeV2Request SelectGrantRequest
         CreatePrivilegeGroupRequest DropPrivilegeGroupRequest ListPrivilegeGroupsRequest
-        OperatePrivilegeGroupRequest ListResourceGroupsRequest ManualCompactionRequest
+        OperatePrivilegeGroupRequest ListResourceGroupsRequest
         GetPersistentSegmentInfoRequest GetQuerySegmentInfoRequest GetReplicasRequest;
     database: CreateDatabaseRequest DropDatabaseRequest DescribeDatabaseRequest
         AlterDatabaseRequest ShowCollectionsRequest BatchDescribeCollectionRequest
-        FlushAllRequest GetFlushAllStateRequest DescribeAliasRequest DropAliasRequest;
+        FlushAllRequest GetFlushAllStateRequest DescribeAliasRequest;
     collection: CreateCollectionRequest DropCollectionRequest HasCollectionRequest
         DescribeCollectionRequest AlterCollectionRequest AlterCollectionFieldRequest
         AddCollectionFieldRequest TruncateCollectionRequest GetCollectionStatisticsRequest
         LoadCollectionRequest ReleaseCollectionRequest GetLoadingProgressRequest
         GetLoadStateRequest CreatePartitionRequest DropPartitionRequest HasPartitionRequest
         ShowPartitionsRequest LoadPartitionsRequest ReleasePartitionsRequest
-        GetPartitionStatisticsRequest CreateAliasRequest AlterAliasRequest ListAliasesRequest
+        GetPartitionStatisticsRequest ListAliasesRequest
         CreateIndexRequest DescribeIndexRequest AlterIndexRequest DropIndexRequest
         GetIndexStatisticsRequest GetIndexStateRequest GetIndexBuildProgressRequest InsertRequest
         UpsertRequest DeleteRequest SearchRequest HybridSearchRequest QueryRequest
@@ -265,6 +291,50 @@ aimed! {
 impl Aimed for wire::RenameCollectionRequest {
     fn aim(&self) -> (&str, Vec<&str>) {
         (&self.db_name, vec![&self.old_name])
+    }
+
+    fn target(&self) -> Option<(&str, &str)> {
+        Some((&self.new_db_name, &self.new_name))
+    }
+}
+
+impl Aimed for wire::CreateAliasRequest {
+    fn aim(&self) -> (&str, Vec<&str>) {
+        (&self.db_name, vec![&self.collection_name])
+    }
+
+    fn alias(&self) -> Option<&str> {
+        Some(&self.alias)
+    }
+}
+
+impl Aimed for wire::AlterAliasRequest {
+    fn aim(&self) -> (&str, Vec<&str>) {
+        (&self.db_name, vec![&self.collection_name])
+    }
+
+    fn alias(&self) -> Option<&str> {
+        Some(&self.alias)
+    }
+}
+
+impl Aimed for wire::DropAliasRequest {
+    fn aim(&self) -> (&str, Vec<&str>) {
+        (&self.db_name, Vec::new())
+    }
+
+    fn alias(&self) -> Option<&str> {
+        Some(&self.alias)
+    }
+}
+
+impl Aimed for wire::ManualCompactionRequest {
+    fn aim(&self) -> (&str, Vec<&str>) {
+        (&self.db_name, vec![&self.collection_name])
+    }
+
+    fn number(&self) -> Option<i64> {
+        self.collection_name.is_empty().then_some(self.collection_id)
     }
 }
 
@@ -288,8 +358,12 @@ impl Aimed for wire::SelectUserRequest {
 
 /// Refuses a call that its caller has no right to make; `named` is the database of calls that name
 /// none.
+///
+/// A right is looked up by the collection that a name stands for, so that an alias neither gives nor
+/// takes one, and in the database where that collection is, whatever the request says beside it.
 pub(super) fn check(
     access: &Access,
+    catalog: &Snapshot,
     user: &str,
     call: &str,
     request: &impl Aimed,
@@ -300,32 +374,55 @@ pub(super) fn check(
         // What is in neither list is nobody's: a test compares them with the calls.
         return if FREE.contains(&call) { Ok(()) } else { Err(denied(call, user, named)) };
     };
-    let (database, mut objects) = request.aim();
+    let (given, objects) = request.aim();
     if *kind == USER && objects == [user] {
         return Ok(());
     }
-    objects.retain(|object| !object.is_empty());
-    if objects.is_empty() {
-        objects.push(ANY);
-    }
-    let in_group = |(_, privileges): &&(&str, &[&[&str]])| {
-        privileges.iter().any(|some| some.contains(privilege))
+    let database = if given.is_empty() { named } else { given };
+    let stands_for = |database: &str, name: &str| match catalog.collection(database, name) {
+        Ok(entry) => entry.name.clone(),
+        Err(_) => name.to_owned(),
     };
-    let groups: Vec<&str> = GROUPS.iter().filter(in_group).map(|(name, _)| *name).collect();
-    let database = if database.is_empty() { named } else { database };
-    let may = |object: &str| {
+    let mut wanted: Vec<(&str, String)> = objects
+        .into_iter()
+        .filter(|object| !object.is_empty())
+        .map(|object| match *kind {
+            USER => (database, object.to_owned()),
+            _ => (database, stands_for(database, object)),
+        })
+        .collect();
+    if let Some(alias) = request.alias()
+        && let Ok(left) = catalog.alias(database, alias)
+    {
+        wanted.push((database, left.name.clone()));
+    }
+    if let Some((target, name)) = request.target() {
+        wanted.push((if target.is_empty() { database } else { target }, name.to_owned()));
+    }
+    let numbered = request.number().map(|id| CollectionId(id.cast_unsigned()));
+    if let Some(entry) = numbered.and_then(|id| catalog.collection_by_id(id))
+        && let Some(home) = catalog.home_of(entry)
+    {
+        wanted.push((home, entry.name.clone()));
+    }
+    if wanted.is_empty() {
+        wanted.push((database, ANY.to_owned()));
+    }
+    let groups = groups_with(privilege);
+    let everywhere = *kind == USER || is_server_wide(privilege);
+    for (database, object) in wanted {
+        let within = if everywhere { ANY } else { database };
         let wanted = Grant {
             kind: (*kind).to_owned(),
-            object: object.to_owned(),
+            object,
             privilege: (*privilege).to_owned(),
-            database: database.to_owned(),
+            database: within.to_owned(),
         };
-        access.allows(user, &wanted, &groups)
-    };
-    match objects.into_iter().all(may) {
-        true => Ok(()),
-        false => Err(denied(privilege, user, database)),
+        if !access.allows(user, &wanted, &groups) {
+            return Err(denied(privilege, user, database));
+        }
     }
+    Ok(())
 }
 
 /// Refuses a call that nothing lets its caller make, whatever it is about: before it is read.

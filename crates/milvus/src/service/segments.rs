@@ -106,7 +106,12 @@ pub(super) fn compact(
 ) -> Result<wire::ManualCompactionResponse, Failure> {
     let named = (request.collection_name.as_str(), request.collection_id);
     let entry = call.named_or_numbered(&request.db_name, named)?;
-    call.collection(&request.db_name, &entry.name)?.flush()?;
+    let catalog = call.catalog();
+    let database = match request.collection_name.is_empty() {
+        true => catalog.home_of(&entry).unwrap_or(&request.db_name),
+        false => &request.db_name,
+    };
+    call.collection(database, &entry.name)?.flush()?;
     Ok(wire::ManualCompactionResponse { compaction_id: call.session(), ..Default::default() })
 }
 

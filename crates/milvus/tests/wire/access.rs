@@ -241,3 +241,158 @@ fn users_roles_and_groups_are_listed_and_dropped() {
     let role = wire::DropRoleRequest { role_name: "admin".into(), force_drop: true };
     assert_ne!(served.call(client.drop_role(role)).code, 0);
 }
+
+/// A grant in a database.
+fn grant_in(database: &str, collection: &str, privilege: &str) -> wire::OperatePrivilegeV2Request {
+    let mut asked = grant(collection, privilege);
+    asked.db_name = database.to_owned();
+    asked
+}
+
+/// What makes a call one of `ada` that names a database in its head.
+fn ada_in(database: &'static str) -> impl FnMut(Request<()>) -> Request<()> {
+    move |mut request| {
+        let token = BASE64_STANDARD.encode("ada:secret-1");
+        request.metadata_mut().insert("authorization", token.parse().unwrap());
+        request.metadata_mut().insert("dbname", database.parse().unwrap());
+        request
+    }
+}
+
+fn create_in(database: &str, collection: &str) -> wire::CreateCollectionRequest {
+    let mut asked = create(collection, &declared());
+    asked.db_name = database.to_owned();
+    asked
+}
+
+fn with_head<T>(head: &mut impl FnMut(Request<()>) -> Request<()>, message: T) -> Request<T> {
+    let (metadata, extensions, ()) = head(Request::new(())).into_parts();
+    Request::from_parts(metadata, extensions, message)
+}
+
+#[test]
+fn who_may_do_everything_in_one_database_is_no_administrator() {
+    let served = asking_who();
+    let mut root = client(&served, "root:Milvus");
+    prepare(&served, &mut root);
+    let tenant = wire::CreateDatabaseRequest { db_name: "t1".into(), ..Default::default() };
+    assert_ok(&served.call(root.create_database(tenant)));
+    // What is on the whole server is refused of one database.
+    for privilege in ["ClusterAdmin", "ClusterReadOnly", "ManageOwnership", "CreateOwnership"] {
+        let refused = served.call(root.operate_privilege_v2(grant_in("t1", "*", privilege)));
+        assert_eq!(refused.code, 1100, "{privilege}");
+        assert!(refused.reason.contains("for the cluster level privilege"), "{}", refused.reason);
+    }
+    // These hold it among others, of which they give what there is in a database.
+    for privilege in ["Admin", "*"] {
+        assert_ok(&served.call(root.operate_privilege_v2(grant_in("t1", "*", privilege))));
+    }
+    let mut ada = served.client();
+    let mut head = ada_in("t1");
+    let denied = |answer: Result<(), tonic::Status>| {
+        assert_eq!(answer.unwrap_err().code(), Code::PermissionDenied);
+    };
+    let asked = with_head(&mut head, has_role("ada", "admin"));
+    denied(served.runtime.block_on(ada.operate_user_role(asked)).map(drop));
+    let asked = with_head(&mut head, wire::DeleteCredentialRequest { username: "root".into() });
+    denied(served.runtime.block_on(ada.delete_credential(asked)).map(drop));
+    let asked = with_head(&mut head, grant_in("*", "*", "ClusterAdmin"));
+    denied(served.runtime.block_on(ada.operate_privilege_v2(asked)).map(drop));
+    let asked = with_head(&mut head, wire::ListCredUsersRequest {});
+    denied(served.runtime.block_on(ada.list_cred_users(asked)).map(drop));
+    let asked = wire::DropDatabaseRequest { db_name: "t1".into() };
+    let asked = with_head(&mut head, asked);
+    denied(served.runtime.block_on(ada.drop_database(asked)).map(drop));
+    let own = create_in("t1", "own");
+    assert_ok(&served.call(ada.create_collection(with_head(&mut head, own))));
+    // On the whole server it is another matter.
+    assert_ok(&served.call(root.operate_privilege_v2(grant_in("*", "*", "ClusterAdmin"))));
+    let asked = with_head(&mut head, wire::ListCredUsersRequest {});
+    served.call(ada.list_cred_users(asked));
+}
+
+#[test]
+fn an_alias_gives_no_right_and_takes_none() {
+    let served = asking_who();
+    let mut root = client(&served, "root:Milvus");
+    prepare(&served, &mut root);
+    assert_ok(&served.call(root.create_collection(create("mine", &declared()))));
+    let alias = |alias: &str, collection: &str| wire::CreateAliasRequest {
+        alias: alias.to_owned(),
+        collection_name: collection.to_owned(),
+        ..Default::default()
+    };
+    assert_ok(&served.call(root.create_alias(alias("prod", "a"))));
+    for collection in ["mine", "pub"] {
+        let granted = grant(collection, "CollectionAdmin");
+        assert_ok(&served.call(root.operate_privilege_v2(granted)));
+    }
+    let mut ada = client(&served, "ada:secret-1");
+    let alter = wire::AlterAliasRequest {
+        alias: "prod".into(),
+        collection_name: "mine".into(),
+        ..Default::default()
+    };
+    let denied = |answer: Result<(), tonic::Status>| {
+        assert_eq!(answer.unwrap_err().code(), Code::PermissionDenied);
+    };
+    denied(served.runtime.block_on(ada.alter_alias(alter)).map(drop));
+    let dropped = wire::DropAliasRequest { alias: "prod".into(), ..Default::default() };
+    denied(served.runtime.block_on(ada.drop_alias(dropped)).map(drop));
+    denied(served.runtime.block_on(ada.create_alias(alias("pub", "a"))).map(drop));
+    // Whoever made it: the name `pub` is not what the right is on.
+    assert_ok(&served.call(root.create_alias(alias("pub", "a"))));
+    denied(served.runtime.block_on(ada.query(query("pub", "id >= 0", &[]))).map(drop));
+    assert_ok(&served.call(ada.create_alias(alias("own", "mine"))));
+    let dropped = wire::DropAliasRequest { alias: "own".into(), ..Default::default() };
+    assert_ok(&served.call(ada.drop_alias(dropped)));
+    // By its alias like by its name.
+    assert_ok(&served.call(root.operate_privilege_v2(grant("a", "Query"))));
+    let read = served.runtime.block_on(ada.query(query("prod", "id >= 0", &[])));
+    assert_ok(&read.unwrap().into_inner().status.unwrap());
+}
+
+#[test]
+fn what_is_compacted_or_renamed_elsewhere_needs_the_right_there() {
+    let served = asking_who();
+    let mut root = client(&served, "root:Milvus");
+    prepare(&served, &mut root);
+    for database in ["t1", "t2"] {
+        let made = wire::CreateDatabaseRequest { db_name: database.into(), ..Default::default() };
+        assert_ok(&served.call(root.create_database(made)));
+    }
+    let own = create_in("t1", "own");
+    assert_ok(&served.call(root.create_collection(own)));
+    for privilege in ["Compaction", "RenameCollection"] {
+        assert_ok(&served.call(root.operate_privilege_v2(grant_in("t1", "*", privilege))));
+    }
+    let id = served.call(root.describe_collection(describe("a"))).collection_id;
+    let mut ada = served.client();
+    let mut head = ada_in("t1");
+    let mut compact = |request: wire::ManualCompactionRequest| {
+        let asked = with_head(&mut head, request);
+        served.runtime.block_on(ada.manual_compaction(asked)).map(drop).map_err(|e| e.code())
+    };
+    let by_name = |db_name: &str, name: &str| wire::ManualCompactionRequest {
+        db_name: db_name.into(),
+        collection_name: name.into(),
+        ..Default::default()
+    };
+    assert_eq!(compact(by_name("t1", "own")), Ok(()));
+    assert_eq!(compact(by_name("default", "a")), Err(Code::PermissionDenied));
+    let numbered = wire::ManualCompactionRequest { collection_id: id, ..Default::default() };
+    assert_eq!(compact(numbered), Err(Code::PermissionDenied));
+    let rename = wire::RenameCollectionRequest {
+        db_name: "t1".into(),
+        old_name: "own".into(),
+        new_name: "taken".into(),
+        new_db_name: "t2".into(),
+    };
+    let mut head = ada_in("t1");
+    let asked = with_head(&mut head, rename.clone());
+    let denied = served.runtime.block_on(ada.rename_collection(asked)).unwrap_err();
+    assert_eq!(denied.code(), Code::PermissionDenied);
+    assert_ok(&served.call(root.operate_privilege_v2(grant_in("t2", "*", "RenameCollection"))));
+    let asked = with_head(&mut head, rename);
+    assert_ok(&served.call(ada.rename_collection(asked)));
+}
