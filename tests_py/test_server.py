@@ -1,6 +1,7 @@
 """The launcher finds the server in the order that it names."""
 
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,8 @@ def test_the_package_is_a_server_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program_name: str
 ) -> None:
     """Without any program, in a directory of its own, with a file of flags."""
+    if program_name == server.SERVER:
+        (tmp_path / "data").mkdir(mode=0o755)
     (tmp_path / "server.toml").write_text(
         f'data_dir = "{tmp_path / "data"}"\nhost = "127.0.0.1"\nport = 0\n'
     )
@@ -75,7 +78,11 @@ def test_the_package_is_a_server_itself(
         assert process.stdout.readline().startswith("listening on 127.0.0.1:")
         process.terminate()
         assert process.wait(timeout=30) == 0
-    assert (tmp_path / "data" / "CATALOG").is_file()
+    catalog = tmp_path / "data" / "CATALOG"
+    assert catalog.is_file()
+    # Rows and hashes of passwords are for the server alone.
+    assert stat.S_IMODE(catalog.stat().st_mode) & 0o077 == 0
+    assert stat.S_IMODE(catalog.parent.stat().st_mode) == 0o700
 
 
 def test_a_wrong_flag_is_refused_as_the_program_does(tmp_path: Path) -> None:

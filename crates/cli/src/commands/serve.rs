@@ -1,16 +1,20 @@
 //! `pipeann serve`: a database for clients of Milvus.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use pipeann_db::access::ACCESS_FILE;
 use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_milvus::{
     DEFAULT_METRICS_PORT, DEFAULT_PORT, Listening, ServeError, ServeOptions, Settings, Tls, listen,
 };
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::fs::Mode;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -116,9 +120,27 @@ fn take_descriptors() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: allowed.maximum, ..allowed });
 }
 
+/// What a server makes is for its user alone, and so are a directory and a file of users that were
+/// made before: rows and hashes of passwords stand there.
+fn keep_private(dir: &Path) {
+    umask(Mode::RWXG | Mode::RWXO);
+    for path in [dir.to_owned(), dir.join(ACCESS_FILE)] {
+        let Ok(found) = std::fs::metadata(&path) else { continue };
+        let mode = found.permissions().mode();
+        if mode & 0o077 == 0 {
+            continue;
+        }
+        let private = Permissions::from_mode(mode & 0o700);
+        if let Err(error) = std::fs::set_permissions(&path, private) {
+            eprintln!("pipeann: others may read {}: {error}", path.display());
+        }
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     take_descriptors();
+    keep_private(&args.data_dir);
     // The second signal ends the process whatever it is doing.
     interrupt::flag()?;
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("signals cannot be waited for")?;

@@ -1,7 +1,8 @@
 //! Changes of users, roles and grants.
 
 use super::model::{ADMIN, Grant, PUBLIC, ROOT, Role, State, User};
-use super::{Access, AccessError, password};
+use super::proving::Busy;
+use super::{Access, AccessError, Proof, password};
 
 /// Bytes of a password.
 const LEAST_PASSWORD: usize = 6;
@@ -16,7 +17,7 @@ impl Access {
     /// [`AccessError`]; then there is no new user.
     pub fn create_user(&self, user: &str, password: &str) -> Result<(), AccessError> {
         check_name("user", user)?;
-        let hash = hash(password)?;
+        let hash = self.hash(password)?;
         self.change(|state| {
             if state.users.contains_key(user) {
                 return Err(AccessError::Exists { what: "user", name: user.to_owned() });
@@ -39,12 +40,14 @@ impl Access {
         if !self.state().users.contains_key(user) {
             return Err(AccessError::no_user(user));
         }
-        if let Some((old, initial)) = old
-            && !self.authenticates(user, old, initial)
-        {
-            return Err(AccessError::WrongPassword { user: user.to_owned() });
+        match old.map(|(old, initial)| self.authenticates(user, old, initial)) {
+            None | Some(Proof::Right) => {}
+            Some(Proof::Wrong) => {
+                return Err(AccessError::WrongPassword { user: user.to_owned() });
+            }
+            Some(Proof::Busy) => return Err(AccessError::Busy),
         }
-        let hash = hash(new)?;
+        let hash = self.hash(new)?;
         self.change(|state| {
             let found = state.users.get_mut(user).ok_or_else(|| AccessError::no_user(user))?;
             found.password = Some(hash);
@@ -213,18 +216,20 @@ impl Access {
             Ok(())
         })
     }
+
+    fn hash(&self, password: &str) -> Result<String, AccessError> {
+        let found = password.len();
+        if !(LEAST_PASSWORD..=MOST_PASSWORD).contains(&found) {
+            let (least, most) = (LEAST_PASSWORD, MOST_PASSWORD);
+            return Err(AccessError::Password { least, most, found });
+        }
+        let hash = password::hash(&self.provers, password).map_err(|Busy| AccessError::Busy)?;
+        hash.ok_or(AccessError::Hash)
+    }
 }
 
 fn role_of<'s>(state: &'s mut State, role: &str) -> Result<&'s mut Role, AccessError> {
     state.roles.get_mut(role).ok_or_else(|| AccessError::no_role(role))
-}
-
-fn hash(password: &str) -> Result<String, AccessError> {
-    let found = password.len();
-    if !(LEAST_PASSWORD..=MOST_PASSWORD).contains(&found) {
-        return Err(AccessError::Password { least: LEAST_PASSWORD, most: MOST_PASSWORD, found });
-    }
-    password::hash(password).ok_or(AccessError::Hash)
 }
 
 fn check_name(what: &'static str, name: &str) -> Result<(), AccessError> {

@@ -83,6 +83,9 @@ pub enum AccessError {
     /// The database was opened for reading only.
     #[error("the database is open for reading only; change users where it is open for writing")]
     ReadOnly,
+    /// Too many passwords wait to be looked at.
+    #[error("too many passwords wait to be checked; try again")]
+    Busy,
     /// No hash of a password can be made.
     #[error("the password cannot be hashed: the system gives no randomness or no memory")]
     Hash,
@@ -111,7 +114,7 @@ impl AccessError {
     /// Whether to retry, to fix the input, or to stop.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Hash => ErrorClass::Retry,
+            Self::Busy | Self::Hash => ErrorClass::Retry,
             Self::Damaged { .. } => ErrorClass::Stop,
             Self::Disk(error) => error.class(),
             _ => ErrorClass::FixInput,

@@ -13,6 +13,7 @@ mod error;
 mod file;
 mod model;
 mod password;
+mod proving;
 #[cfg(test)]
 mod tests;
 
@@ -22,11 +23,18 @@ pub use model::{ADMIN, ANY, Grant, PUBLIC, ROOT};
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use pipeann_engine::memory::Accountant;
 
 use self::model::State;
 use self::password::Verified;
+use self::proving::{Busy, Provers};
 use crate::disk::{Disk, DiskError, read_file, replace_file};
+
+/// Stands for the hash of a first password, which has none.
+const INITIAL: &str = "";
 
 /// See the module's description. Shared between threads by reference.
 pub struct Access {
@@ -36,6 +44,28 @@ pub struct Access {
     /// Held while it changes.
     changing: Mutex<()>,
     verified: Verified,
+    provers: Provers,
+    wrong: AtomicU64,
+}
+
+/// What became of a password that somebody sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// It is the user's.
+    Right,
+    /// It is not, or there is no such user.
+    Wrong,
+    /// It was not looked at, since too many others wait for that.
+    Busy,
+}
+
+/// Passwords that were not accepted since the database was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// That were wrong.
+    pub wrong: u64,
+    /// That were not looked at, since too many waited.
+    pub busy: u64,
 }
 
 impl fmt::Debug for Access {
@@ -46,7 +76,13 @@ impl fmt::Debug for Access {
 
 impl Access {
     /// What the file says; where there is none, nobody but `root`.
-    pub(crate) fn open(disk: Arc<dyn Disk>, writable: bool) -> Result<Self, AccessError> {
+    ///
+    /// Memory for proofs is counted by the accountant.
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        writable: bool,
+        accountant: Arc<Accountant>,
+    ) -> Result<Self, AccessError> {
         let state = match read_file(&*disk, ACCESS_FILE, file::MAX_BYTES) {
             Ok(bytes) => file::decode(&bytes)
                 .map_err(|why| AccessError::Damaged { path: disk.locate(ACCESS_FILE), why })?,
@@ -59,25 +95,57 @@ impl Access {
             state: RwLock::new(Arc::new(state)),
             changing: Mutex::new(()),
             verified: Verified::default(),
+            provers: Provers::new(accountant),
+            wrong: AtomicU64::new(0),
         })
+    }
+
+    /// Whether this password of the user was right before. Takes no time, and waits for nobody.
+    pub fn knows(&self, user: &str, password: &str) -> bool {
+        let state = self.state();
+        let Some(found) = state.users.get(user) else { return false };
+        self.verified.knows(user, found.password.as_deref().unwrap_or(INITIAL), password)
     }
 
     /// Whether this is the password of the user. `root` has `initial` until it is given another one.
     ///
-    /// A password that was right is remembered, without being kept, since proving it takes long.
-    pub fn authenticates(&self, user: &str, password: &str, initial: &str) -> bool {
-        let state = self.state();
-        match state.users.get(user) {
-            None => {
-                // As long as for a user that there is.
-                password::check_nothing(password);
-                false
-            }
-            Some(found) => match &found.password {
-                None => user == ROOT && password::same(password.as_bytes(), initial.as_bytes()),
-                Some(hash) => self.verified.check(user, hash, password),
-            },
+    /// A proof takes tens of milliseconds, of no user and of a first password, too, and waits for
+    /// others. A password that was right is remembered, without being kept.
+    pub fn authenticates(&self, user: &str, password: &str, initial: &str) -> Proof {
+        if self.knows(user, password) {
+            return Proof::Right;
         }
+        match self.prove(user, password, initial) {
+            Err(Busy) => Proof::Busy,
+            Ok(true) => Proof::Right,
+            Ok(false) => {
+                self.wrong.fetch_add(1, Ordering::Relaxed);
+                Proof::Wrong
+            }
+        }
+    }
+
+    fn prove(&self, user: &str, password: &str, initial: &str) -> Result<bool, Busy> {
+        let state = self.state();
+        let found = state.users.get(user);
+        let (hash, is_right) = match found.map(|found| found.password.as_deref()) {
+            Some(Some(hash)) => (hash, password::verify(&self.provers, hash, password)?),
+            // As long as for a user that there is, or one with a password of his own.
+            first => {
+                password::check_nothing(&self.provers, password)?;
+                let same = password::same(password.as_bytes(), initial.as_bytes());
+                (INITIAL, first.is_some() && user == ROOT && same)
+            }
+        };
+        if is_right {
+            self.verified.remember(user, hash, password);
+        }
+        Ok(is_right)
+    }
+
+    /// How many passwords were not accepted.
+    pub fn refused(&self) -> Refused {
+        Refused { wrong: self.wrong.load(Ordering::Relaxed), busy: self.provers.refused() }
     }
 
     /// Whether a user may use a privilege, which is also known by `groups`, on an object of a kind

@@ -6,26 +6,61 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use argon2::Argon2;
 use argon2::password_hash::rand_core::OsRng;
-use argon2::password_hash::{PasswordHash, PasswordHasher as _, PasswordVerifier as _, SaltString};
+use argon2::password_hash::{Output, ParamsString, PasswordHash, SaltString};
+use argon2::{Algorithm, Argon2, Params, Version};
 use blake2::{Blake2s256, Digest as _};
 
-/// The hash of a password, with its salt.
-pub(super) fn hash(password: &str) -> Option<String> {
+use super::proving::{Busy, Provers};
+
+/// Bytes of the longest salt that a hash has.
+const MOST_SALT: usize = 64;
+
+/// The hash of a password, with its salt; `None` where the system gives no randomness.
+pub(super) fn hash(provers: &Provers, password: &str) -> Result<Option<String>, Busy> {
+    let (algorithm, version, params) = (Algorithm::Argon2id, Version::V0x13, Params::default());
+    let argon2 = Argon2::new(algorithm, version, params.clone());
     let salt = SaltString::generate(&mut OsRng);
-    Some(Argon2::default().hash_password(password.as_bytes(), &salt).ok()?.to_string())
+    let hashed = provers.run(params.block_count(), |blocks| {
+        let (mut room, mut out) = ([0; MOST_SALT], [0; Params::DEFAULT_OUTPUT_LEN]);
+        let bytes = salt.decode_b64(&mut room).ok()?;
+        argon2.hash_password_into_with_memory(password.as_bytes(), bytes, &mut out, blocks).ok()?;
+        let hash = PasswordHash {
+            algorithm: algorithm.ident(),
+            version: Some(version.into()),
+            params: ParamsString::try_from(&params).ok()?,
+            salt: Some(salt.as_salt()),
+            hash: Some(Output::new(&out).ok()?),
+        };
+        Some(hash.to_string())
+    })?;
+    Ok(hashed)
 }
 
 /// Whether a password has this hash.
-pub(super) fn verify(hash: &str, password: &str) -> bool {
-    let parsed = PasswordHash::new(hash);
-    parsed.is_ok_and(|hash| Argon2::default().verify_password(password.as_bytes(), &hash).is_ok())
+pub(super) fn verify(provers: &Provers, hash: &str, password: &str) -> Result<bool, Busy> {
+    let Some((argon2, params, hash)) = parsed(hash) else { return Ok(false) };
+    let (Some(salt), Some(expected)) = (hash.salt, hash.hash) else { return Ok(false) };
+    let mut room = [0; MOST_SALT];
+    let Ok(salt) = salt.decode_b64(&mut room) else { return Ok(false) };
+    let mut found = vec![0; expected.len()];
+    let proved = provers.run(params.block_count(), |blocks| {
+        argon2.hash_password_into_with_memory(password.as_bytes(), salt, &mut found, blocks)
+    })?;
+    Ok(proved.is_ok() && same(&found, expected.as_bytes()))
+}
+
+fn parsed(hash: &str) -> Option<(Argon2<'static>, Params, PasswordHash<'_>)> {
+    let hash = PasswordHash::new(hash).ok()?;
+    let algorithm = Algorithm::try_from(hash.algorithm).ok()?;
+    let version = hash.version.map_or(Ok(Version::V0x13), Version::try_from).ok()?;
+    let params = Params::try_from(&hash).ok()?;
+    Some((Argon2::new(algorithm, version, params.clone()), params, hash))
 }
 
 /// Takes as long as a check does.
-pub(super) fn check_nothing(password: &str) {
-    hash(password);
+pub(super) fn check_nothing(provers: &Provers, password: &str) -> Result<(), Busy> {
+    hash(provers, password).map(drop)
 }
 
 /// Whether bytes are the same, found in a time that tells nothing about where they differ.
@@ -39,25 +74,18 @@ pub(super) fn same(a: &[u8], b: &[u8]) -> bool {
 pub(super) struct Verified(Mutex<HashMap<String, [u8; 32]>>);
 
 impl Verified {
-    /// Whether the user with this hash has this password.
-    pub(super) fn check(&self, user: &str, hash: &str, password: &str) -> bool {
-        let mut digest = Blake2s256::new();
-        digest.update(hash.as_bytes());
-        digest.update([0]);
-        digest.update(password.as_bytes());
-        let digest: [u8; 32] = digest.finalize().into();
-        let known = |all: &HashMap<String, [u8; 32]>| all.get(user).copied();
-        if known(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
-            .is_some_and(|known| same(&known, &digest))
-        {
-            return true;
-        }
-        let is_right = verify(hash, password);
-        if is_right {
-            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            all.insert(user.to_owned(), digest);
-        }
-        is_right
+    /// Whether this password of the user with this hash was right before; quickly.
+    pub(super) fn knows(&self, user: &str, hash: &str, password: &str) -> bool {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = all.get(user).copied();
+        drop(all);
+        known.is_some_and(|known| same(&known, &digest(hash, password)))
+    }
+
+    /// The password of the user with this hash was right.
+    pub(super) fn remember(&self, user: &str, hash: &str, password: &str) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(user.to_owned(), digest(hash, password));
     }
 
     /// Forgets them all. What is inserted behind that by a check that began before is of the hash
@@ -65,4 +93,12 @@ impl Verified {
     pub(super) fn forget(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
+}
+
+fn digest(hash: &str, password: &str) -> [u8; 32] {
+    let mut digest = Blake2s256::new();
+    digest.update(hash.as_bytes());
+    digest.update([0]);
+    digest.update(password.as_bytes());
+    digest.finalize().into()
 }

@@ -8,7 +8,11 @@ use crate::disk::RealDisk;
 const FIRST: &str = "Milvus";
 
 fn open(dir: &std::path::Path) -> Result<Access, AccessError> {
-    Access::open(Arc::new(RealDisk::open(dir).unwrap()), true)
+    Access::open(Arc::new(RealDisk::open(dir).unwrap()), true, Accountant::new(None))
+}
+
+fn is_right(access: &Access, user: &str, password: &str, initial: &str) -> bool {
+    access.authenticates(user, password, initial) == Proof::Right
 }
 
 fn grant(object: &str, privilege: &str, database: &str) -> Grant {
@@ -25,8 +29,8 @@ fn grant(object: &str, privilege: &str, database: &str) -> Grant {
 fn users_and_passwords_survive_and_are_not_in_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let access = open(dir.path()).unwrap();
-    assert!(access.authenticates(ROOT, FIRST, FIRST));
-    assert!(!access.authenticates(ROOT, "milvus", FIRST));
+    assert!(is_right(&access, ROOT, FIRST, FIRST));
+    assert!(!is_right(&access, ROOT, "milvus", FIRST));
     access.create_user("ada", "secret-1").unwrap();
     access.set_password(ROOT, Some((FIRST, FIRST)), "another").unwrap();
     let error = access.set_password("ada", Some(("secret-2", FIRST)), "secret-3").unwrap_err();
@@ -38,16 +42,16 @@ fn users_and_passwords_survive_and_are_not_in_the_file() {
     assert_eq!(access.users(), ["ada", "root"]);
     // Once by the slow way, once remembered.
     for _ in 0..2 {
-        assert!(access.authenticates("ada", "secret-1", FIRST));
-        assert!(!access.authenticates("ada", "secret-2", FIRST));
-        assert!(!access.authenticates("ada", FIRST, FIRST));
-        assert!(!access.authenticates("eve", "secret-1", FIRST));
-        assert!(!access.authenticates(ROOT, FIRST, FIRST), "it has another one");
+        assert!(is_right(&access, "ada", "secret-1", FIRST));
+        assert!(!is_right(&access, "ada", "secret-2", FIRST));
+        assert!(!is_right(&access, "ada", FIRST, FIRST));
+        assert!(!is_right(&access, "eve", "secret-1", FIRST));
+        assert!(!is_right(&access, ROOT, FIRST, FIRST), "it has another one");
     }
     access.set_password("ada", None, "secret-4").unwrap();
-    assert!(!access.authenticates("ada", "secret-1", FIRST), "what was remembered is forgotten");
+    assert!(!is_right(&access, "ada", "secret-1", FIRST), "what was remembered is forgotten");
     access.drop_user("ada").unwrap();
-    assert!(!access.authenticates("ada", "secret-4", FIRST));
+    assert!(!is_right(&access, "ada", "secret-4", FIRST));
 }
 
 #[test]
@@ -110,4 +114,31 @@ fn a_damaged_file_lets_nobody_in() {
     bytes[40] ^= 1;
     std::fs::write(&path, bytes).unwrap();
     assert!(matches!(open(dir.path()), Err(AccessError::Damaged { .. })));
+}
+
+#[test]
+fn proofs_need_the_memory_of_one_and_who_was_right_before_needs_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let accountant = Accountant::new(None);
+    let disk = Arc::new(RealDisk::open(dir.path()).unwrap());
+    let access = Access::open(disk, true, Arc::clone(&accountant)).unwrap();
+    access.create_user("ada", "secret-1").unwrap();
+    let try_it = |user: &str, password: &str| access.authenticates(user, password, FIRST);
+    assert!(!access.knows("ada", "secret-1"));
+    assert_eq!(try_it("ada", "secret-1"), Proof::Right);
+    assert!(access.knows("ada", "secret-1") && !access.knows("ada", "secret-2"));
+    // Of one that is not there, too.
+    for user in ["ada", "eve"] {
+        (0..6).for_each(|_| assert_eq!(try_it(user, "wrong"), Proof::Wrong));
+    }
+    assert_eq!(try_it("ada", "secret-1"), Proof::Right, "it is known");
+    assert_eq!(access.refused(), Refused { wrong: 12, busy: 0 });
+    // One after the other they need the memory of one.
+    assert_eq!(accountant.held_bytes(), 19 << 20);
+    // A first password takes a proof, and is known afterwards like any other.
+    assert!(!access.knows(ROOT, FIRST));
+    assert_eq!(try_it(ROOT, FIRST), Proof::Right);
+    assert!(access.knows(ROOT, FIRST));
+    access.set_password(ROOT, Some((FIRST, FIRST)), "another").unwrap();
+    assert!(!access.knows(ROOT, FIRST) && !access.knows("ada", "secret-1"), "all are forgotten");
 }

@@ -55,7 +55,8 @@ pub(super) fn open_home(
         opened.delete_rows_of_dropped_partitions().map_err(&named)?;
         collections.insert(entry.id, opened);
     }
-    let access = Access::open(Arc::clone(&home.disk), home.pin.is_none())?;
+    let accountant = Arc::clone(&options.collection.accountant);
+    let access = Access::open(Arc::clone(&home.disk), home.pin.is_none(), accountant)?;
     Ok(Database {
         home,
         access,

@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use super::driver_meter::Meter;
 use super::driver_spin::look_out;
 use super::hits::Hit;
 use super::lease::Lease;
 use super::load::UnderWay;
-use super::meter::Meter;
 use super::params::SearchParams;
 use super::source::PageSource;
 use super::state::{SearchState, Step};

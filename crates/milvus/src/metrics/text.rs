@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Error;
 use std::sync::{Arc, PoisonError};
 
+use pipeann_db::access::Refused;
 use pipeann_db::catalog::CollectionId;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -21,6 +22,10 @@ pub(crate) struct State {
     pub(crate) collections: Vec<(CollectionId, [String; 2], u64)>,
     /// Searches that wait.
     pub(crate) waiting: usize,
+    /// Passwords that were not accepted.
+    pub(crate) refused: Refused,
+    /// Passwords that were not looked at, since wrong ones came before.
+    pub(crate) delayed: u64,
     /// Bytes of memory by pool.
     pub(crate) pools: Vec<(&'static str, u64)>,
     /// Bytes that all pools may hold together.
@@ -113,6 +118,13 @@ impl Series {
             let (name, help) = ("pipeann_memory_limit", "Memory that may be accounted for");
             let encoded = encoder.encode_descriptor(name, help, bytes, MetricType::Gauge)?;
             ConstGauge::new(limit).encode(encoded)?;
+        }
+        let (name, help) =
+            ("pipeann_passwords_refused", "Passwords that were not accepted, by why");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        let Refused { wrong, busy } = self.state.refused;
+        for (why, count) in [("wrong", wrong), ("delayed", self.state.delayed), ("busy", busy)] {
+            ConstCounter::new(count).encode(family.encode_family(&[("why", why)])?)?;
         }
         let (name, help) = ("pipeann_rows", "Rows that live");
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;

@@ -16,6 +16,7 @@ use tonic::codegen::http::HeaderMap;
 use tonic::metadata::MetadataMap;
 
 use super::asking::Turns;
+use super::attempts::Attempts;
 use super::listen::MAX_ANSWER_BYTES;
 use super::messages::{Held, Messages};
 use super::moments::{Moments, is_moment};
@@ -50,6 +51,7 @@ pub(super) struct Door {
     pub(super) metrics: Metrics,
     pub(super) messages: Arc<Messages>,
     pub(super) turns: Arc<Turns>,
+    pub(super) attempts: Arc<Attempts>,
     timestamps: Timestamps,
     moments: Moments,
     sessions: AtomicI64,
@@ -68,6 +70,7 @@ impl Door {
             metrics,
             messages,
             turns: Turns::new(),
+            attempts: Arc::default(),
             timestamps: Timestamps::default(),
             moments: Moments::default(),
             sessions: AtomicI64::new(1),

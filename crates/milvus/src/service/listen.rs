@@ -248,11 +248,6 @@ pub fn listen(settings: Settings, options: &ServeOptions) -> Result<Listening, S
         let _inside = runtime.enter();
         Incoming::new(listener.0, &connections)
     };
-    let guard = match &options.token {
-        _ if options.authorization => Guard::Users(Arc::clone(&settings.database)),
-        Some(token) => Guard::token(token),
-        None => Guard::Open,
-    };
     let mut server = Server::builder()
         .http2_keepalive_interval(Some(options.limits.keep_alive))
         .http2_keepalive_timeout(Some(KEEP_ALIVE_ANSWER));
@@ -269,6 +264,13 @@ pub fn listen(settings: Settings, options: &ServeOptions) -> Result<Listening, S
     }
     let door =
         Arc::new(Door::new(settings, options.scheduler()).loading_what_is_read(options.auto_load));
+    let guard = match &options.token {
+        _ if options.authorization => {
+            Guard::Users(Arc::clone(&door.settings.database), Arc::clone(&door.attempts))
+        }
+        Some(token) => Guard::token(token),
+        None => Guard::Open,
+    };
     let network = Network { connections: Some(connections), request: options.limits.request };
     let served = begin(runtime, server, (Arc::clone(&door), guard, network), incoming);
     if let (Some((listener, metrics_at)), Some(runtime), Some(stop)) =

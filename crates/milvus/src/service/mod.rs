@@ -7,6 +7,7 @@
 
 mod aliases;
 mod asking;
+mod attempts;
 mod calls;
 mod collections;
 mod connections;

@@ -7,13 +7,15 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as STANDARD;
+use pipeann_db::access::Proof;
 use pipeann_db::database::Database;
 use tonic::body::Body;
 use tonic::codegen::Service as HttpService;
@@ -22,6 +24,7 @@ use tonic::server::NamedService;
 use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo};
 use tonic::{Code, Status};
 
+use super::attempts::Attempts;
 use super::connections::{Connections, Peer};
 use super::door::named_database_of;
 use super::messages::{Arriving, Held, Leaving, Messages};
@@ -48,7 +51,7 @@ pub(super) enum Guard {
     /// Those who send these bytes: a token, encoded.
     Token(Arc<[u8]>),
     /// Users of the database, each as far as they may.
-    Users(Arc<Database>),
+    Users(Arc<Database>, Arc<Attempts>),
 }
 
 impl Guard {
@@ -79,7 +82,7 @@ impl Guard {
                     Err(wrong())
                 }
             }
-            Self::Users(database) => {
+            Self::Users(database, attempts) => {
                 let decoded = STANDARD.decode(sent.as_bytes()).ok();
                 let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
                 let (user, password) = decoded
@@ -88,12 +91,31 @@ impl Guard {
                     .map(|(user, password)| (user.to_owned(), password.to_owned()))
                     .ok_or_else(wrong)?;
                 let access = Arc::clone(&database);
-                let checked = tokio::task::spawn_blocking(move || {
-                    let is_right =
-                        database.access().authenticates(&user, &password, FIRST_PASSWORD);
-                    is_right.then_some(user)
-                });
-                let user = checked.await.ok().flatten().ok_or_else(wrong)?;
+                // Who was right before waits for nobody.
+                if !database.access().knows(&user, &password) {
+                    let from = remote(request).map(|address| address.ip());
+                    let waits = |from| attempts.wait(&user, from, Instant::now());
+                    if let Some(wait) = from.and_then(waits) {
+                        return Err(later(wait));
+                    }
+                    let named = user.clone();
+                    let proof = tokio::task::spawn_blocking(move || {
+                        database.access().authenticates(&named, &password, FIRST_PASSWORD)
+                    });
+                    match proof.await.unwrap_or(Proof::Wrong) {
+                        Proof::Right => from.iter().for_each(|from| attempts.right(&user, *from)),
+                        Proof::Wrong => {
+                            let now = Instant::now();
+                            from.iter().for_each(|from| attempts.failed(&user, *from, now));
+                            return Err(wrong());
+                        }
+                        Proof::Busy => {
+                            return Err(Status::resource_exhausted(
+                                "too many passwords wait to be checked; try again",
+                            ));
+                        }
+                    }
+                }
                 // What nothing lets him do is not read.
                 let call = request.uri().path().rsplit('/').next().unwrap_or_default();
                 privileges::check_anywhere(
@@ -107,6 +129,23 @@ impl Guard {
             }
         }
     }
+}
+
+/// Refuses a password after too many wrong ones. Clients do not repeat it by themselves.
+fn later(wait: Duration) -> Status {
+    Status::unauthenticated(format!(
+        "auth check failure, too many wrong passwords of this user from this address; \
+         try again in {} s",
+        wait.as_secs() + 1
+    ))
+}
+
+/// The address that a request came from.
+fn remote(request: &Request<Body>) -> Option<SocketAddr> {
+    let extensions = request.extensions();
+    let plain = extensions.get::<TcpConnectInfo>();
+    let encrypted = extensions.get::<TlsConnectInfo<TcpConnectInfo>>();
+    plain.or(encrypted.map(TlsConnectInfo::get_ref))?.remote_addr()
 }
 
 /// Whether bytes are the same. All of them are looked at, so that the time tells nothing about them.
@@ -136,11 +175,7 @@ pub(super) struct Network {
 impl Network {
     /// The connection of a request.
     fn peer(&self, request: &Request<Body>) -> Option<Peer> {
-        let extensions = request.extensions();
-        let plain = extensions.get::<TcpConnectInfo>();
-        let encrypted = extensions.get::<TlsConnectInfo<TcpConnectInfo>>();
-        let info = plain.or(encrypted.map(TlsConnectInfo::get_ref))?;
-        self.connections.as_ref()?.peer(info.remote_addr()?)
+        self.connections.as_ref()?.peer(remote(request)?)
     }
 }
 

@@ -91,6 +91,8 @@ fn state(door: &Door) -> metrics::State {
     metrics::State {
         collections: collections.collect(),
         waiting: door.scheduler.waiting(),
+        refused: database.access().refused(),
+        delayed: door.attempts.delayed(),
         pools: pools.collect(),
         limit: accountant.limit_bytes(),
     }

@@ -396,3 +396,24 @@ fn what_is_compacted_or_renamed_elsewhere_needs_the_right_there() {
     let asked = with_head(&mut head, rename);
     assert_ok(&served.call(ada.rename_collection(asked)));
 }
+
+#[test]
+fn wrong_passwords_make_one_wait_and_nobody_who_is_known() {
+    let served = asking_who();
+    let mut root = client(&served, "root:Milvus");
+    prepare(&served, &mut root);
+    let mut ada = client(&served, "ada:secret-1");
+    let version = || wire::GetVersionRequest {};
+    assert_ok(&served.call(ada.get_version(version())).status.unwrap());
+    let mut wrong = client(&served, "ada:wrong");
+    let refusals: Vec<String> = (0..8)
+        .map(|_| {
+            let status = served.runtime.block_on(wrong.get_version(version())).unwrap_err();
+            assert_eq!(status.code(), Code::Unauthenticated);
+            status.message().to_owned()
+        })
+        .collect();
+    assert!(refusals[0].contains("please check username"), "{}", refusals[0]);
+    assert!(refusals[7].contains("too many wrong passwords"), "{}", refusals[7]);
+    assert_ok(&served.call(ada.get_version(version())).status.unwrap());
+}

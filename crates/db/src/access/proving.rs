@@ -1,0 +1,186 @@
+//! Proofs of passwords: few at a time, in memory that is kept, before a line that has an end.
+//!
+//! A proof takes tens of milliseconds and 19 MiB, on purpose. Whoever reaches the port may ask for
+//! one, so that neither may grow with how many ask. The memory is allocated once for each proof that
+//! may run at once: blocks so large and so aligned, allocated for each proof, are not all reused by
+//! every allocator.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use argon2::Block;
+use pipeann_engine::memory::{Accountant, Pool, Reservation};
+
+/// Proofs that may wait for their turn. Who comes then is told to come again.
+const MOST_WAITING: usize = 64;
+
+/// Proofs that may run at once, however many processors there are.
+const MOST_SEATS: usize = 4;
+
+/// Blocks of 1 KiB of the largest proof that is made, whatever a file asks for.
+const MOST_BLOCKS: usize = 256 << 10;
+
+/// A proof was not made: too many wait, or it would take more memory than any that this version
+/// writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Busy;
+
+/// Where proofs are made.
+pub(super) struct Provers {
+    accountant: Arc<Accountant>,
+    most: usize,
+    state: Mutex<Seats>,
+    freed: Condvar,
+    refused: AtomicU64,
+}
+
+#[derive(Default)]
+struct Seats {
+    idle: Vec<Memory>,
+    busy: usize,
+    waiting: usize,
+}
+
+/// What a proof is made in. Counted where the limit has room for it; where it has none, people are
+/// let in all the same.
+#[derive(Default)]
+struct Memory {
+    blocks: Vec<Block>,
+    held: Option<Reservation>,
+}
+
+impl Provers {
+    pub(super) fn new(accountant: Arc<Accountant>) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let most = (processors / 2).clamp(1, MOST_SEATS);
+        let (state, freed, refused) = <(Mutex<Seats>, Condvar, AtomicU64)>::default();
+        Self { accountant, most, state, freed, refused }
+    }
+
+    /// Runs a proof that needs so many blocks, when it is its turn.
+    pub(super) fn run<T>(
+        &self,
+        blocks: usize,
+        prove: impl FnOnce(&mut [Block]) -> T,
+    ) -> Result<T, Busy> {
+        let mut seat = match blocks <= MOST_BLOCKS {
+            true => self.sit_down()?,
+            false => return Err(self.refuse()),
+        };
+        if seat.memory.blocks.len() < blocks {
+            let bytes = (blocks * size_of::<Block>()) as u64;
+            seat.memory = Memory::default();
+            seat.memory.held = self.accountant.reserve(Pool::Pending, bytes).ok();
+            seat.memory.blocks = vec![Block::default(); blocks];
+        }
+        Ok(prove(&mut seat.memory.blocks[..blocks]))
+    }
+
+    /// Waits for memory that nobody uses, unless too many do.
+    fn sit_down(&self) -> Result<Seat<'_>, Busy> {
+        let mut seats = self.seats();
+        if seats.busy >= self.most && seats.waiting >= MOST_WAITING {
+            return Err(self.refuse());
+        }
+        seats.waiting += 1;
+        while seats.busy >= self.most {
+            seats = self.freed.wait(seats).unwrap_or_else(PoisonError::into_inner);
+        }
+        seats.waiting -= 1;
+        seats.busy += 1;
+        let memory = seats.idle.pop().unwrap_or_default();
+        Ok(Seat { provers: self, memory })
+    }
+
+    fn refuse(&self) -> Busy {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        Busy
+    }
+
+    fn seats(&self) -> MutexGuard<'_, Seats> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Proofs that were refused since too many waited.
+    pub(super) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+}
+
+/// A turn, given back when it is dropped.
+struct Seat<'a> {
+    provers: &'a Provers,
+    memory: Memory,
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        let mut seats = self.provers.seats();
+        seats.busy -= 1;
+        seats.idle.push(std::mem::take(&mut self.memory));
+        drop(seats);
+        self.provers.freed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+
+    fn waiting(provers: &Provers, count: usize) {
+        while provers.seats().waiting < count {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn memory_is_allocated_once_for_each_proof_at_once() {
+        let accountant = Accountant::new(None);
+        let provers = Provers::new(Arc::clone(&accountant));
+        let mut places = std::collections::BTreeSet::new();
+        for _ in 0..100 {
+            places.insert(provers.run(64, |blocks| blocks.as_ptr().addr()).unwrap());
+        }
+        assert_eq!(places.len(), 1);
+        assert_eq!(accountant.held_bytes(), 64 << 10);
+        assert_eq!(provers.run(MOST_BLOCKS + 1, |_| ()), Err(Busy), "whatever a file asks for");
+        assert_eq!(accountant.held_bytes(), 64 << 10);
+    }
+
+    #[test]
+    fn where_there_is_no_room_people_are_let_in_all_the_same() {
+        let accountant = Accountant::new(Some(1 << 10));
+        let provers = Provers::new(Arc::clone(&accountant));
+        assert_eq!(provers.run(64, |blocks| blocks.len()), Ok(64));
+        assert_eq!(accountant.held_bytes(), 0);
+    }
+
+    #[test]
+    fn the_line_has_an_end_and_moves_on() {
+        let provers = Provers::new(Accountant::new(None));
+        let (begun, end) = (Barrier::new(provers.most + 1), Barrier::new(provers.most + 1));
+        std::thread::scope(|s| {
+            for _ in 0..provers.most {
+                s.spawn(|| {
+                    provers.run(1, |_| {
+                        begun.wait();
+                        end.wait();
+                    })
+                });
+            }
+            begun.wait();
+            let lined_up: Vec<_> =
+                (0..MOST_WAITING).map(|_| s.spawn(|| provers.run(1, |_| ()))).collect();
+            waiting(&provers, MOST_WAITING);
+            assert_eq!(provers.run(1, |_| ()), Err(Busy));
+            assert_eq!(provers.refused(), 1);
+            end.wait();
+            for one in lined_up {
+                assert_eq!(one.join().unwrap(), Ok(()));
+            }
+        });
+        assert_eq!(provers.run(1, |_| ()), Ok(()));
+    }
+}
