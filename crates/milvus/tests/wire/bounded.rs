@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -80,6 +80,19 @@ fn is_closed(stream: &mut TcpStream) -> bool {
     match stream.read_to_end(&mut left) {
         Ok(_) => true,
         Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+    }
+}
+
+/// Whether the server has hung up by now.
+fn was_closed(stream: &mut TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    let mut said = [0; 256];
+    loop {
+        match stream.read(&mut said) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() == std::io::ErrorKind::ConnectionReset,
+        }
     }
 }
 
@@ -177,7 +190,13 @@ fn idle_connections_give_way_and_those_that_made_calls_last() {
     assert_ok(
         &served.call(served.client().get_version(wire::GetVersionRequest {})).status.unwrap(),
     );
-    assert!(is_closed(&mut idle[0]) && is_closed(&mut idle[10]));
+    // Which of them depends on when the server has heard them; how many does not: eight are there,
+    // with the two that made calls.
+    let begun = Instant::now();
+    while idle.iter_mut().map(was_closed).filter(|closed| *closed).count() < 24 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "too many stay");
+        std::thread::yield_now();
+    }
     let version = served.call(known.get_version(wire::GetVersionRequest {}));
     assert_ok(&version.status.unwrap());
 }
