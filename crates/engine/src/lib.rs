@@ -13,6 +13,7 @@ pub mod graph;
 pub mod index;
 pub mod io;
 pub mod memory;
+pub mod pool;
 pub mod quant;
 pub mod search;
 pub mod types;

@@ -69,7 +69,12 @@ impl Build<'_> {
 }
 
 /// Sorts all lists nearest first, as the layout wants them, and connects what cannot be reached.
-fn connected(mut lists: Vec<u32>, degree: usize, pair: &PairDistance<'_>, start: u32) -> Adjacency {
+pub(super) fn connected(
+    mut lists: Vec<u32>,
+    degree: usize,
+    pair: &PairDistance<'_>,
+    start: u32,
+) -> Adjacency {
     let rows = lists.par_chunks_exact_mut(degree + 1).enumerate();
     rows.for_each_init(Vec::new, |near, (node, row)| {
         let edges = row[0] as usize;

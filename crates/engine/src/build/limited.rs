@@ -12,8 +12,8 @@ use super::gather::{gather, read, view};
 use super::halves::copy_in_place;
 use super::huge;
 use super::merge::merge;
-use super::nearest::{NONE, Nearest};
-use super::options::BuildOptions;
+use super::nearest::Nearest;
+use super::options::{BuildOptions, PartitionBy};
 use super::order::{EMPTY_SLOT, Locality, OrderOptions, PageOrder, order_by};
 use super::pipeline::{Build, BuildReport, Input, build, in_pool};
 use super::plan::Plan;
@@ -73,6 +73,11 @@ pub(crate) fn build_in_shards(
     cancel: &AtomicBool,
 ) -> Result<BuildReport, BuildError> {
     let (rows, ty) = (source.rows() as u64, source.vector_type());
+    if options.partitions > 1 && options.partition_by != PartitionBy::Order {
+        let why = "a build that does not fit into its memory has partitions by `order` alone; \
+                   `pipeann partition` cuts an index that is there";
+        return Err(BuildError::Option { option: "partition-by", why });
+    }
     let sizes = Sizes::new(rows, source.dim(), ty, options)?;
     let needed = sizes.disk_bytes().saturating_add(Plan::spilled_bytes(&sizes));
     let site = Site::open(dir, options.overwrite, needed)?;
@@ -160,7 +165,12 @@ impl Build<'_> {
         let merged = merge(site, &shards, &lists, shape, self.progress, self.cancel)?;
         drop((shards, lists));
         let locality = pages.locality(rows);
-        Ok(Merged { graph: merged, order: pages.into_order(rows), locality, start })
+        Ok(Merged {
+            graph: merged,
+            order: pages.into_order(rows).cut(self.options.partitions),
+            locality,
+            start,
+        })
     }
 
     /// Builds the graph of a shard, lays out the rows that are at home there, and puts the lists
@@ -197,7 +207,7 @@ impl Build<'_> {
         let home: Vec<u32> = (0..members.len() as u32)
             .filter(|&node| shards.is_home(members[node as usize], shard))
             .collect();
-        let near = at_home(&nearest, &home, members.len());
+        let near = nearest.among(&home);
         drop((nearest, pair));
         drop(bytes);
         let options = OrderOptions {
@@ -212,19 +222,6 @@ impl Build<'_> {
         }
         out.finish()
     }
-}
-
-/// The near neighbours of those at home among each other, by their positions in `home`.
-fn at_home(nearest: &Nearest, home: &[u32], members: usize) -> Nearest {
-    let mut position = vec![NONE; members];
-    home.iter().enumerate().for_each(|(at, &node)| position[node as usize] = at as u32);
-    let mut ids = Vec::with_capacity(home.len() * NEAREST);
-    for (i, &node) in home.iter().enumerate() {
-        let near = nearest.of(node as usize).iter().map(|&n| position[n as usize]);
-        ids.extend(near.filter(|&at| at != NONE));
-        ids.resize((i + 1) * NEAREST, NONE);
-    }
-    Nearest::from_lists(ids, NEAREST)
 }
 
 /// Pages of the shards so far, and what they keep together.
@@ -283,7 +280,8 @@ impl Pages {
         let mut nodes = vec![EMPTY_SLOT; rows];
         let taken = self.slots.iter().enumerate().filter(|(_, row)| **row != EMPTY_SLOT);
         taken.for_each(|(node, &row)| nodes[row as usize] = node as u32);
-        PageOrder { rows: self.slots, nodes, records_per_page: self.records_per_page }
+        let (rows, records_per_page) = (self.slots, self.records_per_page);
+        PageOrder { rows, nodes, records_per_page, partitions: Vec::new() }
     }
 }
 

@@ -4,8 +4,8 @@
 //! pages so that neighbours share them, renumbers, builds the head index, and writes. The
 //! manifest comes last and the directory is renamed into place, so an interrupted build leaves
 //! nothing that opens. The graph and a copy of the vectors are in memory while it runs, or under a
-//! memory limit those of one shard after the other. A graph that DiskANN has built is taken over in
-//! place of the linking.
+//! memory limit those of one shard after the other. A graph that DiskANN has built, or one that
+//! stands in an index, is taken over in place of the linking.
 
 mod affinity;
 mod check;
@@ -26,12 +26,14 @@ mod nearest;
 mod options;
 mod order;
 mod pack;
+mod partition;
 mod pipeline;
 mod plan;
 mod progress;
 mod random;
 mod reach;
 mod refine;
+mod relayout;
 mod reservoir;
 mod shards;
 mod site;
@@ -54,11 +56,12 @@ pub(crate) use head::head_parts;
 pub use import::import_diskann;
 pub use limited::build_limited;
 pub(crate) use nearest::{NONE, Nearest};
-pub use options::{BuildOptions, HeadOptions};
+pub use options::{BuildOptions, HeadOptions, PartitionBy};
 pub(crate) use order::order_by;
 pub use order::{EMPTY_SLOT, Locality, OrderOptions, PageOrder, locality_order};
 pub use pipeline::{BuildReport, SourceRows, build, build_rows};
 pub use progress::{Cancelled, Progress, Silent, Stage};
+pub use relayout::{StandingGraph, repartition};
 pub use source::RowSource;
 pub use spooled::SpooledRows;
 pub use vamana::{VamanaOptions, vamana};

@@ -80,6 +80,19 @@ impl Nearest {
         &row[..row.iter().position(|&n| n == NONE).unwrap_or(self.width)]
     }
 
+    /// The near neighbours of some nodes among each other, by their positions in `nodes`.
+    pub(crate) fn among(&self, nodes: &[u32]) -> Self {
+        let mut position = vec![NONE; self.nodes()];
+        nodes.iter().enumerate().for_each(|(at, &node)| position[node as usize] = at as u32);
+        let mut ids = Vec::with_capacity(nodes.len() * self.width);
+        for (i, &node) in nodes.iter().enumerate() {
+            let near = self.of(node as usize).iter().map(|&n| position[n as usize]);
+            ids.extend(near.filter(|&at| at != NONE));
+            ids.resize((i + 1) * self.width, NONE);
+        }
+        Self { ids, width: self.width }
+    }
+
     /// Number of nodes.
     pub(crate) fn nodes(&self) -> usize {
         self.ids.len() / self.width.max(1)

@@ -22,6 +22,43 @@ impl Default for HeadOptions {
     }
 }
 
+/// By what rows come into partitions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PartitionBy {
+    /// The graph of near neighbours: cut where it has fewest edges (Gottesbueren et al., 2024).
+    #[default]
+    Graph,
+    /// The nearest of as many centres, which are rows, as far as there is room: balanced k-medoids.
+    Kmeans,
+    /// Chance: what others are compared with.
+    Random,
+    /// The order of pages: equal ranges of it, which keep together what shares pages and nothing
+    /// beyond.
+    Order,
+}
+
+impl PartitionBy {
+    /// All, by name.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("graph", Self::Graph),
+        ("kmeans", Self::Kmeans),
+        ("random", Self::Random),
+        ("order", Self::Order),
+    ];
+}
+
+impl std::str::FromStr for PartitionBy {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|(known, _)| *known == name);
+        known.map(|(_, by)| by).ok_or_else(|| {
+            let names = Self::ALL.map(|(known, _)| known).join(", ");
+            format!("`{name}` is no way to partition; known are {names}")
+        })
+    }
+}
+
 /// How to build an index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BuildOptions {
@@ -47,6 +84,8 @@ pub struct BuildOptions {
     pub page_bytes: Option<usize>,
     /// Partitions: contiguous ranges of pages, each in a directory of its own.
     pub partitions: usize,
+    /// By what rows come into partitions, where there are several.
+    pub partition_by: PartitionBy,
     /// Whether an index that stands in the directory is replaced.
     pub overwrite: bool,
 }
@@ -65,6 +104,7 @@ impl BuildOptions {
             fill: 0.96,
             page_bytes: None,
             partitions: 1,
+            partition_by: PartitionBy::default(),
             overwrite: false,
         }
     }
@@ -89,6 +129,11 @@ impl BuildOptions {
         }
         if self.partitions == 0 || self.partitions > 10_000 {
             return refuse("partitions", "there must be 1 to 10000");
+        }
+        let cuts = self.partitions > 1 && self.partition_by == PartitionBy::Graph;
+        if cuts && cfg!(not(feature = "partitioner")) {
+            let why = "`graph` needs a build of this program with its feature `partitioner`";
+            return refuse("partition-by", why);
         }
         if !(self.head.fraction >= 0.0 && self.head.fraction <= 1.0) {
             return refuse("head fraction", "it must be between 0 and 1");

@@ -3,6 +3,7 @@
 //! A page read brings all records of the page. The more of them a search wants next, the
 //! fewer pages it reads, so nodes that are near each other share pages.
 
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
 use super::affinity::Affinity;
@@ -47,6 +48,8 @@ pub struct PageOrder {
     pub nodes: Vec<u32>,
     /// Records a page has room for.
     pub records_per_page: usize,
+    /// The pages of each partition, one after the other.
+    pub partitions: Vec<Range<usize>>,
 }
 
 impl PageOrder {
@@ -65,7 +68,8 @@ impl PageOrder {
         records_per_page: usize,
         pages: impl Iterator<Item = I>,
     ) -> Self {
-        let mut order = Self { rows: Vec::new(), nodes: vec![EMPTY_SLOT; rows], records_per_page };
+        let (nodes, partitions) = (vec![EMPTY_SLOT; rows], Vec::new());
+        let mut order = Self { rows: Vec::new(), nodes, records_per_page, partitions };
         for (page, members) in pages.enumerate() {
             order.rows.resize((page + 1) * records_per_page, EMPTY_SLOT);
             for (slot, row) in members.enumerate() {
@@ -74,7 +78,33 @@ impl PageOrder {
                 order.nodes[row as usize] = node as u32;
             }
         }
-        order
+        order.cut(1)
+    }
+
+    /// The same in so many partitions of as many pages, whatever lies in them.
+    pub(crate) fn cut(self, count: usize) -> Self {
+        let pages = self.pages();
+        let partitions = (0..count).map(|i| pages * i / count..pages * (i + 1) / count).collect();
+        Self { partitions, ..self }
+    }
+
+    /// Orders of partitions one after the other: each of positions in the list of its rows.
+    pub(crate) fn of_partitions(rows: usize, parts: &[(Vec<u32>, Self)]) -> Self {
+        let records_per_page = parts[0].1.records_per_page;
+        let (nodes, partitions) = (vec![EMPTY_SLOT; rows], Vec::new());
+        let mut whole = Self { rows: Vec::new(), nodes, records_per_page, partitions };
+        for (members, order) in parts {
+            let first = whole.pages();
+            for &at in &order.rows {
+                let row = if at == EMPTY_SLOT { EMPTY_SLOT } else { members[at as usize] };
+                if row != EMPTY_SLOT {
+                    whole.nodes[row as usize] = whole.rows.len() as u32;
+                }
+                whole.rows.push(row);
+            }
+            whole.partitions.push(first..whole.pages());
+        }
+        whole
     }
 
     /// What the order keeps together, by the lists of `nearest` as far as ten.

@@ -10,8 +10,9 @@ use super::gather::{gather, in_pieces, view};
 use super::halves::linking_copy;
 use super::head::head_parts;
 use super::nearest::Nearest;
-use super::options::BuildOptions;
+use super::options::{BuildOptions, PartitionBy};
 use super::order::{Locality, OrderOptions, PageOrder, order_by};
+use super::partition::assign;
 use super::progress::{Cancelled, Progress, Stage, check_cancel};
 use super::random::shuffled;
 use super::reach::EdgeLists;
@@ -176,7 +177,7 @@ impl Build<'_> {
             let graph = self.timed(Stage::Graph, |b| {
                 Ok(vamana(&pair, start, &options.graph, b.progress, b.cancel)?)
             })?;
-            let order = self.timed(Stage::Order, |b| Ok(b.order(&pair, &graph)?))?;
+            let order = self.timed(Stage::Order, |b| b.order(&pair, &graph))?;
             (graph, order)
         };
         let (order, locality) = order;
@@ -260,25 +261,36 @@ impl Build<'_> {
         source: &dyn RowSource,
         book: &Codebook,
     ) -> Result<Option<Vec<u8>>, BuildError> {
+        let mut lost = 0;
+        let codes = self.codes(source, book, &mut |set| lost += book.count_lost(set))?;
+        Ok((lost <= most_lost(source.rows() as u64)).then_some(codes))
+    }
+
+    /// The codes of all rows, which are told in pieces.
+    pub(super) fn codes(
+        &self,
+        source: &dyn RowSource,
+        book: &Codebook,
+        tell: &mut dyn FnMut(VectorSet<'_>),
+    ) -> Result<Vec<u8>, BuildError> {
         self.progress.stage(Stage::Encode, source.rows() as u64);
         let mut codes = vec![0; source.rows() * book.code_bytes()];
-        let mut lost = 0;
         in_pieces(source, |first, set| {
             check_cancel(self.cancel)?;
             let out = &mut codes[first * book.code_bytes()..][..set.rows() * book.code_bytes()];
             book.encode_all(set, out);
-            lost += book.count_lost(set);
+            tell(set);
             self.progress.advance(set.rows() as u64);
             Ok(())
         })?;
-        Ok((lost <= most_lost(source.rows() as u64)).then_some(codes))
+        Ok(codes)
     }
 
     pub(super) fn order(
         &self,
         pair: &PairDistance<'_>,
         graph: &Adjacency,
-    ) -> Result<(PageOrder, Locality), Cancelled> {
+    ) -> Result<(PageOrder, Locality), BuildError> {
         let rows = graph.nodes();
         self.progress.stage(Stage::Order, rows as u64);
         let threads = thread_count(self.options.graph.threads);
@@ -289,10 +301,33 @@ impl Build<'_> {
             threads,
             ..OrderOptions::new(self.sizes.layout.records_per_page())
         };
-        let order = order_by(&nearest, &order, threads, self.cancel)?;
+        let order = self.partitioned(pair, &nearest, &order)?;
         let locality = order.locality(graph, &nearest);
         self.progress.advance(rows as u64);
         Ok((order, locality))
+    }
+
+    /// Partition first, then lay out each by itself.
+    fn partitioned(
+        &self,
+        pair: &PairDistance<'_>,
+        nearest: &Nearest,
+        order: &OrderOptions,
+    ) -> Result<PageOrder, BuildError> {
+        let (count, by) = (self.options.partitions, self.options.partition_by);
+        // Of a handful of rows nothing is near or far.
+        if count == 1 || by == PartitionBy::Order || nearest.nodes() < 2 * count {
+            return Ok(order_by(nearest, order, order.threads, self.cancel)?.cut(count));
+        }
+        let members = assign(pair, nearest, (count, by), self.options.graph.seed, self.cancel)?;
+        let parts: Result<Vec<_>, Cancelled> = members
+            .into_iter()
+            .map(|rows| {
+                let own = order_by(&nearest.among(&rows), order, order.threads, self.cancel)?;
+                Ok((rows, own))
+            })
+            .collect();
+        Ok(PageOrder::of_partitions(nearest.nodes(), &parts?))
     }
 
     /// The head index of rows drawn from all.
@@ -339,10 +374,9 @@ impl Build<'_> {
         let name = format!("head-{GENERATION}");
         let head_file =
             writer.whole(None, &name, FileKind::Head, &parts.identity, &head.encode()?)?;
-        let (pages, count) = (parts.order.pages(), self.options.partitions);
-        let partitions: Result<Vec<_>, _> = (0..count)
-            .map(|i| writer.partition(parts, i, pages * i / count..pages * (i + 1) / count))
-            .collect();
+        let partitions = parts.order.partitions.iter().enumerate();
+        let partitions: Result<Vec<_>, _> =
+            partitions.map(|(i, pages)| writer.partition(parts, i, pages.clone())).collect();
         let graph = &self.options.graph;
         let manifest = Manifest {
             uuid: parts.identity.uuid,

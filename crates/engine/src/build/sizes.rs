@@ -86,7 +86,7 @@ impl Sizes {
         pages * self.layout.page_bytes() as u64
             + file(FileKind::Codes, slots * self.code_bytes as u64)
             + file(FileKind::PageMap, pages * 4)
-            + file(FileKind::RowMap, self.rows * 4) * self.partitions
+            + file(FileKind::RowPairs, self.rows * if self.partitions > 1 { 8 } else { 4 })
             + self.head_nodes as u64 * (6 + 4 * self.head_degree)
             + self.layout.dim() as u64 * 1024
             + self.partitions * 16_384

@@ -226,6 +226,10 @@ impl Writer<'_> {
     ) -> Result<FileEntry, BuildError> {
         let per_page = parts.layout.records_per_page();
         let own = (pages.start * per_page) as u32..(pages.end * per_page) as u32;
+        let name = format!("rows-{GENERATION}");
+        if parts.order.partitions.len() > 1 {
+            return self.row_pairs(parts, dir, &name, own);
+        }
         let fill = |rows: std::ops::Range<usize>, out: &mut Vec<u8>| {
             let start = out.len();
             for (position, row) in parts.rows_in(rows.clone()) {
@@ -236,9 +240,31 @@ impl Writer<'_> {
             }
             out.resize(start + rows.len() * 4, ABSENT_BYTE);
         };
-        let name = format!("rows-{GENERATION}");
         let shape = (usize::try_from(parts.row_limit()).expect("ids are below 2^32"), 4);
         self.blocked(dir, &name, header(parts, FileKind::RowMap), shape, fill)
+    }
+
+    /// The rows of one partition among several, and no others.
+    fn row_pairs(
+        &self,
+        parts: &Parts<'_>,
+        dir: &RelativePath,
+        name: &str,
+        own: std::ops::Range<u32>,
+    ) -> Result<FileEntry, BuildError> {
+        let slots = parts.order.rows[own.start as usize..own.end as usize].iter();
+        // Row ids ascend with positions.
+        let mut positions: Vec<u32> = slots.copied().filter(|row| *row != EMPTY_SLOT).collect();
+        positions.sort_unstable();
+        let fill = |some: std::ops::Range<usize>, out: &mut Vec<u8>| {
+            for &position in &positions[some] {
+                let row = u32::try_from(parts.row_id(position).0).expect("ids are below 2^32");
+                out.extend(row.to_le_bytes());
+                out.extend(parts.order.nodes[position as usize].to_le_bytes());
+            }
+        };
+        let shape = (positions.len(), 8);
+        self.blocked(dir, name, header(parts, FileKind::RowPairs), shape, fill)
     }
 }
 

@@ -6,9 +6,11 @@
 //! many are in it that this is no larger: such a set is made from nodes in any order without
 //! sorting them. A set that is not made at all knows only a test of rows: whether a node is
 //! allowed shows when its record is read. Where most are, that costs few reads more, and looking up
-//! the nodes of all rows would cost more than the search.
+//! the nodes of all rows would cost more than the search. Where a graph is cut over several servers a
+//! set knows the nodes of its own server, and of others nothing: they may be allowed.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
@@ -24,6 +26,8 @@ const DENSE: u64 = 256;
 pub struct AllowSet {
     nodes: Nodes,
     len: u64,
+    /// The nodes that it knows about, where these are not all.
+    known: Option<Arc<[Range<u32>]>>,
 }
 
 #[derive(Clone)]
@@ -60,7 +64,7 @@ impl AllowSet {
         ids.dedup();
         let len = ids.len() as u64;
         let nodes = RoaringBitmap::from_sorted_iter(ids).expect("sorted and deduplicated above");
-        Self { nodes: Nodes::Some(nodes), len }
+        Self { nodes: Nodes::Some(nodes), len, known: None }
     }
 
     /// The same of about `expected` nodes, all below `slots`; others are left out.
@@ -72,12 +76,25 @@ impl AllowSet {
         let mut bits = vec![0_u64; (slots as usize).div_ceil(64)].into_boxed_slice();
         nodes.for_each(|NodeId(node)| bits[node as usize / 64] |= 1 << (node % 64));
         let len = bits.iter().map(|word| u64::from(word.count_ones())).sum();
-        Self { nodes: Nodes::Bits(bits), len }
+        Self { nodes: Nodes::Bits(bits), len, known: None }
     }
 
     /// The nodes, about `expected` of them, whose rows pass a test.
     pub fn tested(expected: u64, test: impl Fn(RowId) -> bool + Send + Sync + 'static) -> Self {
-        Self { nodes: Nodes::Tested(Arc::new(test)), len: expected }
+        Self { nodes: Nodes::Tested(Arc::new(test)), len: expected, known: None }
+    }
+
+    /// The same where it knows only about the nodes of these ranges, ascending and apart, of all
+    /// below `slots`: of the others as many are taken to be allowed as their number suggests.
+    #[must_use]
+    pub fn of_part(mut self, known: &[Range<u32>], slots: u32) -> Self {
+        let here: u64 = known.iter().map(|nodes| u64::from(nodes.end - nodes.start)).sum();
+        if here < u64::from(slots) {
+            let all = u128::from(self.len) * u128::from(slots) / u128::from(here.max(1));
+            self.len = u64::try_from(all).unwrap_or(u64::MAX);
+            self.known = Some(known.into());
+        }
+        self
     }
 
     /// Whether it knows its nodes; else it knows what [`allows`](Self::allows) a node.
@@ -97,6 +114,12 @@ impl AllowSet {
     /// Whether `node` may be answered, or it is not known without its row.
     #[inline]
     pub fn may_allow(&self, NodeId(node): NodeId) -> bool {
+        if let Some(known) = &self.known {
+            let after = known.partition_point(|nodes| nodes.start <= node);
+            if after == 0 || node >= known[after - 1].end {
+                return true;
+            }
+        }
         match &self.nodes {
             Nodes::Tested(_) => true,
             Nodes::Some(nodes) => nodes.contains(node),
@@ -106,7 +129,7 @@ impl AllowSet {
         }
     }
 
-    /// Number of nodes in the set, or about so many where it does not know them.
+    /// Number of nodes in the set, or about so many where it does not know all of them.
     pub fn len(&self) -> u64 {
         self.len
     }

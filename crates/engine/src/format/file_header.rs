@@ -32,6 +32,8 @@ pub enum FileKind {
     RowMap = 7,
     /// Nodes whose row was deleted and whose record is still part of the graph.
     Tombstones = 8,
+    /// Row id and node id of some rows, by row; blocked.
+    RowPairs = 9,
 }
 
 impl FileKind {
@@ -46,12 +48,13 @@ impl FileKind {
             Self::Codes => "codes",
             Self::RowMap => "row map",
             Self::Tombstones => "tombstones",
+            Self::RowPairs => "row map of some rows",
         }
     }
 
     /// Whether the file has a checksum for each 4 KiB of its body.
     pub const fn is_blocked(self) -> bool {
-        matches!(self, Self::Codes | Self::RowMap)
+        matches!(self, Self::Codes | Self::RowMap | Self::RowPairs)
     }
 
     /// Where the body starts.

@@ -251,7 +251,10 @@ impl Manifest {
         }
         if let Some(row_map) = &partition.row_map {
             let body = self.next_row_id.checked_mul(4);
-            let most = body.and_then(|body| FileKind::RowMap.file_bytes(body));
+            let dense = body.and_then(|body| FileKind::RowMap.file_bytes(body));
+            // Of some rows, those of this partition.
+            let slots = pages * self.layout.records_per_page() as u64;
+            let most = dense.max(FileKind::RowPairs.file_bytes(slots * 8));
             within("file bytes of a row map", row_map.bytes, 0, most.unwrap_or(u64::MAX))?;
             let rest = row_map.bytes % ALIGNMENT as u64;
             exactly("file bytes of a row map beyond a multiple of 4096", 0, rest)?;

@@ -42,6 +42,32 @@ pub fn decode_row_map(body: &[u8], node_limit: u64) -> Result<Vec<u32>, FormatEr
     decode(FileKind::RowMap, body, node_limit)
 }
 
+/// Reads a run of whole entries of a row map of some rows: row id and node id of each, by row.
+/// `node_limit` is above every node id.
+///
+/// # Errors
+/// [`FormatError`] where the length, the order or an entry is not possible.
+pub fn decode_row_pairs(body: &[u8], node_limit: u64) -> Result<Vec<(u32, u32)>, FormatError> {
+    let kind = FileKind::RowPairs;
+    let (pairs, rest) = body.as_chunks::<8>();
+    if !rest.is_empty() {
+        let found = body.len() as u64;
+        return Err(FormatError::Length { kind, expected: found.next_multiple_of(8), found });
+    }
+    let word = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    let pairs: Vec<(u32, u32)> =
+        pairs.iter().map(|pair| (word(&pair[..4]), word(&pair[4..]))).collect();
+    if let Some(pair) = pairs.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
+        return Err(FormatError::value(kind, "row", format!("above {}", pair[0].0), pair[1].0));
+    }
+    match pairs.iter().find(|(_, node)| u64::from(*node) >= node_limit) {
+        None => Ok(pairs),
+        Some((_, node)) => {
+            Err(FormatError::value(kind, "node", format!("below {node_limit}"), node))
+        }
+    }
+}
+
 /// Reads the tombstones of a partition: node ids in ascending order, each once and below
 /// `node_limit`.
 ///

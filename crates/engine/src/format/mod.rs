@@ -33,6 +33,6 @@ pub use layout::{LayoutOptions, RecordLayout};
 pub use manifest::{
     BuildParameters, FileEntry, HeadParameters, Manifest, NamedFile, PartitionEntry, SegmentEntry,
 };
-pub use maps::{decode_page_map, decode_row_map, decode_tombstones, encode_map};
+pub use maps::{decode_page_map, decode_row_map, decode_row_pairs, decode_tombstones, encode_map};
 pub use page::{PageView, PageWriter, check_page};
 pub use relative_path::RelativePath;

@@ -5,17 +5,19 @@
 
 use std::path::Path;
 
+use super::part::Part;
 use crate::format::constants::BLOCK_BYTES;
 use crate::format::{FileHeader, FileKind, Manifest};
 
 /// Asks for the files that are read whole, and for the checksums of codes.
-pub(super) fn ask_ahead(path: &Path, manifest: &Manifest) {
+pub(super) fn ask_ahead(path: &Path, manifest: &Manifest, part: &Part) {
     for file in [&manifest.head_file, &manifest.codebook_file] {
         ask(&path.join(file.path.as_str()), 0, file.bytes);
     }
-    for partition in &manifest.partitions {
+    for (number, partition) in manifest.partitions.iter().enumerate() {
         let dir = path.join(partition.dir.as_str());
-        for file in std::iter::once(&partition.page_map).chain(&partition.tombstones) {
+        let own = std::iter::once(&partition.page_map).chain(&partition.tombstones);
+        for file in own.filter(|_| part.has(number)) {
             ask(&dir.join(file.path.as_str()), 0, file.bytes);
         }
         let codes = dir.join(partition.codes.path.as_str());

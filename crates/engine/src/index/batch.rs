@@ -196,7 +196,7 @@ impl Index {
         Ok(())
     }
 
-    fn take_driver(&self, in_flight: usize) -> Result<Driver, QueryError> {
+    pub(crate) fn take_driver(&self, in_flight: usize) -> Result<Driver, QueryError> {
         let in_flight = in_flight.clamp(1, 64);
         let kept = {
             let mut drivers = self.drivers.lock().expect("no holder of this lock panics");

@@ -147,10 +147,10 @@ impl PageCache {
         u64::from(pages) * page_bytes as u64 + Self::table_bytes(total, total)
     }
 
-    /// Pages that fit into `bytes`.
-    pub(super) fn pages_in(bytes: u64, page_bytes: usize, total: u32) -> u32 {
+    /// Pages that fit into `bytes`, of the `here` that can be read of all `total` ones.
+    pub(super) fn pages_in(bytes: u64, page_bytes: usize, (total, here): (u32, u32)) -> u32 {
         let pages = bytes.saturating_sub(Self::table_bytes(total, total)) / page_bytes as u64;
-        u32::try_from(pages).unwrap_or(u32::MAX).min(total)
+        u32::try_from(pages).unwrap_or(u32::MAX).min(here)
     }
 
     /// Pages held.

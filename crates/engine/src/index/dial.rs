@@ -150,13 +150,15 @@ impl Index {
     /// Pages that a limit of so many bytes would leave room for, were this index alone under it.
     pub fn pages_under(&self, limit_bytes: u64) -> u32 {
         let free = limit_bytes.saturating_sub(self.floor().total());
-        PageCache::pages_in(free, self.layout().page_bytes(), self.pages())
+        let shape = (self.pages(), self.pages.here());
+        PageCache::pages_in(free, self.layout().page_bytes(), shape)
     }
 
     /// The least limit in bytes under which every page stays in memory.
     pub fn bytes_for_all_pages(&self) -> u64 {
-        let (page_bytes, pages) = (self.layout().page_bytes(), self.pages());
-        self.floor().total() + PageCache::bytes_for(page_bytes, pages, pages)
+        let page_bytes = self.layout().page_bytes();
+        let (pages, here) = (self.pages(), self.pages.here());
+        self.floor().total() + PageCache::bytes_for(page_bytes, pages, here)
     }
 
     /// Changes the limit of the accountant, for all that share it, and fits the pages of this
@@ -187,7 +189,7 @@ impl Index {
         }
         self.accountant.set_limit_bytes(limit_bytes);
         let room = self.pages.cache.get().map_or(u32::MAX, PageCache::room);
-        let all = u64::from(self.pages().min(room));
+        let all = u64::from(self.pages.here().min(room));
         let wanted = match self.accountant.limit_bytes() {
             None if self.dial.0.resident == Resident::All => all,
             None => u64::from(granted),

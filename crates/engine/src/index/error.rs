@@ -33,6 +33,14 @@ pub enum OpenError {
         /// What is wrong.
         source: FormatError,
     },
+    /// A partition was asked for that the index does not have.
+    #[error("the index has no partition {number}: it has {partitions}, counted from 0")]
+    Partition {
+        /// The number asked for.
+        number: u32,
+        /// Partitions of the index.
+        partitions: usize,
+    },
     /// The memory limit is below what the index needs at least.
     #[error(transparent)]
     Memory(#[from] OverLimit),
@@ -45,7 +53,7 @@ impl OpenError {
     /// Whether to retry, to fix the input, or to stop.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::NoIndex(_) | Self::Memory(_) => ErrorClass::FixInput,
+            Self::NoIndex(_) | Self::Partition { .. } | Self::Memory(_) => ErrorClass::FixInput,
             Self::Format { source, .. } => source.class(),
             Self::Io(e) => e.class(),
             Self::File { .. } | Self::Damaged(_) => ErrorClass::Stop,

@@ -65,7 +65,7 @@ impl Index {
     /// Node of each row from row 0 up, [`ABSENT`] where there is none, for an index of one
     /// partition.
     pub(crate) fn row_nodes(&self) -> Result<Vec<u32>, OpenError> {
-        let whole = self.whole_row_map(&self.pages.partitions[0]);
+        let whole = self.dense_row_map(&self.pages.partitions[0]);
         let whole = whole.map_err(|e: QueryError| OpenError::Damaged(e.to_string()))?;
         Ok(whole.unwrap_or_else(|| {
             let rows = u32::try_from(self.rows()).unwrap_or(ABSENT);

@@ -19,8 +19,10 @@ mod heat;
 mod live;
 mod open;
 mod pages;
+mod part;
 mod rows;
 mod share;
+mod standing;
 mod succeed;
 mod verify;
 mod warming;
@@ -34,6 +36,7 @@ pub use dial::PageStats;
 pub use error::{OpenError, QueryError};
 pub(crate) use open::read_manifest;
 pub use open::{OpenOptions, Resident};
+pub use standing::StandingError;
 pub(crate) use succeed::{SuccessorMemory, SuccessorSize};
 pub use verify::{Damage, VerifyReport};
 
@@ -161,7 +164,7 @@ impl Index {
         &self.pages.backend
     }
 
-    fn node_slots(&self) -> u32 {
+    pub(super) fn node_slots(&self) -> u32 {
         u32::try_from(self.manifest.slots()).expect("checked when the manifest was decoded")
     }
 
@@ -212,6 +215,8 @@ impl PageSource for Index {
             share: self.load.share(),
             pages: None,
             overlay: self.tombstones.as_ref().map(|t| t as &dyn Overlay),
+            owned: self.pages.owned.as_ref(),
+            origin: self.origin(),
         }
     }
 

@@ -13,19 +13,20 @@ use super::dial::Dial;
 use super::error::OpenError;
 use super::live::Tombstones;
 use super::pages::{Pages, Partition};
+use super::part::Part;
 use super::rows::RowMapFile;
 use super::share::Membership;
 use super::warming::{Warmed, Warming};
 use crate::format::constants::{BLOCK_BYTES, MANIFEST_NAME};
 use crate::format::{
-    BlockChecksums, FileHeader, FileKind, FormatError, HeadParts, Identity, Manifest,
+    BlockChecksums, FileHeader, FileKind, FormatError, HeadParts, Identity, Manifest, NamedFile,
     PartitionEntry, decode_page_map, decode_tombstones, open_body,
 };
 use crate::graph::HeadIndex;
 use crate::io::{self, Backend, Device, Extent, OpenMode};
 use crate::memory::{Accountant, MemoryLimit, OverLimit, Pool};
 use crate::quant::Codebook;
-use crate::search::Load;
+use crate::search::{Load, Owned, ReadCosts};
 
 /// Which pages are kept in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,9 +59,17 @@ pub struct OpenOptions {
     pub warm: bool,
     /// Let a kernel thread submit reads; burns a core.
     pub sqpoll: bool,
+    /// Numbers of the partitions whose pages are read here; `None`: all. Of the others nothing but
+    /// their codes is opened, and a search that needs their pages ends with
+    /// [`SearchError::NotHere`](crate::search::SearchError::NotHere) or goes on elsewhere.
+    pub own: Option<Arc<[u32]>>,
     /// Node ids beyond those on disk that codes can be put for. Their memory is not reserved
     /// here, and not touched before it is used.
     pub spare_slots: u32,
+    /// Codes that are ranked in the time of one page read: what decides whether a search among few
+    /// rows ranks them all or walks the graph. `None` learns it from the searches, so that the same
+    /// search may be done either way at different times.
+    pub codes_per_read: Option<u32>,
 }
 
 impl Default for OpenOptions {
@@ -73,7 +82,9 @@ impl Default for OpenOptions {
             leave_bytes: 0,
             warm: true,
             sqpoll: false,
+            own: None,
             spare_slots: 0,
+            codes_per_read: None,
         }
     }
 }
@@ -130,7 +141,9 @@ impl Index {
             return Err(OpenError::NoIndex(path.to_path_buf()));
         }
         let manifest = read_manifest(path)?;
-        check_lengths(path, &manifest)?;
+        let part = Part::of(&manifest, options.own.as_deref())?;
+        check_lengths(path, &part.files(&manifest))?;
+        let owned = part.pages(&manifest);
         let floor = floor(&manifest);
         let accountant = Arc::clone(&options.accountant);
         let scratch = reserve_floor(&accountant, &floor)?;
@@ -138,7 +151,7 @@ impl Index {
         let backend = options.backend.clone().unwrap_or_else(io::best);
         let opener =
             Opener { path, manifest: &manifest, backend: backend.as_ref(), direct: options.direct };
-        ask_ahead(path, &manifest);
+        ask_ahead(path, &manifest, &part);
         // The codes are most of what is read, so their stream starts before the rest is opened,
         // and gives way to it.
         let code_files = manifest.partitions.iter().map(|p| opener.codes(p));
@@ -158,16 +171,22 @@ impl Index {
             source: FormatError::value(FileKind::Codebook, "body", "a codebook", e),
         })?;
         let head = opener.head()?.map(Arc::new);
-        let partitions = manifest.partitions.iter().map(|p| opener.partition(p));
+        let own = |number: usize, p| {
+            if part.has(number) { opener.partition(p) } else { Ok(Partition::elsewhere(p)) }
+        };
+        let partitions = manifest.partitions.iter().enumerate().map(|(number, p)| own(number, p));
         let partitions = partitions.collect::<Result<_, _>>()?;
-        let tombstones = opener.tombstones()?;
+        let tombstones = opener.tombstones(&part)?;
         drop(rest_comes);
-        let cache = make_cache(&manifest, options)?;
+        let here = owned.as_ref().map_or(manifest.pages(), Owned::pages);
+        let here = u32::try_from(here).expect("checked when the manifest was decoded");
+        let cache = make_cache(&manifest, here, options)?;
         let (dial, load) = (Dial::new(options), Load::default());
         let pages = Arc::new(Pages {
             identity: manifest.identity(),
             layout: manifest.layout,
             count: pages_of(&manifest),
+            owned,
             partitions,
             cache: cache.map(OnceLock::from).unwrap_or_default(),
             backend,
@@ -192,7 +211,7 @@ impl Index {
             tombstones,
             sqpoll: options.sqpoll,
             drivers: Mutex::default(),
-            costs: Arc::default(),
+            costs: Arc::new(ReadCosts::new(options.codes_per_read)),
             load,
             accountant,
             opened_by: std::process::id(),
@@ -202,9 +221,9 @@ impl Index {
             manifest,
         };
         if options.resident == Resident::All {
-            index.pages.load(0..index.pages())?;
+            index.pages.load(index.pages.all_here())?;
         }
-        if index.share.is_some() && index.page_stats().room < index.pages() {
+        if index.share.is_some() && index.page_stats().room < here {
             // Others may hold what these pages have as good a right to.
             index.accountant.balance();
         }
@@ -257,7 +276,11 @@ pub(super) fn pages_of(manifest: &Manifest) -> u32 {
     u32::try_from(manifest.pages()).expect("checked when the manifest was decoded")
 }
 
-fn make_cache(manifest: &Manifest, options: &OpenOptions) -> Result<Option<PageCache>, OpenError> {
+fn make_cache(
+    manifest: &Manifest,
+    here: u32,
+    options: &OpenOptions,
+) -> Result<Option<PageCache>, OpenError> {
     let accountant = &options.accountant;
     let page_bytes = manifest.layout.page_bytes();
     let total = pages_of(manifest);
@@ -265,9 +288,9 @@ fn make_cache(manifest: &Manifest, options: &OpenOptions) -> Result<Option<PageC
     let free = accountant.free_bytes().saturating_sub(options.leave_bytes);
     let (pages, spare) = match options.resident {
         Resident::None => (0, 0),
-        Resident::All => (total, spare),
+        Resident::All => (here, spare),
         Resident::Remaining if accountant.limit_bytes().is_none() => (0, 0),
-        Resident::Remaining => (PageCache::pages_in(free, page_bytes, total), 0),
+        Resident::Remaining => (PageCache::pages_in(free, page_bytes, (total, here)), 0),
     };
     let some = pages > 0;
     let cache = || PageCache::new(accountant, page_bytes, total, (pages, spare));
@@ -293,8 +316,8 @@ pub(crate) fn read_manifest(path: &Path) -> Result<Manifest, OpenError> {
     Manifest::decode(&bytes).map_err(format_error(&file))
 }
 
-pub(super) fn check_lengths(path: &Path, manifest: &Manifest) -> Result<(), OpenError> {
-    for named in manifest.files() {
+pub(super) fn check_lengths(path: &Path, files: &[NamedFile]) -> Result<(), OpenError> {
+    for named in files {
         let file = path.join(&named.path);
         let found = std::fs::metadata(&file).map_err(file_error(&file))?.len();
         named.check_length(found).map_err(format_error(&file))?;
@@ -334,10 +357,12 @@ impl Opener<'_> {
             })
     }
 
-    pub(super) fn tombstones(&self) -> Result<Option<Tombstones>, OpenError> {
+    pub(super) fn tombstones(&self, part: &Part) -> Result<Option<Tombstones>, OpenError> {
         let mut nodes = Vec::new();
-        for entry in &self.manifest.partitions {
-            let Some(file) = &entry.tombstones else { continue };
+        for (number, entry) in self.manifest.partitions.iter().enumerate() {
+            let Some(file) = entry.tombstones.as_ref().filter(|_| part.has(number)) else {
+                continue;
+            };
             let path = self.path.join(entry.dir.as_str()).join(file.path.as_str());
             let body = self.body(&path, FileKind::Tombstones)?;
             let found = decode_tombstones(&body, self.manifest.slots());

@@ -8,10 +8,10 @@ use std::sync::{Arc, OnceLock};
 use super::cache::PageCache;
 use super::error::OpenError;
 use super::rows::RowMapFile;
-use crate::format::{Identity, RecordLayout, check_page};
+use crate::format::{Identity, PartitionEntry, RecordLayout, check_page};
 use crate::io::{Backend, Device, IoError, QueueOptions, Wait};
 use crate::memory::Accountant;
-use crate::search::ReadFailure;
+use crate::search::{Owned, ReadFailure};
 use crate::types::PageId;
 
 /// The pages of one partition.
@@ -26,12 +26,23 @@ pub(super) struct Partition {
     pub(super) segments: Vec<(u32, PathBuf)>,
 }
 
+impl Partition {
+    /// One that others hold.
+    pub(super) fn elsewhere(entry: &PartitionEntry) -> Self {
+        let (page_map, device, row_map, segments) =
+            (Vec::new(), Device::new(Vec::new()), None, Vec::new());
+        Self { first_page: entry.first_page, page_map, device, row_map, segments }
+    }
+}
+
 /// See the module's description.
 pub(super) struct Pages {
     pub(super) identity: Identity,
     pub(super) layout: RecordLayout,
     /// Logical pages.
     pub(super) count: u32,
+    /// Those that can be read here; all where there is none.
+    pub(super) owned: Option<Owned>,
     pub(super) partitions: Vec<Partition>,
     /// Made when there is memory for pages, at first or later.
     pub(super) cache: OnceLock<PageCache>,
@@ -46,12 +57,33 @@ impl Pages {
     /// is there now.
     pub(super) fn make_cache(&self, accountant: &Arc<Accountant>, bytes: u64) -> bool {
         let page_bytes = self.layout.page_bytes();
-        let pages = PageCache::pages_in(bytes, page_bytes, self.count);
+        let pages = PageCache::pages_in(bytes, page_bytes, (self.count, self.here()));
         if pages == 0 {
             return false;
         }
         let made = PageCache::new(accountant, page_bytes, self.count, (pages, 0));
         made.is_ok_and(|cache| self.cache.set(cache).is_ok())
+    }
+
+    /// Number of pages that can be read here.
+    pub(super) fn here(&self) -> u32 {
+        let here = self.owned.as_ref().map_or(self.count.into(), Owned::pages);
+        u32::try_from(here).expect("no more than there are pages")
+    }
+
+    /// Whether a page can be read here.
+    pub(super) fn is_here(&self, page: u32) -> bool {
+        self.owned.as_ref().map_or(page < self.count, |owned| owned.holds(PageId(page)))
+    }
+
+    /// The pages that can be read here.
+    pub(super) fn all_here(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.count).filter(|page| self.is_here(*page))
+    }
+
+    /// The partitions that can be read here.
+    pub(super) fn partitions_here(&self) -> impl Iterator<Item = &Partition> {
+        self.partitions.iter().filter(|partition| self.is_here(partition.first_page))
     }
 
     fn partition_of(&self, page: PageId) -> &Partition {

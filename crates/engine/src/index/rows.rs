@@ -12,7 +12,7 @@ use super::open::blocked;
 use super::pages::Partition;
 use crate::filter::AllowSet;
 use crate::format::constants::{ABSENT, BLOCK_BYTES};
-use crate::format::{BlockChecksums, FileKind, decode_row_map};
+use crate::format::{BlockChecksums, FileHeader, FileKind, decode_row_map, decode_row_pairs};
 use crate::search::SearchError;
 use crate::types::{NodeId, RowId};
 
@@ -28,6 +28,8 @@ pub(super) struct RowMapFile {
 struct RowMap<'i> {
     path: &'i PathBuf,
     file: &'i File,
+    /// A map of all rows, or of some.
+    kind: FileKind,
     checksums: BlockChecksums,
     body_bytes: u64,
 }
@@ -44,7 +46,7 @@ impl Index {
         rows.sort_unstable();
         rows.dedup();
         let mut nodes = vec![ABSENT; rows.len()];
-        for partition in &self.pages.partitions {
+        for partition in self.pages.partitions_here() {
             match self.row_map(partition)? {
                 Some(map) => self.look_up(&map, &rows, &mut nodes)?,
                 None => {
@@ -60,15 +62,56 @@ impl Index {
         Ok(AllowSet::new(nodes.into_iter().map(NodeId)))
     }
 
+    /// The rows whose pages can be read here, each with its node, in no order.
+    ///
+    /// # Errors
+    /// [`QueryError::Search`] where a row map cannot be read or is damaged.
+    pub fn rows_here(&self) -> Result<Vec<(RowId, NodeId)>, QueryError> {
+        self.check_process()?;
+        let mut rows = Vec::new();
+        for partition in self.pages.partitions_here() {
+            match self.whole_row_map(partition)? {
+                Some(pairs) => rows.extend(pairs.into_iter().map(|(r, n)| (u64::from(r), n))),
+                // Rows are nodes.
+                None => rows.extend((0..self.rows()).zip(0..)),
+            }
+        }
+        Ok(rows.into_iter().map(|(row, node)| (RowId(row), NodeId(node))).collect())
+    }
+
+    /// The set of about `expected` of these nodes, all of them here, as a filter allows them: about
+    /// nodes of other servers it knows nothing.
+    pub fn allow_here(&self, expected: u64, nodes: impl IntoIterator<Item = NodeId>) -> AllowSet {
+        let slots = self.node_slots();
+        let allow = AllowSet::below(slots, expected, nodes);
+        let Some(owned) = &self.pages.owned else { return allow };
+        let first = |page: u32| {
+            let node = u64::from(page) * self.layout().records_per_page() as u64;
+            u32::try_from(node).unwrap_or(u32::MAX).min(slots)
+        };
+        let known: Vec<_> =
+            owned.ranges().iter().map(|pages| first(pages.start)..first(pages.end)).collect();
+        allow.of_part(&known, slots)
+    }
+
     fn row_map<'i>(&self, partition: &'i Partition) -> Result<Option<RowMap<'i>>, QueryError> {
         let Some(RowMapFile { path, file }) = &partition.row_map else { return Ok(None) };
-        let (header, checksums) = blocked(path, file, FileKind::RowMap, &self.pages.identity)
-            .map_err(|e| QueryError::Search(SearchError::Unreadable(e.to_string())))?;
-        Ok(Some(RowMap { path, file, checksums, body_bytes: header.body_bytes }))
+        let mut start = [0; FileHeader::BYTES];
+        let unreadable = |e: String| QueryError::Search(SearchError::Unreadable(e));
+        file.read_exact_at(&mut start, 0)
+            .map_err(|e| unreadable(format!("{}: {e}", path.display())))?;
+        let some = FileHeader::decode(&start, FileKind::RowPairs, &self.pages.identity).is_ok();
+        let kind = if some { FileKind::RowPairs } else { FileKind::RowMap };
+        let opened = blocked(path, file, kind, &self.pages.identity);
+        let (header, checksums) = opened.map_err(|e| unreadable(e.to_string()))?;
+        Ok(Some(RowMap { path, file, kind, checksums, body_bytes: header.body_bytes }))
     }
 
     /// Fills in the nodes of the rows that this map knows.
     fn look_up(&self, map: &RowMap<'_>, rows: &[u64], nodes: &mut [u32]) -> Result<(), QueryError> {
+        if map.kind == FileKind::RowPairs {
+            return self.look_up_pairs(map, rows, nodes);
+        }
         let known = map.body_bytes / 4;
         let mut at = 0;
         while at < rows.len() && rows[at] < known {
@@ -85,31 +128,109 @@ impl Index {
         Ok(())
     }
 
-    fn row_map_block(&self, map: &RowMap<'_>, block: u64) -> Result<Vec<u32>, QueryError> {
-        let damaged = |why: String| {
-            let why = format!("{}: {why}", map.path.display());
-            QueryError::Search(SearchError::Unreadable(why))
-        };
-        let from = block * BLOCK_BYTES as u64;
-        let length = (map.body_bytes - from).min(BLOCK_BYTES as u64) as usize;
-        let mut bytes = vec![0; length];
-        map.file
-            .read_exact_at(&mut bytes, FileKind::RowMap.body_offset() + from)
-            .map_err(|e| damaged(e.to_string()))?;
-        map.checksums.verify(block, &bytes).map_err(|e| damaged(e.to_string()))?;
-        decode_row_map(&bytes, self.manifest.slots()).map_err(|e| damaged(e.to_string()))
+    /// The same, of a map of some rows: they are in order, so blocks before the first one asked for
+    /// and those without any are found by halving.
+    fn look_up_pairs(
+        &self,
+        map: &RowMap<'_>,
+        rows: &[u64],
+        nodes: &mut [u32],
+    ) -> Result<(), QueryError> {
+        let blocks = map.body_bytes.div_ceil(BLOCK_BYTES as u64);
+        let (mut from, mut at) = (0, 0);
+        while at < rows.len() && from < blocks {
+            // The last block that begins no later than the row.
+            let (mut low, mut high) = (from, blocks);
+            let mut pairs = self.row_pairs_block(map, low)?;
+            while high - low > 1 {
+                let middle = low + (high - low) / 2;
+                let there = self.row_pairs_block(map, middle)?;
+                if there.first().is_some_and(|(row, _)| u64::from(*row) <= rows[at]) {
+                    (low, pairs) = (middle, there);
+                } else {
+                    high = middle;
+                }
+            }
+            // All that could be in this block: what is asked for before the next block's first row.
+            let next = low + 1;
+            let until = if next < blocks {
+                let first = self.row_pairs_block(map, next)?.first().map_or(0, |(row, _)| *row);
+                rows.partition_point(|row| *row < u64::from(first)).max(at + 1)
+            } else {
+                rows.len()
+            };
+            for (row, node) in rows[at..until].iter().zip(&mut nodes[at..until]) {
+                if let Ok(found) = pairs.binary_search_by_key(row, |(row, _)| u64::from(*row)) {
+                    *node = pairs[found].1;
+                }
+            }
+            (at, from) = (until, next);
+        }
+        Ok(())
     }
 
-    /// All entries of the row map of a partition, for verification.
-    pub(super) fn whole_row_map(
+    fn row_map_block(&self, map: &RowMap<'_>, block: u64) -> Result<Vec<u32>, QueryError> {
+        let bytes = map.block(block)?;
+        decode_row_map(&bytes, self.manifest.slots()).map_err(|e| map.damaged(e.to_string()))
+    }
+
+    fn row_pairs_block(&self, map: &RowMap<'_>, block: u64) -> Result<Vec<(u32, u32)>, QueryError> {
+        let bytes = map.block(block)?;
+        decode_row_pairs(&bytes, self.manifest.slots()).map_err(|e| map.damaged(e.to_string()))
+    }
+
+    /// The node of each row from row 0 up, for an index of one partition, which has a map of all.
+    pub(super) fn dense_row_map(
         &self,
         partition: &Partition,
     ) -> Result<Option<Vec<u32>>, QueryError> {
         let Some(map) = self.row_map(partition)? else { return Ok(None) };
+        if map.kind != FileKind::RowMap {
+            return Err(map.damaged("a map of some rows, where one of all is needed"));
+        }
         let mut all = Vec::new();
         for block in 0..map.body_bytes.div_ceil(BLOCK_BYTES as u64) {
             all.extend(self.row_map_block(&map, block)?);
         }
         Ok(Some(all))
+    }
+
+    /// All entries of the row map of a partition, for verification: row and node.
+    pub(super) fn whole_row_map(
+        &self,
+        partition: &Partition,
+    ) -> Result<Option<Vec<(u32, u32)>>, QueryError> {
+        let Some(map) = self.row_map(partition)? else { return Ok(None) };
+        let mut all = Vec::new();
+        for block in 0..map.body_bytes.div_ceil(BLOCK_BYTES as u64) {
+            if map.kind == FileKind::RowPairs {
+                all.extend(self.row_pairs_block(&map, block)?);
+                continue;
+            }
+            let first = block * ROWS_PER_BLOCK;
+            let entries = self.row_map_block(&map, block)?.into_iter();
+            let rows = (first..).map(|row| u32::try_from(row).unwrap_or(ABSENT));
+            all.extend(rows.zip(entries).filter(|(_, node)| *node != ABSENT));
+        }
+        Ok(Some(all))
+    }
+}
+
+impl RowMap<'_> {
+    fn damaged(&self, why: impl std::fmt::Display) -> QueryError {
+        let why = format!("{}: {why}", self.path.display());
+        QueryError::Search(SearchError::Unreadable(why))
+    }
+
+    /// The bytes of a block, checked.
+    fn block(&self, block: u64) -> Result<Vec<u8>, QueryError> {
+        let from = block * BLOCK_BYTES as u64;
+        let length = (self.body_bytes - from).min(BLOCK_BYTES as u64) as usize;
+        let mut bytes = vec![0; length];
+        self.file
+            .read_exact_at(&mut bytes, self.kind.body_offset() + from)
+            .map_err(|e| self.damaged(e))?;
+        self.checksums.verify(block, &bytes).map_err(|e| self.damaged(e))?;
+        Ok(bytes)
     }
 }

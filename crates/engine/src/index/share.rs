@@ -126,7 +126,7 @@ impl Elastic for Share {
 
     fn wanted_bytes(&self) -> u64 {
         let wanted = |pages: &Pages| {
-            let most = pages.cache.get().map_or(pages.count, |c| c.room().min(pages.count));
+            let most = pages.cache.get().map_or(pages.here(), |c| c.room().min(pages.here()));
             u64::from(most) * pages.layout.page_bytes() as u64
         };
         self.with(wanted).unwrap_or(0)
@@ -158,7 +158,7 @@ impl Elastic for Share {
             let Some(cache) = pages.cache.get() else {
                 return pages.make_cache(&self.accountant, bytes);
             };
-            let missing = u64::from(cache.room().min(pages.count).saturating_sub(cache.granted()));
+            let missing = u64::from(cache.room().min(pages.here()).saturating_sub(cache.granted()));
             let more = (bytes / page_bytes as u64).min(missing) * page_bytes as u64;
             match self.accountant.reserve_free(Pool::PageCache, more) {
                 Ok(held) if more > 0 => {

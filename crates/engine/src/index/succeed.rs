@@ -11,6 +11,7 @@ use super::open::{
     Floor, OpenOptions, Opener, Resident, check_lengths, floor, pages_of, read_manifest,
 };
 use super::pages::Pages;
+use super::part::Part;
 use super::warming::{Warmed, Warming};
 use crate::format::Manifest;
 use crate::memory::{OverLimit, Pool, Reservation};
@@ -98,14 +99,14 @@ impl Index {
         if !self.shares_with(&manifest) || needed > self.codes.room() as u64 {
             return Ok(None);
         }
-        check_lengths(path, &manifest)?;
+        check_lengths(path, &manifest.files())?;
         let backend = Arc::clone(&self.pages.backend);
         let opener =
             Opener { path, manifest: &manifest, backend: backend.as_ref(), direct: options.direct };
         let head = opener.head()?.map(Arc::new);
         let partitions = manifest.partitions.iter().map(|p| opener.partition(p));
         let partitions = partitions.collect::<Result<_, _>>()?;
-        let tombstones = opener.tombstones()?;
+        let tombstones = opener.tombstones(&Part::all())?;
         // What is absent here is the successor's to read.
         self.warming.end();
         let count = pages_of(&manifest);
@@ -116,6 +117,7 @@ impl Index {
             identity: manifest.identity(),
             layout: manifest.layout,
             count,
+            owned: None,
             partitions,
             cache: cache.map(OnceLock::from).unwrap_or_default(),
             backend,

@@ -4,8 +4,7 @@ use super::Index;
 use super::error::QueryError;
 use crate::format::PageView;
 use crate::format::constants::ABSENT;
-use crate::io::{Completion, QueueOptions, Wait};
-use crate::search::{CodeAccess, Overlay, PageSource};
+use crate::search::{CodeAccess, Overlay};
 use crate::types::{NodeId, PageId};
 
 /// One thing that is wrong, with file and place.
@@ -61,48 +60,16 @@ impl Index {
                 break;
             }
         }
-        let page_bytes = self.page_bytes();
-        let mut queue = self.pages.backend.queue(&QueueOptions {
-            depth: 32,
-            buffers: 32,
-            buffer_bytes: page_bytes,
-            sqpoll: false,
-            wait: Wait::Sleep,
-        })?;
-        let mut pages = 0..self.pages();
-        let mut completions: Vec<Completion> = Vec::with_capacity(32);
-        loop {
-            while let Some(buffer) = queue.take_buffer() {
-                let Some(page) = pages.next() else {
-                    queue.return_buffer(buffer);
-                    break;
-                };
-                let (device, offset) = self.locate(PageId(page));
-                queue.push_read(device, offset, page_bytes, buffer, u64::from(page))?;
+        self.each_page(&mut |page, read| {
+            match read {
+                Ok(bytes) => self.verify_page(page, bytes, &mut node_of, &mut report),
+                Err(error) => report.note(error.0),
             }
-            if queue.in_flight() == 0 {
-                break;
-            }
-            completions.clear();
-            queue.wait(&mut completions)?;
-            for c in &completions {
-                let page = PageId(c.tag as u32);
-                match &c.result {
-                    Ok(_) => match self.check(page, queue.buffer(c.buffer)) {
-                        Ok(()) => {
-                            let bytes = queue.buffer(c.buffer);
-                            self.verify_page(page, bytes, &mut node_of, &mut report);
-                        }
-                        Err(e) => report.note(e.0),
-                    },
-                    Err(e) => report.note(self.describe(page, e).0),
-                }
-                queue.return_buffer(c.buffer);
-                report.pages += 1;
-            }
+            report.pages += 1;
             progress(report.pages);
-        }
-        if report.damage.is_empty() && report.records != self.rows() {
+        })?;
+        let whole = self.pages.owned.is_none();
+        if whole && report.damage.is_empty() && report.records != self.rows() {
             let (expected, found) = (self.rows(), report.records);
             report.note(format!("the pages hold {found} records, the manifest says {expected}"));
         }
@@ -117,15 +84,22 @@ impl Index {
     /// The node of each row by the row maps; damage of a map is noted.
     fn row_maps(&self, report: &mut VerifyReport) -> Vec<u32> {
         let mut node_of = Vec::new();
-        for partition in &self.pages.partitions {
+        for partition in self.pages.partitions_here() {
             match self.whole_row_map(partition) {
                 Ok(Some(map)) => {
-                    if node_of.len() < map.len() {
-                        node_of.resize(map.len(), ABSENT);
+                    let last = map.iter().map(|(row, _)| *row).max();
+                    let rows = last.map_or(0, |last| last as usize + 1);
+                    if rows as u64 > self.manifest.next_row_id {
+                        let (dir, most) = (partition.first_page, self.manifest.next_row_id);
+                        report.note(format!(
+                            "the row map of the partition at page {dir} names row {}, rows are \
+                             below {most}",
+                            rows - 1
+                        ));
+                        continue;
                     }
-                    for (to, from) in node_of.iter_mut().zip(map).filter(|(_, n)| *n != ABSENT) {
-                        *to = from;
-                    }
+                    node_of.resize(rows.max(node_of.len()), ABSENT);
+                    map.iter().for_each(|(row, node)| node_of[*row as usize] = *node);
                 }
                 Ok(None) => {}
                 Err(e) => report.note(e.to_string()),

@@ -103,7 +103,7 @@ impl Warming {
     /// Has absent pages read, where there is room for them.
     pub(super) fn wake(&self) {
         let Some(cache) = self.shared.of.pages.cache.get() else { return };
-        let whole = cache.pages() == self.shared.of.pages.count;
+        let whole = cache.pages() == self.shared.of.pages.here();
         if !self.shared.of.dial.warms() || whole || !cache.has_room() || self.is_forked() {
             return;
         }
@@ -236,12 +236,13 @@ impl Shared {
             ticks: 0,
             unreadable: 0,
         };
-        let all = || (0..pages.count).map(PageId);
+        let all = || pages.all_here().map(PageId);
         for least in LEVELS {
             pass.bring(all().filter(|page| cache.heat().of(*page) >= least))?;
         }
         let begin = head.iter().flat_map(|head| head.nodes());
-        pass.bring(begin.map(|node| pages.layout.page_of(NodeId(*node))))?;
+        let begin = begin.map(|node| pages.layout.page_of(NodeId(*node)));
+        pass.bring(begin.filter(|page| pages.is_here(page.0)))?;
         pass.unreadable = 0;
         pass.bring(all())?;
         self.unreadable.store(pass.unreadable, Ordering::Relaxed);

@@ -43,6 +43,8 @@ pub(super) struct ProductTable {
     pub(super) bias: f32,
     pub(super) parts: Vec<Parts>,
     pub(super) split: Vec<SplitParts>,
+    /// The least part of each subspace that is split.
+    leasts: Vec<f32>,
     /// Estimate = `split_bias` + `split_step` x sum of 16-bit parts.
     pub(super) split_bias: f32,
     pub(super) split_step: f32,
@@ -51,7 +53,9 @@ pub(super) struct ProductTable {
 impl ProductTable {
     /// Bytes of memory held.
     pub(super) fn bytes(&self) -> usize {
-        self.parts.capacity() * size_of::<Parts>() + self.split.capacity() * size_of::<SplitParts>()
+        self.parts.capacity() * size_of::<Parts>()
+            + self.split.capacity() * size_of::<SplitParts>()
+            + self.leasts.capacity() * 4
     }
 
     /// `kernel` must be available.
@@ -65,6 +69,7 @@ impl ProductTable {
             bias: 0.0,
             parts: vec![Parts([0.0; CENTROIDS]); rows],
             split: vec![split; split_rows],
+            leasts: vec![0.0; split_rows],
             split_bias: 0.0,
             split_step: 0.0,
         }
@@ -93,7 +98,8 @@ impl ProductTable {
         #[cfg(target_arch = "x86_64")]
         if !self.split.is_empty() {
             // SAFETY: 16-bit tables exist only where the CPU was found to have AVX-512 VBMI.
-            let (bias, step) = unsafe { score_vbmi::split(&self.parts, &mut self.split) };
+            let (bias, step) =
+                unsafe { score_vbmi::split(&self.parts, &mut self.leasts, &mut self.split) };
             (self.split_bias, self.split_step) = (bias + self.bias, step);
         }
     }

@@ -14,8 +14,12 @@ use super::{CodeKind, CodeOptions, Codebook, chosen_code_bytes};
 use crate::types::{Metric, VectorSet, VectorType, fit_squared_norm};
 
 /// A row may be so many times longer than what the longest code stands for. Up to there the
-/// direction of a code at the rim tells such rows apart.
+/// direction of a code at the rim tells a few such rows apart.
 const REACH: f64 = 16.0;
+
+/// A row that is so many times longer than the longest code is lost, too, where there are many of
+/// them: each is coded as the rim, and errs by more than they lie apart.
+const BEYOND: f64 = 2.0;
 
 /// A row that is so many times shorter than the longest code is lost: centroids lie where the long
 /// rows are, and tables of 16 bits span their distances.
@@ -50,11 +54,19 @@ impl Codebook {
         bounded.then(|| REACH * REACH * self.longest_squared())
     }
 
-    /// Whether a row of this squared norm is so short that it is lost among others. A zero vector is
-    /// not.
+    /// Whether no code is as long as what has this squared norm: rows near it are coded as the rim,
+    /// and the errors of other codes say nothing of theirs.
+    pub fn is_beyond(&self, squared_norm: f64) -> bool {
+        let applies = self.kind() == CodeKind::Product && minds_length(self.metric());
+        applies && squared_norm > self.longest_squared()
+    }
+
+    /// Whether a row of this squared norm is lost among others, being far shorter than the longest
+    /// code or far longer. A zero vector is not.
     pub fn loses(&self, squared_norm: f64) -> bool {
         let shortest = self.longest_squared() / (LOST * LOST);
-        minds_length(self.metric()) && squared_norm > 0.0 && squared_norm < shortest
+        let is_short = squared_norm > 0.0 && squared_norm < shortest;
+        minds_length(self.metric()) && is_short || self.is_beyond(squared_norm / (BEYOND * BEYOND))
     }
 
     /// How many rows are lost.

@@ -66,6 +66,22 @@ fn short_rows_are_lost_among_long_ones() {
 }
 
 #[test]
+fn rows_beyond_all_codes_are_lost_where_they_are_far_beyond() {
+    let alike = rows(|_| 2.0);
+    for metric in [Metric::L2, Metric::InnerProduct] {
+        let book = trained(&alike, metric, false);
+        let longest = book.squared_reach().unwrap().sqrt() / 16.0;
+        let is = |length: f64| {
+            let squared_norm = (length * longest).powi(2);
+            (book.is_beyond(squared_norm), book.loses(squared_norm))
+        };
+        assert_eq!((is(0.9), is(1.1), is(2.1)), ((false, false), (true, false), (true, true)));
+    }
+    assert!(!trained(&alike, Metric::Cosine, false).loses(1e30), "lengths are left out");
+    assert!(!trained(&alike, Metric::L2, true).is_beyond(1e30));
+}
+
+#[test]
 fn codes_of_any_scale_rank_rows_of_all_lengths() {
     let mixed = rows(|row| 10f64.powi((row % 19) as i32));
     for metric in [Metric::L2, Metric::InnerProduct] {

@@ -25,11 +25,15 @@ const GROUPS: usize = 4;
 /// bias + step x the sum of the integers, which is at most 65535.
 ///
 /// # Safety
-/// The CPU has AVX-512 F.
-#[target_feature(enable = "avx512f")]
-pub(super) unsafe fn split(parts: &[Parts], out: &mut [SplitParts]) -> (f32, f32) {
+/// The CPU has AVX-512 F, BW and VBMI.
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+pub(super) unsafe fn split(
+    parts: &[Parts],
+    leasts: &mut [f32],
+    out: &mut [SplitParts],
+) -> (f32, f32) {
     let (mut bias, mut range) = (0f32, 0f32);
-    let least = |parts: &Parts| {
+    for (parts, of) in parts.iter().zip(leasts.iter_mut()) {
         let mut least = _mm512_set1_ps(f32::INFINITY);
         let mut most = _mm512_set1_ps(f32::NEG_INFINITY);
         for part in parts.0.as_chunks::<16>().0 {
@@ -38,34 +42,50 @@ pub(super) unsafe fn split(parts: &[Parts], out: &mut [SplitParts]) -> (f32, f32
             least = _mm512_min_ps(least, part);
             most = _mm512_max_ps(most, part);
         }
-        (_mm512_reduce_min_ps(least), _mm512_reduce_max_ps(most))
-    };
-    for parts in parts {
-        let (least, most) = least(parts);
-        bias += least;
-        range += most - least;
+        *of = _mm512_reduce_min_ps(least);
+        bias += *of;
+        range += _mm512_reduce_max_ps(most) - *of;
     }
     // Rounding adds at most one half to each part.
     let step = range / (65_535 - parts.len()) as f32;
     let inverse = _mm512_set1_ps(if step > 0.0 { 1.0 / step } else { 0.0 });
-    for (parts, out) in parts.iter().zip(out) {
-        let least = _mm512_set1_ps(least(parts).0);
-        let (low, high) = (out.low.as_chunks_mut::<16>().0, out.high.as_chunks_mut::<16>().0);
-        for ((part, low), high) in parts.0.as_chunks::<16>().0.iter().zip(low).zip(high) {
-            // SAFETY: `part` is 16 values long.
-            let part = unsafe { _mm512_loadu_ps(part.as_ptr()) };
-            let steps = _mm512_mul_ps(_mm512_sub_ps(part, least), inverse);
-            let steps = _mm512_cvtps_epi32(steps);
-            // SAFETY: `low` and `high` are 16 bytes long.
+    // Of two vectors of integers the lowest bytes, then the second ones.
+    // SAFETY: the table is 64 bytes long.
+    let bytes = unsafe { _mm512_loadu_si512(LOW_THEN_HIGH.as_ptr().cast()) };
+    for ((parts, least), out) in parts.iter().zip(leasts).zip(out) {
+        let least = _mm512_set1_ps(*least);
+        let (low, high) = (out.low.as_chunks_mut::<64>().0, out.high.as_chunks_mut::<64>().0);
+        for ((parts, low), high) in parts.0.as_chunks::<64>().0.iter().zip(low).zip(high) {
+            let steps = |at: usize| {
+                // SAFETY: `at` is 0, 16, 32 or 48, and there are 64 values.
+                let part = unsafe { _mm512_loadu_ps(parts.as_ptr().add(at)) };
+                _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_sub_ps(part, least), inverse))
+            };
+            let first = _mm512_permutex2var_epi8(steps(0), bytes, steps(16));
+            let second = _mm512_permutex2var_epi8(steps(32), bytes, steps(48));
+            // SAFETY: `low` and `high` are 64 bytes long.
             unsafe {
-                _mm_storeu_si128(low.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(steps));
-                let steps = _mm512_srli_epi32::<8>(steps);
-                _mm_storeu_si128(high.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(steps));
+                let lows = _mm512_shuffle_i64x2::<0x44>(first, second);
+                _mm512_storeu_si512(low.as_mut_ptr().cast(), lows);
+                let highs = _mm512_shuffle_i64x2::<0xEE>(first, second);
+                _mm512_storeu_si512(high.as_mut_ptr().cast(), highs);
             }
         }
     }
     (bias, step)
 }
+
+/// Where in two vectors of 16 integers the lowest byte of each stands, and where the second.
+const LOW_THEN_HIGH: [u8; 64] = {
+    let mut places = [0; 64];
+    let mut at = 0;
+    while at < 32 {
+        places[at] = 4 * at as u8;
+        places[32 + at] = 4 * at as u8 + 1;
+        at += 1;
+    }
+    places
+};
 
 /// # Safety
 /// The CPU has AVX-512 F, BW and VBMI; every id is a row of `codes`, `out` is as long as

@@ -9,11 +9,16 @@
 //! [`GraphView::codes_per_read`]. A walk where the neighbourhood of the query holds far fewer
 //! allowed nodes than their share of all would end among nodes that are not the nearest, or
 //! nowhere: it looks farther, and becomes a scan where that does not help.
+//!
+//! Where a graph is cut over several servers, each knows which of its own nodes are allowed. A walk
+//! takes others for allowed until it comes to where they are known. A scan ranks the nodes of each
+//! server there, going from one to the next in the order of nodes, and reads when all are ranked: it
+//! gives what it would on one server with everything.
 
 use super::candidates::{Candidate, Progress};
 use super::params::{SearchParams, Width};
 use super::stash::NO_STASH;
-use super::state::SearchState;
+use super::state::{SearchState, Step};
 use super::view::{CodesUnavailable, GraphView};
 use crate::filter::AllowSet;
 use crate::quant::score_many;
@@ -111,19 +116,30 @@ pub fn scan_pays(allow: &AllowSet, codes_per_read: u32) -> bool {
 }
 
 impl SearchState {
-    /// Ranks a chunk of the allowed nodes; whether there was one.
-    pub(super) fn scan_on(&mut self, view: &GraphView<'_>) -> Result<bool, CodesUnavailable> {
+    /// Ranks a chunk of the allowed nodes, or says where to go on with it; `None` where all are
+    /// ranked.
+    pub(super) fn scan_on(
+        &mut self,
+        view: &GraphView<'_>,
+    ) -> Result<Option<Step>, CodesUnavailable> {
         if self.among.next == SCANNED {
-            return Ok(false);
+            return Ok(None);
         }
+        let Some(end) = view.nodes_here_until(NodeId(self.among.next)) else {
+            // A walk that became a scan may have reads under way.
+            let page = view.layout.page_of(NodeId(self.among.next));
+            let away = self.in_flight.is_empty();
+            return Ok(Some(if away { Step::Elsewhere(page) } else { Step::Wait }));
+        };
         let allow = self.allow.clone().expect("a scan has an allow-set");
         self.fresh.clear();
         allow.take_from(NodeId(self.among.next), SCAN_CHUNK, &mut self.fresh);
-        while self.fresh.last().is_some_and(|id| *id >= view.node_slots) {
+        while self.fresh.last().is_some_and(|id| *id >= end) {
             self.fresh.pop();
         }
         self.among.next = match self.fresh.last() {
             Some(last) if self.fresh.len() == SCAN_CHUNK => last + 1,
+            _ if end < view.node_slots => end,
             _ => SCANNED,
         };
         if self.among.next == SCANNED {
@@ -149,7 +165,7 @@ impl SearchState {
                 }
             }
         }
-        Ok(true)
+        Ok(Some(Step::Explored))
     }
 
     /// The `k` best of a ranking are read in any case, so that they need not wait for each other.

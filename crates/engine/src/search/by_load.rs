@@ -46,8 +46,9 @@ impl ByLoad {
         // What is more than an equal share is of use from the first read on: a search that is wide
         // at its end reads more in vain, and no more in a second.
         let start = if share.factor > 1.0 { scaled(start) } else { start };
-        // What a search that is alone could compute while it waits.
-        let start = start.max((share.pages_per_read as u16).min(most / 2));
+        // What a search that is alone could compute while it waits: a page costs about as much again
+        // for its read.
+        let start = start.max(((share.pages_per_read / 2.0) as u16).min(most / 2));
         (start.min(widest), widest)
     }
 
@@ -160,7 +161,8 @@ mod tests {
             ByLoad::Share.widths(own, 1, Share { factor, pages_per_read }, 4096)
         };
         assert_eq!(start((4, 32), 0.0, 1.0), (4, 32));
-        assert_eq!(start((4, 32), 9.5, 1.0), (9, 32));
+        assert_eq!(start((4, 32), 8.5, 1.0), (4, 32), "its own");
+        assert_eq!(start((4, 32), 19.0, 1.0), (9, 32));
         assert_eq!(start((4, 32), 1e9, 1.0), (16, 32), "half of the widest at most");
         assert_eq!(start((4, 32), 1e9, 1.0 / 16.0), (2, 2), "and what the device allows");
         assert_eq!(start((1, 1), 9.0, 1.0), (1, 1));

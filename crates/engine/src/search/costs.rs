@@ -23,15 +23,22 @@ pub struct ReadCosts {
     page_ns: AtomicU32,
     /// Picoseconds for a code of a scan.
     code_ps: AtomicU32,
+    /// Codes for a page, whatever searches take.
+    given: Option<u32>,
 }
 
 impl Default for ReadCosts {
     fn default() -> Self {
-        Self { page_ns: AtomicU32::new(20_000), code_ps: AtomicU32::new(8_000) }
+        Self { page_ns: AtomicU32::new(20_000), code_ps: AtomicU32::new(8_000), given: None }
     }
 }
 
 impl ReadCosts {
+    /// So many codes for a page whatever searches take, where they are given.
+    pub fn new(codes_per_read: Option<u32>) -> Self {
+        Self { given: codes_per_read, ..Self::default() }
+    }
+
     /// Notes a search that ended, one of `in_flight` on its thread.
     pub fn note(&self, stats: &SearchStats, in_flight: usize) {
         let pages = stats.reads + stats.resident_pages;
@@ -49,6 +56,9 @@ impl ReadCosts {
 
     /// Codes that are ranked in the time of one page read.
     pub fn codes_per_read(&self) -> u32 {
+        if let Some(given) = self.given {
+            return given;
+        }
         let page = f64::from(self.page_ns.load(Ordering::Relaxed)) * 1e3;
         let code = f64::from(self.code_ps.load(Ordering::Relaxed)).max(1.0);
         (page / code).clamp(100.0, 1e6) as u32
@@ -106,6 +116,20 @@ mod tests {
         };
         (0..100).for_each(|_| costs.note(&walk, 1));
         assert_eq!(costs.codes_per_read(), 2500);
+    }
+
+    #[test]
+    fn costs_that_were_given_stay() {
+        let costs = ReadCosts::new(Some(7));
+        let walk = SearchStats {
+            reads: 50,
+            hops: 50,
+            code_distances: 2_000,
+            latency_ns: 1 << 40,
+            ..Default::default()
+        };
+        costs.note(&walk, 1);
+        assert_eq!(costs.codes_per_read(), 7);
     }
 
     #[test]

@@ -16,13 +16,13 @@ use std::time::Instant;
 
 use super::driver_meter::Meter;
 use super::driver_spin::look_out;
-use super::hits::Hit;
+use super::feed::{AnswerFn, Drawn, Ended, Feed, Job, Jobs};
 use super::lease::Lease;
 use super::load::UnderWay;
 use super::params::SearchParams;
+use super::portable::PortableError;
 use super::source::PageSource;
 use super::state::{SearchState, Step};
-use super::stats::SearchStats;
 use super::view::GraphView;
 use crate::filter::AllowSet;
 use crate::io::{Backend, BufferId, Completion, IoError, Queue, QueueOptions, Wait};
@@ -34,6 +34,12 @@ pub enum SearchError {
     /// A page or code could not be read, or is corrupt. Other queries are not affected.
     #[error("search failed: {0}")]
     Unreadable(String),
+    /// Only a part of the graph can be read here, and the search needs the rest.
+    #[error("search failed: page {} is held by another server", .0.0)]
+    NotHere(PageId),
+    /// A state that came from elsewhere is none for this index.
+    #[error(transparent)]
+    State(#[from] PortableError),
     /// The I/O queue of the thread broke.
     #[error("search failed: the I/O queue broke: {0}")]
     Queue(String),
@@ -92,20 +98,6 @@ struct ReadUnderWay {
     waiters: u64,
     active: bool,
 }
-
-/// A query, and how it is searched.
-#[derive(Clone, Copy, Debug)]
-pub struct Job<'q> {
-    /// What its answer is known by.
-    pub number: usize,
-    /// The bytes of one vector.
-    pub query: &'q [u8],
-    /// What is asked of it.
-    pub params: &'q SearchParams,
-}
-
-/// Receives an answer: the job's number, and hits with statistics or the reason for none.
-pub type AnswerFn<'a> = dyn FnMut(usize, Result<(&[Hit], SearchStats), SearchError>) + 'a;
 
 /// An index as it is seen until the driver waits.
 struct Seen<'a> {
@@ -220,37 +212,61 @@ impl Driver {
         next: &mut dyn FnMut() -> Option<Job<'j>>,
         answer: &mut AnswerFn<'_>,
     ) -> Result<(), SearchError> {
+        self.work(source, queries, &mut Jobs { allow, next, answer, drawn: None })
+    }
+
+    /// Searches what `feed` gives until it has no more and all have ended. Up to `queries` are in
+    /// flight, at most [`Self::queries`].
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn work(
+        &mut self,
+        source: &dyn PageSource,
+        queries: usize,
+        feed: &mut dyn Feed,
+    ) -> Result<(), SearchError> {
         let in_flight = queries.clamp(1, self.slots.len());
         let mut active = 0;
-        let mut exhausted = false;
+        let mut over = false;
         self.meter.begin();
         loop {
+            let mut drawn = Drawn::Search;
             for s in 0..in_flight {
-                while !exhausted && !self.slots[s].active {
-                    let Some(Job { number, query, params }) = next() else {
-                        exhausted = true;
+                while !over && drawn == Drawn::Search && !self.slots[s].active {
+                    if active == 0 {
+                        self.meter.leave();
+                    }
+                    drawn = feed.draw(active == 0);
+                    if active == 0 {
+                        self.meter.begin();
+                    }
+                    if drawn != Drawn::Search {
+                        over = drawn == Drawn::Over;
                         break;
-                    };
+                    }
                     active += 1;
                     let slot = &mut self.slots[s];
-                    slot.job = number;
                     slot.begin(source);
                     self.meter.join(slot.under_way.as_ref());
                     // What has become visible since `run` was called is so for this query.
                     let lease = source.lease(self.number);
                     let seen = Seen::of(source, &lease);
-                    let begun = slot.state.begin(&seen.view, query, params, allow.cloned());
+                    let (number, begun) = feed.begin(&mut slot.state, &seen.view);
+                    slot.job = number;
                     match begun {
-                        Ok(()) => active -= self.drive(s, &seen, answer)?,
-                        Err(e) => active -= self.fail(s, e.to_string(), answer),
+                        Ok(()) => active -= self.drive(s, &seen, feed)?,
+                        Err(e) => active -= self.fail(s, e, feed),
                     }
                 }
             }
-            if active == 0 {
+            if active == 0 && over {
                 self.meter.leave();
                 return Ok(());
             }
-            active -= self.round(active, source, answer)?;
+            if active > 0 {
+                active -= self.round(active, source, feed)?;
+            }
         }
     }
 
@@ -264,15 +280,16 @@ impl Driver {
         source: &dyn PageSource,
         answer: &mut AnswerFn<'_>,
     ) -> Result<(), SearchError> {
+        let feed = &mut Jobs { allow: None, next: &mut || None, answer, drawn: None };
         self.slots[0].begin(source);
         self.meter.begin();
         self.meter.join(self.slots[0].under_way.as_ref());
         let mut active = {
             let lease = source.lease(self.number);
-            1 - self.drive(0, &Seen::of(source, &lease), answer)?
+            1 - self.drive(0, &Seen::of(source, &lease), feed)?
         };
         while active > 0 {
-            active -= self.round(active, source, answer)?;
+            active -= self.round(active, source, feed)?;
         }
         self.meter.leave();
         Ok(())
@@ -289,7 +306,7 @@ impl Driver {
         &mut self,
         active: usize,
         source: &dyn PageSource,
-        answer: &mut AnswerFn<'_>,
+        feed: &mut dyn Feed,
     ) -> Result<usize, SearchError> {
         let mut ended = 0;
         self.completions.clear();
@@ -316,13 +333,13 @@ impl Driver {
         let lease = source.lease(self.number);
         let seen = Seen::of(source, &lease);
         for completion in &completions {
-            ended += self.deliver(completion, &seen, answer);
+            ended += self.deliver(completion, &seen, feed);
         }
         self.completions = completions;
         self.drain_backlog(source)?;
         for s in 0..self.slots.len() {
             if std::mem::take(&mut self.slots[s].touched) && self.slots[s].active {
-                ended += self.drive(s, &seen, answer)?;
+                ended += self.drive(s, &seen, feed)?;
             }
         }
         Ok(ended)
@@ -333,7 +350,7 @@ impl Driver {
         &mut self,
         completion: &Completion,
         &Seen { source, ref view, .. }: &Seen<'_>,
-        answer: &mut AnswerFn<'_>,
+        feed: &mut dyn Feed,
     ) -> usize {
         let tag = completion.tag as usize;
         let ReadUnderWay { page, buffer, mut waiters, .. } = self.reads[tag];
@@ -361,7 +378,10 @@ impl Driver {
                     slot.compute_ns += nanos_since(from);
                     slot.touched = true;
                 }
-                Err(e) => failed += self.fail(s, e.to_string(), answer),
+                Err(e) => {
+                    let why = SearchError::Unreadable(e.to_string());
+                    failed += self.fail(s, why, feed);
+                }
             }
         }
         self.queue.return_buffer(buffer);
@@ -373,7 +393,7 @@ impl Driver {
         &mut self,
         s: usize,
         seen: &Seen<'_>,
-        answer: &mut AnswerFn<'_>,
+        feed: &mut dyn Feed,
     ) -> Result<usize, SearchError> {
         let from = Instant::now();
         // The reads of a search that is alone leave at once, those of many in batches.
@@ -395,19 +415,25 @@ impl Driver {
                     }
                 }
                 Ok(Step::Wait) => break,
-                Ok(Step::Done) => {
-                    self.slots[s].compute_ns += nanos_since(from);
-                    self.finish(s, seen.source, answer);
+                Ok(Step::Elsewhere(page)) => {
+                    self.release(s);
+                    let Slot { job, ref state, .. } = self.slots[s];
+                    feed.ended(job, Ended::Elsewhere(page, state, &seen.view));
                     return Ok(1);
                 }
-                Err(e) => return Ok(self.fail(s, e.to_string(), answer)),
+                Ok(Step::Done) => {
+                    self.slots[s].compute_ns += nanos_since(from);
+                    self.finish(s, seen.source, feed);
+                    return Ok(1);
+                }
+                Err(e) => return Ok(self.fail(s, SearchError::Unreadable(e.to_string()), feed)),
             }
         }
         self.slots[s].compute_ns += nanos_since(from);
         Ok(0)
     }
 
-    fn finish(&mut self, s: usize, source: &dyn PageSource, answer: &mut AnswerFn<'_>) {
+    fn finish(&mut self, s: usize, source: &dyn PageSource, feed: &mut dyn Feed) {
         let in_flight = self.slots.iter().filter(|slot| slot.active).count();
         self.release(s);
         let slot = &mut self.slots[s];
@@ -417,15 +443,16 @@ impl Driver {
         stats.latency_ns = nanos_since(slot.started);
         self.meter.ended(&stats, slot.among);
         source.ended(&stats, in_flight);
-        answer(slot.job, Ok((slot.state.hits(), stats)));
+        let k = slot.state.params().k;
+        feed.ended(slot.job, Ended::Found(slot.state.hits(), stats, k));
     }
 
-    fn fail(&mut self, s: usize, why: String, answer: &mut AnswerFn<'_>) -> usize {
+    fn fail(&mut self, s: usize, why: SearchError, feed: &mut dyn Feed) -> usize {
         if !self.slots[s].active {
             return 0;
         }
         self.release(s);
-        answer(self.slots[s].job, Err(SearchError::Unreadable(why)));
+        feed.ended(self.slots[s].job, Ended::Failed(why));
         1
     }
 

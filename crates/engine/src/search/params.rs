@@ -63,6 +63,8 @@ pub enum Issue {
     OneByOne,
     /// Fill the pipeline, then explore.
     Fill,
+    /// Explore all that is at hand, then issue: a read is chosen knowing all there is to know.
+    Informed,
 }
 
 /// How a search orders reading and computing.
@@ -89,6 +91,10 @@ pub struct Policy {
     /// Walk the graph by exact distances where every page is in memory and nothing is read.
     /// Without effect elsewhere, and where there is an allow-set.
     pub in_memory: bool,
+    /// Where only a part of the graph can be read here: how many of the nearest candidates worth a
+    /// read are looked through for one of that part, before the search goes on where the nearest
+    /// one is (BatANN's W). With 1 it reads in the order in which one server with all of it would.
+    pub ahead: u16,
 }
 
 impl Policy {
@@ -103,6 +109,7 @@ impl Policy {
             early_stop: true,
             by_load: ByLoad::Off,
             in_memory: true,
+            ahead: 1,
         }
     }
 
@@ -132,7 +139,28 @@ impl Policy {
             early_stop: false,
             by_load: ByLoad::Off,
             in_memory: false,
+            ahead: 1,
         }
+    }
+
+    /// PipeSearch over a graph that is cut over several servers: a search has `width` reads in
+    /// flight, and goes on elsewhere when none of the `ahead` nearest candidates can be read here.
+    /// What it looks ahead for saves hops between servers, and costs hardly any reads as long as
+    /// few of them are in flight.
+    pub fn relay(width: u16, ahead: u16) -> Self {
+        Self {
+            width: Width::Fixed(width),
+            issue: Issue::Informed,
+            in_memory: false,
+            ahead,
+            ..Self::pipe()
+        }
+    }
+
+    /// The search of BatANN (section 4.4): best-first in rounds of up to `width` reads, chosen
+    /// among the `width` nearest candidates, with one record of each page.
+    pub fn baton(width: u16) -> Self {
+        Self { ahead: width, ..Self::beam(width) }
     }
 
     /// Best-first search of a fixed width that uses every record of a page.
@@ -156,6 +184,8 @@ impl FromStr for Policy {
             "pipe" => Ok(Self::pipe()),
             "beam" => Ok(Self::beam(8)),
             "page" => Ok(Self::page(4)),
+            "relay" => Ok(Self::relay(2, 8)),
+            "baton" => Ok(Self::baton(64)),
             _ => Err(ParamError::UnknownPolicy(s.into())),
         }
     }
@@ -255,6 +285,10 @@ impl SearchParams {
             let (value, max) = (self.reserve, Self::LIST_MAX);
             return Err(ParamError::Range { name: "reserve", value, min: 0, max });
         }
+        if self.policy.ahead == 0 || self.policy.ahead > Self::WIDTH_MAX {
+            let (value, max) = (self.policy.ahead.into(), Self::WIDTH_MAX.into());
+            return Err(ParamError::Range { name: "ahead", value, min: 1, max });
+        }
         if !self.within.is_sound() {
             return Err(ParamError::Distances);
         }
@@ -299,7 +333,10 @@ impl fmt::Display for ParamError {
             Self::Distances => f.write_str("an end of the range of distances is NaN"),
             Self::WidthSteps(why) => write!(f, "no table of widths by searches: {why}"),
             Self::UnknownPolicy(name) => {
-                write!(f, "unknown search policy `{name}`; known are auto, pipe, beam, page")
+                write!(
+                    f,
+                    "unknown search policy `{name}`; known are auto, pipe, beam, page, relay, baton"
+                )
             }
         }
     }

@@ -1,15 +1,22 @@
 //! The portable part of a search as bytes: what a query needs to go on elsewhere.
 //!
-//! Little-endian, never on disk, and refused by another version. A header of 124 bytes: as u16
+//! Little-endian, never on disk, and refused by another version or another index: it is of use only
+//! where the same nodes have the same codes. A header of 186 bytes: as u16
 //! version, flags, width, widest width, position of the converge phase, which ends of the
-//! range are given and excluded; as f32 the ratio
+//! range are given and excluded, candidates looked through for one that can be read here; the
+//! index's uuid, u64 generation and u32 version of its codebook; as f32 the ratio
 //! that widens, the list's bound, the bound of nodes that are not allowed, and sum and squares of
 //! the errors of codes, both ends of the range, and the nearest distance; as u32 their number, the next node of a scan, entries near the query and entries
 //! before those that must be allowed, nodes seen and allowed ones of them, rows nearer than the range, k, list, head list, reserve, capacities of the list and of the hits, reads finished
-//! and finished in the list, and the lengths of what follows.
-//! Then the query's vector, candidates (f32 distance, u32 node, u8 progress and allowed bit),
-//! hits (f32 distance, u64 row, u32 node, u8 returned), reads under way (u32 page, u32 node) and
-//! nodes read for (u32). The allow-set travels by reference: whoever imports the state brings it.
+//! and finished in the list, what the search has cost (reads, pages in memory, reads in vain,
+//! nodes explored, codes and exact distances, servers that it came from), and the lengths of what
+//! follows, the filter's first.
+//! Then the filter, the query's vector, candidates (f32 distance, u32 node, u8 progress and allowed bit),
+//! hits (f32 distance, u64 row, u32 node, u8 returned; the `k` best, and all of them where a range
+//! or a continued search wants more), reads under way (u32 page, u32 node) and
+//! nodes read for (u32). The allow-set does not travel: whoever imports the state makes it of the
+//! filter, which the engine does not read, and candidates that were not known to be forbidden are
+//! looked up in it.
 //! A decoder for hostile bytes: it never panics and allocates no more than the bytes it was
 //! given warrant. Room for lists that the parameters promise is made when it is needed, which
 //! beside a search of this process is at its beginning.
@@ -22,18 +29,22 @@ use super::by_load::ByLoad;
 use super::candidates::{Candidate, Progress};
 use super::coding_error::CodingError;
 use super::hits::Hit;
+use super::owned::Origin;
 use super::params::{Issue, Policy, SearchParams, Width};
 use super::stash::NO_STASH;
 use super::state::{InFlight, SearchState};
+use super::stats::SearchStats;
 use super::view::GraphView;
 use super::within::{Ranged, Within};
 use crate::filter::AllowSet;
-use crate::types::{NodeId, PageId, RowId};
+use crate::types::{NodeId, PageId, RowId, unfit};
 
 /// Version of the portable form. Another one is refused.
-pub(super) const PORTABLE_VERSION: u16 = 4;
+pub(super) const PORTABLE_VERSION: u16 = 6;
 /// Bytes of the header.
-pub(super) const PORTABLE_HEADER_BYTES: usize = 124;
+pub(super) const PORTABLE_HEADER_BYTES: usize = 186;
+/// Where in it the length of the filter stands.
+const FILTER_LEN_AT: usize = PORTABLE_HEADER_BYTES - 6 * 4;
 /// Bytes of a candidate.
 pub(super) const PORTABLE_CANDIDATE_BYTES: usize = 9;
 /// Bytes of a hit.
@@ -49,6 +60,14 @@ pub enum PortableError {
     Version {
         /// Version found.
         found: u16,
+    },
+    /// Of another index, or of another generation of it.
+    #[error("search state is of index {found}, this is {here}")]
+    Origin {
+        /// Where the state was made.
+        found: Origin,
+        /// The index asked to go on with it.
+        here: Origin,
     },
     /// Too short, too long, or a field out of range.
     #[error("search state is malformed: {0}")]
@@ -108,11 +127,12 @@ const FLAG_SCAN: u16 = 1 << 7;
 const FLAG_DYNAMIC: u16 = 1 << 8;
 const FLAG_EARLY_STOP: u16 = 1 << 9;
 const FLAG_WALK: u16 = 1 << 10;
+const FLAG_INFORMED: u16 = 1 << 11;
 
 impl SearchState {
     /// Appends the portable part to `out`: at most 8 KiB for a list of 200 and 128 dimensions.
     /// A width table is not portable; the width reached stays fixed from here on.
-    pub fn export(&self, out: &mut Vec<u8>) {
+    pub fn export(&self, view: &GraphView<'_>, out: &mut Vec<u8>) {
         let policy = &self.params.policy;
         let (dynamic, max, converge_at, keep) = match policy.width {
             Width::Dynamic { max, converge_at, keep_ratio, .. } => {
@@ -123,6 +143,7 @@ impl SearchState {
         let flag = |on: bool, bit: u16| if on { bit } else { 0 };
         let flags = flag(policy.barrier, FLAG_BARRIER)
             | flag(policy.issue == Issue::Fill, FLAG_FILL)
+            | flag(policy.issue == Issue::Informed, FLAG_INFORMED)
             | flag(policy.packed, FLAG_PACKED)
             | flag(policy.head, FLAG_HEAD)
             | flag(self.converging, FLAG_CONVERGING)
@@ -133,14 +154,23 @@ impl SearchState {
             | flag(dynamic, FLAG_DYNAMIC)
             | flag(policy.early_stop, FLAG_EARLY_STOP);
         let entries = self.list.entries();
-        let hits = self.hits.as_slice();
         let start = out.len();
         let Within { from, to } = self.params.within;
+        // The others serve only to go on beyond `k`.
+        let is_for_k = self.params.within.far_end().is_none() && self.params.reserve == 0;
+        let kept = if is_for_k { self.params.k } else { self.hits.capacity() };
+        let hits = self.hits.as_slice();
+        let hits = &hits[..hits.len().min(kept)];
+        let hit_capacity = self.hits.capacity().min(kept);
         let ((from_kind, from), (to_kind, to)) = (end(from), end(to));
         let ends = from_kind | to_kind << 8;
-        for v in [PORTABLE_VERSION, flags, self.width, max, converge_at, ends] {
+        for v in [PORTABLE_VERSION, flags, self.width, max, converge_at, ends, policy.ahead] {
             out.extend(v.to_le_bytes());
         }
+        out.extend(view.origin.uuid);
+        out.extend(view.origin.generation.to_le_bytes());
+        out.extend(view.origin.codebook.to_le_bytes());
+        let stats = &self.stats;
         let CodingError { count, sum, squares } = self.coding_error;
         let nearest = self.ranged.nearest;
         for v in [keep, self.list.bound(), self.among.bound, sum, squares, from, to, nearest] {
@@ -159,20 +189,28 @@ impl SearchState {
             self.params.head_list,
             self.params.reserve,
             self.list.capacity(),
-            self.hits.capacity(),
+            hit_capacity,
             self.finished as usize,
             self.finished_in_list as usize,
+            stats.reads as usize,
+            stats.resident_pages as usize,
+            stats.reads_wasted as usize,
+            stats.hops as usize,
+            stats.code_distances as usize,
+            stats.exact_distances as usize,
+            stats.moves as usize,
+            self.filter.len(),
             self.query.len(),
             entries.len(),
             hits.len(),
             self.in_flight.len(),
             self.read_for.len(),
         ] {
-            out.extend(
-                u32::try_from(v).expect("bounded by LIST_MAX or the page size").to_le_bytes(),
-            );
+            // What counts on for ever stops at the largest number.
+            out.extend(u32::try_from(v).unwrap_or(u32::MAX).to_le_bytes());
         }
         debug_assert_eq!(out.len() - start, PORTABLE_HEADER_BYTES);
+        out.extend(&self.filter);
         out.extend(&self.query);
         for c in entries {
             out.extend(c.distance.to_le_bytes());
@@ -194,7 +232,22 @@ impl SearchState {
         }
     }
 
-    /// Takes over an exported search: reads under way are issued again, and pages behind nodes
+    /// The filter of an exported search; empty where it has none.
+    ///
+    /// # Errors
+    /// [`PortableError`] where the bytes are no state of this version.
+    pub fn filter_of(bytes: &[u8]) -> Result<&[u8], PortableError> {
+        let version = Reader(bytes).u16()?;
+        if version != PORTABLE_VERSION {
+            return Err(PortableError::Version { found: version });
+        }
+        let at = bytes.get(FILTER_LEN_AT..).ok_or(PortableError::Malformed("truncated"))?;
+        let len = Reader(at).usize()?;
+        let body = bytes.get(PORTABLE_HEADER_BYTES..).and_then(|body| body.get(..len));
+        body.ok_or(PortableError::Malformed("truncated"))
+    }
+
+    /// Takes over an exported search, with the allow-set of [its filter](Self::filter_of): reads under way are issued again, and pages behind nodes
     /// at hand are read once more; then it goes on and gives the identical answer.
     ///
     /// # Errors
@@ -212,6 +265,11 @@ impl SearchState {
         }
         let (flags, width, max, converge_at, ends) =
             (r.u16()?, r.u16()?, r.u16()?, r.u16()?, r.u16()?);
+        let ahead = r.u16()?;
+        let found = Origin { uuid: r.bytes()?, generation: r.u64()?, codebook: r.u32()? };
+        if found != view.origin {
+            return Err(PortableError::Origin { found, here: view.origin });
+        }
         let (keep_ratio, bound, among_bound) = (r.f32()?, r.f32()?, r.f32()?);
         let (sum, squares) = (r.f32()?, r.f32()?);
         let within =
@@ -235,17 +293,34 @@ impl SearchState {
             } else {
                 Width::Fixed(width)
             },
-            issue: if on(FLAG_FILL) { Issue::Fill } else { Issue::OneByOne },
+            issue: match (on(FLAG_FILL), on(FLAG_INFORMED)) {
+                (true, true) => return Err(PortableError::Malformed("two orders of reading")),
+                (true, _) => Issue::Fill,
+                (_, true) => Issue::Informed,
+                _ => Issue::OneByOne,
+            },
             packed: on(FLAG_PACKED),
             head: on(FLAG_HEAD),
             early_stop: on(FLAG_EARLY_STOP),
             // What the load was made of it stays.
             by_load: ByLoad::Off,
             in_memory: false,
+            ahead,
         };
         let (k, list, head_list, reserve) = (r.usize()?, r.usize()?, r.usize()?, r.usize()?);
         let (capacity, hit_capacity) = (r.usize()?, r.usize()?);
         let (finished, finished_in_list) = (r.u32()?, r.u32()?);
+        let spent = SearchStats {
+            reads: r.u32()?.into(),
+            resident_pages: r.u32()?.into(),
+            reads_wasted: r.u32()?.into(),
+            hops: r.u32()?.into(),
+            code_distances: r.u32()?.into(),
+            exact_distances: r.u32()?.into(),
+            moves: u64::from(r.u32()?) + 1,
+            ..SearchStats::default()
+        };
+        let filter_bytes = r.usize()?;
         let lengths = [r.usize()?, r.usize()?, r.usize()?, r.usize()?, r.usize()?];
         let [query_bytes, candidates, hits, in_flight, reads_done] = lengths;
         let params = SearchParams { k, list, head_list, reserve, within, policy };
@@ -254,7 +329,8 @@ impl SearchState {
             let expected = view.layout.vector_bytes();
             return Err(PortableError::Dimension { found: query_bytes, expected });
         }
-        let body = query_bytes
+        let body = filter_bytes
+            + query_bytes
             + candidates * PORTABLE_CANDIDATE_BYTES
             + hits * PORTABLE_HIT_BYTES
             + in_flight * PORTABLE_READ_BYTES
@@ -272,6 +348,9 @@ impl SearchState {
         if plan != Plan::Scan && next != SCANNED {
             return Err(PortableError::Malformed("a ranking under way without its plan"));
         }
+        if next != SCANNED && next >= view.node_slots {
+            return Err(PortableError::Malformed("a ranking beyond the index"));
+        }
         // What only counts up has room to do so.
         if [count, seen, seen_allowed, too_near, finished, finished_in_list]
             .iter()
@@ -286,12 +365,19 @@ impl SearchState {
         if plan == Plan::Walk && near == 0 {
             return Err(PortableError::Malformed("a walk without a window"));
         }
+        let (filter, rest) = r.0.split_at(filter_bytes);
+        r.0 = rest;
+        if unfit(&r.0[..query_bytes], view.layout.vector_type()).is_some() {
+            return Err(PortableError::Malformed("the query is no vector of numbers"));
+        }
         self.params = params;
         self.among = among;
         self.reset_lean(view, candidates);
         self.list.set_capacity(capacity);
         self.hits.set_capacity(hit_capacity);
         self.width = width;
+        let bytes_read = spent.reads * view.layout.page_bytes() as u64;
+        self.stats = SearchStats { bytes_read, width_max: width.into(), ..spent };
         (self.finished, self.finished_in_list) = (finished, finished_in_list);
         self.converging = on(FLAG_CONVERGING);
         self.filling = on(FLAG_FILLING);
@@ -299,6 +385,7 @@ impl SearchState {
         self.coding_error = CodingError { count, sum, squares };
         self.ranged = Ranged { nearest, too_near, ..Ranged::default() };
         self.allow = allow;
+        self.set_filter(filter);
         self.query.clear();
         self.query.extend_from_slice(&r.0[..query_bytes]);
         r.0 = &r.0[query_bytes..];
@@ -352,6 +439,7 @@ impl SearchState {
     ) -> Result<(), PortableError> {
         let node = NodeId(node);
         in_range(view, node)?;
+        let allowed = allowed && self.allow.as_ref().is_none_or(|allow| allow.may_allow(node));
         self.list.insert(Candidate { distance, node, stash: NO_STASH, progress, allowed });
         self.mark_visited(node.0);
         if progress == Progress::AtHand {

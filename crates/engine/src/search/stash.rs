@@ -12,30 +12,34 @@ pub(super) const NO_STASH: u32 = u32::MAX;
 pub(super) struct Stash {
     ids: Vec<u32>,
     degrees: Vec<u16>,
+    /// Entries given back.
     free: Vec<u32>,
+    /// Entries from here on were not in use since the last reset.
+    next: u32,
     max_degree: usize,
 }
 
 impl Stash {
     pub(super) fn reset(&mut self, entries: usize, max_degree: usize) {
-        self.max_degree = max_degree;
-        if self.ids.len() < entries * max_degree {
-            self.ids.resize(entries * max_degree, 0);
-        }
-        if self.degrees.len() < entries {
-            self.degrees.resize(entries, 0);
+        if max_degree != self.max_degree {
+            self.max_degree = max_degree;
+            self.degrees.clear();
         }
         self.free.clear();
         self.free.reserve(entries);
-        self.free.extend((0..entries as u32).rev());
+        self.next = 0;
+        self.grow(entries);
     }
 
     pub(super) fn put(&mut self, neighbours: &[u32]) -> u32 {
-        if self.free.is_empty() {
-            // Of a search that came from elsewhere, for which little room was made at first.
-            self.grow((2 * self.degrees.len()).max(16));
-        }
-        let entry = self.free.pop().expect("it just grew, or had one");
+        let entry = self.free.pop().unwrap_or_else(|| {
+            if self.next as usize == self.degrees.len() {
+                // Of a search that came from elsewhere, for which little room was made at first.
+                self.grow((2 * self.degrees.len()).max(16));
+            }
+            self.next += 1;
+            self.next - 1
+        });
         let at = entry as usize * self.max_degree;
         self.ids[at..at + neighbours.len()].copy_from_slice(neighbours);
         self.degrees[entry as usize] = neighbours.len() as u16;
@@ -59,11 +63,10 @@ impl Stash {
 
     /// Makes room for `entries` in all.
     pub(super) fn grow(&mut self, entries: usize) {
-        let had = self.degrees.len() as u32;
-        if entries as u32 > had {
-            self.ids.resize(entries * self.max_degree, 0);
+        if entries > self.degrees.len() {
             self.degrees.resize(entries, 0);
-            self.free.extend(had..entries as u32);
+            let ids = entries * self.max_degree;
+            self.ids.resize(ids.max(self.ids.len()), 0);
         }
     }
 }

@@ -13,7 +13,8 @@
 //!
 //! When to stop: with [`Policy::early_stop`](super::Policy::early_stop) a candidate is read only
 //! while its coded distance, less what codes have turned out to promise too much in this query,
-//! could still be among the `k` nearest, and within the range where one is given; otherwise while it is among the nearest `list`.
+//! could still be among the `k` nearest, and within the range where one is given; otherwise, and
+//! where the query lies far beyond all codes, while it is among the nearest `list`.
 //!
 //! The portable part (list, hits, reads under way, pages read, errors of codes, parameters,
 //! query) can be exported between any two steps; the derived part (look-up table, visited set,
@@ -34,7 +35,7 @@ use super::within::Ranged;
 use crate::filter::{AllowSet, SLACK};
 use crate::graph::HeadScratch;
 use crate::quant::{LookupTable, score_many};
-use crate::types::{Metric, NodeId, PageId};
+use crate::types::{Metric, NodeId, PageId, fit_squared_norm};
 
 use std::sync::Arc;
 
@@ -47,6 +48,9 @@ pub enum Step {
     Explored,
     /// Nothing to do until a page arrives.
     Wait,
+    /// What it wants next is this page, which cannot be read here, and nothing is under way:
+    /// [`export`](SearchState::export) it, and [`import`](SearchState::import) it where it can be.
+    Elsewhere(PageId),
     /// The answer stands in [`SearchState::hits`].
     Done,
 }
@@ -75,6 +79,8 @@ pub struct SearchState {
     pub(super) filling: bool,
     pub(super) explored_last: bool,
     pub(super) allow: Option<Arc<AllowSet>>,
+    /// What the allow-set was made of, for where a search goes on.
+    pub(super) filter: Vec<u8>,
     pub(super) among: Restriction,
     pub(super) coding_error: CodingError,
     pub(super) ranged: Ranged,
@@ -119,6 +125,7 @@ impl SearchState {
             filling: true,
             explored_last: true,
             allow: None,
+            filter: Vec::new(),
             among: Restriction::all(),
             coding_error: CodingError::default(),
             ranged: Ranged::default(),
@@ -150,6 +157,7 @@ impl SearchState {
             + self.list.bytes()
             + self.hits.bytes()
             + self.query.capacity()
+            + self.filter.capacity()
             + (self.fresh.capacity() + self.scores.capacity() + self.neighbours.capacity()) * 4
     }
 
@@ -191,8 +199,11 @@ impl SearchState {
         self.query.extend_from_slice(query);
         self.params.clone_from(params);
         self.params.policy.share(view.searches, view.share, view.layout.page_bytes());
-        self.params.policy.early_stop &= view.metric != Metric::InnerProduct;
+        let norm = fit_squared_norm(query, view.layout.vector_type()).unwrap_or(f64::INFINITY);
+        self.params.policy.early_stop &=
+            view.metric != Metric::InnerProduct && !view.codebook.is_beyond(norm);
         self.allow = allow;
+        self.filter.clear();
         self.among = Restriction::new(plan, &self.params, self.allowed_share(view));
         let reserve = if plan == Plan::All { self.params.reserve } else { 0 };
         let pages = view.pages.filter(|_| plan == Plan::All && self.params.policy.in_memory);
@@ -204,6 +215,13 @@ impl SearchState {
         self.reset(view, self.among.capacity(&self.params) + reserve);
         self.table.fill(view.codebook, &self.query, view.layout.vector_type());
         if plan == Plan::Scan { Ok(()) } else { self.seed_from_head(view) }
+    }
+
+    /// The filter that the allow-set of this search was made of, as bytes that say it to whoever goes
+    /// on with it.
+    pub fn set_filter(&mut self, filter: &[u8]) {
+        self.filter.clear();
+        self.filter.extend_from_slice(filter);
     }
 
     /// As [`begin`](Self::begin), with the plan for the allow-set chosen by the test.
@@ -318,8 +336,8 @@ impl SearchState {
         if self.walks_in_vain(view) && !self.begin_scan(view) {
             return Ok(Step::Done);
         }
-        if self.scan_on(view)? {
-            return Ok(Step::Explored);
+        if let Some(step) = self.scan_on(view)? {
+            return Ok(step);
         }
         let window = self.window();
         if self.params.policy.barrier {
@@ -333,9 +351,16 @@ impl SearchState {
         let unread = self.next_unread(window);
         self.adapt_width(unread.unwrap_or(window));
         let next = self.list.first_at_hand(window);
-        let may_issue = self.in_flight.len() < usize::from(self.width)
-            && (next.is_none() || self.explored_last || self.params.policy.issue == Issue::Fill);
-        if may_issue && let Some(i) = unread {
+        let in_turn = match self.params.policy.issue {
+            Issue::Fill => true,
+            Issue::OneByOne => next.is_none() || self.explored_last,
+            Issue::Informed => next.is_none(),
+        };
+        let may_issue = self.in_flight.len() < usize::from(self.width) && in_turn;
+        let ahead = usize::from(self.params.policy.ahead);
+        let here = unread.filter(|_| may_issue);
+        let here = here.and_then(|nearest| self.nearest_here(view, nearest, window, ahead));
+        if let Some(i) = here {
             self.explored_last = false;
             return Ok(self.issue(view, i));
         }
@@ -344,7 +369,15 @@ impl SearchState {
             self.explore(view, i)?;
             return Ok(Step::Explored);
         }
+        if let (Some(i), true) = (unread, self.in_flight.is_empty()) {
+            return Ok(self.elsewhere(view, i));
+        }
         Ok(self.idle(view, window, unread))
+    }
+
+    /// Goes on where the entry at `index` can be read.
+    fn elsewhere(&self, view: &GraphView<'_>, index: usize) -> Step {
+        Step::Elsewhere(view.layout.page_of(self.list.entries()[index].node))
     }
 
     /// How much of the list is explored where its records are at hand.
@@ -358,16 +391,23 @@ impl SearchState {
             Plan::Walk => self.next_of_walk()?,
             Plan::All | Plan::Scan => self.list.first_unread(window)?,
         };
-        let worth = match (self.reach, self.among.plan) {
-            (Some(reach), _) => self.list.entries()[nearest].distance <= reach,
+        self.is_worth_reading(nearest).then_some(nearest)
+    }
+
+    /// Whether the entry at `index` is unread and worth a read.
+    pub(super) fn is_worth_reading(&self, index: usize) -> bool {
+        let entry = &self.list.entries()[index];
+        let near_enough = match (self.reach, self.among.plan) {
+            (Some(reach), _) => entry.distance <= reach,
             (None, Plan::Walk) => true,
             // Until the errors of codes are known, no farther than without knowing them.
             (None, plan) => {
                 let short = self.hits.as_slice().len() < self.params.k;
-                nearest < self.list_to_read() || plan == Plan::Scan && short
+                index < self.list_to_read() || plan == Plan::Scan && short
             }
         };
-        worth.then_some(nearest)
+        let passed_over = self.among.plan == Plan::Walk && index >= self.among.near;
+        near_enough && entry.progress == Progress::Unread && (entry.allowed || !passed_over)
     }
 
     fn step_barrier(
@@ -377,9 +417,12 @@ impl SearchState {
     ) -> Result<Step, CodesUnavailable> {
         let unread = self.next_unread(window);
         if self.filling {
-            if self.in_flight.len() < usize::from(self.width)
-                && let Some(i) = unread
-            {
+            // All of a round is chosen among the nearest at its beginning.
+            let ahead = usize::from(self.params.policy.ahead).saturating_sub(self.in_flight.len());
+            let room = self.in_flight.len() < usize::from(self.width);
+            let here = unread.filter(|_| room);
+            let here = here.and_then(|nearest| self.nearest_here(view, nearest, window, ahead));
+            if let Some(i) = here {
                 return Ok(self.issue(view, i));
             }
             self.filling = false;
@@ -391,10 +434,12 @@ impl SearchState {
             self.explore(view, i)?;
             return Ok(Step::Explored);
         }
-        if unread.is_none() {
-            return Ok(self.idle(view, window, unread));
-        }
+        let Some(nearest) = unread else { return Ok(self.idle(view, window, unread)) };
         self.filling = true;
+        let ahead = usize::from(self.params.policy.ahead);
+        if self.nearest_here(view, nearest, window, ahead).is_none() {
+            return Ok(self.elsewhere(view, nearest));
+        }
         self.step_barrier(view, window)
     }
 

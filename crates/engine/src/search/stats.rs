@@ -29,6 +29,8 @@ pub struct SearchStats {
     pub cut_short: u64,
     /// Exact distances.
     pub exact_distances: u64,
+    /// Times that it went on elsewhere, from a state that was imported.
+    pub moves: u64,
     /// Widest the pipeline has been, reads.
     pub width_max: u64,
     /// Time from start until the first page was asked for, nanoseconds.
@@ -59,6 +61,7 @@ impl AddAssign for SearchStats {
         self.in_vain += o.in_vain;
         self.cut_short += o.cut_short;
         self.exact_distances += o.exact_distances;
+        self.moves += o.moves;
         self.width_max = self.width_max.max(o.width_max);
         self.first_read_ns += o.first_read_ns;
         self.compute_ns += o.compute_ns;

@@ -2,6 +2,7 @@
 
 use super::lease::Lease;
 use super::overlay::Overlay;
+use super::owned::{Origin, Owned};
 use super::pace::Share;
 use crate::format::RecordLayout;
 use crate::graph::HeadIndex;
@@ -91,6 +92,10 @@ pub struct GraphView<'a> {
     pub pages: Option<AllPages<'a>>,
     /// What has changed since the pages were written.
     pub overlay: Option<&'a dyn Overlay>,
+    /// The pages that can be read here; all where there is none.
+    pub owned: Option<&'a Owned>,
+    /// What index this is.
+    pub origin: Origin,
 }
 
 impl GraphView<'_> {

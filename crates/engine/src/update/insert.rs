@@ -121,7 +121,7 @@ impl Generation {
     }
 
     /// Refuses a row that the codes cannot tell from others: one that is far longer than those of
-    /// their training, or one of many that are far shorter. A search would not find it.
+    /// their training, or one of many that are longer or far shorter. A search would not find it.
     fn check_scale(&self, row: RowId, vector: &[u8]) -> Result<(), UpdateError> {
         let book = self.index.view().codebook;
         let squared_norm = fit_squared_norm(vector, self.vector_type()).unwrap_or(f64::INFINITY);

@@ -63,6 +63,7 @@ fn a_warm_search_allocates_nothing() {
                     }
                     Step::Explored => {}
                     Step::Wait => unreachable!("pages are handed over at once"),
+                    Step::Elsewhere(_) => unreachable!("every page is here"),
                     Step::Done => break,
                 }
             }

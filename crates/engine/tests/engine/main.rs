@@ -7,5 +7,7 @@ mod data;
 mod load;
 mod memory;
 mod process;
+mod relay;
 mod search;
+mod standing;
 mod warming;

@@ -6,11 +6,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Rows;
-use crate::build::{BuildError, BuildOptions, Progress, Silent, Stage, build, estimate};
+use crate::build::{
+    BuildError, BuildOptions, PartitionBy, Progress, Silent, Stage, build, estimate,
+};
 use crate::format::constants::BLOCK_BYTES;
 use crate::format::{
     BlockChecksums, FileHeader, FileKind, HeadParts, Manifest, PageView, check_page,
-    decode_row_map, open_body,
+    decode_row_map, decode_row_pairs, open_body,
 };
 use crate::quant::{CodeKind, Codebook};
 use crate::types::{Metric, NodeId, PageId, VectorSet, VectorType};
@@ -65,8 +67,17 @@ pub(super) fn read_back(
             body
         };
         let codes = blocked(&part.codes.path, FileKind::Codes);
-        let map = blocked(&part.row_map.as_ref().expect("a row map").path, FileKind::RowMap);
-        let map = decode_row_map(&map, manifest.layout.node_limit()).expect("a row map");
+        let limit = manifest.layout.node_limit();
+        let map = part.row_map.as_ref().expect("a row map");
+        let map: HashMap<u32, u32> = if manifest.partitions.len() == 1 {
+            let map = decode_row_map(&blocked(&map.path, FileKind::RowMap), limit);
+            (0..).zip(map.expect("a row map")).collect()
+        } else {
+            let map = decode_row_pairs(&blocked(&map.path, FileKind::RowPairs), limit);
+            map.expect("a row map of some rows").into_iter().collect()
+        };
+        let records = map.len();
+        let mut found = 0;
         for (i, image) in segment.chunks(manifest.layout.page_bytes()).enumerate() {
             let page = PageId(part.first_page + i as u32);
             check_page(image, &identity, page).expect("a sealed page");
@@ -75,7 +86,8 @@ pub(super) fn read_back(
                 let node = manifest.layout.node(page, slot);
                 let row = view.row_id(slot).0;
                 assert_eq!(view.vector(slot), set.row(row as usize), "the vector of row {row}");
-                assert_eq!(map[row as usize], node.0, "the map knows row {row}");
+                assert_eq!(map[&(row as u32)], node.0, "the map knows row {row}");
+                found += 1;
                 let mut code = vec![0; book.code_bytes()];
                 book.encode(set.row(row as usize), set.vector_type(), &mut code);
                 let at = (i * manifest.layout.records_per_page() + slot) * code.len();
@@ -85,6 +97,9 @@ pub(super) fn read_back(
                 assert!(row_at.insert(node.0, row).is_none(), "one record per node");
                 edges_at.insert(row, edges);
             }
+        }
+        if manifest.partitions.len() > 1 {
+            assert_eq!(found, records, "the map knows no row of another partition");
         }
     }
     assert_eq!(edges_at.len(), set.rows(), "every row exactly once");
@@ -102,9 +117,10 @@ fn all_rows_and_edges_are_read_back_whatever_the_number_of_partitions() {
     let rows = Rows::clustered(1200, 16, VectorType::U8, 1);
     let temp = tempfile::tempdir().expect("a directory");
     let mut seen = Vec::new();
-    for partitions in [1, 3] {
-        let dir = temp.path().join(format!("index-{partitions}"));
-        let mut options = BuildOptions { partitions, ..small(Metric::L2) };
+    let cuts = PartitionBy::ALL.map(|(_, by)| (3, by));
+    for (partitions, partition_by) in cuts.into_iter().chain([(1, PartitionBy::Graph)]) {
+        let dir = temp.path().join(format!("index-{partitions}-{partition_by:?}"));
+        let mut options = BuildOptions { partitions, partition_by, ..small(Metric::L2) };
         options.graph.threads = 1;
         let manifest = run(rows.set(), &dir, &options).expect("it builds");
         assert_eq!(manifest.partitions.len(), partitions);
@@ -116,7 +132,49 @@ fn all_rows_and_edges_are_read_back_whatever_the_number_of_partitions() {
         assert_eq!(part_of(manifest.slots() as u32 - 1), Some(partitions - 1));
     }
     // The graph is that of the rows: how nodes are numbered does not matter.
-    assert_eq!(seen[0], seen[1]);
+    assert!(seen.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+#[test]
+fn partitions_are_balanced_and_those_of_near_rows_cut_few_edges() {
+    let rows = Rows::clustered(6000, 16, VectorType::U8, 1);
+    let temp = tempfile::tempdir().expect("a directory");
+    let mut cut_of = HashMap::new();
+    for (name, partition_by) in PartitionBy::ALL {
+        for partitions in [2, 5, 10] {
+            let dir = temp.path().join(format!("{name}-{partitions}"));
+            let options = BuildOptions { partitions, partition_by, ..small(Metric::L2) };
+            let manifest = run(rows.set(), &dir, &options).expect("it builds");
+            let edges = read_back(rows.set(), &dir, &manifest);
+            let mut part_of = HashMap::new();
+            for (number, part) in manifest.partitions.iter().enumerate() {
+                let file = part.dir.join(&part.row_map.as_ref().expect("a row map").path);
+                let bytes = fs::read(dir.join(file)).expect("readable");
+                let (kind, identity) = (FileKind::RowPairs, manifest.identity());
+                let header = FileHeader::decode(&bytes, kind, &identity).expect("a header");
+                let body = &bytes[kind.body_offset() as usize..][..header.body_bytes as usize];
+                let pairs = decode_row_pairs(body, manifest.slots()).expect("pairs");
+                // Those by the order of pages are as equal as pages are.
+                let slack = if partition_by == PartitionBy::Order { 1.1 } else { 1.05 };
+                let most = 6000.0 * slack / partitions as f64;
+                let rows = pairs.len();
+                assert!(rows as f64 <= most, "{name}, {partitions}: {rows} rows in one");
+                part_of.extend(pairs.into_iter().map(|(row, _)| (u64::from(row), number)));
+            }
+            let all: usize = edges.values().map(Vec::len).sum();
+            let leaves = |(row, to): (&u64, &Vec<u64>)| {
+                to.iter().filter(|to| part_of[to] != part_of[row]).count()
+            };
+            let cut = edges.iter().map(leaves).sum::<usize>() as f64 / all as f64;
+            cut_of.insert((name, partitions), cut);
+        }
+    }
+    for partitions in [2, 5, 10] {
+        let cut = |name| cut_of[&(name, partitions)];
+        assert!(cut("graph") < 0.5 * cut("random"), "{cut_of:?}");
+        assert!(cut("graph") <= cut("kmeans") * 1.05, "{cut_of:?}");
+        assert!(cut("graph") < cut("order"), "{cut_of:?}");
+    }
 }
 
 #[test]

@@ -10,7 +10,8 @@ use super::index::{read_back, small};
 use crate::build::limited::build_in_shards;
 use crate::build::plan::Plan;
 use crate::build::{
-    BuildError, BuildOptions, Progress, RowSource, Silent, Stage, build_limited, estimate,
+    BuildError, BuildOptions, PartitionBy, Progress, RowSource, Silent, Stage, build_limited,
+    estimate,
 };
 use crate::distance::QueryDistance;
 use crate::format::Manifest;
@@ -164,6 +165,23 @@ impl Progress for StopAt<'_> {
     }
 
     fn advance(&self, _: u64) {}
+}
+
+#[test]
+fn shards_have_partitions_by_the_order_of_pages_and_no_others() {
+    let rows = Rows::clustered(900, 8, VectorType::U8, 1);
+    let temp = tempfile::tempdir().expect("a directory");
+    for (name, partition_by) in PartitionBy::ALL {
+        let dir = temp.path().join(name);
+        let options = BuildOptions { partitions: 3, partition_by, ..small(Metric::L2) };
+        let built = build_in_shards(&rows.set(), &plan(900, 4), &dir, &options, &Silent, &GO);
+        if partition_by == PartitionBy::Order {
+            built.expect("it is built");
+            continue;
+        }
+        let refused = matches!(built, Err(BuildError::Option { option: "partition-by", .. }));
+        assert!(refused && !dir.exists(), "{name}");
+    }
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 
 use crate::format::constants::ABSENT;
-use crate::format::{FormatError, HeadParts, decode_page_map, decode_row_map, encode_map};
+use crate::format::{
+    FormatError, HeadParts, decode_page_map, decode_row_map, decode_row_pairs, encode_map,
+};
 
 fn heads() -> impl Strategy<Value = HeadParts> {
     (0usize..30, 0u32..9).prop_flat_map(|(n, max_degree)| {
@@ -75,4 +77,16 @@ fn maps_come_back_and_stay_in_range() {
     assert!(matches!(decode_row_map(&body[1..], 4), Err(FormatError::Length { .. })));
     assert!(matches!(decode_page_map(&body, 3, 3), Err(FormatError::Value { .. })));
     assert!(matches!(decode_row_map(&body, 3), Err(FormatError::Value { .. })));
+}
+
+#[test]
+fn a_map_of_some_rows_is_in_order_and_within_the_index() {
+    let bytes = |pairs: &[u32]| encode_map(pairs);
+    assert_eq!(decode_row_pairs(&bytes(&[1, 7, 5, 3]), 8).unwrap(), [(1, 7), (5, 3)]);
+    assert_eq!(decode_row_pairs(&[], 8).unwrap(), []);
+    let refused = |body: &[u8]| decode_row_pairs(body, 8).unwrap_err();
+    assert!(matches!(refused(&bytes(&[1, 7, 5])), FormatError::Length { .. }));
+    assert!(matches!(refused(&bytes(&[1, 8])), FormatError::Value { .. }));
+    assert!(matches!(refused(&bytes(&[5, 1, 5, 2])), FormatError::Value { .. }));
+    assert!(matches!(refused(&bytes(&[5, 1, 4, 2])), FormatError::Value { .. }));
 }

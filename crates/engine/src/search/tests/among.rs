@@ -112,7 +112,7 @@ fn moved(
             Step::Wait => {
                 if moves && since_read > 0 && !state.is_rebuilding() {
                     let mut bytes = Vec::new();
-                    state.export(&mut bytes);
+                    state.export(&view, &mut bytes);
                     state = SearchState::new(&view);
                     assert!(state.import(&view, &bytes, None).is_err(), "the set is missing");
                     state.import(&view, &bytes, Some(Arc::clone(allow))).unwrap();
@@ -123,7 +123,8 @@ fn moved(
                 let page = waiting.pop_front().unwrap();
                 state.receive(&view, page, &fixture.pages[page.0 as usize]);
             }
-            Step::Done => return state.hits().to_vec(),
+            Step::Elsewhere(_) => unreachable!("every page is here"),
+            Step::Done => return state.hits()[..params.k.min(state.hits().len())].to_vec(),
         }
     }
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use super::super::{
-    AllPages, CodeAccess, CodesUnavailable, GraphView, Lease, PageSource, ReadFailure,
-    ResidentPages, Share,
+    AllPages, CodeAccess, CodesUnavailable, GraphView, Lease, Origin, Owned, PageSource,
+    ReadFailure, ResidentPages, Share,
 };
 use crate::distance::QueryDistance;
 use crate::format::{Identity, PageWriter, RecordLayout, check_page};
@@ -18,6 +18,7 @@ use crate::types::{Metric, NodeId, PageId, RowId, VectorSet, VectorType, from_f3
 pub(super) const DIM: usize = 16;
 pub(super) const DEGREE: usize = 24;
 const IDENTITY: Identity = Identity { uuid: [7; 16] };
+const ORIGIN: Origin = Origin { uuid: [7; 16], generation: 1, codebook: 1 };
 
 /// A reproducible stream of numbers.
 pub(super) struct Numbers(pub(super) u64);
@@ -44,6 +45,8 @@ pub(super) struct Fixture {
     /// Whether searches find every page in memory.
     pub(super) in_memory: bool,
     pub(super) copies: usize,
+    /// The pages that searches can read; all where there is none.
+    pub(super) owned: Option<Owned>,
 }
 
 pub(super) struct ResidentCodes {
@@ -154,6 +157,7 @@ impl Fixture {
             rows,
             in_memory: false,
             copies,
+            owned: None,
             vectors,
             metric,
         }
@@ -239,6 +243,8 @@ impl PageSource for Fixture {
             share: Share::default(),
             pages: self.all_pages(&NO_LEASE),
             overlay: None,
+            owned: self.owned.as_ref(),
+            origin: ORIGIN,
             node_slots: (self.pages.len() * self.layout.records_per_page()) as u32,
         }
     }

@@ -120,7 +120,7 @@ fn a_state_exported_at_any_step_finds_its_answer_where_pages_are_read() {
     let mut steps = 0;
     loop {
         let mut bytes = Vec::new();
-        state.export(&mut bytes);
+        state.export(&view, &mut bytes);
         let mut resumed = SearchState::new(&view);
         resumed.import(&view, &bytes, None).unwrap();
         run(&elsewhere, &mut resumed);

@@ -21,6 +21,7 @@ pub(super) fn run(fixture: &Fixture, state: &mut SearchState) {
                 let page = waiting.pop_front().expect("a state waits for reads under way only");
                 state.receive(&view, page, &fixture.pages[page.0 as usize]);
             }
+            Step::Elsewhere(_) => unreachable!("every page is here"),
             Step::Done => return,
         }
     }
@@ -117,6 +118,7 @@ fn a_pipeline_is_never_wider_than_its_policy_allows() {
                     let page = waiting.pop_front().unwrap();
                     state.receive(&view, page, &fixture.pages[page.0 as usize]);
                 }
+                Step::Elsewhere(_) => unreachable!("every page is here"),
                 Step::Done => break,
             }
             assert!(waiting.len() <= most, "{} reads in flight", waiting.len());

@@ -5,5 +5,6 @@ mod fixture;
 mod in_memory;
 mod machine;
 mod portable;
+mod relay;
 mod threads;
 mod within;

@@ -6,6 +6,7 @@ use super::{
     Rows, assert_sound, built, consolidate, delete_all, insert_all, live, params, read_only,
     recall, rows_of,
 };
+use crate::index::StandingError;
 use crate::types::RowId;
 use crate::update::{LiveIndex, UpdateError};
 
@@ -76,11 +77,18 @@ fn deleted_rows_leave_the_graph_and_their_slots_are_used_again() {
     let alive: Vec<usize> = (0..7_000).filter(|r| *r >= 6_000 || r % 3 != 0).collect();
     let truth = truths(&rows, &queries, &alive);
     let with_tombstones = live_recall(&index, &queries, &truth, 60);
+    index.checkpoint(0).unwrap();
+    let refused = read_only(&place.path).standing_graph(&mut |_| {}).unwrap_err();
+    assert!(matches!(refused, StandingError::Deleted(2_000)), "{refused}");
     assert_eq!(consolidate(&index), 2_000);
     assert_eq!((index.tombstones(), index.rows()), (0, 5_000));
     let consolidated = live_recall(&index, &queries, &truth, 60);
     index.checkpoint(1).unwrap();
     let pages = read_only(&place.path).pages();
+    // Only now could it be laid out anew.
+    let standing = read_only(&place.path).standing_graph(&mut |_| {}).unwrap();
+    let ids = alive.iter().map(|row| RowId(*row as u64));
+    assert!(standing.ids.iter().copied().eq(ids));
     let folded = live_recall(&index, &queries, &truth, 60);
     for recall in [with_tombstones, consolidated, folded] {
         assert!(recall >= 0.97, "{with_tombstones}, {consolidated}, {folded}");

@@ -1,0 +1,209 @@
+//! The whole graph of an index in memory, to be laid out anew.
+
+use super::Index;
+use super::error::QueryError;
+use crate::build::StandingGraph;
+use crate::format::PageView;
+use crate::format::constants::ABSENT;
+use crate::io::{Completion, QueueOptions, Wait};
+use crate::search::{PageSource as _, ReadFailure, SearchError};
+use crate::types::{PageId, RowId};
+
+/// Why a graph cannot be taken as it stands.
+#[derive(Debug, thiserror::Error)]
+pub enum StandingError {
+    /// Rows that were deleted are still part of it.
+    #[error(
+        "{0} deleted rows are still part of the graph; consolidate the index first, or build anew"
+    )]
+    Deleted(usize),
+    /// Some partitions are not here.
+    #[error("the index was opened without some of its partitions")]
+    Partly,
+    /// A file is damaged or cannot be read.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+}
+
+/// Is told of a page: its bytes, or why they cannot be had.
+pub(super) type TellPage<'a> = dyn FnMut(PageId, Result<&[u8], ReadFailure>) + 'a;
+
+/// What pages hold, by the position of each row among all row ids in order.
+struct Gathered {
+    ids: Vec<RowId>,
+    vectors: Vec<u8>,
+    /// For each position its degree and edges to positions; empty where nobody asked for them.
+    lists: Vec<u32>,
+    /// For each node the position of its row.
+    position_of: Vec<u32>,
+}
+
+impl Index {
+    /// Reads all vectors and edges. `progress` is told the number of pages done.
+    ///
+    /// # Errors
+    /// [`StandingError`].
+    pub fn standing_graph(
+        &self,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<StandingGraph, StandingError> {
+        if self.pages.owned.is_some() {
+            return Err(StandingError::Partly);
+        }
+        let Gathered { ids, vectors, lists, position_of } = self.gathered(true, progress)?;
+        let entry = self.manifest.entries.first().map_or(0, |entry| entry.0 as usize);
+        let start = position_of.get(entry).copied().filter(|at| *at != ABSENT).unwrap_or(0);
+        let (manifest, codebook) = (self.manifest.clone(), self.codebook.clone());
+        Ok(StandingGraph { manifest, ids, vectors, lists, codebook, start })
+    }
+
+    /// Reads the rows of the partitions that are here: row ids, ascending, and their vectors.
+    ///
+    /// # Errors
+    /// [`StandingError`].
+    pub fn standing_rows(
+        &self,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(Vec<RowId>, Vec<u8>), StandingError> {
+        let Gathered { ids, vectors, .. } = self.gathered(false, progress)?;
+        Ok((ids, vectors))
+    }
+
+    fn gathered(
+        &self,
+        with_edges: bool,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Gathered, StandingError> {
+        self.check_process()?;
+        let deleted = self.tombstones().len();
+        if deleted > 0 {
+            return Err(StandingError::Deleted(deleted));
+        }
+        let (ids, position_of) = self.positions()?;
+        let width = if with_edges { self.layout().max_degree() + 1 } else { 0 };
+        let mut into = Gathered {
+            vectors: vec![0; ids.len() * self.layout().vector_bytes()],
+            lists: vec![0; ids.len() * width],
+            ids,
+            position_of,
+        };
+        let (mut found, mut failed, mut pages) = (0, None, 0);
+        self.each_page(&mut |page, read| {
+            let taken = read.map_err(|error| error.0);
+            match taken.and_then(|bytes| self.take_page(page, bytes, width, &mut into)) {
+                Ok(records) => found += records,
+                Err(why) => {
+                    failed.get_or_insert(why);
+                }
+            }
+            pages += 1;
+            progress(pages);
+        })?;
+        if failed.is_none() && found != into.ids.len() {
+            failed = Some(format!("the pages hold {found} records of {} rows", into.ids.len()));
+        }
+        match failed {
+            Some(why) => Err(QueryError::Search(SearchError::Unreadable(why)).into()),
+            None => Ok(into),
+        }
+    }
+
+    /// Takes in the records of a page, with lists of so many words where that is not 0.
+    fn take_page(
+        &self,
+        page: PageId,
+        bytes: &[u8],
+        width: usize,
+        into: &mut Gathered,
+    ) -> Result<usize, String> {
+        let vector_bytes = self.layout().vector_bytes();
+        let records = PageView::new(self.layout(), bytes);
+        let mut edges = Vec::with_capacity(width);
+        let (mut slots, mut found) = (records.occupied(), 0);
+        while slots != 0 {
+            let slot = slots.trailing_zeros() as usize;
+            slots &= slots - 1;
+            let (node, row) = (self.layout().node(page, slot).0, records.row_id(slot));
+            let at = into.position_of[node as usize] as usize;
+            if into.ids.get(at) != Some(&row) {
+                return Err(format!("row {} is not mapped to node {node}", row.0));
+            }
+            into.vectors[at * vector_bytes..][..vector_bytes].copy_from_slice(records.vector(slot));
+            found += 1;
+            if width == 0 {
+                continue;
+            }
+            edges.clear();
+            records.neighbours_into(slot, &mut edges);
+            let list = &mut into.lists[at * width..][..width];
+            list[0] = edges.len() as u32;
+            for (place, to) in list[1..].iter_mut().zip(&edges) {
+                let at = into.position_of.get(*to as usize).filter(|at| **at != ABSENT);
+                *place = *at.ok_or_else(|| format!("node {node}: an edge to node {to}"))?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// All row ids in order, and for each node the position of its row.
+    fn positions(&self) -> Result<(Vec<RowId>, Vec<u32>), QueryError> {
+        let mut pairs = Vec::new();
+        for partition in self.pages.partitions_here() {
+            match self.whole_row_map(partition)? {
+                Some(map) => pairs.extend(map),
+                // Without a map rows are called as nodes are.
+                None => pairs.extend((0..self.rows() as u32).map(|row| (row, row))),
+            }
+        }
+        pairs.sort_unstable();
+        pairs.dedup();
+        let mut position_of = vec![ABSENT; self.node_slots() as usize];
+        for (at, (row, node)) in pairs.iter().enumerate() {
+            let Some(place) = position_of.get_mut(*node as usize) else {
+                let why = format!("row {row} is mapped to node {node}, which there is not");
+                return Err(QueryError::Search(SearchError::Unreadable(why)));
+            };
+            *place = at as u32;
+        }
+        Ok((pairs.into_iter().map(|(row, _)| RowId(u64::from(row))).collect(), position_of))
+    }
+
+    /// Reads every page that is here, and tells of each once, in no order.
+    pub(super) fn each_page(&self, tell: &mut TellPage<'_>) -> Result<(), QueryError> {
+        let page_bytes = self.page_bytes();
+        let mut queue = self.pages.backend.queue(&QueueOptions {
+            depth: 32,
+            buffers: 32,
+            buffer_bytes: page_bytes,
+            sqpoll: false,
+            wait: Wait::Sleep,
+        })?;
+        let mut pages = self.pages.all_here();
+        let mut completions: Vec<Completion> = Vec::with_capacity(32);
+        loop {
+            while let Some(buffer) = queue.take_buffer() {
+                let Some(page) = pages.next() else {
+                    queue.return_buffer(buffer);
+                    break;
+                };
+                let (device, offset) = self.locate(PageId(page));
+                queue.push_read(device, offset, page_bytes, buffer, u64::from(page))?;
+            }
+            if queue.in_flight() == 0 {
+                return Ok(());
+            }
+            completions.clear();
+            queue.wait(&mut completions)?;
+            for c in &completions {
+                let page = PageId(c.tag as u32);
+                let bytes = queue.buffer(c.buffer);
+                let read = match &c.result {
+                    Ok(_) => self.check(page, bytes).map(|()| bytes),
+                    Err(e) => Err(self.describe(page, e)),
+                };
+                tell(page, read);
+                queue.return_buffer(c.buffer);
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Where a driver's searches come from, and where their ends go.
+
+use std::sync::Arc;
+
+use super::driver::SearchError;
+use super::hits::Hit;
+use super::params::SearchParams;
+use super::state::SearchState;
+use super::stats::SearchStats;
+use super::view::GraphView;
+use crate::filter::AllowSet;
+use crate::types::PageId;
+
+/// Whether there is a search to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drawn {
+    /// There is; [`Feed::begin`] begins it.
+    Search,
+    /// Not now; the driver asks again when it has taken in what it waits for.
+    Later,
+    /// No more.
+    Over,
+}
+
+/// How the work of a driver on a search ended.
+pub enum Ended<'a> {
+    /// Hits, nearest first, what it has cost, and how many were asked for.
+    Found(&'a [Hit], SearchStats, usize),
+    /// It goes on where this page can be read; the state can be exported by the view.
+    Elsewhere(PageId, &'a SearchState, &'a GraphView<'a>),
+    /// Why there is no answer.
+    Failed(SearchError),
+}
+
+/// Gives searches to a driver and takes what becomes of them, on the driver's thread.
+pub trait Feed {
+    /// Draws the next search. While the driver has nothing under way it is `idle`, and this may
+    /// wait for one.
+    fn draw(&mut self, idle: bool) -> Drawn;
+
+    /// Begins in `state` what was drawn, or goes on with it; gives the number that its end is told
+    /// by.
+    fn begin(
+        &mut self,
+        state: &mut SearchState,
+        view: &GraphView<'_>,
+    ) -> (usize, Result<(), SearchError>);
+
+    /// The search of this number has ended.
+    fn ended(&mut self, number: usize, end: Ended<'_>);
+}
+
+/// A query, and how it is searched.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'q> {
+    /// What its answer is known by.
+    pub number: usize,
+    /// The bytes of one vector.
+    pub query: &'q [u8],
+    /// What is asked of it.
+    pub params: &'q SearchParams,
+}
+
+/// Receives an answer: the job's number, and hits with statistics or the reason for none.
+pub type AnswerFn<'a> = dyn FnMut(usize, Result<(&[Hit], SearchStats), SearchError>) + 'a;
+
+/// Queries from a closure, over an index that is here as a whole.
+pub(super) struct Jobs<'a, 'j> {
+    pub(super) allow: Option<&'a Arc<AllowSet>>,
+    pub(super) next: &'a mut dyn FnMut() -> Option<Job<'j>>,
+    pub(super) answer: &'a mut AnswerFn<'a>,
+    pub(super) drawn: Option<Job<'j>>,
+}
+
+impl Feed for Jobs<'_, '_> {
+    fn draw(&mut self, _idle: bool) -> Drawn {
+        self.drawn = (self.next)();
+        if self.drawn.is_some() { Drawn::Search } else { Drawn::Over }
+    }
+
+    fn begin(
+        &mut self,
+        state: &mut SearchState,
+        view: &GraphView<'_>,
+    ) -> (usize, Result<(), SearchError>) {
+        let Job { number, query, params } = self.drawn.take().expect("a search was drawn");
+        let begun = state.begin(view, query, params, self.allow.cloned());
+        (number, begun.map_err(|e| SearchError::Unreadable(e.to_string())))
+    }
+
+    fn ended(&mut self, number: usize, end: Ended<'_>) {
+        (self.answer)(
+            number,
+            match end {
+                Ended::Found(hits, stats, _) => Ok((hits, stats)),
+                Ended::Elsewhere(page, ..) => Err(SearchError::NotHere(page)),
+                Ended::Failed(why) => Err(why),
+            },
+        );
+    }
+}
