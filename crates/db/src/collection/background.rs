@@ -66,6 +66,7 @@ impl Collection {
 
     /// Does some work; `false` where there was none.
     fn step(&self) -> Result<bool, CollectionError> {
+        self.disk.check()?;
         if self.components.rows.catch_up() {
             return Ok(true);
         }

@@ -106,7 +106,7 @@ pub struct Database {
     changing: Mutex<()>,
     /// Where it is open for reading only.
     reader: Option<Reader>,
-    _lock: Option<DirectoryLock>,
+    _lock: Option<Arc<DirectoryLock>>,
 }
 
 impl Drop for Database {
@@ -177,6 +177,11 @@ impl Database {
     /// Who grants the memory of all collections.
     pub fn accountant(&self) -> &Arc<Accountant> {
         &self.options.collection.accountant
+    }
+
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        &self.home.files
     }
 
     /// What there is now. It does not change; ask again to see later changes.

@@ -16,7 +16,7 @@ use crate::access::Access;
 use crate::catalog::{CATALOG_FILE, Catalog, UnixMs};
 use crate::collection::{self, COLLECTIONS_DIR, Home};
 use crate::disk::{
-    DirectoryLock, Disk, Holder, LOCK_NAME, RealDisk, TEMPORARY_SUFFIX, remove_tree,
+    DirectoryLock, Disk, GuardedDisk, Holder, LOCK_NAME, RealDisk, TEMPORARY_SUFFIX, remove_tree,
 };
 use crate::snapshot::remove_stale_pins;
 
@@ -24,11 +24,12 @@ pub(super) fn open(path: &Path, options: DatabaseOptions) -> Result<Database, Da
     let directory = |source| DatabaseError::Directory { dir: path.to_owned(), source };
     fs::create_dir_all(path).map_err(directory)?;
     let files = path.canonicalize().map_err(directory)?;
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&files)?);
+    let real: Arc<dyn Disk> = Arc::new(RealDisk::open(&files)?);
     // Before a lock file is put beside somebody else's files.
-    check_no_stranger(&*disk, path)?;
+    check_no_stranger(&*real, path)?;
     let UnixMs(now) = (options.now)();
-    let lock = DirectoryLock::take(&files, &Holder::this_process(now / 1000))?;
+    let lock = Arc::new(DirectoryLock::take(&files, &Holder::this_process(now / 1000))?);
+    let disk: Arc<dyn Disk> = Arc::new(GuardedDisk::new(real, &lock));
     if let Err(error) = remove_stale_pins(&files) {
         tracing::warn!("cannot look for pins that were left behind: {error}");
     }
@@ -41,7 +42,7 @@ pub(super) fn open(path: &Path, options: DatabaseOptions) -> Result<Database, Da
 pub(super) fn open_home(
     home: Home,
     options: DatabaseOptions,
-    lock: Option<DirectoryLock>,
+    lock: Option<Arc<DirectoryLock>>,
 ) -> Result<Database, DatabaseError> {
     let catalog = open_catalog(&home.disk, (options.now)())?;
     let catalog = Arc::new(catalog);

@@ -113,6 +113,17 @@ pub enum DiskError {
         /// Its length.
         found: u64,
     },
+    /// The lock of the directory was removed or replaced while it was held, so that another process
+    /// may write there, too. Nothing is written any more.
+    #[error(
+        "{} was removed while this process held it: nothing is written any more; see that no other \
+         process has the directory open, and start again",
+        path.display()
+    )]
+    LockLost {
+        /// The lock file.
+        path: PathBuf,
+    },
     /// Anything else that the system answered.
     #[error("cannot {action} {}: {errno}", path.display())]
     Io {
@@ -148,7 +159,10 @@ impl DiskError {
             | Self::Permission { .. }
             | Self::NoSpace { .. }
             | Self::Path { .. } => ErrorClass::FixInput,
-            Self::NotFound { .. } | Self::TooLarge { .. } | Self::Io { .. } => ErrorClass::Stop,
+            Self::NotFound { .. }
+            | Self::TooLarge { .. }
+            | Self::LockLost { .. }
+            | Self::Io { .. } => ErrorClass::Stop,
         }
     }
 
@@ -160,7 +174,7 @@ impl DiskError {
             | Self::Permission { action, .. }
             | Self::NoSpace { action, .. }
             | Self::Io { action, .. } => Some(*action),
-            Self::Path { .. } | Self::TooLarge { .. } => None,
+            Self::Path { .. } | Self::TooLarge { .. } | Self::LockLost { .. } => None,
         }
     }
 

@@ -6,9 +6,11 @@
 //! the files names of its own.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -119,6 +121,8 @@ impl LockError {
 pub struct DirectoryLock {
     file: File,
     path: PathBuf,
+    /// Once lost, a lock stays so, even if the file comes back.
+    lost: AtomicBool,
 }
 
 impl DirectoryLock {
@@ -128,6 +132,16 @@ impl DirectoryLock {
     /// [`LockError::Held`] where somebody, this process included, has it; [`LockError::Disk`]
     /// where the file `LOCK` cannot be created, or the file system has no locks.
     pub fn take(dir: &Path, holder: &Holder) -> Result<Self, LockError> {
+        loop {
+            let lock = Self::take_once(dir, holder)?;
+            // One that was removed between being opened and being locked keeps nobody out.
+            if lock.is_in_place() {
+                return Ok(lock);
+            }
+        }
+    }
+
+    fn take_once(dir: &Path, holder: &Holder) -> Result<Self, LockError> {
         let path = dir.join(LOCK_NAME);
         let failed = |action, e: io::Error| DiskError::of(action, path.clone(), &e);
         let open =
@@ -151,7 +165,32 @@ impl DirectoryLock {
             }
             noted => noted.map_err(|e| failed(Action::Append, e))?,
         }
-        Ok(Self { file, path })
+        Ok(Self { file, path, lost: AtomicBool::new(false) })
+    }
+
+    /// Whether the lock still keeps others out.
+    ///
+    /// # Errors
+    /// [`DiskError::LockLost`], from the first time on that the file was found missing or replaced.
+    pub fn check(&self) -> Result<(), DiskError> {
+        if !self.lost.load(Ordering::Relaxed) && self.is_in_place() {
+            return Ok(());
+        }
+        if !self.lost.swap(true, Ordering::Relaxed) {
+            tracing::error!(path = %self.path.display(), "the lock was removed while it was held");
+        }
+        Err(DiskError::LockLost { path: self.path.clone() })
+    }
+
+    /// Whether the file that is locked is the one at the path.
+    fn is_in_place(&self) -> bool {
+        let same = |a: &Metadata, b: &Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+        match (self.file.metadata(), std::fs::metadata(&self.path)) {
+            (Ok(held), Ok(there)) => same(&held, &there),
+            // Where the system cannot say, nobody has removed it.
+            (_, Err(e)) => e.kind() != ErrorKind::NotFound,
+            (Err(_), _) => true,
+        }
     }
 }
 

@@ -10,6 +10,7 @@
 mod crash;
 mod error;
 mod file_set;
+mod guarded;
 mod held_dir;
 mod lock;
 mod open_files;
@@ -23,6 +24,7 @@ mod tests;
 pub use crash::{CrashDisk, Fault, FaultKind, PowerCut};
 pub use error::{Action, DiskError};
 pub use file_set::{FileSet, NamedFile};
+pub use guarded::GuardedDisk;
 pub use held_dir::{HeldDir, parent_of};
 pub use lock::{DirectoryLock, Holder, LOCK_NAME, LockError};
 pub use real::RealDisk;
@@ -90,6 +92,14 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`DiskError`].
     fn available_bytes(&self) -> Result<u64, DiskError>;
+
+    /// Whether this may still be written to.
+    ///
+    /// # Errors
+    /// [`DiskError::LockLost`] where somebody has removed the lock.
+    fn check(&self) -> Result<(), DiskError> {
+        Ok(())
+    }
 
     /// The path as a person would look for it; for messages.
     fn locate(&self, path: &str) -> PathBuf;

@@ -90,7 +90,7 @@ impl FieldIndexError {
                 let kind = source.kind();
                 kind == io::ErrorKind::NotFound || kind == io::ErrorKind::UnexpectedEof
             }
-            OpenError::Memory(_) | OpenError::Io(_) => false,
+            OpenError::Partition { .. } | OpenError::Memory(_) | OpenError::Io(_) => false,
         }
     }
 

@@ -276,7 +276,7 @@ impl<'a> Reader<'a> {
             }
             1 if count as usize <= MAX_OWNERS => {
                 let owners = (0..count).map(|_| self.key()).collect::<Option<_>>()?;
-                Code::Elements(ElementCode { owners, hashed_bits: self.u32()? })
+                Code::Elements(ElementCode::new(owners, self.u32()?)?)
             }
             _ => return None,
         };

@@ -105,6 +105,13 @@ impl ElementCode {
     /// The bit of every array that is not null.
     pub(super) const NOT_NULL: u128 = 1;
 
+    /// A code as a file tells of it; `None` where none is like it.
+    pub(super) fn new(owners: Vec<Vec<u8>>, hashed_bits: u32) -> Option<Self> {
+        let most = if owners.len() < MAX_OWNERS { MAX_HASHED_BITS } else { 0 };
+        let known = owners.len() <= MAX_OWNERS && owners.is_sorted() && hashed_bits <= most;
+        known.then_some(Self { owners, hashed_bits })
+    }
+
     fn bits(&self, key: &[u8]) -> Bits {
         if let Ok(at) = self.owners.binary_search_by(|owner| owner.as_slice().cmp(key)) {
             return Bits::Own(2 << at);
@@ -236,6 +243,20 @@ mod tests {
         assert_eq!(any(&[]), Truth::FALSE);
         let misses = (1_000..4_000).filter(|&key| !all(&[key]).may_hold()).count();
         assert!(misses > 2_900, "a signature of one rare element resembles {misses} of 3,000 not");
+    }
+
+    #[test]
+    fn codes_that_none_learned_are_refused() {
+        let owners = |count: u8| (0..count).map(|key| vec![key]).collect::<Vec<_>>();
+        for (count, hashed_bits) in [(127, 0), (32, 1), (32, MAX_HASHED_BITS), (0, 0)] {
+            assert!(ElementCode::new(owners(count), hashed_bits).is_some());
+        }
+        for (count, hashed_bits) in [(128, 0), (127, 1), (32, MAX_HASHED_BITS + 1), (32, u32::MAX)]
+        {
+            assert_eq!(ElementCode::new(owners(count), hashed_bits), None);
+        }
+        let descending = owners(32).into_iter().rev().collect();
+        assert_eq!(ElementCode::new(descending, 1), None, "a bit is found by search");
     }
 
     #[test]

@@ -91,3 +91,24 @@ fn a_lost_collection_is_not_made_anew() {
         assert!(matches!(refused, DatabaseError::Collection { .. }), "{refused}");
     }
 }
+
+#[test]
+fn a_lock_that_is_removed_ends_the_writes_of_the_one_that_held_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = open(dir.path());
+    let collection_of_first = create(&first);
+    collection_of_first.insert(batch(&[(1, 1)]), None).unwrap();
+    std::fs::remove_file(dir.path().join("LOCK")).unwrap();
+    let second = open(dir.path());
+    let refused = collection_of_first.insert(batch(&[(2, 2)]), None).unwrap_err().to_string();
+    assert!(refused.contains("was removed while this process held it"), "{refused}");
+    let dropped = first.apply(pipeann_db::catalog::Change::CreateDatabase {
+        name: "other".to_owned(),
+        properties: Default::default(),
+    });
+    assert!(dropped.is_err(), "the catalogue is not changed either");
+    collection(&second).insert(batch(&[(3, 3)]), None).unwrap();
+    drop((collection_of_first, first));
+    drop(second);
+    assert_eq!(rows(&collection(&open(dir.path()))), [(1, 1), (3, 3)]);
+}

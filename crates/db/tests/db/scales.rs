@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use pipeann_db::catalog::{Change, NewIndex, Properties};
+use pipeann_db::catalog::{Change, IndexState, NewIndex, Properties};
 use pipeann_db::collection::{Collection, VectorSearch};
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_engine::types::VectorSet;
@@ -16,7 +16,11 @@ const OTHERS: i64 = 600;
 /// The first rows have norms near 1; the others up to 1e18.
 fn row(key: i64) -> [f32; DIM] {
     let scale = if key < ALIKE { 1.0 } else { 10f32.powi((key % 19) as i32) };
-    vector(key as u32 + 9).map(|x| x * scale)
+    alike(key).map(|x| x * scale)
+}
+
+fn alike(key: i64) -> [f32; DIM] {
+    vector(key as u32 + 9)
 }
 
 fn insert(c: &Collection, keys: std::ops::Range<i64>) {
@@ -26,8 +30,11 @@ fn insert(c: &Collection, keys: std::ops::Range<i64>) {
 
 /// How many rows are the nearest to themselves.
 fn found(c: &Collection, keys: std::ops::Range<i64>) -> usize {
-    let rows: Vec<_> = keys.map(row).collect();
-    let bytes = bytes(&rows);
+    found_of(c, &keys.map(row).collect::<Vec<_>>())
+}
+
+fn found_of(c: &Collection, rows: &[[f32; DIM]]) -> usize {
+    let bytes = bytes(rows);
     let search = VectorSearch {
         field: "v",
         k: 1,
@@ -91,4 +98,38 @@ fn short_rows_that_come_after_a_graph_of_long_ones_are_found() {
     assert_eq!(found(&c, 0..ALIKE + OTHERS), (ALIKE + OTHERS) as usize);
     drop((c, database));
     again(dir.path());
+}
+
+/// Rows beyond what the codes of a graph stand for: it takes a few, and is built anew for more.
+fn longer_rows_are_found(count: usize, stays: bool) {
+    for scale in [3.0, 8.0, 13.0] {
+        let dir = tempfile::tempdir().unwrap();
+        let database = open(dir.path());
+        let c = create(&database);
+        insert(&c, 0..ALIKE);
+        index(&database, &c);
+        let keys = (ALIKE..).take(count);
+        let rows: Vec<_> = keys.map(|key| (key, alike(key).map(|x| x * scale))).collect();
+        for (key, row) in &rows {
+            c.insert(batch_of(&[(*key, *row)]), None).unwrap();
+            c.wait_for_index("graph").unwrap();
+            assert_eq!(found_of(&c, &[*row]), 1, "row {key}, {scale} times as long");
+        }
+        let IndexState::Finished { rows: built } = c.index_status("graph").unwrap().state else {
+            panic!("nobody builds")
+        };
+        assert_eq!(built == ALIKE as u64, stays || scale < 4.0, "{scale}: built with {built}");
+        let rows: Vec<_> = rows.into_iter().map(|(_, row)| row).collect();
+        assert_eq!(found_of(&c, &rows), count, "{scale} times as long");
+    }
+}
+
+#[test]
+fn a_few_rows_that_are_longer_than_all_codes_are_found() {
+    longer_rows_are_found(30, true);
+}
+
+#[test]
+fn many_rows_that_are_longer_than_all_codes_are_found() {
+    longer_rows_are_found(100, false);
 }

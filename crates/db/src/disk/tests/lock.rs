@@ -41,6 +41,37 @@ fn times_are_shown_in_utc() {
 }
 
 #[test]
+fn a_lock_that_is_removed_or_replaced_is_lost_for_good() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(LOCK_NAME);
+    let kept = dir.path().join("kept");
+    let lock = std::sync::Arc::new(DirectoryLock::take(dir.path(), &holder(1)).unwrap());
+    let real = std::sync::Arc::new(RealDisk::open(dir.path()).unwrap());
+    let disk = GuardedDisk::new(real, &lock);
+    let file = disk.create("log").unwrap();
+    file.append(b"before").unwrap();
+    file.sync().unwrap();
+    std::fs::rename(&path, &kept).unwrap();
+    // Another process finds the directory free.
+    let other = DirectoryLock::take(dir.path(), &holder(2)).unwrap();
+    let lost = |e: DiskError| matches!(e, DiskError::LockLost { .. });
+    assert!(lost(file.append(b"after").unwrap_err()));
+    assert!(lost(file.sync().unwrap_err()));
+    assert!(lost(disk.create("another").unwrap_err()));
+    assert!(lost(disk.rename("log", "moved").unwrap_err()));
+    assert!(lost(disk.remove("log").unwrap_err()));
+    assert!(lost(disk.sync_dir("").unwrap_err()));
+    let told = disk.check().unwrap_err();
+    assert_eq!(told.class(), ErrorClass::Stop);
+    assert!(told.to_string().contains("was removed while this process held it"), "{told}");
+    assert_eq!(std::fs::read(dir.path().join("log")).unwrap(), b"before");
+    // That it comes back does not undo what may have been written meanwhile.
+    drop(other);
+    std::fs::rename(&kept, &path).unwrap();
+    assert!(lost(disk.check().unwrap_err()));
+}
+
+#[test]
 fn an_unreadable_note_does_not_hide_that_the_directory_is_held() {
     let dir = tempfile::tempdir().unwrap();
     let _held = DirectoryLock::take(dir.path(), &holder(1)).unwrap();
