@@ -41,6 +41,16 @@ impl Failure {
         Self { field: Some(field.to_owned()), row, ..Self::input(message) }
     }
 
+    /// What may work later.
+    pub(crate) fn retry(message: impl Into<String>) -> Self {
+        Self::new("RetryError", message)
+    }
+
+    /// The same about a row of what was given.
+    pub(crate) fn at(self, row: usize) -> Self {
+        Self { row: Some(row), ..self }
+    }
+
     /// A use of what was closed.
     pub(crate) fn closed(message: &str) -> Self {
         Self::new("ClosedError", message)

@@ -18,6 +18,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::access_file::AccessFile;
 use crate::interrupt;
 use crate::opening::now;
 use pipeann_engine::memory::MemoryLimit;
@@ -52,10 +53,18 @@ pub(crate) struct ServeArgs {
     /// stays so until it is loaded
     #[arg(long, alias = "auto_load")]
     auto_load: bool,
-    /// Port on the same address that tells metrics at /metrics and health at /healthz; 0 for none.
+    /// Address that tells metrics: whoever reaches it learns names of collections, and how much is
+    /// done in them
+    #[arg(long, alias = "metrics_host", value_name = "HOST", default_value = "127.0.0.1")]
+    metrics_host: String,
+    /// Port there that tells metrics at /metrics and health at /healthz; 0 for none.
     /// 9091 unless given, but none where that is in use or --port is 0
     #[arg(long, alias = "metrics_port", value_name = "PORT")]
     metrics_port: Option<u16>,
+    /// File to which a line of JSON is appended for each call: when, who, from where, which call, of
+    /// which database, how it ended, and how long it took
+    #[arg(long, alias = "access_log", value_name = "FILE")]
+    access_log: Option<PathBuf>,
     /// What clients have to send as their token: USER:PASSWORD, or a key; nothing unless given
     #[arg(long, value_name = "TOKEN", env = "PIPEANN_TOKEN", hide_env_values = true)]
     token: Option<String>,
@@ -157,7 +166,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         threads: args.threads,
         merge: args.merge == Switch::On,
         auto_load: args.auto_load,
+        metrics_host: args.metrics_host.clone(),
         metrics_port: None,
+        access_log: args.access_log.as_deref().map(AccessFile::open).transpose()?,
         token: args.token.clone(),
         authorization: args.authorization,
         tls,

@@ -165,7 +165,7 @@ impl Service {
     ) -> GrpcResponse<Res> {
         let call = Call::new(Arc::clone(&self.0), &request);
         let outcome = answer(&call, request.into_inner());
-        GrpcResponse::new(call.counted(name, outcome))
+        call.counted(name, outcome)
     }
 
     async fn apart<Req: Send + 'static, Res: Response>(
@@ -189,12 +189,12 @@ impl Service {
         };
         let answered = tokio::task::spawn_blocking(answered).await;
         drop(stays);
-        GrpcResponse::new(answered.unwrap_or_else(|error| {
+        answered.unwrap_or_else(|error| {
             // Clients repeat errors of gRPC for minutes, and would meet the same one again.
             tracing::error!("a call failed: {error}");
             let why = format!("the server failed at this call: {error}");
             let call = Call::within(Arc::clone(&self.0));
             call.counted(name, Err(Failure::new(Code::Internal, why)))
-        }))
+        })
     }
 }

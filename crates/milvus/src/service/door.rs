@@ -11,10 +11,11 @@ use pipeann_db::catalog::{Collection as Entry, CollectionId, Place, Snapshot, Un
 use pipeann_db::collection::{Collection, HeldMoment};
 use pipeann_db::database::Database;
 use pipeann_db::scheduler::{Scheduler, SchedulerOptions};
-use tonic::Request;
 use tonic::codegen::http::HeaderMap;
 use tonic::metadata::MetadataMap;
+use tonic::{Request, Response as GrpcResponse};
 
+use super::access_log::Outcome;
 use super::asking::Turns;
 use super::attempts::Attempts;
 use super::listen::MAX_ANSWER_BYTES;
@@ -57,6 +58,8 @@ pub(super) struct Door {
     sessions: AtomicI64,
     /// Whether what is read before it is loaded is loaded then.
     auto_load: bool,
+    /// The directory of the database, where callers are strangers to it.
+    hidden: Option<String>,
 }
 
 impl Door {
@@ -75,12 +78,19 @@ impl Door {
             moments: Moments::default(),
             sessions: AtomicI64::new(1),
             auto_load: false,
+            hidden: None,
         }
     }
 
     /// Loads what is read before it is loaded, or refuses it.
     pub(super) fn loading_what_is_read(self, auto_load: bool) -> Self {
         Self { auto_load, ..self }
+    }
+
+    /// Is called over a network: what fails names no places of this machine.
+    pub(super) fn on_network(self) -> Self {
+        let hidden = self.settings.database.path().to_str().map(str::to_owned);
+        Self { hidden, ..self }
     }
 
     /// Lets go of what clients have left behind, and of what nobody has asked for lately.
@@ -229,7 +239,7 @@ impl Call {
         &self,
         name: &'static str,
         outcome: Result<Res, Failure>,
-    ) -> Res {
+    ) -> GrpcResponse<Res> {
         let outcome = outcome.and_then(|answer| {
             let bytes = answer.encoded_len();
             let fits = bytes <= MAX_ANSWER_BYTES;
@@ -237,7 +247,13 @@ impl Call {
         });
         let code = outcome.as_ref().err().map_or(0, |failure| failure.code.number());
         self.door.metrics.called(name, self.about.get().copied(), code);
-        Res::of(outcome)
+        let outcome = outcome.map_err(|failure| match &self.door.hidden {
+            Some(dir) => failure.without_path(name, dir),
+            None => failure,
+        });
+        let mut response = GrpcResponse::new(Res::of(outcome));
+        response.extensions_mut().insert(Outcome(code));
+        response
     }
 
     /// By name, or by id where there is no name.

@@ -17,6 +17,7 @@ use tonic::codegen::tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::server::Connected;
 use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 
+use super::access_log::AccessLog;
 use super::asking::MOST_WAITING;
 use super::calls::Service;
 use super::connections::{Connections, Incoming, NetworkLimits};
@@ -63,6 +64,9 @@ pub struct ServeOptions {
     /// Whether a collection that is read before it is loaded is loaded then, as in Milvus Lite. What
     /// was released stays so.
     pub auto_load: bool,
+    /// Address to tell metrics on: whoever reaches it learns names of collections and how much is
+    /// done in them.
+    pub metrics_host: String,
     /// Port for metrics, 0 for any that is free; none are told unless given.
     pub metrics_port: Option<u16>,
     /// What clients have to send: `user:password`, or a key. Nothing is asked for where it is none.
@@ -73,6 +77,8 @@ pub struct ServeOptions {
     pub tls: Option<Tls>,
     /// How much of the network clients may have.
     pub limits: NetworkLimits,
+    /// Who is told of each call.
+    pub access_log: Option<Arc<dyn AccessLog>>,
 }
 
 /// What connections are encrypted with, as PEM.
@@ -102,11 +108,13 @@ impl Default for ServeOptions {
             threads: 0,
             merge: true,
             auto_load: false,
+            metrics_host: "127.0.0.1".to_owned(),
             metrics_port: None,
             token: None,
             authorization: false,
             tls: None,
             limits: NetworkLimits::default(),
+            access_log: None,
         }
     }
 }
@@ -241,7 +249,7 @@ pub fn listen(settings: Settings, options: &ServeOptions) -> Result<Listening, S
     let runtime = runtime(options.threads)?;
     let connections = Connections::new(options.limits.clone());
     let listener = listening(&runtime, &options.host, options.port)?;
-    let metrics = options.metrics_port.map(|port| listening(&runtime, &options.host, port));
+    let metrics = options.metrics_port.map(|port| listening(&runtime, &options.metrics_host, port));
     let metrics = metrics.transpose()?;
     let (address, metrics_address) = (listener.1, metrics.as_ref().map(|(_, address)| *address));
     let incoming = {
@@ -262,8 +270,10 @@ pub fn listen(settings: Settings, options: &ServeOptions) -> Result<Listening, S
         server =
             server.tls_config(tls_config(tls).timeout(options.limits.handshake)).map_err(failed)?;
     }
-    let door =
-        Arc::new(Door::new(settings, options.scheduler()).loading_what_is_read(options.auto_load));
+    let door = Door::new(settings, options.scheduler())
+        .loading_what_is_read(options.auto_load)
+        .on_network();
+    let door = Arc::new(door);
     let guard = match &options.token {
         _ if options.authorization => {
             Guard::Users(Arc::clone(&door.settings.database), Arc::clone(&door.attempts))
@@ -271,7 +281,11 @@ pub fn listen(settings: Settings, options: &ServeOptions) -> Result<Listening, S
         Some(token) => Guard::token(token),
         None => Guard::Open,
     };
-    let network = Network { connections: Some(connections), request: options.limits.request };
+    let network = Network {
+        connections: Some(connections),
+        request: options.limits.request,
+        log: options.access_log.clone(),
+    };
     let served = begin(runtime, server, (Arc::clone(&door), guard, network), incoming);
     if let (Some((listener, metrics_at)), Some(runtime), Some(stop)) =
         (metrics, &served.runtime, &served.stop)
@@ -294,7 +308,8 @@ pub(super) fn listen_at(door: Arc<Door>, path: &Path) -> Result<Served, ServeErr
     };
     let failed = |source| ServeError::Socket { path: path.display().to_string(), source };
     let incoming = UnixListenerStream::new(listener.map_err(failed)?);
-    let network = Network { connections: None, request: NetworkLimits::default().request };
+    let request = NetworkLimits::default().request;
+    let network = Network { connections: None, request, log: None };
     Ok(begin(runtime, Server::builder(), (door, Guard::Open, network), incoming))
 }
 

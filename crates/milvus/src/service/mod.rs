@@ -5,6 +5,7 @@
 //! own. `door` knows the database, `listen` the network. Nothing here is a capability: what a call
 //! needs and the database lacks is refused.
 
+mod access_log;
 mod aliases;
 mod asking;
 mod attempts;
@@ -39,6 +40,7 @@ mod users;
 mod watch;
 mod writes;
 
+pub use access_log::{AccessLog, CallEnded};
 pub use connections::NetworkLimits;
 pub use coverage::coverage;
 pub use door::Settings;

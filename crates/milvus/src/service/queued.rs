@@ -85,7 +85,7 @@ pub(super) async fn search(
         Ok((call, Err(refused))) => (call, Err(refused)),
         Err(failure) => (within(door), Err(failure)),
     };
-    GrpcResponse::new(call.counted(name, outcome))
+    call.counted(name, outcome)
 }
 
 fn within(door: &Arc<Door>) -> Call {

@@ -24,6 +24,7 @@ use tonic::server::NamedService;
 use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo};
 use tonic::{Code, Status};
 
+use super::access_log::{AccessLog, CallEnded, Outcome};
 use super::attempts::Attempts;
 use super::connections::{Connections, Peer};
 use super::door::named_database_of;
@@ -118,14 +119,10 @@ impl Guard {
                 }
                 // What nothing lets him do is not read.
                 let call = request.uri().path().rsplit('/').next().unwrap_or_default();
-                privileges::check_anywhere(
-                    access.access(),
-                    &user,
-                    call,
-                    named_database_of(request.headers()),
-                )?;
+                let named = named_database_of(request.headers());
+                let may = privileges::check_anywhere(access.access(), &user, call, named);
                 request.extensions_mut().insert(Caller(user));
-                Ok(())
+                may
             }
         }
     }
@@ -170,12 +167,50 @@ pub(super) struct Network {
     pub(super) connections: Option<Arc<Connections>>,
     /// How long a request may take to come.
     pub(super) request: Duration,
+    /// Where calls are noted, if they are.
+    pub(super) log: Option<Arc<dyn AccessLog>>,
 }
 
 impl Network {
     /// The connection of a request.
     fn peer(&self, request: &Request<Body>) -> Option<Peer> {
         self.connections.as_ref()?.peer(remote(request)?)
+    }
+}
+
+/// What is noted of a call, as far as it is known before it is answered.
+struct Noted {
+    log: Arc<dyn AccessLog>,
+    path: String,
+    database: String,
+    from: Option<SocketAddr>,
+    user: Option<String>,
+    since: Instant,
+}
+
+impl Noted {
+    fn new(network: &Network, request: &Request<Body>) -> Option<Self> {
+        Some(Self {
+            log: Arc::clone(network.log.as_ref()?),
+            path: request.uri().path().to_owned(),
+            database: named_database_of(request.headers()).to_owned(),
+            from: remote(request),
+            user: None,
+            since: Instant::now(),
+        })
+    }
+
+    fn ended(&self, response: &Response<Body>) {
+        let status = response.headers().get(STATUS).map(HeaderValue::as_bytes);
+        self.log.ended(&CallEnded {
+            call: self.path.rsplit('/').next().unwrap_or_default(),
+            user: self.user.as_deref(),
+            from: self.from,
+            database: &self.database,
+            code: response.extensions().get::<Outcome>().map(|Outcome(code)| *code),
+            grpc_status: status.map_or(0, |status| Code::from_bytes(status).into()),
+            took: self.since.elapsed(),
+        });
     }
 }
 
@@ -216,8 +251,15 @@ where
         let (guard, network) = (self.guard.clone(), self.network.clone());
         let messages = Arc::clone(&self.messages);
         Box::pin(async move {
-            if let Err(refusal) = guard.admit(&mut request).await {
-                return Ok(refusal.into_http());
+            let mut noted = Noted::new(&network, &request);
+            let admitted = guard.admit(&mut request).await;
+            if let (Some(noted), Some(Caller(user))) = (&mut noted, request.extensions().get()) {
+                noted.user = Some(user.clone());
+            }
+            if let Err(refusal) = admitted {
+                let refused = refusal.into_http();
+                noted.iter().for_each(|noted| noted.ended(&refused));
+                return Ok(refused);
             }
             let peer = network.peer(&request);
             let held = Held::new(&messages);
@@ -228,6 +270,7 @@ where
             });
             let mut response = service.call(request).await?;
             tell(&mut response);
+            noted.iter().for_each(|noted| noted.ended(&response));
             Ok(response.map(|body| Body::new(Leaving::new(body, (held.answer, peer)))))
         })
     }

@@ -136,6 +136,17 @@ impl Failure {
         Self::new(Code::CollectionNotLoaded, reason)
     }
 
+    /// The same for someone on another machine, who has no use for where files of this one are; the
+    /// log has the whole of it.
+    pub(crate) fn without_path(self, call: &str, dir: &str) -> Self {
+        if !self.reason.contains(dir) {
+            return self;
+        }
+        tracing::error!(call, "{}", self.reason);
+        let hidden = self.reason.replace(dir, "the data directory");
+        Self { reason: hidden, ..self }
+    }
+
     /// A collection that is not there, in the words of the calls that look one up. Clients know both.
     pub(crate) fn when_looked_up(self) -> Self {
         match self.code {
@@ -168,6 +179,9 @@ mod tests {
 
     #[test]
     fn both_codes_are_set_and_retriable_only_where_it_helps() {
+        let failed = Failure::new(Code::Internal, "cannot sync /srv/data/collections/7/wal/1.wal");
+        assert!(!failed.clone().without_path("Insert", "/srv/data").reason.contains("/srv"));
+        assert_eq!(failed.clone().without_path("Insert", "/other"), failed);
         let status = Failure::not_loaded("c").into_status();
         assert_eq!((status.code, status.error_code()), (101, ErrorCode::UnexpectedError));
         assert_eq!(status.reason, "collection not loaded[collection=c]");

@@ -417,3 +417,63 @@ fn wrong_passwords_make_one_wait_and_nobody_who_is_known() {
     assert!(refusals[7].contains("too many wrong passwords"), "{}", refusals[7]);
     assert_ok(&served.call(ada.get_version(version())).status.unwrap());
 }
+
+/// User, call, database, code and status of a call.
+type Note = (Option<String>, String, String, Option<i32>, i32);
+
+/// Keeps what is noted of calls.
+#[derive(Default)]
+struct Notes(std::sync::Mutex<Vec<Note>>);
+
+impl pipeann_milvus::AccessLog for Notes {
+    fn ended(&self, call: &pipeann_milvus::CallEnded<'_>) {
+        assert!(call.from.is_some_and(|from| from.ip().is_loopback()));
+        let (user, name) = (call.user.map(str::to_owned), call.call.to_owned());
+        let database = call.database.to_owned();
+        self.0.lock().unwrap().push((user, name, database, call.code, call.grpc_status));
+    }
+}
+
+#[test]
+fn each_call_is_noted_with_who_made_it_and_how_it_ended() {
+    let notes = std::sync::Arc::new(Notes::default());
+    let log = std::sync::Arc::clone(&notes) as std::sync::Arc<dyn pipeann_milvus::AccessLog>;
+    let access_log = Some(log);
+    let options = ServeOptions { authorization: true, access_log, ..ServeOptions::default() };
+    let served = Served::with(options);
+    let mut root = client(&served, "root:Milvus");
+    prepare(&served, &mut root);
+    notes.0.lock().unwrap().clear();
+    let mut ada = client(&served, "ada:secret-1");
+    let denied = served.runtime.block_on(ada.insert(insert("a", 0..2)));
+    assert_eq!(denied.unwrap_err().code(), Code::PermissionDenied);
+    let wrong = served.runtime.block_on(client(&served, "eve:guess").insert(insert("a", 0..2)));
+    assert_eq!(wrong.unwrap_err().code(), Code::Unauthenticated);
+    let mut named = Request::new(describe("missing"));
+    named.metadata_mut().insert("dbname", "default".parse().unwrap());
+    assert_eq!(served.call(root.describe_collection(named)).status.unwrap().code, 100);
+    assert_ok(&served.call(root.insert(insert("a", 0..2))).status.unwrap());
+    let (root, default) = (Some("root".to_owned()), "default".to_owned());
+    let ended = |user: &Option<String>, call: &str, code, status: Code| {
+        (user.clone(), call.to_owned(), default.clone(), code, i32::from(status))
+    };
+    let expected = [
+        ended(&Some("ada".into()), "Insert", None, Code::PermissionDenied),
+        ended(&None, "Insert", None, Code::Unauthenticated),
+        ended(&root, "DescribeCollection", Some(100), Code::Ok),
+        ended(&root, "Insert", Some(0), Code::Ok),
+    ];
+    assert_eq!(*notes.0.lock().unwrap(), expected);
+}
+
+#[test]
+fn what_fails_names_no_place_of_the_server() {
+    let served = Served::new();
+    served.filled("a", 2);
+    let dir = served.database.path().to_str().unwrap().to_owned();
+    std::fs::remove_file(served.database.path().join("LOCK")).unwrap();
+    let status = served.call(served.client().insert(insert("a", 5..7))).status.unwrap();
+    assert_ne!(status.code, 0);
+    assert!(status.reason.contains("the data directory/LOCK was removed"), "{}", status.reason);
+    assert!(!status.reason.contains(&dir) && !status.detail.contains(&dir));
+}
