@@ -1,0 +1,257 @@
+//! Joins a machine to a network and to other threads: a server to its search, an asker to callers.
+
+use std::collections::HashMap;
+use std::net::TcpListener;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender as Give, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use super::asker::{Asker, AskerSettings, Ended, Found, NoAnswer, Query};
+use super::server::{Server, ServerCounters, ServerSettings};
+use super::work::{Walked, Walker};
+use crate::transport::tcp::{OpenError, Sender, Settings, Tcp};
+use crate::transport::{Event, Handler, Network};
+use crate::wire::PeerId;
+
+/// A server on the network: a [`Server`] that is handed what arrives and what was walked.
+pub struct ServerHost<W> {
+    tcp: Tcp,
+    shared: Arc<Shared<W>>,
+}
+
+struct Shared<W> {
+    server: Mutex<Server<W>>,
+    sender: OnceLock<Sender>,
+    /// Other servers that are connected.
+    others: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl<W> Shared<W> {
+    fn lock(&self) -> MutexGuard<'_, Server<W>> {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self, change: impl FnOnce(&mut usize)) {
+        change(&mut self.others.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_all();
+    }
+}
+
+/// Takes what became of work, from any thread, as long as there is a server.
+pub struct Done<W>(Weak<Shared<W>>);
+
+impl<W: Walker> Done<W> {
+    /// Something became of work.
+    pub fn walked(&self, walked: Walked) {
+        let Some(shared) = self.0.upgrade() else { return };
+        // Work comes over the network, so it stands, or is about to be known here.
+        let sender = shared.sender.wait();
+        shared.lock().walked(sender.now_us(), sender, walked);
+        sender.wake();
+    }
+}
+
+struct ServerSide<W>(Arc<Shared<W>>);
+
+impl<W: Walker + Send> Handler for ServerSide<W> {
+    fn event(&mut self, now: u64, net: &dyn Network, event: Event<'_>) {
+        let change: Option<fn(&mut usize)> = match &event {
+            Event::Up { peer: PeerId::Server(_), .. } => Some(|others| *others += 1),
+            Event::Down { peer: PeerId::Server(_), .. } => Some(|others| *others -= 1),
+            _ => None,
+        };
+        self.0.lock().event(now, net, event);
+        if let Some(change) = change {
+            self.0.count(change);
+        }
+    }
+
+    fn due(&mut self, now: u64, net: &dyn Network) -> Option<u64> {
+        Handler::due(&mut *self.0.lock(), now, net)
+    }
+}
+
+impl<W: Walker + Send + 'static> ServerHost<W> {
+    /// Serves at a listener; `walker` is made of what takes its results.
+    ///
+    /// # Errors
+    /// [`OpenError`], or what `walker` fails with.
+    pub fn open<E: From<OpenError>>(
+        network: Settings,
+        listener: TcpListener,
+        settings: ServerSettings,
+        walker: impl FnOnce(Arc<OnceLock<Done<W>>>) -> Result<W, E>,
+    ) -> Result<Self, E> {
+        let done = Arc::new(OnceLock::new());
+        let walker = walker(Arc::clone(&done))?;
+        let server = Mutex::new(Server::new(settings, walker));
+        let (others, changed) = (Mutex::default(), Condvar::new());
+        let shared = Arc::new(Shared { server, sender: OnceLock::new(), others, changed });
+        assert!(done.set(Done(Arc::downgrade(&shared))).is_ok(), "it is set here alone");
+        let tcp = Tcp::open(network, Some(listener), ServerSide(Arc::clone(&shared)))?;
+        assert!(shared.sender.set(tcp.sender()).is_ok(), "it is set here alone");
+        Ok(Self { tcp, shared })
+    }
+
+    /// What it has seen.
+    pub fn counters(&self) -> ServerCounters {
+        self.shared.lock().counters()
+    }
+
+    /// Waits until so many other servers are connected. False where that takes longer.
+    pub fn wait_up(&self, others: usize, at_most: Duration) -> bool {
+        let held = self.shared.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let few = |up: &mut usize| *up < others;
+        let waited = self.shared.changed.wait_timeout_while(held, at_most, few);
+        *waited.unwrap_or_else(PoisonError::into_inner).0 >= others
+    }
+
+    /// Microseconds since it began.
+    pub fn now_us(&self) -> u64 {
+        self.tcp.now_us()
+    }
+}
+
+/// A client on the network: callers on any thread wait for their answers.
+pub struct Client {
+    tcp: Tcp,
+    shared: Arc<Asking>,
+    /// Those of the placement, whether they are up or not.
+    servers: Vec<u32>,
+}
+
+struct Asking {
+    asker: Mutex<Asker>,
+    /// A server came.
+    changed: Condvar,
+    callers: Mutex<HashMap<u64, Give<Ended>>>,
+}
+
+impl Asking {
+    fn asker(&self) -> MutexGuard<'_, Asker> {
+        self.asker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands ends to those who wait for them.
+    fn tell(&self, ended: Vec<(u64, Ended)>) {
+        if ended.is_empty() {
+            return;
+        }
+        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        for (number, ended) in ended {
+            if let Some(caller) = callers.remove(&number) {
+                // It may have gone.
+                let _ = caller.send(ended);
+            }
+        }
+    }
+}
+
+struct ClientSide(Arc<Asking>);
+
+impl Handler for ClientSide {
+    fn event(&mut self, now: u64, net: &dyn Network, event: Event<'_>) {
+        let up = matches!(event, Event::Up { .. });
+        let mut asker = self.0.asker();
+        asker.event(now, net, event);
+        if up {
+            self.0.changed.notify_all();
+        }
+        let ended = asker.take_ended();
+        drop(asker);
+        self.0.tell(ended);
+    }
+
+    fn due(&mut self, now: u64, net: &dyn Network) -> Option<u64> {
+        let mut asker = self.0.asker();
+        let due = asker.due(now, net);
+        let ended = asker.take_ended();
+        drop(asker);
+        self.0.tell(ended);
+        due
+    }
+}
+
+impl Client {
+    /// Dials the servers of the placement.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open(network: Settings, settings: AskerSettings) -> Result<Self, OpenError> {
+        let asker = Mutex::new(Asker::new(settings));
+        let shared = Arc::new(Asking { asker, changed: Condvar::new(), callers: Mutex::default() });
+        let servers = network.placement.servers().iter().map(|server| server.number).collect();
+        let tcp = Tcp::open(network, None, ClientSide(Arc::clone(&shared)))?;
+        Ok(Self { tcp, shared, servers })
+    }
+
+    /// Asks; the answer comes through what is returned.
+    ///
+    /// # Errors
+    /// [`NoAnswer::Crowded`].
+    pub fn ask(&self, query: Query) -> Result<Receiver<Ended>, NoAnswer> {
+        let (give, answer) = channel();
+        let sender = self.tcp.sender();
+        let mut asker = self.shared.asker();
+        let mut callers = self.shared.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = asker.ask(sender.now_us(), &sender, query)?;
+        callers.insert(number, give);
+        drop((callers, asker));
+        sender.wake();
+        Ok(answer)
+    }
+
+    /// Asks and waits; the deadline ends the wait, whatever the servers do.
+    ///
+    /// # Errors
+    /// [`NoAnswer`].
+    pub fn search(&self, query: Query) -> Ended {
+        let (left_us, answer) = (query.left_us, self.ask(query)?);
+        waited(&answer, left_us)
+    }
+
+    /// Asks each server its own query and waits for all.
+    ///
+    /// # Errors
+    /// The first [`NoAnswer`] in the order of servers: what is missing cannot be told apart from what
+    /// was not found.
+    pub fn search_all(&self, query: impl Fn(u32) -> Query) -> Result<Vec<Found>, NoAnswer> {
+        let asked: Result<Vec<_>, _> = self
+            .servers
+            .iter()
+            .map(|&server| {
+                let query = query(server);
+                let left_us = query.left_us;
+                self.ask(query).map(|answer| (answer, left_us))
+            })
+            .collect();
+        asked?.into_iter().map(|(answer, left_us)| waited(&answer, left_us)).collect()
+    }
+
+    /// Servers of the placement that cannot be asked now.
+    pub fn missing(&self) -> Vec<u32> {
+        let asker = self.shared.asker();
+        self.servers.iter().copied().filter(|server| !asker.is_up(*server)).collect()
+    }
+
+    /// Waits until so many servers can be asked. False where that takes longer.
+    pub fn wait_up(&self, servers: usize, at_most: Duration) -> bool {
+        let few = |asker: &mut Asker| asker.up() < servers;
+        let asker = self.shared.asker();
+        let waited = self.shared.changed.wait_timeout_while(asker, at_most, few);
+        let (asker, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        asker.up() >= servers
+    }
+}
+
+/// Waits for the end of a query that had so long.
+fn waited(answer: &Receiver<Ended>, left_us: u64) -> Ended {
+    // The asker ends it; beyond that somebody has stopped it.
+    match answer.recv_timeout(Duration::from_micros(left_us.saturating_add(1_000_000))) {
+        Ok(ended) => ended,
+        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+            Err(NoAnswer::Deadline { attempts: 0 })
+        }
+    }
+}

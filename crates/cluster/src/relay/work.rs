@@ -1,0 +1,88 @@
+//! What a server asks of the search, and what it gets back.
+
+use crate::wire::{FailureCode, Mode};
+
+/// A piece of work at this server. Never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
+
+/// Something to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Work {
+    /// A query begins here.
+    Begin {
+        /// Under which ticket it is answered.
+        ticket: Ticket,
+        /// How servers work together on it.
+        mode: Mode,
+        /// Partitions that are not to be asked.
+        missing: Vec<u32>,
+        /// What was asked for.
+        parameters: Vec<u8>,
+        /// The query's vector.
+        vector: Vec<u8>,
+    },
+    /// A query goes on here.
+    Wake {
+        /// Under which ticket it is answered.
+        ticket: Ticket,
+        /// The partition for whose sake it came.
+        partition: u32,
+        /// Its state.
+        state: Vec<u8>,
+    },
+    /// Nobody waits for this any more.
+    Cancel {
+        /// What is to be given up.
+        ticket: Ticket,
+    },
+}
+
+/// What became of it. One for each ticket; what comes after a cancellation is ignored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Walked {
+    /// The query has to go on where a partition is.
+    Leaves {
+        /// Of which work.
+        ticket: Ticket,
+        /// Where to.
+        partition: u32,
+        /// What is to be carried there.
+        state: Vec<u8>,
+    },
+    /// The query has its answer.
+    Done {
+        /// Of which work.
+        ticket: Ticket,
+        /// The rows found, as [`Hits::pack`](crate::wire::Hits::pack) has them.
+        hits: Vec<u8>,
+        /// What it cost.
+        stats: Vec<u8>,
+    },
+    /// The search gives up.
+    Failed {
+        /// Of which work.
+        ticket: Ticket,
+        /// Whether another attempt may do better.
+        code: FailureCode,
+        /// For a person.
+        words: String,
+    },
+}
+
+impl Walked {
+    pub(super) fn ticket(&self) -> Ticket {
+        match self {
+            Self::Leaves { ticket, .. }
+            | Self::Done { ticket, .. }
+            | Self::Failed { ticket, .. } => *ticket,
+        }
+    }
+}
+
+/// Does the work, on threads of its own. `submit` must not wait: there is never more work than the
+/// slots that were granted, so whoever takes it can have room for all of it.
+pub trait Walker {
+    /// Takes work.
+    fn submit(&self, work: Work);
+}

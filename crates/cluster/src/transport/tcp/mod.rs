@@ -1,0 +1,131 @@
+//! The network over TCP: one thread for all sockets of a server or client.
+//!
+//! [`Tcp::send`] puts a frame behind others for the same peer and returns. The network thread then
+//! writes whatever waits for a peer at once, as one run of TLS records: several messages share a
+//! write where load makes them meet, and none waits for others. The thread also reads, answers
+//! pings, dials, and calls the handler; it ends when the [`Tcp`] is dropped.
+//!
+//! Of two servers the one with the higher number dials; clients dial every server. Connections are
+//! bounded in number, in bytes that wait, and in the time they have to introduce themselves.
+
+mod connection;
+mod dispatch;
+mod lane;
+mod settings;
+mod thread;
+mod tls;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+pub use settings::{Identity, Limits, Settings};
+pub use tls::{Tls, TlsError};
+
+use super::{Handler, Network, Refused};
+use crate::wire::{Message, PeerId};
+use lane::Shared;
+
+/// Why a network does not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Somebody else listens there.
+    #[error("the address {0} is already in use")]
+    AddressInUse(SocketAddr),
+    /// The address cannot be listened at.
+    #[error("cannot listen at {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// This server is not in the topology.
+    #[error("the topology has no server {0}")]
+    UnknownServer(u32),
+    /// A limit contradicts another.
+    #[error("{0}")]
+    Limits(&'static str),
+    /// The system gives no queue of events or no thread.
+    #[error("the network thread cannot begin: {0}")]
+    Thread(#[source] io::Error),
+}
+
+/// Listens at an address. An address in use is an error of its own.
+pub fn listen(address: SocketAddr) -> Result<TcpListener, OpenError> {
+    TcpListener::bind(address).map_err(|source| match source.kind() {
+        io::ErrorKind::AddrInUse => OpenError::AddressInUse(address),
+        _ => OpenError::Listen { address, source },
+    })
+}
+
+/// The network of one server or client.
+#[derive(Debug)]
+pub struct Tcp {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Tcp {
+    /// Begins: a server with the listener of its address, a client without.
+    pub fn open(
+        settings: Settings,
+        listener: Option<TcpListener>,
+        handler: impl Handler + 'static,
+    ) -> Result<Self, OpenError> {
+        let (shared, thread) = thread::start(settings, listener, Box::new(handler))?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// A handle by which other threads send. It keeps nothing alive but memory.
+    pub fn sender(&self) -> Sender {
+        Sender(Arc::clone(&self.shared))
+    }
+
+    /// Microseconds since this network began.
+    pub fn now_us(&self) -> u64 {
+        self.shared.now_us()
+    }
+}
+
+impl Network for Tcp {
+    fn send(&self, to: PeerId, message: &Message<'_>) -> Result<(), Refused> {
+        self.shared.send(to, message)
+    }
+}
+
+/// Sends over a [`Tcp`] from anywhere. Once that is dropped, every peer is down.
+#[derive(Debug, Clone)]
+pub struct Sender(Arc<Shared>);
+
+impl Sender {
+    /// Microseconds since the network began.
+    pub fn now_us(&self) -> u64 {
+        self.0.now_us()
+    }
+
+    /// Has [`Handler::due`] called soon.
+    pub fn wake(&self) {
+        self.0.wake();
+    }
+}
+
+impl Network for Sender {
+    fn send(&self, to: PeerId, message: &Message<'_>) -> Result<(), Refused> {
+        self.0.send(to, message)
+    }
+}
+
+impl Drop for Tcp {
+    fn drop(&mut self) {
+        self.shared.stop();
+        if let Some(thread) = self.thread.take() {
+            // A panic of a handler has been reported where it happened.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The engine's side: queries and states of messages become tasks of a pool, and back.
+//!
+//! What a search is asked for, and what it cost, go over the wire as the bytes of [`Asked`] and
+//! [`Spent`]; a state does as the engine has it.
+
+mod codec;
+mod gather;
+
+pub use codec::{Asked, Spent};
+pub use gather::gather;
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use pipeann_engine::index::{Index, QueryError};
+use pipeann_engine::pool::{End, Pool, PoolError, PoolOptions, ResolveFilter, Sink, Task};
+use pipeann_engine::search::SearchError;
+use pipeann_engine::types::VectorType;
+
+use crate::relay::{Done, Ticket, Walked, Walker, Work};
+use crate::wire::{FailureCode, Hit, Hits, Mode};
+
+/// What takes the results of a walker, once its server stands.
+pub type Results<W> = Arc<OnceLock<Done<W>>>;
+
+/// A walker over the partitions of an index that are read here.
+pub struct IndexWalker {
+    pool: Pool,
+    /// Over an index of the rows of this server alone, for searches that ask every server.
+    separate: Option<Pool>,
+    longest: Duration,
+}
+
+struct Ends(Results<IndexWalker>);
+
+impl Sink for Ends {
+    fn ended(&self, ticket: u64, end: End) {
+        if let Some(done) = self.0.get() {
+            done.walked(walked(Ticket(ticket), end));
+        }
+    }
+}
+
+/// What a pool over vectors of a type is to do for a piece of work; `None` where nobody waits for that
+/// any more.
+pub fn task(work: Work, ty: VectorType) -> Option<(Ticket, Task)> {
+    match work {
+        Work::Begin { ticket, mode, missing, parameters, vector } => {
+            let task = match (Asked::decode(&parameters), mode) {
+                (None, _) => Task::Refused("parameters that cannot be read".to_owned()),
+                (Some((asked, _)), _) if asked.ty != ty => {
+                    Task::Refused(format!("query has {} components, the index has {ty}", asked.ty))
+                }
+                (
+                    Some((asked, filter)),
+                    Mode::Relay | Mode::Baton | Mode::Replicas | Mode::Scatter,
+                ) if missing.is_empty() => {
+                    let params = Box::new(asked.params());
+                    if filter.is_empty() {
+                        Task::Query(vector, params)
+                    } else {
+                        Task::Filtered(vector, params, filter.to_vec())
+                    }
+                }
+                (Some(_), _) => Task::Refused(format!("the mode {mode:?} is not served")),
+            };
+            Some((ticket, task))
+        }
+        Work::Wake { ticket, state, .. } => Some((ticket, Task::State(state))),
+        // It ends by itself in some milliseconds, and its end is dropped.
+        Work::Cancel { .. } => None,
+    }
+}
+
+/// What became of a pool's task.
+pub fn walked(ticket: Ticket, end: End) -> Walked {
+    match end {
+        End::Found(hits, stats) => {
+            let hits = hits.iter().map(|hit| Hit { distance: hit.distance, row: hit.row.0 });
+            Walked::Done { ticket, hits: Hits::pack(hits), stats: Spent::of(&stats).encode() }
+        }
+        End::Elsewhere { partition, state, .. } => Walked::Leaves { ticket, partition, state },
+        End::Failed(why) => failed(ticket, &why),
+    }
+}
+
+fn failed(ticket: Ticket, why: &PoolError) -> Walked {
+    let code = match why {
+        PoolError::Query(QueryError::Search(_)) => FailureCode::Internal,
+        PoolError::Query(_) | PoolError::Refused(_) | PoolError::Search(SearchError::State(_)) => {
+            FailureCode::Refused
+        }
+        PoolError::Search(_) => FailureCode::Internal,
+        PoolError::Deadline => FailureCode::Deadline,
+        PoolError::Closing => FailureCode::Leaving,
+    };
+    // What names files of this machine stays here; its log has it.
+    let words = match why {
+        PoolError::Search(SearchError::Unreadable(_) | SearchError::Queue(_)) => {
+            "a page could not be read; the server's log has the place".to_owned()
+        }
+        other => other.to_string(),
+    };
+    Walked::Failed { ticket, code, words }
+}
+
+/// What a walker has beside its index.
+pub struct WalkerOptions {
+    /// An index of the rows of this server alone, for searches that ask every server; as many threads
+    /// again. It takes no filters.
+    pub separate: Option<Arc<Index>>,
+    /// What reads filters.
+    pub filters: Option<Arc<dyn ResolveFilter>>,
+    /// How large its pools are.
+    pub pool: PoolOptions,
+    /// Longest that something stays here.
+    pub longest: Duration,
+}
+
+impl IndexWalker {
+    /// Threads over an index.
+    ///
+    /// # Errors
+    /// As [`Pool::start`].
+    pub fn start(
+        index: Arc<Index>,
+        options: WalkerOptions,
+        results: Results<Self>,
+    ) -> Result<Self, QueryError> {
+        let WalkerOptions { separate, filters, pool: sizes, longest } = options;
+        let ends = Arc::new(Ends(results));
+        let separate = separate
+            .map(|separate| Pool::start(separate, &sizes, Arc::clone(&ends) as _))
+            .transpose()?;
+        let pool = Pool::start_filtering(index, &sizes, ends, filters)?;
+        Ok(Self { pool, separate, longest })
+    }
+
+    /// The index.
+    pub fn index(&self) -> &Arc<Index> {
+        self.pool.index()
+    }
+}
+
+impl Walker for IndexWalker {
+    fn submit(&self, work: Work) {
+        let scattered = matches!(work, Work::Begin { mode: Mode::Scatter, .. });
+        let ty = self.index().layout().vector_type();
+        let Some((ticket, mut task)) = task(work, ty) else { return };
+        let pool = match (&self.separate, scattered) {
+            (Some(separate), true) => separate,
+            (None, true) => {
+                let why = "this server has no index of its own rows alone";
+                task = Task::Refused(why.to_owned());
+                &self.pool
+            }
+            (_, false) => &self.pool,
+        };
+        let deadline = Instant::now().checked_add(self.longest);
+        // There is room for as many as have slots. Were there none, the deadline would end it.
+        if pool.submit(ticket.0, task, deadline).is_err() {
+            tracing::error!("a search finds no room in its pool");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

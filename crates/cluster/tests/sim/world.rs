@@ -1,0 +1,412 @@
+//! One cluster from its first query to the end.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+use pipeann_cluster::placement::{Placement, Server as Place};
+use pipeann_cluster::relay::{
+    Asker, AskerSettings, NoAnswer, Query, Server, ServerSettings, Walked, Walker, Work,
+};
+use pipeann_cluster::transport::sim::{Chance, SimNet, SimSender, Weather};
+use pipeann_cluster::transport::tcp::{Identity, Limits, Settings};
+use pipeann_cluster::transport::{Event, Handler};
+use pipeann_cluster::wire::{FailureCode, Mode, PeerId};
+
+use crate::fault::{Fault, Faulty, Sent};
+use crate::index::{Desk, Indexes, PARTITIONS, QUERIES, SEARCHES};
+use crate::judge::Findings;
+
+const SECOND: u64 = 1_000_000;
+/// Queries are asked from the beginning until then.
+const ASKING_US: u64 = 40_000;
+/// From then on nothing befalls messages, and killed servers are back.
+const STORM_US: u64 = SECOND / 2;
+/// An answer is of use for so long.
+const DEADLINE_US: u64 = 3 * SECOND;
+/// By then all is forgotten, and a few more queries are asked.
+const LATE_US: u64 = 5 * SECOND;
+const END_US: u64 = LATE_US + DEADLINE_US + SECOND;
+
+/// Keeps what a server asks of its search.
+#[derive(Clone, Default)]
+struct Wanted(Arc<Mutex<Vec<Work>>>);
+
+impl Walker for Wanted {
+    fn submit(&self, work: Work) {
+        self.0.lock().unwrap().push(work);
+    }
+}
+
+struct Member {
+    server: Server<Wanted>,
+    work: Wanted,
+    net: Faulty,
+    desk: Rc<Desk>,
+    life: u32,
+}
+
+struct Caller {
+    asker: Asker,
+    net: SimSender,
+    /// What was asked, by number: query, search, when, and whether it has ended.
+    asked: Vec<Asked>,
+}
+
+struct Asked {
+    query: usize,
+    search: usize,
+    at: u64,
+    ended: bool,
+}
+
+enum Alarm {
+    Ask { caller: usize },
+    Walked { server: u32, life: u32, walked: Walked },
+    Kill(u32),
+    Start(u32),
+    Calm,
+}
+
+struct World<'a> {
+    indexes: &'a Indexes,
+    fault: Option<Fault>,
+    chance: Chance,
+    net: SimNet,
+    placement: Placement,
+    identity: Identity,
+    slots: u32,
+    window: u64,
+    calm: bool,
+    members: BTreeMap<u32, Member>,
+    callers: Vec<Caller>,
+    lives: u32,
+    /// By time, and at one time in the order in which they were set.
+    alarms: BTreeMap<(u64, u64), Alarm>,
+    alarms_set: u64,
+    due: BTreeMap<PeerId, u64>,
+    sent: Sent,
+    most_slots: u64,
+    findings: Findings,
+}
+
+/// Runs the cluster of a seed, and says what was found.
+pub(crate) fn run(indexes: &Indexes, seed: u64, fault: Option<Fault>) -> Findings {
+    let mut world = World::new(indexes, seed, fault);
+    world.plan(seed);
+    world.pass();
+    world.judge()
+}
+
+impl<'a> World<'a> {
+    fn new(indexes: &'a Indexes, seed: u64, fault: Option<Fault>) -> Self {
+        let mut chance = Chance(seed);
+        let rough = Weather { lost: 10_000, twice: 20_000, damaged: 3_000, ..Weather::CALM };
+        let weather = match seed % 4 {
+            0 => Weather::CALM,
+            1 => Weather { lost: 20_000, twice: 50_000, ..Weather::CALM },
+            2 => Weather { cut: 3_000, delay_us: (20, 5_000), ..rough },
+            _ => Weather { twice: 10_000, ..Weather::CALM },
+        };
+        let servers = [2, 3, 5][chance.below(3) as usize];
+        let of = (0..servers).map(|number| Place {
+            number,
+            address: ([127, 0, 0, 1], number as u16 + 1).into(),
+            tls_name: String::new(),
+            partitions: (0..PARTITIONS).filter(|at| at * servers / PARTITIONS == number).collect(),
+        });
+        let placement = Placement::new("sim".to_owned(), PARTITIONS, of.collect()).unwrap();
+        let net = SimNet::new(chance.below(u64::MAX), weather);
+        let mut world = Self {
+            indexes,
+            fault,
+            net,
+            placement,
+            identity: indexes.identity(false),
+            slots: 2 + chance.below(7) as u32,
+            window: 6_000 + chance.below(10_000),
+            calm: weather == Weather::CALM,
+            members: BTreeMap::new(),
+            callers: Vec::new(),
+            lives: 0,
+            alarms: BTreeMap::new(),
+            alarms_set: 0,
+            due: BTreeMap::new(),
+            sent: Sent::default(),
+            most_slots: 0,
+            findings: Findings::default(),
+            chance,
+        };
+        match fault {
+            Some(Fault::StaleGeneration) => world.net.trust_everyone(),
+            Some(Fault::CreditLost) => world.net.keep_credit(),
+            _ => {}
+        }
+        let askers = 2 + world.chance.below(2);
+        for server in 0..servers {
+            world.start(server, askers);
+        }
+        for number in 0..askers {
+            let me = PeerId::Client(number);
+            let attempts = 5;
+            let settings = AskerSettings { me, attempt_us: SECOND / 5, attempts, waiting: 1000 };
+            let net = world.net.sender(me);
+            world.callers.push(Caller { asker: Asker::new(settings), net, asked: Vec::new() });
+            world.net.join(world.settings(me, Identity::default()));
+        }
+        world
+    }
+
+    fn settings(&self, me: PeerId, identity: Identity) -> Settings {
+        let unbounded = self.fault == Some(Fault::NoReservation);
+        Settings {
+            me,
+            placement: self.placement.clone(),
+            identity,
+            slots: if unbounded { 10_000 } else { self.slots },
+            tls: None,
+            limits: Limits { window_bytes: self.window, ..Limits::default() },
+            seed: 1,
+        }
+    }
+
+    /// A server begins, or begins again and knows nothing.
+    fn start(&mut self, number: u32, askers: u64) {
+        let stale = self.fault == Some(Fault::StaleGeneration) && number == 1;
+        let me = PeerId::Server(number);
+        let identity = if stale { self.indexes.identity(true) } else { self.identity };
+        let settings = self.settings(me, identity);
+        let work = Wanted::default();
+        let own = &self.placement.server(number).unwrap().partitions;
+        let server = ServerSettings {
+            number,
+            placement: Arc::new(self.placement.clone()),
+            slots: settings.slots,
+            longest_us: 10 * SECOND,
+        };
+        self.lives += 1;
+        let member = Member {
+            server: Server::new(server, work.clone()),
+            work,
+            net: Faulty {
+                net: self.net.sender(me),
+                fault: self.fault,
+                askers,
+                sent: self.sent.clone(),
+            },
+            desk: self.indexes.desk(own, stale),
+            life: self.lives,
+        };
+        self.members.insert(number, member);
+        self.net.join(settings);
+    }
+
+    fn alarm(&mut self, at: u64, alarm: Alarm) {
+        self.alarms.insert((at, self.alarms_set), alarm);
+        self.alarms_set += 1;
+    }
+
+    fn plan(&mut self, seed: u64) {
+        for caller in 0..self.callers.len() {
+            for _ in 0..10 + self.chance.below(30) {
+                let at = 1000 + self.chance.below(ASKING_US);
+                self.alarm(at, Alarm::Ask { caller });
+            }
+            for _ in 0..3 {
+                let at = LATE_US + self.chance.below(1000);
+                self.alarm(at, Alarm::Ask { caller });
+            }
+        }
+        self.alarm(STORM_US, Alarm::Calm);
+        if seed % 4 == 3 {
+            for _ in 0..1 + self.chance.below(2) {
+                let server = self.chance.below(self.members.len() as u64) as u32;
+                let at = self.chance.below(2 * ASKING_US);
+                self.alarm(at, Alarm::Kill(server));
+                let back = at + 1000 + self.chance.below(STORM_US - at - 1000);
+                self.alarm(back, Alarm::Start(server));
+            }
+        }
+    }
+
+    /// Lets time pass until the end.
+    fn pass(&mut self) {
+        loop {
+            let net = self.net.next_at().unwrap_or(u64::MAX);
+            let alarm = self.alarms.first_key_value().map_or(u64::MAX, |((at, _), _)| *at);
+            let due = self.due.iter().map(|(peer, at)| (*at, *peer)).min();
+            let due_at = due.map_or(u64::MAX, |(at, _)| at);
+            let next = net.min(alarm).min(due_at);
+            if next > END_US {
+                return;
+            }
+            self.net.pass(next);
+            if net == next {
+                self.hear();
+            } else if alarm == next {
+                let (_, alarm) = self.alarms.pop_first().expect("just seen");
+                self.ring(alarm);
+            } else {
+                self.settle(due.expect("just seen").1);
+            }
+        }
+    }
+
+    fn hear(&mut self) {
+        let net = self.net.clone();
+        let mut who = None;
+        net.step(|peer, event: Event<'_>| {
+            who = Some(peer);
+            let now = net.now_us();
+            match peer {
+                PeerId::Server(number) => {
+                    if let Some(Member { server, net, .. }) = self.members.get_mut(&number) {
+                        server.event(now, net, event);
+                    }
+                }
+                PeerId::Client(number) => {
+                    let Caller { asker, net, .. } = &mut self.callers[number as usize];
+                    asker.event(now, net, event);
+                }
+            }
+        });
+        if let Some(peer) = who {
+            self.settle(peer);
+        }
+    }
+
+    fn ring(&mut self, alarm: Alarm) {
+        let now = self.net.now_us();
+        match alarm {
+            Alarm::Ask { caller } => {
+                let query = self.chance.below(QUERIES as u64) as usize;
+                let search = self.chance.below(SEARCHES.len() as u64) as usize;
+                let Caller { asker, net, asked } = &mut self.callers[caller];
+                let of = Query {
+                    mode: Mode::Relay,
+                    parameters: SEARCHES[search].encode(),
+                    vector: self.indexes.query(query).to_vec(),
+                    left_us: DEADLINE_US,
+                    hops: 200,
+                    at: None,
+                };
+                let number = asker.ask(now, net, of).expect("there is room");
+                assert_eq!(number as usize, asked.len());
+                asked.push(Asked { query, search, at: now, ended: false });
+                self.findings.queries += 1;
+                self.settle(PeerId::Client(caller as u64));
+            }
+            Alarm::Walked { server, life, walked } => {
+                let member = self.members.get_mut(&server).filter(|member| member.life == life);
+                if let Some(Member { server: of, net, .. }) = member {
+                    of.walked(now, net, walked);
+                    self.settle(PeerId::Server(server));
+                }
+            }
+            Alarm::Kill(server) => {
+                if let Some(member) = self.members.remove(&server) {
+                    self.count(&member);
+                    self.due.remove(&PeerId::Server(server));
+                    self.net.kill(PeerId::Server(server));
+                }
+            }
+            Alarm::Start(server) => {
+                if !self.members.contains_key(&server) {
+                    self.start(server, self.callers.len() as u64);
+                }
+            }
+            Alarm::Calm => self.net.set_weather(Weather::CALM),
+        }
+    }
+
+    /// Does what a peer has due, has its searches walk, and takes the ends of its queries.
+    fn settle(&mut self, peer: PeerId) {
+        let now = self.net.now_us();
+        let due = match peer {
+            PeerId::Server(number) => {
+                let Some(member) = self.members.get_mut(&number) else { return };
+                let due = member.server.due(now, &member.net);
+                let work = std::mem::take(&mut *member.work.0.lock().unwrap());
+                let (desk, life) = (Rc::clone(&member.desk), member.life);
+                for (_, walked) in work.into_iter().filter_map(|work| desk.walk(work)) {
+                    let at = now + 50 + self.chance.below(450);
+                    self.alarm(at, Alarm::Walked { server: number, life, walked });
+                }
+                due
+            }
+            PeerId::Client(number) => {
+                let Caller { asker, net, .. } = &mut self.callers[number as usize];
+                let due = asker.due(now, net);
+                for (query, ended) in asker.take_ended() {
+                    self.ended(now, number as usize, query as usize, ended);
+                }
+                due
+            }
+        };
+        match due {
+            Some(at) => self.due.insert(peer, at.max(now + 1)),
+            None => self.due.remove(&peer),
+        };
+    }
+
+    fn ended(
+        &mut self,
+        now: u64,
+        caller: usize,
+        number: usize,
+        ended: pipeann_cluster::relay::Ended,
+    ) {
+        let asked = &mut self.callers[caller].asked[number];
+        let findings = &mut self.findings;
+        if std::mem::replace(&mut asked.ended, true) || now > asked.at + DEADLINE_US {
+            findings.hangs += 1;
+        }
+        let nothing_befell = self.calm || asked.at >= LATE_US;
+        match ended {
+            Ok(found) => {
+                findings.answered += 1;
+                findings.attempts += u64::from(found.attempts);
+                let same = found.hits == self.indexes.expected(asked.query, asked.search);
+                findings.wrong += u64::from(!same);
+                findings.lost += u64::from(nothing_befell && found.attempts > 1);
+            }
+            Err(why) => {
+                findings.failed += 1;
+                findings.attempts += 1;
+                let explained = match &why {
+                    NoAnswer::Deadline { .. } => true,
+                    NoAnswer::Failed { code, .. } => matches!(
+                        code,
+                        FailureCode::PartitionGone | FailureCode::NoRoom | FailureCode::Deadline
+                    ),
+                    NoAnswer::Crowded => false,
+                };
+                findings.lost += u64::from(nothing_befell || !explained);
+            }
+        }
+    }
+
+    fn count(&mut self, member: &Member) {
+        let counters = member.server.counters();
+        self.findings.repeated += counters.repeated;
+        self.most_slots = self.most_slots.max(counters.most_slots);
+    }
+
+    /// What stayed behind.
+    fn judge(mut self) -> Findings {
+        for member in std::mem::take(&mut self.members).into_values() {
+            self.count(&member);
+            self.findings.stuck += member.server.slots_in_use() as u64;
+        }
+        let open = self.callers.iter().flat_map(|caller| &caller.asked);
+        self.findings.hangs += open.filter(|asked| !asked.ended).count() as u64;
+        let stuck = self.net.stuck();
+        let beyond =
+            self.most_slots.saturating_sub(u64::from(self.slots) * self.callers.len() as u64);
+        self.findings.stuck += stuck.held + stuck.untold + beyond;
+        if self.calm {
+            self.findings.stuck += self.sent.again();
+        }
+        self.findings
+    }
+}
