@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Result, anyhow};
 use indicatif::ProgressBar;
 use pipeann_engine::build::{
-    self, BuildError, BuildOptions, BuildReport, DiskannIndex, Progress, Stage,
+    self, BuildError, BuildOptions, BuildReport, DiskannIndex, Progress, Stage, StandingGraph,
 };
 use pipeann_engine::types::{Metric, VectorType};
 use serde_json::{Map, Value, json};
@@ -84,17 +84,29 @@ pub(crate) fn import_index(
     measured(shape, |bars| build::import_diskann(index, dir, options, bars, cancel))
 }
 
+/// Makes an index in `dir` of the graph of another, in the partitions of `options`.
+///
+/// # Errors
+/// As [`build_index`].
+pub(crate) fn repartition_index(
+    graph: StandingGraph,
+    dir: &Path,
+    options: &BuildOptions,
+    cancel: &AtomicBool,
+) -> Result<Built> {
+    let layout = &graph.manifest.layout;
+    let shape = (layout.dim(), layout.vector_type(), graph.manifest.metric);
+    measured(shape, |bars| build::repartition(graph, dir, options, bars, cancel))
+}
+
 /// Runs a build with a progress bar, and takes its cost.
 fn measured(
     (dim, ty, metric): (usize, VectorType, Metric),
-    work: impl FnOnce(&Bars) -> Result<BuildReport, BuildError>,
+    work: impl FnOnce(&dyn Progress) -> Result<BuildReport, BuildError>,
 ) -> Result<Built> {
-    let bars = Bars { bar: Mutex::new(ProgressBar::hidden()) };
     let cpu = CpuTime::now();
     let started = Instant::now();
-    let report = work(&bars);
-    bars.current().finish_and_clear();
-    let report = report.map_err(explain)?;
+    let report = quietly(work)?;
     Ok(Built {
         report,
         dim,
@@ -104,6 +116,16 @@ fn measured(
         cpu_s: rounded(CpuTime::now().since(cpu).total_us() / 1e6, 3),
         peak_rss_bytes: peak_rss_bytes(),
     })
+}
+
+/// Runs a build with a progress bar, whatever it costs.
+pub(crate) fn quietly(
+    work: impl FnOnce(&dyn Progress) -> Result<BuildReport, BuildError>,
+) -> Result<BuildReport> {
+    let bars = Bars { bar: Mutex::new(ProgressBar::hidden()) };
+    let report = work(&bars);
+    bars.current().finish_and_clear();
+    report.map_err(explain)
 }
 
 fn explain(error: BuildError) -> anyhow::Error {

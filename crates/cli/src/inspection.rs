@@ -19,6 +19,23 @@ pub(crate) struct PageFigures {
     /// Nodes of each degree.
     pub(crate) degrees: Vec<u64>,
     pub(crate) edges_in_page: u64,
+    /// By partition; none after a verification, which looks at pages alone.
+    pub(crate) partitions: Vec<Cut>,
+}
+
+/// What the pages of a partition hold, as far as they were looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cut {
+    records: u64,
+    edges: u64,
+    /// Edges to nodes of other partitions.
+    leave: u64,
+}
+
+impl Cut {
+    fn share(&self) -> f64 {
+        self.leave as f64 / self.edges.max(1) as f64
+    }
 }
 
 impl From<&VerifyReport> for PageFigures {
@@ -28,6 +45,7 @@ impl From<&VerifyReport> for PageFigures {
             records: r.records,
             degrees: r.degrees.clone(),
             edges_in_page: r.edges_in_page,
+            partitions: Vec::new(),
         }
     }
 }
@@ -51,6 +69,7 @@ impl PageFigures {
         })?;
         let mut figures =
             Self { degrees: vec![0; index.layout().max_degree() + 1], ..Self::default() };
+        figures.partitions = vec![Cut::default(); index.partitions()];
         let mut completions: Vec<Completion> = Vec::with_capacity(depth);
         loop {
             while let Some(buffer) = queue.take_buffer() {
@@ -92,6 +111,12 @@ impl PageFigures {
             self.degrees[neighbours.len()] += 1;
             let here = neighbours.iter().filter(|&&n| layout.page_of(NodeId(n)) == page);
             self.edges_in_page += here.count() as u64;
+            let own = index.partition_of(page);
+            let elsewhere = |n: &&u32| index.partition_of(layout.page_of(NodeId(**n))) != own;
+            let cut = &mut self.partitions[own];
+            cut.records += 1;
+            cut.edges += neighbours.len() as u64;
+            cut.leave += neighbours.iter().filter(elsewhere).count() as u64;
         }
     }
 
@@ -149,9 +174,12 @@ pub(crate) fn json(index: &Index, figures: &PageFigures) -> Value {
     let partitions: Vec<Value> = m
         .partitions
         .iter()
-        .map(|p| {
+        .enumerate()
+        .map(|(number, p)| {
+            let cut = figures.partitions.get(number).filter(|cut| cut.edges > 0);
             json!({ "dir": p.dir.as_str(), "first_page": p.first_page, "pages": p.pages,
-                    "segments": p.segments.len() })
+                    "segments": p.segments.len(), "records": cut.map(|cut| cut.records),
+                    "edges_out": cut.map(|cut| rounded(cut.share(), 4)) })
         })
         .collect();
     let files: Map<String, Value> =
@@ -189,6 +217,30 @@ fn codes(index: &Index) -> String {
         None => format!("{bytes} bytes a vector, {kind}"),
         Some(bits) => format!("{bytes} bytes a vector, {kind} with {bits} bits a component"),
     }
+}
+
+/// How equal partitions are, and how many edges lead from one to another.
+fn partitions(index: &Index, figures: &PageFigures) -> String {
+    let pages: Vec<u64> =
+        index.manifest().partitions.iter().map(|part| part.pages.into()).collect();
+    if pages.len() == 1 {
+        return "1".to_owned();
+    }
+    let (sum, largest) = (pages.iter().sum::<u64>(), pages.iter().max().copied().unwrap_or(0));
+    let balance = largest as f64 * pages.len() as f64 / sum.max(1) as f64;
+    let all = figures.partitions.iter().fold(Cut::default(), |all, cut| Cut {
+        edges: all.edges + cut.edges,
+        leave: all.leave + cut.leave,
+        ..all
+    });
+    let mut told = format!("{}, the largest {balance:.3} of the mean", pages.len());
+    if all.edges > 0 {
+        let shares = figures.partitions.iter().map(|cut| format!("{:.1}", 100.0 * cut.share()));
+        let shares: Vec<String> = shares.collect();
+        let cut = 100.0 * all.share();
+        told.push_str(&format!("; {cut:.1} % of edges leave theirs ({})", shares.join(", ")));
+    }
+    told
 }
 
 /// All there is to say, for people.
@@ -239,6 +291,7 @@ pub(crate) fn pairs(index: &Index, figures: &PageFigures) -> Vec<(&'static str, 
             "in-page",
             format!("{:.2} graph neighbours of a node share its page", figures.mean_in_page()),
         ),
+        ("partitions", partitions(index, figures)),
         ("head index", format!("{} nodes", count(m.head.nodes.into()))),
         ("codes", codes(index)),
         (

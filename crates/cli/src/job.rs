@@ -188,6 +188,7 @@ impl Run {
             max_width: self.max_width.unwrap_or(DEFAULT_MAX_WIDTH),
             switches: switches.map_err(anyhow::Error::msg)?,
             widths: None,
+            ahead: None,
         };
         ensure!((1..=64).contains(&self.in_flight), "in_flight must be from 1 to 64");
         Ok(Settings {

@@ -5,9 +5,11 @@
 //! tables or with `--json` as one object a line; everything else goes to standard error. Exit
 //! codes: 0, 1 for an error (one line with its causes), 2 for a wrong call, 130 for Ctrl-C.
 
+mod access_file;
 mod allocator;
 mod building;
 mod collections;
+mod columns;
 mod commands;
 mod config_file;
 mod inspection;
@@ -27,13 +29,16 @@ mod vectors_file;
 mod width_table;
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use pipeann_cluster::placement::Placement;
+use pipeann_cluster::transport::tcp::Tls;
 
 use commands::{
-    bench, build, collections as load, convert, db, demo, estimate, gt, import, inspect, open_time,
-    raw, search, serve, updates as updates_command,
+    bench, build, cluster, collections as load, convert, db, demo, estimate, gt, import, inspect,
+    open_time, partition, raw, search, serve, updates as updates_command,
 };
 
 /// An SSD-resident vector index: build, search, measure and inspect it.
@@ -49,6 +54,7 @@ enum Command {
     Demo(demo::DemoArgs),
     Build(build::BuildArgs),
     ImportDiskann(import::ImportArgs),
+    Partition(partition::PartitionArgs),
     Search(search::SearchArgs),
     Inspect(inspect::InspectArgs),
     Gt(gt::GtArgs),
@@ -56,6 +62,7 @@ enum Command {
     Db(db::DbArgs),
     Serve(serve::ServeArgs),
     Estimate(estimate::EstimateArgs),
+    Cluster(cluster::ClusterArgs),
     Bench(bench::BenchArgs),
     Raw(raw::RawArgs),
     OpenTime(open_time::OpenTimeArgs),
@@ -83,11 +90,13 @@ pub fn run() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Build(args) => build::run(&args),
         Command::ImportDiskann(args) => import::run(&args),
+        Command::Partition(args) => partition::run(&args),
         Command::Search(args) => search::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Gt(args) => gt::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Estimate(args) => estimate::run(&args),
+        Command::Cluster(args) => cluster::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Raw(args) => raw::run(&args),
         Command::OpenTime(args) => open_time::run(&args),
@@ -119,6 +128,18 @@ pub fn server(given: Vec<OsString>) -> Result<(), String> {
     let served = config_file::expanded(Server::command(), given)
         .and_then(|given| serve::run(&Server::parse_from(given).serve));
     served.map_err(|error| one_line(&error))
+}
+
+/// What becomes part of a cluster: its topology, and certificates where the files of an authority, a
+/// certificate and its key are named.
+///
+/// # Errors
+/// What went wrong, in one line.
+pub fn join_cluster(
+    topology: &Path,
+    certificates: Option<&[PathBuf; 3]>,
+) -> Result<(Placement, Option<Tls>), String> {
+    cluster::join(topology, certificates).map_err(|error| one_line(&error))
 }
 
 fn begin() {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
-use pipeann_engine::build::{BuildOptions, VamanaOptions};
+use pipeann_engine::build::{BuildOptions, PartitionBy, VamanaOptions};
 use pipeann_engine::quant::CodeKind;
 use pipeann_engine::types::Metric;
 
@@ -38,9 +38,13 @@ pub(crate) struct MakingArgs {
     /// Threads; 0 for one on each core
     #[arg(long, default_value_t = 0)]
     threads: usize,
-    /// Partition directories
+    /// Partition directories, each of which can be on a server of its own
     #[arg(long, value_name = "N", default_value_t = 1)]
     partitions: usize,
+    /// What rows of a partition have in common: graph (near neighbours), kmeans, random, or order
+    /// (of pages)
+    #[arg(long, value_name = "HOW", default_value = "graph")]
+    partition_by: PartitionBy,
     /// Bytes of a page, a multiple of 4096 [default: by the record]
     #[arg(long, value_name = "BYTES")]
     page_bytes: Option<usize>,
@@ -75,6 +79,7 @@ impl MakingArgs {
             fill: self.fill,
             page_bytes: self.page_bytes,
             partitions: self.partitions,
+            partition_by: self.partition_by,
             overwrite: self.overwrite,
             ..BuildOptions::new(metric)
         }

@@ -12,7 +12,7 @@ use crate::width_table;
 /// One technique of a policy, turned on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Switch {
-    /// `issue=one|fill`
+    /// `issue=one|fill|informed`
     Issue(Issue),
     /// `head=on|off`
     Head(bool),
@@ -28,8 +28,7 @@ impl FromStr for Switch {
     type Err = String;
 
     fn from_str(s: &str) -> Result<Self, String> {
-        const KNOWN: &str =
-            "known are issue=one|fill, head=on|off, dynamic=on|off, packed=on|off, stop=on|off";
+        const KNOWN: &str = "known are issue=one|fill|informed, head=on|off, dynamic=on|off, packed=on|off, stop=on|off";
         let unknown = || format!("`{s}` is no switch; {KNOWN}");
         let (name, value) = s.split_once('=').ok_or_else(unknown)?;
         let on = match value {
@@ -40,6 +39,7 @@ impl FromStr for Switch {
         match (name, value, on) {
             ("issue", "one", _) => Ok(Self::Issue(Issue::OneByOne)),
             ("issue", "fill", _) => Ok(Self::Issue(Issue::Fill)),
+            ("issue", "informed", _) => Ok(Self::Issue(Issue::Informed)),
             ("head", _, Some(on)) => Ok(Self::Head(on)),
             ("dynamic", _, Some(on)) => Ok(Self::Dynamic(on)),
             ("packed", _, Some(on)) => Ok(Self::Packed(on)),
@@ -52,7 +52,8 @@ impl FromStr for Switch {
 /// A policy by name, with what departs from its defaults.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PolicyArgs {
-    /// Order of reading and computing: auto (pipe, of a width learnt from device and load), pipe, beam or page
+    /// Order of reading and computing: auto (pipe, of a width learnt from device and load), pipe, beam,
+    /// page; relay and baton, those of a cluster
     #[arg(long, default_value = "auto")]
     pub(crate) policy: String,
     /// Reads in flight per query; where the width is dynamic, those it starts with
@@ -66,7 +67,11 @@ pub(crate) struct PolicyArgs {
     /// instead of what is learnt
     #[arg(long, value_name = "FILE.toml")]
     pub(crate) widths: Option<PathBuf>,
-    /// Techniques to turn on or off: issue=one|fill, head=on|off, dynamic=on|off, packed=on|off,
+    /// With relay and baton: nearest candidates that are looked through for one on this server before
+    /// a search goes on at another [default: relay 8, baton its width]
+    #[arg(long, value_name = "CANDIDATES")]
+    pub(crate) ahead: Option<u16>,
+    /// Techniques to turn on or off: issue=one|fill|informed, head=on|off, dynamic=on|off, packed=on|off,
     /// stop=on|off
     #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',')]
     pub(crate) switches: Vec<Switch>,
@@ -81,7 +86,8 @@ impl PolicyArgs {
     /// A policy by its name alone.
     pub(crate) fn named(policy: &str) -> Self {
         let (policy, switches) = (policy.to_owned(), Vec::new());
-        Self { policy, width: None, max_width: DEFAULT_MAX_WIDTH, widths: None, switches }
+        let (width, widths, ahead) = (None, None, None);
+        Self { policy, width, max_width: DEFAULT_MAX_WIDTH, widths, ahead, switches }
     }
 
     /// The policy meant.
@@ -120,6 +126,9 @@ impl PolicyArgs {
                 (None, named) => named,
             }
         };
+        // BatANN has one number for both.
+        let by_width = self.width.filter(|_| self.policy == "baton");
+        policy.ahead = self.ahead.or(by_width).unwrap_or(policy.ahead);
         Ok(policy)
     }
 }
@@ -137,7 +146,7 @@ mod tests {
 
     #[test]
     fn names_alone_are_the_engines_policies() {
-        for name in ["auto", "pipe", "beam", "page"] {
+        for name in ["auto", "pipe", "beam", "page", "relay", "baton"] {
             assert_eq!(policy(name, None, "").unwrap(), name.parse().unwrap());
         }
         let error = policy("best", None, "").unwrap_err().to_string();

@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod build;
+pub(crate) mod cluster;
 pub(crate) mod collections;
 pub(crate) mod convert;
 pub(crate) mod db;
@@ -11,6 +12,7 @@ pub(crate) mod gt;
 pub(crate) mod import;
 pub(crate) mod inspect;
 pub(crate) mod open_time;
+pub(crate) mod partition;
 pub(crate) mod raw;
 pub(crate) mod search;
 pub(crate) mod serve;

@@ -131,7 +131,7 @@ pub(crate) fn run(args: &SearchArgs) -> Result<()> {
 }
 
 /// The first `n` queries, and the others.
-fn split(queries: VectorSet<'_>, n: usize) -> Result<(VectorSet<'_>, VectorSet<'_>)> {
+pub(crate) fn split(queries: VectorSet<'_>, n: usize) -> Result<(VectorSet<'_>, VectorSet<'_>)> {
     let (first, others) = queries.bytes().split_at(n * queries.row_bytes());
     let part = |bytes| {
         VectorSet::new(bytes, queries.dim(), queries.vector_type()).context("a part of the queries")

@@ -7,10 +7,12 @@
 
 mod bin;
 mod npy;
+mod numbers;
 mod rows;
 mod texmex;
 mod write;
 
+pub(crate) use numbers::{Number, NumbersFile};
 pub(crate) use texmex::{read_ivecs, write_ivecs};
 pub(crate) use write::{VectorsWriter, WholeFile};
 

@@ -1,10 +1,12 @@
-//! `.npy`: NumPy's array file, two-dimensional, C order, f32, f16, u8 or i8, versions 1.0 to 3.0.
+//! `.npy`: NumPy's array file, versions 1.0 to 3.0: vectors in two dimensions, C order, f32, f16, u8 or
+//! i8; and columns of numbers in one dimension.
 
 use anyhow::{Context, Result, bail, ensure};
 use pipeann_engine::types::VectorType;
 
 use super::Shape;
 use super::bin::check_length;
+use super::numbers::NumberType;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// What messages about another type end with.
@@ -12,8 +14,33 @@ const KNOWN: &str = "f32 (<f4), f16 (<f2), u8 (|u1) or i8 (|i1)";
 /// NumPy aligns the rows to this.
 const ALIGN: usize = 64;
 
-/// Reads the header and compares the length that it announces with the one found.
+/// Reads the header of an array of vectors and compares the length that it announces with the one
+/// found.
 pub(super) fn shape(bytes: &[u8]) -> Result<Shape> {
+    let (header, start) = dictionary(bytes)?;
+    let ty = vector_type(value(header, "descr")?)?;
+    in_c_order(header)?;
+    let [rows, dim] = dimensions(header, "rows x components")?;
+    let announced = start as u128 + rows as u128 * ty.vector_bytes(dim) as u128;
+    check_length(bytes.len(), announced, &format!("its header announces {rows} x {dim} {ty}"))?;
+    Ok(Shape { rows, dim, ty, start })
+}
+
+/// The same of a column of numbers: how many, of what type, and where they begin.
+pub(super) fn column(bytes: &[u8]) -> Result<(usize, NumberType, usize)> {
+    let (header, start) = dictionary(bytes)?;
+    let descr = quoted(value(header, "descr")?).context("an array of records")?;
+    let ty = NumberType::of(descr)
+        .with_context(|| format!("numbers of type {descr}; expected <i4, <i8, <f4, <f8 or |b1"))?;
+    in_c_order(header)?;
+    let [rows] = dimensions(header, "a value for each row")?;
+    let announced = start as u128 + rows as u128 * ty.bytes() as u128;
+    check_length(bytes.len(), announced, &format!("its header announces {rows} numbers {descr}"))?;
+    Ok((rows, ty, start))
+}
+
+/// The header's dictionary, and where the array begins.
+fn dictionary(bytes: &[u8]) -> Result<(&str, usize)> {
     ensure!(bytes.starts_with(MAGIC), "it does not begin with NumPy's magic \\x93NUMPY");
     let cut = "truncated: the file ends within its header";
     let major = *bytes.get(6).context(cut)?;
@@ -30,19 +57,17 @@ pub(super) fn shape(bytes: &[u8]) -> Result<Shape> {
     };
     let header = bytes.get(at..at + length).context(cut)?;
     let header = std::str::from_utf8(header).context("its header is no text")?;
-    let ty = vector_type(value(header, "descr")?)?;
+    Ok((header, at + length))
+}
+
+fn in_c_order(header: &str) -> Result<()> {
     match value(header, "fortran_order")? {
-        v if v.starts_with("False") => {}
+        v if v.starts_with("False") => Ok(()),
         v if v.starts_with("True") => {
             bail!("the array is in Fortran order; expected C order (numpy.ascontiguousarray)")
         }
         _ => bail!("its header says neither True nor False for fortran_order"),
     }
-    let (rows, dim) = two_dimensions(value(header, "shape")?)?;
-    let start = at + length;
-    let announced = start as u128 + rows as u128 * ty.vector_bytes(dim) as u128;
-    check_length(bytes.len(), announced, &format!("its header announces {rows} x {dim} {ty}"))?;
-    Ok(Shape { rows, dim, ty, start })
 }
 
 /// What follows `'key':` in the header's dictionary.
@@ -57,12 +82,16 @@ fn value<'h>(header: &'h str, key: &str) -> Result<&'h str> {
     bail!("its header has no `{key}`")
 }
 
+/// What stands between the quotes that a value begins with; `None` where it begins with none.
+fn quoted(value: &str) -> Option<&str> {
+    let quote = value.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
+    Some(value[1..].split(quote).next().unwrap_or(""))
+}
+
 fn vector_type(value: &str) -> Result<VectorType> {
-    let quote = value.chars().next().filter(|c| matches!(c, '\'' | '"'));
-    let Some(quote) = quote else {
+    let Some(descr) = quoted(value) else {
         bail!("an array of records; expected {KNOWN}");
     };
-    let descr = value[1..].split(quote).next().unwrap_or("");
     match descr {
         "<f4" => Ok(VectorType::F32),
         "<f2" => Ok(VectorType::F16),
@@ -72,18 +101,21 @@ fn vector_type(value: &str) -> Result<VectorType> {
     }
 }
 
-fn two_dimensions(value: &str) -> Result<(usize, usize)> {
-    let inner = value
+/// The lengths of an array of `N` dimensions, which are `meant`.
+fn dimensions<const N: usize>(header: &str, meant: &str) -> Result<[usize; N]> {
+    let inner = value(header, "shape")?
         .strip_prefix('(')
         .and_then(|v| v.split_once(')'))
         .context("its header has no shape in parentheses")?
         .0;
     let numbers: Vec<&str> = inner.split(',').map(str::trim).filter(|n| !n.is_empty()).collect();
-    let [rows, dim] = numbers.as_slice() else {
-        bail!("an array of {} dimensions; expected 2: rows x components", numbers.len());
-    };
-    let number = |n: &str| n.parse().with_context(|| format!("`{n}` in its shape is no number"));
-    Ok((number(rows)?, number(dim)?))
+    let found = numbers.len();
+    ensure!(found == N, "an array of {found} dimensions; expected {N}: {meant}");
+    let mut lengths = [0; N];
+    for (length, n) in lengths.iter_mut().zip(numbers) {
+        *length = n.parse().with_context(|| format!("`{n}` in its shape is no number"))?;
+    }
+    Ok(lengths)
 }
 
 /// The header of an array of `rows` x `dim`, version 1.0.

@@ -152,6 +152,43 @@ fn npy_headers_are_understood_or_refused() {
 }
 
 #[test]
+fn columns_of_numbers_are_read_or_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.npy");
+    let write = |descr: &str, shape: &str, data: &[u8]| {
+        let header = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n");
+        let mut out = b"\x93NUMPY\x01\x00".to_vec();
+        out.extend((header.len() as u16).to_le_bytes());
+        out.extend(header.as_bytes());
+        out.extend(data);
+        std::fs::write(&path, out).unwrap();
+    };
+    let kinds: [(&str, Vec<u8>, Number); 5] = [
+        ("'<i4'", (-7_i32).to_le_bytes().to_vec(), Number::Integer(-7)),
+        ("'<i8'", i64::MIN.to_le_bytes().to_vec(), Number::Integer(i64::MIN)),
+        ("'<f4'", 0.5_f32.to_le_bytes().to_vec(), Number::Float(0.5)),
+        ("'<f8'", (-1.5_f64).to_le_bytes().to_vec(), Number::Float(-1.5)),
+        ("'|b1'", vec![1], Number::Bool(true)),
+    ];
+    for (descr, one, expected) in kinds {
+        write(descr, "(2,)", &[vec![0; one.len()], one].concat());
+        let file = NumbersFile::open(&path).unwrap();
+        assert_eq!((file.len(), file.get(1)), (2, expected));
+    }
+    for (descr, shape, data, told) in [
+        ("'<i8'", "(2,)", 15, "truncated"),
+        ("'<i8'", "(1, 2)", 16, "2 dimensions; expected 1: a value for each row"),
+        ("'<u8'", "(2,)", 16, "numbers of type <u8"),
+        ("[('a', '<i4')]", "(4,)", 16, "records"),
+        ("'<i8'", "(0,)", 0, "has no numbers"),
+    ] {
+        write(descr, shape, &vec![0; data]);
+        let error = format!("{:#}", NumbersFile::open(&path).err().unwrap());
+        assert!(error.contains(told) && error.contains("a.npy"), "{error}");
+    }
+}
+
+#[test]
 fn extensions_decide_and_unknown_ones_are_refused() {
     for (name, part) in [("a.ivecs", "ids"), ("a.csv", "known are"), ("a", "known")] {
         let error = Format::of(Path::new(name)).unwrap_err().to_string();

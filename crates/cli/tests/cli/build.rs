@@ -120,3 +120,28 @@ fn zero_vectors_are_built_and_found_by_cosine() {
     );
     assert_eq!(found[0]["recall"], 1.0);
 }
+
+#[test]
+fn an_index_comes_into_other_partitions_without_being_built_again() {
+    let place = Place::new(3000);
+    place.build();
+    place.truth();
+    let make = "partition --from index --index parts --partitions 4 --threads 2";
+    let made = place.json(make).remove(0);
+    assert_eq!((&made["rows"], &made["metric"]), (&3000.into(), &"l2".into()));
+    assert!(made["stages"]["graph"].is_null(), "{made}");
+    let told = text(&place.run("inspect --index parts --buffered --verify").stdout);
+    assert!(told.contains("no damage") && told.contains("partition"), "{told}");
+    let recall = |index: &str| {
+        let search = "--queries query.u8bin --truth truth.bin --list 40 --buffered";
+        let row = place.json(&format!("search --index {index} {search}")).remove(0);
+        row["recall"].as_f64().unwrap()
+    };
+    assert!((recall("index") - recall("parts")).abs() < 0.02);
+    let again = place.refusal(make);
+    assert!(again.contains("--overwrite"), "{again}");
+    let itself = place.refusal("partition --from index --index index --partitions 4 --overwrite");
+    assert!(itself.contains("the same directory"), "{itself}");
+    let too_many = place.refusal("partition --from index --index other --partitions 20000");
+    assert!(too_many.contains("1 to 10000"), "{too_many}");
+}

@@ -4,6 +4,7 @@ mod bad_input;
 mod bench;
 mod build;
 mod changes;
+mod cluster;
 mod collections;
 mod convert;
 mod data;

@@ -1,0 +1,188 @@
+//! Columns of numbers beside an index, and filters over them.
+//!
+//! A column is a one-dimensional `.npy` with a value for each row of the whole index. Of its values
+//! those of the rows that can be read here stay in memory. Filters are in the language of
+//! `docs/filter-language.md`, over columns by their names and over `row`, the row's own number.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use lru::LruCache;
+use pipeann_db::expr::{BoundFilter, RowValues, Templates, compile};
+use pipeann_db::schema::{FieldSpec, Schema};
+use pipeann_db::value::{DataType, RowError, ScalarType, ValueRef, VectorKind};
+use pipeann_engine::filter::AllowSet;
+use pipeann_engine::index::Index;
+use pipeann_engine::pool::{FILTER_MAX, ResolveFilter};
+use pipeann_engine::types::NodeId;
+
+use crate::vectors_file::{Number, NumbersFile};
+
+/// What the rows' own numbers are called in a filter.
+const ROW: &str = "row";
+/// What their vectors are called.
+const VECTORS: &str = "vector";
+/// Filters whose allow-sets are kept, the last ones asked for.
+const KEPT: NonZeroUsize = NonZeroUsize::new(64).expect("it is not zero");
+
+/// Which columns.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ColumnArgs {
+    /// A column of numbers to filter by: a one-dimensional .npy (int32, int64, float32, float64 or
+    /// bool) with a value for each row of the index. `row` is the number of the row itself, and there
+    /// without a file. May be given several times
+    #[arg(long = "column", value_name = "NAME=FILE", value_parser = column)]
+    columns: Vec<(String, PathBuf)>,
+}
+
+/// Which filters.
+#[derive(Clone, Debug, Args)]
+#[group(multiple = false)]
+pub(crate) struct FilterArgs {
+    /// Search among rows that pass this filter alone (docs/filter-language.md), over the columns of
+    /// the servers
+    #[arg(long, value_name = "EXPRESSION")]
+    filter: Option<String>,
+    /// A file with a filter for each query, one in a line; a blank one lets all rows pass
+    #[arg(long, value_name = "FILE")]
+    filters: Option<PathBuf>,
+}
+
+fn column(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((name, file)) if !name.is_empty() && !file.is_empty() => {
+            Ok((name.into(), file.into()))
+        }
+        _ => Err("expected NAME=FILE".to_owned()),
+    }
+}
+
+impl FilterArgs {
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.filter.is_none() && self.filters.is_none()
+    }
+
+    /// The filter of each of so many queries; none where there are no filters.
+    pub(crate) fn of_each(&self, queries: usize) -> Result<Option<Vec<Vec<u8>>>> {
+        let filters: Vec<Vec<u8>> = match (&self.filter, &self.filters) {
+            (None, None) => return Ok(None),
+            (Some(filter), _) => vec![filter.as_bytes().to_vec(); queries],
+            (None, Some(path)) => {
+                let text = std::fs::read_to_string(path)
+                    .with_context(|| format!("{}: cannot be read", path.display()))?;
+                let lines: Vec<_> =
+                    text.lines().take(queries).map(|line| line.trim().into()).collect();
+                let (have, path) = (lines.len(), path.display());
+                ensure!(have == queries, "{path} has {have} filters, there are {queries} queries");
+                lines
+            }
+        };
+        let long = filters.iter().find(|filter| filter.len() > FILTER_MAX);
+        if let Some(filter) = long {
+            bail!("a filter has {} bytes, at most {FILTER_MAX} can travel", filter.len());
+        }
+        Ok(Some(filters))
+    }
+}
+
+impl ColumnArgs {
+    /// What filters the rows of an index that can be read here.
+    pub(crate) fn over(&self, index: &Arc<Index>) -> Result<Arc<dyn ResolveFilter>> {
+        let here = index.rows_here()?;
+        let mut schema = Schema::builder()
+            .field(FieldSpec::new(ROW, DataType::Scalar(ScalarType::Int64)).primary_key());
+        let mut values = Vec::new();
+        for (name, path) in &self.columns {
+            let file = NumbersFile::open(path)?;
+            let (have, rows) = (file.len() as u64, index.rows());
+            let path = path.display();
+            ensure!(have == rows, "{path} has {have} values, the index {rows} rows");
+            let of_row = |(row, _): &(_, _)| file.get(row_number(*row));
+            values.push(here.iter().map(of_row).collect::<Vec<Number>>());
+            schema = schema.field(FieldSpec::new(name, DataType::Scalar(scalar(&file))));
+        }
+        // Rows without vectors make no schema; no filter asks for them.
+        let vectors = FieldSpec::new(VECTORS, DataType::Vector(VectorKind::Sparse));
+        let schema = schema.field(vectors).build().context("the columns")?;
+        let kept = Mutex::new(LruCache::new(KEPT));
+        let (rows, nodes) = here.into_iter().map(|(row, node)| (row.0, node)).unzip();
+        Ok(Arc::new(Columns { schema, rows, nodes, values, kept, index: Arc::clone(index) }))
+    }
+}
+
+fn row_number(row: pipeann_engine::types::RowId) -> usize {
+    usize::try_from(row.0).unwrap_or(usize::MAX)
+}
+
+fn scalar(file: &NumbersFile) -> ScalarType {
+    match file.first() {
+        Number::Integer(_) => ScalarType::Int64,
+        Number::Float(_) => ScalarType::Double,
+        Number::Bool(_) => ScalarType::Bool,
+    }
+}
+
+struct Columns {
+    schema: Schema,
+    /// The rows here, and their nodes and values in the same order.
+    rows: Vec<u64>,
+    nodes: Vec<NodeId>,
+    values: Vec<Vec<Number>>,
+    kept: Mutex<LruCache<Vec<u8>, Arc<AllowSet>>>,
+    index: Arc<Index>,
+}
+
+/// The values of one row.
+struct Row<'c>(&'c Columns, usize);
+
+impl RowValues for Row<'_> {
+    fn value(&self, field: usize) -> Result<ValueRef<'_>, RowError> {
+        let Self(columns, at) = self;
+        Ok(match field.checked_sub(1) {
+            None => ValueRef::Int64(columns.rows[*at].cast_signed()),
+            Some(column) => match columns.values[column][*at] {
+                Number::Integer(value) => ValueRef::Int64(value),
+                Number::Float(value) => ValueRef::Double(value),
+                Number::Bool(value) => ValueRef::Bool(value),
+            },
+        })
+    }
+}
+
+impl Columns {
+    fn bound(&self, filter: &[u8]) -> Result<BoundFilter, String> {
+        let text = std::str::from_utf8(filter).map_err(|_| "the filter is no text".to_owned())?;
+        let bound = compile(text, &self.schema, &Templates::new()).map_err(|e| e.to_string())?;
+        match bound.sample {
+            Some(_) => Err("a cluster takes no random sample".to_owned()),
+            None => Ok(bound),
+        }
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, LruCache<Vec<u8>, Arc<AllowSet>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ResolveFilter for Columns {
+    fn resolve(&self, filter: &[u8]) -> Result<Arc<AllowSet>, String> {
+        if let Some(allow) = self.kept().get(filter) {
+            return Ok(Arc::clone(allow));
+        }
+        let bound = self.bound(filter)?;
+        let mut pass = Vec::new();
+        for (at, node) in self.nodes.iter().enumerate() {
+            let truth = bound.predicate.evaluate(&Row(self, at)).map_err(|e| e.to_string())?;
+            if truth == Some(true) {
+                pass.push(*node);
+            }
+        }
+        let allow = Arc::new(self.index.allow_here(pass.len() as u64, pass));
+        self.kept().put(filter.to_vec(), Arc::clone(&allow));
+        Ok(allow)
+    }
+}

@@ -1,0 +1,339 @@
+//! `pipeann cluster search`: asks a cluster, and measures it.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use clap::{Args, ValueEnum};
+use pipeann_cluster::relay::{AskerSettings, Client, Ended, Query};
+use pipeann_cluster::transport::tcp::{Identity, Limits, Settings};
+use pipeann_cluster::walker::{Asked, Spent, gather};
+use pipeann_cluster::wire::{Hits, Mode, PeerId};
+use pipeann_engine::types::{VectorSet, VectorType};
+use serde_json::json;
+
+use super::super::search::{split, truth_for};
+use super::joining::Joining;
+use crate::columns::FilterArgs;
+use crate::measure::{Latency, rounded};
+use crate::table::{Table, print_json, print_line};
+use crate::truth::Truth;
+use crate::vectors_file::VectorsFile;
+
+/// How long servers are dialled before it is told that they are not there.
+const MEETING: Duration = Duration::from_secs(10);
+/// How often a state may go from one server to another.
+const HOPS: u16 = 1000;
+
+/// Search over the servers of a cluster, and measure recall, latency, throughput, reads and hops
+#[derive(Debug, Args)]
+pub(crate) struct SearchArgs {
+    #[command(flatten)]
+    pub(crate) joining: Joining,
+    #[command(flatten)]
+    pub(crate) how: How,
+    /// Print one JSON object for each list
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is asked.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct How {
+    /// Queries: .u8bin, .fbin, .fvecs, .bvecs or .npy
+    #[arg(long, value_name = "FILE")]
+    queries: PathBuf,
+    /// Exact truth of these queries, as `pipeann gt` writes it, or .ivecs
+    #[arg(long, value_name = "FILE")]
+    truth: Option<PathBuf>,
+    /// Results for each query
+    #[arg(long, default_value_t = 10)]
+    k: u32,
+    /// Results asked of each server where all are asked; of many servers fewer will do, and shorter
+    /// lists with them [default: --k]
+    #[arg(long, value_name = "N")]
+    each: Option<u32>,
+    /// Lengths of the candidate list: longer finds more and reads more
+    #[arg(long, value_name = "N,N,..", value_delimiter = ',', default_value = "20,40")]
+    list: Vec<u32>,
+    /// Reads in flight for each query
+    #[arg(long, value_name = "READS", default_value_t = 2)]
+    width: u16,
+    /// Nearest candidates that are looked through for one at the same server
+    #[arg(long, value_name = "CANDIDATES", default_value_t = 8)]
+    ahead: u16,
+    /// How servers work together: relay (a query goes to its data), baton (as in BatANN: it reads in
+    /// rounds, one record of each page) or scatter (every server is asked, and searches a graph of
+    /// its own rows)
+    #[arg(long, value_enum, default_value_t = Together::Relay)]
+    mode: Together,
+    /// Queries under way at once
+    #[arg(long, value_name = "QUERIES", default_value_t = 8)]
+    in_flight: usize,
+    /// Ask so many queries a second, whether earlier ones were answered or not, as long as
+    /// --in-flight allows; a query's time counts from when it was due [default: as fast as answers
+    /// come]
+    #[arg(long, value_name = "QUERIES")]
+    rate: Option<f64>,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Search the first queries before, unmeasured, and measure the others
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    warm: usize,
+    /// Time that a query has, milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 10_000)]
+    deadline_ms: u64,
+    /// Use only the first queries
+    #[arg(long, value_name = "N")]
+    limit_queries: Option<usize>,
+}
+
+/// How servers work together on a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Together {
+    Relay,
+    Baton,
+    Scatter,
+}
+
+/// What a batch of queries gave.
+pub(crate) struct Searched {
+    list: u32,
+    wall: Duration,
+    latency: Latency,
+    recall: Option<f64>,
+    spent: Vec<Spent>,
+    failed: usize,
+    /// The query that went farthest, with the servers that it was at.
+    pub(crate) farthest: Option<(usize, Vec<u32>, Spent)>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &SearchArgs) -> Result<()> {
+    let table = Table::new(&COLUMNS);
+    if !args.json {
+        print_line(&table.header())?;
+    }
+    search(&args.joining, &args.how, |searched| {
+        if args.json {
+            print_json(&searched.json())
+        } else {
+            print_line(&table.line(&searched.cells()))
+        }
+    })
+}
+
+/// Asks all that is to be asked, and tells each list's outcome.
+pub(crate) fn search(
+    joining: &Joining,
+    how: &How,
+    mut tell: impl FnMut(&Searched) -> Result<()>,
+) -> Result<()> {
+    ensure!(how.in_flight > 0, "--in-flight is 0, but must be at least 1");
+    let scattered = how.mode == Together::Scatter;
+    ensure!(how.each.is_none() || scattered, "--each goes with --mode scatter");
+    ensure!(
+        !scattered || how.filter.is_empty(),
+        "--mode scatter takes no filter: indexes of servers' own rows have no columns"
+    );
+    ensure!(how.rate.is_none_or(|rate| rate > 0.0), "--rate must be above 0");
+    let file = VectorsFile::open(&how.queries)?;
+    let queries = file.first(how.limit_queries.unwrap_or(usize::MAX));
+    ensure!(queries.rows() > 0, "there are no queries");
+    let truth =
+        how.truth.as_ref().map(|path| truth_for(path, file.rows(), queries.rows(), how.k as usize));
+    let mut truth = truth.transpose()?;
+    ensure!(how.warm < queries.rows(), "--warm leaves no query to be measured");
+    if let Some(truth) = &mut truth {
+        truth.skip(how.warm);
+    }
+    let mut filters = how.filter.of_each(queries.rows())?.unwrap_or_default();
+    let measured = filters.split_off(how.warm.min(filters.len()));
+    let (warm, queries) = split(queries, how.warm)?;
+    let (warm, asked) = (Batch(warm, &filters), Batch(queries, &measured));
+    let placement = joining.placement()?;
+    let servers = placement.servers().len();
+    let seed = u64::from(std::process::id());
+    let me = PeerId::Client(seed);
+    let network = Settings {
+        me,
+        placement,
+        identity: Identity::default(),
+        slots: 0,
+        tls: joining.tls()?,
+        limits: Limits::default(),
+        seed,
+    };
+    let settings = AskerSettings {
+        me,
+        attempt_us: how.deadline_ms.saturating_mul(1000) / 3,
+        attempts: 3,
+        // One that is scattered asks every server.
+        waiting: how.in_flight.saturating_mul(servers),
+    };
+    let client = Client::open(network, settings)?;
+    ensure!(
+        client.wait_up(servers, MEETING),
+        "not all of the {servers} servers of the topology answered within {} s",
+        MEETING.as_secs()
+    );
+    for &list in &how.list {
+        how.ask(&client, warm, list);
+        tell(&how.batch(&client, asked, list, truth.as_ref())?)?;
+    }
+    Ok(())
+}
+
+/// A row of the queries, the time that it took in nanoseconds, and how it ended.
+type Outcome = (usize, u64, Ended);
+
+/// Queries, and the filter of each where there are filters.
+#[derive(Clone, Copy)]
+struct Batch<'q>(VectorSet<'q>, &'q [Vec<u8>]);
+
+impl How {
+    /// Asks queries; how long all took together, and how each ended, in their order.
+    fn ask(&self, client: &Client, asked: Batch<'_>, list: u32) -> (Duration, Vec<Outcome>) {
+        let Batch(queries, filters) = asked;
+        let next = AtomicUsize::new(0);
+        let ended: Mutex<Vec<Outcome>> = Mutex::default();
+        let started = Instant::now();
+        let ask = || {
+            loop {
+                let row = next.fetch_add(1, Ordering::Relaxed);
+                if row >= queries.rows() {
+                    return;
+                }
+                // When it is due counts, whenever somebody has time for it.
+                let from = match self.rate {
+                    Some(rate) => started + Duration::from_secs_f64(row as f64 / rate),
+                    None => Instant::now(),
+                };
+                while let Some(early) = from.checked_duration_since(Instant::now()) {
+                    std::thread::park_timeout(early);
+                }
+                let filter = filters.get(row).map_or(&[][..], Vec::as_slice);
+                let outcome =
+                    self.one(client, (queries.row(row), queries.vector_type()), filter, list);
+                let took = u64::try_from(from.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                ended.lock().unwrap_or_else(PoisonError::into_inner).push((row, took, outcome));
+            }
+        };
+        std::thread::scope(|scope| {
+            (0..self.in_flight).for_each(|_| drop(scope.spawn(ask)));
+        });
+        let wall = started.elapsed();
+        let mut ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+        ended.sort_unstable_by_key(|(row, ..)| *row);
+        (wall, ended)
+    }
+
+    /// Asks one query, of one server or of all.
+    fn one(
+        &self,
+        client: &Client,
+        (vector, ty): (&[u8], VectorType),
+        filter: &[u8],
+        list: u32,
+    ) -> Ended {
+        let baton = self.mode == Together::Baton;
+        let k = match self.mode {
+            Together::Scatter => self.each.unwrap_or(self.k),
+            Together::Relay | Together::Baton => self.k,
+        };
+        let asked = Asked { k, list, width: self.width, ahead: self.ahead, baton, ty };
+        let query = |mode, at| Query {
+            mode,
+            parameters: asked.encode_among(filter),
+            vector: vector.to_vec(),
+            left_us: self.deadline_ms.saturating_mul(1000),
+            hops: HOPS,
+            at,
+        };
+        match self.mode {
+            Together::Relay => client.search(query(Mode::Relay, None)),
+            Together::Baton => client.search(query(Mode::Baton, None)),
+            Together::Scatter => {
+                let all = client.search_all(|server| query(Mode::Scatter, Some(server)))?;
+                Ok(gather(all, self.k as usize))
+            }
+        }
+    }
+
+    fn batch(
+        &self,
+        client: &Client,
+        asked: Batch<'_>,
+        list: u32,
+        truth: Option<&Truth>,
+    ) -> Result<Searched> {
+        let (wall, ended) = self.ask(client, asked, list);
+        let mut times: Vec<u64> = ended.iter().map(|(_, took, _)| *took).collect();
+        let (mut answers, mut spent, mut failed) = (Vec::new(), Vec::new(), 0);
+        let mut farthest: Option<(usize, Vec<u32>, Spent)> = None;
+        let mut why = None;
+        for (row, _, outcome) in ended {
+            let Ok(found) = outcome.map_err(|error| why = Some(error)) else {
+                failed += 1;
+                answers.push(Vec::new());
+                continue;
+            };
+            let hits = Hits::of(&found.hits).unwrap_or_default();
+            answers.push(hits.iter().map(|hit| (hit.row, hit.distance)).collect());
+            let cost = Spent::decode(&found.stats).unwrap_or_default();
+            spent.push(cost);
+            if farthest.as_ref().is_none_or(|(_, _, other)| other.moves < cost.moves) {
+                farthest = Some((row, found.trace, cost));
+            }
+        }
+        if let (true, Some(why)) = (spent.is_empty(), why) {
+            return Err(anyhow::Error::new(why).context("no query was answered"));
+        }
+        let recall = truth.map(|truth| truth.recall(self.k as usize, &answers));
+        let latency = Latency::of(&mut times);
+        Ok(Searched { list, wall, latency, recall, spent, failed, farthest })
+    }
+}
+
+/// Of what [`Searched::cells`] gives.
+pub(crate) const COLUMNS: [&str; 8] =
+    ["list", "recall", "QPS", "mean us", "p99 us", "reads", "hops", "failed"];
+
+impl Searched {
+    fn mean(&self, of: fn(&Spent) -> u32) -> f64 {
+        let sum: u64 = self.spent.iter().map(|spent| u64::from(of(spent))).sum();
+        sum as f64 / self.spent.len().max(1) as f64
+    }
+
+    fn qps(&self) -> f64 {
+        self.spent.len() as f64 / self.wall.as_secs_f64()
+    }
+
+    /// A line of the table.
+    pub(crate) fn cells(&self) -> Vec<String> {
+        vec![
+            self.list.to_string(),
+            self.recall.map_or("-".into(), |recall| format!("{recall:.4}")),
+            format!("{:.0}", self.qps()),
+            format!("{:.0}", self.latency.mean_us),
+            format!("{:.0}", self.latency.p99_us),
+            format!("{:.2}", self.mean(|s| s.reads.saturating_add(s.from_memory))),
+            format!("{:.2}", self.mean(|s| s.moves)),
+            self.failed.to_string(),
+        ]
+    }
+
+    fn json(&self) -> serde_json::Value {
+        json!({
+            "list": self.list, "recall": self.recall.map(|recall| rounded(recall, 5)),
+            "queries": self.spent.len(), "failed": self.failed, "qps": rounded(self.qps(), 1),
+            "mean_us": rounded(self.latency.mean_us, 1), "p99_us": rounded(self.latency.p99_us, 1),
+            "reads": rounded(self.mean(|s| s.reads), 4),
+            "from_memory": rounded(self.mean(|s| s.from_memory), 4),
+            "hops": rounded(self.mean(|s| s.moves), 4),
+            "code_distances": rounded(self.mean(|s| s.codes), 2),
+        })
+    }
+}

@@ -1,0 +1,143 @@
+//! `pipeann cluster serve`: one server of a cluster.
+
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use pipeann_cluster::relay::{ServerHost, ServerSettings};
+use pipeann_cluster::transport::tcp::{self, Identity, Limits, Settings};
+use pipeann_cluster::walker::{IndexWalker, WalkerOptions};
+use pipeann_cluster::wire::PeerId;
+use pipeann_engine::index::{Index, OpenOptions};
+use pipeann_engine::memory::MemoryLimit;
+use pipeann_engine::pool::PoolOptions;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::joining::Joining;
+use crate::columns::ColumnArgs;
+use crate::interrupt;
+use crate::opening::IndexArgs;
+use crate::table::print_line;
+
+/// Longest that a query stays at a server, whatever its asker says.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Serve the partitions that the topology gives to one server
+///
+/// The directory has to hold the codes of all partitions, and the pages of those served. A search
+/// that needs others goes on at the server that has them.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    joining: Joining,
+    /// Which server of the topology this is
+    #[arg(long, value_name = "NUMBER")]
+    server: u32,
+    #[command(flatten)]
+    index: IndexArgs,
+    /// Directory of an index of this server's rows alone, as `split` makes it, for searches that ask
+    /// every server
+    #[arg(long, value_name = "DIR")]
+    separate: Option<PathBuf>,
+    #[command(flatten)]
+    columns: ColumnArgs,
+    /// Memory for the index: floor (no pages stay in memory), all, or bytes as 512MiB or 1GiB
+    #[arg(long, value_name = "LIMIT", default_value = "floor")]
+    memory_limit: MemoryLimit,
+    /// Threads that search; 0 for one on each core
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// Searches in flight on each thread, 1 to 64
+    #[arg(long, value_name = "SEARCHES", default_value_t = 8,
+          value_parser = clap::value_parser!(u16).range(1..=64))]
+    in_flight: u16,
+    /// Queries of each client that may be under way at once
+    #[arg(long, value_name = "QUERIES", default_value_t = 256)]
+    slots: u32,
+    /// End when the standard input does, for whoever starts this
+    #[arg(long, hide = true)]
+    until_eof: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ServeArgs) -> Result<()> {
+    interrupt::flag()?;
+    let mut signals = Signals::new([SIGINT, SIGTERM]).context("signals cannot be waited for")?;
+    let placement = args.joining.placement()?;
+    let server = placement.server(args.server)?.clone();
+    // Before the index is read: whoever is in the way should not cost that.
+    let listener = tcp::listen(server.address)?;
+    let own = Some(server.partitions.as_slice().into());
+    let options = OpenOptions { own, ..args.index.reading.options(args.memory_limit) };
+    let index = Index::open(&args.index.index, &options)
+        .with_context(|| format!("opening {}", args.index.index.display()))?;
+    let partitions = index.partitions();
+    ensure!(
+        partitions == placement.partitions() as usize,
+        "the index has {} partitions, the topology {}",
+        partitions,
+        placement.partitions()
+    );
+    index.wait_resident()?;
+    let separate = args.separate.as_ref().map(|dir| {
+        let options = args.index.reading.options(args.memory_limit);
+        let separate =
+            Index::open(dir, &options).with_context(|| format!("opening {}", dir.display()))?;
+        let shape = |index: &Index| (index.dim(), index.layout().vector_type(), index.metric());
+        ensure!(
+            shape(&separate) == shape(&index),
+            "{} holds other vectors than the index",
+            dir.display()
+        );
+        separate.wait_resident()?;
+        Ok(Arc::new(separate))
+    });
+    let separate = separate.transpose()?;
+    let origin = index.origin();
+    let network = Settings {
+        me: PeerId::Server(args.server),
+        placement: placement.clone(),
+        identity: Identity {
+            index: origin.uuid,
+            generation: origin.generation,
+            codebook: origin.codebook,
+        },
+        slots: args.slots,
+        tls: args.joining.tls()?,
+        limits: Limits::default(),
+        seed: u64::from(std::process::id()),
+    };
+    let settings = ServerSettings {
+        number: args.server,
+        placement: Arc::new(placement),
+        slots: args.slots,
+        longest_us: u64::try_from(LONGEST.as_micros()).unwrap_or(u64::MAX),
+    };
+    let waiting = (args.slots as usize).saturating_mul(network.limits.connections);
+    let sizes = PoolOptions { threads: args.threads, in_flight: args.in_flight.into(), waiting };
+    let index = Arc::new(index);
+    let filters = Some(args.columns.over(&index)?);
+    let options = WalkerOptions { separate, filters, pool: sizes, longest: LONGEST };
+    let host = ServerHost::open::<anyhow::Error>(network, listener, settings, |results| {
+        Ok(IndexWalker::start(index, options, results)?)
+    })?;
+    print_line(&format!(
+        "server {} listens on {} and has {} of {} partitions",
+        args.server,
+        server.address,
+        server.partitions.len(),
+        partitions
+    ))?;
+    if args.until_eof {
+        let mut nothing = [0];
+        while std::io::stdin().read(&mut nothing).is_ok_and(|read| read > 0) {}
+    } else {
+        signals.forever().next();
+    }
+    drop(host);
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! `pipeann cluster split`: an index of its own for the rows of each server.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use pipeann_engine::build::{BuildOptions, SourceRows, VamanaOptions, build_rows};
+use pipeann_engine::index::{Index, OpenOptions};
+use pipeann_engine::memory::MemoryLimit;
+use pipeann_engine::types::VectorSet;
+
+use super::joining::placement;
+use crate::building::quietly;
+use crate::interrupt;
+use crate::opening::Reading;
+use crate::table::print_line;
+
+/// Make for each server of a topology an index of its rows alone, for searches that ask all servers
+///
+/// The rows are those of the partitions that the server has of an index; rows, row ids, metric and
+/// parameters are that index's, and each graph is built anew. `serve --separate` serves them for
+/// `search --mode scatter`.
+#[derive(Debug, Args)]
+pub(crate) struct SplitArgs {
+    /// Servers with their addresses and partitions, as TOML
+    #[arg(long, value_name = "FILE")]
+    topology: PathBuf,
+    /// Directory of the index whose rows are split
+    #[arg(long, value_name = "DIR")]
+    from: PathBuf,
+    #[command(flatten)]
+    reading: Reading,
+    /// Directory that is made; each server's index is its server-NUMBER
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Threads; 0 for one on each core
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &SplitArgs) -> Result<()> {
+    let placement = placement(&args.topology)?;
+    ensure!(!args.out.exists(), "{} exists already", args.out.display());
+    std::fs::create_dir(&args.out).with_context(|| format!("creating {}", args.out.display()))?;
+    let cancel = interrupt::flag()?;
+    for server in placement.servers() {
+        let own = Some(server.partitions.as_slice().into());
+        let options = OpenOptions { own, ..args.reading.options(MemoryLimit::Floor) };
+        let index = Index::open(&args.from, &options)
+            .with_context(|| format!("opening {}", args.from.display()))?;
+        ensure!(
+            index.partitions() == placement.partitions() as usize,
+            "the index has {} partitions, the topology {}",
+            index.partitions(),
+            placement.partitions()
+        );
+        let (ids, vectors) = index
+            .standing_rows(&mut |_| {})
+            .with_context(|| format!("reading {}", args.from.display()))?;
+        let (manifest, codebook) = (index.manifest(), index.codebook());
+        let (layout, built) = (&manifest.layout, &manifest.build);
+        let graph = VamanaOptions {
+            degree: layout.max_degree(),
+            list: built.list as usize,
+            alpha: built.alpha,
+            passes: built.passes as usize,
+            seed: built.seed,
+            threads: args.threads,
+            ..VamanaOptions::default()
+        };
+        let options = BuildOptions {
+            graph,
+            codes: codebook.kind(),
+            code_bytes: Some(codebook.code_bytes()),
+            page_bytes: Some(layout.page_bytes()),
+            fill: layout.fill(),
+            ..BuildOptions::new(manifest.metric)
+        };
+        let set = VectorSet::new(&vectors, layout.dim(), layout.vector_type())
+            .context("whole vectors were read")?;
+        let rows = SourceRows { ids: &ids, applied: manifest.applied };
+        let dir = args.out.join(format!("server-{}", server.number));
+        quietly(|bars| build_rows(set, rows, &dir, &options, bars, &cancel))?;
+        print_line(&format!("{}: {} rows", dir.display(), ids.len()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,313 @@
+//! A cluster of processes on this machine: served, searched, killed, and refused.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use serde_json::Value;
+
+use crate::data::{Place, SMALL, text};
+
+const SEARCH: &str = "cluster search --topology cluster.toml --insecure --queries query.u8bin \
+    --truth truth.bin --list 40 --width 1 --ahead 1";
+
+/// A loopback address of its own, whose ports go to no other test.
+fn own_address() -> Ipv4Addr {
+    static TAKEN: AtomicU8 = AtomicU8::new(1);
+    let process = std::process::id().to_le_bytes();
+    let own = TAKEN.fetch_add(1, Ordering::Relaxed);
+    Ipv4Addr::new(127, 128 | process[1], process[0], own)
+}
+
+/// An index of four partitions, and a topology of two servers on free ports.
+fn place() -> (Place, Vec<u16>) {
+    let place = Place::new(3000);
+    let build = "build --base base.u8bin --index index --metric l2 --partitions 4";
+    place.json(&format!("{build} {SMALL}"));
+    place.truth();
+    let address = own_address();
+    let free: Vec<_> = (0..2).map(|_| TcpListener::bind((address, 0)).unwrap()).collect();
+    let ports: Vec<u16> = free.iter().map(|free| free.local_addr().unwrap().port()).collect();
+    let server = |number: usize| {
+        format!("[[server]]\nnumber = {number}\naddress = \"{address}:{}\"\n", ports[number])
+    };
+    let topology = format!("cluster = \"blue\"\npartitions = 4\n{}{}", server(0), server(1));
+    place.write("cluster.toml", topology.as_bytes());
+    (place, ports)
+}
+
+/// A server that has said that it listens; killed when this goes.
+struct Serving(Child);
+
+impl Serving {
+    fn start(place: &Place, number: u32) -> Self {
+        Self::start_as(place, number, "--insecure")
+    }
+
+    fn start_as(place: &Place, number: u32, tls: &str) -> Self {
+        let line = format!(
+            "cluster serve --topology cluster.toml {tls} --server {number} --index index \
+             --buffered --threads 1"
+        );
+        let mut child = place.command(&line).stdout(Stdio::piped()).spawn().unwrap();
+        let mut told = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut told).unwrap();
+        assert!(told.contains("has 2 of 4 partitions"), "{told}");
+        Self(child)
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn two_servers_answer_as_one_and_say_what_is_missing_when_one_is_killed() {
+    let (place, _) = place();
+    let first = Serving::start(&place, 0);
+    let second = Serving::start(&place, 1);
+    let whole = place.json(
+        "search --index index --queries query.u8bin --truth truth.bin --list 40 --policy relay \
+         --width 1 --ahead 1 --switches dynamic=off --buffered",
+    );
+    let over_two = place.json(SEARCH).remove(0);
+    assert_eq!(over_two["failed"], 0);
+    for same in ["recall", "reads"] {
+        let one = whole[0][same].as_f64().unwrap();
+        let two = over_two[same].as_f64().unwrap();
+        assert!((one - two).abs() < 1e-3, "{same}: {one} and {two}");
+    }
+    assert!(over_two["hops"].as_f64().unwrap() > 0.5, "{over_two}");
+    // A third of that name is told that somebody listens there.
+    let twice = "cluster serve --topology cluster.toml --insecure --server 0 --index index";
+    assert!(place.refusal(twice).contains("is already in use"));
+    drop(second);
+    let alone = place.refusal(SEARCH);
+    assert!(alone.contains("not all of the 2 servers"), "{alone}");
+    drop(first);
+}
+
+#[test]
+fn the_demo_shows_a_querys_way_and_leaves_nothing() {
+    let (place, _) = place();
+    let demo = "cluster demo --servers 3 --index index --buffered --queries query.u8bin --list 30";
+    let out = place.run(demo);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let told = text(&out.stdout);
+    assert!(told.contains("3 servers on this machine, 4 partitions, one graph"), "{told}");
+    assert!(told.contains("went farthest: server "), "{told}");
+    assert!(told.contains(" -> server "), "{told}");
+    let too_many = place.refusal(&demo.replace("--servers 3", "--servers 5"));
+    assert!(too_many.contains("5 servers cannot share 4 partitions"), "{too_many}");
+}
+
+#[test]
+fn counts_need_no_network() {
+    let (place, _) = place();
+    let line = "cluster count --index index --buffered --queries query.u8bin --truth truth.bin \
+        --policy relay --width 1 --ahead 1 --switches dynamic=off --list 40 --servers 1,2,4";
+    let rows = place.json(line);
+    assert_eq!(rows.len(), 3);
+    for row in &rows[1..] {
+        assert_eq!((&row["recall"], &row["reads"]), (&rows[0]["recall"], &rows[0]["reads"]));
+        assert_eq!(row["differ"], 0);
+        assert!(row["hops"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["bytes_a_hop"].as_f64().unwrap() < 2000.0, "{row}");
+    }
+    assert_eq!((&rows[0]["hops"], &rows[0]["differ"]), (&Value::from(0.0), &Value::Null));
+    // Whoever looks ahead reads otherwise where less is at hand, and that shows.
+    let ahead = place.json(&line.replace("--ahead 1", "--ahead 8"));
+    assert!(ahead[2]["differ"].as_u64().unwrap() > 0, "{ahead:?}");
+}
+
+#[test]
+fn what_is_no_cluster_is_refused_by_name() {
+    let (place, _) = place();
+    let serve = "cluster serve --index index --buffered --topology";
+    let refused = |name: &str, topology: &str, more: &str| {
+        place.write(name, topology.as_bytes());
+        place.refusal(&format!("{serve} {name} {more}"))
+    };
+    let server = |number: u32, more: &str| {
+        format!("[[server]]\nnumber = {number}\naddress = \"127.0.0.1:{}\"\n{more}\n", 1 + number)
+    };
+    let head = "cluster = \"blue\"\npartitions = 4\n";
+    let twice = format!(
+        "{head}{}{}",
+        server(0, "partitions = [0, 1, 2]"),
+        server(1, "partitions = [2, 3]")
+    );
+    let told = refused("twice.toml", &twice, "--server 0 --insecure");
+    assert!(told.contains("partition 2 is named twice"), "{told}");
+    let missing = format!("{head}{}", server(0, "partitions = [0, 1, 2]"));
+    let told = refused("missing.toml", &missing, "--server 0 --insecure");
+    assert!(told.contains("partition 3 is owned by no server"), "{told}");
+    let told = place.refusal(&format!("{serve} cluster.toml --server 9 --insecure"));
+    assert!(told.contains("the topology has no server 9"), "{told}");
+    let five = std::fs::read_to_string(place.path("cluster.toml")).unwrap();
+    let told = refused("five.toml", &five.replace("= 4", "= 5"), "--server 0 --insecure");
+    assert!(told.contains("the index has 4 partitions, the topology 5"), "{told}");
+    let told = place.refusal(&format!("{serve} cluster.toml --server 0"));
+    assert!(told.contains("or say --insecure"), "{told}");
+}
+
+#[test]
+fn certificates_let_in_whoever_has_them_and_nobody_else() {
+    let (place, _) = place();
+    let make = "cluster certificates --topology cluster.toml --out";
+    let made = |out: &str| {
+        let made = place.run(&format!("{make} {out}"));
+        assert!(made.status.success(), "{}", text(&made.stderr));
+        text(&made.stdout)
+    };
+    assert!(made("certificates").contains("certificates of 2 servers"));
+    assert!(place.refusal(&format!("{make} certificates")).contains("exists already"));
+    let mode =
+        |name: &str| std::fs::metadata(place.path(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("certificates"), mode("certificates/ca.key")), (0o700, 0o600));
+    made("others");
+    let tls = |dir: &str, name: &str| {
+        format!("--tls-ca {dir}/ca.pem --tls-cert {dir}/{name}.pem --tls-key {dir}/{name}.key")
+    };
+    let serving = [0, 1].map(|number| {
+        Serving::start_as(&place, number, &tls("certificates", &format!("server-{number}")))
+    });
+    let search = |tls: &str| SEARCH.replace("--insecure", tls);
+    let rows = place.json(&search(&tls("certificates", "client")));
+    assert_eq!(rows[0]["failed"], 0);
+    for stranger in [tls("others", "client"), "--insecure".to_owned()] {
+        let told = place.refusal(&search(&stranger));
+        assert!(told.contains("not all of the 2 servers"), "{told}");
+    }
+    drop(serving);
+}
+
+#[test]
+fn a_hop_is_measured() {
+    let (place, _) = place();
+    let line = "cluster hop --index index --buffered --queries query.u8bin --list 20,40 --hops 200";
+    let rows = place.json(line);
+    let of: Vec<_> = rows.iter().map(|row| row["what"].as_str().unwrap()).collect();
+    let expected = [
+        "a byte from thread to thread",
+        "message, 1 under way",
+        "message, 64 under way",
+        "waking, list 20",
+        "waking, list 40",
+    ];
+    assert_eq!(of, expected);
+    let bytes = |row: &Value| row["state_bytes"].as_u64().unwrap();
+    assert!(rows[1..].iter().all(|row| bytes(row) > 200), "{rows:?}");
+}
+
+/// A one-dimensional `.npy` of 64-bit integers.
+fn npy(values: impl Iterator<Item = i64>) -> Vec<u8> {
+    let values: Vec<_> = values.flat_map(i64::to_le_bytes).collect();
+    let shape = values.len() / 8;
+    let mut text = format!("{{'descr': '<i8', 'fortran_order': False, 'shape': ({shape},), }}");
+    text.push_str(&" ".repeat(117 - text.len()));
+    [b"\x93NUMPY\x01\x00\x76\x00", text.as_bytes(), b"\n", &values].concat()
+}
+
+#[test]
+fn filters_are_read_where_the_rows_are() {
+    let (place, _) = place();
+    place.write("down.npy", &npy((0..3000).rev()));
+    place.write("few.npy", &npy(0..2999));
+    let columns = "--insecure --column down=down.npy";
+    let serving = [0, 1].map(|number| Serving::start_as(&place, number, columns));
+    // The truth of the first rows alone.
+    let mut base = std::fs::read(place.path("base.u8bin")).unwrap();
+    let dim = u32::from_le_bytes(base[4..8].try_into().unwrap()) as usize;
+    for rows in [1500_u32, 40] {
+        base.truncate(8 + rows as usize * dim);
+        base[..4].copy_from_slice(&rows.to_le_bytes());
+        place.write("first.u8bin", &base);
+        place.json(
+            "gt --base first.u8bin --queries query.u8bin --k 10 --metric l2 --out first.truth.bin",
+        );
+        let line = SEARCH.replace("truth.bin", "first.truth.bin");
+        let filter = format!("row<{rows}&&down>={}", 3000 - rows);
+        place.write("filters.txt", format!("{filter}\n").repeat(60).as_bytes());
+        for asked in ["--filters filters.txt".to_owned(), format!("--filter {filter}")] {
+            let found = place.json(&format!("{line} {asked}")).remove(0);
+            assert_eq!(found["failed"], 0, "{found}");
+            assert!(found["recall"].as_f64().unwrap() >= 0.99, "{found}");
+        }
+        // The same counted in one process, however many servers there are.
+        let count = format!(
+            "cluster count --index index --buffered --queries query.u8bin --truth first.truth.bin \
+             --list 40 --servers 1,2,4 --column down=down.npy --policy relay --filter {filter}"
+        );
+        let counted = place.json(&count);
+        assert!(counted.iter().all(|row| row["recall"] == counted[0]["recall"]), "{counted:?}");
+    }
+    let refused = |more: &str| place.refusal(&format!("{SEARCH} {more}"));
+    assert!(refused("--filter size<3").contains("size"));
+    assert!(refused("--filter down<").contains("down<"));
+    assert!(refused("--filter row<9 --mode scatter").contains("takes no filter"));
+    let few =
+        "cluster serve --topology cluster.toml --insecure --server 0 --index index --buffered";
+    drop(serving);
+    let told = place.refusal(&format!("{few} --column few=few.npy"));
+    assert!(told.contains("few.npy has 2999 values, the index 3000 rows"), "{told}");
+    let told = place.refusal(&format!("{few} --column few=base.u8bin"));
+    assert!(told.contains("NumPy's magic"), "{told}");
+}
+
+#[test]
+fn every_server_can_be_asked_for_rows_of_its_own() {
+    let (place, _) = place();
+    let split = "cluster split --topology cluster.toml --from index --buffered --out separate";
+    let told = place.run(split);
+    assert!(told.status.success(), "{}", text(&told.stderr));
+    let rows: u64 = [0, 1]
+        .map(|number| {
+            let line = format!("inspect --index separate/server-{number} --buffered");
+            place.json(&line)[0]["rows"].as_u64().unwrap()
+        })
+        .iter()
+        .sum();
+    assert_eq!(rows, 3000);
+    assert!(place.refusal(split).contains("exists already"));
+    let serve = |number: u32, more: &str| Serving::start_as(&place, number, more);
+    let alone = |number: u32| format!("--insecure --separate separate/server-{number}");
+    let first = serve(0, &alone(0));
+    let second = serve(1, &alone(1));
+    let relay = place.json(SEARCH).remove(0);
+    let scattered = place.json(&format!("{SEARCH} --mode scatter")).remove(0);
+    assert_eq!((&scattered["failed"], &scattered["hops"]), (&0.into(), &0.0.into()));
+    let of = |row: &Value, name: &str| row[name].as_f64().unwrap();
+    assert!(of(&scattered, "recall") > of(&relay, "recall") - 0.01, "{scattered} {relay}");
+    assert!(of(&scattered, "reads") > 1.3 * of(&relay, "reads"), "{scattered} {relay}");
+    // Of two servers six results each are enough for most of ten, and cost less.
+    let few = SEARCH.replace("--list 40", "--list 12");
+    let fewer = place.json(&format!("{few} --mode scatter --each 6")).remove(0);
+    assert!(of(&fewer, "reads") < of(&scattered, "reads"), "{fewer} {scattered}");
+    assert!(of(&fewer, "recall") > 0.3, "{fewer}");
+    assert!(place.refusal(&format!("{SEARCH} --each 6")).contains("--mode scatter"));
+    drop(second);
+    // Whoever has none of its own says so, and the query fails by name.
+    let without = serve(1, "--insecure");
+    let told = place.refusal(&format!("{SEARCH} --mode scatter"));
+    assert!(told.contains("no index of its own rows"), "{told}");
+    drop((first, without));
+}
+
+#[test]
+fn queries_are_asked_at_a_rate() {
+    let (place, _) = place();
+    let serving = [0, 1].map(|number| Serving::start(&place, number));
+    let row = place.json(&format!("{SEARCH} --rate 200 --warm 10")).remove(0);
+    assert_eq!((&row["queries"], &row["failed"]), (&40.into(), &0.into()));
+    // The last of forty is due after 39 parts of 200 of a second.
+    assert!(row["qps"].as_f64().unwrap() < 40.0 / (39.0 / 200.0), "{row}");
+    assert!(place.refusal(&format!("{SEARCH} --rate 0")).contains("--rate"));
+    assert!(place.refusal(&format!("{SEARCH} --warm 50")).contains("--warm"));
+    drop(serving);
+}
