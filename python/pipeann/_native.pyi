@@ -597,6 +597,30 @@ class MilvusDoor:
     ) -> tuple[Any, ...]:
         """0, rows as dicts, and a timestamp."""
 
+class ClusterClient:
+    """A client of a cluster; `pipeann.cluster.Client` tells what it does."""
+    @staticmethod
+    def open(
+        topology: str,
+        certificates: Sequence[str] | None,
+        timeout: float,
+        connect_timeout: float,
+    ) -> ClusterClient: ...
+    def search(
+        self,
+        queries: npt.NDArray[Any],
+        k: int,
+        list_length: int,
+        mode: str,
+        width: int,
+        ahead: int,
+        filter: str,
+        in_flight: int,
+        timeout: float | None,
+    ) -> tuple[tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]], Any]: ...
+    def missing(self) -> list[int]: ...
+    def close(self) -> None: ...
+
 def serve(arguments: Sequence[str]) -> None:
     """Becomes the server with these arguments, the name of the program first, until it is
     interrupted. Wrong arguments end the process."""

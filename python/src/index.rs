@@ -376,7 +376,7 @@ impl Index {
 }
 
 /// What `search` returns: ids and distances, a row for each query.
-type IdsAndDistances<'py> = (Bound<'py, PyArray2<i64>>, Bound<'py, PyArray2<f32>>);
+pub(crate) type IdsAndDistances<'py> = (Bound<'py, PyArray2<i64>>, Bound<'py, PyArray2<f32>>);
 
 /// Row ids and distances as matrices of `k` columns; where there are fewer hits, id -1 and
 /// infinity fill the rest.

@@ -4,6 +4,7 @@
 //! It adds no capability: whatever Python can do, the engine or the database can. What it offers is
 //! described for Python's type checkers in `python/pipeann/_native.pyi`.
 
+mod cluster;
 mod database;
 mod index;
 mod matrix;
@@ -20,6 +21,8 @@ use pyo3::prelude::*;
 mod _native {
     use super::*;
 
+    #[pymodule_export]
+    use super::cluster::Client;
     #[pymodule_export]
     use super::database::{Collection, Database};
     #[pymodule_export]

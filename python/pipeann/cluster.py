@@ -1,0 +1,184 @@
+"""Searching one graph that several servers hold.
+
+The servers are processes of `pipeann cluster serve`, on this machine or others; `docs/cluster.md`
+tells how they are started. A query goes from server to server with its data, and its answer comes
+from wherever it ends.
+"""
+
+import os
+from types import TracebackType
+from typing import Any, Literal, TypedDict, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeann._native import ClusterClient
+from pipeann.errors import InputError
+
+__all__ = ["Client", "SearchStats"]
+
+Ids = npt.NDArray[np.int64]
+Distances = npt.NDArray[np.float32]
+
+
+class SearchStats(TypedDict):
+    """What each query of a batch took, arrays of int64 of shape (queries,).
+
+    `reads` are pages read from disk and `pages_from_memory` others, on all servers together; `hops`
+    nodes whose neighbours were looked at; `code_distances` rows compared by code; `moves` how often it
+    went from one server to another; `attempts` how often it was begun. `servers` holds for each query
+    the numbers of the servers that it was at, in order.
+    """
+
+    reads: npt.NDArray[np.int64]
+    pages_from_memory: npt.NDArray[np.int64]
+    hops: npt.NDArray[np.int64]
+    code_distances: npt.NDArray[np.int64]
+    moves: npt.NDArray[np.int64]
+    attempts: npt.NDArray[np.int64]
+    servers: list[list[int]]
+
+
+class Client:
+    """A client of a cluster. Threads may share it; a forked child may not.
+
+    Parameters
+    ----------
+    topology: path of the topology, the TOML file that the servers were started with.
+    tls_ca, tls_cert, tls_key: paths of PEM files: certificates of the cluster's authority, those of
+        this client with its own first, and its private key. All or none.
+    insecure: do without certificates. Everything is sent as it is, to whoever claims to be a server.
+    timeout: seconds that a query has, unless a search says otherwise. It is begun anew, at another
+        server, after a third of them without an answer.
+    connect_timeout: seconds that all servers have to answer in at first. As long, a query that ends
+        because two servers have not met yet is begun again within its time.
+
+    Raises
+    ------
+    errors.InputError: no such file, or not of that kind; neither certificates nor `insecure`.
+    errors.RetryError: servers that did not answer within `connect_timeout`, by their numbers.
+    """
+
+    def __init__(
+        self,
+        topology: str | os.PathLike[str],
+        *,
+        tls_ca: str | os.PathLike[str] | None = None,
+        tls_cert: str | os.PathLike[str] | None = None,
+        tls_key: str | os.PathLike[str] | None = None,
+        insecure: bool = False,
+        timeout: float = 10.0,
+        connect_timeout: float = 10.0,
+    ) -> None:
+        files = (tls_ca, tls_cert, tls_key)
+        given = [os.fspath(file) for file in files if file is not None]
+        if given and insecure:
+            raise InputError("insecure=True does without certificates, but some were given")
+        if not insecure and len(given) != len(files):
+            raise InputError("tls_ca, tls_cert and tls_key are needed; or say insecure=True")
+        self._native = ClusterClient.open(
+            os.fspath(topology), given or None, timeout, connect_timeout
+        )
+
+    @overload
+    def search(
+        self,
+        queries: npt.NDArray[Any],
+        k: int = 10,
+        *,
+        list_length: int = 64,
+        mode: Literal["relay", "baton"] = "relay",
+        width: int = 2,
+        ahead: int = 8,
+        filter: str = "",
+        in_flight: int = 32,
+        timeout: float | None = None,
+        stats: Literal[False] = False,
+    ) -> tuple[Ids, Distances]: ...
+
+    @overload
+    def search(
+        self,
+        queries: npt.NDArray[Any],
+        k: int = 10,
+        *,
+        list_length: int = 64,
+        mode: Literal["relay", "baton"] = "relay",
+        width: int = 2,
+        ahead: int = 8,
+        filter: str = "",
+        in_flight: int = 32,
+        timeout: float | None = None,
+        stats: Literal[True],
+    ) -> tuple[Ids, Distances, SearchStats]: ...
+
+    def search(
+        self,
+        queries: npt.NDArray[Any],
+        k: int = 10,
+        *,
+        list_length: int = 64,
+        mode: Literal["relay", "baton"] = "relay",
+        width: int = 2,
+        ahead: int = 8,
+        filter: str = "",
+        in_flight: int = 32,
+        timeout: float | None = None,
+        stats: bool = False,
+    ) -> tuple[Ids, Distances] | tuple[Ids, Distances, SearchStats]:
+        """The `k` nearest rows of each query.
+
+        Parameters
+        ----------
+        queries: shape (queries, dimension), C-contiguous, of the dtype of the index.
+        k: rows wanted.
+        list_length: of the candidate list, at least `k`: longer finds more and reads more.
+        mode: "relay": a query goes to its data; "baton": as in BatANN, in rounds.
+        width: reads in flight for each query.
+        ahead: nearest candidates that are looked through for one at the same server.
+        filter: a condition on columns that the servers were given, such as `"price < 20"`; all rows
+            where it is empty.
+        in_flight: queries under way at once.
+        timeout: seconds that each query has.
+        stats: also what each query took.
+
+        Returns
+        -------
+        ids: int64, shape (queries, k), nearest first; -1 where fewer were found.
+        distances: float32, the same shape; infinity there. Of the metric of the index, smaller is
+            nearer; "l2" is squared.
+        stats: only where it was asked for.
+
+        Raises
+        ------
+        TypeError: no array, or of no dtype of vectors.
+        ValueError: another shape; `errors.InputError`, a ValueError too, for what a server refuses:
+            another dimension or dtype than that of the index, NaN, a parameter out of range, a column
+            that there is none of. Its `row` tells which query.
+        errors.RetryError: no answer in time, or a server that holds what a query needs is gone.
+        errors.ClosedError: after `close`.
+        KeyboardInterrupt: within a tenth of a second of Ctrl-C.
+        """
+        found, taken = self._native.search(
+            queries, k, list_length, mode, width, ahead, filter, in_flight, timeout
+        )
+        return (*found, taken) if stats else found
+
+    def missing(self) -> list[int]:
+        """Numbers of the servers that cannot be reached now."""
+        return self._native.missing()
+
+    def close(self) -> None:
+        """Ends the connections. Closing twice is once."""
+        self._native.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,258 @@
+//! `pipeann.cluster.Client`: searches of a graph that several servers hold.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use numpy::IntoPyArray as _;
+use numpy::ndarray::{Array1, Array2};
+use pipeann_cluster::relay::{self, AskerSettings, Ended, Found, NoAnswer, Query};
+use pipeann_cluster::transport::tcp::{Identity, Limits, Settings};
+use pipeann_cluster::walker::{Asked, Spent};
+use pipeann_cluster::wire::{FailureCode, Hits, Mode, PeerId};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::database::Failure;
+use crate::index::IdsAndDistances;
+use crate::matrix::Matrix;
+
+/// How long something waits between looks at signals.
+const PART: Duration = Duration::from_millis(100);
+/// How often a state may go from one server to another.
+const HOPS: u16 = 1000;
+/// Attempts at a query within its time.
+const ATTEMPTS: u16 = 3;
+/// Queries of all threads together that wait for room at the servers.
+const WAITING: usize = 1 << 16;
+
+/// See `pipeann.cluster.Client`. Thread-safe: threads may share it.
+#[pyclass(frozen, module = "pipeann.cluster", name = "ClusterClient")]
+pub(crate) struct Client {
+    /// None once it is closed.
+    inner: Mutex<Option<Arc<relay::Client>>>,
+    /// Seconds for a query.
+    timeout: f64,
+    /// Until when servers that were just started may not have met yet.
+    met: Option<Instant>,
+}
+
+fn seconds(name: &str, given: f64) -> PyResult<Duration> {
+    let refuse = |why: String| PyValueError::new_err(format!("{name} {given}: {why}"));
+    let given = Duration::try_from_secs_f64(given).map_err(|e| refuse(e.to_string()))?;
+    if given.is_zero() { Err(refuse("there has to be some time".to_owned())) } else { Ok(given) }
+}
+
+/// Microseconds, as the wire has them.
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn failure(row: usize, why: NoAnswer) -> PyErr {
+    let message = format!("query {row}: {why}");
+    let failure = match why {
+        NoAnswer::Failed { code: FailureCode::Refused, .. } => Failure::input(message),
+        NoAnswer::Failed { .. } | NoAnswer::Deadline { .. } | NoAnswer::Crowded => {
+            Failure::retry(message)
+        }
+    };
+    failure.at(row).into()
+}
+
+#[pymethods]
+impl Client {
+    /// Dials the servers of a topology, and waits until all are there.
+    #[staticmethod]
+    #[pyo3(signature = (topology, certificates, timeout, connect_timeout))]
+    fn open(
+        py: Python<'_>,
+        topology: PathBuf,
+        certificates: Option<[PathBuf; 3]>,
+        timeout: f64,
+        connect_timeout: f64,
+    ) -> PyResult<Self> {
+        let (attempt, at_most) = (
+            seconds("timeout", timeout)? / u32::from(ATTEMPTS),
+            seconds("connect_timeout", connect_timeout)?,
+        );
+        let (placement, tls) =
+            pipeann_cli::join_cluster(&topology, certificates.as_ref()).map_err(Failure::input)?;
+        let servers = placement.servers().len();
+        // Told apart from other clients of the cluster.
+        let seed = uuid::Uuid::new_v4().as_u64_pair().0;
+        let me = PeerId::Client(seed);
+        let limits = Limits::default();
+        let identity = Identity::default();
+        let network = Settings { me, placement, identity, slots: 0, tls, limits, seed };
+        let attempt_us = micros(attempt);
+        let settings = AskerSettings { me, attempt_us, attempts: ATTEMPTS, waiting: WAITING };
+        let client = relay::Client::open(network, settings)
+            .map_err(|error| Failure::retry(error.to_string()))?;
+        let until = Instant::now().checked_add(at_most);
+        loop {
+            let left = until.map_or(PART, |until| until.saturating_duration_since(Instant::now()));
+            if py.detach(|| client.wait_up(servers, left.min(PART))) {
+                return Ok(Self { inner: Mutex::new(Some(Arc::new(client))), timeout, met: until });
+            }
+            py.check_signals()?;
+            if left.is_zero() {
+                let missing: Vec<_> = client.missing().iter().map(u32::to_string).collect();
+                let message = format!(
+                    "of the {servers} servers of the topology these did not answer within \
+                     {connect_timeout} s: {}",
+                    missing.join(", ")
+                );
+                return Err(Failure::retry(message).into());
+            }
+        }
+    }
+
+    /// Searches a batch of queries; rows, distances and what each query took.
+    #[pyo3(signature = (queries, k, list_length, mode, width, ahead, filter, in_flight, timeout))]
+    #[expect(clippy::too_many_arguments, reason = "arguments of a Python function")]
+    fn search<'py>(
+        &self,
+        py: Python<'py>,
+        queries: &Bound<'py, PyAny>,
+        k: u32,
+        list_length: u32,
+        mode: &str,
+        width: u16,
+        ahead: u16,
+        filter: &str,
+        in_flight: usize,
+        timeout: Option<f64>,
+    ) -> PyResult<(IdsAndDistances<'py>, Bound<'py, PyDict>)> {
+        let client = self.client()?;
+        let (mode, baton) = match mode {
+            "relay" => (Mode::Relay, false),
+            "baton" => (Mode::Baton, true),
+            other => {
+                let message = format!("unknown mode {other:?}: expected \"relay\" or \"baton\"");
+                return Err(Failure::input(message).into());
+            }
+        };
+        if in_flight == 0 {
+            return Err(Failure::input("in_flight is 0, but must be at least 1").into());
+        }
+        let at_most = seconds("timeout", timeout.unwrap_or(self.timeout))?;
+        let matrix = Matrix::new(queries, None)?;
+        let set = matrix.vectors()?;
+        let list = list_length.max(k);
+        let asked = Asked { k, list, width, ahead, baton, ty: set.vector_type() };
+        let parameters = asked.encode_among(filter.as_bytes());
+        let ask = |row: usize, left: Duration| {
+            let query = Query {
+                mode,
+                parameters: parameters.clone(),
+                vector: set.row(row).to_vec(),
+                left_us: micros(left),
+                hops: HOPS,
+                at: None,
+            };
+            client.ask(query).map_err(|why| failure(row, why))
+        };
+        let (mut under_way, mut found) = (VecDeque::new(), Vec::with_capacity(set.rows()));
+        let mut next = 0;
+        while found.len() < set.rows() {
+            if next < set.rows() && under_way.len() < in_flight {
+                under_way.push_back((ask(next, at_most)?, Instant::now()));
+                next += 1;
+                continue;
+            }
+            let Some((mut answer, begun)) = under_way.pop_front() else { break };
+            let row = found.len();
+            let ended = loop {
+                let left = at_most.saturating_sub(begun.elapsed());
+                match ended(py, answer, left)? {
+                    // Servers dial each other while they are dialled.
+                    Err(NoAnswer::Failed { code: FailureCode::PartitionGone, .. })
+                        if left > PART && self.met.is_some_and(|met| Instant::now() < met) =>
+                    {
+                        py.detach(|| std::thread::park_timeout(PART));
+                        py.check_signals()?;
+                        answer = ask(row, at_most.saturating_sub(begun.elapsed()))?;
+                    }
+                    ended => break ended,
+                }
+            };
+            found.push(ended.map_err(|why| failure(row, why))?);
+        }
+        told(py, &found, k as usize)
+    }
+
+    /// Servers that cannot be reached now.
+    fn missing(&self) -> PyResult<Vec<u32>> {
+        Ok(self.client()?.missing())
+    }
+
+    /// Ends the connections; what is under way ends first.
+    fn close(&self, py: Python<'_>) {
+        let client = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
+        py.detach(|| drop(client));
+    }
+}
+
+impl Client {
+    fn client(&self) -> PyResult<Arc<relay::Client>> {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.clone().ok_or_else(|| Failure::closed("the client was closed").into())
+    }
+}
+
+/// How a query ends that has so long. Waits in parts, so that an interrupt ends it.
+fn ended(py: Python<'_>, mut answer: Receiver<Ended>, left: Duration) -> PyResult<Ended> {
+    // Whoever ends queries at their deadlines does so by then, or was stopped.
+    let until = Instant::now().checked_add(left.saturating_add(Duration::from_secs(1)));
+    loop {
+        let waited;
+        (answer, waited) = py.detach(move || {
+            let waited = answer.recv_timeout(PART);
+            (answer, waited)
+        });
+        match waited {
+            Ok(ended) => return Ok(ended),
+            Err(RecvTimeoutError::Timeout) if until.is_none_or(|until| Instant::now() < until) => {
+                py.check_signals()?;
+            }
+            Err(_) => return Ok(Err(NoAnswer::Deadline { attempts: 0 })),
+        }
+    }
+}
+
+/// Answers as tables; places that nothing was found for have row -1 at infinity.
+fn told<'py>(
+    py: Python<'py>,
+    found: &[Found],
+    k: usize,
+) -> PyResult<(IdsAndDistances<'py>, Bound<'py, PyDict>)> {
+    let mut ids = Array2::from_elem((found.len(), k), -1_i64);
+    let mut distances = Array2::from_elem((found.len(), k), f32::INFINITY);
+    let mut spent = Vec::with_capacity(found.len());
+    for (at, answer) in found.iter().enumerate() {
+        let malformed = || Failure::retry(format!("query {at}: an answer that cannot be read"));
+        let hits = Hits::of(&answer.hits).ok_or_else(malformed)?;
+        for (place, hit) in hits.iter().take(k).enumerate() {
+            ids[(at, place)] = hit.row.cast_signed();
+            distances[(at, place)] = hit.distance;
+        }
+        spent.push(Spent::decode(&answer.stats).ok_or_else(malformed)?);
+    }
+    let stats = PyDict::new(py);
+    let counts = |of: fn(&Spent) -> u32| {
+        Array1::from_iter(spent.iter().map(|spent| i64::from(of(spent)))).into_pyarray(py)
+    };
+    stats.set_item("reads", counts(|s| s.reads))?;
+    stats.set_item("pages_from_memory", counts(|s| s.from_memory))?;
+    stats.set_item("hops", counts(|s| s.explored))?;
+    stats.set_item("code_distances", counts(|s| s.codes))?;
+    stats.set_item("moves", counts(|s| s.moves))?;
+    let attempts = found.iter().map(|found| i64::from(found.attempts));
+    stats.set_item("attempts", Array1::from_iter(attempts).into_pyarray(py))?;
+    let servers: Vec<_> = found.iter().map(|found| found.trace.clone()).collect();
+    stats.set_item("servers", servers)?;
+    Ok(((ids.into_pyarray(py), distances.into_pyarray(py)), stats))
+}
