@@ -2,7 +2,7 @@
 //!
 //! What an input makes a decoder allocate is the most that is live at once above what was live
 //! before. It may be [`PER_BYTE`] bytes for each byte of the input, and [`FREE`] for all that does
-//! not depend on it.
+//! not depend on it. What is compiled, and not decoded, has a bound of its own.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -82,8 +82,16 @@ pub fn peak_of<T>(decode: impl FnOnce() -> T) -> (T, usize) {
 /// # Panics
 /// Where that allocates more than an input of this length may.
 pub fn bounded<T>(input: usize, decode: impl FnOnce() -> T) -> T {
+    bounded_by(PER_BYTE, input, decode)
+}
+
+/// The same where each byte may cost so many.
+///
+/// # Panics
+/// As [`bounded`].
+pub fn bounded_by<T>(per_byte: usize, input: usize, decode: impl FnOnce() -> T) -> T {
     let (answer, peak) = peak_of(decode);
-    let bound = PER_BYTE * input + FREE;
+    let bound = per_byte * input + FREE;
     if REPORTS.load(Ordering::Relaxed) && peak * 1000 / bound > LARGEST.get() {
         LARGEST.set(peak * 1000 / bound);
         eprintln!("largest allocation: {peak} bytes of {bound} for {input}");

@@ -225,7 +225,7 @@ fn searches(seeds: &mut Seeds) {
             waits += 1;
             if matches!(waits, 1 | 3) {
                 let mut bytes = Vec::new();
-                state.export(&mut bytes);
+                state.export(&graph.view(), &mut bytes);
                 seeds.add("portable", format!("{name}-{waits}"), bytes);
             }
         });
@@ -241,7 +241,11 @@ fn run(
 ) {
     let view = graph.view();
     let mut state = SearchState::new(&view);
+    let filtered = allow.is_some();
     state.begin(&view, graph.vector(17), params, allow).expect("all codes are in memory");
+    if filtered {
+        state.set_filter(b"a < 3");
+    }
     let mut waiting: VecDeque<PageId> = VecDeque::new();
     loop {
         match state.step(&view).expect("all codes are in memory") {
@@ -252,6 +256,7 @@ fn run(
                 let page = waiting.pop_front().expect("it waits for a page it asked for");
                 state.receive(&view, page, graph.page(page));
             }
+            Step::Elsewhere(_) => unreachable!("every page is here"),
             Step::Done => return,
         }
     }

@@ -25,4 +25,8 @@ pub(super) fn add(seeds: &mut Seeds) {
     for (i, filter) in FILTERS.iter().enumerate() {
         seeds.add("filter", format!("filter-{i:02}"), *filter);
     }
+    // As many nodes for a character as an expression can have.
+    let (minuses, sums) = ("-".repeat(60), "a-a+".repeat(30));
+    seeds.add("filter", "filter-minuses".to_owned(), vec![format!("{minuses}a>0"); 100].join("||"));
+    seeds.add("filter", "filter-sums".to_owned(), vec![format!("{sums}a>0"); 60].join("||"));
 }

@@ -4,6 +4,7 @@
 //! nothing else, and a format that changes without them fails a test. Identities and times in them
 //! differ from writing to writing, so the bytes are not compared.
 
+mod cluster;
 mod database;
 mod engine;
 mod filters;
@@ -39,6 +40,7 @@ pub fn all() -> Vec<Seed> {
     rooms::add(&mut seeds);
     database::add(&mut seeds);
     filters::add(&mut seeds);
+    cluster::add(&mut seeds);
     // What is broken on purpose reads what the log reads.
     let records: Vec<Seed> = seeds.0.iter().filter(|s| s.target == "log-record").cloned().collect();
     for target in crate::targets().iter().filter(|target| target.planted) {

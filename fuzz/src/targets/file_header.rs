@@ -10,17 +10,27 @@ use pipeann_engine::format::{
 use crate::Reached;
 use crate::counting::bounded;
 
-pub(super) const SECTIONS: &[&str] =
-    &["codebook", "head index", "page map", "codes", "row map", "tombstones", "blocks", "body"];
+pub(super) const SECTIONS: &[&str] = &[
+    "codebook",
+    "head index",
+    "page map",
+    "codes",
+    "row map",
+    "tombstones",
+    "row map of some rows",
+    "blocks",
+    "body",
+];
 
 /// Kinds of files, by the first byte of an input.
-pub(crate) const KINDS: [FileKind; 6] = [
+pub(crate) const KINDS: [FileKind; 7] = [
     FileKind::Codebook,
     FileKind::Head,
     FileKind::PageMap,
     FileKind::Codes,
     FileKind::RowMap,
     FileKind::Tombstones,
+    FileKind::RowPairs,
 ];
 
 /// Bytes of a block with a checksum of its own.

@@ -7,7 +7,11 @@ use pipeann_db::schema::{FieldSpec, Schema};
 use pipeann_db::value::{DataType, ScalarType, VectorKind};
 
 use crate::Reached;
-use crate::counting::bounded;
+use crate::counting::bounded_by;
+
+/// Bytes that each character may cost: one may be an operator or a value, with a node of its own in
+/// the tree and in what is bound to the schema.
+const PER_CHARACTER: usize = 256;
 
 /// What a filter says, and how that is told from its text.
 const PARTS: &[(&str, &str)] = &[
@@ -78,7 +82,7 @@ fn schema(dynamic: bool) -> Schema {
 
 pub(super) fn run(data: &[u8], reached: &mut Reached) {
     let Ok(text) = str::from_utf8(data) else { return };
-    let Ok(brackets) = bounded(text.len(), || explicit(text)) else { return };
+    let Ok(brackets) = bounded_by(PER_CHARACTER, text.len(), || explicit(text)) else { return };
     match explicit(&brackets) {
         Ok(again) => assert_eq!(again, brackets),
         // With brackets around everything it is nested deeper.
@@ -88,7 +92,7 @@ pub(super) fn run(data: &[u8], reached: &mut Reached) {
         }
     }
     for schema in &*SCHEMAS {
-        let found = bounded(text.len(), || compile(text, schema, &TEMPLATES));
+        let found = bounded_by(PER_CHARACTER, text.len(), || compile(text, schema, &TEMPLATES));
         match (found, compile(&brackets, schema, &TEMPLATES)) {
             (Ok(bound), Ok(again)) => {
                 assert_eq!(bound, again, "{brackets}");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pipeann_engine::filter::AllowSet;
 use pipeann_engine::format::{Identity, PageWriter, RecordLayout};
 use pipeann_engine::quant::{CodeOptions, Codebook, CodesView};
-use pipeann_engine::search::{CodeAccess, CodesUnavailable, GraphView, Share};
+use pipeann_engine::search::{CodeAccess, CodesUnavailable, GraphView, Origin, Share};
 use pipeann_engine::types::{Metric, NodeId, PageId, RowId, VectorSet, VectorType};
 
 const DIM: usize = 16;
@@ -86,6 +86,8 @@ impl SmallGraph {
             share: Share::default(),
             pages: None,
             overlay: None,
+            owned: None,
+            origin: Origin { uuid: [7; 16], generation: 1, codebook: 1 },
         }
     }
 

@@ -8,6 +8,7 @@ mod diskann;
 mod file_header;
 mod filter;
 mod flat;
+mod frame;
 mod graph;
 mod head;
 mod log_record;
@@ -47,6 +48,7 @@ pub(super) const ALL: &[Target] = &[
     target("file-header", file_header::SECTIONS, file_header::run),
     target("filter", filter::SECTIONS, filter::run),
     target("flat", flat::SECTIONS, flat::run),
+    target("frame", frame::SECTIONS, frame::run),
     target("head", head::SECTIONS, head::run),
     target("log-record", log_record::SECTIONS, log_record::run),
     target("manifest", manifest::SECTIONS, manifest::run),

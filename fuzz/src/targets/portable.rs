@@ -28,7 +28,7 @@ const FLAGS_AT: usize = 2;
 /// The ends of the range.
 const ENDS_AT: usize = 10;
 /// Numbers of candidates, hits, reads and nodes, in the last bytes of the header.
-const COUNTS_AT: usize = 108;
+const COUNTS_AT: usize = 170;
 const COUNTS: [&str; 4] = ["candidates", "hits", "reads under way", "nodes read for"];
 /// Steps after which a search on a few nodes is going in circles.
 const STEPS: usize = 100_000;
@@ -37,6 +37,7 @@ pub(super) fn run(data: &[u8], reached: &mut Reached) {
     static GRAPH: LazyLock<SmallGraph> = LazyLock::new(SmallGraph::new);
     let graph = &*GRAPH;
     let view = graph.view();
+    let filter = bounded(data.len(), || SearchState::filter_of(data).map(<[u8]>::len));
     for allow in [None, Some(SmallGraph::every(3)), Some(SmallGraph::tested())] {
         let restricted = allow.is_some();
         let same = allow.clone();
@@ -46,6 +47,8 @@ pub(super) fn run(data: &[u8], reached: &mut Reached) {
         }
         let word = |at: usize| u16::from_le_bytes([data[at], data[at + 1]]);
         reached.mark("plain", !restricted);
+        let filter = filter.as_ref().expect("a state says what its filter is");
+        reached.mark("filter", *filter > 0);
         reached.mark("range", word(ENDS_AT) != 0);
         FLAGS.iter().for_each(|(name, bit)| reached.mark(name, word(FLAGS_AT) & bit != 0));
         for (i, name) in COUNTS.into_iter().enumerate() {
@@ -55,7 +58,7 @@ pub(super) fn run(data: &[u8], reached: &mut Reached) {
         assert!(state.hits().is_sorted_by(|a, b| a.distance <= b.distance));
         // What was read can be written, and read once more, but where a counter came to its end.
         let mut again = Vec::new();
-        state.export(&mut again);
+        state.export(&view, &mut again);
         match SearchState::new(&view).import(&view, &again, same) {
             Ok(()) | Err(PortableError::Malformed("a counter out of range")) => {}
             Err(error) => panic!("it was just written: {error}"),
@@ -75,6 +78,7 @@ fn finish(graph: &SmallGraph, state: &mut SearchState) {
                 let page = waiting.pop_front().expect("it waits for a page it asked for");
                 state.receive(&view, page, graph.page(page));
             }
+            Step::Elsewhere(_) => unreachable!("every page is here"),
             Step::Done => return,
         }
     }
