@@ -1,6 +1,6 @@
 """Exact nearest neighbours of a small query set, and the files that hold a data set.
 
-Layouts as in the Big ANN benchmarks: `.u8bin` and `.fbin` are u32 rows, u32 dimension,
+Layouts as in the Big ANN benchmarks: `.u8bin`, `.i8bin` and `.fbin` are u32 rows, u32 dimension,
 then the rows; truth is u32 queries, u32 k, the u32 ids, then the f32 distances.
 """
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-TYPES = {".u8bin": np.uint8, ".fbin": np.float32}
+TYPES = {".u8bin": np.uint8, ".i8bin": np.int8, ".fbin": np.float32}
 SPARE = 32  # candidates beyond k that the float32 product keeps for the exact pass
 QUERY_BLOCK = 250
 
@@ -50,6 +50,24 @@ def exact_neighbours(
         near.sort(axis=1)
         gaps = base[near].astype(np.float64) - block[:, None, :].astype(np.float64)
         exact = np.einsum("qcd,qcd->qc", gaps, gaps)
+        order = np.argsort(exact, axis=1, kind="stable")[:, :k]
+        all_ids.append(np.take_along_axis(near, order, axis=1))
+        all_distances.append(np.take_along_axis(exact, order, axis=1))
+    return np.concatenate(all_ids), np.concatenate(all_distances)
+
+
+def most_alike(base: np.ndarray, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k rows of each query with the greatest inner products, ties to the smaller id, and these
+    with the other sign, so that the nearest has the least.
+
+    As `exact_neighbours`: a product in float32 picks k + SPARE candidates, float64 decides.
+    """
+    all_ids, all_distances = [], []
+    for start in range(0, len(queries), QUERY_BLOCK):
+        block = queries[start : start + QUERY_BLOCK]
+        near = np.argpartition(-(block @ base.T), k + SPARE, axis=1)[:, : k + SPARE]
+        near.sort(axis=1)
+        exact = -np.einsum("qcd,qd->qc", base[near].astype(np.float64), block.astype(np.float64))
         order = np.argsort(exact, axis=1, kind="stable")[:, :k]
         all_ids.append(np.take_along_axis(near, order, axis=1))
         all_distances.append(np.take_along_axis(exact, order, axis=1))

@@ -131,7 +131,7 @@ def serving(
         make = [pipeann.program(), "cluster", "certificates", "--topology", topology]
         subprocess.run([*make, "--out", certificates], check=True, stdout=subprocess.DEVNULL)
         apart = separate_of(index, partitions, servers.count, topology) if separate else None
-        processes = []
+        processes: list[subprocess.Popen[str]] = []
         for number in range(servers.count):
             command = [*pipeann.pinned(cores), pipeann.program(), "cluster", "serve", "--topology", topology]
             command += ["--server", str(number), "--index", index, "--until-eof"]
@@ -147,6 +147,13 @@ def serving(
             told = process.stdout.readline()
             if "listens" not in told:
                 raise SystemExit(f"a server did not begin: {told}")
-            # taskset, and a script that calls the program, become it by exec.
-            processes.append(process.pid)
-        yield Cluster(topology, certificates, servers, tuple(processes), cores)
+            processes.append(process)
+        # Until then a query may need a second attempt.
+        for process in processes:
+            assert process.stdout is not None
+            told = process.stdout.readline()
+            if "is connected" not in told:
+                raise SystemExit(f"a server did not meet the others: {told}")
+        # taskset, and a script that calls the program, become it by exec.
+        pids = tuple(process.pid for process in processes)
+        yield Cluster(topology, certificates, servers, pids, cores)

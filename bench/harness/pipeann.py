@@ -54,6 +54,7 @@ class BuildOptions:
     page_bytes: int | None = None
     partitions: int = 1
     partition_by: str = "graph"
+    metric: str = "l2"
 
 
 def build(
@@ -68,7 +69,7 @@ def build(
         "--index",
         index,
         "--metric",
-        "l2",
+        options.metric,
     ]
     command += ["--degree", str(options.degree), "--list", str(options.list)]
     command += ["--code-bytes", str(code_bytes), "--seed", str(options.seed)]
@@ -83,10 +84,12 @@ def build(
     return json_lines([*command, "--overwrite", "--json"])[-1]
 
 
-def exact_truth(base: Path, queries: Path, out: Path, k: int = 100) -> None:
-    """Compare every query with every row, by squared L2."""
+def exact_truth(
+    base: Path, queries: Path, out: Path, k: int = 100, metric: str = "l2"
+) -> None:
+    """Compare every query with every row."""
     command: list[str | Path] = [program(), "gt", "--base", base, "--queries", queries]
-    command += ["--metric", "l2", "--k", str(k), "--out", out]
+    command += ["--metric", metric, "--k", str(k), "--out", out]
     subprocess.run([str(word) for word in command], check=True, stdout=sys.stderr)
 
 
@@ -96,7 +99,9 @@ def grown(vectors: VectorSet, rows: int) -> VectorSet:
 
     def make(folder: Path) -> None:
         rivals.make_grown(vectors.base, rows, folder / name)
-        exact_truth(folder / name, vectors.queries, folder / "truth.bin")
+        exact_truth(
+            folder / name, vectors.queries, folder / "truth.bin", metric=vectors.metric
+        )
 
     made_from = {
         "base": file_identity(vectors.base),
@@ -114,7 +119,9 @@ def shrunk(vectors: VectorSet, rows: int) -> VectorSet:
     folder = entry(
         f"shrunk-{vectors.name}-{rows}",
         made_from,
-        lambda folder: exact_truth(base, vectors.queries, folder / "truth.bin"),
+        lambda folder: exact_truth(
+            base, vectors.queries, folder / "truth.bin", metric=vectors.metric
+        ),
     )
     return replace(vectors, base=base, truth=folder / "truth.bin")
 
@@ -122,6 +129,7 @@ def shrunk(vectors: VectorSet, rows: int) -> VectorSet:
 def index_of(vectors: VectorSet, options: BuildOptions, base: Path | None = None) -> Path:
     """The cached index of a set (or of other base vectors with its parameters)."""
     source = base or vectors.base
+    options = replace(options, metric=vectors.metric)
     made = {
         "base": file_identity(source),
         "code_bytes": vectors.code_bytes,
@@ -131,6 +139,8 @@ def index_of(vectors: VectorSet, options: BuildOptions, base: Path | None = None
         "seed": options.seed,
         "builder": builder_identity(),
     }
+    if options.metric != "l2":
+        made["metric"] = options.metric
     if options.page_bytes is not None:
         made["page_bytes"] = options.page_bytes
     if options.partitions > 1:

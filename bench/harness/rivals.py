@@ -96,6 +96,14 @@ def make_minilm(folder: Path) -> None:
     subprocess.run([str(word) for word in command], check=True, stdout=sys.stderr)
 
 
+def make_relatives(folder: Path) -> None:
+    """Make the sets that come of the second one, and that where it is not there (a minute)."""
+    if not (folder / "minilm.gt100.bin").exists():
+        make_minilm(folder)
+    script = places.BENCH / "data" / "relatives.py"
+    subprocess.run([str(data_python()), str(script), "--out", str(folder)], check=True)
+
+
 def make_manifold(folder: Path) -> None:
     """Make the set of another dimension (seconds)."""
     folder.mkdir(parents=True, exist_ok=True)

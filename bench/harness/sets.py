@@ -3,28 +3,45 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import places, rivals
 from .cache import entry, file_identity
 
-NAMES = ("sift1m", "minilm", "manifold")
+NAMES = ("sift1m", "minilm", "manifold", "minilm-i8", "keywords")
 
 
 @dataclass(frozen=True)
 class VectorSet:
-    """Base vectors, queries and their exact truth; `code_bytes` is what all systems use."""
+    """Base vectors, queries and their exact truth by a metric; `code_bytes` is what all systems use."""
 
     name: str
     base: Path
     queries: Path
     truth: Path
     code_bytes: int
+    metric: str = "l2"
 
 
-# Sets that are made by scripts of the benchmark, and the bytes of their codes.
-MADE = {"minilm": (rivals.make_minilm, 48), "manifold": (rivals.make_manifold, 32)}
+@dataclass(frozen=True)
+class Made:
+    """A set that is made by a script of the benchmark: how, the bytes of its codes, the suffix of its
+    files, and how vectors are compared."""
+
+    make: Callable[[Path], None]
+    code_bytes: int
+    suffix: str = ".fbin"
+    metric: str = "l2"
+
+
+MADE = {
+    "minilm": Made(rivals.make_minilm, 48),
+    "manifold": Made(rivals.make_manifold, 32),
+    "minilm-i8": Made(rivals.make_relatives, 48, suffix=".i8bin"),
+    "keywords": Made(rivals.make_relatives, 48, metric="ip"),
+}
 
 
 def vector_set(name: str) -> VectorSet:
@@ -40,11 +57,12 @@ def vector_set(name: str) -> VectorSet:
         )
     if name in MADE:
         folder = places.cache() / "data"
-        make, code_bytes = MADE[name]
-        files = (folder / f"{name}.{what}" for what in ("base.fbin", "query.fbin", "gt100.bin"))
-        found = VectorSet(name, *files, code_bytes=code_bytes)
+        made = MADE[name]
+        base, queries = (folder / f"{name}.{what}{made.suffix}" for what in ("base", "query"))
+        truth = folder / f"{name}.gt100.bin"
+        found = VectorSet(name, base, queries, truth, made.code_bytes, made.metric)
         if not found.truth.exists():
-            make(folder)
+            made.make(folder)
         return found
     raise SystemExit(f"no data set {name}; there are {', '.join(NAMES)}")
 

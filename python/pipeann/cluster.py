@@ -1,6 +1,6 @@
 """Searching one graph that several servers hold.
 
-The servers are processes of `pipeann cluster serve`, on this machine or others; `docs/cluster.md`
+The servers are processes of `pipeann cluster serve`, on this machine or others; `docs/guide/cluster.md`
 tells how they are started. A query goes from server to server with its data, and its answer comes
 from wherever it ends.
 """
