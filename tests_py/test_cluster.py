@@ -59,6 +59,11 @@ class Servers:
         for number, process in enumerate(self.processes):
             assert process.stdout is not None
             assert process.stdout.readline().startswith(f"server {number} listens on")
+        # Until then a query may need a second attempt.
+        for number, process in enumerate(self.processes):
+            assert process.stdout is not None
+            met = process.stdout.readline()
+            assert met == f"server {number} is connected to the {SERVERS - 1} others\n"
 
     def stop(self) -> None:
         for process in self.processes:
@@ -249,7 +254,7 @@ def test_certificates_are_asked_for(
         for file in ["ca.pem", "client.pem", "client.key"]:
             (tmp_path / file).write_bytes((made / file).read_bytes())
         np.save(tmp_path / "queries.npy", vectors[:7])
-        guide = (ROOT / "docs" / "cluster.md").read_text()
+        guide = (ROOT / "docs" / "guide" / "cluster.md").read_text()
         said = guide.split("```python\n")[1].split("```")[0]
         monkeypatch.chdir(tmp_path)
         names: dict[str, Any] = {}

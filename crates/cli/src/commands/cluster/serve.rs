@@ -3,6 +3,7 @@
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -25,6 +26,8 @@ use crate::table::print_line;
 
 /// Longest that a query stays at a server, whatever its asker says.
 const LONGEST: Duration = Duration::from_secs(60);
+/// How soon it is noticed that the server ends before it met all others.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Serve the partitions that the topology gives to one server
 ///
@@ -98,6 +101,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     });
     let separate = separate.transpose()?;
     let origin = index.origin();
+    let others = placement.servers().len() - 1;
     let network = Settings {
         me: PeerId::Server(args.server),
         placement: placement.clone(),
@@ -132,12 +136,29 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         server.partitions.len(),
         partitions
     ))?;
-    if args.until_eof {
-        let mut nothing = [0];
-        while std::io::stdin().read(&mut nothing).is_ok_and(|read| read > 0) {}
-    } else {
-        signals.forever().next();
-    }
+    let ending = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| tell_when_met(&host, args.server, others, &ending));
+        if args.until_eof {
+            let mut nothing = [0];
+            while std::io::stdin().read(&mut nothing).is_ok_and(|read| read > 0) {}
+        } else {
+            signals.forever().next();
+        }
+        ending.store(true, Ordering::Relaxed);
+    });
     drop(host);
     Ok(())
+}
+
+/// Prints a line once all others are connected: before that a query that goes to one of them is begun
+/// again by its client.
+fn tell_when_met(host: &ServerHost<IndexWalker>, server: u32, others: usize, ending: &AtomicBool) {
+    while !ending.load(Ordering::Relaxed) {
+        if host.wait_up(others, LOOK_AGAIN) {
+            // Whoever reads it may have gone, and the server serves on.
+            let _ = print_line(&format!("server {server} is connected to the {others} others"));
+            return;
+        }
+    }
 }
