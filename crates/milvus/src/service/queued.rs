@@ -73,7 +73,7 @@ pub(super) async fn search(
     let held = request.extensions().get::<Held>().cloned();
     let client = Client::new(request.metadata(), held, None);
     let (deadline, _stays) = (client.deadline(), Stays(Arc::clone(&client)));
-    let call = Call::new(Arc::clone(door), &request);
+    let call = Call::new(Arc::clone(door), name, &request);
     let (call, outcome) = match read(call, &client, request.into_inner()).await {
         Ok((call, Ok((request, asking)))) => {
             let (answer, answered) = oneshot::channel();
