@@ -2,7 +2,8 @@
 
 Who may what is written here by the tables of Milvus, and compared with whom a server lets pass. A
 call that is let pass may fail for any other reason: what it carries is as little as names what it
-is about.
+is about. Once more with what the role `public` has at first taken from it: then names that a role may
+not see are answered as ones that are not there.
 """
 
 from __future__ import annotations
@@ -62,6 +63,20 @@ SERVER = {
     *(f"{verb}PrivilegeGroup" for verb in ("Create", "Drop", "Operate")),
     *("ListPrivilegeGroups", "ListResourceGroups"),
 }
+# What tells what there is, by privilege: everybody has these until they are taken from `public`.
+TOLD = {
+    **{call: "DescribeCollection" for call in ("HasCollection", "DescribeCollection")},
+    **{call: "DescribeCollection" for call in ("BatchDescribeCollection", "GetReplicas")},
+    **{f"Get{of}SegmentInfo": "DescribeCollection" for of in ("Persistent", "Query")},
+    **{call: call for call in ("GetLoadState", "GetLoadingProgress", "DescribeAlias")},
+    "ListAliases": "ListAliases",
+    "ShowCollections": "ShowCollections",
+    **{f"{verb}Index{of}": "IndexDetail" for verb, of in (("Describe", ""), ("Get", "State"))},
+    **{f"GetIndex{of}": "IndexDetail" for of in ("Statistics", "BuildProgress")},
+}
+OF_PUBLIC = {*TOLD.values(), "ListDatabases"}
+# No collection, alias or database is named so.
+ABSENT = "absent_name"
 # These are about a database, and about no collection of it.
 OF_DATABASE = {"AlterDatabase", "DescribeDatabase"}
 
@@ -105,6 +120,10 @@ class Found:
     tried: int = 0
     reached: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    # Without what `public` has at first.
+    asked_unseen: int = 0
+    shown: list[str] = field(default_factory=list)
+    kept_back: list[str] = field(default_factory=list)
 
 
 def prepare(uri: str) -> None:
@@ -223,5 +242,85 @@ def measure(uri: str) -> Found:
     return found
 
 
+def set_public(uri: str, has: bool) -> None:
+    """Takes from everybody what tells what there is, or gives it back."""
+    root = MilvusClient(uri=uri, token="root:Milvus")
+    change = root.grant_privilege_v2 if has else root.revoke_privilege_v2
+    for privilege in sorted(OF_PUBLIC):
+        change("public", privilege, "*", "*")
+    root.close()
+
+
+def said_of(method: Any, message: Any, metadata: Any, stub: Any) -> str:
+    """The whole answer, as text."""
+    try:
+        return str(getattr(stub, method.name)(message, metadata=metadata, timeout=30))
+    except grpc.RpcError as error:
+        return f"{error.code()}: {error.details()}"
+
+
+def naming(message: Any, target: tuple[str, str], name: str) -> Any:
+    """A request that names something, in lists and as an alias too."""
+    filled(message, target[0], name, target)
+    for known in message.DESCRIPTOR.fields:
+        if known.name == "collection_name" and known.is_repeated:
+            message.collection_name.append(name)
+        elif known.name == "alias":
+            message.alias = name
+        elif known.name in ("timestamp", "guarantee_timestamp"):
+            message.ClearField(known.name)
+    return message
+
+
+def measure_unseen(uri: str, found: Found) -> None:
+    """What each role is told of each target, against what it is told of a name that is not there."""
+    methods = wire.DESCRIPTOR.services_by_name["MilvusService"].methods_by_name
+    told = [methods[name] for name in sorted(TOLD)]
+    with grpc.insecure_channel(uri.removeprefix("http://")) as channel:
+        stub = service.MilvusServiceStub(channel)
+        for role in ROLES:
+            password = "Milvus" if role.name == "root" else PASSWORD
+            token = base64.b64encode(f"{role.name}:{password}".encode()).decode()
+            for method in told:
+                for target in TARGETS:
+                    sees = role.name == "root" or target in role.within
+                    listing = method.name == "ShowCollections"
+                    for name in (target[1], f"{target[1]}_alias"):
+                        metadata = (("authorization", token), ("dbname", target[0]))
+                        make = method.input_type._concrete_class
+                        said = said_of(method, naming(make(), target, name), metadata, stub)
+                        absent = said_of(method, naming(make(), target, ABSENT), metadata, stub)
+                        found.asked_unseen += 1
+                        what = f"{method.name} as {role.name} on {target[0]}.{name}"
+                        same = said == absent.replace(ABSENT, name)
+                        if listing:
+                            same = f'"{target[1]}"' not in said
+                        if sees and same and "PERMISSION_DENIED" in said:
+                            found.kept_back.append(what)
+                        elif listing and sees and same:
+                            found.kept_back.append(what)
+                        elif not sees and not same:
+                            found.shown.append(what)
+            client = MilvusClient(uri=uri, token=f"{role.name}:{password}")
+            databases = set(client.list_databases()) - {"default"}
+            client.close()
+            own = {database for database, _ in role.within}
+            if role.name == "root":
+                own = {database for database, _ in TARGETS}
+            found.shown += [f"{database} to {role.name}" for database in databases - own]
+            found.kept_back += [f"{database} from {role.name}" for database in own - databases]
+
+
+def measure_all(uri: str) -> Found:
+    """First as it is, and then with nothing left to `public`."""
+    found = measure(uri)
+    set_public(uri, False)
+    try:
+        measure_unseen(uri, found)
+    finally:
+        set_public(uri, True)
+    return found
+
+
 if __name__ == "__main__":
-    print(json.dumps(asdict(measure(sys.argv[1]))))
+    print(json.dumps(asdict(measure_all(sys.argv[1]))))

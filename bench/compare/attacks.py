@@ -511,6 +511,8 @@ def collections(a: argparse.Namespace) -> None:
         last_rate=rates[-1][1],
         first_written=rates[0][2],
         last_written=rates[-1][2],
+        # With what is written anew now and then.
+        mean_written=statistics.mean(written for _, _, written in rates),
     )
 
 

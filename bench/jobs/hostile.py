@@ -88,7 +88,7 @@ def take_many_collections(job: Job, verdict: Verdict) -> None:
     table("While they are made", rows[:-1], ["at", "rate", "written"])
     found, settings = rows[-1], job.settings
     columns = ["threads", "descriptors", "each", "first_rate", "last_rate"]
-    table("All of them", [found], [*columns, "first_written", "last_written"])
+    table("All of them", [found], [*columns, "first_written", "last_written", "mean_written"])
     if found["rows"] != 3:
         verdict.problems.append(f"a collection has {found['rows']} rows instead of 3")
     verdict.add("threads", Check(found["threads"], settings["threads_at_most"]))

@@ -24,14 +24,21 @@ def take_tenants(job: Job, verdict: Verdict) -> None:
             (found,) = json_lines([rivals.filtered_python(), SCRIPT, server.uri])
     finally:
         shutil.rmtree(home, ignore_errors=True)
-    counts = [len(found["reached"]), len(found["refused"])]
+    counts = [len(found[kind]) for kind in ("reached", "refused", "shown", "kept_back")]
     print_table(
         "Calls of six roles on own and foreign collections",
         ["calls", "served", "tried", "reached without a right", "refused with it"],
-        [[found["calls"], found["served"], found["tried"], *counts]],
+        [[found["calls"], found["served"], found["tried"], *counts[:2]]],
     )
-    for said in found["reached"] + found["refused"]:
+    print_table(
+        "What is told of names, with nothing left to the role public",
+        ["asked", "told without a right", "kept back with it"],
+        [[found["asked_unseen"], *counts[2:]]],
+    )
+    for said in found["reached"] + found["refused"] + found["shown"] + found["kept_back"]:
         print(said)
     verdict.add("tried", Check(found["tried"], job.settings["tried_at_least"], at_most=False))
     verdict.add("reached", Check(counts[0], 0))
     verdict.add("refused", Check(counts[1], 0))
+    verdict.add("shown", Check(counts[2], 0))
+    verdict.add("kept back", Check(counts[3], 0))

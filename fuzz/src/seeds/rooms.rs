@@ -204,7 +204,7 @@ fn catalogues(seeds: &mut Seeds) {
     let place = || Place::new("default", "c");
     let new = Box::new(NewCollection::new(schema));
     make(Change::CreateCollection { place: place(), new });
-    let mut older = held();
+    let mut older = catalogue.snapshot().to_file_bytes();
     seeds.add("catalogue", "collection", older.as_slice());
     // The version before, which differs in nothing that is here.
     let covered = older.len() - 8;
@@ -226,5 +226,6 @@ fn catalogues(seeds: &mut Seeds) {
     make(Change::SetIndexState { collection, index: id, state });
     make(index("note", "INVERTED", None));
     make(Change::Load { place: place(), partitions: Some(vec!["p".into()]) });
-    seeds.add("catalogue", "all", held());
+    seeds.add("catalogue", "changes", held());
+    seeds.add("catalogue", "all", catalogue.snapshot().to_file_bytes());
 }

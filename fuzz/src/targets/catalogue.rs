@@ -1,4 +1,5 @@
-//! The file `CATALOG`, its length made right.
+//! The file `CATALOG`: as it is, with changes behind what its length tells of, or its length made
+//! right.
 
 use pipeann_db::catalog::Snapshot;
 
@@ -18,11 +19,15 @@ pub(super) const SECTIONS: &[&str] = &[
     "dynamic field",
     "default value",
     "version 1",
+    "changes",
 ];
 
 pub(super) fn run(data: &[u8], reached: &mut Reached) {
-    let data = with_length(data);
-    let Ok(catalogue) = bounded(data.len(), || Snapshot::from_file_bytes(&data)) else { return };
+    let read = |bytes: &[u8]| bounded(bytes.len(), || Snapshot::from_file_bytes(bytes));
+    let sized = with_length(data);
+    let as_it_is = read(data);
+    reached.mark("changes", as_it_is.is_ok() && sized != data);
+    let Ok(catalogue) = as_it_is.or_else(|_| read(&sized)) else { return };
     reached.mark("catalogue", true);
     reached.mark("version 1", data[8] == 1);
     reached.mark("several databases", catalogue.databases().count() > 1);

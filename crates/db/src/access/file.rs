@@ -7,8 +7,9 @@ use crate::files::{Field, agrees, checksum, field, get, put, u32_at, u64_at};
 pub const ACCESS_FILE: &str = "ACCESS";
 /// First bytes of the file.
 const ACCESS_MAGIC: [u8; 8] = *b"PIPEACCS";
-/// Version that this build writes; it reads no other.
-const ACCESS_VERSION: u32 = 1;
+/// Version that this build writes. It reads version 1 as well, under which nobody needed a right to be
+/// told what there is: everybody has it then.
+const ACCESS_VERSION: u32 = 2;
 /// CRC-64/NVMe of everything before it.
 const CHECKSUM_BYTES: usize = 8;
 /// More than the file takes.
@@ -46,8 +47,11 @@ pub(super) fn decode(bytes: &[u8]) -> Result<State, String> {
     if get(header, MAGIC) != ACCESS_MAGIC {
         return Err("it does not begin with PIPEACCS".to_owned());
     }
-    if u32_at(header, VERSION) != ACCESS_VERSION {
-        return Err(format!("version {} is unknown", u32_at(header, VERSION)));
+    let version = u32_at(header, VERSION);
+    if !(1..=ACCESS_VERSION).contains(&version) {
+        return Err(format!(
+            "version {version} is unknown, this build reads 1 to {ACCESS_VERSION}"
+        ));
     }
     if !agrees(u64::from_le_bytes(*sum), checksum(covered)) {
         return Err("its checksum is wrong".to_owned());
@@ -55,11 +59,14 @@ pub(super) fn decode(bytes: &[u8]) -> Result<State, String> {
     if u64_at(header, BODY_BYTES) != body.len() as u64 {
         return Err(format!("its JSON has {} bytes, not what it tells of", body.len()));
     }
-    let state: State = serde_json::from_slice(body).map_err(|error| error.to_string())?;
-    match state.is_whole() {
-        true => Ok(state),
-        false => Err("it lacks the user root, or a role that is always there".to_owned()),
+    let mut state: State = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    if !state.is_whole() {
+        return Err("it lacks the user root, or a role that is always there".to_owned());
     }
+    if version == 1 {
+        state.grant_public();
+    }
+    Ok(state)
 }
 
 #[cfg(test)]
@@ -80,6 +87,20 @@ mod tests {
             assert!(decode(&bytes).is_err(), "byte {at}");
         }
         assert!(decode(&encode(&State::default())).unwrap_err().contains("root"));
+    }
+
+    #[test]
+    fn under_version_1_everybody_was_told_what_there_is() {
+        let mut state = State::new();
+        let public = state.roles.get_mut("public").unwrap();
+        assert!(!std::mem::take(&mut public.grants).is_empty());
+        let mut bytes = encode(&state);
+        assert_eq!(decode(&bytes).unwrap(), state, "it was taken away");
+        let covered = bytes.len() - CHECKSUM_BYTES;
+        bytes[VERSION.offset] = 1;
+        let sum = checksum(&bytes[..covered]).to_le_bytes();
+        bytes[covered..].copy_from_slice(&sum);
+        assert_eq!(decode(&bytes).unwrap(), State::new());
     }
 
     #[test]

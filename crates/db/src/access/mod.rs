@@ -2,7 +2,8 @@
 //!
 //! Privileges are names here: a door says which one a call needs, and of what. Roles have privileges
 //! by grants, on an object of a kind in a database, where `*` stands for any. `admin` may do
-//! everything; whoever is known has the role `public`. There is always a user `root` with the role
+//! everything; whoever is known has the role `public`, which has [`FIRST_OF_PUBLIC`] until that is
+//! taken from it. There is always a user `root` with the role
 //! `admin`; where no file says otherwise its password is that which the door names.
 //!
 //! Each change is on stable storage before it is answered. A file that is damaged lets nobody in.
@@ -19,7 +20,7 @@ mod tests;
 
 pub use error::AccessError;
 pub use file::ACCESS_FILE;
-pub use model::{ADMIN, ANY, Grant, PUBLIC, ROOT};
+pub use model::{ADMIN, ANY, FIRST_OF_PUBLIC, Grant, PUBLIC, ROOT};
 
 use std::collections::BTreeSet;
 use std::fmt;

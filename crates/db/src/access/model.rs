@@ -12,6 +12,18 @@ pub const ADMIN: &str = "admin";
 pub const PUBLIC: &str = "public";
 /// Any object, any database, any privilege.
 pub const ANY: &str = "*";
+/// What everybody may do everywhere until it is taken from [`PUBLIC`]: kinds of objects and privileges,
+/// in the names of the door. They tell what there is.
+pub const FIRST_OF_PUBLIC: &[(&str, &str)] = &[
+    ("Global", "DescribeCollection"),
+    ("Global", "ShowCollections"),
+    ("Global", "ListDatabases"),
+    ("Global", "GetLoadState"),
+    ("Global", "GetLoadingProgress"),
+    ("Global", "DescribeAlias"),
+    ("Global", "ListAliases"),
+    ("Collection", "IndexDetail"),
+];
 
 /// A user.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -75,11 +87,23 @@ impl State {
     pub(super) fn new() -> Self {
         let root = User { roles: BTreeSet::from([ADMIN.to_owned()]), ..User::default() };
         let roles = [ADMIN, PUBLIC].map(|role| (role.to_owned(), Role::default()));
-        Self {
+        let mut state = Self {
             users: BTreeMap::from([(ROOT.to_owned(), root)]),
             roles: BTreeMap::from(roles),
             groups: BTreeMap::new(),
-        }
+        };
+        state.grant_public();
+        state
+    }
+
+    /// Gives everybody what everybody has at first.
+    pub(super) fn grant_public(&mut self) {
+        let public = self.roles.entry(PUBLIC.to_owned()).or_default();
+        public.grants.extend(FIRST_OF_PUBLIC.iter().map(|(kind, privilege)| {
+            let [kind, privilege] = [*kind, *privilege].map(str::to_owned);
+            let [object, database] = [ANY, ANY].map(str::to_owned);
+            (Grant { kind, object, privilege, database }, ROOT.to_owned())
+        }));
     }
 
     /// Whether it has what there always is.

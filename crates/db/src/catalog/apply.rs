@@ -3,16 +3,52 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::change::{Applied, Change, Subject};
+use super::delta::Delta;
 use super::entries::UnixMs;
 use super::error::CatalogError;
-use super::file::{decode, encode};
+use super::file::{Decoded, decode, encode};
 use super::snapshot::Snapshot;
-use super::store::{CatalogStore, ReplaceError};
+use super::store::{CatalogStore, SaveError};
+use super::tail::Tail;
 
 /// The store, and whether it still can be trusted.
 struct Writer {
     store: Box<dyn CatalogStore>,
+    /// Behind what the next change is written; `None` where nothing may be added to the file, so
+    /// that the next change replaces it.
+    tail: Option<Tail>,
     poisoned: bool,
+}
+
+impl Writer {
+    /// Replaces the file by one of this state.
+    fn replace(&mut self, state: &Snapshot) -> Result<(), SaveError> {
+        self.tail = None;
+        let (bytes, tail) = encode(state);
+        self.store.replace(&bytes)?;
+        self.tail = Some(tail);
+        Ok(())
+    }
+
+    /// Puts a state on stable storage that comes behind the one that is there.
+    fn save(&mut self, before: &Snapshot, after: &Snapshot) -> Result<(), SaveError> {
+        let Some(mut tail) = self.tail.take().filter(|tail| !tail.is_long()) else {
+            return self.replace(after);
+        };
+        match self.store.append(&tail.change(&Delta::between(before, after))) {
+            // Where the mark is not whole, nothing can follow it.
+            Ok(()) => self.tail = self.store.note(&tail.mark()).ok().map(|()| tail),
+            Err(SaveError::Unchanged(source)) => return Err(SaveError::Unchanged(source)),
+            // A file without the change takes the place of the one that may have it.
+            Err(SaveError::Unknown(source)) => {
+                return Err(match self.replace(before) {
+                    Ok(()) => SaveError::Unchanged(source),
+                    Err(_) => SaveError::Unknown(source),
+                });
+            }
+        }
+        Ok(())
+    }
 }
 
 /// See the module's description. Shared between threads by reference. Lock order: the writer,
@@ -48,11 +84,9 @@ impl Catalog {
             return Err(CatalogError::AlreadyThere);
         }
         let snapshot = Snapshot::initial(now);
-        store.replace(&encode(&snapshot)).map_err(|error| match error {
-            ReplaceError::Unchanged(source) => CatalogError::NotSaved(source),
-            ReplaceError::Unknown(source) => CatalogError::Unknown(source),
-        })?;
-        Ok(Self::new(store, snapshot))
+        let mut writer = Writer { store, tail: None, poisoned: false };
+        writer.replace(&snapshot).map_err(refusal)?;
+        Ok(Self::new(writer, snapshot))
     }
 
     /// Opens the catalogue that was saved. A missing one is an error, so that a lost file is
@@ -60,18 +94,22 @@ impl Catalog {
     ///
     /// # Errors
     /// [`CatalogError::Missing`], [`CatalogError::Unreadable`], or [`CatalogError::File`] where
-    /// the bytes are cut off, damaged, of another version, or contradict themselves.
+    /// the bytes are cut off, damaged, of another version, or contradict themselves;
+    /// [`CatalogError::NotSaved`] or [`CatalogError::Unknown`] where the last change might not be on
+    /// stable storage, and cannot be put there.
     pub fn open(mut store: Box<dyn CatalogStore>) -> Result<Self, CatalogError> {
         let bytes = store.load().map_err(CatalogError::Unreadable)?;
-        let snapshot = decode(&bytes.ok_or(CatalogError::Missing)?)?;
-        Ok(Self::new(store, snapshot))
+        let Decoded { snapshot, unvouched } = decode(&bytes.ok_or(CatalogError::Missing)?)?;
+        let mut writer = Writer { store, tail: None, poisoned: false };
+        if unvouched {
+            // What is done because of it may not outlive it.
+            writer.replace(&snapshot).map_err(refusal)?;
+        }
+        Ok(Self::new(writer, snapshot))
     }
 
-    fn new(store: Box<dyn CatalogStore>, snapshot: Snapshot) -> Self {
-        Self {
-            writer: Mutex::new(Writer { store, poisoned: false }),
-            current: RwLock::new(Arc::new(snapshot)),
-        }
+    fn new(writer: Writer, snapshot: Snapshot) -> Self {
+        Self { writer: Mutex::new(writer), current: RwLock::new(Arc::new(snapshot)) }
     }
 
     /// What was saved last. It does not change; ask again to see later changes.
@@ -101,15 +139,19 @@ impl Catalog {
         }
         draft.revision += 1;
         debug_assert_eq!(super::validate::validate(&draft), Ok(()), "an edit keeps the rules");
-        writer.store.replace(&encode(&draft)).map_err(|error| match error {
-            ReplaceError::Unchanged(source) => CatalogError::NotSaved(source),
-            ReplaceError::Unknown(source) => {
-                writer.poisoned = true;
-                CatalogError::Unknown(source)
-            }
-        })?;
+        if let Err(error) = writer.save(&before, &draft) {
+            writer.poisoned = matches!(error, SaveError::Unknown(_));
+            return Err(refusal(error));
+        }
         let revision = draft.revision;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(draft);
         Ok(Applied { changed, revision, subject })
+    }
+}
+
+fn refusal(error: SaveError) -> CatalogError {
+    match error {
+        SaveError::Unchanged(source) => CatalogError::NotSaved(source),
+        SaveError::Unknown(source) => CatalogError::Unknown(source),
     }
 }

@@ -1,6 +1,5 @@
 //! Changes of a draft: databases and aliases, and the dispatch of all changes.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::apply::Edit;
@@ -10,6 +9,7 @@ use super::entries::{
 };
 use super::error::{CatalogError, Kind, Usage};
 use super::limits::{DEFAULT_DATABASE, MAX_ALIASES, MAX_DATABASES};
+use super::shared_map::SharedMap;
 use super::snapshot::Snapshot;
 use crate::schema::check_name;
 
@@ -131,7 +131,7 @@ impl Snapshot {
         }
         check_limit(Kind::Database, self.databases.len(), MAX_DATABASES, "the catalogue")?;
         let id = DatabaseId(self.new_id());
-        let database = Database { id, created: now, properties, names: BTreeMap::new() };
+        let database = Database { id, created: now, properties, names: SharedMap::default() };
         self.databases.insert(name, Arc::new(database));
         Ok(Edit::made(Subject::Database(id)))
     }

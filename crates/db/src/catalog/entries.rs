@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::error::{CatalogError, Kind};
 use super::limits::DEFAULT_PARTITION;
+use super::shared_map::SharedMap;
 use crate::ids::Metric;
 use crate::schema::{FieldId, Schema};
 
@@ -61,7 +62,7 @@ pub struct Database {
     /// What the caller keeps with it.
     pub properties: Properties,
     /// Its collections and aliases.
-    pub names: BTreeMap<String, NameTarget>,
+    pub names: SharedMap<String, NameTarget>,
 }
 
 /// What a name in a database stands for.

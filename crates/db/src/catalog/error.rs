@@ -173,6 +173,22 @@ pub enum FileError {
     /// Intact, and still no catalogue.
     #[error("the catalogue does not parse: {0}")]
     Body(String),
+    /// A change that is intact and cannot be made.
+    #[error("the change of the catalogue at byte {offset} cannot be made: {fault}")]
+    Change {
+        /// Where it begins in the file.
+        offset: u64,
+        /// Why not.
+        fault: String,
+    },
+    /// A change that was on stable storage and is not there any more.
+    #[error(
+        "the change of the catalogue at byte {offset} was saved and cannot be read; the file is damaged"
+    )]
+    ChangeLost {
+        /// Where it ought to begin in the file.
+        offset: u64,
+    },
     /// Intact, and it contradicts itself.
     #[error("the catalogue contradicts itself: {0}")]
     Contradiction(String),

@@ -1,4 +1,4 @@
-//! The catalogue as bytes: a header, JSON, a checksum.
+//! The catalogue as bytes: a header, JSON, a checksum; behind them the changes since, see `tail`.
 //!
 //! JSON, because the file is small and changes seldom, and because it is what somebody will want
 //! to read, or to repair, on a bad day. Unknown fields are refused, so a file of a later build
@@ -7,6 +7,7 @@
 
 use super::error::FileError;
 use super::snapshot::Snapshot;
+use super::tail::{Tail, follow};
 use super::validate::validate;
 use crate::files::agrees;
 use crate::value::VectorKind;
@@ -15,14 +16,16 @@ use crate::value::VectorKind;
 pub const CATALOG_FILE: &str = "CATALOG";
 /// First bytes of the file.
 pub const CATALOG_MAGIC: [u8; 8] = *b"PIPECATL";
-/// Version that this build writes. It reads version 1 as well, under which vectors of some kinds
-/// stood in rows, where no field is of such a kind.
-pub const CATALOG_VERSION: u32 = 2;
+/// Version that this build writes. It reads version 2 as well, which no changes follow, and version
+/// 1, under which vectors of some kinds stood in rows, where no field is of such a kind.
+pub const CATALOG_VERSION: u32 = 3;
+/// The first version that changes may follow.
+const FOLLOWED_SINCE: u32 = 3;
 /// Kinds that stood in rows under version 1, since nothing searched them.
 const FORMERLY_IN_ROWS: [VectorKind; 4] =
     [VectorKind::Int8, VectorKind::Float16, VectorKind::BFloat16, VectorKind::Binary];
 
-/// Start of the file; the body and the checksum follow.
+/// Start of the file; the body and the checksum follow, and then changes.
 pub mod file_header {
     use pipeann_engine::format::constants::Field;
 
@@ -43,8 +46,8 @@ pub mod file_header {
 /// CRC-64/NVMe of everything before it.
 const CHECKSUM_BYTES: usize = 8;
 
-/// The bytes of a catalogue.
-pub(super) fn encode(snapshot: &Snapshot) -> Vec<u8> {
+/// The bytes of a catalogue, which no changes follow, and what the first one needs to do so.
+pub(super) fn encode(snapshot: &Snapshot) -> (Vec<u8>, Tail) {
     let body = serde_json::to_vec(snapshot).expect("maps with text keys, and finite numbers");
     let mut bytes = Vec::with_capacity(file_header::BYTES + body.len() + CHECKSUM_BYTES);
     bytes.extend(CATALOG_MAGIC);
@@ -52,12 +55,23 @@ pub(super) fn encode(snapshot: &Snapshot) -> Vec<u8> {
     bytes.extend([0; file_header::RESERVED.bytes]);
     bytes.extend((body.len() as u64).to_le_bytes());
     bytes.extend(body);
-    bytes.extend(crc_fast::crc64_nvme(&bytes).to_le_bytes());
-    bytes
+    let seal = crc_fast::crc64_nvme(&bytes);
+    bytes.extend(seal.to_le_bytes());
+    let tail = Tail::behind(seal, bytes.len());
+    (bytes, tail)
+}
+
+/// What a file says.
+#[derive(Debug, PartialEq)]
+pub(super) struct Decoded {
+    /// The catalogue, with all changes made.
+    pub(super) snapshot: Snapshot,
+    /// Whether the last change might not be on stable storage.
+    pub(super) unvouched: bool,
 }
 
 /// The catalogue of these bytes, with everything in it checked.
-pub(super) fn decode(bytes: &[u8]) -> Result<Snapshot, FileError> {
+pub(super) fn decode(bytes: &[u8]) -> Result<Decoded, FileError> {
     let short = FileError::Short { found: bytes.len() };
     let header = bytes.first_chunk::<{ file_header::BYTES }>().ok_or_else(|| short.clone())?;
     if header[..CATALOG_MAGIC.len()] != CATALOG_MAGIC {
@@ -71,21 +85,25 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Snapshot, FileError> {
     let frame = (file_header::BYTES + CHECKSUM_BYTES) as u64;
     let expected = u64::from_le_bytes(body_bytes).saturating_add(frame);
     let found = bytes.len() as u64;
-    if expected != found {
+    if expected > found || (expected < found && version < FOLLOWED_SINCE) {
         return Err(FileError::Length { expected, found });
     }
-    let (covered, checksum) = bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or(short)?;
+    let end = usize::try_from(expected).expect("no more than the bytes there are");
+    let (whole, changes) = bytes.split_at(end);
+    let (covered, checksum) = whole.split_last_chunk::<CHECKSUM_BYTES>().ok_or(short)?;
     let (expected, found) = (crc_fast::crc64_nvme(covered), u64::from_le_bytes(*checksum));
     if !agrees(found, expected) {
         return Err(FileError::Checksum { expected, found });
     }
-    let snapshot: Snapshot = serde_json::from_slice(&covered[file_header::BYTES..])
+    let mut snapshot: Snapshot = serde_json::from_slice(&covered[file_header::BYTES..])
         .map_err(|error| FileError::Body(error.to_string()))?;
+    // Under its checksum, or that which it has where none is asked for: frames name it.
+    let followed = follow(changes, end, found, &mut snapshot)?;
     validate(&snapshot).map_err(FileError::Contradiction)?;
     if version == 1 {
         check_placement(&snapshot)?;
     }
-    Ok(snapshot)
+    Ok(Decoded { snapshot, unvouched: followed.unvouched })
 }
 
 /// Refuses collections whose vectors stand elsewhere than this build looks for them.

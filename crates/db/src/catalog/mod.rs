@@ -1,8 +1,9 @@
 //! What databases and collections there are: schemas, partitions, aliases, indexes, whether they
-//! are loaded. One small file holds all of it, and is replaced whole with every change.
+//! are loaded. One file holds all of it: a catalogue, and behind it the changes since it was written.
+//! Now and then it is replaced by one that holds them.
 //!
-//! A change is saved before anybody sees it: [`Catalog::apply`] edits a copy, writes it through
-//! the [`CatalogStore`], and only then hands it to readers. Readers hold a [`Snapshot`], which
+//! A change is saved before anybody sees it: [`Catalog::apply`] edits a copy, writes what is
+//! otherwise in it through the [`CatalogStore`], and only then hands it to readers. Readers hold a [`Snapshot`], which
 //! never changes. Two rules hold by construction: collections and aliases of a database share
 //! one map of names, so that neither can shadow the other; and all ids come from one counter,
 //! saved with the rest, so that none is used twice. The clock is the caller's.
@@ -12,6 +13,7 @@
 
 mod apply;
 mod change;
+mod delta;
 mod edit_collection;
 mod edit_contents;
 mod edit_names;
@@ -20,8 +22,10 @@ mod error;
 mod file;
 mod index_kind;
 pub mod limits;
+mod shared_map;
 mod snapshot;
 mod store;
+mod tail;
 mod validate;
 
 #[cfg(test)]
@@ -37,5 +41,7 @@ pub use entries::{
 pub use error::{CatalogError, FileError, IndexFault, Kind, Usage};
 pub use file::{CATALOG_FILE, CATALOG_MAGIC, CATALOG_VERSION, file_header};
 pub use index_kind::{BINARY_INDEX_KINDS, SCALAR_INDEX_KINDS, VECTOR_INDEX_KINDS, is_exact_kind};
+pub use shared_map::SharedMap;
 pub use snapshot::Snapshot;
-pub use store::{CatalogStore, MemoryStore, ReplaceError};
+pub use store::{CatalogStore, MemoryStore, SaveError};
+pub use tail::{CHANGE_MAGIC, KIND_CHANGE, KIND_CHANGE_MARK, change_header};

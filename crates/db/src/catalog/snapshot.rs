@@ -10,16 +10,17 @@ use super::entries::{
 };
 use super::error::{CatalogError, Kind};
 use super::limits::DEFAULT_DATABASE;
+use super::shared_map::SharedMap;
 
-/// All databases and collections, unchanging. Collections are shared between snapshots, so
-/// that one costs little more than its names.
+/// All databases and collections, unchanging. Snapshots share what did not change between them, so
+/// that one more costs little.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Snapshot {
     pub(super) revision: u64,
     pub(super) next_id: u64,
     pub(super) databases: BTreeMap<String, Arc<Database>>,
-    pub(super) collections: BTreeMap<CollectionId, Arc<Collection>>,
+    pub(super) collections: SharedMap<CollectionId, Arc<Collection>>,
 }
 
 impl Snapshot {
@@ -29,13 +30,13 @@ impl Snapshot {
             id: DatabaseId(1),
             created: now,
             properties: Properties::new(),
-            names: BTreeMap::new(),
+            names: SharedMap::default(),
         };
         Self {
             revision: 1,
             next_id: 2,
             databases: BTreeMap::from([(DEFAULT_DATABASE.to_owned(), Arc::new(default))]),
-            collections: BTreeMap::new(),
+            collections: SharedMap::default(),
         }
     }
 
@@ -44,7 +45,12 @@ impl Snapshot {
     /// # Errors
     /// [`CatalogError::File`].
     pub fn from_file_bytes(bytes: &[u8]) -> Result<Self, CatalogError> {
-        Ok(super::file::decode(bytes)?)
+        Ok(super::file::decode(bytes)?.snapshot)
+    }
+
+    /// The bytes of a file that holds it.
+    pub fn to_file_bytes(&self) -> Vec<u8> {
+        super::file::encode(self).0
     }
 
     /// Counts the changes, from 1.
@@ -138,7 +144,7 @@ impl Snapshot {
     /// The aliases of a collection, by name.
     pub fn aliases_of(&self, collection: &Collection) -> Vec<&str> {
         let home = self.databases.values().find(|database| database.id == collection.database);
-        let names = home.into_iter().flat_map(|database| &database.names);
+        let names = home.into_iter().flat_map(|database| database.names.iter());
         let alias = NameTarget::Alias(collection.id);
         names.filter(|(_, target)| **target == alias).map(|(name, _)| name.as_str()).collect()
     }

@@ -30,7 +30,7 @@ pub(super) fn validate(snapshot: &Snapshot) -> Result<(), String> {
         named += validate_names(snapshot, name, database)?;
     }
     require(named == snapshot.collections.len(), || "a collection has no name".into())?;
-    for (id, collection) in &snapshot.collections {
+    for (id, collection) in snapshot.collections.iter() {
         let within = |fault| format!("collection `{}`: {fault}", collection.name);
         require(collection.id == *id, || within("its id is not its key".into()))?;
         ids.take("collection", &collection.name, id.0)?;
@@ -43,7 +43,7 @@ pub(super) fn validate(snapshot: &Snapshot) -> Result<(), String> {
 fn validate_names(snapshot: &Snapshot, name: &str, database: &Database) -> Result<usize, String> {
     let mut collections = 0;
     let mut aliases = 0;
-    for (key, target) in &database.names {
+    for (key, target) in database.names.iter() {
         check_name("collection", key).map_err(|error| error.to_string())?;
         let fault = |what: &str| format!("`{key}` in database `{name}` {what}");
         let collection = snapshot.collections.get(&target.collection());

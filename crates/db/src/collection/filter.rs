@@ -21,7 +21,7 @@ use super::read::partition_numbers;
 use super::{Collection, CollectionError};
 use crate::asker;
 use crate::catalog::{Collection as Entry, WriteTarget};
-use crate::expr::{BoundFilter, Constant, Predicate, RowValues, Templates};
+use crate::expr::{BoundFilter, Constant, FilterFault, Predicate, RowValues, Templates};
 use crate::ids::RowId;
 use crate::schema::{PrimaryKeyRef, partition_number as place_of};
 use crate::value::{RowError, RowView, ValueRef};
@@ -123,7 +123,11 @@ impl Collection {
         filter: Option<Filter<'_>>,
     ) -> Result<Option<Arc<BoundFilter>>, CollectionError> {
         let Some(Filter { expression, templates }) = filter else { return Ok(None) };
-        let bound = self.filters.bound(expression, &formats.schema, templates)?;
+        let bound = self.filters.bound(expression, &formats.schema, templates);
+        let bound = bound.map_err(|error| match asker::is_wanted() {
+            Err(gone) if *error.fault() == FilterFault::Unwanted => CollectionError::from(gone),
+            _ => error.into(),
+        })?;
         let all = bound.predicate == Predicate::Const(true) && bound.sample.is_none();
         Ok((!all).then_some(bound))
     }

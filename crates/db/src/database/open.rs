@@ -89,7 +89,7 @@ fn check_no_stranger(disk: &dyn Disk, path: &Path) -> Result<(), DatabaseError> 
 }
 
 fn open_catalog(disk: &Arc<dyn Disk>, now: UnixMs) -> Result<Catalog, DatabaseError> {
-    let store = Box::new(CatalogFile(Arc::clone(disk)));
+    let store = Box::new(CatalogFile::on(Arc::clone(disk)));
     let entries = disk.list("")?;
     if entries.iter().any(|entry| entry.name == CATALOG_FILE || entry.name == COLLECTIONS_DIR) {
         // Where there are collections and no catalogue, it says that it is missing.

@@ -28,7 +28,7 @@ pub use guarded::GuardedDisk;
 pub use held_dir::{HeldDir, parent_of};
 pub use lock::{DirectoryLock, Holder, LOCK_NAME, LockError};
 pub use real::RealDisk;
-pub use whole::{TEMPORARY_SUFFIX, read_file, remove_tree, replace_file};
+pub use whole::{TEMPORARY_SUFFIX, read_file, remove_tree, replace_file, replace_file_to_append};
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! Small files that are read and replaced whole, and trees that are removed whole.
 
-use super::Disk;
 use super::error::DiskError;
 use super::path::parent;
+use super::{AppendFile, Disk};
 
 /// Ends the name of a file that is being written; what a crash leaves under such a name is
 /// rubbish.
@@ -15,6 +15,18 @@ pub const TEMPORARY_SUFFIX: &str = ".tmp";
 /// # Errors
 /// [`DiskError`]; the file then holds the old bytes or the new ones.
 pub fn replace_file(disk: &dyn Disk, path: &str, bytes: &[u8]) -> Result<(), DiskError> {
+    replace_file_to_append(disk, path, bytes).map(drop)
+}
+
+/// As [`replace_file`]; returns the new file, to be added to.
+///
+/// # Errors
+/// As [`replace_file`].
+pub fn replace_file_to_append(
+    disk: &dyn Disk,
+    path: &str,
+    bytes: &[u8],
+) -> Result<Box<dyn AppendFile>, DiskError> {
     let temporary = format!("{path}{TEMPORARY_SUFFIX}");
     match disk.remove(&temporary) {
         Err(error) if !error.is_not_found() => return Err(error),
@@ -24,7 +36,9 @@ pub fn replace_file(disk: &dyn Disk, path: &str, bytes: &[u8]) -> Result<(), Dis
     file.append(bytes)?;
     file.sync()?;
     disk.rename(&temporary, path)?;
-    disk.sync_dir(parent(path))
+    file.renamed(&disk.locate(path));
+    disk.sync_dir(parent(path))?;
+    Ok(file)
 }
 
 /// All bytes of a file.

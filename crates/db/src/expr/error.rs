@@ -52,6 +52,9 @@ pub enum FilterFault {
         /// The most.
         limit: usize,
     },
+    /// Nobody waits for what it selects any more, so it was not read to its end.
+    #[error("nobody waits for the rows of the expression any more")]
+    Unwanted,
     /// A character that begins nothing.
     #[error("unexpected character {found:?}")]
     Character {

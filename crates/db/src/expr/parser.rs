@@ -1,13 +1,14 @@
 //! Tokens to a tree, by precedence climbing. `docs/filter-language.md` has the table.
 //!
 //! Input is hostile: its length, the number of nodes and the depth of the tree are bounded, so
-//! neither memory nor the stack can run out.
+//! neither memory nor the stack can run out; and what nobody waits for any more is not read on.
 
 use super::error::{FilterError, FilterFault, Outcome, Span};
 use super::lexer::Lexer;
 use super::operators::{Infix, power};
 use super::token::{Placed, Token};
 use super::tree::{Arithmetic, Comparison, End, Expr, Junction, Kind, Literal};
+use crate::asker;
 
 /// The longest expression. A list of a million keys fits.
 pub const MAX_EXPRESSION_BYTES: usize = 16 << 20;
@@ -15,6 +16,8 @@ pub const MAX_EXPRESSION_BYTES: usize = 16 << 20;
 pub const MAX_DEPTH: usize = 128;
 /// The most values and operators.
 pub const MAX_TERMS: usize = (1 << 20) + (1 << 10);
+/// What a token or a value costs beside its bytes, in bytes that are compared meanwhile.
+pub(super) const TERM_WORK: usize = 128;
 
 /// The tree of an expression; `None` where it is blank.
 pub(super) fn parse(text: &str) -> Result<Option<Expr>, FilterError> {
@@ -57,6 +60,10 @@ impl<'t> Parser<'t> {
 
     pub(super) fn take(&mut self) -> Outcome<Placed<'t>> {
         let next = self.lexer.next()?;
+        let bytes = next.span.end - self.ahead.span.end;
+        if !asker::worked(bytes as usize + TERM_WORK) {
+            return Err(FilterFault::Unwanted.at(next.span));
+        }
         self.behind = self.ahead.span.end;
         Ok(std::mem::replace(&mut self.ahead, next))
     }

@@ -78,8 +78,7 @@ pub(super) fn capture(
     hold: &Hold<'_>,
 ) -> Result<Captured, SnapshotError> {
     until_still(|| {
-        let bytes = read_catalog(source)?;
-        let snapshot = Snapshot::from_file_bytes(&bytes).map_err(SnapshotError::from)?;
+        let snapshot = read_catalog(source)?;
         let inner = into.join(COLLECTIONS_DIR);
         clear(&inner)?;
         fs::create_dir(&inner).map_err(SnapshotError::file("create", &inner))?;
@@ -91,7 +90,9 @@ pub(super) fn capture(
             let seq = match seq {
                 Ok(seq) => seq,
                 // A collection that was dropped meanwhile is no error of it.
-                Err(error) if read_catalog(source)? != bytes => return Err(Missed::Moved(error)),
+                Err(error) if read_catalog(source)? != snapshot => {
+                    return Err(Missed::Moved(error));
+                }
                 Err(error) => return Err(Missed::Failed(error)),
             };
             let database = snapshot.databases().find(|(_, d)| d.id == entry.database);
@@ -104,22 +105,24 @@ pub(super) fn capture(
             });
         }
         // So no row is in a log under a schema that the catalogue does not have.
-        if read_catalog(source)? != bytes {
+        if read_catalog(source)? != snapshot {
             return Err(Missed::Moved(SnapshotError::Busy { path: source.join(CATALOG_FILE) }));
         }
-        write_new(&into.join(CATALOG_FILE), &bytes)?;
+        write_new(&into.join(CATALOG_FILE), &snapshot.to_file_bytes())?;
         Ok(Captured { revision: snapshot.revision(), collections })
     })
 }
 
-fn read_catalog(source: &Path) -> Result<Vec<u8>, SnapshotError> {
+/// What the catalogue says. A change of which a part was written so far is not in it.
+fn read_catalog(source: &Path) -> Result<Snapshot, SnapshotError> {
     let path = source.join(CATALOG_FILE);
-    fs::read(&path).map_err(|e| match e.kind() {
+    let bytes = fs::read(&path).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => {
             SnapshotError::NotADatabase { dir: source.to_owned(), file: CATALOG_FILE }
         }
         _ => SnapshotError::file("read", &path)(e),
-    })
+    })?;
+    Ok(Snapshot::from_file_bytes(&bytes)?)
 }
 
 fn take_collection(source: &Path, into: &Path, entry: &Collection) -> Result<Seq, Missed> {

@@ -51,6 +51,23 @@ fn filled(dir: &std::path::Path) -> (pipeann_db::database::Database, Arc<Collect
 const LOOKED_AT: &str = "id * 2 + 1 > 0";
 
 #[test]
+fn a_long_filter_whose_asker_goes_is_read_no_further() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_database, c) = filled(dir.path());
+    let keys: Vec<String> = (0..100_000).map(|key| key.to_string()).collect();
+    // Whoever reads to the end meets the error there.
+    let wrong = format!("id in [{}] !", keys.join(","));
+    let leaver = leaves_after(2);
+    let found = within(Some(leaver.clone()), || rows(&c, &wrong));
+    assert!(matches!(found, Err(CollectionError::Gone(Gone::Left))), "{found:?}");
+    assert_eq!(leaver.looks.load(Ordering::Relaxed), 3, "nothing is read after it went");
+    let refused = within(Some(leaves_after(usize::MAX)), || rows(&c, &wrong));
+    assert!(matches!(refused, Err(CollectionError::Filter(_))), "{refused:?}");
+    let right = wrong.trim_end_matches('!');
+    assert_eq!(within(Some(leaves_after(usize::MAX)), || rows(&c, right)).unwrap(), 4000);
+}
+
+#[test]
 fn a_filter_whose_asker_goes_is_evaluated_no_further_and_not_remembered() {
     let dir = tempfile::tempdir().unwrap();
     let (_database, c) = filled(dir.path());

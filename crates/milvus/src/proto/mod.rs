@@ -1,4 +1,6 @@
-//! The messages and the service of the wire, compiled from `proto/*.proto`. Nothing else is here.
+//! The messages and the service of the wire, compiled from `proto/*.proto`, and how they become bytes.
+
+pub mod codec;
 
 macro_rules! compiled {
     ($(#[doc = $about:literal] $name:ident = $package:literal;)*) => {

@@ -68,7 +68,7 @@ pub(super) fn describe(
 ) -> Result<wire::DescribeAliasResponse, Failure> {
     names::alias(&request.alias)?;
     let database = call.database_name(&request.db_name);
-    let collection = call.catalog().alias(database, &request.alias)?.name.clone();
+    let collection = call.sight().alias(database, &request.alias)?.name.clone();
     Ok(wire::DescribeAliasResponse {
         db_name: database.to_owned(),
         alias: request.alias.clone(),
@@ -82,13 +82,13 @@ pub(super) fn list(
     call: &Call,
     request: wire::ListAliasesRequest,
 ) -> Result<wire::ListAliasesResponse, Failure> {
-    let catalog = call.catalog();
+    let sight = call.sight();
     let database = call.database_name(&request.db_name);
     let of = match request.collection_name.as_str() {
         "" => None,
-        name => Some(catalog.collection(database, name)?.id),
+        name => Some(sight.collection(database, name)?.id),
     };
-    let aliases = catalog.aliases(database)?;
+    let aliases = sight.aliases(database)?;
     let aliases = aliases.filter(|(_, collection)| of.is_none_or(|id| collection.id == id));
     Ok(wire::ListAliasesResponse {
         db_name: database.to_owned(),

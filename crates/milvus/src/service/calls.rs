@@ -163,7 +163,7 @@ impl Service {
         request: Request<Req>,
         answer: Answer<Req, Res>,
     ) -> GrpcResponse<Res> {
-        let call = Call::new(Arc::clone(&self.0), &request);
+        let call = Call::new(Arc::clone(&self.0), name, &request);
         let outcome = answer(&call, request.into_inner());
         call.counted(name, outcome)
     }
@@ -179,7 +179,7 @@ impl Service {
         let client = Client::new(request.metadata(), held, turns);
         // Told when this is not waited for any more.
         let stays = Stays(Arc::clone(&client));
-        let call = Call::new(Arc::clone(&self.0), &request);
+        let call = Call::new(Arc::clone(&self.0), name, &request);
         let request = request.into_inner();
         let answered = move || {
             asker::within(Some(client), || {

@@ -106,11 +106,11 @@ pub(super) fn has(
     call: &Call,
     request: wire::HasCollectionRequest,
 ) -> Result<wire::BoolResponse, Failure> {
-    let catalog = call.catalog();
+    let sight = call.sight();
     let database = call.database_name(&request.db_name);
-    catalog.database(database)?;
+    sight.database(database)?;
     names::collection(&request.collection_name)?;
-    let value = catalog.collection(database, &request.collection_name).is_ok();
+    let value = sight.collection(database, &request.collection_name).is_ok();
     Ok(wire::BoolResponse { value, ..Default::default() })
 }
 

@@ -83,7 +83,8 @@ const FEATURES: [(&str, &str, &str); 28] = [
     (
         "users, roles, privileges",
         "yes",
-        "with `--authorization`, off unless given; or one token for all (`--token`)",
+        "with `--authorization`, off unless given; or one token for all (`--token`); what tells what there is can be \
+         revoked from `public`, and names that may not be seen are then answered as ones that are not there",
     ),
     (
         "TLS",

@@ -35,7 +35,7 @@ pub(super) fn list(
     _request: wire::ListDatabasesRequest,
 ) -> Result<wire::ListDatabasesResponse, Failure> {
     let mut response = wire::ListDatabasesResponse::default();
-    for (name, database) in call.catalog().databases() {
+    for (name, database) in call.sight().databases() {
         response.db_names.push(name.to_owned());
         response.created_timestamp.push(hybrid(database.created));
         response.db_ids.push(database.id.0.cast_signed());

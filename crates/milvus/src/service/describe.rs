@@ -83,12 +83,12 @@ pub(super) fn list(
     call: &Call,
     request: wire::ShowCollectionsRequest,
 ) -> Result<wire::ShowCollectionsResponse, Failure> {
-    let catalog = call.catalog();
+    let sight = call.sight();
     let in_memory = request.r#type() == wire::ShowType::InMemory;
     let names = &request.collection_names;
     check_count("collections", names.len())?;
     let mut response = wire::ShowCollectionsResponse::default();
-    for entry in catalog.collections(call.database_name(&request.db_name))? {
+    for entry in sight.collections(call.database_name(&request.db_name))? {
         let loaded = entry.load != Load::Released;
         if in_memory && !loaded || !names.is_empty() && !names.contains(&entry.name) {
             continue;

@@ -21,6 +21,8 @@ use super::attempts::Attempts;
 use super::listen::MAX_ANSWER_BYTES;
 use super::messages::{Held, Messages};
 use super::moments::{Moments, is_moment};
+use super::privileges::{Viewer, told_by};
+use super::sight::Sight;
 use super::transport::Caller;
 use crate::convert::names;
 use crate::convert::timestamps::Timestamps;
@@ -121,21 +123,25 @@ pub(super) struct Call {
     about: OnceCell<CollectionId>,
     /// Who calls, where it is asked.
     user: Option<String>,
+    /// The privilege that it needs, where it tells what there is.
+    told_by: Option<&'static str>,
     /// The memory of its messages.
     _held: Option<Held>,
 }
 
 impl Call {
-    pub(super) fn new<Req>(door: Arc<Door>, request: &Request<Req>) -> Self {
+    pub(super) fn new<Req>(door: Arc<Door>, name: &str, request: &Request<Req>) -> Self {
         let database = named_database(request.metadata()).map(str::to_owned);
         let user = request.extensions().get::<Caller>().map(|Caller(user)| user.clone());
         let held = request.extensions().get::<Held>().cloned();
-        Self { door, database, about: OnceCell::new(), user, _held: held }
+        let told_by = told_by(name);
+        Self { door, database, about: OnceCell::new(), user, told_by, _held: held }
     }
 
     /// A call from within the process; it names its database in the request, if any.
     pub(super) fn within(door: Arc<Door>) -> Self {
-        Self { door, database: None, about: OnceCell::new(), user: None, _held: None }
+        let (database, user, told_by) = (None, None, None);
+        Self { door, database, about: OnceCell::new(), user, told_by, _held: None }
     }
 
     /// Who calls: `root` where nobody is asked.
@@ -206,6 +212,22 @@ impl Call {
         self.database().catalog()
     }
 
+    /// What of the catalogue the caller may be told.
+    pub(super) fn sight(&self) -> Sight<'_> {
+        let access = self.database().access();
+        let viewer = |user| Viewer { access, user, privilege: self.told_by };
+        Sight::new(self.catalog(), self.user.as_deref().map(viewer))
+    }
+
+    /// What is there for the call: what its caller may see where it tells what there is. All others
+    /// were let pass by what they name.
+    fn found(&self) -> Sight<'_> {
+        match self.told_by {
+            Some(_) => self.sight(),
+            None => Sight::new(self.catalog(), None),
+        }
+    }
+
     /// The name of the database that is meant, where the request names this one or none.
     pub(super) fn database_name<'s>(&'s self, given: &'s str) -> &'s str {
         match given {
@@ -223,7 +245,7 @@ impl Call {
     pub(super) fn entry(&self, database: &str, collection: &str) -> Result<Arc<Entry>, Failure> {
         names::collection(collection)?;
         let database = self.database_name(database);
-        let entry = Arc::clone(self.catalog().collection(database, collection)?);
+        let entry = Arc::clone(self.found().collection(database, collection)?);
         // Calls about several count for the first.
         self.about.get_or_init(|| entry.id);
         Ok(entry)
@@ -262,8 +284,8 @@ impl Call {
         database: &str,
         (collection, id): (&str, i64),
     ) -> Result<Arc<Entry>, Failure> {
-        let catalog = self.catalog();
-        let numbered = catalog.collection_by_id(CollectionId(id.cast_unsigned()));
+        let found = self.found();
+        let numbered = found.collection_by_id(CollectionId(id.cast_unsigned()));
         match numbered.filter(|_| collection.is_empty()) {
             Some(entry) => Ok(Arc::clone(entry)),
             None if collection.is_empty() && id != 0 => Err(Failure::new(

@@ -34,6 +34,7 @@ mod roles;
 mod search;
 mod segments;
 mod server;
+mod sight;
 mod statistics;
 mod transport;
 mod users;

@@ -1,9 +1,10 @@
 //! Which privilege each call needs, and of what.
 //!
-//! Names and groups are those of Milvus. A call that only tells what there is, or how the server is,
-//! is free to everybody who is known.
+//! Names and groups are those of Milvus. A call that only tells how the server is, is free to everybody
+//! who is known. One that tells what there is needs a right that the role `public` has at first; without
+//! it a name that its caller may not see is answered as one that is not there ([`sight`](super::sight)).
 
-use pipeann_db::access::{ANY, Access, Grant};
+use pipeann_db::access::{ANY, Access, Grant, PUBLIC};
 use pipeann_db::catalog::{CollectionId, Snapshot};
 use tonic::Status;
 
@@ -66,37 +67,42 @@ const FREE: &[&str] = &[
     "GetComponentStates",
     "AllocTimestamp",
     "GetMetrics",
-    "ListDatabases",
-    "HasCollection",
-    "DescribeCollection",
-    "BatchDescribeCollection",
-    "ShowCollections",
-    "GetLoadingProgress",
-    "GetLoadState",
-    "DescribeAlias",
-    "ListAliases",
-    "DescribeIndex",
-    "GetIndexStatistics",
-    "GetIndexState",
-    "GetIndexBuildProgress",
     "GetFlushAllState",
-    "GetPersistentSegmentInfo",
-    "GetQuerySegmentInfo",
-    "GetReplicas",
     "GetCompactionState",
     "GetCompactionStateWithPlans",
 ];
 
-/// Privileges of calls that are free, or not served; they can be granted all the same.
+/// Calls that tell what there is, by privilege. The role `public` has all of these at first
+/// ([`FIRST_OF_PUBLIC`](pipeann_db::access::FIRST_OF_PUBLIC)).
+const TOLD: &[(&str, &[&str])] = &[
+    (
+        "DescribeCollection",
+        &[
+            "HasCollection",
+            "DescribeCollection",
+            "BatchDescribeCollection",
+            "GetPersistentSegmentInfo",
+            "GetQuerySegmentInfo",
+            "GetReplicas",
+        ],
+    ),
+    ("ShowCollections", &["ShowCollections"]),
+    ("ListDatabases", &["ListDatabases"]),
+    ("GetLoadState", &["GetLoadState"]),
+    ("GetLoadingProgress", &["GetLoadingProgress"]),
+    ("DescribeAlias", &["DescribeAlias"]),
+    ("ListAliases", &["ListAliases"]),
+    (
+        "IndexDetail",
+        &["DescribeIndex", "GetIndexStatistics", "GetIndexState", "GetIndexBuildProgress"],
+    ),
+];
+
+/// Either of these shows that a collection is there.
+const SHOWING: [&str; 2] = ["DescribeCollection", "ShowCollections"];
+
+/// Privileges of calls that are not served; they can be granted all the same.
 const WITHOUT_CALL: &[&str] = &[
-    "DescribeCollection",
-    "ShowCollections",
-    "IndexDetail",
-    "GetLoadState",
-    "GetLoadingProgress",
-    "DescribeAlias",
-    "ListAliases",
-    "ListDatabases",
     "LoadBalance",
     "Import",
     "CreateResourceGroup",
@@ -203,6 +209,7 @@ pub(super) const GROUPS: &[(&str, &[&[&str]])] = &[
 /// Whether there is a privilege, or a fixed group, of this name.
 pub(super) fn known(name: &str) -> bool {
     NEEDED.iter().any(|(privilege, ..)| *privilege == name)
+        || TOLD.iter().any(|(privilege, _)| *privilege == name)
         || WITHOUT_CALL.contains(&name)
         || GROUPS.iter().any(|(group, _)| *group == name)
 }
@@ -369,9 +376,13 @@ pub(super) fn check(
     request: &impl Aimed,
     named: &str,
 ) -> Result<(), Status> {
+    if let Some(privilege) = told_by(call) {
+        let viewer = Viewer { access, user, privilege: Some(privilege) };
+        return viewer.check(catalog, request, named);
+    }
     let needed = NEEDED.iter().find(|(_, _, calls)| calls.contains(&call));
     let Some((privilege, kind, _)) = needed else {
-        // What is in neither list is nobody's: a test compares them with the calls.
+        // What is in no list is nobody's: a test compares them with the calls.
         return if FREE.contains(&call) { Ok(()) } else { Err(denied(call, user, named)) };
     };
     let (given, objects) = request.aim();
@@ -425,6 +436,83 @@ pub(super) fn check(
     Ok(())
 }
 
+/// The privilege of a call that tells what there is.
+pub(super) fn told_by(call: &str) -> Option<&'static str> {
+    let told = TOLD.iter().find(|(_, calls)| calls.contains(&call));
+    told.map(|(privilege, _)| *privilege)
+}
+
+/// Who looks at what there is.
+pub(super) struct Viewer<'c> {
+    pub(super) access: &'c Access,
+    pub(super) user: &'c str,
+    /// That of the call, if it is one that tells what there is.
+    pub(super) privilege: Option<&'static str>,
+}
+
+impl Viewer<'_> {
+    fn allows(&self, privilege: &str, database: &str, object: &str) -> bool {
+        let wanted = Grant {
+            kind: COLLECTION.to_owned(),
+            object: object.to_owned(),
+            privilege: privilege.to_owned(),
+            database: database.to_owned(),
+        };
+        self.access.allows(self.user, &wanted, &groups_with(privilege))
+    }
+
+    fn is_shown(&self, database: &str, collection: &str) -> bool {
+        SHOWING.iter().any(|privilege| self.allows(privilege, database, collection))
+    }
+
+    /// Whether the call may tell of a collection. One that lists them tells of all that are shown.
+    pub(super) fn sees(&self, database: &str, collection: &str) -> bool {
+        match self.privilege {
+            Some("ShowCollections") | None => self.is_shown(database, collection),
+            Some(own) => self.allows(own, database, collection),
+        }
+    }
+
+    /// Whether the call may tell of every collection of a database.
+    pub(super) fn sees_all_of(&self, database: &str) -> bool {
+        self.sees(database, ANY)
+    }
+
+    /// Whether the call may tell of a database: to whom they are all shown, and to whoever has a right
+    /// in it.
+    pub(super) fn sees_database(&self, database: &str) -> bool {
+        let is_within = |role: &str| {
+            let grants = self.access.grants(role).unwrap_or_default();
+            grants.iter().any(|(grant, _)| grant.database == database)
+        };
+        self.allows("ListDatabases", ANY, ANY)
+            || self.allows("DescribeDatabase", database, ANY)
+            || self
+                .access
+                .roles_of(self.user)
+                .unwrap_or_default()
+                .iter()
+                .any(|role| is_within(role))
+            || is_within(PUBLIC)
+    }
+
+    /// Refuses a call about a collection that its caller knows of, and may not be told this of. Whatever
+    /// else he may not see is passed over where it is looked for.
+    fn check(&self, catalog: &Snapshot, request: &impl Aimed, named: &str) -> Result<(), Status> {
+        let Some(privilege) = self.privilege else { return Ok(()) };
+        let (given, objects) = request.aim();
+        let database = if given.is_empty() { named } else { given };
+        for object in objects.into_iter().filter(|object| !object.is_empty()) {
+            let Ok(entry) = catalog.collection(database, object) else { continue };
+            let may = self.allows(privilege, database, &entry.name);
+            if !may && self.is_shown(database, &entry.name) {
+                return Err(denied(privilege, self.user, database));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Refuses a call that nothing lets its caller make, whatever it is about: before it is read.
 pub(super) fn check_anywhere(
     access: &Access,
@@ -457,6 +545,8 @@ fn denied(privilege: &str, user: &str, database: &str) -> Status {
 
 #[cfg(test)]
 mod tests {
+    use pipeann_db::access::FIRST_OF_PUBLIC;
+
     use super::super::calls::CALLS;
     use super::*;
 
@@ -464,13 +554,23 @@ mod tests {
     fn every_call_is_free_or_needs_one_privilege() {
         for (call, _) in CALLS {
             let needed = NEEDED.iter().filter(|(_, _, calls)| calls.contains(call)).count();
+            let told = TOLD.iter().filter(|(_, calls)| calls.contains(call)).count();
             let free = usize::from(FREE.contains(call));
-            assert_eq!(needed + free, 1, "{call}");
+            assert_eq!(needed + told + free, 1, "{call}");
         }
-        let calls = NEEDED.iter().flat_map(|(_, _, calls)| *calls).chain(FREE);
+        let told = TOLD.iter().flat_map(|(_, calls)| *calls);
+        let calls = NEEDED.iter().flat_map(|(_, _, calls)| *calls).chain(FREE).chain(told);
         for call in calls {
             assert!(CALLS.iter().any(|(name, _)| name == call), "{call} is no call");
         }
+    }
+
+    #[test]
+    fn public_has_at_first_what_tells_what_there_is() {
+        let told: Vec<_> = TOLD.iter().map(|(name, _)| (kind_of(name), *name)).collect();
+        let mut first = FIRST_OF_PUBLIC.to_vec();
+        first.sort_by_key(|(_, name)| told.iter().position(|(_, told)| told == name));
+        assert_eq!(first, told);
     }
 
     #[test]

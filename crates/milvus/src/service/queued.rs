@@ -20,6 +20,8 @@ use crate::status::{Code, Failure};
 
 /// Requests of more bytes are read where nothing else waits.
 const LARGE: usize = 1 << 20;
+/// So are those with longer filters: these are parsed, where vectors are only copied.
+const LONG_FILTER: usize = 16 << 10;
 
 /// A call that is to be answered so.
 type Outcome = (Call, Result<wire::SearchResults, Failure>);
@@ -73,7 +75,7 @@ pub(super) async fn search(
     let held = request.extensions().get::<Held>().cloned();
     let client = Client::new(request.metadata(), held, None);
     let (deadline, _stays) = (client.deadline(), Stays(Arc::clone(&client)));
-    let call = Call::new(Arc::clone(door), &request);
+    let call = Call::new(Arc::clone(door), name, &request);
     let (call, outcome) = match read(call, &client, request.into_inner()).await {
         Ok((call, Ok((request, asking)))) => {
             let (answer, answered) = oneshot::channel();
@@ -99,7 +101,7 @@ async fn read(
     request: wire::SearchRequest,
 ) -> Result<(Call, Result<(SearchRequest, Asking), Failure>), Failure> {
     let reads = matches!(request.search_input, Some(SearchInput::Ids(_)));
-    let is_small = !reads && request.encoded_len() <= LARGE;
+    let is_small = !reads && request.dsl.len() <= LONG_FILTER && request.encoded_len() <= LARGE;
     let read = move || {
         let asking = Asking::new(&call, request);
         (call, asking)

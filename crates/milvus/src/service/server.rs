@@ -45,10 +45,10 @@ pub(super) fn health(
     call: &Call,
     _request: wire::CheckHealthRequest,
 ) -> Result<wire::CheckHealthResponse, Failure> {
-    let catalog = call.catalog();
+    let sight = call.sight();
     let mut reasons = Vec::new();
-    for (database, _) in catalog.databases() {
-        for entry in catalog.collections(database)? {
+    for (database, _) in sight.databases() {
+        for entry in sight.collections(database)? {
             // Whoever drops it meanwhile makes it no concern of ours.
             let Ok(collection) = call.database().collection(database, &entry.name) else {
                 continue;

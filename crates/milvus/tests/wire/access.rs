@@ -15,7 +15,7 @@ use crate::served::{Served, assert_ok, create, declared, describe, insert, pair,
 
 /// Sends a token with each call.
 #[derive(Clone)]
-struct Token(String);
+pub(crate) struct Token(String);
 
 impl Interceptor for Token {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, tonic::Status> {
@@ -25,19 +25,19 @@ impl Interceptor for Token {
     }
 }
 
-type Client = MilvusServiceClient<InterceptedService<Channel, Token>>;
+pub(crate) type Client = MilvusServiceClient<InterceptedService<Channel, Token>>;
 
-fn asking_who() -> Served {
+pub(crate) fn asking_who() -> Served {
     Served::with(ServeOptions { authorization: true, ..ServeOptions::default() })
 }
 
-fn client(served: &Served, token: &str) -> Client {
+pub(crate) fn client(served: &Served, token: &str) -> Client {
     let channel = served.runtime.block_on(served.endpoint().connect()).unwrap();
     MilvusServiceClient::with_interceptor(channel, Token(token.to_owned()))
 }
 
 /// What `root` does: a user `ada` with the role `reader`, and a collection `a` that is loaded.
-fn prepare(served: &Served, root: &mut Client) {
+pub(crate) fn prepare(served: &Served, root: &mut Client) {
     let (username, password) = ("ada".to_owned(), BASE64_STANDARD.encode("secret-1"));
     let user = wire::CreateCredentialRequest { username, password };
     assert_ok(&served.call(root.create_credential(user)));
@@ -66,7 +66,7 @@ fn grantor(privilege: &str) -> Option<wire::GrantorEntity> {
     Some(wire::GrantorEntity { privilege, ..Default::default() })
 }
 
-fn grant(collection: &str, privilege: &str) -> wire::OperatePrivilegeV2Request {
+pub(crate) fn grant(collection: &str, privilege: &str) -> wire::OperatePrivilegeV2Request {
     wire::OperatePrivilegeV2Request {
         role: Some(wire::RoleEntity { name: "reader".to_owned(), ..Default::default() }),
         grantor: grantor(privilege),

@@ -8,6 +8,7 @@ mod bounded;
 mod collections;
 mod connecting;
 mod encrypted;
+mod hidden;
 mod indexes;
 mod iterators;
 mod malformed;

@@ -1,6 +1,7 @@
 //! Tests of the room `catalog`: each refusal by name, the file and its damages, failed saves,
 //! readers beside writers, and random changes against a naive model.
 
+mod changes;
 mod collections;
 mod contents;
 mod file;

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::model::{Model, of_model, refusal, seen};
 use super::{NOW, index, new_catalog, schema};
 use crate::catalog::{
-    Catalog, CatalogError, Change, MemoryStore, NewCollection, Place, Properties, ReplaceError,
+    Catalog, CatalogError, Change, MemoryStore, NewCollection, Place, Properties, SaveError,
     Subject,
 };
 
@@ -116,7 +116,7 @@ fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
             }
             Step::FailToSave(change) => {
                 let would_change = model.clone().apply(&change) == Ok(true);
-                store.fail_next(ReplaceError::Unchanged(io::Error::other("full")));
+                store.fail_next(SaveError::Unchanged(io::Error::other("full")));
                 let found = catalog.apply(change, NOW);
                 let not_saved = matches!(found, Err(CatalogError::NotSaved(_)));
                 prop_assert_eq!(not_saved, would_change);

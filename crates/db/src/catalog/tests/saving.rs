@@ -3,9 +3,15 @@
 use std::io;
 
 use super::{Ease as _, NOW, create, new_catalog, place};
-use crate::catalog::file::decode;
-use crate::catalog::{Catalog, CatalogError, Change, MemoryStore, ReplaceError};
+use crate::catalog::file;
+use crate::catalog::{
+    Catalog, CatalogError, CatalogStore, Change, FileError, MemoryStore, SaveError, Snapshot,
+};
 use crate::ids::ErrorClass;
+
+fn decode(bytes: &[u8]) -> Result<Snapshot, FileError> {
+    file::decode(bytes).map(|decoded| decoded.snapshot)
+}
 
 fn full_disk() -> io::Error {
     io::Error::from(io::ErrorKind::StorageFull)
@@ -19,7 +25,8 @@ fn what_readers_see_is_what_is_saved() {
         assert_eq!(decode(&store.file().unwrap()).unwrap(), *catalog.snapshot());
     }
     catalog.refusal(create("9", false));
-    assert_eq!(store.replaced(), 4, "one save for the new catalogue, one for each change");
+    assert_eq!(store.replaced(), 1, "for the new catalogue");
+    assert_eq!(store.appended(), 3, "one save for each change");
 }
 
 #[test]
@@ -35,20 +42,69 @@ fn a_snapshot_does_not_change() {
 #[test]
 fn after_a_save_that_did_nothing_the_change_can_be_tried_again() {
     let (catalog, store) = new_catalog();
-    let before = (catalog.snapshot(), store.file());
-    store.fail_next(ReplaceError::Unchanged(full_disk()));
+    let before = catalog.snapshot();
+    store.fail_next(SaveError::Unchanged(full_disk()));
     let error = catalog.make(create("c", false)).unwrap_err();
     assert!(matches!(error, CatalogError::NotSaved(_)), "{error}");
     assert_eq!(error.class(), ErrorClass::Retry);
-    assert_eq!((catalog.snapshot(), store.file()), before);
+    assert_eq!(catalog.snapshot(), before);
+    assert_eq!(decode(&store.file().unwrap()).unwrap(), *before, "half a change is none");
+    // Behind half a change nothing would be found.
     catalog.make(create("c", false)).unwrap();
+    catalog.make(create("d", false)).unwrap();
+    assert_eq!(decode(&store.file().unwrap()).unwrap(), *catalog.snapshot());
+}
+
+/// A store of which one addition fails so that nobody knows whether it is there.
+struct Doubtful {
+    store: MemoryStore,
+    replaceable: bool,
+}
+
+impl CatalogStore for Doubtful {
+    fn load(&mut self) -> io::Result<Option<Vec<u8>>> {
+        self.store.load()
+    }
+
+    fn replace(&mut self, bytes: &[u8]) -> Result<(), SaveError> {
+        match self.replaceable || self.store.appended() == 0 {
+            true => self.store.replace(bytes),
+            false => Err(SaveError::Unchanged(full_disk())),
+        }
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<(), SaveError> {
+        if self.store.appended() == 1 {
+            self.store.fail_next(SaveError::Unknown(io::Error::other("sync failed")));
+        }
+        self.store.append(bytes)
+    }
+
+    fn note(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.store.note(bytes)
+    }
+}
+
+#[test]
+fn a_change_that_may_be_there_is_taken_back() {
+    let store = MemoryStore::default();
+    let doubtful = Doubtful { store: store.clone(), replaceable: true };
+    let catalog = Catalog::create(Box::new(doubtful), NOW).unwrap();
+    catalog.make(create("a", false)).unwrap();
+    let error = catalog.make(create("b", false)).unwrap_err();
+    assert!(matches!(error, CatalogError::NotSaved(_)), "{error}");
+    assert_eq!(decode(&store.file().unwrap()).unwrap(), *catalog.snapshot());
+    catalog.make(create("c", false)).unwrap();
+    assert_eq!(decode(&store.file().unwrap()).unwrap(), *catalog.snapshot());
 }
 
 #[test]
 fn after_a_save_of_unknown_outcome_nothing_changes_until_it_is_reopened() {
-    let (catalog, store) = new_catalog();
+    let store = MemoryStore::default();
+    let doubtful = Doubtful { store: store.clone(), replaceable: false };
+    let catalog = Catalog::create(Box::new(doubtful), NOW).unwrap();
+    catalog.make(create("a", false)).unwrap();
     let before = catalog.snapshot();
-    store.fail_next(ReplaceError::Unknown(io::Error::other("sync failed")));
     let error = catalog.make(create("c", false)).unwrap_err();
     assert!(matches!(error, CatalogError::Unknown(_)), "{error}");
     assert_eq!(error.class(), ErrorClass::Stop);
@@ -66,7 +122,7 @@ fn after_a_save_of_unknown_outcome_nothing_changes_until_it_is_reopened() {
 #[test]
 fn a_catalogue_that_cannot_be_saved_is_not_created() {
     let store = MemoryStore::default();
-    store.fail_next(ReplaceError::Unchanged(full_disk()));
+    store.fail_next(SaveError::Unchanged(full_disk()));
     let error = Catalog::create(Box::new(store.clone()), NOW).err().unwrap();
     assert!(matches!(error, CatalogError::NotSaved(_)), "{error}");
     assert_eq!(store.file(), None);

@@ -9,9 +9,10 @@ mod fit;
 use super::constant::{Constant, Templates};
 use super::error::{FilterFault, Outcome, Span};
 use super::instant::{Interval, parse_instant};
-use super::parser::MAX_DEPTH;
+use super::parser::{MAX_DEPTH, TERM_WORK};
 use super::predicate::{BoundFilter, ColumnRef, Leaf, Predicate, Target, Term};
 use super::tree::{Comparison, Expr, Junction, Kind, Literal, Name, Step};
+use crate::asker;
 use crate::schema::Schema;
 use crate::value::{DataType, ScalarType};
 
@@ -98,7 +99,10 @@ impl Binder<'_> {
             Kind::Literal(literal) => self.literal(literal, expr.span)?,
             Kind::Template(name) => Bound::Constant(self.template(name, expr.span)?.clone()),
             Kind::List(items) => {
-                let items = items.iter().map(|item| self.constant(item));
+                let items = items.iter().map(|item| match asker::worked(TERM_WORK) {
+                    true => self.constant(item),
+                    false => Err(FilterFault::Unwanted.at(item.span)),
+                });
                 Bound::Constant(Constant::List(items.collect::<Outcome<_>>()?))
             }
             Kind::Name(name) => {
