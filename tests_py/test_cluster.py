@@ -288,3 +288,58 @@ def test_a_killed_server_is_an_error_and_no_hang(
                 client.search(vectors[:200])
     finally:
         servers.stop()
+
+
+def test_a_range_is_that_of_one_process(client: Client, index: Path, vectors: np.ndarray) -> None:
+    queries = vectors[::150] + np.float32(0.05)
+    own = Index.open(index, direct=False)
+    for within in [(None, 3.0), (1.0, 4.0), (2.0, None), (None, None)]:
+        options: dict[str, Any] = {"list_length": 200, "width": 1, "within": within}
+        ids, distances = client.search(queries, 100, ahead=1, **options)
+        wanted = own.search(queries, 100, policy="relay", threads=1, in_flight=1, **options)
+        np.testing.assert_array_equal(ids, wanted[0])
+        np.testing.assert_array_equal(distances, wanted[1])
+        found = distances[ids >= 0]
+        near, far = within
+        assert (found >= (near or 0)).all() and (found < (far or np.inf)).all()
+    with pytest.raises(errors.InputError, match="NaN"):
+        client.search(queries, within=(float("nan"), None))
+
+
+def test_partial_answers_name_what_they_lack(
+    index: Path, vectors: np.ndarray, tmp_path: Path
+) -> None:
+    servers = Servers(tmp_path, index, "--buffered")
+    rows = np.arange(ROWS)
+    try:
+        servers.start(lambda _: ["--insecure"])
+        with Client(servers.topology, insecure=True, connect_timeout=60, timeout=9) as client:
+            whole = client.search(vectors[:50], partial=True)[2]
+            assert (whole["coverage"] == 1).all() and whole["missing"] == [[]] * 50
+            # One that hangs has open connections and says nothing.
+            servers.processes[1].send_signal(signal.SIGSTOP)
+            ids, _, stats = client.search(vectors, 1, partial=True, timeout=30)
+            assert (stats["coverage"][-10:] == 4 / 6).all() and stats["missing"][-1] == [2, 3]
+            left = stats["coverage"] == 4 / 6
+            there = ids[:, 0] == rows
+            assert 0.5 < there[left].mean() < 0.9, "a third of the rows is on the server that hangs"
+            servers.processes[1].kill()
+            until = time.monotonic() + 60
+            while client.missing() != [1] and time.monotonic() < until:
+                time.sleep(0.05)
+            again, _, stats = client.search(vectors, 1, partial=True)
+            assert (stats["coverage"] == 4 / 6).all() and stats["missing"][0] == [2, 3]
+            assert all(1 not in way for way in stats["servers"])
+            here = set(again[again[:, 0] == rows, 0])
+            assert set(again[:, 0]) <= here, "nothing of what is missing, all of what is there"
+            with pytest.raises(errors.RetryError, match="partition [23]"):
+                client.search(vectors)
+        with pytest.raises(errors.RetryError, match="1$"):
+            Client(servers.topology, insecure=True, connect_timeout=1)
+        with Client(
+            servers.topology, insecure=True, connect_timeout=1, all_servers=False
+        ) as client:
+            _, _, stats = client.search(vectors[:20], partial=True)
+            assert (stats["coverage"] == 4 / 6).all()
+    finally:
+        servers.stop()

@@ -605,6 +605,7 @@ class ClusterClient:
         certificates: Sequence[str] | None,
         timeout: float,
         connect_timeout: float,
+        all_servers: bool,
     ) -> ClusterClient: ...
     def search(
         self,
@@ -613,8 +614,10 @@ class ClusterClient:
         list_length: int,
         mode: str,
         width: int,
-        ahead: int,
+        ahead: int | None,
         filter: str,
+        within: tuple[float | None, float | None] | None,
+        partial: bool,
         in_flight: int,
         timeout: float | None,
     ) -> tuple[tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]], Any]: ...

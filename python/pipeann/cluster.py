@@ -27,7 +27,9 @@ class SearchStats(TypedDict):
     `reads` are pages read from disk and `pages_from_memory` others, on all servers together; `hops`
     nodes whose neighbours were looked at; `code_distances` rows compared by code; `moves` how often it
     went from one server to another; `attempts` how often it was begun. `servers` holds for each query
-    the numbers of the servers that it was at, in order.
+    the numbers of the servers that it was at, in order. `coverage` is the share of the partitions that
+    were searched, float64, and `missing` holds the numbers of the others: 1 and none, unless `partial`
+    was asked for and servers were missing.
     """
 
     reads: npt.NDArray[np.int64]
@@ -37,6 +39,8 @@ class SearchStats(TypedDict):
     moves: npt.NDArray[np.int64]
     attempts: npt.NDArray[np.int64]
     servers: list[list[int]]
+    coverage: npt.NDArray[np.float64]
+    missing: list[list[int]]
 
 
 class Client:
@@ -50,6 +54,8 @@ class Client:
     insecure: do without certificates. Everything is sent as it is, to whoever claims to be a server.
     timeout: seconds that a query has, unless a search says otherwise. It is begun anew, at another
         server, after a third of them without an answer.
+    all_servers: whether all have to answer. Else the client opens after `connect_timeout` with those
+        that did, one at least, for searches that are `partial`.
     connect_timeout: seconds that all servers have to answer in at first. As long, a query that ends
         because two servers have not met yet is begun again within its time.
 
@@ -69,6 +75,7 @@ class Client:
         insecure: bool = False,
         timeout: float = 10.0,
         connect_timeout: float = 10.0,
+        all_servers: bool = True,
     ) -> None:
         files = (tls_ca, tls_cert, tls_key)
         given = [os.fspath(file) for file in files if file is not None]
@@ -77,7 +84,7 @@ class Client:
         if not insecure and len(given) != len(files):
             raise InputError("tls_ca, tls_cert and tls_key are needed; or say insecure=True")
         self._native = ClusterClient.open(
-            os.fspath(topology), given or None, timeout, connect_timeout
+            os.fspath(topology), given or None, timeout, connect_timeout, all_servers
         )
 
     @overload
@@ -89,8 +96,10 @@ class Client:
         list_length: int = 64,
         mode: Literal["relay", "baton"] = "relay",
         width: int = 2,
-        ahead: int = 8,
+        ahead: int | None = None,
         filter: str = "",
+        within: tuple[float | None, float | None] | None = None,
+        partial: Literal[False] = False,
         in_flight: int = 32,
         timeout: float | None = None,
         stats: Literal[False] = False,
@@ -105,11 +114,31 @@ class Client:
         list_length: int = 64,
         mode: Literal["relay", "baton"] = "relay",
         width: int = 2,
-        ahead: int = 8,
+        ahead: int | None = None,
         filter: str = "",
+        within: tuple[float | None, float | None] | None = None,
+        partial: bool = False,
         in_flight: int = 32,
         timeout: float | None = None,
         stats: Literal[True],
+    ) -> tuple[Ids, Distances, SearchStats]: ...
+
+    @overload
+    def search(
+        self,
+        queries: npt.NDArray[Any],
+        k: int = 10,
+        *,
+        list_length: int = 64,
+        mode: Literal["relay", "baton"] = "relay",
+        width: int = 2,
+        ahead: int | None = None,
+        filter: str = "",
+        within: tuple[float | None, float | None] | None = None,
+        partial: Literal[True],
+        in_flight: int = 32,
+        timeout: float | None = None,
+        stats: bool = False,
     ) -> tuple[Ids, Distances, SearchStats]: ...
 
     def search(
@@ -120,8 +149,10 @@ class Client:
         list_length: int = 64,
         mode: Literal["relay", "baton"] = "relay",
         width: int = 2,
-        ahead: int = 8,
+        ahead: int | None = None,
         filter: str = "",
+        within: tuple[float | None, float | None] | None = None,
+        partial: bool = False,
         in_flight: int = 32,
         timeout: float | None = None,
         stats: bool = False,
@@ -135,9 +166,16 @@ class Client:
         list_length: of the candidate list, at least `k`: longer finds more and reads more.
         mode: "relay": a query goes to its data; "baton": as in BatANN, in rounds.
         width: reads in flight for each query.
-        ahead: nearest candidates that are looked through for one at the same server.
+        ahead: nearest candidates that are looked through for one at the same server; None: a fifth
+            of the list, and 8 at least; 4 for the nearest row alone.
         filter: a condition on columns that the servers were given, such as `"price < 20"`; all rows
             where it is empty.
+        within: (near, far), for rows with near <= distance < far only, the nearest `k` of them; None
+            leaves an end open. With a far end, what is read depends on how many rows lie within and not
+            on `k`; by inner product and with "baton" on `list_length`.
+        partial: take answers that lack the partitions of servers that are missing: gone, unreachable,
+            or not heard of for a third of the time. They are what one server without those partitions
+            would answer. `stats` is returned as well, and tells the coverage.
         in_flight: queries under way at once.
         timeout: seconds that each query has.
         stats: also what each query took.
@@ -147,7 +185,7 @@ class Client:
         ids: int64, shape (queries, k), nearest first; -1 where fewer were found.
         distances: float32, the same shape; infinity there. Of the metric of the index, smaller is
             nearer; "l2" is squared.
-        stats: only where it was asked for.
+        stats: only where it was asked for, or `partial` was.
 
         Raises
         ------
@@ -155,14 +193,15 @@ class Client:
         ValueError: another shape; `errors.InputError`, a ValueError too, for what a server refuses:
             another dimension or dtype than that of the index, NaN, a parameter out of range, a column
             that there is none of. Its `row` tells which query.
-        errors.RetryError: no answer in time, or a server that holds what a query needs is gone.
+        errors.RetryError: no answer in time, or a server that holds what a query needs is gone; it
+            names what is missing.
         errors.ClosedError: after `close`.
         KeyboardInterrupt: within a tenth of a second of Ctrl-C.
         """
         found, taken = self._native.search(
-            queries, k, list_length, mode, width, ahead, filter, in_flight, timeout
+            queries, k, list_length, mode, width, ahead, filter, within, partial, in_flight, timeout
         )
-        return (*found, taken) if stats else found
+        return (*found, taken) if stats or partial else found
 
     def missing(self) -> list[int]:
         """Numbers of the servers that cannot be reached now."""

@@ -1,6 +1,7 @@
 //! `pipeann.cluster.Client`: searches of a graph that several servers hold.
 
 use std::collections::VecDeque;
+use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +13,7 @@ use pipeann_cluster::relay::{self, AskerSettings, Ended, Found, NoAnswer, Query}
 use pipeann_cluster::transport::tcp::{Identity, Limits, Settings};
 use pipeann_cluster::walker::{Asked, Spent};
 use pipeann_cluster::wire::{FailureCode, Hits, Mode, PeerId};
+use pipeann_engine::search::Within;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -34,6 +36,8 @@ const WAITING: usize = 1 << 16;
 pub(crate) struct Client {
     /// None once it is closed.
     inner: Mutex<Option<Arc<relay::Client>>>,
+    /// Partitions of the cluster.
+    partitions: u32,
     /// Seconds for a query.
     timeout: f64,
     /// Until when servers that were just started may not have met yet.
@@ -64,15 +68,17 @@ fn failure(row: usize, why: NoAnswer) -> PyErr {
 
 #[pymethods]
 impl Client {
-    /// Dials the servers of a topology, and waits until all are there.
+    /// Dials the servers of a topology, and waits until all are there, or where fewer will do for as
+    /// long as it may.
     #[staticmethod]
-    #[pyo3(signature = (topology, certificates, timeout, connect_timeout))]
+    #[pyo3(signature = (topology, certificates, timeout, connect_timeout, all_servers))]
     fn open(
         py: Python<'_>,
         topology: PathBuf,
         certificates: Option<[PathBuf; 3]>,
         timeout: f64,
         connect_timeout: f64,
+        all_servers: bool,
     ) -> PyResult<Self> {
         let (attempt, at_most) = (
             seconds("timeout", timeout)? / u32::from(ATTEMPTS),
@@ -80,7 +86,7 @@ impl Client {
         );
         let (placement, tls) =
             pipeann_cli::join_cluster(&topology, certificates.as_ref()).map_err(Failure::input)?;
-        let servers = placement.servers().len();
+        let (servers, partitions) = (placement.servers().len(), placement.partitions());
         // Told apart from other clients of the cluster.
         let seed = uuid::Uuid::new_v4().as_u64_pair().0;
         let me = PeerId::Client(seed);
@@ -94,8 +100,11 @@ impl Client {
         let until = Instant::now().checked_add(at_most);
         loop {
             let left = until.map_or(PART, |until| until.saturating_duration_since(Instant::now()));
-            if py.detach(|| client.wait_up(servers, left.min(PART))) {
-                return Ok(Self { inner: Mutex::new(Some(Arc::new(client))), timeout, met: until });
+            let all = py.detach(|| client.wait_up(servers, left.min(PART)));
+            let some = !all_servers && left.is_zero() && client.missing().len() < servers;
+            if all || some {
+                let inner = Mutex::new(Some(Arc::new(client)));
+                return Ok(Self { inner, partitions, timeout, met: until });
             }
             py.check_signals()?;
             if left.is_zero() {
@@ -111,7 +120,9 @@ impl Client {
     }
 
     /// Searches a batch of queries; rows, distances and what each query took.
-    #[pyo3(signature = (queries, k, list_length, mode, width, ahead, filter, in_flight, timeout))]
+    #[pyo3(signature = (
+        queries, k, list_length, mode, width, ahead, filter, within, partial, in_flight, timeout
+    ))]
     #[expect(clippy::too_many_arguments, reason = "arguments of a Python function")]
     fn search<'py>(
         &self,
@@ -121,8 +132,10 @@ impl Client {
         list_length: u32,
         mode: &str,
         width: u16,
-        ahead: u16,
+        ahead: Option<u16>,
         filter: &str,
+        within: Option<(Option<f32>, Option<f32>)>,
+        partial: bool,
         in_flight: usize,
         timeout: Option<f64>,
     ) -> PyResult<(IdsAndDistances<'py>, Bound<'py, PyDict>)> {
@@ -142,7 +155,11 @@ impl Client {
         let matrix = Matrix::new(queries, None)?;
         let set = matrix.vectors()?;
         let list = list_length.max(k);
-        let asked = Asked { k, list, width, ahead, baton, ty: set.vector_type() };
+        let ahead = ahead.unwrap_or_else(|| Asked::look_ahead(k, list));
+        let (from, to) = within.unwrap_or_default();
+        let within =
+            Within { from: from.map_or(Unbounded, Included), to: to.map_or(Unbounded, Excluded) };
+        let asked = Asked { k, list, width, ahead, baton, ty: set.vector_type(), within };
         let parameters = asked.encode_among(filter.as_bytes());
         let ask = |row: usize, left: Duration| {
             let query = Query {
@@ -152,6 +169,7 @@ impl Client {
                 left_us: micros(left),
                 hops: HOPS,
                 at: None,
+                partial,
             };
             client.ask(query).map_err(|why| failure(row, why))
         };
@@ -167,10 +185,16 @@ impl Client {
             let row = found.len();
             let ended = loop {
                 let left = at_most.saturating_sub(begun.elapsed());
+                let meeting = left > PART && self.met.is_some_and(|met| Instant::now() < met);
                 match ended(py, answer, left)? {
                     // Servers dial each other while they are dialled.
-                    Err(NoAnswer::Failed { code: FailureCode::PartitionGone, .. })
-                        if left > PART && self.met.is_some_and(|met| Instant::now() < met) =>
+                    Err(NoAnswer::Failed { code: FailureCode::PartitionGone, .. }) if meeting => {
+                        py.detach(|| std::thread::park_timeout(PART));
+                        py.check_signals()?;
+                        answer = ask(row, at_most.saturating_sub(begun.elapsed()))?;
+                    }
+                    Ok(Found { missing, .. })
+                        if meeting && !missing.is_empty() && client.missing().is_empty() =>
                     {
                         py.detach(|| std::thread::park_timeout(PART));
                         py.check_signals()?;
@@ -181,7 +205,7 @@ impl Client {
             };
             found.push(ended.map_err(|why| failure(row, why))?);
         }
-        told(py, &found, k as usize)
+        told(py, &found, k as usize, self.partitions)
     }
 
     /// Servers that cannot be reached now.
@@ -218,7 +242,10 @@ fn ended(py: Python<'_>, mut answer: Receiver<Ended>, left: Duration) -> PyResul
             Err(RecvTimeoutError::Timeout) if until.is_none_or(|until| Instant::now() < until) => {
                 py.check_signals()?;
             }
-            Err(_) => return Ok(Err(NoAnswer::Deadline { attempts: 0 })),
+            Err(_) => {
+                let silent = String::new();
+                return Ok(Err(NoAnswer::Deadline { attempts: 0, silent }));
+            }
         }
     }
 }
@@ -228,6 +255,7 @@ fn told<'py>(
     py: Python<'py>,
     found: &[Found],
     k: usize,
+    partitions: u32,
 ) -> PyResult<(IdsAndDistances<'py>, Bound<'py, PyDict>)> {
     let mut ids = Array2::from_elem((found.len(), k), -1_i64);
     let mut distances = Array2::from_elem((found.len(), k), f32::INFINITY);
@@ -254,5 +282,10 @@ fn told<'py>(
     stats.set_item("attempts", Array1::from_iter(attempts).into_pyarray(py))?;
     let servers: Vec<_> = found.iter().map(|found| found.trace.clone()).collect();
     stats.set_item("servers", servers)?;
+    let of = f64::from(partitions.max(1));
+    let coverage = found.iter().map(|found| (of - found.missing.len() as f64) / of);
+    stats.set_item("coverage", Array1::from_iter(coverage).into_pyarray(py))?;
+    let missing: Vec<_> = found.iter().map(|found| found.missing.clone()).collect();
+    stats.set_item("missing", missing)?;
     Ok(((ids.into_pyarray(py), distances.into_pyarray(py)), stats))
 }

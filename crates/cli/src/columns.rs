@@ -7,6 +7,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -16,7 +17,7 @@ use pipeann_db::schema::{FieldSpec, Schema};
 use pipeann_db::value::{DataType, RowError, ScalarType, ValueRef, VectorKind};
 use pipeann_engine::filter::AllowSet;
 use pipeann_engine::index::Index;
-use pipeann_engine::pool::{FILTER_MAX, ResolveFilter};
+use pipeann_engine::pool::{FILTER_MAX, ResolveFilter, Unresolved};
 use pipeann_engine::types::NodeId;
 
 use crate::vectors_file::{Number, NumbersFile};
@@ -25,6 +26,8 @@ use crate::vectors_file::{Number, NumbersFile};
 const ROW: &str = "row";
 /// What their vectors are called.
 const VECTORS: &str = "vector";
+/// Rows that are looked at between looks at the clock.
+const AT_ONCE: usize = 4096;
 /// Filters whose allow-sets are kept, the last ones asked for.
 const KEPT: NonZeroUsize = NonZeroUsize::new(64).expect("it is not zero");
 
@@ -61,11 +64,6 @@ fn column(text: &str) -> Result<(String, PathBuf), String> {
 }
 
 impl FilterArgs {
-    /// Whether there are none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.filter.is_none() && self.filters.is_none()
-    }
-
     /// The filter of each of so many queries; none where there are no filters.
     pub(crate) fn of_each(&self, queries: usize) -> Result<Option<Vec<Vec<u8>>>> {
         let filters: Vec<Vec<u8>> = match (&self.filter, &self.filters) {
@@ -92,13 +90,28 @@ impl FilterArgs {
 impl ColumnArgs {
     /// What filters the rows of an index that can be read here.
     pub(crate) fn over(&self, index: &Arc<Index>) -> Result<Arc<dyn ResolveFilter>> {
+        self.over_some(index, index.rows())
+    }
+
+    /// The same where the index holds some of so many rows, by their numbers among all.
+    pub(crate) fn over_some(
+        &self,
+        index: &Arc<Index>,
+        rows: u64,
+    ) -> Result<Arc<dyn ResolveFilter>> {
         let here = index.rows_here()?;
+        let last = here.iter().map(|(row, _)| row.0).max().unwrap_or(0);
+        ensure!(
+            last < rows || here.is_empty(),
+            "{} holds row {last}, the index has {rows} rows",
+            index.path().display()
+        );
         let mut schema = Schema::builder()
             .field(FieldSpec::new(ROW, DataType::Scalar(ScalarType::Int64)).primary_key());
         let mut values = Vec::new();
         for (name, path) in &self.columns {
             let file = NumbersFile::open(path)?;
-            let (have, rows) = (file.len() as u64, index.rows());
+            let have = file.len() as u64;
             let path = path.display();
             ensure!(have == rows, "{path} has {have} values, the index {rows} rows");
             let of_row = |(row, _): &(_, _)| file.get(row_number(*row));
@@ -169,14 +182,18 @@ impl Columns {
 }
 
 impl ResolveFilter for Columns {
-    fn resolve(&self, filter: &[u8]) -> Result<Arc<AllowSet>, String> {
+    fn resolve(&self, filter: &[u8], until: Option<Instant>) -> Result<Arc<AllowSet>, Unresolved> {
         if let Some(allow) = self.kept().get(filter) {
             return Ok(Arc::clone(allow));
         }
-        let bound = self.bound(filter)?;
+        let bound = self.bound(filter).map_err(Unresolved::Refused)?;
         let mut pass = Vec::new();
         for (at, node) in self.nodes.iter().enumerate() {
-            let truth = bound.predicate.evaluate(&Row(self, at)).map_err(|e| e.to_string())?;
+            if at % AT_ONCE == 0 && until.is_some_and(|until| Instant::now() >= until) {
+                return Err(Unresolved::Late);
+            }
+            let truth = bound.predicate.evaluate(&Row(self, at));
+            let truth = truth.map_err(|e| Unresolved::Refused(e.to_string()))?;
             if truth == Some(true) {
                 pass.push(*node);
             }
@@ -184,5 +201,37 @@ impl ResolveFilter for Columns {
         let allow = Arc::new(self.index.allow_here(pass.len() as u64, pass));
         self.kept().put(filter.to_vec(), Arc::clone(&allow));
         Ok(allow)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use pipeann_engine::build::{BuildOptions, Silent, build};
+    use pipeann_engine::index::OpenOptions;
+    use pipeann_engine::types::{Metric, VectorSet, VectorType};
+
+    use super::*;
+
+    #[test]
+    fn a_filter_is_given_up_at_the_deadline_and_not_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("index");
+        let bytes: Vec<u8> = (0..200 * 4).map(|i| (i * 37 % 251) as u8).collect();
+        let set = VectorSet::new(&bytes, 4, VectorType::U8).unwrap();
+        let options = BuildOptions::new(Metric::L2);
+        build(set, &path, &options, &Silent, &AtomicBool::new(false)).unwrap();
+        let options = OpenOptions { direct: false, ..OpenOptions::default() };
+        let index = Arc::new(Index::open(&path, &options).unwrap());
+        let columns = ColumnArgs { columns: Vec::new() };
+        let filters = columns.over(&index).unwrap();
+        let over = Some(Instant::now());
+        assert_eq!(filters.resolve(b"row < 9", over).unwrap_err(), Unresolved::Late);
+        assert_eq!(filters.resolve(b"row < 9", None).unwrap().len(), 9);
+        // What is known already takes no time.
+        assert_eq!(filters.resolve(b"row < 9", over).unwrap().len(), 9);
+        let few = columns.over_some(&index, 100).err().unwrap().to_string();
+        assert!(few.contains("holds row 199, the index has 100 rows"), "{few}");
     }
 }

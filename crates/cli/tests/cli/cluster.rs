@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::data::{Place, SMALL, text};
 
@@ -47,8 +47,12 @@ impl Serving {
     }
 
     fn start_as(place: &Place, number: u32, tls: &str) -> Self {
+        Self::start_of(place, number, "index", tls)
+    }
+
+    fn start_of(place: &Place, number: u32, index: &str, tls: &str) -> Self {
         let line = format!(
-            "cluster serve --topology cluster.toml {tls} --server {number} --index index \
+            "cluster serve --topology cluster.toml {tls} --server {number} --index {index} \
              --buffered --threads 1"
         );
         let mut child = place.command(&line).stdout(Stdio::piped()).spawn().unwrap();
@@ -86,9 +90,14 @@ fn two_servers_answer_as_one_and_say_what_is_missing_when_one_is_killed() {
     // A third of that name is told that somebody listens there.
     let twice = "cluster serve --topology cluster.toml --insecure --server 0 --index index";
     assert!(place.refusal(twice).contains("is already in use"));
+    assert_eq!((&over_two["coverage"], &over_two["missing"]), (&1.0.into(), &json!([])));
     drop(second);
     let alone = place.refusal(SEARCH);
-    assert!(alone.contains("not all of the 2 servers"), "{alone}");
+    assert!(alone.ends_with("these did not answer within 10 s: 1"), "{alone}");
+    let partial = place.json(&format!("{SEARCH} --partial")).remove(0);
+    assert_eq!((&partial["failed"], &partial["coverage"]), (&0.into(), &0.5.into()));
+    assert_eq!(partial["missing"], json!([2, 3]));
+    assert!(partial["recall"].as_f64() < over_two["recall"].as_f64(), "{partial}");
     drop(first);
 }
 
@@ -182,7 +191,7 @@ fn certificates_let_in_whoever_has_them_and_nobody_else() {
     assert_eq!(rows[0]["failed"], 0);
     for stranger in [tls("others", "client"), "--insecure".to_owned()] {
         let told = place.refusal(&search(&stranger));
-        assert!(told.contains("not all of the 2 servers"), "{told}");
+        assert!(told.contains("of the 2 servers of the topology these did not answer"), "{told}");
     }
     drop(serving);
 }
@@ -250,7 +259,6 @@ fn filters_are_read_where_the_rows_are() {
     let refused = |more: &str| place.refusal(&format!("{SEARCH} {more}"));
     assert!(refused("--filter size<3").contains("size"));
     assert!(refused("--filter down<").contains("down<"));
-    assert!(refused("--filter row<9 --mode scatter").contains("takes no filter"));
     let few =
         "cluster serve --topology cluster.toml --insecure --server 0 --index index --buffered";
     drop(serving);
@@ -285,6 +293,12 @@ fn every_server_can_be_asked_for_rows_of_its_own() {
     let of = |row: &Value, name: &str| row[name].as_f64().unwrap();
     assert!(of(&scattered, "recall") > of(&relay, "recall") - 0.01, "{scattered} {relay}");
     assert!(of(&scattered, "reads") > 1.3 * of(&relay, "reads"), "{scattered} {relay}");
+    // Filters are read where each server's own rows are.
+    let filter = "--filter row<1500";
+    let among = place.json(&format!("{SEARCH} --mode scatter {filter}")).remove(0);
+    let relayed = place.json(&format!("{SEARCH} {filter}")).remove(0);
+    assert_eq!(among["failed"], 0, "{among}");
+    assert!((of(&among, "recall") - of(&relayed, "recall")).abs() < 0.02, "{among} {relayed}");
     // Of two servers six results each are enough for most of ten, and cost less.
     let few = SEARCH.replace("--list 40", "--list 12");
     let fewer = place.json(&format!("{few} --mode scatter --each 6")).remove(0);
@@ -292,6 +306,8 @@ fn every_server_can_be_asked_for_rows_of_its_own() {
     assert!(of(&fewer, "recall") > 0.3, "{fewer}");
     assert!(place.refusal(&format!("{SEARCH} --each 6")).contains("--mode scatter"));
     drop(second);
+    let partial = place.json(&format!("{SEARCH} --mode scatter --partial")).remove(0);
+    assert_eq!((&partial["failed"], &partial["missing"]), (&0.into(), &json!([2, 3])));
     // Whoever has none of its own says so, and the query fails by name.
     let without = serve(1, "--insecure");
     let told = place.refusal(&format!("{SEARCH} --mode scatter"));
@@ -310,4 +326,61 @@ fn queries_are_asked_at_a_rate() {
     assert!(place.refusal(&format!("{SEARCH} --rate 0")).contains("--rate"));
     assert!(place.refusal(&format!("{SEARCH} --warm 50")).contains("--warm"));
     drop(serving);
+}
+
+#[test]
+fn a_range_of_distances_travels() {
+    let (place, _) = place();
+    let serving = [0, 1].map(|number| Serving::start(&place, number));
+    let reads = |more: &str| {
+        let row = place.json(&format!("{SEARCH} {more}")).remove(0);
+        assert_eq!(row["failed"], 0, "{row}");
+        row["reads"].as_f64().unwrap()
+    };
+    assert!(reads("--within ,0.5") < reads(""), "a range that holds nothing takes less");
+    assert!(reads("--within 100,") > 0.0);
+    for (range, words) in [("7", "NEAR,FAR"), ("1,x", "x: "), ("nan,3", "is NaN")] {
+        let out = place.run(&format!("{SEARCH} --within {range}"));
+        assert!(!out.status.success() && text(&out.stderr).contains(words), "{range}");
+    }
+    drop(serving);
+}
+
+#[test]
+fn servers_of_other_indexes_are_named_with_the_reason_and_the_others_go_on() {
+    let (place, _) = place();
+    let build = "build --base base.u8bin --index other --metric l2 --partitions 4";
+    place.json(&format!("{build} {SMALL}"));
+    let first = Serving::start(&place, 0);
+    let second = Serving::start_of(&place, 1, "other", "--insecure");
+    let told = place.json(&format!("{SEARCH} --deadline-ms 3000 --partial")).remove(0);
+    assert_eq!(told["failed"], 0, "{told}");
+    assert!(told["coverage"].as_f64().unwrap() < 0.9, "neither goes on at the other: {told}");
+    // Where no partial answer will do, whoever needs the other is told why it is not there.
+    let alone = SEARCH.replace("--list 40", "--list 1000").replace("--ahead 1", "--k 1000");
+    let told = place.refusal(&alone.replace(" --truth truth.bin", ""));
+    assert!(told.contains("is gone: ") && told.contains("serves index "), "{told}");
+    drop((first, second));
+}
+
+#[test]
+fn a_partition_whose_file_is_missing_is_named_and_asks_nothing_of_other_servers() {
+    let (place, _) = place();
+    let files = |part: &str| {
+        let dir = place.path("index").join(part);
+        let names = std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().path());
+        names.filter(|path| !path.to_string_lossy().contains("codes")).collect::<Vec<_>>()
+    };
+    let gone = files("part-0002");
+    assert!(!gone.is_empty());
+    for file in &gone {
+        std::fs::remove_file(file).unwrap();
+    }
+    let first = Serving::start(&place, 0);
+    let serve = "cluster serve --topology cluster.toml --insecure --index index --buffered";
+    let told = place.refusal(&format!("{serve} --server 1"));
+    assert!(told.contains("part-0002"), "{told}");
+    let partial = place.json(&format!("{SEARCH} --partial")).remove(0);
+    assert_eq!((&partial["failed"], &partial["missing"]), (&0.into(), &json!([2, 3])));
+    drop(first);
 }

@@ -5,81 +5,21 @@
 //! second answers, are dropped. A query is under way only while every server that is up has a slot
 //! for it; one of which an attempt was given up without word of its end keeps its slot until its
 //! deadline, since a state of it may still be somewhere.
+//!
+//! A query that takes a partial answer is begun again without the servers that are missing: those
+//! that are not connected, that another server found gone, or that were not heard of in an attempt
+//! that was given up. Where the last attempt left would be like one that got lost, it asks one server
+//! for what that has alone. Only such a query ever gets an answer that lacks partitions, and only
+//! those that its last attempt left out.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
 
+use super::gone::{Heard, partitions_of, said};
+use super::query::{AskerSettings, Ended, Found, NoAnswer, Query};
+use crate::placement::Placement;
 use crate::transport::{Event, Handler, Network};
-use crate::wire::{Answer, Begin, Failure, FailureCode, Message, Mode, Numbers, PeerId, QueryId};
-
-/// How queries are asked.
-#[derive(Debug, Clone, Copy)]
-pub struct AskerSettings {
-    /// Who this is.
-    pub me: PeerId,
-    /// After so long without an answer a query is begun again.
-    pub attempt_us: u64,
-    /// Attempts at a query.
-    pub attempts: u16,
-    /// Queries that wait for room at the servers.
-    pub waiting: usize,
-}
-
-/// What is asked.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Query {
-    /// How servers work together on it.
-    pub mode: Mode,
-    /// What the search is asked for.
-    pub parameters: Vec<u8>,
-    /// The vector.
-    pub vector: Vec<u8>,
-    /// How long an answer is of use.
-    pub left_us: u64,
-    /// How often its state may be sent on.
-    pub hops: u16,
-    /// The only server to ask; `None` for the next in turn.
-    pub at: Option<u32>,
-}
-
-/// An answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
-    /// The rows found, as [`Hits`](crate::wire::Hits) reads them.
-    pub hits: Vec<u8>,
-    /// The servers that its state was at, in order.
-    pub trace: Vec<u32>,
-    /// What it cost.
-    pub stats: Vec<u8>,
-    /// Attempts that it took.
-    pub attempts: u16,
-}
-
-/// Why there is none.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoAnswer {
-    /// A server said so.
-    #[error("{words}")]
-    Failed {
-        /// In a word.
-        code: FailureCode,
-        /// The partition that is missing, where one is.
-        partition: Option<u32>,
-        /// In a sentence.
-        words: String,
-    },
-    /// Its time was over.
-    #[error("no answer within the deadline, after {attempts} attempts")]
-    Deadline {
-        /// Attempts made.
-        attempts: u16,
-    },
-    /// More queries wait than may.
-    #[error("too many queries wait for room at the servers")]
-    Crowded,
-}
-
-/// The end of a query.
-pub type Ended = Result<Found, NoAnswer>;
+use crate::wire::{Answer, Begin, Failure, FailureCode, Message, Numbers, PeerId, QueryId};
 
 struct Asked {
     query: Query,
@@ -91,11 +31,33 @@ struct Asked {
     under_way: Option<(u32, u64)>,
     /// Whether a state of an earlier attempt may still be somewhere.
     lingers: bool,
+    /// When the last attempt began.
+    since: u64,
+    /// When servers are asked whether they are there; none once they were, in this attempt.
+    doubts_at: Option<u64>,
+    pinged: bool,
+    /// Servers that were found missing.
+    gone: BTreeSet<u32>,
+    /// Attempts that ended because one was found missing: not counted against the query.
+    excused: u16,
+    /// Whether the next attempt asks one server for what it has alone.
+    alone: bool,
+    /// Partitions that the last attempt leaves out.
+    left_out: Vec<u32>,
+}
+
+impl Asked {
+    /// Whether it may leave servers out; one that names its server may not.
+    fn takes_partial(&self) -> bool {
+        self.query.partial && self.query.at.is_none()
+    }
 }
 
 /// See the module's description.
 pub struct Asker {
     settings: AskerSettings,
+    placement: Arc<Placement>,
+    heard: Heard,
     /// Servers that are up, with the slots that they grant.
     servers: BTreeMap<u32, u32>,
     next_server: u32,
@@ -111,6 +73,10 @@ pub struct Asker {
 
 impl Handler for Asker {
     fn event(&mut self, now: u64, net: &dyn Network, event: Event<'_>) {
+        if let Event::Up { peer, .. } | Event::Message { peer, .. } | Event::Alive { peer } = &event
+        {
+            self.heard.note(*peer, now);
+        }
         match event {
             Event::Up { peer, hello } => {
                 if let Some(server) = peer.server() {
@@ -124,7 +90,7 @@ impl Handler for Asker {
             }
             Event::Message { message, hold: _hold, .. } => self.message(now, net, message),
             Event::Room { .. } => self.room(now, net),
-            Event::Refused { .. } => {}
+            Event::Alive { .. } | Event::Refused { .. } => {}
         }
     }
 
@@ -135,9 +101,11 @@ impl Handler for Asker {
 
 impl Asker {
     /// One that has asked nothing yet.
-    pub fn new(settings: AskerSettings) -> Self {
+    pub fn new(settings: AskerSettings, placement: Arc<Placement>) -> Self {
         Self {
             settings,
+            placement,
+            heard: Heard::default(),
             servers: BTreeMap::new(),
             next_server: 0,
             next_number: 0,
@@ -160,8 +128,21 @@ impl Asker {
         let number = self.next_number;
         self.next_number += 1;
         let deadline = now.saturating_add(query.left_us);
-        let asked =
-            Asked { query, deadline, attempt: 0, begun: 0, under_way: None, lingers: false };
+        let asked = Asked {
+            query,
+            deadline,
+            attempt: 0,
+            begun: 0,
+            under_way: None,
+            lingers: false,
+            since: now,
+            doubts_at: None,
+            pinged: false,
+            gone: BTreeSet::new(),
+            excused: 0,
+            alone: false,
+            left_out: Vec::new(),
+        };
         self.queries.insert(number, asked);
         self.waiting.push_back(number);
         self.dispatch(now, net);
@@ -202,7 +183,23 @@ impl Asker {
             self.queries.iter().filter(|(_, asked)| there(asked)).map(|(n, _)| *n).collect();
         lost.sort_unstable();
         for number in lost {
-            self.again(number, true);
+            let asked = self.queries.get_mut(&number).expect("just seen");
+            let lingers = !asked.takes_partial();
+            if !lingers {
+                asked.gone.insert(server);
+            }
+            self.again(number, lingers);
+        }
+        // Others may have had their state there: those that can do without hear soon, or begin again.
+        let soon = now.saturating_add(self.settings.attempt_us / 4);
+        for asked in self.queries.values_mut().filter(|asked| asked.takes_partial()) {
+            if let Some((_, until)) = &mut asked.under_way
+                && asked.gone.insert(server)
+            {
+                *until = soon.min(*until);
+                let half = now + (*until).saturating_sub(now) / 2;
+                asked.doubts_at = asked.doubts_at.map(|at| at.min(half));
+            }
         }
         self.dispatch(now, net);
     }
@@ -229,25 +226,34 @@ impl Asker {
             self.lingering.pop_first();
         }
         let mut due: Vec<u64> = Vec::new();
-        for (number, asked) in &self.queries {
+        let mut doubted = None;
+        for (number, asked) in &mut self.queries {
+            if asked.doubts_at.is_some_and(|at| at <= now) {
+                asked.doubts_at = None;
+                asked.pinged = true;
+                doubted = doubted.max(Some(asked.since));
+            }
             let given_up = asked.under_way.is_some_and(|(_, until)| until <= now);
             if asked.deadline <= now || given_up {
                 due.push(*number);
             }
         }
+        if let Some(since) = doubted {
+            self.heard.ask(self.servers.keys().copied(), since, net);
+        }
         due.sort_unstable();
         for number in due {
             let asked = &self.queries[&number];
             if asked.deadline <= now {
-                let attempts = asked.begun;
-                self.end(number, Err(NoAnswer::Deadline { attempts }));
+                self.end(number, Err(self.late(asked)));
             } else {
-                self.again(number, true);
+                self.given_up(number);
             }
         }
         self.dispatch(now, net);
         let times = self.queries.values().map(|asked| {
-            asked.under_way.map_or(asked.deadline, |(_, until)| until.min(asked.deadline))
+            let until = asked.under_way.map_or(asked.deadline, |(_, until)| until);
+            until.min(asked.deadline).min(asked.doubts_at.unwrap_or(u64::MAX))
         });
         times.chain(self.lingering.first().map(|(until, _)| *until)).min()
     }
@@ -261,11 +267,18 @@ impl Asker {
 
     fn answer(&mut self, answer: Answer<'_>) {
         let Some(number) = self.current(answer.query, answer.attempt) else { return };
+        let missing: Vec<u32> = answer.missing.iter().collect();
+        if missing != self.queries[&number].left_out {
+            let words = "an answer lacks other partitions than it was to".to_owned();
+            let code = FailureCode::Internal;
+            return self.end(number, Err(NoAnswer::Failed { code, partition: None, words }));
+        }
         let found = Found {
             hits: answer.hits.bytes().to_vec(),
             trace: answer.trace.iter().collect(),
             stats: answer.stats.to_vec(),
             attempts: self.queries[&number].begun,
+            missing,
         };
         self.end(number, Ok(found));
     }
@@ -283,7 +296,16 @@ impl Asker {
             | FailureCode::NotOwner
             | FailureCode::Refused => false,
         };
-        if may_succeed && self.queries[&number].begun < self.settings.attempts {
+        let owner = partition.and_then(|partition| self.placement.owner(partition));
+        let asked = self.queries.get_mut(&number).expect("just looked up");
+        if let (FailureCode::PartitionGone, Some(server), true) =
+            (code, owner, asked.takes_partial())
+            && asked.gone.insert(server)
+        {
+            asked.excused += 1;
+            return self.again(number, false);
+        }
+        if may_succeed && asked.begun - asked.excused < self.settings.attempts {
             // Who failed has nothing of it any more.
             return self.again(number, false);
         }
@@ -298,11 +320,48 @@ impl Asker {
         if asked.under_way.take().is_some() {
             self.under_way -= 1;
         }
-        if asked.begun >= self.settings.attempts {
-            let attempts = asked.begun;
-            return self.end(number, Err(NoAnswer::Deadline { attempts }));
+        asked.doubts_at = None;
+        if asked.begun - asked.excused >= self.settings.attempts {
+            let late = self.late(&self.queries[&number]);
+            return self.end(number, Err(late));
         }
         self.waiting.push_front(number);
+    }
+
+    /// Nothing was heard of an attempt: whoever was silent in it is missing.
+    fn given_up(&mut self, number: u64) {
+        let attempts = self.settings.attempts;
+        let asked = self.queries.get_mut(&number).expect("looked up by the caller");
+        if asked.takes_partial() {
+            let servers = self.placement.servers().iter().map(|server| server.number);
+            let known = asked.left_out.len();
+            if asked.pinged {
+                let silent = self.heard.silent(servers, asked.since);
+                self.heard.doubt(&silent);
+                asked.gone.extend(silent);
+            }
+            let missing = partitions_of(&self.placement, |server| asked.gone.contains(&server));
+            let is_last = asked.begun - asked.excused + 1 >= attempts;
+            let unexplained = missing.len() <= known;
+            asked.alone = is_last && unexplained;
+            // A state that hung with who is missing takes no slot of those that are there. Should it
+            // come back after all, whoever finds no room for it begins again.
+            return self.again(number, unexplained);
+        }
+        self.again(number, true);
+    }
+
+    /// That there was no time for an answer, and who was silent.
+    fn late(&self, asked: &Asked) -> NoAnswer {
+        let servers = self.placement.servers().iter().map(|server| server.number);
+        let silent: Vec<u32> = if asked.begun == 0 {
+            servers.filter(|server| !self.servers.contains_key(server)).collect()
+        } else if asked.pinged {
+            self.heard.silent(servers, asked.since).into_iter().collect()
+        } else {
+            Vec::new()
+        };
+        NoAnswer::Deadline { attempts: asked.begun, silent: said(&silent, &self.placement) }
     }
 
     fn end(&mut self, number: u64, ended: Ended) {
@@ -336,22 +395,40 @@ impl Asker {
                     continue;
                 }
                 None => {
+                    let asked = &self.queries[&number];
+                    let (gone, partial) = (&asked.gone, asked.takes_partial());
+                    let left = |server: &&u32| {
+                        !gone.contains(*server) && !(partial && self.heard.is_doubted(**server))
+                    };
                     let from = self.next_server;
-                    let next = self.servers.range(from..).next().or(self.servers.first_key_value());
-                    let server = *next.expect("one is up").0;
+                    let next = self.servers.range(from..).map(|(server, _)| server).find(left);
+                    let Some(&server) = next.or_else(|| self.servers.keys().find(left)) else {
+                        let (code, words) =
+                            (FailureCode::PartitionGone, "no server is there".to_owned());
+                        self.end(number, Err(NoAnswer::Failed { code, partition: None, words }));
+                        continue;
+                    };
                     self.next_server = server + 1;
                     server
                 }
             };
             let asked = self.queries.get_mut(&number).expect("what waits is open");
+            let partial = asked.takes_partial();
+            if partial {
+                let is_there = |of| self.servers.contains_key(&of) && !self.heard.is_doubted(of);
+                let is_gone = |of: u32| asked.gone.contains(&of) || !is_there(of);
+                let leaves_out = |of: u32| is_gone(of) || asked.alone && of != server;
+                asked.left_out = partitions_of(&self.placement, leaves_out);
+            }
+            let missing: Vec<u8> = asked.left_out.iter().flat_map(|at| at.to_le_bytes()).collect();
             let begin = Begin {
                 query: QueryId { asker: self.settings.me, number },
                 attempt: asked.attempt,
                 left_us: asked.deadline.saturating_sub(now),
                 hops: asked.query.hops,
                 mode: asked.query.mode,
-                partial: false,
-                missing: Numbers::default(),
+                partial,
+                missing: Numbers::of(&missing).expect("whole numbers"),
                 parameters: &asked.query.parameters,
                 vector: &asked.query.vector,
             };
@@ -360,7 +437,15 @@ impl Asker {
                 continue;
             }
             asked.begun += 1;
-            asked.under_way = Some((server, now.saturating_add(self.settings.attempt_us)));
+            // One that may do without has time left to be begun again.
+            let share = asked.query.left_us / u64::from(self.settings.attempts.max(1));
+            let attempt_us = self.settings.attempt_us;
+            let attempt_us = if partial { attempt_us.min(share) } else { attempt_us };
+            asked.under_way = Some((server, now.saturating_add(attempt_us)));
+            asked.since = now;
+            let at_most = attempt_us.min(asked.deadline.saturating_sub(now));
+            asked.doubts_at = Some(now.saturating_add(at_most / 2));
+            asked.pinged = false;
             self.under_way += 1;
             self.waiting.pop_front();
         }

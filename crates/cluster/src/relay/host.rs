@@ -6,9 +6,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender as Give, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use super::asker::{Asker, AskerSettings, Ended, Found, NoAnswer, Query};
+use super::asker::Asker;
+use super::query::{AskerSettings, Ended, Found, NoAnswer, Query};
 use super::server::{Server, ServerCounters, ServerSettings};
 use super::work::{Walked, Walker};
+use crate::placement::Placement;
 use crate::transport::tcp::{OpenError, Sender, Settings, Tcp};
 use crate::transport::{Event, Handler, Network};
 use crate::wire::PeerId;
@@ -117,8 +119,7 @@ impl<W: Walker + Send + 'static> ServerHost<W> {
 pub struct Client {
     tcp: Tcp,
     shared: Arc<Asking>,
-    /// Those of the placement, whether they are up or not.
-    servers: Vec<u32>,
+    placement: Arc<Placement>,
 }
 
 struct Asking {
@@ -179,11 +180,11 @@ impl Client {
     /// # Errors
     /// [`OpenError`].
     pub fn open(network: Settings, settings: AskerSettings) -> Result<Self, OpenError> {
-        let asker = Mutex::new(Asker::new(settings));
+        let placement = Arc::new(network.placement.clone());
+        let asker = Mutex::new(Asker::new(settings, Arc::clone(&placement)));
         let shared = Arc::new(Asking { asker, changed: Condvar::new(), callers: Mutex::default() });
-        let servers = network.placement.servers().iter().map(|server| server.number).collect();
         let tcp = Tcp::open(network, None, ClientSide(Arc::clone(&shared)))?;
-        Ok(Self { tcp, shared, servers })
+        Ok(Self { tcp, shared, placement })
     }
 
     /// Asks; the answer comes through what is returned.
@@ -215,24 +216,44 @@ impl Client {
     ///
     /// # Errors
     /// The first [`NoAnswer`] in the order of servers: what is missing cannot be told apart from what
-    /// was not found.
+    /// was not found. Of queries that take partial answers, only where no server answers, or one
+    /// refuses.
     pub fn search_all(&self, query: impl Fn(u32) -> Query) -> Result<Vec<Found>, NoAnswer> {
         let asked: Result<Vec<_>, _> = self
-            .servers
+            .placement
+            .servers()
             .iter()
-            .map(|&server| {
-                let query = query(server);
-                let left_us = query.left_us;
-                self.ask(query).map(|answer| (answer, left_us))
+            .map(|server| {
+                let query = query(server.number);
+                let (left_us, partial) = (query.left_us, query.partial);
+                self.ask(query).map(|answer| (answer, left_us, partial.then_some(server)))
             })
             .collect();
-        asked?.into_iter().map(|(answer, left_us)| waited(&answer, left_us)).collect()
+        let mut why = None;
+        let ended = asked?.into_iter().map(|(answer, left_us, partial)| {
+            match (waited(&answer, left_us), partial) {
+                (Err(no), Some(server)) if no.is_missing() => {
+                    why = Some(no);
+                    Ok(Found { missing: server.partitions.clone(), ..Found::default() })
+                }
+                (ended, _) => ended,
+            }
+        });
+        let found = ended.collect::<Result<Vec<_>, _>>()?;
+        let is_missing = found.iter().all(|found| found.trace.is_empty());
+        why.filter(|_| is_missing).map_or(Ok(found), Err)
+    }
+
+    /// The servers and partitions of the cluster.
+    pub fn placement(&self) -> &Placement {
+        &self.placement
     }
 
     /// Servers of the placement that cannot be asked now.
     pub fn missing(&self) -> Vec<u32> {
         let asker = self.shared.asker();
-        self.servers.iter().copied().filter(|server| !asker.is_up(*server)).collect()
+        let servers = self.placement.servers().iter().map(|server| server.number);
+        servers.filter(|server| !asker.is_up(*server)).collect()
     }
 
     /// Waits until so many servers can be asked. False where that takes longer.
@@ -251,7 +272,7 @@ fn waited(answer: &Receiver<Ended>, left_us: u64) -> Ended {
     match answer.recv_timeout(Duration::from_micros(left_us.saturating_add(1_000_000))) {
         Ok(ended) => ended,
         Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-            Err(NoAnswer::Deadline { attempts: 0 })
+            Err(NoAnswer::Deadline { attempts: 0, silent: String::new() })
         }
     }
 }

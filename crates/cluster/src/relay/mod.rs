@@ -12,13 +12,16 @@
 //! Deliberately absent: what a state holds, and any memory of a query at a server that it has left.
 
 mod asker;
+mod gone;
 mod host;
+mod query;
 mod server;
 #[cfg(test)]
 mod tests;
 mod work;
 
-pub use asker::{Asker, AskerSettings, Ended, Found, NoAnswer, Query};
+pub use asker::Asker;
 pub use host::{Client, Done, ServerHost};
+pub use query::{AskerSettings, Ended, Found, NoAnswer, Query};
 pub use server::{Server, ServerCounters, ServerSettings};
 pub use work::{Ticket, Walked, Walker, Work};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::work::{Ticket, Walked, Walker, Work};
 use crate::placement::Placement;
-use crate::transport::{Event, Handler, Network, Refused};
+use crate::transport::{Event, Handler, Network, Refused, Why};
 use crate::wire::{
     Answer, Begin, Failure, FailureCode, Hits, Message, Numbers, PeerId, QueryId, State, TRACE_MAX,
 };
@@ -73,6 +73,8 @@ pub struct Server<W> {
     tickets: HashMap<Ticket, QueryId>,
     deadlines: BTreeSet<(u64, QueryId)>,
     used: HashMap<PeerId, u32>,
+    /// Why servers of the topology are not connected, for whoever asks for what they have.
+    absent: HashMap<u32, String>,
     next_ticket: u64,
     counters: ServerCounters,
 }
@@ -83,8 +85,15 @@ impl<W: Walker + Send> Handler for Server<W> {
             // What is kept was copied: the peer has its credit back when the hold goes.
             Event::Message { peer, message, hold: _hold } => self.message(now, net, peer, message),
             Event::Room { peer } => self.room(now, net, peer),
-            Event::Down { peer, .. } => self.down(now, net, peer),
-            Event::Up { .. } | Event::Refused { .. } => {}
+            Event::Down { peer, why } => {
+                self.note_absent(peer, why);
+                self.down(now, net, peer);
+            }
+            Event::Refused { who: Some(peer), why, .. } => self.note_absent(peer, why),
+            Event::Up { peer, .. } => {
+                peer.server().and_then(|server| self.absent.remove(&server));
+            }
+            Event::Alive { .. } | Event::Refused { who: None, .. } => {}
         }
     }
 
@@ -103,6 +112,7 @@ impl<W: Walker> Server<W> {
             tickets: HashMap::new(),
             deadlines: BTreeSet::new(),
             used: HashMap::new(),
+            absent: HashMap::new(),
             next_ticket: 0,
             counters: ServerCounters::default(),
         }
@@ -179,6 +189,15 @@ impl<W: Walker> Server<W> {
         None
     }
 
+    /// Keeps why a server of the topology is not connected.
+    fn note_absent(&mut self, peer: PeerId, why: &Why) {
+        if let Some(server) = peer.server()
+            && self.settings.placement.server(server).is_ok()
+        {
+            self.absent.insert(server, why.to_string());
+        }
+    }
+
     /// The queries of which something waits for room, in an order that no hash decides.
     fn waiting_for(&self, peer: PeerId) -> Vec<QueryId> {
         let waits = |slot: &Slot| slot.waits.as_ref().is_some_and(|(to, _)| *to == peer);
@@ -189,6 +208,11 @@ impl<W: Walker> Server<W> {
     }
 
     fn begin(&mut self, now: u64, net: &dyn Network, begin: Begin<'_>) {
+        if !begin.partial && !begin.missing.is_empty() {
+            let words = "partitions are left out of a query that takes no partial answer";
+            self.tell(net, begin.query, begin.attempt, FailureCode::Refused, None, words);
+            return;
+        }
         let slot = (begin.attempt, begin.hops, now.saturating_add(begin.left_us));
         let Some(ticket) = self.take(now, net, begin.query, slot) else { return };
         self.counters.begun += 1;
@@ -198,6 +222,7 @@ impl<W: Walker> Server<W> {
         self.walker.submit(Work::Begin {
             ticket,
             mode: begin.mode,
+            left_us: begin.left_us,
             missing: begin.missing.iter().collect(),
             parameters: begin.parameters.to_vec(),
             vector: begin.vector.to_vec(),
@@ -221,7 +246,8 @@ impl<W: Walker> Server<W> {
             slot.trace.extend_from_slice(&self.settings.number.to_le_bytes());
         }
         slot.missing = state.missing.bytes().to_vec();
-        self.walker.submit(Work::Wake { ticket, partition, state: state.state.to_vec() });
+        let (left_us, state) = (state.left_us, state.state.to_vec());
+        self.walker.submit(Work::Wake { ticket, partition, left_us, state });
     }
 
     /// Takes a slot for what arrived, unless what is here already is as far or further.
@@ -311,8 +337,11 @@ impl<W: Walker> Server<W> {
                         let to = PeerId::Server(owner);
                         match net.send(to, &Message::State(message)) {
                             Err(Refused::Down | Refused::Unknown) => {
-                                let words =
-                                    format!("server {owner}, of partition {partition}, is gone");
+                                let why = self.absent.get(&owner).map(|why| format!(": {why}"));
+                                let words = format!(
+                                    "server {owner}, of partition {partition}, is gone{}",
+                                    why.unwrap_or_default()
+                                );
                                 fail(FailureCode::PartitionGone, Some(partition), &words)
                             }
                             Err(Refused::TooLong) => fail(

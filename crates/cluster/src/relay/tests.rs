@@ -340,3 +340,5 @@ fn a_search_that_errs_harms_its_own_query_only() {
     assert_eq!(bench.wires.failure(), (FailureCode::Refused, None));
     assert!(bench.is_empty());
 }
+
+mod asking;

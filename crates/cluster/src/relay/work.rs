@@ -15,6 +15,8 @@ pub enum Work {
         ticket: Ticket,
         /// How servers work together on it.
         mode: Mode,
+        /// How long somebody waits for it, microseconds.
+        left_us: u64,
         /// Partitions that are not to be asked.
         missing: Vec<u32>,
         /// What was asked for.
@@ -28,6 +30,8 @@ pub enum Work {
         ticket: Ticket,
         /// The partition for whose sake it came.
         partition: u32,
+        /// How long somebody waits for it, microseconds.
+        left_us: u64,
         /// Its state.
         state: Vec<u8>,
     },

@@ -121,6 +121,11 @@ pub enum Event<'a> {
         /// The peer's credit for it, given back when this is dropped.
         hold: Hold,
     },
+    /// A peer answered a ping.
+    Alive {
+        /// Which peer.
+        peer: PeerId,
+    },
     /// A peer to which a message was refused for want of room has some again.
     Room {
         /// Which peer.
@@ -137,6 +142,8 @@ pub enum Event<'a> {
     Refused {
         /// At which address.
         address: SocketAddr,
+        /// Who was dialled, or who it says to be.
+        who: Option<PeerId>,
         /// Why not.
         why: &'a Why,
     },

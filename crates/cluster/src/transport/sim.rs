@@ -8,7 +8,7 @@
 //! [`SimNet::step`] tells the handler of a peer what happens next. Nothing here waits, and the same
 //! seed with the same calls gives the same events.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,6 +19,8 @@ use crate::wire::{self, FRAME_MAX, Message, PeerId};
 
 /// A connection that failed is tried again after so long.
 const REDIAL_US: u64 = 20_000;
+/// How often it is looked whether a peer that stopped goes on.
+const FROZEN_US: u64 = 1_000;
 const MILLION: u64 = 1_000_000;
 
 /// What befalls messages. Shares are parts in a million of the messages sent.
@@ -77,6 +79,8 @@ struct Inner {
     connections: u64,
     trusting: bool,
     silent_credit: bool,
+    /// Who is stopped: what comes to it waits.
+    frozen: BTreeSet<PeerId>,
 }
 
 /// A connection.
@@ -139,6 +143,7 @@ impl SimNet {
             connections: 0,
             trusting: false,
             silent_credit: false,
+            frozen: BTreeSet::new(),
         })))
     }
 
@@ -178,10 +183,21 @@ impl SimNet {
     pub fn kill(&self, who: PeerId) {
         let mut inner = self.lock();
         inner.peers.remove(&who);
+        inner.frozen.remove(&who);
         let of: Vec<_> =
             inner.pairs.keys().copied().filter(|pair| pair.0 == who || pair.1 == who).collect();
         for pair in of {
             inner.part(pair, &Why::Closed, false);
+        }
+    }
+
+    /// A peer stops, or goes on: its connections stay, and what comes to it waits.
+    pub fn freeze(&self, who: PeerId, frozen: bool) {
+        let mut inner = self.lock();
+        if frozen {
+            inner.frozen.insert(who);
+        } else {
+            inner.frozen.remove(&who);
         }
     }
 
@@ -232,7 +248,7 @@ impl SimNet {
                 });
                 let address = server.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 1)));
                 drop(inner);
-                tell(at, Event::Refused { address, why: &why });
+                tell(at, Event::Refused { address, who: Some(of), why: &why });
             }
             Plan::Down { .. } | Plan::Refused { .. } => {}
             Plan::Frame { to, from, number, bytes, fate } => {
@@ -249,6 +265,9 @@ impl SimNet {
         fate: Fate,
         tell: impl FnOnce(PeerId, Event<'_>),
     ) {
+        if inner.frozen.contains(&to) {
+            return inner.plan(FROZEN_US, Plan::Frame { to, from, number, bytes, fate });
+        }
         let now = inner.now;
         // What was on its way when its connection ended is lost.
         let Some(pair) = inner.pair(to, from).filter(|pair| pair.number == number) else { return };
@@ -275,6 +294,18 @@ impl SimNet {
             drop(inner);
             if room {
                 tell(to, Event::Room { peer: from });
+            }
+            return;
+        }
+        if let Message::Ping(number) = message {
+            // A connection that is there has room for what keeps it.
+            let _ = inner.send(to, from, &Message::Pong(number));
+            return;
+        }
+        if let Message::Pong(_) = message {
+            drop(inner);
+            if fate != Fate::Lost {
+                tell(to, Event::Alive { peer: from });
             }
             return;
         }

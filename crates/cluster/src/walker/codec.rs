@@ -1,11 +1,13 @@
 //! What a search is asked for and what it cost, as bytes: little-endian, of a fixed length but for the
 //! filter at the end.
 
-use pipeann_engine::search::{Policy, SearchParams, SearchStats};
+use std::ops::Bound;
+
+use pipeann_engine::search::{Policy, SearchParams, SearchStats, Within};
 use pipeann_engine::types::VectorType;
 
 /// What a search is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Asked {
     /// Rows wanted.
     pub k: u32,
@@ -19,10 +21,12 @@ pub struct Asked {
     pub baton: bool,
     /// Of what the components of the query are: vectors of other types may have as many bytes.
     pub ty: VectorType,
+    /// Distances that are answered.
+    pub within: Within,
 }
 
 impl Asked {
-    const BYTES: usize = 14;
+    const BYTES: usize = 24;
 
     /// The bytes.
     pub fn encode(&self) -> Vec<u8> {
@@ -39,8 +43,26 @@ impl Asked {
         out.extend(self.ahead.to_le_bytes());
         out.push(u8::from(self.baton));
         out.push(self.ty as u8);
+        for end in [self.within.from, self.within.to] {
+            let (kind, at) = match end {
+                Bound::Unbounded => (0, 0.0),
+                Bound::Included(at) => (1, at),
+                Bound::Excluded(at) => (2, at),
+            };
+            out.push(kind);
+            out.extend(f32::to_le_bytes(at));
+        }
         out.extend(filter);
         out
+    }
+
+    /// How many candidates are looked through unless somebody says otherwise: a long list holds more
+    /// that may be read at one server before the next, and where few rows are wanted, what is read out
+    /// of turn is a larger part of all (docs/decisions/0041).
+    pub fn look_ahead(k: u32, list: u32) -> u16 {
+        let least = k.saturating_add(8) / 2;
+        let ahead = (list / 5).max(least.min(8));
+        u16::try_from(ahead).unwrap_or(u16::MAX).min(SearchParams::WIDTH_MAX)
     }
 
     /// Reads the bytes, and the filter behind them; `None` where they are none of these. Ranges are
@@ -55,8 +77,18 @@ impl Asked {
             _ => return None,
         };
         let ty = VectorType::from_code(bytes[13].into())?;
+        let end = |at: usize| {
+            let distance = f32::from_bits(long(at + 1));
+            match bytes[at] {
+                0 => Some(Bound::Unbounded),
+                1 => Some(Bound::Included(distance)),
+                2 => Some(Bound::Excluded(distance)),
+                _ => None,
+            }
+        };
+        let within = Within { from: end(14)?, to: end(19)? };
         let (k, list, width, ahead) = (long(0), long(4), short(8), short(10));
-        Some((Self { k, list, width, ahead, baton, ty }, filter))
+        Some((Self { k, list, width, ahead, baton, ty, within }, filter))
     }
 
     /// As the engine has it.
@@ -67,7 +99,7 @@ impl Asked {
             Policy::relay(self.width, self.ahead)
         };
         let (k, list) = (self.k as usize, self.list as usize);
-        SearchParams { k, list, policy, ..SearchParams::default() }
+        SearchParams { k, list, policy, within: self.within, ..SearchParams::default() }
     }
 }
 

@@ -6,14 +6,16 @@ use crate::wire::Hits;
 
 /// The `k` nearest of all, at the cost of all. Servers are named in the order of the answers.
 pub fn gather(answers: impl IntoIterator<Item = Found>, k: usize) -> Found {
-    let mut all = Found { hits: Vec::new(), trace: Vec::new(), stats: Vec::new(), attempts: 0 };
+    let mut all = Found::default();
     let (mut nearest, mut spent) = (Vec::new(), Spent::default());
     for found in answers {
         nearest.extend(Hits::of(&found.hits).unwrap_or_default().iter());
         spent = spent.and(Spent::decode(&found.stats).unwrap_or_default());
         all.trace.extend(found.trace);
         all.attempts = all.attempts.max(found.attempts);
+        all.missing.extend(found.missing);
     }
+    all.missing.sort_unstable();
     nearest.sort_unstable_by(|a, b| a.distance.total_cmp(&b.distance).then(a.row.cmp(&b.row)));
     nearest.truncate(k);
     all.hits = Hits::pack(nearest);
@@ -33,6 +35,7 @@ mod tests {
             trace: vec![server],
             stats: Spent { reads, codes: u32::MAX, ..Spent::default() }.encode(),
             attempts: 1 + server as u16,
+            missing: vec![9 - server],
         };
         let answers = [
             answer(0, &[(1.0, 7), (3.0, 8)], 5),
@@ -42,6 +45,7 @@ mod tests {
         let found = gather(answers, 3);
         let rows: Vec<_> = Hits::of(&found.hits).unwrap().iter().map(|hit| hit.row).collect();
         assert_eq!((rows, found.trace, found.attempts), (vec![3, 2, 7], vec![0, 1, 2], 3));
+        assert_eq!(found.missing, [7, 8, 9]);
         let spent = Spent::decode(&found.stats).unwrap();
         assert_eq!((spent.reads, spent.codes), (8, u32::MAX));
         assert_eq!(gather([], 3).hits, Vec::<u8>::new());

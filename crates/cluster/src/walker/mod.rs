@@ -14,8 +14,7 @@ use std::time::{Duration, Instant};
 
 use pipeann_engine::index::{Index, QueryError};
 use pipeann_engine::pool::{End, Pool, PoolError, PoolOptions, ResolveFilter, Sink, Task};
-use pipeann_engine::search::SearchError;
-use pipeann_engine::types::VectorType;
+use pipeann_engine::search::{SearchError, SearchParams};
 
 use crate::relay::{Done, Ticket, Walked, Walker, Work};
 use crate::wire::{FailureCode, Hit, Hits, Mode};
@@ -41,21 +40,28 @@ impl Sink for Ends {
     }
 }
 
-/// What a pool over vectors of a type is to do for a piece of work; `None` where nobody waits for that
-/// any more.
-pub fn task(work: Work, ty: VectorType) -> Option<(Ticket, Task)> {
+/// What a pool over an index is to do for a piece of work; `None` where nobody waits for that any more.
+pub fn task(work: Work, index: &Index) -> Option<(Ticket, Task)> {
+    let ty = index.layout().vector_type();
     match work {
-        Work::Begin { ticket, mode, missing, parameters, vector } => {
+        Work::Begin { ticket, mode, missing, parameters, vector, .. } => {
             let task = match (Asked::decode(&parameters), mode) {
                 (None, _) => Task::Refused("parameters that cannot be read".to_owned()),
                 (Some((asked, _)), _) if asked.ty != ty => {
                     Task::Refused(format!("query has {} components, the index has {ty}", asked.ty))
                 }
+                (Some(_), Mode::Replicas | Mode::Scatter) if !missing.is_empty() => {
+                    Task::Refused(format!("the mode {mode:?} leaves no partition out"))
+                }
                 (
                     Some((asked, filter)),
                     Mode::Relay | Mode::Baton | Mode::Replicas | Mode::Scatter,
-                ) if missing.is_empty() => {
-                    let params = Box::new(asked.params());
+                ) => {
+                    let Some(without) = index.pages_of(&missing) else {
+                        let why = format!("the index has {} partitions", index.partitions());
+                        return Some((ticket, Task::Refused(why)));
+                    };
+                    let params = Box::new(SearchParams { without, ..asked.params() });
                     if filter.is_empty() {
                         Task::Query(vector, params)
                     } else {
@@ -106,9 +112,9 @@ fn failed(ticket: Ticket, why: &PoolError) -> Walked {
 
 /// What a walker has beside its index.
 pub struct WalkerOptions {
-    /// An index of the rows of this server alone, for searches that ask every server; as many threads
-    /// again. It takes no filters.
-    pub separate: Option<Arc<Index>>,
+    /// An index of the rows of this server alone, for searches that ask every server, and what reads
+    /// filters of it; as many threads again.
+    pub separate: Option<(Arc<Index>, Option<Arc<dyn ResolveFilter>>)>,
     /// What reads filters.
     pub filters: Option<Arc<dyn ResolveFilter>>,
     /// How large its pools are.
@@ -130,7 +136,9 @@ impl IndexWalker {
         let WalkerOptions { separate, filters, pool: sizes, longest } = options;
         let ends = Arc::new(Ends(results));
         let separate = separate
-            .map(|separate| Pool::start(separate, &sizes, Arc::clone(&ends) as _))
+            .map(|(separate, filters)| {
+                Pool::start_filtering(separate, &sizes, Arc::clone(&ends) as _, filters)
+            })
             .transpose()?;
         let pool = Pool::start_filtering(index, &sizes, ends, filters)?;
         Ok(Self { pool, separate, longest })
@@ -145,8 +153,13 @@ impl IndexWalker {
 impl Walker for IndexWalker {
     fn submit(&self, work: Work) {
         let scattered = matches!(work, Work::Begin { mode: Mode::Scatter, .. });
-        let ty = self.index().layout().vector_type();
-        let Some((ticket, mut task)) = task(work, ty) else { return };
+        let left = match &work {
+            Work::Begin { left_us, .. } | Work::Wake { left_us, .. } => {
+                Duration::from_micros(*left_us).min(self.longest)
+            }
+            Work::Cancel { .. } => Duration::ZERO,
+        };
+        let Some((ticket, mut task)) = task(work, self.index()) else { return };
         let pool = match (&self.separate, scattered) {
             (Some(separate), true) => separate,
             (None, true) => {
@@ -156,7 +169,7 @@ impl Walker for IndexWalker {
             }
             (_, false) => &self.pool,
         };
-        let deadline = Instant::now().checked_add(self.longest);
+        let deadline = Instant::now().checked_add(left);
         // There is room for as many as have slots. Were there none, the deadline would end it.
         if pool.submit(ticket.0, task, deadline).is_err() {
             tracing::error!("a search finds no room in its pool");

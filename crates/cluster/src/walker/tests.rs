@@ -1,5 +1,6 @@
 //! Servers over sockets with an index in parts, asked by a client, against one that has it whole.
 
+use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -9,6 +10,7 @@ use pipeann_engine::build::{BuildOptions, Silent, build};
 use pipeann_engine::index::{Index, OpenOptions};
 use pipeann_engine::memory::Accountant;
 use pipeann_engine::pool::PoolOptions;
+use pipeann_engine::search::Within;
 use pipeann_engine::types::{Metric, VectorSet, VectorType};
 
 use super::{Asked, IndexWalker, Spent, WalkerOptions};
@@ -48,6 +50,8 @@ struct Servers {
     client: Client,
     _dir: tempfile::TempDir,
     whole: Index,
+    identity: Identity,
+    authority: Authority,
 }
 
 fn identity(index: &Index) -> Identity {
@@ -72,6 +76,11 @@ fn index_in(dir: &Path, rows: usize) {
 }
 
 fn servers() -> Servers {
+    servers_behind(|_, listener| listener)
+}
+
+/// The same, where each server listens at what is made of its listener.
+fn servers_behind(mut behind: impl FnMut(u32, TcpListener) -> TcpListener) -> Servers {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("index");
     index_in(&path, 3000);
@@ -79,6 +88,7 @@ fn servers() -> Servers {
     let authority = Authority::new();
     let whole = Index::open(&path, &open_options(None)).unwrap();
     let hosts = listeners.into_iter().zip(0..).map(|(listener, number)| {
+        let listener = behind(number, listener);
         let index = Arc::new(Index::open(&path, &open_options(Some(number))).unwrap());
         let tls = authority.sign(&format!("server-{number}"));
         let network = network(PeerId::Server(number), &placement, identity(&index), tls);
@@ -105,7 +115,8 @@ fn servers() -> Servers {
     for host in &hosts {
         assert!(host.wait_up(SERVERS as usize - 1, Duration::from_secs(30)));
     }
-    Servers { placement, hosts, client, _dir: dir, whole }
+    let identity = identity(&whole);
+    Servers { placement, hosts, client, _dir: dir, whole, identity, authority }
 }
 
 fn query(vector: &[u8], asked: Asked, left: Duration) -> Query {
@@ -116,10 +127,19 @@ fn query(vector: &[u8], asked: Asked, left: Duration) -> Query {
         left_us: left.as_micros() as u64,
         hops: 200,
         at: None,
+        partial: false,
     }
 }
 
-const ONE: Asked = Asked { k: 10, list: 40, width: 1, ahead: 1, baton: false, ty: VectorType::U8 };
+const ONE: Asked = Asked {
+    k: 10,
+    list: 40,
+    width: 1,
+    ahead: 1,
+    baton: false,
+    ty: VectorType::U8,
+    within: Within::ALL,
+};
 
 #[test]
 fn a_query_travels_over_sockets_to_the_answer_of_one_server_with_all() {
@@ -229,7 +249,13 @@ fn what_is_asked_and_spent_is_read_as_it_was_written() {
     assert_eq!(Asked::decode(&ONE.encode()), Some((ONE, &[][..])));
     assert_eq!(Asked::decode(&ONE.encode_among(b"a < 3")), Some((ONE, &b"a < 3"[..])));
     assert_eq!(Asked::decode(&ONE.encode()[1..]), None);
+    let ahead = [(1, 10), (10, 20), (10, 64), (100, 160), (9, u32::MAX), (u32::MAX, 0)];
+    let ahead = ahead.map(|(k, list)| Asked::look_ahead(k, list));
+    assert_eq!(ahead, [4, 8, 12, 32, 512, 8]);
     let spent = Spent { reads: 1, from_memory: 2, explored: 3, codes: 4, moves: u32::MAX };
     assert_eq!(Spent::decode(&spent.encode()), Some(spent));
     assert_eq!(Spent::decode(&[0; 21]), None);
 }
+
+mod partial;
+mod ranges;

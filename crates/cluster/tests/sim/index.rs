@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
@@ -16,6 +17,7 @@ use pipeann_engine::build::{BuildOptions, PartitionBy, Silent, build};
 use pipeann_engine::index::{Index, OpenOptions};
 use pipeann_engine::memory::Accountant;
 use pipeann_engine::pool::{End, Pool, PoolOptions, Sink};
+use pipeann_engine::search::{SearchParams, Within};
 use pipeann_engine::types::{Metric, VectorSet, VectorType};
 
 const DIM: usize = 16;
@@ -24,9 +26,26 @@ pub(crate) const PARTITIONS: u32 = 5;
 /// Different queries.
 pub(crate) const QUERIES: usize = 40;
 
-const ONE: Asked = Asked { k: 10, list: 30, width: 1, ahead: 1, baton: false, ty: VectorType::U8 };
+const ONE: Asked = Asked {
+    k: 10,
+    list: 30,
+    width: 1,
+    ahead: 1,
+    baton: false,
+    ty: VectorType::U8,
+    within: Within::ALL,
+};
 /// How queries are searched.
-pub(crate) const SEARCHES: [Asked; 2] = [ONE, Asked { baton: true, ..ONE }];
+pub(crate) const SEARCHES: [Asked; 3] = [
+    ONE,
+    Asked { baton: true, ..ONE },
+    Asked {
+        k: 40,
+        list: 60,
+        within: Within { from: Bound::Unbounded, to: Bound::Excluded(9000.0) },
+        ..ONE
+    },
+];
 
 /// Indexes that are opened once for all clusters.
 pub(crate) struct Indexes {
@@ -36,7 +55,10 @@ pub(crate) struct Indexes {
     stale: PathBuf,
     whole: Index,
     queries: Vec<u8>,
-    expected: RefCell<HashMap<(usize, usize), Vec<u8>>>,
+    /// By query, search, and partitions that are missing.
+    expected: RefCell<HashMap<(usize, usize, Vec<u32>), Vec<u8>>>,
+    /// The partition of each row.
+    partition_of: Vec<u32>,
     desks: RefCell<Desks>,
 }
 
@@ -68,7 +90,7 @@ impl Desk {
 
     /// Does a piece of work; `None` where nobody waits for it any more.
     pub(crate) fn walk(&self, work: Work) -> Option<(Ticket, Walked)> {
-        let (ticket, task) = walker::task(work, VectorType::U8)?;
+        let (ticket, task) = walker::task(work, self.pool.index())?;
         self.pool.submit(ticket.0, task, None).expect("nothing else waits");
         Some((ticket, walker::walked(ticket, self.ends.recv().expect("each task ends"))))
     }
@@ -119,8 +141,15 @@ impl Indexes {
         build_in(&stale);
         let whole = Index::open(&path, &options(None)).unwrap();
         let queries = vectors(QUERIES, 2);
+        let mut partition_of = vec![0; ROWS];
+        for partition in 0..PARTITIONS {
+            let index = Index::open(&path, &options(Some([partition].into()))).unwrap();
+            for (row, _) in index.rows_here().unwrap() {
+                partition_of[row.0 as usize] = partition;
+            }
+        }
         let (expected, desks) = (RefCell::default(), RefCell::default());
-        Self { _dir: dir, path, stale, whole, queries, expected, desks }
+        Self { _dir: dir, path, stale, whole, queries, expected, partition_of, desks }
     }
 
     pub(crate) fn identity(&self, stale: bool) -> Identity {
@@ -135,15 +164,22 @@ impl Indexes {
         &self.queries[number * DIM..][..DIM]
     }
 
-    /// The hits of a query, as an answer packs them.
-    pub(crate) fn expected(&self, query: usize, search: usize) -> Vec<u8> {
+    /// The hits of a query without some partitions, as an answer packs them.
+    pub(crate) fn expected(&self, query: usize, search: usize, missing: &[u32]) -> Vec<u8> {
         let mut known = self.expected.borrow_mut();
-        let hits = known.entry((query, search)).or_insert_with(|| {
-            let params = SEARCHES[search].params();
+        let hits = known.entry((query, search, missing.to_vec())).or_insert_with(|| {
+            let without = self.whole.pages_of(missing).expect("partitions of the index");
+            let params = SearchParams { without, ..SEARCHES[search].params() };
             let found = self.whole.search(self.query(query), &params, None).unwrap();
             Hits::pack(found.hits.iter().map(|hit| Hit { distance: hit.distance, row: hit.row.0 }))
         });
         hits.clone()
+    }
+
+    /// Whether all rows found are of other partitions than these.
+    pub(crate) fn spares(&self, hits: &[u8], missing: &[u32]) -> bool {
+        let mut rows = Hits::of(hits).expect("whole rows").iter();
+        rows.all(|hit| !missing.contains(&self.partition_of[hit.row as usize]))
     }
 
     pub(crate) fn desk(&self, own: &[u32], stale: bool) -> Rc<Desk> {

@@ -9,6 +9,8 @@ pub(crate) struct Findings {
     pub(crate) queries: u64,
     pub(crate) answered: u64,
     pub(crate) failed: u64,
+    /// Answers that lack partitions.
+    pub(crate) partial: u64,
     /// Attempts, and messages that servers had seen before.
     pub(crate) attempts: u64,
     pub(crate) repeated: u64,
@@ -31,6 +33,7 @@ impl Findings {
         self.queries += other.queries;
         self.answered += other.answered;
         self.failed += other.failed;
+        self.partial += other.partial;
         self.attempts += other.attempts;
         self.repeated += other.repeated;
         self.wrong += other.wrong;
@@ -42,8 +45,8 @@ impl Findings {
 
 impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { queries, answered, failed, attempts, repeated, .. } = self;
-        write!(f, "{queries} queries, {answered} answered, {failed} failed, ")?;
+        let Self { queries, answered, failed, partial, attempts, repeated, .. } = self;
+        write!(f, "{queries} queries, {answered} answered ({partial} in part), {failed} failed, ")?;
         write!(f, "{attempts} attempts, {repeated} repeated; ")?;
         let Self { wrong, lost, hangs, stuck, .. } = self;
         write!(f, "wrong {wrong}, lost {lost}, hangs {hangs}, stuck {stuck}")

@@ -71,6 +71,14 @@ impl Index {
         self.manifest.partitions.partition_point(|p| p.first_page <= page.0).saturating_sub(1)
     }
 
+    /// The pages of some partitions; `None` where there is no partition of one of these numbers.
+    pub fn pages_of(&self, numbers: &[u32]) -> Option<Owned> {
+        let partition = |number: &u32| self.manifest.partitions.get(*number as usize);
+        let pages = numbers.iter().map(|number| partition(number));
+        let pages = pages.map(|p| p.map(|p| p.first_page..p.first_page + p.pages));
+        Some(Owned::new(pages.collect::<Option<Vec<_>>>()?))
+    }
+
     /// Whether the pages of a partition are read here.
     pub fn reads_partition(&self, number: usize) -> bool {
         let Some(partition) = self.manifest.partitions.get(number) else { return false };

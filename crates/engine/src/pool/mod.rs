@@ -25,7 +25,8 @@ use std::time::Instant;
 use crate::filter::AllowSet;
 use crate::index::{Index, QueryError, check_vector};
 use crate::search::{
-    Drawn, Ended, Feed, GraphView, Hit, SearchError, SearchParams, SearchState, SearchStats,
+    Drawn, Ended, Feed, GraphView, Hit, PageSource, SearchError, SearchParams, SearchState,
+    SearchStats,
 };
 use inbox::Inbox;
 
@@ -83,11 +84,20 @@ pub enum PoolError {
 /// Reads filters, for the nodes that can be read here.
 pub trait ResolveFilter: Send + Sync {
     /// The nodes here whose rows pass, made by [`Index::allow_here`]. Called on a thread of the pool,
-    /// once for each search that comes.
+    /// once for each search that comes; what takes long gives up at `until`.
     ///
     /// # Errors
-    /// What is wrong with the filter, for whoever wrote it.
-    fn resolve(&self, filter: &[u8]) -> Result<Arc<AllowSet>, String>;
+    /// [`Unresolved`].
+    fn resolve(&self, filter: &[u8], until: Option<Instant>) -> Result<Arc<AllowSet>, Unresolved>;
+}
+
+/// Why a filter was not read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unresolved {
+    /// What is wrong with it, for whoever wrote it.
+    Refused(String),
+    /// There was no time to look at all rows.
+    Late,
 }
 
 /// Longest filter that a search can carry, bytes: it goes with every message of it.
@@ -336,17 +346,22 @@ impl Worker {
             }
             Task::Filtered(query, params, filter) => {
                 self.index.check_one(query, params)?;
-                self.resolve(filter)
+                self.resolve(filter, waiting.deadline)
             }
             Task::State(state) => {
-                self.resolve(SearchState::filter_of(state).map_err(SearchError::State)?)
+                let filter = SearchState::filter_of(state).map_err(SearchError::State)?;
+                self.resolve(filter, waiting.deadline)
             }
             Task::Refused(why) => Err(PoolError::Refused(why.clone())),
         }
     }
 
     /// The allow-set of a filter, where there is one.
-    fn resolve(&self, filter: &[u8]) -> Result<Option<Arc<AllowSet>>, PoolError> {
+    fn resolve(
+        &self,
+        filter: &[u8],
+        until: Option<Instant>,
+    ) -> Result<Option<Arc<AllowSet>>, PoolError> {
         if filter.is_empty() {
             return Ok(None);
         }
@@ -356,7 +371,10 @@ impl Worker {
         }
         let filters = self.filters.as_ref();
         let filters = filters.ok_or_else(|| refused("this server has no columns to filter by"))?;
-        filters.resolve(filter).map(Some).map_err(PoolError::Refused)
+        filters.resolve(filter, until).map(Some).map_err(|why| match why {
+            Unresolved::Refused(why) => PoolError::Refused(why),
+            Unresolved::Late => PoolError::Deadline,
+        })
     }
 }
 
@@ -429,13 +447,19 @@ impl Feed for Worker {
 
 impl Index {
     /// Whether a query can be asked of this index.
-    fn check_one(&self, query: &[u8], params: &SearchParams) -> Result<(), QueryError> {
+    fn check_one(&self, query: &[u8], params: &SearchParams) -> Result<(), PoolError> {
         let layout = self.layout();
         if query.len() != layout.vector_bytes() {
             let found = layout.vector_type().dim_of(query.len());
-            return Err(QueryError::Dimension { expected: layout.dim(), found });
+            return Err(QueryError::Dimension { expected: layout.dim(), found }.into());
         }
         check_vector(query, layout.vector_type(), 0)?;
-        Ok(params.validate()?)
+        params.validate().map_err(QueryError::from)?;
+        if params.reserve > 0 && self.view().owned.is_some() {
+            let why =
+                "a search that may be asked for more than k does not go from server to server";
+            return Err(PoolError::Refused(why.to_owned()));
+        }
+        Ok(())
     }
 }

@@ -125,12 +125,19 @@ impl SearchState {
         if self.among.next == SCANNED {
             return Ok(None);
         }
-        let Some(end) = view.nodes_here_until(NodeId(self.among.next)) else {
+        let Some(next) = self.past_missing(view, NodeId(self.among.next)) else {
+            self.among.next = SCANNED;
+            self.widen_for_best();
+            return Ok(Some(Step::Explored));
+        };
+        self.among.next = next.0;
+        let Some(end) = view.nodes_here_until(next) else {
             // A walk that became a scan may have reads under way.
             let page = view.layout.page_of(NodeId(self.among.next));
             let away = self.in_flight.is_empty();
             return Ok(Some(if away { Step::Elsewhere(page) } else { Step::Wait }));
         };
+        let end = self.until_missing(view, next, end);
         let allow = self.allow.clone().expect("a scan has an allow-set");
         self.fresh.clear();
         allow.take_from(NodeId(self.among.next), SCAN_CHUNK, &mut self.fresh);

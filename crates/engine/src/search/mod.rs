@@ -36,6 +36,7 @@ mod stats;
 mod view;
 mod visited;
 mod within;
+mod without;
 
 pub use among::scan_pays;
 pub use by_load::{ByLoad, WidthTable};

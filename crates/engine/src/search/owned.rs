@@ -58,7 +58,7 @@ impl Owned {
 
     /// The range that a page is in.
     #[inline]
-    fn around(&self, page: PageId) -> Option<&Range<u32>> {
+    pub(super) fn around(&self, page: PageId) -> Option<&Range<u32>> {
         let after = self.ranges.partition_point(|range| range.start <= page.0);
         let before = self.ranges[..after].last()?;
         (page.0 < before.end).then_some(before)

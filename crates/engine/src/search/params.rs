@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::by_load::ByLoad;
+use super::owned::Owned;
 use super::pace::Share;
 use super::within::Within;
 
@@ -213,6 +214,8 @@ pub struct SearchParams {
     /// depends on what lies within, and the list has to be as long only as there are candidates;
     /// but where a search does not stop early, all of the list is read once something is found.
     pub within: Within,
+    /// Pages that nobody can be asked for: what lies there is passed over, and is in no answer.
+    pub without: Owned,
     /// How reading and computing are ordered.
     pub policy: Policy,
 }
@@ -225,6 +228,7 @@ impl Default for SearchParams {
             head_list: 10,
             reserve: 0,
             within: Within::default(),
+            without: Owned::default(),
             policy: Policy::default(),
         }
     }

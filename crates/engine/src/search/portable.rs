@@ -1,7 +1,7 @@
 //! The portable part of a search as bytes: what a query needs to go on elsewhere.
 //!
 //! Little-endian, never on disk, and refused by another version or another index: it is of use only
-//! where the same nodes have the same codes. A header of 186 bytes: as u16
+//! where the same nodes have the same codes. A header of 190 bytes: as u16
 //! version, flags, width, widest width, position of the converge phase, which ends of the
 //! range are given and excluded, candidates looked through for one that can be read here; the
 //! index's uuid, u64 generation and u32 version of its codebook; as f32 the ratio
@@ -14,7 +14,7 @@
 //! Then the filter, the query's vector, candidates (f32 distance, u32 node, u8 progress and allowed bit),
 //! hits (f32 distance, u64 row, u32 node, u8 returned; the `k` best, and all of them where a range
 //! or a continued search wants more), reads under way (u32 page, u32 node) and
-//! nodes read for (u32). The allow-set does not travel: whoever imports the state makes it of the
+//! nodes read for (u32), and ranges of pages that nobody can be asked for (u32 first, u32 behind the last). The allow-set does not travel: whoever imports the state makes it of the
 //! filter, which the engine does not read, and candidates that were not known to be forbidden are
 //! looked up in it.
 //! A decoder for hostile bytes: it never panics and allocates no more than the bytes it was
@@ -29,7 +29,7 @@ use super::by_load::ByLoad;
 use super::candidates::{Candidate, Progress};
 use super::coding_error::CodingError;
 use super::hits::Hit;
-use super::owned::Origin;
+use super::owned::{Origin, Owned};
 use super::params::{Issue, Policy, SearchParams, Width};
 use super::stash::NO_STASH;
 use super::state::{InFlight, SearchState};
@@ -40,11 +40,11 @@ use crate::filter::AllowSet;
 use crate::types::{NodeId, PageId, RowId, unfit};
 
 /// Version of the portable form. Another one is refused.
-pub(super) const PORTABLE_VERSION: u16 = 6;
+pub(super) const PORTABLE_VERSION: u16 = 7;
 /// Bytes of the header.
-pub(super) const PORTABLE_HEADER_BYTES: usize = 186;
+pub(super) const PORTABLE_HEADER_BYTES: usize = 190;
 /// Where in it the length of the filter stands.
-const FILTER_LEN_AT: usize = PORTABLE_HEADER_BYTES - 6 * 4;
+const FILTER_LEN_AT: usize = PORTABLE_HEADER_BYTES - 7 * 4;
 /// Bytes of a candidate.
 pub(super) const PORTABLE_CANDIDATE_BYTES: usize = 9;
 /// Bytes of a hit.
@@ -205,6 +205,7 @@ impl SearchState {
             hits.len(),
             self.in_flight.len(),
             self.read_for.len(),
+            self.params.without.ranges().len(),
         ] {
             // What counts on for ever stops at the largest number.
             out.extend(u32::try_from(v).unwrap_or(u32::MAX).to_le_bytes());
@@ -230,6 +231,7 @@ impl SearchState {
         for n in &self.read_for {
             out.extend(n.0.to_le_bytes());
         }
+        self.params.without.encode(out);
     }
 
     /// The filter of an exported search; empty where it has none.
@@ -321,9 +323,10 @@ impl SearchState {
             ..SearchStats::default()
         };
         let filter_bytes = r.usize()?;
-        let lengths = [r.usize()?, r.usize()?, r.usize()?, r.usize()?, r.usize()?];
-        let [query_bytes, candidates, hits, in_flight, reads_done] = lengths;
-        let params = SearchParams { k, list, head_list, reserve, within, policy };
+        let lengths = [r.usize()?, r.usize()?, r.usize()?, r.usize()?, r.usize()?, r.usize()?];
+        let [query_bytes, candidates, hits, in_flight, reads_done, ranges] = lengths;
+        let params =
+            SearchParams { k, list, head_list, reserve, within, policy, ..Default::default() };
         params.validate().map_err(|_| PortableError::Malformed("parameters out of range"))?;
         if query_bytes != view.layout.vector_bytes() {
             let expected = view.layout.vector_bytes();
@@ -334,7 +337,8 @@ impl SearchState {
             + candidates * PORTABLE_CANDIDATE_BYTES
             + hits * PORTABLE_HIT_BYTES
             + in_flight * PORTABLE_READ_BYTES
-            + reads_done * 4;
+            + reads_done * 4
+            + ranges * Owned::RANGE_BYTES;
         if r.0.len() != body {
             return Err(PortableError::Malformed("length and counts disagree"));
         }
@@ -365,12 +369,14 @@ impl SearchState {
         if plan == Plan::Walk && near == 0 {
             return Err(PortableError::Malformed("a walk without a window"));
         }
+        let without = Owned::decode(&r.0[body - ranges * Owned::RANGE_BYTES..])
+            .ok_or(PortableError::Malformed("no ranges of pages"))?;
         let (filter, rest) = r.0.split_at(filter_bytes);
         r.0 = rest;
         if unfit(&r.0[..query_bytes], view.layout.vector_type()).is_some() {
             return Err(PortableError::Malformed("the query is no vector of numbers"));
         }
-        self.params = params;
+        self.params = SearchParams { without, ..params };
         self.among = among;
         self.reset_lean(view, candidates);
         self.list.set_capacity(capacity);
@@ -421,6 +427,11 @@ impl SearchState {
                     self.mark_visited(first + slot);
                 }
             }
+        }
+        let again = self.in_flight.iter().map(|read| read.page);
+        let mut again = again.chain(self.rebuild_pages.iter().copied());
+        if view.owned.is_some_and(|owned| again.any(|page| !owned.holds(page))) {
+            return Err(PortableError::Malformed("pages to be read again are not here"));
         }
         self.rebuild_pages.sort_unstable();
         self.rebuild_pages.dedup();

@@ -3,6 +3,7 @@
 use super::state::SearchState;
 use super::view::{CodesUnavailable, GraphView};
 use super::visited::Seen;
+use super::without::more_entries;
 use crate::quant::score_many;
 use crate::types::NodeId;
 
@@ -21,10 +22,17 @@ impl SearchState {
                         Err(_) => scores.fill(f32::INFINITY),
                     }
                 };
-                let list = self.params.head_list;
-                head.search_by(&mut self.head_scratch, list, score, &mut self.seeds);
+                let mut score = score;
+                let mut list = self.params.head_list;
+                loop {
+                    head.search_by(&mut self.head_scratch, list, &mut score, &mut self.seeds);
+                    self.stats.code_distances += self.head_scratch.scored() as u64;
+                    match more_entries(&mut self.seeds, &self.params, view.layout, list) {
+                        Some(longer) => list = longer,
+                        None => break,
+                    }
+                }
                 missing?;
-                self.stats.code_distances += self.head_scratch.scored() as u64;
             }
             _ => {
                 if !view.codes.is_resident() {
@@ -34,8 +42,10 @@ impl SearchState {
                 score_many(&self.table, view.codes.view(), &[view.entry.0], score);
                 self.stats.code_distances += 1;
                 self.seeds.push((self.scores[0], view.entry.0));
+                more_entries(&mut self.seeds, &self.params, view.layout, usize::MAX);
             }
         }
+        self.stand_in_entries(view)?;
         for i in 0..self.seeds.len() {
             let (distance, node) = self.seeds[i];
             if self.visited.insert(node) == Seen::New {

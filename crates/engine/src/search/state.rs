@@ -502,7 +502,7 @@ impl SearchState {
         self.stats.hops += 1;
         self.fresh.clear();
         for &id in self.stash.get(entry) {
-            if id >= view.node_slots {
+            if id >= view.node_slots || self.params.without.covers(view.layout, NodeId(id)) {
                 continue;
             }
             match self.visited.insert(id) {

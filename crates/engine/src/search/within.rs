@@ -42,11 +42,14 @@ pub struct Within {
 impl Default for Within {
     /// All.
     fn default() -> Self {
-        Self { from: Bound::Unbounded, to: Bound::Unbounded }
+        Self::ALL
     }
 }
 
 impl Within {
+    /// All.
+    pub const ALL: Self = Self { from: Bound::Unbounded, to: Bound::Unbounded };
+
     /// Whether every distance is in it.
     pub fn is_all(&self) -> bool {
         (Bound::Unbounded, Bound::Unbounded) == (self.from, self.to)

@@ -13,7 +13,7 @@ use pipeann_engine::index::{Index, OpenError, OpenOptions, Resident};
 use pipeann_engine::memory::Accountant;
 use pipeann_engine::pool::{
     End, FILTER_MAX, LocalCluster, LocalError, Pool, PoolError, PoolOptions, ResolveFilter, Sink,
-    Task, Travel,
+    Task, Travel, Unresolved,
 };
 use pipeann_engine::search::{Hit, Policy, PortableError, SearchError, SearchParams, SearchStats};
 use pipeann_engine::types::{Metric, NodeId, PageId, RowId, VectorType};
@@ -269,6 +269,9 @@ fn servers_of_one_process_count_what_a_cluster_would_do() {
     assert!(refused.to_string().contains("7 servers cannot share 6 partitions"), "{refused}");
 }
 
+/// A filter that nobody has the time for.
+const LONG: u8 = 255;
+
 /// Reads filters of one byte: rows that it divides.
 struct Divides {
     here: Vec<(RowId, NodeId)>,
@@ -276,10 +279,15 @@ struct Divides {
 }
 
 impl ResolveFilter for Divides {
-    fn resolve(&self, filter: &[u8]) -> Result<Arc<AllowSet>, String> {
-        let &[by] = filter else { return Err(format!("{filter:?} is no divisor")) };
+    fn resolve(&self, filter: &[u8], _: Option<Instant>) -> Result<Arc<AllowSet>, Unresolved> {
+        let refused = |why: String| Err(Unresolved::Refused(why));
+        let &[by] = filter else { return refused(format!("{filter:?} is no divisor")) };
         if by == 0 {
-            return Err("zero is no divisor".to_owned());
+            return refused("zero is no divisor".to_owned());
+        }
+        // As one that takes as long as it is given.
+        if by == LONG {
+            return Err(Unresolved::Late);
         }
         let pass = self.here.iter().filter(|(row, _)| row.0.is_multiple_of(by.into()));
         let pass: Vec<_> = pass.map(|(_, node)| *node).collect();
@@ -321,6 +329,9 @@ fn filters_travel_and_give_what_one_server_gives() {
         let wrong = [(queries.set().row(0), Some(&[0][..]))];
         let refused = cluster.search(wrong.into_iter(), &params).unwrap_err();
         assert_eq!(refused.to_string(), "zero is no divisor");
+        let late = [(queries.set().row(0), Some(&[LONG][..]))];
+        let refused = cluster.search(late.into_iter(), &params).unwrap_err();
+        assert!(matches!(refused, PoolError::Deadline), "{refused}");
         let long = vec![1; FILTER_MAX + 1];
         let long = [(queries.set().row(0), Some(&long[..]))];
         assert!(cluster.search(long.into_iter(), &params).is_err());
@@ -329,4 +340,27 @@ fn filters_travel_and_give_what_one_server_gives() {
     let asked = [(queries.set().row(0), Some(&[2][..]))];
     let refused = without.search(asked.into_iter(), &params).unwrap_err();
     assert_eq!(refused.to_string(), "this server has no columns to filter by");
+}
+
+#[test]
+fn a_cursor_over_a_part_says_which_page_it_needs_from_another_server() {
+    let (dir, _) = built(4000, 4);
+    let own = Some([1].as_slice().into());
+    let part = Index::open(&dir.path().join("i"), &OpenOptions { own, ..open_options() }).unwrap();
+    let queries = clustered(1, 24, VectorType::U8, 2);
+    let mut cursor = part.cursor(queries.set().row(0), &params(Policy::relay(1, 1)), None).unwrap();
+    let refused = cursor.next(20).unwrap_err();
+    assert!(refused.to_string().contains("is held by another server"), "{refused}");
+}
+
+#[test]
+fn a_search_that_may_be_asked_for_more_is_refused_where_it_would_travel() {
+    let (dir, _) = built(2000, 4);
+    let dir = dir.path().join("i");
+    let queries = clustered(1, 24, VectorType::U8, 2);
+    let params = SearchParams { reserve: 10, ..params(Policy::relay(1, 1)) };
+    let mut cluster = LocalCluster::open(&dir, &open_options(), (2, 1), None).unwrap();
+    let asked = [(queries.set().row(0), None)];
+    let refused = cluster.search(asked.into_iter(), &params).unwrap_err();
+    assert!(refused.to_string().contains("asked for more than k"), "{refused}");
 }

@@ -1,5 +1,7 @@
 //! `pipeann cluster search`: asks a cluster, and measures it.
 
+use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,6 +13,7 @@ use pipeann_cluster::relay::{AskerSettings, Client, Ended, Query};
 use pipeann_cluster::transport::tcp::{Identity, Limits, Settings};
 use pipeann_cluster::walker::{Asked, Spent, gather};
 use pipeann_cluster::wire::{Hits, Mode, PeerId};
+use pipeann_engine::search::Within;
 use pipeann_engine::types::{VectorSet, VectorType};
 use serde_json::json;
 
@@ -61,9 +64,17 @@ pub(crate) struct How {
     /// Reads in flight for each query
     #[arg(long, value_name = "READS", default_value_t = 2)]
     width: u16,
-    /// Nearest candidates that are looked through for one at the same server
-    #[arg(long, value_name = "CANDIDATES", default_value_t = 8)]
-    ahead: u16,
+    /// Nearest candidates that are looked through for one at the same server [default: a fifth of the
+    /// list, and 8 at least; 4 for the nearest row alone]
+    #[arg(long, value_name = "CANDIDATES")]
+    ahead: Option<u16>,
+    /// Take answers that lack the partitions of servers that are missing, and tell the coverage
+    #[arg(long)]
+    partial: bool,
+    /// Answer with rows at these distances only: from NEAR on, and nearer than FAR; either may be left
+    /// out. --k is but a limit then, and --list has to be as long only as there are candidates
+    #[arg(long, value_name = "NEAR,FAR", value_parser = within, allow_hyphen_values = true)]
+    within: Option<Within>,
     /// How servers work together: relay (a query goes to its data), baton (as in BatANN: it reads in
     /// rounds, one record of each page) or scatter (every server is asked, and searches a graph of
     /// its own rows)
@@ -98,6 +109,19 @@ enum Together {
     Scatter,
 }
 
+/// A range of distances, as `NEAR,FAR`.
+fn within(text: &str) -> Result<Within, String> {
+    let ends = text.split_once(',').ok_or("expected NEAR,FAR, either of which may be empty")?;
+    let end = |text: &str| match text.trim() {
+        "" => Ok(None),
+        text => text.parse::<f32>().map(Some).map_err(|e| format!("{text}: {e}")),
+    };
+    Ok(Within {
+        from: end(ends.0)?.map_or(Bound::Unbounded, Bound::Included),
+        to: end(ends.1)?.map_or(Bound::Unbounded, Bound::Excluded),
+    })
+}
+
 /// What a batch of queries gave.
 pub(crate) struct Searched {
     list: u32,
@@ -106,6 +130,9 @@ pub(crate) struct Searched {
     recall: Option<f64>,
     spent: Vec<Spent>,
     failed: usize,
+    /// Partitions that answers lack, in share of all: the mean, and which.
+    lacking: f64,
+    missing: BTreeSet<u32>,
     /// The query that went farthest, with the servers that it was at.
     pub(crate) farthest: Option<(usize, Vec<u32>, Spent)>,
 }
@@ -134,10 +161,6 @@ pub(crate) fn search(
     ensure!(how.in_flight > 0, "--in-flight is 0, but must be at least 1");
     let scattered = how.mode == Together::Scatter;
     ensure!(how.each.is_none() || scattered, "--each goes with --mode scatter");
-    ensure!(
-        !scattered || how.filter.is_empty(),
-        "--mode scatter takes no filter: indexes of servers' own rows have no columns"
-    );
     ensure!(how.rate.is_none_or(|rate| rate > 0.0), "--rate must be above 0");
     let file = VectorsFile::open(&how.queries)?;
     let queries = file.first(how.limit_queries.unwrap_or(usize::MAX));
@@ -174,11 +197,16 @@ pub(crate) fn search(
         waiting: how.in_flight.saturating_mul(servers),
     };
     let client = Client::open(network, settings)?;
-    ensure!(
-        client.wait_up(servers, MEETING),
-        "not all of the {servers} servers of the topology answered within {} s",
-        MEETING.as_secs()
-    );
+    if !client.wait_up(servers, MEETING) {
+        let missing = client.missing();
+        let names: Vec<_> = missing.iter().map(u32::to_string).collect();
+        let (names, seconds) = (names.join(", "), MEETING.as_secs());
+        ensure!(
+            how.partial && missing.len() < servers,
+            "of the {servers} servers of the topology these did not answer within {seconds} s: {names}"
+        );
+        eprintln!("pipeann: servers that did not answer within {seconds} s: {names}");
+    }
     for &list in &how.list {
         how.ask(&client, warm, list);
         tell(&how.batch(&client, asked, list, truth.as_ref())?)?;
@@ -243,7 +271,9 @@ impl How {
             Together::Scatter => self.each.unwrap_or(self.k),
             Together::Relay | Together::Baton => self.k,
         };
-        let asked = Asked { k, list, width: self.width, ahead: self.ahead, baton, ty };
+        let ahead = self.ahead.unwrap_or_else(|| Asked::look_ahead(k, list));
+        let within = self.within.unwrap_or_default();
+        let asked = Asked { k, list, width: self.width, ahead, baton, ty, within };
         let query = |mode, at| Query {
             mode,
             parameters: asked.encode_among(filter),
@@ -251,6 +281,7 @@ impl How {
             left_us: self.deadline_ms.saturating_mul(1000),
             hops: HOPS,
             at,
+            partial: self.partial,
         };
         match self.mode {
             Together::Relay => client.search(query(Mode::Relay, None)),
@@ -274,6 +305,7 @@ impl How {
         let (mut answers, mut spent, mut failed) = (Vec::new(), Vec::new(), 0);
         let mut farthest: Option<(usize, Vec<u32>, Spent)> = None;
         let mut why = None;
+        let (mut lacking, mut missing) = (0, BTreeSet::new());
         for (row, _, outcome) in ended {
             let Ok(found) = outcome.map_err(|error| why = Some(error)) else {
                 failed += 1;
@@ -284,6 +316,8 @@ impl How {
             answers.push(hits.iter().map(|hit| (hit.row, hit.distance)).collect());
             let cost = Spent::decode(&found.stats).unwrap_or_default();
             spent.push(cost);
+            lacking += found.missing.len();
+            missing.extend(found.missing);
             if farthest.as_ref().is_none_or(|(_, _, other)| other.moves < cost.moves) {
                 farthest = Some((row, found.trace, cost));
             }
@@ -293,13 +327,15 @@ impl How {
         }
         let recall = truth.map(|truth| truth.recall(self.k as usize, &answers));
         let latency = Latency::of(&mut times);
-        Ok(Searched { list, wall, latency, recall, spent, failed, farthest })
+        let of = spent.len().max(1) * client.placement().partitions() as usize;
+        let lacking = lacking as f64 / of as f64;
+        Ok(Searched { list, wall, latency, recall, spent, failed, lacking, missing, farthest })
     }
 }
 
 /// Of what [`Searched::cells`] gives.
-pub(crate) const COLUMNS: [&str; 8] =
-    ["list", "recall", "QPS", "mean us", "p99 us", "reads", "hops", "failed"];
+pub(crate) const COLUMNS: [&str; 9] =
+    ["list", "recall", "QPS", "mean us", "p99 us", "reads", "hops", "failed", "coverage"];
 
 impl Searched {
     fn mean(&self, of: fn(&Spent) -> u32) -> f64 {
@@ -322,6 +358,7 @@ impl Searched {
             format!("{:.2}", self.mean(|s| s.reads.saturating_add(s.from_memory))),
             format!("{:.2}", self.mean(|s| s.moves)),
             self.failed.to_string(),
+            format!("{:.3}", 1.0 - self.lacking),
         ]
     }
 
@@ -334,6 +371,7 @@ impl Searched {
             "from_memory": rounded(self.mean(|s| s.from_memory), 4),
             "hops": rounded(self.mean(|s| s.moves), 4),
             "code_distances": rounded(self.mean(|s| s.codes), 2),
+            "coverage": rounded(1.0 - self.lacking, 5), "missing": self.missing,
         })
     }
 }

@@ -51,6 +51,10 @@ pub(crate) struct ServeArgs {
     /// Memory for the index: floor (no pages stay in memory), all, or bytes as 512MiB or 1GiB
     #[arg(long, value_name = "LIMIT", default_value = "floor")]
     memory_limit: MemoryLimit,
+    /// Codes that are ranked in the time of one page read, which decides whether a search among few
+    /// rows ranks them all or walks the graph [default: learnt from searches]
+    #[arg(long, value_name = "N")]
+    codes_per_read: Option<u32>,
     /// Threads that search; 0 for one on each core
     #[arg(long, default_value_t = 0)]
     threads: usize,
@@ -75,7 +79,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     // Before the index is read: whoever is in the way should not cost that.
     let listener = tcp::listen(server.address)?;
     let own = Some(server.partitions.as_slice().into());
-    let options = OpenOptions { own, ..args.index.reading.options(args.memory_limit) };
+    let costs = args.codes_per_read;
+    let options =
+        OpenOptions { own, codes_per_read: costs, ..args.index.reading.options(args.memory_limit) };
     let index = Index::open(&args.index.index, &options)
         .with_context(|| format!("opening {}", args.index.index.display()))?;
     let partitions = index.partitions();
@@ -87,7 +93,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     );
     index.wait_resident()?;
     let separate = args.separate.as_ref().map(|dir| {
-        let options = args.index.reading.options(args.memory_limit);
+        let options =
+            OpenOptions { codes_per_read: costs, ..args.index.reading.options(args.memory_limit) };
         let separate =
             Index::open(dir, &options).with_context(|| format!("opening {}", dir.display()))?;
         let shape = |index: &Index| (index.dim(), index.layout().vector_type(), index.metric());
@@ -125,6 +132,11 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     let sizes = PoolOptions { threads: args.threads, in_flight: args.in_flight.into(), waiting };
     let index = Arc::new(index);
     let filters = Some(args.columns.over(&index)?);
+    let separate = separate.map(|separate| {
+        let filters = args.columns.over_some(&separate, index.rows())?;
+        anyhow::Ok((separate, Some(filters)))
+    });
+    let separate = separate.transpose()?;
     let options = WalkerOptions { separate, filters, pool: sizes, longest: LONGEST };
     let host = ServerHost::open::<anyhow::Error>(network, listener, settings, |results| {
         Ok(IndexWalker::start(index, options, results)?)

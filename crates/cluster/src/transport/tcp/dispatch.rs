@@ -106,6 +106,7 @@ impl Thread {
                         other => Why::OutOfTurn(other.kind()),
                     });
                 };
+                entry.claims = entry.claims.or(Some(hello.who));
                 let peer = self.introduce(now, token, entry, hello)?;
                 self.handler.event(now, &*self.shared, Event::Up { peer: peer.id, hello });
                 entry.peer = Some(peer);
@@ -117,7 +118,9 @@ impl Thread {
             match message {
                 Message::Hello(_) => return Err(Why::OutOfTurn(message.kind())),
                 Message::Goodbye(goodbye) => return Err(said(goodbye)),
-                Message::Pong(_) => {}
+                Message::Pong(_) => {
+                    self.handler.event(now, &*self.shared, Event::Alive { peer: peer.id });
+                }
                 Message::Ping(number) => {
                     if !peer.control(&Message::Pong(number)) {
                         return Err(Why::NotReading);
@@ -220,7 +223,7 @@ impl Thread {
             self.redial(now, server, false);
         }
         let event = match &entry.peer {
-            None => Event::Refused { address: entry.connection.address, why },
+            None => Event::Refused { address: entry.connection.address, who: entry.claims, why },
             Some(peer) => {
                 peer.close();
                 let mut peers = self.shared.peers.write().unwrap_or_else(|held| held.into_inner());

@@ -116,7 +116,11 @@ impl Shared {
             if bytes > crate::wire::FRAME_MAX {
                 return Err(Refused::TooLong);
             }
-            if lane.out.len() + bytes > self.queue_bytes || !lane.sending.take(bytes as u64) {
+            // What keeps the connection takes no credit.
+            let takes = message.kind().takes_credit();
+            if lane.out.len() + bytes > self.queue_bytes
+                || takes && !lane.sending.take(bytes as u64)
+            {
                 lane.wanted = true;
                 return Err(Refused::Full);
             }

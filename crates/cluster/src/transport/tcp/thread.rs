@@ -49,6 +49,8 @@ pub(super) struct Entry {
     pub(super) dialled: Option<u32>,
     pub(super) connecting: bool,
     pub(super) peer: Option<Arc<Peer>>,
+    /// Who the other side says to be, or was dialled as.
+    pub(super) claims: Option<PeerId>,
     pub(super) began: u64,
     pub(super) heard: u64,
     pub(super) pinged: bool,
@@ -193,7 +195,7 @@ impl Thread {
                 self.handler.event(
                     now,
                     &*self.shared,
-                    Event::Refused { address, why: &Why::TooMany },
+                    Event::Refused { address, who: None, why: &Why::TooMany },
                 );
                 continue;
             }
@@ -202,7 +204,8 @@ impl Thread {
                 Ok(tls) => self.admit(now, socket, address, tls, None),
                 Err(words) => {
                     let why = Why::Tls(words);
-                    self.handler.event(now, &*self.shared, Event::Refused { address, why: &why });
+                    let event = Event::Refused { address, who: None, why: &why };
+                    self.handler.event(now, &*self.shared, event);
                 }
             }
         }
@@ -237,6 +240,7 @@ impl Thread {
             dialled,
             connecting: dialled.is_some(),
             peer: None,
+            claims: dialled.map(PeerId::Server),
             began: now,
             heard: now,
             pinged: false,
@@ -309,7 +313,8 @@ impl Thread {
             (_, Err(words)) => Why::Tls(words),
         };
         self.redial(now, server, false);
-        self.handler.event(now, &*self.shared, Event::Refused { address, why: &why });
+        let who = Some(PeerId::Server(server));
+        self.handler.event(now, &*self.shared, Event::Refused { address, who, why: &why });
     }
 
     /// A dialled server was reached, or its connection ended.

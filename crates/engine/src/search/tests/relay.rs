@@ -14,27 +14,27 @@ use crate::types::{NodeId, PageId};
 
 /// What a search found, which pages it read in which order, and what it cost.
 #[derive(Debug)]
-struct Walk {
-    hits: Vec<Hit>,
-    reads: Vec<PageId>,
-    stats: SearchStats,
+pub(super) struct Walk {
+    pub(super) hits: Vec<Hit>,
+    pub(super) reads: Vec<PageId>,
+    pub(super) stats: SearchStats,
 }
 
 /// The part of each page: as many parts, by page ranges or at random.
-fn cut(pages: usize, parts: usize, at_random: bool) -> Vec<usize> {
+pub(super) fn cut(pages: usize, parts: usize, at_random: bool) -> Vec<usize> {
     let mut numbers = Numbers(5);
     let random = |_| (numbers.next() % parts as u64) as usize;
     let in_order = |page: usize| page * parts / pages;
     if at_random { (0..pages).map(random).collect() } else { (0..pages).map(in_order).collect() }
 }
 
-fn of_part(part_of: &[usize], part: usize) -> Owned {
+pub(super) fn of_part(part_of: &[usize], part: usize) -> Owned {
     let own = part_of.iter().enumerate().filter(|(_, of)| **of == part);
     Owned::new(own.map(|(page, _)| page as u32..page as u32 + 1))
 }
 
 /// Searches over parts; `looks` is shown each state that is about to leave, with its part.
-fn walk(
+pub(super) fn walk(
     fixture: &mut Fixture,
     params: &SearchParams,
     query: &[u8],
@@ -45,7 +45,7 @@ fn walk(
 }
 
 /// What passes a filter of one byte, by a node's number.
-type Passes = fn(u32, u8) -> bool;
+pub(super) type Passes = fn(u32, u8) -> bool;
 
 /// What a part knows of a filter: which of its own nodes pass.
 fn resolved(fixture: &Fixture, filter: &[u8], passes: Passes) -> Arc<AllowSet> {
@@ -60,7 +60,7 @@ fn resolved(fixture: &Fixture, filter: &[u8], passes: Passes) -> Arc<AllowSet> {
 }
 
 /// The same among the nodes that pass a filter, by a plan.
-fn walk_among(
+pub(super) fn walk_among(
     fixture: &mut Fixture,
     params: &SearchParams,
     query: &[u8],
@@ -113,7 +113,7 @@ fn walk_among(
     }
 }
 
-fn params(policy: Policy) -> SearchParams {
+pub(super) fn params(policy: Policy) -> SearchParams {
     SearchParams { k: 10, list: 40, policy, ..Default::default() }
 }
 

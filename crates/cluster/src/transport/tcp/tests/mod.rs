@@ -40,6 +40,7 @@ impl Handler for Recorder {
             Event::Message { message, .. } => panic!("nobody sends {message:?}"),
             Event::Room { .. } => Seen::Room,
             Event::Down { peer, why } => Seen::Down(peer, why.clone()),
+            Event::Alive { .. } => return,
             Event::Refused { why, .. } => Seen::Refused(why.clone()),
         };
         // A test that has seen enough listens no more.
