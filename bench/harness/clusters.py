@@ -26,6 +26,8 @@ class Servers:
     threads: int
     in_flight: int
     memory_limit: str = "floor"
+    # When a thread takes in its next search.
+    discipline: str = "always"
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ def serving(
             command = [*pipeann.pinned(cores), pipeann.program(), "cluster", "serve", "--topology", topology]
             command += ["--server", str(number), "--index", index, "--until-eof"]
             command += ["--threads", str(servers.threads), "--in-flight", str(servers.in_flight)]
-            command += ["--memory-limit", servers.memory_limit]
+            command += ["--memory-limit", servers.memory_limit, "--discipline", servers.discipline]
             command += tls(certificates, f"server-{number}")
             if apart is not None:
                 command += ["--separate", apart / f"server-{number}"]

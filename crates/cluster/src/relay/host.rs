@@ -49,8 +49,15 @@ impl<W: Walker> Done<W> {
         let Some(shared) = self.0.upgrade() else { return };
         // Work comes over the network, so it stands, or is about to be known here.
         let sender = shared.sender.wait();
-        shared.lock().walked(sender.now_us(), sender, walked);
-        sender.wake();
+        // Others wait for the server, so what goes out is written when it is free again.
+        let batch = sender.batch();
+        let mut server = shared.lock();
+        server.walked(sender.now_us(), &batch, walked);
+        let due = server.next_due();
+        drop(server);
+        if let Some(due) = due {
+            sender.due_by(due);
+        }
     }
 }
 
@@ -120,6 +127,7 @@ pub struct Client {
     tcp: Tcp,
     shared: Arc<Asking>,
     placement: Arc<Placement>,
+    attempt_us: u64,
 }
 
 struct Asking {
@@ -180,11 +188,12 @@ impl Client {
     /// # Errors
     /// [`OpenError`].
     pub fn open(network: Settings, settings: AskerSettings) -> Result<Self, OpenError> {
+        let attempt_us = settings.attempt_us;
         let placement = Arc::new(network.placement.clone());
         let asker = Mutex::new(Asker::new(settings, Arc::clone(&placement)));
         let shared = Arc::new(Asking { asker, changed: Condvar::new(), callers: Mutex::default() });
         let tcp = Tcp::open(network, None, ClientSide(Arc::clone(&shared)))?;
-        Ok(Self { tcp, shared, placement })
+        Ok(Self { tcp, shared, placement, attempt_us })
     }
 
     /// Asks; the answer comes through what is returned.
@@ -194,12 +203,14 @@ impl Client {
     pub fn ask(&self, query: Query) -> Result<Receiver<Ended>, NoAnswer> {
         let (give, answer) = channel();
         let sender = self.tcp.sender();
+        let batch = sender.batch();
+        let due = sender.now_us().saturating_add(query.left_us.min(self.attempt_us));
         let mut asker = self.shared.asker();
         let mut callers = self.shared.callers.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = asker.ask(sender.now_us(), &sender, query)?;
+        let number = asker.ask(sender.now_us(), &batch, query)?;
         callers.insert(number, give);
         drop((callers, asker));
-        sender.wake();
+        sender.due_by(due);
         Ok(answer)
     }
 

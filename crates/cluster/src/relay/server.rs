@@ -198,6 +198,11 @@ impl<W: Walker> Server<W> {
         }
     }
 
+    /// When something is due next, as far as nothing is before that.
+    pub fn next_due(&self) -> Option<u64> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
     /// The queries of which something waits for room, in an order that no hash decides.
     fn waiting_for(&self, peer: PeerId) -> Vec<QueryId> {
         let waits = |slot: &Slot| slot.waits.as_ref().is_some_and(|(to, _)| *to == peer);

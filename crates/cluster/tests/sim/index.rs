@@ -83,7 +83,7 @@ impl Desk {
     fn open(path: &Path, own: Vec<u32>) -> Self {
         let index = Index::open(path, &options(Some(own.into_iter().collect()))).unwrap();
         let (give, ends) = channel();
-        let sizes = PoolOptions { threads: 1, in_flight: 1, waiting: 1 };
+        let sizes = PoolOptions { threads: 1, in_flight: 1, waiting: 1, ..Default::default() };
         let pool = Pool::start(Arc::new(index), &sizes, Arc::new(Ends(Mutex::new(give)))).unwrap();
         Self { pool, ends }
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::buffer::BufferId;
 use super::device::{Device, File};
 use super::error::IoError;
+use super::waker::Waker;
 
 /// How to open a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,8 +187,8 @@ pub trait Queue: Send {
     /// [`IoError::Submit`] where the rest of a short read could not be submitted.
     fn poll(&mut self, out: &mut Vec<Completion>) -> Result<(), IoError>;
 
-    /// Flushes, blocks until something has finished, and appends what has. Returns at once
-    /// where nothing is in flight.
+    /// Flushes, blocks until something has finished or the [waker](Self::waker) says so, and
+    /// appends what has finished. Returns at once where nothing is in flight.
     ///
     /// # Errors
     /// As for [`flush`](Self::flush).
@@ -203,6 +204,13 @@ pub trait Queue: Send {
         let _ = least;
         self.wait(out)
     }
+
+    /// What ends a wait of this queue from another thread: it then returns with what has finished,
+    /// which may be nothing. Of a wait for several operations it stands for one of them.
+    ///
+    /// # Errors
+    /// [`IoError::Setup`].
+    fn waker(&mut self) -> Result<Waker, IoError>;
 
     /// Operations noted or started whose completion was not taken yet.
     fn in_flight(&self) -> usize;

@@ -12,6 +12,9 @@ use super::threads::Threads;
 use super::*;
 use crate::types::ErrorClass;
 
+#[path = "conformance_waking.rs"]
+mod waking;
+
 const BLOCK: usize = 4096;
 const BLOCKS: usize = 64;
 

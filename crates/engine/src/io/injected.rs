@@ -22,8 +22,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::backend::{Backend, Completion, OpenMode, Queue, QueueOptions, Wait};
@@ -33,6 +33,7 @@ use super::error::IoError;
 use super::fork::ForkGuard;
 use super::memory_file::{MemoryFiles, MemoryOp, check_memory, grow_memory};
 use super::op::Kind;
+use super::waker::Waker;
 
 const NAME: &str = "injected";
 
@@ -137,6 +138,7 @@ impl Backend for Injected {
             since: self.since,
             line: Arc::clone(&self.line),
             wait: options.wait,
+            alarm: None,
             guard: ForkGuard::new()?,
         }))
     }
@@ -151,7 +153,29 @@ struct InjectedQueue {
     since: Instant,
     line: Arc<Line>,
     wait: Wait,
+    /// What ends a wait early, once somebody may want that.
+    alarm: Option<Arc<Alarm>>,
     guard: ForkGuard,
+}
+
+#[derive(Default)]
+struct Alarm {
+    rung: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Alarm {
+    /// Waits so long, or until somebody rings or has rung; says whether it was that.
+    fn wait(&self, time: Duration) -> bool {
+        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(rung, time, |rung| !*rung);
+        std::mem::take(&mut *waited.unwrap_or_else(PoisonError::into_inner).0)
+    }
+
+    fn ring(&self) {
+        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_one();
+    }
 }
 
 impl InjectedQueue {
@@ -185,21 +209,32 @@ impl InjectedQueue {
         Ok(())
     }
 
-    /// Sleeps until the device has ended what is due then.
+    /// Sleeps until the device has ended what is due then, or somebody wakes it.
     fn sleep_until(&self, due_ns: u64) {
         loop {
-            let left = due_ns.saturating_sub(self.now_ns());
-            match (left, self.wait) {
-                (0, _) => return,
-                (_, Wait::Spin) => std::hint::spin_loop(),
-                (_, Wait::Sleep) => nap(Duration::from_nanos(left)),
+            let left = Duration::from_nanos(due_ns.saturating_sub(self.now_ns()));
+            match (&self.alarm, self.wait) {
+                _ if left.is_zero() => return,
+                (alarm, Wait::Spin) => {
+                    if alarm.as_ref().is_some_and(|alarm| alarm.wait(Duration::ZERO)) {
+                        return;
+                    }
+                    std::hint::spin_loop();
+                }
+                (None, Wait::Sleep) => nap(left),
+                (Some(alarm), Wait::Sleep) => {
+                    make_punctual();
+                    if alarm.wait(left) {
+                        return;
+                    }
+                }
             }
         }
     }
 }
 
-/// Sleeps so long, and as little longer as the system can do.
-fn nap(time: Duration) {
+/// Has the system wake this thread with as little delay as it can.
+fn make_punctual() {
     #[cfg(target_os = "linux")]
     {
         thread_local! {
@@ -209,6 +244,11 @@ fn nap(time: Duration) {
         // Where it is refused, timers are some 50 us late.
         PUNCTUAL.with(|_| ());
     }
+}
+
+/// Sleeps so long, and as little longer as the system can do.
+fn nap(time: Duration) {
+    make_punctual();
     #[expect(clippy::disallowed_methods, reason = "the device is a clock, not a simulation")]
     std::thread::sleep(time);
 }
@@ -283,6 +323,11 @@ impl Queue for InjectedQueue {
             self.sleep_until(due);
         }
         self.poll(out)
+    }
+
+    fn waker(&mut self) -> Result<Waker, IoError> {
+        let alarm = Arc::clone(self.alarm.get_or_insert_default());
+        Ok(Waker::new(move || alarm.ring()))
     }
 
     fn in_flight(&self) -> usize {

@@ -14,6 +14,7 @@ use super::error::IoError;
 use super::fork::ForkGuard;
 use super::memory_file::{MemoryFiles, MemoryOp, check_memory, grow_memory};
 use super::op::Kind;
+use super::waker::Waker;
 
 const NAME: &str = "memory";
 
@@ -143,6 +144,11 @@ impl Queue for MemoryQueue {
     fn wait(&mut self, out: &mut Vec<Completion>) -> Result<(), IoError> {
         self.flush()?;
         self.poll(out)
+    }
+
+    fn waker(&mut self) -> Result<Waker, IoError> {
+        // Nothing is ever waited for.
+        Ok(Waker::new(|| ()))
     }
 
     fn in_flight(&self) -> usize {

@@ -35,12 +35,14 @@ pub mod sim;
 pub mod threads;
 #[cfg(target_os = "linux")]
 pub mod uring;
+mod waker;
 
 pub use backend::{Backend, Completion, OpenMode, Queue, QueueOptions, Wait};
 pub use buffer::{AlignedBuf, BufferId};
 pub use choice::BackendChoice;
 pub use device::{Device, Extent, File};
 pub use error::{Errno, IoError};
+pub use waker::Waker;
 
 use std::sync::{Arc, OnceLock};
 

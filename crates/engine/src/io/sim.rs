@@ -20,6 +20,7 @@ use super::fork::ForkGuard;
 use super::memory_file::{Change, Fault, MemoryFile, MemoryFiles, MemoryOp};
 use super::memory_file::{check_memory, grow_memory};
 use super::op::Kind;
+use super::waker::{Flag, Waker};
 
 const NAME: &str = "sim";
 
@@ -135,6 +136,7 @@ impl Backend for Sim {
             depth: options.depth,
             noted: VecDeque::with_capacity(options.depth),
             started: Vec::with_capacity(options.depth),
+            woken: Flag::default(),
             guard: ForkGuard::new()?,
         }))
     }
@@ -184,6 +186,7 @@ struct SimQueue {
     depth: usize,
     noted: VecDeque<MemoryOp>,
     started: Vec<Started>,
+    woken: Flag,
     guard: ForkGuard,
 }
 
@@ -304,10 +307,14 @@ impl Queue for SimQueue {
     fn wait(&mut self, out: &mut Vec<Completion>) -> Result<(), IoError> {
         self.flush()?;
         let before = out.len();
-        while out.len() == before && !self.started.is_empty() {
+        while out.len() == before && !self.started.is_empty() && !self.woken.take() {
             self.poll(out)?;
         }
         Ok(())
+    }
+
+    fn waker(&mut self) -> Result<Waker, IoError> {
+        Ok(self.woken.waker())
     }
 
     fn in_flight(&self) -> usize {

@@ -23,6 +23,7 @@ use super::device::{Device, File};
 use super::error::{Errno, IoError};
 use super::fork::ForkGuard;
 use super::op::{Kind, Op, Step, grow_disk, open_disk};
+use super::waker::{Flag, Waker};
 
 const NAME: &str = "threads";
 
@@ -116,6 +117,8 @@ struct Shared {
     finished: Condvar,
     /// Length of the line of completions, to poll without the lock.
     ready: AtomicUsize,
+    /// Whether a wait is to end without any.
+    woken: Flag,
 }
 
 impl Shared {
@@ -172,6 +175,7 @@ impl ThreadsQueue {
                 work: Condvar::new(),
                 finished: Condvar::new(),
                 ready: AtomicUsize::new(0),
+                woken: Flag::default(),
             }),
             threads: Vec::with_capacity(depth.min(MAX_THREADS)),
             wait: options.wait,
@@ -297,14 +301,27 @@ impl Queue for ThreadsQueue {
         }
         let shared = Arc::clone(&self.shared);
         while self.wait == Wait::Spin && shared.ready.load(Ordering::Acquire) == 0 {
+            if shared.woken.take() {
+                return Ok(());
+            }
             std::hint::spin_loop();
         }
         let mut lines = shared.lock();
-        while lines.done.is_empty() {
+        while lines.done.is_empty() && !shared.woken.take() {
             lines = shared.finished.wait(lines).unwrap_or_else(PoisonError::into_inner);
         }
         self.collect(&mut lines.done, out);
         Ok(())
+    }
+
+    fn waker(&mut self) -> Result<Waker, IoError> {
+        let shared = Arc::clone(&self.shared);
+        Ok(Waker::new(move || {
+            shared.woken.set();
+            // Whoever has looked at it waits when the lock is free.
+            drop(shared.lock());
+            shared.finished.notify_one();
+        }))
     }
 
     fn in_flight(&self) -> usize {

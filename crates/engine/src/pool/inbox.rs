@@ -1,7 +1,14 @@
-//! A bounded queue that threads wait at.
+//! A bounded queue that threads wait at, or at which they leave word how they are reached while they
+//! wait for something else.
+//!
+//! Whoever puts something wakes one thread: one that sleeps here, else one whose wait for reads can be
+//! ended. Where all are at work he spares the system call: they look here before they sleep.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::io::Waker;
 
 /// There is no room; gives back what was to be put.
 #[derive(Debug)]
@@ -14,23 +21,42 @@ pub(super) struct Closed;
 struct Queue<T> {
     items: VecDeque<T>,
     closed: bool,
+    /// Threads that sleep and that nobody has woken yet, at least.
+    sleeping: usize,
+    /// Numbers of threads that wait for reads and that nobody has woken yet.
+    pausing: Vec<usize>,
+    /// How they are woken, by their number.
+    wakers: Vec<Option<Waker>>,
 }
 
 pub(super) struct Inbox<T> {
     queue: Mutex<Queue<T>>,
     changed: Condvar,
     most: usize,
+    /// Something waits, or it is closed.
+    has_more: AtomicBool,
 }
 
 impl<T> Inbox<T> {
     /// For so many at most.
     pub(super) fn new(most: usize) -> Self {
-        let queue = Queue { items: VecDeque::new(), closed: false };
-        Self { queue: Mutex::new(queue), changed: Condvar::new(), most }
+        let (items, pausing, wakers) = (VecDeque::new(), Vec::new(), Vec::new());
+        let queue = Queue { items, closed: false, sleeping: 0, pausing, wakers };
+        let has_more = AtomicBool::new(false);
+        Self { queue: Mutex::new(queue), changed: Condvar::new(), most, has_more }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue<T>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says how waits for reads of a thread are ended.
+    pub(super) fn register(&self, number: usize, waker: Waker) {
+        let mut queue = self.lock();
+        if queue.wakers.len() <= number {
+            queue.wakers.resize(number + 1, None);
+        }
+        queue.wakers[number] = Some(waker);
     }
 
     /// Puts one at the end, unless there is no room or it is closed.
@@ -40,23 +66,64 @@ impl<T> Inbox<T> {
             return Err(Full(item));
         }
         queue.items.push_back(item);
+        self.has_more.store(true, Ordering::Relaxed);
+        let sleeps = queue.sleeping > 0;
+        queue.sleeping -= usize::from(sleeps);
+        let pauses = if sleeps { None } else { queue.pausing.pop() };
+        let waker = pauses.and_then(|number| queue.wakers[number].clone());
         drop(queue);
-        self.changed.notify_one();
+        if sleeps {
+            self.changed.notify_one();
+        }
+        if let Some(waker) = waker {
+            waker.wake();
+        }
         Ok(())
     }
 
     /// The first one; none where there is none now.
     pub(super) fn try_pop(&self) -> Result<Option<T>, Closed> {
-        let mut queue = self.lock();
-        if queue.closed { Err(Closed) } else { Ok(queue.items.pop_front()) }
+        self.take(&mut self.lock())
     }
 
     /// The first one, waiting for it.
     pub(super) fn wait(&self) -> Result<Option<T>, Closed> {
-        let empty = |queue: &mut Queue<T>| queue.items.is_empty() && !queue.closed;
-        let queue = self.changed.wait_while(self.lock(), empty);
-        let mut queue = queue.unwrap_or_else(PoisonError::into_inner);
-        if queue.closed { Err(Closed) } else { Ok(queue.items.pop_front()) }
+        let mut queue = self.lock();
+        while queue.items.is_empty() && !queue.closed {
+            // Of one that wakes by itself too much is counted, which costs a call for nobody.
+            queue.sleeping += 1;
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.take(&mut queue)
+    }
+
+    fn take(&self, queue: &mut Queue<T>) -> Result<Option<T>, Closed> {
+        if queue.closed {
+            return Err(Closed);
+        }
+        let item = queue.items.pop_front();
+        self.has_more.store(!queue.items.is_empty(), Ordering::Relaxed);
+        Ok(item)
+    }
+
+    /// Whether there is something to look at, without waiting for who looks at it.
+    pub(super) fn has_more(&self) -> bool {
+        self.has_more.load(Ordering::Relaxed)
+    }
+
+    /// A thread is about to wait for reads. False where there is something for it here.
+    pub(super) fn pause(&self, number: usize) -> bool {
+        let mut queue = self.lock();
+        let waits = queue.items.is_empty() && !queue.closed;
+        if waits {
+            queue.pausing.push(number);
+        }
+        waits
+    }
+
+    /// It waits no longer.
+    pub(super) fn resume(&self, number: usize) {
+        self.lock().pausing.retain(|pausing| *pausing != number);
     }
 
     /// Number of those that wait.
@@ -68,9 +135,13 @@ impl<T> Inbox<T> {
     pub(super) fn close(&self) -> VecDeque<T> {
         let mut queue = self.lock();
         queue.closed = true;
+        self.has_more.store(true, Ordering::Relaxed);
         let left = std::mem::take(&mut queue.items);
+        let pausing: Vec<_> = std::mem::take(&mut queue.pausing);
+        let wakers: Vec<_> = pausing.iter().filter_map(|of| queue.wakers[*of].clone()).collect();
         drop(queue);
         self.changed.notify_all();
+        wakers.iter().for_each(Waker::wake);
         left
     }
 }

@@ -107,7 +107,8 @@ impl LocalCluster {
             travel: (0..queries).map(|_| Default::default()).collect(),
             found: sender,
         });
-        let sizes = PoolOptions { threads: 1, in_flight: 8, waiting: queries };
+        let sizes =
+            PoolOptions { threads: 1, in_flight: 8, waiting: queries, ..Default::default() };
         for server in 0..servers {
             let own = (0..partitions as u32).filter(|p| owner[*p as usize] == server).collect();
             let index = Index::open(dir, &OpenOptions { own: Some(own), ..options.clone() })?;

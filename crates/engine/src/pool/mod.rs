@@ -1,7 +1,8 @@
 //! Threads that search one index for whoever hands them queries, or searches from elsewhere.
 //!
 //! Each thread has a driver that keeps a fixed number of searches in flight and takes the next one
-//! as soon as one ends (BatANN, section 5). What waits does so as bytes: a search takes the memory
+//! as soon as one ends, or as its [`Discipline`] says (BatANN, section 5). A search that comes while a
+//! thread with room waits for reads ends that wait. What waits does so as bytes: a search takes the memory
 //! of a state only while it is in flight. A search whose next page is in another's partition
 //! leaves as bytes again; nothing of it stays.
 //!
@@ -11,9 +12,11 @@
 //! Invariants: what was taken in ends exactly once, by the sink; no more waits than was agreed.
 //! Deliberately absent: who asked, where partitions are, and what becomes of a search that left.
 
+mod discipline;
 mod inbox;
 mod local;
 
+pub use discipline::Discipline;
 pub use inbox::Full;
 pub use local::{Asked, Filters, LocalCluster, LocalError, Travel, Travelled};
 
@@ -25,9 +28,10 @@ use std::time::Instant;
 use crate::filter::AllowSet;
 use crate::index::{Index, QueryError, check_vector};
 use crate::search::{
-    Drawn, Ended, Feed, GraphView, Hit, PageSource, SearchError, SearchParams, SearchState,
+    Drawn, Driver, Ended, Feed, GraphView, Hit, PageSource, SearchError, SearchParams, SearchState,
     SearchStats,
 };
+use discipline::Batch;
 use inbox::Inbox;
 
 /// What a pool is asked to do.
@@ -118,11 +122,13 @@ pub struct PoolOptions {
     pub in_flight: usize,
     /// Tasks that wait at most.
     pub waiting: usize,
+    /// When a thread takes in the next search.
+    pub discipline: Discipline,
 }
 
 impl Default for PoolOptions {
     fn default() -> Self {
-        Self { threads: 0, in_flight: 8, waiting: 1024 }
+        Self { threads: 0, in_flight: 8, waiting: 1024, discipline: Discipline::Always }
     }
 }
 
@@ -195,10 +201,13 @@ impl Pool {
         let inbox = Arc::new(Inbox::new(options.waiting));
         let counters = Arc::<Counters>::default();
         let mut pool = Self { index, inbox, counters, sink, filters, threads: Vec::new() };
+        let in_flight = options.discipline.in_flight(options.in_flight);
         for number in 0..threads {
-            let mut driver = pool.index.take_driver(options.in_flight)?;
-            let (index, in_flight) = (Arc::clone(&pool.index), options.in_flight);
+            let index = Arc::clone(&pool.index);
+            let mut driver = driver(&index, in_flight, &pool.inbox, number)?;
             let mut worker = Worker {
+                number,
+                batch: Batch::new(options.discipline, in_flight),
                 index: Arc::clone(&index),
                 inbox: Arc::clone(&pool.inbox),
                 counters: Arc::clone(&pool.counters),
@@ -214,7 +223,7 @@ impl Pool {
                 while let Err(error) = driver.work(index.as_ref(), in_flight, &mut worker) {
                     tracing::error!("a thread of searches begins anew: {error}");
                     worker.fail_all(&error);
-                    match index.take_driver(in_flight) {
+                    match self::driver(&index, in_flight, &worker.inbox, number) {
                         Ok(new) => driver = new,
                         Err(error) => {
                             tracing::error!("a thread of searches ends: {error}");
@@ -279,8 +288,22 @@ impl Drop for Pool {
     }
 }
 
+/// A driver for a thread, whose waits the inbox can end.
+fn driver(
+    index: &Index,
+    in_flight: usize,
+    inbox: &Inbox<Waiting>,
+    number: usize,
+) -> Result<Driver, QueryError> {
+    let mut driver = index.take_driver(in_flight)?;
+    inbox.register(number, driver.waker().map_err(|e| SearchError::Queue(e.to_string()))?);
+    Ok(driver)
+}
+
 /// What one thread draws from and tells.
 struct Worker {
+    number: usize,
+    batch: Batch,
     index: Arc<Index>,
     inbox: Arc<Inbox<Waiting>>,
     counters: Arc<Counters>,
@@ -320,6 +343,7 @@ impl Worker {
     }
 
     fn fail_all(&mut self, error: &SearchError) {
+        self.inbox.resume(self.number);
         for number in 0..self.tickets.len() {
             if self.tickets[number].is_some() {
                 self.tell(number, End::Failed(error.clone().into()));
@@ -380,11 +404,15 @@ impl Worker {
 
 impl Feed for Worker {
     fn draw(&mut self, idle: bool) -> Drawn {
+        if !self.batch.admits(idle) {
+            return Drawn::Later;
+        }
         loop {
             let drawn = if idle { self.inbox.wait() } else { self.inbox.try_pop() };
             match drawn {
                 Ok(Some(waiting)) => match self.admit(&waiting) {
                     Ok(allow) => {
+                        self.batch.took();
                         self.drawn = Some((waiting, allow));
                         return Drawn::Search;
                     }
@@ -393,7 +421,10 @@ impl Feed for Worker {
                         self.sink.ended(waiting.ticket, End::Failed(why));
                     }
                 },
-                Ok(None) => return Drawn::Later,
+                Ok(None) => {
+                    self.batch.found_none();
+                    return Drawn::Later;
+                }
                 Err(inbox::Closed) => return Drawn::Over,
             }
         }
@@ -428,6 +459,18 @@ impl Feed for Worker {
             }
         };
         (number, begun)
+    }
+
+    fn has_more(&self) -> bool {
+        self.batch.is_open() && self.inbox.has_more()
+    }
+
+    fn pauses(&mut self) -> bool {
+        !self.batch.is_open() || self.inbox.pause(self.number)
+    }
+
+    fn resumes(&mut self) {
+        self.inbox.resume(self.number);
     }
 
     fn ended(&mut self, number: usize, end: Ended<'_>) {

@@ -83,24 +83,24 @@ impl ProductTable {
     /// Computes the table for `query`, normalised already where the metric asks for it: squared
     /// distances for L2 and Hamming, negated products for the others.
     pub(super) fn fill(&mut self, product: &Product, metric: Metric, query: &[f32]) {
-        for (s, parts) in self.parts.iter_mut().enumerate() {
-            let (centroids, x) = (product.subspace(s), &query[product.span(s)]);
-            match metric {
-                Metric::L2 | Metric::Hamming => {
-                    self.subspace.squared_l2(centroids, x, &mut parts.0);
-                }
-                Metric::InnerProduct | Metric::Cosine | Metric::Jaccard => {
-                    self.subspace.negated_dot(centroids, x, &mut parts.0);
-                }
-            }
-        }
         self.bias = if metric.normalises() { 1.0 } else { 0.0 };
+        let squares = matches!(metric, Metric::L2 | Metric::Hamming);
         #[cfg(target_arch = "x86_64")]
         if !self.split.is_empty() {
+            let fill = if squares { score_vbmi::fill::<true> } else { score_vbmi::fill::<false> };
+            let Self { parts, leasts, split, .. } = self;
             // SAFETY: 16-bit tables exist only where the CPU was found to have AVX-512 VBMI.
-            let (bias, step) =
-                unsafe { score_vbmi::split(&self.parts, &mut self.leasts, &mut self.split) };
+            let (bias, step) = unsafe { fill(product, query, parts, leasts, split) };
             (self.split_bias, self.split_step) = (bias + self.bias, step);
+            return;
+        }
+        for (s, parts) in self.parts.iter_mut().enumerate() {
+            let (centroids, x) = (product.subspace(s), &query[product.span(s)]);
+            if squares {
+                self.subspace.squared_l2(centroids, x, &mut parts.0);
+            } else {
+                self.subspace.negated_dot(centroids, x, &mut parts.0);
+            }
         }
     }
 }

@@ -3,13 +3,15 @@
 //!
 //! Codes are transposed, eight subspaces at a time, so that a register holds the same subspace
 //! of 64 codes. Tables are 16 bits wide (see `product_table`), looked up as low and high bytes, and
-//! the sums cannot overflow because `split` scales them to fit.
+//! the sums cannot overflow because `fill` scales them to fit.
 
 #![expect(unsafe_code, reason = "AVX-512 with unchecked loads")]
 
 use std::arch::x86_64::*;
 
+use super::product::Product;
 use super::product_table::{Parts, ProductTable, SplitParts};
+use super::subspace::x86::table_avx512;
 use super::{CENTROIDS, CodesView};
 
 /// Codes scored together.
@@ -21,30 +23,27 @@ const FEWEST: usize = 5;
 /// Groups of eight subspaces whose codes are collected in one pass over the ids.
 const GROUPS: usize = 4;
 
-/// Brings `parts` to 16 bits: answers bias and step, so that a sum of parts is about
-/// bias + step x the sum of the integers, which is at most 65535.
+/// Computes the table of `query` and brings it to 16 bits: answers bias and step, so that a sum of
+/// parts is about bias + step x the sum of the integers, which is at most 65535.
 ///
 /// # Safety
 /// The CPU has AVX-512 F, BW and VBMI.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-pub(super) unsafe fn split(
-    parts: &[Parts],
+pub(super) unsafe fn fill<const L2: bool>(
+    product: &Product,
+    query: &[f32],
+    parts: &mut [Parts],
     leasts: &mut [f32],
     out: &mut [SplitParts],
 ) -> (f32, f32) {
     let (mut bias, mut range) = (0f32, 0f32);
-    for (parts, of) in parts.iter().zip(leasts.iter_mut()) {
-        let mut least = _mm512_set1_ps(f32::INFINITY);
-        let mut most = _mm512_set1_ps(f32::NEG_INFINITY);
-        for part in parts.0.as_chunks::<16>().0 {
-            // SAFETY: `part` is 16 values long.
-            let part = unsafe { _mm512_loadu_ps(part.as_ptr()) };
-            least = _mm512_min_ps(least, part);
-            most = _mm512_max_ps(most, part);
-        }
-        *of = _mm512_reduce_min_ps(least);
-        bias += *of;
-        range += _mm512_reduce_max_ps(most) - *of;
+    for (s, (parts, of)) in parts.iter_mut().zip(leasts.iter_mut()).enumerate() {
+        let (centroids, x) = (product.subspace(s), &query[product.span(s)]);
+        // SAFETY: a subspace has 256 centroids for each of its components.
+        let (least, most) = unsafe { table_avx512::<L2>(centroids, x, &mut parts.0) };
+        *of = least;
+        bias += least;
+        range += most - least;
     }
     // Rounding adds at most one half to each part.
     let step = range / (65_535 - parts.len()) as f32;
@@ -52,7 +51,8 @@ pub(super) unsafe fn split(
     // Of two vectors of integers the lowest bytes, then the second ones.
     // SAFETY: the table is 64 bytes long.
     let bytes = unsafe { _mm512_loadu_si512(LOW_THEN_HIGH.as_ptr().cast()) };
-    for ((parts, least), out) in parts.iter().zip(leasts).zip(out) {
+    // From the end, since what was computed last is still near.
+    for ((parts, least), out) in parts.iter().zip(leasts).zip(out).rev() {
         let least = _mm512_set1_ps(*least);
         let (low, high) = (out.low.as_chunks_mut::<64>().0, out.high.as_chunks_mut::<64>().0);
         for ((parts, low), high) in parts.0.as_chunks::<64>().0.iter().zip(low).zip(high) {

@@ -36,8 +36,8 @@ impl SubspaceKernel {
         match level {
             #[cfg(target_arch = "x86_64")]
             SimdLevel::Avx512 => Self {
-                squared_l2: x86::table_avx512::<true>,
-                negated_dot: x86::table_avx512::<false>,
+                squared_l2: x86::only_table_avx512::<true>,
+                negated_dot: x86::only_table_avx512::<false>,
                 nearest: x86::nearest_avx512,
             },
             #[cfg(target_arch = "x86_64")]
@@ -123,7 +123,7 @@ fn nearest(centroids: &[f32], x: &[f32]) -> (u8, f32) {
 }
 
 #[cfg(target_arch = "x86_64")]
-mod x86 {
+pub(super) mod x86 {
     use std::arch::x86_64::*;
 
     use super::CENTROIDS;
@@ -142,18 +142,18 @@ mod x86 {
         super::nearest(centroids, x)
     }
 
-    /// Distances to 64 centroids from `first` on.
+    /// Distances to 16 `N` centroids from `first` on.
     ///
     /// # Safety
-    /// `centroids` holds 256 values for each of `x`; `first` is at most 192.
+    /// `centroids` holds 256 values for each of `x`; `first` + 16 `N` is at most 256.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn four_vectors<const L2: bool>(
+    unsafe fn vectors<const L2: bool, const N: usize>(
         centroids: &[f32],
         x: &[f32],
         first: usize,
-    ) -> [__m512; 4] {
-        let mut sums = [_mm512_setzero_ps(); 4];
+    ) -> [__m512; N] {
+        let mut sums = [_mm512_setzero_ps(); N];
         for (k, &x) in x.iter().enumerate() {
             let x = _mm512_set1_ps(x);
             for (v, sum) in sums.iter_mut().enumerate() {
@@ -171,22 +171,45 @@ mod x86 {
         sums
     }
 
+    /// The table of a subspace, and the least and the largest of it. All 256 sums stand in registers
+    /// at once: the centroids of all subspaces are more than the first-level cache holds, and are
+    /// read from one end to the other.
+    ///
     /// # Safety
     /// The CPU has AVX-512 F; `centroids` holds 256 values for each of `x`.
+    #[inline]
     #[target_feature(enable = "avx512f")]
-    pub(super) unsafe fn table_avx512<const L2: bool>(
+    pub(in super::super) unsafe fn table_avx512<const L2: bool>(
+        centroids: &[f32],
+        x: &[f32],
+        out: &mut [f32; CENTROIDS],
+    ) -> (f32, f32) {
+        // SAFETY: the caller vouches for the lengths; 16 vectors are 256 centroids.
+        let sums = unsafe { vectors::<L2, 16>(centroids, x, 0) };
+        let (mut least, mut most) = (sums, sums);
+        for half in [8, 4, 2, 1] {
+            for v in 0..half {
+                least[v] = _mm512_min_ps(least[v], least[v + half]);
+                most[v] = _mm512_max_ps(most[v], most[v + half]);
+            }
+        }
+        for (sum, out) in sums.into_iter().zip(out.as_chunks_mut::<16>().0) {
+            // SAFETY: `out` has room for the 16 values of a vector.
+            unsafe { _mm512_storeu_ps(out.as_mut_ptr(), sum) };
+        }
+        (_mm512_reduce_min_ps(least[0]), _mm512_reduce_max_ps(most[0]))
+    }
+
+    /// # Safety
+    /// As for [`table_avx512`].
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn only_table_avx512<const L2: bool>(
         centroids: &[f32],
         x: &[f32],
         out: &mut [f32; CENTROIDS],
     ) {
-        for (block, out) in out.as_chunks_mut::<64>().0.iter_mut().enumerate() {
-            // SAFETY: the caller vouches for the lengths; there are four blocks of 64.
-            let sums = unsafe { four_vectors::<L2>(centroids, x, block * 64) };
-            for (sum, out) in sums.into_iter().zip(out.as_chunks_mut::<16>().0) {
-                // SAFETY: `out` has room for the 16 values of a vector.
-                unsafe { _mm512_storeu_ps(out.as_mut_ptr(), sum) };
-            }
-        }
+        // SAFETY: this function's own contract.
+        unsafe { table_avx512::<L2>(centroids, x, out) };
     }
 
     /// # Safety
@@ -198,7 +221,7 @@ mod x86 {
         let mut index = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
         for block in 0..CENTROIDS / 64 {
             // SAFETY: the caller vouches for the lengths; there are four blocks of 64.
-            for sum in unsafe { four_vectors::<true>(centroids, x, block * 64) } {
+            for sum in unsafe { vectors::<true, 4>(centroids, x, block * 64) } {
                 let nearer = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(sum, best);
                 best = _mm512_mask_mov_ps(best, nearer, sum);
                 at = _mm512_mask_mov_epi32(at, nearer, index);

@@ -25,7 +25,7 @@ use super::source::PageSource;
 use super::state::{SearchState, Step};
 use super::view::GraphView;
 use crate::filter::AllowSet;
-use crate::io::{Backend, BufferId, Completion, IoError, Queue, QueueOptions, Wait};
+use crate::io::{Backend, BufferId, Completion, IoError, Queue, QueueOptions, Wait, Waker};
 use crate::types::PageId;
 
 /// Why a query has no answer.
@@ -174,6 +174,14 @@ impl Driver {
         })
     }
 
+    /// What ends a wait of this driver for reads, where its feed has a search for it.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn waker(&mut self) -> Result<Waker, IoError> {
+        self.queue.waker()
+    }
+
     /// Queries that can be in flight.
     pub fn queries(&self) -> usize {
         self.slots.len()
@@ -265,7 +273,8 @@ impl Driver {
                 return Ok(());
             }
             if active > 0 {
-                active -= self.round(active, source, feed)?;
+                let room = !over && active < in_flight;
+                active -= self.round(active, room, source, feed)?;
             }
         }
     }
@@ -289,7 +298,7 @@ impl Driver {
             1 - self.drive(0, &Seen::of(source, &lease), feed)?
         };
         while active > 0 {
-            active -= self.round(active, source, feed)?;
+            active -= self.round(active, false, source, feed)?;
         }
         self.meter.leave();
         Ok(())
@@ -301,10 +310,12 @@ impl Driver {
     }
 
     /// Takes in completions, waiting for one where none is there, and drives the queries that
-    /// got pages. Returns how many ended.
+    /// got pages. Returns how many ended. Where there is room for another query, the wait ends when
+    /// there is one.
     fn round(
         &mut self,
         active: usize,
+        room: bool,
         source: &dyn PageSource,
         feed: &mut dyn Feed,
     ) -> Result<usize, SearchError> {
@@ -319,15 +330,24 @@ impl Driver {
             self.meter.started();
             self.unflushed = 0;
             if active == 1 && source.view().searches == 1 {
-                look_out(self.queue.as_mut(), &mut completions).map_err(broken)?;
+                let wanted = || room && feed.has_more();
+                look_out(self.queue.as_mut(), &mut completions, wanted).map_err(broken)?;
             }
+        }
+        if completions.is_empty() && room && !feed.pauses() {
+            self.completions = completions;
+            self.flush()?;
+            return Ok(0);
         }
         if completions.is_empty() {
             // One query wants the first page that comes; many are served in fuller rounds.
-            let least = if active > 1 { self.queue.in_flight() / ROUND } else { 1 };
+            let least = if active > 1 && !room { self.queue.in_flight() / ROUND } else { 1 };
             let from = Instant::now();
             self.queue.wait_for(least.max(1), &mut completions).map_err(broken)?;
             self.meter.slept(from.elapsed());
+            if room {
+                feed.resumes();
+            }
         }
         self.meter.finished(completions.iter().map(|c| c.tag as u32));
         let lease = source.lease(self.number);

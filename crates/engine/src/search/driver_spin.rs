@@ -17,12 +17,17 @@ const PATIENCE: Duration = Duration::from_micros(200);
 static SPARE: LazyLock<bool> =
     LazyLock::new(|| std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1));
 
-/// Starts what is noted and looks for completions until there are some, or until sleeping is as
-/// well.
-pub(super) fn look_out(queue: &mut dyn Queue, found: &mut Vec<Completion>) -> Result<(), IoError> {
+/// Starts what is noted and looks for completions until there are some, or something else is wanted,
+/// or until sleeping is as well.
+pub(super) fn look_out(
+    queue: &mut dyn Queue,
+    found: &mut Vec<Completion>,
+    mut wanted: impl FnMut() -> bool,
+) -> Result<(), IoError> {
     queue.flush()?;
     let since = Instant::now();
-    while *SPARE && found.is_empty() && queue.in_flight() > 0 && since.elapsed() < PATIENCE {
+    let spare = || *SPARE && since.elapsed() < PATIENCE;
+    while found.is_empty() && queue.in_flight() > 0 && spare() && !wanted() {
         std::hint::spin_loop();
         queue.poll(found)?;
     }
@@ -45,11 +50,11 @@ mod tests {
         let device = Device::new(vec![Extent { file, offset: 0, bytes: 0 }]);
         let device = queue.extend(&device, 8192).unwrap();
         let mut found = Vec::new();
-        look_out(queue.as_mut(), &mut found).unwrap();
+        look_out(queue.as_mut(), &mut found, || false).unwrap();
         assert!(found.is_empty(), "nothing was in flight");
         let buffer = queue.take_buffer().unwrap();
         queue.push_read(&device, 4096, 4096, buffer, 7).unwrap();
-        look_out(queue.as_mut(), &mut found).unwrap();
+        look_out(queue.as_mut(), &mut found, || false).unwrap();
         assert_eq!(found.iter().map(|c| c.tag).collect::<Vec<_>>(), [7]);
         assert_eq!(queue.in_flight(), 0);
     }

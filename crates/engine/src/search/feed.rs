@@ -46,6 +46,20 @@ pub trait Feed {
         view: &GraphView<'_>,
     ) -> (usize, Result<(), SearchError>);
 
+    /// Whether there is a search to draw now, as far as can be told at a glance.
+    fn has_more(&self) -> bool {
+        false
+    }
+
+    /// The driver, which has room, is about to wait for reads: whoever brings a search may end that by
+    /// the [`waker`](super::Driver::waker). False where there is one to draw instead.
+    fn pauses(&mut self) -> bool {
+        true
+    }
+
+    /// That wait is over.
+    fn resumes(&mut self) {}
+
     /// The search of this number has ended.
     fn ended(&mut self, number: usize, end: Ended<'_>);
 }

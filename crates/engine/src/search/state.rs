@@ -257,7 +257,9 @@ impl SearchState {
     /// whatever the parameters promise. What they meet is remembered as far as the index is large.
     pub(super) fn reset_lean(&mut self, view: &GraphView<'_>, candidates: usize) {
         self.hits.reset(0);
-        self.visited.reset((view.node_slots as usize).clamp(64, 4096));
+        // Most searches are half done, and meet fewer than a whole one does.
+        let few = (candidates * view.list_bound() / 4).max(1024);
+        self.visited.reset_growing(few, (view.node_slots as usize).clamp(64, 4096));
         self.reset_rest(view, candidates);
     }
 

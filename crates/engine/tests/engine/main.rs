@@ -6,6 +6,7 @@ mod damage;
 mod data;
 mod load;
 mod memory;
+mod pool;
 mod process;
 mod relay;
 mod search;

@@ -56,7 +56,7 @@ fn cluster(dir: &Path, partitions: usize) -> (Arc<Cluster>, Found) {
     let (found, receiver) = channel();
     let pools = (0..partitions).map(|_| OnceLock::new()).collect();
     let cluster = Arc::new(Cluster { pools, found, moves: AtomicUsize::new(0) });
-    let sizes = PoolOptions { threads: 1, in_flight: 4, waiting: 1000 };
+    let sizes = PoolOptions { threads: 1, in_flight: 4, waiting: 1000, ..Default::default() };
     for number in 0..partitions {
         let index = Arc::new(Index::open(dir, &own(&[number as u32])).unwrap());
         let pool = Pool::start(index, &sizes, Arc::new(Member(Arc::clone(&cluster)))).unwrap();
@@ -199,7 +199,7 @@ fn whatever_is_handed_to_a_pool_ends_once_and_says_why() {
     let dir = dir.path().join("i");
     let (ends, ended) = channel();
     let index = Arc::new(Index::open(&dir, &own(&[0])).unwrap());
-    let sizes = PoolOptions { threads: 2, in_flight: 2, waiting: 8 };
+    let sizes = PoolOptions { threads: 2, in_flight: 2, waiting: 8, ..Default::default() };
     let pool = Pool::start(index, &sizes, Arc::new(Ends(ends))).unwrap();
     let query = || base.set().row(0).to_vec();
     let asked = |policy| Task::Query(query(), params(policy).into());

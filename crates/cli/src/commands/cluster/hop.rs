@@ -120,7 +120,8 @@ impl Sink for Leaves {
 fn leaving(index: &Arc<Index>, file: &VectorsFile, list: usize) -> Result<Vec<Vec<u8>>> {
     let (give, ended) = channel();
     let queries = file.first(QUERIES);
-    let sizes = PoolOptions { threads: 1, in_flight: 8, waiting: queries.rows() };
+    let sizes =
+        PoolOptions { threads: 1, in_flight: 8, waiting: queries.rows(), ..Default::default() };
     let pool = Pool::start(Arc::clone(index), &sizes, Arc::new(Leaves(Mutex::new(give))))?;
     let params = SearchParams { k: 10, list, policy: Policy::relay(2, 8), ..Default::default() };
     params.validate()?;

@@ -14,7 +14,7 @@ use pipeann_cluster::walker::{IndexWalker, WalkerOptions};
 use pipeann_cluster::wire::PeerId;
 use pipeann_engine::index::{Index, OpenOptions};
 use pipeann_engine::memory::MemoryLimit;
-use pipeann_engine::pool::PoolOptions;
+use pipeann_engine::pool::{Discipline, PoolOptions};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -62,6 +62,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SEARCHES", default_value_t = 8,
           value_parser = clap::value_parser!(u16).range(1..=64))]
     in_flight: u16,
+    /// When a thread takes in the next search: one (when the one before has ended, whatever
+    /// --in-flight says), batches (as many as wait, when all of the last ones have ended) or always
+    /// (as soon as one has ended)
+    #[arg(long, value_name = "DISCIPLINE", default_value = "always")]
+    discipline: Discipline,
     /// Queries of each client that may be under way at once
     #[arg(long, value_name = "QUERIES", default_value_t = 256)]
     slots: u32,
@@ -129,7 +134,12 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         longest_us: u64::try_from(LONGEST.as_micros()).unwrap_or(u64::MAX),
     };
     let waiting = (args.slots as usize).saturating_mul(network.limits.connections);
-    let sizes = PoolOptions { threads: args.threads, in_flight: args.in_flight.into(), waiting };
+    let sizes = PoolOptions {
+        threads: args.threads,
+        in_flight: args.in_flight.into(),
+        waiting,
+        discipline: args.discipline,
+    };
     let index = Arc::new(index);
     let filters = Some(args.columns.over(&index)?);
     let separate = separate.map(|separate| {

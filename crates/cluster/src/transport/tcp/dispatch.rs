@@ -5,8 +5,8 @@ use std::sync::Arc;
 use mio::Token;
 
 use super::super::{Event, Hold, Why};
-use super::connection::{Broken, Turn};
-use super::lane::Peer;
+use super::connection::{Broken, Connection, Turn};
+use super::lane::{Peer, lock};
 use super::thread::{Entry, Thread};
 use super::tls;
 use crate::wire::{self, FRAME_MAX, Goodbye, HELLO_MAX, Hello, Leave, Message, Mismatch, PeerId};
@@ -29,7 +29,11 @@ impl Thread {
         // Taken out while it is worked on, as the handler may not end it below our feet. A token
         // that outlived its connection finds none, or one that has nothing to do.
         let Some(mut entry) = self.entries.get_mut(token.0).and_then(Option::take) else { return };
-        match self.work(now, token, &mut entry, readable) {
+        let connection = Arc::clone(&entry.connection);
+        let mut held = lock(&connection);
+        let worked = self.work(now, token, &mut entry, &mut held, readable);
+        drop(held);
+        match worked {
             Ok(()) => self.entries[token.0] = Some(entry),
             Err(why) => self.end(now, entry, &why),
         }
@@ -40,10 +44,11 @@ impl Thread {
         now: u64,
         token: Token,
         entry: &mut Entry,
+        connection: &mut Connection,
         readable: bool,
     ) -> Result<(), Why> {
         if entry.connecting {
-            let socket = &entry.connection.socket;
+            let socket = &connection.socket;
             if let Ok(Some(error)) | Err(error) = socket.take_error() {
                 return Err(Why::Io(error.kind()));
             }
@@ -55,8 +60,8 @@ impl Thread {
         if readable {
             let mut turns = 0;
             loop {
-                let turn = entry.connection.fill(&mut self.scratch)?;
-                self.frames(now, token, entry)?;
+                let turn = connection.fill(&mut self.scratch)?;
+                self.frames(now, token, entry, connection)?;
                 match turn {
                     Turn::Drained => break,
                     Turn::Ended => return Err(Why::Closed),
@@ -69,36 +74,42 @@ impl Thread {
                 }
             }
         }
-        let flushed = self.flush(now, entry);
+        let flushed = self.flush(now, entry, connection);
         if matches!(flushed, Err(Why::Io(_))) {
             // Whoever closes has said why before, and that may still lie here unread.
-            entry.connection.fill(&mut self.scratch)?;
-            self.frames(now, token, entry)?;
+            connection.fill(&mut self.scratch)?;
+            self.frames(now, token, entry, connection)?;
         }
         flushed
     }
 
     /// Writes what waits, as one run as long as the socket takes it.
-    fn flush(&mut self, now: u64, entry: &mut Entry) -> Result<(), Why> {
-        while entry.connection.flush()? && entry.connection.is_idle() {
+    fn flush(&mut self, now: u64, entry: &Entry, connection: &mut Connection) -> Result<(), Why> {
+        while connection.flush()? && connection.is_idle() {
             let Some(peer) = &entry.peer else { return Ok(()) };
-            if peer.take(&mut entry.connection.output) {
+            if peer.take(&mut connection.output) {
                 self.handler.event(now, &*self.shared, Event::Room { peer: peer.id });
             }
-            if entry.connection.output.is_empty() {
+            if connection.output.is_empty() {
                 return Ok(());
             }
         }
         Ok(())
     }
 
-    fn frames(&mut self, now: u64, token: Token, entry: &mut Entry) -> Result<(), Why> {
+    fn frames(
+        &mut self,
+        now: u64,
+        token: Token,
+        entry: &mut Entry,
+        connection: &mut Connection,
+    ) -> Result<(), Why> {
         loop {
             let most = if entry.peer.is_some() { FRAME_MAX } else { HELLO_MAX };
-            let Some(at) = entry.connection.next(most)? else { return Ok(()) };
+            let Some(at) = connection.next(most)? else { return Ok(()) };
             entry.heard = now;
             entry.pinged = false;
-            let (message, len) = wire::read(entry.connection.bytes(at))?;
+            let (message, len) = wire::read(connection.bytes(at))?;
             let Some(peer) = &entry.peer else {
                 let Message::Hello(hello) = message else {
                     return Err(match message {
@@ -107,11 +118,11 @@ impl Thread {
                     });
                 };
                 entry.claims = entry.claims.or(Some(hello.who));
-                let peer = self.introduce(now, token, entry, hello)?;
+                let peer = self.introduce(now, token, entry, connection, hello)?;
                 self.handler.event(now, &*self.shared, Event::Up { peer: peer.id, hello });
                 entry.peer = Some(peer);
                 if entry.dialled.is_none() {
-                    self.say_hello(&mut entry.connection);
+                    self.say_hello(connection);
                 }
                 continue;
             };
@@ -149,6 +160,7 @@ impl Thread {
         now: u64,
         token: Token,
         entry: &Entry,
+        connection: &Connection,
         hello: Hello<'_>,
     ) -> Result<Arc<Peer>, Why> {
         self.settings.hello(|ours| ours.admits(&hello))?;
@@ -166,27 +178,30 @@ impl Thread {
             if !hello.partitions.iter().eq(server.partitions.iter().copied()) {
                 return Err(Mismatch::Partitions(hello.who).into());
             }
-            if let Some(session) = &entry.connection.tls {
+            if let Some(session) = &connection.tls {
                 tls::carries(session, &server.tls_name)
                     .map_err(|words| Why::NotNamed { peer: hello.who, words })?;
             }
         }
         if let Some(other) = self.connected(hello.who) {
-            let theirs = &self.entries[other].as_ref().expect("just found").connection.tls;
+            let theirs = lock(&self.entries[other].as_ref().expect("just found").connection);
             let certificate = |tls: &Option<rustls::Connection>| {
                 tls.as_ref().and_then(|tls| tls.peer_certificates()).map(|chain| chain[0].clone())
             };
             // A server has proved its name. A client has not, and may not end another's connection.
             if hello.who.server().is_none()
-                && certificate(theirs) != certificate(&entry.connection.tls)
+                && certificate(&theirs.tls) != certificate(&connection.tls)
             {
                 return Err(Why::Taken(hello.who));
             }
+            drop(theirs);
             let old = self.entries[other].take().expect("just found");
             self.end(now, old, &Why::Replaced);
         }
         let window = self.settings.limits.window_bytes;
-        let peer = Arc::new(Peer::new(hello.who, token, &self.shared, hello.credit, window));
+        let credit = (hello.credit, window);
+        let peer = Peer::new(hello.who, token, &self.shared, &entry.connection, credit);
+        let peer = Arc::new(peer);
         let mut peers = self.shared.peers.write().unwrap_or_else(|held| held.into_inner());
         peers.insert(hello.who, Arc::clone(&peer));
         drop(peers);
@@ -203,7 +218,8 @@ impl Thread {
     }
 
     /// Ends a connection, tells the peer as far as that is of use, and whoever watches.
-    pub(super) fn end(&mut self, now: u64, mut entry: Entry, why: &Why) {
+    pub(super) fn end(&mut self, now: u64, entry: Entry, why: &Why) {
+        let mut connection = lock(&entry.connection);
         let leave = match why {
             Why::Frame(_) | Why::OutOfTurn(_) | Why::Overrun | Why::NotReading => {
                 Some(Leave::Garbage)
@@ -215,15 +231,17 @@ impl Thread {
             let words = why.to_string();
             let words = &words[..words.floor_char_boundary(1024)];
             let goodbye = Message::Goodbye(Goodbye { why: leave, words });
-            goodbye.append(&mut entry.connection.output).expect("a kilobyte of words");
+            goodbye.append(&mut connection.output).expect("a kilobyte of words");
         }
-        entry.connection.part();
-        self.deregister(&mut entry.connection.socket);
+        connection.part();
+        self.deregister(&mut connection.socket);
+        let address = connection.address;
+        drop(connection);
         if let Some(server) = entry.dialled {
             self.redial(now, server, false);
         }
         let event = match &entry.peer {
-            None => Event::Refused { address: entry.connection.address, who: entry.claims, why },
+            None => Event::Refused { address, who: entry.claims, why },
             Some(peer) => {
                 peer.close();
                 let mut peers = self.shared.peers.write().unwrap_or_else(|held| held.into_inner());

@@ -1,9 +1,13 @@
 //! What every thread sees of a network: peers, what waits for each, and how the network thread is
 //! told.
+//!
+//! Waking a thread costs more than sending a frame. So whoever sends while the network thread sleeps
+//! writes to the socket itself, where nobody else is at it; what that thread alone can do, or will do
+//! anyway because it is up, is left to it. Nobody waits for a connection but the network thread.
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 use std::thread::{Thread, ThreadId};
 use std::time::Instant;
@@ -12,6 +16,7 @@ use mio::{Token, Waker};
 
 use super::super::flow::{Receiving, Sending};
 use super::super::{GiveBack, Network, Refused};
+use super::connection::Connection;
 use crate::wire::{Message, PeerId};
 
 /// Frames that keep a connection may wait in so many bytes. More, and the peer does not read.
@@ -28,6 +33,10 @@ pub(super) struct Shared {
     waker: Waker,
     /// The network thread waits for events, or is about to.
     sleeping: AtomicBool,
+    /// Until when it will; the largest number while it finds that out.
+    until: AtomicU64,
+    /// Something may be due before.
+    sooner: AtomicBool,
     stopping: AtomicBool,
     thread: OnceLock<ThreadId>,
     queue_bytes: usize,
@@ -45,7 +54,15 @@ pub(super) struct Peer {
     pub(super) id: PeerId,
     pub(super) token: Token,
     lane: Mutex<Lane>,
+    /// The network thread's: with it the socket closes, whoever still knows of the peer.
+    connection: Weak<Mutex<Connection>>,
     shared: Weak<Shared>,
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peer").field("id", &self.id).finish_non_exhaustive()
+    }
 }
 
 /// Both directions of a connection, as far as other threads have to do with them.
@@ -64,7 +81,7 @@ struct Lane {
 
 /// A poisoned lock is one whose holder panicked; what it guards is whole between statements, and a
 /// handler's panic ends the network thread anyway.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -77,6 +94,8 @@ impl Shared {
             dirty: Mutex::default(),
             waker,
             sleeping: AtomicBool::new(false),
+            until: AtomicU64::new(u64::MAX),
+            sooner: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             thread: OnceLock::new(),
             queue_bytes,
@@ -94,6 +113,18 @@ impl Shared {
     }
 
     pub(super) fn send(&self, to: PeerId, message: &Message<'_>) -> Result<(), Refused> {
+        if let Some(peer) = self.put(to, message)? {
+            self.push(&peer);
+        }
+        Ok(())
+    }
+
+    /// Puts a message behind others. Gives the peer where nobody has been told of it.
+    pub(super) fn put(
+        &self,
+        to: PeerId,
+        message: &Message<'_>,
+    ) -> Result<Option<Arc<Peer>>, Refused> {
         let peer = self.peers.read().unwrap_or_else(PoisonError::into_inner).get(&to).cloned();
         let Some(peer) = peer else {
             return Err(match to {
@@ -127,10 +158,20 @@ impl Shared {
             message.append(&mut lane.out).map_err(|_| Refused::TooLong)?;
             std::mem::replace(&mut lane.listed, true)
         };
-        if !listed {
+        Ok((!listed).then_some(peer))
+    }
+
+    /// Sees to it that what waits for a peer is written.
+    pub(super) fn push(&self, peer: &Peer) {
+        let asleep = !self.is_here() && self.sleeping.load(Ordering::SeqCst);
+        if !(asleep && peer.write()) {
             self.list(peer.token);
         }
-        Ok(())
+    }
+
+    /// Whether this is the network thread.
+    fn is_here(&self) -> bool {
+        self.thread.get() == Some(&std::thread::current().id())
     }
 
     /// Has the network thread write what waits on a connection.
@@ -139,9 +180,9 @@ impl Shared {
         self.wake();
     }
 
-    pub(super) fn wake(&self) {
+    fn wake(&self) {
         // The network thread looks for what waits before it sleeps.
-        if self.thread.get() == Some(&std::thread::current().id()) {
+        if self.is_here() {
             return;
         }
         if self.sleeping.swap(false, Ordering::SeqCst) {
@@ -150,10 +191,25 @@ impl Shared {
         }
     }
 
-    /// Announces sleep. Says whether there is a reason not to.
-    pub(super) fn lie_down(&self) -> bool {
+    /// Something is due at this time, which may be before the network thread looks by itself.
+    pub(super) fn due_by(&self, at_us: u64) {
+        if at_us < self.until.load(Ordering::SeqCst) {
+            self.sooner.store(true, Ordering::SeqCst);
+            self.wake();
+        }
+    }
+
+    /// The network thread finds out what is due next: what comes to be due from now on is told.
+    pub(super) fn looks(&self) {
+        self.until.store(u64::MAX, Ordering::SeqCst);
+    }
+
+    /// Announces sleep until a time. Says whether there is a reason not to.
+    pub(super) fn lie_down(&self, until_us: u64) -> bool {
+        self.until.store(until_us, Ordering::SeqCst);
         self.sleeping.store(true, Ordering::SeqCst);
-        !lock(&self.dirty).is_empty() || self.is_stopping()
+        let sooner = self.sooner.swap(false, Ordering::SeqCst);
+        sooner || !lock(&self.dirty).is_empty() || self.is_stopping()
     }
 
     pub(super) fn get_up(&self) {
@@ -182,8 +238,8 @@ impl Peer {
         id: PeerId,
         token: Token,
         shared: &Arc<Shared>,
-        granted: u64,
-        window: u64,
+        connection: &Arc<Mutex<Connection>>,
+        (granted, window): (u64, u64),
     ) -> Self {
         let lane = Lane {
             out: Vec::new(),
@@ -194,17 +250,40 @@ impl Peer {
             open: true,
             control: 0,
         };
-        Self { id, token, lane: Mutex::new(lane), shared: Arc::downgrade(shared) }
+        let (connection, shared) = (Arc::downgrade(connection), Arc::downgrade(shared));
+        Self { id, token, lane: Mutex::new(lane), connection, shared }
     }
 
     /// Exchanges what waits for an empty buffer. Says whether there is room for who was refused.
     pub(super) fn take(&self, into: &mut Vec<u8>) -> bool {
         debug_assert!(into.is_empty(), "what was taken before has been written");
         let mut lane = lock(&self.lane);
-        std::mem::swap(&mut lane.out, into);
-        lane.listed = false;
-        lane.control = 0;
+        lane.take(into);
         !into.is_empty() && lane.room()
+    }
+
+    /// Writes what waits, on another thread than the network's. False where that has to be woken:
+    /// somebody is at the connection or waits for room, or the connection ends.
+    fn write(&self) -> bool {
+        let Some(connection) = self.connection.upgrade() else { return false };
+        let Ok(mut connection) = connection.try_lock() else { return false };
+        loop {
+            match connection.flush() {
+                Ok(true) if connection.is_idle() => {}
+                // The system tells the network thread when the socket takes more.
+                Ok(_) => return true,
+                // It sees the same, and says so to whom it concerns.
+                Err(_) => return false,
+            }
+            let mut lane = lock(&self.lane);
+            if lane.wanted {
+                return false;
+            }
+            lane.take(&mut connection.output);
+            if connection.output.is_empty() {
+                return true;
+            }
+        }
     }
 
     /// Bytes of a message came in. Says whether the peer was allowed them.
@@ -230,7 +309,7 @@ impl Peer {
             (std::mem::replace(&mut lane.listed, true), lane.control <= CONTROL_MAX)
         };
         if !listed && let Some(shared) = self.shared.upgrade() {
-            shared.list(self.token);
+            shared.push(self);
         }
         ok
     }
@@ -244,6 +323,12 @@ impl Peer {
 }
 
 impl Lane {
+    fn take(&mut self, into: &mut Vec<u8>) {
+        std::mem::swap(&mut self.out, into);
+        self.listed = false;
+        self.control = 0;
+    }
+
     fn room(&mut self) -> bool {
         std::mem::take(&mut self.wanted)
     }

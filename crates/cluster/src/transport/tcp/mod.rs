@@ -1,9 +1,10 @@
 //! The network over TCP: one thread for all sockets of a server or client.
 //!
-//! [`Tcp::send`] puts a frame behind others for the same peer and returns. The network thread then
-//! writes whatever waits for a peer at once, as one run of TLS records: several messages share a
-//! write where load makes them meet, and none waits for others. The thread also reads, answers
-//! pings, dials, and calls the handler; it ends when the [`Tcp`] is dropped.
+//! [`Tcp::send`] puts a frame behind others for the same peer, and whatever waits for a peer is then
+//! written at once, as one run of TLS records: by the network thread while that is up, otherwise by
+//! whoever sends. Several messages share a write where load makes them meet, and none waits for
+//! others. The thread also reads, answers pings, dials, and calls the handler; it ends when the
+//! [`Tcp`] is dropped.
 //!
 //! Of two servers the one with the higher number dials; clients dial every server. Connections are
 //! bounded in number, in bytes that wait, and in the time they have to introduce themselves.
@@ -18,6 +19,7 @@ mod tls;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::cell::RefCell;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -28,7 +30,7 @@ pub use tls::{Tls, TlsError};
 
 use super::{Handler, Network, Refused};
 use crate::wire::{Message, PeerId};
-use lane::Shared;
+use lane::{Peer, Shared};
 
 /// Why a network does not begin.
 #[derive(Debug, thiserror::Error)]
@@ -110,7 +112,40 @@ impl Sender {
 
     /// Has [`Handler::due`] called soon.
     pub fn wake(&self) {
-        self.0.wake();
+        self.due_by(0);
+    }
+
+    /// Has [`Handler::due`] called at this time, if not before.
+    pub fn due_by(&self, at_us: u64) {
+        self.0.due_by(at_us);
+    }
+
+    /// Sends the same way, but writes only when it is dropped: for who sends while others wait for
+    /// him.
+    pub fn batch(&self) -> Batch<'_> {
+        Batch { shared: &self.0, peers: RefCell::default() }
+    }
+}
+
+/// See [`Sender::batch`].
+#[derive(Debug)]
+pub struct Batch<'a> {
+    shared: &'a Shared,
+    peers: RefCell<Vec<Arc<Peer>>>,
+}
+
+impl Network for Batch<'_> {
+    fn send(&self, to: PeerId, message: &Message<'_>) -> Result<(), Refused> {
+        self.peers.borrow_mut().extend(self.shared.put(to, message)?);
+        Ok(())
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        for peer in self.peers.get_mut() {
+            self.shared.push(peer);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use rustls::Connection as Session;
 use super::super::{Event, Handler, Why};
 use super::OpenError;
 use super::connection::Connection;
-use super::lane::{Peer, Shared};
+use super::lane::{Peer, Shared, lock};
 use super::settings::Settings;
 use crate::wire::{Goodbye, Leave, Message, PeerId};
 
@@ -44,7 +44,8 @@ pub(super) struct Thread {
 
 /// A connection and what is known of the other side.
 pub(super) struct Entry {
-    pub(super) connection: Connection,
+    /// Locked by others for as long as a write takes that does not wait.
+    pub(super) connection: Arc<Mutex<Connection>>,
     /// Whom this side dialled.
     pub(super) dialled: Option<u32>,
     pub(super) connecting: bool,
@@ -133,8 +134,8 @@ impl Thread {
         let (mut ready, mut dirty) = (Vec::new(), Vec::new());
         let mut due = Some(0);
         while !self.shared.is_stopping() {
-            let busy = self.shared.lie_down() || !self.again.is_empty();
             let until = due.unwrap_or(u64::MAX).min(self.next_scan);
+            let busy = self.shared.lie_down(until) || !self.again.is_empty();
             let wait = if busy { 0 } else { until.saturating_sub(self.shared.now_us()) };
             let waited = self.poll.poll(&mut events, Some(Duration::from_micros(wait)));
             self.shared.get_up();
@@ -157,6 +158,7 @@ impl Thread {
             if now >= self.next_scan {
                 self.scan(now);
             }
+            self.shared.looks();
             due = self.handler.due(now, &*self.shared);
             self.shared.take_dirty(&mut dirty);
             for &token in &dirty {
@@ -236,7 +238,7 @@ impl Thread {
             self.say_hello(&mut connection);
         }
         let entry = Entry {
-            connection,
+            connection: Arc::new(Mutex::new(connection)),
             dialled,
             connecting: dialled.is_some(),
             peer: None,
@@ -352,7 +354,8 @@ impl Thread {
                     peer.control(&goodbye);
                 }
                 None => {
-                    goodbye.append(&mut entry.connection.output).expect("two words");
+                    let mut connection = lock(&entry.connection);
+                    goodbye.append(&mut connection.output).expect("two words");
                 }
             }
             self.drive(now, Token(at), false);

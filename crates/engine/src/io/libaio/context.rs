@@ -16,6 +16,8 @@ pub(super) enum Command {
     Read = 0,
     Write = 1,
     SyncData = 3,
+    /// Of the kernel since 4.18.
+    Poll = 5,
 }
 
 /// A request: `struct iocb` of the kernel.

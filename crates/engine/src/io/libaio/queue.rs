@@ -5,7 +5,8 @@
 //!
 //! Invariants:
 //! - every operation in flight holds its device, hence its file, until it is over;
-//! - operations in flight never exceed the depth, for which the context has room;
+//! - operations in flight never exceed the depth, for which the context has room, and for one more
+//!   that watches for who wakes the queue;
 //! - buffers are unmapped only after the kernel has answered everything it was given.
 
 #![expect(unsafe_code, reason = "requests carry raw pointers to buffers")]
@@ -20,11 +21,15 @@ use super::super::device::Device;
 use super::super::error::{Errno, IoError};
 use super::super::fork::ForkGuard;
 use super::super::op::{Kind, Op, Step, grow_disk};
+use super::super::waker::{Waker, Watch, Watching};
 use super::context::{Answer, Command, Context, Request};
 use super::{NAME, setup_error};
 
 /// How often the kernel may say that it has no room at the moment.
 const PATIENCE: u32 = 1000;
+
+/// The slot of the watch.
+const WATCH: u32 = u32::MAX;
 
 pub(super) struct AioQueue {
     context: ManuallyDrop<Context>,
@@ -36,6 +41,7 @@ pub(super) struct AioQueue {
     answers: Vec<Answer>,
     /// Completions found while a flush had to make room, or that were refused at once.
     early: VecDeque<Completion>,
+    watch: Option<Watch>,
     wait: Wait,
     guard: ForkGuard,
 }
@@ -47,12 +53,13 @@ impl AioQueue {
         let guard = ForkGuard::new()?;
         Ok(Self {
             pool: BufferPool::new(options.buffers, options.buffer_bytes)?,
-            context: ManuallyDrop::new(Context::new(depth).map_err(setup_error)?),
+            context: ManuallyDrop::new(Context::new(depth + 1).map_err(setup_error)?),
             ops: (0..depth).map(|_| None).collect(),
             free: (0..depth as u32).rev().collect(),
-            noted: Vec::with_capacity(depth),
-            answers: vec![Answer::default(); depth],
+            noted: Vec::with_capacity(depth + 1),
+            answers: vec![Answer::default(); depth + 1],
             early: VecDeque::with_capacity(depth),
+            watch: None,
             wait: options.wait,
             guard,
         })
@@ -109,9 +116,27 @@ impl AioQueue {
         self.noted.push(Request::new(command, data, file.as_raw_fd(), place, offset));
     }
 
+    /// Notes the request of the watch, unless the kernel is at it.
+    fn note_watch(&mut self) {
+        if let Some(watch) = &mut self.watch
+            && watch.state == Watching::Not
+        {
+            watch.state = Watching::Noted;
+            let events = std::ptr::without_provenance_mut(libc::POLLIN as usize);
+            let (file, data) = (watch.descriptor(), u64::from(WATCH));
+            self.noted.push(Request::new(Command::Poll, data, file, (events, 0), 0));
+        }
+    }
+
+    /// Whether a wait is to end without completions, which it is then told.
+    fn is_woken(&mut self) -> bool {
+        self.watch.as_mut().is_some_and(|watch| std::mem::take(&mut watch.woken))
+    }
+
     /// Operations that the kernel has not answered.
     fn submitted(&self) -> usize {
-        self.ops.len() - self.free.len() - self.noted.len()
+        let noted = self.noted.iter().filter(|request| request.data != u64::from(WATCH)).count();
+        self.ops.len() - self.free.len() - noted
     }
 
     /// Submits all that is noted.
@@ -121,7 +146,13 @@ impl AioQueue {
             // SAFETY: the buffers are in flight, so they stay mapped and unborrowed until the
             // answer is taken; the operations keep their files open.
             match unsafe { self.context.submit(&mut self.noted) } {
-                Ok(taken) => drop(self.noted.drain(..taken)),
+                Ok(taken) => {
+                    let taken = self.noted.drain(..taken);
+                    let watched = taken.into_iter().any(|of| of.data == u64::from(WATCH));
+                    if let (true, Some(watch)) = (watched, &mut self.watch) {
+                        watch.state = Watching::Asked;
+                    }
+                }
                 Err(Errno(libc::EINTR)) => {}
                 // The kernel is short of room: take what is there, and try again for a while.
                 Err(Errno(libc::EAGAIN)) if refusals < PATIENCE => {
@@ -168,6 +199,10 @@ impl AioQueue {
 
     /// Applies one answer of the kernel; notes the next step where the operation goes on.
     fn settle(&mut self, slot: u32, answer: i32) -> Option<Completion> {
+        if slot == WATCH {
+            self.watch.as_mut().expect("it was asked for").fired(answer);
+            return None;
+        }
         let op = self.ops[slot as usize].as_mut().expect("the kernel answers what it was given");
         match op.step(answer) {
             Step::Again => {
@@ -253,9 +288,12 @@ impl Queue for AioQueue {
 
     fn wait_for(&mut self, least: usize, out: &mut Vec<Completion>) -> Result<(), IoError> {
         self.guard.check()?;
+        if self.in_flight() > 0 {
+            self.note_watch();
+        }
         self.submit()?;
         let before = out.len();
-        while out.len() == before && self.in_flight() > 0 {
+        while out.len() == before && self.in_flight() > 0 && !self.is_woken() {
             if self.wait == Wait::Spin || !self.early.is_empty() {
                 self.poll(out)?;
                 std::hint::spin_loop();
@@ -264,6 +302,14 @@ impl Queue for AioQueue {
             }
         }
         Ok(())
+    }
+
+    fn waker(&mut self) -> Result<Waker, IoError> {
+        self.guard.check()?;
+        if self.watch.is_none() {
+            self.watch = Some(Watch::new()?);
+        }
+        Ok(self.watch.as_ref().expect("just made").waker())
     }
 
     fn in_flight(&self) -> usize {
@@ -296,7 +342,10 @@ impl Drop for AioQueue {
         let mut unanswered = self.submitted();
         while unanswered > 0 {
             match self.context.answers(1, &mut self.answers) {
-                Ok(found) => unanswered -= found,
+                Ok(found) => {
+                    let found = self.answers[..found].iter();
+                    unanswered -= found.filter(|of| of.data != u64::from(WATCH)).count();
+                }
                 Err(Errno(libc::EINTR | libc::EAGAIN)) => {}
                 Err(errno) => {
                     tracing::error!(%errno, "cannot wait for reads in flight");

@@ -72,7 +72,8 @@ impl Backend for Uring {
 
 /// The ring with the set-up that measured best, or a plain one on older kernels.
 fn build_ring(options: &QueueOptions) -> std::io::Result<IoUring> {
-    let depth = options.depth as u32;
+    // One more watches for who wakes the queue.
+    let depth = options.depth as u32 + 1;
     let mut builder = IoUring::builder();
     if options.sqpoll {
         // The polling thread frees entries a batch at a time, so completions can be seen

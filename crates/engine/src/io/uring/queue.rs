@@ -6,7 +6,8 @@
 //! Invariants:
 //! - every operation in flight holds its device, hence its file, until it is over;
 //! - operations in flight never exceed the depth, which the submission ring holds at least
-//!   once and the completion ring twice, so that neither can overflow;
+//!   once and the completion ring twice, and the watch for who wakes it beside, so that neither
+//!   can overflow;
 //! - buffers are unmapped only after the kernel has answered everything it was given.
 
 #![expect(unsafe_code, reason = "submission entries carry raw pointers to buffers")]
@@ -22,7 +23,11 @@ use super::super::device::Device;
 use super::super::error::{Errno, IoError};
 use super::super::fork::ForkGuard;
 use super::super::op::{Kind, Op, Step, grow_disk};
+use super::super::waker::{Waker, Watch, Watching};
 use super::{NAME, build_ring, register, setup_error};
+
+/// The slot of the watch.
+const WATCH: u32 = u32::MAX;
 
 pub(super) struct UringQueue {
     // Declared before `pool`: the ring closes before the buffers are unmapped.
@@ -36,6 +41,7 @@ pub(super) struct UringQueue {
     noted: usize,
     /// Completions found while a flush had to make room.
     early: VecDeque<Completion>,
+    watch: Option<Watch>,
     wait: Wait,
     guard: ForkGuard,
 }
@@ -54,6 +60,7 @@ impl UringQueue {
             free: (0..options.depth as u32).rev().collect(),
             noted: 0,
             early: VecDeque::with_capacity(options.depth),
+            watch: None,
             wait: options.wait,
             guard: ForkGuard::new()?,
         })
@@ -116,6 +123,35 @@ impl UringQueue {
         self.noted += 1;
     }
 
+    /// Fills a submission entry for the watch, unless the kernel is at it.
+    fn note_watch(&mut self) {
+        let Some(watch) = &mut self.watch else { return };
+        if watch.state != Watching::Not {
+            return;
+        }
+        let entry = opcode::PollAdd::new(Fd(watch.descriptor()), libc::POLLIN as u32).build();
+        // SAFETY: the kernel holds the event file from the submission on, and it touches no memory.
+        let pushed = unsafe { self.ring.submission().push(&entry.user_data(u64::from(WATCH))) };
+        pushed.expect("the submission ring holds one more than every operation in flight");
+        watch.state = Watching::Noted;
+        self.noted += 1;
+    }
+
+    /// Whether a wait is to end without completions, which it is then told.
+    fn is_woken(&mut self) -> bool {
+        self.watch.as_mut().is_some_and(|watch| std::mem::take(&mut watch.woken))
+    }
+
+    /// All that was noted is submitted.
+    fn all_submitted(&mut self) {
+        self.noted = 0;
+        if let Some(watch) = &mut self.watch
+            && watch.state == Watching::Noted
+        {
+            watch.state = Watching::Asked;
+        }
+    }
+
     /// Submits what is noted and, with `want` = 1, sleeps until a completion is there.
     fn enter(&mut self, want: usize) -> Result<(), IoError> {
         let mut refusals = 0u32;
@@ -123,13 +159,14 @@ impl UringQueue {
             match self.ring.submitter().submit_and_wait(want) {
                 // The polling thread of SQPOLL takes everything noted by itself.
                 Ok(_) if self.ring.params().is_setup_sqpoll() => {
-                    self.noted = 0;
+                    self.all_submitted();
                     return Ok(());
                 }
                 Ok(submitted) => {
                     self.noted = self.noted.saturating_sub(submitted);
                     // A partial submission returns without waiting.
                     if self.noted == 0 {
+                        self.all_submitted();
                         return Ok(());
                     }
                 }
@@ -145,7 +182,8 @@ impl UringQueue {
                     errno => return Err(IoError::Submit { errno }),
                 },
             }
-            if want > 0 && !self.early.is_empty() {
+            let woken = self.watch.as_ref().is_some_and(|watch| watch.woken);
+            if want > 0 && (woken || !self.early.is_empty()) {
                 // Completions were set aside above; waiting for another could last for ever.
                 return if self.noted > 0 { self.enter(0) } else { Ok(()) };
             }
@@ -169,6 +207,10 @@ impl UringQueue {
     /// Applies one answer of the kernel; notes the next step where the operation goes on.
     #[inline]
     fn settle(&mut self, slot: u32, answer: i32) -> Option<Completion> {
+        if slot == WATCH {
+            self.watch.as_mut().expect("it was asked for").fired(answer);
+            return None;
+        }
         let op = self.ops[slot as usize].as_mut().expect("the kernel answers what it was given");
         match op.step(answer) {
             Step::Again => {
@@ -300,12 +342,16 @@ impl Queue for UringQueue {
         let before = out.len();
         let sleep = self.wait == Wait::Sleep;
         let least = least.clamp(1, (self.ops.len() - self.free.len()).max(1));
+        if self.in_flight() > 0 {
+            self.note_watch();
+        }
         if self.noted > 0 || least > 1 {
-            self.enter(if sleep && self.early.is_empty() { least } else { 0 })?;
+            let woken = self.watch.as_ref().is_some_and(|watch| watch.woken);
+            self.enter(if sleep && !woken && self.early.is_empty() { least } else { 0 })?;
         }
         loop {
             self.poll(out)?;
-            if out.len() > before || self.in_flight() == 0 {
+            if out.len() > before || self.in_flight() == 0 || self.is_woken() {
                 return Ok(());
             }
             if sleep {
@@ -314,6 +360,14 @@ impl Queue for UringQueue {
                 std::hint::spin_loop();
             }
         }
+    }
+
+    fn waker(&mut self) -> Result<Waker, IoError> {
+        self.guard.check()?;
+        if self.watch.is_none() {
+            self.watch = Some(Watch::new()?);
+        }
+        Ok(self.watch.as_ref().expect("just made").waker())
     }
 
     fn in_flight(&self) -> usize {
@@ -346,10 +400,11 @@ impl Drop for UringQueue {
         // Entries that were noted but never submitted are forgotten, except under SQPOLL,
         // where the polling thread takes entries by itself.
         let sqpoll = self.ring.params().is_setup_sqpoll();
-        let never_submitted = if sqpoll { 0 } else { self.noted };
+        let watch = self.watch.as_ref().is_some_and(|watch| watch.state == Watching::Noted);
+        let never_submitted = if sqpoll { 0 } else { self.noted - usize::from(watch) };
         let mut unanswered = self.ops.len() - self.free.len() - never_submitted;
         while unanswered > 0 {
-            let Some(_) = self.next_answer() else {
+            let Some((slot, _)) = self.next_answer() else {
                 // SAFETY: no argument is passed, and nothing is submitted.
                 let entered = unsafe {
                     let flags = (EnterFlags::GETEVENTS | EnterFlags::SQ_WAKEUP).bits();
@@ -364,7 +419,7 @@ impl Drop for UringQueue {
                     }
                 }
             };
-            unanswered -= 1;
+            unanswered -= usize::from(slot != WATCH);
         }
     }
 }
