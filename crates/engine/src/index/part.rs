@@ -74,7 +74,7 @@ impl Index {
     /// The pages of some partitions; `None` where there is no partition of one of these numbers.
     pub fn pages_of(&self, numbers: &[u32]) -> Option<Owned> {
         let partition = |number: &u32| self.manifest.partitions.get(*number as usize);
-        let pages = numbers.iter().map(|number| partition(number));
+        let pages = numbers.iter().map(partition);
         let pages = pages.map(|p| p.map(|p| p.first_page..p.first_page + p.pages));
         Some(Owned::new(pages.collect::<Option<Vec<_>>>()?))
     }
