@@ -103,6 +103,24 @@ def test_builds_codes_of_either_kind(vectors: np.ndarray, tmp_path: Path) -> Non
     assert not (tmp_path / "none").exists() and not (tmp_path / "long").exists()
 
 
+def test_says_by_what_rows_come_into_partitions(vectors: np.ndarray, tmp_path: Path) -> None:
+    queries = vectors[::60] + np.float32(0.05)
+    truth = exact(vectors, queries, 10)
+    maps = {}
+    for by in ["graph", "kmeans", "random", "order"]:
+        options = {"degree": 32, "list_length": 48, "partitions": 3, "partition_by": by}
+        built = Index.build(tmp_path / by, vectors, **options)
+        ids, _ = built.search(queries, 10, list_length=80)
+        assert np.mean([len(set(a) & set(b)) / 10 for a, b in zip(ids, truth)]) >= 0.95, by
+        # How many rows each has: the row map tells eight bytes of each.
+        maps[by] = tuple(file.stat().st_size for file in sorted(tmp_path.glob(f"{by}/part-*/rows-*")))
+        assert len(maps[by]) == 3
+    assert len(set(maps.values())) > 1, "they differ"
+    with pytest.raises(ValueError, match="known are graph, kmeans, random, order"):
+        Index.build(tmp_path / "none", vectors, partitions=3, partition_by="colour")
+    assert not (tmp_path / "none").exists()
+
+
 def test_builds_each_metric_and_type(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     base = rng.integers(1, 255, (500, 16), dtype=np.uint8)

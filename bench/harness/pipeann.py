@@ -152,10 +152,20 @@ def index_of(vectors: VectorSet, options: BuildOptions, base: Path | None = None
     return entry(f"pipeann-{vectors.name}", made, make) / "index"
 
 
-def partition(index: Path, out: Path, partitions: int, partition_by: str, seed: int) -> Row:
-    """Lay an index out in other partitions now, keeping its graph, and return what it cost."""
+def partition(
+    index: Path,
+    out: Path,
+    partitions: int,
+    partition_by: str,
+    seed: int,
+    memory: str | None = None,
+) -> Row:
+    """Lay an index out in other partitions now, keeping its graph, within a memory limit if one is
+    given, and return what it cost."""
     command: list[str | Path] = [program(), "partition", "--from", index, "--index", out]
     command += ["--partitions", str(partitions), "--partition-by", partition_by]
+    if memory is not None:
+        command += ["--memory", memory]
     return json_lines([*command, "--seed", str(seed), "--overwrite", "--json"])[-1]
 
 

@@ -41,6 +41,7 @@ class Index:
         code_bytes: int | None = None,
         threads: int = 0,
         partitions: int = 1,
+        partition_by: Literal["graph", "kmeans", "random", "order"] = "graph",
         seed: int = 42,
         overwrite: bool = False,
     ) -> Index:
@@ -68,7 +69,10 @@ class Index:
         codes: what memory keeps of a vector: "pq" (trained centroids) or "rabitq" (bits of components).
         code_bytes: bytes per vector kept in memory, at most; chosen from the dimension where None.
         threads: 0 for one per core.
-        partitions: directories that the pages are spread over.
+        partitions: directories that the pages are spread over, each of which can be on a server of
+            its own.
+        partition_by: what rows of a partition have in common: "graph" (near neighbours: the fewest of
+            them are in other partitions), "kmeans" (the nearest centre), "random" or "order" (of pages).
         seed: of everything random.
 
         Raises
@@ -95,6 +99,7 @@ class Index:
         code_bytes: int | None = None,
         threads: int = 0,
         partitions: int = 1,
+        partition_by: Literal["graph", "kmeans", "random", "order"] = "graph",
         seed: int = 42,
         overwrite: bool = False,
     ) -> Index:
@@ -107,7 +112,7 @@ class Index:
             they exist `prefix_metadata.bin` and `prefix_disk.index_max_base_norm.bin`.
         metric, dtype: needed where `prefix_metadata.bin`, which diskannpy writes, is missing; else
             they have to agree with it.
-        codes, code_bytes, threads, partitions, seed, overwrite: as in `build`.
+        codes, code_bytes, threads, partitions, partition_by, seed, overwrite: as in `build`.
 
         Raises
         ------

@@ -115,7 +115,8 @@ impl Index {
     #[staticmethod]
     #[pyo3(signature = (path, vectors, metric="l2", *, column=None, dataset=None, memory=None,
         degree=64, list_length=96, alpha=1.2,
-        codes="pq", code_bytes=None, threads=0, partitions=1, seed=42, overwrite=false))]
+        codes="pq", code_bytes=None, threads=0, partitions=1, partition_by="graph",
+        seed=42, overwrite=false))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
     fn build(
         py: Python<'_>,
@@ -132,6 +133,7 @@ impl Index {
         code_bytes: Option<usize>,
         threads: usize,
         partitions: usize,
+        partition_by: &str,
         seed: u64,
         overwrite: bool,
     ) -> PyResult<Self> {
@@ -144,6 +146,7 @@ impl Index {
         options.codes = parsed(codes)?;
         options.code_bytes = code_bytes;
         options.partitions = partitions;
+        options.partition_by = parsed(partition_by)?;
         options.overwrite = overwrite;
         let given = Given::new(vectors, (column, dataset), options.metric)?;
         let cancel = AtomicBool::new(false);
@@ -154,7 +157,8 @@ impl Index {
     /// Makes an index in the directory `path` of one that DiskANN has built, and opens it.
     #[staticmethod]
     #[pyo3(signature = (path, prefix, *, metric=None, dtype=None, codes="pq", code_bytes=None,
-        threads=0, partitions=1, seed=42, overwrite=false))]
+        threads=0, partitions=1, partition_by="graph",
+        seed=42, overwrite=false))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
     fn import_diskann(
         py: Python<'_>,
@@ -166,6 +170,7 @@ impl Index {
         code_bytes: Option<usize>,
         threads: usize,
         partitions: usize,
+        partition_by: &str,
         seed: u64,
         overwrite: bool,
     ) -> PyResult<Self> {
@@ -177,6 +182,7 @@ impl Index {
         options.codes = parsed(codes)?;
         options.code_bytes = code_bytes;
         options.partitions = partitions;
+        options.partition_by = parsed(partition_by)?;
         options.overwrite = overwrite;
         let cancel = AtomicBool::new(false);
         let interrupts = Interrupts(&cancel);

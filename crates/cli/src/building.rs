@@ -10,7 +10,8 @@ use std::time::Instant;
 use anyhow::{Result, anyhow};
 use indicatif::ProgressBar;
 use pipeann_engine::build::{
-    self, BuildError, BuildOptions, BuildReport, DiskannIndex, Progress, Stage, StandingGraph,
+    self, BuildError, BuildOptions, BuildReport, DiskannIndex, Progress, Stage, StandingFiles,
+    StandingGraph,
 };
 use pipeann_engine::types::{Metric, VectorType};
 use serde_json::{Map, Value, json};
@@ -97,6 +98,22 @@ pub(crate) fn repartition_index(
     let layout = &graph.manifest.layout;
     let shape = (layout.dim(), layout.vector_type(), graph.manifest.metric);
     measured(shape, |bars| build::repartition(graph, dir, options, bars, cancel))
+}
+
+/// As [`repartition_index`], of a graph in files and within `limit` bytes of memory.
+///
+/// # Errors
+/// As [`build_index`].
+pub(crate) fn repartition_files(
+    graph: &StandingFiles,
+    limit: u64,
+    dir: &Path,
+    options: &BuildOptions,
+    cancel: &AtomicBool,
+) -> Result<Built> {
+    let manifest = graph.manifest();
+    let shape = (manifest.layout.dim(), manifest.layout.vector_type(), manifest.metric);
+    measured(shape, |bars| build::repartition_limited(graph, limit, dir, options, bars, cancel))
 }
 
 /// Runs a build with a progress bar, and takes its cost.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use pipeann_engine::build::{BuildOptions, VamanaOptions};
+use pipeann_engine::build::{BuildOptions, PartitionBy, VamanaOptions};
 use pipeann_engine::io::BackendChoice;
 use pipeann_engine::types::Metric;
 use serde::Deserialize;
@@ -57,6 +57,7 @@ pub(crate) struct Build {
     pub(crate) code_bytes: Option<usize>,
     pub(crate) threads: Option<usize>,
     pub(crate) partitions: Option<usize>,
+    pub(crate) partition_by: Option<String>,
     pub(crate) page_bytes: Option<usize>,
     pub(crate) fill: Option<f64>,
     pub(crate) seed: Option<u64>,
@@ -124,6 +125,7 @@ impl Job {
             run.memory_limit().with_context(|| format!("run `{}`", run.name()))?;
         }
         job.data.metric()?;
+        job.build.partition_by().context("[build]")?;
         Ok(job)
     }
 }
@@ -150,6 +152,12 @@ impl Data {
 }
 
 impl Build {
+    /// By what rows come into partitions, where it is said.
+    fn partition_by(&self) -> Result<Option<PartitionBy>> {
+        let by = self.partition_by.as_deref().map(str::parse).transpose();
+        by.map_err(anyhow::Error::msg)
+    }
+
     /// The engine's options.
     pub(crate) fn options(&self, metric: Metric) -> BuildOptions {
         let default = BuildOptions::new(metric);
@@ -168,6 +176,10 @@ impl Build {
             fill: self.fill.unwrap_or(default.fill),
             page_bytes: self.page_bytes,
             partitions: self.partitions.unwrap_or(default.partitions),
+            partition_by: self
+                .partition_by()
+                .expect("names are looked at when the job is read")
+                .unwrap_or(default.partition_by),
             ..default
         }
     }
@@ -231,6 +243,16 @@ mod tests {
     }
 
     #[test]
+    fn a_job_says_by_what_rows_come_into_partitions() {
+        for (name, by) in PartitionBy::ALL {
+            let build = format!("[build]\npartitions = 3\npartition_by = '{name}'\n");
+            let job = format!("{HEAD}{build}[[run]]\npolicy = 'pipe'\nlists = [10]\n");
+            let options = Job::parse(&job).unwrap().build.options(Metric::L2);
+            assert_eq!((options.partitions, options.partition_by), (3, by));
+        }
+    }
+
+    #[test]
     fn mistakes_are_named() {
         let refused =
             |rest: &str| format!("{:#}", Job::parse(&format!("{HEAD}{rest}")).unwrap_err());
@@ -240,6 +262,8 @@ mod tests {
         assert!(refused(&format!("{run}switches = ['x=y']\n")).contains("x=y"));
         assert!(refused(&format!("{run}memory_limit = 'much'\n")).contains("much"));
         assert!(refused(&format!("{run}in_flight = 65\n")).contains("in_flight"));
+        let partition = refused(&format!("[build]\npartition_by = 'colour'\n{run}"));
+        assert!(partition.contains("colour") && partition.contains("kmeans"), "{partition}");
         assert!(refused(&format!("{run}{run}")).contains("two runs are named `pipe`"));
         assert!(refused("[[run]]\npolicy = 'best'\nlists = [1]\n").contains("best"));
         assert!(refused("[[run]]\npolicy = 'pipe'\nlists = []\n").contains("no lists"));

@@ -44,7 +44,7 @@ use crate::vectors_file::{VectorsFile, WholeFile, check_same_shape};
 ///   k = 10
 ///   limit_queries = 2000
 ///   [build]                          # degree, list, alpha, passes, code_bytes, threads,
-///   degree = 64                      # partitions, page_bytes, fill, seed
+///   degree = 64                      # partitions, partition_by, page_bytes, fill, seed
 ///   [[run]]
 ///   policy = "pipe"                  # pipe, beam or page
 ///   lists = [20, 30, 50]

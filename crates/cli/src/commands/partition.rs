@@ -8,16 +8,17 @@ use pipeann_engine::build::{BuildOptions, PartitionBy, VamanaOptions};
 use pipeann_engine::index::Index;
 use pipeann_engine::memory::MemoryLimit;
 
-use crate::building::repartition_index;
+use crate::building::{repartition_files, repartition_index};
 use crate::interrupt;
-use crate::opening::Reading;
+use crate::opening::{Reading, parse_limit};
 use crate::progress;
 use crate::table::{print_json, print_pairs};
 
 /// Make an index in other partitions of one that is there, keeping its graph
 ///
 /// Rows, row ids, edges, codes and size of pages stay; pages and head index are laid out anew. The
-/// other index is only read. Vectors and graph are in memory meanwhile.
+/// other index is only read. Vectors and graph are in memory meanwhile, or with --memory in files
+/// beside the new index.
 #[derive(Debug, Args)]
 pub(crate) struct PartitionArgs {
     /// Directory of the index that is there
@@ -35,6 +36,10 @@ pub(crate) struct PartitionArgs {
     /// (of pages)
     #[arg(long, value_name = "HOW", default_value = "graph")]
     partition_by: PartitionBy,
+    /// Most memory that it takes, as 1GiB; vectors and graph then wait in files [default: all that it
+    /// wants]
+    #[arg(long, value_name = "LIMIT", value_parser = parse_limit)]
+    memory: Option<u64>,
     /// Threads; 0 for one on each core
     #[arg(long, default_value_t = 0)]
     threads: usize,
@@ -74,10 +79,19 @@ pub(crate) fn run(args: &PartitionArgs) -> Result<()> {
     };
     let cancel = interrupt::flag()?;
     let bar = progress::bar("read", u64::from(index.pages()), "pages");
-    let graph = index.standing_graph(&mut |_| bar.inc(1));
-    bar.finish_and_clear();
-    let graph = graph.with_context(|| format!("reading {}", args.from.display()))?;
-    drop(index);
-    let built = repartition_index(graph, &args.index, &options, &cancel)?;
+    let reading = || format!("reading {}", args.from.display());
+    let built = if let Some(limit) = args.memory {
+        let files = index.standing_files(&args.index, &mut |_| bar.inc(1));
+        bar.finish_and_clear();
+        let files = files.with_context(reading)?;
+        drop(index);
+        repartition_files(&files, limit, &args.index, &options, &cancel)?
+    } else {
+        let graph = index.standing_graph(&mut |_| bar.inc(1));
+        bar.finish_and_clear();
+        let graph = graph.with_context(reading)?;
+        drop(index);
+        repartition_index(graph, &args.index, &options, &cancel)?
+    };
     if args.json { print_json(&built.json()) } else { print_pairs(&built.pairs()) }
 }

@@ -138,6 +138,13 @@ fn an_index_comes_into_other_partitions_without_being_built_again() {
         row["recall"].as_f64().unwrap()
     };
     assert!((recall("index") - recall("parts")).abs() < 0.02);
+    let limited = make.replace("parts", "limited");
+    place.json(&format!("{limited} --memory 160MiB"));
+    let told = text(&place.run("inspect --index limited --buffered --verify").stdout);
+    assert!(told.contains("no damage") && told.contains("partition"), "{told}");
+    assert!((recall("index") - recall("limited")).abs() < 0.02);
+    let small = place.refusal(&format!("{} --memory 1MiB", make.replace("parts", "other")));
+    assert!(small.contains("--memory") && small.contains("too small"), "{small}");
     let again = place.refusal(make);
     assert!(again.contains("--overwrite"), "{again}");
     let itself = place.refusal("partition --from index --index index --partitions 4 --overwrite");

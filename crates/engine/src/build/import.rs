@@ -70,10 +70,21 @@ impl Build<'_> {
 
 /// Sorts all lists nearest first, as the layout wants them, and connects what cannot be reached.
 pub(super) fn connected(
-    mut lists: Vec<u32>,
+    lists: Vec<u32>,
     degree: usize,
     pair: &PairDistance<'_>,
     start: u32,
+) -> Adjacency {
+    let mut graph = nearest_first(lists, degree, pair);
+    connect(&mut graph, pair, start);
+    graph
+}
+
+/// Sorts all lists nearest first.
+pub(super) fn nearest_first(
+    mut lists: Vec<u32>,
+    degree: usize,
+    pair: &PairDistance<'_>,
 ) -> Adjacency {
     let rows = lists.par_chunks_exact_mut(degree + 1).enumerate();
     rows.for_each_init(Vec::new, |near, (node, row)| {
@@ -85,7 +96,5 @@ pub(super) fn connected(
         near.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         edges.iter_mut().zip(near.iter()).for_each(|(edge, &(_, to))| *edge = to);
     });
-    let mut graph = Adjacency::from_rows(lists, degree);
-    connect(&mut graph, pair, start);
-    graph
+    Adjacency::from_rows(lists, degree)
 }

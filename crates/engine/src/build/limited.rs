@@ -11,15 +11,18 @@ use super::error::BuildError;
 use super::gather::{gather, read, view};
 use super::halves::copy_in_place;
 use super::huge;
-use super::merge::merge;
+use super::merge::{NEAR_WORDS, merge, merge_nearest};
 use super::nearest::Nearest;
-use super::options::{BuildOptions, PartitionBy};
-use super::order::{EMPTY_SLOT, Locality, OrderOptions, PageOrder, order_by};
+use super::options::BuildOptions;
+use super::order::{Locality, OrderOptions, PageOrder, order_by};
+use super::parted::{Parting, parts_rows};
+use super::partition::NEAR;
 use super::pipeline::{Build, BuildReport, Input, build, in_pool};
-use super::plan::Plan;
+use super::plan::{CutPlan, Plan};
 use super::progress::{Progress, Stage, check_cancel};
 use super::random::Random;
 use super::reach::connect_lists;
+use super::shard_pages::Pages;
 use super::shards::{SPREAD, Shards};
 use super::site::Site;
 use super::sizes::{NEAREST, Sizes};
@@ -28,7 +31,7 @@ use super::spill::{Spill, SpillWriter};
 use super::threads::thread_count;
 use super::vamana::{VamanaOptions, vamana};
 use crate::distance::PairDistance;
-use crate::graph::{Adjacency, medoid};
+use crate::graph::medoid;
 use crate::types::VectorSet;
 
 /// As [`build()`], holding no more than about `limit` bytes.
@@ -59,7 +62,8 @@ pub fn build_limited(
         read(source, 0, &mut bytes)?;
         return build(view(source, &bytes), dir, options, progress, cancel);
     }
-    let plan = Plan::new(&sizes, limit)?;
+    let cuts = parts_rows((options.partitions, options.partition_by), rows)?;
+    let plan = Plan::new(&sizes, cuts.then_some(options.partitions), limit)?;
     build_in_shards(source, &plan, dir, options, progress, cancel)
 }
 
@@ -73,24 +77,28 @@ pub(crate) fn build_in_shards(
     cancel: &AtomicBool,
 ) -> Result<BuildReport, BuildError> {
     let (rows, ty) = (source.rows() as u64, source.vector_type());
-    if options.partitions > 1 && options.partition_by != PartitionBy::Order {
-        let why = "a build that does not fit into its memory has partitions by `order` alone; \
-                   `pipeann partition` cuts an index that is there";
-        return Err(BuildError::Option { option: "partition-by", why });
-    }
     let sizes = Sizes::new(rows, source.dim(), ty, options)?;
-    let needed = sizes.disk_bytes().saturating_add(Plan::spilled_bytes(&sizes));
+    let cuts = parts_rows((options.partitions, options.partition_by), source.rows())?;
+    let spilled = if cuts { CutPlan::spilled_bytes(&sizes, SPREAD * NEAR) } else { 0 };
+    let needed = sizes.disk_bytes().saturating_add(Plan::spilled_bytes(&sizes) + spilled);
     let site = Site::open(dir, options.overwrite, needed)?;
     let build = Build { options, sizes, progress, cancel, stages: Vec::new() };
     in_pool(options, dir, || build.run_limited(source, plan, site))?
 }
 
-/// A graph in a file, the pages of its nodes, and where a search starts.
+/// A graph in a file, what its nodes are laid out by, and where a search starts.
 struct Merged {
     graph: Spill,
-    order: PageOrder,
-    locality: Locality,
+    laying: Laying,
     start: u32,
+}
+
+/// By what nodes come into pages.
+enum Laying {
+    /// They are in pages of their shards.
+    Shards(PageOrder, Locality),
+    /// Partitions come first: the nearest of each row, and the shard where each is at home.
+    Partitions(Spill, Vec<u32>),
 }
 
 impl Build<'_> {
@@ -104,11 +112,19 @@ impl Build<'_> {
         let longest =
             self.timed(Stage::Check, |b| check_source(source, metric, b.progress, b.cancel))?;
         let merged = self.timed(Stage::Graph, |b| b.merged(source, plan, &site))?;
-        let Merged { mut graph, order, locality, start } = merged;
-        self.timed(Stage::Order, |b| {
+        let Merged { mut graph, laying, start } = merged;
+        let (order, locality) = self.timed(Stage::Order, |b| {
             b.progress.stage(Stage::Order, source.rows() as u64);
             // Lists were merged in turn, and stay in no strict order of distance.
-            connect_lists(&mut graph, start, |_, _| ())
+            connect_lists(&mut graph, start, |_, _| ())?;
+            match laying {
+                Laying::Shards(order, locality) => Ok((order, locality)),
+                Laying::Partitions(near, ranks) => {
+                    let from = Parting { source, graph: &graph, near: &near, ranks: &ranks };
+                    let cut = plan.cut.as_ref().expect("planned where partitions come first");
+                    b.parted(&site, &from, cut)
+                }
+            }
         })?;
         let (book, codes) = self.timed(Stage::Encode, |b| {
             let sample = gather(source, &b.sample(source.rows(), plan.sample))?;
@@ -123,7 +139,7 @@ impl Build<'_> {
     }
 
     /// Some rows, ascending.
-    fn sample(&self, rows: usize, count: usize) -> Vec<u32> {
+    pub(super) fn sample(&self, rows: usize, count: usize) -> Vec<u32> {
         let mut random = Random::new(self.options.graph.seed ^ 0x4EAD);
         let mut drawn: Vec<u32> = Vec::with_capacity(count);
         while drawn.len() < count {
@@ -155,38 +171,51 @@ impl Build<'_> {
         let shards =
             Shards::assign(source, self.options.metric, sample, shape, graph.seed, self.cancel)?;
         drop((sampled, bytes));
-        let mut pages = Pages::new(rows, shards.count(), &self.sizes);
+        let cuts = parts_rows((self.options.partitions, self.options.partition_by), rows)?;
+        let mut made = if cuts {
+            Made::Nearest(Vec::with_capacity(shards.count()))
+        } else {
+            Made::Pages(Pages::new(rows, shards.count(), &self.sizes))
+        };
         let mut lists = Vec::with_capacity(shards.count());
         for shard in 0..shards.count() {
             check_cancel(self.cancel)?;
-            lists.push(self.shard(source, &shards, shard, site, &mut pages)?);
+            lists.push(self.shard(source, &shards, shard, site, &mut made)?);
         }
         let shape = (rows, graph.degree);
         let merged = merge(site, &shards, &lists, shape, self.progress, self.cancel)?;
-        drop((shards, lists));
-        let locality = pages.locality(rows);
-        Ok(Merged {
-            graph: merged,
-            order: pages.into_order(rows).cut(self.options.partitions),
-            locality,
-            start,
-        })
+        drop(lists);
+        let laying = match made {
+            Made::Pages(pages) => {
+                let locality = pages.locality(rows);
+                Laying::Shards(pages.into_order(rows).cut(self.options.partitions), locality)
+            }
+            Made::Nearest(lists) => {
+                let near = merge_nearest(site, &shards, &lists, (rows, NEAR), self.cancel)?;
+                let home = (0..rows).map(|row| u32::from(shards.of(row)[0]));
+                Laying::Partitions(near, home.collect())
+            }
+        };
+        Ok(Merged { graph: merged, laying, start })
     }
 
-    /// Builds the graph of a shard, lays out the rows that are at home there, and puts the lists
-    /// of all its rows in a file.
+    /// Builds the graph of a shard, puts the lists of all its rows in a file, and lays out the rows
+    /// that are at home there or notes what is near all of them.
     fn shard(
         &self,
         source: &dyn RowSource,
         shards: &Shards,
         shard: usize,
         site: &Site,
-        pages: &mut Pages,
+        made: &mut Made,
     ) -> Result<Spill, BuildError> {
         let members = shards.members(shard);
         let degree = self.options.graph.degree;
         let mut out = SpillWriter::create(site, &format!("shard-{shard}"), degree)?;
         if members.is_empty() {
+            if let Made::Nearest(lists) = made {
+                lists.push(SpillWriter::create(site, "none", 1)?.finish()?);
+            }
             return out.finish();
         }
         let mut bytes = gather(source, &members)?;
@@ -204,6 +233,13 @@ impl Build<'_> {
         }
         let threads = thread_count(options.threads);
         let nearest = Nearest::find(&pair, &graph, NEAREST, threads, self.cancel)?;
+        let pages = match made {
+            Made::Pages(pages) => pages,
+            Made::Nearest(lists) => {
+                lists.push(near_lists(site, &pair, &nearest, &members)?);
+                return out.finish();
+            }
+        };
         let home: Vec<u32> = (0..members.len() as u32)
             .filter(|&node| shards.is_home(members[node as usize], shard))
             .collect();
@@ -224,65 +260,29 @@ impl Build<'_> {
     }
 }
 
-/// Pages of the shards so far, and what they keep together.
-struct Pages {
-    slots: Vec<u32>,
-    records_per_page: usize,
-    edges_inside: f64,
-    nearest_inside: f64,
+/// What shards have made so far beside their graphs: pages, or lists of near neighbours.
+enum Made {
+    Pages(Pages),
+    Nearest(Vec<Spill>),
 }
 
-impl Pages {
-    fn new(rows: usize, shards: usize, sizes: &Sizes) -> Self {
-        let records_per_page = sizes.layout.records_per_page();
-        // Threads of each shard leave some pages that they could not fill.
-        let spare = shards * 16 * records_per_page;
-        let slots = (rows as f64 / sizes.layout.fill()) as usize + spare;
-        let slots = Vec::with_capacity(slots);
-        Self { slots, records_per_page, edges_inside: 0.0, nearest_inside: 0.0 }
-    }
-
-    /// Adds the pages of a shard: `order` speaks of positions in `home`, these of positions in
-    /// `members`.
-    fn add(
-        &mut self,
-        order: &PageOrder,
-        near: &Nearest,
-        graph: &Adjacency,
-        home: &[u32],
-        members: &[u32],
-    ) {
-        let row = |at: u32| match at {
-            EMPTY_SLOT => EMPTY_SLOT,
-            at => members[home[at as usize] as usize],
-        };
-        self.slots.extend(order.rows.iter().map(|&at| row(at)));
-        let mut page_of = vec![usize::MAX; members.len()];
-        home.iter().enumerate().for_each(|(at, &n)| page_of[n as usize] = order.page_of(at));
-        for (at, &node) in home.iter().enumerate() {
-            let page = order.page_of(at);
-            let edges = graph.neighbours(node as usize).iter();
-            self.edges_inside += edges.filter(|&&n| page_of[n as usize] == page).count() as f64;
-            let near = near.of(at).iter().take(10);
-            let inside = near.filter(|&&n| order.page_of(n as usize) == page).count();
-            self.nearest_inside += inside as f64 / 10.0;
+/// The nearest of the members of a shard with their distances, in a file.
+fn near_lists(
+    site: &Site,
+    pair: &PairDistance<'_>,
+    nearest: &Nearest,
+    members: &[u32],
+) -> Result<Spill, BuildError> {
+    let mut out = SpillWriter::create(site, "near", NEAR_WORDS * NEAR)?;
+    let mut words = Vec::with_capacity(NEAR_WORDS * NEAR);
+    for node in 0..members.len() {
+        words.clear();
+        for &to in nearest.of(node).iter().take(NEAR) {
+            words.extend([members[to as usize], pair.distance(node, to as usize).to_bits()]);
         }
+        out.push(words.iter().copied())?;
     }
-
-    fn locality(&self, rows: usize) -> Locality {
-        Locality {
-            edges_in_page: self.edges_inside / rows as f64,
-            nearest_in_page: self.nearest_inside / rows as f64,
-        }
-    }
-
-    fn into_order(self, rows: usize) -> PageOrder {
-        let mut nodes = vec![EMPTY_SLOT; rows];
-        let taken = self.slots.iter().enumerate().filter(|(_, row)| **row != EMPTY_SLOT);
-        taken.for_each(|(node, &row)| nodes[row as usize] = node as u32);
-        let (rows, records_per_page) = (self.slots, self.records_per_page);
-        PageOrder { rows, nodes, records_per_page, partitions: Vec::new() }
-    }
+    out.finish()
 }
 
 /// Passes on steps, and hides that stages within a stage begin.

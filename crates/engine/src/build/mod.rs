@@ -8,7 +8,10 @@
 //! stands in an index, is taken over in place of the linking.
 
 mod affinity;
+mod centres;
 mod check;
+#[cfg(feature = "partitioner")]
+mod coarsen;
 mod diskann;
 mod error;
 mod estimate;
@@ -17,15 +20,22 @@ mod halves;
 mod head;
 mod huge;
 mod import;
+#[cfg(feature = "partitioner")]
+mod kway;
 mod leaf_links;
 mod leaves;
 mod limited;
 mod links;
 mod merge;
+#[cfg(feature = "partitioner")]
+mod near_file;
+#[cfg(feature = "partitioner")]
+mod near_graph;
 mod nearest;
 mod options;
 mod order;
 mod pack;
+mod parted;
 mod partition;
 mod pipeline;
 mod plan;
@@ -35,12 +45,16 @@ mod reach;
 mod refine;
 mod relayout;
 mod reservoir;
+#[cfg(feature = "partitioner")]
+mod settle;
+mod shard_pages;
 mod shards;
 mod site;
 mod sizes;
 mod source;
 mod spill;
 mod spooled;
+mod standing_files;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -61,7 +75,8 @@ pub(crate) use order::order_by;
 pub use order::{EMPTY_SLOT, Locality, OrderOptions, PageOrder, locality_order};
 pub use pipeline::{BuildReport, SourceRows, build, build_rows};
 pub use progress::{Cancelled, Progress, Silent, Stage};
-pub use relayout::{StandingGraph, repartition};
+pub use relayout::{StandingGraph, repartition, repartition_limited};
 pub use source::RowSource;
 pub use spooled::SpooledRows;
+pub use standing_files::StandingFiles;
 pub use vamana::{VamanaOptions, vamana};

@@ -7,9 +7,11 @@ use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
 use super::affinity::Affinity;
+use super::error::BuildError;
 use super::nearest::Nearest;
 use super::pack::pack;
 use super::progress::Cancelled;
+use super::reach::EdgeLists;
 use super::refine::sweep;
 use crate::distance::PairDistance;
 use crate::graph::Adjacency;
@@ -88,6 +90,19 @@ impl PageOrder {
         Self { partitions, ..self }
     }
 
+    /// Of the row in every place, or [`EMPTY_SLOT`].
+    pub(crate) fn of_slots(
+        slots: Vec<u32>,
+        rows: usize,
+        records_per_page: usize,
+        partitions: Vec<Range<usize>>,
+    ) -> Self {
+        let mut nodes = vec![EMPTY_SLOT; rows];
+        let taken = slots.iter().enumerate().filter(|(_, row)| **row != EMPTY_SLOT);
+        taken.for_each(|(node, &row)| nodes[row as usize] = node as u32);
+        Self { rows: slots, nodes, records_per_page, partitions }
+    }
+
     /// Orders of partitions one after the other: each of positions in the list of its rows.
     pub(crate) fn of_partitions(rows: usize, parts: &[(Vec<u32>, Self)]) -> Self {
         let records_per_page = parts[0].1.records_per_page;
@@ -125,6 +140,25 @@ impl PageOrder {
             edges_in_page: edges as f64 / graph.nodes().max(1) as f64,
             nearest_in_page: near as f64 / possible.max(1) as f64,
         }
+    }
+
+    /// As [`locality`](Self::locality), of lists in a file, of which the first ten count as nearest.
+    pub(crate) fn locality_in(&self, graph: &dyn EdgeLists) -> Result<Locality, BuildError> {
+        let (mut edges, mut near, mut possible, mut list) = (0, 0, 0, Vec::new());
+        for row in 0..graph.nodes() {
+            list.clear();
+            graph.read(row as u32, &mut list)?;
+            let page = self.page_of(row);
+            let is_inside = |n: &&u32| self.page_of(**n as usize) == page;
+            edges += list.iter().filter(is_inside).count();
+            let ten = &list[..list.len().min(10)];
+            near += ten.iter().filter(is_inside).count();
+            possible += ten.len();
+        }
+        Ok(Locality {
+            edges_in_page: edges as f64 / graph.nodes().max(1) as f64,
+            nearest_in_page: near as f64 / possible.max(1) as f64,
+        })
     }
 }
 

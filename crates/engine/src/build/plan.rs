@@ -25,14 +25,21 @@ pub(crate) struct Plan {
     pub(crate) room: usize,
     /// The most rows of the sample that clusters and codes are made from.
     pub(crate) sample: usize,
+    /// How rows come into partitions before they are laid out, where they do.
+    pub(crate) cut: Option<CutPlan>,
 }
 
 impl Plan {
-    /// The fewest shards that fit.
+    /// The fewest shards that fit; `partitions` are those that rows come into before they are laid
+    /// out.
     ///
     /// # Errors
     /// [`BuildError::MemoryLimit`], naming what is needed, where no number does.
-    pub(crate) fn new(sizes: &Sizes, limit: u64) -> Result<Self, BuildError> {
+    pub(crate) fn new(
+        sizes: &Sizes,
+        partitions: Option<usize>,
+        limit: u64,
+    ) -> Result<Self, BuildError> {
         let standing = (sizes.rows * SPREAD as u64) as f64 * SLACK;
         let room = |shards: u64| (standing / shards as f64).ceil() as u64;
         let linking = |shards: u64| {
@@ -50,12 +57,81 @@ impl Plan {
         // Floats of the sample are there beside its bytes, while nothing else is.
         let dim = sizes.layout.dim() as u64;
         let sample = (limit / 16 / (dim * 8)).clamp(1024, 65_536).min(sizes.rows);
-        Ok(Self { shards: shards as usize, room: room(shards) as usize, sample: sample as usize })
+        let cut = partitions.map(|count| CutPlan::new(sizes, count, limit)).transpose()?;
+        let (shards, room, sample) = (shards as usize, room(shards) as usize, sample as usize);
+        Ok(Self { shards, room, sample, cut })
     }
 
     /// Bytes on disk, beside the index, while it is being built.
     pub(crate) fn spilled_bytes(sizes: &Sizes) -> u64 {
         (SPREAD as u64 + 1) * sizes.rows * sizes.list_bytes()
+    }
+}
+
+/// Held for each row from the first partition on: its rank, and a row id where it is given.
+const RANKED_BYTES: u64 = 4 + 8;
+/// Held for each row while lists of neighbours are cut: where its list begins, its group, the size of
+/// that, its place among the members of groups, its partition.
+const CUT_BYTES: u64 = RANKED_BYTES + 8 + 4 + 4 + 4 + 2;
+/// Held for each row while partitions are laid out: its partition, itself among those of its partition,
+/// its place among those laid out, and the order so far.
+const LAID_BYTES: u64 = RANKED_BYTES + 2 + 4 + 4 + 9;
+/// What METIS takes for a group with its edges.
+const GROUP_BYTES: u64 = 2800;
+/// Groups are this large at most, and about half as large; smaller ones gain nothing.
+const LARGEST_GROUP: u64 = 512;
+const SMALLEST_GROUP: u64 = 24;
+/// At least so many groups for each partition.
+const FEWEST_GROUPS: u64 = 64;
+/// Pairs of neighbours that are sorted at a time.
+const SORTED_BYTES: u64 = 32 << 20;
+/// So many rows are laid out together at least.
+const FEWEST_TOGETHER: u64 = 4096;
+
+/// How rows come into partitions that are laid out one after the other, within a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CutPlan {
+    /// The most rows of a group.
+    pub(crate) group: u32,
+    /// The most rows that are laid out together.
+    pub(crate) together: usize,
+    /// Bytes of pairs of neighbours that are sorted at a time.
+    pub(crate) sorted_bytes: usize,
+}
+
+impl CutPlan {
+    /// The smallest groups and the most rows together that fit.
+    ///
+    /// # Errors
+    /// [`BuildError::MemoryLimit`], naming what is needed, where none do.
+    pub(crate) fn new(sizes: &Sizes, partitions: usize, limit: u64) -> Result<Self, BuildError> {
+        let cut = |groups: u64| FIXED_BYTES + sizes.rows * CUT_BYTES + groups * GROUP_BYTES;
+        let laid =
+            |rows: u64| FIXED_BYTES + sizes.rows * LAID_BYTES + rows * sizes.shard_row_bytes();
+        let fewest = 2 * sizes.rows / LARGEST_GROUP;
+        let least = laid(FEWEST_TOGETHER.min(sizes.rows));
+        let sorted = FIXED_BYTES + SORTED_BYTES + sizes.rows * (RANKED_BYTES + 8);
+        let written = FIXED_BYTES
+            + sizes.rows * (RANKED_BYTES + WRITTEN_BYTES + sizes.code_bytes as u64)
+            + sizes.head_memory_bytes();
+        let needed = cut(fewest).max(least).max(sorted).max(written);
+        if limit < needed {
+            return Err(BuildError::MemoryLimit { limit, needed });
+        }
+        let groups = ((limit - cut(0)) / GROUP_BYTES).max(1);
+        let group = (2 * sizes.rows).div_ceil(groups).max(SMALLEST_GROUP);
+        let group = group.min(sizes.rows / (FEWEST_GROUPS * partitions as u64)).max(1);
+        let together = (limit - laid(0)) / sizes.shard_row_bytes();
+        Ok(Self {
+            group: group as u32,
+            together: together as usize,
+            sorted_bytes: SORTED_BYTES as usize,
+        })
+    }
+
+    /// Bytes on disk, beside the index and what it is built from, for lists of `near` neighbours.
+    pub(crate) fn spilled_bytes(sizes: &Sizes, near: usize) -> u64 {
+        sizes.rows * near as u64 * (2 * 8 + 2 * 4)
     }
 }
 
@@ -72,20 +148,35 @@ mod tests {
     #[test]
     fn a_smaller_limit_means_more_shards_and_too_small_a_one_names_what_is_needed() {
         let sizes = sizes(4_000_000);
-        let (wide, narrow) = (Plan::new(&sizes, 2 << 30), Plan::new(&sizes, 1 << 30));
+        let (wide, narrow) = (Plan::new(&sizes, None, 2 << 30), Plan::new(&sizes, None, 1 << 30));
         let (wide, narrow) = (wide.expect("fits"), narrow.expect("fits"));
         assert!(wide.shards < narrow.shards, "{wide:?} {narrow:?}");
-        let Err(BuildError::MemoryLimit { needed, .. }) = Plan::new(&sizes, 100 << 20) else {
+        let Err(BuildError::MemoryLimit { needed, .. }) = Plan::new(&sizes, None, 100 << 20) else {
             panic!("100 MiB are too few")
         };
-        assert!(Plan::new(&sizes, needed).is_ok(), "what it names is enough");
-        assert!(Plan::new(&sizes, needed - 1).is_err(), "and no more than that");
+        assert!(Plan::new(&sizes, None, needed).is_ok(), "what it names is enough");
+        assert!(Plan::new(&sizes, None, needed - 1).is_err(), "and no more than that");
+    }
+
+    #[test]
+    fn a_smaller_limit_means_larger_groups_and_fewer_rows_together() {
+        let sizes = sizes(4_000_000);
+        let plan = |limit| CutPlan::new(&sizes, 10, limit);
+        let (wide, narrow) = (plan(2 << 30).expect("fits"), plan(400 << 20).expect("fits"));
+        assert!(
+            wide.group < narrow.group && wide.together > narrow.together,
+            "{wide:?} {narrow:?}"
+        );
+        let Err(BuildError::MemoryLimit { needed, .. }) = plan(100 << 20) else {
+            panic!("100 MiB are too few")
+        };
+        assert!(plan(needed).is_ok() && plan(needed - 1).is_err());
     }
 
     #[test]
     fn shards_have_room_for_all_rows() {
         for rows in [1, 2, 10, 1000, 1_000_000] {
-            let plan = Plan::new(&sizes(rows), 1 << 30).expect("fits");
+            let plan = Plan::new(&sizes(rows), None, 1 << 30).expect("fits");
             assert!(plan.shards * plan.room >= SPREAD * rows as usize, "{rows}: {plan:?}");
         }
     }

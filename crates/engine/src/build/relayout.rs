@@ -5,13 +5,19 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use super::error::BuildError;
+use super::gather::{gather, view};
 use super::halves::linking_copy;
 use super::import::connected;
 use super::options::BuildOptions;
+use super::order::{EMPTY_SLOT, Locality, PageOrder};
+use super::parted::{Parting, parts_rows};
+use super::partition::NEAR;
 use super::pipeline::{Build, BuildReport, Input, SourceRows, in_pool};
+use super::plan::CutPlan;
 use super::progress::{Progress, Stage};
 use super::site::Site;
 use super::sizes::Sizes;
+use super::standing_files::StandingFiles;
 use super::vamana::VamanaOptions;
 use crate::distance::PairDistance;
 use crate::format::Manifest;
@@ -50,9 +56,45 @@ pub fn repartition(
     progress: &dyn Progress,
     cancel: &AtomicBool,
 ) -> Result<BuildReport, BuildError> {
-    let StandingGraph { manifest, codebook, .. } = &graph;
+    let options = standing_options(&graph.manifest, &graph.codebook, options);
+    let sizes = standing_sizes(&graph.manifest, graph.ids.len(), &options)?;
+    let site = Site::open(dir, options.overwrite, sizes.disk_bytes())?;
+    let build = Build { options: &options, sizes, progress, cancel, stages: Vec::new() };
+    in_pool(&options, dir, || build.run_repartition(graph, site))?
+}
+
+/// As [`repartition`], of a graph in files, holding no more than about `limit` bytes.
+///
+/// # Errors
+/// As [`repartition`]; [`BuildError::MemoryLimit`] for a limit that is too small, and
+/// [`BuildError::Option`] for partitions by what needs all vectors.
+pub fn repartition_limited(
+    graph: &StandingFiles,
+    limit: u64,
+    dir: &Path,
+    options: &BuildOptions,
+    progress: &dyn Progress,
+    cancel: &AtomicBool,
+) -> Result<BuildReport, BuildError> {
+    let options = standing_options(&graph.manifest, &graph.codebook, options);
+    let rows = graph.ids.len();
+    let sizes = standing_sizes(&graph.manifest, rows, &options)?;
+    parts_rows((options.partitions, options.partition_by), rows)?;
+    let plan = CutPlan::new(&sizes, options.partitions, limit)?;
+    let needed = sizes.disk_bytes().saturating_add(CutPlan::spilled_bytes(&sizes, NEAR));
+    let site = Site::open(dir, options.overwrite, needed)?;
+    let build = Build { options: &options, sizes, progress, cancel, stages: Vec::new() };
+    in_pool(&options, dir, || build.run_repartition_limited(graph, &plan, site))?
+}
+
+/// The options of an index that is made of one with this manifest and codebook.
+fn standing_options(
+    manifest: &Manifest,
+    codebook: &Codebook,
+    options: &BuildOptions,
+) -> BuildOptions {
     let (layout, built) = (&manifest.layout, &manifest.build);
-    let options = BuildOptions {
+    BuildOptions {
         metric: manifest.metric,
         graph: VamanaOptions {
             degree: layout.max_degree(),
@@ -65,13 +107,17 @@ pub fn repartition(
         code_bytes: Some(codebook.code_bytes()),
         page_bytes: Some(layout.page_bytes()),
         ..options.clone()
-    };
+    }
+}
+
+fn standing_sizes(
+    manifest: &Manifest,
+    rows: usize,
+    options: &BuildOptions,
+) -> Result<Sizes, BuildError> {
+    let layout = &manifest.layout;
     options.check(layout.dim())?;
-    let (dim, ty) = (layout.dim(), layout.vector_type());
-    let sizes = Sizes::new(graph.ids.len() as u64, dim, ty, &options)?;
-    let site = Site::open(dir, options.overwrite, sizes.disk_bytes())?;
-    let build = Build { options: &options, sizes, progress, cancel, stages: Vec::new() };
-    in_pool(&options, dir, || build.run_repartition(graph, site))?
+    Sizes::new(rows as u64, layout.dim(), layout.vector_type(), options)
 }
 
 impl Build<'_> {
@@ -96,5 +142,44 @@ impl Build<'_> {
         let rows = Some(SourceRows { ids: &ids, applied: manifest.applied });
         let input = Input { source: &source, rows, start, locality };
         self.write_index(site, &input, &graph, &order, (&codebook, &codes), &head)
+    }
+    fn run_repartition_limited(
+        mut self,
+        standing: &StandingFiles,
+        plan: &CutPlan,
+        site: Site,
+    ) -> Result<BuildReport, BuildError> {
+        let StandingFiles { manifest, codebook, ids, nodes, start, vectors, lists } = standing;
+        let (order, locality) = self.timed(Stage::Order, |b| {
+            b.progress.stage(Stage::Order, ids.len() as u64);
+            let by = (b.options.partitions, b.options.partition_by);
+            if !parts_rows(by, ids.len())? {
+                return b.as_it_was(standing);
+            }
+            // What is nearest stands first in a list, as far as robust prune has left it there.
+            let from = Parting { source: vectors, graph: lists, near: lists, ranks: nodes };
+            b.parted(&site, &from, plan)
+        })?;
+        let codes = self.timed(Stage::Encode, |b| b.codes(vectors, codebook, &mut |_| {}))?;
+        let head = self.timed(Stage::Head, |b| {
+            let rows = b.sample(ids.len(), b.sizes.head_nodes);
+            b.head(view(vectors, &gather(vectors, &rows)?), &rows, &order)
+        })?;
+        let rows = Some(SourceRows { ids, applied: manifest.applied });
+        let input = Input { source: vectors, rows, start: *start, locality };
+        self.write_index(site, &input, lists, &order, (codebook, &codes), &head)
+    }
+
+    /// Pages as they were, cut into as many partitions as are asked for.
+    fn as_it_was(&self, standing: &StandingFiles) -> Result<(PageOrder, Locality), BuildError> {
+        let records_per_page = self.sizes.layout.records_per_page();
+        let slots = standing.nodes.iter().max().map_or(0, |last| *last as usize + 1);
+        let mut rows = vec![EMPTY_SLOT; slots.next_multiple_of(records_per_page)];
+        for (row, &node) in standing.nodes.iter().enumerate() {
+            rows[node as usize] = row as u32;
+        }
+        let order = PageOrder::of_slots(rows, standing.nodes.len(), records_per_page, vec![]);
+        let locality = order.locality_in(&standing.lists)?;
+        Ok((order.cut(self.options.partitions), locality))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::error::BuildError;
 use super::leaf_links::ROW_BYTES;
-use super::options::BuildOptions;
+use super::options::{BuildOptions, PartitionBy};
 use crate::format::constants::BLOCK_BYTES;
 use crate::format::{FileKind, LayoutOptions, RecordLayout};
 use crate::quant::{CodeKind, chosen_code_bytes};
@@ -13,6 +13,9 @@ const FEWEST_HEAD_NODES: usize = 16;
 
 /// Near neighbours kept per node for the page order.
 pub(crate) const NEAREST: usize = 16;
+
+/// What cutting the graph of near neighbours takes for each row, beside it and the lists of the graph.
+const CUT_BYTES: u64 = 900;
 
 /// Memory that every opened index has for a query's scratch.
 const SCRATCH_BYTES: u64 = 4 << 20;
@@ -25,6 +28,7 @@ pub(crate) struct Sizes {
     pub(crate) code_bytes: usize,
     pub(crate) head_nodes: usize,
     partitions: u64,
+    is_cut: bool,
     degree: u64,
     head_degree: u64,
 }
@@ -50,6 +54,7 @@ impl Sizes {
             code_bytes: 0,
             head_nodes,
             partitions: options.partitions as u64,
+            is_cut: options.partitions > 1 && options.partition_by == PartitionBy::Graph,
             degree: options.graph.degree as u64,
             head_degree: options.head.degree as u64,
         };
@@ -98,11 +103,12 @@ impl Sizes {
         let adjacency = 4 * (self.degree + 1);
         let nearest = 4 * NEAREST as u64;
         let affinity = 2 * NEAREST as u64 * 5 + 8;
-        // Linking, or ordering with the finished graph beside it, whichever is larger.
+        // Linking, or cutting or ordering with the finished graph beside it, whichever is most.
         let linking = vectors + links + ROW_BYTES + 12;
         let ordering = vectors + adjacency + nearest + affinity + 16;
+        let cutting = if self.is_cut { vectors + adjacency + nearest + CUT_BYTES } else { 0 };
         let codes = self.code_bytes as u64;
-        self.rows * (linking.max(ordering) + codes) + (64 << 20)
+        self.rows * (linking.max(ordering).max(cutting) + codes) + (64 << 20)
     }
 
     /// Bytes of an adjacency list.

@@ -64,6 +64,24 @@ pub(crate) struct Spill {
 }
 
 impl Spill {
+    /// A file of so many lists of at most `degree` edges, to be put in their places.
+    pub(crate) fn placed(file: File, path: PathBuf, degree: usize, rows: usize) -> Self {
+        Self { file, path, degree, rows, edges: 0 }
+    }
+
+    /// Puts a list in its place, where none was yet.
+    pub(crate) fn put(&mut self, node: u32, edges: &[u32]) -> Result<(), BuildError> {
+        let mut row = vec![0; self.row_bytes()];
+        let words = std::iter::once(edges.len() as u32).chain(edges.iter().copied());
+        for (place, word) in row.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+            *place = word.to_le_bytes();
+        }
+        let at = u64::from(node) * row.len() as u64;
+        self.file.write_all_at(&row, at).map_err(BuildError::io("write", &self.path))?;
+        self.edges += edges.len() as u64;
+        Ok(())
+    }
+
     fn row_bytes(&self) -> usize {
         (self.degree + 1) * 4
     }

@@ -29,16 +29,7 @@ impl SpooledRows {
     /// # Errors
     /// [`BuildError::Io`].
     pub fn create(index: &Path, dim: usize, ty: VectorType) -> Result<Self, BuildError> {
-        let index = std::path::absolute(index).map_err(BuildError::io("resolve", index))?;
-        if let Some(parent) = index.parent() {
-            fs::create_dir_all(parent).map_err(BuildError::io("create", parent))?;
-        }
-        let mut path = index.into_os_string();
-        path.push(format!(".rows-{}", std::process::id()));
-        let path = PathBuf::from(path);
-        let file = File::options().read(true).write(true).create_new(true).open(&path);
-        let file = file.map_err(BuildError::io("create", &path))?;
-        fs::remove_file(&path).map_err(BuildError::io("remove", &path))?;
+        let (file, path) = unnamed(index, "rows")?;
         Ok(Self { file, path, rows: 0, dim, ty })
     }
 
@@ -56,6 +47,32 @@ impl SpooledRows {
         self.rows += rows.rows();
         Ok(())
     }
+}
+
+impl SpooledRows {
+    /// Puts a row in its place, wherever others are.
+    pub(super) fn put(&mut self, row: usize, vector: &[u8]) -> Result<(), BuildError> {
+        debug_assert_eq!(vector.len(), self.ty.vector_bytes(self.dim), "all rows are of one shape");
+        let at = (row * vector.len()) as u64;
+        self.file.write_all_at(vector, at).map_err(BuildError::io("write", &self.path))?;
+        self.rows = self.rows.max(row + 1);
+        Ok(())
+    }
+}
+
+/// A file beside the directory `index` that has no name, to be written to and read from.
+pub(super) fn unnamed(index: &Path, what: &str) -> Result<(File, PathBuf), BuildError> {
+    let index = std::path::absolute(index).map_err(BuildError::io("resolve", index))?;
+    if let Some(parent) = index.parent() {
+        fs::create_dir_all(parent).map_err(BuildError::io("create", parent))?;
+    }
+    let mut path = index.into_os_string();
+    path.push(format!(".{what}-{}", std::process::id()));
+    let path = PathBuf::from(path);
+    let file = File::options().read(true).write(true).create_new(true).open(&path);
+    let file = file.map_err(BuildError::io("create", &path))?;
+    fs::remove_file(&path).map_err(BuildError::io("remove", &path))?;
+    Ok((file, path))
 }
 
 impl RowSource for SpooledRows {

@@ -1,8 +1,10 @@
-//! The whole graph of an index in memory, to be laid out anew.
+//! The whole graph of an index, in memory or in files, to be laid out anew.
+
+use std::path::Path;
 
 use super::Index;
 use super::error::QueryError;
-use crate::build::StandingGraph;
+use crate::build::{BuildError, StandingFiles, StandingGraph};
 use crate::format::PageView;
 use crate::format::constants::ABSENT;
 use crate::io::{Completion, QueueOptions, Wait};
@@ -23,10 +25,16 @@ pub enum StandingError {
     /// A file is damaged or cannot be read.
     #[error(transparent)]
     Query(#[from] QueryError),
+    /// The files that it is put in cannot be written.
+    #[error(transparent)]
+    Files(#[from] BuildError),
 }
 
 /// Is told of a page: its bytes, or why they cannot be had.
 pub(super) type TellPage<'a> = dyn FnMut(PageId, Result<&[u8], ReadFailure>) + 'a;
+
+/// Is told of a record: the position of its row, the vector, and edges to positions.
+type TellRecord<'a> = dyn FnMut(u32, &[u8], &[u32]) + 'a;
 
 /// What pages hold, by the position of each row among all row ids in order.
 struct Gathered {
@@ -51,10 +59,57 @@ impl Index {
             return Err(StandingError::Partly);
         }
         let Gathered { ids, vectors, lists, position_of } = self.gathered(true, progress)?;
-        let entry = self.manifest.entries.first().map_or(0, |entry| entry.0 as usize);
-        let start = position_of.get(entry).copied().filter(|at| *at != ABSENT).unwrap_or(0);
+        let start = self.start(&position_of);
         let (manifest, codebook) = (self.manifest.clone(), self.codebook.clone());
         Ok(StandingGraph { manifest, ids, vectors, lists, codebook, start })
+    }
+
+    /// As [`standing_graph`](Self::standing_graph), in files beside the directory `target`: in memory
+    /// are some bytes for each row.
+    ///
+    /// # Errors
+    /// [`StandingError`].
+    pub fn standing_files(
+        &self,
+        target: &Path,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<StandingFiles, StandingError> {
+        if self.pages.owned.is_some() {
+            return Err(StandingError::Partly);
+        }
+        self.check_whole()?;
+        let (ids, position_of) = self.positions()?;
+        let mut nodes = vec![0; ids.len()];
+        let places = position_of.iter().enumerate().filter(|(_, at)| **at != ABSENT);
+        places.for_each(|(node, &at)| nodes[at as usize] = node as u32);
+        let (manifest, codebook) = (self.manifest.clone(), self.codebook.clone());
+        let start = self.start(&position_of);
+        let known = ids.clone();
+        let mut files = StandingFiles::create(target, manifest, codebook, (ids, nodes), start)?;
+        let mut refused = None;
+        let map = (known.as_slice(), position_of.as_slice());
+        self.each_record(map, true, progress, &mut |at, vector, edges| {
+            if refused.is_none() {
+                refused = files.put(at, vector, edges).err();
+            }
+        })?;
+        match refused {
+            Some(error) => Err(error.into()),
+            None => Ok(files),
+        }
+    }
+
+    /// The position of the row where searches begin.
+    fn start(&self, position_of: &[u32]) -> u32 {
+        let entry = self.manifest.entries.first().map_or(0, |entry| entry.0 as usize);
+        position_of.get(entry).copied().filter(|at| *at != ABSENT).unwrap_or(0)
+    }
+
+    /// Refuses an index that holds deleted rows.
+    fn check_whole(&self) -> Result<(), StandingError> {
+        self.check_process()?;
+        let deleted = self.tombstones().len();
+        if deleted > 0 { Err(StandingError::Deleted(deleted)) } else { Ok(()) }
     }
 
     /// Reads the rows of the partitions that are here: row ids, ascending, and their vectors.
@@ -74,23 +129,40 @@ impl Index {
         with_edges: bool,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Gathered, StandingError> {
-        self.check_process()?;
-        let deleted = self.tombstones().len();
-        if deleted > 0 {
-            return Err(StandingError::Deleted(deleted));
-        }
+        self.check_whole()?;
         let (ids, position_of) = self.positions()?;
         let width = if with_edges { self.layout().max_degree() + 1 } else { 0 };
-        let mut into = Gathered {
-            vectors: vec![0; ids.len() * self.layout().vector_bytes()],
-            lists: vec![0; ids.len() * width],
-            ids,
-            position_of,
-        };
+        let vector_bytes = self.layout().vector_bytes();
+        let mut vectors = vec![0; ids.len() * vector_bytes];
+        let mut lists = vec![0; ids.len() * width];
+        self.each_record((&ids, &position_of), with_edges, progress, &mut |at, vector, edges| {
+            vectors[at as usize * vector_bytes..][..vector_bytes].copy_from_slice(vector);
+            if with_edges {
+                let list = &mut lists[at as usize * width..][..width];
+                list[0] = edges.len() as u32;
+                list[1..=edges.len()].copy_from_slice(edges);
+            }
+        })?;
+        Ok(Gathered { ids, vectors, lists, position_of })
+    }
+
+    /// Tells of every record once, in no order: its position, vector, and edges to positions where
+    /// they are asked for.
+    fn each_record(
+        &self,
+        map: (&[RowId], &[u32]),
+        with_edges: bool,
+        progress: &mut dyn FnMut(u64),
+        tell: &mut TellRecord<'_>,
+    ) -> Result<(), StandingError> {
         let (mut found, mut failed, mut pages) = (0, None, 0);
+        let mut edges = Vec::new();
         self.each_page(&mut |page, read| {
             let taken = read.map_err(|error| error.0);
-            match taken.and_then(|bytes| self.take_page(page, bytes, width, &mut into)) {
+            let told = taken.and_then(|bytes| {
+                self.tell_page(page, bytes, map, with_edges.then_some(&mut edges), tell)
+            });
+            match told {
                 Ok(records) => found += records,
                 Err(why) => {
                     failed.get_or_insert(why);
@@ -99,48 +171,46 @@ impl Index {
             pages += 1;
             progress(pages);
         })?;
-        if failed.is_none() && found != into.ids.len() {
-            failed = Some(format!("the pages hold {found} records of {} rows", into.ids.len()));
+        if failed.is_none() && found != map.0.len() {
+            failed = Some(format!("the pages hold {found} records of {} rows", map.0.len()));
         }
         match failed {
             Some(why) => Err(QueryError::Search(SearchError::Unreadable(why)).into()),
-            None => Ok(into),
+            None => Ok(()),
         }
     }
 
-    /// Takes in the records of a page, with lists of so many words where that is not 0.
-    fn take_page(
+    /// Tells of the records of a page.
+    fn tell_page(
         &self,
         page: PageId,
         bytes: &[u8],
-        width: usize,
-        into: &mut Gathered,
+        (ids, position_of): (&[RowId], &[u32]),
+        mut edges: Option<&mut Vec<u32>>,
+        tell: &mut TellRecord<'_>,
     ) -> Result<usize, String> {
-        let vector_bytes = self.layout().vector_bytes();
         let records = PageView::new(self.layout(), bytes);
-        let mut edges = Vec::with_capacity(width);
         let (mut slots, mut found) = (records.occupied(), 0);
         while slots != 0 {
             let slot = slots.trailing_zeros() as usize;
             slots &= slots - 1;
             let (node, row) = (self.layout().node(page, slot).0, records.row_id(slot));
-            let at = into.position_of[node as usize] as usize;
-            if into.ids.get(at) != Some(&row) {
+            let at = position_of[node as usize];
+            if ids.get(at as usize) != Some(&row) {
                 return Err(format!("row {} is not mapped to node {node}", row.0));
             }
-            into.vectors[at * vector_bytes..][..vector_bytes].copy_from_slice(records.vector(slot));
             found += 1;
-            if width == 0 {
-                continue;
+            let mut list: &[u32] = &[];
+            if let Some(edges) = edges.as_deref_mut() {
+                edges.clear();
+                records.neighbours_into(slot, edges);
+                for to in edges.iter_mut() {
+                    let at = position_of.get(*to as usize).filter(|at| **at != ABSENT);
+                    *to = *at.ok_or_else(|| format!("node {node}: an edge to node {to}"))?;
+                }
+                list = edges;
             }
-            edges.clear();
-            records.neighbours_into(slot, &mut edges);
-            let list = &mut into.lists[at * width..][..width];
-            list[0] = edges.len() as u32;
-            for (place, to) in list[1..].iter_mut().zip(&edges) {
-                let at = into.position_of.get(*to as usize).filter(|at| **at != ABSENT);
-                *place = *at.ok_or_else(|| format!("node {node}: an edge to node {to}"))?;
-            }
+            tell(at, records.vector(slot), list);
         }
         Ok(found)
     }

@@ -3,13 +3,17 @@
 use std::sync::atomic::AtomicBool;
 
 use pipeann_engine::build::{
-    BuildOptions, PartitionBy, Silent, SourceRows, StandingGraph, build_rows, repartition,
+    BuildError, BuildOptions, PartitionBy, Silent, SourceRows, StandingGraph, build_rows,
+    repartition, repartition_limited,
 };
 use pipeann_engine::index::{Index, OpenOptions, StandingError};
 use pipeann_engine::search::SearchParams;
 use pipeann_engine::types::{Metric, RowId, VectorType};
 
 use crate::data::{clustered, open, open_options, options, truth};
+
+/// Enough for what is laid out in files.
+const LIMIT: u64 = 160 << 20;
 
 /// Row ids and vectors, and of each row the edges in an order of their own.
 fn parts(graph: &StandingGraph) -> (Vec<RowId>, Vec<u8>, Vec<Vec<u32>>) {
@@ -39,14 +43,24 @@ fn other_partitions_hold_the_same_graph_and_find_the_same_rows() {
         assert_eq!((&expected.0, &expected.1), (&ids, &base.bytes));
         let truth = truth(&base, &queries, metric, 10);
         let mut recalls = Vec::new();
-        for (name, partitions, by) in [
-            ("one", 1, PartitionBy::Graph),
-            ("four", 4, PartitionBy::Graph),
-            ("cut", 3, PartitionBy::Order),
+        for (name, partitions, by, limit) in [
+            ("one", 1, PartitionBy::Graph, None),
+            ("four", 4, PartitionBy::Graph, None),
+            ("cut", 3, PartitionBy::Order, None),
+            ("limited", 4, PartitionBy::Graph, Some(LIMIT)),
+            ("limited-strewn", 5, PartitionBy::Random, Some(LIMIT)),
+            ("limited-cut", 3, PartitionBy::Order, Some(LIMIT)),
         ] {
             if name != "one" {
                 let options = BuildOptions { partitions, partition_by: by, ..built.clone() };
-                repartition(graph(), &path(name), &options, &Silent, &none).unwrap();
+                if let Some(limit) = limit {
+                    let one = open(&path("one"));
+                    let files = one.standing_files(&path(name), &mut |_| {}).unwrap();
+                    repartition_limited(&files, limit, &path(name), &options, &Silent, &none)
+                        .unwrap();
+                } else {
+                    repartition(graph(), &path(name), &options, &Silent, &none).unwrap();
+                }
             }
             let index = open(&path(name));
             let manifest = index.manifest();
@@ -69,6 +83,17 @@ fn other_partitions_hold_the_same_graph_and_find_the_same_rows() {
             recalls[0] > 0.9 && recalls.iter().all(|r| (r - recalls[0]).abs() < 0.02),
             "{recalls:?}"
         );
+        let tight = repartition_limited(
+            &open(&path("one")).standing_files(&path("tight"), &mut |_| {}).unwrap(),
+            1 << 20,
+            &path("tight"),
+            &BuildOptions { partitions: 4, ..built.clone() },
+            &Silent,
+            &none,
+        );
+        assert!(matches!(tight, Err(BuildError::MemoryLimit { limit: 0x10_0000, .. })));
+        let left = std::fs::read_dir(dir.path()).unwrap().count();
+        assert_eq!(left, 6, "nothing but the indexes is left");
         // Whoever has a part only cannot lay it out.
         let own = OpenOptions { own: Some([1].into()), ..open_options() };
         let part = Index::open(&path("four"), &own).unwrap();

@@ -135,6 +135,21 @@ fn all_rows_and_edges_are_read_back_whatever_the_number_of_partitions() {
     assert!(seen.windows(2).all(|pair| pair[0] == pair[1]));
 }
 
+/// The partition of each row id, by the row maps of an index of several.
+pub(super) fn parts_of_rows(dir: &Path, manifest: &Manifest) -> HashMap<u64, usize> {
+    let mut part_of = HashMap::new();
+    for (number, part) in manifest.partitions.iter().enumerate() {
+        let file = part.dir.join(&part.row_map.as_ref().expect("a row map").path);
+        let bytes = fs::read(dir.join(file)).expect("readable");
+        let (kind, identity) = (FileKind::RowPairs, manifest.identity());
+        let header = FileHeader::decode(&bytes, kind, &identity).expect("a header");
+        let body = &bytes[kind.body_offset() as usize..][..header.body_bytes as usize];
+        let pairs = decode_row_pairs(body, manifest.slots()).expect("pairs");
+        part_of.extend(pairs.into_iter().map(|(row, _)| (u64::from(row), number)));
+    }
+    part_of
+}
+
 #[test]
 fn partitions_are_balanced_and_those_of_near_rows_cut_few_edges() {
     let rows = Rows::clustered(6000, 16, VectorType::U8, 1);
@@ -146,20 +161,13 @@ fn partitions_are_balanced_and_those_of_near_rows_cut_few_edges() {
             let options = BuildOptions { partitions, partition_by, ..small(Metric::L2) };
             let manifest = run(rows.set(), &dir, &options).expect("it builds");
             let edges = read_back(rows.set(), &dir, &manifest);
-            let mut part_of = HashMap::new();
-            for (number, part) in manifest.partitions.iter().enumerate() {
-                let file = part.dir.join(&part.row_map.as_ref().expect("a row map").path);
-                let bytes = fs::read(dir.join(file)).expect("readable");
-                let (kind, identity) = (FileKind::RowPairs, manifest.identity());
-                let header = FileHeader::decode(&bytes, kind, &identity).expect("a header");
-                let body = &bytes[kind.body_offset() as usize..][..header.body_bytes as usize];
-                let pairs = decode_row_pairs(body, manifest.slots()).expect("pairs");
+            let part_of = parts_of_rows(&dir, &manifest);
+            for number in 0..partitions {
                 // Those by the order of pages are as equal as pages are.
                 let slack = if partition_by == PartitionBy::Order { 1.1 } else { 1.05 };
                 let most = 6000.0 * slack / partitions as f64;
-                let rows = pairs.len();
+                let rows = part_of.values().filter(|part| **part == number).count();
                 assert!(rows as f64 <= most, "{name}, {partitions}: {rows} rows in one");
-                part_of.extend(pairs.into_iter().map(|(row, _)| (u64::from(row), number)));
             }
             let all: usize = edges.values().map(Vec::len).sum();
             let leaves = |(row, to): (&u64, &Vec<u64>)| {

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Rows;
-use super::index::{read_back, small};
+use super::index::{parts_of_rows, read_back, small};
 use crate::build::limited::build_in_shards;
-use crate::build::plan::Plan;
+use crate::build::plan::{CutPlan, Plan};
 use crate::build::{
     BuildError, BuildOptions, PartitionBy, Progress, RowSource, Silent, Stage, build_limited,
     estimate,
@@ -22,7 +22,8 @@ use crate::types::{Metric, VectorSet, VectorType};
 static GO: AtomicBool = AtomicBool::new(false);
 
 fn plan(rows: usize, shards: usize) -> Plan {
-    Plan { shards, room: (3 * rows).div_ceil(shards).max(1), sample: rows.min(700) }
+    let cut = Some(CutPlan { group: 8, together: rows / 6 + 1, sorted_bytes: 4096 });
+    Plan { shards, room: (3 * rows).div_ceil(shards).max(1), sample: rows.min(700), cut }
 }
 
 /// Builds in shards, reads all back, and returns the edges by row and the row where searches start.
@@ -167,21 +168,57 @@ impl Progress for StopAt<'_> {
     fn advance(&self, _: u64) {}
 }
 
+/// The share of edges that leave their partition, and the rows of each partition.
+fn cut_of(set: VectorSet<'_>, dir: &Path) -> (f64, Vec<usize>) {
+    let manifest = fs::read(dir.join("MANIFEST")).expect("a manifest");
+    let manifest = Manifest::decode(&manifest).expect("the manifest is valid");
+    let edges = read_back(set, dir, &manifest);
+    let part_of = parts_of_rows(dir, &manifest);
+    let mut rows = vec![0; manifest.partitions.len()];
+    part_of.values().for_each(|&part| rows[part] += 1);
+    let all: usize = edges.values().map(Vec::len).sum();
+    let leave =
+        edges.iter().map(|(row, to)| to.iter().filter(|to| part_of[to] != part_of[row]).count());
+    (leave.sum::<usize>() as f64 / all as f64, rows)
+}
+
 #[test]
-fn shards_have_partitions_by_the_order_of_pages_and_no_others() {
-    let rows = Rows::clustered(900, 8, VectorType::U8, 1);
+fn shards_come_into_balanced_partitions_that_cut_about_as_few_edges_as_those_of_a_whole_build() {
+    let rows = Rows::clustered(5000, 12, VectorType::U8, 1);
     let temp = tempfile::tempdir().expect("a directory");
+    let cut = |name: &str, partition_by, limited: bool| {
+        let dir = temp.path().join(format!("{name}-{limited}"));
+        let options = BuildOptions { partitions: 5, partition_by, ..small(Metric::L2) };
+        if limited {
+            build_in_shards(&rows.set(), &plan(5000, 4), &dir, &options, &Silent, &GO)?;
+        } else {
+            crate::build::build(rows.set(), &dir, &options, &Silent, &GO)?;
+        }
+        let (cut, rows) = cut_of(rows.set(), &dir);
+        // The order of pages is as equal as pages are.
+        let most = if partition_by == PartitionBy::Order { 1150 } else { 1050 };
+        assert!(rows.iter().all(|&rows| rows <= most), "{name}: {rows:?}");
+        Ok::<f64, BuildError>(cut)
+    };
     for (name, partition_by) in PartitionBy::ALL {
-        let dir = temp.path().join(name);
-        let options = BuildOptions { partitions: 3, partition_by, ..small(Metric::L2) };
-        let built = build_in_shards(&rows.set(), &plan(900, 4), &dir, &options, &Silent, &GO);
-        if partition_by == PartitionBy::Order {
-            built.expect("it is built");
+        let limited = cut(name, partition_by, true);
+        if partition_by == PartitionBy::Kmeans {
+            let refused = matches!(limited, Err(BuildError::Option { option: "partition-by", .. }));
+            assert!(refused && !temp.path().join("kmeans-true").exists());
             continue;
         }
-        let refused = matches!(built, Err(BuildError::Option { option: "partition-by", .. }));
-        assert!(refused && !dir.exists(), "{name}");
+        let limited = limited.expect("it is built");
+        if partition_by == PartitionBy::Graph {
+            let whole = cut(name, partition_by, false).expect("it is built");
+            assert!(
+                limited <= 1.1 * whole + 0.01,
+                "{limited} of edges cut, {whole} by a whole build"
+            );
+        }
     }
+    // Only the index is left.
+    let left = fs::read_dir(temp.path()).expect("a directory").count();
+    assert_eq!(left, PartitionBy::ALL.len());
 }
 
 #[test]
@@ -193,7 +230,8 @@ fn a_build_stopped_at_any_stage_leaves_nothing() {
         let cancel = AtomicBool::new(false);
         let stop = StopAt(stage, &cancel);
         let plan = plan(900, 4);
-        let ended = build_in_shards(&rows.set(), &plan, &dir, &small(Metric::L2), &stop, &cancel);
+        let options = BuildOptions { partitions: 3, ..small(Metric::L2) };
+        let ended = build_in_shards(&rows.set(), &plan, &dir, &options, &stop, &cancel);
         assert!(matches!(ended, Err(BuildError::Cancelled(_))), "{stage:?}: {ended:?}");
         assert_eq!(fs::read_dir(temp.path()).expect("a directory").count(), 0, "{stage:?}");
     }

@@ -5,6 +5,7 @@ mod graph;
 mod index;
 mod limited;
 mod order;
+mod partition;
 
 use super::random::Random;
 use crate::types::{VectorSet, VectorType, from_f32};
