@@ -99,17 +99,37 @@ impl Catalog {
     /// stable storage, and cannot be put there.
     pub fn open(mut store: Box<dyn CatalogStore>) -> Result<Self, CatalogError> {
         let bytes = store.load().map_err(CatalogError::Unreadable)?;
-        let Decoded { snapshot, unvouched } = decode(&bytes.ok_or(CatalogError::Missing)?)?;
+        let Decoded { snapshot, followed, unvouched } =
+            decode(&bytes.ok_or(CatalogError::Missing)?)?;
         let mut writer = Writer { store, tail: None, poisoned: false };
-        if unvouched {
-            // What is done because of it may not outlive it.
-            writer.replace(&snapshot).map_err(refusal)?;
+        if followed {
+            match writer.replace(&snapshot) {
+                Ok(()) => {}
+                Err(SaveError::Unchanged(error)) if !unvouched => {
+                    tracing::debug!("changes stay behind the catalogue: {error}");
+                }
+                // What is done because of the last change may not outlive it.
+                Err(error) => return Err(refusal(error)),
+            }
         }
         Ok(Self::new(writer, snapshot))
     }
 
     fn new(writer: Writer, snapshot: Snapshot) -> Self {
         Self { writer: Mutex::new(writer), current: RwLock::new(Arc::new(snapshot)) }
+    }
+
+    /// Leaves no changes behind the catalogue in its file, so that one that is cut off afterwards is
+    /// told by its length. Where that fails nothing is lost.
+    pub fn close(&self) {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if writer.poisoned || writer.tail.is_none_or(|tail| tail.bytes == 0) {
+            return;
+        }
+        if let Err(error) = writer.replace(&self.snapshot()) {
+            writer.poisoned = matches!(error, SaveError::Unknown(_));
+            tracing::debug!("changes stay behind the catalogue: {error}");
+        }
     }
 
     /// What was saved last. It does not change; ask again to see later changes.

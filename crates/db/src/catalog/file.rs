@@ -66,6 +66,8 @@ pub(super) fn encode(snapshot: &Snapshot) -> (Vec<u8>, Tail) {
 pub(super) struct Decoded {
     /// The catalogue, with all changes made.
     pub(super) snapshot: Snapshot,
+    /// Whether something stands behind the catalogue.
+    pub(super) followed: bool,
     /// Whether the last change might not be on stable storage.
     pub(super) unvouched: bool,
 }
@@ -98,12 +100,12 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Decoded, FileError> {
     let mut snapshot: Snapshot = serde_json::from_slice(&covered[file_header::BYTES..])
         .map_err(|error| FileError::Body(error.to_string()))?;
     // Under its checksum, or that which it has where none is asked for: frames name it.
-    let followed = follow(changes, end, found, &mut snapshot)?;
+    let unvouched = follow(changes, end, found, &mut snapshot)?;
     validate(&snapshot).map_err(FileError::Contradiction)?;
     if version == 1 {
         check_placement(&snapshot)?;
     }
-    Ok(Decoded { snapshot, unvouched: followed.unvouched })
+    Ok(Decoded { snapshot, followed: !changes.is_empty(), unvouched })
 }
 
 /// Refuses collections whose vectors stand elsewhere than this build looks for them.

@@ -2,7 +2,8 @@
 //!
 //! A change is appended and synced before anybody sees it. Behind the sync a mark is appended, which
 //! is synced with the next change: a bad frame before a mark is damage, and refused; a bad frame
-//! behind the last mark is what a crash left of a change that was not answered. Each frame names the
+//! behind the last mark is what a crash left of a change that was not answered. A file that was cut off
+//! looks alike, so an opening and an end leave no changes behind the catalogue. Each frame names the
 //! checksum of the change before it, and its own checksum covers that of the catalogue before all of
 //! them, so that no frame of another file passes. `docs/database-format.md` has the byte table.
 
@@ -98,22 +99,15 @@ impl Tail {
     }
 }
 
-/// What frames are there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Followed {
-    /// Whether there is a change for which no mark vouches: it can be read, and a power cut might
-    /// still take it.
-    pub(super) unvouched: bool,
-}
-
 /// Makes the changes that stand in `frames`, which begin at `offset` of the file, behind a
-/// catalogue with the checksum `seal`.
+/// catalogue with the checksum `seal`. Says whether there is one for which no mark vouches: it can be
+/// read, and a power cut might still take it.
 pub(super) fn follow(
     frames: &[u8],
     offset: usize,
     seal: u64,
     snapshot: &mut Snapshot,
-) -> Result<Followed, FileError> {
+) -> Result<bool, FileError> {
     let mut at = 0;
     let mut previous = seal;
     let mut unvouched = false;
@@ -142,7 +136,7 @@ pub(super) fn follow(
     if !rest.is_empty() {
         tracing::info!(offset = offset + at, "a change of the catalogue was not finished");
     }
-    Ok(Followed { unvouched })
+    Ok(unvouched)
 }
 
 /// A frame whose checksum is right.

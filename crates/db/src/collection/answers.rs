@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use lru::LruCache;
 use pipeann_engine::memory::{Accountant, Pool, Reservation};
@@ -96,7 +96,8 @@ impl Nodes {
 
 pub(super) struct Answers {
     accountant: Arc<Accountant>,
-    kept: Mutex<Kept>,
+    /// Made by the first question: most of many collections are asked none.
+    kept: OnceLock<Box<Mutex<Kept>>>,
 }
 
 struct Kept {
@@ -113,14 +114,7 @@ struct Kept {
 
 impl Answers {
     pub(super) fn new(accountant: &Arc<Accountant>) -> Self {
-        let kept = Kept {
-            answers: LruCache::unbounded(),
-            questions: HashMap::new(),
-            bytes: 0,
-            newest: Seq(0),
-            asked: false,
-        };
-        Self { accountant: Arc::clone(accountant), kept: Mutex::new(kept) }
+        Self { accountant: Arc::clone(accountant), kept: OnceLock::new() }
     }
 
     /// The rows, if this was asked lately.
@@ -152,12 +146,17 @@ impl Answers {
 
     /// Keeps none of them any more.
     pub(super) fn clear(&self) {
-        self.kept().clear();
+        if self.kept.get().is_some() {
+            self.kept().clear();
+        }
     }
 
     /// To be called now and then: drops all answers if nothing was asked since the last time, and
     /// says whether it did.
     pub(super) fn rest(&self) -> bool {
+        if self.kept.get().is_none() {
+            return false;
+        }
         let mut kept = self.kept();
         let rests = !std::mem::take(&mut kept.asked) && !kept.answers.is_empty();
         if rests {
@@ -211,7 +210,15 @@ impl Answers {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        let none = || Kept {
+            answers: LruCache::unbounded(),
+            questions: HashMap::new(),
+            bytes: 0,
+            newest: Seq(0),
+            asked: false,
+        };
+        let kept = self.kept.get_or_init(|| Box::new(Mutex::new(none())));
+        kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Filters that were compiled lately, so that one asked for often is compiled once.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use lru::LruCache;
 
@@ -26,9 +26,10 @@ struct Entry {
 }
 
 /// See the module's description.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct FilterCache {
-    kept: Mutex<Kept>,
+    /// Made by the first filter: most of many collections meet none.
+    kept: OnceLock<Box<Mutex<Kept>>>,
 }
 
 #[derive(Debug)]
@@ -37,12 +38,6 @@ struct Kept {
     entries: LruCache<u64, Entry>,
     /// Of all entries.
     bytes: usize,
-}
-
-impl Default for FilterCache {
-    fn default() -> Self {
-        Self { kept: Mutex::new(Kept { entries: LruCache::unbounded(), bytes: 0 }) }
-    }
 }
 
 impl FilterCache {
@@ -76,7 +71,9 @@ impl FilterCache {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        let none = || Kept { entries: LruCache::unbounded(), bytes: 0 };
+        let kept = self.kept.get_or_init(|| Box::new(Mutex::new(none())));
+        kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

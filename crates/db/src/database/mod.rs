@@ -115,6 +115,8 @@ impl Drop for Database {
         for collection in self.write_collections().values() {
             collection.stop_background();
         }
+        // While the lock is held.
+        self.catalog.close();
     }
 }
 

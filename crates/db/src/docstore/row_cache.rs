@@ -2,7 +2,7 @@
 //!
 //! Rows that are asked for by id are kept one by one: the rows of an answer seldom stand together,
 //! so of a block that is kept for one of them the rest is of no use. Blocks of the trees are kept
-//! for what is left: their indexes, keys, and scans.
+//! for what is left: their indexes, keys, and scans. Files of tables stay open, so many of all stores.
 //!
 //! Invariant: a row that is kept is what views see from its number on up to now. Whoever keeps one
 //! or changes one does so while no other batch can be shown; see `lsm/published`.
@@ -10,6 +10,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use lsm_tree::DescriptorTable;
 use pipeann_engine::memory::{Accountant, OverLimit, Pool, Reservation};
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
@@ -28,9 +29,14 @@ const LONG: u64 = 256;
 /// Rows are as long as this where nobody knows; sizes the tables.
 const USUAL_ROW_BYTES: u64 = 384;
 
+/// Files of tables that stay open.
+const OPEN_FILES: usize = 256;
+
 /// See the module's description. Shared between stores by `Arc`.
 pub struct RowCache {
     blocks: Arc<lsm_tree::Cache>,
+    /// One for all stores, since it takes ten KiB while it is empty.
+    open_files: Arc<DescriptorTable>,
     /// Replaced as a whole by [`rest`](Self::rest), which so returns its tables as well.
     rows: RwLock<Arc<Rows>>,
     row_bytes: u64,
@@ -78,6 +84,7 @@ impl RowCache {
         let row_bytes = bytes - block_bytes;
         Ok(Arc::new(Self {
             blocks: Arc::new(lsm_tree::Cache::with_capacity_bytes(block_bytes)),
+            open_files: Arc::new(DescriptorTable::new(OPEN_FILES)),
             rows: RwLock::new(Arc::new(rows_of(row_bytes))),
             row_bytes,
             stores: AtomicU64::new(0),
@@ -125,6 +132,11 @@ impl RowCache {
     /// The blocks of all trees.
     pub(super) fn blocks(&self) -> &Arc<lsm_tree::Cache> {
         &self.blocks
+    }
+
+    /// The files of all trees.
+    pub(super) fn open_files(&self) -> &Arc<DescriptorTable> {
+        &self.open_files
     }
 
     /// The part of another store.

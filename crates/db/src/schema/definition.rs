@@ -59,6 +59,7 @@ impl SchemaBuilder {
             }
             parts.push(spec);
         }
+        parts.fields.shrink_to_fit();
         parts.try_into()
     }
 }

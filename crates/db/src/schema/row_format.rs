@@ -51,6 +51,8 @@ impl Schema {
                 columns.push(RowColumn { data_type, absent: absent(&field.spec) });
             }
         }
+        columns.shrink_to_fit();
+        fields.shrink_to_fit();
         RowFormat { layout: RowLayout::new(self.version(), columns), fields }
     }
 }

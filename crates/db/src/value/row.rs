@@ -108,8 +108,9 @@ impl RowLayout {
     /// Where there are more than [`MAX_ROW_COLUMNS`].
     pub fn new(schema_version: u32, columns: Vec<RowColumn>) -> Self {
         assert!(columns.len() <= MAX_ROW_COLUMNS, "a schema bounds its fields");
-        let mut slots = vec![0];
-        let mut previous_variable = Vec::new();
+        let mut slots = Vec::with_capacity(columns.len() + 1);
+        slots.push(0);
+        let mut previous_variable = Vec::with_capacity(columns.len());
         let mut variable = None;
         let mut end = 0;
         for (i, column) in columns.iter().enumerate() {

@@ -149,6 +149,7 @@ impl Log {
             segments.push(segment);
             Current { file, bytes: tail.loose_bytes() }
         });
+        segments.shrink_to_fit();
         let first = segments[0].first;
         let end = Seq(tail.next.0 - 1);
         let mut writer = Writer {

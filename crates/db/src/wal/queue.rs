@@ -23,7 +23,7 @@ pub(super) struct Queue {
     /// that it has kept room for.
     pub(super) asked: u64,
     pub(super) kept: u64,
-    /// Kept from the last chunk, to spare an allocation.
+    /// Kept from the last chunk where others come meanwhile, to spare an allocation.
     spare: Vec<u8>,
     /// Last record handed to the system.
     pub(super) written: Seq,
@@ -97,10 +97,11 @@ impl Queue {
         Some(chunk)
     }
 
-    /// Takes a written chunk's buffer back.
+    /// Takes a written chunk's buffer back. A log that rests keeps none: a database has many.
     pub(super) fn give_back(&mut self, chunk: Option<Chunk>) {
         if let Some(Chunk { mut frames, .. }) = chunk
             && frames.capacity() <= MAX_SPARE_BYTES
+            && !self.frames.is_empty()
         {
             frames.clear();
             self.spare = frames;

@@ -2,13 +2,14 @@
 //!
 //! Counting a search takes one look at a table and some additions. Series have the names that a
 //! collection has when they are asked for; those of a dropped collection end there. Calls that name
-//! no collection that there is are counted without one, so that nobody can make up series.
+//! no collection that there is are counted without one, so that nobody can make up series. There may
+//! be many collections that nobody searches: what counts searches is made by the first one.
 
 mod process;
 mod text;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use pipeann_db::catalog::CollectionId;
@@ -24,25 +25,34 @@ const STAGES: [&str; 4] = ["queue", "search", "rows", "encoding"];
 /// How often calls ended with a code, by name and code; 0 is success.
 type Ended = BTreeMap<(&'static str, i32), u64>;
 
-/// The same, counted by many.
+/// The same, counted by many. Few are of one collection, so they stand in a list.
 #[derive(Debug, Default)]
-struct Calls(Mutex<Ended>);
+struct Calls(Mutex<Vec<((&'static str, i32), u64)>>);
 
 impl Calls {
     fn count(&self, call: &'static str, code: i32) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry((call, code)).or_default() +=
-            1;
+        let mut ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match ended.iter_mut().find(|(of, _)| *of == (call, code)) {
+            Some((_, count)) => *count += 1,
+            None => ended.push(((call, code), 1)),
+        }
     }
 
     fn all(&self) -> Ended {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
     }
 }
 
 /// What is counted of one collection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct OfCollection {
     calls: Calls,
+    searches: OnceLock<Box<Searches>>,
+}
+
+/// What is counted of searches.
+#[derive(Debug)]
+struct Searches {
     queries: Counter,
     hits: Counter,
     filtered: Counter,
@@ -60,12 +70,11 @@ pub(crate) struct Searched {
     pub(crate) encoding: Duration,
 }
 
-impl OfCollection {
+impl Searches {
     fn new() -> Self {
         // From 50 us to 6.6 s.
         let times = || Histogram::new(exponential_buckets(50e-6, 2.0, 18));
         Self {
-            calls: Calls::default(),
             queries: Counter::default(),
             hits: Counter::default(),
             filtered: Counter::default(),
@@ -74,8 +83,7 @@ impl OfCollection {
         }
     }
 
-    /// Counts a search that was answered.
-    pub(crate) fn searched(&self, search: &Searched) {
+    fn count(&self, search: &Searched) {
         let count = |n: usize| n as u64;
         self.queries.inc_by(count(search.queries));
         self.hits.inc_by(count(search.hits));
@@ -85,6 +93,13 @@ impl OfCollection {
         for (stage, took) in self.stages.iter().zip([queue, found, rows, search.encoding]) {
             stage.observe(took.as_secs_f64());
         }
+    }
+}
+
+impl OfCollection {
+    /// Counts a search that was answered.
+    pub(crate) fn searched(&self, search: &Searched) {
+        self.searches.get_or_init(|| Box::new(Searches::new())).count(search);
     }
 }
 
@@ -104,7 +119,7 @@ impl Metrics {
         }
         drop(known);
         let mut all = self.collections.write().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(all.entry(collection).or_insert_with(|| Arc::new(OfCollection::new())))
+        Arc::clone(all.entry(collection).or_default())
     }
 
     /// Counts a call that ended with this code, of a collection if it is about one.

@@ -13,7 +13,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::{Ended, Metrics, OfCollection, STAGES, process};
+use super::{Ended, Metrics, OfCollection, STAGES, Searches, process};
 
 /// What is not counted but there.
 #[derive(Debug)]
@@ -41,7 +41,8 @@ impl Metrics {
         drop(all);
         let elsewhere = self.elsewhere.all();
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(Series { named, elsewhere, state }));
+        let none = Searches::new();
+        registry.register_collector(Box::new(Series { named, none, elsewhere, state }));
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry)?;
         Ok(text)
@@ -53,12 +54,14 @@ impl Metrics {
 struct Series {
     /// In the order of the collections of `state`.
     named: Vec<Arc<OfCollection>>,
+    /// Of those that nobody has searched.
+    none: Searches,
     elsewhere: Ended,
     state: State,
 }
 
 /// A number that is counted of a collection.
-type Counted = fn(&OfCollection) -> u64;
+type Counted = fn(&Searches) -> u64;
 
 impl Collector for Series {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
@@ -96,8 +99,9 @@ impl Collector for Series {
 type Labels<'s> = [(&'static str, &'s str); 2];
 
 impl Series {
-    fn each(&self) -> impl Iterator<Item = (Labels<'_>, &OfCollection)> {
-        let named = self.named.iter().map(AsRef::as_ref);
+    fn each(&self) -> impl Iterator<Item = (Labels<'_>, &Searches)> {
+        let named =
+            self.named.iter().map(|of| of.searches.get().map_or(&self.none, |found| &**found));
         self.state.collections.iter().map(|(_, names, _)| labels(names)).zip(named)
     }
 

@@ -10,10 +10,11 @@ use pipeann_db::asker;
 use pipeann_db::catalog::limits::DEFAULT_DATABASE;
 use tonic::{Request, Response as GrpcResponse, Status as GrpcStatus};
 
+use super::aim::Aimed;
 use super::asking::{Client, Stays};
 use super::door::{Call, Door, named_database};
 use super::messages::Held;
-use super::privileges::{self, Aimed};
+use super::privileges;
 use super::transport::Caller;
 use super::{
     aliases, collections, databases, describe, flush, grants, hybrid, indexes, loading, partitions,

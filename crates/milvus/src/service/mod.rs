@@ -6,6 +6,7 @@
 //! needs and the database lacks is refused.
 
 mod access_log;
+mod aim;
 mod aliases;
 mod asking;
 mod attempts;
@@ -38,6 +39,7 @@ mod sight;
 mod statistics;
 mod transport;
 mod users;
+mod viewer;
 mod watch;
 mod writes;
 

@@ -4,15 +4,16 @@
 //! who is known. One that tells what there is needs a right that the role `public` has at first; without
 //! it a name that its caller may not see is answered as one that is not there ([`sight`](super::sight)).
 
-use pipeann_db::access::{ANY, Access, Grant, PUBLIC};
+use pipeann_db::access::{ANY, Access, Grant};
 use pipeann_db::catalog::{CollectionId, Snapshot};
 use tonic::Status;
 
-use crate::proto::milvus as wire;
+use super::aim::Aimed;
+use super::viewer::Viewer;
 
 /// Every privilege, in grants.
 pub(super) const ALL: &str = "All";
-const COLLECTION: &str = "Collection";
+pub(super) const COLLECTION: &str = "Collection";
 const GLOBAL: &str = "Global";
 const USER: &str = "User";
 
@@ -97,9 +98,6 @@ const TOLD: &[(&str, &[&str])] = &[
         &["DescribeIndex", "GetIndexStatistics", "GetIndexState", "GetIndexBuildProgress"],
     ),
 ];
-
-/// Either of these shows that a collection is there.
-const SHOWING: [&str; 2] = ["DescribeCollection", "ShowCollections"];
 
 /// Privileges of calls that are not served; they can be granted all the same.
 const WITHOUT_CALL: &[&str] = &[
@@ -235,134 +233,6 @@ pub(super) fn is_server_wide(privilege: &str) -> bool {
         || parts.iter().any(|part| part.contains(&privilege) && of_server(privilege))
 }
 
-/// What a request is about.
-pub(super) trait Aimed {
-    /// The database that it names, if any, and the objects.
-    fn aim(&self) -> (&str, Vec<&str>);
-
-    /// An alias that it makes, moves or drops.
-    fn alias(&self) -> Option<&str> {
-        None
-    }
-
-    /// A collection that it makes elsewhere: its database, if it names one, and its name.
-    fn target(&self) -> Option<(&str, &str)> {
-        None
-    }
-
-    /// A collection that it names by number.
-    fn number(&self) -> Option<i64> {
-        None
-    }
-}
-
-macro_rules! aimed {
-    (nothing: $($nothing:ident)*; database: $($database:ident)*; collection: $($one:ident)*) => {
-        $(impl Aimed for wire::$nothing {
-            fn aim(&self) -> (&str, Vec<&str>) { ("", Vec::new()) }
-        })*
-        $(impl Aimed for wire::$database {
-            fn aim(&self) -> (&str, Vec<&str>) { (&self.db_name, Vec::new()) }
-        })*
-        $(impl Aimed for wire::$one {
-            fn aim(&self) -> (&str, Vec<&str>) { (&self.db_name, vec![&self.collection_name]) }
-        })*
-    };
-}
-
-aimed! {
-    nothing: ConnectRequest GetVersionRequest CheckHealthRequest GetComponentStatesRequest
-        AllocTimestampRequest GetMetricsRequest ListDatabasesRequest GetCompactionStateRequest
-        GetCompactionPlansRequest CreateCredentialRequest DeleteCredentialRequest
-        ListCredUsersRequest CreateRoleRequest DropRoleRequest OperateUserRoleRequest
-        SelectRoleRequest OperatePrivilegeRequest OperatePrivilegeV2Request SelectGrantRequest
-        CreatePrivilegeGroupRequest DropPrivilegeGroupRequest ListPrivilegeGroupsRequest
-        OperatePrivilegeGroupRequest ListResourceGroupsRequest
-        GetPersistentSegmentInfoRequest GetQuerySegmentInfoRequest GetReplicasRequest;
-    database: CreateDatabaseRequest DropDatabaseRequest DescribeDatabaseRequest
-        AlterDatabaseRequest ShowCollectionsRequest BatchDescribeCollectionRequest
-        FlushAllRequest GetFlushAllStateRequest DescribeAliasRequest;
-    collection: CreateCollectionRequest DropCollectionRequest HasCollectionRequest
-        DescribeCollectionRequest AlterCollectionRequest AlterCollectionFieldRequest
-        AddCollectionFieldRequest TruncateCollectionRequest GetCollectionStatisticsRequest
-        LoadCollectionRequest ReleaseCollectionRequest GetLoadingProgressRequest
-        GetLoadStateRequest CreatePartitionRequest DropPartitionRequest HasPartitionRequest
-        ShowPartitionsRequest LoadPartitionsRequest ReleasePartitionsRequest
-        GetPartitionStatisticsRequest ListAliasesRequest
-        CreateIndexRequest DescribeIndexRequest AlterIndexRequest DropIndexRequest
-        GetIndexStatisticsRequest GetIndexStateRequest GetIndexBuildProgressRequest InsertRequest
-        UpsertRequest DeleteRequest SearchRequest HybridSearchRequest QueryRequest
-        GetFlushStateRequest
-}
-
-impl Aimed for wire::RenameCollectionRequest {
-    fn aim(&self) -> (&str, Vec<&str>) {
-        (&self.db_name, vec![&self.old_name])
-    }
-
-    fn target(&self) -> Option<(&str, &str)> {
-        Some((&self.new_db_name, &self.new_name))
-    }
-}
-
-impl Aimed for wire::CreateAliasRequest {
-    fn aim(&self) -> (&str, Vec<&str>) {
-        (&self.db_name, vec![&self.collection_name])
-    }
-
-    fn alias(&self) -> Option<&str> {
-        Some(&self.alias)
-    }
-}
-
-impl Aimed for wire::AlterAliasRequest {
-    fn aim(&self) -> (&str, Vec<&str>) {
-        (&self.db_name, vec![&self.collection_name])
-    }
-
-    fn alias(&self) -> Option<&str> {
-        Some(&self.alias)
-    }
-}
-
-impl Aimed for wire::DropAliasRequest {
-    fn aim(&self) -> (&str, Vec<&str>) {
-        (&self.db_name, Vec::new())
-    }
-
-    fn alias(&self) -> Option<&str> {
-        Some(&self.alias)
-    }
-}
-
-impl Aimed for wire::ManualCompactionRequest {
-    fn aim(&self) -> (&str, Vec<&str>) {
-        (&self.db_name, vec![&self.collection_name])
-    }
-
-    fn number(&self) -> Option<i64> {
-        self.collection_name.is_empty().then_some(self.collection_id)
-    }
-}
-
-impl Aimed for wire::FlushRequest {
-    fn aim(&self) -> (&str, Vec<&str>) {
-        (&self.db_name, self.collection_names.iter().map(String::as_str).collect())
-    }
-}
-
-impl Aimed for wire::UpdateCredentialRequest {
-    fn aim(&self) -> (&str, Vec<&str>) {
-        ("", vec![&self.username])
-    }
-}
-
-impl Aimed for wire::SelectUserRequest {
-    fn aim(&self) -> (&str, Vec<&str>) {
-        ("", self.user.iter().map(|user| user.name.as_str()).collect())
-    }
-}
-
 /// Refuses a call that its caller has no right to make; `named` is the database of calls that name
 /// none.
 ///
@@ -442,77 +312,6 @@ pub(super) fn told_by(call: &str) -> Option<&'static str> {
     told.map(|(privilege, _)| *privilege)
 }
 
-/// Who looks at what there is.
-pub(super) struct Viewer<'c> {
-    pub(super) access: &'c Access,
-    pub(super) user: &'c str,
-    /// That of the call, if it is one that tells what there is.
-    pub(super) privilege: Option<&'static str>,
-}
-
-impl Viewer<'_> {
-    fn allows(&self, privilege: &str, database: &str, object: &str) -> bool {
-        let wanted = Grant {
-            kind: COLLECTION.to_owned(),
-            object: object.to_owned(),
-            privilege: privilege.to_owned(),
-            database: database.to_owned(),
-        };
-        self.access.allows(self.user, &wanted, &groups_with(privilege))
-    }
-
-    fn is_shown(&self, database: &str, collection: &str) -> bool {
-        SHOWING.iter().any(|privilege| self.allows(privilege, database, collection))
-    }
-
-    /// Whether the call may tell of a collection. One that lists them tells of all that are shown.
-    pub(super) fn sees(&self, database: &str, collection: &str) -> bool {
-        match self.privilege {
-            Some("ShowCollections") | None => self.is_shown(database, collection),
-            Some(own) => self.allows(own, database, collection),
-        }
-    }
-
-    /// Whether the call may tell of every collection of a database.
-    pub(super) fn sees_all_of(&self, database: &str) -> bool {
-        self.sees(database, ANY)
-    }
-
-    /// Whether the call may tell of a database: to whom they are all shown, and to whoever has a right
-    /// in it.
-    pub(super) fn sees_database(&self, database: &str) -> bool {
-        let is_within = |role: &str| {
-            let grants = self.access.grants(role).unwrap_or_default();
-            grants.iter().any(|(grant, _)| grant.database == database)
-        };
-        self.allows("ListDatabases", ANY, ANY)
-            || self.allows("DescribeDatabase", database, ANY)
-            || self
-                .access
-                .roles_of(self.user)
-                .unwrap_or_default()
-                .iter()
-                .any(|role| is_within(role))
-            || is_within(PUBLIC)
-    }
-
-    /// Refuses a call about a collection that its caller knows of, and may not be told this of. Whatever
-    /// else he may not see is passed over where it is looked for.
-    fn check(&self, catalog: &Snapshot, request: &impl Aimed, named: &str) -> Result<(), Status> {
-        let Some(privilege) = self.privilege else { return Ok(()) };
-        let (given, objects) = request.aim();
-        let database = if given.is_empty() { named } else { given };
-        for object in objects.into_iter().filter(|object| !object.is_empty()) {
-            let Ok(entry) = catalog.collection(database, object) else { continue };
-            let may = self.allows(privilege, database, &entry.name);
-            if !may && self.is_shown(database, &entry.name) {
-                return Err(denied(privilege, self.user, database));
-            }
-        }
-        Ok(())
-    }
-}
-
 /// Refuses a call that nothing lets its caller make, whatever it is about: before it is read.
 pub(super) fn check_anywhere(
     access: &Access,
@@ -532,12 +331,12 @@ pub(super) fn check_anywhere(
 }
 
 /// Groups that there always are in which a privilege is.
-fn groups_with(privilege: &str) -> Vec<&'static str> {
+pub(super) fn groups_with(privilege: &str) -> Vec<&'static str> {
     let has = |(_, parts): &&(&str, &[&[&str]])| parts.iter().any(|some| some.contains(&privilege));
     GROUPS.iter().filter(has).map(|(name, _)| *name).collect()
 }
 
-fn denied(privilege: &str, user: &str, database: &str) -> Status {
+pub(super) fn denied(privilege: &str, user: &str, database: &str) -> Status {
     Status::permission_denied(format!(
         "Privilege{privilege}: permission deny to {user} in the `{database}` database"
     ))

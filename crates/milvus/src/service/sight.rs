@@ -11,7 +11,7 @@ use pipeann_db::catalog::{
     CatalogError, Collection as Entry, CollectionId, Database as DatabaseEntry, Kind, Snapshot,
 };
 
-use super::privileges::Viewer;
+use super::viewer::Viewer;
 
 /// See the module's description.
 pub(super) struct Sight<'c> {

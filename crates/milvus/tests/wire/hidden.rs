@@ -30,6 +30,7 @@ fn all_told(served: &Served, client: &mut Client, (database, name): (&str, &str)
     let mut all = Vec::new();
     macro_rules! asked {
         ($($method:ident $request:ident { $($field:ident: $value:expr),* })*) => {$(
+            #[allow(clippy::needless_update, reason = "some requests have no other fields")]
             let request = wire::$request { $($field: $value.clone(),)* ..Default::default() };
             all.push(told(served, client.$method(request)));
         )*};

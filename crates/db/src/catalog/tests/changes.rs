@@ -69,18 +69,27 @@ fn golden_changes() {
 }
 
 #[test]
-fn what_was_changed_comes_back_and_is_written_whole_by_the_next_opening_that_changes_it() {
+fn what_was_changed_comes_back_and_an_opening_and_an_end_write_it_whole() {
     let (states, file, _) = followed();
     let store = MemoryStore::holding(file.clone());
     let opened = Catalog::open(Box::new(store.clone())).unwrap();
     assert_eq!(opened.snapshot(), *states.last().unwrap());
-    assert_eq!(store.file().unwrap(), file, "an opening that need not write does not");
-    opened.make(create("n", false)).unwrap();
-    assert_eq!((store.replaced(), store.appended()), (1, 0));
     assert_eq!(store.file().unwrap(), encode(&opened.snapshot()).0);
-    opened.make(create("o", false)).unwrap();
+    opened.make(create("n", false)).unwrap();
     assert_eq!((store.replaced(), store.appended()), (1, 1));
     assert_eq!(decode(&store.file().unwrap()).unwrap().snapshot, *opened.snapshot());
+    opened.close();
+    assert_eq!(store.file().unwrap(), encode(&opened.snapshot()).0);
+    opened.close();
+    assert_eq!((store.replaced(), store.appended()), (2, 1), "there is nothing to be done");
+    let again = Catalog::open(Box::new(store.clone())).unwrap();
+    assert_eq!(store.replaced(), 2, "an opening that need not write does not");
+    assert_eq!(again.snapshot(), opened.snapshot());
+    // Where there is no room, they stay where they are.
+    let store = MemoryStore::holding(file.clone());
+    store.fail_next(SaveError::Unchanged(io::Error::from(io::ErrorKind::StorageFull)));
+    let opened = Catalog::open(Box::new(store.clone())).unwrap();
+    assert_eq!((opened.snapshot(), store.file().unwrap()), (states.last().unwrap().clone(), file));
 }
 
 #[test]

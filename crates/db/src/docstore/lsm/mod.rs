@@ -36,7 +36,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use lsm_tree::{AnyTree, SequenceNumberCounter};
+use lsm_tree::{AbstractTree as _, AnyTree, DescriptorTable, SequenceNumberCounter};
 
 use self::late::Late;
 use self::published::Published;
@@ -74,6 +74,8 @@ pub struct LsmRows {
     batches: SequenceNumberCounter,
     published: Published,
     cache: RowCachePart,
+    /// Files of tables that stay open, of all stores.
+    open_files: Arc<DescriptorTable>,
     late: Late,
     /// Held while a batch is applied, or the write buffers are rotated.
     writer: Mutex<Writer>,
@@ -81,6 +83,17 @@ pub struct LsmRows {
     on_disk: Mutex<StoreState>,
     buffer_bytes: u64,
     _lock: Option<FileLock>,
+}
+
+impl Drop for LsmRows {
+    /// Closes its files: the room of those that are removed is free then.
+    fn drop(&mut self) {
+        for tree in [&self.rows, &self.keys] {
+            for table in tree.current_version().iter_tables() {
+                self.open_files.remove_for_table(&(tree.id(), table.id()).into());
+            }
+        }
+    }
 }
 
 /// What only the writer knows.
@@ -112,7 +125,6 @@ impl LsmRows {
     /// Bytes of the tables on disk.
     #[must_use]
     pub fn disk_bytes(&self) -> u64 {
-        use lsm_tree::AbstractTree;
         self.rows.disk_space() + self.keys.disk_space()
     }
 

@@ -27,9 +27,6 @@ use crate::files::{FileLock, LOCK_NAME, hex};
 pub(super) const ROWS_NAME: &str = "rows";
 pub(super) const KEYS_NAME: &str = "keys";
 
-/// Files of tables that stay open.
-const OPEN_FILES: usize = 256;
-
 /// The unit of reading, caching and checking.
 const BLOCK_BYTES: u32 = 4096;
 /// Entries between two whole keys of a block. Row ids are short, so that each is spelled out and
@@ -39,7 +36,7 @@ const KEYS_RESTART_INTERVAL: u8 = 8;
 
 pub(super) fn open(dir: &Path, options: &RowStoreOptions) -> Result<LsmRows, StoreError> {
     if is_missing_or_empty(dir)? {
-        create(dir, options.collection)?;
+        create(dir, options)?;
     }
     let lock = lock(dir)?;
     let on_disk = StoreState::read(dir)?
@@ -52,7 +49,8 @@ pub(super) fn open(dir: &Path, options: &RowStoreOptions) -> Result<LsmRows, Sto
         read_version(dir, name)?;
     }
     let batches = SequenceNumberCounter::default();
-    let (rows, keys) = open_trees(dir, options.cache.blocks(), &batches)?;
+    let shared = (options.cache.blocks(), options.cache.open_files());
+    let (rows, keys) = open_trees(dir, shared, &batches)?;
     let newest = rows.get_highest_persisted_seqno().max(keys.get_highest_persisted_seqno());
     batches.set(newest.map_or(1, |seqno| seqno + 1));
     let writer = Writer { counted: on_disk.counted, active_bytes: 0, sealed_bytes: 0 };
@@ -63,6 +61,7 @@ pub(super) fn open(dir: &Path, options: &RowStoreOptions) -> Result<LsmRows, Sto
         published: Published::new(&on_disk, batches.get()),
         batches,
         cache: options.cache.part(),
+        open_files: Arc::clone(options.cache.open_files()),
         late: Late::default(),
         writer: Mutex::new(writer),
         on_disk: Mutex::new(on_disk),
@@ -80,7 +79,7 @@ fn is_missing_or_empty(dir: &Path) -> Result<bool, StoreError> {
 }
 
 /// Makes an empty store beside `dir`, and gives it its name when it is on stable storage.
-fn create(dir: &Path, collection: [u8; 16]) -> Result<(), StoreError> {
+fn create(dir: &Path, options: &RowStoreOptions) -> Result<(), StoreError> {
     let io_error = |e| StoreError::io("create", dir)(e);
     let mut work = dir.as_os_str().to_owned();
     work.push(".new");
@@ -92,8 +91,9 @@ fn create(dir: &Path, collection: [u8; 16]) -> Result<(), StoreError> {
     }
     fs::create_dir_all(&work).map_err(io_error)?;
     File::create(work.join(LOCK_NAME)).map_err(io_error)?;
-    open_trees(&work, &Arc::new(Cache::with_capacity_bytes(0)), &SequenceNumberCounter::default())?;
-    StoreState::empty(collection).write(&work)?;
+    let shared = (options.cache.blocks(), options.cache.open_files());
+    open_trees(&work, shared, &SequenceNumberCounter::default())?;
+    StoreState::empty(options.collection).write(&work)?;
     fs::rename(&work, dir).map_err(io_error)?;
     let parent = match dir.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -122,15 +122,14 @@ fn lock(dir: &Path) -> Result<FileLock, StoreError> {
 /// Opens the trees for rows and for keys, which take their numbers from one counter.
 fn open_trees(
     dir: &Path,
-    cache: &Arc<Cache>,
+    (cache, open_files): (&Arc<Cache>, &Arc<DescriptorTable>),
     batches: &SequenceNumberCounter,
 ) -> Result<(AnyTree, AnyTree), StoreError> {
-    let open_files = Arc::new(DescriptorTable::new(OPEN_FILES));
     let open = |name: &str, restart_interval: u8| {
         // What is visible is decided by `Published`, not by the tree's own counter.
         let config = Config::new(dir.join(name), batches.clone(), SequenceNumberCounter::default())
             .use_cache(Arc::clone(cache))
-            .use_descriptor_table(Some(Arc::clone(&open_files)))
+            .use_descriptor_table(Some(Arc::clone(open_files)))
             .data_block_size_policy(BlockSizePolicy::all(BLOCK_BYTES))
             .data_block_restart_interval_policy(RestartIntervalPolicy::all(restart_interval))
             .data_block_compression_policy(CompressionPolicy::all(CompressionType::None))

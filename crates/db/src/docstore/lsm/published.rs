@@ -118,6 +118,10 @@ impl Published {
         *pins -= 1;
         if *pins == 0 {
             state.pins.remove(&pin.as_of);
+            // An empty map keeps a node, for each of many stores.
+            if state.pins.is_empty() {
+                state.pins = BTreeMap::new();
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ mod cache;
 mod children;
 mod damage;
 mod documentation;
+mod files;
 mod interrupted;
 mod late;
 mod model;
