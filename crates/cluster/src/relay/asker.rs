@@ -255,7 +255,8 @@ impl Asker {
             let until = asked.under_way.map_or(asked.deadline, |(_, until)| until);
             until.min(asked.deadline).min(asked.doubts_at.unwrap_or(u64::MAX))
         });
-        times.chain(self.lingering.first().map(|(until, _)| *until)).min()
+        let again = self.heard.ask_again(now, self.settings.attempt_us / 2, net);
+        times.chain(self.lingering.first().map(|(until, _)| *until)).chain(again).min()
     }
 
     /// The query of a message of its last attempt.
@@ -398,7 +399,7 @@ impl Asker {
                     let asked = &self.queries[&number];
                     let (gone, partial) = (&asked.gone, asked.takes_partial());
                     let left = |server: &&u32| {
-                        !gone.contains(*server) && !(partial && self.heard.is_doubted(**server))
+                        !(gone.contains(*server) || partial && self.heard.is_doubted(**server))
                     };
                     let from = self.next_server;
                     let next = self.servers.range(from..).map(|(server, _)| server).find(left);

@@ -17,6 +17,8 @@ use crate::wire::{Message, PeerId};
 pub(super) struct Heard {
     at: BTreeMap<u32, u64>,
     doubted: BTreeSet<u32>,
+    /// When these are asked again.
+    again_at: u64,
 }
 
 impl Heard {
@@ -44,6 +46,18 @@ impl Heard {
     /// Whether a server was found silent, and has been since.
     pub(super) fn is_doubted(&self, server: u32) -> bool {
         self.doubted.contains(&server)
+    }
+
+    /// Asks those that were found silent again, each time that so long went by; says when next.
+    pub(super) fn ask_again(&mut self, now: u64, every: u64, net: &dyn Network) -> Option<u64> {
+        if self.doubted.is_empty() {
+            return None;
+        }
+        if self.again_at <= now {
+            self.again_at = now.saturating_add(every.max(1));
+            self.ask(self.doubted.iter().copied(), u64::MAX, net);
+        }
+        Some(self.again_at)
     }
 
     /// Notes that these were found silent.

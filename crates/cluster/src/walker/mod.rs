@@ -112,9 +112,11 @@ fn failed(ticket: Ticket, why: &PoolError) -> Walked {
 
 /// What a walker has beside its index.
 pub struct WalkerOptions {
-    /// An index of the rows of this server alone, for searches that ask every server, and what reads
-    /// filters of it; as many threads again.
-    pub separate: Option<(Arc<Index>, Option<Arc<dyn ResolveFilter>>)>,
+    /// An index of the rows of this server alone, for searches that ask every server; as many threads
+    /// again.
+    pub separate: Option<Arc<Index>>,
+    /// What reads filters of that.
+    pub separate_filters: Option<Arc<dyn ResolveFilter>>,
     /// What reads filters.
     pub filters: Option<Arc<dyn ResolveFilter>>,
     /// How large its pools are.
@@ -133,11 +135,11 @@ impl IndexWalker {
         options: WalkerOptions,
         results: Results<Self>,
     ) -> Result<Self, QueryError> {
-        let WalkerOptions { separate, filters, pool: sizes, longest } = options;
+        let WalkerOptions { separate, separate_filters, filters, pool: sizes, longest } = options;
         let ends = Arc::new(Ends(results));
         let separate = separate
-            .map(|(separate, filters)| {
-                Pool::start_filtering(separate, &sizes, Arc::clone(&ends) as _, filters)
+            .map(|separate| {
+                Pool::start_filtering(separate, &sizes, Arc::clone(&ends) as _, separate_filters)
             })
             .transpose()?;
         let pool = Pool::start_filtering(index, &sizes, ends, filters)?;

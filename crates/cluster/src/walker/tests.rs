@@ -100,7 +100,8 @@ fn servers_behind(mut behind: impl FnMut(u32, TcpListener) -> TcpListener) -> Se
             longest_us: longest.as_micros() as u64,
         };
         let pool = PoolOptions { threads: 1, in_flight: 4, waiting: 1024, ..Default::default() };
-        let options = WalkerOptions { separate: None, filters: None, pool, longest };
+        let options =
+            WalkerOptions { separate: None, separate_filters: None, filters: None, pool, longest };
         ServerHost::open::<OpenError>(network, listener, settings, |results| {
             Ok(IndexWalker::start(index, options, results).unwrap())
         })

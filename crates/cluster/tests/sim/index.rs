@@ -55,12 +55,14 @@ pub(crate) struct Indexes {
     stale: PathBuf,
     whole: Index,
     queries: Vec<u8>,
-    /// By query, search, and partitions that are missing.
-    expected: RefCell<HashMap<(usize, usize, Vec<u32>), Vec<u8>>>,
+    expected: RefCell<Answers>,
     /// The partition of each row.
     partition_of: Vec<u32>,
     desks: RefCell<Desks>,
 }
+
+/// By query, search, and partitions that are missing.
+type Answers = HashMap<(usize, usize, Vec<u32>), Vec<u8>>;
 
 /// By whether the index is stale, and the partitions that are read.
 type Desks = HashMap<(bool, Vec<u32>), Rc<Desk>>;

@@ -239,7 +239,7 @@ impl<'a> World<'a> {
             }
         }
         // One more hangs where messages fare well, and where servers are killed too.
-        if seed % 8 == 7 || seed % 16 == 0 {
+        if seed % 8 == 7 || seed.is_multiple_of(16) {
             self.calm = false;
             let server = self.chance.below(self.members.len() as u64) as u32;
             let at = self.chance.below(2 * ASKING_US);

@@ -142,12 +142,12 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     };
     let index = Arc::new(index);
     let filters = Some(args.columns.over(&index)?);
-    let separate = separate.map(|separate| {
-        let filters = args.columns.over_some(&separate, index.rows())?;
-        anyhow::Ok((separate, Some(filters)))
-    });
-    let separate = separate.transpose()?;
-    let options = WalkerOptions { separate, filters, pool: sizes, longest: LONGEST };
+    let separate_filters = separate
+        .as_ref()
+        .map(|separate| args.columns.over_some(separate, index.rows()))
+        .transpose()?;
+    let options =
+        WalkerOptions { separate, separate_filters, filters, pool: sizes, longest: LONGEST };
     let host = ServerHost::open::<anyhow::Error>(network, listener, settings, |results| {
         Ok(IndexWalker::start(index, options, results)?)
     })?;

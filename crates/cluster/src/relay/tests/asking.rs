@@ -54,7 +54,9 @@ impl Desk {
     }
 
     fn pinged(&self) -> Vec<PeerId> {
-        self.wires.sent.take().into_iter().map(|(to, _)| to).collect()
+        let mut asked: Vec<_> = self.wires.sent.take().into_iter().map(|(to, _)| to).collect();
+        asked.dedup();
+        asked
     }
 
     fn alive(&mut self, now: u64, servers: &[u32]) {

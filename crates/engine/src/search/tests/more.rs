@@ -7,6 +7,7 @@ use super::fixture::Fixture;
 use super::machine::run;
 use super::relay::{cut, of_part, params};
 use crate::search::{PageSource, Policy, PortableError, SearchParams, SearchState, Step};
+use crate::types::PageId;
 
 #[test]
 fn a_search_with_a_reserve_carries_all_hits_and_goes_on_as_if_it_had_not_moved() {
@@ -40,37 +41,45 @@ fn a_state_that_would_read_again_what_is_elsewhere_is_refused() {
     let part_of = cut(fixture.pages.len(), 4, true);
     let params = SearchParams { reserve: 60, ..params(Policy::relay(1, 1)) };
     let mut refused = 0;
-    for query in fixture.queries(20) {
+    for query in fixture.queries(10) {
         fixture.owned = Some(of_part(&part_of, 0));
-        let view = fixture.view();
-        let mut state = SearchState::new(&view);
-        state.begin(&view, &query, &params, None).unwrap();
-        let mut waiting = VecDeque::new();
-        let next = loop {
-            match state.step(&view).unwrap() {
-                Step::Read(page) => waiting.push_back(page),
-                Step::Wait => {
-                    let page: crate::types::PageId = waiting.pop_front().unwrap();
-                    state.receive(&view, page, &fixture.pages[page.0 as usize]);
+        let mut state = SearchState::new(&fixture.view());
+        state.begin(&fixture.view(), &query, &params, None).unwrap();
+        while let Some((next, bytes)) = leaves(&fixture, &mut state) {
+            fixture.owned = Some(of_part(&part_of, part_of[next.0 as usize]));
+            let view = fixture.view();
+            match state.import(&view, &bytes, None) {
+                Ok(()) => assert!(!state.is_rebuilding(), "nothing is read again"),
+                Err(PortableError::Malformed(why)) => {
+                    assert_eq!(why, "pages to be read again are not here");
+                    refused += 1;
+                    break;
                 }
-                Step::Explored => {}
-                Step::Elsewhere(page) => break page,
-                Step::Done => panic!("a quarter of the pages is not enough"),
+                Err(other) => panic!("{other}"),
             }
-        };
-        let mut bytes = Vec::new();
-        state.export(&view, &mut bytes);
-        fixture.owned = Some(of_part(&part_of, part_of[next.0 as usize]));
-        let view = fixture.view();
-        let mut moved = SearchState::new(&view);
-        match moved.import(&view, &bytes, None) {
-            Ok(()) => assert!(!moved.is_rebuilding()),
-            Err(PortableError::Malformed(why)) => {
-                assert_eq!(why, "pages to be read again are not here");
-                refused += 1;
-            }
-            Err(other) => panic!("{other}"),
         }
     }
     assert!(refused > 0, "some had records at hand that nobody would explore");
+}
+
+/// Goes on with a search where it is, until it leaves for a page; none where it ends.
+fn leaves(fixture: &Fixture, state: &mut SearchState) -> Option<(PageId, Vec<u8>)> {
+    let view = fixture.view();
+    let mut waiting = VecDeque::new();
+    loop {
+        match state.step(&view).unwrap() {
+            Step::Read(page) => waiting.push_back(page),
+            Step::Wait => {
+                let page: PageId = waiting.pop_front().unwrap();
+                state.receive(&view, page, &fixture.pages[page.0 as usize]);
+            }
+            Step::Explored => {}
+            Step::Elsewhere(page) => {
+                let mut bytes = Vec::new();
+                state.export(&view, &mut bytes);
+                return Some((page, bytes));
+            }
+            Step::Done => return None,
+        }
+    }
 }
