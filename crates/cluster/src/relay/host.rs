@@ -54,6 +54,9 @@ impl<W: Walker> Done<W> {
         let mut server = shared.lock();
         server.walked(sender.now_us(), &batch, walked);
         let due = server.next_due();
+        if server.slots_in_use() == 0 {
+            batch.alone();
+        }
         drop(server);
         if let Some(due) = due {
             sender.due_by(due);
@@ -209,6 +212,9 @@ impl Client {
         let mut callers = self.shared.callers.lock().unwrap_or_else(PoisonError::into_inner);
         let number = asker.ask(sender.now_us(), &batch, query)?;
         callers.insert(number, give);
+        if asker.open() == 1 {
+            batch.alone();
+        }
         drop((callers, asker));
         sender.due_by(due);
         Ok(answer)

@@ -99,7 +99,7 @@ impl Watch {
         use std::io::Write;
         let file = Arc::clone(&self.file);
         // A file that takes no more has told already that something is there.
-        Waker::new(move || drop((&*file).write(&1_u64.to_ne_bytes())))
+        Waker::new(move || drop((&*file).write_all(&1_u64.to_ne_bytes())))
     }
 
     pub(super) fn descriptor(&self) -> i32 {
@@ -113,6 +113,6 @@ impl Watch {
         self.state = if answer < 0 { Watching::Refused } else { Watching::Not };
         self.woken = answer >= 0;
         // Empty, it does not fire until it is written again. It may have been emptied already.
-        let _ = (&*self.file).read(&mut [0; 8]);
+        let _ = (&*self.file).read_exact(&mut [0; 8]);
     }
 }

@@ -1,9 +1,10 @@
 //! What every thread sees of a network: peers, what waits for each, and how the network thread is
 //! told.
 //!
-//! Waking a thread costs more than sending a frame. So whoever sends while the network thread sleeps
-//! writes to the socket itself, where nobody else is at it; what that thread alone can do, or will do
-//! anyway because it is up, is left to it. Nobody waits for a connection but the network thread.
+//! Waking a thread costs more than sending a frame. So whoever has nothing else to send soon, while the
+//! network thread sleeps, may write to the socket itself, where nobody else is at it; what that thread
+//! alone can do, or will do anyway because it is up, is left to it. Nobody waits for a connection but
+//! the network thread.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -114,7 +115,7 @@ impl Shared {
 
     pub(super) fn send(&self, to: PeerId, message: &Message<'_>) -> Result<(), Refused> {
         if let Some(peer) = self.put(to, message)? {
-            self.push(&peer);
+            self.list(peer.token);
         }
         Ok(())
     }
@@ -161,10 +162,11 @@ impl Shared {
         Ok((!listed).then_some(peer))
     }
 
-    /// Sees to it that what waits for a peer is written.
-    pub(super) fn push(&self, peer: &Peer) {
+    /// Sees to it that what waits for a peer is written: here, where that is wanted and possible, and
+    /// else by the network thread.
+    pub(super) fn push(&self, peer: &Peer, here: bool) {
         let asleep = !self.is_here() && self.sleeping.load(Ordering::SeqCst);
-        if !(asleep && peer.write()) {
+        if !(here && asleep && peer.write()) {
             self.list(peer.token);
         }
     }
@@ -309,7 +311,7 @@ impl Peer {
             (std::mem::replace(&mut lane.listed, true), lane.control <= CONTROL_MAX)
         };
         if !listed && let Some(shared) = self.shared.upgrade() {
-            shared.push(self);
+            shared.list(self.token);
         }
         ok
     }

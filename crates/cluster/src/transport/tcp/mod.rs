@@ -1,8 +1,8 @@
 //! The network over TCP: one thread for all sockets of a server or client.
 //!
 //! [`Tcp::send`] puts a frame behind others for the same peer, and whatever waits for a peer is then
-//! written at once, as one run of TLS records: by the network thread while that is up, otherwise by
-//! whoever sends. Several messages share a write where load makes them meet, and none waits for
+//! written at once, as one run of TLS records, by the network thread, or by whoever sends while that
+//! sleeps and nothing else is under way ([`Batch::alone`]). Several messages share a write where load makes them meet, and none waits for
 //! others. The thread also reads, answers pings, dials, and calls the handler; it ends when the
 //! [`Tcp`] is dropped.
 //!
@@ -19,7 +19,7 @@ mod tls;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -123,7 +123,7 @@ impl Sender {
     /// Sends the same way, but writes only when it is dropped: for who sends while others wait for
     /// him.
     pub fn batch(&self) -> Batch<'_> {
-        Batch { shared: &self.0, peers: RefCell::default() }
+        Batch { shared: &self.0, peers: RefCell::default(), alone: Cell::new(false) }
     }
 }
 
@@ -132,6 +132,15 @@ impl Sender {
 pub struct Batch<'a> {
     shared: &'a Shared,
     peers: RefCell<Vec<Arc<Peer>>>,
+    alone: Cell<bool>,
+}
+
+impl Batch<'_> {
+    /// Nothing else is about to be sent: no other message would share a write, and waking the network
+    /// thread would be for this one alone.
+    pub fn alone(&self) {
+        self.alone.set(true);
+    }
 }
 
 impl Network for Batch<'_> {
@@ -144,7 +153,7 @@ impl Network for Batch<'_> {
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
         for peer in self.peers.get_mut() {
-            self.shared.push(peer);
+            self.shared.push(peer, self.alone.get());
         }
     }
 }
