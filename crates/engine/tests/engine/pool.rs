@@ -138,7 +138,7 @@ struct Ends(Mutex<Sender<(u64, bool)>>);
 impl Sink for Ends {
     fn ended(&self, ticket: u64, end: End) {
         let found = matches!(end, End::Found(..));
-        drop(self.0.lock().unwrap().send((ticket, found)));
+        self.0.lock().unwrap().send((ticket, found)).unwrap_or(());
     }
 }
 
