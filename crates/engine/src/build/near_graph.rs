@@ -5,6 +5,9 @@ use super::error::BuildError;
 use super::nearest::Nearest;
 use super::settle::{TellRow, WeightedLists};
 
+/// Tells each pair of nodes and its weight to what it is given; the same ones each time it is called.
+type Pairs<'a> = dyn Fn(&mut dyn FnMut(usize, usize, u32)) + 'a;
+
 /// Offsets, neighbours and weights of each node, in the integers that METIS takes.
 pub(crate) struct NearGraph {
     pub(crate) offsets: Vec<i32>,
@@ -15,10 +18,7 @@ pub(crate) struct NearGraph {
 impl NearGraph {
     /// Of pairs with weights, each of which counts in both directions; those of a pair that comes
     /// several times add up. `None` where there are more pairs than are counted.
-    pub(crate) fn of_pairs(
-        rows: usize,
-        pairs: &dyn Fn(&mut dyn FnMut(usize, usize, u32)),
-    ) -> Option<Self> {
+    pub(crate) fn of_pairs(rows: usize, pairs: &Pairs<'_>) -> Option<Self> {
         let mut next = vec![0u64; rows + 2];
         pairs(&mut |a, b, _| {
             next[a + 2] += 1;
