@@ -229,7 +229,7 @@ mod tests {
 
     static GO: AtomicBool = AtomicBool::new(false);
 
-    /// A ring in which each row has the two beside it as neighbours.
+    /// A ring in which each row has the four nearest as neighbours.
     struct Ring(u32);
 
     impl WeightedLists for Ring {
@@ -239,7 +239,8 @@ mod tests {
 
         fn each(&self, tell: &mut TellRow<'_>) -> Result<(), BuildError> {
             let n = self.0;
-            (0..n).try_for_each(|row| tell(row, &[((row + 1) % n, 1), ((row + n - 1) % n, 1)]))
+            let beside = |row| [1, 2, n - 1, n - 2].map(|away| ((row + away) % n, 1));
+            (0..n).try_for_each(|row| tell(row, &beside(row)))
         }
     }
 
@@ -265,7 +266,7 @@ mod tests {
         let before = settling.cut(&Ring(1000)).expect("lists in memory");
         settling.settle(&Ring(1000), 5).expect("lists in memory");
         let after = settling.cut(&Ring(1000)).expect("lists in memory");
-        assert_eq!((before.1, after), (1000, (2, 1000)), "from {before:?}");
+        assert_eq!((before.1, after), (2000, (6, 2000)), "from {before:?}");
         let mut settling = Settling::new(vec![0, 0, 0, 1], 2, &GO);
         settling.settle(&Ring(4), 5).expect("lists in memory");
         let sizes = sizes(&settling.into_parts(), 2);

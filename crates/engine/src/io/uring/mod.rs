@@ -70,10 +70,13 @@ impl Backend for Uring {
     }
 }
 
+/// The largest ring that the kernel makes.
+const ENTRIES_MAX: u32 = 32_768;
+
 /// The ring with the set-up that measured best, or a plain one on older kernels.
 fn build_ring(options: &QueueOptions) -> std::io::Result<IoUring> {
     // One more watches for who wakes the queue.
-    let depth = options.depth as u32 + 1;
+    let depth = (options.depth as u32 + 1).min(ENTRIES_MAX.max(options.depth as u32));
     let mut builder = IoUring::builder();
     if options.sqpoll {
         // The polling thread frees entries a batch at a time, so completions can be seen

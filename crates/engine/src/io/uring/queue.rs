@@ -129,10 +129,14 @@ impl UringQueue {
         if watch.state != Watching::Not {
             return;
         }
+        // The largest ring has no entry beside: of so many reads one ends soon anyway.
+        if self.ring.submission().is_full() {
+            return;
+        }
         let entry = opcode::PollAdd::new(Fd(watch.descriptor()), libc::POLLIN as u32).build();
         // SAFETY: the kernel holds the event file from the submission on, and it touches no memory.
         let pushed = unsafe { self.ring.submission().push(&entry.user_data(u64::from(WATCH))) };
-        pushed.expect("the submission ring holds one more than every operation in flight");
+        pushed.expect("there is room");
         watch.state = Watching::Noted;
         self.noted += 1;
     }
