@@ -52,6 +52,8 @@ pub struct Found {
     pub stats: Vec<u8>,
     /// Attempts that it took.
     pub attempts: u16,
+    /// Times that its asker waited for servers.
+    pub rounds: u32,
 }
 
 /// Why there is none.
@@ -266,6 +268,7 @@ impl Asker {
             trace: answer.trace.iter().collect(),
             stats: answer.stats.to_vec(),
             attempts: self.queries[&number].begun,
+            rounds: 1,
         };
         self.end(number, Ok(found));
     }

@@ -113,23 +113,71 @@ impl<W: Walker + Send + 'static> ServerHost<W> {
     }
 }
 
+/// A machine that asks.
+pub trait Asks: Handler + 'static {
+    /// What is asked.
+    type Query;
+
+    /// Asks; the number is told with the end.
+    ///
+    /// # Errors
+    /// [`NoAnswer::Crowded`].
+    fn ask(&mut self, now: u64, net: &dyn Network, query: Self::Query) -> Result<u64, NoAnswer>;
+
+    /// What has ended since this was called last.
+    fn take_ended(&mut self) -> Vec<(u64, Ended)>;
+
+    /// Servers that can be asked.
+    fn up(&self) -> usize;
+
+    /// Whether a server can be asked.
+    fn is_up(&self, server: u32) -> bool;
+
+    /// How long an answer is of use.
+    fn left_us(query: &Self::Query) -> u64;
+}
+
+impl Asks for Asker {
+    type Query = Query;
+
+    fn ask(&mut self, now: u64, net: &dyn Network, query: Query) -> Result<u64, NoAnswer> {
+        Self::ask(self, now, net, query)
+    }
+
+    fn take_ended(&mut self) -> Vec<(u64, Ended)> {
+        Self::take_ended(self)
+    }
+
+    fn up(&self) -> usize {
+        Self::up(self)
+    }
+
+    fn is_up(&self, server: u32) -> bool {
+        Self::is_up(self, server)
+    }
+
+    fn left_us(query: &Query) -> u64 {
+        query.left_us
+    }
+}
+
 /// A client on the network: callers on any thread wait for their answers.
-pub struct Client {
+pub struct Client<M = Asker> {
     tcp: Tcp,
-    shared: Arc<Asking>,
+    shared: Arc<Asking<M>>,
     /// Those of the placement, whether they are up or not.
     servers: Vec<u32>,
 }
 
-struct Asking {
-    asker: Mutex<Asker>,
+struct Asking<M> {
+    asker: Mutex<M>,
     /// A server came.
     changed: Condvar,
     callers: Mutex<HashMap<u64, Give<Ended>>>,
 }
 
-impl Asking {
-    fn asker(&self) -> MutexGuard<'_, Asker> {
+impl<M> Asking<M> {
+    fn asker(&self) -> MutexGuard<'_, M> {
         self.asker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -148,9 +196,9 @@ impl Asking {
     }
 }
 
-struct ClientSide(Arc<Asking>);
+struct ClientSide<M>(Arc<Asking<M>>);
 
-impl Handler for ClientSide {
+impl<M: Asks> Handler for ClientSide<M> {
     fn event(&mut self, now: u64, net: &dyn Network, event: Event<'_>) {
         let up = matches!(event, Event::Up { .. });
         let mut asker = self.0.asker();
@@ -179,7 +227,17 @@ impl Client {
     /// # Errors
     /// [`OpenError`].
     pub fn open(network: Settings, settings: AskerSettings) -> Result<Self, OpenError> {
-        let asker = Mutex::new(Asker::new(settings));
+        Self::over(network, Asker::new(settings))
+    }
+}
+
+impl<M: Asks> Client<M> {
+    /// As [`open`](Client::open), for a machine that asks in another way.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn over(network: Settings, machine: M) -> Result<Self, OpenError> {
+        let asker = Mutex::new(machine);
         let shared = Arc::new(Asking { asker, changed: Condvar::new(), callers: Mutex::default() });
         let servers = network.placement.servers().iter().map(|server| server.number).collect();
         let tcp = Tcp::open(network, None, ClientSide(Arc::clone(&shared)))?;
@@ -190,7 +248,7 @@ impl Client {
     ///
     /// # Errors
     /// [`NoAnswer::Crowded`].
-    pub fn ask(&self, query: Query) -> Result<Receiver<Ended>, NoAnswer> {
+    pub fn ask(&self, query: M::Query) -> Result<Receiver<Ended>, NoAnswer> {
         let (give, answer) = channel();
         let sender = self.tcp.sender();
         let mut asker = self.shared.asker();
@@ -206,8 +264,8 @@ impl Client {
     ///
     /// # Errors
     /// [`NoAnswer`].
-    pub fn search(&self, query: Query) -> Ended {
-        let (left_us, answer) = (query.left_us, self.ask(query)?);
+    pub fn search(&self, query: M::Query) -> Ended {
+        let (left_us, answer) = (M::left_us(&query), self.ask(query)?);
         waited(&answer, left_us)
     }
 
@@ -216,13 +274,24 @@ impl Client {
     /// # Errors
     /// The first [`NoAnswer`] in the order of servers: what is missing cannot be told apart from what
     /// was not found.
-    pub fn search_all(&self, query: impl Fn(u32) -> Query) -> Result<Vec<Found>, NoAnswer> {
-        let asked: Result<Vec<_>, _> = self
-            .servers
+    pub fn search_all(&self, query: impl Fn(u32) -> M::Query) -> Result<Vec<Found>, NoAnswer> {
+        self.search_at(&self.servers, query)
+    }
+
+    /// As [`search_all`](Self::search_all), of these servers alone.
+    ///
+    /// # Errors
+    /// As [`search_all`](Self::search_all).
+    pub fn search_at(
+        &self,
+        servers: &[u32],
+        query: impl Fn(u32) -> M::Query,
+    ) -> Result<Vec<Found>, NoAnswer> {
+        let asked: Result<Vec<_>, _> = servers
             .iter()
             .map(|&server| {
                 let query = query(server);
-                let left_us = query.left_us;
+                let left_us = M::left_us(&query);
                 self.ask(query).map(|answer| (answer, left_us))
             })
             .collect();
@@ -237,7 +306,7 @@ impl Client {
 
     /// Waits until so many servers can be asked. False where that takes longer.
     pub fn wait_up(&self, servers: usize, at_most: Duration) -> bool {
-        let few = |asker: &mut Asker| asker.up() < servers;
+        let few = |asker: &mut M| asker.up() < servers;
         let asker = self.shared.asker();
         let waited = self.shared.changed.wait_timeout_while(asker, at_most, few);
         let (asker, _) = waited.unwrap_or_else(PoisonError::into_inner);

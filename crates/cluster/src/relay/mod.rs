@@ -13,12 +13,15 @@
 
 mod asker;
 mod host;
+mod nearest;
+mod orchestrator;
 mod server;
 #[cfg(test)]
 mod tests;
 mod work;
 
 pub use asker::{Asker, AskerSettings, Ended, Found, NoAnswer, Query};
-pub use host::{Client, Done, ServerHost};
+pub use host::{Asks, Client, Done, ServerHost};
+pub use orchestrator::{Orchestrated, Orchestrator};
 pub use server::{Server, ServerCounters, ServerSettings};
-pub use work::{Ticket, Walked, Walker, Work};
+pub use work::{Scores, Ticket, Walked, Walker, Work};

@@ -3,10 +3,15 @@
 //! What a search is asked for, and what it cost, go over the wire as the bytes of [`Asked`] and
 //! [`Spent`]; a state does as the engine has it.
 
+mod centroids;
 mod codec;
+mod counted;
 mod gather;
+mod scoring;
 
+pub use centroids::{Centroids, CentroidsError};
 pub use codec::{Asked, Spent};
+pub use counted::{Answered, Counted};
 pub use gather::gather;
 
 use std::sync::{Arc, OnceLock};
@@ -14,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use pipeann_engine::index::{Index, QueryError};
 use pipeann_engine::pool::{End, Pool, PoolError, PoolOptions, ResolveFilter, Sink, Task};
-use pipeann_engine::search::SearchError;
+use pipeann_engine::search::{FrontierError, SearchError};
 use pipeann_engine::types::VectorType;
 
 use crate::relay::{Done, Ticket, Walked, Walker, Work};
@@ -53,9 +58,10 @@ pub fn task(work: Work, ty: VectorType) -> Option<(Ticket, Task)> {
                 }
                 (
                     Some((asked, filter)),
-                    Mode::Relay | Mode::Baton | Mode::Replicas | Mode::Scatter,
+                    Mode::Relay | Mode::Baton | Mode::Replicas | Mode::Region | Mode::Scatter,
                 ) if missing.is_empty() => {
-                    let params = Box::new(asked.params());
+                    let mut params = Box::new(asked.params());
+                    params.policy.home = mode == Mode::Region;
                     if filter.is_empty() {
                         Task::Query(vector, params)
                     } else {
@@ -67,6 +73,9 @@ pub fn task(work: Work, ty: VectorType) -> Option<(Ticket, Task)> {
             Some((ticket, task))
         }
         Work::Wake { ticket, state, .. } => Some((ticket, Task::State(state))),
+        Work::Score { ticket, nodes, bound, most, parameters, vector } => {
+            Some((ticket, scoring::task(vector, &parameters, ty, nodes, (bound, most))))
+        }
         // It ends by itself in some milliseconds, and its end is dropped.
         Work::Cancel { .. } => None,
     }
@@ -79,6 +88,9 @@ pub fn walked(ticket: Ticket, end: End) -> Walked {
             let hits = hits.iter().map(|hit| Hit { distance: hit.distance, row: hit.row.0 });
             Walked::Done { ticket, hits: Hits::pack(hits), stats: Spent::of(&stats).encode() }
         }
+        End::Expanded(expansion, stats) => {
+            Walked::Scored { ticket, scores: scoring::scores(&expansion, &stats) }
+        }
         End::Elsewhere { partition, state, .. } => Walked::Leaves { ticket, partition, state },
         End::Failed(why) => failed(ticket, &why),
     }
@@ -87,6 +99,8 @@ pub fn walked(ticket: Ticket, end: End) -> Walked {
 fn failed(ticket: Ticket, why: &PoolError) -> Walked {
     let code = match why {
         PoolError::Query(QueryError::Search(_)) => FailureCode::Internal,
+        PoolError::Frontier(FrontierError::NotHere(_)) => FailureCode::NotOwner,
+        PoolError::Frontier(_) => FailureCode::Refused,
         PoolError::Query(_) | PoolError::Refused(_) | PoolError::Search(SearchError::State(_)) => {
             FailureCode::Refused
         }
@@ -127,10 +141,18 @@ impl IndexWalker {
         options: WalkerOptions,
         results: Results<Self>,
     ) -> Result<Self, QueryError> {
+        Self::telling(index, options, Arc::new(Ends(results)))
+    }
+
+    /// As [`start`](Self::start), telling the ends of tasks to another.
+    fn telling(
+        index: Arc<Index>,
+        options: WalkerOptions,
+        ends: Arc<dyn Sink>,
+    ) -> Result<Self, QueryError> {
         let WalkerOptions { separate, filters, pool: sizes, longest } = options;
-        let ends = Arc::new(Ends(results));
         let separate = separate
-            .map(|separate| Pool::start(separate, &sizes, Arc::clone(&ends) as _))
+            .map(|separate| Pool::start(separate, &sizes, Arc::clone(&ends)))
             .transpose()?;
         let pool = Pool::start_filtering(index, &sizes, ends, filters)?;
         Ok(Self { pool, separate, longest })
@@ -143,6 +165,10 @@ impl IndexWalker {
 }
 
 impl Walker for IndexWalker {
+    fn starts(&self) -> Vec<u32> {
+        self.index().partition_starts()
+    }
+
     fn submit(&self, work: Work) {
         let scattered = matches!(work, Work::Begin { mode: Mode::Scatter, .. });
         let ty = self.index().layout().vector_type();

@@ -1,5 +1,7 @@
 //! Servers over sockets with an index in parts, asked by a client, against one that has it whole.
 
+mod orchestrated;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -46,7 +48,8 @@ struct Servers {
     placement: Placement,
     hosts: Vec<ServerHost<IndexWalker>>,
     client: Client,
-    _dir: tempfile::TempDir,
+    authority: Authority,
+    dir: tempfile::TempDir,
     whole: Index,
 }
 
@@ -105,7 +108,7 @@ fn servers() -> Servers {
     for host in &hosts {
         assert!(host.wait_up(SERVERS as usize - 1, Duration::from_secs(30)));
     }
-    Servers { placement, hosts, client, _dir: dir, whole }
+    Servers { placement, hosts, client, authority, dir, whole }
 }
 
 fn query(vector: &[u8], asked: Asked, left: Duration) -> Query {
@@ -123,7 +126,7 @@ const ONE: Asked = Asked { k: 10, list: 40, width: 1, ahead: 1, baton: false, ty
 
 #[test]
 fn a_query_travels_over_sockets_to_the_answer_of_one_server_with_all() {
-    let Servers { hosts, client, whole, .. } = servers();
+    let Servers { hosts, client, whole, dir: _dir, .. } = servers();
     let queries = vectors(60, 2);
     let mut travelled = 0;
     for asked in [ONE, Asked { baton: true, ..ONE }] {
@@ -158,7 +161,7 @@ fn a_query_travels_over_sockets_to_the_answer_of_one_server_with_all() {
 
 #[test]
 fn a_server_that_is_killed_is_named_before_the_deadline_and_the_others_go_on() {
-    let Servers { placement, mut hosts, client, whole, .. } = servers();
+    let Servers { placement, mut hosts, client, whole, dir: _dir, .. } = servers();
     drop(hosts.remove(2));
     let queries = vectors(40, 3);
     let started = Instant::now();
@@ -187,7 +190,7 @@ fn a_server_that_is_killed_is_named_before_the_deadline_and_the_others_go_on() {
 
 #[test]
 fn what_cannot_be_asked_is_refused_with_the_reason_and_once() {
-    let Servers { hosts: _hosts, client, .. } = servers();
+    let Servers { hosts: _hosts, client, dir: _dir, .. } = servers();
     let vector = vectors(1, 4);
     let left = Duration::from_secs(60);
     let refused = |query: Query, words: &str| {

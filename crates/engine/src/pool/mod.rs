@@ -25,7 +25,8 @@ use std::time::Instant;
 use crate::filter::AllowSet;
 use crate::index::{Index, QueryError, check_vector};
 use crate::search::{
-    Drawn, Ended, Feed, GraphView, Hit, SearchError, SearchParams, SearchState, SearchStats,
+    Drawn, Ended, Expansion, Feed, Frontier, FrontierError, GraphView, Hit, PageSource,
+    SearchError, SearchParams, SearchState, SearchStats,
 };
 use inbox::Inbox;
 
@@ -38,6 +39,8 @@ pub enum Task {
     Filtered(Vec<u8>, Box<SearchParams>, Vec<u8>),
     /// A search from elsewhere, to be gone on with.
     State(Vec<u8>),
+    /// Nodes to be expanded once, for a search whose list is kept elsewhere.
+    Expand(Box<Frontier>),
     /// What cannot be done, for this reason: its end is told like that of others.
     Refused(String),
 }
@@ -47,6 +50,8 @@ pub enum Task {
 pub enum End {
     /// Up to `k` hits, nearest first, and what the whole search has cost.
     Found(Vec<Hit>, SearchStats),
+    /// What an expansion gave, and what it has cost.
+    Expanded(Expansion, SearchStats),
     /// It goes on where a partition is.
     Elsewhere {
         /// The partition.
@@ -66,6 +71,9 @@ pub enum PoolError {
     /// The query cannot be asked of this index. The caller has to change it.
     #[error(transparent)]
     Query(#[from] QueryError),
+    /// The nodes cannot be expanded here.
+    #[error(transparent)]
+    Frontier(#[from] FrontierError),
     /// The search failed.
     #[error(transparent)]
     Search(#[from] SearchError),
@@ -123,6 +131,8 @@ pub struct PoolCounts {
     pub begun: u64,
     /// Searches that came from elsewhere.
     pub came: u64,
+    /// Expansions for searches that are kept elsewhere.
+    pub expanded: u64,
     /// Searches that left.
     pub left: u64,
     /// Searches that ended here, with an answer or without.
@@ -133,6 +143,7 @@ pub struct PoolCounts {
 struct Counters {
     begun: AtomicU64,
     came: AtomicU64,
+    expanded: AtomicU64,
     left: AtomicU64,
     ended: AtomicU64,
 }
@@ -236,10 +247,10 @@ impl Pool {
 
     /// What it has done.
     pub fn counts(&self) -> PoolCounts {
-        let Counters { begun, came, left, ended } = &*self.counters;
-        let [begun, came, left, ended] =
-            [begun, came, left, ended].map(|counter| counter.load(Ordering::Relaxed));
-        PoolCounts { begun, came, left, ended }
+        let Counters { begun, came, expanded, left, ended } = &*self.counters;
+        let [begun, came, expanded, left, ended] =
+            [begun, came, expanded, left, ended].map(|counter| counter.load(Ordering::Relaxed));
+        PoolCounts { begun, came, expanded, left, ended }
     }
 
     /// Tasks that wait.
@@ -303,7 +314,7 @@ impl Worker {
         self.free.push(number);
         let counter = match end {
             End::Elsewhere { .. } => &self.counters.left,
-            End::Found(..) | End::Failed(_) => &self.counters.ended,
+            End::Found(..) | End::Expanded(..) | End::Failed(_) => &self.counters.ended,
         };
         counter.fetch_add(1, Ordering::Relaxed);
         self.sink.ended(ticket, end);
@@ -340,6 +351,11 @@ impl Worker {
             }
             Task::State(state) => {
                 self.resolve(SearchState::filter_of(state).map_err(SearchError::State)?)
+            }
+            Task::Expand(frontier) => {
+                self.index.check_vector_bytes(&frontier.query)?;
+                frontier.check(&self.index.view())?;
+                Ok(None)
             }
             Task::Refused(why) => Err(PoolError::Refused(why.clone())),
         }
@@ -401,6 +417,11 @@ impl Feed for Worker {
                 state.set_filter(&filter);
                 begun
             }
+            Task::Expand(frontier) => {
+                self.counters.expanded.fetch_add(1, Ordering::Relaxed);
+                let begun = state.begin_expansion(view, &frontier);
+                begun.map_err(|e| SearchError::Unreadable(e.to_string()))
+            }
             Task::Refused(_) => unreachable!("it is not admitted"),
             Task::State(bytes) => {
                 self.counters.came.fetch_add(1, Ordering::Relaxed);
@@ -415,6 +436,7 @@ impl Feed for Worker {
     fn ended(&mut self, number: usize, end: Ended<'_>) {
         let end = match end {
             Ended::Found(hits, stats, k) => End::Found(hits[..hits.len().min(k)].to_vec(), stats),
+            Ended::Expanded(expansion, stats) => End::Expanded(expansion, stats),
             Ended::Elsewhere(page, state, view) => {
                 let mut bytes = self.spare.pop().unwrap_or_default();
                 state.export(view, &mut bytes);
@@ -430,12 +452,17 @@ impl Feed for Worker {
 impl Index {
     /// Whether a query can be asked of this index.
     fn check_one(&self, query: &[u8], params: &SearchParams) -> Result<(), QueryError> {
+        self.check_vector_bytes(query)?;
+        Ok(params.validate()?)
+    }
+
+    /// Whether the bytes are a vector as this index has them.
+    fn check_vector_bytes(&self, query: &[u8]) -> Result<(), QueryError> {
         let layout = self.layout();
         if query.len() != layout.vector_bytes() {
             let found = layout.vector_type().dim_of(query.len());
             return Err(QueryError::Dimension { expected: layout.dim(), found });
         }
-        check_vector(query, layout.vector_type(), 0)?;
-        Ok(params.validate()?)
+        check_vector(query, layout.vector_type(), 0)
     }
 }
