@@ -39,6 +39,10 @@ pub(crate) struct ServeArgs {
     server: u32,
     #[command(flatten)]
     index: IndexArgs,
+    /// Serve the pages of all partitions, not only of this server's: its own are those for whose sake
+    /// queries begin here (`search --mode replicas --by region`)
+    #[arg(long)]
+    replica: bool,
     /// Directory of an index of this server's rows alone, as `split` makes it, for searches that ask
     /// every server
     #[arg(long, value_name = "DIR")]
@@ -72,7 +76,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     // Before the index is read: whoever is in the way should not cost that.
     let listener = tcp::listen(server.address)?;
     let own = Some(server.partitions.as_slice().into());
-    let options = OpenOptions { own, ..args.index.reading.options(args.memory_limit) };
+    let (own, home) = if args.replica { (None, own) } else { (own, None) };
+    let options = OpenOptions { own, home, ..args.index.reading.options(args.memory_limit) };
     let index = Index::open(&args.index.index, &options)
         .with_context(|| format!("opening {}", args.index.index.display()))?;
     let partitions = index.partitions();
@@ -129,7 +134,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         "server {} listens on {} and has {} of {} partitions",
         args.server,
         server.address,
-        server.partitions.len(),
+        if args.replica { partitions } else { server.partitions.len() },
         partitions
     ))?;
     if args.until_eof {
