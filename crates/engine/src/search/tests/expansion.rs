@@ -125,7 +125,8 @@ fn one_node_at_a_time_is_the_search_of_one_server() {
 fn what_cannot_be_expanded_here_is_named() {
     let mut fixture = Fixture::new(1000);
     let query = fixture.queries(1).remove(0);
-    fixture.owned = Some(Owned::new([0..20]));
+    let own = 0..20;
+    fixture.owned = Some(Owned::new([own]));
     let view = fixture.view();
     let elsewhere = fixture.layout.node(PageId(20), 0).0;
     let many: Vec<u32> = (0..513).collect();
