@@ -7,7 +7,7 @@ import resource
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,6 +113,23 @@ def separate_of(index: Path, partitions: int, servers: int, topology: Path) -> P
     return entry("pipeann-separate", made, make) / "separate"
 
 
+def apart(index: Path, partitions: int, servers: int) -> Path:
+    """The cached indexes of servers' own rows, with their centroids, for whoever counts and serves
+    nothing."""
+    with tempfile.TemporaryDirectory(prefix="pipeann-apart-") as kept:
+        topology = Path(kept) / "cluster.toml"
+        topology.write_text(topology_text(partitions, range(1, servers + 1)))
+        return separate_of(index, partitions, servers, topology)
+
+
+def topology_text(partitions: int, ports: Iterable[int]) -> str:
+    """A topology of a server on each port, which share the partitions in order."""
+    text = f'cluster = "bench"\npartitions = {partitions}\n'
+    for number, port in enumerate(ports):
+        text += f'[[server]]\nnumber = {number}\naddress = "127.0.0.1:{port}"\n'
+    return text
+
+
 @contextmanager
 def serving(
     index: Path,
@@ -120,19 +137,17 @@ def serving(
     servers: Servers,
     *,
     separate: bool = False,
+    replicas: bool = False,
     cores: int | None = None,
 ) -> Iterator[Cluster]:
     """Servers that share the partitions of an index in order; where asked for, each also has an
-    index of its rows alone. `cores` keeps them and who asks them to so many."""
+    index of its rows alone, or all of them read everything. `cores` keeps them and who asks them to so many."""
     with tempfile.TemporaryDirectory(prefix="pipeann-cluster-") as kept, ExitStack() as stack:
         topology, certificates = Path(kept) / "cluster.toml", Path(kept) / "certificates"
-        text = f'cluster = "bench"\npartitions = {partitions}\n'
-        for number, port in enumerate(free_ports(servers.count)):
-            text += f'[[server]]\nnumber = {number}\naddress = "127.0.0.1:{port}"\n'
-        topology.write_text(text)
+        topology.write_text(topology_text(partitions, free_ports(servers.count)))
         make = [pipeann.program(), "cluster", "certificates", "--topology", topology]
         subprocess.run([*make, "--out", certificates], check=True, stdout=subprocess.DEVNULL)
-        apart = separate_of(index, partitions, servers.count, topology) if separate else None
+        own_rows = separate_of(index, partitions, servers.count, topology) if separate else None
         processes: list[subprocess.Popen[str]] = []
         for number in range(servers.count):
             command = [*pipeann.pinned(cores), pipeann.program(), "cluster", "serve", "--topology", topology]
@@ -140,8 +155,10 @@ def serving(
             command += ["--threads", str(servers.threads), "--in-flight", str(servers.in_flight)]
             command += ["--memory-limit", servers.memory_limit, "--discipline", servers.discipline]
             command += tls(certificates, f"server-{number}")
-            if apart is not None:
-                command += ["--separate", apart / f"server-{number}"]
+            if replicas:
+                command += ["--replica"]
+            if own_rows is not None:
+                command += ["--separate", own_rows / f"server-{number}"]
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
             # Each ends with its input, which is closed on leaving.
             process = stack.enter_context(subprocess.Popen(command, text=True, **pipes))

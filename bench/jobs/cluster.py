@@ -186,7 +186,7 @@ def take_cluster_hop(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
 
 def take_cluster_memory(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Disk reads where each server has memory for its share of all pages: one graph over all
-    servers, and servers that each have everything."""
+    servers, and servers that each have everything, asked in turn or by region."""
     settings, lists = job.settings, job.lists[vectors.name]
     partitions, count = settings["partitions"], settings["servers"]
     index = pipeann.index_of(vectors, replace(job.build, partitions=partitions))
@@ -206,54 +206,25 @@ def take_cluster_memory(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     relay = Curve.of_rounds("relay", [asked]).row_at(job.recall)
     replica = Curve.of_rounds("replicas", [alone]).row_at(job.recall)
     over = replica["reads"] / max(relay["reads"], 0.1)
+    with serving(index, partitions, servers, replicas=True) as cluster:
+        words = ["--mode", "replicas", "--by", "region", "--warm", str(warm)]
+        asked = cluster.search(vectors, lists, in_flight=settings["in_flight"], policy=words)
+    region = Curve.of_rounds("replicas by region", [asked]).row_at(job.recall)
     print_table(
         f"At {job.recall:g} on {vectors.name}: {count} servers of {int(limit) >> 20} MiB, memory for "
         f"1 of {count} pages each; the first {warm} queries warm, the others are measured",
         ["", "disk reads", "pages from memory", "hops"],
         [
             ["relay, each its own pages", relay["reads"], relay["from_memory"], relay["hops"]],
-            ["replicas, each all pages", replica["reads"], replica["resident_pages"], 0],
+            ["replicas in turn, each all pages", replica["reads"], replica["resident_pages"], 0],
+            ["replicas by region", region["reads"], region["from_memory"], region["hops"]],
         ],
     )
     verdict.add("disk reads of relay", Check(relay["reads"], settings["reads_at_most"]))
     least = settings["replicas_at_least"]
     verdict.add("those of replicas over it", Check(over, least, at_most=False))
-
-
-def take_cluster_modes(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
-    """Pages read by a graph for each server, over those read by one graph."""
-    settings, lists = job.settings, job.lists[vectors.name]
-    partitions: int = settings["partitions"]
-    servers = Servers(partitions, 1, 8)
-    curves: dict[str, Curve] = {}
-    for partition_by in ("graph", *settings["rival_partition_by"]):
-        options = replace(job.build, partitions=partitions, partition_by=partition_by)
-        index = pipeann.index_of(vectors, options)
-        with serving(index, partitions, servers, separate=True) as cluster:
-
-            def asked(name: str, lists: Sequence[int], policy: list[str]) -> None:
-                rows = cluster.search(
-                    vectors, lists, in_flight=settings["in_flight"], policy=policy
-                )
-                curves[name] = Curve.of_rounds(name, [rows])
-
-            if partition_by == "graph" and "relay" not in curves:
-                asked("relay", lists, [])
-            for width in settings["rival_widths"]:
-                for each in settings["rival_results"]:
-                    policy = ["--mode", "scatter", "--width", str(width), "--each", str(each)]
-                    name = f"scatter, by {partition_by}, width {width}, {each} of each"
-                    asked(name, [n for n in settings["rival_lists"] if n >= each], policy)
-    columns = ("reads", "hops", "code_distances")
-    found = {name: row for name, curve in curves.items() if (row := cheapest(curve, job.recall))}
-    print_table(
-        f"At {job.recall:g} on {vectors.name}, {partitions} servers; what never finds as much is left out",
-        ["mode", "recall", *columns],
-        [[name, row["recall"], *(row[column] for column in columns)] for name, row in found.items()],
-    )  # fmt: skip
-    rival = min(row["reads"] for name, row in found.items() if name != "relay")
-    ratio = rival / found["relay"]["reads"]
-    verdict.add("reads of scatter over relay", Check(ratio, settings["at_least"], at_most=False))
+    by_region = region["reads"] / max(relay["reads"], 0.1)
+    verdict.add("those of replicas by region over it", Check(by_region))
 
 
 def cheapest(curve: Curve, recall: float) -> Row | None:

@@ -23,7 +23,7 @@ from harness.processes import Row
 from harness.projection import Costs
 from harness.sets import VectorSet
 from harness.verdict import Verdict
-from jobs import catalogue, cluster_experiments, cluster_layout, cluster_model
+from jobs import catalogue, cluster_experiments, cluster_layout, cluster_model, cluster_modes
 
 VECTORS = VectorSet("sift1m", Path("base.u8bin"), Path("query.u8bin"), Path("truth.bin"), 32)
 
@@ -109,14 +109,14 @@ class Layouts(unittest.TestCase):
 
     def take(self, peaks: dict[str, float]) -> Verdict:
         """By what a build, one under a limit, and a cut have in memory at most, in GiB."""
-        hops = {"of-1": 0.0, "of-10": 2.0, "limited": 6.0, "limited-and-cut": 2.1}
+        hops = {"of-1": 0.0, "of-10": 2.0, "limited": 1.9, "ordered": 6.0, "parted": 2.1}
 
         def build(base: Path, index: Path, *_: object, memory: str | None = None) -> Row:
             peak = peaks["limited" if memory else "build"] * (1 << 30)
             return dict.fromkeys(cluster_layout.COSTS, 100.0) | {"peak_rss_bytes": peak}
 
-        def partition(source: Path, out: Path, *_: object) -> Row:
-            return build(source, out) | {"peak_rss_bytes": peaks["cut"] * (1 << 30)}
+        def partition(source: Path, out: Path, *_: object, memory: str) -> Row:
+            return build(source, out, memory=memory) | {"peak_rss_bytes": peaks["cut"] * (1 << 30)}
 
         def counts(index: Path, _: VectorSet, __: object, servers: list[int], ___: object) -> list[Row]:
             rows = rows_of(reads=(20, 20), hops=(hops[index.name],) * 2, hops_to_entry=(1, 1))
@@ -141,7 +141,9 @@ class Layouts(unittest.TestCase):
             verdict = self.take({"build": 2.0, "limited": limited, "cut": cut})
             self.assertEqual(verdict.holds, holds)
             self.assertAlmostEqual(verdict.checks["peak in GiB"][0].measured, max(limited, cut))
-            self.assertAlmostEqual(verdict.checks["hops over unlimited"][0].measured, 1.05)
+            for built, over in (("by graph", 0.95), ("then parted", 1.05)):
+                (check,) = verdict.checks[f"hops over unlimited, {built}"]
+                self.assertAlmostEqual(check.measured, over)
 
     def test_partitions_are_cut_from_one_graph_and_kept(self) -> None:
         mother = BuildOptions(partitions=10)
@@ -164,6 +166,56 @@ class Layouts(unittest.TestCase):
             other = BuildOptions(partitions=3)
             found = {pipeann.partitioned(VECTORS, other, mother) for _ in range(2)}
         self.assertEqual((len(found), made), (1, [3]))
+
+
+class Modes(unittest.TestCase):
+    """DistributedANN and the nearest servers beside relay."""
+
+    def taken(self, messages: dict[str, float]) -> tuple[Verdict, str]:
+        """By the messages of each width; the nearest three of ten servers find 0.95."""
+
+        def counts(
+            index: Path, _: VectorSet, __: object, servers: list[int], words: list[str]
+        ) -> list[Row]:
+            self.assertEqual(servers, [10])
+            rows = rows_of(reads=(20, 20), rounds=(1, 1), code_distances=(9, 9), skew=(1, 1))
+            if "relay" in words:
+                return [row | {"messages": 5.0, "bytes": 2000.0} for row in rows]
+            if "scatter" in words:
+                near = int(words[words.index("--nearest") + 1])
+                found = 0.97 if near >= 3 else 0.6 + near / 10
+                return [row | {"recall": found, "reads": 8.0 * near, "messages": 0.0, "bytes": 0.0}
+                        for row in rows]  # fmt: skip
+            width = words[words.index("--width") + 1]
+            return [row | {"messages": messages[width], "bytes": 9000.0} for row in rows]
+
+        job, verdict = catalogue.job("cluster-modes"), Verdict()
+        with (
+            mock.patch.object(pipeann, "cluster_counts", counts),
+            mock.patch.object(cluster_modes, "apart", return_value=Path("separate")),
+            redirect_stdout(StringIO()) as said,
+        ):
+            cluster_modes.by_messages(job, VECTORS, Path("index"), verdict)
+            cluster_modes.nearest(job, VECTORS, Path("index"), verdict)
+        return verdict, said.getvalue()
+
+    def test_the_width_with_the_fewest_messages_is_held_against_the_limit(self) -> None:
+        widths = [str(width) for width in catalogue.job("cluster-modes").settings["distributed_widths"]]
+        for fewest, holds in ((21.0, True), (19.0, False)):
+            verdict, said = self.taken(dict.fromkeys(widths, 50.0) | {"16": fewest})
+            self.assertEqual(verdict.holds, holds)
+            name = "messages of distributed-ann, width 16 over relay"
+            self.assertAlmostEqual(verdict.checks[name][0].measured, fewest / 5)
+            self.assertTrue(all(f"distributed-ann, width {width}" in said for width in widths))
+
+    def test_as_few_servers_are_told_as_reach_a_recall_at_the_fewest_reads(self) -> None:
+        widths = [str(width) for width in catalogue.job("cluster-modes").settings["distributed_widths"]]
+        verdict, _ = self.taken(dict.fromkeys(widths, 50.0))
+        asked = {
+            recall: verdict.checks[f"servers to ask for the fewest reads at {recall:g}"][0].measured
+            for recall in (0.7, 0.8, 0.95)
+        }
+        self.assertEqual(asked, {0.7: 1, 0.8: 2, 0.95: 3})
 
 
 class Experiments(unittest.TestCase):

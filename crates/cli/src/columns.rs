@@ -64,6 +64,11 @@ fn column(text: &str) -> Result<(String, PathBuf), String> {
 }
 
 impl FilterArgs {
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.filter.is_none() && self.filters.is_none()
+    }
+
     /// The filter of each of so many queries; none where there are no filters.
     pub(crate) fn of_each(&self, queries: usize) -> Result<Option<Vec<Vec<u8>>>> {
         let filters: Vec<Vec<u8>> = match (&self.filter, &self.filters) {

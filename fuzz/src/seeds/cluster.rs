@@ -1,8 +1,8 @@
 //! A message of each kind between servers, alone and one behind the other.
 
 use pipeann_cluster::wire::{
-    Answer, Begin, Body, FRAME_HEADER, Failure, FailureCode, Goodbye, Hello, Hit, Hits, Leave,
-    Message, Mode, Numbers, PeerId, QueryId, State,
+    Answer, Begin, FRAME_HEADER, Failure, FailureCode, Goodbye, Hello, Hit, Hits, Leave, Message,
+    Mode, Neighbours, Numbers, PeerId, QueryId, Read, Reads, Score, Scored, State,
 };
 
 use super::Seeds;
@@ -14,7 +14,11 @@ pub(super) fn add(seeds: &mut Seeds) {
     let hits = Hits::pack([Hit { distance: 1.5, row: 8 }, Hit { distance: 2.5, row: 9 }]);
     let hits = Hits::of(&hits).expect("whole hits");
     let who = PeerId::Server(3);
-    let body = Body { query, attempt: 1, partition: 2, body: b"entries" };
+    let read = Read { node: 3, distance: 2.5, row: Some(1 << 40) };
+    let reads = Reads::pack([read, Read { node: 4, row: None, ..read }]);
+    let reads = Reads::of(&reads).expect("whole ones");
+    let neighbours = Neighbours::pack([(-1.0, 9), (0.5, 8)]);
+    let neighbours = Neighbours::of(&neighbours).expect("whole ones");
     let (index, generation, codebook) = ([7; 16], 4, 2);
     let (partitions, missing, trace) = (numbers, numbers, numbers);
     let cluster = "blue";
@@ -56,8 +60,28 @@ pub(super) fn add(seeds: &mut Seeds) {
         Message::Answer(Answer { query, attempt, hits, trace, missing, stats: b"spent" }),
         Message::Failure(Failure { query, attempt, code, partition, words: "nobody there" }),
         Message::Cancel(query),
-        Message::Score(body),
-        Message::Scored(body),
+        Message::Score(Score {
+            query,
+            attempt,
+            left_us,
+            hops,
+            partition: 6,
+            bound: 17.5,
+            most: 90,
+            starts: true,
+            nodes: numbers,
+            parameters: b"asked",
+            vector: b"a vector",
+        }),
+        Message::Scored(Scored {
+            query,
+            attempt,
+            hops,
+            reads,
+            neighbours,
+            starts: numbers,
+            stats: b"spent",
+        }),
         Message::Credit(99),
         Message::Ping(1),
         Message::Pong(1),

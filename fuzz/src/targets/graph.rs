@@ -87,6 +87,7 @@ impl SmallGraph {
             pages: None,
             overlay: None,
             owned: None,
+            home: None,
             origin: Origin { uuid: [7; 16], generation: 1, codebook: 1 },
         }
     }

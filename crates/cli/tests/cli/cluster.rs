@@ -347,6 +347,35 @@ fn a_range_of_distances_travels() {
 }
 
 #[test]
+fn a_client_that_keeps_the_list_finds_what_a_beam_finds_at_the_same_reads() {
+    let (place, _) = place();
+    let serving = [0, 1].map(|number| Serving::start(&place, number));
+    let beam = "search --index index --queries query.u8bin --truth truth.bin --list 40 --policy beam \
+        --width 1 --buffered";
+    let whole = place.json(beam).remove(0);
+    let kept = place.json(&format!("{SEARCH} --mode distributed-ann")).remove(0);
+    let count = "cluster count --index index --buffered --queries query.u8bin --truth truth.bin \
+        --list 40 --servers 2 --mode";
+    let counted = place.json(&format!("{count} distributed-ann --width 1")).remove(0);
+    let of = |row: &Value, name: &str| row[name].as_f64().unwrap();
+    for name in ["recall", "reads"] {
+        assert!((of(&whole, name) - of(&kept, name)).abs() < 1e-3, "{whole} {kept}");
+        assert_eq!(of(&kept, name), of(&counted, name), "{kept} {counted}");
+    }
+    // Whoever passes a query on sends far fewer messages.
+    assert_eq!(of(&kept, "messages"), of(&counted, "messages"), "{kept} {counted}");
+    let relay = place.json(&format!("{count} relay")).remove(0);
+    let two = SEARCH.replace("--width 1 --ahead 1", "--width 2 --ahead 8");
+    let asked = place.json(&two).remove(0);
+    // Which of two reads comes first is a matter of the device.
+    assert!((of(&relay, "recall") - of(&asked, "recall")).abs() < 0.02, "{relay} {asked}");
+    assert!(of(&kept, "messages") > 4.0 * of(&relay, "messages"), "{kept} {relay}");
+    let told = place.refusal(&format!("{SEARCH} --mode distributed-ann --filter row<9"));
+    assert!(told.contains("takes no filter"), "{told}");
+    drop(serving);
+}
+
+#[test]
 fn servers_of_other_indexes_are_named_with_the_reason_and_the_others_go_on() {
     let (place, _) = place();
     let build = "build --base base.u8bin --index other --metric l2 --partitions 4";
@@ -383,4 +412,65 @@ fn a_partition_whose_file_is_missing_is_named_and_asks_nothing_of_other_servers(
     let partial = place.json(&format!("{SEARCH} --partial")).remove(0);
     assert_eq!((&partial["failed"], &partial["missing"]), (&0.into(), &json!([2, 3])));
     drop(first);
+}
+
+#[test]
+fn the_nearest_servers_alone_are_asked_by_their_centroids() {
+    let (place, _) = place();
+    let split = "cluster split --topology cluster.toml --from index --buffered --out separate";
+    assert!(place.run(split).status.success());
+    let serving = [0, 1].map(|number| {
+        let more = format!("--insecure --separate separate/server-{number}");
+        Serving::start_as(&place, number, &more)
+    });
+    let search = |more: &str| place.json(&format!("{SEARCH} --mode scatter {more}")).remove(0);
+    let of = |row: &Value, name: &str| row[name].as_f64().unwrap();
+    let (all, one) = (search(""), search("--nearest 1 --centroids separate/centroids"));
+    let both = search("--nearest 2 --centroids separate/centroids");
+    assert_eq!((of(&all, "messages"), of(&one, "messages")), (4.0, 2.0));
+    assert!(of(&one, "reads") < 0.7 * of(&all, "reads"), "{one} {all}");
+    assert!(of(&one, "recall") > 0.5 && of(&one, "recall") < of(&all, "recall"), "{one} {all}");
+    assert_eq!((&both["recall"], &both["reads"]), (&all["recall"], &all["reads"]));
+    // The same in one process.
+    let count = "cluster count --index index --buffered --queries query.u8bin --truth truth.bin \
+        --list 40 --servers 2 --mode scatter --width 1 --separate separate";
+    for (nearest, row) in [("--nearest 1", &one), ("", &all)] {
+        let counted = place.json(&format!("{count} {nearest}")).remove(0);
+        for name in ["recall", "reads", "messages"] {
+            assert_eq!(of(&counted, name), of(row, name), "{counted} {row}");
+        }
+    }
+    let refused = |more: &str| place.refusal(&format!("{SEARCH} {more}"));
+    assert!(refused("--nearest 1").contains("--mode scatter"));
+    assert!(refused("--mode scatter --nearest 1").contains("go together"));
+    let other = "--mode scatter --nearest 1 --centroids cluster.toml";
+    assert!(refused(other).contains("these are no centroids"), "{}", refused(other));
+    drop(serving);
+}
+
+#[test]
+fn replicas_are_asked_in_turn_or_by_region() {
+    let (place, _) = place();
+    let serving = [0, 1].map(|number| {
+        let line = format!(
+            "cluster serve --topology cluster.toml --insecure --server {number} --index index \
+             --buffered --threads 1 --replica"
+        );
+        let mut child = place.command(&line).stdout(Stdio::piped()).spawn().unwrap();
+        let mut told = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut told).unwrap();
+        assert!(told.contains("has 4 of 4 partitions"), "{told}");
+        Serving(child)
+    });
+    let search = |more: &str| place.json(&format!("{SEARCH} --mode replicas {more}")).remove(0);
+    let (in_turn, by_region) = (search("--by round-robin"), search("--by region"));
+    assert_eq!(
+        (&in_turn["recall"], &in_turn["reads"]),
+        (&by_region["recall"], &by_region["reads"])
+    );
+    let hops = |row: &Value| row["hops"].as_f64().unwrap();
+    assert_eq!(hops(&in_turn), 0.0);
+    assert!(hops(&by_region) > 0.2 && hops(&by_region) < 0.8, "{by_region}");
+    assert!(place.refusal(&format!("{SEARCH} --by region")).contains("--mode replicas"));
+    drop(serving);
 }

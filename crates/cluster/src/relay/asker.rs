@@ -159,6 +159,11 @@ impl Asker {
         self.queries.len()
     }
 
+    /// How queries are asked.
+    pub fn settings(&self) -> &AskerSettings {
+        &self.settings
+    }
+
     /// Servers that can be asked.
     pub fn up(&self) -> usize {
         self.servers.len()
@@ -280,6 +285,7 @@ impl Asker {
             stats: answer.stats.to_vec(),
             attempts: self.queries[&number].begun,
             missing,
+            rounds: 1,
         };
         self.end(number, Ok(found));
     }

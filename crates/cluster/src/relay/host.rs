@@ -125,23 +125,92 @@ impl<W: Walker + Send + 'static> ServerHost<W> {
     }
 }
 
+/// A machine that asks.
+pub trait Asks: Handler + 'static {
+    /// What is asked.
+    type Query;
+
+    /// Asks; the number is told with the end.
+    ///
+    /// # Errors
+    /// [`NoAnswer::Crowded`].
+    fn ask(&mut self, now: u64, net: &dyn Network, query: Self::Query) -> Result<u64, NoAnswer>;
+
+    /// What has ended since this was called last.
+    fn take_ended(&mut self) -> Vec<(u64, Ended)>;
+
+    /// Servers that can be asked.
+    fn up(&self) -> usize;
+
+    /// Whether a server can be asked.
+    fn is_up(&self, server: u32) -> bool;
+
+    /// Queries that have no answer yet.
+    fn open(&self) -> usize;
+
+    /// After so long without an answer a query is begun again.
+    fn attempt_us(&self) -> u64;
+
+    /// How long an answer is of use.
+    fn left_us(query: &Self::Query) -> u64;
+
+    /// Whether an answer may lack partitions whose servers are missing.
+    fn takes_partial(query: &Self::Query) -> bool;
+}
+
+impl Asks for Asker {
+    type Query = Query;
+
+    fn ask(&mut self, now: u64, net: &dyn Network, query: Query) -> Result<u64, NoAnswer> {
+        Self::ask(self, now, net, query)
+    }
+
+    fn take_ended(&mut self) -> Vec<(u64, Ended)> {
+        Self::take_ended(self)
+    }
+
+    fn up(&self) -> usize {
+        Self::up(self)
+    }
+
+    fn is_up(&self, server: u32) -> bool {
+        Self::is_up(self, server)
+    }
+
+    fn open(&self) -> usize {
+        Self::open(self)
+    }
+
+    fn attempt_us(&self) -> u64 {
+        self.settings().attempt_us
+    }
+
+    fn left_us(query: &Query) -> u64 {
+        query.left_us
+    }
+
+    fn takes_partial(query: &Query) -> bool {
+        query.partial
+    }
+}
+
 /// A client on the network: callers on any thread wait for their answers.
-pub struct Client {
+pub struct Client<M = Asker> {
     tcp: Tcp,
-    shared: Arc<Asking>,
+    shared: Arc<Asking<M>>,
     placement: Arc<Placement>,
     attempt_us: u64,
 }
 
-struct Asking {
-    asker: Mutex<Asker>,
+struct Asking<M> {
+    asker: Mutex<M>,
     /// A server came.
     changed: Condvar,
     callers: Mutex<HashMap<u64, Give<Ended>>>,
 }
 
-impl Asking {
-    fn asker(&self) -> MutexGuard<'_, Asker> {
+impl<M> Asking<M> {
+    fn asker(&self) -> MutexGuard<'_, M> {
         self.asker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -160,9 +229,9 @@ impl Asking {
     }
 }
 
-struct ClientSide(Arc<Asking>);
+struct ClientSide<M>(Arc<Asking<M>>);
 
-impl Handler for ClientSide {
+impl<M: Asks> Handler for ClientSide<M> {
     fn event(&mut self, now: u64, net: &dyn Network, event: Event<'_>) {
         let up = matches!(event, Event::Up { .. });
         let mut asker = self.0.asker();
@@ -191,9 +260,20 @@ impl Client {
     /// # Errors
     /// [`OpenError`].
     pub fn open(network: Settings, settings: AskerSettings) -> Result<Self, OpenError> {
-        let attempt_us = settings.attempt_us;
         let placement = Arc::new(network.placement.clone());
-        let asker = Mutex::new(Asker::new(settings, Arc::clone(&placement)));
+        Self::over(network, Asker::new(settings, placement))
+    }
+}
+
+impl<M: Asks> Client<M> {
+    /// As [`open`](Client::open), for a machine that asks in another way.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn over(network: Settings, machine: M) -> Result<Self, OpenError> {
+        let placement = Arc::new(network.placement.clone());
+        let attempt_us = machine.attempt_us();
+        let asker = Mutex::new(machine);
         let shared = Arc::new(Asking { asker, changed: Condvar::new(), callers: Mutex::default() });
         let tcp = Tcp::open(network, None, ClientSide(Arc::clone(&shared)))?;
         Ok(Self { tcp, shared, placement, attempt_us })
@@ -203,11 +283,11 @@ impl Client {
     ///
     /// # Errors
     /// [`NoAnswer::Crowded`].
-    pub fn ask(&self, query: Query) -> Result<Receiver<Ended>, NoAnswer> {
+    pub fn ask(&self, query: M::Query) -> Result<Receiver<Ended>, NoAnswer> {
         let (give, answer) = channel();
         let sender = self.tcp.sender();
         let batch = sender.batch();
-        let due = sender.now_us().saturating_add(query.left_us.min(self.attempt_us));
+        let due = sender.now_us().saturating_add(M::left_us(&query).min(self.attempt_us));
         let mut asker = self.shared.asker();
         let mut callers = self.shared.callers.lock().unwrap_or_else(PoisonError::into_inner);
         let number = asker.ask(sender.now_us(), &batch, query)?;
@@ -224,8 +304,8 @@ impl Client {
     ///
     /// # Errors
     /// [`NoAnswer`].
-    pub fn search(&self, query: Query) -> Ended {
-        let (left_us, answer) = (query.left_us, self.ask(query)?);
+    pub fn search(&self, query: M::Query) -> Ended {
+        let (left_us, answer) = (M::left_us(&query), self.ask(query)?);
         waited(&answer, left_us)
     }
 
@@ -235,14 +315,25 @@ impl Client {
     /// The first [`NoAnswer`] in the order of servers: what is missing cannot be told apart from what
     /// was not found. Of queries that take partial answers, only where no server answers, or one
     /// refuses.
-    pub fn search_all(&self, query: impl Fn(u32) -> Query) -> Result<Vec<Found>, NoAnswer> {
-        let asked: Result<Vec<_>, _> = self
-            .placement
-            .servers()
+    pub fn search_all(&self, query: impl Fn(u32) -> M::Query) -> Result<Vec<Found>, NoAnswer> {
+        let servers = self.placement.servers().iter().map(|server| server.number);
+        self.search_at(&servers.collect::<Vec<_>>(), query)
+    }
+
+    /// As [`search_all`](Self::search_all), of these servers alone.
+    ///
+    /// # Errors
+    /// As [`search_all`](Self::search_all).
+    pub fn search_at(
+        &self,
+        servers: &[u32],
+        query: impl Fn(u32) -> M::Query,
+    ) -> Result<Vec<Found>, NoAnswer> {
+        let asked: Result<Vec<_>, _> = servers
             .iter()
-            .map(|server| {
-                let query = query(server.number);
-                let (left_us, partial) = (query.left_us, query.partial);
+            .map(|&server| {
+                let query = query(server);
+                let (left_us, partial) = (M::left_us(&query), M::takes_partial(&query));
                 self.ask(query).map(|answer| (answer, left_us, partial.then_some(server)))
             })
             .collect();
@@ -251,7 +342,9 @@ impl Client {
             match (waited(&answer, left_us), partial) {
                 (Err(no), Some(server)) if no.is_missing() => {
                     why = Some(no);
-                    Ok(Found { missing: server.partitions.clone(), ..Found::default() })
+                    let of = self.placement.server(server);
+                    let missing = of.map(|of| of.partitions.clone()).unwrap_or_default();
+                    Ok(Found { missing, ..Found::default() })
                 }
                 (ended, _) => ended,
             }
@@ -275,7 +368,7 @@ impl Client {
 
     /// Waits until so many servers can be asked. False where that takes longer.
     pub fn wait_up(&self, servers: usize, at_most: Duration) -> bool {
-        let few = |asker: &mut Asker| asker.up() < servers;
+        let few = |asker: &mut M| asker.up() < servers;
         let asker = self.shared.asker();
         let waited = self.shared.changed.wait_timeout_while(asker, at_most, few);
         let (asker, _) = waited.unwrap_or_else(PoisonError::into_inner);

@@ -14,6 +14,8 @@
 mod asker;
 mod gone;
 mod host;
+mod nearest;
+mod orchestrator;
 mod query;
 mod server;
 #[cfg(test)]
@@ -21,7 +23,8 @@ mod tests;
 mod work;
 
 pub use asker::Asker;
-pub use host::{Client, Done, ServerHost};
+pub use host::{Asks, Client, Done, ServerHost};
+pub use orchestrator::{Orchestrated, Orchestrator};
 pub use query::{AskerSettings, Ended, Found, NoAnswer, Query};
 pub use server::{Server, ServerCounters, ServerSettings};
-pub use work::{Ticket, Walked, Walker, Work};
+pub use work::{Scores, Ticket, Walked, Walker, Work};

@@ -47,6 +47,8 @@ pub struct Found {
     pub attempts: u16,
     /// Partitions that it lacks, ascending.
     pub missing: Vec<u32>,
+    /// Times that its asker waited for servers.
+    pub rounds: u32,
 }
 
 /// Why there is none.

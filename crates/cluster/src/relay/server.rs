@@ -1,9 +1,11 @@
 //! A server's side: queries that begin here or come by, each in a slot until it has left.
 
+mod scoring;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::work::{Ticket, Walked, Walker, Work};
+use super::work::{Scores, Ticket, Walked, Walker, Work};
 use crate::placement::Placement;
 use crate::transport::{Event, Handler, Network, Refused, Why};
 use crate::wire::{
@@ -34,6 +36,8 @@ pub struct ServerCounters {
     pub left: u64,
     /// Answers given.
     pub answered: u64,
+    /// Steps scored for askers that keep their lists.
+    pub scored: u64,
     /// Failures told.
     pub failed: u64,
     /// States that arrived again, or behind a later one of the same query.
@@ -54,6 +58,8 @@ struct Slot {
     deadline: u64,
     trace: Vec<u8>,
     missing: Vec<u8>,
+    /// Whether its asker wants to know where partitions begin.
+    starts: bool,
     /// What waits for room at a peer.
     waits: Option<(PeerId, Leaving)>,
 }
@@ -62,6 +68,7 @@ struct Slot {
 enum Leaving {
     State { partition: u32, state: Vec<u8> },
     Answer { hits: Vec<u8>, stats: Vec<u8> },
+    Scored(Scores),
     Failure { code: FailureCode, partition: Option<u32>, words: String },
 }
 
@@ -134,6 +141,7 @@ impl<W: Walker> Server<W> {
             // Whoever asks, asks for itself.
             Message::Begin(begin) if begin.query.asker == from => self.begin(now, net, begin),
             Message::State(state) if from.server().is_some() => self.state(now, net, state),
+            Message::Score(score) if score.query.asker == from => self.score(now, net, score),
             Message::Cancel(query) if query.asker == from => {
                 if let Some(slot) = self.free(query) {
                     self.walker.submit(Work::Cancel { ticket: slot.ticket });
@@ -150,6 +158,7 @@ impl<W: Walker> Server<W> {
         let leaving = match walked {
             Walked::Leaves { partition, state, .. } => Leaving::State { partition, state },
             Walked::Done { hits, stats, .. } => Leaving::Answer { hits, stats },
+            Walked::Scored { scores, .. } => Leaving::Scored(scores),
             Walked::Failed { code, words, .. } => Leaving::Failure { code, partition: None, words },
         };
         self.leave(now, net, query, leaving);
@@ -237,10 +246,7 @@ impl<W: Walker> Server<W> {
     fn state(&mut self, now: u64, net: &dyn Network, state: State<'_>) {
         self.counters.arrived += 1;
         let State { query, attempt, partition, .. } = state;
-        if self.settings.placement.owner(partition) != Some(self.settings.number) {
-            let number = self.settings.number;
-            let words = format!("server {number} does not own partition {partition}");
-            self.tell(net, query, attempt, FailureCode::NotOwner, Some(partition), &words);
+        if !self.owns(net, (query, attempt), partition) {
             return;
         }
         let slot = (attempt, state.hops, now.saturating_add(state.left_us));
@@ -253,6 +259,22 @@ impl<W: Walker> Server<W> {
         slot.missing = state.missing.bytes().to_vec();
         let (left_us, state) = (state.left_us, state.state.to_vec());
         self.walker.submit(Work::Wake { ticket, partition, left_us, state });
+    }
+
+    /// Whether a partition is owned here; its asker is told where it is not.
+    fn owns(
+        &mut self,
+        net: &dyn Network,
+        (query, attempt): (QueryId, u16),
+        partition: u32,
+    ) -> bool {
+        let number = self.settings.number;
+        let owns = self.settings.placement.owner(partition) == Some(number);
+        if !owns {
+            let words = format!("server {number} does not own partition {partition}");
+            self.tell(net, query, attempt, FailureCode::NotOwner, Some(partition), &words);
+        }
+        owns
     }
 
     /// Takes a slot for what arrived, unless what is here already is as far or further.
@@ -288,7 +310,8 @@ impl<W: Walker> Server<W> {
         self.next_ticket += 1;
         let deadline = deadline.min(now.saturating_add(self.settings.longest_us));
         let (trace, missing) = (Vec::new(), Vec::new());
-        let slot = Slot { ticket, attempt, hops, deadline, trace, missing, waits: None };
+        let (starts, waits) = (false, None);
+        let slot = Slot { ticket, attempt, hops, deadline, trace, missing, starts, waits };
         self.slots.insert(query, slot);
         self.tickets.insert(ticket, query);
         self.deadlines.insert((deadline, query));
@@ -376,6 +399,10 @@ impl<W: Walker> Server<W> {
                 }
                 None => fail(FailureCode::Internal, None, "the search gave half a row"),
             },
+            Leaving::Scored(scores) => match self.send_scores(net, query, slot, scores) {
+                Ok(sent) => (query.asker, Ok(sent)),
+                Err((code, words)) => fail(code, None, words),
+            },
             Leaving::Failure { code, partition, words } => {
                 let words = &words[..words.floor_char_boundary(4096)];
                 let failure = Failure { query, attempt, code: *code, partition: *partition, words };
@@ -393,6 +420,7 @@ impl<W: Walker> Server<W> {
                     *match &leaving {
                         Leaving::State { .. } => &mut self.counters.left,
                         Leaving::Answer { .. } => &mut self.counters.answered,
+                        Leaving::Scored(_) => &mut self.counters.scored,
                         Leaving::Failure { .. } => &mut self.counters.failed,
                     } += 1;
                 }

@@ -17,9 +17,9 @@ const NEXT: PeerId = PeerId::Server(1);
 
 /// Keeps what is sent, and refuses what a test says.
 #[derive(Default)]
-struct Wires {
-    sent: RefCell<Vec<(PeerId, Vec<u8>)>>,
-    refuse: RefCell<HashMap<PeerId, Refused>>,
+pub(super) struct Wires {
+    pub(super) sent: RefCell<Vec<(PeerId, Vec<u8>)>>,
+    pub(super) refuse: RefCell<HashMap<PeerId, Refused>>,
 }
 
 impl Network for Wires {

@@ -7,7 +7,7 @@ use crate::wire::{FailureCode, Mode};
 pub struct Ticket(pub u64);
 
 /// Something to be done.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Work {
     /// A query begins here.
     Begin {
@@ -34,6 +34,23 @@ pub enum Work {
         left_us: u64,
         /// Its state.
         state: Vec<u8>,
+    },
+    /// A step of a query whose list stays with its asker.
+    Score {
+        /// Under which ticket it is answered.
+        ticket: Ticket,
+        /// The nodes to be read; none for entries of the head index.
+        nodes: Vec<u32>,
+        /// Only neighbours below this coded distance are wanted.
+        bound: f32,
+        /// Neighbours wanted at most.
+        most: u32,
+        /// How long somebody waits for it, microseconds.
+        left_us: u64,
+        /// What was asked for.
+        parameters: Vec<u8>,
+        /// The query's vector.
+        vector: Vec<u8>,
     },
     /// Nobody waits for this any more.
     Cancel {
@@ -63,6 +80,13 @@ pub enum Walked {
         /// What it cost.
         stats: Vec<u8>,
     },
+    /// A step was taken.
+    Scored {
+        /// Of which work.
+        ticket: Ticket,
+        /// What was read and scored.
+        scores: Scores,
+    },
     /// The search gives up.
     Failed {
         /// Of which work.
@@ -74,11 +98,23 @@ pub enum Walked {
     },
 }
 
+/// What a step gave, as messages have it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Scores {
+    /// As [`Reads::pack`](crate::wire::Reads::pack) has them.
+    pub reads: Vec<u8>,
+    /// As [`Neighbours::pack`](crate::wire::Neighbours::pack) has them.
+    pub neighbours: Vec<u8>,
+    /// What it cost.
+    pub stats: Vec<u8>,
+}
+
 impl Walked {
     pub(super) fn ticket(&self) -> Ticket {
         match self {
             Self::Leaves { ticket, .. }
             | Self::Done { ticket, .. }
+            | Self::Scored { ticket, .. }
             | Self::Failed { ticket, .. } => *ticket,
         }
     }
@@ -89,4 +125,10 @@ impl Walked {
 pub trait Walker {
     /// Takes work.
     fn submit(&self, work: Work);
+
+    /// The first node of each partition, for askers that choose servers by nodes; none where it
+    /// scores nothing for them.
+    fn starts(&self) -> Vec<u32> {
+        Vec::new()
+    }
 }

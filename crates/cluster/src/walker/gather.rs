@@ -6,7 +6,7 @@ use crate::wire::Hits;
 
 /// The `k` nearest of all, at the cost of all. Servers are named in the order of the answers.
 pub fn gather(answers: impl IntoIterator<Item = Found>, k: usize) -> Found {
-    let mut all = Found::default();
+    let mut all = Found { rounds: 1, ..Found::default() };
     let (mut nearest, mut spent) = (Vec::new(), Spent::default());
     for found in answers {
         nearest.extend(Hits::of(&found.hits).unwrap_or_default().iter());
@@ -36,6 +36,7 @@ mod tests {
             stats: Spent { reads, codes: u32::MAX, ..Spent::default() }.encode(),
             attempts: 1 + server as u16,
             missing: vec![9 - server],
+            rounds: 1,
         };
         let answers = [
             answer(0, &[(1.0, 7), (3.0, 8)], 5),

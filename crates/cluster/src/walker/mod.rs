@@ -3,10 +3,15 @@
 //! What a search is asked for, and what it cost, go over the wire as the bytes of [`Asked`] and
 //! [`Spent`]; a state does as the engine has it.
 
+mod centroids;
 mod codec;
+mod counted;
 mod gather;
+mod scoring;
 
+pub use centroids::{Centroids, CentroidsError};
 pub use codec::{Asked, Spent};
+pub use counted::{Answered, Counted};
 pub use gather::gather;
 
 use std::sync::{Arc, OnceLock};
@@ -14,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use pipeann_engine::index::{Index, QueryError};
 use pipeann_engine::pool::{End, Pool, PoolError, PoolOptions, ResolveFilter, Sink, Task};
-use pipeann_engine::search::{SearchError, SearchParams};
+use pipeann_engine::search::{FrontierError, SearchError, SearchParams};
 
 use crate::relay::{Done, Ticket, Walked, Walker, Work};
 use crate::wire::{FailureCode, Hit, Hits, Mode};
@@ -50,18 +55,19 @@ pub fn task(work: Work, index: &Index) -> Option<(Ticket, Task)> {
                 (Some((asked, _)), _) if asked.ty != ty => {
                     Task::Refused(format!("query has {} components, the index has {ty}", asked.ty))
                 }
-                (Some(_), Mode::Replicas | Mode::Scatter) if !missing.is_empty() => {
+                (Some(_), Mode::Replicas | Mode::Region | Mode::Scatter) if !missing.is_empty() => {
                     Task::Refused(format!("the mode {mode:?} leaves no partition out"))
                 }
                 (
                     Some((asked, filter)),
-                    Mode::Relay | Mode::Baton | Mode::Replicas | Mode::Scatter,
+                    Mode::Relay | Mode::Baton | Mode::Replicas | Mode::Region | Mode::Scatter,
                 ) => {
                     let Some(without) = index.pages_of(&missing) else {
                         let why = format!("the index has {} partitions", index.partitions());
                         return Some((ticket, Task::Refused(why)));
                     };
-                    let params = Box::new(SearchParams { without, ..asked.params() });
+                    let mut params = Box::new(SearchParams { without, ..asked.params() });
+                    params.policy.home = mode == Mode::Region;
                     if filter.is_empty() {
                         Task::Query(vector, params)
                     } else {
@@ -73,6 +79,9 @@ pub fn task(work: Work, index: &Index) -> Option<(Ticket, Task)> {
             Some((ticket, task))
         }
         Work::Wake { ticket, state, .. } => Some((ticket, Task::State(state))),
+        Work::Score { ticket, nodes, bound, most, parameters, vector, .. } => {
+            Some((ticket, scoring::task(vector, &parameters, ty, nodes, (bound, most))))
+        }
         // It ends by itself in some milliseconds, and its end is dropped.
         Work::Cancel { .. } => None,
     }
@@ -85,6 +94,9 @@ pub fn walked(ticket: Ticket, end: End) -> Walked {
             let hits = hits.iter().map(|hit| Hit { distance: hit.distance, row: hit.row.0 });
             Walked::Done { ticket, hits: Hits::pack(hits), stats: Spent::of(&stats).encode() }
         }
+        End::Expanded(expansion, stats) => {
+            Walked::Scored { ticket, scores: scoring::scores(&expansion, &stats) }
+        }
         End::Elsewhere { partition, state, .. } => Walked::Leaves { ticket, partition, state },
         End::Failed(why) => failed(ticket, &why),
     }
@@ -93,6 +105,8 @@ pub fn walked(ticket: Ticket, end: End) -> Walked {
 fn failed(ticket: Ticket, why: &PoolError) -> Walked {
     let code = match why {
         PoolError::Query(QueryError::Search(_)) => FailureCode::Internal,
+        PoolError::Frontier(FrontierError::NotHere(_)) => FailureCode::NotOwner,
+        PoolError::Frontier(_) => FailureCode::Refused,
         PoolError::Query(_) | PoolError::Refused(_) | PoolError::Search(SearchError::State(_)) => {
             FailureCode::Refused
         }
@@ -135,11 +149,19 @@ impl IndexWalker {
         options: WalkerOptions,
         results: Results<Self>,
     ) -> Result<Self, QueryError> {
+        Self::telling(index, options, Arc::new(Ends(results)))
+    }
+
+    /// As [`start`](Self::start), telling the ends of tasks to another.
+    fn telling(
+        index: Arc<Index>,
+        options: WalkerOptions,
+        ends: Arc<dyn Sink>,
+    ) -> Result<Self, QueryError> {
         let WalkerOptions { separate, separate_filters, filters, pool: sizes, longest } = options;
-        let ends = Arc::new(Ends(results));
         let separate = separate
             .map(|separate| {
-                Pool::start_filtering(separate, &sizes, Arc::clone(&ends) as _, separate_filters)
+                Pool::start_filtering(separate, &sizes, Arc::clone(&ends), separate_filters)
             })
             .transpose()?;
         let pool = Pool::start_filtering(index, &sizes, ends, filters)?;
@@ -153,12 +175,16 @@ impl IndexWalker {
 }
 
 impl Walker for IndexWalker {
+    fn starts(&self) -> Vec<u32> {
+        self.index().partition_starts()
+    }
+
     fn submit(&self, work: Work) {
         let scattered = matches!(work, Work::Begin { mode: Mode::Scatter, .. });
         let left = match &work {
-            Work::Begin { left_us, .. } | Work::Wake { left_us, .. } => {
-                Duration::from_micros(*left_us).min(self.longest)
-            }
+            Work::Begin { left_us, .. }
+            | Work::Wake { left_us, .. }
+            | Work::Score { left_us, .. } => Duration::from_micros(*left_us).min(self.longest),
             Work::Cancel { .. } => Duration::ZERO,
         };
         let Some((ticket, mut task)) = task(work, self.index()) else { return };

@@ -48,7 +48,7 @@ struct Servers {
     placement: Placement,
     hosts: Vec<ServerHost<IndexWalker>>,
     client: Client,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
     whole: Index,
     identity: Identity,
     authority: Authority,
@@ -117,7 +117,7 @@ fn servers_behind(mut behind: impl FnMut(u32, TcpListener) -> TcpListener) -> Se
         assert!(host.wait_up(SERVERS as usize - 1, Duration::from_secs(30)));
     }
     let identity = identity(&whole);
-    Servers { placement, hosts, client, _dir: dir, whole, identity, authority }
+    Servers { placement, hosts, client, dir, whole, identity, authority }
 }
 
 fn query(vector: &[u8], asked: Asked, left: Duration) -> Query {
@@ -144,7 +144,7 @@ const ONE: Asked = Asked {
 
 #[test]
 fn a_query_travels_over_sockets_to_the_answer_of_one_server_with_all() {
-    let Servers { hosts, client, whole, .. } = servers();
+    let Servers { hosts, client, whole, dir: _dir, .. } = servers();
     let queries = vectors(60, 2);
     let mut travelled = 0;
     for asked in [ONE, Asked { baton: true, ..ONE }] {
@@ -179,7 +179,7 @@ fn a_query_travels_over_sockets_to_the_answer_of_one_server_with_all() {
 
 #[test]
 fn a_server_that_is_killed_is_named_before_the_deadline_and_the_others_go_on() {
-    let Servers { placement, mut hosts, client, whole, .. } = servers();
+    let Servers { placement, mut hosts, client, whole, dir: _dir, .. } = servers();
     drop(hosts.remove(2));
     let queries = vectors(40, 3);
     let started = Instant::now();
@@ -208,7 +208,7 @@ fn a_server_that_is_killed_is_named_before_the_deadline_and_the_others_go_on() {
 
 #[test]
 fn what_cannot_be_asked_is_refused_with_the_reason_and_once() {
-    let Servers { hosts: _hosts, client, .. } = servers();
+    let Servers { hosts: _hosts, client, dir: _dir, .. } = servers();
     let vector = vectors(1, 4);
     let left = Duration::from_secs(60);
     let refused = |query: Query, words: &str| {
@@ -258,5 +258,6 @@ fn what_is_asked_and_spent_is_read_as_it_was_written() {
     assert_eq!(Spent::decode(&[0; 21]), None);
 }
 
+mod orchestrated;
 mod partial;
 mod ranges;

@@ -4,9 +4,8 @@ use super::frame::Kind;
 use super::hello::Hello;
 use super::ids::{PeerId, QueryId};
 use super::lists::{Hits, Numbers, TRACE_MAX};
-use super::message::{
-    Answer, Begin, Body, Failure, FailureCode, Goodbye, Leave, Message, Mode, State,
-};
+use super::message::{Answer, Begin, Failure, FailureCode, Goodbye, Leave, Message, Mode, State};
+use super::score::{NODES_MAX, Neighbours, Reads, Score, Scored, number};
 
 /// What is wrong with a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -82,8 +81,8 @@ impl<'a> Reader<'a> {
             }),
             Kind::Failure => Message::Failure(self.failure()?),
             Kind::Cancel => Message::Cancel(self.query()?),
-            Kind::Score => Message::Score(self.body()?),
-            Kind::Scored => Message::Scored(self.body()?),
+            Kind::Score => Message::Score(self.score()?),
+            Kind::Scored => Message::Scored(self.scored()?),
             Kind::Credit => Message::Credit(self.u64()?),
             Kind::Ping => Message::Ping(self.u64()?),
             Kind::Pong => Message::Pong(self.u64()?),
@@ -115,13 +114,42 @@ impl<'a> Reader<'a> {
         Ok(Failure { query, attempt, code, partition, words: self.words()? })
     }
 
-    fn body(&mut self) -> Result<Body<'a>> {
-        Ok(Body {
+    fn score(&mut self) -> Result<Score<'a>> {
+        let score = Score {
             query: self.query()?,
             attempt: self.u16()?,
+            left_us: self.u64()?,
+            hops: self.u16()?,
             partition: self.u32()?,
-            body: self.bytes(1)?,
+            bound: self.distance()?,
+            most: self.u32()?,
+            starts: self.flag("the flag of first nodes")?,
+            nodes: self.numbers()?,
+            parameters: self.bytes(1)?,
+            vector: self.bytes(1)?,
+        };
+        match score.nodes.len() > NODES_MAX {
+            true => Err(DecodeError::TooMany("the nodes")),
+            false => Ok(score),
+        }
+    }
+
+    fn scored(&mut self) -> Result<Scored<'a>> {
+        Ok(Scored {
+            query: self.query()?,
+            attempt: self.u16()?,
+            hops: self.u16()?,
+            reads: Reads::of(self.bytes(Reads::BYTES)?)?,
+            neighbours: Neighbours::of(self.bytes(Neighbours::BYTES)?)?,
+            starts: self.numbers()?,
+            stats: self.bytes(1)?,
         })
+    }
+
+    fn distance(&mut self) -> Result<f32> {
+        let bytes: &[u8; 4] = self.take()?;
+        number(bytes)?;
+        Ok(f32::from_le_bytes(*bytes))
     }
 
     fn take<const N: usize>(&mut self) -> Result<&'a [u8; N]> {

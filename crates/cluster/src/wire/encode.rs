@@ -3,6 +3,7 @@
 use super::frame::{FRAME_HEADER, FRAME_MAX, FrameError, seal};
 use super::ids::{PeerId, QueryId};
 use super::message::Message;
+use super::score::{Neighbours, Reads};
 
 impl Message<'_> {
     /// Appends the frame of this message and gives its length. A message that is too long for a
@@ -87,7 +88,35 @@ impl Message<'_> {
             }
             Self::Failure(failure) => QUERY + ATTEMPT + 1 + 5 + 2 + failure.words.len(),
             Self::Cancel(_) => QUERY,
-            Self::Score(body) | Self::Scored(body) => QUERY + ATTEMPT + 4 + 4 + body.body.len(),
+            Self::Score(score) => {
+                QUERY
+                    + ATTEMPT
+                    + 8
+                    + 2
+                    + 4
+                    + 4
+                    + 4
+                    + 1
+                    + 4
+                    + score.nodes.0.len()
+                    + 4
+                    + score.parameters.len()
+                    + 4
+                    + score.vector.len()
+            }
+            Self::Scored(scored) => {
+                QUERY
+                    + ATTEMPT
+                    + 2
+                    + 4
+                    + scored.reads.0.len()
+                    + 4
+                    + scored.neighbours.0.len()
+                    + 4
+                    + scored.starts.0.len()
+                    + 4
+                    + scored.stats.len()
+            }
             Self::Credit(_) | Self::Ping(_) | Self::Pong(_) => 8,
             Self::Goodbye(goodbye) => 1 + 2 + goodbye.words.len(),
         }
@@ -143,11 +172,27 @@ impl Message<'_> {
                 to.words(failure.words);
             }
             Self::Cancel(query) => to.query(*query),
-            Self::Score(body) | Self::Scored(body) => {
-                to.query(body.query);
-                to.u16(body.attempt);
-                to.u32(body.partition);
-                to.bytes(body.body, 1);
+            Self::Score(score) => {
+                to.query(score.query);
+                to.u16(score.attempt);
+                to.u64(score.left_us);
+                to.u16(score.hops);
+                to.u32(score.partition);
+                to.u32(score.bound.to_bits());
+                to.u32(score.most);
+                to.u8(u8::from(score.starts));
+                to.bytes(score.nodes.0, 4);
+                to.bytes(score.parameters, 1);
+                to.bytes(score.vector, 1);
+            }
+            Self::Scored(scored) => {
+                to.query(scored.query);
+                to.u16(scored.attempt);
+                to.u16(scored.hops);
+                to.bytes(scored.reads.0, Reads::BYTES);
+                to.bytes(scored.neighbours.0, Neighbours::BYTES);
+                to.bytes(scored.starts.0, 4);
+                to.bytes(scored.stats, 1);
             }
             Self::Credit(number) | Self::Ping(number) | Self::Pong(number) => to.u64(*number),
             Self::Goodbye(goodbye) => {

@@ -43,9 +43,9 @@ kinds! {
     Failure = 5,
     /// The asker wants no answer any more.
     Cancel = 6,
-    /// Entries to be scored, for the orchestrated mode.
+    /// Nodes to be read and scored, for searches whose list stays with the asker.
     Score = 7,
-    /// Scores of entries.
+    /// What was read and scored.
     Scored = 8,
     /// How much may be sent.
     Credit = 9,

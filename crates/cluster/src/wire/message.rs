@@ -4,6 +4,7 @@ use super::frame::Kind;
 use super::hello::Hello;
 use super::ids::QueryId;
 use super::lists::{Hits, Numbers};
+use super::score::{Score, Scored};
 
 /// How the servers of a query work together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,16 +16,18 @@ pub enum Mode {
     Baton = 1,
     /// Every server searches a graph of its own.
     Scatter = 2,
-    /// One server keeps the state and others score.
+    /// Whoever asks keeps the list, and servers score.
     Orchestrate = 3,
     /// Every server has everything.
     Replicas = 4,
+    /// Every server has everything, and a query begins where its entry is at home.
+    Region = 5,
 }
 
 impl Mode {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Relay, Self::Baton, Self::Scatter, Self::Orchestrate, Self::Replicas];
+    pub const ALL: [Self; 6] =
+        [Self::Relay, Self::Baton, Self::Scatter, Self::Orchestrate, Self::Replicas, Self::Region];
 }
 
 /// A new query.
@@ -139,19 +142,6 @@ pub struct Failure<'a> {
     pub words: &'a str,
 }
 
-/// Something of the orchestrated mode, which this crate does not look into.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Body<'a> {
-    /// For which query.
-    pub query: QueryId,
-    /// For which attempt.
-    pub attempt: u16,
-    /// The partition that scores or has scored.
-    pub partition: u32,
-    /// What is asked or answered.
-    pub body: &'a [u8],
-}
-
 /// Why a peer ends a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -181,7 +171,7 @@ pub struct Goodbye<'a> {
 }
 
 /// A message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Message<'a> {
     /// Who speaks, and of what.
     Hello(Hello<'a>),
@@ -195,10 +185,10 @@ pub enum Message<'a> {
     Failure(Failure<'a>),
     /// The asker wants no answer any more.
     Cancel(QueryId),
-    /// Entries to be scored.
-    Score(Body<'a>),
-    /// Scores of entries.
-    Scored(Body<'a>),
+    /// Nodes to be read and scored.
+    Score(Score<'a>),
+    /// What was read and scored.
+    Scored(Scored<'a>),
     /// How many bytes the other side may have sent in all since the connection began.
     Credit(u64),
     /// Whether somebody is there.

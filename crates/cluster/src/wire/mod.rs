@@ -14,15 +14,15 @@ mod hello;
 mod ids;
 mod lists;
 mod message;
+mod score;
 
 pub use decode::DecodeError;
 pub use frame::{FRAME_HEADER, FRAME_MAX, FrameError, HELLO_MAX, Kind, VERSION, frame_len, read};
 pub use hello::{Hello, Mismatch};
 pub use ids::{PeerId, QueryId};
 pub use lists::{Hit, Hits, Numbers, TRACE_MAX};
-pub use message::{
-    Answer, Begin, Body, Failure, FailureCode, Goodbye, Leave, Message, Mode, State,
-};
+pub use message::{Answer, Begin, Failure, FailureCode, Goodbye, Leave, Message, Mode, State};
+pub use score::{NEIGHBOURS_MAX, NODES_MAX, Neighbours, Read, Reads, Score, Scored};
 
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,31 @@ pub(crate) fn one_of_each() -> Vec<Vec<u8>> {
     let numbers = Numbers::of(&numbers).expect("whole numbers");
     let hits = Hits::pack([Hit { distance: 1.5, row: 8 }, Hit { distance: f32::MAX, row: 9 }]);
     let state: Vec<u8> = (0..=255).collect();
-    let body = Body { query, attempt: 1, partition: 2, body: &state };
+    let score = Score {
+        query,
+        attempt: 1,
+        left_us: 800,
+        hops: 38,
+        partition: 2,
+        bound: 17.5,
+        most: 90,
+        starts: true,
+        nodes: numbers,
+        parameters: &[1, 2],
+        vector: &[4; 32],
+    };
+    let one = Read { node: 3, distance: 2.5, row: Some(1 << 40) };
+    let reads = Reads::pack([one, Read { node: 4, row: None, ..one }]);
+    let neighbours = Neighbours::pack([(-1.0, 9), (0.5, 8)]);
+    let scored = Scored {
+        query,
+        attempt: 1,
+        hops: 38,
+        reads: Reads::of(&reads).expect("whole ones"),
+        neighbours: Neighbours::of(&neighbours).expect("whole ones"),
+        starts: numbers,
+        stats: &[7, 8],
+    };
     let messages = [
         Message::Hello(Hello {
             cluster: "blue",
@@ -58,8 +82,8 @@ pub(crate) fn one_of_each() -> Vec<Vec<u8>> {
             words: "nobody there",
         }),
         Message::Cancel(query),
-        Message::Score(body),
-        Message::Scored(body),
+        Message::Score(score),
+        Message::Scored(scored),
         Message::Credit(99),
         Message::Ping(1),
         Message::Pong(1),
@@ -160,9 +184,18 @@ fn other_versions_and_lengths_are_refused_by_name() {
 fn what_no_frame_holds_is_not_sent() {
     let vector = vec![0; FRAME_MAX];
     let query = QueryId { asker: PeerId::Server(1), number: 0 };
-    let body = Body { query, attempt: 0, partition: 0, body: &vector };
+    let long = State {
+        query,
+        attempt: 0,
+        left_us: 1,
+        hops: 0,
+        partition: 0,
+        trace: Numbers::default(),
+        missing: Numbers::default(),
+        state: &vector,
+    };
     let mut out = vec![1, 2, 3];
-    assert!(matches!(Message::Score(body).append(&mut out), Err(FrameError::Length { .. })));
+    assert!(matches!(Message::State(long).append(&mut out), Err(FrameError::Length { .. })));
     assert_eq!(out, [1, 2, 3]);
     let words = "w".repeat(1 << 16);
     let goodbye = Goodbye { why: Leave::Stopping, words: &words };
@@ -195,4 +228,27 @@ fn peers_of_another_index_are_refused_by_name() {
     assert!(said(Hello { who: PeerId::Server(2), ..open }).is_err());
     // Nor does a client that has seen an index.
     assert!(said(Hello { who: PeerId::Client(1), generation: 3, ..hello }).is_err());
+}
+
+#[test]
+fn scores_come_back_in_order_and_what_cannot_be_compared_is_refused() {
+    let reads = [
+        Read { node: 7, distance: 0.25, row: Some(u64::MAX) },
+        Read { node: u32::MAX, distance: f32::INFINITY, row: None },
+    ];
+    let bytes = Reads::pack(reads);
+    assert!(Reads::of(&bytes).unwrap().iter().eq(reads));
+    let neighbours = [(-3.5, 1), (f32::MAX, 2)];
+    let scored = Neighbours::pack(neighbours);
+    assert!(Neighbours::of(&scored).unwrap().iter().eq(neighbours));
+    let nan = Read { distance: f32::NAN, ..reads[0] };
+    assert_eq!(Reads::of(&Reads::pack([nan])), Err(DecodeError::Value("a distance")));
+    let nan = Neighbours::pack([(f32::NAN, 1)]);
+    assert_eq!(Neighbours::of(&nan), Err(DecodeError::Value("a distance")));
+    let many = Reads::pack(std::iter::repeat_n(reads[0], NODES_MAX + 1));
+    assert_eq!(Reads::of(&many), Err(DecodeError::TooMany("the nodes read")));
+    // A row that may not be answered is not told.
+    let mut told = Reads::pack([reads[1]]);
+    told[16] = 1;
+    assert_eq!(Reads::of(&told), Err(DecodeError::Reserved));
 }

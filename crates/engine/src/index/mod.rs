@@ -216,6 +216,7 @@ impl PageSource for Index {
             pages: None,
             overlay: self.tombstones.as_ref().map(|t| t as &dyn Overlay),
             owned: self.pages.owned.as_ref(),
+            home: self.pages.home.as_ref(),
             origin: self.origin(),
         }
     }

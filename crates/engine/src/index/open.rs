@@ -63,6 +63,9 @@ pub struct OpenOptions {
     /// their codes is opened, and a search that needs their pages ends with
     /// [`SearchError::NotHere`](crate::search::SearchError::NotHere) or goes on elsewhere.
     pub own: Option<Arc<[u32]>>,
+    /// Where several servers read all partitions: those that searches which go home are to begin at
+    /// this one for; none where they begin wherever they come.
+    pub home: Option<Arc<[u32]>>,
     /// Node ids beyond those on disk that codes can be put for. Their memory is not reserved
     /// here, and not touched before it is used.
     pub spare_slots: u32,
@@ -83,6 +86,7 @@ impl Default for OpenOptions {
             warm: true,
             sqpoll: false,
             own: None,
+            home: None,
             spare_slots: 0,
             codes_per_read: None,
         }
@@ -144,6 +148,7 @@ impl Index {
         let part = Part::of(&manifest, options.own.as_deref())?;
         check_lengths(path, &part.files(&manifest))?;
         let owned = part.pages(&manifest);
+        let home = Part::of(&manifest, options.home.as_deref())?.pages(&manifest);
         let floor = floor(&manifest);
         let accountant = Arc::clone(&options.accountant);
         let scratch = reserve_floor(&accountant, &floor)?;
@@ -187,6 +192,7 @@ impl Index {
             layout: manifest.layout,
             count: pages_of(&manifest),
             owned,
+            home,
             partitions,
             cache: cache.map(OnceLock::from).unwrap_or_default(),
             backend,

@@ -43,6 +43,8 @@ pub(super) struct Pages {
     pub(super) count: u32,
     /// Those that can be read here; all where there is none.
     pub(super) owned: Option<Owned>,
+    /// Those for which searches are to begin here; none where that does not matter.
+    pub(super) home: Option<Owned>,
     pub(super) partitions: Vec<Partition>,
     /// Made when there is memory for pages, at first or later.
     pub(super) cache: OnceLock<PageCache>,

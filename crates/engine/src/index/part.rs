@@ -79,6 +79,12 @@ impl Index {
         Some(Owned::new(pages.collect::<Option<Vec<_>>>()?))
     }
 
+    /// The first node of each partition, ascending: those of others among them.
+    pub fn partition_starts(&self) -> Vec<u32> {
+        let first = |page| self.layout().node(PageId(page), 0).0;
+        self.manifest.partitions.iter().map(|partition| first(partition.first_page)).collect()
+    }
+
     /// Whether the pages of a partition are read here.
     pub fn reads_partition(&self, number: usize) -> bool {
         let Some(partition) = self.manifest.partitions.get(number) else { return false };

@@ -118,6 +118,7 @@ impl Index {
             layout: manifest.layout,
             count,
             owned: None,
+            home: None,
             partitions,
             cache: cache.map(OnceLock::from).unwrap_or_default(),
             backend,

@@ -63,6 +63,7 @@ impl Sink for Member {
         let Self(shared) = self;
         let ended = match end {
             End::Found(hits, stats) => Ok((hits, stats)),
+            End::Expanded(..) => unreachable!("nothing is expanded for others here"),
             End::Failed(why) => Err(why),
             End::Elsewhere { partition, state, stats } => {
                 let add = |count: usize, n: usize| {

@@ -15,6 +15,7 @@
 mod discipline;
 mod inbox;
 mod local;
+mod worker;
 
 pub use discipline::Discipline;
 pub use inbox::Full;
@@ -26,13 +27,13 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use crate::filter::AllowSet;
-use crate::index::{Index, QueryError, check_vector};
+use crate::index::{Index, QueryError};
 use crate::search::{
-    Drawn, Driver, Ended, Feed, GraphView, Hit, PageSource, SearchError, SearchParams, SearchState,
-    SearchStats,
+    Expansion, Frontier, FrontierError, Hit, SearchError, SearchParams, SearchStats,
 };
 use discipline::Batch;
 use inbox::Inbox;
+use worker::{Worker, driver};
 
 /// What a pool is asked to do.
 #[derive(Debug)]
@@ -43,6 +44,8 @@ pub enum Task {
     Filtered(Vec<u8>, Box<SearchParams>, Vec<u8>),
     /// A search from elsewhere, to be gone on with.
     State(Vec<u8>),
+    /// Nodes to be expanded once, for a search whose list is kept elsewhere.
+    Expand(Box<Frontier>),
     /// What cannot be done, for this reason: its end is told like that of others.
     Refused(String),
 }
@@ -52,6 +55,8 @@ pub enum Task {
 pub enum End {
     /// Up to `k` hits, nearest first, and what the whole search has cost.
     Found(Vec<Hit>, SearchStats),
+    /// What an expansion gave, and what it has cost.
+    Expanded(Expansion, SearchStats),
     /// It goes on where a partition is.
     Elsewhere {
         /// The partition.
@@ -71,6 +76,9 @@ pub enum PoolError {
     /// The query cannot be asked of this index. The caller has to change it.
     #[error(transparent)]
     Query(#[from] QueryError),
+    /// The nodes cannot be expanded here.
+    #[error(transparent)]
+    Frontier(#[from] FrontierError),
     /// The search failed.
     #[error(transparent)]
     Search(#[from] SearchError),
@@ -139,6 +147,8 @@ pub struct PoolCounts {
     pub begun: u64,
     /// Searches that came from elsewhere.
     pub came: u64,
+    /// Expansions for searches that are kept elsewhere.
+    pub expanded: u64,
     /// Searches that left.
     pub left: u64,
     /// Searches that ended here, with an answer or without.
@@ -149,6 +159,7 @@ pub struct PoolCounts {
 struct Counters {
     begun: AtomicU64,
     came: AtomicU64,
+    expanded: AtomicU64,
     left: AtomicU64,
     ended: AtomicU64,
 }
@@ -223,7 +234,7 @@ impl Pool {
                 while let Err(error) = driver.work(index.as_ref(), in_flight, &mut worker) {
                     tracing::error!("a thread of searches begins anew: {error}");
                     worker.fail_all(&error);
-                    match self::driver(&index, in_flight, &worker.inbox, number) {
+                    match worker.driver(in_flight) {
                         Ok(new) => driver = new,
                         Err(error) => {
                             tracing::error!("a thread of searches ends: {error}");
@@ -255,10 +266,10 @@ impl Pool {
 
     /// What it has done.
     pub fn counts(&self) -> PoolCounts {
-        let Counters { begun, came, left, ended } = &*self.counters;
-        let [begun, came, left, ended] =
-            [begun, came, left, ended].map(|counter| counter.load(Ordering::Relaxed));
-        PoolCounts { begun, came, left, ended }
+        let Counters { begun, came, expanded, left, ended } = &*self.counters;
+        let [begun, came, expanded, left, ended] =
+            [begun, came, expanded, left, ended].map(|counter| counter.load(Ordering::Relaxed));
+        PoolCounts { begun, came, expanded, left, ended }
     }
 
     /// Tasks that wait.
@@ -285,224 +296,5 @@ impl Drop for Pool {
                 let _ = thread.join();
             }
         }
-    }
-}
-
-/// A driver for a thread, whose waits the inbox can end.
-fn driver(
-    index: &Index,
-    in_flight: usize,
-    inbox: &Inbox<Waiting>,
-    number: usize,
-) -> Result<Driver, QueryError> {
-    let mut driver = index.take_driver(in_flight)?;
-    inbox.register(number, driver.waker().map_err(|e| SearchError::Queue(e.to_string()))?);
-    Ok(driver)
-}
-
-/// What one thread draws from and tells.
-struct Worker {
-    number: usize,
-    batch: Batch,
-    index: Arc<Index>,
-    inbox: Arc<Inbox<Waiting>>,
-    counters: Arc<Counters>,
-    sink: Arc<dyn Sink>,
-    filters: Option<Arc<dyn ResolveFilter>>,
-    /// What was drawn, with the allow-set of its filter.
-    drawn: Option<(Waiting, Option<Arc<AllowSet>>)>,
-    /// Buffers of states that came, for those that leave.
-    spare: Vec<Vec<u8>>,
-    /// Tickets and `k` of searches in flight, by the number that the driver knows them by.
-    tickets: Vec<Option<u64>>,
-    free: Vec<usize>,
-}
-
-/// Buffers kept for states that leave.
-const SPARE: usize = 64;
-
-impl Worker {
-    fn number(&mut self, ticket: u64) -> usize {
-        let number = self.free.pop().unwrap_or_else(|| {
-            self.tickets.push(None);
-            self.tickets.len() - 1
-        });
-        self.tickets[number] = Some(ticket);
-        number
-    }
-
-    fn tell(&mut self, number: usize, end: End) {
-        let ticket = self.tickets[number].take().expect("a search in flight has a ticket");
-        self.free.push(number);
-        let counter = match end {
-            End::Elsewhere { .. } => &self.counters.left,
-            End::Found(..) | End::Failed(_) => &self.counters.ended,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
-        self.sink.ended(ticket, end);
-    }
-
-    fn fail_all(&mut self, error: &SearchError) {
-        self.inbox.resume(self.number);
-        for number in 0..self.tickets.len() {
-            if self.tickets[number].is_some() {
-                self.tell(number, End::Failed(error.clone().into()));
-            }
-        }
-    }
-
-    fn keep(&mut self, mut buffer: Vec<u8>) {
-        if self.spare.len() < SPARE {
-            buffer.clear();
-            self.spare.push(buffer);
-        }
-    }
-
-    /// The nodes that a task may answer with, where it can be begun.
-    fn admit(&self, waiting: &Waiting) -> Result<Option<Arc<AllowSet>>, PoolError> {
-        if waiting.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            return Err(PoolError::Deadline);
-        }
-        match &waiting.task {
-            Task::Query(query, params) => {
-                self.index.check_one(query, params)?;
-                Ok(None)
-            }
-            Task::Filtered(query, params, filter) => {
-                self.index.check_one(query, params)?;
-                self.resolve(filter, waiting.deadline)
-            }
-            Task::State(state) => {
-                let filter = SearchState::filter_of(state).map_err(SearchError::State)?;
-                self.resolve(filter, waiting.deadline)
-            }
-            Task::Refused(why) => Err(PoolError::Refused(why.clone())),
-        }
-    }
-
-    /// The allow-set of a filter, where there is one.
-    fn resolve(
-        &self,
-        filter: &[u8],
-        until: Option<Instant>,
-    ) -> Result<Option<Arc<AllowSet>>, PoolError> {
-        if filter.is_empty() {
-            return Ok(None);
-        }
-        let refused = |why: &str| PoolError::Refused(why.to_owned());
-        if filter.len() > FILTER_MAX {
-            return Err(refused("the filter is longer than 65536 bytes"));
-        }
-        let filters = self.filters.as_ref();
-        let filters = filters.ok_or_else(|| refused("this server has no columns to filter by"))?;
-        filters.resolve(filter, until).map(Some).map_err(|why| match why {
-            Unresolved::Refused(why) => PoolError::Refused(why),
-            Unresolved::Late => PoolError::Deadline,
-        })
-    }
-}
-
-impl Feed for Worker {
-    fn draw(&mut self, idle: bool) -> Drawn {
-        if !self.batch.admits(idle) {
-            return Drawn::Later;
-        }
-        loop {
-            let drawn = if idle { self.inbox.wait() } else { self.inbox.try_pop() };
-            match drawn {
-                Ok(Some(waiting)) => match self.admit(&waiting) {
-                    Ok(allow) => {
-                        self.batch.took();
-                        self.drawn = Some((waiting, allow));
-                        return Drawn::Search;
-                    }
-                    Err(why) => {
-                        self.counters.ended.fetch_add(1, Ordering::Relaxed);
-                        self.sink.ended(waiting.ticket, End::Failed(why));
-                    }
-                },
-                Ok(None) => {
-                    self.batch.found_none();
-                    return Drawn::Later;
-                }
-                Err(inbox::Closed) => return Drawn::Over,
-            }
-        }
-    }
-
-    fn begin(
-        &mut self,
-        state: &mut SearchState,
-        view: &GraphView<'_>,
-    ) -> (usize, Result<(), SearchError>) {
-        let (waiting, allow) = self.drawn.take().expect("a search was drawn");
-        let Waiting { ticket, task, .. } = waiting;
-        let number = self.number(ticket);
-        let mut begin = |query: &[u8], params: &SearchParams, allow| {
-            self.counters.begun.fetch_add(1, Ordering::Relaxed);
-            let begun = state.begin(view, query, params, allow);
-            begun.map_err(|e| SearchError::Unreadable(e.to_string()))
-        };
-        let begun = match task {
-            Task::Query(query, params) => begin(&query, &params, None),
-            Task::Filtered(query, params, filter) => {
-                let begun = begin(&query, &params, allow);
-                state.set_filter(&filter);
-                begun
-            }
-            Task::Refused(_) => unreachable!("it is not admitted"),
-            Task::State(bytes) => {
-                self.counters.came.fetch_add(1, Ordering::Relaxed);
-                let begun = state.import(view, &bytes, allow);
-                self.keep(bytes);
-                begun.map_err(SearchError::State)
-            }
-        };
-        (number, begun)
-    }
-
-    fn has_more(&self) -> bool {
-        self.batch.is_open() && self.inbox.has_more()
-    }
-
-    fn pauses(&mut self) -> bool {
-        !self.batch.is_open() || self.inbox.pause(self.number)
-    }
-
-    fn resumes(&mut self) {
-        self.inbox.resume(self.number);
-    }
-
-    fn ended(&mut self, number: usize, end: Ended<'_>) {
-        let end = match end {
-            Ended::Found(hits, stats, k) => End::Found(hits[..hits.len().min(k)].to_vec(), stats),
-            Ended::Elsewhere(page, state, view) => {
-                let mut bytes = self.spare.pop().unwrap_or_default();
-                state.export(view, &mut bytes);
-                let partition = self.index.partition_of(page) as u32;
-                End::Elsewhere { partition, state: bytes, stats: state.stats() }
-            }
-            Ended::Failed(why) => End::Failed(why.into()),
-        };
-        self.tell(number, end);
-    }
-}
-
-impl Index {
-    /// Whether a query can be asked of this index.
-    fn check_one(&self, query: &[u8], params: &SearchParams) -> Result<(), PoolError> {
-        let layout = self.layout();
-        if query.len() != layout.vector_bytes() {
-            let found = layout.vector_type().dim_of(query.len());
-            return Err(QueryError::Dimension { expected: layout.dim(), found }.into());
-        }
-        check_vector(query, layout.vector_type(), 0)?;
-        params.validate().map_err(QueryError::from)?;
-        if params.reserve > 0 && self.view().owned.is_some() {
-            let why =
-                "a search that may be asked for more than k does not go from server to server";
-            return Err(PoolError::Refused(why.to_owned()));
-        }
-        Ok(())
     }
 }

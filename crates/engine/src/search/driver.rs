@@ -463,8 +463,11 @@ impl Driver {
         stats.latency_ns = nanos_since(slot.started);
         self.meter.ended(&stats, slot.among);
         source.ended(&stats, in_flight);
-        let k = slot.state.params().k;
-        feed.ended(slot.job, Ended::Found(slot.state.hits(), stats, k));
+        let end = match slot.state.expansion() {
+            Some(expansion) => Ended::Expanded(expansion, stats),
+            None => Ended::Found(slot.state.hits(), stats, slot.state.params().k),
+        };
+        feed.ended(slot.job, end);
     }
 
     fn fail(&mut self, s: usize, why: SearchError, feed: &mut dyn Feed) -> usize {

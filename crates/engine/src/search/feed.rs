@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::driver::SearchError;
+use super::expansion::Expansion;
 use super::hits::Hit;
 use super::params::SearchParams;
 use super::state::SearchState;
@@ -26,6 +27,8 @@ pub enum Drawn {
 pub enum Ended<'a> {
     /// Hits, nearest first, what it has cost, and how many were asked for.
     Found(&'a [Hit], SearchStats, usize),
+    /// What an expansion gave, and what it has cost.
+    Expanded(Expansion, SearchStats),
     /// It goes on where this page can be read; the state can be exported by the view.
     Elsewhere(PageId, &'a SearchState, &'a GraphView<'a>),
     /// Why there is no answer.
@@ -108,6 +111,7 @@ impl Feed for Jobs<'_, '_> {
             match end {
                 Ended::Found(hits, stats, _) => Ok((hits, stats)),
                 Ended::Elsewhere(page, ..) => Err(SearchError::NotHere(page)),
+                Ended::Expanded(..) => unreachable!("closures give searches alone"),
                 Ended::Failed(why) => Err(why),
             },
         );

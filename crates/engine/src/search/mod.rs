@@ -16,6 +16,7 @@ mod costs;
 mod driver;
 mod driver_meter;
 mod driver_spin;
+mod expansion;
 mod feed;
 mod hits;
 mod in_memory;
@@ -43,6 +44,7 @@ pub use by_load::{ByLoad, WidthTable};
 pub use candidates::{Candidate, CandidateList, Progress};
 pub use costs::ReadCosts;
 pub use driver::{Driver, DriverOptions, SearchError};
+pub use expansion::{Expanded, Expansion, Frontier, FrontierError};
 pub use feed::{AnswerFn, Drawn, Ended, Feed, Job};
 pub use hits::{Hit, HitList};
 #[cfg(debug_assertions)]

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::state::SearchState;
+use super::state::{SearchState, Step};
 use super::view::GraphView;
 use crate::types::{NodeId, PageId};
 
@@ -94,6 +94,15 @@ impl GraphView<'_> {
 }
 
 impl SearchState {
+    /// Where a search that is to begin at home has read nothing yet and came from nowhere.
+    pub(super) fn goes_home(&self, view: &GraphView<'_>) -> Option<Step> {
+        let home = view.home.filter(|_| self.params.policy.home && self.stats.moves == 0)?;
+        let has_read = self.stats.reads + self.stats.resident_pages > 0;
+        let nearest = self.list.entries().first().filter(|_| !has_read)?;
+        let page = view.layout.page_of(nearest.node);
+        (!home.holds(page)).then_some(Step::Elsewhere(page))
+    }
+
     /// Of the entries worth a read, the nearest that can be read here, where it is among the first
     /// `ahead` of them; `nearest` is the nearest one of all.
     pub(super) fn nearest_here(

@@ -96,6 +96,9 @@ pub struct Policy {
     /// read are looked through for one of that part, before the search goes on where the nearest
     /// one is (BatANN's W). With 1 it reads in the order in which one server with all of it would.
     pub ahead: u16,
+    /// Where several servers read all pages: begin at the one whose pages the nearest entry is of, so
+    /// that each keeps other pages in memory.
+    pub home: bool,
 }
 
 impl Policy {
@@ -111,6 +114,7 @@ impl Policy {
             by_load: ByLoad::Off,
             in_memory: true,
             ahead: 1,
+            home: false,
         }
     }
 
@@ -141,6 +145,7 @@ impl Policy {
             by_load: ByLoad::Off,
             in_memory: false,
             ahead: 1,
+            home: false,
         }
     }
 

@@ -308,6 +308,8 @@ impl SearchState {
             by_load: ByLoad::Off,
             in_memory: false,
             ahead,
+            // It has been there.
+            home: false,
         };
         let (k, list, head_list, reserve) = (r.usize()?, r.usize()?, r.usize()?, r.usize()?);
         let (capacity, hit_capacity) = (r.usize()?, r.usize()?);

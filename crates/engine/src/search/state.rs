@@ -25,6 +25,7 @@
 use super::among::{Plan, Restriction, SCAN_CHUNK, scan_pays};
 use super::candidates::{Candidate, CandidateList, Progress};
 use super::coding_error::CodingError;
+use super::expansion::Expanding;
 use super::hits::{Hit, HitList};
 use super::params::{Issue, SearchParams, Width};
 use super::stash::{NO_STASH, Stash};
@@ -105,6 +106,7 @@ pub struct SearchState {
     pub(super) rebuild_pages: Vec<PageId>,
     pub(super) rebuild_issued: usize,
     pub(super) reissue: usize,
+    pub(super) expanding: Expanding,
 }
 
 impl SearchState {
@@ -146,6 +148,7 @@ impl SearchState {
             rebuild_pages: Vec::new(),
             rebuild_issued: 0,
             reissue: 0,
+            expanding: Expanding::default(),
         }
     }
 
@@ -292,9 +295,13 @@ impl SearchState {
         self.rebuild_pages.clear();
         self.rebuild_issued = 0;
         self.reissue = 0;
+        self.expanding.on = false;
     }
 
     pub(super) fn add_unread(&mut self, distance: f32, node: NodeId) {
+        if self.expanding.on {
+            return self.expanding.met.push((distance, node));
+        }
         let allowed = self.allow.as_ref().is_none_or(|allow| allow.may_allow(node));
         if self.is_turned_away(distance, allowed) {
             return;
@@ -330,6 +337,12 @@ impl SearchState {
     /// [`CodesUnavailable`] where codes of neighbours cannot be read; the query is lost then.
     pub fn step(&mut self, view: &GraphView<'_>) -> Result<Step, CodesUnavailable> {
         if let Some(step) = self.rebuild_step() {
+            return Ok(step);
+        }
+        if self.expanding.on {
+            return self.step_expansion(view);
+        }
+        if let Some(step) = self.goes_home(view) {
             return Ok(step);
         }
         if let (true, Some(pages)) = (self.in_memory, view.pages) {
@@ -497,7 +510,11 @@ impl SearchState {
     }
 
     /// Scores the neighbours of the entry at `index`, which is at hand.
-    fn explore(&mut self, view: &GraphView<'_>, index: usize) -> Result<(), CodesUnavailable> {
+    pub(super) fn explore(
+        &mut self,
+        view: &GraphView<'_>,
+        index: usize,
+    ) -> Result<(), CodesUnavailable> {
         let entry = self.list.entries()[index].stash;
         self.list.set_progress(index, Progress::Explored);
         self.list.set_stash(index, NO_STASH);

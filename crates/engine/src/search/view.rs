@@ -94,6 +94,8 @@ pub struct GraphView<'a> {
     pub overlay: Option<&'a dyn Overlay>,
     /// The pages that can be read here; all where there is none.
     pub owned: Option<&'a Owned>,
+    /// Where several servers read all pages: those for which searches are to begin here.
+    pub home: Option<&'a Owned>,
     /// What index this is.
     pub origin: Origin,
 }

@@ -36,6 +36,7 @@ impl Sink for Member {
         let Self(cluster) = self;
         match end {
             End::Found(hits, stats) => drop(cluster.found.send((ticket, Ok((hits, stats))))),
+            End::Expanded(..) => unreachable!("none is asked for"),
             End::Failed(why) => drop(cluster.found.send((ticket, Err(why)))),
             End::Elsewhere { partition, state, .. } => {
                 cluster.moves.fetch_add(1, Ordering::Relaxed);

@@ -11,6 +11,7 @@ use pipeann_engine::search::SearchParams;
 use serde_json::json;
 
 use super::super::search::truth_for;
+use super::count_modes::{self, ModeArgs};
 use crate::columns::{ColumnArgs, FilterArgs};
 use crate::measure::rounded;
 use crate::opening::IndexArgs;
@@ -26,41 +27,46 @@ use crate::vectors_file::{VectorsFile, check_same_shape};
 /// are not told. Where one server comes first, the others tell how many queries differ from it: by
 /// their hits, or by the pages read and nodes explored. Queries begin at the servers in turn; a first hop to where the entry is, before
 /// anything was read, is told apart: who asks with the head index at hand does without it.
+///
+/// With --mode every message is counted as its frame would be sent, those from and to the client among
+/// them, in rounds that the client waits for; --width and --ahead say how a mode searches.
 #[derive(Debug, Args)]
 pub(crate) struct CountArgs {
     #[command(flatten)]
-    index: IndexArgs,
+    pub(super) index: IndexArgs,
     /// Queries: .u8bin, .fbin, .fvecs, .bvecs or .npy
     #[arg(long, value_name = "FILE")]
-    queries: PathBuf,
+    pub(super) queries: PathBuf,
     /// Exact truth of these queries, as `pipeann gt` writes it, or .ivecs
     #[arg(long, value_name = "FILE")]
-    truth: Option<PathBuf>,
+    pub(super) truth: Option<PathBuf>,
     /// Results for each query
     #[arg(long, default_value_t = 10)]
-    k: usize,
+    pub(super) k: usize,
     /// Servers, which share the partitions of the index in order
     #[arg(long, value_name = "N,N,..", value_delimiter = ',', default_value = "1,2,5,10")]
-    servers: Vec<usize>,
+    pub(super) servers: Vec<usize>,
     #[command(flatten)]
-    policy: PolicyArgs,
+    pub(super) policy: PolicyArgs,
     #[command(flatten)]
-    columns: ColumnArgs,
+    pub(super) modes: ModeArgs,
     #[command(flatten)]
-    filter: FilterArgs,
+    pub(super) columns: ColumnArgs,
+    #[command(flatten)]
+    pub(super) filter: FilterArgs,
     /// Lengths of the candidate list: longer finds more and reads more
     #[arg(long, value_name = "N,N,..", value_delimiter = ',', default_value = "20,30,40,60,100")]
-    list: Vec<usize>,
+    pub(super) list: Vec<usize>,
     /// Codes that are ranked in the time of one page read, which decides whether a search among few
     /// rows ranks them all or walks the graph. Searches outside of counts learn it from themselves
     #[arg(long, value_name = "N", default_value_t = 2500)]
-    codes_per_read: u32,
+    pub(super) codes_per_read: u32,
     /// Use only the first queries
     #[arg(long, value_name = "N")]
-    limit_queries: Option<usize>,
+    pub(super) limit_queries: Option<usize>,
     /// Print one JSON object for each line
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 /// Sums over the answers of a run.
@@ -97,6 +103,9 @@ impl Same {
 /// Runs the command.
 pub(crate) fn run(args: &CountArgs) -> Result<()> {
     ensure!(args.limit_queries != Some(0), "--limit-queries is 0, but must be at least 1");
+    if args.modes.mode.is_some() {
+        return count_modes::run(args);
+    }
     let policy = args.policy.policy()?;
     let options = OpenOptions {
         codes_per_read: Some(args.codes_per_read),

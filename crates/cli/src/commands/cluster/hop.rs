@@ -109,7 +109,7 @@ impl Sink for Leaves {
     fn ended(&self, _ticket: u64, end: End) {
         let state = match end {
             End::Elsewhere { state, .. } => Some(state),
-            End::Found(..) | End::Failed(_) => None,
+            End::Found(..) | End::Expanded(..) | End::Failed(_) => None,
         };
         // Whoever waits has counted the tasks.
         let _ = self.0.lock().expect("nobody panics with it").send(state);

@@ -2,9 +2,11 @@
 
 mod certificates;
 mod count;
+mod count_modes;
 mod demo;
 mod hop;
 mod joining;
+mod modes;
 mod search;
 mod serve;
 mod split;

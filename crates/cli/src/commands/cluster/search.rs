@@ -8,17 +8,18 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use clap::{Args, ValueEnum};
-use pipeann_cluster::relay::{AskerSettings, Client, Ended, Query};
+use clap::Args;
+use pipeann_cluster::relay::{AskerSettings, Ended, Query};
 use pipeann_cluster::transport::tcp::{Identity, Limits, Settings};
-use pipeann_cluster::walker::{Asked, Spent, gather};
-use pipeann_cluster::wire::{Hits, Mode, PeerId};
+use pipeann_cluster::walker::{Asked, Spent};
+use pipeann_cluster::wire::{Hits, PeerId};
 use pipeann_engine::search::Within;
 use pipeann_engine::types::{VectorSet, VectorType};
 use serde_json::json;
 
 use super::super::search::{split, truth_for};
 use super::joining::Joining;
+use super::modes::{Asking, Choosing, Steps, Together};
 use crate::columns::FilterArgs;
 use crate::measure::{Latency, rounded};
 use crate::table::{Table, print_json, print_line};
@@ -54,14 +55,10 @@ pub(crate) struct How {
     /// Results for each query
     #[arg(long, default_value_t = 10)]
     k: u32,
-    /// Results asked of each server where all are asked; of many servers fewer will do, and shorter
-    /// lists with them [default: --k]
-    #[arg(long, value_name = "N")]
-    each: Option<u32>,
     /// Lengths of the candidate list: longer finds more and reads more
     #[arg(long, value_name = "N,N,..", value_delimiter = ',', default_value = "20,40")]
     list: Vec<u32>,
-    /// Reads in flight for each query
+    /// Reads in flight for each query; with --mode distributed-ann, nodes expanded in a step
     #[arg(long, value_name = "READS", default_value_t = 2)]
     width: u16,
     /// Nearest candidates that are looked through for one at the same server [default: a fifth of the
@@ -75,11 +72,11 @@ pub(crate) struct How {
     /// out. --k is but a limit then, and --list has to be as long only as there are candidates
     #[arg(long, value_name = "NEAR,FAR", value_parser = within, allow_hyphen_values = true)]
     within: Option<Within>,
-    /// How servers work together: relay (a query goes to its data), baton (as in BatANN: it reads in
-    /// rounds, one record of each page) or scatter (every server is asked, and searches a graph of
-    /// its own rows)
+    /// How servers work together
     #[arg(long, value_enum, default_value_t = Together::Relay)]
     mode: Together,
+    #[command(flatten)]
+    choosing: Choosing,
     /// Queries under way at once
     #[arg(long, value_name = "QUERIES", default_value_t = 8)]
     in_flight: usize,
@@ -99,14 +96,6 @@ pub(crate) struct How {
     /// Use only the first queries
     #[arg(long, value_name = "N")]
     limit_queries: Option<usize>,
-}
-
-/// How servers work together on a query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Together {
-    Relay,
-    Baton,
-    Scatter,
 }
 
 /// A range of distances, as `NEAR,FAR`.
@@ -129,6 +118,8 @@ pub(crate) struct Searched {
     latency: Latency,
     recall: Option<f64>,
     spent: Vec<Spent>,
+    /// Messages, and times that who asks waited for servers, of all queries.
+    sent: (u64, u64),
     failed: usize,
     /// Partitions that answers lack, in share of all: the mean, and which.
     lacking: f64,
@@ -159,8 +150,8 @@ pub(crate) fn search(
     mut tell: impl FnMut(&Searched) -> Result<()>,
 ) -> Result<()> {
     ensure!(how.in_flight > 0, "--in-flight is 0, but must be at least 1");
-    let scattered = how.mode == Together::Scatter;
-    ensure!(how.each.is_none() || scattered, "--each goes with --mode scatter");
+    how.choosing.check(how.mode)?;
+    how.check_partial()?;
     ensure!(how.rate.is_none_or(|rate| rate > 0.0), "--rate must be above 0");
     let file = VectorsFile::open(&how.queries)?;
     let queries = file.first(how.limit_queries.unwrap_or(usize::MAX));
@@ -196,7 +187,7 @@ pub(crate) fn search(
         // One that is scattered asks every server.
         waiting: how.in_flight.saturating_mul(servers),
     };
-    let client = Client::open(network, settings)?;
+    let client = Asking::open(network, settings, how.mode, &how.choosing)?;
     if !client.wait_up(servers, MEETING) {
         let missing = client.missing();
         let names: Vec<_> = missing.iter().map(u32::to_string).collect();
@@ -222,8 +213,20 @@ type Outcome = (usize, u64, Ended);
 struct Batch<'q>(VectorSet<'q>, &'q [Vec<u8>]);
 
 impl How {
+    /// Whether what is asked for beside rows is of use in the mode.
+    fn check_partial(&self) -> Result<()> {
+        if self.mode == Together::DistributedAnn {
+            let none = "--mode distributed-ann takes no";
+            ensure!(self.filter.is_empty(), "{none} filter: servers score, and do not choose");
+            ensure!(self.within.is_none(), "{none} --within: servers score, and do not choose");
+        }
+        let parts = [Together::Relay, Together::Baton, Together::Scatter].contains(&self.mode);
+        ensure!(!self.partial || parts, "--partial goes with --mode relay, baton or scatter");
+        Ok(())
+    }
+
     /// Asks queries; how long all took together, and how each ended, in their order.
-    fn ask(&self, client: &Client, asked: Batch<'_>, list: u32) -> (Duration, Vec<Outcome>) {
+    fn ask(&self, client: &Asking, asked: Batch<'_>, list: u32) -> (Duration, Vec<Outcome>) {
         let Batch(queries, filters) = asked;
         let next = AtomicUsize::new(0);
         let ended: Mutex<Vec<Outcome>> = Mutex::default();
@@ -258,44 +261,35 @@ impl How {
         (wall, ended)
     }
 
-    /// Asks one query, of one server or of all.
+    /// Asks one query.
     fn one(
         &self,
-        client: &Client,
+        client: &Asking,
         (vector, ty): (&[u8], VectorType),
         filter: &[u8],
         list: u32,
     ) -> Ended {
         let baton = self.mode == Together::Baton;
-        let k = match self.mode {
-            Together::Scatter => self.each.unwrap_or(self.k),
-            Together::Relay | Together::Baton => self.k,
-        };
+        let k = self.choosing.each.unwrap_or(self.k);
         let ahead = self.ahead.unwrap_or_else(|| Asked::look_ahead(k, list));
         let within = self.within.unwrap_or_default();
         let asked = Asked { k, list, width: self.width, ahead, baton, ty, within };
-        let query = |mode, at| Query {
-            mode,
+        let query = Query {
+            mode: self.mode.mode(self.choosing.by),
             parameters: asked.encode_among(filter),
             vector: vector.to_vec(),
             left_us: self.deadline_ms.saturating_mul(1000),
             hops: HOPS,
-            at,
+            at: None,
             partial: self.partial,
         };
-        match self.mode {
-            Together::Relay => client.search(query(Mode::Relay, None)),
-            Together::Baton => client.search(query(Mode::Baton, None)),
-            Together::Scatter => {
-                let all = client.search_all(|server| query(Mode::Scatter, Some(server)))?;
-                Ok(gather(all, self.k as usize))
-            }
-        }
+        let steps = Steps { k: self.k, list, width: self.width };
+        client.one(query, steps, ty, self.choosing.nearest)
     }
 
     fn batch(
         &self,
-        client: &Client,
+        client: &Asking,
         asked: Batch<'_>,
         list: u32,
         truth: Option<&Truth>,
@@ -304,7 +298,7 @@ impl How {
         let mut times: Vec<u64> = ended.iter().map(|(_, took, _)| *took).collect();
         let (mut answers, mut spent, mut failed) = (Vec::new(), Vec::new(), 0);
         let mut farthest: Option<(usize, Vec<u32>, Spent)> = None;
-        let mut why = None;
+        let (mut why, mut sent) = (None, (0, 0));
         let (mut lacking, mut missing) = (0, BTreeSet::new());
         for (row, _, outcome) in ended {
             let Ok(found) = outcome.map_err(|error| why = Some(error)) else {
@@ -316,6 +310,8 @@ impl How {
             answers.push(hits.iter().map(|hit| (hit.row, hit.distance)).collect());
             let cost = Spent::decode(&found.stats).unwrap_or_default();
             spent.push(cost);
+            sent.0 += self.mode.messages(&found, &cost);
+            sent.1 += u64::from(found.rounds);
             lacking += found.missing.len();
             missing.extend(found.missing);
             if farthest.as_ref().is_none_or(|(_, _, other)| other.moves < cost.moves) {
@@ -329,7 +325,19 @@ impl How {
         let latency = Latency::of(&mut times);
         let of = spent.len().max(1) * client.placement().partitions() as usize;
         let lacking = lacking as f64 / of as f64;
-        Ok(Searched { list, wall, latency, recall, spent, failed, lacking, missing, farthest })
+        let sums = Searched {
+            list,
+            wall,
+            latency,
+            recall,
+            spent,
+            sent,
+            failed,
+            lacking,
+            missing,
+            farthest,
+        };
+        Ok(sums)
     }
 }
 
@@ -340,6 +348,10 @@ pub(crate) const COLUMNS: [&str; 9] =
 impl Searched {
     fn mean(&self, of: fn(&Spent) -> u32) -> f64 {
         let sum: u64 = self.spent.iter().map(|spent| u64::from(of(spent))).sum();
+        self.each(sum)
+    }
+
+    fn each(&self, sum: u64) -> f64 {
         sum as f64 / self.spent.len().max(1) as f64
     }
 
@@ -370,6 +382,8 @@ impl Searched {
             "reads": rounded(self.mean(|s| s.reads), 4),
             "from_memory": rounded(self.mean(|s| s.from_memory), 4),
             "hops": rounded(self.mean(|s| s.moves), 4),
+            "messages": rounded(self.each(self.sent.0), 4),
+            "rounds": rounded(self.each(self.sent.1), 4),
             "code_distances": rounded(self.mean(|s| s.codes), 2),
             "coverage": rounded(1.0 - self.lacking, 5), "missing": self.missing,
         })

@@ -42,6 +42,10 @@ pub(crate) struct ServeArgs {
     server: u32,
     #[command(flatten)]
     index: IndexArgs,
+    /// Serve the pages of all partitions, not only of this server's: its own are those for whose sake
+    /// queries begin here (`search --mode replicas --by region`)
+    #[arg(long)]
+    replica: bool,
     /// Directory of an index of this server's rows alone, as `split` makes it, for searches that ask
     /// every server
     #[arg(long, value_name = "DIR")]
@@ -84,9 +88,10 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     // Before the index is read: whoever is in the way should not cost that.
     let listener = tcp::listen(server.address)?;
     let own = Some(server.partitions.as_slice().into());
-    let costs = args.codes_per_read;
-    let options =
-        OpenOptions { own, codes_per_read: costs, ..args.index.reading.options(args.memory_limit) };
+    let (own, home) = if args.replica { (None, own) } else { (own, None) };
+    let codes_per_read = args.codes_per_read;
+    let reading = args.index.reading.options(args.memory_limit);
+    let options = OpenOptions { own, home, codes_per_read, ..reading };
     let index = Index::open(&args.index.index, &options)
         .with_context(|| format!("opening {}", args.index.index.display()))?;
     let partitions = index.partitions();
@@ -99,7 +104,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     index.wait_resident()?;
     let separate = args.separate.as_ref().map(|dir| {
         let options =
-            OpenOptions { codes_per_read: costs, ..args.index.reading.options(args.memory_limit) };
+            OpenOptions { codes_per_read, ..args.index.reading.options(args.memory_limit) };
         let separate =
             Index::open(dir, &options).with_context(|| format!("opening {}", dir.display()))?;
         let shape = |index: &Index| (index.dim(), index.layout().vector_type(), index.metric());
@@ -155,7 +160,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         "server {} listens on {} and has {} of {} partitions",
         args.server,
         server.address,
-        server.partitions.len(),
+        if args.replica { partitions } else { server.partitions.len() },
         partitions
     ))?;
     let ending = AtomicBool::new(false);

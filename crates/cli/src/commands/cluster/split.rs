@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use pipeann_cluster::walker::Centroids;
 use pipeann_engine::build::{BuildOptions, SourceRows, VamanaOptions, build_rows};
 use pipeann_engine::index::{Index, OpenOptions};
 use pipeann_engine::memory::MemoryLimit;
@@ -15,11 +16,15 @@ use crate::interrupt;
 use crate::opening::Reading;
 use crate::table::print_line;
 
+/// The file of centroids in the directory that is made.
+pub(super) const CENTROIDS: &str = "centroids";
+
 /// Make for each server of a topology an index of its rows alone, for searches that ask all servers
 ///
 /// The rows are those of the partitions that the server has of an index; rows, row ids, metric and
 /// parameters are that index's, and each graph is built anew. `serve --separate` serves them for
-/// `search --mode scatter`.
+/// `search --mode scatter`. The mean of each server's rows goes to the file `centroids`, by which
+/// `--nearest` asks some servers alone.
 #[derive(Debug, Args)]
 pub(crate) struct SplitArgs {
     /// Servers with their addresses and partitions, as TOML
@@ -44,6 +49,7 @@ pub(crate) fn run(args: &SplitArgs) -> Result<()> {
     ensure!(!args.out.exists(), "{} exists already", args.out.display());
     std::fs::create_dir(&args.out).with_context(|| format!("creating {}", args.out.display()))?;
     let cancel = interrupt::flag()?;
+    let mut centroids: Option<Centroids> = None;
     for server in placement.servers() {
         let own = Some(server.partitions.as_slice().into());
         let options = OpenOptions { own, ..args.reading.options(MemoryLimit::Floor) };
@@ -79,10 +85,14 @@ pub(crate) fn run(args: &SplitArgs) -> Result<()> {
         };
         let set = VectorSet::new(&vectors, layout.dim(), layout.vector_type())
             .context("whole vectors were read")?;
+        let of_index = || Centroids::new(manifest.metric, layout.dim());
+        centroids.get_or_insert_with(of_index).add(server.number, set);
         let rows = SourceRows { ids: &ids, applied: manifest.applied };
         let dir = args.out.join(format!("server-{}", server.number));
         quietly(|bars| build_rows(set, rows, &dir, &options, bars, &cancel))?;
         print_line(&format!("{}: {} rows", dir.display(), ids.len()))?;
     }
-    Ok(())
+    let path = args.out.join(CENTROIDS);
+    let bytes = centroids.map(|centroids| centroids.encode()).unwrap_or_default();
+    std::fs::write(&path, bytes).with_context(|| format!("writing {}", path.display()))
 }

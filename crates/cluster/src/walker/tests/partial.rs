@@ -59,7 +59,7 @@ fn is_right(client: &Client, whole: &Index, left: Duration, missing: u32) {
 
 #[test]
 fn a_killed_server_is_left_out_where_that_is_allowed() {
-    let Servers { mut hosts, client, whole, _dir, .. } = servers();
+    let Servers { mut hosts, client, whole, dir: _dir, .. } = servers();
     let left = Duration::from_secs(60);
     let first = client.search(partial(&vectors(1, 5), left)).unwrap();
     assert!(first.missing.is_empty(), "nothing is missing yet");
@@ -90,7 +90,7 @@ fn a_killed_server_is_left_out_where_that_is_allowed() {
 
 #[test]
 fn a_server_that_is_killed_in_the_middle_leaves_every_query_an_answer() {
-    let Servers { mut hosts, client, _dir, .. } = servers();
+    let Servers { mut hosts, client, dir: _dir, .. } = servers();
     let asked = vectors(300, 8);
     let left = Duration::from_secs(60);
     let answers: Vec<_> =
@@ -140,15 +140,16 @@ fn thread(name: &str, body: impl FnOnce() + Send + 'static) {
 #[test]
 fn a_server_that_hangs_is_left_out_within_the_deadline() {
     let mut held = None;
-    let Servers { hosts: _hosts, client, whole, _dir, .. } = servers_behind(|number, listener| {
-        if number != 0 {
-            return listener;
-        }
-        // Everybody dials the first server, at the address of the topology; it listens behind that.
-        let behind = TcpListener::bind((listener.local_addr().unwrap().ip(), 0)).unwrap();
-        held = Some(pass_on(listener, behind.local_addr().unwrap()));
-        behind
-    });
+    let Servers { hosts: _hosts, client, whole, dir: _dir, .. } =
+        servers_behind(|number, listener| {
+            if number != 0 {
+                return listener;
+            }
+            // Everybody dials the first server, at the address of the topology; it listens behind that.
+            let behind = TcpListener::bind((listener.local_addr().unwrap().ip(), 0)).unwrap();
+            held = Some(pass_on(listener, behind.local_addr().unwrap()));
+            behind
+        });
     let held = held.unwrap();
     held.store(true, Ordering::Relaxed);
     let left = Duration::from_secs(9);
@@ -196,7 +197,7 @@ impl Handler for Forgets {
 
 #[test]
 fn states_that_get_lost_cost_coverage_and_no_hang() {
-    let Servers { mut hosts, client, placement, identity, authority, _dir, .. } = servers();
+    let Servers { mut hosts, client, placement, identity, authority, dir: _dir, .. } = servers();
     drop(hosts.remove(2));
     let listener = crate::transport::tcp::listen(placement.server(2).unwrap().address).unwrap();
     let network = network(PeerId::Server(2), &placement, identity, authority.sign("server-2"));

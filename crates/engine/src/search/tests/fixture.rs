@@ -47,6 +47,8 @@ pub(super) struct Fixture {
     pub(super) copies: usize,
     /// The pages that searches can read; all where there is none.
     pub(super) owned: Option<Owned>,
+    /// Where searches that go home begin; anywhere where there is none.
+    pub(super) home: Option<Owned>,
 }
 
 pub(super) struct ResidentCodes {
@@ -158,6 +160,7 @@ impl Fixture {
             in_memory: false,
             copies,
             owned: None,
+            home: None,
             vectors,
             metric,
         }
@@ -244,6 +247,7 @@ impl PageSource for Fixture {
             pages: self.all_pages(&NO_LEASE),
             overlay: None,
             owned: self.owned.as_ref(),
+            home: self.home.as_ref(),
             origin: ORIGIN,
             node_slots: (self.pages.len() * self.layout.records_per_page()) as u32,
         }

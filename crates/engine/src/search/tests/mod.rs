@@ -1,6 +1,7 @@
 //! Tests of the search room over a small index held in memory.
 
 mod among;
+mod expansion;
 mod fixture;
 mod in_memory;
 mod machine;

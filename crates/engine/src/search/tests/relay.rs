@@ -343,3 +343,45 @@ fn a_state_that_takes_in_one_search_after_the_other_stays_small() {
     }
     assert_eq!(taken.bytes(), after_some);
 }
+
+#[test]
+fn where_all_can_be_read_a_search_goes_home_once_and_reads_what_it_would_have_read() {
+    let mut fixture = Fixture::new(2000);
+    let pages = fixture.pages.len() as u32;
+    let home = Policy { home: true, ..Policy::relay(2, 8) };
+    let mut moved = 0;
+    for query in fixture.queries(10) {
+        let whole = walk(
+            &mut fixture,
+            &params(home.clone()),
+            &query,
+            &vec![0; pages as usize],
+            |_, _, _| {},
+        );
+        assert_eq!(whole.stats.moves, 0, "where nobody has a home");
+        for own in [0..pages / 2, pages / 2..pages] {
+            fixture.home = Some(Owned::new([own.clone()]));
+            let mut state = SearchState::new(&fixture.view());
+            state.begin(&fixture.view(), &query, &params(home.clone()), None).unwrap();
+            let entry = fixture.layout.page_of(state.list.entries()[0].node);
+            let step = state.step(&fixture.view()).unwrap();
+            if own.contains(&entry.0) {
+                assert_eq!(step, Step::Read(entry));
+                fixture.home = None;
+                continue;
+            }
+            assert_eq!(step, Step::Elsewhere(entry));
+            let mut bytes = Vec::new();
+            state.export(&fixture.view(), &mut bytes);
+            // Whoever gets it keeps it, whatever home it is.
+            state.import(&fixture.view(), &bytes, None).unwrap();
+            super::machine::run(&fixture, &mut state);
+            fixture.home = None;
+            let found = &state.hits()[..10];
+            assert_eq!((found, state.stats().moves), (&whole.hits[..], 1));
+            assert_eq!(state.stats().reads, whole.stats.reads);
+            moved += 1;
+        }
+    }
+    assert!(moved >= 10, "{moved}");
+}

@@ -13,7 +13,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use super::super::{Event, Handler, Hold, Network, Refused, Why};
 use super::{Identity, Limits, Settings, Tcp, Tls, listen};
 use crate::placement::{Placement, Server};
-use crate::wire::{Body, Message, PeerId, QueryId};
+use crate::wire::{Message, Numbers, PeerId, QueryId, State};
 
 /// After so long nothing will happen any more.
 const HANGS: Duration = Duration::from_secs(30);
@@ -34,8 +34,8 @@ impl Handler for Recorder {
     fn event(&mut self, _now_us: u64, _network: &dyn Network, event: Event<'_>) {
         let seen = match event {
             Event::Up { peer, .. } => Seen::Up(peer),
-            Event::Message { peer, message: Message::Score(body), hold } => {
-                Seen::Body(peer, body.body.to_vec(), hold)
+            Event::Message { peer, message: Message::State(state), hold } => {
+                Seen::Body(peer, state.state.to_vec(), hold)
             }
             Event::Message { message, .. } => panic!("nobody sends {message:?}"),
             Event::Room { .. } => Seen::Room,
@@ -124,8 +124,15 @@ impl Node {
 }
 
 fn send(network: &dyn Network, to: PeerId, body: &[u8]) -> Result<(), Refused> {
-    let query = QueryId { asker: PeerId::Server(0), number: 0 };
-    network.send(to, &Message::Score(Body { query, attempt: 0, partition: 0, body }))
+    network.send(to, &carrying(PeerId::Server(0), body))
+}
+
+/// A message of any length.
+fn carrying(asker: PeerId, state: &[u8]) -> Message<'_> {
+    let query = QueryId { asker, number: 0 };
+    let (trace, missing) = (Numbers::default(), Numbers::default());
+    let (attempt, left_us, hops, partition) = (0, 0, 0, 0);
+    Message::State(State { query, attempt, left_us, hops, partition, trace, missing, state })
 }
 
 /// Servers 0, 1, .. with a partition each, listening on ports of the system's choice. Each cluster

@@ -184,9 +184,7 @@ fn more_than_was_granted_ends_the_connection() {
     let mut stranger = pair.stranger();
     stranger.write_all(&pair.hello(|settings| settings.me = PeerId::Client(8))).unwrap();
     let mut frame = Vec::new();
-    let query = QueryId { asker: PeerId::Client(8), number: 0 };
-    let body = Body { query, attempt: 0, partition: 0, body: &[0; 500_000] };
-    Message::Score(body).append(&mut frame).unwrap();
+    carrying(PeerId::Client(8), &[0; 500_000]).append(&mut frame).unwrap();
     // The node keeps what comes, so that nothing is granted anew.
     let mut kept = Vec::new();
     while stranger.write_all(&frame).is_ok() {

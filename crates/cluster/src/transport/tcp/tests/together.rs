@@ -117,9 +117,9 @@ struct Count(std::sync::Arc<AtomicU64>, Give<()>);
 
 impl Handler for Count {
     fn event(&mut self, _now_us: u64, _network: &dyn Network, event: Event<'_>) {
-        if let Event::Message { message: Message::Score(body), .. } = event {
+        if let Event::Message { message: Message::State(state), .. } = event {
             let at = self.0.fetch_add(1, Ordering::SeqCst);
-            assert_eq!(body.body, at.to_le_bytes(), "in order");
+            assert_eq!(state.state, at.to_le_bytes(), "in order");
             if at + 1 == 1_000_000 {
                 self.1.send(()).expect("the test waits");
             }

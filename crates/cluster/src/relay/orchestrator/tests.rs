@@ -1,0 +1,207 @@
+//! An orchestrator between a network and servers that do as a test says.
+
+use super::*;
+use crate::placement::Server;
+use crate::relay::query::Found;
+use crate::relay::tests::Wires;
+use crate::transport::{Hold, Refused};
+use crate::wire::{Hello, Hits, Neighbours, Numbers, Read, Reads, Scored, read};
+
+const ME: PeerId = PeerId::Client(5);
+
+struct Bench {
+    wires: Wires,
+    orchestrator: Orchestrator,
+    now: u64,
+}
+
+/// A `Score` as it was sent: to whom, attempt, steps left, bound, and nodes.
+type Sent = (u32, u16, u16, f32, Vec<u32>);
+
+impl Bench {
+    /// Two servers, each with a partition, that grant so many slots.
+    fn new(slots: u32) -> Self {
+        let server = |number: u32| Server {
+            number,
+            address: ([127, 0, 0, 1], number as u16 + 1).into(),
+            tls_name: String::new(),
+            partitions: vec![number],
+        };
+        let servers = vec![server(0), server(1)];
+        let placement = Arc::new(Placement::new("blue".to_owned(), 2, servers).unwrap());
+        let settings = AskerSettings { me: ME, attempt_us: 1000, attempts: 2, waiting: 3 };
+        let orchestrator = Orchestrator::new(settings, placement);
+        let mut bench = Self { wires: Wires::default(), orchestrator, now: 0 };
+        (0..2).for_each(|number| bench.up(number, slots, 4));
+        bench
+    }
+
+    fn event(&mut self, event: Event<'_>) {
+        self.orchestrator.event(self.now, &self.wires, event);
+    }
+
+    fn up(&mut self, number: u32, slots: u32, generation: u64) {
+        let hello = Hello {
+            cluster: "blue",
+            who: PeerId::Server(number),
+            index: [1; 16],
+            generation,
+            codebook: 1,
+            partitions: Numbers::default(),
+            slots,
+            credit: 0,
+        };
+        self.event(Event::Up { peer: hello.who, hello });
+    }
+
+    fn ask(&mut self) -> Result<u64, NoAnswer> {
+        let (k, list, width, left_us, hops) = (2, 4, 3, 5000, 9);
+        let (parameters, vector) = (vec![1], vec![2]);
+        let query = Orchestrated { k, list, width, parameters, vector, left_us, hops };
+        self.orchestrator.ask(self.now, &self.wires, query)
+    }
+
+    /// What was sent since this was asked last; cancellations are told apart.
+    fn sent(&self) -> (Vec<Sent>, Vec<u32>) {
+        let (mut scores, mut cancelled) = (Vec::new(), Vec::new());
+        for (to, frame) in self.wires.sent.take() {
+            let to = to.server().expect("it asks servers");
+            match read(&frame).unwrap().0 {
+                Message::Score(s) => {
+                    assert_eq!((s.query.asker, s.parameters, s.vector), (ME, &[1][..], &[2][..]));
+                    scores.push((to, s.attempt, s.hops, s.bound, s.nodes.iter().collect()));
+                }
+                Message::Cancel(_) => cancelled.push(to),
+                other => panic!("{other:?}"),
+            }
+        }
+        (scores, cancelled)
+    }
+
+    fn scored(
+        &mut self,
+        (server, number): (u32, u64),
+        (attempt, hops): (u16, u16),
+        reads: &[(u32, f32)],
+        neighbours: &[(f32, u32)],
+        starts: &[u32],
+    ) {
+        let reads = reads.iter().map(|&(node, distance)| Read {
+            node,
+            distance,
+            row: Some(u64::from(node) + 1000),
+        });
+        let (reads, neighbours) =
+            (Reads::pack(reads), Neighbours::pack(neighbours.iter().copied()));
+        let starts = Numbers::pack(starts.iter().copied());
+        let message = Message::Scored(Scored {
+            query: QueryId { asker: ME, number },
+            attempt,
+            hops,
+            reads: Reads::of(&reads).unwrap(),
+            neighbours: Neighbours::of(&neighbours).unwrap(),
+            starts: Numbers::of(&starts).unwrap(),
+            stats: &[3, 0, 0, 0],
+        });
+        let hold = Hold::default();
+        self.event(Event::Message { peer: PeerId::Server(server), message, hold });
+    }
+
+    fn one_end(&mut self) -> Ended {
+        let mut ended = self.orchestrator.take_ended();
+        assert_eq!((ended.len(), self.orchestrator.open()), (1, 0));
+        ended.remove(0).1
+    }
+}
+
+#[test]
+fn a_step_asks_each_owner_once_and_ends_when_all_have_answered() {
+    let mut bench = Bench::new(8);
+    let query = bench.ask().unwrap();
+    assert_eq!(bench.sent().0, [(0, 0, 9, f32::INFINITY, vec![])]);
+    let entries = [(1.0, 5), (2.0, 150), (3.0, 7), (4.0, 160)];
+    bench.scored((0, query), (0, 9), &[], &entries, &[0, 100]);
+    // The list is full of four, so its last is the bound.
+    assert_eq!(bench.sent().0, [(0, 0, 8, 4.0, vec![5, 7]), (1, 0, 8, 4.0, vec![150])]);
+    bench.scored((1, query), (0, 8), &[(150, 0.5)], &[(3.5, 170)], &[]);
+    // Nor does what comes twice, of another step, or unasked change anything.
+    bench.scored((1, query), (0, 8), &[(150, 0.1)], &[(0.1, 1)], &[]);
+    bench.scored((0, query), (0, 9), &[], &[(0.1, 1)], &[]);
+    bench.scored((0, query), (1, 8), &[], &[(0.1, 1)], &[]);
+    assert_eq!(bench.sent(), (vec![], vec![]));
+    bench.scored((0, query), (0, 8), &[(5, 9.0), (7, 1.5), (160, 0.0)], &[], &[]);
+    assert_eq!(bench.sent().0, [(1, 0, 7, 4.0, vec![170, 160])]);
+    bench.scored((1, query), (0, 7), &[(170, 3.0), (160, 3.9)], &[], &[]);
+    let Found { hits, trace, rounds, attempts, stats, missing } = bench.one_end().unwrap();
+    assert_eq!(missing, [0; 0]);
+    let rows: Vec<_> = Hits::of(&hits).unwrap().iter().map(|hit| hit.row).collect();
+    assert_eq!((rows, trace, rounds, attempts), (vec![1150, 1007], vec![0, 0, 1, 1], 3, 1));
+    assert_eq!(stats, 12_u32.to_le_bytes(), "each of four answers cost three");
+    // Of the next query nobody has to tell where partitions begin, and another server is asked.
+    bench.ask().unwrap();
+    assert_eq!(bench.sent().0[0].0, 1);
+}
+
+#[test]
+fn an_attempt_that_is_not_heard_of_begins_anew_elsewhere_until_its_deadline() {
+    let mut bench = Bench::new(8);
+    let query = bench.ask().unwrap();
+    bench.sent();
+    bench.now = 1000;
+    assert_eq!(bench.orchestrator.due(bench.now, &bench.wires), Some(2000));
+    assert_eq!(bench.sent(), (vec![(1, 1, 9, f32::INFINITY, vec![])], vec![0]));
+    bench.scored((0, query), (0, 9), &[], &[(1.0, 5)], &[0, 100]);
+    assert_eq!(bench.sent(), (vec![], vec![]), "the first attempt is over");
+    bench.now = 2000;
+    bench.orchestrator.due(bench.now, &bench.wires);
+    assert!(matches!(bench.one_end(), Err(NoAnswer::Deadline { attempts: 2, .. })));
+    assert_eq!(bench.sent(), (vec![], vec![1]));
+}
+
+#[test]
+fn a_server_that_goes_is_named_once_no_attempt_is_left() {
+    let mut bench = Bench::new(8);
+    let query = bench.ask().unwrap();
+    bench.scored((0, query), (0, 9), &[], &[(1.0, 5), (2.0, 150)], &[0, 100]);
+    bench.sent();
+    bench.event(Event::Down { peer: PeerId::Server(1), why: &crate::transport::Why::Closed });
+    bench.wires.refuse.borrow_mut().insert(PeerId::Server(1), Refused::Down);
+    // What the other one still scores is given up before it is asked anew.
+    assert_eq!(bench.sent(), (vec![(0, 1, 9, f32::INFINITY, vec![])], vec![0]));
+    bench.scored((0, query), (1, 9), &[], &[(1.0, 5), (2.0, 150)], &[]);
+    let Err(NoAnswer::Failed { code, partition, words }) = bench.one_end() else { panic!() };
+    assert_eq!((code, partition), (FailureCode::PartitionGone, Some(1)));
+    assert_eq!(words, "server 1, of partition 1, is gone");
+    assert_eq!(bench.sent().1, [0]);
+}
+
+#[test]
+fn what_finds_no_room_waits_for_it_and_no_more_is_under_way_than_was_granted() {
+    let mut bench = Bench::new(1);
+    bench.wires.refuse.borrow_mut().insert(PeerId::Server(0), Refused::Full);
+    let first = bench.ask().unwrap();
+    (0..3).for_each(|_| assert!(bench.ask().is_ok()));
+    assert!(matches!(bench.ask(), Err(NoAnswer::Crowded)));
+    assert_eq!(bench.sent(), (vec![], vec![]));
+    bench.wires.refuse.borrow_mut().clear();
+    bench.event(Event::Room { peer: PeerId::Server(0) });
+    assert_eq!(bench.sent().0.len(), 1, "one of four, as one slot was granted");
+    bench.scored((0, first), (0, 9), &[], &[], &[0, 100]);
+    assert_eq!(bench.orchestrator.take_ended().len(), 1, "nothing is near");
+    assert_eq!(bench.sent().0.len(), 1, "then the next one");
+}
+
+#[test]
+fn first_nodes_are_asked_for_again_when_the_index_is_another() {
+    let mut bench = Bench::new(8);
+    let query = bench.ask().unwrap();
+    bench.scored((0, query), (0, 9), &[], &[], &[0, 100]);
+    assert_eq!(bench.orchestrator.starts, [0, 100]);
+    bench.up(1, 8, 5);
+    assert!(bench.orchestrator.starts.is_empty());
+    let query = bench.ask().unwrap();
+    bench.orchestrator.take_ended();
+    // A server that tells other partitions than the topology has is not believed.
+    bench.scored((1, query), (0, 9), &[], &[(1.0, 5)], &[0, 100, 200]);
+    assert!(matches!(bench.one_end(), Err(NoAnswer::Failed { code: FailureCode::Refused, .. })));
+}

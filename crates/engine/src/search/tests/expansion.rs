@@ -1,0 +1,149 @@
+//! Expansions for a search whose list is kept elsewhere.
+
+use std::collections::{HashMap, HashSet};
+
+use super::fixture::{DEGREE, Fixture};
+use super::machine::run;
+use crate::distance::QueryDistance;
+use crate::format::PageView;
+use crate::search::candidates::{Candidate, Progress};
+use crate::search::stash::NO_STASH;
+use crate::search::{
+    CandidateList, Expansion, Frontier, FrontierError, Owned, PageSource, Policy, SearchParams,
+    SearchState, SearchStats,
+};
+use crate::types::{NodeId, PageId};
+
+fn expand(fixture: &Fixture, frontier: &Frontier) -> (Expansion, SearchStats) {
+    let view = fixture.view();
+    frontier.check(&view).unwrap();
+    let mut state = SearchState::new(&view);
+    // What went before leaves nothing behind.
+    state.begin(&view, &frontier.query, &SearchParams::default(), None).unwrap();
+    assert_eq!(state.expansion(), None);
+    state.begin_expansion(&view, frontier).unwrap();
+    run(fixture, &mut state);
+    (state.expansion().expect("it is one"), state.stats())
+}
+
+fn frontier(query: &[u8], nodes: &[u32], bound: f32, most: usize) -> Frontier {
+    let nodes = nodes.iter().copied().map(NodeId).collect();
+    Frontier { query: query.to_vec(), nodes, bound, most }
+}
+
+fn neighbours(fixture: &Fixture, node: u32) -> Vec<u32> {
+    let page = fixture.layout.page_of(NodeId(node));
+    let slot = node - fixture.layout.node(page, 0).0;
+    let mut ids = Vec::new();
+    PageView::new(&fixture.layout, &fixture.pages[page.0 as usize])
+        .neighbours_append(slot as usize, &mut ids);
+    ids
+}
+
+#[test]
+fn every_node_is_read_once_and_all_its_neighbours_are_scored() {
+    let fixture = Fixture::new(1500);
+    let query = &fixture.queries(1)[0];
+    let nodes = [700, 3, 4, 5, 1200, 9];
+    let (found, stats) = expand(&fixture, &frontier(query, &nodes, f32::INFINITY, 4000));
+    let mut read: Vec<u32> = found.expanded.iter().map(|e| e.node.0).collect();
+    read.sort_unstable();
+    assert_eq!(read, [3, 4, 5, 9, 700, 1200]);
+    let pages: HashSet<PageId> =
+        nodes.iter().map(|&node| fixture.layout.page_of(NodeId(node))).collect();
+    assert_eq!((stats.reads, stats.hops), (pages.len() as u64, 6));
+    let view = fixture.view();
+    let exact = QueryDistance::new(fixture.metric, view.layout.vector_type(), query);
+    for e in &found.expanded {
+        assert_eq!(e.distance, exact.distance(fixture.set().row(e.node.0 as usize)));
+        assert_eq!(e.row.unwrap().0, u64::from(e.node.0) + 1000);
+    }
+    assert!(found.expanded.is_sorted_by_key(|e| e.distance));
+    assert!(found.neighbours.is_sorted_by_key(|(distance, _)| *distance));
+    let told: HashSet<u32> = found.neighbours.iter().map(|(_, node)| node.0).collect();
+    assert_eq!(told.len(), found.neighbours.len(), "each once");
+    let all: HashSet<u32> = nodes.iter().flat_map(|&node| neighbours(&fixture, node)).collect();
+    assert_eq!(told, all.into_iter().filter(|node| !nodes.contains(node)).collect());
+    // What is beyond the bound, or behind the last that is wanted, is not told.
+    let bound = found.neighbours[20].0;
+    let (below, _) = expand(&fixture, &frontier(query, &nodes, bound, 4000));
+    let near = found.neighbours.iter().filter(|(distance, _)| *distance < bound);
+    assert!(below.neighbours.iter().eq(near));
+    assert_eq!(below.expanded, found.expanded);
+    let (few, _) = expand(&fixture, &frontier(query, &nodes, f32::INFINITY, 7));
+    assert_eq!(few.neighbours, found.neighbours[..7]);
+}
+
+/// A best-first search whose list is kept here, one expansion at a time at whoever has the page.
+fn kept_here(fixture: &mut Fixture, query: &[u8], list_len: usize) -> (Vec<u64>, u64) {
+    let half = fixture.pages.len() as u32 / 2;
+    let (mut list, mut seen) = (CandidateList::new(list_len), HashSet::new());
+    let (mut rows, mut reads) = (Vec::new(), 0);
+    let (first, _) = expand(fixture, &frontier(query, &[], f32::INFINITY, list_len));
+    let mut met = first.neighbours;
+    loop {
+        for (distance, node) in met {
+            if distance < list.bound() && seen.insert(node) {
+                let (stash, progress) = (NO_STASH, Progress::Unread);
+                list.insert(Candidate { distance, node, stash, progress, allowed: true });
+            }
+        }
+        let Some(next) = list.first_unread(list_len) else { break };
+        let entry = list.remove_at(next);
+        let page = fixture.layout.page_of(entry.node);
+        let own = if page.0 < half { 0..half } else { half..fixture.pages.len() as u32 };
+        fixture.owned = Some(Owned::new([own]));
+        let asked = frontier(query, &[entry.node.0], list.bound(), list_len + seen.len());
+        let (found, stats) = expand(fixture, &asked);
+        reads += stats.reads;
+        let read = found.expanded[0];
+        list.insert(Candidate { distance: read.distance, progress: Progress::Explored, ..entry });
+        rows.push((read.distance, read.row.unwrap().0));
+        met = found.neighbours;
+    }
+    fixture.owned = None;
+    rows.sort_by(|a, b| a.partial_cmp(b).unwrap());
+    (rows.into_iter().map(|(_, row)| row).take(10).collect(), reads)
+}
+
+#[test]
+fn one_node_at_a_time_is_the_search_of_one_server() {
+    let mut fixture = Fixture::new(2000);
+    let params = SearchParams { k: 10, list: 30, policy: Policy::beam(1), ..Default::default() };
+    for query in fixture.queries(20) {
+        let (rows, reads) = kept_here(&mut fixture, &query, 30);
+        let view = fixture.view();
+        let mut state = SearchState::new(&view);
+        state.begin(&view, &query, &params, None).unwrap();
+        run(&fixture, &mut state);
+        let whole: Vec<u64> = state.hits().iter().take(10).map(|hit| hit.row.0).collect();
+        assert_eq!((rows, reads), (whole, state.stats().reads));
+    }
+}
+
+#[test]
+fn what_cannot_be_expanded_here_is_named() {
+    let mut fixture = Fixture::new(1000);
+    let query = fixture.queries(1).remove(0);
+    let own = 0..20;
+    fixture.owned = Some(Owned::new([own]));
+    let view = fixture.view();
+    let elsewhere = fixture.layout.node(PageId(20), 0).0;
+    let many: Vec<u32> = (0..513).collect();
+    let refused: HashMap<&str, Frontier> = HashMap::from([
+        ("node 4294967295 is beyond the index", frontier(&query, &[1, u32::MAX], 0.0, 1)),
+        ("node 7 is named twice", frontier(&query, &[7, 1, 7], 0.0, 1)),
+        ("the bound of an expansion is NaN", frontier(&query, &[7], f32::NAN, 1)),
+        ("nodes to expand is 513, but may be 512 at most", frontier(&query, &many, 0.0, 1)),
+        (
+            "neighbours to tell is 65537, but may be 65536 at most",
+            frontier(&query, &[7], 0.0, 65_537),
+        ),
+    ]);
+    for (words, asked) in refused {
+        assert_eq!(asked.check(&view).unwrap_err().to_string(), words);
+    }
+    let refused = frontier(&query, &[elsewhere], 0.0, 1).check(&view);
+    assert_eq!(refused, Err(FrontierError::NotHere(elsewhere)));
+    assert_eq!(frontier(&query, &[elsewhere - 1], 0.0, DEGREE).check(&view), Ok(()));
+}
