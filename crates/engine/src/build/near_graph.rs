@@ -15,9 +15,6 @@ pub(crate) struct NearGraph {
     pub(crate) weights: Vec<i32>,
 }
 
-/// Tells all pairs with their weights, as often as it is asked.
-type Pairs<'p> = dyn Fn(&mut dyn FnMut(usize, usize, u32)) + 'p;
-
 impl NearGraph {
     /// Of pairs with weights, each of which counts in both directions; those of a pair that comes
     /// several times add up. `None` where there are more pairs than are counted.
