@@ -159,9 +159,10 @@ impl Asker {
         self.queries.len()
     }
 
-    /// How queries are asked.
-    pub fn settings(&self) -> &AskerSettings {
-        &self.settings
+    /// How long after it was asked something of a query is due at the soonest: servers are asked whether
+    /// they are there.
+    pub fn due_us(&self, query: &Query) -> u64 {
+        self.settings.attempt_us_of(query).min(query.left_us) / 2
     }
 
     /// Servers that can be asked.
@@ -233,10 +234,13 @@ impl Asker {
         let mut due: Vec<u64> = Vec::new();
         let mut doubted = None;
         for (number, asked) in &mut self.queries {
-            if asked.doubts_at.is_some_and(|at| at <= now) {
+            if let Some(at) = asked.doubts_at.filter(|at| *at <= now && asked.deadline > now) {
                 asked.doubts_at = None;
                 asked.pinged = true;
                 doubted = doubted.max(Some(asked.since));
+                // Whoever is asked late has as long to answer.
+                let late = now - at;
+                asked.under_way = asked.under_way.map(|(to, until)| (to, until.saturating_add(late)));
             }
             let given_up = asked.under_way.is_some_and(|(_, until)| until <= now);
             if asked.deadline <= now || given_up {
@@ -444,10 +448,7 @@ impl Asker {
                 continue;
             }
             asked.begun += 1;
-            // One that may do without has time left to be begun again.
-            let share = asked.query.left_us / u64::from(self.settings.attempts.max(1));
-            let attempt_us = self.settings.attempt_us;
-            let attempt_us = if partial { attempt_us.min(share) } else { attempt_us };
+            let attempt_us = self.settings.attempt_us_of(&asked.query);
             asked.under_way = Some((server, now.saturating_add(attempt_us)));
             asked.since = now;
             let at_most = attempt_us.min(asked.deadline.saturating_sub(now));

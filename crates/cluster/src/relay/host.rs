@@ -148,8 +148,8 @@ pub trait Asks: Handler + 'static {
     /// Queries that have no answer yet.
     fn open(&self) -> usize;
 
-    /// After so long without an answer a query is begun again.
-    fn attempt_us(&self) -> u64;
+    /// How long after it was asked something of a query is due at the soonest.
+    fn due_us(&self, query: &Self::Query) -> u64;
 
     /// How long an answer is of use.
     fn left_us(query: &Self::Query) -> u64;
@@ -181,8 +181,8 @@ impl Asks for Asker {
         Self::open(self)
     }
 
-    fn attempt_us(&self) -> u64 {
-        self.settings().attempt_us
+    fn due_us(&self, query: &Query) -> u64 {
+        Self::due_us(self, query)
     }
 
     fn left_us(query: &Query) -> u64 {
@@ -199,7 +199,6 @@ pub struct Client<M = Asker> {
     tcp: Tcp,
     shared: Arc<Asking<M>>,
     placement: Arc<Placement>,
-    attempt_us: u64,
 }
 
 struct Asking<M> {
@@ -272,11 +271,10 @@ impl<M: Asks> Client<M> {
     /// [`OpenError`].
     pub fn over(network: Settings, machine: M) -> Result<Self, OpenError> {
         let placement = Arc::new(network.placement.clone());
-        let attempt_us = machine.attempt_us();
         let asker = Mutex::new(machine);
         let shared = Arc::new(Asking { asker, changed: Condvar::new(), callers: Mutex::default() });
         let tcp = Tcp::open(network, None, ClientSide(Arc::clone(&shared)))?;
-        Ok(Self { tcp, shared, placement, attempt_us })
+        Ok(Self { tcp, shared, placement })
     }
 
     /// Asks; the answer comes through what is returned.
@@ -287,8 +285,8 @@ impl<M: Asks> Client<M> {
         let (give, answer) = channel();
         let sender = self.tcp.sender();
         let batch = sender.batch();
-        let due = sender.now_us().saturating_add(M::left_us(&query).min(self.attempt_us));
         let mut asker = self.shared.asker();
+        let due = sender.now_us().saturating_add(asker.due_us(&query));
         let mut callers = self.shared.callers.lock().unwrap_or_else(PoisonError::into_inner);
         let number = asker.ask(sender.now_us(), &batch, query)?;
         callers.insert(number, give);

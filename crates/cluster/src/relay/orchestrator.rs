@@ -165,8 +165,8 @@ impl Asks for Orchestrator {
         self.queries.len()
     }
 
-    fn attempt_us(&self) -> u64 {
-        self.settings.attempt_us
+    fn due_us(&self, query: &Orchestrated) -> u64 {
+        self.settings.attempt_us.min(query.left_us)
     }
 
     fn left_us(query: &Orchestrated) -> u64 {

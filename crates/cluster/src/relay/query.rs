@@ -15,6 +15,15 @@ pub struct AskerSettings {
     pub waiting: usize,
 }
 
+impl AskerSettings {
+    /// How long an attempt at a query has. One that may do without servers has time left to be begun
+    /// again.
+    pub(super) fn attempt_us_of(&self, query: &Query) -> u64 {
+        let share = query.left_us / u64::from(self.attempts.max(1));
+        if query.partial { self.attempt_us.min(share) } else { self.attempt_us }
+    }
+}
+
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {

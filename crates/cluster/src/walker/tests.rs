@@ -71,6 +71,8 @@ fn index_in(dir: &Path, rows: usize) {
     let mut options =
         BuildOptions { partitions: SERVERS as usize, ..BuildOptions::new(Metric::L2) };
     options.graph.degree = 24;
+    // With one thread it is the same graph every time.
+    options.graph.threads = 1;
     options.graph.list = 40;
     build(set, dir, &options, &Silent, &AtomicBool::new(false)).unwrap();
 }

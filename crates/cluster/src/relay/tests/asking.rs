@@ -162,6 +162,18 @@ fn whoever_was_not_heard_of_in_an_attempt_is_left_out_of_the_next() {
 }
 
 #[test]
+fn whoever_is_asked_late_has_as_long_to_answer() {
+    let mut desk = Desk::new();
+    desk.ask(true);
+    assert_eq!(desk.asker.due(1200, &desk.wires), Some(1700));
+    assert_eq!(desk.pinged(), SERVERS);
+    desk.alive(1300, &[0, 1, 2]);
+    assert_eq!(desk.asker.due(1600, &desk.wires), Some(1700));
+    desk.asker.due(1700, &desk.wires);
+    assert_eq!(desk.begun(), [(SERVERS[1], 1, true, vec![])], "nobody was silent");
+}
+
+#[test]
 fn states_that_get_lost_though_all_are_heard_leave_one_server_to_ask() {
     let mut desk = Desk::new();
     desk.ask(true);

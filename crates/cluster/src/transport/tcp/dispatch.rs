@@ -253,6 +253,7 @@ impl Thread {
             }
         };
         self.handler.event(now, &*self.shared, event);
+        self.told = true;
     }
 }
 

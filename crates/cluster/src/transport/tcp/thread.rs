@@ -33,6 +33,8 @@ pub(super) struct Thread {
     /// Connections that may have more to read than their turn allowed.
     pub(super) again: Vec<Token>,
     pub(super) scratch: Vec<u8>,
+    /// Whether the handler was told of an end since it said what is due next.
+    pub(super) told: bool,
     poll: Poll,
     listener: Option<Listener>,
     dials: Vec<Dial>,
@@ -114,6 +116,7 @@ pub(super) fn start(
         entries: Vec::new(),
         again: Vec::new(),
         scratch: vec![0; SCRATCH],
+        told: false,
         poll,
         listener,
         dials,
@@ -135,7 +138,7 @@ impl Thread {
         let mut due = Some(0);
         while !self.shared.is_stopping() {
             let until = due.unwrap_or(u64::MAX).min(self.next_scan);
-            let busy = self.shared.lie_down(until) || !self.again.is_empty();
+            let busy = self.shared.lie_down(until) || self.told || !self.again.is_empty();
             let wait = if busy { 0 } else { until.saturating_sub(self.shared.now_us()) };
             let waited = self.poll.poll(&mut events, Some(Duration::from_micros(wait)));
             self.shared.get_up();
@@ -159,6 +162,7 @@ impl Thread {
                 self.scan(now);
             }
             self.shared.looks();
+            self.told = false;
             due = self.handler.due(now, &*self.shared);
             self.shared.take_dirty(&mut dirty);
             for &token in &dirty {
