@@ -2,7 +2,7 @@
 //!
 //! A graph that is cut over several servers stays one graph: all codes are everywhere, and a page
 //! is on one of them. A search reads what is here, and says where it has to go on
-//! ([`Step::Elsewhere`](super::Step::Elsewhere)) when what it wants next is not
+//! ([`Step::Elsewhere`]) when what it wants next is not
 //! (BatANN, section 4; docs/decisions/0041).
 
 use std::ops::Range;
