@@ -240,7 +240,8 @@ impl Asker {
                 doubted = doubted.max(Some(asked.since));
                 // Whoever is asked late has as long to answer.
                 let late = now - at;
-                asked.under_way = asked.under_way.map(|(to, until)| (to, until.saturating_add(late)));
+                asked.under_way =
+                    asked.under_way.map(|(to, until)| (to, until.saturating_add(late)));
             }
             let given_up = asked.under_way.is_some_and(|(_, until)| until <= now);
             if asked.deadline <= now || given_up {
