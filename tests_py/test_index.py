@@ -1,6 +1,8 @@
 """`pipeann.Index` with numpy: build, open, search, and what it refuses."""
 
+import json
 import os
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -8,6 +10,8 @@ import numpy as np
 import pytest
 
 from pipeann import Index
+
+from test_cluster import binary
 
 
 @pytest.fixture(scope="module")
@@ -106,16 +110,20 @@ def test_builds_codes_of_either_kind(vectors: np.ndarray, tmp_path: Path) -> Non
 def test_says_by_what_rows_come_into_partitions(vectors: np.ndarray, tmp_path: Path) -> None:
     queries = vectors[::60] + np.float32(0.05)
     truth = exact(vectors, queries, 10)
-    maps = {}
+    leaving = {}
     for by in ["graph", "kmeans", "random", "order"]:
         options = {"degree": 32, "list_length": 48, "partitions": 3, "partition_by": by}
         built = Index.build(tmp_path / by, vectors, **options)
         ids, _ = built.search(queries, 10, list_length=80)
         assert np.mean([len(set(a) & set(b)) / 10 for a, b in zip(ids, truth)]) >= 0.95, by
-        # How many rows each has: the row map tells eight bytes of each.
-        maps[by] = tuple(file.stat().st_size for file in sorted(tmp_path.glob(f"{by}/part-*/rows-*")))
-        assert len(maps[by]) == 3
-    assert len(set(maps.values())) > 1, "they differ"
+        command = [binary(), "inspect", "--index", tmp_path / by, "--buffered", "--json"]
+        told = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+        assert len(told["partitions"]) == 3
+        leaving[by] = np.mean([partition["edges_out"] for partition in told["partitions"]])
+    # Of rows in three parts at random two of three edges leave; of neighbours fewest do.
+    assert 0.6 < leaving["random"] < 0.75, leaving
+    assert leaving["graph"] < leaving["kmeans"] < leaving["random"], leaving
+    assert len(set(leaving.values())) == 4, leaving
     with pytest.raises(ValueError, match="known are graph, kmeans, random, order"):
         Index.build(tmp_path / "none", vectors, partitions=3, partition_by="colour")
     assert not (tmp_path / "none").exists()
