@@ -297,7 +297,8 @@ def measure_unseen(uri: str, found: Found) -> None:
                             same = f'"{target[1]}"' not in said
                         if sees and same and "PERMISSION_DENIED" in said:
                             found.kept_back.append(what)
-                        elif listing and sees and same:
+                        # A listing names collections, whatever their aliases are.
+                        elif listing and sees and same and name == target[1]:
                             found.kept_back.append(what)
                         elif not sees and not same:
                             found.shown.append(what)

@@ -18,10 +18,14 @@ def test_each_call_as_each_role_on_own_and_foreign_collections(tmp_path: Path) -
         said = process.stdout.readline().split()
         assert said[:2] == ["listening", "on"], said
         try:
-            found = tenants.measure(f"http://{said[2]}")
+            found = tenants.measure_all(f"http://{said[2]}")
         finally:
             process.terminate()
         assert process.wait(timeout=30) == 0
     assert found.served >= 70 and found.tried > 1000, found
     assert found.reached == []
     assert found.refused == []
+    # With nothing left to the role `public`, names of others are those of nothing.
+    assert found.asked_unseen > 400, found
+    assert found.shown == []
+    assert found.kept_back == []
