@@ -107,6 +107,11 @@ impl AppendFile for GuardedFile {
         self.file.append(bytes)
     }
 
+    fn append_losable(&self, bytes: &[u8]) -> Result<(), DiskError> {
+        check(&self.lock)?;
+        self.file.append_losable(bytes)
+    }
+
     fn reserve(&self, bytes: u64) -> Result<(), DiskError> {
         self.file.reserve(bytes)
     }

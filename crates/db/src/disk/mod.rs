@@ -114,6 +114,15 @@ pub trait AppendFile: fmt::Debug + Send + Sync {
     /// be in the file.
     fn append(&self, bytes: &[u8]) -> Result<(), DiskError>;
 
+    /// Like `append`, for bytes that may be lost: a file counts as it did before, as one that is on
+    /// stable storage as a whole and may be closed while it rests.
+    ///
+    /// # Errors
+    /// As of `append`.
+    fn append_losable(&self, bytes: &[u8]) -> Result<(), DiskError> {
+        self.append(bytes)
+    }
+
     /// Keeps room on the disk for `bytes` behind those appended so far, so that appending them does
     /// not find the disk full. Length and contents stay as they are. Where the file system cannot
     /// keep room, nothing happens.

@@ -2,7 +2,8 @@
 //!
 //! A database has a log for each collection, most of which rest. Where more than [`MOST`] are open,
 //! one that rests is closed until it is written to again. Only what is on stable storage as a whole is
-//! closed: an error of the system in writing it back is told to those who have it open.
+//! closed, but for bytes that may be lost: an error of the system in writing it back is told to those
+//! who have it open.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};

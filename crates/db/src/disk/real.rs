@@ -47,6 +47,12 @@ impl RealDisk {
         }
     }
 
+    /// Files that are open for appending.
+    #[cfg(test)]
+    pub(crate) fn open_for_appending(&self) -> usize {
+        self.appended.count()
+    }
+
     fn file(&self, action: Action, path: &str) -> Result<Place, DiskError> {
         check_file(path)?;
         Ok(Place { action, path: self.locate(path) })
@@ -184,6 +190,13 @@ impl Appended {
         result.map_err(|e| DiskError::of(action, self.file.path(), &e))
     }
 
+    fn write(&self, synced: Option<bool>, bytes: &[u8]) -> Result<(), DiskError> {
+        let appended = self.file.with(synced, |mut file| file.write_all(bytes));
+        self.give(Action::Append, appended)?;
+        self.end.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Asks the system to forget what is on stable storage, but for the page that the next append
     /// goes on in.
     fn leave_cache(&self, file: &File) {
@@ -199,10 +212,11 @@ impl Appended {
 
 impl AppendFile for Appended {
     fn append(&self, bytes: &[u8]) -> Result<(), DiskError> {
-        let appended = self.file.with(Some(false), |mut file| file.write_all(bytes));
-        self.give(Action::Append, appended)?;
-        self.end.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        Ok(())
+        self.write(Some(false), bytes)
+    }
+
+    fn append_losable(&self, bytes: &[u8]) -> Result<(), DiskError> {
+        self.write(None, bytes)
     }
 
     fn reserve(&self, bytes: u64) -> Result<(), DiskError> {

@@ -209,7 +209,7 @@ impl Writer {
         match &mut self.current {
             Some(current) => {
                 current.bytes += mark.len() as u64;
-                current.file.append(&mark)
+                current.file.append_losable(&mark)
             }
             None => Ok(()),
         }

@@ -195,3 +195,27 @@ fn levels_have_names() {
     assert_eq!(Level::from_name("async", 7), None);
     assert_eq!(LogOptions::default().level, Level::Sync);
 }
+
+#[test]
+fn logs_that_rest_keep_few_files_open() {
+    const LOGS: usize = 400;
+    let dir = tempfile::tempdir().unwrap();
+    let real = Arc::new(RealDisk::open(dir.path()).unwrap());
+    let disk: Arc<dyn Disk> = real.clone();
+    let name = |i: usize| format!("{i}");
+    let create = |i| Log::create(disk.clone(), &name(i), ID, Seq(1), LogOptions::default());
+    let logs: Vec<_> = (0..LOGS).map(|i| create(i).unwrap()).collect();
+    for log in &logs {
+        append(log, b"one");
+        assert!(real.open_for_appending() <= 256, "{}", real.open_for_appending());
+    }
+    for log in logs {
+        append(&log, b"two");
+        log.close().unwrap();
+    }
+    for i in 0..LOGS {
+        let (log, found) = Log::open(disk.clone(), &name(i), ID, small()).unwrap();
+        assert_eq!((found.last, found.torn), (Seq(2), None));
+        assert_eq!(contents(&log, 2), [(2, b"two".to_vec())]);
+    }
+}
