@@ -370,7 +370,9 @@ def network(a: argparse.Namespace) -> None:
                 attack.sockets.append(held)
                 held.sendall(PREFACE[:10])
                 held.settimeout(30)
-                held.recv(1)
+                # What the server says first is no end of it.
+                while held.recv(1 << 10):
+                    pass
 
         for _ in range(200):
             attack.start(hold)

@@ -72,48 +72,152 @@ pub(crate) fn groups(
 }
 
 /// The graph of groups and the rows of each: edges as heavy as the pairs of neighbours between two
-/// groups together. `None` where there are more than METIS counts.
+/// groups together, the heaviest ones where there are more than `most_edges`, each counted from both
+/// its ends. `None` where that is more than METIS counts.
 pub(crate) fn contracted(
     lists: &NearFile,
     group_of: &[u32],
+    most_edges: usize,
     cancel: &AtomicBool,
 ) -> Result<Option<(NearGraph, Vec<i32>)>, BuildError> {
-    let groups = group_of.iter().max().map_or(0, |last| *last as usize + 1);
-    let mut next = vec![0u32; groups + 1];
-    group_of.iter().for_each(|&group| next[group as usize + 1] += 1);
-    let sizes: Vec<i32> = next[1..].iter().map(|&rows| rows as i32).collect();
-    (0..groups).for_each(|group| next[group + 1] += next[group]);
-    let mut members = vec![0u32; group_of.len()];
-    for (row, &group) in group_of.iter().enumerate() {
-        members[next[group as usize] as usize] = row as u32;
-        next[group as usize] += 1;
+    let members = Members::new(group_of);
+    let groups = members.sizes.len();
+    let mut between = Between { weights: vec![0; groups], touched: vec![], list: vec![] };
+    let mut of_weight: Vec<usize> = Vec::new();
+    members.each(cancel, |group, own| {
+        between.draw(lists, group_of, group, own, |_, weight| {
+            let weight = weight as usize;
+            of_weight.resize(of_weight.len().max(weight + 1), 0);
+            of_weight[weight] += 1;
+        })
+    })?;
+    // Both ends see the same weight, so an edge goes from both or from none.
+    let least = least_within(&of_weight, most_edges);
+    let edges = of_weight.iter().skip(least).sum::<usize>();
+    if i32::try_from(edges).is_err() {
+        return Ok(None);
     }
-    let mut graph = NearGraph { offsets: vec![0], neighbours: vec![], weights: vec![] };
-    let (mut weights, mut touched, mut list) = (vec![0i32; groups], Vec::new(), Vec::new());
-    let mut members = &members[..];
-    for (group, &size) in sizes.iter().enumerate() {
-        if (group as u32).is_multiple_of(STEP) {
-            check_cancel(cancel)?;
+    let mut graph = NearGraph {
+        offsets: Vec::with_capacity(groups + 1),
+        neighbours: Vec::with_capacity(edges),
+        weights: Vec::with_capacity(edges),
+    };
+    graph.offsets.push(0);
+    members.each(cancel, |group, own| {
+        between.draw(lists, group_of, group, own, |other, weight| {
+            if weight as usize >= least {
+                graph.neighbours.push(other as i32);
+                graph.weights.push(weight);
+            }
+        })?;
+        graph.offsets.push(graph.neighbours.len() as i32);
+        Ok(())
+    })?;
+    Ok(Some((graph, members.sizes)))
+}
+
+/// The smallest weight such that there are at most `most` of this weight and above; `of_weight` is how
+/// many there are of each.
+fn least_within(of_weight: &[usize], most: usize) -> usize {
+    let mut kept = 0;
+    let fits = |&(_, of): &(usize, &usize)| {
+        kept += of;
+        kept <= most
+    };
+    let last = of_weight.iter().enumerate().rev().take_while(fits).last();
+    last.map_or(of_weight.len(), |(weight, _)| weight)
+}
+
+/// The rows of each group.
+struct Members {
+    rows: Vec<u32>,
+    sizes: Vec<i32>,
+}
+
+impl Members {
+    fn new(group_of: &[u32]) -> Self {
+        let groups = group_of.iter().max().map_or(0, |last| *last as usize + 1);
+        let mut next = vec![0u32; groups + 1];
+        group_of.iter().for_each(|&group| next[group as usize + 1] += 1);
+        let sizes: Vec<i32> = next[1..].iter().map(|&rows| rows as i32).collect();
+        (0..groups).for_each(|group| next[group + 1] += next[group]);
+        let mut rows = vec![0u32; group_of.len()];
+        for (row, &group) in group_of.iter().enumerate() {
+            rows[next[group as usize] as usize] = row as u32;
+            next[group as usize] += 1;
         }
-        let (own, others) = members.split_at(size as usize);
-        members = others;
+        Self { rows, sizes }
+    }
+
+    /// Tells of each group and its rows, in order.
+    fn each(
+        &self,
+        cancel: &AtomicBool,
+        mut tell: impl FnMut(u32, &[u32]) -> Result<(), BuildError>,
+    ) -> Result<(), BuildError> {
+        let mut members = &self.rows[..];
+        for (group, &size) in self.sizes.iter().enumerate() {
+            if (group as u32).is_multiple_of(STEP) {
+                check_cancel(cancel)?;
+            }
+            let (own, others) = members.split_at(size as usize);
+            members = others;
+            tell(group as u32, own)?;
+        }
+        Ok(())
+    }
+}
+
+/// Adds up what lies between one group and others.
+struct Between {
+    /// By group; zero but while one is drawn.
+    weights: Vec<i32>,
+    touched: Vec<u32>,
+    list: Vec<u32>,
+}
+
+impl Between {
+    /// Tells of each group that the rows `own` of `group` have neighbours in, in order, and how many.
+    fn draw(
+        &mut self,
+        lists: &NearFile,
+        group_of: &[u32],
+        group: u32,
+        own: &[u32],
+        mut tell: impl FnMut(u32, i32),
+    ) -> Result<(), BuildError> {
+        let Self { weights, touched, list } = self;
         for &row in own {
-            lists.read(row, &mut list)?;
-            for &to in &list {
-                let other = group_of[to as usize] as usize;
-                if other != group && weights[other] == 0 {
-                    touched.push(other as i32);
+            lists.read(row, list)?;
+            for &to in &*list {
+                let other = group_of[to as usize];
+                if other == group {
+                    continue;
                 }
-                weights[other] += i32::from(other != group);
+                if weights[other as usize] == 0 {
+                    touched.push(other);
+                }
+                weights[other as usize] += 1;
             }
         }
         touched.sort_unstable();
         for other in touched.drain(..) {
-            graph.neighbours.push(other);
-            graph.weights.push(std::mem::take(&mut weights[other as usize]));
+            tell(other, std::mem::take(&mut weights[other as usize]));
         }
-        let Ok(end) = i32::try_from(graph.neighbours.len()) else { return Ok(None) };
-        graph.offsets.push(end);
+        Ok(())
     }
-    Ok(Some((graph, sizes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::least_within;
+
+    #[test]
+    fn the_heaviest_that_fit_are_kept() {
+        let of_weight = [0, 5, 3, 0, 2];
+        for (most, least) in [(0, 5), (1, 5), (2, 3), (4, 3), (5, 2), (9, 2), (10, 0), (99, 0)] {
+            assert_eq!(least_within(&of_weight, most), least, "at most {most}");
+        }
+        assert_eq!(least_within(&[], 0), 0);
+    }
 }

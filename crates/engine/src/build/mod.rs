@@ -32,6 +32,7 @@ mod near_file;
 #[cfg(feature = "partitioner")]
 mod near_graph;
 mod nearest;
+mod numbering;
 mod options;
 mod order;
 mod pack;

@@ -17,12 +17,13 @@ use super::near_file::NearFile;
 #[cfg(feature = "partitioner")]
 use super::near_graph::NearGraph;
 use super::nearest::Nearest;
+use super::numbering::EdgesBetween;
 use super::options::PartitionBy;
 use super::plan::CutPlan;
 use super::progress::check_cancel;
 use super::random::shuffled;
 #[cfg(feature = "partitioner")]
-use super::settle::Settling;
+use super::settle::{Settling, WeightedLists as _};
 use super::site::Site;
 use super::spill::Spill;
 use crate::distance::PairDistance;
@@ -59,6 +60,14 @@ pub(crate) fn assign(
     };
     check_cancel(cancel)?;
     fill(&mut part_of, count);
+    if by != PartitionBy::Random {
+        let mut between = EdgesBetween::default();
+        for (row, &part) in part_of.iter().enumerate() {
+            let near = nearest.of(row).iter().take(NEAR);
+            near.for_each(|&to| between.add(part, part_of[to as usize], 1));
+        }
+        between.renumber(&mut part_of, count);
+    }
     let mut members = vec![Vec::with_capacity(rows / count + 1); count];
     for (row, part) in part_of.into_iter().enumerate() {
         members[part as usize].push(row as u32);
@@ -111,13 +120,23 @@ fn by_groups(
     let lists = NearFile::new(site, near, NEAR, plan.sorted_bytes, cancel)?;
     let part_of = {
         let group_of = groups(&lists, plan.group, cancel)?;
-        let (graph, sizes) = contracted(&lists, &group_of, cancel)?.ok_or(TOO_MANY)?;
+        let (graph, sizes) = contracted(&lists, &group_of, plan.edges, cancel)?.ok_or(TOO_MANY)?;
         let part_of_group = kway(&graph, Some(&sizes), count, seed)?;
         group_of.iter().map(|&group| part_of_group[group as usize]).collect()
     };
     let mut settling = Settling::new(part_of, count, cancel);
     settling.settle(&lists, PASSES)?;
-    Ok(settling.into_parts())
+    let mut part_of = settling.into_parts();
+    let mut between = EdgesBetween::default();
+    lists.each(&mut |row, neighbours| {
+        let part = part_of[row as usize];
+        neighbours.iter().for_each(|&(to, weight)| {
+            between.add(part, part_of[to as usize], weight.into());
+        });
+        Ok(())
+    })?;
+    between.renumber(&mut part_of, count);
+    Ok(part_of)
 }
 
 fn at_random(rows: usize, count: usize, seed: u64) -> Vec<u16> {

@@ -76,8 +76,11 @@ const CUT_BYTES: u64 = RANKED_BYTES + 8 + 4 + 4 + 4 + 2;
 /// Held for each row while partitions are laid out: its partition, itself among those of its partition,
 /// its place among those laid out, and the order so far.
 const LAID_BYTES: u64 = RANKED_BYTES + 2 + 4 + 4 + 9;
-/// What METIS takes for a group with its edges.
-const GROUP_BYTES: u64 = 2800;
+/// What METIS takes for a group, and for an edge at one of its ends, with what it coarsens both to.
+const GROUP_BYTES: u64 = 240;
+const EDGE_BYTES: u64 = 40;
+/// So many edges of a group have room at least; the lightest ones are left out where it has more.
+const GROUP_EDGES: u64 = 64;
 /// Groups are this large at most, and about half as large; smaller ones gain nothing.
 const LARGEST_GROUP: u64 = 512;
 const SMALLEST_GROUP: u64 = 24;
@@ -93,6 +96,8 @@ const FEWEST_TOGETHER: u64 = 4096;
 pub(crate) struct CutPlan {
     /// The most rows of a group.
     pub(crate) group: u32,
+    /// The most edges between groups, each counted from both its ends.
+    pub(crate) edges: usize,
     /// The most rows that are laid out together.
     pub(crate) together: usize,
     /// Bytes of pairs of neighbours that are sorted at a time.
@@ -105,7 +110,8 @@ impl CutPlan {
     /// # Errors
     /// [`BuildError::MemoryLimit`], naming what is needed, where none do.
     pub(crate) fn new(sizes: &Sizes, partitions: usize, limit: u64) -> Result<Self, BuildError> {
-        let cut = |groups: u64| FIXED_BYTES + sizes.rows * CUT_BYTES + groups * GROUP_BYTES;
+        let group_bytes = GROUP_BYTES + GROUP_EDGES * EDGE_BYTES;
+        let cut = |groups: u64| FIXED_BYTES + sizes.rows * CUT_BYTES + groups * group_bytes;
         let laid =
             |rows: u64| FIXED_BYTES + sizes.rows * LAID_BYTES + rows * sizes.shard_row_bytes();
         let fewest = 2 * sizes.rows / LARGEST_GROUP;
@@ -118,12 +124,15 @@ impl CutPlan {
         if limit < needed {
             return Err(BuildError::MemoryLimit { limit, needed });
         }
-        let groups = ((limit - cut(0)) / GROUP_BYTES).max(1);
+        let groups = ((limit - cut(0)) / group_bytes).max(1);
         let group = (2 * sizes.rows).div_ceil(groups).max(SMALLEST_GROUP);
         let group = group.min(sizes.rows / (FEWEST_GROUPS * partitions as u64)).max(1);
+        let groups = 2 * sizes.rows / group;
+        let edges = (limit - cut(0)).saturating_sub(groups * GROUP_BYTES) / EDGE_BYTES;
         let together = (limit - laid(0)) / sizes.shard_row_bytes();
         Ok(Self {
             group: group as u32,
+            edges: edges.max(groups) as usize,
             together: together as usize,
             sorted_bytes: SORTED_BYTES as usize,
         })
@@ -164,7 +173,9 @@ mod tests {
         let plan = |limit| CutPlan::new(&sizes, 10, limit);
         let (wide, narrow) = (plan(2 << 30).expect("fits"), plan(400 << 20).expect("fits"));
         assert!(
-            wide.group < narrow.group && wide.together > narrow.together,
+            wide.group < narrow.group
+                && wide.together > narrow.together
+                && wide.edges > narrow.edges,
             "{wide:?} {narrow:?}"
         );
         let Err(BuildError::MemoryLimit { needed, .. }) = plan(100 << 20) else {

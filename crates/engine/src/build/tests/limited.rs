@@ -22,7 +22,8 @@ use crate::types::{Metric, VectorSet, VectorType};
 static GO: AtomicBool = AtomicBool::new(false);
 
 fn plan(rows: usize, shards: usize) -> Plan {
-    let cut = Some(CutPlan { group: 8, together: rows / 6 + 1, sorted_bytes: 4096 });
+    let cut =
+        Some(CutPlan { group: 8, edges: 64 * rows, together: rows / 6 + 1, sorted_bytes: 4096 });
     Plan { shards, room: (3 * rows).div_ceil(shards).max(1), sample: rows.min(700), cut }
 }
 
