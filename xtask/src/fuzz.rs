@@ -131,8 +131,10 @@ fn compiled() -> Result<PathBuf> {
 
 fn build(root: &Path) -> Result<PathBuf> {
     let status = Command::new("cargo")
-        .args(["build", "--locked", "--package", "pipeann-fuzz", "--bin", "fuzz"])
-        .args(["--features", "libfuzzer"])
+        // Of the whole workspace, so that what comes from outside has the features that it has for
+        // tests, and is not compiled again.
+        .args(["build", "--locked", "--workspace", "--bin", "fuzz"])
+        .args(["--features", "pipeann-fuzz/libfuzzer"])
         .env("RUSTC_WORKSPACE_WRAPPER", root.join("fuzz/instrument.sh"))
         .current_dir(root)
         .status()?;
