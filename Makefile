@@ -10,7 +10,7 @@ VENV := $(CURDIR)/.venv
 export PYO3_PYTHON := $(VENV)/bin/python
 DENY_VERSION := 0.20.2
 DENY := $(CURDIR)/target/tools/deny-$(DENY_VERSION)/bin/cargo-deny
-XTASK = cargo xtask architecture links features
+XTASK = cargo xtask architecture words links features
 CLIPPY = cargo clippy --locked --workspace --all-targets -- -D warnings
 # What `cargo clippy` calls the compiler by, and tells it. Documentation is told the same, so that it
 # takes what the lints have compiled.
@@ -22,8 +22,8 @@ export PIP_NO_INPUT := 1
 help:
 	@echo "make run     build pipeann and run its demo on real vectors (DEMO_FLAGS=... are passed on)"
 	@echo "make test    everything that has to pass: format, lints, documentation, Rust and Python tests"
-	@echo "make quick   the loop of a change: format, lints, the map and links; TESTS=... are cargo test's"
-	@echo "make lint    the first part of make test: format, the map, lints and documentation"
+	@echo "make quick   the loop of a change: format, lints, the map, words and links; TESTS=... are cargo test's"
+	@echo "make lint    the first part of make test: format, the map, words, lints and documentation"
 	@echo "make deny    a part of make test: licences, bans and sources of what comes from outside"
 	@echo "make fuzz    a part of make test: every decoder for ten seconds (FUZZ_FLAGS=... are passed on)"
 	@echo "make release-test  a part of make test: the README's commands with the optimised build"

@@ -1,5 +1,5 @@
-//! Checks of the project on itself: `cargo xtask architecture`, `links` and `features`, any of
-//! them together, and `cargo xtask fuzz`.
+//! Checks of the project on itself: `cargo xtask architecture`, `words`, `links` and `features`, any
+//! of them together, and `cargo xtask fuzz`.
 //!
 //! The first also run as tests, so `cargo test` covers them. Nothing here depends on the crates
 //! it looks at: it reads their text, so a tree that does not compile can still be checked. Fuzzing
@@ -12,11 +12,12 @@ mod links;
 mod paths;
 mod table;
 mod tokens;
+mod words;
 
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask [architecture] [links] [features] | fuzz";
+const USAGE: &str = "usage: cargo xtask [architecture] [words] [links] [features] | fuzz";
 
 fn main() -> anyhow::Result<ExitCode> {
     let root = repository_root();
@@ -33,6 +34,7 @@ fn main() -> anyhow::Result<ExitCode> {
             "architecture" => architecture::check(root)?,
             "features" => features::check(root)?,
             "links" => links::check(root)?,
+            "words" => words::check(root)?,
             other => anyhow::bail!("unknown command `{other}`; {USAGE}"),
         };
         if !findings.is_empty() {
