@@ -52,7 +52,7 @@ pub fn kill(
     vectors: &Vectors,
     options: &KillOptions,
 ) -> anyhow::Result<Kills> {
-    let (mut model, mut numbers) = (Model::default(), Numbers(options.seed));
+    let (mut model, mut numbers) = (Model::default(), Numbers::new(options.seed));
     let mut kills = Kills { worked: 0, answered: 0, rows: 0, recall: 1.0 };
     for round in 0..options.rounds {
         // One in six dies while it opens the database, or soon after.

@@ -35,14 +35,14 @@ pub struct Write {
 
 /// The keys that write `number` of `thread` adds, if it is an insert.
 fn keys_of(thread: u64, number: u64) -> Vec<i64> {
-    let count = 1 + Numbers(thread << 48 ^ number).below(MOST_ROWS);
+    let count = 1 + Numbers::new(thread << 48 ^ number).below(MOST_ROWS);
     (0..count).map(|i| (thread << 48 | number << 8 | i) as i64).collect()
 }
 
 impl Write {
     /// Write `number` of `thread`. Two of five replace or delete what an earlier one added.
     pub fn of(thread: u64, number: u64) -> Self {
-        let mut numbers = Numbers((thread << 48 ^ number).wrapping_mul(0x2545_f491_4f6c_dd1d));
+        let mut numbers = Numbers::new((thread << 48 ^ number).wrapping_mul(0x2545_f491_4f6c_dd1d));
         let kind = match numbers.below(10) {
             0..=5 => Kind::Insert,
             6 | 7 => Kind::Upsert,

@@ -71,7 +71,7 @@ impl<'d> Pair<'d> {
             partitions: BTreeSet::new(),
             indexed: BTreeSet::new(),
             found: (0, 0),
-            numbers: Numbers(seed),
+            numbers: Numbers::new(seed),
         }
     }
 

@@ -219,7 +219,7 @@ fn compare(c: &Collection, model: &BTreeMap<i64, Row>, numbers: &mut Numbers) {
 }
 
 pub(crate) fn fill(c: &Collection, rows: i64) -> (BTreeMap<i64, Row>, Numbers) {
-    let mut numbers = Numbers(7);
+    let mut numbers = Numbers::new(7);
     let rows: Vec<Row> = (0..rows).map(|key| Row::new(key, &mut numbers)).collect();
     for some in rows.chunks(700) {
         c.insert(batch(some), None).unwrap();

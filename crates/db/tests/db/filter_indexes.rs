@@ -200,7 +200,7 @@ fn indexes_answer_as_the_evaluator_does() {
     let new = NewCollection::new(schema());
     database.apply(Change::CreateCollection { place: place.clone(), new: Box::new(new) }).unwrap();
     let c = database.collection("default", "c").unwrap();
-    let mut numbers = Numbers(11);
+    let mut numbers = Numbers::new(11);
     let insert = |keys: std::ops::Range<i64>, numbers: &mut Numbers| {
         let schema = c.entry().unwrap().schema.clone();
         let rows: Vec<_> = keys.map(|key| row(&schema, key, numbers)).collect();
@@ -228,7 +228,7 @@ fn a_plan_tells_what_was_read() {
     let new = NewCollection::new(schema());
     database.apply(Change::CreateCollection { place, new: Box::new(new) }).unwrap();
     let c = database.collection("default", "c").unwrap();
-    let mut numbers = Numbers(5);
+    let mut numbers = Numbers::new(5);
     let schema = c.entry().unwrap().schema.clone();
     let rows: Vec<_> = (0..2000).map(|key| row(&schema, key, &mut numbers)).collect();
     c.insert(batch(&schema, &rows, true), None).unwrap();

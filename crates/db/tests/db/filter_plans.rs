@@ -13,7 +13,7 @@ use crate::schemas::Numbers;
 
 /// Rows whose number tells where they lie: a hundredth of the range of the first component.
 fn fill(c: &Collection, count: i64) -> BTreeMap<i64, Row> {
-    let mut numbers = Numbers(11);
+    let mut numbers = Numbers::new(11);
     let rows: Vec<Row> = (0..count)
         .map(|key| {
             let row = Row::new(key, &mut numbers);
@@ -36,7 +36,7 @@ fn compare(
     matches: impl Fn(&Row) -> bool,
     at: f32,
 ) -> SearchCosts {
-    let mut numbers = Numbers(3);
+    let mut numbers = Numbers::new(3);
     let near: Vec<[f32; DIM]> = (0..30)
         .map(|_| std::array::from_fn(|d| if d == 0 { at } else { numbers.below(300) as f32 }))
         .collect();

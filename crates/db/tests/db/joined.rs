@@ -54,7 +54,7 @@ fn filled(database: &Database, linked: usize) -> Arc<Collection> {
     let new = NewCollection::new(schema());
     let c = database.create_collection("default", "c", new).unwrap();
     database.apply(Change::Load { place: place.clone(), partitions: None }).unwrap();
-    let mut numbers = Numbers(5);
+    let mut numbers = Numbers::new(5);
     let mut insert = |from: usize, count: usize| {
         let vectors = floats(count, &mut numbers);
         let vectors = DenseVectors::new(VectorKind::Float, DIM, vectors).unwrap();
@@ -78,7 +78,7 @@ fn filled(database: &Database, linked: usize) -> Arc<Collection> {
 }
 
 fn request(c: &Arc<dyn Searchable>, k: usize, count: usize, seed: u64) -> SearchRequest {
-    let queries = floats(count, &mut Numbers(seed));
+    let queries = floats(count, &mut Numbers::new(seed));
     SearchRequest {
         collection: Arc::clone(c),
         field: "v".to_owned(),

@@ -25,7 +25,7 @@ use super::path::{check_dir, check_file};
 use super::{AppendFile, Disk, Entry, ReadFile};
 use inode::Inode;
 use names::{Names, Node};
-use random::Random;
+use random::CrashChance;
 
 /// What happens to that which was not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl CrashDisk {
     #[must_use]
     pub fn after(&self, cut: PowerCut) -> Self {
         let state = self.lock();
-        let mut random = Random::new(match cut {
+        let mut random = CrashChance::new(match cut {
             PowerCut::Torn(seed) => seed,
             PowerCut::Drop | PowerCut::Keep => 0,
         });

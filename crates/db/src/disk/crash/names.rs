@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::path::parent;
 use super::PowerCut;
-use super::random::Random;
+use super::random::CrashChance;
 
 /// What a name stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl Names {
         }
     }
 
-    pub(super) fn after(&self, cut: PowerCut, random: &mut Random) -> Self {
+    pub(super) fn after(&self, cut: PowerCut, random: &mut CrashChance) -> Self {
         let mut names = self.durable.clone();
         for change in &self.pending {
             let kept = match cut {

@@ -96,7 +96,7 @@ fn threads_that_append_together_lose_nothing_answered() {
         let disk = CrashDisk::new();
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
         let log = create(&shared, small());
-        disk.inject(power_off(disk.operations() + 1 + Random(seed).below(60)));
+        disk.inject(power_off(disk.operations() + 1 + Random::new(seed).below(60)));
         let answered: Vec<(u64, Vec<u8>)> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..6u8)
                 .map(|thread| {

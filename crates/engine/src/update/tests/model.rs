@@ -65,7 +65,7 @@ proptest! {
         let rows = Rows::clustered(2_000, 16, 5);
         let place = built(&rows, 300);
         let mut index = live(&place.path);
-        let mut numbers = Numbers(seed);
+        let mut numbers = Numbers::new(seed);
         let mut model: BTreeMap<u64, usize> = (0..300).map(|r| (r as u64, r)).collect();
         let mut saved = model.clone();
         let mut log: Vec<Logged> = Vec::new();
