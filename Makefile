@@ -1,15 +1,16 @@
 # One command each for what people do with this repository. Needs Rust, Python 3.10 or later and
 # a C compiler; everything else is installed into .venv and target.
 
-.PHONY: help run test quick lint deny fuzz release-test python bench clean
+.PHONY: help run test quick lint deny fuzz optimised-test release-test python bench clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
 VENV := $(CURDIR)/.venv
+TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 # The interpreter that pyo3 looks at. One for all commands, or each would compile pyo3 again.
 export PYO3_PYTHON := $(VENV)/bin/python
 DENY_VERSION := 0.20.2
-DENY := $(CURDIR)/target/tools/deny-$(DENY_VERSION)/bin/cargo-deny
+DENY := $(TARGET)/tools/deny-$(DENY_VERSION)/bin/cargo-deny
 XTASK = cargo xtask architecture words links features
 CLIPPY = cargo clippy --locked --workspace --all-targets -- -D warnings
 # What `cargo clippy` calls the compiler by, and tells it. Documentation is told the same, so that it
@@ -26,7 +27,8 @@ help:
 	@echo "make lint    the first part of make test: format, the map, words, lints and documentation"
 	@echo "make deny    a part of make test: licences, bans and sources of what comes from outside"
 	@echo "make fuzz    a part of make test: every decoder for ten seconds (FUZZ_FLAGS=... are passed on)"
-	@echo "make release-test  a part of make test: the README's commands with the optimised build"
+	@echo "make optimised-test  a part of make test: the commands of README and guide, optimised, without assertions"
+	@echo "make release-test  the same with what is shipped, which takes a while to compile"
 	@echo "make python  install the package, optimised, into .venv"
 	@echo "make bench   run a benchmark: make bench NAME=..."
 	@echo "make clean   remove what was built, and .venv"
@@ -48,7 +50,7 @@ test: lint deny
 	$(MAKE) fuzz
 	VIRTUAL_ENV="$(VENV)" "$(VENV)/bin/maturin" develop --quiet --locked --extras test
 	"$(VENV)/bin/python" -m pytest
-	$(MAKE) release-test
+	$(MAKE) optimised-test
 
 # Without `TESTS` nothing is linked. Tests of one crate: TESTS="--package pipeann-db --lib wal::".
 quick: $(VENV)/ready
@@ -71,9 +73,17 @@ $(DENY): .ci/tools.txt | $(VENV)/ready
 fuzz:
 	cargo xtask fuzz $(FUZZ_FLAGS)
 
-# Needs the package, as `make test` or `make python` installs it.
+# Both need the package, as `make test` or `make python` installs it. The command without assertions
+# is built where the other stands, to share what is compiled of others, and gives the place back.
+optimised-test:
+	cargo --config .cargo/optimised.toml build --quiet --locked --workspace --bin pipeann
+	mkdir -p "$(TARGET)/optimised"
+	cp "$(TARGET)/debug/pipeann" "$(TARGET)/optimised/pipeann"
+	cargo build --quiet --locked --workspace --bin pipeann
+	PIPEANN_TESTED="$(TARGET)/optimised/pipeann" "$(VENV)/bin/python" -m pytest tests_release
+
 release-test:
-	cargo build --quiet --release --locked --package pipeann-cli
+	cargo build --quiet --release --locked --package pipeann-cli --bin pipeann
 	"$(VENV)/bin/python" -m pytest tests_release
 
 lint: $(VENV)/ready

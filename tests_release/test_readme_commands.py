@@ -1,8 +1,8 @@
 """What README, CONTRIBUTING and the guide tell people to type, run once each, optimised.
 
 The rest of the tests run what is compiled with assertions; an optimised build is another program.
-`make release-test` builds it and runs these. A command that these pages gain in a block of `sh`
-fails until it is listed here.
+`make optimised-test` builds one quickly and runs these, `make release-test` with what is shipped. A
+command that these pages gain in a block of `sh` fails until it is listed here.
 """
 
 import json
@@ -21,7 +21,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-PROGRAM = TARGET / "release" / "pipeann"
+PROGRAM = Path(os.environ.get("PIPEANN_TESTED", TARGET / "release" / "pipeann"))
 GUIDE = sorted((ROOT / "docs" / "guide").glob("*.md"))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *GUIDE]
 ROWS, DIM = 2000, 16
@@ -96,7 +96,7 @@ def run(place: Path, command: str) -> str:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with vectors, their index and the exact answers, by the pages' commands."""
-    assert PROGRAM.is_file(), f"{PROGRAM} is missing; `make release-test` builds it"
+    assert PROGRAM.is_file(), f"{PROGRAM} is missing; `make optimised-test` builds one"
     place = tmp_path_factory.mktemp("readme")
     fbin(place / "base.fbin", ROWS, 1)
     fbin(place / "queries.fbin", 20, 5)
