@@ -13,12 +13,12 @@ use anyhow::{Context, Result};
 
 use crate::architecture::{members, module_of, rust_files};
 use crate::links;
-use crate::tokens::{Kind, Token, tokens};
+use crate::tokens::{SourceToken, TokenKind, tokens};
 
 /// Names that may be declared more than once.
-const SHARED_NAMES: usize = 168;
+const SHARED_NAMES: usize = 30;
 /// Names that may begin with that of their room.
-const REPEATING_NAMES: usize = 52;
+const REPEATING_NAMES: usize = 51;
 /// Words of the README.
 const README_WORDS: usize = 700;
 /// What each room may have one of.
@@ -62,7 +62,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
 
 /// A type or trait, and where it is declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Declared {
+struct Declaration {
     name: String,
     file: PathBuf,
     line: usize,
@@ -70,7 +70,7 @@ struct Declared {
     module: Vec<String>,
 }
 
-impl Declared {
+impl Declaration {
     /// The crate and the room in it.
     fn room(&self) -> &[String] {
         &self.module[..self.module.len().min(2)]
@@ -97,12 +97,12 @@ impl Declared {
 }
 
 /// Names that more than one type has, the most shared first.
-fn shared(declared: &[Declared]) -> Vec<(&str, Vec<&Declared>)> {
-    let mut by_name: BTreeMap<&str, Vec<&Declared>> = BTreeMap::new();
+fn shared(declared: &[Declaration]) -> Vec<(&str, Vec<&Declaration>)> {
+    let mut by_name: BTreeMap<&str, Vec<&Declaration>> = BTreeMap::new();
     for it in declared {
         by_name.entry(&it.name).or_default().push(it);
     }
-    let one_a_room = |name: &str, places: &[&Declared]| {
+    let one_a_room = |name: &str, places: &[&Declaration]| {
         let mut rooms: Vec<&[String]> = places.iter().map(|it| it.room()).collect();
         rooms.sort_unstable();
         OF_EACH_ROOM.contains(&name) && rooms.windows(2).all(|pair| pair[0] != pair[1])
@@ -116,7 +116,7 @@ fn shared(declared: &[Declared]) -> Vec<(&str, Vec<&Declared>)> {
 }
 
 /// All types that the workspace declares outside tests.
-fn declared_in(root: &Path) -> Result<Vec<Declared>> {
+fn declared_in(root: &Path) -> Result<Vec<Declaration>> {
     let manifest = fs::read_to_string(root.join("Cargo.toml")).context("cannot read Cargo.toml")?;
     let mut declared = Vec::new();
     for member in members(&manifest) {
@@ -131,7 +131,7 @@ fn declared_in(root: &Path) -> Result<Vec<Declared>> {
                 .with_context(|| format!("cannot read {}", file.display()))?;
             let shown = file.strip_prefix(root).expect("the walk stays inside").to_owned();
             let module = [vec![member.clone()], module].concat();
-            declared.extend(declared_by(&source).into_iter().map(|(name, line)| Declared {
+            declared.extend(declared_by(&source).into_iter().map(|(name, line)| Declaration {
                 name,
                 file: shown.clone(),
                 line,
@@ -144,7 +144,7 @@ fn declared_in(root: &Path) -> Result<Vec<Declared>> {
 
 /// A block that is open: whether it holds members of a type, and whether it is a test's.
 #[derive(Clone, Copy, Default)]
-struct Block {
+struct TokenScope {
     members: bool,
     tests: bool,
 }
@@ -152,24 +152,26 @@ struct Block {
 /// The names that a file declares outside its tests, with their lines.
 fn declared_by(source: &str) -> Vec<(String, usize)> {
     let tokens = tokens(source);
-    let mut open = vec![Block::default()];
-    let mut next = Block::default();
+    let mut open = vec![TokenScope::default()];
+    let mut next = TokenScope::default();
     let mut found = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
-        let now = *open.last().unwrap_or(&Block::default());
+        let now = *open.last().unwrap_or(&TokenScope::default());
         match &token.kind {
-            Kind::Punct('{') => {
-                let inner =
-                    Block { members: now.members | next.members, tests: now.tests | next.tests };
+            TokenKind::Punct('{') => {
+                let inner = TokenScope {
+                    members: now.members | next.members,
+                    tests: now.tests | next.tests,
+                };
                 open.push(inner);
-                next = Block::default();
+                next = TokenScope::default();
             }
-            Kind::Punct('}') => {
+            TokenKind::Punct('}') => {
                 open.pop();
             }
-            Kind::Punct(';') => next = Block::default(),
-            Kind::Punct('#') if is_cfg_test(&tokens[at..]) => next.tests = true,
-            Kind::Word(word) => {
+            TokenKind::Punct(';') => next = TokenScope::default(),
+            TokenKind::Punct('#') if is_cfg_test(&tokens[at..]) => next.tests = true,
+            TokenKind::Word(word) => {
                 let declares = match word.as_str() {
                     "struct" | "enum" | "union" => true,
                     "trait" => {
@@ -184,7 +186,7 @@ fn declared_by(source: &str) -> Vec<(String, usize)> {
                     _ => false,
                 };
                 let named = tokens.get(at + 1).map(|t| &t.kind);
-                if let (true, Some(Kind::Word(name))) = (declares, named)
+                if let (true, Some(TokenKind::Word(name))) = (declares, named)
                     && name.starts_with(char::is_uppercase)
                     && !(now.tests || next.tests)
                 {
@@ -198,7 +200,7 @@ fn declared_by(source: &str) -> Vec<(String, usize)> {
 }
 
 /// `#[cfg(test)]`
-fn is_cfg_test(tokens: &[Token]) -> bool {
+fn is_cfg_test(tokens: &[SourceToken]) -> bool {
     let punct = |i: usize, c| tokens.get(i).is_some_and(|t| t.is_punct(c));
     let word = |i: usize, w| tokens.get(i).is_some_and(|t| t.is_word(w));
     punct(1, '[') && word(2, "cfg") && punct(3, '(') && word(4, "test") && punct(5, ')')
@@ -206,15 +208,15 @@ fn is_cfg_test(tokens: &[Token]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Declared, check, declared_by, shared};
+    use super::{Declaration, check, declared_by, shared};
 
     fn names(source: &str) -> Vec<String> {
         declared_by(source).into_iter().map(|(name, _)| name).collect()
     }
 
-    fn at(module: &str, name: &str) -> Declared {
+    fn at(module: &str, name: &str) -> Declaration {
         let module = module.split("::").map(str::to_owned).collect();
-        Declared { name: name.into(), file: "a.rs".into(), line: 1, module }
+        Declaration { name: name.into(), file: "a.rs".into(), line: 1, module }
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use pipeann_engine::distance::{Kernel, Op, SimdLevel};
+use pipeann_engine::distance::{Kernel, PairOp, SimdLevel};
 use pipeann_engine::quant::{
     CodeKernel, CodeOptions, Codebook, CodesView, LookupTable, default_code_bytes, score_many,
 };
@@ -64,7 +64,7 @@ fn distances() {
     ] {
         let bytes: Vec<u8> = (0..ty.vector_bytes(dim) * 4).map(|i| (i % 60) as u8).collect();
         let set = VectorSet::new(&bytes, dim, ty).expect("whole rows");
-        for op in [Op::SquaredL2, Op::Dot] {
+        for op in [PairOp::SquaredL2, PairOp::Dot] {
             for level in SimdLevel::ALL {
                 let Some(kernel) = Kernel::with_level(op, ty, dim, level) else { continue };
                 let times = (0..ROUNDS).map(|_| {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use pipeann_db::catalog::{Change, NewIndex, Place, Properties};
+use pipeann_db::catalog::{CollectionPath, EntryChange, NewIndex, Properties};
 use pipeann_db::collection::{Filter, RowOrder, RowQuery, VectorSearch};
 use pipeann_db::ids::Metric;
 use pipeann_db::schema::PrimaryKey;
@@ -195,7 +195,9 @@ fn a_repeated_filter_finds_rows_that_enter_the_graph_meanwhile() {
     let (field, name, metric) = ("v".to_owned(), Some("graph".to_owned()), Some(Metric::L2));
     let new =
         NewIndex { field, name, kind: "DISKANN".into(), metric, parameters: Properties::new() };
-    database.apply(Change::CreateIndex { place: Place::new("default", "c"), new }).unwrap();
+    database
+        .apply(EntryChange::CreateIndex { place: CollectionPath::new("default", "c"), new })
+        .unwrap();
     c.build_index("graph").unwrap();
     c.wait_for_index("graph").unwrap();
     let search = |near| {

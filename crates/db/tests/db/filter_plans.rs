@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pipeann_db::catalog::{Change, NewIndex, Place, Properties};
+use pipeann_db::catalog::{CollectionPath, EntryChange, NewIndex, Properties};
 use pipeann_db::collection::{Collection, Filter, SearchCosts, VectorSearch};
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_engine::types::VectorSet;
@@ -76,7 +76,9 @@ fn every_way_of_searching_finds_what_matches() {
     let (field, name, metric) = ("v".to_owned(), Some("graph".to_owned()), Some(Metric::L2));
     let new =
         NewIndex { field, name, kind: "DISKANN".into(), metric, parameters: Properties::new() };
-    database.apply(Change::CreateIndex { place: Place::new("default", "c"), new }).unwrap();
+    database
+        .apply(EntryChange::CreateIndex { place: CollectionPath::new("default", "c"), new })
+        .unwrap();
     c.build_index("graph").unwrap();
     c.wait_for_index("graph").unwrap();
 

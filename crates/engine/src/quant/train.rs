@@ -10,7 +10,7 @@ use super::codebook;
 use super::product::span;
 use super::subspace::SubspaceKernel;
 use super::{CENTROIDS, CodeKind};
-use crate::distance::{Kernel, Op};
+use crate::distance::{Kernel, PairOp};
 use crate::types::{Metric, SplitMix64, VectorSet, part_to_f32};
 
 /// Rows that k-means++ draws its starting points from; more cost time and change little.
@@ -83,7 +83,7 @@ pub(super) fn centroids(
 ) -> Vec<f32> {
     let sample =
         sample(set.rows(), o.training_rows.clamp(1, CodeOptions::MOST_TRAINING_ROWS), o.seed);
-    let kernel = Kernel::new(Op::Dot, set.vector_type(), set.dim());
+    let kernel = Kernel::new(PairOp::Dot, set.vector_type(), set.dim());
     let scales: Vec<f32> = sample
         .iter()
         .map(|&row| match metric.normalises().then(|| kernel.squared_norm(set.row(row))) {

@@ -39,7 +39,7 @@ pub(super) struct Model {
 
 impl Model {
     /// Submits a record that no other submission equals.
-    pub(super) fn submit(&mut self, log: &Log, bytes: u64) -> Result<Ticket, WalError> {
+    pub(super) fn submit(&mut self, log: &Log, bytes: u64) -> Result<PendingCommit, WalError> {
         self.submissions += 1;
         let mut random = Random::new(self.submissions);
         let blob: Vec<u8> = (0..bytes).map(|_| random.below(256) as u8).collect();
@@ -55,7 +55,7 @@ impl Model {
     }
 
     /// The log has let go of a record. At the level `none` that counts only after a sync.
-    fn waited(&mut self, log: &Log, ticket: Ticket, sync: bool) -> Result<(), WalError> {
+    fn waited(&mut self, log: &Log, ticket: PendingCommit, sync: bool) -> Result<(), WalError> {
         let mut seq = log.wait(ticket)?;
         if self.level == Level::None {
             if !sync {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::super::*;
 use super::load::{Model, Random, reopen, run, steps};
 use super::{DIR, ID, create, small};
-use crate::disk::{CrashDisk, Disk, Fault, FaultKind, PowerCut};
+use crate::disk::{CrashDisk, Disk, FaultKind, PlannedFault, PowerCut};
 
-fn power_off(operation: u64) -> Fault {
-    Fault { operation, kind: FaultKind::PowerOff }
+fn power_off(operation: u64) -> PlannedFault {
+    PlannedFault { operation, kind: FaultKind::PowerOff }
 }
 
 /// The operations that the load of a seed takes.

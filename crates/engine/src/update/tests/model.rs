@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{Numbers, Rows, assert_sound, built, live, params, read_only};
 use crate::types::RowId;
-use crate::update::{Link, LiveIndex};
+use crate::update::{LinkedRow, LiveIndex};
 
 #[derive(Clone, Debug)]
 enum Operation {
@@ -36,7 +36,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
 
 /// What a log would hold since the last checkpoint.
 enum Logged {
-    Link(Link),
+    Link(LinkedRow),
     Delete(u64),
 }
 
