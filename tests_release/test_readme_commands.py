@@ -1,8 +1,8 @@
-"""What the README tells people to type, run once each with the optimised command.
+"""What README, CONTRIBUTING and the guide tell people to type, run once each, optimised.
 
 The rest of the tests run what is compiled with assertions; an optimised build is another program.
-`make release-test` builds it and runs these. A command that the README gains fails until it is
-listed here.
+`make optimised-test` builds one quickly and runs these, `make release-test` with what is shipped. A
+command that these pages gain in a block of `sh` fails until it is listed here.
 """
 
 import json
@@ -21,20 +21,24 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-PROGRAM = TARGET / "release" / "pipeann"
-README = (ROOT / "README.md").read_text()
+PROGRAM = Path(os.environ.get("PIPEANN_TESTED", TARGET / "release" / "pipeann"))
+GUIDE = sorted((ROOT / "docs" / "guide").glob("*.md"))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *GUIDE]
 ROWS, DIM = 2000, 16
 
-# Commands of the README that are tried elsewhere, or are these tests themselves.
+# Commands of these pages that are tried elsewhere, or are these tests themselves.
 ELSEWHERE = {
     "make run": "test_the_demo_answers runs its command",
     "make test": "runs everything",
+    "make quick": "parts of make lint",
     "make python": "compiles the package, whose tests run on the other build",
     "make bench NAME=...": "tested in bench/tests",
     "cargo install --locked --path crates/cli": "make release-test builds the same",
     "cargo test": "a part of make test",
     "cargo xtask architecture": "a test of xtask",
+    "cargo xtask words": "a test of xtask",
     "cargo xtask links": "a test of xtask",
+    "cargo xtask features": "a test of xtask",
     "cargo xtask fuzz": "a part of make test",
 }
 HERE = {
@@ -47,9 +51,10 @@ HERE = {
 
 def typed() -> Iterator[str]:
     """Commands in the blocks of shell, without what is said about them."""
-    for block in re.findall(r"^```sh\n(.*?)^```", README, re.DOTALL | re.MULTILINE):
-        for line in block.splitlines():
-            yield " ".join(line.split("#")[0].split())
+    for page in PAGES:
+        for block in re.findall(r"^```sh\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
+            for line in block.splitlines():
+                yield " ".join(line.split("#")[0].split())
 
 
 def fbin(path: Path, rows: int, first: int) -> None:
@@ -90,8 +95,8 @@ def run(place: Path, command: str) -> str:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with vectors, their index and the exact answers, by the README's commands."""
-    assert PROGRAM.is_file(), f"{PROGRAM} is missing; `make release-test` builds it"
+    """A directory with vectors, their index and the exact answers, by the pages' commands."""
+    assert PROGRAM.is_file(), f"{PROGRAM} is missing; `make optimised-test` builds one"
     place = tmp_path_factory.mktemp("readme")
     fbin(place / "base.fbin", ROWS, 1)
     fbin(place / "queries.fbin", 20, 5)

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 
 /// Sections of a format that inputs have reached, by name.
 #[derive(Debug, Default)]
-pub struct Reached(Vec<&'static str>);
+pub struct ReachedSections(Vec<&'static str>);
 
-impl Reached {
+impl ReachedSections {
     /// Notes a section where it was reached.
     pub fn mark(&mut self, section: &'static str, reached: bool) {
         if reached && !self.0.contains(&section) {
@@ -31,20 +31,20 @@ impl Reached {
 
 /// Something that takes bytes from a file.
 #[derive(Debug)]
-pub struct Target {
+pub struct FuzzTarget {
     /// Its name, and of the directory of its seeds.
     pub name: &'static str,
     /// What its seeds have to reach: every optional section, kind and version of the format.
     pub sections: &'static [&'static str],
     /// Whether it is broken on purpose, to prove that fuzzing finds it.
     pub planted: bool,
-    run: fn(&[u8], &mut Reached),
+    run: fn(&[u8], &mut ReachedSections),
 }
 
-impl Target {
+impl FuzzTarget {
     /// Decodes an input.
-    pub fn run(&self, data: &[u8]) -> Reached {
-        let mut reached = Reached(Vec::with_capacity(self.sections.len()));
+    pub fn run(&self, data: &[u8]) -> ReachedSections {
+        let mut reached = ReachedSections(Vec::with_capacity(self.sections.len()));
         (self.run)(data, &mut reached);
         reached
     }
@@ -56,11 +56,11 @@ impl Target {
 }
 
 /// All targets.
-pub fn targets() -> &'static [Target] {
+pub fn targets() -> &'static [FuzzTarget] {
     targets::ALL
 }
 
 /// The target of this name.
-pub fn target(name: &str) -> Option<&'static Target> {
+pub fn target(name: &str) -> Option<&'static FuzzTarget> {
     targets().iter().find(|target| target.name == name)
 }

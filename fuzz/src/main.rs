@@ -7,9 +7,9 @@
 
 use std::sync::OnceLock;
 
-use pipeann_fuzz::{Target, target};
+use pipeann_fuzz::{FuzzTarget, target};
 
-static TARGET: OnceLock<&'static Target> = OnceLock::new();
+static TARGET: OnceLock<&'static FuzzTarget> = OnceLock::new();
 
 libfuzzer_sys::fuzz_target!(
     init: {

@@ -6,12 +6,12 @@ use std::fs;
 use std::path::PathBuf;
 
 use pipeann_fuzz::seeds::{self, Seed};
-use pipeann_fuzz::{Target, targets};
+use pipeann_fuzz::{FuzzTarget, targets};
 
 /// The largest seed: mutations of small inputs find more.
 const MOST_BYTES: usize = 16 << 10;
 
-fn committed(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
+fn committed(target: &FuzzTarget) -> Vec<(PathBuf, Vec<u8>)> {
     let entries = fs::read_dir(target.seeds())
         .unwrap_or_else(|error| panic!("no seeds of {}: {error}", target.name));
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -20,7 +20,7 @@ fn committed(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 /// Sections of the target that none of the inputs reaches.
-fn missed<'i>(target: &Target, inputs: impl Iterator<Item = &'i [u8]>) -> Vec<&'static str> {
+fn missed<'i>(target: &FuzzTarget, inputs: impl Iterator<Item = &'i [u8]>) -> Vec<&'static str> {
     let reached: Vec<_> = inputs.map(|input| target.run(input)).collect();
     let sections = target.sections.iter().copied();
     sections.filter(|section| !reached.iter().any(|reached| reached.has(section))).collect()

@@ -13,12 +13,12 @@ use pipeann_cluster::relay::{self, AskerSettings, Ended, Found, NoAnswer, Query}
 use pipeann_cluster::transport::tcp::{Identity, Limits, Settings};
 use pipeann_cluster::walker::{Asked, Spent};
 use pipeann_cluster::wire::{FailureCode, Hits, Mode, PeerId};
-use pipeann_engine::search::Within;
+use pipeann_engine::search::DistanceRange;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::database::Failure;
+use crate::database::PyFailure;
 use crate::index::IdsAndDistances;
 use crate::matrix::Matrix;
 
@@ -33,7 +33,7 @@ const WAITING: usize = 1 << 16;
 
 /// See `pipeann.cluster.Client`. Thread-safe: threads may share it.
 #[pyclass(frozen, module = "pipeann.cluster", name = "ClusterClient")]
-pub(crate) struct Client {
+pub(crate) struct PyClusterClient {
     /// None once it is closed.
     inner: Mutex<Option<Arc<relay::Client>>>,
     /// Partitions of the cluster.
@@ -58,16 +58,16 @@ fn micros(time: Duration) -> u64 {
 fn failure(row: usize, why: NoAnswer) -> PyErr {
     let message = format!("query {row}: {why}");
     let failure = match why {
-        NoAnswer::Failed { code: FailureCode::Refused, .. } => Failure::input(message),
+        NoAnswer::Failed { code: FailureCode::Refused, .. } => PyFailure::input(message),
         NoAnswer::Failed { .. } | NoAnswer::Deadline { .. } | NoAnswer::Crowded => {
-            Failure::retry(message)
+            PyFailure::retry(message)
         }
     };
     failure.at(row).into()
 }
 
 #[pymethods]
-impl Client {
+impl PyClusterClient {
     /// Dials the servers of a topology, and waits until all are there, or where fewer will do for as
     /// long as it may.
     #[staticmethod]
@@ -84,8 +84,8 @@ impl Client {
             seconds("timeout", timeout)? / u32::from(ATTEMPTS),
             seconds("connect_timeout", connect_timeout)?,
         );
-        let (placement, tls) =
-            pipeann_cli::join_cluster(&topology, certificates.as_ref()).map_err(Failure::input)?;
+        let (placement, tls) = pipeann_cli::join_cluster(&topology, certificates.as_ref())
+            .map_err(PyFailure::input)?;
         let (servers, partitions) = (placement.servers().len(), placement.partitions());
         // Told apart from other clients of the cluster.
         let seed = uuid::Uuid::new_v4().as_u64_pair().0;
@@ -96,7 +96,7 @@ impl Client {
         let attempt_us = micros(attempt);
         let settings = AskerSettings { me, attempt_us, attempts: ATTEMPTS, waiting: WAITING };
         let client = relay::Client::open(network, settings)
-            .map_err(|error| Failure::retry(error.to_string()))?;
+            .map_err(|error| PyFailure::retry(error.to_string()))?;
         let until = Instant::now().checked_add(at_most);
         loop {
             let left = until.map_or(PART, |until| until.saturating_duration_since(Instant::now()));
@@ -114,7 +114,7 @@ impl Client {
                      {connect_timeout} s: {}",
                     missing.join(", ")
                 );
-                return Err(Failure::retry(message).into());
+                return Err(PyFailure::retry(message).into());
             }
         }
     }
@@ -145,11 +145,11 @@ impl Client {
             "baton" => (Mode::Baton, true),
             other => {
                 let message = format!("unknown mode {other:?}: expected \"relay\" or \"baton\"");
-                return Err(Failure::input(message).into());
+                return Err(PyFailure::input(message).into());
             }
         };
         if in_flight == 0 {
-            return Err(Failure::input("in_flight is 0, but must be at least 1").into());
+            return Err(PyFailure::input("in_flight is 0, but must be at least 1").into());
         }
         let at_most = seconds("timeout", timeout.unwrap_or(self.timeout))?;
         let matrix = Matrix::new(queries, None)?;
@@ -157,8 +157,10 @@ impl Client {
         let list = list_length.max(k);
         let ahead = ahead.unwrap_or_else(|| Asked::look_ahead(k, list));
         let (from, to) = within.unwrap_or_default();
-        let within =
-            Within { from: from.map_or(Unbounded, Included), to: to.map_or(Unbounded, Excluded) };
+        let within = DistanceRange {
+            from: from.map_or(Unbounded, Included),
+            to: to.map_or(Unbounded, Excluded),
+        };
         let asked = Asked { k, list, width, ahead, baton, ty: set.vector_type(), within };
         let parameters = asked.encode_among(filter.as_bytes());
         let ask = |row: usize, left: Duration| {
@@ -220,10 +222,10 @@ impl Client {
     }
 }
 
-impl Client {
+impl PyClusterClient {
     fn client(&self) -> PyResult<Arc<relay::Client>> {
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        inner.clone().ok_or_else(|| Failure::closed("the client was closed").into())
+        inner.clone().ok_or_else(|| PyFailure::closed("the client was closed").into())
     }
 }
 
@@ -261,7 +263,7 @@ fn told<'py>(
     let mut distances = Array2::from_elem((found.len(), k), f32::INFINITY);
     let mut spent = Vec::with_capacity(found.len());
     for (at, answer) in found.iter().enumerate() {
-        let malformed = || Failure::retry(format!("query {at}: an answer that cannot be read"));
+        let malformed = || PyFailure::retry(format!("query {at}: an answer that cannot be read"));
         let hits = Hits::of(&answer.hits).ok_or_else(malformed)?;
         for (place, hit) in hits.iter().take(k).enumerate() {
             ids[(at, place)] = hit.row.cast_signed();

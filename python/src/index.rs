@@ -17,7 +17,9 @@ use pipeann_engine::index::{
 };
 use pipeann_engine::io::BackendChoice;
 use pipeann_engine::memory::Accountant;
-use pipeann_engine::search::{Hit, ParamError, Policy, SearchParams, SearchStats, Width, Within};
+use pipeann_engine::search::{
+    DistanceRange, Hit, ParamError, Policy, SearchParams, SearchStats, Width,
+};
 use pipeann_engine::types::{ErrorClass, RowId};
 use pyo3::exceptions::{
     PyFileExistsError, PyFileNotFoundError, PyKeyboardInterrupt, PyMemoryError, PyOSError,
@@ -103,14 +105,14 @@ fn policy(name: &str, width: Option<u16>, max_width: u16) -> PyResult<Policy> {
 }
 
 /// An index on disk, opened for searching. Thread-safe: threads may share it.
-#[pyclass(frozen, module = "pipeann")]
-pub(crate) struct Index {
+#[pyclass(frozen, module = "pipeann", name = "Index")]
+pub(crate) struct PyIndex {
     inner: index::Index,
     totals: std::sync::Mutex<(u64, SearchStats)>,
 }
 
 #[pymethods]
-impl Index {
+impl PyIndex {
     /// Builds an index over `vectors` in the directory `path` and opens it.
     #[staticmethod]
     #[pyo3(signature = (path, vectors, metric="l2", *, column=None, dataset=None, memory=None,
@@ -241,8 +243,10 @@ impl Index {
         let set = matrix.vectors()?;
         let policy = self::policy(policy, width, max_width)?;
         let (from, to) = within.unwrap_or_default();
-        let within =
-            Within { from: from.map_or(Unbounded, Included), to: to.map_or(Unbounded, Excluded) };
+        let within = DistanceRange {
+            from: from.map_or(Unbounded, Included),
+            to: to.map_or(Unbounded, Excluded),
+        };
         let list = list_length.max(k);
         let params = SearchParams { k, list, within, policy, ..SearchParams::default() };
         let allow = allowed.map(|rows| self.allow_set(py, rows)).transpose()?;
@@ -362,7 +366,7 @@ impl Index {
     }
 }
 
-impl Index {
+impl PyIndex {
     fn allow_set(&self, py: Python<'_>, rows: &Bound<'_, PyAny>) -> PyResult<Arc<AllowSet>> {
         let rows: Vec<u64> = rows.extract().map_err(|_| {
             PyTypeError::new_err("expected `allowed` to be a sequence of non-negative row ids")

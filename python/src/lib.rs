@@ -22,11 +22,11 @@ mod _native {
     use super::*;
 
     #[pymodule_export]
-    use super::cluster::Client;
+    use super::cluster::PyClusterClient;
     #[pymodule_export]
-    use super::database::{Collection, Database};
+    use super::database::{PyCollection, PyDatabase};
     #[pymodule_export]
-    use super::index::Index;
+    use super::index::PyIndex;
     #[pymodule_export]
     use super::milvus::MilvusDoor;
 

@@ -113,7 +113,7 @@ fn allows(room: &Room, target: &str) -> bool {
 
 /// The module path of a file within `src`. `head_tests.rs` is taken for `head::tests`, which is
 /// how a long test module is moved beside its file.
-fn module_of(file: &Path) -> Vec<String> {
+pub(crate) fn module_of(file: &Path) -> Vec<String> {
     let stem = file.with_extension("");
     let mut module: Vec<String> = stem.iter().map(|s| s.to_string_lossy().into_owned()).collect();
     let last = module.pop().unwrap_or_default();
@@ -137,7 +137,7 @@ fn dependencies(home: &Room, file: &str, manifest: &str) -> Vec<String> {
 }
 
 /// The folders in the `members` line of the workspace's manifest.
-fn members(manifest: &str) -> Vec<String> {
+pub(crate) fn members(manifest: &str) -> Vec<String> {
     let list = manifest.lines().find(|l| l.starts_with("members"));
     list.map_or(Vec::new(), |l| l.split('"').skip(1).step_by(2).map(str::to_owned).collect())
 }
@@ -179,7 +179,7 @@ fn circles(rooms: &[Room]) -> Vec<String> {
 }
 
 /// All `.rs` files below `folder`, sorted.
-fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {

@@ -52,7 +52,7 @@ impl Options {
 
 /// What a run of a target said.
 #[derive(Debug, Default, PartialEq)]
-struct Outcome {
+struct TargetRun {
     crashed: bool,
     inputs: u64,
     /// The largest share of its bound that an input made a decoder allocate.
@@ -99,14 +99,14 @@ pub(crate) fn run(root: &Path, words: impl IntoIterator<Item = String>) -> Resul
 }
 
 /// A line of the report.
-fn line(target: &str, outcome: &Outcome) -> String {
+fn line(target: &str, outcome: &TargetRun) -> String {
     let end = if outcome.crashed { "crashed" } else { "held" };
     let (inputs, share) = (outcome.inputs, outcome.share * 100.0);
     format!("{target:20} {inputs:>10} inputs, {share:3.0}% of the bytes allowed, {end}")
 }
 
 /// What is wrong about an outcome.
-fn judge(target: &str, outcome: &Outcome) -> Option<String> {
+fn judge(target: &str, outcome: &TargetRun) -> Option<String> {
     let planted = target.starts_with(PLANTED);
     match (planted, outcome.crashed) {
         (true, true) | (false, false) => None,
@@ -131,8 +131,10 @@ fn compiled() -> Result<PathBuf> {
 
 fn build(root: &Path) -> Result<PathBuf> {
     let status = Command::new("cargo")
-        .args(["build", "--locked", "--package", "pipeann-fuzz", "--bin", "fuzz"])
-        .args(["--features", "libfuzzer"])
+        // Of the whole workspace, so that what comes from outside has the features that it has for
+        // tests, and is not compiled again.
+        .args(["build", "--locked", "--workspace", "--bin", "fuzz"])
+        .args(["--features", "pipeann-fuzz/libfuzzer"])
         .env("RUSTC_WORKSPACE_WRAPPER", root.join("fuzz/instrument.sh"))
         .current_dir(root)
         .status()?;
@@ -140,7 +142,7 @@ fn build(root: &Path) -> Result<PathBuf> {
     Ok(compiled()?.join("fuzz"))
 }
 
-fn run_target(root: &Path, program: &Path, target: &str, options: &Options) -> Result<Outcome> {
+fn run_target(root: &Path, program: &Path, target: &str, options: &Options) -> Result<TargetRun> {
     let place = compiled()?.with_file_name("fuzz").join(target);
     let (corpus, crashes) = (place.join("corpus"), place.join("crashes"));
     // What is broken on purpose has to be found from its seeds each time.
@@ -166,8 +168,8 @@ fn run_target(root: &Path, program: &Path, target: &str, options: &Options) -> R
 }
 
 /// What the fuzzer's words tell.
-fn read_outcome(success: bool, said: &str) -> Outcome {
-    let mut outcome = Outcome { crashed: !success, ..Outcome::default() };
+fn read_outcome(success: bool, said: &str) -> TargetRun {
+    let mut outcome = TargetRun { crashed: !success, ..TargetRun::default() };
     for line in said.lines() {
         if let Some(units) = line.strip_prefix("stat::number_of_executed_units:") {
             outcome.inputs = units.trim().parse().unwrap_or(0);

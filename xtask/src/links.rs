@@ -29,7 +29,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
 
 /// A link and its line, counted from 1.
 #[derive(Debug, PartialEq, Eq)]
-struct Link {
+struct MarkdownLink {
     target: String,
     line: usize,
 }
@@ -56,13 +56,13 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, String)> {
 }
 
 /// Inline links and images, and reference definitions.
-fn links(text: &str) -> Vec<Link> {
+fn links(text: &str) -> Vec<MarkdownLink> {
     let mut found = Vec::new();
     for (line, text) in prose(text) {
         let mut target = |t: &str| {
             let t = t.trim().trim_start_matches('<');
             let end = t.find(['>', ' ']).unwrap_or(t.len());
-            found.push(Link { target: t[..end].to_owned(), line });
+            found.push(MarkdownLink { target: t[..end].to_owned(), line });
         };
         for (at, _) in text.match_indices("](") {
             let rest = &text[at + 2..];

@@ -1,40 +1,61 @@
-//! Checks of the project on itself: `cargo xtask architecture`, `cargo xtask links` and
-//! `cargo xtask fuzz`.
+//! Checks of the project on itself: `cargo xtask architecture`, `words`, `links` and `features`, any
+//! of them together, and `cargo xtask fuzz`.
 //!
-//! The first two also run as tests, so `cargo test` covers them. Nothing here depends on the crates
+//! The first also run as tests, so `cargo test` covers them. Nothing here depends on the crates
 //! it looks at: it reads their text, so a tree that does not compile can still be checked. Fuzzing
 //! compiles them, in a process of its own.
 
 mod architecture;
+mod features;
 mod fuzz;
 mod links;
 mod paths;
 mod table;
 mod tokens;
+mod words;
 
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask architecture | links | fuzz";
+const USAGE: &str = "usage: cargo xtask [architecture] [words] [links] [features] | fuzz";
 
 fn main() -> anyhow::Result<ExitCode> {
     let root = repository_root();
-    let Some(command) = std::env::args().nth(1) else { anyhow::bail!(USAGE) };
-    let findings = match command.as_str() {
-        "architecture" => architecture::check(root)?,
-        "links" => links::check(root)?,
-        "fuzz" => fuzz::run(root, std::env::args().skip(2))?,
-        other => anyhow::bail!("unknown command `{other}`; {USAGE}"),
-    };
-    for finding in &findings {
+    let asked: Vec<String> = std::env::args().skip(1).collect();
+    if asked.is_empty() {
+        anyhow::bail!(USAGE);
+    }
+    if asked[0] == "fuzz" {
+        return Ok(tell("fuzz", &fuzz::run(root, asked.into_iter().skip(1))?));
+    }
+    let mut worst = ExitCode::SUCCESS;
+    for check in asked {
+        let findings = match check.as_str() {
+            "architecture" => architecture::check(root)?,
+            "features" => features::check(root)?,
+            "links" => links::check(root)?,
+            "words" => words::check(root)?,
+            other => anyhow::bail!("unknown command `{other}`; {USAGE}"),
+        };
+        if !findings.is_empty() {
+            worst = ExitCode::FAILURE;
+        }
+        tell(&check, &findings);
+    }
+    Ok(worst)
+}
+
+/// Prints what a check has found.
+fn tell(check: &str, findings: &[String]) -> ExitCode {
+    for finding in findings {
         eprintln!("{finding}");
     }
     if findings.is_empty() {
-        println!("{command}: no findings");
-        Ok(ExitCode::SUCCESS)
+        println!("{check}: no findings");
+        ExitCode::SUCCESS
     } else {
-        eprintln!("{command}: {} findings", findings.len());
-        Ok(ExitCode::FAILURE)
+        eprintln!("{check}: {} findings", findings.len());
+        ExitCode::FAILURE
     }
 }
 

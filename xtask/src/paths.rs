@@ -3,7 +3,7 @@
 //! `self` and `super` are resolved, so that a room cannot be left by `super::super`. Inline
 //! modules count; macros are read as if their arguments were code.
 
-use crate::tokens::{Kind, Token, tokens};
+use crate::tokens::{SourceToken, TokenKind, tokens};
 
 /// A path as it is named somewhere in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(crate) struct NamedPath {
 /// All paths that `source` names, which is the module `module` of its crate (empty: the root).
 pub(crate) fn named_paths(source: &str, module: &[String]) -> Vec<NamedPath> {
     let tokens = tokens(source);
-    let mut reader = Reader {
+    let mut reader = PathReader {
         tokens: &tokens,
         at: 0,
         module: module.to_vec(),
@@ -34,29 +34,31 @@ pub(crate) fn named_paths(source: &str, module: &[String]) -> Vec<NamedPath> {
 }
 
 /// What the closing of a brace restores.
-struct Block {
+struct OpenBrace {
     is_module: bool,
     was_in_tests: bool,
 }
 
-struct Reader<'t> {
-    tokens: &'t [Token],
+struct PathReader<'t> {
+    tokens: &'t [SourceToken],
     at: usize,
     module: Vec<String>,
-    open: Vec<Block>,
+    open: Vec<OpenBrace>,
     /// `#[cfg(test)]` was read; the item it belongs to has not begun its body.
     tests_follow: bool,
     in_tests: bool,
     out: Vec<NamedPath>,
 }
 
-impl Reader<'_> {
+impl PathReader<'_> {
     fn run(&mut self) {
         while let Some(token) = self.peek(0) {
             match &token.kind {
-                Kind::Word(w) if w == "use" => self.import(),
-                Kind::Word(w) if w == "mod" && self.peek(2).is_some_and(|t| t.is_punct('{')) => {
-                    let Some(Kind::Word(name)) = self.peek(1).map(|t| t.kind.clone()) else {
+                TokenKind::Word(w) if w == "use" => self.import(),
+                TokenKind::Word(w)
+                    if w == "mod" && self.peek(2).is_some_and(|t| t.is_punct('{')) =>
+                {
+                    let Some(TokenKind::Word(name)) = self.peek(1).map(|t| t.kind.clone()) else {
                         self.at += 1;
                         continue;
                     };
@@ -64,20 +66,20 @@ impl Reader<'_> {
                     self.at += 3;
                     self.begin(true);
                 }
-                Kind::Word(_) => self.expression_path(),
-                Kind::Punct('#') if self.at_cfg_test() => {
+                TokenKind::Word(_) => self.expression_path(),
+                TokenKind::Punct('#') if self.at_cfg_test() => {
                     self.tests_follow = true;
                     self.at += 7;
                 }
-                Kind::Punct('{') => {
+                TokenKind::Punct('{') => {
                     self.at += 1;
                     self.begin(false);
                 }
-                Kind::Punct('}') => {
+                TokenKind::Punct('}') => {
                     self.at += 1;
                     self.end();
                 }
-                Kind::Punct(';') => {
+                TokenKind::Punct(';') => {
                     self.at += 1;
                     self.tests_follow = false;
                 }
@@ -86,12 +88,12 @@ impl Reader<'_> {
         }
     }
 
-    fn peek(&self, ahead: usize) -> Option<&Token> {
+    fn peek(&self, ahead: usize) -> Option<&SourceToken> {
         self.tokens.get(self.at + ahead)
     }
 
     fn separator(&self) -> bool {
-        self.peek(0).is_some_and(|t| t.kind == Kind::PathSeparator)
+        self.peek(0).is_some_and(|t| t.kind == TokenKind::PathSeparator)
     }
 
     /// `#[cfg(test)]`
@@ -102,7 +104,7 @@ impl Reader<'_> {
     }
 
     fn begin(&mut self, is_module: bool) {
-        self.open.push(Block { is_module, was_in_tests: self.in_tests });
+        self.open.push(OpenBrace { is_module, was_in_tests: self.in_tests });
         self.in_tests |= self.tests_follow;
         self.tests_follow = false;
     }
@@ -128,22 +130,22 @@ impl Reader<'_> {
         let line = self.peek(0).map_or(0, |t| t.line);
         while let Some(token) = self.peek(0).cloned() {
             match token.kind {
-                Kind::PathSeparator => self.at += 1,
-                Kind::Word(w) if w == "as" => self.at += 2,
-                Kind::Word(w) => {
+                TokenKind::PathSeparator => self.at += 1,
+                TokenKind::Word(w) if w == "as" => self.at += 2,
+                TokenKind::Word(w) => {
                     path.push(w);
                     self.at += 1;
                 }
-                Kind::Punct('*') => {
+                TokenKind::Punct('*') => {
                     path.push("*".into());
                     self.at += 1;
                 }
-                Kind::Punct('{') => {
+                TokenKind::Punct('{') => {
                     self.at += 1;
                     self.import_group(&path);
                     return;
                 }
-                Kind::Punct(_) => break,
+                TokenKind::Punct(_) => break,
             }
         }
         if path.len() > 1 && path.last().is_some_and(|s| s == "self") {
@@ -164,7 +166,7 @@ impl Reader<'_> {
             }
             if token.is_punct(',') {
                 self.at += 1;
-            } else if matches!(token.kind, Kind::Punct(c) if !"{*".contains(c)) {
+            } else if matches!(token.kind, TokenKind::Punct(c) if !"{*".contains(c)) {
                 return;
             } else {
                 self.import_tree(prefix);
@@ -176,7 +178,7 @@ impl Reader<'_> {
     fn expression_path(&mut self) {
         let line = self.peek(0).map_or(0, |t| t.line);
         let mut path = Vec::new();
-        while let Some(Kind::Word(w)) = self.peek(0).map(|t| t.kind.clone()) {
+        while let Some(TokenKind::Word(w)) = self.peek(0).map(|t| t.kind.clone()) {
             path.push(w);
             self.at += 1;
             if !self.separator() {

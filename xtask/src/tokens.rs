@@ -5,14 +5,14 @@
 
 /// A token and the line it stands on, counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Token {
-    pub(crate) kind: Kind,
+pub(crate) struct SourceToken {
+    pub(crate) kind: TokenKind,
     pub(crate) line: usize,
 }
 
 /// What a token is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TokenKind {
     /// An identifier or keyword, without a raw prefix.
     Word(String),
     /// `::`
@@ -21,31 +21,31 @@ pub(crate) enum Kind {
     Punct(char),
 }
 
-impl Token {
+impl SourceToken {
     pub(crate) fn is_word(&self, word: &str) -> bool {
-        matches!(&self.kind, Kind::Word(w) if w == word)
+        matches!(&self.kind, TokenKind::Word(w) if w == word)
     }
 
     pub(crate) fn is_punct(&self, c: char) -> bool {
-        self.kind == Kind::Punct(c)
+        self.kind == TokenKind::Punct(c)
     }
 }
 
 /// Splits `source` into tokens.
-pub(crate) fn tokens(source: &str) -> Vec<Token> {
+pub(crate) fn tokens(source: &str) -> Vec<SourceToken> {
     let chars: Vec<char> = source.chars().collect();
-    Lexer { chars, at: 0, line: 1, out: Vec::new() }.run()
+    SourceLexer { chars, at: 0, line: 1, out: Vec::new() }.run()
 }
 
-struct Lexer {
+struct SourceLexer {
     chars: Vec<char>,
     at: usize,
     line: usize,
-    out: Vec<Token>,
+    out: Vec<SourceToken>,
 }
 
-impl Lexer {
-    fn run(mut self) -> Vec<Token> {
+impl SourceLexer {
+    fn run(mut self) -> Vec<SourceToken> {
         while let Some(c) = self.peek(0) {
             let next = self.peek(1);
             match c {
@@ -54,14 +54,14 @@ impl Lexer {
                 '"' => self.string(),
                 '\'' => self.character_or_lifetime(),
                 ':' if next == Some(':') => {
-                    self.push(Kind::PathSeparator);
+                    self.push(TokenKind::PathSeparator);
                     self.skip(2);
                 }
                 c if c.is_ascii_digit() => self.skip_while(|c| c.is_alphanumeric() || c == '_'),
                 c if c.is_alphabetic() || c == '_' => self.word(),
                 c if c.is_whitespace() => self.skip(1),
                 c => {
-                    self.push(Kind::Punct(c));
+                    self.push(TokenKind::Punct(c));
                     self.skip(1);
                 }
             }
@@ -73,8 +73,8 @@ impl Lexer {
         self.chars.get(self.at + ahead).copied()
     }
 
-    fn push(&mut self, kind: Kind) {
-        self.out.push(Token { kind, line: self.line });
+    fn push(&mut self, kind: TokenKind) {
+        self.out.push(SourceToken { kind, line: self.line });
     }
 
     fn skip(&mut self, count: usize) {
@@ -160,17 +160,17 @@ impl Lexer {
             "b" | "c" if hashes == 0 && quoted => self.string(),
             "b" if self.peek(0) == Some('\'') => self.character_or_lifetime(),
             "r" if hashes == 1 => self.skip(1),
-            _ => self.push(Kind::Word(word)),
+            _ => self.push(TokenKind::Word(word)),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, tokens};
+    use super::{TokenKind, tokens};
 
     fn words(source: &str) -> Vec<String> {
-        let word = |k| if let Kind::Word(w) = k { Some(w) } else { None };
+        let word = |k| if let TokenKind::Word(w) = k { Some(w) } else { None };
         tokens(source).into_iter().filter_map(|t| word(t.kind)).collect()
     }
 

@@ -20,7 +20,7 @@ use pipeann_engine::index::Index;
 use pipeann_engine::pool::{FILTER_MAX, ResolveFilter, Unresolved};
 use pipeann_engine::types::NodeId;
 
-use crate::vectors_file::{Number, NumbersFile};
+use crate::vectors_file::{ColumnNumber, NumbersFile};
 
 /// What the rows' own numbers are called in a filter.
 const ROW: &str = "row";
@@ -120,7 +120,7 @@ impl ColumnArgs {
             let path = path.display();
             ensure!(have == rows, "{path} has {have} values, the index {rows} rows");
             let of_row = |(row, _): &(_, _)| file.get(row_number(*row));
-            values.push(here.iter().map(of_row).collect::<Vec<Number>>());
+            values.push(here.iter().map(of_row).collect::<Vec<ColumnNumber>>());
             schema = schema.field(FieldSpec::new(name, DataType::Scalar(scalar(&file))));
         }
         // Rows without vectors make no schema; no filter asks for them.
@@ -138,9 +138,9 @@ fn row_number(row: pipeann_engine::types::RowId) -> usize {
 
 fn scalar(file: &NumbersFile) -> ScalarType {
     match file.first() {
-        Number::Integer(_) => ScalarType::Int64,
-        Number::Float(_) => ScalarType::Double,
-        Number::Bool(_) => ScalarType::Bool,
+        ColumnNumber::Integer(_) => ScalarType::Int64,
+        ColumnNumber::Float(_) => ScalarType::Double,
+        ColumnNumber::Bool(_) => ScalarType::Bool,
     }
 }
 
@@ -149,23 +149,23 @@ struct Columns {
     /// The rows here, and their nodes and values in the same order.
     rows: Vec<u64>,
     nodes: Vec<NodeId>,
-    values: Vec<Vec<Number>>,
+    values: Vec<Vec<ColumnNumber>>,
     kept: Mutex<LruCache<Vec<u8>, Arc<AllowSet>>>,
     index: Arc<Index>,
 }
 
 /// The values of one row.
-struct Row<'c>(&'c Columns, usize);
+struct ColumnRow<'c>(&'c Columns, usize);
 
-impl RowValues for Row<'_> {
+impl RowValues for ColumnRow<'_> {
     fn value(&self, field: usize) -> Result<ValueRef<'_>, RowError> {
         let Self(columns, at) = self;
         Ok(match field.checked_sub(1) {
             None => ValueRef::Int64(columns.rows[*at].cast_signed()),
             Some(column) => match columns.values[column][*at] {
-                Number::Integer(value) => ValueRef::Int64(value),
-                Number::Float(value) => ValueRef::Double(value),
-                Number::Bool(value) => ValueRef::Bool(value),
+                ColumnNumber::Integer(value) => ValueRef::Int64(value),
+                ColumnNumber::Float(value) => ValueRef::Double(value),
+                ColumnNumber::Bool(value) => ValueRef::Bool(value),
             },
         })
     }
@@ -197,7 +197,7 @@ impl ResolveFilter for Columns {
             if at % AT_ONCE == 0 && until.is_some_and(|until| Instant::now() >= until) {
                 return Err(Unresolved::Late);
             }
-            let truth = bound.predicate.evaluate(&Row(self, at));
+            let truth = bound.predicate.evaluate(&ColumnRow(self, at));
             let truth = truth.map_err(|e| Unresolved::Refused(e.to_string()))?;
             if truth == Some(true) {
                 pass.push(*node);

@@ -97,15 +97,15 @@ mod tests {
     use clap::{CommandFactory as _, Parser as _};
 
     use super::*;
-    use crate::{Cli, Server};
+    use crate::{Cli, ServerCli};
 
-    fn parsed(text: &str, given: &[&str]) -> Result<Server> {
+    fn parsed(text: &str, given: &[&str]) -> Result<ServerCli> {
         let dir = tempfile::tempdir()?;
         let path = dir.path().join("server.toml");
         std::fs::write(&path, text)?;
         let mut all = vec![OsString::from("server"), OsString::from("--config"), path.into()];
         all.extend(given.iter().map(OsString::from));
-        Ok(Server::try_parse_from(expanded(Server::command(), all)?)?)
+        Ok(ServerCli::try_parse_from(expanded(ServerCli::command(), all)?)?)
     }
 
     #[test]

@@ -150,19 +150,19 @@ fn disk_bytes(index: &Index) -> u64 {
 }
 
 /// What a memory limit would hold: each pool of the floor, and pages.
-struct Held {
+struct LimitHolds {
     limit_bytes: u64,
     pages: u32,
 }
 
 /// The floor, everything, and limits in equal steps between the two.
-fn held_under_limits(index: &Index) -> Vec<Held> {
+fn held_under_limits(index: &Index) -> Vec<LimitHolds> {
     const STEPS: u64 = 4;
     let (floor, all) = (index.floor().total(), index.bytes_for_all_pages());
     let limits = (0..=STEPS).map(|step| floor + (all - floor).div_ceil(STEPS) * step);
     limits
         .map(|limit| limit.min(all))
-        .map(|limit_bytes| Held { limit_bytes, pages: index.pages_under(limit_bytes) })
+        .map(|limit_bytes| LimitHolds { limit_bytes, pages: index.pages_under(limit_bytes) })
         .collect()
 }
 

@@ -10,18 +10,18 @@ use serde::Deserialize;
 
 use crate::opening::Reading;
 use crate::policy::{DEFAULT_MAX_WIDTH, PolicyArgs};
-use crate::searching::Settings;
+use crate::searching::RunSettings;
 use pipeann_engine::memory::MemoryLimit;
 
 /// A whole job file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Job {
+pub(crate) struct BenchFile {
     /// Names the outputs.
     pub(crate) name: String,
     pub(crate) data: Data,
     #[serde(default)]
-    pub(crate) build: Build,
+    pub(crate) build: BuildSettings,
     /// Recalls at which figures are interpolated.
     #[serde(default)]
     pub(crate) targets: Vec<f64>,
@@ -29,7 +29,7 @@ pub(crate) struct Job {
     #[serde(default = "one")]
     pub(crate) rounds: usize,
     #[serde(rename = "run")]
-    pub(crate) runs: Vec<Run>,
+    pub(crate) runs: Vec<BenchCurve>,
 }
 
 /// The vectors.
@@ -49,7 +49,7 @@ pub(crate) struct Data {
 /// Build parameters; all have the defaults of `pipeann build`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Build {
+pub(crate) struct BuildSettings {
     pub(crate) degree: Option<usize>,
     pub(crate) list: Option<usize>,
     pub(crate) alpha: Option<f32>,
@@ -66,7 +66,7 @@ pub(crate) struct Build {
 /// One curve.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Run {
+pub(crate) struct BenchCurve {
     /// Names the curve; the policy's name where there is none.
     name: Option<String>,
     policy: String,
@@ -95,7 +95,7 @@ fn ten() -> usize {
     10
 }
 
-impl Job {
+impl BenchFile {
     /// Reads a job file.
     ///
     /// # Errors
@@ -114,7 +114,7 @@ impl Job {
         ensure!(named, "its name names files: letters, digits, - and _ only");
         let within = |t: &f64| (0.0..=1.0).contains(t);
         ensure!(job.targets.iter().all(within), "targets are recalls between 0 and 1");
-        let mut names: Vec<String> = job.runs.iter().map(Run::name).collect();
+        let mut names: Vec<String> = job.runs.iter().map(BenchCurve::name).collect();
         names.sort();
         for pair in names.windows(2) {
             ensure!(pair[0] != pair[1], "two runs are named `{}`", pair[0]);
@@ -151,7 +151,7 @@ impl Data {
     }
 }
 
-impl Build {
+impl BuildSettings {
     /// By what rows come into partitions, where it is said.
     fn partition_by(&self) -> Result<Option<PartitionBy>> {
         let by = self.partition_by.as_deref().map(str::parse).transpose();
@@ -185,14 +185,14 @@ impl Build {
     }
 }
 
-impl Run {
+impl BenchCurve {
     /// The curve's name.
     pub(crate) fn name(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.policy.clone())
     }
 
     /// How to search.
-    pub(crate) fn settings(&self, k: usize) -> Result<Settings> {
+    pub(crate) fn settings(&self, k: usize) -> Result<RunSettings> {
         let switches: Result<Vec<_>, String> = self.switches.iter().map(|s| s.parse()).collect();
         let policy = PolicyArgs {
             policy: self.policy.clone(),
@@ -203,7 +203,7 @@ impl Run {
             ahead: None,
         };
         ensure!((1..=64).contains(&self.in_flight), "in_flight must be from 1 to 64");
-        Ok(Settings {
+        Ok(RunSettings {
             name: self.name(),
             policy_name: self.policy.clone(),
             policy: policy.policy()?,
@@ -235,8 +235,8 @@ mod tests {
 
     #[test]
     fn a_small_job_has_the_defaults() {
-        let job =
-            Job::parse(&format!("{HEAD}[[run]]\npolicy = 'pipe'\nlists = [10, 20]\n")).unwrap();
+        let job = BenchFile::parse(&format!("{HEAD}[[run]]\npolicy = 'pipe'\nlists = [10, 20]\n"))
+            .unwrap();
         assert_eq!((job.data.k, job.rounds, job.runs[0].name().as_str()), (10, 1, "pipe"));
         assert_eq!(job.runs[0].memory_limit().unwrap(), MemoryLimit::Floor);
         assert_eq!(job.build.options(Metric::L2), BuildOptions::new(Metric::L2));
@@ -247,7 +247,7 @@ mod tests {
         for (name, by) in PartitionBy::ALL {
             let build = format!("[build]\npartitions = 3\npartition_by = '{name}'\n");
             let job = format!("{HEAD}{build}[[run]]\npolicy = 'pipe'\nlists = [10]\n");
-            let options = Job::parse(&job).unwrap().build.options(Metric::L2);
+            let options = BenchFile::parse(&job).unwrap().build.options(Metric::L2);
             assert_eq!((options.partitions, options.partition_by), (3, by));
         }
     }
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         let refused =
-            |rest: &str| format!("{:#}", Job::parse(&format!("{HEAD}{rest}")).unwrap_err());
+            |rest: &str| format!("{:#}", BenchFile::parse(&format!("{HEAD}{rest}")).unwrap_err());
         let run = "[[run]]\npolicy = 'pipe'\nlists = [10]\n";
         assert!(refused("").contains("run"));
         assert!(refused(&format!("{run}colour = 1\n")).contains("colour"));
@@ -268,10 +268,13 @@ mod tests {
         assert!(refused("[[run]]\npolicy = 'best'\nlists = [1]\n").contains("best"));
         assert!(refused("[[run]]\npolicy = 'pipe'\nlists = []\n").contains("no lists"));
         let metric = HEAD.replace("'l2'", "'l3'");
-        assert!(format!("{:#}", Job::parse(&format!("{metric}{run}")).unwrap_err()).contains("l3"));
+        assert!(
+            format!("{:#}", BenchFile::parse(&format!("{metric}{run}")).unwrap_err())
+                .contains("l3")
+        );
         let name = HEAD.replace("'a'", "'../a'");
         assert!(
-            format!("{:#}", Job::parse(&format!("{name}{run}")).unwrap_err())
+            format!("{:#}", BenchFile::parse(&format!("{name}{run}")).unwrap_err())
                 .contains("names files")
         );
     }

@@ -46,11 +46,11 @@ use commands::{
 #[command(name = "pipeann", version, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: PipeannCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum PipeannCommand {
     Demo(demo::DemoArgs),
     Build(build::BuildArgs),
     ImportDiskann(import::ImportArgs),
@@ -74,7 +74,7 @@ enum Command {
 /// for.
 #[derive(Debug, Parser)]
 #[command(name = "pipeann_milvus_server", version, max_term_width = 100)]
-struct Server {
+struct ServerCli {
     #[command(flatten)]
     serve: serve::ServeArgs,
 }
@@ -87,23 +87,23 @@ pub fn run() -> ExitCode {
         Err(error) => return report(&error),
     };
     ended(match Cli::parse_from(given).command {
-        Command::Demo(args) => demo::run(&args),
-        Command::Build(args) => build::run(&args),
-        Command::ImportDiskann(args) => import::run(&args),
-        Command::Partition(args) => partition::run(&args),
-        Command::Search(args) => search::run(&args),
-        Command::Inspect(args) => inspect::run(&args),
-        Command::Gt(args) => gt::run(&args),
-        Command::Convert(args) => convert::run(&args),
-        Command::Estimate(args) => estimate::run(&args),
-        Command::Cluster(args) => cluster::run(&args),
-        Command::Bench(args) => bench::run(&args),
-        Command::Raw(args) => raw::run(&args),
-        Command::OpenTime(args) => open_time::run(&args),
-        Command::Db(args) => db::run(&args),
-        Command::Serve(args) => serve::run(&args),
-        Command::Collections(args) => load::run(&args),
-        Command::Updates(args) => updates_command::run(&args),
+        PipeannCommand::Demo(args) => demo::run(&args),
+        PipeannCommand::Build(args) => build::run(&args),
+        PipeannCommand::ImportDiskann(args) => import::run(&args),
+        PipeannCommand::Partition(args) => partition::run(&args),
+        PipeannCommand::Search(args) => search::run(&args),
+        PipeannCommand::Inspect(args) => inspect::run(&args),
+        PipeannCommand::Gt(args) => gt::run(&args),
+        PipeannCommand::Convert(args) => convert::run(&args),
+        PipeannCommand::Estimate(args) => estimate::run(&args),
+        PipeannCommand::Cluster(args) => cluster::run(&args),
+        PipeannCommand::Bench(args) => bench::run(&args),
+        PipeannCommand::Raw(args) => raw::run(&args),
+        PipeannCommand::OpenTime(args) => open_time::run(&args),
+        PipeannCommand::Db(args) => db::run(&args),
+        PipeannCommand::Serve(args) => serve::run(&args),
+        PipeannCommand::Collections(args) => load::run(&args),
+        PipeannCommand::Updates(args) => updates_command::run(&args),
     })
 }
 
@@ -125,8 +125,8 @@ pub fn run_server() -> ExitCode {
 /// What went wrong, in one line.
 pub fn server(given: Vec<OsString>) -> Result<(), String> {
     begin();
-    let served = config_file::expanded(Server::command(), given)
-        .and_then(|given| serve::run(&Server::parse_from(given).serve));
+    let served = config_file::expanded(ServerCli::command(), given)
+        .and_then(|given| serve::run(&ServerCli::parse_from(given).serve));
     served.map_err(|error| one_line(&error))
 }
 

@@ -15,7 +15,7 @@ use crate::truth::Truth;
 
 /// What stays the same from list to list.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct RunSettings {
     /// Name shown with the figures.
     pub(crate) name: String,
     /// Name of the policy.
@@ -51,8 +51,8 @@ const WARM_UP: usize = 64;
 /// How long a measurement waits for pages that are read ahead of searches.
 pub(crate) const WARMING_AT_MOST: Duration = Duration::from_secs(600);
 
-fn how(list: usize, settings: &Settings) -> (SearchParams, BatchOptions) {
-    let Settings { k, threads, in_flight, .. } = *settings;
+fn how(list: usize, settings: &RunSettings) -> (SearchParams, BatchOptions) {
+    let RunSettings { k, threads, in_flight, .. } = *settings;
     let policy = settings.policy.clone();
     let params = SearchParams { k, list, policy, ..SearchParams::default() };
     (params, BatchOptions { threads, in_flight, allow: None })
@@ -66,7 +66,7 @@ pub(crate) fn warm_up(
     index: &Index,
     queries: VectorSet<'_>,
     list: usize,
-    settings: &Settings,
+    settings: &RunSettings,
 ) -> Result<()> {
     let (params, batch) = how(list, settings);
     index.wait_resident()?;
@@ -83,7 +83,7 @@ pub(crate) fn measure(
     queries: VectorSet<'_>,
     truth: Option<&Truth>,
     list: usize,
-    settings: &Settings,
+    settings: &RunSettings,
 ) -> Result<(Figures, Vec<Answer>)> {
     let (params, batch) = how(list, settings);
     index.wait_resident()?;
@@ -154,7 +154,7 @@ impl Figures {
     }
 
     /// All figures under the names that scripts know.
-    pub(crate) fn json(&self, index: &Index, settings: &Settings) -> Value {
+    pub(crate) fn json(&self, index: &Index, settings: &RunSettings) -> Value {
         let s = &self.stats;
         let mean = |sum: u64| rounded(self.per_query(sum), 3);
         let micros = |us: f64| rounded(us, 2);

@@ -19,7 +19,7 @@ pub(crate) const NO_ROW: u32 = u32::MAX;
 
 /// How answers compare with a truth in which some queries may have fewer rows than asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct Compared {
     /// Rows that should be found, of all queries together.
     pub(crate) expected: usize,
     /// Those that were, or others at the same distance.
@@ -29,7 +29,7 @@ pub(crate) struct Found {
     pub(crate) wrong: usize,
 }
 
-impl Found {
+impl Compared {
     /// The share of the expected rows that was found; 1 where none was expected.
     pub(crate) fn recall(&self) -> f64 {
         if self.expected == 0 { 1.0 } else { self.correct as f64 / self.expected as f64 }
@@ -199,8 +199,8 @@ impl Truth {
     ///
     /// # Panics
     /// Where [`check`](Self::check) would refuse.
-    pub(crate) fn found(&self, k: usize, answers: &[Vec<(u64, f32)>]) -> Found {
-        let mut found = Found::default();
+    pub(crate) fn found(&self, k: usize, answers: &[Vec<(u64, f32)>]) -> Compared {
+        let mut found = Compared::default();
         for (query, answer) in answers.iter().enumerate() {
             let (ids, distances) = self.row(query);
             let there = ids[..k].iter().take_while(|&&id| id != NO_ROW).count();
@@ -265,11 +265,11 @@ mod tests {
         let truth = Truth::new(3, 3, ids, distances);
         let answers = [vec![(1, 1.0)], vec![(4, 0.0), (9, 5.0), (8, 6.0)], vec![]];
         let found = truth.found(3, &answers);
-        assert_eq!(found, Found { expected: 4, correct: 3, wrong: 0 });
+        assert_eq!(found, Compared { expected: 4, correct: 3, wrong: 0 });
         assert_eq!(found.recall(), 0.75);
         let answers = [vec![(1, 1.0), (2, 2.0)], vec![(9, 0.5)], vec![(7, 3.0)]];
-        assert_eq!(truth.found(3, &answers), Found { expected: 4, correct: 1, wrong: 3 });
-        assert_eq!(Found::default().recall(), 1.0);
+        assert_eq!(truth.found(3, &answers), Compared { expected: 4, correct: 1, wrong: 3 });
+        assert_eq!(Compared::default().recall(), 1.0);
     }
 
     #[test]

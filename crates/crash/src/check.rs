@@ -9,13 +9,13 @@ use pipeann_db::database::Database;
 use pipeann_db::schema::PrimaryKey;
 use pipeann_db::value::Value;
 
-use crate::load::{FIELD, LoadOptions, NAME, VALUE, search, vector_of};
-use crate::model::Model;
+use crate::load::{FIELD, NAME, VALUE, WritingOptions, search, vector_of};
+use crate::model::ExpectedRows;
 use crate::vectors::Vectors;
 
 /// What was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Found {
+pub struct Findings {
     /// Live rows.
     pub rows: u64,
     /// Recall of the searches at ten, by exact truth; of none, 1.
@@ -30,16 +30,16 @@ pub struct Found {
 pub fn check(
     dir: &Path,
     vectors: &Vectors,
-    model: &mut Model,
-    options: &LoadOptions,
+    model: &mut ExpectedRows,
+    options: &WritingOptions,
     queries: u64,
-) -> anyhow::Result<Found> {
+) -> anyhow::Result<Findings> {
     let database = Database::open(dir, options.database(1)).context("it does not open")?;
     let c = match database.collection("default", NAME) {
         Ok(c) => c,
         // The power went before there was anything.
         Err(_) if model.rows.is_empty() && model.answered == [0, 0] => {
-            return Ok(Found { rows: 0, recall: 1.0 });
+            return Ok(Findings { rows: 0, recall: 1.0 });
         }
         Err(error) => return Err(error).context("the collection is lost"),
     };
@@ -51,7 +51,7 @@ pub fn check(
     ensure!(c.count(None)? == found.len() as u64, "the count is another");
     model.settle(&found).map_err(anyhow::Error::msg)?;
     let recall = if queries == 0 { 1.0 } else { recall(&c, vectors, &found, queries)? };
-    Ok(Found { rows: found.len() as u64, recall })
+    Ok(Findings { rows: found.len() as u64, recall })
 }
 
 /// Keys and values of all rows, each with the vector of its value.

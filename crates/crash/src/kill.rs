@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
-use crate::check::{Found, check};
-use crate::load::LoadOptions;
-use crate::model::{Model, THREADS};
+use crate::check::{Findings, check};
+use crate::load::WritingOptions;
+use crate::model::{ExpectedRows, THREADS};
 use crate::vectors::{Numbers, Vectors};
 
 /// How often, and when.
 #[derive(Clone, Debug)]
 pub struct KillOptions {
     /// As the load is run.
-    pub load: LoadOptions,
+    pub load: WritingOptions,
     /// How often it is killed.
     pub rounds: u64,
     /// Decides about the moments.
@@ -52,7 +52,7 @@ pub fn kill(
     vectors: &Vectors,
     options: &KillOptions,
 ) -> anyhow::Result<Kills> {
-    let (mut model, mut numbers) = (Model::default(), Numbers(options.seed));
+    let (mut model, mut numbers) = (ExpectedRows::default(), Numbers::new(options.seed));
     let mut kills = Kills { worked: 0, answered: 0, rows: 0, recall: 1.0 };
     for round in 0..options.rounds {
         // One in six dies while it opens the database, or soon after.
@@ -64,7 +64,7 @@ pub fn kill(
         kills.answered += answered;
         let what = || format!("round {round}, killed after {lives:?}; see {}", dir.display());
         std::fs::create_dir_all(dir)?;
-        let Found { rows, recall } =
+        let Findings { rows, recall } =
             check(dir, vectors, &mut model, &options.load, options.queries).with_context(what)?;
         (kills.rows, kills.recall) = (rows, kills.recall.min(recall));
     }
@@ -72,7 +72,7 @@ pub fn kill(
 }
 
 /// Lets a process live for a while, and hears what it says until it is gone.
-fn one(mut command: Command, model: &mut Model, lives: Duration) -> anyhow::Result<u64> {
+fn one(mut command: Command, model: &mut ExpectedRows, lives: Duration) -> anyhow::Result<u64> {
     let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start the load")?;
     let out = child.stdout.take().context("its output is piped")?;
     let (said, lines) = mpsc::channel();

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
-use pipeann_db::catalog::{Change, Load, NewCollection, NewIndex, Place, Properties, UnixMs};
+use pipeann_db::catalog::{
+    CollectionPath, EntryChange, NewCollection, NewIndex, Properties, UnixMs, WantedLoad,
+};
 use pipeann_db::collection::{Collection, CollectionOptions, VectorSearch};
 use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_db::field_index::GraphOptions;
@@ -18,7 +20,7 @@ use pipeann_db::wal::Level;
 use pipeann_engine::memory::Accountant;
 use pipeann_engine::types::VectorSet;
 
-use crate::model::{Kind, THREADS, Write};
+use crate::model::{KeyEffect, THREADS, Write};
 use crate::vectors::Vectors;
 
 /// Name of the collection.
@@ -30,7 +32,7 @@ pub const VALUE: &str = "value";
 
 /// How a load runs.
 #[derive(Clone, Debug)]
-pub struct LoadOptions {
+pub struct WritingOptions {
     /// Writes of each thread before it ends; none for as long as it lives.
     pub writes: Option<u64>,
     /// A thread flushes after this many writes.
@@ -45,7 +47,7 @@ pub struct LoadOptions {
     pub graph: bool,
 }
 
-impl LoadOptions {
+impl WritingOptions {
     /// A load that goes on until it is killed.
     #[must_use]
     pub fn large() -> Self {
@@ -97,8 +99,8 @@ impl LoadOptions {
 }
 
 /// Where the collection is in its database.
-pub fn place() -> Place {
-    Place::new("default", NAME)
+pub fn place() -> CollectionPath {
+    CollectionPath::new("default", NAME)
 }
 
 /// The collection, made where it is missing.
@@ -120,10 +122,10 @@ pub fn collection(database: &Database, dim: usize, graph: bool) -> anyhow::Resul
             metric: Some(Metric::L2),
             parameters: Properties::new(),
         };
-        database.apply(Change::CreateIndex { place: place(), new })?;
+        database.apply(EntryChange::CreateIndex { place: place(), new })?;
     }
-    if entry.load == Load::Released {
-        database.apply(Change::Load { place: place(), partitions: None })?;
+    if entry.load == WantedLoad::Released {
+        database.apply(EntryChange::Load { place: place(), partitions: None })?;
     }
     Ok(there)
 }
@@ -147,7 +149,7 @@ pub fn run(
     dir: &Path,
     vectors: &Vectors,
     from: [u64; THREADS as usize],
-    options: &LoadOptions,
+    options: &WritingOptions,
 ) -> anyhow::Result<()> {
     let database = Database::open(dir, options.database(1_000_000 - from[0]))?;
     let c = collection(&database, vectors.dim(), options.graph)?;
@@ -169,15 +171,15 @@ fn work(
     vectors: &Vectors,
     thread: u64,
     from: u64,
-    options: &LoadOptions,
+    options: &WritingOptions,
 ) -> anyhow::Result<()> {
     let end = options.writes.map_or(u64::MAX, |writes| from.saturating_add(writes));
     for number in from..end {
         let write = Write::of(thread, number);
         match write.kind {
-            Kind::Insert => drop(c.insert(batch(&write.rows, vectors)?, None)?),
-            Kind::Upsert => drop(c.upsert(batch(&write.rows, vectors)?, None)?),
-            Kind::Delete => {
+            KeyEffect::Insert => drop(c.insert(batch(&write.rows, vectors)?, None)?),
+            KeyEffect::Upsert => drop(c.upsert(batch(&write.rows, vectors)?, None)?),
+            KeyEffect::Delete => {
                 let keys: Vec<_> = write.rows.iter().map(|row| PrimaryKey::Int64(row.0)).collect();
                 c.delete(&keys)?;
             }

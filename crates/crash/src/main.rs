@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use pipeann_crash::kill::{KillOptions, kill};
-use pipeann_crash::load::{self, LoadOptions};
+use pipeann_crash::load::{self, WritingOptions};
 use pipeann_crash::model::THREADS;
 use pipeann_crash::power_cut::{PowerCutOptions, cut};
 use pipeann_crash::vectors::Vectors;
@@ -15,7 +15,7 @@ use serde_json::json;
 
 #[derive(Parser)]
 #[command(about = "Kills the database, and takes its power away")]
-struct Cli {
+struct CrashCli {
     #[command(subcommand)]
     command: What,
 }
@@ -90,12 +90,12 @@ fn load_command(dir: &Path, from: [u64; THREADS as usize]) -> anyhow::Result<Com
 }
 
 fn main() -> anyhow::Result<()> {
-    match Cli::parse().command {
+    match CrashCli::parse().command {
         What::Kill { dir, rounds, seed, longest_ms, queries, base } => {
             anyhow::ensure!(!dir.exists(), "{} exists already", dir.display());
             let vectors = Vectors::read(base.as_deref(), MOST_VECTORS)?;
             let options =
-                KillOptions { load: LoadOptions::large(), rounds, seed, longest_ms, queries };
+                KillOptions { load: WritingOptions::large(), rounds, seed, longest_ms, queries };
             load_command(&dir, [0; THREADS as usize])?;
             let command = |from| {
                 let mut command = load_command(&dir, from).expect("it was found a moment ago");
@@ -120,7 +120,7 @@ fn main() -> anyhow::Result<()> {
             if exact {
                 command.arg("--exact");
             }
-            let load = LoadOptions { graph: !exact, ..LoadOptions::small(writes) };
+            let load = WritingOptions { graph: !exact, ..WritingOptions::small(writes) };
             let options = PowerCutOptions { load, every, tears };
             let cuts = cut(command, &dir, &vectors, &options)?;
             println!(
@@ -135,12 +135,12 @@ fn main() -> anyhow::Result<()> {
             let vectors = Vectors::read(base.as_deref(), MOST_VECTORS)?;
             let from = from.try_into().ok().context("a number for each thread")?;
             let options = if is_small {
-                LoadOptions::small(writes.unwrap_or(u64::MAX))
+                WritingOptions::small(writes.unwrap_or(u64::MAX))
             } else {
-                LoadOptions::large()
+                WritingOptions::large()
             };
             std::fs::create_dir_all(&dir)?;
-            let options = LoadOptions { graph: !exact, ..options };
+            let options = WritingOptions { graph: !exact, ..options };
             load::run(&dir, &vectors, from, &options)?;
         }
     }

@@ -15,7 +15,7 @@ const MOST_ROWS: u64 = 12;
 
 /// What a write does to the keys it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum KeyEffect {
     /// Adds rows under keys that nobody had.
     Insert,
     /// Replaces rows, or adds them.
@@ -28,27 +28,27 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
     /// What it does.
-    pub kind: Kind,
+    pub kind: KeyEffect,
     /// Keys with values; of a delete the values mean nothing.
     pub rows: Vec<(i64, u64)>,
 }
 
 /// The keys that write `number` of `thread` adds, if it is an insert.
 fn keys_of(thread: u64, number: u64) -> Vec<i64> {
-    let count = 1 + Numbers(thread << 48 ^ number).below(MOST_ROWS);
+    let count = 1 + Numbers::new(thread << 48 ^ number).below(MOST_ROWS);
     (0..count).map(|i| (thread << 48 | number << 8 | i) as i64).collect()
 }
 
 impl Write {
     /// Write `number` of `thread`. Two of five replace or delete what an earlier one added.
     pub fn of(thread: u64, number: u64) -> Self {
-        let mut numbers = Numbers((thread << 48 ^ number).wrapping_mul(0x2545_f491_4f6c_dd1d));
+        let mut numbers = Numbers::new((thread << 48 ^ number).wrapping_mul(0x2545_f491_4f6c_dd1d));
         let kind = match numbers.below(10) {
-            0..=5 => Kind::Insert,
-            6 | 7 => Kind::Upsert,
-            _ => Kind::Delete,
+            0..=5 => KeyEffect::Insert,
+            6 | 7 => KeyEffect::Upsert,
+            _ => KeyEffect::Delete,
         };
-        let of = if kind == Kind::Insert { number } else { numbers.below(number + 1) };
+        let of = if kind == KeyEffect::Insert { number } else { numbers.below(number + 1) };
         let keys = keys_of(thread, of);
         Self { kind, rows: keys.into_iter().map(|key| (key, numbers.below(1 << 40))).collect() }
     }
@@ -57,8 +57,8 @@ impl Write {
     pub fn apply(&self, rows: &mut BTreeMap<i64, u64>) {
         for &(key, value) in &self.rows {
             match self.kind {
-                Kind::Delete => rows.remove(&key),
-                Kind::Insert | Kind::Upsert => rows.insert(key, value),
+                KeyEffect::Delete => rows.remove(&key),
+                KeyEffect::Insert | KeyEffect::Upsert => rows.insert(key, value),
             };
         }
     }
@@ -66,14 +66,14 @@ impl Write {
 
 /// What has to be there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Model {
+pub struct ExpectedRows {
     /// Number of the value of each key.
     pub rows: BTreeMap<i64, u64>,
     /// How many writes of each thread were answered.
     pub answered: [u64; THREADS as usize],
 }
 
-impl Model {
+impl ExpectedRows {
     /// Takes what the process said: `answered THREAD NUMBER .`; other lines, and such that were
     /// cut off, say nothing. Whether it was an answer.
     ///
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_lost_row_one_that_is_back_and_half_a_write_are_found() {
-        let mut model = Model::default();
+        let mut model = ExpectedRows::default();
         for number in 0..40 {
             assert!(model.hear(&format!("answered 0 {number} .")));
         }
@@ -142,12 +142,13 @@ mod tests {
         let mut lost = whole.clone();
         lost.pop_first();
         assert!(model.clone().settle(&lost).is_err());
-        let deleted = (0..40).map(|n| Write::of(0, n)).find(|w| w.kind == Kind::Delete).unwrap();
+        let deleted =
+            (0..40).map(|n| Write::of(0, n)).find(|w| w.kind == KeyEffect::Delete).unwrap();
         let back = [whole.clone(), deleted.rows.iter().copied().collect()].map(BTreeMap::into_iter);
         let back: BTreeMap<_, _> = back.into_iter().flatten().collect();
         assert!(back == whole || model.clone().settle(&back).is_err());
         // The next insert may be there as a whole.
-        let next = (40..).find(|&n| Write::of(0, n).kind == Kind::Insert).unwrap();
+        let next = (40..).find(|&n| Write::of(0, n).kind == KeyEffect::Insert).unwrap();
         assert!((40..next).all(|n| model.hear(&format!("answered 0 {n} ."))));
         let mut with_next = model.rows.clone();
         Write::of(0, next).apply(&mut with_next);

@@ -7,9 +7,9 @@ use anyhow::{Context, ensure};
 use pipeann_db::disk::PowerCut;
 
 use crate::check::check;
-use crate::load::LoadOptions;
-use crate::model::Model;
-use crate::recorder::{Event, FileOp, record};
+use crate::load::WritingOptions;
+use crate::model::ExpectedRows;
+use crate::recorder::{FileOp, RecordedEvent, record};
 use crate::recording::Player;
 use crate::vectors::Vectors;
 
@@ -17,7 +17,7 @@ use crate::vectors::Vectors;
 #[derive(Clone, Debug)]
 pub struct PowerCutOptions {
     /// As the load was run.
-    pub load: LoadOptions,
+    pub load: WritingOptions,
     /// The power goes after every so many operations.
     pub every: u64,
     /// Different tears tried for each cut.
@@ -51,12 +51,12 @@ pub fn cut(
     let dir = work.join("load");
     std::fs::create_dir_all(&dir)?;
     let events = record(&mut command, &dir)?;
-    let (mut player, mut model) = (Player::default(), Model::default());
+    let (mut player, mut model) = (Player::default(), ExpectedRows::default());
     let mut cuts = PowerCuts::default();
     for event in &events {
         match event {
-            Event::Said(line) => cuts.answered += u64::from(model.hear(line)),
-            Event::File(op) => {
+            RecordedEvent::Said(line) => cuts.answered += u64::from(model.hear(line)),
+            RecordedEvent::File(op) => {
                 cuts.operations += 1;
                 cuts.syncs += u64::from(matches!(op, FileOp::Sync(_)));
                 player.play(op).with_context(|| format!("operation {}", cuts.operations))?;
@@ -77,7 +77,7 @@ fn one(
     player: &Player,
     work: &Path,
     vectors: &Vectors,
-    model: &Model,
+    model: &ExpectedRows,
     options: &PowerCutOptions,
     operation: u64,
 ) -> anyhow::Result<u64> {

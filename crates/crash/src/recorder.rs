@@ -19,7 +19,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
 
-use self::calls::{Call, call};
+use self::calls::{RecordedCall, call};
 
 mod calls;
 mod traced;
@@ -64,7 +64,7 @@ pub enum FileOp {
 
 /// One thing after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum RecordedEvent {
     /// To a file.
     File(FileOp),
     /// To standard output.
@@ -75,7 +75,7 @@ pub enum Event {
 ///
 /// # Errors
 /// A process that cannot be traced, that does something that is not understood, or that fails.
-pub fn record(command: &mut Command, dir: &Path) -> anyhow::Result<Vec<Event>> {
+pub fn record(command: &mut Command, dir: &Path) -> anyhow::Result<Vec<RecordedEvent>> {
     let root = dir.canonicalize()?;
     command.stdout(Stdio::null()).process_group(0);
     traced::ask_to_be_traced(command);
@@ -98,7 +98,7 @@ pub fn record(command: &mut Command, dir: &Path) -> anyhow::Result<Vec<Event>> {
 struct Recorder {
     root: PathBuf,
     leader: i32,
-    events: Vec<Event>,
+    events: Vec<RecordedEvent>,
     /// The beginning of a line.
     said: String,
 }
@@ -141,9 +141,9 @@ impl Recorder {
     }
 
     /// What a call is about to do to our files; `None` for nothing.
-    fn understand(&self, process: &Process, call: Call) -> anyhow::Result<Option<Before>> {
+    fn understand(&self, process: &Process, call: RecordedCall) -> anyhow::Result<Option<Before>> {
         Ok(match call {
-            Call::Open { dir, path, flags } => {
+            RecordedCall::Open { dir, path, flags } => {
                 let Some(path) = self.ours(process.path(dir, path)?) else { return Ok(None) };
                 let creates = flags & libc::O_CREAT as u64 != 0;
                 let empties = flags & libc::O_TRUNC as u64 != 0;
@@ -152,18 +152,18 @@ impl Recorder {
                 let makes = (creates && there.is_err()) || (empties && !empty && there.is_ok());
                 makes.then_some(Before::Done(FileOp::Create(path)))
             }
-            Call::CreateDir { dir, path } => {
+            RecordedCall::CreateDir { dir, path } => {
                 let path = self.ours(process.path(dir, path)?);
                 path.map(|path| Before::Done(FileOp::CreateDir(path)))
             }
-            Call::Remove { dir, path, is_dir } => {
+            RecordedCall::Remove { dir, path, is_dir } => {
                 let path = self.ours(process.path(dir, path)?);
                 path.map(|path| match is_dir {
                     true => Before::Done(FileOp::RemoveDir(path)),
                     false => Before::Done(FileOp::Remove(path)),
                 })
             }
-            Call::Rename { from, to } => {
+            RecordedCall::Rename { from, to } => {
                 let from = self.ours(process.path(from.0, from.1)?);
                 let to = self.ours(process.path(to.0, to.1)?);
                 match (from, to) {
@@ -172,14 +172,14 @@ impl Recorder {
                     (from, to) => bail!("{from:?} was moved to {to:?}, out of the directory or in"),
                 }
             }
-            Call::Sync { file } => {
+            RecordedCall::Sync { file } => {
                 let path = process.file(file)?.and_then(|path| self.ours(path));
                 path.map(|path| Before::Done(FileOp::Sync(path)))
             }
-            Call::Write { file: 1, from, bytes, .. } => {
+            RecordedCall::Write { file: 1, from, bytes, .. } => {
                 Some(Before::Said(process.read(from, bytes as usize)?))
             }
-            Call::Write { file, from, bytes, at } => {
+            RecordedCall::Write { file, from, bytes, at } => {
                 let Some(path) = process.file(file)?.and_then(|path| self.ours(path)) else {
                     return Ok(None);
                 };
@@ -189,11 +189,11 @@ impl Recorder {
                 };
                 Some(Before::Written { path, at, bytes: process.read(from, bytes as usize)? })
             }
-            Call::Extend { file, to } => {
+            RecordedCall::Extend { file, to } => {
                 let path = process.file(file)?.and_then(|path| self.ours(path));
                 path.map(|path| Before::Done(FileOp::Extend { path, to }))
             }
-            Call::SetLength { file, to } => {
+            RecordedCall::SetLength { file, to } => {
                 let Some(path) = process.file(file)?.and_then(|path| self.ours(path)) else {
                     return Ok(None);
                 };
@@ -201,7 +201,7 @@ impl Recorder {
                 ensure!(to >= bytes, "`{path}` was cut, which the recorder does not understand");
                 Some(Before::Done(FileOp::Extend { path, to }))
             }
-            Call::NotUnderstood { file, what } => {
+            RecordedCall::NotUnderstood { file, what } => {
                 let path = process.file(file)?.and_then(|path| self.ours(path));
                 if let Some(path) = path {
                     bail!("{what} of `{path}` is not understood by the recorder");
@@ -213,16 +213,16 @@ impl Recorder {
 
     fn happened(&mut self, before: Before, result: u64, process: &Process) -> anyhow::Result<()> {
         match before {
-            Before::Done(op) => self.events.push(Event::File(op)),
+            Before::Done(op) => self.events.push(RecordedEvent::File(op)),
             Before::Written { path, at, bytes } => {
                 let bytes = bytes[..result as usize].to_vec();
-                self.events.push(Event::File(FileOp::Write { path, at, bytes }));
+                self.events.push(RecordedEvent::File(FileOp::Write { path, at, bytes }));
             }
             Before::Said(bytes) => {
                 let text = String::from_utf8(bytes[..result as usize].to_vec());
                 self.said += &text.with_context(|| format!("thread {} speaks", process.thread))?;
                 while let Some((line, rest)) = self.said.split_once('\n') {
-                    self.events.push(Event::Said(line.to_owned()));
+                    self.events.push(RecordedEvent::Said(line.to_owned()));
                     self.said = rest.to_owned();
                 }
             }

@@ -5,24 +5,26 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
+use pipeann_engine::types::SplitMix64;
 
 /// Components of a vector that is made.
 const MADE_DIM: usize = 16;
 /// As many different ones are made.
 const MADE_ROWS: u64 = 5000;
 
-/// A stream of numbers that depends on its seed only (splitmix64).
+/// A stream of numbers that depends on its seed only.
 #[derive(Clone, Debug)]
-pub struct Numbers(pub u64);
+pub struct Numbers(SplitMix64);
 
 impl Numbers {
+    /// The stream of a seed.
+    pub fn new(seed: u64) -> Self {
+        Self(SplitMix64::new(seed))
+    }
+
     /// The next one, below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
+        self.0.next_u64() % bound
     }
 }
 
@@ -53,7 +55,7 @@ impl Vectors {
     }
 
     fn made() -> Self {
-        let mut numbers = Numbers(7);
+        let mut numbers = Numbers::new(7);
         let bytes = (0..MADE_ROWS * MADE_DIM as u64).map(|_| numbers.below(256) as u8).collect();
         Self { dim: MADE_DIM, bytes }
     }

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::Command;
 
 use pipeann_crash::kill::{KillOptions, kill};
-use pipeann_crash::load::LoadOptions;
+use pipeann_crash::load::WritingOptions;
 use pipeann_crash::power_cut::{PowerCutOptions, cut};
-use pipeann_crash::recorder::{Event, FileOp, record};
+use pipeann_crash::recorder::{FileOp, RecordedEvent, record};
 use pipeann_crash::vectors::Vectors;
 
 fn load(dir: &Path, from: [u64; 2], arguments: &[&str]) -> Command {
@@ -20,7 +20,7 @@ fn load(dir: &Path, from: [u64; 2], arguments: &[&str]) -> Command {
 fn a_load_that_is_killed_loses_nothing_and_brings_nothing_back() {
     let dir = tempfile::tempdir().unwrap();
     let (database, vectors) = (dir.path().join("d"), Vectors::read(None, 0).unwrap());
-    let load_options = LoadOptions { writes: None, ..LoadOptions::small(0) };
+    let load_options = WritingOptions { writes: None, ..WritingOptions::small(0) };
     let options =
         KillOptions { load: load_options, rounds: 6, seed: 3, longest_ms: 600, queries: 5 };
     let command = |from| load(&database, from, &["--small"]);
@@ -35,7 +35,7 @@ fn a_power_cut_in_a_recorded_load_loses_nothing() {
     let vectors = Vectors::read(None, 0).unwrap();
     let arguments = ["--small", "--writes", "14", "--exact"];
     let command = load(&dir.path().join("load"), [0; 2], &arguments);
-    let load = LoadOptions { graph: false, ..LoadOptions::small(14) };
+    let load = WritingOptions { graph: false, ..WritingOptions::small(14) };
     let options = PowerCutOptions { load, every: 11, tears: 1 };
     match cut(command, dir.path(), &vectors, &options) {
         Ok(cuts) => assert!(cuts.syncs > 20 && cuts.opened > 20, "{cuts:?}"),
@@ -60,17 +60,19 @@ fn a_recording_tells_what_was_said_and_what_was_synced_before_it() {
     let said: Vec<_> = events
         .iter()
         .enumerate()
-        .filter(|(_, event)| matches!(event, Event::Said(line) if line.starts_with("answered")))
+        .filter(
+            |(_, event)| matches!(event, RecordedEvent::Said(line) if line.starts_with("answered")),
+        )
         .collect();
     assert_eq!(said.len(), 6, "two threads, three writes each");
     // The log was written and synced before anything was answered.
     let before = &events[..said[0].0];
     let of_log = |path: &str| path.ends_with(".wal");
-    let wrote = before
-        .iter()
-        .position(|event| matches!(event, Event::File(FileOp::Write { path, .. }) if of_log(path)));
-    let synced = before
-        .iter()
-        .rposition(|event| matches!(event, Event::File(FileOp::Sync(path)) if of_log(path)));
+    let wrote = before.iter().position(
+        |event| matches!(event, RecordedEvent::File(FileOp::Write { path, .. }) if of_log(path)),
+    );
+    let synced = before.iter().rposition(
+        |event| matches!(event, RecordedEvent::File(FileOp::Sync(path)) if of_log(path)),
+    );
     assert!(wrote.is_some() && wrote < synced, "written {wrote:?}, synced {synced:?}");
 }

@@ -8,10 +8,10 @@
 use std::path::Path;
 use std::time::Instant;
 
-use pipeann_db::flat::{FlatOptions, FlatSearch, FlatVectors, Pressure};
+use pipeann_db::flat::{FlatOptions, FlatSearch, FlatVectors, VectorPressure};
 use pipeann_db::ids::{Metric, RowId, Seq, VectorType};
 use pipeann_engine::memory::Accountant;
-use pipeann_engine::search::Within;
+use pipeann_engine::search::DistanceRange;
 use pipeann_engine::types::VectorSet;
 
 const BATCH: u64 = 1000;
@@ -60,7 +60,7 @@ fn main() -> Result<(), Failure> {
         let ids: Vec<_> = (batch * BATCH..(batch + 1) * BATCH).map(RowId).collect();
         ids.iter().zip(bytes.chunks_mut(dim)).for_each(|(row, out)| vector(row.0, out));
         let set = VectorSet::new(&bytes, dim, VectorType::U8)?;
-        if flat.append(Seq(batch + 1), &ids, set)? == Pressure::Flush {
+        if flat.append(Seq(batch + 1), &ids, set)? == VectorPressure::Flush {
             let flush = Instant::now();
             flat.flush()?;
             longest_ms = longest_ms.max(flush.elapsed().as_secs_f64() * 1e3);
@@ -84,7 +84,7 @@ fn main() -> Result<(), Failure> {
             let search = FlatSearch {
                 k: 10,
                 metric: Metric::L2,
-                within: Within::default(),
+                within: DistanceRange::default(),
                 threads,
                 from: RowId(0),
             };

@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use pipeann_db::docstore::{Change, LsmRows, Pressure, RowCache, RowStore, RowStoreOptions};
+use pipeann_db::docstore::{LsmRows, RowCache, RowChange, RowPressure, RowStore, RowStoreOptions};
 use pipeann_db::ids::{RowId, Seq};
 use pipeann_engine::memory::Accountant;
 
@@ -54,10 +54,10 @@ fn insert(store: &LsmRows, rows: u64) -> Result<(), Failure> {
         }
         for (i, blob) in blobs.iter().enumerate() {
             let row = RowId(batch * BATCH + i as u64);
-            changes.push(Change::Put { row, partition: 0, key: &keys[i], blob });
+            changes.push(RowChange::Put { row, partition: 0, key: &keys[i], blob });
         }
         let start = Instant::now();
-        if store.apply(Seq(batch + 1), &changes)? == Pressure::Flush {
+        if store.apply(Seq(batch + 1), &changes)? == RowPressure::Flush {
             let flush = cpu_us()?;
             store.flush()?;
             store.compact()?;

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use pipeann_db::ids::{RowId, Seq};
 use pipeann_db::scalar::{
-    Condition, Judged, Predicate, Pressure, ScalarBatch, ScalarColumn, ScalarIndexes,
+    Condition, Judged, KeyPredicate, Pressure, ScalarBatch, ScalarColumn, ScalarIndexes,
     ScalarOptions, ScalarView, Sketch, Verdict,
 };
 use pipeann_db::schema::FieldId;
@@ -170,7 +170,7 @@ fn ask(view: &ScalarView, tags: &Sparse, rows: u64) -> Result<(), Failure> {
         "condition", "rows", "postings ms", "estimate us", "compile us", "maybe ns", "maybe %"
     );
     for (name, column, condition) in conditions(tags) {
-        let predicate = Predicate::new(&columns()[column], &condition).ok_or("it is indexed")?;
+        let predicate = KeyPredicate::new(&columns()[column], &condition).ok_or("it is indexed")?;
         let (mut postings, mut estimates, mut compiles, mut tests) =
             (vec![], vec![], vec![], vec![]);
         let (mut found, mut maybe) = (0, 0);
@@ -206,7 +206,7 @@ fn false_positives(view: &ScalarView, queries: &Sparse, rows: u64) -> Result<(),
     let mut by_share = BTreeMap::<i32, (u64, f64, f64, f64)>::new();
     for query in (0..queries.rows()).step_by(20) {
         let wanted = queries.row(query).iter().map(|tag| Value::Int32(*tag)).collect();
-        let predicate = Predicate::new(&columns()[TAGS], &Condition::ContainsAll(wanted));
+        let predicate = KeyPredicate::new(&columns()[TAGS], &Condition::ContainsAll(wanted));
         let predicate = predicate.ok_or("tags are indexed")?;
         let matching = view.postings(&predicate, &live)?.rows.len();
         let guess = view.estimate(&predicate, &live)?.guess;

@@ -7,11 +7,11 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use pipeann_engine::distance::{Kernel, Op, SimdLevel};
+use pipeann_engine::distance::{Kernel, PairOp, SimdLevel};
 use pipeann_engine::quant::{
     CodeKernel, CodeOptions, Codebook, CodesView, LookupTable, default_code_bytes, score_many,
 };
-use pipeann_engine::types::{Metric, VectorSet, VectorType};
+use pipeann_engine::types::{Metric, SplitMix64, VectorSet, VectorType};
 
 const ROUNDS: usize = 60;
 
@@ -20,18 +20,6 @@ const BATCHES: usize = 512;
 
 /// Codes that a ranking scores at once.
 const AT_ONCE: usize = 512;
-
-/// The SplitMix64 generator.
-struct Draws(u64);
-
-impl Draws {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-}
 
 fn best(times: impl IntoIterator<Item = f64>) -> f64 {
     times.into_iter().fold(f64::INFINITY, f64::min)
@@ -50,15 +38,15 @@ fn main() {
         None => 1_000_000,
     };
     distances();
-    let mut draws = Draws(1);
+    let mut draws = SplitMix64::new(1);
     let book = encoding(&mut draws);
     for rows in [1000, rows] {
-        let codes: Vec<u8> = (0..rows * 4).flat_map(|_| draws.next().to_le_bytes()).collect();
+        let codes: Vec<u8> = (0..rows * 4).flat_map(|_| draws.next_u64().to_le_bytes()).collect();
         for neighbours in [1, 4, 6, 7, 8, 12, 16, 32, 64, 128] {
             scoring(&book, &codes, neighbours, &mut draws);
         }
     }
-    let codes: Vec<u8> = (0..rows * 4).flat_map(|_| draws.next().to_le_bytes()).collect();
+    let codes: Vec<u8> = (0..rows * 4).flat_map(|_| draws.next_u64().to_le_bytes()).collect();
     println!("ranking with {:?}: ns a code", CodeKernel::detected());
     for one_in in [1, 2, 5, 20, 100] {
         ranking(&book, &codes, one_in, &mut draws);
@@ -76,7 +64,7 @@ fn distances() {
     ] {
         let bytes: Vec<u8> = (0..ty.vector_bytes(dim) * 4).map(|i| (i % 60) as u8).collect();
         let set = VectorSet::new(&bytes, dim, ty).expect("whole rows");
-        for op in [Op::SquaredL2, Op::Dot] {
+        for op in [PairOp::SquaredL2, PairOp::Dot] {
             for level in SimdLevel::ALL {
                 let Some(kernel) = Kernel::with_level(op, ty, dim, level) else { continue };
                 let times = (0..ROUNDS).map(|_| {
@@ -91,9 +79,9 @@ fn distances() {
 }
 
 /// Trains on, encodes and looks up made-up vectors of 128 bytes.
-fn encoding(draws: &mut Draws) -> Codebook {
+fn encoding(draws: &mut SplitMix64) -> Codebook {
     let rows = 200_000;
-    let bytes: Vec<u8> = (0..rows * 16).flat_map(|_| draws.next().to_le_bytes()).collect();
+    let bytes: Vec<u8> = (0..rows * 16).flat_map(|_| draws.next_u64().to_le_bytes()).collect();
     let set = VectorSet::new(&bytes, 128, VectorType::U8).expect("whole rows");
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("one thread");
     let start = Instant::now();
@@ -118,7 +106,7 @@ fn encoding(draws: &mut Draws) -> Codebook {
 }
 
 /// Scores batches of random ids with every kernel in turn.
-fn scoring(book: &Codebook, codes: &[u8], neighbours: usize, draws: &mut Draws) {
+fn scoring(book: &Codebook, codes: &[u8], neighbours: usize, draws: &mut SplitMix64) {
     let view = CodesView::from_slice(codes, book.code_bytes());
     let query = vec![100u8; 128];
     let mut tables: Vec<(CodeKernel, LookupTable)> = CodeKernel::ALL
@@ -131,7 +119,7 @@ fn scoring(book: &Codebook, codes: &[u8], neighbours: usize, draws: &mut Draws) 
         for ((_, table), times) in tables.iter_mut().zip(&mut times) {
             // Fresh ids for each kernel: none finds codes that another has brought in.
             let ids: Vec<u32> = (0..neighbours * BATCHES)
-                .map(|_| (draws.next() % view.rows() as u64) as u32)
+                .map(|_| (draws.next_u64() % view.rows() as u64) as u32)
                 .collect();
             table.fill(book, &query, VectorType::U8);
             times.push(time_ns(BATCHES, |i| {
@@ -147,10 +135,10 @@ fn scoring(book: &Codebook, codes: &[u8], neighbours: usize, draws: &mut Draws) 
 }
 
 /// Scores a share of all codes, in their order and as many at once as a ranking does.
-fn ranking(book: &Codebook, codes: &[u8], one_in: u64, draws: &mut Draws) {
+fn ranking(book: &Codebook, codes: &[u8], one_in: u64, draws: &mut SplitMix64) {
     let view = CodesView::from_slice(codes, book.code_bytes());
     let rows = u32::try_from(view.rows()).expect("fewer codes than ids");
-    let ids: Vec<u32> = (0..rows).filter(|_| draws.next().is_multiple_of(one_in)).collect();
+    let ids: Vec<u32> = (0..rows).filter(|_| draws.next_u64().is_multiple_of(one_in)).collect();
     let mut table = LookupTable::new(book);
     table.fill(book, &[100; 128], VectorType::U8);
     let mut out = vec![0f32; AT_ONCE];

@@ -22,7 +22,7 @@ use pipeann_engine::index::{Index, OpenOptions, Resident};
 use pipeann_engine::io::{Device, IoError};
 use pipeann_engine::memory::Accountant;
 use pipeann_engine::search::{
-    AllPages, Driver, DriverOptions, GraphView, Lease, PageSource, Policy, ReadFailure,
+    AllPages, Driver, DriverOptions, EpochGuard, GraphView, PageSource, Policy, ReadFailure,
     SearchParams, SearchStats, UnderWay,
 };
 use pipeann_engine::types::PageId;
@@ -38,11 +38,11 @@ impl PageSource for Watched {
         self.index.view()
     }
 
-    fn lease(&self, holder: usize) -> Lease<'_> {
+    fn lease(&self, holder: usize) -> EpochGuard<'_> {
         self.index.lease(holder)
     }
 
-    fn all_pages<'p>(&'p self, lease: &'p Lease<'_>) -> Option<AllPages<'p>> {
+    fn all_pages<'p>(&'p self, lease: &'p EpochGuard<'_>) -> Option<AllPages<'p>> {
         self.index.all_pages(lease)
     }
 
@@ -54,7 +54,7 @@ impl PageSource for Watched {
         self.index.page_bytes()
     }
 
-    fn resident<'p>(&'p self, lease: &'p Lease<'_>, page: PageId) -> Option<&'p [u8]> {
+    fn resident<'p>(&'p self, lease: &'p EpochGuard<'_>, page: PageId) -> Option<&'p [u8]> {
         self.uses.lock().unwrap_or_else(PoisonError::into_inner).push(page.0);
         self.index.resident(lease, page)
     }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use common::{Table, Truth};
 use pipeann_engine::index::{BatchOptions, Index, OpenOptions};
-use pipeann_engine::search::{PageSource, SearchParams, Within};
+use pipeann_engine::search::{DistanceRange, PageSource, SearchParams};
 use pipeann_engine::types::VectorSet;
 
 /// Queries that are asked.
@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 0 => distances[0] * (1.0 - ROUNDING),
                 _ => distances[rank - 1] * (1.0 + ROUNDING),
             };
-            let within = Within { from: Bound::Unbounded, to: Bound::Excluded(far) };
+            let within = DistanceRange { from: Bound::Unbounded, to: Bound::Excluded(far) };
             let params = SearchParams { k: LIMIT, list: LIMIT, within, ..SearchParams::default() };
             let answer = index.search(set.row(query), &params, None)?;
             let wanted: Vec<u64> = truth.rows(query).take(rank).collect();

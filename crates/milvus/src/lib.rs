@@ -13,7 +13,7 @@ mod service;
 mod status;
 
 pub use service::{
-    AccessLog, CallEnded, DEFAULT_METRICS_PORT, DEFAULT_PORT, InProcess, Listening, NetworkLimits,
-    Refused, ServeError, ServeOptions, Served, Settings, TakenOver, Takeover, Tls, coverage,
-    listen,
+    AccessLog, CallEnded, DEFAULT_METRICS_PORT, DEFAULT_PORT, FrontendSettings, InProcess,
+    Listening, NetworkLimits, RefusedCall, ServeError, ServeOptions, Served, ServerTls, TakenOver,
+    Takeover, coverage, listen,
 };

@@ -11,7 +11,7 @@ use pipeann_engine::format::{
     encode_map, seal_body,
 };
 use pipeann_engine::quant::{CodeKind, CodeOptions, Codebook};
-use pipeann_engine::search::{Policy, SearchParams, SearchState, Step, Within};
+use pipeann_engine::search::{DistanceRange, Policy, SearchParams, SearchState, Step};
 use pipeann_engine::types::{Metric, NodeId, PageId, RowId, VectorSet, VectorType};
 
 use super::Seeds;
@@ -207,7 +207,7 @@ fn pages(seeds: &mut Seeds) {
 
 fn searches(seeds: &mut Seeds) {
     let graph = SmallGraph::new();
-    let around = Within { from: Bound::Excluded(10.0), to: Bound::Included(60_000.0) };
+    let around = DistanceRange { from: Bound::Excluded(10.0), to: Bound::Included(60_000.0) };
     let params = SearchParams { k: 5, list: 12, ..SearchParams::default() };
     let with = |policy| SearchParams { policy, ..params.clone() };
     let within = SearchParams { within: around, ..params.clone() };

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pipeann_db::catalog::{
-    Catalog, Change, IndexState, MemoryStore, NewCollection, NewIndex, Place, Properties, Subject,
-    UnixMs,
+    Catalog, CollectionPath, EntryChange, IndexState, MemoryStore, NewCollection, NewIndex,
+    Properties, Subject, UnixMs,
 };
 use pipeann_db::flat::{FlatOptions, FlatVectors};
 use pipeann_db::ids::Seq;
@@ -188,7 +188,7 @@ fn catalogues(seeds: &mut Seeds) {
     seeds.add("catalogue", "empty", held());
     let make = |change| catalogue.apply(change, now).expect("it is allowed").subject;
     let properties = Properties::from([("owner".to_owned(), "ä".to_owned())]);
-    make(Change::CreateDatabase { name: "other".into(), properties });
+    make(EntryChange::CreateDatabase { name: "other".into(), properties });
     let text = DataType::Scalar(ScalarType::VarChar);
     let schema = Schema::builder()
         .description("a seed")
@@ -201,9 +201,9 @@ fn catalogues(seeds: &mut Seeds) {
         .dynamic(true)
         .build()
         .expect("the schema keeps the rules");
-    let place = || Place::new("default", "c");
+    let place = || CollectionPath::new("default", "c");
     let new = Box::new(NewCollection::new(schema));
-    make(Change::CreateCollection { place: place(), new });
+    make(EntryChange::CreateCollection { place: place(), new });
     let mut older = catalogue.snapshot().to_file_bytes();
     seeds.add("catalogue", "collection", older.as_slice());
     // The version before, which differs in nothing that is here.
@@ -212,20 +212,20 @@ fn catalogues(seeds: &mut Seeds) {
     let sum = crc_fast::crc64_nvme(&older[..covered]);
     older[covered..].copy_from_slice(&sum.to_le_bytes());
     seeds.add("catalogue", "version-1", older);
-    make(Change::CreateAlias { place: place(), alias: "a".into() });
-    make(Change::CreatePartition { place: place(), partition: "p".into() });
+    make(EntryChange::CreateAlias { place: place(), alias: "a".into() });
+    make(EntryChange::CreatePartition { place: place(), partition: "p".into() });
     let index = |field: &str, kind: &str, metric| {
         let (kind, parameters) = (kind.to_owned(), Properties::new());
         let new = NewIndex { field: field.into(), name: None, kind, metric, parameters };
-        Change::CreateIndex { place: place(), new }
+        EntryChange::CreateIndex { place: place(), new }
     };
     let Subject::Index(collection, id) = make(index("v", "AUTOINDEX", Some(Metric::L2))) else {
         unreachable!("an index was created")
     };
     let state = IndexState::Building { rows_done: 1, rows: 2 };
-    make(Change::SetIndexState { collection, index: id, state });
+    make(EntryChange::SetIndexState { collection, index: id, state });
     make(index("note", "INVERTED", None));
-    make(Change::Load { place: place(), partitions: Some(vec!["p".into()]) });
+    make(EntryChange::Load { place: place(), partitions: Some(vec!["p".into()]) });
     seeds.add("catalogue", "changes", held());
     seeds.add("catalogue", "all", catalogue.snapshot().to_file_bytes());
 }

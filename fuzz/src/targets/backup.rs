@@ -5,12 +5,12 @@ use std::path::Path;
 use pipeann_db::snapshot::BackupManifest;
 
 use super::scratch::with_length;
-use crate::Reached;
+use crate::ReachedSections;
 use crate::counting::bounded;
 
 pub(super) const SECTIONS: &[&str] = &["manifest", "collections", "files"];
 
-pub(super) fn run(data: &[u8], reached: &mut Reached) {
+pub(super) fn run(data: &[u8], reached: &mut ReachedSections) {
     let path = Path::new("BACKUP");
     let data = with_length(data);
     let read = bounded(data.len(), || BackupManifest::from_file_bytes(&data, path));

@@ -4,7 +4,7 @@
 use pipeann_db::catalog::Snapshot;
 
 use super::scratch::with_length;
-use crate::Reached;
+use crate::ReachedSections;
 use crate::counting::bounded;
 
 pub(super) const SECTIONS: &[&str] = &[
@@ -22,7 +22,7 @@ pub(super) const SECTIONS: &[&str] = &[
     "changes",
 ];
 
-pub(super) fn run(data: &[u8], reached: &mut Reached) {
+pub(super) fn run(data: &[u8], reached: &mut ReachedSections) {
     let read = |bytes: &[u8]| bounded(bytes.len(), || Snapshot::from_file_bytes(bytes));
     let sized = with_length(data);
     let as_it_is = read(data);

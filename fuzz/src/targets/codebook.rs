@@ -2,12 +2,12 @@
 
 use pipeann_engine::quant::{CodeKind, Codebook};
 
-use crate::Reached;
+use crate::ReachedSections;
 use crate::counting::bounded;
 
 pub(super) const SECTIONS: &[&str] = &["product", "product without error", "rabitq"];
 
-pub(super) fn run(data: &[u8], reached: &mut Reached) {
+pub(super) fn run(data: &[u8], reached: &mut ReachedSections) {
     let Ok(book) = bounded(data.len(), || Codebook::from_bytes(data)) else { return };
     let rabitq = book.kind() == CodeKind::Rabitq;
     reached.mark("rabitq", rabitq);

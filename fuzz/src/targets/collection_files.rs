@@ -4,12 +4,12 @@
 use pipeann_db::{access, collection};
 
 use super::scratch::with_length;
-use crate::Reached;
+use crate::ReachedSections;
 use crate::counting::bounded;
 
 pub(super) const SECTIONS: &[&str] = &["ACCESS", "AGES", "LIVE", "LOADS"];
 
-pub(super) fn run(data: &[u8], reached: &mut Reached) {
+pub(super) fn run(data: &[u8], reached: &mut ReachedSections) {
     let decodes = |name: &str| bounded(data.len(), || collection::decodes(name, data));
     match data.first_chunk::<8>() {
         Some(b"PIPEACCS") => {

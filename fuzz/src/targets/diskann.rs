@@ -6,7 +6,7 @@
 use pipeann_engine::format::{DISKANN_SECTOR_BYTES, DiskannLayout, DiskannSummary};
 use pipeann_engine::types::VectorType;
 
-use crate::Reached;
+use crate::ReachedSections;
 use crate::counting::bounded;
 
 pub(super) const SECTIONS: &[&str] = &["summary", "u8 nodes", "f32 nodes", "large nodes"];
@@ -14,7 +14,7 @@ pub(super) const SECTIONS: &[&str] = &["summary", "u8 nodes", "f32 nodes", "larg
 /// Bytes of the metadata; the length of the file stands in the last eight.
 pub(crate) const METADATA_BYTES: usize = 80;
 
-pub(super) fn run(data: &[u8], reached: &mut Reached) {
+pub(super) fn run(data: &[u8], reached: &mut ReachedSections) {
     reached.mark("summary", bounded(data.len(), || DiskannSummary::decode(data)).is_ok());
     let (head, nodes) = data.split_at(data.len().min(METADATA_BYTES));
     let mut sector = head.to_vec();

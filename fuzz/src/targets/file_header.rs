@@ -7,7 +7,7 @@ use pipeann_engine::format::{
     BlockChecksums, FileHeader, FileKind, Identity, open_body, seal_body,
 };
 
-use crate::Reached;
+use crate::ReachedSections;
 use crate::counting::bounded;
 
 pub(super) const SECTIONS: &[&str] = &[
@@ -36,7 +36,7 @@ pub(crate) const KINDS: [FileKind; 7] = [
 /// Bytes of a block with a checksum of its own.
 const BLOCK_BYTES: usize = 4096;
 
-pub(super) fn run(data: &[u8], reached: &mut Reached) {
+pub(super) fn run(data: &[u8], reached: &mut ReachedSections) {
     let Some((choice, rest)) = data.split_first_chunk::<33>() else { return };
     let place = usize::from(choice[0]) % KINDS.len();
     let kind = KINDS[place];

@@ -6,7 +6,7 @@ use pipeann_db::expr::{Constant, FilterFault, Templates, compile, explicit};
 use pipeann_db::schema::{FieldSpec, Schema};
 use pipeann_db::value::{DataType, ScalarType, VectorKind};
 
-use crate::Reached;
+use crate::ReachedSections;
 use crate::counting::bounded_by;
 
 /// Bytes that each character may cost: one may be an operator or a value, with a node of its own in
@@ -80,7 +80,7 @@ fn schema(dynamic: bool) -> Schema {
     builder.dynamic(dynamic).build().expect("the schema keeps the rules")
 }
 
-pub(super) fn run(data: &[u8], reached: &mut Reached) {
+pub(super) fn run(data: &[u8], reached: &mut ReachedSections) {
     let Ok(text) = str::from_utf8(data) else { return };
     let Ok(brackets) = bounded_by(PER_CHARACTER, text.len(), || explicit(text)) else { return };
     match explicit(&brackets) {

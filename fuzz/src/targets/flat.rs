@@ -6,11 +6,11 @@
 
 use pipeann_db::flat::{FlatError, FlatOptions, FlatSearch, FlatVectors};
 use pipeann_engine::memory::Accountant;
-use pipeann_engine::search::Within;
+use pipeann_engine::search::DistanceRange;
 use pipeann_engine::types::{Metric, RowId, VectorSet, VectorType};
 
 use super::scratch::{dir_with, split};
-use crate::Reached;
+use crate::ReachedSections;
 use crate::counting::bounded;
 
 pub(super) const SECTIONS: &[&str] = &["empty", "segment", "rows", "bits"];
@@ -19,7 +19,7 @@ const BLOCK_BYTES: usize = 64 << 10;
 /// The dimension is the caller's, so it is no part of what is hostile.
 const MOST_DIM: usize = 4096;
 
-pub(super) fn run(data: &[u8], reached: &mut Reached) {
+pub(super) fn run(data: &[u8], reached: &mut ReachedSections) {
     let Some((list, rest)) = split(data) else { return };
     let Some((block, behind)) = split(rest) else { return };
     let word = |at: usize| list.get(at..at + 4).and_then(|w| w.first_chunk().copied());
@@ -61,7 +61,7 @@ pub(super) fn run(data: &[u8], reached: &mut Reached) {
         });
         let found = flat.get(RowId(1), &mut out);
         let metric = if ty == VectorType::Binary { Metric::Hamming } else { Metric::L2 };
-        let within = Within::default();
+        let within = DistanceRange::default();
         let search = FlatSearch { k: 3, metric, within, threads: 1, from: RowId(0) };
         let query = VectorSet::new(&query, options.dim, ty).expect("a vector's bytes");
         let answer = flat.search(query, search, &|_| true);

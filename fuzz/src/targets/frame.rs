@@ -3,7 +3,7 @@
 
 use pipeann_cluster::wire::{FRAME_MAX, Kind, Message, frame_len, read};
 
-use crate::Reached;
+use crate::ReachedSections;
 use crate::counting::bounded;
 
 pub(super) const SECTIONS: &[&str] = &[
@@ -11,7 +11,7 @@ pub(super) const SECTIONS: &[&str] = &[
     "Credit", "Ping", "Pong", "Goodbye",
 ];
 
-pub(super) fn run(data: &[u8], reached: &mut Reached) {
+pub(super) fn run(data: &[u8], reached: &mut ReachedSections) {
     let Some((&choice, rest)) = data.split_first() else { return };
     if choice == 0 {
         return stream(rest, reached);
@@ -29,7 +29,7 @@ pub(super) fn run(data: &[u8], reached: &mut Reached) {
     }
 }
 
-fn stream(mut rest: &[u8], reached: &mut Reached) {
+fn stream(mut rest: &[u8], reached: &mut ReachedSections) {
     while let Ok(Some(len)) = frame_len(rest, FRAME_MAX) {
         let Ok((_, read_len)) = bounded(rest.len(), || read(rest)) else { return };
         assert_eq!(len, read_len);

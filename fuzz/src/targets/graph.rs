@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pipeann_engine::filter::AllowSet;
 use pipeann_engine::format::{Identity, PageWriter, RecordLayout};
 use pipeann_engine::quant::{CodeOptions, Codebook, CodesView};
-use pipeann_engine::search::{CodeAccess, CodesUnavailable, GraphView, Origin, Share};
+use pipeann_engine::search::{CodeAccess, CodesUnavailable, GraphView, Origin, PaceShare};
 use pipeann_engine::types::{Metric, NodeId, PageId, RowId, VectorSet, VectorType};
 
 const DIM: usize = 16;
@@ -83,7 +83,7 @@ impl SmallGraph {
             node_slots: (self.pages.len() * self.layout.records_per_page()) as u32,
             codes_per_read: 1,
             searches: 1,
-            share: Share::default(),
+            share: PaceShare::default(),
             pages: None,
             overlay: None,
             owned: None,

@@ -6,7 +6,7 @@ use pipeann_engine::format::{
     HeadParts, decode_page_map, decode_row_map, decode_tombstones, encode_map,
 };
 
-use crate::Reached;
+use crate::ReachedSections;
 use crate::counting::bounded;
 
 pub(super) const SECTIONS: &[&str] = &["head", "page map", "row map", "tombstones"];
@@ -14,7 +14,7 @@ pub(super) const SECTIONS: &[&str] = &["head", "page map", "row map", "tombstone
 /// Above every node and page of an input that is right.
 const LIMIT: u32 = 1 << 24;
 
-pub(super) fn run(data: &[u8], reached: &mut Reached) {
+pub(super) fn run(data: &[u8], reached: &mut ReachedSections) {
     let Some((part, body)) = data.split_first() else { return };
     let part = usize::from(part % 4);
     if part == 0 {

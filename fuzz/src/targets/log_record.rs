@@ -2,12 +2,12 @@
 
 use pipeann_db::wal::{Record, RecordKind};
 
-use crate::Reached;
+use crate::ReachedSections;
 use crate::counting::bounded;
 
 pub(super) const SECTIONS: &[&str] = &["put", "delete", "upsert", "link"];
 
-pub(super) fn run(data: &[u8], reached: &mut Reached) {
+pub(super) fn run(data: &[u8], reached: &mut ReachedSections) {
     let Some((kind, payload)) = data.split_first() else { return };
     let Some(kind) = RecordKind::from_number(u16::from(*kind)) else { return };
     let Ok(record) = bounded(payload.len(), || Record::decode(kind, payload)) else { return };

@@ -3,13 +3,13 @@
 use pipeann_engine::format::Manifest;
 use pipeann_engine::format::constants::{MANIFEST_MAGIC, manifest_start};
 
-use crate::Reached;
+use crate::ReachedSections;
 use crate::counting::bounded;
 
 pub(super) const SECTIONS: &[&str] =
     &["as found", "several partitions", "several segments", "row map", "tombstones"];
 
-pub(super) fn run(data: &[u8], reached: &mut Reached) {
+pub(super) fn run(data: &[u8], reached: &mut ReachedSections) {
     reached.mark("as found", bounded(data.len(), || Manifest::decode(data)).is_ok());
     if data.len() < manifest_start::BYTES + 8 {
         return;

@@ -28,18 +28,18 @@ pub(crate) use rows::{layout as row_layout, older_layout};
 pub(crate) use scalar::columns as scalar_columns;
 pub(crate) use scratch::joined;
 
-use crate::Target;
+use crate::FuzzTarget;
 
 /// A decoder that is believed to be right.
 const fn target(
     name: &'static str,
     sections: &'static [&'static str],
-    run: fn(&[u8], &mut crate::Reached),
-) -> Target {
-    Target { name, sections, planted: false, run }
+    run: fn(&[u8], &mut crate::ReachedSections),
+) -> FuzzTarget {
+    FuzzTarget { name, sections, planted: false, run }
 }
 
-pub(super) const ALL: &[Target] = &[
+pub(super) const ALL: &[FuzzTarget] = &[
     target("backup", backup::SECTIONS, backup::run),
     target("catalogue", catalogue::SECTIONS, catalogue::run),
     target("codebook", codebook::SECTIONS, codebook::run),

@@ -3,7 +3,7 @@
 use pipeann_engine::format::{Identity, PageView, RecordLayout, check_page};
 use pipeann_engine::types::{PageId, VectorType};
 
-use crate::Reached;
+use crate::ReachedSections;
 use crate::counting::bounded;
 
 pub(super) const SECTIONS: &[&str] = &["sealed", "short edges", "long edges", "bits", "row ids"];
@@ -11,7 +11,7 @@ pub(super) const SECTIONS: &[&str] = &["sealed", "short edges", "long edges", "b
 /// Whose pages are told to be whole.
 pub(crate) const IDENTITY: Identity = Identity { uuid: [1; 16] };
 
-pub(super) fn run(data: &[u8], reached: &mut Reached) {
+pub(super) fn run(data: &[u8], reached: &mut ReachedSections) {
     let Some((descriptor, rest)) = data.split_first_chunk::<32>() else { return };
     reached.mark("sealed", bounded(data.len(), || check_page(rest, &IDENTITY, PageId(0))).is_ok());
     let Ok(layout) = bounded(data.len(), || RecordLayout::decode(descriptor)) else { return };

@@ -5,21 +5,21 @@
 use pipeann_db::wal::{Record, RecordKind};
 
 use crate::counting::bounded;
-use crate::{Reached, Target};
+use crate::{FuzzTarget, ReachedSections};
 
 /// Partitions that the table of the overflow has room for.
 const ROOM: usize = 4;
 
 /// An index that is out of bounds: a table of partitions that is believed to be large enough, looked
 /// at for keys in the second half of the alphabet only.
-pub(super) const OVERFLOW: Target =
-    Target { name: "planted-overflow", sections: &[], planted: true, run: overflow };
+pub(super) const OVERFLOW: FuzzTarget =
+    FuzzTarget { name: "planted-overflow", sections: &[], planted: true, run: overflow };
 
 /// A count that is believed: room is made for as many rows as a record says it has.
-pub(super) const ALLOCATION: Target =
-    Target { name: "planted-allocation", sections: &[], planted: true, run: allocation };
+pub(super) const ALLOCATION: FuzzTarget =
+    FuzzTarget { name: "planted-allocation", sections: &[], planted: true, run: allocation };
 
-fn overflow(data: &[u8], _: &mut Reached) {
+fn overflow(data: &[u8], _: &mut ReachedSections) {
     let Some((kind, payload)) = data.split_first() else { return };
     let Some(kind) = RecordKind::from_number(u16::from(*kind)) else { return };
     let Ok(Record::Put(rows)) = Record::decode(kind, payload) else { return };
@@ -32,7 +32,7 @@ fn overflow(data: &[u8], _: &mut Reached) {
     std::hint::black_box(table);
 }
 
-fn allocation(data: &[u8], _: &mut Reached) {
+fn allocation(data: &[u8], _: &mut ReachedSections) {
     let Some((count, _)) = data.get(1..).and_then(|data| data.split_first_chunk::<4>()) else {
         return;
     };

@@ -7,7 +7,7 @@ use pipeann_engine::search::{PortableError, SearchState, Step};
 use pipeann_engine::types::PageId;
 
 use super::graph::SmallGraph;
-use crate::Reached;
+use crate::ReachedSections;
 use crate::counting::bounded;
 
 pub(super) const SECTIONS: &[&str] = &[
@@ -33,7 +33,7 @@ const COUNTS: [&str; 4] = ["candidates", "hits", "reads under way", "nodes read 
 /// Steps after which a search on a few nodes is going in circles.
 const STEPS: usize = 100_000;
 
-pub(super) fn run(data: &[u8], reached: &mut Reached) {
+pub(super) fn run(data: &[u8], reached: &mut ReachedSections) {
     static GRAPH: LazyLock<SmallGraph> = LazyLock::new(SmallGraph::new);
     let graph = &*GRAPH;
     let view = graph.view();

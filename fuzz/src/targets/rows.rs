@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use pipeann_db::docstore;
 use pipeann_db::value::{DataType, RowColumn, RowLayout, ScalarType, Value, ValueRef, VectorKind};
 
-use crate::Reached;
+use crate::ReachedSections;
 use crate::counting::bounded;
 
 pub(super) const SECTIONS: &[&str] =
@@ -29,7 +29,7 @@ pub(crate) fn older_layout(columns: usize) -> RowLayout {
     RowLayout::new(7, types.iter().chain(&types).map(column).take(columns).collect())
 }
 
-pub(super) fn run(data: &[u8], reached: &mut Reached) {
+pub(super) fn run(data: &[u8], reached: &mut ReachedSections) {
     let Some((part, bytes)) = data.split_first() else { return };
     let decodes = |part: &str| bounded(bytes.len(), || docstore::decodes(part, bytes));
     match part {
@@ -40,7 +40,7 @@ pub(super) fn run(data: &[u8], reached: &mut Reached) {
     }
 }
 
-fn read_row(bytes: &[u8], reached: &mut Reached) {
+fn read_row(bytes: &[u8], reached: &mut ReachedSections) {
     let layout = layout();
     let Ok(row) = bounded(bytes.len(), || layout.open(bytes)) else { return };
     let whole = bounded(bytes.len(), || row.verify()).is_ok();

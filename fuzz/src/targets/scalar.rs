@@ -7,7 +7,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use pipeann_db::scalar::{
-    Condition, Predicate, ScalarColumn, ScalarIndexes, ScalarOptions, ScalarView, Sketch,
+    Condition, KeyPredicate, ScalarColumn, ScalarIndexes, ScalarOptions, ScalarView, Sketch,
 };
 use pipeann_db::schema::FieldId;
 use pipeann_db::value::{ScalarType, Value};
@@ -16,7 +16,7 @@ use pipeann_engine::types::RowId;
 use roaring::RoaringTreemap;
 
 use super::scratch::{dir_with, split};
-use crate::Reached;
+use crate::ReachedSections;
 use crate::counting::bounded;
 
 pub(super) const SECTIONS: &[&str] =
@@ -51,7 +51,7 @@ fn conditions() -> [(&'static str, usize, Condition); 6] {
     ]
 }
 
-pub(super) fn run(data: &[u8], reached: &mut Reached) {
+pub(super) fn run(data: &[u8], reached: &mut ReachedSections) {
     let Some((list, run)) = split(data) else { return };
     let Some(collection) = list.get(16..32).and_then(|id| id.first_chunk().copied()) else {
         return;
@@ -76,11 +76,11 @@ pub(super) fn run(data: &[u8], reached: &mut Reached) {
 }
 
 /// Every condition, in all the ways that there are.
-fn ask(view: &ScalarView, columns: &[ScalarColumn], reached: &mut Reached) {
+fn ask(view: &ScalarView, columns: &[ScalarColumn], reached: &mut ReachedSections) {
     let mut live = RoaringTreemap::new();
     live.insert_range(0..2000);
     for (name, column, condition) in conditions() {
-        let Some(predicate) = Predicate::new(&columns[column], &condition) else { continue };
+        let Some(predicate) = KeyPredicate::new(&columns[column], &condition) else { continue };
         if let Ok(found) = view.postings(&predicate, &live) {
             reached
                 .mark(name, !found.rows.is_empty() && (name != "bitmap" || found.rows.len() > 256));

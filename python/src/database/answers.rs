@@ -7,20 +7,20 @@ use pipeann_db::value::{DataType, ScalarType, Value, VectorKind};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
-use super::failure::Failure;
+use super::failure::PyFailure;
 use super::values::to_python;
 use super::vectors::vector_to_python;
 
 /// Which fields are read, beside the primary key: names and types.
-pub(super) struct Output {
+pub(super) struct ReadFields {
     pub(super) key: String,
     pub(super) names: Vec<String>,
     types: Vec<DataType>,
 }
 
-impl Output {
+impl ReadFields {
     /// These fields, or all.
-    pub(super) fn new(schema: &Schema, names: Option<Vec<String>>) -> Result<Self, Failure> {
+    pub(super) fn new(schema: &Schema, names: Option<Vec<String>>) -> Result<Self, PyFailure> {
         let key = schema.primary_key().spec.name.clone();
         let all = || schema.fields().iter().map(|field| field.spec.name.clone()).collect();
         let mut names = names.unwrap_or_else(all);
@@ -32,7 +32,7 @@ impl Output {
             };
             Ok(schema.field(name).ok_or_else(unknown)?.spec.data_type)
         };
-        let types = names.iter().map(type_of).collect::<Result<_, Failure>>()?;
+        let types = names.iter().map(type_of).collect::<Result<_, PyFailure>>()?;
         Ok(Self { key, names, types })
     }
 

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping, PyString};
 
 use super::columns::{Items, column, column_of_items, items};
-use super::failure::Failure;
+use super::failure::PyFailure;
 use super::values;
 
 /// Rows, from a mapping of columns or a sequence of mappings.
@@ -15,10 +15,10 @@ pub(super) fn batch(schema: &Schema, object: &Bound<'_, PyAny>) -> PyResult<Batc
         return from_columns(schema, columns);
     }
     if object.is_instance_of::<PyString>() {
-        return Err(Failure::input("expected a dict of columns or a list of dicts").into());
+        return Err(PyFailure::input("expected a dict of columns or a list of dicts").into());
     }
     let rows = object.try_iter().map_err(|_| {
-        PyErr::from(Failure::input("expected a dict of columns or a list of dicts"))
+        PyErr::from(PyFailure::input("expected a dict of columns or a list of dicts"))
     })?;
     let rows: Vec<_> = rows.collect::<PyResult<_>>()?;
     from_rows(schema, &rows)
@@ -42,7 +42,7 @@ fn from_columns(schema: &Schema, given: &Bound<'_, PyMapping>) -> PyResult<Batch
         for (name, items) in &dynamic {
             if items.len() != rows {
                 let what = format!("{} values, the batch has {rows} rows", items.len());
-                return Err(Failure::value(name, None, what).into());
+                return Err(PyFailure::value(name, None, what).into());
             }
         }
         let objects = (0..rows).map(|row| {
@@ -67,7 +67,7 @@ fn from_rows(schema: &Schema, rows: &[Bound<'_, PyAny>]) -> PyResult<Batch> {
     for (at, row) in rows.iter().enumerate() {
         let dict = row.cast::<PyDict>().map_err(|_| {
             let message = format!("row {at}: expected a dict");
-            PyErr::from(Failure::input(message))
+            PyErr::from(PyFailure::input(message))
         })?;
         let extra = PyDict::new(row.py());
         for (name, object) in dict {
@@ -99,12 +99,12 @@ fn from_rows(schema: &Schema, rows: &[Bound<'_, PyAny>]) -> PyResult<Batch> {
 fn add_dynamic(columns: &mut Vec<Column>, extra: &[Bound<'_, PyDict>]) -> PyResult<()> {
     if columns.iter().any(|column| column.field == DYNAMIC_FIELD) {
         let what = "it is given beside names that no field has; give either";
-        return Err(Failure::value(DYNAMIC_FIELD, None, what).into());
+        return Err(PyFailure::value(DYNAMIC_FIELD, None, what).into());
     }
     let text = |(row, object): (usize, &Bound<'_, PyDict>)| {
         values::json(object).map_err(|error| {
             let what = error.value(object.py());
-            PyErr::from(Failure::value(DYNAMIC_FIELD, Some(row), what))
+            PyErr::from(PyFailure::value(DYNAMIC_FIELD, Some(row), what))
         })
     };
     let texts: Vec<String> = extra.iter().enumerate().map(text).collect::<PyResult<_>>()?;
@@ -114,7 +114,7 @@ fn add_dynamic(columns: &mut Vec<Column>, extra: &[Bound<'_, PyDict>]) -> PyResu
 }
 
 fn unknown(name: &str, row: Option<usize>) -> PyErr {
-    Failure::value(name, row, "the schema has no such field, and no dynamic one").into()
+    PyFailure::value(name, row, "the schema has no such field, and no dynamic one").into()
 }
 
 /// Primary keys, from one key or a sequence of them.
@@ -128,7 +128,7 @@ pub(super) fn keys(object: &Bound<'_, PyAny>) -> PyResult<Vec<pipeann_db::schema
     };
     let bad = |at: usize, error: &PyErr| {
         let message = format!("key {at}: {}", error.value(object.py()));
-        PyErr::from(Failure::input(message))
+        PyErr::from(PyFailure::input(message))
     };
     if let Ok(key) = one(object) {
         return Ok(vec![key]);

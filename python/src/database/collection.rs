@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use pipeann_db::catalog::{Change, CollectionId, IndexState, NewIndex, Place, Properties};
+use pipeann_db::catalog::{
+    CollectionId, CollectionPath, EntryChange, IndexState, NewIndex, Properties,
+};
 use pipeann_db::collection::{self, IndexStatus, RowOrder, RowQuery, VectorSearch};
 use pipeann_db::database::Database;
 use pipeann_db::ids::Metric;
@@ -14,7 +16,7 @@ use pyo3::types::{PyDict, PyList};
 
 use super::answers::keys_to_python;
 use super::batches::{batch, keys};
-use super::failure::Failure;
+use super::failure::PyFailure;
 use super::filters::GivenFilter;
 use super::gate::Gate;
 use super::loading::PAUSE;
@@ -23,8 +25,8 @@ use super::queries::texts;
 use super::schemas::{database_of, describe, field, index_status, properties};
 
 /// A collection of an open database. Threads may share it.
-#[pyclass(frozen, module = "pipeann")]
-pub(crate) struct Collection {
+#[pyclass(frozen, module = "pipeann", name = "Collection")]
+pub(crate) struct PyCollection {
     gate: Arc<Gate>,
     /// Weak, so that closing the database closes it.
     inner: Weak<collection::Collection>,
@@ -32,7 +34,7 @@ pub(crate) struct Collection {
 }
 
 #[pymethods]
-impl Collection {
+impl PyCollection {
     /// Its name now.
     #[getter]
     fn name(&self, py: Python<'_>) -> PyResult<String> {
@@ -92,7 +94,9 @@ impl Collection {
                 let names = names.as_deref();
                 self.run(py, |c| Ok(c.delete_matching(filter.as_filter(), names)?.rows))
             }
-            _ => Err(Failure::input("give keys alone, or a filter and perhaps partitions").into()),
+            _ => {
+                Err(PyFailure::input("give keys alone, or a filter and perhaps partitions").into())
+            }
         }
     }
 
@@ -131,29 +135,29 @@ impl Collection {
     /// Adds a field.
     fn add_field(&self, py: Python<'_>, field: &Bound<'_, PyAny>) -> PyResult<()> {
         let field = Box::new(self::field(field)?);
-        self.change(py, |place| Change::AddField { place, field })
+        self.change(py, |place| EntryChange::AddField { place, field })
     }
 
     /// Creates a partition.
     fn create_partition(&self, py: Python<'_>, partition: String) -> PyResult<()> {
-        self.change(py, |place| Change::CreatePartition { place, partition })
+        self.change(py, |place| EntryChange::CreatePartition { place, partition })
     }
 
     /// Drops a partition with its rows.
     fn drop_partition(&self, py: Python<'_>, partition: String) -> PyResult<()> {
-        self.change(py, |place| Change::DropPartition { place, partition })
+        self.change(py, |place| EntryChange::DropPartition { place, partition })
     }
 
     /// Makes it searchable.
     #[pyo3(signature = (partitions=None))]
     fn load(&self, py: Python<'_>, partitions: Option<Vec<String>>) -> PyResult<()> {
-        self.change(py, |place| Change::Load { place, partitions })
+        self.change(py, |place| EntryChange::Load { place, partitions })
     }
 
     /// Makes it unsearchable.
     #[pyo3(signature = (partitions=None))]
     fn release(&self, py: Python<'_>, partitions: Option<Vec<String>>) -> PyResult<()> {
-        self.change(py, |place| Change::Release { place, partitions })
+        self.change(py, |place| EntryChange::Release { place, partitions })
     }
 
     /// Declares an index.
@@ -170,12 +174,12 @@ impl Collection {
         let metric = self::metric(metric)?;
         let (kind, parameters) = (kind.to_owned(), properties(parameters));
         let new = NewIndex { field, name, kind, metric, parameters };
-        self.change(py, |place| Change::CreateIndex { place, new })
+        self.change(py, |place| EntryChange::CreateIndex { place, new })
     }
 
     /// Drops an index.
     fn drop_index(&self, py: Python<'_>, index: String) -> PyResult<()> {
-        self.change(py, |place| Change::DropIndex { place, index })
+        self.change(py, |place| EntryChange::DropIndex { place, index })
     }
 
     /// Has an index built, and returns at once.
@@ -375,7 +379,7 @@ impl Collection {
         remove: Option<Vec<String>>,
     ) -> PyResult<()> {
         let (set, remove) = (set.unwrap_or_default(), remove.unwrap_or_default());
-        self.change(py, |place| Change::AlterCollection {
+        self.change(py, |place| EntryChange::AlterCollection {
             place,
             set,
             remove,
@@ -390,7 +394,7 @@ impl Collection {
     }
 }
 
-impl Collection {
+impl PyCollection {
     pub(super) fn new(
         gate: Arc<Gate>,
         inner: Weak<collection::Collection>,
@@ -403,7 +407,7 @@ impl Collection {
     pub(super) fn run<T: Send>(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&collection::Collection) -> Result<T, Failure> + Send,
+        work: impl FnOnce(&collection::Collection) -> Result<T, PyFailure> + Send,
     ) -> PyResult<T> {
         self.with(py, |_, collection| work(collection))
     }
@@ -411,10 +415,10 @@ impl Collection {
     fn with<T: Send>(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&Database, &collection::Collection) -> Result<T, Failure> + Send,
+        work: impl FnOnce(&Database, &collection::Collection) -> Result<T, PyFailure> + Send,
     ) -> PyResult<T> {
         self.gate.run(py, |db| {
-            let dropped = || Failure::closed("the collection was dropped");
+            let dropped = || PyFailure::closed("the collection was dropped");
             let collection = self.inner.upgrade().ok_or_else(dropped)?;
             work(db, &collection)
         })
@@ -425,12 +429,16 @@ impl Collection {
     }
 
     /// Makes a change, by the name that the collection has now.
-    fn change(&self, py: Python<'_>, change: impl FnOnce(Place) -> Change + Send) -> PyResult<()> {
+    fn change(
+        &self,
+        py: Python<'_>,
+        change: impl FnOnce(CollectionPath) -> EntryChange + Send,
+    ) -> PyResult<()> {
         self.with(py, |db, _| {
             let snapshot = db.catalog();
-            let dropped = || Failure::closed("the collection was dropped");
+            let dropped = || PyFailure::closed("the collection was dropped");
             let entry = snapshot.collection_by_id(self.id).ok_or_else(dropped)?;
-            let place = Place::new(database_of(&snapshot, entry), &*entry.name);
+            let place = CollectionPath::new(database_of(&snapshot, entry), &*entry.name);
             Ok(db.apply(change(place)).map(drop)?)
         })
     }
@@ -447,12 +455,12 @@ fn row_order(name: &str) -> PyResult<RowOrder<'static>> {
         "key" => Ok(RowOrder::Key),
         other => {
             let what = format!("order {other:?}; rows come by \"row_id\" or by \"key\"");
-            Err(Failure::input(what).into())
+            Err(PyFailure::input(what).into())
         }
     }
 }
 
 fn metric(name: Option<&str>) -> PyResult<Option<Metric>> {
-    let parse = |name: &str| name.parse().map_err(|e| Failure::input(format!("{e}")));
+    let parse = |name: &str| name.parse().map_err(|e| PyFailure::input(format!("{e}")));
     Ok(name.map(parse).transpose()?)
 }

@@ -12,7 +12,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
-use super::failure::Failure;
+use super::failure::PyFailure;
 use super::values;
 use super::vectors::{array_bytes, dim_of, one_dense, one_sparse, raw_bytes};
 
@@ -167,7 +167,7 @@ pub(super) fn column_of_items(
         DataType::Array(element) => {
             let mut arrays = Arrays::new(element);
             let empty = pipeann_db::value::Array::collect(element, []);
-            let empty = empty.map_err(|e| Failure::value(&spec.name, None, e))?;
+            let empty = empty.map_err(|e| PyFailure::value(&spec.name, None, e))?;
             each.visit(|item| {
                 arrays
                     .push(&item.map_or_else(|| Ok(empty.clone()), |i| values::array(element, i))?);
@@ -246,7 +246,7 @@ impl<'py> Each<'_, 'py> {
             }
         })?;
         let vectors = DenseVectors::new(kind, dim, bytes);
-        let vectors = vectors.map_err(|error| Failure::value(self.field, None, error))?;
+        let vectors = vectors.map_err(|error| PyFailure::value(self.field, None, error))?;
         Ok(ColumnValues::Dense(vectors))
     }
 }
@@ -259,5 +259,5 @@ fn value_error(py: Python<'_>, field: &str, row: Option<usize>, error: PyErr) ->
     if !of_value {
         return error;
     }
-    Failure::value(field, row, error.value(py)).into()
+    PyFailure::value(field, row, error.value(py)).into()
 }

@@ -1,6 +1,6 @@
 //! Errors of the database as the exceptions of `pipeann.errors`.
 //!
-//! A [`Failure`] is made without the GIL, and becomes an exception when it reaches Python.
+//! A [`PyFailure`] is made without the GIL, and becomes an exception when it reaches Python.
 
 use pipeann_db::bulk::LoadError;
 use pipeann_db::catalog::CatalogError;
@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 
 /// The exception to raise, by the name of its class.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct PyFailure {
     class: &'static str,
     message: String,
     field: Option<String>,
@@ -24,7 +24,7 @@ pub(crate) struct Failure {
     theirs: Option<Box<PyErr>>,
 }
 
-impl Failure {
+impl PyFailure {
     fn new(class: &'static str, message: impl Into<String>) -> Self {
         Self { class, message: message.into(), field: None, row: None, theirs: None }
     }
@@ -82,8 +82,8 @@ impl Failure {
     }
 }
 
-impl From<Failure> for PyErr {
-    fn from(failure: Failure) -> Self {
+impl From<PyFailure> for PyErr {
+    fn from(failure: PyFailure) -> Self {
         if let Some(theirs) = failure.theirs {
             return *theirs;
         }
@@ -102,7 +102,7 @@ impl From<Failure> for PyErr {
     }
 }
 
-impl From<DatabaseError> for Failure {
+impl From<DatabaseError> for PyFailure {
     fn from(error: DatabaseError) -> Self {
         let failure = Self::of(error.class(), &error);
         match error {
@@ -118,7 +118,7 @@ impl From<DatabaseError> for Failure {
     }
 }
 
-impl From<CatalogError> for Failure {
+impl From<CatalogError> for PyFailure {
     fn from(error: CatalogError) -> Self {
         let failure = Self::of(error.class(), &error);
         match error {
@@ -133,7 +133,7 @@ impl From<CatalogError> for Failure {
     }
 }
 
-impl From<SchemaError> for Failure {
+impl From<SchemaError> for PyFailure {
     fn from(error: SchemaError) -> Self {
         let failure = Self::of(error.class(), &error);
         match error {
@@ -145,7 +145,7 @@ impl From<SchemaError> for Failure {
     }
 }
 
-impl From<CollectionError> for Failure {
+impl From<CollectionError> for PyFailure {
     fn from(error: CollectionError) -> Self {
         let failure = Self::of(error.class(), &error);
         match error {
@@ -180,7 +180,7 @@ impl From<CollectionError> for Failure {
     }
 }
 
-impl From<BatchError> for Failure {
+impl From<BatchError> for PyFailure {
     fn from(error: BatchError) -> Self {
         let failure = Self::of(error.class(), &error);
         match error {
@@ -200,7 +200,7 @@ impl From<BatchError> for Failure {
     }
 }
 
-impl From<LoadError> for Failure {
+impl From<LoadError> for PyFailure {
     fn from(error: LoadError) -> Self {
         let failure = Self::of(error.class(), &error);
         match error {

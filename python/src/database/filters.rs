@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
-use super::failure::Failure;
+use super::failure::PyFailure;
 use super::values::{boolean, float, integer, text, timestamp, wrong};
 
 /// How deep lists may stand in each other.
@@ -26,7 +26,7 @@ impl GivenFilter {
     ) -> PyResult<Option<Self>> {
         let Some(expression) = expression else {
             return match parameters {
-                Some(_) => Err(Failure::input("filter_params without a filter").into()),
+                Some(_) => Err(PyFailure::input("filter_params without a filter").into()),
                 None => Ok(None),
             };
         };
@@ -35,7 +35,7 @@ impl GivenFilter {
             let name = text(&name)?;
             let value = constant(&value, 0).map_err(|error| {
                 let why = error.value(value.py());
-                PyErr::from(Failure::input(format!("filter_params, {name:?}: {why}")))
+                PyErr::from(PyFailure::input(format!("filter_params, {name:?}: {why}")))
             })?;
             templates.insert(name, value);
         }

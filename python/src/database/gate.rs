@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use pipeann_db::database::Database;
 use pyo3::prelude::*;
 
-use super::failure::Failure;
+use super::failure::PyFailure;
 
 thread_local! {
     /// Operations that this thread is in the middle of.
@@ -19,13 +19,13 @@ thread_local! {
 
 /// See the module's description.
 pub(crate) struct Gate {
-    state: Mutex<State>,
+    state: Mutex<GateState>,
     idle: Condvar,
     /// The process that opened it.
     process: u32,
 }
 
-struct State {
+struct GateState {
     database: Option<Arc<Database>>,
     /// Operations under way.
     active: usize,
@@ -39,15 +39,15 @@ pub(super) struct Entered<'g> {
 
 impl Gate {
     pub(super) fn new(database: Database) -> Self {
-        let state = State { database: Some(Arc::new(database)), active: 0 };
+        let state = GateState { database: Some(Arc::new(database)), active: 0 };
         Self { state: Mutex::new(state), idle: Condvar::new(), process: std::process::id() }
     }
 
     /// Refuses a forked child.
-    pub(crate) fn check_process(&self) -> Result<(), Failure> {
+    pub(crate) fn check_process(&self) -> Result<(), PyFailure> {
         match self.process == std::process::id() {
             true => Ok(()),
-            false => Err(Failure::forked()),
+            false => Err(PyFailure::forked()),
         }
     }
 
@@ -59,15 +59,15 @@ impl Gate {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, GateState> {
         self.state.lock().expect("nothing that can panic runs under this lock")
     }
 
-    fn enter(&self) -> Result<Entered<'_>, Failure> {
+    fn enter(&self) -> Result<Entered<'_>, PyFailure> {
         self.check_process()?;
         let mut state = self.state();
         let database = state.database.clone();
-        let database = database.ok_or_else(|| Failure::closed("the database is closed"))?;
+        let database = database.ok_or_else(|| PyFailure::closed("the database is closed"))?;
         state.active += 1;
         DEPTH.set(DEPTH.get() + 1);
         Ok(Entered { gate: self, database: Some(database) })
@@ -77,7 +77,7 @@ impl Gate {
     pub(crate) fn run<T: Send>(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&Database) -> Result<T, Failure> + Send,
+        work: impl FnOnce(&Database) -> Result<T, PyFailure> + Send,
     ) -> PyResult<T> {
         let done = py.detach(|| {
             let entered = self.enter()?;
@@ -87,10 +87,10 @@ impl Gate {
     }
 
     /// Waits until nothing is under way, and closes. Nothing happens where it is closed already.
-    pub(super) fn close(&self) -> Result<(), Failure> {
+    pub(super) fn close(&self) -> Result<(), PyFailure> {
         self.check_process()?;
         if DEPTH.get() > 0 {
-            return Err(Failure::input("a database cannot be closed by what it is calling"));
+            return Err(PyFailure::input("a database cannot be closed by what it is calling"));
         }
         let mut state = self.state();
         let database = state.database.take();

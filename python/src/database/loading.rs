@@ -13,8 +13,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::batches::batch;
-use super::collection::Collection;
-use super::failure::Failure;
+use super::collection::PyCollection;
+use super::failure::PyFailure;
 
 /// Between two looks at an index that is being built.
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
@@ -86,13 +86,13 @@ fn in_source(py: Python<'_>, error: PyErr, first: u64) -> PyErr {
 }
 
 /// Tells Python of progress, and looks for Ctrl-C.
-struct Watch {
+struct LoadingWatch {
     started: Instant,
     callback: Option<Py<PyAny>>,
     failed: Option<PyErr>,
 }
 
-impl LoadWatch for Watch {
+impl LoadWatch for LoadingWatch {
     fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
@@ -132,7 +132,7 @@ fn progress_to_python<'py>(
     ))
 }
 
-impl Collection {
+impl PyCollection {
     /// A source from whatever Python calls one.
     pub(super) fn source(
         &self,
@@ -156,10 +156,11 @@ impl Collection {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let report = self.run(py, |c| {
-            let mut watch = Watch { started: Instant::now(), callback: progress, failed: None };
+            let mut watch =
+                LoadingWatch { started: Instant::now(), callback: progress, failed: None };
             bulk::load(c, &mut source, options, &mut watch).map_err(|error| {
                 match (error, watch.failed.take()) {
-                    (LoadError::Interrupted { .. }, Some(theirs)) => Failure::theirs(theirs),
+                    (LoadError::Interrupted { .. }, Some(theirs)) => PyFailure::theirs(theirs),
                     (error, _) => error.into(),
                 }
             })

@@ -17,8 +17,8 @@ mod schemas;
 mod values;
 mod vectors;
 
-pub(crate) use collection::Collection;
-pub(crate) use failure::Failure;
+pub(crate) use collection::PyCollection;
+pub(crate) use failure::PyFailure;
 pub(crate) use gate::Gate;
 pub(crate) use values::json_text_to_python as json_to_python;
 
@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use pipeann_db::catalog::{Change, ConsistencyLevel, NewCollection, Place, UnixMs};
+use pipeann_db::catalog::{CollectionPath, ConsistencyLevel, EntryChange, NewCollection, UnixMs};
 use pipeann_db::database::{self, DatabaseOptions};
 use pipeann_db::wal::Level;
 use pipeann_engine::memory::MemoryLimit;
@@ -36,14 +36,14 @@ use pyo3::prelude::*;
 use schemas::{properties, schema};
 
 /// An open database: a directory of collections. Threads may share it; a forked child may not.
-#[pyclass(frozen, module = "pipeann")]
-pub(crate) struct Database {
+#[pyclass(frozen, module = "pipeann", name = "Database")]
+pub(crate) struct PyDatabase {
     gate: Arc<Gate>,
     path: PathBuf,
 }
 
 #[pymethods]
-impl Database {
+impl PyDatabase {
     /// Opens the database in the directory `path`, or makes one there.
     #[staticmethod]
     #[pyo3(signature = (path, *, memory_limit=None, level="sync", group_delay_ms=5, threads=1,
@@ -63,7 +63,7 @@ impl Database {
         options.collection.build_on_read = build_on_read;
         options.collection.graph.direct = direct;
         let opened = py.detach(|| database::Database::open(&path, options));
-        let gate = Arc::new(Gate::new(opened.map_err(Failure::from)?));
+        let gate = Arc::new(Gate::new(opened.map_err(PyFailure::from)?));
         Ok(Self { gate, path })
     }
 
@@ -101,7 +101,7 @@ impl Database {
         consistency: &str,
         properties: Option<BTreeMap<String, String>>,
         database: &str,
-    ) -> PyResult<Collection> {
+    ) -> PyResult<PyCollection> {
         let new = NewCollection {
             partitions,
             shards,
@@ -114,17 +114,17 @@ impl Database {
             Ok((Arc::downgrade(&made), made.entry()?.id))
         });
         let (inner, id) = created?;
-        Ok(Collection::new(Arc::clone(&self.gate), inner, id))
+        Ok(PyCollection::new(Arc::clone(&self.gate), inner, id))
     }
 
     /// The collection of this name or alias.
     #[pyo3(signature = (name, *, database="default"))]
-    fn collection(&self, py: Python<'_>, name: &str, database: &str) -> PyResult<Collection> {
+    fn collection(&self, py: Python<'_>, name: &str, database: &str) -> PyResult<PyCollection> {
         let (inner, id) = self.gate.run(py, |db| {
             let found = db.collection(database, name)?;
             Ok((Arc::downgrade(&found), found.entry()?.id))
         })?;
-        Ok(Collection::new(Arc::clone(&self.gate), inner, id))
+        Ok(PyCollection::new(Arc::clone(&self.gate), inner, id))
     }
 
     /// Names of the collections of a database.
@@ -149,7 +149,7 @@ impl Database {
     /// Drops a collection with its rows.
     #[pyo3(signature = (name, *, database="default"))]
     fn drop_collection(&self, py: Python<'_>, name: &str, database: &str) -> PyResult<()> {
-        self.apply(py, Change::DropCollection { place: Place::new(database, name) })
+        self.apply(py, EntryChange::DropCollection { place: CollectionPath::new(database, name) })
     }
 
     /// Renames a collection, or moves it to another database.
@@ -162,9 +162,11 @@ impl Database {
         database: &str,
         to_database: Option<&str>,
     ) -> PyResult<()> {
-        let (place, to) =
-            (Place::new(database, name), Place::new(to_database.unwrap_or(database), to));
-        self.apply(py, Change::RenameCollection { place, to })
+        let (place, to) = (
+            CollectionPath::new(database, name),
+            CollectionPath::new(to_database.unwrap_or(database), to),
+        );
+        self.apply(py, EntryChange::RenameCollection { place, to })
     }
 
     /// Gives a collection another name.
@@ -176,7 +178,10 @@ impl Database {
         collection: &str,
         database: &str,
     ) -> PyResult<()> {
-        self.apply(py, Change::CreateAlias { place: Place::new(database, collection), alias })
+        self.apply(
+            py,
+            EntryChange::CreateAlias { place: CollectionPath::new(database, collection), alias },
+        )
     }
 
     /// Points an alias to another collection.
@@ -188,13 +193,16 @@ impl Database {
         collection: &str,
         database: &str,
     ) -> PyResult<()> {
-        self.apply(py, Change::AlterAlias { place: Place::new(database, collection), alias })
+        self.apply(
+            py,
+            EntryChange::AlterAlias { place: CollectionPath::new(database, collection), alias },
+        )
     }
 
     /// Drops an alias.
     #[pyo3(signature = (alias, *, database="default"))]
     fn drop_alias(&self, py: Python<'_>, alias: String, database: &str) -> PyResult<()> {
-        self.apply(py, Change::DropAlias { database: database.to_owned(), alias })
+        self.apply(py, EntryChange::DropAlias { database: database.to_owned(), alias })
     }
 
     /// The aliases of a database, with the names of their collections.
@@ -215,12 +223,15 @@ impl Database {
         name: String,
         properties: Option<BTreeMap<String, String>>,
     ) -> PyResult<()> {
-        self.apply(py, Change::CreateDatabase { name, properties: self::properties(properties) })
+        self.apply(
+            py,
+            EntryChange::CreateDatabase { name, properties: self::properties(properties) },
+        )
     }
 
     /// Drops an empty database.
     fn drop_database(&self, py: Python<'_>, name: String) -> PyResult<()> {
-        self.apply(py, Change::DropDatabase { name })
+        self.apply(py, EntryChange::DropDatabase { name })
     }
 
     /// Names of all databases, with their properties.
@@ -233,12 +244,12 @@ impl Database {
     }
 }
 
-impl Database {
+impl PyDatabase {
     pub(crate) fn gate(&self) -> Arc<Gate> {
         Arc::clone(&self.gate)
     }
 
-    fn apply(&self, py: Python<'_>, change: Change) -> PyResult<()> {
+    fn apply(&self, py: Python<'_>, change: EntryChange) -> PyResult<()> {
         self.gate.run(py, |db| Ok(db.apply(change).map(drop)?))
     }
 }
@@ -248,13 +259,13 @@ fn options(
     level: &str,
     group_delay_ms: u32,
     threads: usize,
-) -> Result<DatabaseOptions, Failure> {
+) -> Result<DatabaseOptions, PyFailure> {
     let mut options = DatabaseOptions::new(now);
     let of = &mut options.collection;
-    let known = || Failure::input(format!("level is sync, group or none, not `{level}`"));
+    let known = || PyFailure::input(format!("level is sync, group or none, not `{level}`"));
     of.log.level = Level::from_name(level, group_delay_ms).ok_or_else(known)?;
     if threads == 0 {
-        return Err(Failure::input("threads is 0, at least 1 is needed"));
+        return Err(PyFailure::input("threads is 0, at least 1 is needed"));
     }
     of.search_threads = threads;
     // Without one, all databases of the process have its accountant.
@@ -270,7 +281,7 @@ pub(crate) fn now() -> UnixMs {
     UnixMs(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-fn consistency_level(name: &str) -> Result<ConsistencyLevel, Failure> {
+fn consistency_level(name: &str) -> Result<ConsistencyLevel, PyFailure> {
     Ok(match name {
         "strong" => ConsistencyLevel::Strong,
         "session" => ConsistencyLevel::Session,
@@ -281,7 +292,7 @@ fn consistency_level(name: &str) -> Result<ConsistencyLevel, Failure> {
             let message = format!(
                 "consistency is strong, session, bounded, eventually or customized, not `{name}`"
             );
-            return Err(Failure::input(message));
+            return Err(PyFailure::input(message));
         }
     })
 }

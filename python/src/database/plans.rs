@@ -1,7 +1,7 @@
 //! How a filter is answered, as dicts.
 
 use pipeann_db::collection::{ConditionPlan, FilterPlan, SearchCosts, SearchPlan};
-use pipeann_db::scalar::Estimate;
+use pipeann_db::scalar::MatchEstimate;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -65,7 +65,7 @@ fn search<'py>(py: Python<'py>, of: &SearchPlan) -> PyResult<Bound<'py, PyDict>>
     Ok(out)
 }
 
-fn estimate<'py>(py: Python<'py>, of: Estimate) -> PyResult<Bound<'py, PyDict>> {
+fn estimate<'py>(py: Python<'py>, of: MatchEstimate) -> PyResult<Bound<'py, PyDict>> {
     let out = PyDict::new(py);
     out.set_item("least", of.least)?;
     out.set_item("guess", of.guess)?;

@@ -9,13 +9,13 @@ use pipeann_engine::types::VectorSet;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use super::answers::{Output, keys_to_python};
+use super::answers::{ReadFields, keys_to_python};
 use super::batches::keys;
-use super::collection::Collection;
-use super::failure::Failure;
+use super::collection::PyCollection;
+use super::failure::PyFailure;
 use super::vectors::{array_bytes, dim_of, one_dense};
 
-impl Collection {
+impl PyCollection {
     pub(super) fn get_rows<'py>(
         &self,
         py: Python<'py>,
@@ -24,7 +24,7 @@ impl Collection {
         columns: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let keys = self::keys(keys)?;
-        let output = Output::new(&*self.schema(py)?, fields)?;
+        let output = ReadFields::new(&*self.schema(py)?, fields)?;
         let rows = self.run(py, |c| Ok(c.get(&keys, &output.names())?))?;
         answer(py, &output, rows, columns)
     }
@@ -37,7 +37,7 @@ impl Collection {
         query: RowQuery<'_>,
         columns: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let output = Output::new(&*self.schema(py)?, fields)?;
+        let output = ReadFields::new(&*self.schema(py)?, fields)?;
         let partitions = partitions.as_deref().map(texts);
         let (fields, partitions) = (output.names(), partitions.as_deref());
         let query = RowQuery { fields: &fields, partitions, ..query };
@@ -55,8 +55,8 @@ impl Collection {
     ) -> PyResult<Bound<'py, PyList>> {
         let field = search.field;
         let schema = self.schema(py)?;
-        let output = Output::new(&schema, Some(fields))?;
-        let queries = Queries::new(&schema, field, queries)?;
+        let output = ReadFields::new(&schema, Some(fields))?;
+        let queries = NumpyQueries::new(&schema, field, queries)?;
         let partitions = partitions.as_deref().map(texts);
         let (names, partitions) = (output.names(), partitions.as_deref());
         let search = VectorSearch { partitions, output: &names, ..search };
@@ -84,19 +84,19 @@ impl Collection {
         search: VectorSearch<'_>,
     ) -> PyResult<SearchCosts> {
         let field = search.field;
-        let queries = Queries::new(&*self.schema(py)?, field, queries)?;
+        let queries = NumpyQueries::new(&*self.schema(py)?, field, queries)?;
         self.run(py, |c| Ok(c.search_counted(&search, queries.set(field)?)?.1))
     }
 }
 
 /// Queries of a field as a search takes them.
-struct Queries {
+struct NumpyQueries {
     dim: usize,
     bytes: Vec<u8>,
     vector_type: VectorType,
 }
 
-impl Queries {
+impl NumpyQueries {
     fn new(schema: &Schema, field: &str, queries: &Bound<'_, PyAny>) -> PyResult<Self> {
         let spec = schema.field(field).map(|field| &field.spec);
         let kind = spec.and_then(|spec| spec.data_type.vector_kind());
@@ -109,15 +109,15 @@ impl Queries {
         Ok(Self { dim, bytes, vector_type })
     }
 
-    fn set(&self, field: &str) -> Result<VectorSet<'_>, Failure> {
+    fn set(&self, field: &str) -> Result<VectorSet<'_>, PyFailure> {
         let set = VectorSet::new(&self.bytes, self.dim, self.vector_type);
-        set.map_err(|error| Failure::value(field, None, error))
+        set.map_err(|error| PyFailure::value(field, None, error))
     }
 }
 
 fn answer<'py>(
     py: Python<'py>,
-    output: &Output,
+    output: &ReadFields,
     rows: Vec<FoundRow>,
     columns: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -140,14 +140,14 @@ fn query_bytes(
     queries: &Bound<'_, PyAny>,
 ) -> PyResult<(usize, Vec<u8>)> {
     let failed = |row: Option<usize>| {
-        move |error: PyErr| PyErr::from(Failure::value(field, row, error.value(queries.py())))
+        move |error: PyErr| PyErr::from(PyFailure::value(field, row, error.value(queries.py())))
     };
     if let Ok(array) = queries.cast::<PyUntypedArray>() {
         let entries = match array.shape() {
             &[entries] | &[_, entries] => entries,
             shape => {
                 let what = format!("expected queries of shape (n, dimension), found {shape:?}");
-                return Err(Failure::value(field, None, what).into());
+                return Err(PyFailure::value(field, None, what).into());
             }
         };
         return Ok((dim_of(kind, entries).max(1), array_bytes(kind, array).map_err(failed(None))?));

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use pipeann_db::catalog::{Collection as Entry, IndexState, Load, Properties, Snapshot};
+use pipeann_db::catalog::{CollectionEntry as Entry, IndexState, Properties, Snapshot, WantedLoad};
 use pipeann_db::collection::IndexStatus;
 use pipeann_db::schema::{FieldSpec, Schema};
 use pipeann_db::value::{DataType, Value};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use super::failure::Failure;
+use super::failure::PyFailure;
 use super::values::{json, scalar, to_python};
 
 /// A schema from fields that are dicts, or have such a `__dict__`.
@@ -22,7 +22,7 @@ pub(super) fn schema(
     for object in fields.try_iter()? {
         builder = builder.field(field(&object?)?);
     }
-    Ok(builder.build().map_err(Failure::from)?)
+    Ok(builder.build().map_err(PyFailure::from)?)
 }
 
 /// One field.
@@ -30,17 +30,17 @@ pub(super) fn field(object: &Bound<'_, PyAny>) -> PyResult<FieldSpec> {
     let dict = match object.cast::<PyDict>() {
         Ok(dict) => dict.clone(),
         Err(_) => object.getattr("__dict__").and_then(|d| Ok(d.cast_into()?)).map_err(|_| {
-            PyErr::from(Failure::input("expected a pipeann.Field, or a dict with its names"))
+            PyErr::from(PyFailure::input("expected a pipeann.Field, or a dict with its names"))
         })?,
     };
     let required = |name: &str| -> PyResult<String> {
         let found = dict.get_item(name)?.filter(|value| !value.is_none());
-        let missing = || Failure::input(format!("a field needs a {name}"));
+        let missing = || PyFailure::input(format!("a field needs a {name}"));
         found.ok_or_else(missing)?.extract().map_err(|error| bad(name, &error, object.py()))
     };
     let name = required("name")?;
     let data_type: DataType =
-        required("type")?.parse().map_err(|error| Failure::value(&name, None, error))?;
+        required("type")?.parse().map_err(|error| PyFailure::value(&name, None, error))?;
     let mut spec = FieldSpec::new(name, data_type);
     for (key, value) in &dict {
         let key: String = key.extract()?;
@@ -49,10 +49,12 @@ pub(super) fn field(object: &Bound<'_, PyAny>) -> PyResult<FieldSpec> {
         }
         set(&mut spec, &key, &value).map_err(|error| {
             match error.is_instance_of::<pyo3::exceptions::PyException>(value.py()) {
-                true => {
-                    Failure::value(&spec.name, None, format!("{key}: {}", error.value(value.py())))
-                        .into()
-                }
+                true => PyFailure::value(
+                    &spec.name,
+                    None,
+                    format!("{key}: {}", error.value(value.py())),
+                )
+                .into(),
                 false => error,
             }
         })?;
@@ -78,17 +80,17 @@ fn set(spec: &mut FieldSpec, key: &str, value: &Bound<'_, PyAny>) -> PyResult<()
                 DataType::Json => Value::Json(json(value)?),
                 other => {
                     let what = format!("a field of type {other} has no default");
-                    return Err(Failure::input(what).into());
+                    return Err(PyFailure::input(what).into());
                 }
             });
         }
-        _ => return Err(Failure::input("no such property of a field").into()),
+        _ => return Err(PyFailure::input("no such property of a field").into()),
     }
     Ok(())
 }
 
 fn bad(name: &str, error: &PyErr, py: Python<'_>) -> PyErr {
-    Failure::input(format!("{name}: {}", error.value(py))).into()
+    PyFailure::input(format!("{name}: {}", error.value(py))).into()
 }
 
 /// Properties, from a dict of texts or nothing.
@@ -116,7 +118,7 @@ pub(super) fn describe<'py>(
     out.set_item("partitions", partitions)?;
     let loaded = entry.partitions.iter().filter(|partition| entry.load.includes(partition.id));
     out.set_item("loaded_partitions", loaded.map(|p| p.name.as_str()).collect::<Vec<_>>())?;
-    out.set_item("loaded", entry.load != Load::Released)?;
+    out.set_item("loaded", entry.load != WantedLoad::Released)?;
     out.set_item("properties", &entry.properties)?;
     out.set_item("created_ms", entry.created.0)?;
     let indexes = PyList::empty(py);

@@ -17,19 +17,19 @@ use crate::database::json_to_python;
 type Object<'py> = Bound<'py, PyAny>;
 
 /// Rows of a few columns, still to be made.
-pub(super) struct Rows<'py> {
+pub(super) struct AnswerRows<'py> {
     py: Python<'py>,
-    columns: Vec<Column<'py>>,
+    columns: Vec<AnswerColumn<'py>>,
 }
 
-struct Column<'py> {
+struct AnswerColumn<'py> {
     name: String,
     values: Vec<Object<'py>>,
     /// Of a dynamic field, which keys are wanted; all where nothing is said.
     keys: Option<Option<HashSet<String>>>,
 }
 
-impl<'py> Rows<'py> {
+impl<'py> AnswerRows<'py> {
     /// `output` has the names as they were asked for; those that no column has are keys of the
     /// dynamic field. Clients know vectors that are bytes as a list with one such, where they are
     /// `listed`.
@@ -55,7 +55,7 @@ impl<'py> Rows<'py> {
                     *value = py.None().into_bound(py);
                 }
             }
-            Ok(Column { name: field.field_name, values, keys })
+            Ok(AnswerColumn { name: field.field_name, values, keys })
         };
         let columns = fields.into_iter().map(column).collect::<PyResult<_>>()?;
         Ok(Self { py, columns })
@@ -102,7 +102,7 @@ pub(super) fn hits(py: Python<'_>, answer: SearchResults) -> PyResult<Bound<'_, 
     };
     let distances: Vec<Object<'_>> = objects(py, found.scores)?;
     let bare = found.fields_data.is_empty();
-    let rows = Rows::new(py, found.fields_data, &found.output_fields, false)?;
+    let rows = AnswerRows::new(py, found.fields_data, &found.output_fields, false)?;
     let queries = PyList::empty(py);
     let mut at = 0;
     for hits in found.topks {

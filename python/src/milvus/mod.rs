@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use numpy::{PyReadonlyArray2, PyUntypedArrayMethods as _};
 use pipeann_milvus::proto::milvus as wire;
-use pipeann_milvus::{InProcess, Refused, Served, Settings};
+use pipeann_milvus::{FrontendSettings, InProcess, RefusedCall, Served};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::database::{Database, Failure, Gate, now};
-use answers::{Rows, hits};
+use crate::database::{Gate, PyDatabase, PyFailure, now};
+use answers::{AnswerRows, hits};
 use requests::{pairs, vectors};
 
 /// One of several searches: queries, filter and parameters.
@@ -38,10 +38,10 @@ struct Open {
 impl MilvusDoor {
     /// The service of this database.
     #[new]
-    fn new(py: Python<'_>, database: &Database) -> PyResult<Self> {
+    fn new(py: Python<'_>, database: &PyDatabase) -> PyResult<Self> {
         let gate = database.gate();
         let database = gate.shared(py)?;
-        let settings = Settings { database, now: Arc::new(now) };
+        let settings = FrontendSettings { database, now: Arc::new(now) };
         let open = Open { service: Arc::new(InProcess::new(settings)), served: None };
         Ok(Self { gate, open: Mutex::new(Some(open)) })
     }
@@ -50,7 +50,7 @@ impl MilvusDoor {
     fn listen(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         self.run(py, |service| {
             let served = service.listen(&path);
-            let served = served.map_err(|error| Failure::input(error.to_string()))?;
+            let served = served.map_err(|error| PyFailure::input(error.to_string()))?;
             let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(open) = open.as_mut() {
                 open.served = Some(served);
@@ -178,7 +178,7 @@ impl MilvusDoor {
         match self.run(py, |service| Ok(service.query(request)))? {
             Ok(answer) => {
                 let session = answer.session_ts;
-                let rows = Rows::new(py, answer.fields_data, &answer.output_fields, true)?;
+                let rows = AnswerRows::new(py, answer.fields_data, &answer.output_fields, true)?;
                 let rows: Vec<Bound<'py, PyDict>> = rows.all()?;
                 (0, rows, session).into_pyobject(py)
             }
@@ -192,13 +192,13 @@ impl MilvusDoor {
     fn run<T: Send>(
         &self,
         py: Python<'_>,
-        call: impl FnOnce(&InProcess) -> Result<T, Failure> + Send,
+        call: impl FnOnce(&InProcess) -> Result<T, PyFailure> + Send,
     ) -> PyResult<T> {
         self.gate.run(py, |_| {
             let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
             let service = open.as_ref().map(|open| Arc::clone(&open.service));
             drop(open);
-            call(&*service.ok_or_else(|| Failure::closed("the client is closed"))?)
+            call(&*service.ok_or_else(|| PyFailure::closed("the client is closed"))?)
         })
     }
 }
@@ -213,7 +213,7 @@ impl Drop for MilvusDoor {
     }
 }
 
-fn refusal(py: Python<'_>, refused: Refused) -> PyResult<Bound<'_, PyTuple>> {
+fn refusal(py: Python<'_>, refused: RefusedCall) -> PyResult<Bound<'_, PyTuple>> {
     // Some earlier code is always set, so that nothing is taken for an answer.
     let legacy = if refused.legacy == 0 { 1 } else { refused.legacy };
     (legacy, refused.code, refused.reason).into_pyobject(py)

@@ -30,7 +30,7 @@ pub(super) struct AskedArgs {
 }
 
 /// The queries of a search.
-pub(super) struct Asked {
+pub(super) struct QuerySet {
     file: VectorsFile,
     queries: usize,
     /// None, one for all, or one for each query.
@@ -43,7 +43,7 @@ impl AskedArgs {
     ///
     /// # Errors
     /// Files that cannot be read or do not fit together.
-    pub(super) fn read(&self, k: usize) -> Result<Asked> {
+    pub(super) fn read(&self, k: usize) -> Result<QuerySet> {
         let file = VectorsFile::open(&self.queries)?;
         let queries = self.limit_queries.unwrap_or(usize::MAX).min(file.rows());
         ensure!(queries > 0, "there are no queries");
@@ -63,7 +63,7 @@ impl AskedArgs {
                 Some(truth)
             }
         };
-        Ok(Asked { file, queries, filters, truth })
+        Ok(QuerySet { file, queries, filters, truth })
     }
 }
 
@@ -78,7 +78,7 @@ fn read_filters(path: &Path, queries: usize) -> Result<Vec<String>> {
     }
 }
 
-impl Asked {
+impl QuerySet {
     /// The queries.
     pub(super) fn queries(&self) -> VectorSet<'_> {
         self.file.first(self.queries)

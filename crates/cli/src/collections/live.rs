@@ -40,7 +40,7 @@ pub(crate) struct LiveArgs {
     batch: usize,
 }
 
-struct Load {
+struct LiveLoad {
     name: String,
     file: VectorsFile,
     rows: Arc<Collection>,
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &LiveArgs) -> Result<()> {
         let Some((name, file)) = pair.split_once('=') else {
             anyhow::bail!("`{pair}` is not of the form NAME=FILE")
         };
-        loads.push(Load {
+        loads.push(LiveLoad {
             name: name.to_owned(),
             file: VectorsFile::open(PathBuf::from(file).as_path())?,
             rows: collection(&database, name)?,
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &LiveArgs) -> Result<()> {
     interrupt::check(&cancel)?;
     let pools: serde_json::Map<_, _> =
         Pool::ALL.iter().map(|&p| (p.name().into(), accountant.pool_bytes(p).into())).collect();
-    let collections: Vec<_> = loads.iter().map(Load::json).collect::<Result<_>>()?;
+    let collections: Vec<_> = loads.iter().map(LiveLoad::json).collect::<Result<_>>()?;
     print_json(&json!({
         "seconds": rounded(seconds(begun.elapsed()), 2), "collections": collections,
         "limit_bytes": accountant.limit_bytes(), "held_peak_bytes": held, "pools": pools,
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &LiveArgs) -> Result<()> {
     }))
 }
 
-impl Load {
+impl LiveLoad {
     fn search_until(&self, ended: &AtomicBool) -> Result<()> {
         let set = self.file.set();
         for i in 0.. {

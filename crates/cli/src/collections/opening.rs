@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use pipeann_db::catalog::{Change, NewCollection, NewIndex, Place};
+use pipeann_db::catalog::{CollectionPath, EntryChange, NewCollection, NewIndex};
 use pipeann_db::collection::{Collection, SearchHit, VectorSearch};
 use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_db::ids::{Metric, VectorType};
@@ -110,7 +110,10 @@ pub(crate) fn create(
     let fields = [key].into_iter().chain(columns).chain([vector]);
     let schema = fields.fold(Schema::builder(), SchemaBuilder::field).build()?;
     let created = database.create_collection("default", name, NewCollection::new(schema))?;
-    database.apply(Change::Load { place: Place::new("default", name), partitions: None })?;
+    database.apply(EntryChange::Load {
+        place: CollectionPath::new("default", name),
+        partitions: None,
+    })?;
     Ok(created)
 }
 
@@ -126,7 +129,8 @@ pub(crate) fn declare_index(database: &Database, name: &str) -> Result<()> {
         metric: Some(Metric::L2),
         parameters: Default::default(),
     };
-    database.apply(Change::CreateIndex { place: Place::new("default", name), new })?;
+    database
+        .apply(EntryChange::CreateIndex { place: CollectionPath::new("default", name), new })?;
     Ok(())
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<()> {
 }
 
 fn plan_json(plan: &FilterPlan) -> Value {
-    let guess = |e: pipeann_db::scalar::Estimate| json!([e.least, e.guess, e.most]);
+    let guess = |e: pipeann_db::scalar::MatchEstimate| json!([e.least, e.guess, e.most]);
     let conditions = plan.conditions.iter().map(|c| {
         json!({
             "field": c.field, "operation": c.operation, "negated": c.negated,

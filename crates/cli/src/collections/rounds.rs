@@ -9,11 +9,11 @@ use pipeann_db::collection::{Collection, Filter, SearchCosts, VectorSearch};
 use pipeann_engine::types::Metric;
 use serde_json::{Value, json};
 
-use super::asked::Asked;
+use super::asked::QuerySet;
 use super::opening::{key, one};
 use crate::measure::{CpuTime, Latency, median_index, peak_rss_bytes, rounded, storage_read_bytes};
 use crate::searching::WARMING_AT_MOST;
-use crate::truth::Found;
+use crate::truth::Compared;
 
 /// Queries searched before the clock starts. They are the last ones, so that what is kept of
 /// their filters does not help the first.
@@ -21,14 +21,14 @@ const WARM_UP: usize = 64;
 /// Bytes in which reads from storage are counted.
 const PAGE_BYTES: f64 = 4096.0;
 
-/// What [`Figures::cells`] are.
+/// What [`RoundFigures::cells`] are.
 pub(super) const TITLES: [&str; 7] =
     ["list", "recall", "wrong", "qps", "mean_us", "p99_us", "reads"];
 
 /// Queries asked of a collection in one way.
-pub(super) struct Load<'a> {
+pub(super) struct QueryLoad<'a> {
     pub(super) rows: &'a Collection,
-    pub(super) asked: &'a Asked,
+    pub(super) asked: &'a QuerySet,
     /// The vector field.
     pub(super) field: &'a str,
     pub(super) k: usize,
@@ -57,7 +57,7 @@ impl Unseen {
 }
 
 /// The answer to one query: keys and distances, and how long it took.
-struct Answer {
+struct TimedAnswer {
     query: usize,
     hits: Vec<(u64, f32)>,
     time_ns: u64,
@@ -65,13 +65,13 @@ struct Answer {
 }
 
 /// The answers of one round, and its figures.
-pub(super) struct Figures {
+pub(super) struct RoundFigures {
     /// Keys and distances, query after query.
     pub(super) answers: Vec<Vec<(u64, f32)>>,
     list: Option<usize>,
     k: usize,
     queries: usize,
-    found: Option<Found>,
+    found: Option<Compared>,
     wall_s: f64,
     latency: Latency,
     cpu: CpuTime,
@@ -79,14 +79,14 @@ pub(super) struct Figures {
     costs: Vec<SearchCosts>,
 }
 
-impl Load<'_> {
+impl QueryLoad<'_> {
     /// The round with the median rate; where the first one has not the recall that is asked for, that.
     pub(super) fn measure(
         &self,
         threads: usize,
         rounds: usize,
         recall: Option<f64>,
-    ) -> Result<Figures> {
+    ) -> Result<RoundFigures> {
         let queries = self.asked.queries().rows();
         self.wait_warm();
         self.pass(threads, queries.saturating_sub(WARM_UP)..queries)?;
@@ -109,7 +109,7 @@ impl Load<'_> {
         }
     }
 
-    fn round(&self, threads: usize) -> Result<Figures> {
+    fn round(&self, threads: usize) -> Result<RoundFigures> {
         let queries = self.asked.queries().rows();
         let (cpu, read, begun) = (CpuTime::now(), storage_read_bytes(), Instant::now());
         let mut answers = self.pass(threads, 0..queries)?;
@@ -119,7 +119,7 @@ impl Load<'_> {
         let costs = answers.iter().map(|answer| answer.costs).collect();
         answers.sort_by_key(|answer| answer.query);
         let hits: Vec<_> = answers.into_iter().map(|answer| answer.hits).collect();
-        Ok(Figures {
+        Ok(RoundFigures {
             list: self.list,
             k: self.k,
             queries,
@@ -134,9 +134,9 @@ impl Load<'_> {
     }
 
     /// Asks these queries, each thread the next one that is left.
-    fn pass(&self, threads: usize, queries: std::ops::Range<usize>) -> Result<Vec<Answer>> {
+    fn pass(&self, threads: usize, queries: std::ops::Range<usize>) -> Result<Vec<TimedAnswer>> {
         let next = AtomicUsize::new(queries.start);
-        let share = || -> Result<Vec<Answer>> {
+        let share = || -> Result<Vec<TimedAnswer>> {
             let left = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&q| q < queries.end);
             std::iter::from_fn(left).map(|query| self.ask(query)).collect()
         };
@@ -150,7 +150,7 @@ impl Load<'_> {
         })
     }
 
-    fn ask(&self, query: usize) -> Result<Answer> {
+    fn ask(&self, query: usize) -> Result<TimedAnswer> {
         let written = self.asked.filter(query).map(|filter| {
             self.unseen.map_or(Cow::Borrowed(filter), |unseen| unseen.write(filter).into())
         });
@@ -170,11 +170,11 @@ impl Load<'_> {
         let time_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let hits = found.into_iter().flatten();
         let hits = hits.map(|hit| (key(&hit).unsigned_abs(), hit.distance)).collect();
-        Ok(Answer { query, hits, time_ns, costs })
+        Ok(TimedAnswer { query, hits, time_ns, costs })
     }
 }
 
-impl Figures {
+impl RoundFigures {
     /// Whether the recall is known and not below this.
     pub(super) fn has(&self, recall: f64) -> bool {
         self.found.is_some_and(|found| found.recall() >= recall)

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::asked::AskedArgs;
 use super::opening::{DatabaseArgs, collection};
 use super::plans::Plans;
-use super::rounds::{Load, TITLES, Unseen};
+use super::rounds::{QueryLoad, TITLES, Unseen};
 use crate::commands::search::threads;
 use crate::table::{Table, print_json, print_line};
 use crate::truth::{NO_ROW, Truth};
@@ -22,7 +22,7 @@ use crate::truth::{NO_ROW, Truth};
 /// One line for each list length. The last queries run unmeasured before each line. Recall counts
 /// the rows found among those that should be: the k nearest that match, or all where fewer do.
 #[derive(Debug, Args)]
-pub(crate) struct SearchArgs {
+pub(crate) struct CollectionSearchArgs {
     #[command(flatten)]
     database: DatabaseArgs,
     /// Name of the collection
@@ -66,7 +66,7 @@ pub(crate) struct SearchArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &SearchArgs) -> Result<()> {
+pub(crate) fn run(args: &CollectionSearchArgs) -> Result<()> {
     let asked = args.asked.read(args.k)?;
     let until = args.until.is_none() || asked.truth().is_some();
     ensure!(until, "--until takes a --truth");
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &SearchArgs) -> Result<()> {
     for list in lists {
         let (field, k, metric) = (&args.field, args.k, args.metric);
         let unseen = unseen.as_ref();
-        let load = Load { rows: &rows, asked: &asked, field, k, metric, list, unseen };
+        let load = QueryLoad { rows: &rows, asked: &asked, field, k, metric, list, unseen };
         let figures = load.measure(threads, rounds, args.until)?;
         if args.json {
             let mut line = figures.json();

@@ -19,11 +19,11 @@ use super::search::truth_for;
 use super::width_profile::{self, ProfileArgs};
 use crate::building::build_index;
 use crate::interrupt;
-use crate::job::{Data, Job, Run};
+use crate::job::{BenchCurve, BenchFile, Data};
 use crate::measure::{at_recall, median_index, rounded};
 use crate::opening;
 use crate::plots::{Axis, Curve, draw};
-use crate::searching::{Figures, Settings, measure};
+use crate::searching::{Figures, RunSettings, measure};
 use crate::table::{Table, print_json, print_line};
 use crate::truth::Truth;
 use crate::vectors_file::{VectorsFile, WholeFile, check_same_shape};
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
 }
 
 fn run_job(path: &Path, args: &BenchArgs) -> Result<()> {
-    let job = Job::open(path)?;
+    let job = BenchFile::open(path)?;
     let find = |file: &Path| Data::find(file, path, args.data.as_deref());
     let base = VectorsFile::open(&find(&job.data.base)?)?;
     let queries = VectorsFile::open(&find(&job.data.queries)?)?;
@@ -149,7 +149,7 @@ fn identity(file: &VectorsFile) -> Result<String> {
 }
 
 fn own_truth(
-    job: &Job,
+    job: &BenchFile,
     base: &VectorsFile,
     queries: &VectorsFile,
     used: VectorSet<'_>,
@@ -171,7 +171,12 @@ fn own_truth(
     truth_for(&path, used.rows(), used.rows(), job.data.k)
 }
 
-fn own_index(job: &Job, base: &VectorsFile, out: &Path, cancel: &AtomicBool) -> Result<PathBuf> {
+fn own_index(
+    job: &BenchFile,
+    base: &VectorsFile,
+    out: &Path,
+    cancel: &AtomicBool,
+) -> Result<PathBuf> {
     let path = out.join("index");
     let options = job.build.options(job.data.metric()?);
     let options = BuildOptions { overwrite: true, ..options };
@@ -185,12 +190,12 @@ fn own_index(job: &Job, base: &VectorsFile, out: &Path, cancel: &AtomicBool) -> 
     Ok(path)
 }
 
-fn open(run: &Run, path: &Path) -> Result<Index> {
+fn open(run: &BenchCurve, path: &Path) -> Result<Index> {
     opening::open(path, run.memory_limit()?, run.reading()?)
 }
 
 fn one_round(
-    job: &Job,
+    job: &BenchFile,
     index: &Path,
     queries: VectorSet<'_>,
     truth: &Truth,
@@ -199,7 +204,7 @@ fn one_round(
 ) -> Result<Vec<Point>> {
     let mut points = Vec::new();
     for (at, run) in job.runs.iter().enumerate() {
-        let settings: Settings = run.settings(job.data.k)?;
+        let settings: RunSettings = run.settings(job.data.k)?;
         let index = open(run, index).with_context(|| format!("run `{}`", settings.name))?;
         for &list in &run.lists {
             interrupt::check(cancel)?;
@@ -232,8 +237,8 @@ fn medians(mut rounds: Vec<Vec<Point>>) -> Vec<Point> {
 }
 
 /// What is plotted and interpolated: name, label, value of a point.
-type Quantity = (&'static str, &'static str, fn(&Figures) -> f64);
-const QUANTITIES: [Quantity; 4] = [
+type PlottedValue = (&'static str, &'static str, fn(&Figures) -> f64);
+const QUANTITIES: [PlottedValue; 4] = [
     ("qps", "queries per second", Figures::qps),
     ("mean_us", "mean latency, us", |f| f.latency.mean_us),
     ("reads", "page reads per query", Figures::reads),
@@ -245,13 +250,13 @@ fn curve(points: &[Point], run: usize, value: fn(&Figures) -> f64) -> Vec<(f64, 
     own.filter_map(|p| Some((p.figures.recall?, value(&p.figures)))).collect()
 }
 
-fn at_targets(job: &Job, points: &[Point], run: usize) -> Vec<(f64, [Option<f64>; 4])> {
+fn at_targets(job: &BenchFile, points: &[Point], run: usize) -> Vec<(f64, [Option<f64>; 4])> {
     let at = |target| QUANTITIES.map(|(_, _, value)| at_recall(&curve(points, run, value), target));
     job.targets.iter().map(|&target| (target, at(target))).collect()
 }
 
-fn print_tables(job: &Job, points: &[Point]) -> Result<()> {
-    let names: Vec<String> = job.runs.iter().map(Run::name).collect();
+fn print_tables(job: &BenchFile, points: &[Point]) -> Result<()> {
+    let names: Vec<String> = job.runs.iter().map(BenchCurve::name).collect();
     let table = Figures::table(names.iter().map(String::as_str));
     print_line(&table.header())?;
     for p in points {
@@ -283,8 +288,8 @@ fn print_tables(job: &Job, points: &[Point]) -> Result<()> {
     Ok(())
 }
 
-fn write_results(job: &Job, points: &[Point], out: &Path) -> Result<()> {
-    let names: Vec<String> = job.runs.iter().map(Run::name).collect();
+fn write_results(job: &BenchFile, points: &[Point], out: &Path) -> Result<()> {
+    let names: Vec<String> = job.runs.iter().map(BenchCurve::name).collect();
     ensure!(points.iter().all(|p| p.run < names.len()), "a point without a run");
     let targets: Vec<Value> = names
         .iter()

@@ -18,7 +18,7 @@ enum Workload {
     Fill(fill::FillArgs),
     Reopen(reopen::ReopenArgs),
     Live(live::LiveArgs),
-    Search(search::SearchArgs),
+    Search(search::CollectionSearchArgs),
     Explain(plans::ExplainArgs),
 }
 

@@ -18,7 +18,7 @@ use crate::inspection::{self, PageFigures};
 use crate::interrupt;
 use crate::opening::{self, Reading};
 use crate::policy::PolicyArgs;
-use crate::searching::{Figures, Settings, measure};
+use crate::searching::{Figures, RunSettings, measure};
 use crate::table::{print_line, print_pairs};
 use crate::vectors_file::VectorsFile;
 use pipeann_engine::memory::MemoryLimit;
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<()> {
     let table = Figures::table(names.into_iter());
     print_line(&table.header())?;
     for name in names {
-        let settings = Settings {
+        let settings = RunSettings {
             name: name.to_owned(),
             policy_name: name.to_owned(),
             policy: PolicyArgs::named(name).policy()?,

@@ -4,7 +4,7 @@ use anyhow::{Result, anyhow, ensure};
 use clap::Args;
 use pipeann_engine::build::{BuildOptions, VamanaOptions};
 use pipeann_engine::estimate::{
-    Device, Effort, EstimateError, Expectation, Limit, Machine, Question, Speed, expect,
+    DeviceSpeed, Effort, EstimateError, Expectation, Limit, LoadSpeed, Machine, Question, expect,
 };
 use pipeann_engine::quant::CodeKind;
 use pipeann_engine::types::{Metric, VectorType};
@@ -98,7 +98,7 @@ impl EstimateArgs {
             (Some(read_us), Some(reads_per_s)) => {
                 let positive = read_us > 0.0 && reads_per_s > 0.0;
                 ensure!(positive, "--read-us and --reads-per-s must be above 0");
-                Some(Device { read_us, reads_per_s })
+                Some(DeviceSpeed { read_us, reads_per_s })
             }
             _ => None,
         };
@@ -135,7 +135,7 @@ fn explain(error: EstimateError) -> anyhow::Error {
 
 fn pairs(args: &EstimateArgs, told: &Expectation) -> Vec<(&'static str, String)> {
     let (shape, memory, threads) = (&told.shape, told.memory, args.threads());
-    let speed = |s: &Speed| {
+    let speed = |s: &LoadSpeed| {
         format!(
             "recall {:.3}, {:.1} reads, {:.0} us, {:.0} queries/s",
             s.recall, s.reads, s.mean_us, s.qps
@@ -178,7 +178,7 @@ fn pairs(args: &EstimateArgs, told: &Expectation) -> Vec<(&'static str, String)>
 }
 
 fn as_json(args: &EstimateArgs, told: &Expectation) -> Value {
-    let speed = |s: &Speed| {
+    let speed = |s: &LoadSpeed| {
         json!({
             "recall": rounded(s.recall, 4), "reads": rounded(s.reads, 2),
             "mean_us": rounded(s.mean_us, 1), "qps": rounded(s.qps, 1),

@@ -123,10 +123,10 @@ fn task(
     bar: &ProgressBar,
 ) -> Result<Vec<Vec<(f32, u32)>>, interrupt::Interrupted> {
     let n = range.len() as u64;
-    let mut seekers: Vec<(QueryDistance<'_>, Nearest)> = range
+    let mut seekers: Vec<(QueryDistance<'_>, NearestSoFar)> = range
         .map(|q| {
             let distance = QueryDistance::new(metric, base.vector_type(), queries.row(q));
-            (distance, Nearest::new(k))
+            (distance, NearestSoFar::new(k))
         })
         .collect();
     let block = (BLOCK_BYTES / base.row_bytes()).max(1);
@@ -144,14 +144,14 @@ fn task(
 }
 
 /// The `k` nearest of the rows offered so far, which come in ascending order.
-struct Nearest {
+struct NearestSoFar {
     kept: Vec<(f32, u32)>,
     k: usize,
     /// Rows at this distance or beyond cannot enter.
     bound: f32,
 }
 
-impl Nearest {
+impl NearestSoFar {
     fn new(k: usize) -> Self {
         Self { kept: Vec::with_capacity(Self::room(k)), k, bound: f32::INFINITY }
     }

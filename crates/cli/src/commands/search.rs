@@ -9,7 +9,7 @@ use pipeann_engine::types::VectorSet;
 
 use crate::opening::IndexArgs;
 use crate::policy::PolicyArgs;
-use crate::searching::{Figures, Settings, measure, warm_up};
+use crate::searching::{Figures, RunSettings, measure, warm_up};
 use crate::table::{print_json, print_line};
 use crate::truth::Truth;
 use crate::vectors_file::{VectorsFile, check_same_shape, write_ivecs};
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &SearchArgs) -> Result<()> {
         truth.skip(args.warm);
     }
     let (warm, queries) = split(queries, args.warm)?;
-    let settings = Settings {
+    let settings = RunSettings {
         name: args.policy.policy.clone(),
         policy_name: args.policy.policy.clone(),
         policy,

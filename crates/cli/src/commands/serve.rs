@@ -11,7 +11,8 @@ use clap::{Args, ValueEnum};
 use pipeann_db::access::ACCESS_FILE;
 use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_milvus::{
-    DEFAULT_METRICS_PORT, DEFAULT_PORT, Listening, ServeError, ServeOptions, Settings, Tls, listen,
+    DEFAULT_METRICS_PORT, DEFAULT_PORT, FrontendSettings, Listening, ServeError, ServeOptions,
+    ServerTls, listen,
 };
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
@@ -48,7 +49,7 @@ pub(crate) struct ServeArgs {
     threads: usize,
     /// Whether searches that wait and are alike are done together
     #[arg(long, value_name = "WHETHER", default_value = "on")]
-    merge: Switch,
+    merge: OnOff,
     /// Load a collection when it is searched or queried, as Milvus Lite does; one that was released
     /// stays so until it is loaded
     #[arg(long, alias = "auto_load")]
@@ -89,7 +90,7 @@ pub(crate) struct ServeArgs {
 
 /// A setting that is on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Switch {
+enum OnOff {
     On,
     Off,
 }
@@ -110,7 +111,7 @@ impl fmt::Debug for ServeArgs {
 
 impl ServeArgs {
     /// What connections are encrypted with, read.
-    fn tls(&self) -> Result<Option<Tls>> {
+    fn tls(&self) -> Result<Option<ServerTls>> {
         let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
             return Ok(None);
         };
@@ -118,7 +119,7 @@ impl ServeArgs {
             std::fs::read(path).with_context(|| format!("reading {}", path.display()))
         };
         let client_ca = self.tls_client_ca.as_ref().map(read).transpose()?;
-        Ok(Some(Tls { certificate: read(certificate)?, key: read(key)?, client_ca }))
+        Ok(Some(ServerTls { certificate: read(certificate)?, key: read(key)?, client_ca }))
     }
 }
 
@@ -159,12 +160,12 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     let database = Database::open(&args.data_dir, options);
     let database =
         Arc::new(database.with_context(|| format!("opening {}", args.data_dir.display()))?);
-    let settings = Settings { database: Arc::clone(&database), now: Arc::new(now) };
+    let settings = FrontendSettings { database: Arc::clone(&database), now: Arc::new(now) };
     let options = ServeOptions {
         host: args.host.clone(),
         port: args.port,
         threads: args.threads,
-        merge: args.merge == Switch::On,
+        merge: args.merge == OnOff::On,
         auto_load: args.auto_load,
         metrics_host: args.metrics_host.clone(),
         metrics_port: None,
@@ -199,7 +200,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
 
 /// Listens; does without metrics where nobody has asked for them and their port is in use.
 fn listen_with_metrics(
-    settings: Settings,
+    settings: FrontendSettings,
     options: ServeOptions,
     port: Option<u16>,
 ) -> Result<Listening> {

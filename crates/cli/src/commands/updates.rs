@@ -10,11 +10,11 @@ use crate::updates::{churn, drift, insert};
 #[derive(Debug, Args)]
 pub(crate) struct UpdatesArgs {
     #[command(subcommand)]
-    workload: Workload,
+    workload: IndexWorkload,
 }
 
 #[derive(Debug, Subcommand)]
-enum Workload {
+enum IndexWorkload {
     Insert(insert::InsertArgs),
     Churn(churn::ChurnArgs),
     Drift(drift::DriftArgs),
@@ -24,9 +24,9 @@ enum Workload {
 /// Runs the command.
 pub(crate) fn run(args: &UpdatesArgs) -> Result<()> {
     match &args.workload {
-        Workload::Insert(args) => insert::run(args),
-        Workload::Churn(args) => churn::run(args),
-        Workload::Drift(args) => drift::run(args),
-        Workload::Split(args) => drift::split(args),
+        IndexWorkload::Insert(args) => insert::run(args),
+        IndexWorkload::Churn(args) => churn::run(args),
+        IndexWorkload::Drift(args) => drift::run(args),
+        IndexWorkload::Split(args) => drift::split(args),
     }
 }

@@ -19,7 +19,7 @@ use crate::interrupt;
 use crate::measure::{at_recall, rounded};
 use crate::opening::{self, Reading};
 use crate::policy::PolicyArgs;
-use crate::searching::{Figures, Settings, measure};
+use crate::searching::{Figures, RunSettings, measure};
 use crate::table::{Table, print_json, print_line};
 use crate::truth::Truth;
 use crate::vectors_file::{VectorsFile, check_same_shape};
@@ -88,12 +88,12 @@ struct Cell {
 }
 
 /// The cells of so many searches, one for each width.
-struct Line {
+struct WidthCells {
     searches: usize,
     cells: Vec<Cell>,
 }
 
-struct Subject<'a> {
+struct ProfiledIndex<'a> {
     index: Index,
     queries: VectorSet<'a>,
     truth: Truth,
@@ -114,7 +114,7 @@ pub(crate) fn run(args: &ProfileArgs, json: bool) -> Result<()> {
     let used = file.first(args.limit_queries.max(1));
     let truth = truth_for(truth, file.rows(), used.rows(), K)?;
     let cancel = interrupt::flag()?;
-    let subject = Subject { index, queries: used, truth, args };
+    let subject = ProfiledIndex { index, queries: used, truth, args };
     let mut lines = Vec::new();
     for &searches in &args.try_searches {
         interrupt::check(&cancel)?;
@@ -135,9 +135,9 @@ pub(crate) fn run(args: &ProfileArgs, json: bool) -> Result<()> {
     }
 }
 
-impl Subject<'_> {
+impl ProfiledIndex<'_> {
     /// All widths with so many searches in flight; rounds go through them in turn.
-    fn line(&self, searches: usize) -> Result<Line> {
+    fn line(&self, searches: usize) -> Result<WidthCells> {
         let mut cells = vec![Cell::default(); self.args.try_widths.len()];
         let rounds = self.args.rounds.max(1);
         for _ in 0..rounds {
@@ -152,7 +152,7 @@ impl Subject<'_> {
                 cell.by_list.iter_mut().zip(&taken.by_list).for_each(|(sum, r)| *sum += r * share);
             }
         }
-        Ok(Line { searches, cells })
+        Ok(WidthCells { searches, cells })
     }
 
     fn cell(&self, searches: usize, width: u16) -> Result<Cell> {
@@ -185,7 +185,7 @@ impl Subject<'_> {
 
 /// `pipe` that becomes no wider than `width`, with so many searches on as many threads as there
 /// are cores for them.
-fn settings(searches: usize, width: u16) -> Result<Settings> {
+fn settings(searches: usize, width: u16) -> Result<RunSettings> {
     let pipe = PolicyArgs::named("pipe").policy()?;
     let table = ByLoad::Table(WidthTable::new(&[(1, width)])?);
     let wide = match pipe.width.clone() {
@@ -199,11 +199,19 @@ fn settings(searches: usize, width: u16) -> Result<Settings> {
     let in_flight = searches.div_ceil(threads);
     ensure!(in_flight <= 64, "{searches} searches are more than 64 on each of {threads} threads");
     let name = format!("width {width}");
-    Ok(Settings { name, policy_name: "pipe".into(), policy, k: K, threads, in_flight, repeat: 1 })
+    Ok(RunSettings {
+        name,
+        policy_name: "pipe".into(),
+        policy,
+        k: K,
+        threads,
+        in_flight,
+        repeat: 1,
+    })
 }
 
 /// The table of what is best for each line.
-fn table_from(args: &ProfileArgs, lines: &[Line]) -> Result<WidthTable> {
+fn table_from(args: &ProfileArgs, lines: &[WidthCells]) -> Result<WidthTable> {
     let taken: Vec<Vec<Taken>> = lines
         .iter()
         .map(|line| line.cells.iter().map(|c| Taken { qps: c.qps, reads: c.reads }).collect())
@@ -219,7 +227,7 @@ fn table_from(args: &ProfileArgs, lines: &[Line]) -> Result<WidthTable> {
 /// A table of one figure: a line for each number of searches, a column for each width.
 fn print_figure(
     args: &ProfileArgs,
-    lines: &[Line],
+    lines: &[WidthCells],
     (title, decimals, value): (&str, usize, fn(&Cell) -> f64),
 ) -> Result<()> {
     print_line(&format!("\n{title} at recall {}, by searches and width", args.recall))?;
@@ -234,7 +242,7 @@ fn print_figure(
 }
 
 /// Reads of a search that is alone, by list and width.
-fn print_lists(args: &ProfileArgs, line: &Line) -> Result<()> {
+fn print_lists(args: &ProfileArgs, line: &WidthCells) -> Result<()> {
     print_line(&format!("\nreads by list and width, {} searches", line.searches))?;
     let table = table_of("list", args);
     print_line(&table.header())?;
@@ -254,7 +262,7 @@ fn table_of(first: &str, args: &ProfileArgs) -> Table {
     Table::new(&titles)
 }
 
-fn print_tables(args: &ProfileArgs, lines: &[Line], table: &WidthTable) -> Result<()> {
+fn print_tables(args: &ProfileArgs, lines: &[WidthCells], table: &WidthTable) -> Result<()> {
     print_figure(args, lines, ("queries a second", 0, |c| c.qps))?;
     print_figure(args, lines, ("mean us", 0, |c| c.mean_us))?;
     print_figure(args, lines, ("p99 us", 0, |c| c.p99_us))?;
@@ -265,7 +273,7 @@ fn print_tables(args: &ProfileArgs, lines: &[Line], table: &WidthTable) -> Resul
     print_line(&format!("\nwidths by searches: {}", steps.join(", ")))
 }
 
-fn as_json(args: &ProfileArgs, lines: &[Line], table: &WidthTable) -> serde_json::Value {
+fn as_json(args: &ProfileArgs, lines: &[WidthCells], table: &WidthTable) -> serde_json::Value {
     let cells: Vec<_> = lines
         .iter()
         .flat_map(|line| {

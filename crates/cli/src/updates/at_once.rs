@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use pipeann_engine::types::RowId;
-use pipeann_engine::update::{Link, LiveIndex, Pace, UpdateError};
+use pipeann_engine::update::{LinkPace, LinkedRow, LiveIndex, UpdateError};
 
 /// Rows given to the index at once: their searches share the wait for the device, and
 /// checkpoints wait for no more than these.
@@ -13,9 +13,9 @@ pub(super) const AT_ONCE: usize = 32;
 /// # Errors
 /// The first failure of an insert or a checkpoint; other rows of the same call may be linked.
 pub(super) fn insert_rows<'v>(
-    (index, pace): (&LiveIndex, Pace),
+    (index, pace): (&LiveIndex, LinkPace),
     rows: impl IntoIterator<Item = (RowId, &'v [u8])>,
-    mut linked: impl FnMut(&Link),
+    mut linked: impl FnMut(&LinkedRow),
     mut checkpoint: impl FnMut() -> Result<()>,
 ) -> Result<()> {
     let mut rows: Vec<_> = rows.into_iter().collect();

@@ -25,7 +25,7 @@ pub(crate) struct Beside<'a> {
 
 /// Latencies of some searches.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Searched {
+pub(crate) struct BesideLatencies {
     times_ns: Vec<u64>,
     reads: u64,
 }
@@ -38,7 +38,7 @@ impl Beside<'_> {
     ///
     /// # Errors
     /// What a search fails at.
-    pub(crate) fn alone(&self, length: Duration) -> Result<Searched> {
+    pub(crate) fn alone(&self, length: Duration) -> Result<BesideLatencies> {
         for i in 0..WARM_UP {
             self.index.search(self.queries.row(i % self.queries.rows()), &self.params, None)?;
         }
@@ -50,12 +50,12 @@ impl Beside<'_> {
     ///
     /// # Errors
     /// As [`alone`](Self::alone).
-    pub(crate) fn until(&self, ended: &AtomicBool) -> Result<Searched> {
+    pub(crate) fn until(&self, ended: &AtomicBool) -> Result<BesideLatencies> {
         self.searches(|| !ended.load(Ordering::Relaxed))
     }
 
-    fn searches(&self, more: impl Fn() -> bool) -> Result<Searched> {
-        let mut searched = Searched::default();
+    fn searches(&self, more: impl Fn() -> bool) -> Result<BesideLatencies> {
+        let mut searched = BesideLatencies::default();
         for i in (0..self.queries.rows()).cycle() {
             if !more() {
                 break;
@@ -69,7 +69,7 @@ impl Beside<'_> {
     }
 }
 
-impl Searched {
+impl BesideLatencies {
     /// Both together.
     pub(crate) fn join(mut self, other: Self) -> Self {
         self.times_ns.extend(other.times_ns);

@@ -14,8 +14,8 @@ use pipeann_engine::update::LiveIndex;
 use serde_json::json;
 
 use super::curve::{K, curve, print};
-use super::load::{Load, LoadArgs, search_beside};
-use super::opening::LiveArgs;
+use super::load::{LinkLoad, LinkLoadArgs, search_beside};
+use super::opening::LiveIndexArgs;
 use crate::commands::gt::exact;
 use crate::interrupt;
 use crate::vectors_file::{VectorsFile, check_same_shape};
@@ -27,7 +27,7 @@ use crate::vectors_file::{VectorsFile, check_same_shape};
 #[derive(Debug, Args)]
 pub(crate) struct ChurnArgs {
     #[command(flatten)]
-    index: LiveArgs,
+    index: LiveIndexArgs,
     /// The vectors
     #[arg(long, value_name = "FILE")]
     base: PathBuf,
@@ -47,7 +47,7 @@ pub(crate) struct ChurnArgs {
     #[arg(long, value_delimiter = ',', default_value = "10,12,15,20,25,30,40")]
     list: Vec<usize>,
     #[command(flatten)]
-    load: LoadArgs,
+    load: LinkLoadArgs,
     /// Print JSON objects
     #[arg(long)]
     json: bool,
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &ChurnArgs) -> Result<()> {
     let cancel = interrupt::flag()?;
     let (base, queries) = (base.set(), queries.set());
     let churn = Churn { args, rows, parts, base, queries, cancel: &cancel };
-    let mut load = Load::new(&args.load, &index);
+    let mut load = LinkLoad::new(&args.load, &index);
     (1..=args.times).try_for_each(|time| churn.replace(time, &index, &mut load))
 }
 
@@ -104,7 +104,7 @@ impl<'a> Churn<'a> {
         VectorSet::new(bytes, self.base.dim(), self.base.vector_type()).expect("whole rows")
     }
 
-    fn replace(&self, time: u64, index: &LiveIndex, load: &mut Load<'_>) -> Result<()> {
+    fn replace(&self, time: u64, index: &LiveIndex, load: &mut LinkLoad<'_>) -> Result<()> {
         let (from, until) = ((time - 1) * self.rows, time * self.rows);
         let (first_live, done) = (AtomicU64::new(from), AtomicBool::new(false));
         let searched = std::thread::scope(|s| {
@@ -130,7 +130,7 @@ impl<'a> Churn<'a> {
         rows: std::ops::Range<u64>,
         index: &LiveIndex,
         first_live: &AtomicU64,
-        load: &mut Load<'_>,
+        load: &mut LinkLoad<'_>,
     ) -> Result<()> {
         let step = ((self.rows as f64 * self.args.step) as u64).max(1);
         for from in rows.clone().step_by(step as usize) {

@@ -13,8 +13,8 @@ use pipeann_engine::types::{Metric, VectorSet};
 use serde_json::json;
 
 use super::curve::{K, curve, print};
-use super::load::{Load, LoadArgs, search_beside};
-use super::opening::LiveArgs;
+use super::load::{LinkLoad, LinkLoadArgs, search_beside};
+use super::opening::LiveIndexArgs;
 use crate::interrupt;
 use crate::table::{count, print_json, print_line};
 use crate::truth::Truth;
@@ -26,7 +26,7 @@ use crate::vectors_file::{VectorsFile, VectorsWriter, check_same_shape};
 #[derive(Debug, Args)]
 pub(crate) struct DriftArgs {
     #[command(flatten)]
-    index: LiveArgs,
+    index: LiveIndexArgs,
     /// The vectors
     #[arg(long, value_name = "FILE")]
     base: PathBuf,
@@ -43,7 +43,7 @@ pub(crate) struct DriftArgs {
     #[arg(long, value_delimiter = ',', default_value = "10,12,15,20,25,30,40")]
     list: Vec<usize>,
     #[command(flatten)]
-    load: LoadArgs,
+    load: LinkLoadArgs,
     /// Print JSON objects
     #[arg(long)]
     json: bool,
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &DriftArgs) -> Result<()> {
     }
     let (first, all) = (index.rows(), base.rows() as u64);
     ensure!(first < all, "{} has no rows behind those in the index", args.base.display());
-    let mut load = Load::new(&args.load, &index);
+    let mut load = LinkLoad::new(&args.load, &index);
     let (first_live, done, cancel) =
         (AtomicU64::new(0), AtomicBool::new(false), interrupt::flag()?);
     let (set, asked) = (base.set(), queries.set());

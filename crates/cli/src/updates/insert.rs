@@ -10,9 +10,9 @@ use pipeann_engine::search::SearchParams;
 use pipeann_engine::update::LiveIndex;
 use serde_json::{Value, json};
 
-use super::beside::{Beside, Searched};
+use super::beside::{Beside, BesideLatencies};
 use super::linking::{Linked, Linking};
-use super::opening::LiveArgs;
+use super::opening::LiveIndexArgs;
 use crate::interrupt;
 use crate::measure::{CpuTime, peak_rss_bytes, rounded};
 use crate::policy::PolicyArgs;
@@ -26,7 +26,7 @@ use crate::vectors_file::{VectorsFile, check_same_shape};
 #[derive(Debug, Args)]
 pub(crate) struct InsertArgs {
     #[command(flatten)]
-    index: LiveArgs,
+    index: LiveIndexArgs,
     /// Vectors: .u8bin, .fbin, .fvecs, .bvecs or .npy
     #[arg(long, value_name = "FILE")]
     base: PathBuf,
@@ -72,8 +72,8 @@ pub(crate) struct InsertArgs {
 
 /// Searches alone, and beside the rows being linked.
 struct Latencies {
-    alone: Searched,
-    beside: Searched,
+    alone: BesideLatencies,
+    beside: BesideLatencies,
 }
 
 /// Runs the command.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use pipeann_engine::types::{RowId, VectorSet};
-use pipeann_engine::update::{CheckpointReport, LiveIndex, Pace};
+use pipeann_engine::update::{CheckpointReport, LinkPace, LiveIndex};
 
 use super::at_once::{AT_ONCE, insert_rows};
 use super::log_bytes::log_bytes;
@@ -56,7 +56,7 @@ pub(crate) struct Linked {
 }
 
 /// Behind the rows linked so far.
-struct Progress<'a> {
+struct LinkProgress<'a> {
     next: AtomicUsize,
     done: AtomicUsize,
     started: Instant,
@@ -71,7 +71,7 @@ impl Linking<'_> {
     /// # Errors
     /// What an insert or a checkpoint fails at, or that `cancel` was set.
     pub(crate) fn run(&self, cancel: &AtomicBool) -> Result<Linked> {
-        let progress = Progress {
+        let progress = LinkProgress {
             next: AtomicUsize::new(self.rows.start),
             done: AtomicUsize::new(0),
             started: Instant::now(),
@@ -89,14 +89,14 @@ impl Linking<'_> {
         Ok(linked)
     }
 
-    fn link_rows(&self, progress: &Progress<'_>) -> Result<()> {
+    fn link_rows(&self, progress: &LinkProgress<'_>) -> Result<()> {
         if self.nice > 0 {
             // On Linux the calling thread alone is meant.
             rustix::process::setpriority_process(None, self.nice.into()).context("--nice")?;
         }
         let (at_once, pace) = match self.rate {
-            Some(_) => (AT_ONCE_AT_A_RATE, Pace::Gentle),
-            None => (AT_ONCE, Pace::Full),
+            Some(_) => (AT_ONCE_AT_A_RATE, LinkPace::Gentle),
+            None => (AT_ONCE, LinkPace::Full),
         };
         let (mut rows, mut bytes, mut spent) = (0, 0, Duration::ZERO);
         loop {

@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use pipeann_engine::search::SearchParams;
 use pipeann_engine::types::{RowId, VectorSet};
-use pipeann_engine::update::{LiveIndex, Pace, UpkeepOptions};
+use pipeann_engine::update::{LinkPace, LiveIndex, UpkeepOptions};
 use serde_json::{Value, json};
 
 use super::at_once::{AT_ONCE, insert_rows};
@@ -18,7 +18,7 @@ use crate::measure::rounded;
 
 /// Threads, and when upkeep is due.
 #[derive(Clone, Debug, Args)]
-pub(super) struct LoadArgs {
+pub(super) struct LinkLoadArgs {
     /// Threads that insert
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) threads: u16,
@@ -36,7 +36,7 @@ pub(super) struct LoadArgs {
     dirty_bytes: u64,
 }
 
-impl LoadArgs {
+impl LinkLoadArgs {
     fn upkeep(&self) -> UpkeepOptions {
         UpkeepOptions {
             dirty_bytes: self.dirty_bytes,
@@ -48,15 +48,15 @@ impl LoadArgs {
 }
 
 /// A load on one index.
-pub(super) struct Load<'a> {
-    pub(super) args: &'a LoadArgs,
+pub(super) struct LinkLoad<'a> {
+    pub(super) args: &'a LinkLoadArgs,
     pub(super) index: &'a LiveIndex,
-    done: Done,
+    done: DoneSoFar,
 }
 
 /// What was done since the last report.
 #[derive(Debug, Default)]
-struct Done {
+struct DoneSoFar {
     inserted: u64,
     insert_s: f64,
     upkeep_s: f64,
@@ -67,9 +67,9 @@ struct Done {
     bytes_written: u64,
 }
 
-impl<'a> Load<'a> {
-    pub(super) fn new(args: &'a LoadArgs, index: &'a LiveIndex) -> Self {
-        Self { args, index, done: Done::default() }
+impl<'a> LinkLoad<'a> {
+    pub(super) fn new(args: &'a LinkLoadArgs, index: &'a LiveIndex) -> Self {
+        Self { args, index, done: DoneSoFar::default() }
     }
 
     /// Inserts rows; `vector` gives each row's bytes.
@@ -92,7 +92,7 @@ impl<'a> Load<'a> {
                 }
                 let some = (first..until).map(|row| (RowId(row), vector(row)));
                 let checkpoint = || Ok(self.index.checkpoint(0).map(drop)?);
-                insert_rows((self.index, Pace::Full), some, |_| (), checkpoint)?;
+                insert_rows((self.index, LinkPace::Full), some, |_| (), checkpoint)?;
             }
         };
         std::thread::scope(|s| {

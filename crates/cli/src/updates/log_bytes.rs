@@ -2,7 +2,7 @@
 //! `docs/database-format.md`. The engine has no log of its own, so the workloads count here what
 //! a collection would write: one record with the row, one with the link, nothing shared.
 
-use pipeann_engine::update::Link;
+use pipeann_engine::update::LinkedRow;
 
 /// Header of a frame, and what a frame is padded to.
 const FRAME_HEADER: u64 = 48;
@@ -19,7 +19,7 @@ fn frame(payload: u64) -> u64 {
 }
 
 /// Bytes in the log of a row with one vector of `vector_bytes`, and of its link.
-pub(crate) fn log_bytes(vector_bytes: usize, link: &Link) -> u64 {
+pub(crate) fn log_bytes(vector_bytes: usize, link: &LinkedRow) -> u64 {
     let lists = 4 * (link.neighbours.len() + link.back_edges.len()) as u64;
     frame(PUT_ROW + vector_bytes as u64) + frame(LINK + lists)
 }
@@ -32,7 +32,7 @@ mod tests {
     #[test]
     fn a_row_and_its_link_are_two_padded_frames() {
         let (neighbours, back_edges) = (vec![NodeId(1), NodeId(2)], vec![NodeId(1)]);
-        let link = Link { node: NodeId(7), row: RowId(7), neighbours, back_edges };
+        let link = LinkedRow { node: NodeId(7), row: RowId(7), neighbours, back_edges };
         assert_eq!(log_bytes(128, &link), (48 + 168) + (48 + 40));
     }
 }

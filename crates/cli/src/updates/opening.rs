@@ -9,7 +9,7 @@ use crate::opening::IndexArgs;
 
 /// Which index, and under which memory limit.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct LiveArgs {
+pub(crate) struct LiveIndexArgs {
     #[command(flatten)]
     pub(crate) index: IndexArgs,
     /// Memory for the index: floor (no pages stay in memory), all, or bytes as 512MiB or 1GiB
@@ -17,7 +17,7 @@ pub(crate) struct LiveArgs {
     pub(crate) memory_limit: MemoryLimit,
 }
 
-impl LiveArgs {
+impl LiveIndexArgs {
     /// Opens the index for reading and writing.
     ///
     /// # Errors

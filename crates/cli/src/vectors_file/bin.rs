@@ -3,12 +3,12 @@
 use anyhow::{Result, ensure};
 use pipeann_engine::types::VectorType;
 
-use super::Shape;
+use super::FileShape;
 
 pub(super) const HEADER_BYTES: usize = 8;
 
 /// Reads the header and compares the length that it announces with the one found.
-pub(super) fn shape(bytes: &[u8], ty: VectorType) -> Result<Shape> {
+pub(super) fn shape(bytes: &[u8], ty: VectorType) -> Result<FileShape> {
     ensure!(
         bytes.len() >= HEADER_BYTES,
         "the file has {} bytes, but its header alone takes {HEADER_BYTES}",
@@ -19,7 +19,7 @@ pub(super) fn shape(bytes: &[u8], ty: VectorType) -> Result<Shape> {
     let (rows, dim) = (word(0), word(4));
     let announced = HEADER_BYTES as u128 + rows as u128 * ty.vector_bytes(dim) as u128;
     check_length(bytes.len(), announced, &format!("its header announces {rows} x {dim} {ty}"))?;
-    Ok(Shape { rows, dim, ty, start: HEADER_BYTES })
+    Ok(FileShape { rows, dim, ty, start: HEADER_BYTES })
 }
 
 /// Refuses a file that is shorter or longer than it says.

@@ -12,7 +12,7 @@ mod rows;
 mod texmex;
 mod write;
 
-pub(crate) use numbers::{Number, NumbersFile};
+pub(crate) use numbers::{ColumnNumber, NumbersFile};
 pub(crate) use texmex::{read_ivecs, write_ivecs};
 pub(crate) use write::{VectorsWriter, WholeFile};
 
@@ -124,7 +124,7 @@ impl fmt::Debug for VectorsFile {
 }
 
 /// What a format's parser finds: rows, dimension, type, and where the rows begin.
-struct Shape {
+struct FileShape {
     rows: usize,
     dim: usize,
     ty: VectorType,
@@ -165,7 +165,7 @@ impl VectorsFile {
             "{name}: binary vectors have a multiple of 8 dimensions, not {}",
             shape.dim
         );
-        let Shape { rows, dim, ty, .. } = shape;
+        let FileShape { rows, dim, ty, .. } = shape;
         Ok(Self { path: path.to_owned(), bytes, rows, dim, ty })
     }
 

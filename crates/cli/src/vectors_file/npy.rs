@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use pipeann_engine::types::VectorType;
 
-use super::Shape;
+use super::FileShape;
 use super::bin::check_length;
 use super::numbers::NumberType;
 
@@ -16,14 +16,14 @@ const ALIGN: usize = 64;
 
 /// Reads the header of an array of vectors and compares the length that it announces with the one
 /// found.
-pub(super) fn shape(bytes: &[u8]) -> Result<Shape> {
+pub(super) fn shape(bytes: &[u8]) -> Result<FileShape> {
     let (header, start) = dictionary(bytes)?;
     let ty = vector_type(value(header, "descr")?)?;
     in_c_order(header)?;
     let [rows, dim] = dimensions(header, "rows x components")?;
     let announced = start as u128 + rows as u128 * ty.vector_bytes(dim) as u128;
     check_length(bytes.len(), announced, &format!("its header announces {rows} x {dim} {ty}"))?;
-    Ok(Shape { rows, dim, ty, start })
+    Ok(FileShape { rows, dim, ty, start })
 }
 
 /// The same of a column of numbers: how many, of what type, and where they begin.

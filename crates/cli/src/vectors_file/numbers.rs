@@ -9,7 +9,7 @@ use super::{map, npy};
 
 /// A number of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Number {
+pub(crate) enum ColumnNumber {
     Integer(i64),
     Float(f64),
     Bool(bool),
@@ -47,15 +47,15 @@ impl NumberType {
         }
     }
 
-    fn read(self, bytes: &[u8]) -> Number {
+    fn read(self, bytes: &[u8]) -> ColumnNumber {
         let four = || bytes.try_into().expect("four bytes");
         let eight = || bytes.try_into().expect("eight bytes");
         match self {
-            Self::I32 => Number::Integer(i32::from_le_bytes(four()).into()),
-            Self::I64 => Number::Integer(i64::from_le_bytes(eight())),
-            Self::F32 => Number::Float(f32::from_le_bytes(four()).into()),
-            Self::F64 => Number::Float(f64::from_le_bytes(eight())),
-            Self::Bool => Number::Bool(bytes[0] != 0),
+            Self::I32 => ColumnNumber::Integer(i32::from_le_bytes(four()).into()),
+            Self::I64 => ColumnNumber::Integer(i64::from_le_bytes(eight())),
+            Self::F32 => ColumnNumber::Float(f32::from_le_bytes(four()).into()),
+            Self::F64 => ColumnNumber::Float(f64::from_le_bytes(eight())),
+            Self::Bool => ColumnNumber::Bool(bytes[0] != 0),
         }
     }
 }
@@ -84,7 +84,7 @@ impl NumbersFile {
     }
 
     /// The first one.
-    pub(crate) fn first(&self) -> Number {
+    pub(crate) fn first(&self) -> ColumnNumber {
         self.get(0)
     }
 
@@ -92,7 +92,7 @@ impl NumbersFile {
     ///
     /// # Panics
     /// Beyond the last one.
-    pub(crate) fn get(&self, row: usize) -> Number {
+    pub(crate) fn get(&self, row: usize) -> ColumnNumber {
         let bytes = self.ty.bytes();
         self.ty.read(&self.map[self.start + row * bytes..][..bytes])
     }

@@ -163,12 +163,12 @@ fn columns_of_numbers_are_read_or_refused() {
         out.extend(data);
         std::fs::write(&path, out).unwrap();
     };
-    let kinds: [(&str, Vec<u8>, Number); 5] = [
-        ("'<i4'", (-7_i32).to_le_bytes().to_vec(), Number::Integer(-7)),
-        ("'<i8'", i64::MIN.to_le_bytes().to_vec(), Number::Integer(i64::MIN)),
-        ("'<f4'", 0.5_f32.to_le_bytes().to_vec(), Number::Float(0.5)),
-        ("'<f8'", (-1.5_f64).to_le_bytes().to_vec(), Number::Float(-1.5)),
-        ("'|b1'", vec![1], Number::Bool(true)),
+    let kinds: [(&str, Vec<u8>, ColumnNumber); 5] = [
+        ("'<i4'", (-7_i32).to_le_bytes().to_vec(), ColumnNumber::Integer(-7)),
+        ("'<i8'", i64::MIN.to_le_bytes().to_vec(), ColumnNumber::Integer(i64::MIN)),
+        ("'<f4'", 0.5_f32.to_le_bytes().to_vec(), ColumnNumber::Float(0.5)),
+        ("'<f8'", (-1.5_f64).to_le_bytes().to_vec(), ColumnNumber::Float(-1.5)),
+        ("'|b1'", vec![1], ColumnNumber::Bool(true)),
     ];
     for (descr, one, expected) in kinds {
         write(descr, "(2,)", &[vec![0; one.len()], one].concat());

@@ -5,15 +5,15 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use pipeann_engine::types::VectorType;
 
-use super::{Shape, WholeFile, map};
+use super::{FileShape, WholeFile, map};
 
 /// No data set comes near; a larger number means that the file is something else.
 const DIM_MAX: usize = 1 << 20;
 
 /// Copies the rows of `.fvecs` or `.bvecs` without their prefixes.
-pub(super) fn read(bytes: &[u8], ty: VectorType) -> Result<(Shape, Vec<u8>)> {
+pub(super) fn read(bytes: &[u8], ty: VectorType) -> Result<(FileShape, Vec<u8>)> {
     let (rows, dim, out) = rows(bytes, ty.vector_bytes(1))?;
-    Ok((Shape { rows, dim, ty, start: 0 }, out))
+    Ok((FileShape { rows, dim, ty, start: 0 }, out))
 }
 
 fn rows(bytes: &[u8], component_bytes: usize) -> Result<(usize, usize, Vec<u8>)> {

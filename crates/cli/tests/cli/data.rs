@@ -3,29 +3,30 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use pipeann_engine::types::SplitMix64;
 use serde_json::Value;
 use tempfile::TempDir;
 
 pub(crate) const DIM: usize = 24;
 
 /// A reproducible stream of numbers.
-pub(crate) struct Numbers(pub(crate) u64);
+pub(crate) struct Numbers(SplitMix64);
 
 impl Numbers {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(SplitMix64::new(seed))
+    }
+
     pub(crate) fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (x ^ (x >> 31)) % n
+        self.0.next_u64() % n
     }
 }
 
 /// `rows` x [`DIM`] bytes around 40 centres that all seeds share.
 pub(crate) fn clustered(rows: usize, seed: u64) -> Vec<u8> {
-    let mut centres = Numbers(7);
+    let mut centres = Numbers::new(7);
     let centres: Vec<u64> = (0..40 * DIM).map(|_| centres.below(180)).collect();
-    let mut numbers = Numbers(seed);
+    let mut numbers = Numbers::new(seed);
     let mut out = Vec::with_capacity(rows * DIM);
     for _ in 0..rows {
         let centre = numbers.below(40) as usize * DIM;

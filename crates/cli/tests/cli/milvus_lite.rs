@@ -166,13 +166,13 @@ fn schema_rows_and_indexes_are_taken_over() {
     assert!(told.contains("books"), "{told}");
     assert!(place.run("db verify d").status.success());
 
-    use pipeann_db::catalog::{Load, UnixMs};
+    use pipeann_db::catalog::{UnixMs, WantedLoad};
     use pipeann_db::collection::Filter;
     use pipeann_db::database::{Database, DatabaseOptions};
     use pipeann_db::value::Value;
     let database = Database::open(&place.path("d"), DatabaseOptions::new(|| UnixMs(1))).unwrap();
     let c = database.collection("default", "books").unwrap();
-    assert_eq!(c.entry().unwrap().load, Load::Whole);
+    assert_eq!(c.entry().unwrap().load, WantedLoad::Whole);
     let output = ["title", "colour"];
     let found = |expression| c.count_matching(Filter::new(expression), None).unwrap();
     assert_eq!(found("title == 'seven, later'"), 1);

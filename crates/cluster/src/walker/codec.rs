@@ -3,7 +3,7 @@
 
 use std::ops::Bound;
 
-use pipeann_engine::search::{Policy, SearchParams, SearchStats, Within};
+use pipeann_engine::search::{DistanceRange, Policy, SearchParams, SearchStats};
 use pipeann_engine::types::VectorType;
 
 /// What a search is asked for.
@@ -22,7 +22,7 @@ pub struct Asked {
     /// Of what the components of the query are: vectors of other types may have as many bytes.
     pub ty: VectorType,
     /// Distances that are answered.
-    pub within: Within,
+    pub within: DistanceRange,
 }
 
 impl Asked {
@@ -86,7 +86,7 @@ impl Asked {
                 _ => None,
             }
         };
-        let within = Within { from: end(14)?, to: end(19)? };
+        let within = DistanceRange { from: end(14)?, to: end(19)? };
         let (k, list, width, ahead) = (long(0), long(4), short(8), short(10));
         Some((Self { k, list, width, ahead, baton, ty, within }, filter))
     }

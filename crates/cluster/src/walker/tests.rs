@@ -10,7 +10,7 @@ use pipeann_engine::build::{BuildOptions, Silent, build};
 use pipeann_engine::index::{Index, OpenOptions};
 use pipeann_engine::memory::Accountant;
 use pipeann_engine::pool::PoolOptions;
-use pipeann_engine::search::Within;
+use pipeann_engine::search::DistanceRange;
 use pipeann_engine::types::{Metric, VectorSet, VectorType};
 
 use super::{Asked, IndexWalker, Spent, WalkerOptions};
@@ -141,7 +141,7 @@ const ONE: Asked = Asked {
     ahead: 1,
     baton: false,
     ty: VectorType::U8,
-    within: Within::ALL,
+    within: DistanceRange::ALL,
 };
 
 #[test]

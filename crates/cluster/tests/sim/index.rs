@@ -17,7 +17,7 @@ use pipeann_engine::build::{BuildOptions, PartitionBy, Silent, build};
 use pipeann_engine::index::{Index, OpenOptions};
 use pipeann_engine::memory::Accountant;
 use pipeann_engine::pool::{End, Pool, PoolOptions, Sink};
-use pipeann_engine::search::{SearchParams, Within};
+use pipeann_engine::search::{DistanceRange, SearchParams};
 use pipeann_engine::types::{Metric, VectorSet, VectorType};
 
 const DIM: usize = 16;
@@ -33,7 +33,7 @@ const ONE: Asked = Asked {
     ahead: 1,
     baton: false,
     ty: VectorType::U8,
-    within: Within::ALL,
+    within: DistanceRange::ALL,
 };
 /// How queries are searched.
 pub(crate) const SEARCHES: [Asked; 3] = [
@@ -42,7 +42,7 @@ pub(crate) const SEARCHES: [Asked; 3] = [
     Asked {
         k: 40,
         list: 60,
-        within: Within { from: Bound::Unbounded, to: Bound::Excluded(9000.0) },
+        within: DistanceRange { from: Bound::Unbounded, to: Bound::Excluded(9000.0) },
         ..ONE
     },
 ];

@@ -2,7 +2,7 @@
 
 /// A call about to happen; addresses are in the memory of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Call {
+pub(super) enum RecordedCall {
     Open {
         dir: i32,
         path: u64,
@@ -47,32 +47,38 @@ pub(super) enum Call {
 
 /// The call of this number, if it can change a file.
 #[expect(clippy::cast_possible_wrap, reason = "numbers of calls and files are small")]
-pub(super) fn call(number: u64, args: [u64; 6]) -> Option<Call> {
+pub(super) fn call(number: u64, args: [u64; 6]) -> Option<RecordedCall> {
     let file = |at: usize| args[at] as u32 as i32;
-    let not_understood = |at: usize, what| Some(Call::NotUnderstood { file: file(at), what });
+    let not_understood =
+        |at: usize, what| Some(RecordedCall::NotUnderstood { file: file(at), what });
     match number as i64 {
-        libc::SYS_openat => Some(Call::Open { dir: file(0), path: args[1], flags: args[2] }),
-        libc::SYS_mkdirat => Some(Call::CreateDir { dir: file(0), path: args[1] }),
+        libc::SYS_openat => {
+            Some(RecordedCall::Open { dir: file(0), path: args[1], flags: args[2] })
+        }
+        libc::SYS_mkdirat => Some(RecordedCall::CreateDir { dir: file(0), path: args[1] }),
         libc::SYS_unlinkat => {
             let is_dir = args[2] & libc::AT_REMOVEDIR as u64 != 0;
-            Some(Call::Remove { dir: file(0), path: args[1], is_dir })
+            Some(RecordedCall::Remove { dir: file(0), path: args[1], is_dir })
         }
         libc::SYS_renameat | libc::SYS_renameat2 => {
-            Some(Call::Rename { from: (file(0), args[1]), to: (file(2), args[3]) })
+            Some(RecordedCall::Rename { from: (file(0), args[1]), to: (file(2), args[3]) })
         }
-        libc::SYS_fsync | libc::SYS_fdatasync => Some(Call::Sync { file: file(0) }),
+        libc::SYS_fsync | libc::SYS_fdatasync => Some(RecordedCall::Sync { file: file(0) }),
         libc::SYS_write => {
-            Some(Call::Write { file: file(0), from: args[1], bytes: args[2], at: None })
+            Some(RecordedCall::Write { file: file(0), from: args[1], bytes: args[2], at: None })
         }
-        libc::SYS_pwrite64 => {
-            Some(Call::Write { file: file(0), from: args[1], bytes: args[2], at: Some(args[3]) })
-        }
+        libc::SYS_pwrite64 => Some(RecordedCall::Write {
+            file: file(0),
+            from: args[1],
+            bytes: args[2],
+            at: Some(args[3]),
+        }),
         libc::SYS_writev | libc::SYS_pwritev | libc::SYS_pwritev2 => {
             not_understood(0, "a vectored write")
         }
-        libc::SYS_ftruncate => Some(Call::SetLength { file: file(0), to: args[1] }),
+        libc::SYS_ftruncate => Some(RecordedCall::SetLength { file: file(0), to: args[1] }),
         libc::SYS_fallocate if args[1] == 0 => {
-            Some(Call::Extend { file: file(0), to: args[2].saturating_add(args[3]) })
+            Some(RecordedCall::Extend { file: file(0), to: args[2].saturating_add(args[3]) })
         }
         // Room behind the end, which no reader sees.
         libc::SYS_fallocate if args[1] == libc::FALLOC_FL_KEEP_SIZE as u64 => None,
@@ -91,19 +97,19 @@ pub(super) fn call(number: u64, args: [u64; 6]) -> Option<Call> {
 
 /// Calls with plain paths, which newer machines do not have.
 #[cfg(target_arch = "x86_64")]
-fn by_path(number: u64, args: [u64; 6]) -> Option<Call> {
+fn by_path(number: u64, args: [u64; 6]) -> Option<RecordedCall> {
     let dir = libc::AT_FDCWD;
     match number.cast_signed() {
-        libc::SYS_open => Some(Call::Open { dir, path: args[0], flags: args[1] }),
-        libc::SYS_mkdir => Some(Call::CreateDir { dir, path: args[0] }),
-        libc::SYS_rmdir => Some(Call::Remove { dir, path: args[0], is_dir: true }),
-        libc::SYS_unlink => Some(Call::Remove { dir, path: args[0], is_dir: false }),
-        libc::SYS_rename => Some(Call::Rename { from: (dir, args[0]), to: (dir, args[1]) }),
+        libc::SYS_open => Some(RecordedCall::Open { dir, path: args[0], flags: args[1] }),
+        libc::SYS_mkdir => Some(RecordedCall::CreateDir { dir, path: args[0] }),
+        libc::SYS_rmdir => Some(RecordedCall::Remove { dir, path: args[0], is_dir: true }),
+        libc::SYS_unlink => Some(RecordedCall::Remove { dir, path: args[0], is_dir: false }),
+        libc::SYS_rename => Some(RecordedCall::Rename { from: (dir, args[0]), to: (dir, args[1]) }),
         _ => None,
     }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn by_path(_: u64, _: [u64; 6]) -> Option<Call> {
+fn by_path(_: u64, _: [u64; 6]) -> Option<RecordedCall> {
     None
 }

@@ -1,7 +1,7 @@
 //! Changes of users, roles and grants.
 
-use super::model::{ADMIN, Grant, PUBLIC, ROOT, Role, State, User};
-use super::proving::Busy;
+use super::model::{ADMIN, Grant, PUBLIC, ROOT, Role, User, UsersAndRoles};
+use super::proving::ProofBusy;
 use super::{Access, AccessError, Proof, password};
 
 /// Bytes of a password.
@@ -223,12 +223,13 @@ impl Access {
             let (least, most) = (LEAST_PASSWORD, MOST_PASSWORD);
             return Err(AccessError::Password { least, most, found });
         }
-        let hash = password::hash(&self.provers, password).map_err(|Busy| AccessError::Busy)?;
+        let hash =
+            password::hash(&self.provers, password).map_err(|ProofBusy| AccessError::Busy)?;
         hash.ok_or(AccessError::Hash)
     }
 }
 
-fn role_of<'s>(state: &'s mut State, role: &str) -> Result<&'s mut Role, AccessError> {
+fn role_of<'s>(state: &'s mut UsersAndRoles, role: &str) -> Result<&'s mut Role, AccessError> {
     state.roles.get_mut(role).ok_or_else(|| AccessError::no_role(role))
 }
 

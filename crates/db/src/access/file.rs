@@ -1,7 +1,7 @@
 //! The file `ACCESS`: a header, JSON, a checksum; as the catalogue, and for the same reasons.
 
-use super::model::State;
-use crate::files::{Field, agrees, checksum, field, get, put, u32_at, u64_at};
+use super::model::UsersAndRoles;
+use crate::files::{ByteField, agrees, checksum, field, get, put, u32_at, u64_at};
 
 /// Name of the file in the directory of the database.
 pub const ACCESS_FILE: &str = "ACCESS";
@@ -16,18 +16,18 @@ const CHECKSUM_BYTES: usize = 8;
 pub(super) const MAX_BYTES: u64 = 64 << 20;
 
 /// [`ACCESS_MAGIC`].
-const MAGIC: Field = field("magic", 0, 8);
+const MAGIC: ByteField = field("magic", 0, 8);
 /// [`ACCESS_VERSION`].
-const VERSION: Field = field("version", 8, 4);
+const VERSION: ByteField = field("version", 8, 4);
 /// Zero.
-const RESERVED: Field = field("reserved", 12, 4);
+const RESERVED: ByteField = field("reserved", 12, 4);
 /// Length of the JSON.
-const BODY_BYTES: Field = field("body bytes", 16, 8);
+const BODY_BYTES: ByteField = field("body bytes", 16, 8);
 #[cfg(test)]
-const FIELDS: &[Field] = &[MAGIC, VERSION, RESERVED, BODY_BYTES];
+const FIELDS: &[ByteField] = &[MAGIC, VERSION, RESERVED, BODY_BYTES];
 const HEADER_BYTES: usize = 24;
 
-pub(super) fn encode(state: &State) -> Vec<u8> {
+pub(super) fn encode(state: &UsersAndRoles) -> Vec<u8> {
     let body = serde_json::to_vec(state).expect("maps with text keys");
     let mut bytes = vec![0; HEADER_BYTES];
     put(&mut bytes, MAGIC, &ACCESS_MAGIC);
@@ -40,7 +40,7 @@ pub(super) fn encode(state: &State) -> Vec<u8> {
 }
 
 /// What these bytes say, or what is wrong with them.
-pub(super) fn decode(bytes: &[u8]) -> Result<State, String> {
+pub(super) fn decode(bytes: &[u8]) -> Result<UsersAndRoles, String> {
     let short = || format!("{} bytes are too few", bytes.len());
     let (covered, sum) = bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or_else(short)?;
     let (header, body) = covered.split_at_checked(HEADER_BYTES).ok_or_else(short)?;
@@ -59,7 +59,8 @@ pub(super) fn decode(bytes: &[u8]) -> Result<State, String> {
     if u64_at(header, BODY_BYTES) != body.len() as u64 {
         return Err(format!("its JSON has {} bytes, not what it tells of", body.len()));
     }
-    let mut state: State = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let mut state: UsersAndRoles =
+        serde_json::from_slice(body).map_err(|error| error.to_string())?;
     if !state.is_whole() {
         return Err("it lacks the user root, or a role that is always there".to_owned());
     }
@@ -76,8 +77,8 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read_and_anything_else_refused() {
-        let bytes = encode(&State::new());
-        assert_eq!(decode(&bytes).unwrap(), State::new());
+        let bytes = encode(&UsersAndRoles::new());
+        assert_eq!(decode(&bytes).unwrap(), UsersAndRoles::new());
         for length in 0..bytes.len() {
             assert!(decode(&bytes[..length]).is_err(), "{length} bytes");
         }
@@ -86,12 +87,12 @@ mod tests {
             bytes[at] ^= 0x10;
             assert!(decode(&bytes).is_err(), "byte {at}");
         }
-        assert!(decode(&encode(&State::default())).unwrap_err().contains("root"));
+        assert!(decode(&encode(&UsersAndRoles::default())).unwrap_err().contains("root"));
     }
 
     #[test]
     fn under_version_1_everybody_was_told_what_there_is() {
-        let mut state = State::new();
+        let mut state = UsersAndRoles::new();
         let public = state.roles.get_mut("public").unwrap();
         assert!(!std::mem::take(&mut public.grants).is_empty());
         let mut bytes = encode(&state);
@@ -100,7 +101,7 @@ mod tests {
         bytes[VERSION.offset] = 1;
         let sum = checksum(&bytes[..covered]).to_le_bytes();
         bytes[covered..].copy_from_slice(&sum);
-        assert_eq!(decode(&bytes).unwrap(), State::new());
+        assert_eq!(decode(&bytes).unwrap(), UsersAndRoles::new());
     }
 
     #[test]

@@ -29,9 +29,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use pipeann_engine::memory::Accountant;
 
-use self::model::State;
-use self::password::Verified;
-use self::proving::{Busy, Provers};
+use self::model::UsersAndRoles;
+use self::password::VerifiedPasswords;
+use self::proving::{ProofBusy, Provers};
 use crate::disk::{Disk, DiskError, read_file, replace_file};
 
 /// Stands for the hash of a first password, which has none.
@@ -41,10 +41,10 @@ const INITIAL: &str = "";
 pub struct Access {
     disk: Arc<dyn Disk>,
     writable: bool,
-    state: RwLock<Arc<State>>,
+    state: RwLock<Arc<UsersAndRoles>>,
     /// Held while it changes.
     changing: Mutex<()>,
-    verified: Verified,
+    verified: VerifiedPasswords,
     provers: Provers,
     wrong: AtomicU64,
 }
@@ -62,7 +62,7 @@ pub enum Proof {
 
 /// Passwords that were not accepted since the database was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedPasswords {
     /// That were wrong.
     pub wrong: u64,
     /// That were not looked at, since too many waited.
@@ -87,7 +87,7 @@ impl Access {
         let state = match read_file(&*disk, ACCESS_FILE, file::MAX_BYTES) {
             Ok(bytes) => file::decode(&bytes)
                 .map_err(|why| AccessError::Damaged { path: disk.locate(ACCESS_FILE), why })?,
-            Err(error) if error.is_not_found() => State::new(),
+            Err(error) if error.is_not_found() => UsersAndRoles::new(),
             Err(error) => return Err(error.into()),
         };
         Ok(Self {
@@ -95,7 +95,7 @@ impl Access {
             writable,
             state: RwLock::new(Arc::new(state)),
             changing: Mutex::new(()),
-            verified: Verified::default(),
+            verified: VerifiedPasswords::default(),
             provers: Provers::new(accountant),
             wrong: AtomicU64::new(0),
         })
@@ -117,7 +117,7 @@ impl Access {
             return Proof::Right;
         }
         match self.prove(user, password, initial) {
-            Err(Busy) => Proof::Busy,
+            Err(ProofBusy) => Proof::Busy,
             Ok(true) => Proof::Right,
             Ok(false) => {
                 self.wrong.fetch_add(1, Ordering::Relaxed);
@@ -126,7 +126,7 @@ impl Access {
         }
     }
 
-    fn prove(&self, user: &str, password: &str, initial: &str) -> Result<bool, Busy> {
+    fn prove(&self, user: &str, password: &str, initial: &str) -> Result<bool, ProofBusy> {
         let state = self.state();
         let found = state.users.get(user);
         let (hash, is_right) = match found.map(|found| found.password.as_deref()) {
@@ -145,8 +145,8 @@ impl Access {
     }
 
     /// How many passwords were not accepted.
-    pub fn refused(&self) -> Refused {
-        Refused { wrong: self.wrong.load(Ordering::Relaxed), busy: self.provers.refused() }
+    pub fn refused(&self) -> RefusedPasswords {
+        RefusedPasswords { wrong: self.wrong.load(Ordering::Relaxed), busy: self.provers.refused() }
     }
 
     /// Whether a user may use a privilege, which is also known by `groups`, on an object of a kind
@@ -229,14 +229,14 @@ impl Access {
         state.groups.iter().map(|(name, of)| (name.clone(), of.clone())).collect()
     }
 
-    fn state(&self) -> Arc<State> {
+    fn state(&self) -> Arc<UsersAndRoles> {
         Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Makes a change, saves it, and lets everybody see it.
     fn change(
         &self,
-        make: impl FnOnce(&mut State) -> Result<(), AccessError>,
+        make: impl FnOnce(&mut UsersAndRoles) -> Result<(), AccessError>,
     ) -> Result<(), AccessError> {
         if !self.writable {
             return Err(AccessError::ReadOnly);

@@ -75,14 +75,14 @@ impl Grant {
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct State {
+pub(super) struct UsersAndRoles {
     pub(super) users: BTreeMap<String, User>,
     pub(super) roles: BTreeMap<String, Role>,
     /// Groups of privileges.
     pub(super) groups: BTreeMap<String, BTreeSet<String>>,
 }
 
-impl State {
+impl UsersAndRoles {
     /// What there always is.
     pub(super) fn new() -> Self {
         let root = User { roles: BTreeSet::from([ADMIN.to_owned()]), ..User::default() };

@@ -11,13 +11,13 @@ use argon2::password_hash::{Output, ParamsString, PasswordHash, SaltString};
 use argon2::{Algorithm, Argon2, Params, Version};
 use blake2::{Blake2s256, Digest as _};
 
-use super::proving::{Busy, Provers};
+use super::proving::{ProofBusy, Provers};
 
 /// Bytes of the longest salt that a hash has.
 const MOST_SALT: usize = 64;
 
 /// The hash of a password, with its salt; `None` where the system gives no randomness.
-pub(super) fn hash(provers: &Provers, password: &str) -> Result<Option<String>, Busy> {
+pub(super) fn hash(provers: &Provers, password: &str) -> Result<Option<String>, ProofBusy> {
     let (algorithm, version, params) = (Algorithm::Argon2id, Version::V0x13, Params::default());
     let argon2 = Argon2::new(algorithm, version, params.clone());
     let salt = SaltString::generate(&mut OsRng);
@@ -38,7 +38,7 @@ pub(super) fn hash(provers: &Provers, password: &str) -> Result<Option<String>, 
 }
 
 /// Whether a password has this hash.
-pub(super) fn verify(provers: &Provers, hash: &str, password: &str) -> Result<bool, Busy> {
+pub(super) fn verify(provers: &Provers, hash: &str, password: &str) -> Result<bool, ProofBusy> {
     let Some((argon2, params, hash)) = parsed(hash) else { return Ok(false) };
     let (Some(salt), Some(expected)) = (hash.salt, hash.hash) else { return Ok(false) };
     let mut room = [0; MOST_SALT];
@@ -59,7 +59,7 @@ fn parsed(hash: &str) -> Option<(Argon2<'static>, Params, PasswordHash<'_>)> {
 }
 
 /// Takes as long as a check does.
-pub(super) fn check_nothing(provers: &Provers, password: &str) -> Result<(), Busy> {
+pub(super) fn check_nothing(provers: &Provers, password: &str) -> Result<(), ProofBusy> {
     hash(provers, password).map(drop)
 }
 
@@ -71,9 +71,9 @@ pub(super) fn same(a: &[u8], b: &[u8]) -> bool {
 
 /// Passwords that were right lately.
 #[derive(Default)]
-pub(super) struct Verified(Mutex<HashMap<String, [u8; 32]>>);
+pub(super) struct VerifiedPasswords(Mutex<HashMap<String, [u8; 32]>>);
 
-impl Verified {
+impl VerifiedPasswords {
     /// Whether this password of the user with this hash was right before; quickly.
     pub(super) fn knows(&self, user: &str, hash: &str, password: &str) -> bool {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);

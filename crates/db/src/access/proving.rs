@@ -23,7 +23,7 @@ const MOST_BLOCKS: usize = 256 << 10;
 /// A proof was not made: too many wait, or it would take more memory than any that this version
 /// writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Busy;
+pub(super) struct ProofBusy;
 
 /// Where proofs are made.
 pub(super) struct Provers {
@@ -36,7 +36,7 @@ pub(super) struct Provers {
 
 #[derive(Default)]
 struct Seats {
-    idle: Vec<Memory>,
+    idle: Vec<ProofMemory>,
     busy: usize,
     waiting: usize,
 }
@@ -44,7 +44,7 @@ struct Seats {
 /// What a proof is made in. Counted where the limit has room for it; where it has none, people are
 /// let in all the same.
 #[derive(Default)]
-struct Memory {
+struct ProofMemory {
     blocks: Vec<Block>,
     held: Option<Reservation>,
 }
@@ -62,14 +62,14 @@ impl Provers {
         &self,
         blocks: usize,
         prove: impl FnOnce(&mut [Block]) -> T,
-    ) -> Result<T, Busy> {
+    ) -> Result<T, ProofBusy> {
         let mut seat = match blocks <= MOST_BLOCKS {
             true => self.sit_down()?,
             false => return Err(self.refuse()),
         };
         if seat.memory.blocks.len() < blocks {
             let bytes = (blocks * size_of::<Block>()) as u64;
-            seat.memory = Memory::default();
+            seat.memory = ProofMemory::default();
             seat.memory.held = self.accountant.reserve(Pool::Pending, bytes).ok();
             seat.memory.blocks = vec![Block::default(); blocks];
         }
@@ -77,7 +77,7 @@ impl Provers {
     }
 
     /// Waits for memory that nobody uses, unless too many do.
-    fn sit_down(&self) -> Result<Seat<'_>, Busy> {
+    fn sit_down(&self) -> Result<Seat<'_>, ProofBusy> {
         let mut seats = self.seats();
         if seats.busy >= self.most && seats.waiting >= MOST_WAITING {
             return Err(self.refuse());
@@ -92,9 +92,9 @@ impl Provers {
         Ok(Seat { provers: self, memory })
     }
 
-    fn refuse(&self) -> Busy {
+    fn refuse(&self) -> ProofBusy {
         self.refused.fetch_add(1, Ordering::Relaxed);
-        Busy
+        ProofBusy
     }
 
     fn seats(&self) -> MutexGuard<'_, Seats> {
@@ -110,7 +110,7 @@ impl Provers {
 /// A turn, given back when it is dropped.
 struct Seat<'a> {
     provers: &'a Provers,
-    memory: Memory,
+    memory: ProofMemory,
 }
 
 impl Drop for Seat<'_> {
@@ -145,7 +145,11 @@ mod tests {
         }
         assert_eq!(places.len(), 1);
         assert_eq!(accountant.held_bytes(), 64 << 10);
-        assert_eq!(provers.run(MOST_BLOCKS + 1, |_| ()), Err(Busy), "whatever a file asks for");
+        assert_eq!(
+            provers.run(MOST_BLOCKS + 1, |_| ()),
+            Err(ProofBusy),
+            "whatever a file asks for"
+        );
         assert_eq!(accountant.held_bytes(), 64 << 10);
     }
 
@@ -174,7 +178,7 @@ mod tests {
             let lined_up: Vec<_> =
                 (0..MOST_WAITING).map(|_| s.spawn(|| provers.run(1, |_| ()))).collect();
             waiting(&provers, MOST_WAITING);
-            assert_eq!(provers.run(1, |_| ()), Err(Busy));
+            assert_eq!(provers.run(1, |_| ()), Err(ProofBusy));
             assert_eq!(provers.refused(), 1);
             end.wait();
             for one in lined_up {

@@ -132,7 +132,7 @@ fn proofs_need_the_memory_of_one_and_who_was_right_before_needs_none() {
         (0..6).for_each(|_| assert_eq!(try_it(user, "wrong"), Proof::Wrong));
     }
     assert_eq!(try_it("ada", "secret-1"), Proof::Right, "it is known");
-    assert_eq!(access.refused(), Refused { wrong: 12, busy: 0 });
+    assert_eq!(access.refused(), RefusedPasswords { wrong: 12, busy: 0 });
     // One after the other they need the memory of one.
     assert_eq!(accountant.held_bytes(), 19 << 20);
     // A first password takes a proof, and is known afterwards like any other.

@@ -74,9 +74,9 @@ thread_local! {
 }
 
 /// Restores who asked before.
-struct Before(Option<Arc<dyn Asker>>, Option<Gone>);
+struct PreviousAsker(Option<Arc<dyn Asker>>, Option<Gone>);
 
-impl Drop for Before {
+impl Drop for PreviousAsker {
     fn drop(&mut self) {
         ASKER.set(self.0.take());
         GONE.set(self.1);
@@ -85,7 +85,7 @@ impl Drop for Before {
 
 /// Does something on this thread for `asker`, or for nobody known.
 pub fn within<T>(asker: Option<Arc<dyn Asker>>, work: impl FnOnce() -> T) -> T {
-    let _before = Before(ASKER.replace(asker), GONE.replace(None));
+    let _before = PreviousAsker(ASKER.replace(asker), GONE.replace(None));
     work()
 }
 

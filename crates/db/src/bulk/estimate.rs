@@ -7,7 +7,7 @@
 use pipeann_engine::build;
 
 use super::error::LoadError;
-use crate::catalog::{Collection as Entry, IndexState};
+use crate::catalog::{CollectionEntry as Entry, IndexState};
 use crate::collection::{Collection, CollectionError};
 use crate::field_index::has_graph;
 use crate::ids::ErrorClass;

@@ -2,25 +2,25 @@
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use super::change::{Applied, Change, Subject};
+use super::change::{Applied, EntryChange, Subject};
 use super::delta::Delta;
 use super::entries::UnixMs;
 use super::error::CatalogError;
 use super::file::{Decoded, decode, encode};
 use super::snapshot::Snapshot;
 use super::store::{CatalogStore, SaveError};
-use super::tail::Tail;
+use super::tail::FileTail;
 
 /// The store, and whether it still can be trusted.
-struct Writer {
+struct StoreWriter {
     store: Box<dyn CatalogStore>,
     /// Behind what the next change is written; `None` where nothing may be added to the file, so
     /// that the next change replaces it.
-    tail: Option<Tail>,
+    tail: Option<FileTail>,
     poisoned: bool,
 }
 
-impl Writer {
+impl StoreWriter {
     /// Replaces the file by one of this state.
     fn replace(&mut self, state: &Snapshot) -> Result<(), SaveError> {
         self.tail = None;
@@ -54,7 +54,7 @@ impl Writer {
 /// See the module's description. Shared between threads by reference. Lock order: the writer,
 /// then the current snapshot, which is held for an assignment only.
 pub struct Catalog {
-    writer: Mutex<Writer>,
+    writer: Mutex<StoreWriter>,
     current: RwLock<Arc<Snapshot>>,
 }
 
@@ -84,7 +84,7 @@ impl Catalog {
             return Err(CatalogError::AlreadyThere);
         }
         let snapshot = Snapshot::initial(now);
-        let mut writer = Writer { store, tail: None, poisoned: false };
+        let mut writer = StoreWriter { store, tail: None, poisoned: false };
         writer.replace(&snapshot).map_err(refusal)?;
         Ok(Self::new(writer, snapshot))
     }
@@ -101,7 +101,7 @@ impl Catalog {
         let bytes = store.load().map_err(CatalogError::Unreadable)?;
         let Decoded { snapshot, followed, unvouched } =
             decode(&bytes.ok_or(CatalogError::Missing)?)?;
-        let mut writer = Writer { store, tail: None, poisoned: false };
+        let mut writer = StoreWriter { store, tail: None, poisoned: false };
         if followed {
             match writer.replace(&snapshot) {
                 Ok(()) => {}
@@ -115,7 +115,7 @@ impl Catalog {
         Ok(Self::new(writer, snapshot))
     }
 
-    fn new(writer: Writer, snapshot: Snapshot) -> Self {
+    fn new(writer: StoreWriter, snapshot: Snapshot) -> Self {
         Self { writer: Mutex::new(writer), current: RwLock::new(Arc::new(snapshot)) }
     }
 
@@ -145,7 +145,7 @@ impl Catalog {
     /// [`CatalogError`]; the catalogue is then as it was. Only after
     /// [`CatalogError::Unknown`] the file may hold the change or not, readers see the state
     /// without it, and every later change is [`CatalogError::Poisoned`].
-    pub fn apply(&self, change: Change, now: UnixMs) -> Result<Applied, CatalogError> {
+    pub fn apply(&self, change: EntryChange, now: UnixMs) -> Result<Applied, CatalogError> {
         // A panic inside an edit leaves only a draft behind.
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if writer.poisoned {

@@ -8,14 +8,14 @@ use crate::schema::{FieldAlteration, FieldSpec, Schema};
 
 /// A collection by the names that a user gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct CollectionPath {
     /// Name of the database.
     pub database: String,
     /// Name or alias of the collection.
     pub collection: String,
 }
 
-impl Place {
+impl CollectionPath {
     /// The collection of this name, or alias, in this database.
     pub fn new(database: impl Into<String>, collection: impl Into<String>) -> Self {
         Self { database: database.into(), collection: collection.into() }
@@ -68,7 +68,7 @@ pub struct NewIndex {
 /// A change. Names are looked up when it is applied; an alias serves wherever a collection is
 /// meant, except where its name itself changes or ends.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Change {
+pub enum EntryChange {
     /// Creates a database.
     CreateDatabase {
         /// Its name.
@@ -93,27 +93,27 @@ pub enum Change {
     /// Creates a collection. One that exists and is the same in all that was given is fine.
     CreateCollection {
         /// Where.
-        place: Place,
+        place: CollectionPath,
         /// What.
         new: Box<NewCollection>,
     },
     /// Drops a collection without aliases, loaded or not.
     DropCollection {
         /// Which, by its own name.
-        place: Place,
+        place: CollectionPath,
     },
     /// Renames a collection, or moves it to another database. Aliases stay in their database,
     /// so a collection that has some can be renamed, and cannot be moved.
     RenameCollection {
         /// Which, by its own name.
-        place: Place,
+        place: CollectionPath,
         /// Its new name, and its database.
-        to: Place,
+        to: CollectionPath,
     },
     /// Changes what is said about a collection; `None` leaves it.
     AlterCollection {
         /// Which.
-        place: Place,
+        place: CollectionPath,
         /// Properties to add or replace.
         set: Properties,
         /// Properties to take away; those that are not there are no error.
@@ -126,14 +126,14 @@ pub enum Change {
     /// Adds a field to a collection.
     AddField {
         /// Which.
-        place: Place,
+        place: CollectionPath,
         /// The field; nullable or with a default.
         field: Box<FieldSpec>,
     },
     /// Alters limits or properties of a field.
     AlterField {
         /// Which collection.
-        place: Place,
+        place: CollectionPath,
         /// Name of the field.
         field: String,
         /// What changes.
@@ -142,19 +142,19 @@ pub enum Change {
     /// Adds a dynamic field to a collection. One that is there is fine.
     AddDynamicField {
         /// Which.
-        place: Place,
+        place: CollectionPath,
     },
     /// Creates an alias. One that exists for the same collection is fine.
     CreateAlias {
         /// The collection.
-        place: Place,
+        place: CollectionPath,
         /// The alias.
         alias: String,
     },
     /// Points an alias to another collection.
     AlterAlias {
         /// The collection.
-        place: Place,
+        place: CollectionPath,
         /// The alias.
         alias: String,
     },
@@ -168,28 +168,28 @@ pub enum Change {
     /// Creates a partition. One that exists is fine.
     CreatePartition {
         /// The collection.
-        place: Place,
+        place: CollectionPath,
         /// Name of the partition.
         partition: String,
     },
     /// Drops a partition that is not loaded.
     DropPartition {
         /// The collection.
-        place: Place,
+        place: CollectionPath,
         /// Name of the partition.
         partition: String,
     },
     /// Creates an index. One that exists and is the same in all that was given is fine.
     CreateIndex {
         /// The collection.
-        place: Place,
+        place: CollectionPath,
         /// The index.
         new: NewIndex,
     },
     /// Changes the parameters of an index.
     AlterIndex {
         /// The collection.
-        place: Place,
+        place: CollectionPath,
         /// Name of the index.
         index: String,
         /// Parameters to add or replace.
@@ -200,7 +200,7 @@ pub enum Change {
     /// Drops an index; one on a vector only while nothing is loaded.
     DropIndex {
         /// The collection.
-        place: Place,
+        place: CollectionPath,
         /// Name of the index.
         index: String,
     },
@@ -217,14 +217,14 @@ pub enum Change {
     /// Makes partitions searchable.
     Load {
         /// The collection.
-        place: Place,
+        place: CollectionPath,
         /// Names of partitions; all, also later ones, unless given.
         partitions: Option<Vec<String>>,
     },
     /// Makes partitions unsearchable.
     Release {
         /// The collection.
-        place: Place,
+        place: CollectionPath,
         /// Names of partitions; all unless given.
         partitions: Option<Vec<String>>,
     },

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::entries::{
-    Collection, CollectionId, Database, DatabaseId, NameTarget, Properties, UnixMs,
+    CollectionEntry, CollectionId, DatabaseEntry, DatabaseId, NameTarget, Properties, UnixMs,
 };
 use super::shared_map::SharedMap;
 use super::snapshot::Snapshot;
@@ -25,13 +25,13 @@ struct Head {
 }
 
 impl Head {
-    fn of(database: &Database) -> Self {
-        let Database { id, created, properties, names: _ } = database;
+    fn of(database: &DatabaseEntry) -> Self {
+        let DatabaseEntry { id, created, properties, names: _ } = database;
         Self { id: *id, created: *created, properties: properties.clone() }
     }
 }
 
-type Names = BTreeMap<String, Option<NameTarget>>;
+type NameDelta = BTreeMap<String, Option<NameTarget>>;
 
 /// See the module's description. `None` stands for what is gone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,9 +42,9 @@ pub(super) struct Delta {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     databases: BTreeMap<String, Option<Head>>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    names: BTreeMap<String, Names>,
+    names: BTreeMap<String, NameDelta>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    collections: BTreeMap<CollectionId, Option<Arc<Collection>>>,
+    collections: BTreeMap<CollectionId, Option<Arc<CollectionEntry>>>,
 }
 
 impl Delta {
@@ -103,7 +103,7 @@ impl Delta {
             };
             let kept = was.filter(|was| was.id == id).map(|was| was.names.clone());
             let names = kept.unwrap_or_default();
-            to.databases.insert(name, Arc::new(Database { id, created, properties, names }));
+            to.databases.insert(name, Arc::new(DatabaseEntry { id, created, properties, names }));
         }
         for (database, names) in self.names {
             let missing = || format!("there is no database `{database}` for its names");

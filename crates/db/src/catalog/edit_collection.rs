@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use super::apply::Edit;
-use super::change::{NewCollection, Place, Subject};
+use super::change::{CollectionPath, NewCollection, Subject};
 use super::edit_names::check_limit;
-use super::entries::{Collection, CollectionId, Load, NameTarget, Partition, PartitionId, UnixMs};
-use super::error::{CatalogError, Kind, Usage};
+use super::entries::{
+    CollectionEntry, CollectionId, CollectionPartition, NameTarget, PartitionId, UnixMs, WantedLoad,
+};
+use super::error::{CatalogError, EntityKind, Usage};
 use super::limits::{
     DEFAULT_KEY_PARTITIONS, DEFAULT_PARTITION, MAX_COLLECTIONS, MAX_PARTITIONS, MAX_SHARDS,
 };
@@ -16,11 +18,11 @@ use crate::schema::{FieldAlteration, FieldSpec, check_name};
 impl Snapshot {
     pub(super) fn create_collection(
         &mut self,
-        place: Place,
+        place: CollectionPath,
         new: NewCollection,
         now: UnixMs,
     ) -> Result<Edit, CatalogError> {
-        let Place { database, collection: name } = place;
+        let CollectionPath { database, collection: name } = place;
         check_name("collection", &name)?;
         let partition_names = partition_names(&name, &new)?;
         if !(1..=MAX_SHARDS).contains(&new.shards) {
@@ -41,15 +43,15 @@ impl Snapshot {
         }
         self.check_free(&database, &name)?;
         let count = self.collections.len();
-        check_limit(Kind::Collection, count, MAX_COLLECTIONS, "the catalogue")?;
+        check_limit(EntityKind::Collection, count, MAX_COLLECTIONS, "the catalogue")?;
         let id = CollectionId(self.new_id());
-        let partitions = partition_names.into_iter().map(|name| Partition {
+        let partitions = partition_names.into_iter().map(|name| CollectionPartition {
             id: PartitionId(self.new_id()),
             name,
             created: now,
         });
         let partitions = partitions.collect();
-        let collection = Collection {
+        let collection = CollectionEntry {
             id,
             name: name.clone(),
             database: self.database(&database)?.id,
@@ -61,14 +63,14 @@ impl Snapshot {
             properties: new.properties,
             partitions,
             indexes: Vec::new(),
-            load: Load::Released,
+            load: WantedLoad::Released,
         };
         self.collections.insert(id, Arc::new(collection));
         self.database_mut(&database).names.insert(name, NameTarget::Collection(id));
         Ok(Edit::made(Subject::Collection(id)))
     }
 
-    pub(super) fn drop_collection(&mut self, place: &Place) -> Result<Edit, CatalogError> {
+    pub(super) fn drop_collection(&mut self, place: &CollectionPath) -> Result<Edit, CatalogError> {
         let collection = Arc::clone(self.by_own_name(place, "drop")?);
         self.check_no_aliases(&collection)?;
         self.collections.remove(&collection.id);
@@ -78,8 +80,8 @@ impl Snapshot {
 
     pub(super) fn rename_collection(
         &mut self,
-        place: &Place,
-        to: Place,
+        place: &CollectionPath,
+        to: CollectionPath,
         now: UnixMs,
     ) -> Result<Edit, CatalogError> {
         check_name("collection", &to.collection)?;
@@ -105,7 +107,7 @@ impl Snapshot {
 
     pub(super) fn add_field(
         &mut self,
-        place: &Place,
+        place: &CollectionPath,
         field: FieldSpec,
         now: UnixMs,
     ) -> Result<Edit, CatalogError> {
@@ -118,7 +120,7 @@ impl Snapshot {
 
     pub(super) fn alter_field(
         &mut self,
-        place: &Place,
+        place: &CollectionPath,
         field: &str,
         alteration: &FieldAlteration,
         now: UnixMs,
@@ -134,7 +136,7 @@ impl Snapshot {
 
     pub(super) fn add_dynamic_field(
         &mut self,
-        place: &Place,
+        place: &CollectionPath,
         now: UnixMs,
     ) -> Result<Edit, CatalogError> {
         let id = self.collection(&place.database, &place.collection)?.id;
@@ -150,9 +152,9 @@ impl Snapshot {
     /// The collection of this name, which is not an alias.
     fn by_own_name(
         &self,
-        place: &Place,
+        place: &CollectionPath,
         action: &'static str,
-    ) -> Result<&Arc<Collection>, CatalogError> {
+    ) -> Result<&Arc<CollectionEntry>, CatalogError> {
         let collection = self.collection(&place.database, &place.collection)?;
         if collection.name == place.collection {
             return Ok(collection);
@@ -161,13 +163,13 @@ impl Snapshot {
         Err(CatalogError::ViaAlias { action, alias, collection: collection.name.clone() })
     }
 
-    fn check_no_aliases(&self, collection: &Collection) -> Result<(), CatalogError> {
+    fn check_no_aliases(&self, collection: &CollectionEntry) -> Result<(), CatalogError> {
         let aliases: Vec<String> =
             self.aliases_of(collection).into_iter().map(str::to_owned).collect();
         if aliases.is_empty() {
             return Ok(());
         }
-        let (kind, name) = (Kind::Collection, collection.name.clone());
+        let (kind, name) = (EntityKind::Collection, collection.name.clone());
         Err(CatalogError::InUse { kind, name, usage: Usage::Aliases(aliases) })
     }
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::apply::Edit;
-use super::change::{NewIndex, Place, Subject};
+use super::change::{CollectionPath, NewIndex, Subject};
 use super::edit_names::{alter, check_limit};
 use super::entries::{
-    Collection, CollectionId, IndexDefinition, IndexId, IndexState, Load, Partition, PartitionId,
-    Properties, UnixMs,
+    CollectionEntry, CollectionId, CollectionPartition, IndexDefinition, IndexId, IndexState,
+    PartitionId, Properties, UnixMs, WantedLoad,
 };
-use super::error::{CatalogError, IndexFault, Kind, Usage};
+use super::error::{CatalogError, EntityKind, IndexFault, Usage};
 use super::index_kind;
 use super::limits::{DEFAULT_PARTITION, MAX_PARTITIONS};
 use super::snapshot::Snapshot;
@@ -22,7 +22,7 @@ const JSON_PATH: &str = "json_path";
 impl Snapshot {
     pub(super) fn create_partition(
         &mut self,
-        place: &Place,
+        place: &CollectionPath,
         name: String,
         now: UnixMs,
     ) -> Result<Edit, CatalogError> {
@@ -33,10 +33,10 @@ impl Snapshot {
             return Ok(Edit::made_already(Subject::Partition(id, there.id)));
         }
         let count = collection.partitions.len();
-        check_limit(Kind::Partition, count, MAX_PARTITIONS as usize, &collection.name)?;
+        check_limit(EntityKind::Partition, count, MAX_PARTITIONS as usize, &collection.name)?;
         let partition = PartitionId(self.new_id());
         self.alter_collection(id, now, |collection| {
-            collection.partitions.push(Partition { id: partition, name, created: now });
+            collection.partitions.push(CollectionPartition { id: partition, name, created: now });
             Ok(true)
         })?;
         Ok(Edit::made(Subject::Partition(id, partition)))
@@ -44,13 +44,13 @@ impl Snapshot {
 
     pub(super) fn drop_partition(
         &mut self,
-        place: &Place,
+        place: &CollectionPath,
         name: &str,
         now: UnixMs,
     ) -> Result<Edit, CatalogError> {
         let collection = self.without_partition_key(place)?;
         let (id, partition) = (collection.id, collection.partition(name)?.id);
-        let (kind, name) = (Kind::Partition, name.to_owned());
+        let (kind, name) = (EntityKind::Partition, name.to_owned());
         if name == DEFAULT_PARTITION {
             return Err(CatalogError::Permanent { kind, name });
         }
@@ -66,15 +66,16 @@ impl Snapshot {
 
     pub(super) fn create_index(
         &mut self,
-        place: &Place,
+        place: &CollectionPath,
         new: NewIndex,
         now: UnixMs,
     ) -> Result<Edit, CatalogError> {
         let collection = self.collection(&place.database, &place.collection)?;
         let id = collection.id;
         let field = collection.schema.field(&new.field);
-        let field = field
-            .ok_or_else(|| CatalogError::not_found(Kind::Field, &new.field, &collection.name))?;
+        let field = field.ok_or_else(|| {
+            CatalogError::not_found(EntityKind::Field, &new.field, &collection.name)
+        })?;
         let fault = |fault| CatalogError::Index { field: new.field.clone(), fault };
         index_kind::check(field, &new.kind, new.metric).map_err(fault)?;
         if let Some(there) = rival(collection, field, &new.parameters) {
@@ -101,7 +102,7 @@ impl Snapshot {
             },
         };
         if collection.index(&name).is_ok() {
-            return Err(CatalogError::exists(Kind::Index, &name, &collection.name));
+            return Err(CatalogError::exists(EntityKind::Index, &name, &collection.name));
         }
         let index = IndexId(self.new_id());
         self.alter_collection(id, now, |collection| {
@@ -122,7 +123,7 @@ impl Snapshot {
 
     pub(super) fn alter_index(
         &mut self,
-        place: &Place,
+        place: &CollectionPath,
         name: &str,
         set: Properties,
         remove: &[String],
@@ -147,7 +148,7 @@ impl Snapshot {
 
     pub(super) fn drop_index(
         &mut self,
-        place: &Place,
+        place: &CollectionPath,
         name: &str,
         now: UnixMs,
     ) -> Result<Edit, CatalogError> {
@@ -155,8 +156,8 @@ impl Snapshot {
         let (id, index) = (collection.id, collection.index(name)?);
         let field = collection.schema.field_by_id(index.field);
         let on_vector = field.is_some_and(|field| field.spec.data_type.vector_kind().is_some());
-        if on_vector && collection.load != Load::Released {
-            let (kind, name) = (Kind::Index, name.to_owned());
+        if on_vector && collection.load != WantedLoad::Released {
+            let (kind, name) = (EntityKind::Index, name.to_owned());
             return Err(CatalogError::InUse { kind, name, usage: Usage::Loaded });
         }
         let index = index.id;
@@ -178,9 +179,9 @@ impl Snapshot {
             CatalogError::not_found(kind, &format!("id {number}"), "the catalogue")
         };
         let collection =
-            self.collection_by_id(id).ok_or_else(|| missing(Kind::Collection, id.0))?;
+            self.collection_by_id(id).ok_or_else(|| missing(EntityKind::Collection, id.0))?;
         let there = collection.indexes.iter().find(|each| each.id == index);
-        let there = there.ok_or_else(|| missing(Kind::Index, index.0))?;
+        let there = there.ok_or_else(|| missing(EntityKind::Index, index.0))?;
         if let IndexState::Building { rows_done, rows } = state
             && rows_done > rows
         {
@@ -198,23 +199,23 @@ impl Snapshot {
 
     pub(super) fn load(
         &mut self,
-        place: &Place,
+        place: &CollectionPath,
         partitions: Option<Vec<String>>,
         now: UnixMs,
     ) -> Result<Edit, CatalogError> {
         let collection = self.collection(&place.database, &place.collection)?;
         let id = collection.id;
         let load = match (named(collection, partitions)?, &collection.load) {
-            (None, _) | (_, Load::Whole) => Load::Whole,
-            (Some(more), Load::Released) => of(more),
-            (Some(more), Load::Partitions(loaded)) => of(&more | loaded),
+            (None, _) | (_, WantedLoad::Whole) => WantedLoad::Whole,
+            (Some(more), WantedLoad::Released) => of(more),
+            (Some(more), WantedLoad::Partitions(loaded)) => of(&more | loaded),
         };
         self.set_load(id, load, now)
     }
 
     pub(super) fn release(
         &mut self,
-        place: &Place,
+        place: &CollectionPath,
         partitions: Option<Vec<String>>,
         now: UnixMs,
     ) -> Result<Edit, CatalogError> {
@@ -222,10 +223,10 @@ impl Snapshot {
         let id = collection.id;
         let all = || collection.partitions.iter().map(|partition| partition.id).collect();
         let load = match (named(collection, partitions)?, &collection.load) {
-            (None, _) | (_, Load::Released) => Load::Released,
-            (Some(none), Load::Whole) if none.is_empty() => Load::Whole,
-            (Some(less), Load::Whole) => of(&all() - &less),
-            (Some(less), Load::Partitions(loaded)) => of(loaded - &less),
+            (None, _) | (_, WantedLoad::Released) => WantedLoad::Released,
+            (Some(none), WantedLoad::Whole) if none.is_empty() => WantedLoad::Whole,
+            (Some(less), WantedLoad::Whole) => of(&all() - &less),
+            (Some(less), WantedLoad::Partitions(loaded)) => of(loaded - &less),
         };
         self.set_load(id, load, now)
     }
@@ -233,7 +234,7 @@ impl Snapshot {
     fn set_load(
         &mut self,
         id: CollectionId,
-        load: Load,
+        load: WantedLoad,
         now: UnixMs,
     ) -> Result<Edit, CatalogError> {
         self.alter_collection(id, now, |collection| {
@@ -243,7 +244,10 @@ impl Snapshot {
         })
     }
 
-    fn without_partition_key(&self, place: &Place) -> Result<&Collection, CatalogError> {
+    fn without_partition_key(
+        &self,
+        place: &CollectionPath,
+    ) -> Result<&CollectionEntry, CatalogError> {
         let collection = self.collection(&place.database, &place.collection)?;
         if collection.has_partition_key() {
             let collection = collection.name.clone();
@@ -264,7 +268,7 @@ fn name_of_path(field: &str, path: &str) -> String {
 
 /// The index that stands where one with these parameters would.
 fn rival<'c>(
-    collection: &'c Collection,
+    collection: &'c CollectionEntry,
     field: &Field,
     parameters: &Properties,
 ) -> Option<&'c IndexDefinition> {
@@ -275,19 +279,19 @@ fn rival<'c>(
 }
 
 /// An index that was found before.
-fn index_mut(collection: &mut Collection, id: IndexId) -> &mut IndexDefinition {
+fn index_mut(collection: &mut CollectionEntry, id: IndexId) -> &mut IndexDefinition {
     collection.indexes.iter_mut().find(|index| index.id == id).expect("the index was found")
 }
 
 /// The partitions of these names.
 fn named(
-    collection: &Collection,
+    collection: &CollectionEntry,
     names: Option<Vec<String>>,
 ) -> Result<Option<BTreeSet<PartitionId>>, CatalogError> {
     let id = |name: &String| collection.partition(name).map(|partition| partition.id);
     names.map(|names| names.iter().map(id).collect()).transpose()
 }
 
-fn of(partitions: BTreeSet<PartitionId>) -> Load {
-    if partitions.is_empty() { Load::Released } else { Load::Partitions(partitions) }
+fn of(partitions: BTreeSet<PartitionId>) -> WantedLoad {
+    if partitions.is_empty() { WantedLoad::Released } else { WantedLoad::Partitions(partitions) }
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::apply::Edit;
-use super::change::{Change, Place, Subject};
+use super::change::{CollectionPath, EntryChange, Subject};
 use super::entries::{
-    Collection, CollectionId, Database, DatabaseId, NameTarget, Properties, UnixMs,
+    CollectionEntry, CollectionId, DatabaseEntry, DatabaseId, NameTarget, Properties, UnixMs,
 };
-use super::error::{CatalogError, Kind, Usage};
+use super::error::{CatalogError, EntityKind, Usage};
 use super::limits::{DEFAULT_DATABASE, MAX_ALIASES, MAX_DATABASES};
 use super::shared_map::SharedMap;
 use super::snapshot::Snapshot;
@@ -15,22 +15,24 @@ use crate::schema::check_name;
 
 impl Snapshot {
     /// Makes `change` in this draft. After an error the draft is to be thrown away.
-    pub(super) fn edit(&mut self, change: Change, now: UnixMs) -> Result<Edit, CatalogError> {
+    pub(super) fn edit(&mut self, change: EntryChange, now: UnixMs) -> Result<Edit, CatalogError> {
         match change {
-            Change::CreateDatabase { name, properties } => {
+            EntryChange::CreateDatabase { name, properties } => {
                 self.create_database(name, properties, now)
             }
-            Change::DropDatabase { name } => self.drop_database(&name),
-            Change::AlterDatabase { name, set, remove } => {
+            EntryChange::DropDatabase { name } => self.drop_database(&name),
+            EntryChange::AlterDatabase { name, set, remove } => {
                 self.database(&name)?;
                 let database = self.database_mut(&name);
                 let changed = alter(&mut database.properties, set, &remove);
                 Ok(Edit { changed, subject: Subject::Database(database.id) })
             }
-            Change::CreateCollection { place, new } => self.create_collection(place, *new, now),
-            Change::DropCollection { place } => self.drop_collection(&place),
-            Change::RenameCollection { place, to } => self.rename_collection(&place, to, now),
-            Change::AlterCollection { place, set, remove, description, consistency } => {
+            EntryChange::CreateCollection { place, new } => {
+                self.create_collection(place, *new, now)
+            }
+            EntryChange::DropCollection { place } => self.drop_collection(&place),
+            EntryChange::RenameCollection { place, to } => self.rename_collection(&place, to, now),
+            EntryChange::AlterCollection { place, set, remove, description, consistency } => {
                 let id = self.collection(&place.database, &place.collection)?.id;
                 self.alter_collection(id, now, |collection| {
                     let mut changed = alter(&mut collection.properties, set, &remove);
@@ -46,34 +48,34 @@ impl Snapshot {
                     Ok(changed)
                 })
             }
-            Change::AddField { place, field } => self.add_field(&place, *field, now),
-            Change::AlterField { place, field, alteration } => {
+            EntryChange::AddField { place, field } => self.add_field(&place, *field, now),
+            EntryChange::AlterField { place, field, alteration } => {
                 self.alter_field(&place, &field, &alteration, now)
             }
-            Change::AddDynamicField { place } => self.add_dynamic_field(&place, now),
-            Change::CreateAlias { place, alias } => self.create_alias(&place, alias),
-            Change::AlterAlias { place, alias } => self.alter_alias(&place, &alias),
-            Change::DropAlias { database, alias } => {
+            EntryChange::AddDynamicField { place } => self.add_dynamic_field(&place, now),
+            EntryChange::CreateAlias { place, alias } => self.create_alias(&place, alias),
+            EntryChange::AlterAlias { place, alias } => self.alter_alias(&place, &alias),
+            EntryChange::DropAlias { database, alias } => {
                 let id = self.alias(&database, &alias)?.id;
                 self.database_mut(&database).names.remove(&alias);
                 Ok(Edit::made(Subject::Collection(id)))
             }
-            Change::CreatePartition { place, partition } => {
+            EntryChange::CreatePartition { place, partition } => {
                 self.create_partition(&place, partition, now)
             }
-            Change::DropPartition { place, partition } => {
+            EntryChange::DropPartition { place, partition } => {
                 self.drop_partition(&place, &partition, now)
             }
-            Change::CreateIndex { place, new } => self.create_index(&place, new, now),
-            Change::AlterIndex { place, index, set, remove } => {
+            EntryChange::CreateIndex { place, new } => self.create_index(&place, new, now),
+            EntryChange::AlterIndex { place, index, set, remove } => {
                 self.alter_index(&place, &index, set, &remove, now)
             }
-            Change::DropIndex { place, index } => self.drop_index(&place, &index, now),
-            Change::SetIndexState { collection, index, state } => {
+            EntryChange::DropIndex { place, index } => self.drop_index(&place, &index, now),
+            EntryChange::SetIndexState { collection, index, state } => {
                 self.set_index_state(collection, index, state, now)
             }
-            Change::Load { place, partitions } => self.load(&place, partitions, now),
-            Change::Release { place, partitions } => self.release(&place, partitions, now),
+            EntryChange::Load { place, partitions } => self.load(&place, partitions, now),
+            EntryChange::Release { place, partitions } => self.release(&place, partitions, now),
         }
     }
 
@@ -85,12 +87,12 @@ impl Snapshot {
     }
 
     /// A database that was found before.
-    pub(super) fn database_mut(&mut self, name: &str) -> &mut Database {
+    pub(super) fn database_mut(&mut self, name: &str) -> &mut DatabaseEntry {
         Arc::make_mut(self.databases.get_mut(name).expect("the database was found"))
     }
 
     /// A collection that was found before.
-    pub(super) fn collection_mut(&mut self, id: CollectionId) -> &mut Collection {
+    pub(super) fn collection_mut(&mut self, id: CollectionId) -> &mut CollectionEntry {
         Arc::make_mut(self.collections.get_mut(&id).expect("the collection was found"))
     }
 
@@ -99,7 +101,7 @@ impl Snapshot {
         &mut self,
         id: CollectionId,
         now: UnixMs,
-        edit: impl FnOnce(&mut Collection) -> Result<bool, CatalogError>,
+        edit: impl FnOnce(&mut CollectionEntry) -> Result<bool, CatalogError>,
     ) -> Result<Edit, CatalogError> {
         let collection = self.collection_mut(id);
         let changed = edit(collection)?;
@@ -113,8 +115,8 @@ impl Snapshot {
     pub(super) fn check_free(&self, database: &str, name: &str) -> Result<(), CatalogError> {
         let kind = match self.database(database)?.names.get(name) {
             None => return Ok(()),
-            Some(NameTarget::Collection(_)) => Kind::Collection,
-            Some(NameTarget::Alias(_)) => Kind::Alias,
+            Some(NameTarget::Collection(_)) => EntityKind::Collection,
+            Some(NameTarget::Alias(_)) => EntityKind::Alias,
         };
         Err(CatalogError::exists(kind, name, database))
     }
@@ -127,11 +129,11 @@ impl Snapshot {
     ) -> Result<Edit, CatalogError> {
         check_name("database", &name)?;
         if self.databases.contains_key(&name) {
-            return Err(CatalogError::exists(Kind::Database, &name, "the catalogue"));
+            return Err(CatalogError::exists(EntityKind::Database, &name, "the catalogue"));
         }
-        check_limit(Kind::Database, self.databases.len(), MAX_DATABASES, "the catalogue")?;
+        check_limit(EntityKind::Database, self.databases.len(), MAX_DATABASES, "the catalogue")?;
         let id = DatabaseId(self.new_id());
-        let database = Database { id, created: now, properties, names: SharedMap::default() };
+        let database = DatabaseEntry { id, created: now, properties, names: SharedMap::default() };
         self.databases.insert(name, Arc::new(database));
         Ok(Edit::made(Subject::Database(id)))
     }
@@ -139,20 +141,28 @@ impl Snapshot {
     fn drop_database(&mut self, name: &str) -> Result<Edit, CatalogError> {
         let database = self.database(name)?;
         if name == DEFAULT_DATABASE {
-            return Err(CatalogError::Permanent { kind: Kind::Database, name: name.into() });
+            return Err(CatalogError::Permanent { kind: EntityKind::Database, name: name.into() });
         }
         let is_collection = |target: &&NameTarget| matches!(target, NameTarget::Collection(_));
         let held = database.names.values().filter(is_collection).count();
         if held > 0 {
             let usage = Usage::Collections(held);
-            return Err(CatalogError::InUse { kind: Kind::Database, name: name.into(), usage });
+            return Err(CatalogError::InUse {
+                kind: EntityKind::Database,
+                name: name.into(),
+                usage,
+            });
         }
         let id = database.id;
         self.databases.remove(name);
         Ok(Edit::made(Subject::Database(id)))
     }
 
-    fn create_alias(&mut self, place: &Place, alias: String) -> Result<Edit, CatalogError> {
+    fn create_alias(
+        &mut self,
+        place: &CollectionPath,
+        alias: String,
+    ) -> Result<Edit, CatalogError> {
         check_name("alias", &alias)?;
         let id = self.collection(&place.database, &place.collection)?.id;
         let subject = Subject::Collection(id);
@@ -163,12 +173,12 @@ impl Snapshot {
         self.check_free(&place.database, &alias)?;
         let is_alias = |target: &&NameTarget| matches!(target, NameTarget::Alias(_));
         let count = names.values().filter(is_alias).count();
-        check_limit(Kind::Alias, count, MAX_ALIASES, &place.database)?;
+        check_limit(EntityKind::Alias, count, MAX_ALIASES, &place.database)?;
         self.database_mut(&place.database).names.insert(alias, NameTarget::Alias(id));
         Ok(Edit::made(subject))
     }
 
-    fn alter_alias(&mut self, place: &Place, alias: &str) -> Result<Edit, CatalogError> {
+    fn alter_alias(&mut self, place: &CollectionPath, alias: &str) -> Result<Edit, CatalogError> {
         let before = self.alias(&place.database, alias)?.id;
         let id = self.collection(&place.database, &place.collection)?.id;
         let target = NameTarget::Alias(id);
@@ -179,7 +189,7 @@ impl Snapshot {
 
 /// One more is possible.
 pub(super) fn check_limit(
-    kind: Kind,
+    kind: EntityKind,
     count: usize,
     most: usize,
     within: &str,

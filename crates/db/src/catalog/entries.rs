@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::error::{CatalogError, Kind};
+use super::error::{CatalogError, EntityKind};
 use super::limits::DEFAULT_PARTITION;
 use super::shared_map::SharedMap;
 use crate::ids::Metric;
@@ -54,7 +54,7 @@ pub const TIME_TO_LIVE: &str = "collection.ttl.seconds";
 /// A database.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Database {
+pub struct DatabaseEntry {
     /// Its id.
     pub id: DatabaseId,
     /// When it was created.
@@ -103,7 +103,7 @@ pub enum ConsistencyLevel {
 /// A collection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Collection {
+pub struct CollectionEntry {
     /// Its id.
     pub id: CollectionId,
     /// Its name, not an alias.
@@ -123,17 +123,17 @@ pub struct Collection {
     /// What the caller keeps with it.
     pub properties: Properties,
     /// By age; where there is a partition key, a partition's place is its number.
-    pub partitions: Vec<Partition>,
+    pub partitions: Vec<CollectionPartition>,
     /// By age.
     pub indexes: Vec<IndexDefinition>,
     /// What is to be searchable.
-    pub load: Load,
+    pub load: WantedLoad,
 }
 
 /// A partition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Partition {
+pub struct CollectionPartition {
     /// Its id.
     pub id: PartitionId,
     /// Its name, unique in the collection.
@@ -145,7 +145,7 @@ pub struct Partition {
 /// What the user asked to be searchable. How far loading got is for whoever loads to tell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Load {
+pub enum WantedLoad {
     /// Nothing.
     Released,
     /// All partitions, later ones too.
@@ -154,7 +154,7 @@ pub enum Load {
     Partitions(BTreeSet<PartitionId>),
 }
 
-impl Load {
+impl WantedLoad {
     /// Whether a partition is to be searchable.
     pub fn includes(&self, partition: PartitionId) -> bool {
         match self {
@@ -233,12 +233,12 @@ pub enum IndexState {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum WriteTarget<'c> {
     /// All into this partition.
-    One(&'c Partition),
+    One(&'c CollectionPartition),
     /// Each into the one with the number of its partition key.
-    ByKey(&'c [Partition]),
+    ByKey(&'c [CollectionPartition]),
 }
 
-impl Collection {
+impl CollectionEntry {
     /// How long its rows live, in milliseconds; `None` for ever.
     pub fn time_to_live_ms(&self) -> Option<u64> {
         let seconds = self.properties.get(TIME_TO_LIVE)?.trim().parse::<i64>().ok()?;
@@ -254,9 +254,9 @@ impl Collection {
     ///
     /// # Errors
     /// [`CatalogError::NotFound`] where there is none.
-    pub fn partition(&self, name: &str) -> Result<&Partition, CatalogError> {
+    pub fn partition(&self, name: &str) -> Result<&CollectionPartition, CatalogError> {
         let found = self.partitions.iter().find(|partition| partition.name == name);
-        found.ok_or_else(|| CatalogError::not_found(Kind::Partition, name, &self.name))
+        found.ok_or_else(|| CatalogError::not_found(EntityKind::Partition, name, &self.name))
     }
 
     /// Where rows go that are written to the named partition, or without naming one.
@@ -280,7 +280,7 @@ impl Collection {
     /// [`CatalogError::NotFound`] where there is none.
     pub fn index(&self, name: &str) -> Result<&IndexDefinition, CatalogError> {
         let found = self.indexes.iter().find(|index| index.name == name);
-        found.ok_or_else(|| CatalogError::not_found(Kind::Index, name, &self.name))
+        found.ok_or_else(|| CatalogError::not_found(EntityKind::Index, name, &self.name))
     }
 
     /// The indexes on a field: one at most, but for JSON fields, which have one per path.

@@ -11,7 +11,7 @@ use crate::value::DataType;
 
 /// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntityKind {
     /// A database.
     Database,
     /// A collection.
@@ -26,7 +26,7 @@ pub enum Kind {
     Field,
 }
 
-impl Kind {
+impl EntityKind {
     const fn article(self) -> &'static str {
         match self {
             Self::Alias | Self::Index => "an",
@@ -47,7 +47,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for EntityKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -201,7 +201,7 @@ pub enum CatalogError {
     #[error("{kind} not found[{kind}={name}] in `{within}`")]
     NotFound {
         /// What was looked for.
-        kind: Kind,
+        kind: EntityKind,
         /// Its name.
         name: String,
         /// The database or collection that was searched.
@@ -211,7 +211,7 @@ pub enum CatalogError {
     #[error("`{name}` is already the name of {} {kind} in `{within}`", kind.article())]
     Exists {
         /// What has the name.
-        kind: Kind,
+        kind: EntityKind,
         /// The name.
         name: String,
         /// The database or collection.
@@ -227,7 +227,7 @@ pub enum CatalogError {
     #[error("`{within}` has {most} of kind {kind} already, more are not possible")]
     Limit {
         /// Of what.
-        kind: Kind,
+        kind: EntityKind,
         /// How many there can be.
         most: usize,
         /// The database or collection, `the catalogue` for all.
@@ -237,7 +237,7 @@ pub enum CatalogError {
     #[error("{kind} `{name}` cannot be dropped: {usage}")]
     InUse {
         /// What it is.
-        kind: Kind,
+        kind: EntityKind,
         /// Its name.
         name: String,
         /// What needs it.
@@ -247,7 +247,7 @@ pub enum CatalogError {
     #[error("the {kind} `{name}` cannot be dropped")]
     Permanent {
         /// What it is.
-        kind: Kind,
+        kind: EntityKind,
         /// Its name.
         name: String,
     },
@@ -325,12 +325,12 @@ pub enum CatalogError {
 }
 
 impl CatalogError {
-    pub(super) fn not_found(kind: Kind, name: &str, within: &str) -> Self {
+    pub(super) fn not_found(kind: EntityKind, name: &str, within: &str) -> Self {
         // The message stays short whatever the input was.
         Self::NotFound { kind, name: name.chars().take(255).collect(), within: within.into() }
     }
 
-    pub(super) fn exists(kind: Kind, name: &str, within: &str) -> Self {
+    pub(super) fn exists(kind: EntityKind, name: &str, within: &str) -> Self {
         Self::Exists { kind, name: name.into(), within: within.into() }
     }
 

@@ -7,7 +7,7 @@
 
 use super::error::FileError;
 use super::snapshot::Snapshot;
-use super::tail::{Tail, follow};
+use super::tail::{FileTail, follow};
 use super::validate::validate;
 use crate::files::agrees;
 use crate::value::VectorKind;
@@ -27,18 +27,18 @@ const FORMERLY_IN_ROWS: [VectorKind; 4] =
 
 /// Start of the file; the body and the checksum follow, and then changes.
 pub mod file_header {
-    use pipeann_engine::format::constants::Field;
+    use pipeann_engine::format::constants::ByteField;
 
     /// [`super::CATALOG_MAGIC`].
-    pub const MAGIC: Field = Field { name: "magic", offset: 0, bytes: 8 };
+    pub const MAGIC: ByteField = ByteField { name: "magic", offset: 0, bytes: 8 };
     /// [`super::CATALOG_VERSION`].
-    pub const VERSION: Field = Field { name: "version", offset: 8, bytes: 4 };
+    pub const VERSION: ByteField = ByteField { name: "version", offset: 8, bytes: 4 };
     /// Zero.
-    pub const RESERVED: Field = Field { name: "reserved", offset: 12, bytes: 4 };
+    pub const RESERVED: ByteField = ByteField { name: "reserved", offset: 12, bytes: 4 };
     /// Length of the body.
-    pub const BODY_BYTES: Field = Field { name: "body bytes", offset: 16, bytes: 8 };
+    pub const BODY_BYTES: ByteField = ByteField { name: "body bytes", offset: 16, bytes: 8 };
     /// All fields in order.
-    pub const FIELDS: &[Field] = &[MAGIC, VERSION, RESERVED, BODY_BYTES];
+    pub const FIELDS: &[ByteField] = &[MAGIC, VERSION, RESERVED, BODY_BYTES];
     /// Width of the header.
     pub const BYTES: usize = 24;
 }
@@ -47,7 +47,7 @@ pub mod file_header {
 const CHECKSUM_BYTES: usize = 8;
 
 /// The bytes of a catalogue, which no changes follow, and what the first one needs to do so.
-pub(super) fn encode(snapshot: &Snapshot) -> (Vec<u8>, Tail) {
+pub(super) fn encode(snapshot: &Snapshot) -> (Vec<u8>, FileTail) {
     let body = serde_json::to_vec(snapshot).expect("maps with text keys, and finite numbers");
     let mut bytes = Vec::with_capacity(file_header::BYTES + body.len() + CHECKSUM_BYTES);
     bytes.extend(CATALOG_MAGIC);
@@ -57,7 +57,7 @@ pub(super) fn encode(snapshot: &Snapshot) -> (Vec<u8>, Tail) {
     bytes.extend(body);
     let seal = crc_fast::crc64_nvme(&bytes);
     bytes.extend(seal.to_le_bytes());
-    let tail = Tail::behind(seal, bytes.len());
+    let tail = FileTail::behind(seal, bytes.len());
     (bytes, tail)
 }
 

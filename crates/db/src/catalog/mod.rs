@@ -32,13 +32,13 @@ mod validate;
 mod tests;
 
 pub use apply::Catalog;
-pub use change::{Applied, Change, NewCollection, NewIndex, Place, Subject};
+pub use change::{Applied, CollectionPath, EntryChange, NewCollection, NewIndex, Subject};
 pub use entries::{
-    Collection, CollectionId, ConsistencyLevel, Database, DatabaseId, IndexDefinition, IndexId,
-    IndexState, Load, NameTarget, Partition, PartitionId, Properties, TIME_TO_LIVE, UnixMs,
-    WriteTarget,
+    CollectionEntry, CollectionId, CollectionPartition, ConsistencyLevel, DatabaseEntry,
+    DatabaseId, IndexDefinition, IndexId, IndexState, NameTarget, PartitionId, Properties,
+    TIME_TO_LIVE, UnixMs, WantedLoad, WriteTarget,
 };
-pub use error::{CatalogError, FileError, IndexFault, Kind, Usage};
+pub use error::{CatalogError, EntityKind, FileError, IndexFault, Usage};
 pub use file::{CATALOG_FILE, CATALOG_MAGIC, CATALOG_VERSION, file_header};
 pub use index_kind::{BINARY_INDEX_KINDS, SCALAR_INDEX_KINDS, VECTOR_INDEX_KINDS, is_exact_kind};
 pub use shared_map::SharedMap;

@@ -18,12 +18,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// The most entries of a block.
 const MOST: usize = 128;
 
-type Block<K, V> = Arc<Vec<(K, V)>>;
+type MapBlock<K, V> = Arc<Vec<(K, V)>>;
 
 /// See the module's description.
 #[derive(Clone)]
 pub struct SharedMap<K, V> {
-    blocks: Vec<Block<K, V>>,
+    blocks: Vec<MapBlock<K, V>>,
     count: usize,
 }
 
@@ -70,7 +70,8 @@ impl<K: Ord, V> SharedMap<K, V> {
     where
         K: Borrow<Q>,
     {
-        let is_before = |block: &Block<K, V>| block.last().is_some_and(|(k, _)| k.borrow() < key);
+        let is_before =
+            |block: &MapBlock<K, V>| block.last().is_some_and(|(k, _)| k.borrow() < key);
         self.blocks.partition_point(is_before)
     }
 
@@ -82,7 +83,7 @@ impl<K: Ord, V> SharedMap<K, V> {
         same: impl Fn(&V, &V) -> bool,
     ) -> Vec<(&'a K, Option<&'a V>)> {
         let mut changes = Vec::new();
-        let (mut new, mut old) = (Cursor::of(self), Cursor::of(before));
+        let (mut new, mut old) = (MapCursor::of(self), MapCursor::of(before));
         loop {
             while let (Some(a), Some(b)) = (new.whole_block(), old.whole_block())
                 && Arc::ptr_eq(a, b)
@@ -177,18 +178,18 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
 }
 
 /// A place in a map.
-struct Cursor<'a, K, V> {
-    blocks: &'a [Block<K, V>],
+struct MapCursor<'a, K, V> {
+    blocks: &'a [MapBlock<K, V>],
     at: usize,
 }
 
-impl<'a, K, V> Cursor<'a, K, V> {
+impl<'a, K, V> MapCursor<'a, K, V> {
     fn of(map: &'a SharedMap<K, V>) -> Self {
         Self { blocks: &map.blocks, at: 0 }
     }
 
     /// The block that begins here.
-    fn whole_block(&self) -> Option<&'a Block<K, V>> {
+    fn whole_block(&self) -> Option<&'a MapBlock<K, V>> {
         self.blocks.first().filter(|_| self.at == 0)
     }
 

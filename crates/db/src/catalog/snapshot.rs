@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::entries::{
-    Collection, CollectionId, Database, DatabaseId, NameTarget, Properties, UnixMs,
+    CollectionEntry, CollectionId, DatabaseEntry, DatabaseId, NameTarget, Properties, UnixMs,
 };
-use super::error::{CatalogError, Kind};
+use super::error::{CatalogError, EntityKind};
 use super::limits::DEFAULT_DATABASE;
 use super::shared_map::SharedMap;
 
@@ -19,14 +19,14 @@ use super::shared_map::SharedMap;
 pub struct Snapshot {
     pub(super) revision: u64,
     pub(super) next_id: u64,
-    pub(super) databases: BTreeMap<String, Arc<Database>>,
-    pub(super) collections: SharedMap<CollectionId, Arc<Collection>>,
+    pub(super) databases: BTreeMap<String, Arc<DatabaseEntry>>,
+    pub(super) collections: SharedMap<CollectionId, Arc<CollectionEntry>>,
 }
 
 impl Snapshot {
     /// The catalogue of a new place: the default database and nothing in it.
     pub(super) fn initial(now: UnixMs) -> Self {
-        let default = Database {
+        let default = DatabaseEntry {
             id: DatabaseId(1),
             created: now,
             properties: Properties::new(),
@@ -65,7 +65,7 @@ impl Snapshot {
     }
 
     /// All databases by name.
-    pub fn databases(&self) -> impl Iterator<Item = (&str, &Arc<Database>)> {
+    pub fn databases(&self) -> impl Iterator<Item = (&str, &Arc<DatabaseEntry>)> {
         self.databases.iter().map(|(name, database)| (name.as_str(), database))
     }
 
@@ -73,13 +73,13 @@ impl Snapshot {
     ///
     /// # Errors
     /// [`CatalogError::NotFound`].
-    pub fn database(&self, name: &str) -> Result<&Arc<Database>, CatalogError> {
+    pub fn database(&self, name: &str) -> Result<&Arc<DatabaseEntry>, CatalogError> {
         let found = self.databases.get(name);
-        found.ok_or_else(|| CatalogError::not_found(Kind::Database, name, "the catalogue"))
+        found.ok_or_else(|| CatalogError::not_found(EntityKind::Database, name, "the catalogue"))
     }
 
     /// All collections of all databases by id.
-    pub fn all_collections(&self) -> impl Iterator<Item = &Arc<Collection>> {
+    pub fn all_collections(&self) -> impl Iterator<Item = &Arc<CollectionEntry>> {
         self.collections.values()
     }
 
@@ -90,7 +90,7 @@ impl Snapshot {
     pub fn collections(
         &self,
         database: &str,
-    ) -> Result<impl Iterator<Item = &Arc<Collection>>, CatalogError> {
+    ) -> Result<impl Iterator<Item = &Arc<CollectionEntry>>, CatalogError> {
         Ok(self.database(database)?.names.values().filter_map(|target| match target {
             NameTarget::Collection(id) => Some(&self.collections[id]),
             NameTarget::Alias(_) => None,
@@ -101,17 +101,21 @@ impl Snapshot {
     ///
     /// # Errors
     /// [`CatalogError::NotFound`] where there is no such database or collection.
-    pub fn collection(&self, database: &str, name: &str) -> Result<&Arc<Collection>, CatalogError> {
+    pub fn collection(
+        &self,
+        database: &str,
+        name: &str,
+    ) -> Result<&Arc<CollectionEntry>, CatalogError> {
         self.target(database, name).map(|target| &self.collections[&target.collection()])
     }
 
     /// The collection of this id.
-    pub fn collection_by_id(&self, id: CollectionId) -> Option<&Arc<Collection>> {
+    pub fn collection_by_id(&self, id: CollectionId) -> Option<&Arc<CollectionEntry>> {
         self.collections.get(&id)
     }
 
     /// The name of the database that a collection is in.
-    pub fn home_of(&self, collection: &Collection) -> Option<&str> {
+    pub fn home_of(&self, collection: &CollectionEntry) -> Option<&str> {
         let home = self.databases.iter().find(|(_, database)| database.id == collection.database);
         home.map(|(name, _)| name.as_str())
     }
@@ -120,10 +124,14 @@ impl Snapshot {
     ///
     /// # Errors
     /// [`CatalogError::NotFound`] where there is no such database or alias.
-    pub fn alias(&self, database: &str, alias: &str) -> Result<&Arc<Collection>, CatalogError> {
+    pub fn alias(
+        &self,
+        database: &str,
+        alias: &str,
+    ) -> Result<&Arc<CollectionEntry>, CatalogError> {
         match self.database(database)?.names.get(alias) {
             Some(NameTarget::Alias(id)) => Ok(&self.collections[id]),
-            _ => Err(CatalogError::not_found(Kind::Alias, alias, database)),
+            _ => Err(CatalogError::not_found(EntityKind::Alias, alias, database)),
         }
     }
 
@@ -134,7 +142,7 @@ impl Snapshot {
     pub fn aliases(
         &self,
         database: &str,
-    ) -> Result<impl Iterator<Item = (&str, &Arc<Collection>)>, CatalogError> {
+    ) -> Result<impl Iterator<Item = (&str, &Arc<CollectionEntry>)>, CatalogError> {
         Ok(self.database(database)?.names.iter().filter_map(|(name, target)| match target {
             NameTarget::Alias(id) => Some((name.as_str(), &self.collections[id])),
             NameTarget::Collection(_) => None,
@@ -142,7 +150,7 @@ impl Snapshot {
     }
 
     /// The aliases of a collection, by name.
-    pub fn aliases_of(&self, collection: &Collection) -> Vec<&str> {
+    pub fn aliases_of(&self, collection: &CollectionEntry) -> Vec<&str> {
         let home = self.databases.values().find(|database| database.id == collection.database);
         let names = home.into_iter().flat_map(|database| database.names.iter());
         let alias = NameTarget::Alias(collection.id);
@@ -151,6 +159,6 @@ impl Snapshot {
 
     pub(super) fn target(&self, database: &str, name: &str) -> Result<NameTarget, CatalogError> {
         let found = self.database(database)?.names.get(name).copied();
-        found.ok_or_else(|| CatalogError::not_found(Kind::Collection, name, database))
+        found.ok_or_else(|| CatalogError::not_found(EntityKind::Collection, name, database))
     }
 }

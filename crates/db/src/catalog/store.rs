@@ -48,7 +48,7 @@ pub trait CatalogStore: Send {
 }
 
 #[derive(Debug, Default)]
-struct Memory {
+struct StoreMemory {
     file: Option<Vec<u8>>,
     fail_next: Option<SaveError>,
     replaced: u64,
@@ -58,7 +58,7 @@ struct Memory {
 /// A file in memory, for tests. Clones share it, as two openings of one directory do.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
-    shared: Arc<Mutex<Memory>>,
+    shared: Arc<Mutex<StoreMemory>>,
 }
 
 impl MemoryStore {
@@ -95,7 +95,7 @@ impl MemoryStore {
         self.memory().fail_next = None;
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+    fn memory(&self) -> MutexGuard<'_, StoreMemory> {
         // Each change of the memory is one assignment, so a panic elsewhere leaves it whole.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -10,7 +10,7 @@
 use super::delta::Delta;
 use super::error::FileError;
 use super::snapshot::Snapshot;
-use crate::files::{Field, agrees, checksum, field, get, put, u32_at, u64_at};
+use crate::files::{ByteField, agrees, checksum, field, get, put, u32_at, u64_at};
 
 /// First bytes of a frame.
 pub const CHANGE_MAGIC: [u8; 4] = *b"PCF\x01";
@@ -21,19 +21,19 @@ pub const KIND_CHANGE_MARK: u32 = 2;
 
 /// Start of a frame; the change as JSON and the checksum follow.
 pub mod change_header {
-    use super::{Field, field};
+    use super::{ByteField, field};
 
     /// [`super::CHANGE_MAGIC`].
-    pub const MAGIC: Field = field("magic", 0, 4);
+    pub const MAGIC: ByteField = field("magic", 0, 4);
     /// [`super::KIND_CHANGE`] or [`super::KIND_CHANGE_MARK`].
-    pub const KIND: Field = field("kind", 4, 4);
+    pub const KIND: ByteField = field("kind", 4, 4);
     /// Length of the change; 0 of a mark.
-    pub const BODY_BYTES: Field = field("body bytes", 8, 8);
+    pub const BODY_BYTES: ByteField = field("body bytes", 8, 8);
     /// Checksum of the change before, of a mark that of the last change; of the catalogue where
     /// there is none.
-    pub const PREVIOUS: Field = field("previous", 16, 8);
+    pub const PREVIOUS: ByteField = field("previous", 16, 8);
     /// All fields in order.
-    pub const FIELDS: &[Field] = &[MAGIC, KIND, BODY_BYTES, PREVIOUS];
+    pub const FIELDS: &[ByteField] = &[MAGIC, KIND, BODY_BYTES, PREVIOUS];
     /// Width of the header.
     pub const BYTES: usize = 24;
 }
@@ -46,7 +46,7 @@ const MARK_BYTES: usize = header::BYTES + CHECKSUM_BYTES;
 
 /// Where in a file the next frame belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tail {
+pub(super) struct FileTail {
     /// Checksum of the catalogue before all frames.
     seal: u64,
     /// Checksum of the last change, or the seal.
@@ -60,7 +60,7 @@ pub(super) struct Tail {
 /// Below this many bytes of changes the file is never written anew.
 const LEAST_BYTES: u64 = 1 << 20;
 
-impl Tail {
+impl FileTail {
     /// Behind a catalogue of this checksum and length.
     pub(super) fn behind(seal: u64, whole_bytes: usize) -> Self {
         Self { seal, previous: seal, whole_bytes: whole_bytes as u64, bytes: 0 }

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use super::edit_collection::keyed_partition_name;
-use super::entries::{Collection, Database, Load, NameTarget};
+use super::entries::{CollectionEntry, DatabaseEntry, NameTarget, WantedLoad};
 use super::index_kind;
 use super::limits::{
     DEFAULT_DATABASE, DEFAULT_PARTITION, MAX_ALIASES, MAX_COLLECTIONS, MAX_DATABASES,
@@ -40,7 +40,11 @@ pub(super) fn validate(snapshot: &Snapshot) -> Result<(), String> {
 }
 
 /// The names of a database; the number of those that are collections.
-fn validate_names(snapshot: &Snapshot, name: &str, database: &Database) -> Result<usize, String> {
+fn validate_names(
+    snapshot: &Snapshot,
+    name: &str,
+    database: &DatabaseEntry,
+) -> Result<usize, String> {
     let mut collections = 0;
     let mut aliases = 0;
     for (key, target) in database.names.iter() {
@@ -62,7 +66,7 @@ fn validate_names(snapshot: &Snapshot, name: &str, database: &Database) -> Resul
     Ok(collections)
 }
 
-fn validate_collection(collection: &Collection, ids: &mut Ids) -> Result<(), String> {
+fn validate_collection(collection: &CollectionEntry, ids: &mut Ids) -> Result<(), String> {
     let shards = collection.shards;
     require((1..=MAX_SHARDS).contains(&shards), || format!("{shards} shards"))?;
     let partitions = &collection.partitions;
@@ -89,7 +93,7 @@ fn validate_collection(collection: &Collection, ids: &mut Ids) -> Result<(), Str
         index_kind::check(field, &index.kind, index.metric)
             .map_err(|fault| format!("index `{name}`: {fault}"))?;
     }
-    if let Load::Partitions(loaded) = &collection.load {
+    if let WantedLoad::Partitions(loaded) = &collection.load {
         let exist = loaded.iter().all(|id| partitions.iter().any(|partition| partition.id == *id));
         require(exist && !loaded.is_empty(), || "partitions are loaded that do not exist".into())?;
     }

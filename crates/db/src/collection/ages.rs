@@ -38,14 +38,14 @@ pub(super) struct AgeRanges {
 /// The list of a collection, which several threads look at.
 #[derive(Debug)]
 pub(super) struct Ages {
-    state: Mutex<State>,
+    state: Mutex<KnownAges>,
     /// On the disk of the collection.
     path: String,
     collection: [u8; 16],
 }
 
 #[derive(Debug)]
-struct State {
+struct KnownAges {
     list: AgeRanges,
     /// Whether the file says something else.
     changed: bool,
@@ -97,7 +97,7 @@ impl Ages {
                 AgeRanges::default()
             }
         };
-        Self { state: Mutex::new(State { list, changed: false }), path, collection }
+        Self { state: Mutex::new(KnownAges { list, changed: false }), path, collection }
     }
 
     /// Rows from `first` to `end` are written now. Answers whether the list is to be saved.
@@ -131,7 +131,7 @@ impl Ages {
         saved.inspect_err(|_| self.state().changed = true)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, KnownAges> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

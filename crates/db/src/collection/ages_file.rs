@@ -5,7 +5,7 @@
 
 use super::ages::{AgeRange, AgeRanges};
 use crate::catalog::UnixMs;
-use crate::files::{Field, agrees, checksum, field, get, put, u32_at, u64_at};
+use crate::files::{ByteField, agrees, checksum, field, get, put, u32_at, u64_at};
 use crate::ids::RowId;
 
 /// First bytes of the file.
@@ -18,25 +18,25 @@ const CHECKSUM_BYTES: usize = 8;
 pub(super) const MAX_BYTES: u64 = 16 << 20;
 
 /// [`AGES_MAGIC`].
-const MAGIC: Field = field("magic", 0, 8);
+const MAGIC: ByteField = field("magic", 0, 8);
 /// [`AGES_VERSION`].
-const VERSION: Field = field("version", 8, 4);
+const VERSION: ByteField = field("version", 8, 4);
 /// How many ranges follow.
-const RANGES: Field = field("ranges", 12, 4);
+const RANGES: ByteField = field("ranges", 12, 4);
 /// Identity of the collection.
-const COLLECTION: Field = field("collection", 16, 16);
+const COLLECTION: ByteField = field("collection", 16, 16);
 /// Nothing is known of this row and later ones.
-const END: Field = field("end", 32, 8);
+const END: ByteField = field("end", 32, 8);
 #[cfg(test)]
-const HEADER: &[Field] = &[MAGIC, VERSION, RANGES, COLLECTION, END];
+const HEADER: &[ByteField] = &[MAGIC, VERSION, RANGES, COLLECTION, END];
 const HEADER_BYTES: usize = 40;
 
 /// The first row.
-const FIRST: Field = field("first row", 0, 8);
+const FIRST: ByteField = field("first row", 0, 8);
 /// When the last row was written at the latest.
-const UNTIL: Field = field("until", 8, 8);
+const UNTIL: ByteField = field("until", 8, 8);
 #[cfg(test)]
-const RANGE: &[Field] = &[FIRST, UNTIL];
+const RANGE: &[ByteField] = &[FIRST, UNTIL];
 const RANGE_BYTES: usize = 16;
 
 /// The bytes of the file: a header, the ranges, and the checksum.

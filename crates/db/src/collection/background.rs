@@ -10,9 +10,9 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::thread;
 
+use super::commit_sequencer::CommitTicket;
 use super::components::FieldVectors;
 use super::signal::Cause;
-use super::turn::Place;
 use super::{Collection, CollectionError};
 use crate::field_index::{FieldIndex, FieldIndexError};
 use crate::ids::{ErrorClass, RowId, Seq};
@@ -121,7 +121,7 @@ impl Collection {
             }
         }
         if lays_out {
-            self.write_graph(field, |applied| graph.lay_out(applied))?;
+            self.write_graph(field, |applied| graph.reorder(applied))?;
         } else if due {
             self.write_graph(field, |applied| graph.checkpoint(applied))?;
         }
@@ -208,7 +208,7 @@ impl Collection {
     fn submit_links(
         &self,
         links: &mut Unlogged,
-    ) -> Result<Option<(Seq, Place<'_>)>, CollectionError> {
+    ) -> Result<Option<(Seq, CommitTicket<'_>)>, CollectionError> {
         if links.0.is_empty() || self.turns.stopped().is_some() {
             return Ok(None);
         }
@@ -228,7 +228,7 @@ impl Collection {
     }
 
     /// Waits for the turn of links that were logged, which change no component.
-    fn pass_links(&self, logged: Option<(Seq, Place<'_>)>) -> Result<(), CollectionError> {
+    fn pass_links(&self, logged: Option<(Seq, CommitTicket<'_>)>) -> Result<(), CollectionError> {
         let Some((seq, place)) = logged else { return Ok(()) };
         place.wait().map_err(|why| CollectionError::Stopped { why })?;
         self.components.pass(seq)?;

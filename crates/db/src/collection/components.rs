@@ -16,7 +16,7 @@ use super::CollectionError;
 use super::formats::Formats;
 use super::live::LiveRows;
 use super::write_buffers::WriteBuffers;
-use crate::docstore::{self, Change, RowSnapshot, RowStore, StoreError};
+use crate::docstore::{self, RowChange, RowSnapshot, RowStore, StoreError};
 use crate::field_index::FieldIndex;
 use crate::flat::{self, FlatError, FlatVectors};
 use crate::ids::{RowId, Seq, VectorType};
@@ -54,7 +54,7 @@ pub(super) struct Components {
 }
 
 /// One moment, for reading.
-pub(super) struct Moment<'c> {
+pub(super) struct ReadSnapshot<'c> {
     pub(super) live: Arc<LiveRows>,
     pub(super) rows: Box<dyn RowSnapshot + 'c>,
     /// Where rows are looked for by filter.
@@ -62,7 +62,7 @@ pub(super) struct Moment<'c> {
 }
 
 /// What components take of the rows of one record.
-pub(super) struct Parts {
+pub(super) struct RecordParts {
     ids: Vec<RowId>,
     /// What the row store holds of each, back to back, and where each ends.
     blobs: Vec<u8>,
@@ -74,7 +74,7 @@ pub(super) struct Parts {
 
 /// Whether the row store has to be done with a record when it is applied.
 #[derive(Clone, Copy)]
-enum When {
+enum ApplyMode {
     Now,
     Later,
 }
@@ -91,29 +91,29 @@ fn changes<'r, 'a>(record: &'r Record<'a>) -> (&'r [RowId], &'r [PutRow<'a>]) {
 
 impl Components {
     /// Now, the same in all components.
-    pub(super) fn moment(&self) -> Moment<'_> {
+    pub(super) fn moment(&self) -> ReadSnapshot<'_> {
         let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
-        Moment { live: Arc::clone(&view), rows: self.rows.snapshot(), scalars: None }
+        ReadSnapshot { live: Arc::clone(&view), rows: self.rows.snapshot(), scalars: None }
     }
 
     /// Now, with the scalar indexes.
-    pub(super) fn moment_with_scalars(&self) -> Moment<'_> {
+    pub(super) fn moment_with_scalars(&self) -> ReadSnapshot<'_> {
         // The first view after many rows has work to do, for which no writer should wait.
         drop(self.scalars.view());
         // Under the latch, since a flush drops rows from the indexes that are gone by then.
         let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
         let scalars = Some(self.scalars.view());
-        Moment { live: Arc::clone(&view), rows: self.rows.snapshot(), scalars }
+        ReadSnapshot { live: Arc::clone(&view), rows: self.rows.snapshot(), scalars }
     }
 
     /// Now, with the scalar indexes, for whoever keeps it longer than a call.
-    pub(super) fn held_moment(&self) -> Moment<'static> {
+    pub(super) fn held_moment(&self) -> ReadSnapshot<'static> {
         drop(self.scalars.view());
         // Under the latch, as above.
         let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
         let scalars = Some(self.scalars.view());
         let rows = Arc::clone(&self.rows).held_snapshot();
-        Moment { live: Arc::clone(&view), rows, scalars }
+        ReadSnapshot { live: Arc::clone(&view), rows, scalars }
     }
 
     /// The rows that live now.
@@ -149,9 +149,9 @@ impl Components {
         &self,
         formats: &Formats,
         record: &Record<'_>,
-    ) -> Result<Parts, CollectionError> {
+    ) -> Result<RecordParts, CollectionError> {
         let (_, rows) = changes(record);
-        let mut parts = Parts {
+        let mut parts = RecordParts {
             ids: rows.iter().map(|put| put.row).collect(),
             blobs: Vec::new(),
             ends: Vec::with_capacity(rows.len()),
@@ -191,7 +191,7 @@ impl Components {
     ) -> Result<bool, CollectionError> {
         // Before the latch, for which searches wait.
         while self.rows.catch_up() {}
-        self.apply_parts(seq, record, &self.parts(formats, record)?, When::Now, make_room)
+        self.apply_parts(seq, record, &self.parts(formats, record)?, ApplyMode::Now, make_room)
     }
 
     /// As [`apply`](Self::apply), while the log is replayed: with what [`parts`](Self::parts) has made of
@@ -203,22 +203,22 @@ impl Components {
         &self,
         seq: Seq,
         record: &Record<'_>,
-        parts: &Parts,
+        parts: &RecordParts,
         make_room: &dyn Fn() -> Result<(), CollectionError>,
     ) -> Result<(), CollectionError> {
-        self.apply_parts(seq, record, parts, When::Later, make_room).map(drop)
+        self.apply_parts(seq, record, parts, ApplyMode::Later, make_room).map(drop)
     }
 
     fn apply_parts(
         &self,
         seq: Seq,
         record: &Record<'_>,
-        parts: &Parts,
-        when: When,
+        parts: &RecordParts,
+        when: ApplyMode,
         make_room: &dyn Fn() -> Result<(), CollectionError>,
     ) -> Result<bool, CollectionError> {
         let (deleted, rows) = changes(record);
-        let Parts { ids, blobs, ends, vectors, scalars } = parts;
+        let RecordParts { ids, blobs, ends, vectors, scalars } = parts;
         let mut soon = false;
         for (field, bytes) in self.fields.iter().zip(vectors) {
             soon |= field.append(seq, ids, bytes, make_room)?;
@@ -226,19 +226,19 @@ impl Components {
         soon |= self.index(seq, scalars, make_room)?;
         let starts = std::iter::once(0).chain(ends.iter().copied());
         let blobs = starts.zip(ends).map(|(start, &end)| &blobs[start..end]);
-        let puts = rows.iter().zip(blobs).map(|(put, blob)| Change::Put {
+        let puts = rows.iter().zip(blobs).map(|(put, blob)| RowChange::Put {
             row: put.row,
             partition: put.partition,
             key: put.key,
             blob,
         });
         let changes: Vec<_> =
-            deleted.iter().map(|&row| Change::Delete { row }).chain(puts).collect();
+            deleted.iter().map(|&row| RowChange::Delete { row }).chain(puts).collect();
         let try_rows = || {
             let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
             let pressure = match when {
-                When::Now => self.rows.apply(seq, &changes)?,
-                When::Later => self.rows.apply_late(seq, &changes)?,
+                ApplyMode::Now => self.rows.apply(seq, &changes)?,
+                ApplyMode::Later => self.rows.apply_late(seq, &changes)?,
             };
             for graph in self.fields.iter().filter_map(FieldVectors::graph) {
                 graph.add(ids.iter().copied());
@@ -259,7 +259,7 @@ impl Components {
                 tracing::debug!(field = field.name, "deleted rows stay in the graph: {error}");
             }
         }
-        Ok(soon | (pressure == docstore::Pressure::Flush))
+        Ok(soon | (pressure == docstore::RowPressure::Flush))
     }
 
     fn index(
@@ -295,10 +295,15 @@ impl Components {
 }
 
 /// Dimension and type of vectors.
-type Shape = (usize, VectorType);
+type VectorShape = (usize, VectorType);
 
 impl FieldVectors {
-    pub(super) fn new(field: &Field, position: usize, shape: Shape, vectors: FlatVectors) -> Self {
+    pub(super) fn new(
+        field: &Field,
+        position: usize,
+        shape: VectorShape,
+        vectors: FlatVectors,
+    ) -> Self {
         let (id, name) = (field.id, field.spec.name.clone());
         let (dim, vector_type) = shape;
         Self {
@@ -375,6 +380,6 @@ impl FieldVectors {
             other => other,
         };
         let pressure = pressure.map_err(CollectionError::vectors(&self.name))?;
-        Ok(pressure == flat::Pressure::Flush)
+        Ok(pressure == flat::VectorPressure::Flush)
     }
 }

@@ -10,15 +10,15 @@ use super::formats::Formats;
 use crate::expr::{
     ColumnRef, Comparison, Constant, ConstantSet, Leaf, LikePattern, Quantity, Target,
 };
-use crate::scalar::{Condition, Predicate, ScalarColumn};
+use crate::scalar::{Condition, KeyPredicate, ScalarColumn};
 use crate::value::{ScalarType, Value};
 
 /// A condition as an index is asked for it.
 pub(super) struct IndexedCondition {
     /// Matches every row of which the condition is true, or false where it is `negated`.
-    pub(super) predicate: Predicate,
+    pub(super) predicate: KeyPredicate,
     /// Matches the rows of which the condition is unknown, and others if it is `null` itself.
-    pub(super) null: Predicate,
+    pub(super) null: KeyPredicate,
     /// Whether the predicate stands for the opposite.
     pub(super) negated: bool,
     /// Whether the predicate matches no other rows.
@@ -26,7 +26,7 @@ pub(super) struct IndexedCondition {
 }
 
 /// What is asked, whether it stands for the opposite, and whether it asks for nothing more.
-type Asked = (Condition, bool, bool);
+type AskedCondition = (Condition, bool, bool);
 
 impl IndexedCondition {
     /// The condition of a leaf; `None` where no index can be asked.
@@ -38,14 +38,14 @@ impl IndexedCondition {
         let field = formats.schema.fields().get(column.field)?.id;
         let indexed = formats.scalars.iter().find(|indexed| indexed.field == field)?;
         let (condition, negated, whole) = asked(leaf, column.target)?;
-        let predicate = |condition| Predicate::new(indexed, condition);
+        let predicate = |condition| KeyPredicate::new(indexed, condition);
         let null = null(indexed)?;
         Some(Self { predicate: predicate(&condition)?, null, negated, whole })
     }
 }
 
-fn null(indexed: &ScalarColumn) -> Option<Predicate> {
-    Predicate::new(indexed, &Condition::IsNull)
+fn null(indexed: &ScalarColumn) -> Option<KeyPredicate> {
+    KeyPredicate::new(indexed, &Condition::IsNull)
 }
 
 /// The column that a condition is about.
@@ -61,16 +61,17 @@ pub(super) fn column_of(leaf: &Leaf) -> Option<&ColumnRef> {
     }
 }
 
-fn asked(leaf: &Leaf, target: Target) -> Option<Asked> {
+fn asked(leaf: &Leaf, target: Target) -> Option<AskedCondition> {
     let exactly = |condition| Some((condition, false, true));
     match (leaf, target) {
         (Leaf::IsNull(_), Target::Scalar(_) | Target::Array(_)) => exactly(Condition::IsNull),
         (Leaf::Compare(_, comparison, constant), Target::Scalar(of)) => {
             compared(*comparison, constant, of)
         }
-        (Leaf::Range(_, low, high), Target::Scalar(of)) => {
-            exactly(Condition::Within(bound(low, of, End::Low)?, bound(high, of, End::High)?))
-        }
+        (Leaf::Range(_, low, high), Target::Scalar(of)) => exactly(Condition::Within(
+            bound(low, of, BoundEnd::Low)?,
+            bound(high, of, BoundEnd::High)?,
+        )),
         (Leaf::In(_, set), Target::Scalar(of)) => exactly(one_of(set, of)),
         (Leaf::Like(_, pattern), Target::Scalar(ScalarType::VarChar)) => like(pattern),
         (Leaf::Contains(_, quantity, set), Target::Array(of)) => {
@@ -80,10 +81,10 @@ fn asked(leaf: &Leaf, target: Target) -> Option<Asked> {
     }
 }
 
-fn compared(comparison: Comparison, constant: &Constant, of: ScalarType) -> Option<Asked> {
+fn compared(comparison: Comparison, constant: &Constant, of: ScalarType) -> Option<AskedCondition> {
     let within = |low, high| Some((Condition::Within(low, high), false, true));
-    let low = |limit: Bound<Constant>| bound(&limit, of, End::Low);
-    let high = |limit: Bound<Constant>| bound(&limit, of, End::High);
+    let low = |limit: Bound<Constant>| bound(&limit, of, BoundEnd::Low);
+    let high = |limit: Bound<Constant>| bound(&limit, of, BoundEnd::High);
     match comparison {
         Comparison::Eq | Comparison::Ne => {
             let values = value_of(constant, of).into_iter().collect();
@@ -96,7 +97,7 @@ fn compared(comparison: Comparison, constant: &Constant, of: ScalarType) -> Opti
     }
 }
 
-fn like(pattern: &LikePattern) -> Option<Asked> {
+fn like(pattern: &LikePattern) -> Option<AskedCondition> {
     if let Some(text) = pattern.exact() {
         return Some((Condition::Equal(Value::VarChar(text.to_owned())), false, true));
     }
@@ -138,13 +139,13 @@ fn value_of(constant: &Constant, of: ScalarType) -> Option<Value> {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum End {
+enum BoundEnd {
     Low,
     High,
 }
 
 /// The end of a range among values of a type; `None` where it cannot be told by one of them.
-fn bound(limit: &Bound<Constant>, of: ScalarType, end: End) -> Option<Bound<Value>> {
+fn bound(limit: &Bound<Constant>, of: ScalarType, end: BoundEnd) -> Option<Bound<Value>> {
     let (Bound::Included(constant) | Bound::Excluded(constant)) = limit else {
         return Some(Bound::Unbounded);
     };
@@ -158,16 +159,16 @@ fn bound(limit: &Bound<Constant>, of: ScalarType, end: End) -> Option<Bound<Valu
 }
 
 /// The end of a range of integers that a fraction is, or a number that 64 bits do not hold.
-fn beside(fraction: f64, end: End) -> Bound<Value> {
+fn beside(fraction: f64, end: BoundEnd) -> Bound<Value> {
     /// 2^63
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;
-    let whole = if end == End::Low { fraction.ceil() } else { fraction.floor() };
+    let whole = if end == BoundEnd::Low { fraction.ceil() } else { fraction.floor() };
     match end {
         _ if (-BEYOND..BEYOND).contains(&whole) => Bound::Included(Value::Int64(whole as i64)),
-        End::Low if whole < 0.0 => Bound::Unbounded,
-        End::High if whole > 0.0 => Bound::Unbounded,
+        BoundEnd::Low if whole < 0.0 => Bound::Unbounded,
+        BoundEnd::High if whole > 0.0 => Bound::Unbounded,
         // No integer is there.
-        End::Low => Bound::Excluded(Value::Int64(i64::MAX)),
-        End::High => Bound::Excluded(Value::Int64(i64::MIN)),
+        BoundEnd::Low => Bound::Excluded(Value::Int64(i64::MAX)),
+        BoundEnd::High => Bound::Excluded(Value::Int64(i64::MIN)),
     }
 }

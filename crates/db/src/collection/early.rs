@@ -12,7 +12,7 @@ use roaring::RoaringTreemap;
 
 use super::CollectionOptions;
 use super::identity::index_dir;
-use crate::catalog::{Collection as Entry, IndexId, Load};
+use crate::catalog::{CollectionEntry as Entry, IndexId, WantedLoad};
 use crate::field_index::{FieldIndex, FieldIndexError, GraphOptions, has_graph};
 use crate::schema::FieldId;
 
@@ -42,7 +42,7 @@ pub(super) struct EarlyGraphs(Vec<(IndexId, Result<OpenedGraph, FieldIndexError>
 impl EarlyGraphs {
     /// Opens the graphs below `files` that the catalogue wants loaded, as far as they are there.
     pub(super) fn open(files: &Path, entry: &Entry, options: &CollectionOptions) -> Self {
-        if entry.load == Load::Released {
+        if entry.load == WantedLoad::Released {
             return Self::default();
         }
         let wanted = entry.indexes.iter().filter(|definition| has_graph(definition));

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use super::components::Moment;
+use super::components::ReadSnapshot;
 use super::live::LiveRows;
 use super::{Collection, CollectionError};
-use crate::catalog::Collection as Entry;
+use crate::catalog::CollectionEntry as Entry;
 use crate::ids::RowId;
 
 /// Live rows without those that are over, which many readers ask for.
@@ -60,8 +60,8 @@ impl Collection {
     }
 
     /// A moment without rows whose time is over.
-    pub(super) fn showing<'c>(&self, entry: &Entry, moment: Moment<'c>) -> Moment<'c> {
-        Moment { live: self.unexpired(entry, moment.live), ..moment }
+    pub(super) fn showing<'c>(&self, entry: &Entry, moment: ReadSnapshot<'c>) -> ReadSnapshot<'c> {
+        ReadSnapshot { live: self.unexpired(entry, moment.live), ..moment }
     }
 
     /// For the background thread: saves ages, and deletes some of the rows whose time is over;

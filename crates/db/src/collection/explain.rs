@@ -6,15 +6,15 @@ use std::fmt;
 
 use roaring::RoaringTreemap;
 
-use super::answers::are_tested;
 use super::condition::{IndexedCondition, column_of};
-use super::filter::{Filter, Scope, Selection, selected};
+use super::filter::{Filter, ResolvedFilter, Scope, selected};
+use super::filter_result_cache::are_tested;
 use super::formats::Formats;
-use super::narrow::Answered;
+use super::prefilter::PrefilterAnswer;
 use super::read::partition_numbers;
 use super::{Collection, CollectionError};
 use crate::expr::{Leaf, Predicate};
-use crate::scalar::{Estimate, ScalarView};
+use crate::scalar::{MatchEstimate, ScalarView};
 
 /// How the rows of a filter were found.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,9 +24,9 @@ pub struct FilterPlan {
     /// Live rows of the partitions that were asked for.
     pub rows: u64,
     /// How many rows match, as the indexes guess before they are asked which.
-    pub estimate: Estimate,
+    pub estimate: MatchEstimate,
     /// What was done first.
-    pub source: RowSource,
+    pub source: FilterRowSource,
     /// The conditions in the order in which indexes were asked for them.
     pub conditions: Vec<ConditionPlan>,
     /// Rows that match for sure.
@@ -41,7 +41,7 @@ pub struct FilterPlan {
 
 /// Where the rows of a filter are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RowSource {
+pub enum FilterRowSource {
     /// Every row matches, or none does.
     Constant,
     /// Among the rows of a few primary keys.
@@ -63,9 +63,9 @@ pub struct ConditionPlan {
     /// Whether the rows are wanted of which it is false.
     pub negated: bool,
     /// By what.
-    pub answered: Answered,
+    pub answered: PrefilterAnswer,
     /// How many rows match it, negated or not, among all that live.
-    pub estimate: Estimate,
+    pub estimate: MatchEstimate,
 }
 
 /// How a vector field is searched among the rows that match.
@@ -92,7 +92,7 @@ pub enum Walk {
     Graph,
 }
 
-impl fmt::Display for RowSource {
+impl fmt::Display for FilterRowSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Constant => "constant",
@@ -103,7 +103,7 @@ impl fmt::Display for RowSource {
     }
 }
 
-impl fmt::Display for Answered {
+impl fmt::Display for PrefilterAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Index => "index",
@@ -151,7 +151,7 @@ impl Collection {
         let view = moment.scalars.as_ref();
         let guess = Guess { formats: &formats, view, all: &all, live: all.len() };
         let estimate = guess.within(guess.of(&bound.predicate, false), live);
-        let Selection { rows, source, asked, certain, rows_read } =
+        let ResolvedFilter { rows, source, asked, certain, rows_read } =
             selected(&scope, &bound, u64::MAX)?;
         let conditions = asked.iter().map(|asked| ConditionPlan {
             field: column_of(asked.leaf).map(|column| name_of(column, &formats)),
@@ -222,7 +222,7 @@ struct Guess<'a> {
 }
 
 impl Guess<'_> {
-    fn of(&self, predicate: &Predicate, negated: bool) -> Estimate {
+    fn of(&self, predicate: &Predicate, negated: bool) -> MatchEstimate {
         match predicate {
             Predicate::Const(value) if *value != negated => self.exactly(self.live),
             Predicate::Const(_) => self.exactly(0),
@@ -240,12 +240,12 @@ impl Guess<'_> {
         }
     }
 
-    fn of_leaf(&self, leaf: &Leaf, negated: bool) -> Estimate {
-        let unknown = Estimate { least: 0, most: self.live, guess: self.live / 2 };
+    fn of_leaf(&self, leaf: &Leaf, negated: bool) -> MatchEstimate {
+        let unknown = MatchEstimate { least: 0, most: self.live, guess: self.live / 2 };
         self.asked(leaf, negated).unwrap_or(unknown)
     }
 
-    fn asked(&self, leaf: &Leaf, negated: bool) -> Option<Estimate> {
+    fn asked(&self, leaf: &Leaf, negated: bool) -> Option<MatchEstimate> {
         let condition = IndexedCondition::of(leaf, self.formats)?;
         let (view, all) = (self.view?, self.live);
         let estimate = |predicate| view.estimate(predicate, self.all).ok();
@@ -258,27 +258,27 @@ impl Guess<'_> {
         }
         let null = estimate(&condition.null)?;
         let left = |a: u64, b: u64| all.saturating_sub(a).saturating_sub(b);
-        Some(Estimate {
+        Some(MatchEstimate {
             least: left(found.most, null.most),
             most: left(found.least, null.least),
             guess: left(found.guess, null.guess),
         })
     }
 
-    fn exactly(&self, rows: u64) -> Estimate {
-        Estimate { least: rows, most: rows, guess: rows }
+    fn exactly(&self, rows: u64) -> MatchEstimate {
+        MatchEstimate { least: rows, most: rows, guess: rows }
     }
 
-    fn both(&self, a: Estimate, b: Estimate) -> Estimate {
-        Estimate {
+    fn both(&self, a: MatchEstimate, b: MatchEstimate) -> MatchEstimate {
+        MatchEstimate {
             least: (a.least + b.least).saturating_sub(self.live),
             most: a.most.min(b.most),
             guess: self.share(a.guess, b.guess),
         }
     }
 
-    fn either(&self, a: Estimate, b: Estimate) -> Estimate {
-        Estimate {
+    fn either(&self, a: MatchEstimate, b: MatchEstimate) -> MatchEstimate {
+        MatchEstimate {
             least: a.least.max(b.least),
             most: (a.most + b.most).min(self.live),
             guess: a.guess + b.guess - self.share(a.guess, b.guess).min(b.guess),
@@ -291,8 +291,8 @@ impl Guess<'_> {
     }
 
     /// The same among some rows.
-    fn within(&self, of: Estimate, rows: u64) -> Estimate {
-        Estimate {
+    fn within(&self, of: MatchEstimate, rows: u64) -> MatchEstimate {
+        MatchEstimate {
             least: of.least.saturating_sub(self.live - rows),
             most: of.most.min(rows),
             guess: self.share(of.guess, rows),

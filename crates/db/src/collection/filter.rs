@@ -10,17 +10,17 @@ use std::sync::Arc;
 
 use roaring::RoaringTreemap;
 
-use super::answers::Question;
-use super::components::Moment;
-use super::explain::RowSource;
+use super::components::ReadSnapshot;
+use super::explain::FilterRowSource;
+use super::filter_result_cache::FilterQuestion;
 use super::formats::Formats;
-use super::held::HeldMoment;
-use super::narrow::{Answered, AskedLeaf, Known, narrow};
+use super::pinned_snapshot::PinnedSnapshot;
+use super::prefilter::{AskedLeaf, CandidateSets, PrefilterAnswer, prefilter};
 use super::prepare::partition_number;
 use super::read::partition_numbers;
 use super::{Collection, CollectionError};
 use crate::asker;
-use crate::catalog::{Collection as Entry, WriteTarget};
+use crate::catalog::{CollectionEntry as Entry, WriteTarget};
 use crate::expr::{BoundFilter, Constant, FilterFault, Predicate, RowValues, Templates};
 use crate::ids::RowId;
 use crate::schema::{PrimaryKeyRef, partition_number as place_of};
@@ -59,7 +59,7 @@ const DENSE: u64 = 4;
 pub(super) struct Scope<'a> {
     pub(super) entry: &'a Entry,
     pub(super) formats: &'a Formats,
-    pub(super) moment: &'a Moment<'a>,
+    pub(super) moment: &'a ReadSnapshot<'a>,
     /// Numbers of partitions, `None` for all.
     pub(super) partitions: Option<&'a [u32]>,
     /// A range of row ids, `None` for all.
@@ -138,7 +138,7 @@ impl Collection {
         &self,
         filter: Filter<'_>,
         partitions: Option<&[&str]>,
-        (since, held): (Option<Matched>, Option<&HeldMoment>),
+        (since, held): (Option<Matched>, Option<&PinnedSnapshot>),
     ) -> Result<Matched, CollectionError> {
         let entry = self.entry()?;
         let formats = self.formats(&entry);
@@ -181,7 +181,7 @@ impl Collection {
             asker::is_wanted()?;
             return Ok(rows);
         }
-        let question = Question {
+        let question = FilterQuestion {
             filter: filter.cloned(),
             partitions: scope.partitions.map(<[u32]>::to_vec),
             applied: scope.moment.live.applied,
@@ -211,9 +211,9 @@ fn found(
 }
 
 /// What was found, and how.
-pub(super) struct Selection<'f> {
+pub(super) struct ResolvedFilter<'f> {
     pub(super) rows: Arc<RoaringTreemap>,
-    pub(super) source: RowSource,
+    pub(super) source: FilterRowSource,
     /// The conditions that indexes were asked for.
     pub(super) asked: Vec<AskedLeaf<'f>>,
     /// Rows that did not need to be read.
@@ -226,24 +226,27 @@ pub(super) fn selected<'f>(
     scope: &Scope<'_>,
     filter: &'f BoundFilter,
     most: u64,
-) -> Result<Selection<'f>, CollectionError> {
+) -> Result<ResolvedFilter<'f>, CollectionError> {
     let restricted = restricted(scope, filter)?;
     let live = scope.live(restricted.as_deref());
     let mut asked = Vec::new();
     let (known, source) = match (named_rows(scope, filter, &live)?, &scope.moment.scalars) {
         (_, Some(_)) if matches!(filter.predicate, Predicate::Const(_)) => {
             let all = filter.predicate == Predicate::Const(true);
-            (if all { Known::all(&live) } else { Known::default() }, RowSource::Constant)
+            (
+                if all { CandidateSets::all(&live) } else { CandidateSets::default() },
+                FilterRowSource::Constant,
+            )
         }
         // So few that looking at them costs less than asking.
-        (Some(named), _) => (Known::nothing(&named), RowSource::Keys),
+        (Some(named), _) => (CandidateSets::nothing(&named), FilterRowSource::Keys),
         (None, Some(view)) => {
-            let (known, leaves) = narrow(view, scope.formats, &filter.predicate, &live);
-            let useful = leaves.iter().any(|leaf| leaf.answered != Answered::NoIndex);
+            let (known, leaves) = prefilter(view, scope.formats, &filter.predicate, &live);
+            let useful = leaves.iter().any(|leaf| leaf.answered != PrefilterAnswer::NoIndex);
             asked = leaves;
-            (known, if useful { RowSource::Indexes } else { RowSource::Scan })
+            (known, if useful { FilterRowSource::Indexes } else { FilterRowSource::Scan })
         }
-        (None, None) => (Known::nothing(&live), RowSource::Scan),
+        (None, None) => (CandidateSets::nothing(&live), FilterRowSource::Scan),
     };
     let mut matcher = Matcher {
         filter,
@@ -253,10 +256,10 @@ pub(super) fn selected<'f>(
         read: 0,
         failed: None,
     };
-    let (open, sure) = (known.open(), matcher.drawn(known.sure));
+    let (open, sure) = (known.open(), matcher.drawn(known.exact));
     matcher.look_at(scope.moment, &open, |before, matched| matched + sure.rank(before) < most)?;
     let (certain, rows_read) = (sure.len(), matcher.read);
-    Ok(Selection { rows: Arc::new(matcher.matched | sure), source, asked, certain, rows_read })
+    Ok(ResolvedFilter { rows: Arc::new(matcher.matched | sure), source, asked, certain, rows_read })
 }
 
 impl Matcher<'_> {
@@ -272,7 +275,7 @@ impl Matcher<'_> {
     /// those that matched.
     fn look_at(
         &mut self,
-        moment: &Moment<'_>,
+        moment: &ReadSnapshot<'_>,
         candidates: &RoaringTreemap,
         is_wanted: impl Fn(u64, u64) -> bool,
     ) -> Result<(), CollectionError> {

@@ -18,7 +18,7 @@ const LONG: usize = 16 << 10;
 const MOST_BYTES: usize = 4 << 20;
 
 #[derive(Debug)]
-struct Entry {
+struct CacheEntry {
     expression: String,
     templates: Templates,
     bound: Arc<BoundFilter>,
@@ -29,13 +29,13 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct FilterCache {
     /// Made by the first filter: most of many collections meet none.
-    kept: OnceLock<Box<Mutex<Kept>>>,
+    kept: OnceLock<Box<Mutex<KeptFilter>>>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct KeptFilter {
     /// By a hash of what they are found by; one of two with the same gives way.
-    entries: LruCache<u64, Entry>,
+    entries: LruCache<u64, CacheEntry>,
     /// Of all entries.
     bytes: usize,
 }
@@ -66,20 +66,21 @@ impl FilterCache {
         }
         let bound = compiled()?;
         let (expression, templates) = (expression.to_owned(), templates.clone());
-        self.kept().add(key, Entry { expression, templates, bound: Arc::clone(&bound), bytes });
+        self.kept()
+            .add(key, CacheEntry { expression, templates, bound: Arc::clone(&bound), bytes });
         Ok(bound)
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        let none = || Kept { entries: LruCache::unbounded(), bytes: 0 };
+    fn kept(&self) -> MutexGuard<'_, KeptFilter> {
+        let none = || KeptFilter { entries: LruCache::unbounded(), bytes: 0 };
         let kept = self.kept.get_or_init(|| Box::new(Mutex::new(none())));
         kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl KeptFilter {
     /// Adds an entry; those that were not used for longest give way.
-    fn add(&mut self, key: u64, entry: Entry) {
+    fn add(&mut self, key: u64, entry: CacheEntry) {
         while self.entries.len() >= MOST || self.bytes + entry.bytes > MOST_BYTES {
             self.bytes -= self.entries.pop_lru().map_or(0, |(_, oldest)| oldest.bytes);
         }

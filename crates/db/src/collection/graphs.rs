@@ -18,7 +18,9 @@ use super::early::{EarlyGraphs, OpenedGraph};
 use super::identity::{INDEX_PREFIX, index_dir};
 use super::signal::Cause;
 use super::{Collection, CollectionError};
-use crate::catalog::{Change, Collection as Entry, IndexDefinition, IndexId, IndexState, Load};
+use crate::catalog::{
+    CollectionEntry as Entry, EntryChange, IndexDefinition, IndexId, IndexState, WantedLoad,
+};
 use crate::field_index::{
     self, BuildProgress, BuildRequest, FieldIndex, FieldIndexError, has_graph,
 };
@@ -139,7 +141,7 @@ impl Collection {
     /// As [`load_graphs`](Self::load_graphs), with some that are open already.
     pub(super) fn load_graphs_with(&self, mut early: EarlyGraphs) -> Result<(), CollectionError> {
         let entry = self.entry()?;
-        if entry.load != Load::Released {
+        if entry.load != WantedLoad::Released {
             self.load_scalars()?;
         }
         for definition in entry.indexes.iter().filter(|definition| has_graph(definition)) {
@@ -214,7 +216,7 @@ impl Collection {
     /// releases it takes after the catalogue has changed.
     fn is_wanted(&self, index: IndexId) -> bool {
         self.entry().is_ok_and(|entry| {
-            entry.load != Load::Released && entry.indexes.iter().any(|i| i.id == index)
+            entry.load != WantedLoad::Released && entry.indexes.iter().any(|i| i.id == index)
         })
     }
 
@@ -253,10 +255,10 @@ impl Collection {
     /// To be called now and then: returns answers to filters and what is kept for searches where
     /// there were none since the last time, and the memory of write buffers where nothing was
     /// written and nothing waits for a flush. Says whether it did.
-    pub(crate) fn rest(&self) -> bool {
-        let mut rested = self.answers.rest() | self.rest_buffers();
+    pub(crate) fn trim(&self) -> bool {
+        let mut rested = self.answers.trim() | self.rest_buffers();
         for graph in self.components.fields.iter().filter_map(|field| field.graph()) {
-            rested |= graph.rest();
+            rested |= graph.trim();
         }
         rested
     }
@@ -264,7 +266,7 @@ impl Collection {
     fn rest_buffers(&self) -> bool {
         // A writer who has the order is reason enough not to.
         let Ok(order) = self.order.try_lock() else { return false };
-        self.components.is_flushed(order.submitted) && self.components.buffers.rest()
+        self.components.is_flushed(order.submitted) && self.components.buffers.trim()
     }
 
     /// Closes and removes the graph of an index that the catalogue has dropped.
@@ -422,7 +424,7 @@ impl Collection {
         let Some(definition) = self.graph_of(field)? else { return Ok(false) };
         let finished = matches!(definition.state, IndexState::Finished { .. });
         let grown = field.has_grown(self.components.live().len(), self.options.graph.least_rows);
-        let loaded = self.entry()?.load != Load::Released;
+        let loaded = self.entry()?.load != WantedLoad::Released;
         if !(finished && grown && loaded) {
             return Ok(false);
         }
@@ -447,7 +449,7 @@ impl Collection {
     }
 
     fn set_state(&self, index: IndexId, state: IndexState) -> Result<(), CollectionError> {
-        let change = Change::SetIndexState { collection: self.identity.id, index, state };
+        let change = EntryChange::SetIndexState { collection: self.identity.id, index, state };
         self.catalog.apply(change, (self.now)())?;
         Ok(())
     }

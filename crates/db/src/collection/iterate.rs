@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use roaring::RoaringTreemap;
 
-use super::components::Moment;
+use super::components::ReadSnapshot;
 use super::filter::Scope;
 use super::formats::Formats;
 use super::query::{KeyPlace, RowQuery, by_key};
@@ -20,7 +20,7 @@ use crate::ids::{RowId, Seq};
 /// Rows of one moment, page by page. See the module's description.
 pub struct RowIterator<'c> {
     collection: &'c Collection,
-    moment: Moment<'c>,
+    moment: ReadSnapshot<'c>,
     formats: Arc<Formats>,
     sources: Vec<Source>,
     rows: Arc<RoaringTreemap>,

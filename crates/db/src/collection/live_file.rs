@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::live::LiveRows;
-use crate::files::{Field, agrees, checksum, field, get, put, take_treemap, u32_at, u64_at};
+use crate::files::{ByteField, agrees, checksum, field, get, put, take_treemap, u32_at, u64_at};
 use crate::ids::{RowId, Seq};
 
 /// First bytes of the file.
@@ -17,20 +17,20 @@ const LIVE_VERSION: u32 = 1;
 const CHECKSUM_BYTES: usize = 8;
 
 /// [`LIVE_MAGIC`].
-const MAGIC: Field = field("magic", 0, 8);
+const MAGIC: ByteField = field("magic", 0, 8);
 /// [`LIVE_VERSION`].
-const VERSION: Field = field("version", 8, 4);
+const VERSION: ByteField = field("version", 8, 4);
 /// How many partitions follow.
-const PARTITIONS: Field = field("partitions", 12, 4);
+const PARTITIONS: ByteField = field("partitions", 12, 4);
 /// Identity of the collection.
-const COLLECTION: Field = field("collection", 16, 16);
+const COLLECTION: ByteField = field("collection", 16, 16);
 /// The last log record that is included.
-const APPLIED: Field = field("applied", 32, 8);
+const APPLIED: ByteField = field("applied", 32, 8);
 /// One more than the largest row id that was ever given out.
-const NEXT_ROW: Field = field("next row", 40, 8);
+const NEXT_ROW: ByteField = field("next row", 40, 8);
 /// All fields in order.
 #[cfg(test)]
-const FIELDS: &[Field] = &[MAGIC, VERSION, PARTITIONS, COLLECTION, APPLIED, NEXT_ROW];
+const FIELDS: &[ByteField] = &[MAGIC, VERSION, PARTITIONS, COLLECTION, APPLIED, NEXT_ROW];
 const HEADER_BYTES: usize = 48;
 
 /// The bytes of the file. Behind the header, for each partition: its number (4 bytes) and its

@@ -86,7 +86,7 @@ pub struct LoadState {
 
 /// A load under way. Dropped before [`finish`](Self::finish), it can be begun again.
 #[derive(Debug)]
-pub struct Load<'c> {
+pub struct BulkLoad<'c> {
     collection: &'c Collection,
     name: String,
     done: u64,
@@ -100,7 +100,7 @@ impl Collection {
     /// [`CollectionError::LoadName`], [`CollectionError::LoadRunning`],
     /// [`CollectionError::LoadSource`] where the load of this name had another source, and
     /// [`CollectionError::Loads`] where the file of loads is damaged.
-    pub fn begin_load(&self, name: &str, source: u128) -> Result<Load<'_>, CollectionError> {
+    pub fn begin_load(&self, name: &str, source: u128) -> Result<BulkLoad<'_>, CollectionError> {
         if name.is_empty() || name.len() > MAX_LOAD_NAME_BYTES {
             return Err(CollectionError::LoadName { bytes: name.len() });
         }
@@ -119,7 +119,7 @@ impl Collection {
             self.add_load(&mut loads, new)?;
         }
         loads.running.insert(owned());
-        Ok(Load { collection: self, name: owned(), done, finished })
+        Ok(BulkLoad { collection: self, name: owned(), done, finished })
     }
 
     /// The loads that are remembered, oldest first.
@@ -195,7 +195,7 @@ impl Collection {
     }
 }
 
-impl Load<'_> {
+impl BulkLoad<'_> {
     /// Rows of the source that are in the collection: where to go on.
     pub fn rows(&self) -> u64 {
         self.done
@@ -250,7 +250,7 @@ impl Load<'_> {
     }
 }
 
-impl Drop for Load<'_> {
+impl Drop for BulkLoad<'_> {
     fn drop(&mut self) {
         self.collection.loads_state().running.remove(&self.name);
     }

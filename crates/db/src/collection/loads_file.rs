@@ -3,7 +3,7 @@
 //! It is replaced before each batch of a load, and cannot be made anew from anything else. A
 //! collection whose file is damaged opens all the same, and refuses loads only.
 
-use pipeann_engine::format::constants::Field;
+use pipeann_engine::format::constants::ByteField;
 
 use crate::files::agrees;
 use crate::ids::RowId;
@@ -18,31 +18,31 @@ const CHECKSUM_BYTES: usize = 8;
 pub(super) const MAX_LOADS_BYTES: u64 = 4 << 20;
 
 /// [`LOADS_MAGIC`].
-const MAGIC: Field = Field { name: "magic", offset: 0, bytes: 8 };
+const MAGIC: ByteField = ByteField { name: "magic", offset: 0, bytes: 8 };
 /// [`LOADS_VERSION`].
-const VERSION: Field = Field { name: "version", offset: 8, bytes: 4 };
+const VERSION: ByteField = ByteField { name: "version", offset: 8, bytes: 4 };
 /// How many loads follow.
-const LOADS: Field = Field { name: "loads", offset: 12, bytes: 4 };
+const LOADS: ByteField = ByteField { name: "loads", offset: 12, bytes: 4 };
 /// Identity of the collection.
-const COLLECTION: Field = Field { name: "collection", offset: 16, bytes: 16 };
+const COLLECTION: ByteField = ByteField { name: "collection", offset: 16, bytes: 16 };
 #[cfg(test)]
-const HEADER: &[Field] = &[MAGIC, VERSION, LOADS, COLLECTION];
+const HEADER: &[ByteField] = &[MAGIC, VERSION, LOADS, COLLECTION];
 const HEADER_BYTES: usize = 32;
 
 /// What tells the source from others.
-const SOURCE: Field = Field { name: "source", offset: 0, bytes: 16 };
+const SOURCE: ByteField = ByteField { name: "source", offset: 0, bytes: 16 };
 /// Rows of the source that are in the collection for certain.
-const DONE: Field = Field { name: "done", offset: 16, bytes: 8 };
+const DONE: ByteField = ByteField { name: "done", offset: 16, bytes: 8 };
 /// Rows of the batch that was announced last and is not among those; 0 where there is none.
-const ANNOUNCED: Field = Field { name: "announced", offset: 24, bytes: 8 };
+const ANNOUNCED: ByteField = ByteField { name: "announced", offset: 24, bytes: 8 };
 /// The row id that the announced batch begins with.
-const FIRST_ROW: Field = Field { name: "first row", offset: 32, bytes: 8 };
+const FIRST_ROW: ByteField = ByteField { name: "first row", offset: 32, bytes: 8 };
 /// 1 where the load came to its end.
-const FINISHED: Field = Field { name: "finished", offset: 40, bytes: 2 };
+const FINISHED: ByteField = ByteField { name: "finished", offset: 40, bytes: 2 };
 /// Bytes of the name, which follows.
-const NAME_BYTES: Field = Field { name: "name bytes", offset: 42, bytes: 2 };
+const NAME_BYTES: ByteField = ByteField { name: "name bytes", offset: 42, bytes: 2 };
 #[cfg(test)]
-const LOAD: &[Field] = &[SOURCE, DONE, ANNOUNCED, FIRST_ROW, FINISHED, NAME_BYTES];
+const LOAD: &[ByteField] = &[SOURCE, DONE, ANNOUNCED, FIRST_ROW, FINISHED, NAME_BYTES];
 const LOAD_BYTES: usize = 44;
 
 /// One load, as it is saved.
@@ -128,17 +128,17 @@ pub(super) fn decode(collection: [u8; 16], bytes: &[u8]) -> Result<Vec<LoadEntry
 }
 
 /// A number of at most 16 bytes.
-fn field(bytes: &[u8], field: &Field) -> u128 {
+fn field(bytes: &[u8], field: &ByteField) -> u128 {
     let mut wide = [0; 16];
     wide[..field.bytes].copy_from_slice(&bytes[field.offset..][..field.bytes]);
     u128::from_le_bytes(wide)
 }
 
-fn u64_of(bytes: &[u8], of: &Field) -> u64 {
+fn u64_of(bytes: &[u8], of: &ByteField) -> u64 {
     u64::try_from(field(bytes, of)).expect("a field of 8 bytes")
 }
 
-fn u16_of(bytes: &[u8], of: &Field) -> u16 {
+fn u16_of(bytes: &[u8], of: &ByteField) -> u16 {
     u16::try_from(field(bytes, of)).expect("a field of 2 bytes")
 }
 

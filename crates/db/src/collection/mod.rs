@@ -22,8 +22,9 @@
 
 mod ages;
 mod ages_file;
-mod answers;
 mod background;
+mod batch;
+mod commit_sequencer;
 mod components;
 mod condition;
 mod costs;
@@ -33,11 +34,11 @@ mod expiry;
 mod explain;
 mod filter;
 mod filter_cache;
+mod filter_result_cache;
 mod flush;
 mod formats;
 mod fuse;
 mod graphs;
-mod held;
 mod identity;
 mod iterate;
 mod links;
@@ -45,10 +46,10 @@ mod live;
 mod live_file;
 mod loads;
 mod loads_file;
-mod merged;
-mod narrow;
 mod options;
 mod partial;
+mod pinned_snapshot;
+mod prefilter;
 mod prepare;
 mod query;
 mod read;
@@ -60,24 +61,23 @@ mod selected;
 mod signal;
 mod snapshot;
 mod stats;
-mod turn;
 mod verify;
 mod write;
 mod write_buffers;
 
+pub use batch::{BatchProgress, BatchedSearch};
 pub use costs::SearchCosts;
 pub use error::CollectionError;
-pub use explain::{ConditionPlan, FilterPlan, RowSource, SearchPlan, Walk};
+pub use explain::{ConditionPlan, FilterPlan, FilterRowSource, SearchPlan, Walk};
 pub use filter::Filter;
 pub use fuse::{Ranker, fuse};
 pub use graphs::IndexStatus;
-pub use held::HeldMoment;
 pub use identity::COLLECTIONS_DIR;
 pub use iterate::RowIterator;
-pub use loads::{Load, LoadState, MAX_LOAD_NAME_BYTES, MAX_LOADS};
-pub use merged::{Joined, Progress};
-pub use narrow::Answered;
+pub use loads::{BulkLoad, LoadState, MAX_LOAD_NAME_BYTES, MAX_LOADS};
 pub use options::CollectionOptions;
+pub use pinned_snapshot::PinnedSnapshot;
+pub use prefilter::PrefilterAnswer;
 pub use query::{RowOrder, RowQuery};
 pub use read::FoundRow;
 pub use scalars::ScalarMoment;
@@ -90,7 +90,7 @@ pub use write::{DeleteOutcome, InsertOutcome};
 pub(crate) use identity::{AGES_FILE, CollectionIdentity, LIVE_FILE, LOG_DIR, collection_dir};
 pub(crate) use loads::LOADS_FILE;
 pub(crate) use recover::{Home, create, open};
-pub(crate) use snapshot::{Part, part_of};
+pub(crate) use snapshot::{Component, part_of};
 
 use std::fmt;
 use std::path::PathBuf;
@@ -98,18 +98,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use self::ages::Ages;
-use self::answers::Answers;
 use self::background::Unlogged;
+use self::commit_sequencer::CommitSequencer;
 use self::components::Components;
 use self::expiry::Hidden;
 use self::filter_cache::FilterCache;
+use self::filter_result_cache::FilterResultCache;
 use self::flush::FlushBehind;
 use self::formats::Formats;
 use self::loads::Loads;
 use self::signal::Signal;
-use self::turn::Turns;
-use self::write::Order;
-use crate::catalog::{Catalog, Collection as Entry, UnixMs};
+use self::write::WriterState;
+use crate::catalog::{Catalog, CollectionEntry as Entry, UnixMs};
 use crate::disk::{Disk, HeldDir};
 use crate::wal::Log;
 
@@ -124,19 +124,19 @@ pub struct Collection {
     catalog: Arc<Catalog>,
     options: CollectionOptions,
     components: Components,
-    turns: Turns,
-    order: Mutex<Order>,
+    turns: CommitSequencer,
+    order: Mutex<WriterState>,
     log: Log,
     formats: Mutex<Arc<Formats>>,
     filters: FilterCache,
-    answers: Answers,
+    answers: FilterResultCache,
     flushing: Mutex<()>,
     flush_behind: FlushBehind,
     /// Of rows, where they have a time to live.
     ages: Ages,
     hidden: Mutex<Hidden>,
     /// Moments that somebody keeps.
-    held: Mutex<Vec<Weak<HeldMoment>>>,
+    held: Mutex<Vec<Weak<PinnedSnapshot>>>,
     /// A buffer is half full.
     pressed: AtomicBool,
     /// Bytes of records since the last flush.

@@ -4,7 +4,7 @@
 //! Keys of the dynamic field are taken one by one: those that are not given stay. A row stays in its
 //! partition unless another one is named, or its partition key changes.
 
-use super::components::Moment;
+use super::components::ReadSnapshot;
 use super::formats::Formats;
 use super::prepare::Prepared;
 use super::write::InsertOutcome;
@@ -52,7 +52,7 @@ impl Collection {
     fn completed(
         &self,
         formats: &Formats,
-        moment: &Moment<'_>,
+        moment: &ReadSnapshot<'_>,
         changed: &Changed,
         batch: Batch,
     ) -> Result<Batch, CollectionError> {
@@ -110,7 +110,7 @@ fn merge<'v>(given: &mut Column, rows: usize, stored: impl Iterator<Item = Optio
 /// Of each row of a batch, the newest row with its key.
 fn changed_rows(
     formats: &Formats,
-    moment: &Moment<'_>,
+    moment: &ReadSnapshot<'_>,
     batch: &Batch,
 ) -> Result<Changed, CollectionError> {
     let spec = &formats.schema.primary_key().spec;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::CollectionError;
 use super::formats::Formats;
-use crate::catalog::{Collection as Entry, Partition, PartitionId, WriteTarget};
+use crate::catalog::{CollectionEntry as Entry, CollectionPartition, PartitionId, WriteTarget};
 use crate::ids::RowId;
 use crate::schema::{Batch, PrimaryKey, WriteKind};
 use crate::wal::PutRow;
@@ -108,7 +108,7 @@ impl Prepared {
 
 /// The number under which rows know their partition: its id, so that the rows of a dropped
 /// partition are never taken for those of a later one.
-pub(super) fn partition_number(partition: &Partition) -> Result<u32, CollectionError> {
+pub(super) fn partition_number(partition: &CollectionPartition) -> Result<u32, CollectionError> {
     let id = partition.id.0;
     u32::try_from(id).map_err(|_| CollectionError::PartitionId { id })
 }

@@ -5,11 +5,11 @@ use std::ops::{Bound, Range};
 
 use roaring::RoaringTreemap;
 
-use super::components::Moment;
+use super::components::ReadSnapshot;
 use super::filter::{Filter, Scope};
 use super::formats::Formats;
-use super::held::HeldMoment;
-use super::read::{FoundRow, When, partition_numbers};
+use super::pinned_snapshot::PinnedSnapshot;
+use super::read::{FoundRow, ReadView, partition_numbers};
 use super::{Collection, CollectionError};
 use crate::asker;
 use crate::ids::RowId;
@@ -77,7 +77,7 @@ impl Collection {
     pub fn query_as_of(
         &self,
         query: &RowQuery<'_>,
-        held: Option<&HeldMoment>,
+        held: Option<&PinnedSnapshot>,
     ) -> Result<Vec<FoundRow>, CollectionError> {
         let entry = self.entry()?;
         let formats = self.formats(&entry);
@@ -89,7 +89,7 @@ impl Collection {
         // In the order of ids the first are enough.
         let most = if query.order == RowOrder::RowId { last as u64 } else { u64::MAX };
         self.at_one_moment(
-            When { entry: &entry, filter: filter.as_deref(), held },
+            ReadView { entry: &entry, filter: filter.as_deref(), held },
             || (),
             |(), moment| {
                 let (partitions, rows) = (numbers.as_deref(), query.rows.as_ref());
@@ -145,7 +145,7 @@ impl Collection {
         &self,
         filter: Filter<'_>,
         partitions: Option<&[&str]>,
-        held: Option<&HeldMoment>,
+        held: Option<&PinnedSnapshot>,
     ) -> Result<u64, CollectionError> {
         self.check_held(held);
         Ok(self.matched(filter, partitions, (None, held))?.rows.len())
@@ -155,7 +155,7 @@ impl Collection {
     fn sorted(
         &self,
         formats: &Formats,
-        moment: &Moment<'_>,
+        moment: &ReadSnapshot<'_>,
         rows: &RoaringTreemap,
         behind: Option<&KeyPlace>,
     ) -> Result<Vec<KeyPlace>, CollectionError> {
@@ -183,7 +183,7 @@ impl Collection {
 
 /// The first `most` of these rows in the order of keys, behind a place.
 pub(super) fn by_key(
-    moment: &Moment<'_>,
+    moment: &ReadSnapshot<'_>,
     rows: &RoaringTreemap,
     mut behind: Option<KeyPlace>,
     most: usize,
@@ -216,7 +216,7 @@ pub(super) fn by_key(
 
 /// The first `most` keys of these rows, each with its newest row.
 fn newest_by_key(
-    moment: &Moment<'_>,
+    moment: &ReadSnapshot<'_>,
     rows: &RoaringTreemap,
     most: usize,
 ) -> Result<Vec<KeyPlace>, CollectionError> {

@@ -3,13 +3,13 @@
 //! A read looks at one moment: it sees every write that was answered before it began, and each
 //! write as a whole or not at all.
 
-use super::components::Moment;
+use super::components::ReadSnapshot;
 use super::formats::Formats;
-use super::held::HeldMoment;
+use super::pinned_snapshot::PinnedSnapshot;
 use super::prepare::partition_number;
 use super::{Collection, CollectionError};
 use crate::asker;
-use crate::catalog::Collection as Entry;
+use crate::catalog::CollectionEntry as Entry;
 use crate::expr::BoundFilter;
 use crate::ids::{RowId, Seq};
 use crate::schema::{PrimaryKey, PrimaryKeyRef, Schema};
@@ -31,13 +31,13 @@ pub struct FoundRow {
 
 /// What a read looks at.
 #[derive(Clone, Copy)]
-pub(super) struct When<'a> {
+pub(super) struct ReadView<'a> {
     /// Of the collection, now.
     pub(super) entry: &'a Entry,
     /// The moment has what it asks for.
     pub(super) filter: Option<&'a BoundFilter>,
     /// The moment; now, unless given.
-    pub(super) held: Option<&'a HeldMoment>,
+    pub(super) held: Option<&'a PinnedSnapshot>,
 }
 
 /// A field to be read.
@@ -64,7 +64,7 @@ impl Collection {
         self.check_keys(&formats.schema, keys)?;
         let sources = self.sources(&formats, fields)?;
         self.at_one_moment(
-            When { entry: &entry, filter: None, held: None },
+            ReadView { entry: &entry, filter: None, held: None },
             || (),
             |(), moment| {
                 let mut rows = Vec::new();
@@ -83,9 +83,9 @@ impl Collection {
     /// for a filter.
     pub(super) fn at_one_moment<B, T>(
         &self,
-        when: When<'_>,
+        when: ReadView<'_>,
         before: impl Fn() -> B,
-        read: impl Fn(&B, &Moment<'_>) -> Result<T, CollectionError>,
+        read: impl Fn(&B, &ReadSnapshot<'_>) -> Result<T, CollectionError>,
     ) -> Result<T, CollectionError> {
         if let Some(held) = when.held {
             self.check_held(Some(held));
@@ -103,7 +103,11 @@ impl Collection {
     }
 
     /// Now, with what a filter asks for.
-    pub(super) fn moment_for(&self, entry: &Entry, filter: Option<&BoundFilter>) -> Moment<'_> {
+    pub(super) fn moment_for(
+        &self,
+        entry: &Entry,
+        filter: Option<&BoundFilter>,
+    ) -> ReadSnapshot<'_> {
         let moment = match filter {
             Some(_) => self.components.moment_with_scalars(),
             None => self.components.moment(),
@@ -112,7 +116,7 @@ impl Collection {
     }
 
     /// A moment of another collection would name rows that mean something else here.
-    pub(super) fn check_held(&self, held: Option<&HeldMoment>) {
+    pub(super) fn check_held(&self, held: Option<&PinnedSnapshot>) {
         assert!(
             held.is_none_or(|held| held.collection() == self.identity.id),
             "a moment is read from the collection that it is of"
@@ -175,7 +179,7 @@ impl Collection {
     pub(super) fn read(
         &self,
         formats: &Formats,
-        moment: &Moment<'_>,
+        moment: &ReadSnapshot<'_>,
         rows: &[RowId],
         sources: &[Source],
     ) -> Result<Vec<FoundRow>, CollectionError> {

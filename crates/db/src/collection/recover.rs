@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, RwLock, Weak};
 
 use super::ages::Ages;
-use super::answers::Answers;
+use super::commit_sequencer::CommitSequencer;
 use super::components::{Components, FieldVectors};
 use super::early::EarlyGraphs;
 use super::filter_cache::FilterCache;
+use super::filter_result_cache::FilterResultCache;
 use super::flush::FlushBehind;
 use super::formats::Formats;
 use super::identity::{
@@ -25,11 +26,10 @@ use super::live::LiveRows;
 use super::loads::Loads;
 use super::replay::replay;
 use super::scalars::open_scalars;
-use super::turn::Turns;
-use super::write::Order;
+use super::write::WriterState;
 use super::write_buffers::WriteBuffers;
 use super::{Collection, CollectionError, CollectionOptions, live_file};
-use crate::catalog::{Catalog, Collection as Entry, UnixMs};
+use crate::catalog::{Catalog, CollectionEntry as Entry, UnixMs};
 use crate::disk::{Disk, HeldDir, read_file};
 use crate::docstore::{LsmRows, MemoryRows, RowCache, RowStore, RowStoreOptions};
 use crate::flat::{FlatOptions, FlatVectors};
@@ -97,7 +97,7 @@ pub(crate) fn open(
     });
     let Recovered { log, recovery, formats, components, replayed } = recovered?;
     let applied = recovery.last;
-    let turns = Turns::new(applied);
+    let turns = CommitSequencer::new(applied);
     if let Some(full) = &recovery.read_only {
         turns.stop(&full.to_string());
     }
@@ -105,7 +105,7 @@ pub(crate) fn open(
     let next_row = live.next_row.max(components.rows.next_row()).0;
     let loads = Loads::open(&*home.disk, &dir, identity.bytes(), next_row)?;
     let ages = Ages::open(&*home.disk, format!("{dir}/{AGES_FILE}"), identity.bytes());
-    let answers = Answers::new(&options.accountant);
+    let answers = FilterResultCache::new(&options.accountant);
     let collection = Arc::new_cyclic(|me| Collection {
         identity,
         disk: Arc::clone(&home.disk),
@@ -115,7 +115,7 @@ pub(crate) fn open(
         options,
         components,
         turns,
-        order: Mutex::new(Order { next_row, submitted: applied }),
+        order: Mutex::new(WriterState { next_row, submitted: applied }),
         log,
         formats: Mutex::new(Arc::new(formats)),
         filters: FilterCache::default(),

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use super::CollectionError;
-use super::components::{Components, Parts};
+use super::components::{Components, RecordParts};
 use super::formats::Formats;
 use crate::ids::Seq;
 use crate::wal::{Log, LogRecord, Recovery, Replay, WalError};
@@ -61,7 +61,7 @@ pub(super) fn replay(
         scope.spawn(move || make(records, components, formats, &made));
         let mut bytes = 0;
         for made in groups.into_iter().flatten() {
-            let Made { record, parts } = made?;
+            let DecodedRecord { record, parts } = made?;
             bytes += record.payload.len() as u64;
             components.replay(record.seq, &record.decode()?, &parts, &make_room)?;
         }
@@ -70,7 +70,7 @@ pub(super) fn replay(
 }
 
 /// A record that was read, or why there is none.
-type Outcome = Result<Made, CollectionError>;
+type ReplayedRecord = Result<DecodedRecord, CollectionError>;
 
 /// Makes records ready for being applied, and hands them over in groups, until one fails, all are
 /// done, or nobody takes them.
@@ -78,11 +78,11 @@ fn make(
     records: Replay,
     components: &Components,
     formats: &Formats,
-    groups: &mpsc::SyncSender<Vec<Outcome>>,
+    groups: &mpsc::SyncSender<Vec<ReplayedRecord>>,
 ) {
     let (mut group, mut bytes) = (Vec::new(), 0);
     for record in records {
-        let made = Made::new(record, components, formats);
+        let made = DecodedRecord::new(record, components, formats);
         bytes += made.as_ref().map_or(GROUP_BYTES, |made| made.record.payload.len());
         group.push(made);
         if bytes >= GROUP_BYTES {
@@ -99,17 +99,17 @@ fn make(
 }
 
 /// A record that was read, with what components take of it.
-struct Made {
+struct DecodedRecord {
     record: LogRecord,
-    parts: Parts,
+    parts: RecordParts,
 }
 
-impl Made {
+impl DecodedRecord {
     fn new(
         record: Result<LogRecord, WalError>,
         components: &Components,
         formats: &Formats,
-    ) -> Outcome {
+    ) -> ReplayedRecord {
         let record = record?;
         let parts = components.parts(formats, &record.decode()?)?;
         Ok(Self { record, parts })

@@ -11,7 +11,7 @@ use super::{Collection, CollectionError};
 use crate::docstore::RowStore;
 use crate::ids::{RowId, Seq};
 use crate::scalar::{
-    Condition, Estimate, Judged, Postings, Predicate, Pressure, ScalarBatch, ScalarColumn,
+    Condition, Judged, KeyPredicate, MatchEstimate, Postings, Pressure, ScalarBatch, ScalarColumn,
     ScalarError, ScalarIndexes, ScalarOptions, ScalarView, SignatureTest, Sketch,
 };
 use crate::wal::Recovery;
@@ -33,17 +33,17 @@ impl ScalarMoment {
     /// The condition on the field of this name; `None` where no index can answer it: the field is
     /// none of the schema or not indexed, or operation or values do not fit its type.
     #[must_use]
-    pub fn predicate(&self, field: &str, condition: &Condition) -> Option<Predicate> {
+    pub fn predicate(&self, field: &str, condition: &Condition) -> Option<KeyPredicate> {
         let field = self.formats.schema.field(field)?.id;
         let column = self.formats.scalars.iter().find(|column| column.field == field)?;
-        Predicate::new(column, condition)
+        KeyPredicate::new(column, condition)
     }
 
     /// How many live rows match.
     ///
     /// # Errors
     /// A failed read, or damage: the rows have to be looked at then.
-    pub fn estimate(&self, predicate: &Predicate) -> Result<Estimate, ScalarError> {
+    pub fn estimate(&self, predicate: &KeyPredicate) -> Result<MatchEstimate, ScalarError> {
         self.view.estimate(predicate, &self.live)
     }
 
@@ -51,7 +51,7 @@ impl ScalarMoment {
     ///
     /// # Errors
     /// As [`estimate`](Self::estimate).
-    pub fn postings(&self, predicate: &Predicate) -> Result<Postings, ScalarError> {
+    pub fn postings(&self, predicate: &KeyPredicate) -> Result<Postings, ScalarError> {
         self.view.postings(predicate, &self.live)
     }
 

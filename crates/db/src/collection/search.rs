@@ -11,20 +11,20 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use pipeann_engine::distance::QueryDistance;
-use pipeann_engine::search::Within;
+use pipeann_engine::search::DistanceRange;
 use pipeann_engine::types::{Unfit, VectorSet, unfit};
 use roaring::RoaringTreemap;
 
-use super::components::{FieldVectors, Moment};
+use super::batch::BatchProgress;
+use super::components::{FieldVectors, ReadSnapshot};
 use super::costs::{CostCounters, SearchCosts};
 use super::filter::Filter;
 use super::formats::Formats;
-use super::held::HeldMoment;
-use super::merged::Progress;
+use super::pinned_snapshot::PinnedSnapshot;
 use super::read::{FoundRow, Source, partition_numbers};
 use super::{Collection, CollectionError};
 use crate::asker;
-use crate::catalog::{Collection as Entry, IndexState, Load};
+use crate::catalog::{CollectionEntry as Entry, IndexState, WantedLoad};
 use crate::field_index::{FieldIndex, GraphOutcome, GraphSearch, has_graph};
 use crate::flat::{FlatError, FlatSearch};
 use crate::ids::{Metric, RowId, Seq};
@@ -66,13 +66,13 @@ pub(super) struct Near {
 }
 
 /// What all queries of a search have in common.
-pub(super) struct Asked<'c> {
+pub(super) struct SearchContext<'c> {
     pub(super) field: &'c FieldVectors,
     /// Its graph, and how often rows were taken from it before the moment of the search.
     pub(super) graph: &'c Option<(u64, Arc<FieldIndex>)>,
     pub(super) metric: Metric,
     pub(super) list: Option<usize>,
-    pub(super) within: Within,
+    pub(super) within: DistanceRange,
     pub(super) among: &'c Arc<RoaringTreemap>,
     /// Whether these are all rows that live.
     pub(super) all: bool,
@@ -115,7 +115,7 @@ impl Collection {
         &self,
         search: &VectorSearch<'_>,
         queries: VectorSet<'_>,
-        of: (Within, Option<&HeldMoment>),
+        of: (DistanceRange, Option<&PinnedSnapshot>),
     ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
         self.answer((search, queries), of, &CostCounters::default())
     }
@@ -130,7 +130,7 @@ impl Collection {
         queries: VectorSet<'_>,
     ) -> Result<(Vec<Vec<SearchHit>>, SearchCosts), CollectionError> {
         let costs = CostCounters::default();
-        let all = (Within::default(), None);
+        let all = (DistanceRange::default(), None);
         let found = self.answer((search, queries), all, &costs)?;
         Ok((found, costs.sum()))
     }
@@ -139,12 +139,12 @@ impl Collection {
     fn answer(
         &self,
         search: (&VectorSearch<'_>, VectorSet<'_>),
-        of: (Within, Option<&HeldMoment>),
+        of: (DistanceRange, Option<&PinnedSnapshot>),
         costs: &CostCounters,
     ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
         let mut found = Vec::new();
         self.answer_each(&[search], of, costs, &mut |progress| {
-            if let Progress::Answered(_, hits) = progress {
+            if let BatchProgress::Answered(_, hits) = progress {
                 found = hits;
             }
         })?;
@@ -155,8 +155,8 @@ impl Collection {
     /// there are so many.
     pub(super) fn distinct(
         &self,
-        (formats, moment, sources): (&Formats, &Moment<'_>, &[Source]),
-        asked: &Asked<'_>,
+        (formats, moment, sources): (&Formats, &ReadSnapshot<'_>, &[Source]),
+        asked: &SearchContext<'_>,
         query: VectorSet<'_>,
         (wanted, mut near): (usize, Vec<Near>),
     ) -> Result<Vec<SearchHit>, CollectionError> {
@@ -180,7 +180,7 @@ impl Collection {
     /// For each query the `k` nearest of some rows, nearest first; each has a `k` of its own.
     pub(super) fn nearest(
         &self,
-        asked: &Asked<'_>,
+        asked: &SearchContext<'_>,
         queries: VectorSet<'_>,
         ks: &[usize],
     ) -> Result<Vec<Vec<Near>>, CollectionError> {
@@ -240,7 +240,7 @@ impl Collection {
     /// Adds the rows of the graph that are near one query to the pending ones that are.
     fn add_linked(
         &self,
-        asked: &Asked<'_>,
+        asked: &SearchContext<'_>,
         (before, graph): (u64, &FieldIndex),
         (query, search, outcome): (VectorSet<'_>, GraphSearch<'_>, GraphOutcome),
         near: &mut Vec<Near>,
@@ -275,7 +275,7 @@ impl Collection {
     /// The same of rows that were removed since the moment of the search, commonly few.
     fn nearest_gone(
         &self,
-        asked: &Asked<'_>,
+        asked: &SearchContext<'_>,
         gone: &RoaringTreemap,
         query: VectorSet<'_>,
         k: usize,
@@ -305,7 +305,7 @@ impl Collection {
     /// [`CollectionError::Missing`] where rows of the moment may have left the disk.
     fn nearest_exactly(
         &self,
-        asked: &Asked<'_>,
+        asked: &SearchContext<'_>,
         among: &RoaringTreemap,
         queries: VectorSet<'_>,
         ks: &[usize],
@@ -419,9 +419,9 @@ pub(super) fn loaded_partitions(
         }
     }
     match (&entry.load, names) {
-        (Load::Released, _) => Err(not_loaded(&entry.name)),
-        (Load::Whole, None) => Ok(None),
-        (Load::Partitions(loaded), None) => {
+        (WantedLoad::Released, _) => Err(not_loaded(&entry.name)),
+        (WantedLoad::Whole, None) => Ok(None),
+        (WantedLoad::Partitions(loaded), None) => {
             let loaded = entry.partitions.iter().filter(|p| loaded.contains(&p.id));
             let names: Vec<&str> = loaded.map(|partition| partition.name.as_str()).collect();
             partition_numbers(entry, Some(&names))

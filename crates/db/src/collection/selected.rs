@@ -7,10 +7,10 @@
 
 use std::collections::HashMap;
 
-use pipeann_engine::search::Within;
+use pipeann_engine::search::DistanceRange;
 use pipeann_engine::types::VectorSet;
 
-use super::held::HeldMoment;
+use super::pinned_snapshot::PinnedSnapshot;
 use super::search::{SearchHit, VectorSearch, one};
 use super::{Collection, CollectionError};
 use crate::value::Value;
@@ -23,7 +23,7 @@ pub const MOST_GROUPED: usize = 65_536;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Selection {
     /// The distances that they have.
-    pub within: Within,
+    pub within: DistanceRange,
     /// A few rows of each group; all unless given.
     pub groups: Option<Grouping>,
 }
@@ -87,7 +87,7 @@ impl Collection {
         &self,
         search: &VectorSearch<'_>,
         queries: VectorSet<'_>,
-        (selection, held): (&Selection, Option<&HeldMoment>),
+        (selection, held): (&Selection, Option<&PinnedSnapshot>),
     ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
         let first = self.search_as_of(search, queries, (selection.within, held))?;
         match selection.groups {
@@ -104,7 +104,7 @@ impl Collection {
         &self,
         search: &VectorSearch<'_>,
         queries: VectorSet<'_>,
-        (within, groups, held): (Within, Grouping, Option<&HeldMoment>),
+        (within, groups, held): (DistanceRange, Grouping, Option<&PinnedSnapshot>),
         first: Vec<Vec<SearchHit>>,
     ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
         let each = first.into_iter().enumerate().map(|(at, mut hits)| {

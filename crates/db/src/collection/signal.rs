@@ -9,7 +9,7 @@ use std::thread::{self, ThreadId};
 use super::Collection;
 use crate::catalog::IndexId;
 use crate::field_index::BuildProgress;
-use crate::workers::{Work, Workers};
+use crate::workers::{BackgroundWork, Workers};
 
 /// Why a graph is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(super) enum Cause {
 /// What is to be done, and how it goes.
 #[derive(Debug, Default)]
 pub(super) struct Signal {
-    state: Mutex<State>,
+    state: Mutex<SignalState>,
     /// For whoever waits for the end: no step is under way.
     ended: Condvar,
     /// For those who wait: something was done.
@@ -34,7 +34,7 @@ pub(super) struct Signal {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SignalState {
     stopped: bool,
     /// Whose steps are done, once somebody has asked for it.
     of: Option<Weak<Collection>>,
@@ -52,7 +52,7 @@ struct State {
     told: u64,
 }
 
-impl State {
+impl SignalState {
     fn tell(&mut self, moved: &Condvar) {
         self.told += 1;
         moved.notify_all();
@@ -60,7 +60,7 @@ impl State {
 }
 
 impl Signal {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SignalState> {
         self.state.lock().expect("nothing that can panic runs under this lock")
     }
 
@@ -75,14 +75,14 @@ impl Signal {
     }
 
     /// Has a step done, unless one is to be done anyway.
-    fn queue(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+    fn queue(self: &Arc<Self>, mut state: MutexGuard<'_, SignalState>) {
         state.again = true;
         if state.of.is_none() || state.queued || state.stopped {
             return;
         }
         state.queued = true;
         drop(state);
-        if let Err(error) = Workers::shared().submit(Arc::clone(self) as Arc<dyn Work>) {
+        if let Err(error) = Workers::shared().submit(Arc::clone(self) as Arc<dyn BackgroundWork>) {
             self.state().queued = false;
             self.fail(format!("no background thread: {error}"));
         }
@@ -209,7 +209,7 @@ impl Signal {
     }
 }
 
-impl Work for Signal {
+impl BackgroundWork for Signal {
     fn step(&self) -> bool {
         let mut state = self.state();
         // Not under the lock where it is of no use: whoever holds it last ends it.

@@ -7,7 +7,7 @@ use super::identity::{INDEX_PREFIX, ROWS_DIR, SCALARS_DIR, VECTORS_PREFIX};
 
 /// A component with files of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum Component {
     /// The row store.
     Rows,
     /// The scalar indexes.
@@ -19,16 +19,16 @@ pub(crate) enum Part {
 }
 
 /// Which part the directory of this name inside that of a collection is; `None` for others.
-pub(crate) fn part_of(name: &str) -> Option<Part> {
+pub(crate) fn part_of(name: &str) -> Option<Component> {
     let numbered = |prefix: &str| {
         let digits = name.strip_prefix(prefix);
         digits.is_some_and(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()))
     };
     match name {
-        ROWS_DIR => Some(Part::Rows),
-        SCALARS_DIR => Some(Part::Scalars),
-        _ if numbered(VECTORS_PREFIX) => Some(Part::Vectors),
-        _ if numbered(INDEX_PREFIX) => Some(Part::Index),
+        ROWS_DIR => Some(Component::Rows),
+        SCALARS_DIR => Some(Component::Scalars),
+        _ if numbered(VECTORS_PREFIX) => Some(Component::Vectors),
+        _ if numbered(INDEX_PREFIX) => Some(Component::Index),
         _ => None,
     }
 }
@@ -48,10 +48,10 @@ mod tests {
     #[test]
     fn parts_are_told_by_name() {
         for (name, part) in [
-            ("rows", Some(Part::Rows)),
-            ("scalars", Some(Part::Scalars)),
-            ("vectors-102", Some(Part::Vectors)),
-            ("index-3", Some(Part::Index)),
+            ("rows", Some(Component::Rows)),
+            ("scalars", Some(Component::Scalars)),
+            ("vectors-102", Some(Component::Vectors)),
+            ("index-3", Some(Component::Index)),
             ("index-", None),
             ("index-3.tmp", None),
             ("rows.new", None),

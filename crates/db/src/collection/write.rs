@@ -19,7 +19,7 @@ use crate::wal::{Record, WalError};
 
 /// What only writers know.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(super) struct WriterState {
     /// The next row id that is given out.
     pub(super) next_row: u64,
     /// The last record that was given to the log.
@@ -161,7 +161,7 @@ impl Collection {
     /// Deletes these live rows.
     pub(super) fn delete_rows(
         &self,
-        order: MutexGuard<'_, Order>,
+        order: MutexGuard<'_, WriterState>,
         deleted: Vec<RowId>,
     ) -> Result<DeleteOutcome, CollectionError> {
         let rows = deleted.len() as u64;
@@ -174,7 +174,7 @@ impl Collection {
 
     pub(super) fn put(
         &self,
-        order: MutexGuard<'_, Order>,
+        order: MutexGuard<'_, WriterState>,
         prepared: Prepared,
         deleted: Vec<RowId>,
         announce: Option<Announce<'_>>,
@@ -197,7 +197,7 @@ impl Collection {
     /// it. Returns the record's number and its bytes.
     fn commit(
         &self,
-        mut order: MutexGuard<'_, Order>,
+        mut order: MutexGuard<'_, WriterState>,
         record: &Record<'_>,
         rows: u64,
         announce: Option<Announce<'_>>,
@@ -268,13 +268,15 @@ impl Collection {
         self.flush_if_pressed()
     }
 
-    pub(super) fn order(&self) -> MutexGuard<'_, Order> {
+    pub(super) fn order(&self) -> MutexGuard<'_, WriterState> {
         // Whoever panics under it has changed nothing, or has left a place that stops the queue.
         self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The order, when all that was submitted is applied.
-    pub(super) fn order_when_applied(&self) -> Result<MutexGuard<'_, Order>, CollectionError> {
+    pub(super) fn order_when_applied(
+        &self,
+    ) -> Result<MutexGuard<'_, WriterState>, CollectionError> {
         let order = self.order();
         let applied = self.turns.wait_applied(order.submitted);
         applied.map_err(|why| CollectionError::Stopped { why })?;

@@ -61,7 +61,7 @@ impl WriteBuffers {
 
     /// Gives the memory back unless somebody has written since the last call, with nobody writing
     /// and nothing that waits for a flush; says whether it did.
-    pub(super) fn rest(&self) -> bool {
+    pub(super) fn trim(&self) -> bool {
         if self.written.swap(false, Ordering::Relaxed) {
             return false;
         }
@@ -93,11 +93,11 @@ mod tests {
         buffers.hold().unwrap();
         assert_eq!(accountant.held_bytes(), 60);
         assert_eq!(accountant.pool_bytes(Pool::Pending), 30);
-        assert!(!buffers.rest(), "there was a write");
+        assert!(!buffers.trim(), "there was a write");
         buffers.hold().unwrap();
-        assert!(!buffers.rest(), "there was another");
-        assert!(buffers.rest());
-        assert!(!buffers.rest(), "there is nothing left");
+        assert!(!buffers.trim(), "there was another");
+        assert!(buffers.trim());
+        assert!(!buffers.trim(), "there is nothing left");
         assert_eq!(accountant.held_bytes(), 0);
         let _codes = accountant.reserve(Pool::Codes, 50).unwrap();
         assert!(buffers.hold().is_err());

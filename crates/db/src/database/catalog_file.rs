@@ -77,40 +77,46 @@ mod tests {
 
     use super::*;
     use crate::catalog::{
-        Catalog, CatalogError, Change, MemoryStore, NewCollection, Place, Properties, Snapshot,
-        UnixMs,
+        Catalog, CatalogError, CollectionPath, EntryChange, MemoryStore, NewCollection, Properties,
+        Snapshot, UnixMs,
     };
-    use crate::disk::{CrashDisk, Fault, FaultKind, PowerCut};
+    use crate::disk::{CrashDisk, FaultKind, PlannedFault, PowerCut};
     use crate::schema::{FieldSpec, Schema};
     use crate::value::{DataType, ScalarType, VectorKind};
 
     const NOW: UnixMs = UnixMs(1_000);
 
-    fn place(name: &str) -> Place {
-        Place::new("default", name)
+    fn place(name: &str) -> CollectionPath {
+        CollectionPath::new("default", name)
     }
 
-    fn create(name: &str) -> Change {
+    fn create(name: &str) -> EntryChange {
         let schema = Schema::builder()
             .field(FieldSpec::new("id", DataType::Scalar(ScalarType::Int64)).primary_key())
             .field(FieldSpec::new("v", DataType::Vector(VectorKind::Float)).dim(4))
             .build()
             .unwrap();
         let new = Box::new(NewCollection::new(schema));
-        Change::CreateCollection { place: place(name), new }
+        EntryChange::CreateCollection { place: place(name), new }
     }
 
     /// Changes among which the file is written anew, since some are long.
-    fn script() -> Vec<Change> {
+    fn script() -> Vec<EntryChange> {
         let long = |i: usize| {
             let set = Properties::from([("note".to_owned(), i.to_string().repeat(300_000))]);
             let (place, remove) = (place("a"), Vec::new());
-            Change::AlterCollection { place, set, remove, description: None, consistency: None }
+            EntryChange::AlterCollection {
+                place,
+                set,
+                remove,
+                description: None,
+                consistency: None,
+            }
         };
         let mut changes = vec![create("a"), create("b")];
-        changes.push(Change::CreateAlias { place: place("a"), alias: "x".into() });
+        changes.push(EntryChange::CreateAlias { place: place("a"), alias: "x".into() });
         changes.extend((1..6).map(long));
-        changes.push(Change::DropCollection { place: place("b") });
+        changes.push(EntryChange::DropCollection { place: place("b") });
         changes.push(create("c"));
         changes
     }
@@ -170,7 +176,7 @@ mod tests {
         assert_eq!(run(&whole), states.len());
         for operation in 1..=whole.operations() {
             let disk = CrashDisk::new();
-            disk.inject(Fault { operation, kind: FaultKind::PowerOff });
+            disk.inject(PlannedFault { operation, kind: FaultKind::PowerOff });
             let answered = run(&disk);
             let torn = (0..4).map(|i| PowerCut::Torn(operation * 10 + i));
             for cut in torn.chain([PowerCut::Drop, PowerCut::Keep]) {
@@ -188,12 +194,12 @@ mod tests {
         let mut interrupted = 0;
         for operation in (1..=whole.operations()).step_by(2) {
             let disk = CrashDisk::new();
-            disk.inject(Fault { operation, kind: FaultKind::PowerOff });
+            disk.inject(PlannedFault { operation, kind: FaultKind::PowerOff });
             let answered = run(&disk);
             let left = disk.after(PowerCut::Keep);
             for second in 1.. {
                 let again = left.after(PowerCut::Keep);
-                again.inject(Fault { operation: second, kind: FaultKind::PowerOff });
+                again.inject(PlannedFault { operation: second, kind: FaultKind::PowerOff });
                 if Catalog::open(on(&again)).is_ok() || answered == 0 {
                     break;
                 }
@@ -215,7 +221,7 @@ mod tests {
         for kind in [FaultKind::NoSpace, FaultKind::Io, FaultKind::ShortWrite] {
             for operation in 1..=whole.operations() {
                 let disk = CrashDisk::new();
-                disk.inject(Fault { operation, kind });
+                disk.inject(PlannedFault { operation, kind });
                 let Ok(catalog) = Catalog::create(on(&disk), NOW) else { continue };
                 let context = format!("{kind:?} at operation {operation}");
                 for (i, change) in script().into_iter().enumerate() {

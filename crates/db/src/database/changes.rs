@@ -5,7 +5,8 @@ use std::sync::{Arc, PoisonError};
 
 use super::{Database, DatabaseError};
 use crate::catalog::{
-    Applied, CatalogError, Change, CollectionId, Load, NewCollection, Place, Subject,
+    Applied, CatalogError, CollectionId, CollectionPath, EntryChange, NewCollection, Subject,
+    WantedLoad,
 };
 use crate::collection::{self, Collection, CollectionIdentity, collection_dir};
 use crate::disk::remove_tree;
@@ -17,13 +18,13 @@ impl Database {
     /// [`DatabaseError::ReadOnly`]. [`DatabaseError::Catalog`]: nothing has changed, but for a save
     /// of which nobody knows how it ended. [`DatabaseError::Collection`] where the rows of a dropped
     /// partition could not be deleted: the partition is gone, and its rows go with the next opening.
-    pub fn apply(&self, change: Change) -> Result<Applied, DatabaseError> {
+    pub fn apply(&self, change: EntryChange) -> Result<Applied, DatabaseError> {
         self.check_writable()?;
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         match change {
-            Change::CreateCollection { place, new } => self.create(place, new),
-            Change::DropCollection { .. } => self.drop_collection_of(change),
-            Change::DropPartition { ref place, .. } => {
+            EntryChange::CreateCollection { place, new } => self.create(place, new),
+            EntryChange::DropCollection { .. } => self.drop_collection_of(change),
+            EntryChange::DropPartition { ref place, .. } => {
                 let collection = self.collection(&place.database, &place.collection)?;
                 let name = place.collection.clone();
                 let applied =
@@ -33,7 +34,7 @@ impl Database {
                 deleted.map_err(DatabaseError::of(&name))?;
                 Ok(applied)
             }
-            Change::DropIndex { ref place, ref index } => {
+            EntryChange::DropIndex { ref place, ref index } => {
                 let collection = self.collection(&place.database, &place.collection)?;
                 let name = place.collection.clone();
                 let entry = collection.entry().map_err(DatabaseError::of(&name))?;
@@ -44,16 +45,16 @@ impl Database {
                 }
                 Ok(applied)
             }
-            Change::Load { ref place, .. } | Change::Release { ref place, .. } => {
+            EntryChange::Load { ref place, .. } | EntryChange::Release { ref place, .. } => {
                 let collection = self.collection(&place.database, &place.collection)?;
                 let name = place.collection.clone();
                 let applied = self.catalog.apply(change, (self.options.now)())?;
                 let follow = || match collection.entry()?.load {
-                    Load::Released => {
+                    WantedLoad::Released => {
                         collection.release_graphs();
                         Ok(())
                     }
-                    Load::Whole | Load::Partitions(_) => collection.load_graphs(),
+                    WantedLoad::Whole | WantedLoad::Partitions(_) => collection.load_graphs(),
                 };
                 follow().map_err(DatabaseError::of(&name))?;
                 Ok(applied)
@@ -62,11 +63,15 @@ impl Database {
         }
     }
 
-    fn create(&self, place: Place, new: Box<NewCollection>) -> Result<Applied, DatabaseError> {
+    fn create(
+        &self,
+        place: CollectionPath,
+        new: Box<NewCollection>,
+    ) -> Result<Applied, DatabaseError> {
         let now = (self.options.now)();
         let snapshot = self.catalog.snapshot();
         let taken = snapshot.collection(&place.database, &place.collection).is_ok();
-        let change = Change::CreateCollection { place: place.clone(), new };
+        let change = EntryChange::CreateCollection { place: place.clone(), new };
         if taken {
             // Either the same collection, or an error.
             return Ok(self.catalog.apply(change, now)?);
@@ -97,7 +102,7 @@ impl Database {
             Ok(opened) => opened,
             Err(error) => {
                 // It holds nothing yet, so it can go again.
-                self.catalog.apply(Change::DropCollection { place: place.clone() }, now)?;
+                self.catalog.apply(EntryChange::DropCollection { place: place.clone() }, now)?;
                 self.remove_dir(id);
                 return Err(named(error));
             }
@@ -106,7 +111,7 @@ impl Database {
         Ok(applied)
     }
 
-    fn drop_collection_of(&self, change: Change) -> Result<Applied, DatabaseError> {
+    fn drop_collection_of(&self, change: EntryChange) -> Result<Applied, DatabaseError> {
         let applied = self.catalog.apply(change, (self.options.now)())?;
         let Subject::Collection(id) = applied.subject else {
             unreachable!("a collection was dropped")

@@ -29,9 +29,11 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard};
 
 use pipeann_engine::memory::{self, Accountant, MemoryLimit, OverLimit};
 
-use self::read_only::Reader;
+use self::read_only::ReadOnlySource;
 use crate::access::Access;
-use crate::catalog::{Catalog, Change, CollectionId, NewCollection, Place, Snapshot, UnixMs};
+use crate::catalog::{
+    Catalog, CollectionId, CollectionPath, EntryChange, NewCollection, Snapshot, UnixMs,
+};
 use crate::collection::{Collection, CollectionOptions, Home};
 use crate::disk::{DirectoryLock, Disk};
 use crate::docstore::RowCache;
@@ -105,7 +107,7 @@ pub struct Database {
     /// Held while the catalogue changes, so that ids can be foretold.
     changing: Mutex<()>,
     /// Where it is open for reading only.
-    reader: Option<Reader>,
+    reader: Option<ReadOnlySource>,
     _lock: Option<Arc<DirectoryLock>>,
 }
 
@@ -157,12 +159,12 @@ impl Database {
     /// where nobody has searched since the last call, but for pages of graphs; and so is the memory
     /// of write buffers where all is flushed and nobody has written. A search that comes later
     /// reads or makes it again, which costs it little.
-    pub fn rest(&self) {
+    pub fn trim(&self) {
         let collections = self.collections.read().unwrap_or_else(PoisonError::into_inner);
         let collections: Vec<_> = collections.values().cloned().collect();
-        let mut rested = self.home.row_cache.as_ref().is_some_and(|rows| rows.rest());
+        let mut rested = self.home.row_cache.as_ref().is_some_and(|rows| rows.trim());
         for collection in collections {
-            rested |= collection.rest();
+            rested |= collection.trim();
         }
         if rested {
             memory::return_freed();
@@ -213,8 +215,8 @@ impl Database {
         name: &str,
         new: NewCollection,
     ) -> Result<Arc<Collection>, DatabaseError> {
-        let place = Place::new(database, name);
-        self.apply(Change::CreateCollection { place, new: Box::new(new) })?;
+        let place = CollectionPath::new(database, name);
+        self.apply(EntryChange::CreateCollection { place, new: Box::new(new) })?;
         self.collection(database, name)
     }
 
@@ -223,7 +225,7 @@ impl Database {
     /// # Errors
     /// As [`apply`](Self::apply). Then it is still there.
     pub fn drop_collection(&self, database: &str, name: &str) -> Result<(), DatabaseError> {
-        self.apply(Change::DropCollection { place: Place::new(database, name) })?;
+        self.apply(EntryChange::DropCollection { place: CollectionPath::new(database, name) })?;
         Ok(())
     }
 

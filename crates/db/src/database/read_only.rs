@@ -34,7 +34,7 @@ impl ReadOnlyOptions {
 
 /// What a database that is open for reading only knows of where it comes from.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(super) struct ReadOnlySource {
     source: PathBuf,
     pins: Option<PathBuf>,
     captured: Captured,
@@ -61,7 +61,7 @@ impl Database {
         let row_cache = Some(options.database.row_cache()?);
         let home = Home { disk, files, row_cache, pin: Some(Arc::new(pin)), now };
         let mut database = open_home(home, options.database, None)?;
-        database.reader = Some(Reader { source, pins: options.pins, captured });
+        database.reader = Some(ReadOnlySource { source, pins: options.pins, captured });
         Ok(database)
     }
 

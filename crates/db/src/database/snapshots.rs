@@ -7,7 +7,7 @@ use super::{Database, DatabaseError};
 use crate::catalog::CollectionId;
 use crate::collection::Finding;
 use crate::snapshot::{
-    self, BackupOptions, BackupReport, Captured, Hold, SnapshotError, capture_kept,
+    self, BackupOptions, BackupReport, Captured, HoldFiles, SnapshotError, capture_kept,
 };
 
 impl Database {
@@ -68,7 +68,7 @@ impl Database {
     /// not kept away: `take` finds out.
     fn holding<T>(
         &self,
-        take: impl FnOnce(&Hold<'_>) -> Result<T, SnapshotError>,
+        take: impl FnOnce(&HoldFiles<'_>) -> Result<T, SnapshotError>,
     ) -> Result<T, DatabaseError> {
         let collections = self.collections.read().unwrap_or_else(PoisonError::into_inner).clone();
         let hold = |id: CollectionId| collections.get(&id).map(|c| c.hold_flushes());

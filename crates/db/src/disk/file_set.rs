@@ -11,12 +11,12 @@ pub struct FileSet {
     /// Files that are replaced whole, with their bytes.
     pub manifests: Vec<(String, Vec<u8>)>,
     /// Files that these name.
-    pub named: Vec<NamedFile>,
+    pub named: Vec<ImmutableFile>,
 }
 
 /// A file that never changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedFile {
+pub struct ImmutableFile {
     /// Where it is.
     pub path: String,
     /// XXH3-128 of its bytes, where the one who names it says so.

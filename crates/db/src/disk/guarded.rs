@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 
 use super::error::DiskError;
 use super::lock::DirectoryLock;
-use super::{AppendFile, Disk, Entry, ReadFile};
+use super::{AppendFile, DirectoryEntry, Disk, ReadFile};
 
 /// See the module's description.
 pub struct GuardedDisk {
@@ -77,7 +77,7 @@ impl Disk for GuardedDisk {
         check(&self.lock)
     }
 
-    fn list(&self, path: &str) -> Result<Vec<Entry>, DiskError> {
+    fn list(&self, path: &str) -> Result<Vec<DirectoryEntry>, DiskError> {
         self.disk.list(path)
     }
 

@@ -21,9 +21,9 @@ mod whole;
 #[cfg(test)]
 mod tests;
 
-pub use crash::{CrashDisk, Fault, FaultKind, PowerCut};
+pub use crash::{CrashDisk, FaultKind, PlannedFault, PowerCut};
 pub use error::{Action, DiskError};
-pub use file_set::{FileSet, NamedFile};
+pub use file_set::{FileSet, ImmutableFile};
 pub use guarded::GuardedDisk;
 pub use held_dir::{HeldDir, parent_of};
 pub use lock::{DirectoryLock, Holder, LOCK_NAME, LockError};
@@ -85,7 +85,7 @@ pub trait Disk: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// [`DiskError`], `NotFound` where it is missing.
-    fn list(&self, path: &str) -> Result<Vec<Entry>, DiskError>;
+    fn list(&self, path: &str) -> Result<Vec<DirectoryEntry>, DiskError>;
 
     /// Bytes that can still be written by this user.
     ///
@@ -163,7 +163,7 @@ pub trait ReadFile: fmt::Debug + Send + Sync {
 
 /// One name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct DirectoryEntry {
     /// Name within the directory. A name that is not UTF-8 is shown with replacement characters.
     pub name: String,
     /// Length in bytes of a file; 0 for a directory.

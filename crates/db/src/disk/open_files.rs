@@ -19,20 +19,20 @@ pub(super) const MOST: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct OpenFiles {
     /// Those that are open, those for longest first, but for those that were used since.
-    open: Mutex<VecDeque<Weak<Kept>>>,
+    open: Mutex<VecDeque<Weak<KeptFile>>>,
 }
 
 /// One file.
 #[derive(Debug)]
-pub(super) struct Kept {
-    state: Mutex<State>,
+pub(super) struct KeptFile {
+    state: Mutex<OpenHandles>,
     /// Since it was passed over.
     used: AtomicBool,
     all: Arc<OpenFiles>,
 }
 
 #[derive(Debug)]
-struct State {
+struct OpenHandles {
     file: Option<File>,
     path: PathBuf,
     /// Whether everything in it is on stable storage.
@@ -45,14 +45,14 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl OpenFiles {
     /// A file that is open for appending.
-    pub(super) fn keep(self: &Arc<Self>, file: File, path: PathBuf) -> Arc<Kept> {
-        let state = Mutex::new(State { file: Some(file), path, synced: true });
-        let kept = Arc::new(Kept { state, used: AtomicBool::new(true), all: Arc::clone(self) });
+    pub(super) fn keep(self: &Arc<Self>, file: File, path: PathBuf) -> Arc<KeptFile> {
+        let state = Mutex::new(OpenHandles { file: Some(file), path, synced: true });
+        let kept = Arc::new(KeptFile { state, used: AtomicBool::new(true), all: Arc::clone(self) });
         self.opened(&kept);
         kept
     }
 
-    fn opened(&self, kept: &Arc<Kept>) {
+    fn opened(&self, kept: &Arc<KeptFile>) {
         let mut open = locked(&self.open);
         open.push_back(Arc::downgrade(kept));
         let mut looks = 2 * open.len();
@@ -70,12 +70,12 @@ impl OpenFiles {
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
         let is_open =
-            |kept: &Weak<Kept>| kept.upgrade().is_some_and(|k| locked(&k.state).file.is_some());
+            |kept: &Weak<KeptFile>| kept.upgrade().is_some_and(|k| locked(&k.state).file.is_some());
         locked(&self.open).iter().filter(|kept| is_open(kept)).count()
     }
 }
 
-impl Kept {
+impl KeptFile {
     /// Closes it, if it was not used lately and may be closed.
     fn rests(&self) -> bool {
         if self.used.swap(false, Ordering::Relaxed) {

@@ -21,9 +21,9 @@ use rustix::{
 };
 
 use super::error::{Action, DiskError};
-use super::open_files::{Kept, OpenFiles};
+use super::open_files::{KeptFile, OpenFiles};
 use super::path::{check_dir, check_file};
-use super::{AppendFile, Disk, Entry, ReadFile};
+use super::{AppendFile, DirectoryEntry, Disk, ReadFile};
 
 /// The tree below one directory.
 #[derive(Debug)]
@@ -53,24 +53,24 @@ impl RealDisk {
         self.appended.count()
     }
 
-    fn file(&self, action: Action, path: &str) -> Result<Place, DiskError> {
+    fn file(&self, action: Action, path: &str) -> Result<PathInUse, DiskError> {
         check_file(path)?;
-        Ok(Place { action, path: self.locate(path) })
+        Ok(PathInUse { action, path: self.locate(path) })
     }
 
-    fn dir(&self, action: Action, path: &str) -> Result<Place, DiskError> {
+    fn dir(&self, action: Action, path: &str) -> Result<PathInUse, DiskError> {
         check_dir(path)?;
-        Ok(Place { action, path: self.locate(path) })
+        Ok(PathInUse { action, path: self.locate(path) })
     }
 }
 
 /// A path, and what is being done with it.
-struct Place {
+struct PathInUse {
     action: Action,
     path: PathBuf,
 }
 
-impl Place {
+impl PathInUse {
     fn give<T>(self, result: io::Result<T>) -> Result<T, DiskError> {
         result.map_err(|e| DiskError::of(self.action, self.path, &e))
     }
@@ -129,10 +129,10 @@ impl Disk for RealDisk {
         place.give(result)
     }
 
-    fn list(&self, path: &str) -> Result<Vec<Entry>, DiskError> {
+    fn list(&self, path: &str) -> Result<Vec<DirectoryEntry>, DiskError> {
         let place = self.dir(Action::List, path)?;
         let entries = fs::read_dir(&place.path).and_then(|dir| dir.map(entry).collect());
-        let mut entries: Vec<Entry> = place.give(entries)?;
+        let mut entries: Vec<DirectoryEntry> = place.give(entries)?;
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
     }
@@ -149,10 +149,10 @@ impl Disk for RealDisk {
     }
 }
 
-fn entry(found: io::Result<fs::DirEntry>) -> io::Result<Entry> {
+fn entry(found: io::Result<fs::DirEntry>) -> io::Result<DirectoryEntry> {
     let found = found?;
     let about = found.metadata()?;
-    Ok(Entry {
+    Ok(DirectoryEntry {
         name: found.file_name().to_string_lossy().into_owned(),
         bytes: if about.is_dir() { 0 } else { about.len() },
         is_dir: about.is_dir(),
@@ -167,7 +167,7 @@ struct RealFile {
 
 impl RealFile {
     fn give<T>(&self, action: Action, result: io::Result<T>) -> Result<T, DiskError> {
-        Place { action, path: self.path.clone() }.give(result)
+        PathInUse { action, path: self.path.clone() }.give(result)
     }
 }
 
@@ -178,7 +178,7 @@ const LEAVE_TOGETHER: u64 = 1 << 20;
 /// A file being written.
 #[derive(Debug)]
 struct Appended {
-    file: Arc<Kept>,
+    file: Arc<KeptFile>,
     /// Bytes appended.
     end: AtomicU64,
     /// Bytes that have left the page cache.

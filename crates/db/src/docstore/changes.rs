@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Change, MAX_KEY_BYTES, StoreError};
+use super::{MAX_KEY_BYTES, RowChange, StoreError};
 use crate::ids::RowId;
 
 /// The longest blob: the embedded store keeps lengths in 32 bits, and adds a header and the key.
@@ -20,12 +20,12 @@ pub(super) struct NewRow<'a> {
 pub(super) type Net<'a> = Vec<(RowId, Option<NewRow<'a>>)>;
 
 /// Folds a batch: the last change of a row counts.
-pub(super) fn net<'a>(changes: &[Change<'a>]) -> Result<Net<'a>, StoreError> {
+pub(super) fn net<'a>(changes: &[RowChange<'a>]) -> Result<Net<'a>, StoreError> {
     let mut net = Net::with_capacity(changes.len());
     for change in changes {
         let after = match *change {
-            Change::Delete { .. } => None,
-            Change::Put { row, partition, key, blob } => {
+            RowChange::Delete { .. } => None,
+            RowChange::Put { row, partition, key, blob } => {
                 if key.len() > MAX_KEY_BYTES {
                     let (bytes, limit) = (key.len(), MAX_KEY_BYTES);
                     return Err(StoreError::KeyTooLong { row: row.0, bytes, limit });
@@ -103,9 +103,9 @@ mod tests {
 
     #[test]
     fn the_last_change_of_a_row_counts_in_whatever_order_rows_come() {
-        let put = |row, blob| Change::Put { row: RowId(row), partition: 0, key: b"k", blob };
-        let gone = |row| Change::Delete { row: RowId(row) };
-        let of = |changes: &[Change<'_>]| -> Vec<(u64, Option<Vec<u8>>)> {
+        let put = |row, blob| RowChange::Put { row: RowId(row), partition: 0, key: b"k", blob };
+        let gone = |row| RowChange::Delete { row: RowId(row) };
+        let of = |changes: &[RowChange<'_>]| -> Vec<(u64, Option<Vec<u8>>)> {
             let net = net(changes).expect("keys and blobs are short");
             net.into_iter().map(|(row, new)| (row.0, new.map(|n| n.blob.to_vec()))).collect()
         };

@@ -8,7 +8,7 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::changes::{Counts, net};
-use super::{Change, Pressure, Row, RowSnapshot, RowStore, StoreError};
+use super::{Row, RowChange, RowPressure, RowSnapshot, RowStore, StoreError};
 use crate::ids::{RowId, Seq};
 
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ struct Stored {
 }
 
 #[derive(Clone, Debug, Default)]
-struct State {
+struct MemoryRowsState {
     applied: Seq,
     next_row: RowId,
     counts: Counts,
@@ -30,7 +30,7 @@ struct State {
 /// Rows in ordered maps. A snapshot copies the maps, but no row, if a write comes meanwhile.
 #[derive(Debug, Default)]
 pub struct MemoryRows {
-    state: Mutex<Arc<State>>,
+    state: Mutex<Arc<MemoryRowsState>>,
 }
 
 impl MemoryRows {
@@ -40,17 +40,17 @@ impl MemoryRows {
         Self::default()
     }
 
-    fn state(&self) -> MutexGuard<'_, Arc<State>> {
+    fn state(&self) -> MutexGuard<'_, Arc<MemoryRowsState>> {
         self.state.lock().expect("no panic while the state is locked")
     }
 }
 
 impl RowStore for MemoryRows {
-    fn apply(&self, seq: Seq, changes: &[Change<'_>]) -> Result<Pressure, StoreError> {
+    fn apply(&self, seq: Seq, changes: &[RowChange<'_>]) -> Result<RowPressure, StoreError> {
         let net = net(changes)?;
         let mut state = self.state();
         if seq <= state.applied {
-            return Ok(Pressure::Low);
+            return Ok(RowPressure::Low);
         }
         let state = Arc::make_mut(&mut state);
         for (row, after) in net {
@@ -71,7 +71,7 @@ impl RowStore for MemoryRows {
             state.counts.moved(before.map(|b| b.partition), after.map(|a| a.partition));
         }
         state.applied = seq;
-        Ok(Pressure::Low)
+        Ok(RowPressure::Low)
     }
 
     fn applied(&self) -> Seq {
@@ -103,7 +103,7 @@ impl RowStore for MemoryRows {
     }
 }
 
-struct MemorySnapshot(Arc<State>);
+struct MemorySnapshot(Arc<MemoryRowsState>);
 
 impl RowSnapshot for MemorySnapshot {
     fn applied(&self) -> Seq {

@@ -43,7 +43,7 @@ use crate::ids::{RowId, Seq};
 
 /// One change to a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change<'a> {
+pub enum RowChange<'a> {
     /// The row exists from now on. A live row with this id is replaced.
     Put {
         /// Its id.
@@ -64,11 +64,11 @@ pub enum Change<'a> {
     },
 }
 
-impl Change<'_> {
+impl RowChange<'_> {
     /// The row that is changed.
     pub fn row(&self) -> RowId {
         match *self {
-            Change::Put { row, .. } | Change::Delete { row } => row,
+            RowChange::Put { row, .. } | RowChange::Delete { row } => row,
         }
     }
 }
@@ -88,7 +88,7 @@ pub struct Row<'a> {
 
 /// What the caller of [`RowStore::apply`] should do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pressure {
+pub enum RowPressure {
     /// Nothing.
     Low,
     /// Flush soon. When the buffer is full, `apply` refuses.
@@ -123,7 +123,7 @@ pub trait RowStore: Send + Sync {
     /// [`StoreError::KeyTooLong`] and [`StoreError::BlobTooLong`] for rows that cannot be stored,
     /// [`StoreError::BufferFull`] where a flush has to come first, or a failed read. Nothing of
     /// the batch is applied then.
-    fn apply(&self, seq: Seq, changes: &[Change<'_>]) -> Result<Pressure, StoreError>;
+    fn apply(&self, seq: Seq, changes: &[RowChange<'_>]) -> Result<RowPressure, StoreError>;
 
     /// As [`apply`](Self::apply), for whoever brings the store to the end of a log and wants an
     /// answer soon: the rows are there at once, and the work of finding them by key or in order may
@@ -131,7 +131,7 @@ pub trait RowStore: Send + Sync {
     ///
     /// # Errors
     /// As [`apply`](Self::apply).
-    fn apply_late(&self, seq: Seq, changes: &[Change<'_>]) -> Result<Pressure, StoreError> {
+    fn apply_late(&self, seq: Seq, changes: &[RowChange<'_>]) -> Result<RowPressure, StoreError> {
         self.apply(seq, changes)
     }
 

@@ -37,8 +37,8 @@ pub struct RowCache {
     blocks: Arc<lsm_tree::Cache>,
     /// One for all stores, since it takes ten KiB while it is empty.
     open_files: Arc<DescriptorTable>,
-    /// Replaced as a whole by [`rest`](Self::rest), which so returns its tables as well.
-    rows: RwLock<Arc<Rows>>,
+    /// Replaced as a whole by [`trim`](Self::trim), which so returns its tables as well.
+    rows: RwLock<Arc<RowCacheMap>>,
     row_bytes: u64,
     stores: AtomicU64,
     /// Whether a row was asked for since the last rest.
@@ -51,13 +51,13 @@ pub struct RowCache {
     _block_memory: Reservation,
 }
 
-type Rows = Cache<Place, Kept, Weight, FxBuildHasher>;
+type RowCacheMap = Cache<RowKey, KeptRow, Weight, FxBuildHasher>;
 
 /// A store, and a row of it.
-type Place = (u64, RowId);
+type RowKey = (u64, RowId);
 
 #[derive(Clone)]
-struct Kept {
+struct KeptRow {
     /// Views from this number on see it.
     since: u64,
     blob: Arc<[u8]>,
@@ -66,8 +66,8 @@ struct Kept {
 #[derive(Clone)]
 struct Weight;
 
-impl Weighter<Place, Kept> for Weight {
-    fn weight(&self, _: &Place, kept: &Kept) -> u64 {
+impl Weighter<RowKey, KeptRow> for Weight {
+    fn weight(&self, _: &RowKey, kept: &KeptRow) -> u64 {
         kept.blob.len() as u64 + ROW_OVERHEAD_BYTES
     }
 }
@@ -103,7 +103,7 @@ impl RowCache {
 
     /// To be called now and then: drops the rows if none was asked for since the last time, and
     /// says whether it did. Reading them again costs little.
-    pub fn rest(&self) -> bool {
+    pub fn trim(&self) -> bool {
         let rests = !self.asked.swap(false, Ordering::Relaxed) && !self.rows().is_empty();
         if rests {
             let rows = Arc::new(rows_of(self.row_bytes));
@@ -145,12 +145,12 @@ impl RowCache {
         RowCachePart { cache: Arc::clone(self), store }
     }
 
-    fn rows(&self) -> Arc<Rows> {
+    fn rows(&self) -> Arc<RowCacheMap> {
         Arc::clone(&self.rows.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-fn rows_of(bytes: u64) -> Rows {
+fn rows_of(bytes: u64) -> RowCacheMap {
     let items = usize::try_from(bytes / USUAL_ROW_BYTES).unwrap_or(usize::MAX);
     let mut options = OptionsBuilder::new();
     options.estimated_items_capacity(items).weight_capacity(bytes);
@@ -190,7 +190,7 @@ impl RowCachePart {
 
 /// The rows as they are kept while some are read.
 pub(super) struct Reading<'a> {
-    rows: Arc<Rows>,
+    rows: Arc<RowCacheMap>,
     part: &'a RowCachePart,
 }
 
@@ -208,6 +208,6 @@ impl Reading<'_> {
 
     /// Keeps a row that views from this number on see.
     pub(super) fn keep(&self, row: RowId, since: u64, blob: Arc<[u8]>) {
-        self.rows.insert((self.part.store, row), Kept { since, blob });
+        self.rows.insert((self.part.store, row), KeptRow { since, blob });
     }
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use super::StoreError;
 use super::changes::Counts;
-use crate::files::{Field, agrees, checksum, field, get, put, replace, u32_at, u64_at};
+use crate::files::{ByteField, agrees, checksum, field, get, put, replace, u32_at, u64_at};
 use crate::ids::{RowId, Seq};
 
 /// Name of the file.
@@ -21,21 +21,21 @@ const MAGIC: [u8; 8] = *b"PIPEROWS";
 /// Version that this build writes; it reads no newer one. Covers the trees beside it as well.
 pub(super) const VERSION: u32 = 1;
 
-const F_MAGIC: Field = field("magic", 0, 8);
-const F_VERSION: Field = field("version", 8, 4);
-const F_PARTITIONS: Field = field("partitions", 12, 4);
-const F_COLLECTION: Field = field("collection", 16, 16);
-const F_COUNTED: Field = field("counted", 32, 8);
-const F_DURABLE: Field = field("durable", 40, 8);
-const F_NEXT_ROW: Field = field("next row", 48, 8);
-const F_COUNTS_CHECKSUM: Field = field("counts checksum", 56, 8);
+const F_MAGIC: ByteField = field("magic", 0, 8);
+const F_VERSION: ByteField = field("version", 8, 4);
+const F_PARTITIONS: ByteField = field("partitions", 12, 4);
+const F_COLLECTION: ByteField = field("collection", 16, 16);
+const F_COUNTED: ByteField = field("counted", 32, 8);
+const F_DURABLE: ByteField = field("durable", 40, 8);
+const F_NEXT_ROW: ByteField = field("next row", 48, 8);
+const F_COUNTS_CHECKSUM: ByteField = field("counts checksum", 56, 8);
 #[cfg(test)]
-const F_RESERVED: Field = field("reserved", 64, 8);
-const F_HEADER_CHECKSUM: Field = field("header checksum", 72, 8);
+const F_RESERVED: ByteField = field("reserved", 64, 8);
+const F_HEADER_CHECKSUM: ByteField = field("header checksum", 72, 8);
 
 /// The header, in order.
 #[cfg(test)]
-pub(super) const HEADER: &[Field] = &[
+pub(super) const HEADER: &[ByteField] = &[
     F_MAGIC,
     F_VERSION,
     F_PARTITIONS,
@@ -49,12 +49,12 @@ pub(super) const HEADER: &[Field] = &[
 ];
 const HEADER_BYTES: usize = 80;
 
-const F_PARTITION: Field = field("partition", 0, 4);
-const F_ROWS: Field = field("rows", 4, 8);
+const F_PARTITION: ByteField = field("partition", 0, 4);
+const F_ROWS: ByteField = field("rows", 4, 8);
 
 /// One counter; the file has `partitions` of them behind the header, by ascending partition.
 #[cfg(test)]
-pub(super) const COUNT: &[Field] = &[F_PARTITION, F_ROWS];
+pub(super) const COUNT: &[ByteField] = &[F_PARTITION, F_ROWS];
 const COUNT_BYTES: usize = 12;
 
 /// What the file says.

@@ -222,7 +222,7 @@ pub(super) struct Located {
     pub(super) fault: Box<FilterFault>,
 }
 
-pub(super) type Outcome<T> = Result<T, Located>;
+pub(super) type LocatedResult<T> = Result<T, Located>;
 
 impl FilterFault {
     /// The fault at a place.

@@ -15,7 +15,7 @@ use super::constant::{Constant, ConstantSet};
 use super::json_path;
 use super::number::Number;
 use super::predicate::{ColumnRef, Leaf, Predicate, Quantity, Term};
-use super::tree::{Arithmetic, Comparison, Step};
+use super::tree::{Arithmetic, Comparison, PathStep};
 use crate::asker;
 use crate::value::{ArrayRef, DataType, RowError, ValueRef};
 
@@ -23,7 +23,7 @@ use crate::value::{ArrayRef, DataType, RowError, ValueRef};
 const TERM_WORK: usize = 64;
 
 /// True, false, or unknown.
-pub type Truth = Option<bool>;
+pub type Ternary = Option<bool>;
 
 /// The values of a row.
 pub trait RowValues {
@@ -51,7 +51,7 @@ impl Predicate {
     ///
     /// # Errors
     /// What looking up a value says.
-    pub fn evaluate(&self, row: &impl RowValues) -> Result<Truth, RowError> {
+    pub fn evaluate(&self, row: &impl RowValues) -> Result<Ternary, RowError> {
         match self {
             Self::Const(value) => Ok(Some(*value)),
             Self::Not(inner) => Ok(inner.evaluate(row)?.map(|truth| !truth)),
@@ -63,7 +63,7 @@ impl Predicate {
 }
 
 /// `and`, where true is neutral, or `or`.
-fn junction(terms: &[Predicate], row: &impl RowValues, neutral: bool) -> Result<Truth, RowError> {
+fn junction(terms: &[Predicate], row: &impl RowValues, neutral: bool) -> Result<Ternary, RowError> {
     let mut all = Some(neutral);
     for term in terms {
         // What nobody waits for may be anything.
@@ -80,7 +80,7 @@ fn junction(terms: &[Predicate], row: &impl RowValues, neutral: bool) -> Result<
 }
 
 impl Leaf {
-    fn evaluate(&self, row: &impl RowValues) -> Result<Truth, RowError> {
+    fn evaluate(&self, row: &impl RowValues) -> Result<Ternary, RowError> {
         Ok(match self {
             Self::Compare(column, comparison, constant) => {
                 compare_constant(&look_up(column, row)?, *comparison, constant)
@@ -111,7 +111,7 @@ impl Leaf {
     }
 }
 
-fn end(datum: &Datum<'_>, bound: &Bound<Constant>, [closed, open]: [Comparison; 2]) -> Truth {
+fn end(datum: &Datum<'_>, bound: &Bound<Constant>, [closed, open]: [Comparison; 2]) -> Ternary {
     match bound {
         Bound::Unbounded if matches!(datum, Datum::Null) => None,
         Bound::Unbounded => Some(true),
@@ -130,11 +130,11 @@ fn look_up<'r>(column: &ColumnRef, row: &'r impl RowValues) -> Result<Datum<'r>,
         }
         ValueRef::Array(array) => match column.path.first() {
             None => Datum::Array(array),
-            Some(Step::Index(at)) => {
+            Some(PathStep::Index(at)) => {
                 let at = usize::try_from(*at).unwrap_or(usize::MAX);
                 if at < array.len() { of_value(array.get(at)) } else { Datum::Null }
             }
-            Some(Step::Key(_)) => Datum::Null,
+            Some(PathStep::Key(_)) => Datum::Null,
         },
         value => of_value(value),
     })
@@ -188,7 +188,7 @@ fn ordered(order: Option<Ordering>, comparison: Comparison) -> bool {
     }
 }
 
-fn compare_constant(datum: &Datum<'_>, comparison: Comparison, constant: &Constant) -> Truth {
+fn compare_constant(datum: &Datum<'_>, comparison: Comparison, constant: &Constant) -> Ternary {
     let order = match (datum, constant) {
         (Datum::Bool(a), Constant::Bool(b)) => Some(a.cmp(b)),
         (Datum::Text(a), Constant::Text(b)) => Some(a.as_ref().cmp(b)),
@@ -224,7 +224,7 @@ fn json_is(value: &Json, constant: &Constant) -> bool {
     }
 }
 
-fn compare(left: &Datum<'_>, comparison: Comparison, right: &Datum<'_>) -> Truth {
+fn compare(left: &Datum<'_>, comparison: Comparison, right: &Datum<'_>) -> Ternary {
     let order = match (left, right) {
         (Datum::Bool(a), Datum::Bool(b)) => Some(a.cmp(b)),
         (Datum::Number(a), Datum::Number(b)) => a.compare(*b),
@@ -236,7 +236,7 @@ fn compare(left: &Datum<'_>, comparison: Comparison, right: &Datum<'_>) -> Truth
 }
 
 /// As if it were compared with one value of the set after the other, with `or` between them.
-fn is_in(datum: &Datum<'_>, set: &ConstantSet) -> Truth {
+fn is_in(datum: &Datum<'_>, set: &ConstantSet) -> Ternary {
     let comparable = match datum {
         Datum::Null => return None,
         Datum::Bool(_) => set.bools(),
@@ -275,7 +275,7 @@ fn json_place_of(value: &Json, set: &ConstantSet) -> Option<usize> {
     }
 }
 
-fn contains(datum: &Datum<'_>, quantity: Quantity, set: &ConstantSet) -> Truth {
+fn contains(datum: &Datum<'_>, quantity: Quantity, set: &ConstantSet) -> Ternary {
     match datum {
         Datum::Array(array) => {
             let places = array.iter().filter_map(|item| place_of(&of_value(item), set));

@@ -8,20 +8,20 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use super::tree::Step;
+use super::tree::PathStep;
 
 /// The value at `path`; `None` where the text has none there.
 ///
 /// # Errors
 /// Text that is not JSON.
-pub(super) fn find(text: &str, path: &[Step]) -> Result<Option<Value>, serde_json::Error> {
+pub(super) fn find(text: &str, path: &[PathStep]) -> Result<Option<Value>, serde_json::Error> {
     let mut parser = serde_json::Deserializer::from_str(text);
     let found = At(path).deserialize(&mut parser)?;
     parser.end()?;
     Ok(found)
 }
 
-struct At<'p>(&'p [Step]);
+struct At<'p>(&'p [PathStep]);
 
 impl<'de> DeserializeSeed<'de> for At<'_> {
     type Value = Option<Value>;
@@ -60,7 +60,7 @@ impl<'de> Visitor<'de> for At<'_> {
         let (mut found, mut left) = (
             None,
             match self.0.first() {
-                Some(Step::Index(at)) => Some(*at),
+                Some(PathStep::Index(at)) => Some(*at),
                 _ => None,
             },
         );
@@ -80,7 +80,7 @@ impl<'de> Visitor<'de> for At<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Option<Value>, A::Error> {
         let mut found = None;
         let wanted = match self.0.first() {
-            Some(Step::Key(key)) => Some(key.as_str()),
+            Some(PathStep::Key(key)) => Some(key.as_str()),
             _ => None,
         };
         while let Some(is_wanted) = map.next_key_seed(IsKey(wanted))? {
@@ -125,19 +125,19 @@ mod tests {
 
     #[test]
     fn paths_lead_through_objects_and_arrays() {
-        let key = |key: &str| Step::Key(key.to_owned());
+        let key = |key: &str| PathStep::Key(key.to_owned());
         let text = r#"{"a": {"b": [1, {"c": "x"}, 2.0]}, "n": null, "k": 1, "k": {"0": 3}}"#;
-        let at = |path: &[Step]| find(text, path).unwrap();
-        assert_eq!(at(&[key("a"), key("b"), Step::Index(0)]), Some(json!(1)));
-        assert_eq!(at(&[key("a"), key("b"), Step::Index(1), key("c")]), Some(json!("x")));
-        assert_eq!(at(&[key("a"), key("b"), Step::Index(2)]), Some(json!(2.0)));
-        assert_eq!(at(&[key("a"), key("b"), Step::Index(3)]), None);
+        let at = |path: &[PathStep]| find(text, path).unwrap();
+        assert_eq!(at(&[key("a"), key("b"), PathStep::Index(0)]), Some(json!(1)));
+        assert_eq!(at(&[key("a"), key("b"), PathStep::Index(1), key("c")]), Some(json!("x")));
+        assert_eq!(at(&[key("a"), key("b"), PathStep::Index(2)]), Some(json!(2.0)));
+        assert_eq!(at(&[key("a"), key("b"), PathStep::Index(3)]), None);
         assert_eq!(at(&[key("n")]), Some(json!(null)));
         assert_eq!(at(&[key("n"), key("x")]), None);
         assert_eq!(at(&[key("k"), key("0")]), Some(json!(3)));
-        assert_eq!(at(&[key("k"), Step::Index(0)]), None);
+        assert_eq!(at(&[key("k"), PathStep::Index(0)]), None);
         assert_eq!(at(&[key("a"), key("b"), key("0")]), None);
-        assert_eq!(at(&[Step::Index(0)]), None);
+        assert_eq!(at(&[PathStep::Index(0)]), None);
         assert_eq!(find("[1]", &[]).unwrap(), Some(json!([1])));
         assert_eq!(find("7", &[key("a")]).unwrap(), None);
         assert!(find("{", &[key("a")]).is_err() && find("{} x", &[key("a")]).is_err());

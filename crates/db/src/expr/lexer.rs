@@ -1,6 +1,6 @@
 //! Text to tokens, one at a time.
 
-use super::error::{FilterFault, Outcome, Span};
+use super::error::{FilterFault, LocatedResult, Span};
 use super::numerals::numeral;
 use super::strings::{Quoting, unquote};
 use super::token::{Placed, SIGNS, Token};
@@ -17,7 +17,7 @@ impl<'t> Lexer<'t> {
     }
 
     /// The next token; the end as often as it is asked for.
-    pub(super) fn next(&mut self) -> Outcome<Placed<'t>> {
+    pub(super) fn next(&mut self) -> LocatedResult<Placed<'t>> {
         let rest = &self.text[self.at..];
         self.at += rest.len() - rest.trim_start().len();
         let start = self.at;
@@ -25,7 +25,7 @@ impl<'t> Lexer<'t> {
         Ok(Placed { token, span: self.since(start) })
     }
 
-    fn token(&mut self) -> Outcome<Token<'t>> {
+    fn token(&mut self) -> LocatedResult<Token<'t>> {
         let rest = &self.text[self.at..];
         let Some(first) = rest.chars().next() else { return Ok(Token::End) };
         let digit_behind = rest[first.len_utf8()..].starts_with(|c: char| c.is_ascii_digit());
@@ -48,7 +48,7 @@ impl<'t> Lexer<'t> {
         Ok(Token::Sign(sign))
     }
 
-    fn word(&mut self, rest: &'t str) -> Outcome<Token<'t>> {
+    fn word(&mut self, rest: &'t str) -> LocatedResult<Token<'t>> {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let behind = rest[1..].find(|c| !is_part(c)).map_or(rest.len(), |end| end + 1);
         let word = &rest[..behind];
@@ -63,7 +63,7 @@ impl<'t> Lexer<'t> {
         Ok(Token::Word(word))
     }
 
-    fn number(&mut self, rest: &'t str) -> Outcome<Token<'t>> {
+    fn number(&mut self, rest: &'t str) -> LocatedResult<Token<'t>> {
         let (token, bytes) = numeral(rest);
         let start = self.at;
         self.at += bytes;
@@ -71,7 +71,7 @@ impl<'t> Lexer<'t> {
     }
 
     /// A text whose opening quote stands `prefix` bytes ahead.
-    fn quoted(&mut self, prefix: usize, quoting: Quoting) -> Outcome<Token<'t>> {
+    fn quoted(&mut self, prefix: usize, quoting: Quoting) -> LocatedResult<Token<'t>> {
         let start = self.at + prefix;
         match unquote(&self.text[start..], quoting) {
             Ok((text, bytes)) => {

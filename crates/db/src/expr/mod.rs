@@ -33,13 +33,13 @@ mod tests;
 
 pub use constant::{Constant, ConstantSet, Templates};
 pub use error::{FilterError, FilterFault, Span};
-pub use eval::{RowValues, Truth};
+pub use eval::{RowValues, Ternary};
 pub use instant::Interval;
 pub use like::{LikePattern, MAX_WILD_CHARS};
 pub use number::Number;
 pub use parser::{MAX_DEPTH, MAX_EXPRESSION_BYTES, MAX_TERMS};
 pub use predicate::{BoundFilter, ColumnRef, Leaf, Predicate, Quantity, Target, Term};
-pub use tree::{Arithmetic, Comparison, Step};
+pub use tree::{Arithmetic, Comparison, PathStep};
 
 use crate::schema::Schema;
 

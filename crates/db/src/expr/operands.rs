@@ -1,14 +1,14 @@
 //! Reading what stands between operators: values, fields with their paths, calls, lists, templates,
 //! and what is in brackets.
 
-use super::error::{FilterFault, Outcome, Span};
+use super::error::{FilterFault, LocatedResult, Span};
 use super::operators::power;
 use super::parser::{MAX_DEPTH, Parser};
 use super::token::{Token, is_keyword};
-use super::tree::{Expr, Kind, Literal, Name, Step};
+use super::tree::{Expr, Literal, Name, OperandKind, PathStep};
 
 impl<'t> Parser<'t> {
-    pub(super) fn primary(&mut self, start: u32) -> Outcome<Expr> {
+    pub(super) fn primary(&mut self, start: u32) -> LocatedResult<Expr> {
         const EXPECTED: &str = "a field, a value or (";
         let literal = match &mut self.ahead.token {
             Token::Sign("(") => {
@@ -36,17 +36,17 @@ impl<'t> Parser<'t> {
             Token::Sign(_) | Token::End => return Err(self.unexpected(EXPECTED)),
         };
         self.take()?;
-        self.node(Kind::Literal(literal), start, 0)
+        self.node(OperandKind::Literal(literal), start, 0)
     }
 
-    fn word(&mut self, word: &'t str, start: u32) -> Outcome<Expr> {
+    fn word(&mut self, word: &'t str, start: u32) -> LocatedResult<Expr> {
         const RESERVED: &[&str] = &["and", "or", "not", "in", "like", "is", "null", "exists"];
         for (value, spellings) in
             [(true, ["true", "True", "TRUE"]), (false, ["false", "False", "FALSE"])]
         {
             if spellings.contains(&word) {
                 self.take()?;
-                return self.node(Kind::Literal(Literal::Bool(value)), start, 0);
+                return self.node(OperandKind::Literal(Literal::Bool(value)), start, 0);
             }
         }
         if RESERVED.iter().any(|small| is_keyword(word, small)) {
@@ -60,31 +60,31 @@ impl<'t> Parser<'t> {
                 self.take()?;
                 let literal =
                     if is_instant { Literal::Instant(text) } else { Literal::Interval(text) };
-                self.node(Kind::Literal(literal), start, 0)
+                self.node(OperandKind::Literal(literal), start, 0)
             }
             Token::Sign("(") => {
                 self.take()?;
                 let (arguments, below) = self.sequence(")")?;
                 let name = word.to_ascii_lowercase();
                 let name = if is_keyword(word, &name) { name } else { word.to_owned() };
-                self.node(Kind::Call(name.into_boxed_str(), arguments), start, below)
+                self.node(OperandKind::Call(name.into_boxed_str(), arguments), start, below)
             }
             _ => {
                 let name = word.to_owned();
                 let path = self.path()?;
-                self.node(Kind::Name(Box::new(Name { name, path })), start, 0)
+                self.node(OperandKind::Name(Box::new(Name { name, path })), start, 0)
             }
         }
     }
 
-    fn path(&mut self) -> Outcome<Vec<Step>> {
+    fn path(&mut self) -> LocatedResult<Vec<PathStep>> {
         const EXPECTED: &str = "a key in quotes or a position from 0";
         let mut path = Vec::new();
         while self.take_if("[")? {
             let step = match &mut self.ahead.token {
-                Token::Text(key) => Step::Key(std::mem::take(key)),
+                Token::Text(key) => PathStep::Key(std::mem::take(key)),
                 Token::Integer(at) => match u32::try_from(*at) {
-                    Ok(at) => Step::Index(at),
+                    Ok(at) => PathStep::Index(at),
                     Err(_) => return Err(self.unexpected(EXPECTED)),
                 },
                 _ => return Err(self.unexpected(EXPECTED)),
@@ -99,15 +99,15 @@ impl<'t> Parser<'t> {
         Ok(path)
     }
 
-    fn list(&mut self, start: u32) -> Outcome<Expr> {
+    fn list(&mut self, start: u32) -> LocatedResult<Expr> {
         self.take()?;
         let (items, below) = self.sequence("]")?;
-        self.node(Kind::List(items), start, below)
+        self.node(OperandKind::List(items), start, below)
     }
 
     /// Expressions with commas between them, also behind the last, up to `end`; and the greatest
     /// of their heights.
-    fn sequence(&mut self, end: &'static str) -> Outcome<(Vec<Expr>, u16)> {
+    fn sequence(&mut self, end: &'static str) -> LocatedResult<(Vec<Expr>, u16)> {
         let (mut items, mut below) = (Vec::new(), 0);
         while !self.take_if(end)? {
             let item = self.expression(power::ANY)?;
@@ -121,13 +121,13 @@ impl<'t> Parser<'t> {
         Ok((items, below))
     }
 
-    fn template(&mut self, start: u32) -> Outcome<Expr> {
+    fn template(&mut self, start: u32) -> LocatedResult<Expr> {
         self.take()?;
         let Token::Word(name) = self.ahead.token else {
             return Err(self.unexpected("the name of a template"));
         };
         self.take()?;
         self.need("}")?;
-        self.node(Kind::Template(name.into()), start, 0)
+        self.node(OperandKind::Template(name.into()), start, 0)
     }
 }

@@ -3,11 +3,11 @@
 //! Input is hostile: its length, the number of nodes and the depth of the tree are bounded, so
 //! neither memory nor the stack can run out; and what nobody waits for any more is not read on.
 
-use super::error::{FilterError, FilterFault, Outcome, Span};
+use super::error::{FilterError, FilterFault, LocatedResult, Span};
 use super::lexer::Lexer;
 use super::operators::{Infix, power};
 use super::token::{Placed, Token};
-use super::tree::{Arithmetic, Comparison, End, Expr, Junction, Kind, Literal};
+use super::tree::{Arithmetic, Comparison, Expr, Junction, Literal, OperandKind, RangeEnd};
 use crate::asker;
 
 /// The longest expression. A list of a million keys fits.
@@ -41,13 +41,13 @@ pub(super) struct Parser<'t> {
 }
 
 impl<'t> Parser<'t> {
-    fn new(text: &'t str) -> Outcome<Self> {
+    fn new(text: &'t str) -> LocatedResult<Self> {
         let mut lexer = Lexer::new(text);
         let ahead = lexer.next()?;
         Ok(Self { lexer, ahead, behind: 0, depth: 0, terms: 0 })
     }
 
-    fn whole(&mut self) -> Outcome<Option<Expr>> {
+    fn whole(&mut self) -> LocatedResult<Option<Expr>> {
         if self.ahead.token == Token::End {
             return Ok(None);
         }
@@ -58,7 +58,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    pub(super) fn take(&mut self) -> Outcome<Placed<'t>> {
+    pub(super) fn take(&mut self) -> LocatedResult<Placed<'t>> {
         let next = self.lexer.next()?;
         let bytes = next.span.end - self.ahead.span.end;
         if !asker::worked(bytes as usize + TERM_WORK) {
@@ -68,7 +68,7 @@ impl<'t> Parser<'t> {
         Ok(std::mem::replace(&mut self.ahead, next))
     }
 
-    pub(super) fn take_if(&mut self, sign: &str) -> Outcome<bool> {
+    pub(super) fn take_if(&mut self, sign: &str) -> LocatedResult<bool> {
         let found = matches!(self.ahead.token, Token::Sign(found) if found == sign);
         if found {
             self.take()?;
@@ -76,14 +76,14 @@ impl<'t> Parser<'t> {
         Ok(found)
     }
 
-    pub(super) fn need(&mut self, sign: &'static str) -> Outcome<()> {
+    pub(super) fn need(&mut self, sign: &'static str) -> LocatedResult<()> {
         match self.take_if(sign)? {
             true => Ok(()),
             false => Err(self.unexpected(sign)),
         }
     }
 
-    fn need_keyword(&mut self, small: &'static str) -> Outcome<()> {
+    fn need_keyword(&mut self, small: &'static str) -> LocatedResult<()> {
         if !self.ahead.token.is_keyword(small) {
             return Err(self.unexpected(small));
         }
@@ -96,7 +96,12 @@ impl<'t> Parser<'t> {
     }
 
     /// A node from `start` up to what was taken last.
-    pub(super) fn node(&mut self, kind: Kind, start: u32, below: u16) -> Outcome<Expr> {
+    pub(super) fn node(
+        &mut self,
+        kind: OperandKind,
+        start: u32,
+        below: u16,
+    ) -> LocatedResult<Expr> {
         let span = Span { start, end: self.behind };
         self.terms += 1;
         if self.terms > MAX_TERMS {
@@ -110,7 +115,7 @@ impl<'t> Parser<'t> {
     }
 
     /// An expression of operators that bind as tightly as `least`, or more so.
-    pub(super) fn expression(&mut self, least: u8) -> Outcome<Expr> {
+    pub(super) fn expression(&mut self, least: u8) -> LocatedResult<Expr> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err(FilterFault::TooDeep { limit: MAX_DEPTH }.at(self.ahead.span));
@@ -123,7 +128,7 @@ impl<'t> Parser<'t> {
         Ok(left)
     }
 
-    fn prefix(&mut self) -> Outcome<Expr> {
+    fn prefix(&mut self) -> LocatedResult<Expr> {
         let start = self.ahead.span.start;
         match &self.ahead.token {
             Token::Sign("-") => self.minus(start),
@@ -133,11 +138,12 @@ impl<'t> Parser<'t> {
                 let below = operand.height;
                 // The same as a difference from nothing, but that texts have no sign either.
                 match operand.kind {
-                    Kind::Literal(Literal::Integer(_) | Literal::Float(_)) => Ok(operand),
+                    OperandKind::Literal(Literal::Integer(_) | Literal::Float(_)) => Ok(operand),
                     _ => {
-                        let zero = self.node(Kind::Literal(Literal::Integer(0)), start, 0)?;
+                        let zero =
+                            self.node(OperandKind::Literal(Literal::Integer(0)), start, 0)?;
                         let both = Box::new((zero, operand));
-                        self.node(Kind::Arithmetic(Arithmetic::Add, both), start, below)
+                        self.node(OperandKind::Arithmetic(Arithmetic::Add, both), start, below)
                     }
                 }
             }
@@ -149,40 +155,40 @@ impl<'t> Parser<'t> {
                 self.take()?;
                 let operand = self.expression(power::PREFIX)?;
                 let below = operand.height;
-                self.node(Kind::Not(Box::new(operand)), start, below)
+                self.node(OperandKind::Not(Box::new(operand)), start, below)
             }
             token if token.is_keyword("exists") => {
                 self.take()?;
                 let operand = self.expression(power::EXISTS)?;
                 let below = operand.height;
-                self.node(Kind::Exists(Box::new(operand)), start, below)
+                self.node(OperandKind::Exists(Box::new(operand)), start, below)
             }
             _ => self.primary(start),
         }
     }
 
-    fn minus(&mut self, start: u32) -> Outcome<Expr> {
+    fn minus(&mut self, start: u32) -> LocatedResult<Expr> {
         self.take()?;
         if self.ahead.token == Token::Integer(1 << 63) {
             // The one integer that has no positive counterpart.
             self.take()?;
-            return self.node(Kind::Literal(Literal::Integer(i64::MIN)), start, 0);
+            return self.node(OperandKind::Literal(Literal::Integer(i64::MIN)), start, 0);
         }
         let operand = self.expression(power::PREFIX)?;
         let below = operand.height;
         match operand.kind {
-            Kind::Literal(Literal::Integer(value)) if value != i64::MIN => {
-                self.node(Kind::Literal(Literal::Integer(-value)), start, 0)
+            OperandKind::Literal(Literal::Integer(value)) if value != i64::MIN => {
+                self.node(OperandKind::Literal(Literal::Integer(-value)), start, 0)
             }
-            Kind::Literal(Literal::Float(value)) => {
-                self.node(Kind::Literal(Literal::Float(-value)), start, 0)
+            OperandKind::Literal(Literal::Float(value)) => {
+                self.node(OperandKind::Literal(Literal::Float(-value)), start, 0)
             }
-            _ => self.node(Kind::Minus(Box::new(operand)), start, below),
+            _ => self.node(OperandKind::Minus(Box::new(operand)), start, below),
         }
     }
 
     /// The operator ahead, with what is left of it.
-    fn infix(&mut self, left: Expr, infix: Infix) -> Outcome<Expr> {
+    fn infix(&mut self, left: Expr, infix: Infix) -> LocatedResult<Expr> {
         let start = left.span.start;
         let operator = self.take()?;
         match infix {
@@ -205,24 +211,24 @@ impl<'t> Parser<'t> {
                     _ => return Err(self.unexpected("in or between")),
                 };
                 let below = inner.height;
-                self.node(Kind::Not(Box::new(inner)), start, below)
+                self.node(OperandKind::Not(Box::new(inner)), start, below)
             }
             Infix::Like => {
                 let pattern = self.expression(power::LIKE + 1)?;
                 let below = left.height.max(pattern.height);
-                self.node(Kind::Like(Box::new((left, pattern))), start, below)
+                self.node(OperandKind::Like(Box::new((left, pattern))), start, below)
             }
             Infix::Junction(junction) => self.junction(left, junction),
             Infix::Compare(comparison) => self.compare(left, comparison),
             Infix::Arithmetic(operator) => {
                 let right = self.expression(infix.power() + 1)?;
                 let below = left.height.max(right.height);
-                self.node(Kind::Arithmetic(operator, Box::new((left, right))), start, below)
+                self.node(OperandKind::Arithmetic(operator, Box::new((left, right))), start, below)
             }
         }
     }
 
-    fn is_null(&mut self, left: Expr) -> Outcome<Expr> {
+    fn is_null(&mut self, left: Expr) -> LocatedResult<Expr> {
         let start = left.span.start;
         let negated = self.ahead.token.is_keyword("not");
         if negated {
@@ -230,50 +236,50 @@ impl<'t> Parser<'t> {
         }
         self.need_keyword("null")?;
         let below = left.height;
-        let is_null = self.node(Kind::IsNull(Box::new(left)), start, below)?;
+        let is_null = self.node(OperandKind::IsNull(Box::new(left)), start, below)?;
         let below = is_null.height;
         match negated {
-            true => self.node(Kind::Not(Box::new(is_null)), start, below),
+            true => self.node(OperandKind::Not(Box::new(is_null)), start, below),
             false => Ok(is_null),
         }
     }
 
-    fn member(&mut self, left: Expr) -> Outcome<Expr> {
+    fn member(&mut self, left: Expr) -> LocatedResult<Expr> {
         let start = left.span.start;
         let list = self.expression(power::MEMBER + 1)?;
         let below = left.height.max(list.height);
-        self.node(Kind::In(Box::new((left, list))), start, below)
+        self.node(OperandKind::In(Box::new((left, list))), start, below)
     }
 
-    fn between(&mut self, left: Expr) -> Outcome<Expr> {
+    fn between(&mut self, left: Expr) -> LocatedResult<Expr> {
         let low = self.expression(power::MEMBER + 1)?;
         self.need_keyword("and")?;
         let high = self.expression(power::MEMBER + 1)?;
-        let ends = [low, high].map(|value| End { value, included: true });
+        let ends = [low, high].map(|value| RangeEnd { value, included: true });
         self.range(left.span.start, left, ends)
     }
 
-    fn range(&mut self, start: u32, value: Expr, ends: [End; 2]) -> Outcome<Expr> {
+    fn range(&mut self, start: u32, value: Expr, ends: [RangeEnd; 2]) -> LocatedResult<Expr> {
         let below = value.height.max(ends[0].value.height).max(ends[1].value.height);
         let [low, high] = ends;
-        self.node(Kind::Range(Box::new((value, low, high))), start, below)
+        self.node(OperandKind::Range(Box::new((value, low, high))), start, below)
     }
 
-    fn junction(&mut self, left: Expr, junction: Junction) -> Outcome<Expr> {
+    fn junction(&mut self, left: Expr, junction: Junction) -> LocatedResult<Expr> {
         let start = left.span.start;
         let least = if junction == Junction::And { power::AND } else { power::OR } + 1;
         let right = self.expression(least)?;
         let below = |expr: &Expr| match &expr.kind {
-            Kind::Junction(found, _) if *found == junction => expr.height - 1,
+            OperandKind::Junction(found, _) if *found == junction => expr.height - 1,
             _ => expr.height,
         };
         let below = below(&left).max(below(&right));
         let mut terms = terms_of(left, junction);
         terms.append(&mut terms_of(right, junction));
-        self.node(Kind::Junction(junction, terms), start, below)
+        self.node(OperandKind::Junction(junction, terms), start, below)
     }
 
-    fn compare(&mut self, left: Expr, comparison: Comparison) -> Outcome<Expr> {
+    fn compare(&mut self, left: Expr, comparison: Comparison) -> LocatedResult<Expr> {
         let start = left.span.start;
         let least = if comparison.is_order() { power::ORDER } else { power::EQUALITY } + 1;
         let right = self.expression(least)?;
@@ -281,18 +287,22 @@ impl<'t> Parser<'t> {
             Some(Infix::Compare(second)) if goes_on(comparison, second) => second,
             _ => {
                 let below = left.height.max(right.height);
-                return self.node(Kind::Compare(comparison, Box::new((left, right))), start, below);
+                return self.node(
+                    OperandKind::Compare(comparison, Box::new((left, right))),
+                    start,
+                    below,
+                );
             }
         };
-        let is_name = matches!(right.kind, Kind::Name(_));
+        let is_name = matches!(right.kind, OperandKind::Name(_));
         if !is_name {
             return Err(self.unexpected("and: between two bounds stands a field"));
         }
         self.take()?;
         let last = self.expression(power::ORDER + 1)?;
         let included = |comparison| matches!(comparison, Comparison::Le | Comparison::Ge);
-        let first = End { value: left, included: included(comparison) };
-        let last = End { value: last, included: included(second) };
+        let first = RangeEnd { value: left, included: included(comparison) };
+        let last = RangeEnd { value: last, included: included(second) };
         let rises = matches!(comparison, Comparison::Lt | Comparison::Le);
         self.range(start, right, if rises { [first, last] } else { [last, first] })
     }
@@ -306,7 +316,7 @@ fn goes_on(first: Comparison, second: Comparison) -> bool {
 
 fn terms_of(expr: Expr, junction: Junction) -> Vec<Expr> {
     match expr.kind {
-        Kind::Junction(found, terms) if found == junction => terms,
+        OperandKind::Junction(found, terms) if found == junction => terms,
         _ => vec![expr],
     }
 }

@@ -10,7 +10,7 @@ use std::ops::Bound;
 use super::constant::{Constant, ConstantSet};
 use super::instant::Interval;
 use super::like::LikePattern;
-use super::tree::{Arithmetic, Comparison, Step};
+use super::tree::{Arithmetic, Comparison, PathStep};
 use crate::value::ScalarType;
 
 /// What is found where a column leads.
@@ -30,7 +30,7 @@ pub struct ColumnRef {
     /// Position of the field in the schema.
     pub field: usize,
     /// Steps into it; none for the field itself. A dynamic key is a step into the dynamic field.
-    pub path: Vec<Step>,
+    pub path: Vec<PathStep>,
     /// What is found there.
     pub target: Target,
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::strings::quote;
-use super::tree::{Expr, Junction, Kind, Literal, Name, Step};
+use super::tree::{Expr, Junction, Literal, Name, OperandKind, PathStep};
 
 impl fmt::Display for Literal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -18,7 +18,7 @@ impl fmt::Display for Literal {
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for PathStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Key(key) => write!(f, "[{}]", quote(key)),
@@ -38,32 +38,32 @@ impl fmt::Display for Expr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
             // Some operators bind more tightly than a sign does.
-            Kind::Literal(Literal::Integer(value)) if *value < 0 => write!(f, "({value})"),
-            Kind::Literal(Literal::Float(value)) if value.is_sign_negative() => {
+            OperandKind::Literal(Literal::Integer(value)) if *value < 0 => write!(f, "({value})"),
+            OperandKind::Literal(Literal::Float(value)) if value.is_sign_negative() => {
                 write!(f, "({value:?})")
             }
-            Kind::Literal(literal) => literal.fmt(f),
-            Kind::List(items) => {
+            OperandKind::Literal(literal) => literal.fmt(f),
+            OperandKind::List(items) => {
                 f.write_str("[")?;
                 list(f, items, ", ")?;
                 f.write_str("]")
             }
-            Kind::Template(name) => write!(f, "{{{name}}}"),
-            Kind::Name(name) => name.fmt(f),
-            Kind::Junction(junction, terms) => {
+            OperandKind::Template(name) => write!(f, "{{{name}}}"),
+            OperandKind::Name(name) => name.fmt(f),
+            OperandKind::Junction(junction, terms) => {
                 f.write_str("(")?;
                 list(f, terms, if *junction == Junction::And { " and " } else { " or " })?;
                 f.write_str(")")
             }
-            Kind::Not(operand) => write!(f, "(not {operand})"),
-            Kind::Minus(operand) => write!(f, "(-{operand})"),
-            Kind::Compare(operator, both) => {
+            OperandKind::Not(operand) => write!(f, "(not {operand})"),
+            OperandKind::Minus(operand) => write!(f, "(-{operand})"),
+            OperandKind::Compare(operator, both) => {
                 write!(f, "({} {} {})", both.0, operator.sign(), both.1)
             }
-            Kind::Arithmetic(operator, both) => {
+            OperandKind::Arithmetic(operator, both) => {
                 write!(f, "({} {} {})", both.0, operator.sign(), both.1)
             }
-            Kind::Range(parts) => {
+            OperandKind::Range(parts) => {
                 let (value, low, high) = &**parts;
                 if low.included && high.included {
                     return write!(f, "({value} between {} and {})", low.value, high.value);
@@ -72,11 +72,11 @@ impl fmt::Display for Expr {
                 let (first, second) = (sign(low.included), sign(high.included));
                 write!(f, "({} {first} {value} {second} {})", low.value, high.value)
             }
-            Kind::In(both) => write!(f, "({} in {})", both.0, both.1),
-            Kind::Like(both) => write!(f, "({} like {})", both.0, both.1),
-            Kind::IsNull(operand) => write!(f, "({operand} is null)"),
-            Kind::Exists(operand) => write!(f, "(exists {operand})"),
-            Kind::Call(name, arguments) => {
+            OperandKind::In(both) => write!(f, "({} in {})", both.0, both.1),
+            OperandKind::Like(both) => write!(f, "({} like {})", both.0, both.1),
+            OperandKind::IsNull(operand) => write!(f, "({operand} is null)"),
+            OperandKind::Exists(operand) => write!(f, "(exists {operand})"),
+            OperandKind::Call(name, arguments) => {
                 write!(f, "{name}(")?;
                 list(f, arguments, ", ")?;
                 f.write_str(")")

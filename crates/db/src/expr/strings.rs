@@ -12,11 +12,11 @@ pub(super) enum Quoting {
     Raw,
 }
 
-type Failure = (FilterFault, usize);
+type FilterFailure = (FilterFault, usize);
 
 /// The text at the front of `quoted`, which begins with a quote, and the bytes that it takes up
 /// with its quotes; else the fault and its offset.
-pub(super) fn unquote(quoted: &str, quoting: Quoting) -> Result<(String, usize), Failure> {
+pub(super) fn unquote(quoted: &str, quoting: Quoting) -> Result<(String, usize), FilterFailure> {
     let mut chars = quoted.char_indices();
     let quote = chars.next().map_or('"', |(_, quote)| quote);
     let mut text = Vec::new();
@@ -47,7 +47,7 @@ pub(super) fn unquote(quoted: &str, quoting: Quoting) -> Result<(String, usize),
     Err((FilterFault::Unterminated { quote }, 0))
 }
 
-fn escape(why: &'static str, at: usize) -> Failure {
+fn escape(why: &'static str, at: usize) -> FilterFailure {
     (FilterFault::Escape { why }, at)
 }
 

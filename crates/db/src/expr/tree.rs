@@ -7,7 +7,7 @@ use super::error::Span;
 
 /// A step into an array or a JSON value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum PathStep {
     /// A key of an object.
     Key(String),
     /// A position in an array, from 0.
@@ -117,19 +117,19 @@ pub(super) enum Literal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) name: String,
-    pub(super) path: Vec<Step>,
+    pub(super) path: Vec<PathStep>,
 }
 
 /// One end of a range.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct End {
+pub(super) struct RangeEnd {
     pub(super) value: Expr,
     pub(super) included: bool,
 }
 
 /// A list, a template, or what else stands behind `in`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum OperandKind {
     Literal(Literal),
     List(Vec<Expr>),
     Template(Box<str>),
@@ -140,7 +140,7 @@ pub(super) enum Kind {
     Compare(Comparison, Box<(Expr, Expr)>),
     Arithmetic(Arithmetic, Box<(Expr, Expr)>),
     /// The value, low end, high end.
-    Range(Box<(Expr, End, End)>),
+    Range(Box<(Expr, RangeEnd, RangeEnd)>),
     In(Box<(Expr, Expr)>),
     Like(Box<(Expr, Expr)>),
     IsNull(Box<Expr>),
@@ -151,7 +151,7 @@ pub(super) enum Kind {
 /// A node with its place in the text.
 #[derive(Clone, Debug)]
 pub(super) struct Expr {
-    pub(super) kind: Kind,
+    pub(super) kind: OperandKind,
     pub(super) span: Span,
     /// Levels below, and this one.
     pub(super) height: u16,

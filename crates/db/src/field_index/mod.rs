@@ -32,7 +32,7 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use pipeann_engine::index::{Index, PageStats, VerifyReport};
 use pipeann_engine::memory::Accountant;
-use pipeann_engine::update::{Due, LiveIndex, Pace, UpdateError, UpkeepOptions};
+use pipeann_engine::update::{Due, LinkPace, LiveIndex, UpdateError, UpkeepOptions};
 use roaring::RoaringTreemap;
 
 use crate::ids::{RowId, Seq};
@@ -52,7 +52,7 @@ pub struct FieldIndex {
     entered: AtomicU64,
     /// Since links were last made.
     searched: AtomicBool,
-    /// Since the last [`rest`](Self::rest).
+    /// Since the last [`trim`](Self::trim).
     asked: AtomicBool,
     ended: AtomicBool,
     deleted_share: f64,
@@ -185,9 +185,13 @@ impl FieldIndex {
 
     /// Links give way to searches, but not where so many rows wait that looking at these costs a
     /// search more.
-    fn pace(&self) -> Pace {
+    fn pace(&self) -> LinkPace {
         let searched = self.searched.swap(false, Ordering::Relaxed);
-        if searched && self.pending().len() < MOST_WAITING { Pace::Gentle } else { Pace::Full }
+        if searched && self.pending().len() < MOST_WAITING {
+            LinkPace::Gentle
+        } else {
+            LinkPace::Full
+        }
     }
 
     /// Makes a link of the log again, for a row that is pending and is not any more then.
@@ -195,7 +199,7 @@ impl FieldIndex {
     /// # Errors
     /// [`FieldIndexError::Graph`]: the row stays pending, to be linked anew.
     pub fn link_again(&self, link: &Link, vector: &[u8]) -> Result<(), FieldIndexError> {
-        let link = pipeann_engine::update::Link {
+        let link = pipeann_engine::update::LinkedRow {
             node: link.node,
             row: link.row,
             neighbours: link.neighbours.clone(),
@@ -273,8 +277,8 @@ impl FieldIndex {
     ///
     /// # Errors
     /// [`FieldIndexError::Graph`]; the graph on disk is as before.
-    pub fn lay_out(&self, applied: Seq) -> Result<(), FieldIndexError> {
-        let written = self.noted_written(self.graph.lay_out(applied.0, &self.upkeep).map(drop));
+    pub fn reorder(&self, applied: Seq) -> Result<(), FieldIndexError> {
+        let written = self.noted_written(self.graph.reorder(applied.0, &self.upkeep).map(drop));
         self.entered.fetch_add(1, Ordering::SeqCst);
         written
     }

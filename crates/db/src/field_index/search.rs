@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pipeann_engine::index::{Answer, QueryError};
-use pipeann_engine::search::{SearchParams, SearchStats, Within};
-use pipeann_engine::update::Among;
+use pipeann_engine::search::{DistanceRange, SearchParams, SearchStats};
+use pipeann_engine::update::AllowList;
 use roaring::RoaringTreemap;
 
 use super::{FieldIndex, FieldIndexError};
@@ -20,11 +20,11 @@ pub struct GraphSearch<'a> {
     pub list: usize,
     /// Distances that are answered. Where they have an end the list is as long as what lies within
     /// needs, and [`SearchStats::cut_short`] tells that the longest list allowed was too short.
-    pub within: Within,
+    pub within: DistanceRange,
     /// The rows that live, or those of them that are wanted.
     pub among: &'a RoaringTreemap,
     /// What [`FieldIndex::allow`] says of `among`, where these are not all rows that live.
-    pub allow: Option<&'a Among>,
+    pub allow: Option<&'a AllowList>,
 }
 
 /// A row found, with its exact distance; smaller is nearer, for every metric.
@@ -48,7 +48,7 @@ pub type GraphOutcome = Result<(Vec<GraphHit>, SearchStats), FieldIndexError>;
 
 impl FieldIndex {
     /// The nodes of those of these rows that are in the graph, for searches among them only.
-    pub fn allow(&self, rows: &RoaringTreemap) -> Among {
+    pub fn allow(&self, rows: &RoaringTreemap) -> AllowList {
         // Bitmap by bitmap, which is several times as fast as one row after the other.
         let count = rows.len();
         let rows = rows.bitmaps().flat_map(|(high, lows)| {
@@ -59,13 +59,13 @@ impl FieldIndex {
 
     /// The same where most rows in the graph are wanted, about `expected`: rows are tested as they
     /// are met.
-    pub fn allow_tested(rows: &Arc<RoaringTreemap>, expected: u64) -> Among {
+    pub fn allow_tested(rows: &Arc<RoaringTreemap>, expected: u64) -> AllowList {
         let rows = Arc::clone(rows);
-        Among::tested(expected, move |row| rows.contains(row.0))
+        AllowList::tested(expected, move |row| rows.contains(row.0))
     }
 
     /// Whether a search among these ranks all of them by code instead of walking the graph.
-    pub fn scans(&self, allow: &Among) -> bool {
+    pub fn scans(&self, allow: &AllowList) -> bool {
         self.graph.scans(allow)
     }
 
@@ -101,7 +101,7 @@ impl FieldIndex {
 
     /// To be called now and then: returns memory that is kept for searches if there was none since
     /// the last time, and says whether it did.
-    pub fn rest(&self) -> bool {
+    pub fn trim(&self) -> bool {
         !self.asked.swap(false, Ordering::Relaxed) && self.graph.drop_spare_drivers()
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pipeann_engine::distance::QueryDistance;
 use pipeann_engine::memory::Accountant;
-use pipeann_engine::search::Within;
+use pipeann_engine::search::DistanceRange;
 use pipeann_engine::types::VectorSet;
 use roaring::RoaringTreemap;
 
@@ -89,13 +89,13 @@ fn rows_looked_up_before_a_layout_are_found_after_it() {
     let search = GraphSearch {
         k: 10,
         list: 80,
-        within: Within::default(),
+        within: DistanceRange::default(),
         among: &among,
         allow: Some(&allow),
     };
     let before = found(&graph, &among, search);
     assert!(before >= 475, "{before} of 500");
-    graph.lay_out(Seq(2)).unwrap();
+    graph.reorder(Seq(2)).unwrap();
     assert!(!graph.is_layout_due() && !graph.is_changed());
     assert_eq!(graph.applied(), Seq(2));
     let after = found(&graph, &among, search);
@@ -123,14 +123,19 @@ fn a_row_that_is_there_or_that_nothing_can_find_is_not_linked_and_waits_no_more(
 fn a_graph_that_nobody_searches_keeps_no_drivers_from_the_second_rest_on() {
     let dir = tempfile::tempdir().unwrap();
     let graph = built(dir.path(), 1_000);
-    assert!(!graph.rest(), "there was no search");
+    assert!(!graph.trim(), "there was no search");
     let among: RoaringTreemap = (0..1_000).collect();
-    let search =
-        GraphSearch { k: 10, list: 40, within: Within::default(), among: &among, allow: None };
+    let search = GraphSearch {
+        k: 10,
+        list: 40,
+        within: DistanceRange::default(),
+        among: &among,
+        allow: None,
+    };
     for _ in 0..2 {
         assert_eq!(graph.search(&vector(7), search).unwrap().0[0].row, RowId(7));
-        assert!(!graph.rest(), "there was one");
-        assert!(graph.rest());
-        assert!(!graph.rest(), "there is nothing left");
+        assert!(!graph.trim(), "there was one");
+        assert!(graph.trim());
+        assert!(!graph.trim(), "there is nothing left");
     }
 }

@@ -1,10 +1,10 @@
 //! Fixed-width little-endian fields of structures whose length was checked.
 
-pub(crate) use pipeann_engine::format::constants::Field;
+pub(crate) use pipeann_engine::format::constants::ByteField;
 
 /// A field, spelled in one line.
-pub(crate) const fn field(name: &'static str, offset: usize, bytes: usize) -> Field {
-    Field { name, offset, bytes }
+pub(crate) const fn field(name: &'static str, offset: usize, bytes: usize) -> ByteField {
+    ByteField { name, offset, bytes }
 }
 
 /// CRC-64/NVMe, as everywhere in the formats.
@@ -19,22 +19,22 @@ pub(crate) fn agrees(stored: u64, computed: u64) -> bool {
 }
 
 /// Writes `value`, whose length is the field's width.
-pub(crate) fn put(structure: &mut [u8], field: Field, value: &[u8]) {
+pub(crate) fn put(structure: &mut [u8], field: ByteField, value: &[u8]) {
     structure[field.offset..field.offset + field.bytes].copy_from_slice(value);
 }
 
 /// The bytes of a field; `N` is its width.
-pub(crate) fn get<const N: usize>(structure: &[u8], field: Field) -> [u8; N] {
+pub(crate) fn get<const N: usize>(structure: &[u8], field: ByteField) -> [u8; N] {
     debug_assert_eq!(N, field.bytes, "field {} has another width", field.name);
     let mut out = [0; N];
     out.copy_from_slice(&structure[field.offset..field.offset + field.bytes]);
     out
 }
 
-pub(crate) fn u32_at(structure: &[u8], field: Field) -> u32 {
+pub(crate) fn u32_at(structure: &[u8], field: ByteField) -> u32 {
     u32::from_le_bytes(get(structure, field))
 }
 
-pub(crate) fn u64_at(structure: &[u8], field: Field) -> u64 {
+pub(crate) fn u64_at(structure: &[u8], field: ByteField) -> u64 {
     u64::from_le_bytes(get(structure, field))
 }

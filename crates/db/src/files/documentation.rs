@@ -1,6 +1,6 @@
 //! Compares `docs/database-format.md` with the constants of the source, for the tests of all rooms.
 
-use super::Field;
+use super::ByteField;
 
 pub(crate) const DOCUMENT: &str = include_str!("../../../../docs/database-format.md");
 
@@ -22,8 +22,8 @@ fn documented(title: &str) -> Vec<(usize, usize, String)> {
 
 /// Fails unless the table below the heading is that of these fields, which leave no gap. Returns
 /// their width.
-pub(crate) fn assert_table(title: &str, fields: &[Field]) -> usize {
-    let name = |field: &Field| field.name.to_lowercase().replace('_', " ");
+pub(crate) fn assert_table(title: &str, fields: &[ByteField]) -> usize {
+    let name = |field: &ByteField| field.name.to_lowercase().replace('_', " ");
     let expected: Vec<_> = fields.iter().map(|f| (f.offset, f.bytes, name(f))).collect();
     assert_eq!(documented(title), expected, "table `{title}`");
     fields.iter().fold(0, |end, field| {

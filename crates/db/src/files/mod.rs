@@ -13,7 +13,7 @@ mod lock;
 mod replace;
 
 pub(crate) use bitmaps::{take_bitmap, take_treemap};
-pub(crate) use bytes::{Field, agrees, checksum, field, get, put, u32_at, u64_at};
+pub(crate) use bytes::{ByteField, agrees, checksum, field, get, put, u32_at, u64_at};
 pub(crate) use lock::{FileLock, LOCK_NAME};
 pub(crate) use replace::replace;
 

@@ -5,17 +5,17 @@
 //! block in it this is, and its checksum covers the field, so that intact bytes from another
 //! place, or of another field, do not pass.
 
-use crate::files::{Field, agrees, checksum, field, put, u32_at, u64_at};
+use crate::files::{ByteField, agrees, checksum, field, put, u32_at, u64_at};
 use crate::ids::{RowId, VectorType};
 
-const F_CHECKSUM: Field = field("checksum", 0, 8);
-const F_SEGMENT: Field = field("segment", 8, 8);
-const F_BLOCK: Field = field("block", 16, 4);
-const F_ROWS: Field = field("rows", 20, 4);
+const F_CHECKSUM: ByteField = field("checksum", 0, 8);
+const F_SEGMENT: ByteField = field("segment", 8, 8);
+const F_BLOCK: ByteField = field("block", 16, 4);
+const F_ROWS: ByteField = field("rows", 20, 4);
 
 /// The header, in order.
 #[cfg(test)]
-pub(super) const HEADER: &[Field] = &[F_CHECKSUM, F_SEGMENT, F_BLOCK, F_ROWS];
+pub(super) const HEADER: &[ByteField] = &[F_CHECKSUM, F_SEGMENT, F_BLOCK, F_ROWS];
 pub(super) const HEADER_BYTES: usize = 24;
 
 /// Bytes of a block, unless one row needs more.

@@ -5,10 +5,10 @@ use std::io;
 use std::path::Path;
 
 use super::FlatError;
-use super::manifest::{MANIFEST_NAME, Manifest};
+use super::manifest::{MANIFEST_NAME, SegmentsManifest};
 use super::open::check_no_stranger;
 use super::segment::file_name;
-use crate::disk::{FileSet, NamedFile};
+use crate::disk::{FileSet, ImmutableFile};
 
 /// The files of the vectors in `dir` as they stand, whoever has them open; `None` where there are
 /// none. They are of one moment if a second look finds the same.
@@ -24,8 +24,8 @@ pub fn current_files(dir: &Path) -> Result<Option<FileSet>, FlatError> {
         }
         bytes => bytes.map_err(FlatError::io("read", &path))?,
     };
-    let segments = Manifest::decode(&bytes, &path)?.segments;
-    let named = segments.iter().map(|s| NamedFile { path: file_name(s.number), xxh3: None });
+    let segments = SegmentsManifest::decode(&bytes, &path)?.segments;
+    let named = segments.iter().map(|s| ImmutableFile { path: file_name(s.number), xxh3: None });
     let named = named.collect();
     Ok(Some(FileSet { manifests: vec![(MANIFEST_NAME.to_owned(), bytes)], named }))
 }

@@ -4,10 +4,10 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
-use super::manifest::{Manifest, SegmentEntry};
+use super::manifest::{SegmentsManifest, VectorSegmentEntry};
 use super::merge::merged;
-use super::segment::{Segment, SegmentWriter, file_name};
-use super::{FlatError, FlatVectors, State};
+use super::segment::{SegmentWriter, VectorSegment, file_name};
+use super::{FlatError, FlatVectors, VectorsState};
 use crate::ids::{RowId, Seq};
 
 /// Blocks read at once from segments that are merged.
@@ -15,7 +15,7 @@ const BLOCKS_AT_ONCE: usize = 8;
 
 /// What one round of writing rewrites.
 #[derive(Clone, Copy)]
-enum Rewrite<'a> {
+enum FlushRewrite<'a> {
     /// The small segments at the end, all their rows.
     Small,
     /// Every segment, and only these rows.
@@ -24,8 +24,8 @@ enum Rewrite<'a> {
 
 /// What a round has made.
 struct Written {
-    manifest: Manifest,
-    segments: Vec<Arc<Segment>>,
+    manifest: SegmentsManifest,
+    segments: Vec<Arc<VectorSegment>>,
     /// Files that are no longer listed.
     obsolete: Vec<PathBuf>,
 }
@@ -34,19 +34,23 @@ impl FlatVectors {
     pub(super) fn flush_tail(&self) -> Result<Seq, FlatError> {
         // A flush that panicked has changed neither `FLAT` nor this copy of it half-way.
         let mut on_disk = self.on_disk.lock().unwrap_or_else(PoisonError::into_inner);
-        while !self.round(&mut on_disk, Rewrite::Small)? {}
+        while !self.round(&mut on_disk, FlushRewrite::Small)? {}
         Ok(on_disk.durable)
     }
 
     pub(super) fn rewrite(&self, keep: &dyn Fn(RowId) -> bool) -> Result<Seq, FlatError> {
         let mut on_disk = self.on_disk.lock().unwrap_or_else(PoisonError::into_inner);
-        while !self.round(&mut on_disk, Rewrite::Only(keep))? {}
+        while !self.round(&mut on_disk, FlushRewrite::Only(keep))? {}
         Ok(on_disk.durable)
     }
 
     /// Writes the sealed tail, sealing what was appended so far where there is none. `false` where
     /// a tail from a failed flush went first, and another round is due.
-    fn round(&self, on_disk: &mut Manifest, rewrite: Rewrite<'_>) -> Result<bool, FlatError> {
+    fn round(
+        &self,
+        on_disk: &mut SegmentsManifest,
+        rewrite: FlushRewrite<'_>,
+    ) -> Result<bool, FlatError> {
         let (view, newly_sealed) = {
             let mut state = self.state();
             let newly_sealed = state.sealed.is_empty();
@@ -61,7 +65,7 @@ impl FlatVectors {
         let number = on_disk.next_segment;
         on_disk.next_segment += 1;
         let written = match rewrite {
-            Rewrite::Small if view.sealed.is_empty() => {
+            FlushRewrite::Small if view.sealed.is_empty() => {
                 if view.sealed_at == on_disk.durable {
                     return Ok(newly_sealed);
                 }
@@ -72,7 +76,7 @@ impl FlatVectors {
         *on_disk = written.manifest;
         {
             let mut state = self.state();
-            state.cuts += u64::from(matches!(rewrite, Rewrite::Only(_)));
+            state.cuts += u64::from(matches!(rewrite, FlushRewrite::Only(_)));
             state.segments = Arc::new(written.segments);
             state.sealed = Arc::default();
             state.durable = view.sealed_at;
@@ -84,15 +88,17 @@ impl FlatVectors {
     /// Writes the sealed tail and what is to be rewritten as segment `number`, then the manifest.
     fn write(
         &self,
-        on_disk: &Manifest,
-        view: &State,
+        on_disk: &SegmentsManifest,
+        view: &VectorsState,
         number: u64,
-        rewrite: Rewrite<'_>,
+        rewrite: FlushRewrite<'_>,
     ) -> Result<Written, FlatError> {
         let rows: Vec<_> = view.segments.iter().map(|segment| segment.rows()).collect();
         let count = match rewrite {
-            Rewrite::Small => merged(&rows, view.sealed.rows() as u64, self.shape.vector_bytes()),
-            Rewrite::Only(_) => rows.len(),
+            FlushRewrite::Small => {
+                merged(&rows, view.sealed.rows() as u64, self.shape.vector_bytes())
+            }
+            FlushRewrite::Only(_) => rows.len(),
         };
         let (kept, old) = view.segments.split_at(rows.len() - count);
         let entry = self.write_segment(old, view, number, rewrite).inspect_err(|_| {
@@ -104,7 +110,7 @@ impl FlatVectors {
         if entry.rows > 0 {
             let sync = File::open(&self.dir).and_then(|dir| dir.sync_all());
             sync.map_err(FlatError::io("sync", &self.dir))?;
-            let new = Segment::open(&self.dir, entry, self.shape, &self.accountant)?;
+            let new = VectorSegment::open(&self.dir, entry, self.shape, &self.accountant)?;
             segments.push(Arc::new(new));
         } else {
             obsolete.push(self.dir.join(file_name(number)));
@@ -116,28 +122,29 @@ impl FlatVectors {
     /// durable change at once: a row on disk that is replayed as well would be there twice.
     fn list(
         &self,
-        on_disk: &Manifest,
-        view: &State,
-        segments: Vec<Arc<Segment>>,
+        on_disk: &SegmentsManifest,
+        view: &VectorsState,
+        segments: Vec<Arc<VectorSegment>>,
         obsolete: Vec<PathBuf>,
     ) -> Result<Written, FlatError> {
         let entries = segments.iter().map(|segment| segment.entry()).collect();
-        let manifest = Manifest { durable: view.sealed_at, segments: entries, ..on_disk.clone() };
+        let manifest =
+            SegmentsManifest { durable: view.sealed_at, segments: entries, ..on_disk.clone() };
         manifest.write(&self.dir)?;
         Ok(Written { manifest, segments, obsolete })
     }
 
     fn write_segment(
         &self,
-        old: &[Arc<Segment>],
-        view: &State,
+        old: &[Arc<VectorSegment>],
+        view: &VectorsState,
         number: u64,
-        rewrite: Rewrite<'_>,
-    ) -> Result<SegmentEntry, FlatError> {
+        rewrite: FlushRewrite<'_>,
+    ) -> Result<VectorSegmentEntry, FlatError> {
         let vector_bytes = self.shape.vector_bytes();
         let mut writer = SegmentWriter::create(&self.dir, number, self.shape)?;
         let mut push = |row: RowId, vector: &[u8]| match rewrite {
-            Rewrite::Only(keep) if !keep(row) => Ok(()),
+            FlushRewrite::Only(keep) if !keep(row) => Ok(()),
             _ => writer.push(row, vector),
         };
         let mut buffer = Vec::new();

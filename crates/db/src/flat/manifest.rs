@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::FlatError;
 use super::block::BlockShape;
-use crate::files::{Field, agrees, checksum, field, get, put, replace, u32_at, u64_at};
+use crate::files::{ByteField, agrees, checksum, field, get, put, replace, u32_at, u64_at};
 use crate::ids::{Seq, VectorType};
 
 pub(super) const MANIFEST_NAME: &str = "FLAT";
@@ -20,23 +20,23 @@ const MAGIC: [u8; 8] = *b"PIPEFLAT";
 /// Version 1, never released, had block checksums without the field.
 pub(super) const VERSION: u32 = 2;
 
-const F_MAGIC: Field = field("magic", 0, 8);
-const F_VERSION: Field = field("version", 8, 4);
-const F_SEGMENTS: Field = field("segments", 12, 4);
-const F_FIELD: Field = field("field", 16, 16);
-const F_DIM: Field = field("dimension", 32, 4);
-const F_VECTOR_TYPE: Field = field("vector type", 36, 4);
-const F_BLOCK_BYTES: Field = field("block bytes", 40, 4);
+const F_MAGIC: ByteField = field("magic", 0, 8);
+const F_VERSION: ByteField = field("version", 8, 4);
+const F_SEGMENTS: ByteField = field("segments", 12, 4);
+const F_FIELD: ByteField = field("field", 16, 16);
+const F_DIM: ByteField = field("dimension", 32, 4);
+const F_VECTOR_TYPE: ByteField = field("vector type", 36, 4);
+const F_BLOCK_BYTES: ByteField = field("block bytes", 40, 4);
 #[cfg(test)]
-const F_RESERVED: Field = field("reserved", 44, 4);
-const F_DURABLE: Field = field("durable", 48, 8);
-const F_NEXT_SEGMENT: Field = field("next segment", 56, 8);
-const F_LIST_CHECKSUM: Field = field("list checksum", 64, 8);
-const F_HEADER_CHECKSUM: Field = field("header checksum", 72, 8);
+const F_RESERVED: ByteField = field("reserved", 44, 4);
+const F_DURABLE: ByteField = field("durable", 48, 8);
+const F_NEXT_SEGMENT: ByteField = field("next segment", 56, 8);
+const F_LIST_CHECKSUM: ByteField = field("list checksum", 64, 8);
+const F_HEADER_CHECKSUM: ByteField = field("header checksum", 72, 8);
 
 /// The header, in order.
 #[cfg(test)]
-pub(super) const HEADER: &[Field] = &[
+pub(super) const HEADER: &[ByteField] = &[
     F_MAGIC,
     F_VERSION,
     F_SEGMENTS,
@@ -52,34 +52,34 @@ pub(super) const HEADER: &[Field] = &[
 ];
 const HEADER_BYTES: usize = 80;
 
-const F_NUMBER: Field = field("number", 0, 8);
-const F_ROWS: Field = field("rows", 8, 8);
+const F_NUMBER: ByteField = field("number", 0, 8);
+const F_ROWS: ByteField = field("rows", 8, 8);
 
 /// One segment; the file has `segments` of them behind the header, oldest first.
 #[cfg(test)]
-pub(super) const ENTRY: &[Field] = &[F_NUMBER, F_ROWS];
+pub(super) const ENTRY: &[ByteField] = &[F_NUMBER, F_ROWS];
 const ENTRY_BYTES: usize = 16;
 
 /// A segment as the manifest lists it. The number of its blocks follows from its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SegmentEntry {
+pub(super) struct VectorSegmentEntry {
     pub(super) number: u64,
     pub(super) rows: u64,
 }
 
 /// What the file says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Manifest {
+pub(super) struct SegmentsManifest {
     /// With the identity of the field.
     pub(super) shape: BlockShape,
     /// The number up to which the segments have come.
     pub(super) durable: Seq,
     /// No file has this number or a larger one, but for what an interrupted flush left.
     pub(super) next_segment: u64,
-    pub(super) segments: Vec<SegmentEntry>,
+    pub(super) segments: Vec<VectorSegmentEntry>,
 }
 
-impl Manifest {
+impl SegmentsManifest {
     pub(super) fn empty(shape: BlockShape) -> Self {
         Self { shape, durable: Seq(0), next_segment: 1, segments: Vec::new() }
     }
@@ -145,7 +145,7 @@ impl Manifest {
             return Err(damaged("its list of segments fails its checksum".into()));
         }
         let entry =
-            |e: &[u8]| SegmentEntry { number: u64_at(e, F_NUMBER), rows: u64_at(e, F_ROWS) };
+            |e: &[u8]| VectorSegmentEntry { number: u64_at(e, F_NUMBER), rows: u64_at(e, F_ROWS) };
         Ok(Self {
             shape,
             durable: Seq(u64_at(header, F_DURABLE)),

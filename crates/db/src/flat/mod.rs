@@ -29,11 +29,11 @@ mod files;
 mod flush;
 mod gather;
 mod manifest;
+mod memtable;
 mod merge;
 mod open;
 mod search;
 mod segment;
-mod tail;
 #[cfg(test)]
 mod tests;
 
@@ -48,9 +48,9 @@ use pipeann_engine::memory::Accountant;
 use pipeann_engine::types::VectorSet;
 
 use self::block::BlockShape;
-use self::manifest::Manifest;
-use self::segment::Segment;
-use self::tail::Tail;
+use self::manifest::SegmentsManifest;
+use self::memtable::Memtable;
+use self::segment::VectorSegment;
 use crate::files::FileLock;
 use crate::ids::{RowId, Seq, VectorType};
 
@@ -64,7 +64,7 @@ pub struct FlatOptions {
     /// Type of the components.
     pub vector_type: VectorType,
     /// Bytes of vectors that may wait for a flush, reserved by whoever appends. Half of it is where
-    /// [`Pressure::Flush`] begins, so that appends can go on while a flush runs.
+    /// [`VectorPressure::Flush`] begins, so that appends can go on while a flush runs.
     pub tail_bytes: u64,
     /// Who grants the memory.
     pub accountant: Arc<Accountant>,
@@ -83,7 +83,7 @@ impl FlatOptions {
 
 /// What the caller of [`FlatVectors::append`] should do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pressure {
+pub enum VectorPressure {
     /// Nothing.
     Low,
     /// Flush soon. When the tail is full, `append` refuses.
@@ -95,30 +95,30 @@ pub struct FlatVectors {
     dir: PathBuf,
     shape: BlockShape,
     tail_bytes: u64,
-    state: Mutex<State>,
+    state: Mutex<VectorsState>,
     /// What `FLAT` says; held while a flush runs.
-    on_disk: Mutex<Manifest>,
+    on_disk: Mutex<SegmentsManifest>,
     accountant: Arc<Accountant>,
     _lock: Option<FileLock>,
 }
 
 /// What readers see, and the writer's part of it. Copied for each of them, so that nobody waits for a search.
 #[derive(Clone)]
-struct State {
+struct VectorsState {
     applied: Seq,
     durable: Seq,
     /// How often rows were left out.
     cuts: u64,
-    segments: Arc<Vec<Arc<Segment>>>,
+    segments: Arc<Vec<Arc<VectorSegment>>>,
     /// Being flushed, after a failed flush still waiting for it.
-    sealed: Arc<Tail>,
+    sealed: Arc<Memtable>,
     /// The number up to which `segments` and `sealed` together have come.
     sealed_at: Seq,
     /// Being appended to.
-    active: Arc<Tail>,
+    active: Arc<Memtable>,
 }
 
-impl State {
+impl VectorsState {
     /// Bytes that a flush would put on disk.
     fn held_bytes(&self) -> u64 {
         self.active.bytes() + self.sealed.bytes()
@@ -154,7 +154,7 @@ impl FlatVectors {
         seq: Seq,
         rows: &[RowId],
         vectors: VectorSet<'_>,
-    ) -> Result<Pressure, FlatError> {
+    ) -> Result<VectorPressure, FlatError> {
         assert_eq!(rows.len(), vectors.rows(), "each row has one vector");
         self.check_shape(vectors)?;
         let mut state = self.state();
@@ -172,8 +172,12 @@ impl FlatVectors {
         Ok(self.pressure(&state))
     }
 
-    fn pressure(&self, state: &State) -> Pressure {
-        if state.active.bytes() >= self.tail_bytes / 2 { Pressure::Flush } else { Pressure::Low }
+    fn pressure(&self, state: &VectorsState) -> VectorPressure {
+        if state.active.bytes() >= self.tail_bytes / 2 {
+            VectorPressure::Flush
+        } else {
+            VectorPressure::Low
+        }
     }
 
     /// Whether a flush has to come before more vectors.
@@ -277,11 +281,11 @@ impl FlatVectors {
         if found == expected { Ok(()) } else { Err(FlatError::Shape { found, expected }) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, VectorsState> {
         self.state.lock().expect("no panic while the state is locked")
     }
 
-    fn view(&self) -> State {
+    fn view(&self) -> VectorsState {
         self.state().clone()
     }
 }

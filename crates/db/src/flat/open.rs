@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use super::block::BlockShape;
-use super::manifest::{MANIFEST_NAME, Manifest};
-use super::segment::{Segment, file_name};
-use super::{FlatError, FlatOptions, FlatVectors, State};
+use super::manifest::{MANIFEST_NAME, SegmentsManifest};
+use super::segment::{VectorSegment, file_name};
+use super::{FlatError, FlatOptions, FlatVectors, VectorsState};
 use crate::files::{FileLock, LOCK_NAME, hex};
 
 pub(super) fn open(dir: &Path, options: &FlatOptions) -> Result<FlatVectors, FlatError> {
@@ -16,10 +16,10 @@ pub(super) fn open(dir: &Path, options: &FlatOptions) -> Result<FlatVectors, Fla
     fs::create_dir_all(dir).map_err(FlatError::io("create", dir))?;
     check_no_stranger(dir)?;
     let lock = lock(dir)?;
-    let on_disk = match Manifest::read(dir)? {
+    let on_disk = match SegmentsManifest::read(dir)? {
         Some(manifest) => manifest,
         None => {
-            let empty = Manifest::empty(shape);
+            let empty = SegmentsManifest::empty(shape);
             empty.write(dir)?;
             if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
                 let sync = File::open(parent).and_then(|parent| parent.sync_all());
@@ -38,10 +38,10 @@ pub(super) fn open(dir: &Path, options: &FlatOptions) -> Result<FlatVectors, Fla
     }
     let mut segments = Vec::with_capacity(on_disk.segments.len());
     for &entry in &on_disk.segments {
-        segments.push(Arc::new(Segment::open(dir, entry, shape, &options.accountant)?));
+        segments.push(Arc::new(VectorSegment::open(dir, entry, shape, &options.accountant)?));
     }
     remove_leftovers(dir, &on_disk)?;
-    let state = State {
+    let state = VectorsState {
         applied: on_disk.durable,
         durable: on_disk.durable,
         cuts: 0,
@@ -79,7 +79,7 @@ pub(super) fn check_no_stranger(dir: &Path) -> Result<(), FlatError> {
 }
 
 /// Removes segments that no manifest lists: what interrupted flushes left.
-fn remove_leftovers(dir: &Path, on_disk: &Manifest) -> Result<(), FlatError> {
+fn remove_leftovers(dir: &Path, on_disk: &SegmentsManifest) -> Result<(), FlatError> {
     for name in names(dir)? {
         let listed = on_disk.segments.iter().any(|entry| file_name(entry.number) == name);
         if name.starts_with("segment-") && !listed {

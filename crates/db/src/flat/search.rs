@@ -11,11 +11,11 @@ use std::sync::atomic::{self, AtomicUsize};
 
 use pipeann_engine::distance::QueryDistance;
 use pipeann_engine::memory::Pool;
-use pipeann_engine::search::Within;
+use pipeann_engine::search::DistanceRange;
 use pipeann_engine::types::VectorSet;
 
-use super::segment::Segment;
-use super::tail::Chunk;
+use super::memtable::MemtableChunk;
+use super::segment::VectorSegment;
 use super::{FlatError, FlatVectors};
 use crate::asker;
 use crate::ids::{Metric, RowId};
@@ -31,7 +31,7 @@ pub struct FlatSearch {
     /// How vectors are compared.
     pub metric: Metric,
     /// Distances that are answered.
-    pub within: Within,
+    pub within: DistanceRange,
     /// Threads that take part, the caller's included; at least 1.
     pub threads: usize,
     /// No row before this one is wanted, so that blocks with older rows only need not be read.
@@ -63,12 +63,12 @@ impl Ord for FlatHit {
 }
 
 /// The nearest so far; the farthest of them on top.
-struct Nearest {
+struct NearestRows {
     k: usize,
     hits: BinaryHeap<FlatHit>,
 }
 
-impl Nearest {
+impl NearestRows {
     fn new(k: usize) -> Self {
         Self { k, hits: BinaryHeap::new() }
     }
@@ -87,8 +87,8 @@ impl Nearest {
 
 /// A part of the work.
 enum Piece<'a> {
-    Blocks { segment: &'a Segment, first: usize, count: usize },
-    Chunk(&'a Chunk),
+    Blocks { segment: &'a VectorSegment, first: usize, count: usize },
+    Chunk(&'a MemtableChunk),
 }
 
 impl FlatVectors {
@@ -121,7 +121,7 @@ impl FlatVectors {
             }
         }
         let chunks = view.sealed.chunks().iter().chain(view.active.chunks());
-        pieces.extend(chunks.map(|chunk: &Arc<Chunk>| Piece::Chunk(chunk)));
+        pieces.extend(chunks.map(|chunk: &Arc<MemtableChunk>| Piece::Chunk(chunk)));
 
         let threads = search.threads.min(pieces.len()).max(1);
         let scratch =
@@ -137,7 +137,7 @@ impl FlatVectors {
             results.extend(others.into_iter().map(|t| t.join().expect("no search panics")));
             results
         });
-        let mut merged: Vec<Nearest> = queries_of(queries, search.k);
+        let mut merged: Vec<NearestRows> = queries_of(queries, search.k);
         for result in results {
             for (all, part) in merged.iter_mut().zip(result?) {
                 part.hits.into_iter().for_each(|hit| all.offer(hit, |_| true));
@@ -154,7 +154,7 @@ impl FlatVectors {
         queries: VectorSet<'_>,
         search: FlatSearch,
         allow: &(dyn Fn(RowId) -> bool + Sync),
-    ) -> Result<Vec<Nearest>, FlatError> {
+    ) -> Result<Vec<NearestRows>, FlatError> {
         let (ty, vector_bytes) = (self.shape.vector_type(), self.shape.vector_bytes());
         let distances: Vec<_> = (0..queries.rows())
             .map(|i| QueryDistance::new(search.metric, ty, queries.row(i)))
@@ -191,6 +191,6 @@ impl FlatVectors {
     }
 }
 
-fn queries_of(queries: VectorSet<'_>, k: usize) -> Vec<Nearest> {
-    (0..queries.rows()).map(|_| Nearest::new(k)).collect()
+fn queries_of(queries: VectorSet<'_>, k: usize) -> Vec<NearestRows> {
+    (0..queries.rows()).map(|_| NearestRows::new(k)).collect()
 }

@@ -13,7 +13,7 @@ use pipeann_engine::memory::{Accountant, Pool, Reservation};
 
 use super::FlatError;
 use super::block::{Block, BlockShape, BlockWriter};
-use super::manifest::SegmentEntry;
+use super::manifest::VectorSegmentEntry;
 use crate::files::agrees;
 use crate::ids::RowId;
 
@@ -22,8 +22,8 @@ const SPAN_BYTES: usize = 16;
 /// The checksum behind the spans.
 const CHECKSUM_BYTES: usize = 8;
 
-pub(super) struct Segment {
-    entry: SegmentEntry,
+pub(super) struct VectorSegment {
+    entry: VectorSegmentEntry,
     shape: BlockShape,
     file: File,
     path: PathBuf,
@@ -37,11 +37,11 @@ pub(super) fn file_name(number: u64) -> String {
     format!("segment-{number:06}")
 }
 
-impl Segment {
+impl VectorSegment {
     /// Opens a segment that the manifest lists; blocks are checked when they are read.
     pub(super) fn open(
         dir: &Path,
-        entry: SegmentEntry,
+        entry: VectorSegmentEntry,
         shape: BlockShape,
         accountant: &Arc<Accountant>,
     ) -> Result<Self, FlatError> {
@@ -74,7 +74,7 @@ impl Segment {
         Ok(Self { entry, shape, file, path, spans, _memory: memory })
     }
 
-    pub(super) fn entry(&self) -> SegmentEntry {
+    pub(super) fn entry(&self) -> VectorSegmentEntry {
         self.entry
     }
 
@@ -240,7 +240,7 @@ impl SegmentWriter {
     }
 
     /// Puts the file on stable storage; its name is durable after its directory's sync.
-    pub(super) fn finish(mut self) -> Result<SegmentEntry, FlatError> {
+    pub(super) fn finish(mut self) -> Result<VectorSegmentEntry, FlatError> {
         if self.block.rows() > 0 {
             self.end_block()?;
         }
@@ -250,6 +250,6 @@ impl SegmentWriter {
             self.file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
         };
         write().map_err(FlatError::io("write", &self.path))?;
-        Ok(SegmentEntry { number: self.number, rows: self.rows })
+        Ok(VectorSegmentEntry { number: self.number, rows: self.rows })
     }
 }

@@ -6,7 +6,7 @@
 //! the histogram that estimates are made from. Code 0 is null, bucket `i` is code `i + 1`.
 
 use super::predicate::KeyTest;
-use super::truth::Truth;
+use super::truth::TernaryBits;
 
 /// The most buckets.
 pub(super) const MAX_BUCKETS: usize = 255;
@@ -29,7 +29,7 @@ pub(super) struct Buckets {
 }
 
 /// What a predicate makes of each code.
-pub(super) type CodeTable = [Truth; 256];
+pub(super) type CodeTable = [TernaryBits; 256];
 
 impl Buckets {
     /// The code of null.
@@ -37,19 +37,20 @@ impl Buckets {
 
     pub(super) fn table(&self, test: &KeyTest) -> CodeTable {
         // A code that no row has says nothing.
-        let mut table = [Truth::ANYTHING; 256];
+        let mut table = [TernaryBits::ANYTHING; 256];
         let is_null_test = *test == KeyTest::Null;
-        table[usize::from(Self::NULL)] = if is_null_test { Truth::TRUE } else { Truth::UNKNOWN };
+        table[usize::from(Self::NULL)] =
+            if is_null_test { TernaryBits::TRUE } else { TernaryBits::UNKNOWN };
         for (truth, bucket) in table[1..].iter_mut().zip(&self.buckets) {
             *truth = match test {
-                KeyTest::Null => Truth::FALSE,
+                KeyTest::Null => TernaryBits::FALSE,
                 KeyTest::Keys { maybe, sure } => {
                     let may_hold = maybe.intersects(&bucket.first, &bucket.last);
                     let holds = may_hold && sure.covers(&bucket.first, &bucket.last);
-                    Truth::new(may_hold, !holds)
+                    TernaryBits::new(may_hold, !holds)
                 }
                 // Elements are asked of arrays only.
-                KeyTest::All(_) | KeyTest::Any(_) => Truth::ANYTHING,
+                KeyTest::All(_) | KeyTest::Any(_) => TernaryBits::ANYTHING,
             };
         }
         table

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::pending::PendingRows;
 use super::run::{OpenRun, Run};
-use super::write::{Plan, Source};
+use super::write::{RunPlan, RunSource};
 
 /// See the module's description. It has one row at least.
 #[derive(Debug)]
@@ -35,8 +35,8 @@ impl Chunk {
         self.run.get_or_init(|| {
             // It never leaves the process, and so is nobody's.
             let collection = [0; 16];
-            let plan = Plan {
-                sources: vec![Source::Pending(&self.rows)],
+            let plan = RunPlan {
+                sources: vec![RunSource::Pending(&self.rows)],
                 columns: Arc::clone(&self.rows.columns),
                 high: self.rows.high().expect("a chunk has rows"),
                 lows: self.rows.lows(),

@@ -12,7 +12,7 @@ use super::pending::SortedColumn;
 use super::run::Run;
 
 /// A column of one source, from its first key to its last.
-pub(super) enum Cursor<'s> {
+pub(super) enum ColumnCursor<'s> {
     Run(Box<RunCursor<'s>>),
     Sorted {
         column: &'s SortedColumn<'s>,
@@ -82,7 +82,7 @@ impl<'s> RunCursor<'s> {
     }
 }
 
-impl Cursor<'_> {
+impl ColumnCursor<'_> {
     /// The key it stands at; `None` behind the last.
     fn key(&self) -> Option<&[u8]> {
         match self {
@@ -125,7 +125,7 @@ impl Cursor<'_> {
 
 /// A cursor in the heap: the least key is the greatest, and of equal ones the earliest source.
 struct Ranked<'s> {
-    cursor: Cursor<'s>,
+    cursor: ColumnCursor<'s>,
     source: usize,
 }
 
@@ -153,7 +153,7 @@ impl Eq for Ranked<'_> {}
 /// `with_rows` says so, which. Rows ascend if those of each source stand behind those of the
 /// source before.
 pub(super) fn merge(
-    cursors: Vec<Cursor<'_>>,
+    cursors: Vec<ColumnCursor<'_>>,
     with_rows: bool,
     mut each: impl FnMut(&[u8], u32, &[u32]) -> Result<(), ScalarError>,
 ) -> Result<(), ScalarError> {

@@ -10,7 +10,7 @@ use super::buckets::{Bucket, Buckets, MAX_BUCKETS};
 use super::column::{scalar_code, scalar_of_code};
 use super::elements::{ElementCode, MAX_OWNERS, SIGNATURE_BYTES};
 use super::row_map::RowMap;
-use crate::files::{Field, agrees, checksum, field, get, put, take_bitmap, u32_at, u64_at};
+use crate::files::{ByteField, agrees, checksum, field, get, put, take_bitmap, u32_at, u64_at};
 use crate::schema::FieldId;
 use crate::value::ScalarType;
 
@@ -18,19 +18,19 @@ const MAGIC: [u8; 8] = *b"PIPESRUN";
 /// Version that this build writes, the only one that it reads.
 pub(super) const VERSION: u32 = 1;
 
-const F_MAGIC: Field = field("magic", 0, 8);
-const F_VERSION: Field = field("version", 8, 4);
-const F_HIGH: Field = field("upper half", 12, 4);
-const F_COLLECTION: Field = field("collection", 16, 16);
-const F_NUMBER: Field = field("number", 32, 8);
-const F_AT: Field = field("directory", 40, 8);
-const F_BYTES: Field = field("directory bytes", 48, 8);
-const F_SUM: Field = field("directory checksum", 56, 8);
-const F_TRAILER_SUM: Field = field("trailer checksum", 64, 8);
+const F_MAGIC: ByteField = field("magic", 0, 8);
+const F_VERSION: ByteField = field("version", 8, 4);
+const F_HIGH: ByteField = field("upper half", 12, 4);
+const F_COLLECTION: ByteField = field("collection", 16, 16);
+const F_NUMBER: ByteField = field("number", 32, 8);
+const F_AT: ByteField = field("directory", 40, 8);
+const F_BYTES: ByteField = field("directory bytes", 48, 8);
+const F_SUM: ByteField = field("directory checksum", 56, 8);
+const F_TRAILER_SUM: ByteField = field("trailer checksum", 64, 8);
 
 /// The trailer, in order.
 #[cfg(test)]
-pub(super) const TRAILER: &[Field] =
+pub(super) const TRAILER: &[ByteField] =
     &[F_MAGIC, F_VERSION, F_HIGH, F_COLLECTION, F_NUMBER, F_AT, F_BYTES, F_SUM, F_TRAILER_SUM];
 pub(super) const TRAILER_BYTES: usize = 72;
 
@@ -46,12 +46,12 @@ pub(super) struct BlockAt {
 
 /// How the signatures of a column are coded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Code {
+pub(super) enum SignatureCode {
     Buckets(Buckets),
     Elements(ElementCode),
 }
 
-impl Code {
+impl SignatureCode {
     /// Bytes of a signature.
     pub(super) fn width(&self) -> usize {
         match self {
@@ -66,7 +66,7 @@ impl Code {
 pub(super) struct RunColumn {
     pub(super) field: FieldId,
     pub(super) scalar: ScalarType,
-    pub(super) code: Code,
+    pub(super) code: SignatureCode,
     pub(super) nulls: RoaringBitmap,
     pub(super) blocks: Vec<BlockAt>,
     /// Where the signatures stand.
@@ -86,8 +86,8 @@ impl Directory {
     pub(super) fn bytes(&self) -> u64 {
         let column = |column: &RunColumn| {
             let code = match &column.code {
-                Code::Buckets(code) => code.bytes(),
-                Code::Elements(code) => code.bytes(),
+                SignatureCode::Buckets(code) => code.bytes(),
+                SignatureCode::Elements(code) => code.bytes(),
             };
             let block = |block: &BlockAt| block.first.len() + size_of::<BlockAt>();
             let blocks = column.blocks.iter().map(block).sum::<usize>() + size_of::<RunColumn>();
@@ -103,10 +103,10 @@ impl Directory {
         for column in &self.columns {
             out.extend(column.field.0.to_le_bytes());
             out.push(scalar_code(column.scalar));
-            out.push(matches!(column.code, Code::Elements(_)).into());
+            out.push(matches!(column.code, SignatureCode::Elements(_)).into());
             push_bitmap(&mut out, &column.nulls);
             match &column.code {
-                Code::Buckets(code) => {
+                SignatureCode::Buckets(code) => {
                     out.extend(narrow(code.buckets.len()).to_le_bytes());
                     for bucket in &code.buckets {
                         push_key(&mut out, &bucket.first);
@@ -115,7 +115,7 @@ impl Directory {
                         out.extend(bucket.keys.to_le_bytes());
                     }
                 }
-                Code::Elements(code) => {
+                SignatureCode::Elements(code) => {
                     out.extend(narrow(code.owners.len()).to_le_bytes());
                     code.owners.iter().for_each(|owner| push_key(&mut out, owner));
                     out.extend(code.hashed_bits.to_le_bytes());
@@ -136,7 +136,7 @@ impl Directory {
     /// Reads what [`encode`](Self::encode) made; `None` where it is none, or has more rows than
     /// the bytes before it, so many, have signatures.
     fn decode(high: u32, bytes: &[u8], before: u64) -> Option<Self> {
-        let mut from = Reader(bytes);
+        let mut from = DirectoryReader(bytes);
         let lows = from.bitmap()?;
         let columns = (0..from.u32()?).map(|_| from.column()).collect::<Option<Vec<_>>>()?;
         let width: usize = columns.iter().map(|column| column.code.width()).sum();
@@ -232,9 +232,9 @@ fn push_bitmap(out: &mut Vec<u8>, bitmap: &RoaringBitmap) {
 }
 
 /// Takes what was pushed off the front; `None` where it is not there.
-struct Reader<'a>(&'a [u8]);
+struct DirectoryReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> DirectoryReader<'a> {
     fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(bytes)?;
         self.0 = rest;
@@ -272,11 +272,11 @@ impl<'a> Reader<'a> {
         let code = match array {
             0 if count as usize <= MAX_BUCKETS => {
                 let buckets = (0..count).map(|_| self.bucket()).collect::<Option<_>>()?;
-                Code::Buckets(Buckets { nulls: u32::try_from(nulls.len()).ok()?, buckets })
+                SignatureCode::Buckets(Buckets { nulls: u32::try_from(nulls.len()).ok()?, buckets })
             }
             1 if count as usize <= MAX_OWNERS => {
                 let owners = (0..count).map(|_| self.key()).collect::<Option<_>>()?;
-                Code::Elements(ElementCode::new(owners, self.u32()?)?)
+                SignatureCode::Elements(ElementCode::new(owners, self.u32()?)?)
             }
             _ => return None,
         };

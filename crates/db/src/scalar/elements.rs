@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 
 use super::key::Wanted;
 use super::predicate::KeyTest;
-use super::truth::Truth;
+use super::truth::TernaryBits;
 
 /// Bits of a row.
 pub(super) const SIGNATURE_BITS: usize = 128;
@@ -177,21 +177,21 @@ impl ElementCode {
 impl ElementTest {
     /// What is known of a row with this signature.
     #[inline]
-    pub(super) fn truth(&self, signature: u128) -> Truth {
+    pub(super) fn truth(&self, signature: u128) -> TernaryBits {
         let is_null = signature & ElementCode::NOT_NULL == 0;
         match self {
-            Self::Null => Truth::new(is_null, !is_null),
-            _ if is_null => Truth::UNKNOWN,
+            Self::Null => TernaryBits::new(is_null, !is_null),
+            _ if is_null => TernaryBits::UNKNOWN,
             Self::All { bits, proof } => {
                 let held = signature & bits == *bits;
-                Truth::new(held, !held || !proof)
+                TernaryBits::new(held, !held || !proof)
             }
             Self::Any(some) => {
                 let held = |bits: u128| signature & bits == bits;
                 let proven = some.iter().any(|&(bits, proof)| proof && held(bits));
-                Truth::new(some.iter().any(|&(bits, _)| held(bits)), !proven)
+                TernaryBits::new(some.iter().any(|&(bits, _)| held(bits)), !proven)
             }
-            Self::Never => Truth::FALSE,
+            Self::Never => TernaryBits::FALSE,
         }
     }
 }
@@ -217,8 +217,8 @@ mod tests {
         let code = code(127);
         let signature = ElementCode::NOT_NULL | code.mark(&5_u32.to_be_bytes());
         let test = |key| code.compile(&KeyTest::All(vec![wanted(key)])).truth(signature);
-        assert_eq!((test(5), test(6)), (Truth::TRUE, Truth::FALSE));
-        assert_eq!(test(1_000), Truth::FALSE, "no row has it");
+        assert_eq!((test(5), test(6)), (TernaryBits::TRUE, TernaryBits::FALSE));
+        assert_eq!(test(1_000), TernaryBits::FALSE, "no row has it");
     }
 
     #[test]
@@ -231,16 +231,16 @@ mod tests {
             let wanted = keys.iter().copied().map(wanted).collect();
             code.compile(&KeyTest::All(wanted)).truth(signature)
         };
-        assert_eq!((all(&[0]), all(&[1])), (Truth::TRUE, Truth::FALSE));
-        assert_eq!(all(&[4_000]), Truth::new(true, true));
-        assert_eq!(all(&[0, 4_000]), Truth::new(true, true));
-        assert_eq!(all(&[]), Truth::TRUE);
+        assert_eq!((all(&[0]), all(&[1])), (TernaryBits::TRUE, TernaryBits::FALSE));
+        assert_eq!(all(&[4_000]), TernaryBits::new(true, true));
+        assert_eq!(all(&[0, 4_000]), TernaryBits::new(true, true));
+        assert_eq!(all(&[]), TernaryBits::TRUE);
         let any = |keys: &[u32]| {
             let wanted = keys.iter().copied().map(wanted).collect();
             code.compile(&KeyTest::Any(wanted)).truth(signature)
         };
-        assert_eq!((any(&[0, 1]), any(&[1])), (Truth::TRUE, Truth::FALSE));
-        assert_eq!(any(&[]), Truth::FALSE);
+        assert_eq!((any(&[0, 1]), any(&[1])), (TernaryBits::TRUE, TernaryBits::FALSE));
+        assert_eq!(any(&[]), TernaryBits::FALSE);
         let misses = (1_000..4_000).filter(|&key| !all(&[key]).may_hold()).count();
         assert!(misses > 2_900, "a signature of one rare element resembles {misses} of 3,000 not");
     }
@@ -263,8 +263,8 @@ mod tests {
     fn null_is_neither_empty_nor_full() {
         let code = code(300);
         let is_null = code.compile(&KeyTest::Null);
-        assert_eq!((is_null.truth(0), is_null.truth(1)), (Truth::TRUE, Truth::FALSE));
+        assert_eq!((is_null.truth(0), is_null.truth(1)), (TernaryBits::TRUE, TernaryBits::FALSE));
         let all = code.compile(&KeyTest::All(vec![wanted(1)]));
-        assert_eq!((all.truth(0), all.truth(1)), (Truth::UNKNOWN, Truth::FALSE));
+        assert_eq!((all.truth(0), all.truth(1)), (TernaryBits::UNKNOWN, TernaryBits::FALSE));
     }
 }

@@ -4,10 +4,10 @@
 use roaring::RoaringTreemap;
 
 use super::ScalarError;
-use super::directory::Code;
+use super::directory::SignatureCode;
 use super::key::{KeyRange, KeySet, Wanted};
 use super::postings::only;
-use super::predicate::{KeyTest, Predicate};
+use super::predicate::{KeyPredicate, KeyTest};
 use super::run::{OpenRun, Run, SignatureColumn};
 use super::view::ScalarView;
 
@@ -20,7 +20,7 @@ const COUNTED_ROWS: u64 = 1 << 15;
 
 /// How many live rows match: never fewer than `least`, never more than `most`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Estimate {
+pub struct MatchEstimate {
     /// Bound from below.
     pub least: u64,
     /// Bound from above.
@@ -29,7 +29,7 @@ pub struct Estimate {
     pub guess: u64,
 }
 
-impl Estimate {
+impl MatchEstimate {
     fn exactly(rows: u64) -> Self {
         Self { least: rows, most: rows, guess: rows }
     }
@@ -52,43 +52,48 @@ impl ScalarView {
     /// A failed read, or damage.
     pub fn estimate(
         &self,
-        predicate: &Predicate,
+        predicate: &KeyPredicate,
         live: &RoaringTreemap,
-    ) -> Result<Estimate, ScalarError> {
-        let mut sum = Estimate::default();
+    ) -> Result<MatchEstimate, ScalarError> {
+        let mut sum = MatchEstimate::default();
         for open in self.runs.iter() {
             sum.add(self.noting_damage(open.estimate(predicate))?);
         }
         let truths = self.newest.truths(predicate);
         let holding = truths.iter().filter(|truth| truth.holds()).count() as u64;
         let possible = truths.iter().filter(|truth| truth.may_hold()).count() as u64;
-        sum.add(Estimate::new(holding, possible, possible));
+        sum.add(MatchEstimate::new(holding, possible, possible));
         let (all, live) = (self.rows(), live.len());
         let gone = all.saturating_sub(live);
         let guess = (u128::from(sum.guess) * u128::from(live) / u128::from(all.max(1))) as u64;
-        Ok(Estimate::new(sum.least.saturating_sub(gone), sum.most.min(live), guess))
+        Ok(MatchEstimate::new(sum.least.saturating_sub(gone), sum.most.min(live), guess))
     }
 }
 
 impl OpenRun {
-    fn estimate(&self, predicate: &Predicate) -> Result<Estimate, ScalarError> {
+    fn estimate(&self, predicate: &KeyPredicate) -> Result<MatchEstimate, ScalarError> {
         let run = &*self.run;
         let rows = u64::from(run.map().rows());
         let Some(column) = run.column(predicate.field) else {
             let share = |all: bool| if all { rows } else { 0 };
             let (least, most) = (predicate.absent.holds(), predicate.absent.may_hold());
-            return Ok(Estimate::new(share(least), share(most), share(most)));
+            return Ok(MatchEstimate::new(share(least), share(most), share(most)));
         };
         let nulls = run.columns()[column].nulls.len();
         match &predicate.test {
-            KeyTest::Null => Ok(Estimate::exactly(nulls)),
+            KeyTest::Null => Ok(MatchEstimate::exactly(nulls)),
             KeyTest::Keys { maybe, sure } => keys(run, column, &predicate.test, maybe, sure),
             KeyTest::All(wanted) => self.all(column, wanted, rows - nulls),
             KeyTest::Any(wanted) => any(run, column, wanted, rows - nulls),
         }
     }
 
-    fn all(&self, column: usize, wanted: &[Wanted], arrays: u64) -> Result<Estimate, ScalarError> {
+    fn all(
+        &self,
+        column: usize,
+        wanted: &[Wanted],
+        arrays: u64,
+    ) -> Result<MatchEstimate, ScalarError> {
         let (mut least, mut most, mut share) = (arrays, arrays, 1.0);
         for wanted in wanted {
             let rows = counted(&self.run, column, &only([wanted]))?;
@@ -99,7 +104,7 @@ impl OpenRun {
         }
         let independent = (share * arrays as f64).round() as u64;
         if wanted.len() < 2 || most == 0 {
-            return Ok(Estimate::new(least, most, most));
+            return Ok(MatchEstimate::new(least, most, most));
         }
         let (hits, sampled) = self.sample(column, wanted)?;
         // Elements that come together do so in the sample too.
@@ -107,7 +112,7 @@ impl OpenRun {
             true => hits * u64::from(self.run.map().rows()) / sampled.max(1),
             false => independent,
         };
-        Ok(Estimate::new(least, most, guess))
+        Ok(MatchEstimate::new(least, most, guess))
     }
 
     /// Of how many rows spread over the run the signatures say that they may have all of these;
@@ -115,7 +120,9 @@ impl OpenRun {
     fn sample(&self, column: usize, wanted: &[Wanted]) -> Result<(u64, u64), ScalarError> {
         let Some(signatures) = &self.signatures else { return Ok((0, 0)) };
         let SignatureColumn::Bits(bits) = &signatures.columns[column] else { return Ok((0, 0)) };
-        let Code::Elements(code) = &self.run.columns()[column].code else { return Ok((0, 0)) };
+        let SignatureCode::Elements(code) = &self.run.columns()[column].code else {
+            return Ok((0, 0));
+        };
         let test = code.compile(&KeyTest::All(wanted.to_vec()));
         let sampled = bits.iter().step_by(bits.len().div_ceil(SAMPLED_ROWS).max(1));
         let hits = sampled.clone().filter(|bits| test.truth(**bits).may_hold());
@@ -133,7 +140,12 @@ fn counted(run: &Run, column: usize, keys: &KeySet) -> Result<u64, ScalarError> 
     Ok(sum)
 }
 
-fn any(run: &Run, column: usize, wanted: &[Wanted], arrays: u64) -> Result<Estimate, ScalarError> {
+fn any(
+    run: &Run,
+    column: usize,
+    wanted: &[Wanted],
+    arrays: u64,
+) -> Result<MatchEstimate, ScalarError> {
     let (mut least, mut sum, mut missing) = (0, 0_u64, 1.0);
     for wanted in wanted {
         let rows = counted(run, column, &only([wanted]))?;
@@ -142,7 +154,7 @@ fn any(run: &Run, column: usize, wanted: &[Wanted], arrays: u64) -> Result<Estim
         missing *= 1.0 - rows as f64 / arrays.max(1) as f64;
     }
     let guess = ((1.0 - missing) * arrays as f64).round() as u64;
-    Ok(Estimate::new(least, sum.min(arrays), guess))
+    Ok(MatchEstimate::new(least, sum.min(arrays), guess))
 }
 
 fn keys(
@@ -151,8 +163,8 @@ fn keys(
     test: &KeyTest,
     maybe: &KeySet,
     sure: &KeySet,
-) -> Result<Estimate, ScalarError> {
-    let Code::Buckets(code) = &run.columns()[column].code else {
+) -> Result<MatchEstimate, ScalarError> {
+    let SignatureCode::Buckets(code) = &run.columns()[column].code else {
         unreachable!("arrays are asked for elements")
     };
     let table = code.table(test);
@@ -174,9 +186,9 @@ fn keys(
         }
     }
     if part == 0 || part > COUNTED_ROWS {
-        return Ok(Estimate::new(whole, whole + part, whole + guess));
+        return Ok(MatchEstimate::new(whole, whole + part, whole + guess));
     }
     let possible = counted(run, column, &KeySet::new(maybe_rest))?;
     let certain = counted(run, column, &KeySet::new(sure_rest))?;
-    Ok(Estimate::new(whole + certain, whole + possible, whole + possible))
+    Ok(MatchEstimate::new(whole + certain, whole + possible, whole + possible))
 }

@@ -9,9 +9,9 @@ use pipeann_engine::memory::Accountant;
 
 use super::ScalarError;
 use super::entries::EntryReader;
-use super::manifest::{MANIFEST_NAME, Manifest};
+use super::manifest::{MANIFEST_NAME, RunsManifest};
 use super::run::{Run, file_name};
-use crate::disk::{FileSet, NamedFile};
+use crate::disk::{FileSet, ImmutableFile};
 
 /// The files of the indexes in `dir` as they stand, whoever has them open; `None` where there are
 /// none. They are of one moment if a second look finds the same.
@@ -24,8 +24,9 @@ pub fn current_files(dir: &Path) -> Result<Option<FileSet>, ScalarError> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         bytes => bytes.map_err(ScalarError::io("read", &path))?,
     };
-    let runs = Manifest::decode(&bytes, &path)?.runs;
-    let named = runs.iter().map(|run| NamedFile { path: file_name(*run), xxh3: None }).collect();
+    let runs = RunsManifest::decode(&bytes, &path)?.runs;
+    let named =
+        runs.iter().map(|run| ImmutableFile { path: file_name(*run), xxh3: None }).collect();
     Ok(Some(FileSet { manifests: vec![(MANIFEST_NAME.to_owned(), bytes)], named }))
 }
 
@@ -33,7 +34,7 @@ pub fn current_files(dir: &Path) -> Result<Option<FileSet>, ScalarError> {
 /// indexes. Nothing may be flushed meanwhile.
 #[must_use]
 pub fn damaged_files(dir: &Path) -> Vec<String> {
-    let manifest = match Manifest::read(dir) {
+    let manifest = match RunsManifest::read(dir) {
         Ok(None) => return Vec::new(),
         Ok(Some(manifest)) => manifest,
         Err(error) => return vec![error.to_string()],

@@ -9,11 +9,11 @@ use std::sync::{Arc, PoisonError};
 use roaring::{RoaringBitmap, RoaringTreemap};
 
 use super::chunk::Chunk;
-use super::manifest::Manifest;
-use super::merge::{Shape, is_sparse, merged};
+use super::manifest::RunsManifest;
+use super::merge::{RunSize, is_sparse, merged};
 use super::pending::PendingRows;
 use super::run::{OpenRun, Run, file_name};
-use super::write::{Plan, Source};
+use super::write::{RunPlan, RunSource};
 use super::{ScalarError, ScalarIndexes};
 use crate::ids::{RowId, Seq};
 
@@ -42,12 +42,12 @@ impl Judged<'_> {
 }
 
 /// What a flush finds: a run on disk, or rows that are to become one.
-enum Part {
+enum FlushPart {
     Run(OpenRun),
     Rows(PendingRows),
 }
 
-impl Part {
+impl FlushPart {
     fn high(&self) -> u32 {
         match self {
             Self::Run(open) => open.run.map().high(),
@@ -62,10 +62,10 @@ impl Part {
         }
     }
 
-    fn source(&self) -> Source<'_> {
+    fn source(&self) -> RunSource<'_> {
         match self {
-            Self::Run(open) => Source::Run(&open.run),
-            Self::Rows(rows) => Source::Pending(rows),
+            Self::Run(open) => RunSource::Run(&open.run),
+            Self::Rows(rows) => RunSource::Pending(rows),
         }
     }
 
@@ -78,12 +78,12 @@ impl Part {
 }
 
 /// The runs, then the rows of all chunks, as few times as they can stand together.
-fn parts(runs: &[OpenRun], chunks: &[Arc<Chunk>]) -> Vec<Part> {
-    let mut parts: Vec<_> = runs.iter().cloned().map(Part::Run).collect();
+fn parts(runs: &[OpenRun], chunks: &[Arc<Chunk>]) -> Vec<FlushPart> {
+    let mut parts: Vec<_> = runs.iter().cloned().map(FlushPart::Run).collect();
     for Chunk { rows, .. } in chunks.iter().map(|chunk| &**chunk) {
         match parts.last_mut() {
-            Some(Part::Rows(last)) if last.is_like(rows) => last.extend(rows),
-            _ => parts.push(Part::Rows(PendingRows::clone(rows))),
+            Some(FlushPart::Rows(last)) if last.is_like(rows) => last.extend(rows),
+            _ => parts.push(FlushPart::Rows(PendingRows::clone(rows))),
         }
     }
     parts
@@ -91,7 +91,7 @@ fn parts(runs: &[OpenRun], chunks: &[Arc<Chunk>]) -> Vec<Part> {
 
 /// What one round of writing works on.
 struct Round<'r> {
-    parts: &'r [Part],
+    parts: &'r [FlushPart],
     /// What stays of each.
     kept: &'r [RoaringBitmap],
     /// How many are on disk.
@@ -102,7 +102,7 @@ struct Round<'r> {
 }
 
 /// Parts that become one run.
-struct Group {
+struct MergeGroup {
     /// Their positions.
     parts: Range<usize>,
     number: u64,
@@ -162,9 +162,9 @@ impl ScalarIndexes {
         if self.damaged.load(Ordering::Relaxed) {
             return split(parts, flushed..parts.len());
         }
-        let shape = |(part, kept): (&Part, &RoaringBitmap)| {
+        let shape = |(part, kept): (&FlushPart, &RoaringBitmap)| {
             let rows = part.run().map_or(0, |open| u64::from(open.run.map().rows()));
-            Shape { rows, live: kept.len(), high: part.high() }
+            RunSize { rows, live: kept.len(), high: part.high() }
         };
         let shapes: Vec<_> = parts[..flushed].iter().zip(kept).map(shape).collect();
         let new = kept[flushed..].iter().map(RoaringBitmap::len).sum();
@@ -178,7 +178,7 @@ impl ScalarIndexes {
     /// Writes each group as one run, lists it, and puts it in place of the group.
     fn replace(
         &self,
-        on_disk: &mut Manifest,
+        on_disk: &mut RunsManifest,
         round: &Round<'_>,
         groups: Vec<Range<usize>>,
     ) -> Result<Seq, ScalarError> {
@@ -192,12 +192,12 @@ impl ScalarIndexes {
         // very end, it lists the new runs, and the next attempt must not write over those.
         let numbered = groups.into_iter().map(|parts| {
             on_disk.next_run += 1;
-            Group { parts, number: on_disk.next_run - 1 }
+            MergeGroup { parts, number: on_disk.next_run - 1 }
         });
         let groups: Vec<_> = numbered.collect();
         let mut after = Vec::with_capacity(parts.len());
         let mut at = 0;
-        let stay = |range: Range<usize>| parts[range].iter().filter_map(Part::run).cloned();
+        let stay = |range: Range<usize>| parts[range].iter().filter_map(FlushPart::run).cloned();
         for group in &groups {
             after.extend(stay(at..group.parts.start));
             at = group.parts.end;
@@ -207,7 +207,7 @@ impl ScalarIndexes {
         let sync = File::open(&self.dir).and_then(|dir| dir.sync_all());
         sync.map_err(ScalarError::io("sync", &self.dir))?;
         let numbers = after.iter().map(|open| open.run.number).collect();
-        let manifest = Manifest { durable, runs: numbers, ..on_disk.clone() };
+        let manifest = RunsManifest { durable, runs: numbers, ..on_disk.clone() };
         manifest.write(&self.dir)?;
         *on_disk = manifest;
         {
@@ -216,7 +216,9 @@ impl ScalarIndexes {
             state.runs = Arc::new(after);
             state.durable = applied;
         }
-        for gone in groups.into_iter().flat_map(|group| &parts[group.parts]).filter_map(Part::run) {
+        for gone in
+            groups.into_iter().flat_map(|group| &parts[group.parts]).filter_map(FlushPart::run)
+        {
             let path = self.dir.join(file_name(gone.run.number));
             if let Err(e) = fs::remove_file(&path) {
                 tracing::debug!(file = %path.display(), "is left for the next opening: {e}");
@@ -228,8 +230,8 @@ impl ScalarIndexes {
     /// The run that a group becomes; none where no row of it is left.
     fn write_group(
         &self,
-        group: &Group,
-        parts: &[Part],
+        group: &MergeGroup,
+        parts: &[FlushPart],
         kept: &[RoaringBitmap],
     ) -> Result<Option<OpenRun>, ScalarError> {
         let (parts, kept) = (&parts[group.parts.clone()], &kept[group.parts.clone()]);
@@ -237,8 +239,8 @@ impl ScalarIndexes {
         if lows.is_empty() {
             return Ok(None);
         }
-        let plan = Plan {
-            sources: parts.iter().map(Part::source).collect(),
+        let plan = RunPlan {
+            sources: parts.iter().map(FlushPart::source).collect(),
             columns: Arc::clone(&self.state().columns),
             high: parts[0].high(),
             lows,
@@ -271,7 +273,7 @@ impl ScalarIndexes {
 }
 
 /// The range cut where the upper half of row ids changes; nothing where it is empty.
-fn split(parts: &[Part], range: Range<usize>) -> Vec<Range<usize>> {
+fn split(parts: &[FlushPart], range: Range<usize>) -> Vec<Range<usize>> {
     let mut at = range.start;
     let alike = parts[range].chunk_by(|a, b| a.high() == b.high());
     let cut = alike.map(|part| {

@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 
 use super::ScalarError;
-use crate::files::{Field, agrees, checksum, field, get, hex, put, replace, u32_at, u64_at};
+use crate::files::{ByteField, agrees, checksum, field, get, hex, put, replace, u32_at, u64_at};
 use crate::ids::Seq;
 
 pub(super) const MANIFEST_NAME: &str = "SCALARS";
@@ -18,24 +18,24 @@ const MAGIC: [u8; 8] = *b"PIPESCAL";
 /// Version that this build writes, the only one that it reads.
 pub(super) const VERSION: u32 = 1;
 
-const F_MAGIC: Field = field("magic", 0, 8);
-const F_VERSION: Field = field("version", 8, 4);
-const F_RUNS: Field = field("runs", 12, 4);
-const F_COLLECTION: Field = field("collection", 16, 16);
-const F_DURABLE: Field = field("durable", 32, 8);
-const F_NEXT_RUN: Field = field("next run", 40, 8);
-const F_LIST_SUM: Field = field("list checksum", 48, 8);
-const F_HEADER_SUM: Field = field("header checksum", 56, 8);
+const F_MAGIC: ByteField = field("magic", 0, 8);
+const F_VERSION: ByteField = field("version", 8, 4);
+const F_RUNS: ByteField = field("runs", 12, 4);
+const F_COLLECTION: ByteField = field("collection", 16, 16);
+const F_DURABLE: ByteField = field("durable", 32, 8);
+const F_NEXT_RUN: ByteField = field("next run", 40, 8);
+const F_LIST_SUM: ByteField = field("list checksum", 48, 8);
+const F_HEADER_SUM: ByteField = field("header checksum", 56, 8);
 
 /// The header, in order.
 #[cfg(test)]
-pub(super) const HEADER: &[Field] =
+pub(super) const HEADER: &[ByteField] =
     &[F_MAGIC, F_VERSION, F_RUNS, F_COLLECTION, F_DURABLE, F_NEXT_RUN, F_LIST_SUM, F_HEADER_SUM];
 pub(super) const HEADER_BYTES: usize = 64;
 
 /// What the file says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Manifest {
+pub(super) struct RunsManifest {
     pub(super) collection: [u8; 16],
     /// The number up to which the runs have come.
     pub(super) durable: Seq,
@@ -45,7 +45,7 @@ pub(super) struct Manifest {
     pub(super) runs: Vec<u64>,
 }
 
-impl Manifest {
+impl RunsManifest {
     pub(super) fn empty(collection: [u8; 16]) -> Self {
         Self { collection, durable: Seq(0), next_run: 1, runs: Vec::new() }
     }

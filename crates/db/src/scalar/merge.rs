@@ -5,7 +5,7 @@ const SETTLED_ROWS: u64 = 1 << 21;
 
 /// A run on disk, as far as it matters here.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
+pub(super) struct RunSize {
     pub(super) rows: u64,
     /// Those that live.
     pub(super) live: u64,
@@ -15,7 +15,7 @@ pub(super) struct Shape {
 /// How many runs at the end of the list are merged with `new` rows, whose ids have the upper half
 /// `high`: those that are no larger than what they are merged with. So each run is at least twice
 /// as large as the next one, and a row is rewritten a logarithmic number of times.
-pub(super) fn merged(runs: &[Shape], new: u64, high: u32) -> usize {
+pub(super) fn merged(runs: &[RunSize], new: u64, high: u32) -> usize {
     let (mut count, mut sum) = (0, new);
     for run in runs.iter().rev() {
         if run.live > sum || run.rows >= SETTLED_ROWS && !is_sparse(run) || run.high != high {
@@ -28,7 +28,7 @@ pub(super) fn merged(runs: &[Shape], new: u64, high: u32) -> usize {
 }
 
 /// Whether a run is worth writing again for its own sake: most of its rows are gone.
-pub(super) fn is_sparse(run: &Shape) -> bool {
+pub(super) fn is_sparse(run: &RunSize) -> bool {
     run.live * 2 < run.rows
 }
 
@@ -36,8 +36,8 @@ pub(super) fn is_sparse(run: &Shape) -> bool {
 mod tests {
     use super::*;
 
-    fn full(rows: u64) -> Shape {
-        Shape { rows, live: rows, high: 0 }
+    fn full(rows: u64) -> RunSize {
+        RunSize { rows, live: rows, high: 0 }
     }
 
     #[test]
@@ -45,7 +45,7 @@ mod tests {
         let (mut runs, mut written) = (Vec::new(), 0);
         for flush in 1..=1000 {
             let at = runs.len() - merged(&runs, 10, 0);
-            let rows = runs.drain(at..).map(|run: Shape| run.rows).sum::<u64>() + 10;
+            let rows = runs.drain(at..).map(|run: RunSize| run.rows).sum::<u64>() + 10;
             runs.push(full(rows));
             written += rows;
             assert!(runs.len() <= 10, "{runs:?}");
@@ -59,6 +59,6 @@ mod tests {
         assert_eq!(merged(&[full(SETTLED_ROWS)], SETTLED_ROWS * 2, 0), 0);
         assert_eq!(merged(&[full(5)], 10, 1), 0);
         assert_eq!(merged(&[full(5)], 10, 0), 1);
-        assert!(is_sparse(&Shape { rows: 10, live: 4, high: 0 }) && !is_sparse(&full(10)));
+        assert!(is_sparse(&RunSize { rows: 10, live: 4, high: 0 }) && !is_sparse(&full(10)));
     }
 }

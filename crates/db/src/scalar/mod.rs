@@ -53,11 +53,11 @@ mod write;
 
 pub use column::ScalarColumn;
 pub use error::ScalarError;
-pub use estimate::Estimate;
+pub use estimate::MatchEstimate;
 pub use files::{current_files, damaged_files};
 pub use flush::Judged;
 pub use postings::Postings;
-pub use predicate::{Condition, Predicate};
+pub use predicate::{Condition, KeyPredicate};
 pub use signature::{SignatureTest, Sketch, Verdict};
 pub use view::ScalarView;
 
@@ -68,7 +68,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pipeann_engine::memory::Accountant;
 
 use self::chunk::Chunk;
-use self::manifest::Manifest;
+use self::manifest::RunsManifest;
 use self::pending::PendingRows;
 use self::run::OpenRun;
 use self::value_keys::ValueKeys;
@@ -130,11 +130,11 @@ impl ScalarBatch {
 pub struct ScalarIndexes {
     dir: PathBuf,
     options: ScalarOptions,
-    state: Mutex<State>,
+    state: Mutex<IndexesState>,
     /// Held while rows are added; taken before `state`.
     adding: Mutex<()>,
     /// What `SCALARS` says; held while a flush runs.
-    on_disk: Mutex<Manifest>,
+    on_disk: Mutex<RunsManifest>,
     /// Whether signatures are wanted in memory.
     loaded: AtomicBool,
     /// Something on disk cannot be read: the next opening makes everything anew.
@@ -142,7 +142,7 @@ pub struct ScalarIndexes {
 }
 
 /// What readers see, and the writer's part of it.
-struct State {
+struct IndexesState {
     applied: Seq,
     durable: Seq,
     columns: Arc<[ScalarColumn]>,
@@ -301,12 +301,12 @@ impl ScalarIndexes {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, IndexesState> {
         self.state.lock().expect("no panic while the state is locked")
     }
 }
 
-impl State {
+impl IndexesState {
     /// Whether rows can join the newest.
     fn fits(&self, part: &PendingRows) -> bool {
         self.newest.is_empty()

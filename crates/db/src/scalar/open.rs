@@ -7,11 +7,11 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use super::column::ScalarColumn;
-use super::directory::Code;
-use super::manifest::{MANIFEST_NAME, Manifest};
+use super::directory::SignatureCode;
+use super::manifest::{MANIFEST_NAME, RunsManifest};
 use super::pending::PendingRows;
 use super::run::{OpenRun, Run, file_name};
-use super::{ScalarError, ScalarIndexes, ScalarOptions, State};
+use super::{IndexesState, ScalarError, ScalarIndexes, ScalarOptions};
 use crate::ids::Seq;
 
 pub(super) fn open(
@@ -20,11 +20,11 @@ pub(super) fn open(
     options: ScalarOptions,
 ) -> Result<ScalarIndexes, ScalarError> {
     fs::create_dir_all(dir).map_err(ScalarError::io("create", dir))?;
-    let on_disk = match Manifest::read(dir)? {
+    let on_disk = match RunsManifest::read(dir)? {
         Some(manifest) => manifest,
         None => {
             remove_runs(dir, &[])?;
-            let empty = Manifest::empty(options.collection);
+            let empty = RunsManifest::empty(options.collection);
             empty.write(dir)?;
             if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
                 let sync = File::open(parent).and_then(|parent| parent.sync_all());
@@ -46,7 +46,7 @@ pub(super) fn open(
     check_order(dir, &runs)?;
     check_types(&runs, &columns)?;
     remove_runs(dir, &on_disk.runs)?;
-    let state = State {
+    let state = IndexesState {
         applied: on_disk.durable,
         durable: on_disk.durable,
         columns: Arc::clone(&columns),
@@ -70,7 +70,7 @@ fn check_types(runs: &[OpenRun], columns: &[ScalarColumn]) -> Result<(), ScalarE
     for OpenRun { run, .. } in runs {
         for stored in run.columns() {
             let known = columns.iter().find(|column| column.field == stored.field);
-            let array = matches!(stored.code, Code::Elements(_));
+            let array = matches!(stored.code, SignatureCode::Elements(_));
             if known.is_some_and(|known| (known.scalar, known.array) != (stored.scalar, array)) {
                 let what = format!("it has field {} under another type", stored.field.0);
                 return Err(ScalarError::damaged(run.path(), what));

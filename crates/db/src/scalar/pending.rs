@@ -5,8 +5,8 @@ use std::sync::Arc;
 use roaring::RoaringBitmap;
 
 use super::column::ScalarColumn;
-use super::predicate::Predicate;
-use super::truth::Truth;
+use super::predicate::KeyPredicate;
+use super::truth::TernaryBits;
 use super::value_keys::ValueKeys;
 use crate::ids::RowId;
 use crate::schema::FieldId;
@@ -137,7 +137,7 @@ impl PendingRows {
     }
 
     /// What is known of each row.
-    pub(super) fn truths(&self, predicate: &Predicate) -> Vec<Truth> {
+    pub(super) fn truths(&self, predicate: &KeyPredicate) -> Vec<TernaryBits> {
         let Some(column) = self.column(predicate.field).map(|at| &self.values[at]) else {
             return vec![predicate.absent; self.rows.len()];
         };

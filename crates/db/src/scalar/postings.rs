@@ -4,10 +4,10 @@ use roaring::{RoaringBitmap, RoaringTreemap};
 
 use super::ScalarError;
 use super::buckets::CodeTable;
-use super::directory::Code;
+use super::directory::SignatureCode;
 use super::entries::EntryRows;
 use super::key::{KeyRange, KeySet, Wanted};
-use super::predicate::{KeyTest, Predicate};
+use super::predicate::{KeyPredicate, KeyTest};
 use super::run::{OpenRun, Run, SignatureColumn};
 use super::view::ScalarView;
 
@@ -30,7 +30,7 @@ impl ScalarView {
     /// A failed read, or damage: the caller has to look at the rows then.
     pub fn postings(
         &self,
-        predicate: &Predicate,
+        predicate: &KeyPredicate,
         live: &RoaringTreemap,
     ) -> Result<Postings, ScalarError> {
         let mut exact = predicate.test.is_exact();
@@ -53,7 +53,7 @@ impl ScalarView {
 
 impl OpenRun {
     /// The lower halves of the ids of rows that may match.
-    fn matching(&self, predicate: &Predicate) -> Result<RoaringBitmap, ScalarError> {
+    fn matching(&self, predicate: &KeyPredicate) -> Result<RoaringBitmap, ScalarError> {
         let run = &*self.run;
         let Some(column) = run.column(predicate.field) else {
             return Ok(if predicate.absent.may_hold() {
@@ -94,7 +94,7 @@ impl OpenRun {
         maybe: &KeySet,
     ) -> Result<RoaringBitmap, ScalarError> {
         let run = &*self.run;
-        let Code::Buckets(code) = &run.columns()[column].code else {
+        let SignatureCode::Buckets(code) = &run.columns()[column].code else {
             unreachable!("arrays are asked for elements")
         };
         let table = code.table(test);

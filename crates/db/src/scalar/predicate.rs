@@ -7,7 +7,7 @@ use std::ops::Bound;
 
 use super::column::ScalarColumn;
 use super::key::{KeyRange, KeySet, Wanted, after};
-use super::truth::Truth;
+use super::truth::TernaryBits;
 use super::value_keys::ValueKeys;
 use crate::schema::FieldId;
 use crate::value::Value;
@@ -36,11 +36,11 @@ pub enum Condition {
 
 /// A condition on a column, in keys.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Predicate {
+pub struct KeyPredicate {
     pub(super) field: FieldId,
     pub(super) test: KeyTest,
     /// Of rows that are older than the field.
-    pub(super) absent: Truth,
+    pub(super) absent: TernaryBits,
 }
 
 /// What is asked of keys.
@@ -58,7 +58,7 @@ pub(super) enum KeyTest {
     Any(Vec<Wanted>),
 }
 
-impl Predicate {
+impl KeyPredicate {
     /// The condition on the column; `None` where the index cannot answer it: operation or values
     /// do not fit the type.
     #[must_use]
@@ -160,22 +160,22 @@ impl KeyTest {
         &self,
         is_null: bool,
         keys: impl Iterator<Item = &'k [u8]> + Clone,
-    ) -> Truth {
+    ) -> TernaryBits {
         let has = |wanted: &Wanted| keys.clone().any(|key| *key == *wanted.key);
         match self {
-            Self::Null => Truth::new(is_null, !is_null),
-            _ if is_null => Truth::UNKNOWN,
-            Self::Keys { maybe, sure } => keys.clone().next().map_or(Truth::UNKNOWN, |key| {
+            Self::Null => TernaryBits::new(is_null, !is_null),
+            _ if is_null => TernaryBits::UNKNOWN,
+            Self::Keys { maybe, sure } => keys.clone().next().map_or(TernaryBits::UNKNOWN, |key| {
                 let held = maybe.contains(key);
-                Truth::new(held, !held || !sure.contains(key))
+                TernaryBits::new(held, !held || !sure.contains(key))
             }),
             Self::All(wanted) => {
                 let held = wanted.iter().all(has);
-                Truth::new(held, !held || !wanted.iter().all(|wanted| wanted.whole))
+                TernaryBits::new(held, !held || !wanted.iter().all(|wanted| wanted.whole))
             }
             Self::Any(wanted) => {
                 let held = wanted.iter().any(has);
-                Truth::new(held, !wanted.iter().any(|wanted| wanted.whole && has(wanted)))
+                TernaryBits::new(held, !wanted.iter().any(|wanted| wanted.whole && has(wanted)))
             }
         }
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use pipeann_engine::memory::{Accountant, OverLimit, Pool, Reservation};
 
 use super::ScalarError;
-use super::directory::{Code, Directory, RunColumn, TRAILER_BYTES, Trailer};
+use super::directory::{Directory, RunColumn, SignatureCode, TRAILER_BYTES, Trailer};
 use super::entries::{EntryReader, EntryRows};
 use super::key::KeySet;
 use super::row_map::RowMap;
@@ -255,8 +255,8 @@ impl Run {
             return Err(ScalarError::damaged(self.path(), what));
         }
         Ok(match code {
-            Code::Buckets(_) => SignatureColumn::Codes(read.into()),
-            Code::Elements(_) => {
+            SignatureCode::Buckets(_) => SignatureColumn::Codes(read.into()),
+            SignatureCode::Elements(_) => {
                 let (bits, _) = read.as_chunks();
                 SignatureColumn::Bits(bits.iter().map(|bits| u128::from_le_bytes(*bits)).collect())
             }

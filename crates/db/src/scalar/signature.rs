@@ -8,11 +8,11 @@
 use std::sync::Arc;
 
 use super::buckets::CodeTable;
-use super::directory::Code;
+use super::directory::SignatureCode;
 use super::elements::ElementTest;
-use super::predicate::Predicate;
+use super::predicate::KeyPredicate;
 use super::run::{OpenRun, Run, SignatureColumn, Signatures};
-use super::truth::Truth;
+use super::truth::TernaryBits;
 use super::view::ScalarView;
 use crate::ids::RowId;
 
@@ -20,7 +20,7 @@ use crate::ids::RowId;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sketch {
     /// A condition on one field.
-    Is(Predicate),
+    Is(KeyPredicate),
     /// What the index knows nothing of.
     Anything,
     /// The opposite; unknown stays unknown.
@@ -47,22 +47,22 @@ pub enum Verdict {
 pub struct SignatureTest {
     /// The first row of each part.
     starts: Vec<u64>,
-    parts: Vec<Part>,
+    parts: Vec<SignaturePart>,
     /// Rows behind all runs, with what is known of them.
-    newest: Vec<(u64, Truth)>,
+    newest: Vec<(u64, TernaryBits)>,
 }
 
 #[derive(Debug)]
-struct Part {
+struct SignaturePart {
     run: Arc<Run>,
     signatures: Option<Arc<Signatures>>,
-    node: Node,
+    node: SketchNode,
 }
 
 /// A sketch, compiled for a run.
 #[derive(Debug)]
-enum Node {
-    Known(Truth),
+enum SketchNode {
+    Known(TernaryBits),
     Codes { column: usize, table: Box<CodeTable> },
     Bits { column: usize, test: ElementTest },
     Not(Box<Self>),
@@ -75,7 +75,7 @@ impl ScalarView {
     /// any other row may, for all it knows.
     #[must_use]
     pub fn signature_test(&self, sketch: &Sketch) -> SignatureTest {
-        let part = |open: &OpenRun| Part {
+        let part = |open: &OpenRun| SignaturePart {
             run: Arc::clone(&open.run),
             signatures: open.signatures.clone(),
             node: compile(sketch, open),
@@ -88,9 +88,11 @@ impl ScalarView {
         }
     }
 
-    fn truths_of_newest(&self, sketch: &Sketch) -> Vec<Truth> {
+    fn truths_of_newest(&self, sketch: &Sketch) -> Vec<TernaryBits> {
         let all = |truth| vec![truth; self.newest.len()];
-        let fold = |of: &[Sketch], start: Truth, join: fn(Truth, Truth) -> Truth| {
+        let fold = |of: &[Sketch],
+                    start: TernaryBits,
+                    join: fn(TernaryBits, TernaryBits) -> TernaryBits| {
             of.iter().fold(all(start), |sum, sketch| {
                 let more = self.truths_of_newest(sketch);
                 sum.into_iter().zip(more).map(|(a, b)| join(a, b)).collect()
@@ -98,10 +100,12 @@ impl ScalarView {
         };
         match sketch {
             Sketch::Is(predicate) => self.newest.truths(predicate),
-            Sketch::Anything => all(Truth::ANYTHING),
-            Sketch::Not(of) => self.truths_of_newest(of).into_iter().map(Truth::not).collect(),
-            Sketch::And(of) => fold(of, Truth::TRUE, Truth::and),
-            Sketch::Or(of) => fold(of, Truth::FALSE, Truth::or),
+            Sketch::Anything => all(TernaryBits::ANYTHING),
+            Sketch::Not(of) => {
+                self.truths_of_newest(of).into_iter().map(TernaryBits::not).collect()
+            }
+            Sketch::And(of) => fold(of, TernaryBits::TRUE, TernaryBits::and),
+            Sketch::Or(of) => fold(of, TernaryBits::FALSE, TernaryBits::or),
         }
     }
 }
@@ -127,62 +131,64 @@ impl SignatureTest {
     }
 
     #[inline]
-    fn truth(&self, row: u64) -> Truth {
+    fn truth(&self, row: u64) -> TernaryBits {
         if self.newest.first().is_some_and(|(first, _)| *first <= row) {
             let found = self.newest.binary_search_by_key(&row, |(row, _)| *row);
-            return found.map_or(Truth::ANYTHING, |at| self.newest[at].1);
+            return found.map_or(TernaryBits::ANYTHING, |at| self.newest[at].1);
         }
         let Some(at) = self.starts.partition_point(|start| *start <= row).checked_sub(1) else {
-            return Truth::ANYTHING;
+            return TernaryBits::ANYTHING;
         };
         let part = &self.parts[at];
         let map = part.run.map();
         let place = map.place(row as u32).filter(|_| map.high() == (row >> 32) as u32);
         match (place, &part.signatures) {
             (Some(place), Some(signatures)) => part.node.truth(&signatures.columns, place as usize),
-            _ => Truth::ANYTHING,
+            _ => TernaryBits::ANYTHING,
         }
     }
 }
 
-impl Node {
+impl SketchNode {
     #[inline]
-    fn truth(&self, columns: &[SignatureColumn], place: usize) -> Truth {
+    fn truth(&self, columns: &[SignatureColumn], place: usize) -> TernaryBits {
         match self {
             Self::Known(truth) => *truth,
             Self::Codes { column, table } => match &columns[*column] {
                 SignatureColumn::Codes(codes) => table[usize::from(codes[place])],
-                SignatureColumn::Bits(_) => Truth::ANYTHING,
+                SignatureColumn::Bits(_) => TernaryBits::ANYTHING,
             },
             Self::Bits { column, test } => match &columns[*column] {
                 SignatureColumn::Bits(bits) => test.truth(bits[place]),
-                SignatureColumn::Codes(_) => Truth::ANYTHING,
+                SignatureColumn::Codes(_) => TernaryBits::ANYTHING,
             },
             Self::Not(node) => node.truth(columns, place).not(),
-            Self::And(nodes) => {
-                nodes.iter().fold(Truth::TRUE, |sum, node| sum.and(node.truth(columns, place)))
-            }
-            Self::Or(nodes) => {
-                nodes.iter().fold(Truth::FALSE, |sum, node| sum.or(node.truth(columns, place)))
-            }
+            Self::And(nodes) => nodes
+                .iter()
+                .fold(TernaryBits::TRUE, |sum, node| sum.and(node.truth(columns, place))),
+            Self::Or(nodes) => nodes
+                .iter()
+                .fold(TernaryBits::FALSE, |sum, node| sum.or(node.truth(columns, place))),
         }
     }
 }
 
-fn compile(sketch: &Sketch, open: &OpenRun) -> Node {
+fn compile(sketch: &Sketch, open: &OpenRun) -> SketchNode {
     let all = |of: &[Sketch]| of.iter().map(|sketch| compile(sketch, open)).collect();
     match sketch {
-        Sketch::Anything => Node::Known(Truth::ANYTHING),
-        Sketch::Not(of) => Node::Not(Box::new(compile(of, open))),
-        Sketch::And(of) => Node::And(all(of)),
-        Sketch::Or(of) => Node::Or(all(of)),
+        Sketch::Anything => SketchNode::Known(TernaryBits::ANYTHING),
+        Sketch::Not(of) => SketchNode::Not(Box::new(compile(of, open))),
+        Sketch::And(of) => SketchNode::And(all(of)),
+        Sketch::Or(of) => SketchNode::Or(all(of)),
         Sketch::Is(predicate) => match open.run.column(predicate.field) {
-            None => Node::Known(predicate.absent),
+            None => SketchNode::Known(predicate.absent),
             Some(column) => match &open.run.columns()[column].code {
-                Code::Buckets(code) => {
-                    Node::Codes { column, table: Box::new(code.table(&predicate.test)) }
+                SignatureCode::Buckets(code) => {
+                    SketchNode::Codes { column, table: Box::new(code.table(&predicate.test)) }
                 }
-                Code::Elements(code) => Node::Bits { column, test: code.compile(&predicate.test) },
+                SignatureCode::Elements(code) => {
+                    SketchNode::Bits { column, test: code.compile(&predicate.test) }
+                }
             },
         },
     }

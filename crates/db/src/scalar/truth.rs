@@ -1,18 +1,18 @@
 //! What can be said of a condition without looking at the row: the outcomes that are possible.
 //!
-//! A condition is true, false, or unknown where a field is null. A [`Truth`] is the set of those
+//! A condition is true, false, or unknown where a field is null. A [`TernaryBits`] is the set of those
 //! that are still possible; logic on sets never loses one that is, so whatever is combined with
 //! and, or and not, a row that matches is never ruled out.
 
 /// See the module's description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Truth(u8);
+pub(super) struct TernaryBits(u8);
 
 const T: u8 = 1;
 const F: u8 = 2;
 const U: u8 = 4;
 
-impl Truth {
+impl TernaryBits {
     pub(super) const TRUE: Self = Self(T);
     pub(super) const FALSE: Self = Self(F);
     /// The field is null.
@@ -61,24 +61,26 @@ impl Truth {
 mod tests {
     use super::*;
 
-    const ONE: [Truth; 3] = [Truth::TRUE, Truth::FALSE, Truth::UNKNOWN];
+    const ONE: [TernaryBits; 3] = [TernaryBits::TRUE, TernaryBits::FALSE, TernaryBits::UNKNOWN];
 
-    fn sets() -> impl Iterator<Item = Truth> {
-        (1..8).map(Truth)
+    fn sets() -> impl Iterator<Item = TernaryBits> {
+        (1..8).map(TernaryBits)
     }
 
     /// The outcome of single ones, in the words of the logic.
-    fn and(a: Truth, b: Truth) -> Truth {
+    fn and(a: TernaryBits, b: TernaryBits) -> TernaryBits {
         match (a, b) {
-            (Truth::FALSE, _) | (_, Truth::FALSE) => Truth::FALSE,
-            (Truth::TRUE, b) => b,
+            (TernaryBits::FALSE, _) | (_, TernaryBits::FALSE) => TernaryBits::FALSE,
+            (TernaryBits::TRUE, b) => b,
             (a, _) => a,
         }
     }
 
-    fn of_members(a: Truth, b: Truth) -> Truth {
-        let possible = |set: Truth| ONE.into_iter().filter(move |one| set.0 & one.0 != 0);
-        Truth(possible(a).flat_map(|a| possible(b).map(move |b| and(a, b).0)).fold(0, |a, b| a | b))
+    fn of_members(a: TernaryBits, b: TernaryBits) -> TernaryBits {
+        let possible = |set: TernaryBits| ONE.into_iter().filter(move |one| set.0 & one.0 != 0);
+        TernaryBits(
+            possible(a).flat_map(|a| possible(b).map(move |b| and(a, b).0)).fold(0, |a, b| a | b),
+        )
     }
 
     #[test]
@@ -90,6 +92,9 @@ mod tests {
             }
             assert_eq!(a.not().not(), a);
         }
-        assert_eq!(ONE.map(Truth::not), [Truth::FALSE, Truth::TRUE, Truth::UNKNOWN]);
+        assert_eq!(
+            ONE.map(TernaryBits::not),
+            [TernaryBits::FALSE, TernaryBits::TRUE, TernaryBits::UNKNOWN]
+        );
     }
 }

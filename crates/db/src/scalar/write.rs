@@ -12,8 +12,8 @@ use roaring::RoaringBitmap;
 use super::ScalarError;
 use super::buckets::{Bucket, Buckets, starts};
 use super::column::ScalarColumn;
-use super::cursor::{Cursor, RunCursor, merge};
-use super::directory::{BlockAt, Code, Directory, RunColumn, Trailer};
+use super::cursor::{ColumnCursor, RunCursor, merge};
+use super::directory::{BlockAt, Directory, RunColumn, SignatureCode, Trailer};
 use super::elements::{ElementCode, ElementCounts};
 use super::entries::EntryWriter;
 use super::pending::{PendingRows, SortedColumn};
@@ -27,15 +27,15 @@ const BLOCK_BYTES: usize = 16 << 10;
 
 /// Where the rows of a new run come from.
 #[derive(Clone, Copy)]
-pub(super) enum Source<'s> {
+pub(super) enum RunSource<'s> {
     Pending(&'s PendingRows),
     Run(&'s Run),
 }
 
 /// A run that is to be made.
-pub(super) struct Plan<'s> {
+pub(super) struct RunPlan<'s> {
     /// In ascending order of their rows.
-    pub(super) sources: Vec<Source<'s>>,
+    pub(super) sources: Vec<RunSource<'s>>,
     pub(super) columns: Arc<[ScalarColumn]>,
     /// The upper half of all row ids.
     pub(super) high: u32,
@@ -45,7 +45,7 @@ pub(super) struct Plan<'s> {
     pub(super) number: u64,
 }
 
-impl Source<'_> {
+impl RunSource<'_> {
     fn rows(&self) -> u64 {
         match self {
             Self::Pending(rows) => rows.len() as u64,
@@ -70,7 +70,7 @@ impl Source<'_> {
 }
 
 /// A column of a source, ready to be read more than once.
-enum Input<'s> {
+enum ColumnInput<'s> {
     Run(&'s Run, usize),
     Sorted(SortedColumn<'s>),
     /// Of a source that is older than the field. Keys descend.
@@ -80,8 +80,8 @@ enum Input<'s> {
     },
 }
 
-impl<'s> Input<'s> {
-    fn new(source: Source<'s>, column: &ScalarColumn) -> Self {
+impl<'s> ColumnInput<'s> {
+    fn new(source: RunSource<'s>, column: &ScalarColumn) -> Self {
         let constant = |rows| {
             let mut keys = ValueKeys::default();
             keys.set(column.absent.as_ref());
@@ -91,39 +91,39 @@ impl<'s> Input<'s> {
             Self::Constant { keys, rows }
         };
         match source {
-            Source::Pending(rows) => match rows.column(column.field) {
+            RunSource::Pending(rows) => match rows.column(column.field) {
                 Some(at) => Self::Sorted(rows.sorted(at)),
                 None => constant(rows.lows()),
             },
-            Source::Run(run) => match run.column(column.field) {
+            RunSource::Run(run) => match run.column(column.field) {
                 Some(at) => Self::Run(run, at),
                 None => constant(run.map().all()),
             },
         }
     }
 
-    fn cursor(&self, with_rows: bool) -> Result<Cursor<'_>, ScalarError> {
+    fn cursor(&self, with_rows: bool) -> Result<ColumnCursor<'_>, ScalarError> {
         Ok(match self {
             Self::Run(run, column) => {
-                Cursor::Run(Box::new(RunCursor::new(run, *column, with_rows)?))
+                ColumnCursor::Run(Box::new(RunCursor::new(run, *column, with_rows)?))
             }
             Self::Sorted(column) => {
                 let next = if column.key(0).is_some() { column.next(0) } else { 0 };
-                Cursor::Sorted { column, at: 0, next }
+                ColumnCursor::Sorted { column, at: 0, next }
             }
-            Self::Constant { keys, rows } => Cursor::Constant { keys: keys.clone(), rows },
+            Self::Constant { keys, rows } => ColumnCursor::Constant { keys: keys.clone(), rows },
         })
     }
 }
 
 /// Bytes on their way out, and how many went before.
-struct Output<'w> {
+struct RunOutput<'w> {
     to: &'w mut dyn Write,
     path: &'w Path,
     at: u64,
 }
 
-impl Output<'_> {
+impl RunOutput<'_> {
     fn write(&mut self, bytes: &[u8]) -> Result<(), ScalarError> {
         self.to.write_all(bytes).map_err(ScalarError::io("write", self.path))?;
         self.at += bytes.len() as u64;
@@ -131,14 +131,14 @@ impl Output<'_> {
     }
 }
 
-impl Plan<'_> {
+impl RunPlan<'_> {
     /// Writes the run to `out`, whose name is `path`.
     pub(super) fn write(
         &self,
         out: &mut dyn Write,
         path: &Path,
     ) -> Result<(Directory, Signatures), ScalarError> {
-        let mut out = Output { to: out, path, at: 0 };
+        let mut out = RunOutput { to: out, path, at: 0 };
         let map = RowMap::new(self.high, &self.lows);
         let (mut columns, mut signatures) = (Vec::new(), Vec::new());
         for column in &*self.columns {
@@ -178,14 +178,14 @@ impl Plan<'_> {
         &self,
         column: &ScalarColumn,
         map: &RowMap,
-        out: &mut Output<'_>,
+        out: &mut RunOutput<'_>,
     ) -> Result<(RunColumn, SignatureColumn), ScalarError> {
         let mut nulls = RoaringBitmap::new();
         self.sources.iter().for_each(|source| nulls |= source.nulls(column));
         nulls &= &self.lows;
         let mut blocks =
             Blocks { plan: self, out, entries: EntryWriter::default(), done: Vec::new() };
-        let inputs = self.sources.iter().map(|source| Input::new(*source, column));
+        let inputs = self.sources.iter().map(|source| ColumnInput::new(*source, column));
         let inputs: Vec<_> = inputs.collect();
         let (code, marks) = match column.array {
             true => self.arrays(&inputs, map, &nulls, &mut blocks)?,
@@ -201,11 +201,11 @@ impl Plan<'_> {
 
     fn scalars(
         &self,
-        inputs: &[Input<'_>],
+        inputs: &[ColumnInput<'_>],
         map: &RowMap,
         nulls: &RoaringBitmap,
         blocks: &mut Blocks<'_, '_>,
-    ) -> Result<(Code, SignatureColumn), ScalarError> {
+    ) -> Result<(SignatureCode, SignatureColumn), ScalarError> {
         let mut counts = Vec::new();
         self.entries(inputs, false, |_, rows, _| {
             counts.push(rows);
@@ -233,17 +233,17 @@ impl Plan<'_> {
             blocks.push(key, rows, map.first())
         })?;
         let nulls = u32::try_from(nulls.len()).expect("rows of a run fit 32 bits");
-        let code = Code::Buckets(Buckets { nulls, buckets });
+        let code = SignatureCode::Buckets(Buckets { nulls, buckets });
         Ok((code, SignatureColumn::Codes(codes.into())))
     }
 
     fn arrays(
         &self,
-        inputs: &[Input<'_>],
+        inputs: &[ColumnInput<'_>],
         map: &RowMap,
         nulls: &RoaringBitmap,
         blocks: &mut Blocks<'_, '_>,
-    ) -> Result<(Code, SignatureColumn), ScalarError> {
+    ) -> Result<(SignatureCode, SignatureColumn), ScalarError> {
         let mut counts = ElementCounts::default();
         self.entries(inputs, false, |key, rows, _| {
             counts.add(key, rows);
@@ -262,17 +262,17 @@ impl Plan<'_> {
             }
             blocks.push(key, rows, map.first())
         })?;
-        Ok((Code::Elements(code), SignatureColumn::Bits(marks.into())))
+        Ok((SignatureCode::Elements(code), SignatureColumn::Bits(marks.into())))
     }
 
     /// The entries of all sources, without rows that are gone.
     fn entries(
         &self,
-        inputs: &[Input<'_>],
+        inputs: &[ColumnInput<'_>],
         with_rows: bool,
         mut each: impl FnMut(&[u8], u32, &[u32]) -> Result<(), ScalarError>,
     ) -> Result<(), ScalarError> {
-        let all: u64 = self.sources.iter().map(Source::rows).sum();
+        let all: u64 = self.sources.iter().map(RunSource::rows).sum();
         let some_gone = all > self.lows.len();
         let cursors = inputs.iter().map(|input| input.cursor(with_rows || some_gone));
         let cursors = cursors.collect::<Result<_, _>>()?;
@@ -293,8 +293,8 @@ impl Plan<'_> {
 
 /// The blocks of a column.
 struct Blocks<'o, 'w> {
-    plan: &'o Plan<'o>,
-    out: &'o mut Output<'w>,
+    plan: &'o RunPlan<'o>,
+    out: &'o mut RunOutput<'w>,
     entries: EntryWriter,
     done: Vec<BlockAt>,
 }

@@ -1,6 +1,6 @@
 //! Which searches are done together.
 
-use super::line::Waiting;
+use super::queue::WaitingSearch;
 
 /// Queries of searches that are done together; a search with more of them is done alone.
 pub const MOST_QUERIES: usize = 200;
@@ -16,7 +16,7 @@ pub(super) struct Group {
 
 impl Group {
     /// One search.
-    pub(super) fn of(first: &Waiting) -> Self {
+    pub(super) fn of(first: &WaitingSearch) -> Self {
         let k = first.request.k;
         Self { queries: first.queries, least_k: k, most_k: k }
     }
@@ -26,7 +26,7 @@ impl Group {
     }
 
     /// Takes another search in, if it can be done together with the first and all others.
-    pub(super) fn takes(&mut self, first: &Waiting, other: &Waiting) -> bool {
+    pub(super) fn takes(&mut self, first: &WaitingSearch, other: &WaitingSearch) -> bool {
         let k = other.request.k;
         let (least_k, most_k) = (self.least_k.min(k), self.most_k.max(k));
         let fits = self.queries + other.queries <= MOST_QUERIES

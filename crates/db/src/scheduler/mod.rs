@@ -17,8 +17,8 @@
 
 mod error;
 mod group;
-mod line;
 mod options;
+mod queue;
 mod request;
 #[cfg(test)]
 mod tests;
@@ -27,39 +27,41 @@ mod work;
 pub use error::ScheduleError;
 pub use group::{MOST_K_APART, MOST_QUERIES};
 pub use options::SchedulerOptions;
-pub use request::{Answer, Caller, OwnedFilter, OwnedVectors, SearchRequest, Searchable, Stages};
+pub use request::{
+    Caller, OwnedFilter, OwnedVectors, SearchAnswer, SearchRequest, Searchable, Stages,
+};
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use self::line::{Lines, Waiting};
+use self::queue::{SearchQueues, WaitingSearch};
 
 /// See the module's description. Shared between threads by reference.
 pub struct Scheduler {
-    shared: Arc<Shared>,
+    shared: Arc<QueuesShared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// What callers and threads share.
-struct Shared {
+struct QueuesShared {
     options: SchedulerOptions,
-    state: Mutex<State>,
+    state: Mutex<QueuesState>,
     /// Something waits, or all is to end.
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    lines: Lines,
+struct QueuesState {
+    lines: SearchQueues,
     /// Threads that there are, and those of them that wait for something to do.
     threads: usize,
     idle: usize,
     is_ending: bool,
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl QueuesShared {
+    fn state(&self) -> MutexGuard<'_, QueuesState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -73,7 +75,7 @@ impl fmt::Debug for Scheduler {
 impl Scheduler {
     /// A scheduler without threads yet.
     pub fn new(options: SchedulerOptions) -> Self {
-        let shared = Shared { options, state: Mutex::default(), changed: Condvar::new() };
+        let shared = QueuesShared { options, state: Mutex::default(), changed: Condvar::new() };
         Self { shared: Arc::new(shared), threads: Mutex::default() }
     }
 
@@ -81,7 +83,7 @@ impl Scheduler {
     /// is refused.
     pub fn submit(&self, request: SearchRequest, caller: Box<dyn Caller>) {
         let options = &self.shared.options;
-        let waiting = Waiting::new(request, caller, (options.clock)());
+        let waiting = WaitingSearch::new(request, caller, (options.clock)());
         let mut state = self.shared.state();
         let refused = match state.is_ending {
             true => Some((waiting, ScheduleError::Ending)),

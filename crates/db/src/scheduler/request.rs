@@ -10,8 +10,8 @@ use pipeann_engine::types::{VectorSet, VectorSetError};
 use super::ScheduleError;
 use crate::asker::Asker;
 use crate::collection::{
-    Collection, CollectionError, Filter, HeldMoment, Joined, Progress, SearchHit, Selection,
-    VectorSearch,
+    BatchProgress, BatchedSearch, Collection, CollectionError, Filter, PinnedSnapshot, SearchHit,
+    Selection, VectorSearch,
 };
 use crate::expr::Templates;
 use crate::ids::{Metric, VectorType};
@@ -24,16 +24,16 @@ pub trait Searchable: Send + Sync {
     /// See there.
     fn search_joined(
         &self,
-        searches: &[Joined<'_>],
-        tell: &mut dyn FnMut(Progress),
+        searches: &[BatchedSearch<'_>],
+        tell: &mut dyn FnMut(BatchProgress),
     ) -> Result<(), CollectionError>;
 }
 
 impl Searchable for Collection {
     fn search_joined(
         &self,
-        searches: &[Joined<'_>],
-        tell: &mut dyn FnMut(Progress),
+        searches: &[BatchedSearch<'_>],
+        tell: &mut dyn FnMut(BatchProgress),
     ) -> Result<(), CollectionError> {
         Self::search_joined(self, searches, tell)
     }
@@ -105,7 +105,7 @@ pub struct SearchRequest {
     /// The query vectors.
     pub queries: OwnedVectors,
     /// As of which moment; now unless given.
-    pub held: Option<Arc<HeldMoment>>,
+    pub held: Option<Arc<PinnedSnapshot>>,
     /// When its answer is of no use any more.
     pub deadline: Option<Instant>,
 }
@@ -127,14 +127,14 @@ impl SearchRequest {
     /// # Errors
     /// As [`Collection::search_joined`].
     pub fn alone(&self) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
-        let names = Names::of(self);
+        let names = RequestNames::of(self);
         let search = names.search(self);
         let (queries, selection) = (self.queries.as_set(), &self.selection);
         let held = self.held.as_deref();
-        let joined = Joined { search: &search, queries, selection, held };
+        let joined = BatchedSearch { search: &search, queries, selection, held };
         let mut found = Vec::new();
         self.collection.search_joined(&[joined], &mut |progress| {
-            if let Progress::Answered(_, hits) = progress {
+            if let BatchProgress::Answered(_, hits) = progress {
                 found = hits;
             }
         })?;
@@ -142,7 +142,7 @@ impl SearchRequest {
     }
 
     /// Stands for what has to be alike, so that others are mostly told apart by it.
-    pub(super) fn likeness(&self) -> u64 {
+    pub(super) fn batch_key(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         let metric = self.metric.map(|metric| metric as u16);
         let filter = self.filter.as_ref().map(|filter| &filter.expression);
@@ -165,12 +165,12 @@ impl SearchRequest {
 }
 
 /// The names in a request, as a search borrows them.
-pub(super) struct Names<'r> {
+pub(super) struct RequestNames<'r> {
     partitions: Option<Vec<&'r str>>,
     output: Vec<&'r str>,
 }
 
-impl<'r> Names<'r> {
+impl<'r> RequestNames<'r> {
     pub(super) fn of(request: &'r SearchRequest) -> Self {
         let strs = |names: &'r Vec<String>| names.iter().map(String::as_str).collect();
         Self { partitions: request.partitions.as_ref().map(strs), output: strs(&request.output) }
@@ -205,7 +205,7 @@ pub struct Stages {
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct SearchAnswer {
     /// The hits of each query.
     pub hits: Vec<Vec<SearchHit>>,
     /// What it took.
@@ -223,5 +223,5 @@ pub trait Caller: Send {
     }
 
     /// Takes the answer, on the thread of the search: others wait meanwhile.
-    fn answer(self: Box<Self>, outcome: Result<Answer, ScheduleError>);
+    fn answer(self: Box<Self>, outcome: Result<SearchAnswer, ScheduleError>);
 }

@@ -6,10 +6,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use pipeann_engine::search::Within;
+use pipeann_engine::search::DistanceRange;
 
 use super::*;
-use crate::collection::{CollectionError, Joined, Progress, SearchHit, Selection};
+use crate::collection::{BatchProgress, BatchedSearch, CollectionError, SearchHit, Selection};
 use crate::ids::VectorType;
 
 /// A collection that holds searches up until it is opened, and notes which it did together.
@@ -49,8 +49,8 @@ impl Noted {
 impl Searchable for Noted {
     fn search_joined(
         &self,
-        searches: &[Joined<'_>],
-        tell: &mut dyn FnMut(Progress),
+        searches: &[BatchedSearch<'_>],
+        tell: &mut dyn FnMut(BatchProgress),
     ) -> Result<(), CollectionError> {
         self.begun.fetch_add(searches.len(), Ordering::SeqCst);
         let mut open = self.open.lock().unwrap();
@@ -60,14 +60,14 @@ impl Searchable for Noted {
         drop(open);
         let ks: Vec<usize> = searches.iter().map(|joined| joined.search.k).collect();
         self.groups.lock().unwrap().push(ks.clone());
-        tell(Progress::Found);
+        tell(BatchProgress::Found);
         for (place, joined) in searches.iter().enumerate() {
             assert!(self.panics_at != Some(ks[place]), "no search of {}", ks[place]);
             if self.fails_at == Some(ks[place]) {
                 return Err(CollectionError::BlankDelete);
             }
             let hits: Vec<Vec<SearchHit>> = vec![Vec::new(); joined.queries.rows()];
-            tell(Progress::Answered(place, hits));
+            tell(BatchProgress::Answered(place, hits));
         }
         Ok(())
     }
@@ -76,7 +76,7 @@ impl Searchable for Noted {
 /// Somebody who passes the answer on, with the `k` that it is for.
 struct Asker {
     k: usize,
-    answers: Sender<(usize, Result<Answer, ScheduleError>)>,
+    answers: Sender<(usize, Result<SearchAnswer, ScheduleError>)>,
     gone: Arc<AtomicBool>,
 }
 
@@ -85,17 +85,17 @@ impl Caller for Asker {
         self.gone.load(Ordering::SeqCst)
     }
 
-    fn answer(self: Box<Self>, outcome: Result<Answer, ScheduleError>) {
+    fn answer(self: Box<Self>, outcome: Result<SearchAnswer, ScheduleError>) {
         self.answers.send((self.k, outcome)).unwrap();
     }
 }
 
-type Answers = Receiver<(usize, Result<Answer, ScheduleError>)>;
+type Answers = Receiver<(usize, Result<SearchAnswer, ScheduleError>)>;
 
 /// A scheduler, and what its callers share.
 struct Bench {
     scheduler: Scheduler,
-    sender: Sender<(usize, Result<Answer, ScheduleError>)>,
+    sender: Sender<(usize, Result<SearchAnswer, ScheduleError>)>,
     answers: Answers,
     /// Time that has passed.
     passed_ms: Arc<AtomicUsize>,
@@ -126,7 +126,7 @@ impl Bench {
     }
 
     /// The next answers, by `k`.
-    fn answers(&self, count: usize) -> Vec<(usize, Result<Answer, ScheduleError>)> {
+    fn answers(&self, count: usize) -> Vec<(usize, Result<SearchAnswer, ScheduleError>)> {
         let mut all: Vec<_> = (0..count).map(|_| self.answers.recv().unwrap()).collect();
         all.sort_by_key(|(k, _)| *k);
         all
@@ -166,7 +166,7 @@ fn what_waits_is_done_together_and_nothing_waits_for_company() {
     let answers = bench.answers(60);
     assert_eq!(noted.groups(), [vec![1], (2..=60).collect()]);
     let joined =
-        |(_, outcome): &(usize, Result<Answer, _>)| outcome.as_ref().unwrap().stages.joined;
+        |(_, outcome): &(usize, Result<SearchAnswer, _>)| outcome.as_ref().unwrap().stages.joined;
     assert_eq!(joined(&answers[0]), 1);
     assert!(answers[1..].iter().all(|answer| joined(answer) == 59));
     assert_eq!(bench.scheduler.waiting(), 0);
@@ -198,7 +198,7 @@ fn only_searches_that_are_alike_are_done_together() {
     let same = || request(&noted, 5);
     let mut templates = filter("a > 1");
     templates.as_mut().unwrap().templates.insert("t".into(), crate::expr::Constant::Int(1));
-    let near = Within { to: std::ops::Bound::Excluded(1.0), ..Within::default() };
+    let near = DistanceRange { to: std::ops::Bound::Excluded(1.0), ..DistanceRange::default() };
     let different = [
         SearchRequest { field: "w".into(), ..same() },
         SearchRequest { metric: Some(crate::ids::Metric::Cosine), ..same() },

@@ -5,16 +5,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::line::{Taken, Waiting};
-use super::request::{Answer, Caller, Names, Stages};
-use super::{ScheduleError, Shared};
+use super::queue::{TakenSearches, WaitingSearch};
+use super::request::{Caller, RequestNames, SearchAnswer, Stages};
+use super::{QueuesShared, ScheduleError};
 use crate::asker::{self, Asker, Gone, TooMuch};
-use crate::collection::{CollectionError, Joined, Progress};
+use crate::collection::{BatchProgress, BatchedSearch, CollectionError};
 
-impl Shared {
+impl QueuesShared {
     /// Does what waits, until all is to end.
     pub(super) fn work(&self) {
-        while let Some(Taken { group, late }) = self.next() {
+        while let Some(TakenSearches { group, late }) = self.next() {
             for waiting in late {
                 guarded(|| waiting.answer(Err(ScheduleError::Late)));
             }
@@ -37,9 +37,9 @@ impl Shared {
     /// Answers searches, done as one. Returns those that have no answer, and why.
     fn search(
         &self,
-        mut group: Vec<Waiting>,
+        mut group: Vec<WaitingSearch>,
         (began, joined): (Instant, usize),
-    ) -> (Vec<Waiting>, Option<ScheduleError>) {
+    ) -> (Vec<WaitingSearch>, Option<ScheduleError>) {
         let mut callers: Vec<_> = group.iter_mut().map(|waiting| waiting.caller.take()).collect();
         let (clock, asks) = (&self.options.clock, asks_of(&callers));
         let (mut since, mut search, mut rows) = (clock(), Duration::ZERO, Duration::ZERO);
@@ -48,13 +48,13 @@ impl Shared {
             let spent = now.saturating_duration_since(since);
             since = now;
             match progress {
-                Progress::Found => search += spent,
-                Progress::Answered(place, hits) => {
+                BatchProgress::Found => search += spent,
+                BatchProgress::Answered(place, hits) => {
                     rows += spent;
                     let queue = began.saturating_duration_since(group[place].since);
                     let stages = Stages { queue, search, rows, joined };
                     if let Some(caller) = callers[place].take() {
-                        caller.answer(Ok(Answer { hits, stages }));
+                        caller.answer(Ok(SearchAnswer { hits, stages }));
                     }
                     // Whatever the caller did with it is its own affair.
                     since = clock();
@@ -76,7 +76,7 @@ impl Shared {
     }
 
     /// What is to be done next; `None` at the end.
-    fn next(&self) -> Option<Taken> {
+    fn next(&self) -> Option<TakenSearches> {
         let mut state = self.state();
         loop {
             if state.is_ending {
@@ -120,12 +120,16 @@ fn asks_of(callers: &[Option<Box<dyn Caller>>]) -> Option<Arc<dyn Asker>> {
     }
 }
 
-fn search_all(group: &[Waiting], tell: &mut dyn FnMut(Progress)) -> Result<(), CollectionError> {
+fn search_all(
+    group: &[WaitingSearch],
+    tell: &mut dyn FnMut(BatchProgress),
+) -> Result<(), CollectionError> {
     let Some(first) = group.first() else { return Ok(()) };
-    let names: Vec<Names<'_>> = group.iter().map(|waiting| Names::of(&waiting.request)).collect();
+    let names: Vec<RequestNames<'_>> =
+        group.iter().map(|waiting| RequestNames::of(&waiting.request)).collect();
     let each = names.iter().zip(group);
     let searches: Vec<_> = each.map(|(names, waiting)| names.search(&waiting.request)).collect();
-    let joined = searches.iter().zip(group).map(|(search, waiting)| Joined {
+    let joined = searches.iter().zip(group).map(|(search, waiting)| BatchedSearch {
         search,
         queries: waiting.request.queries.as_set(),
         selection: &waiting.request.selection,

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::backup_file::{BackedUpFile, BackupManifest, FILES_DIR};
-use super::capture::{Captured, Hold, work_dir};
+use super::capture::{Captured, HoldFiles, work_dir};
 use super::error::SnapshotError;
 use super::pin::pinned;
 use super::transfer::{check_vacant, content, copy, files_below, make_parent, sync_tree};
@@ -54,7 +54,7 @@ pub(crate) fn backup(
     source: &Path,
     target: &Path,
     options: &BackupOptions,
-    hold: &Hold<'_>,
+    hold: &HoldFiles<'_>,
 ) -> Result<BackupReport, SnapshotError> {
     check_vacant(target)?;
     let since = options.since.as_deref().map(Earlier::open).transpose()?;

@@ -8,12 +8,12 @@ use std::io;
 use std::path::Path;
 
 use pipeann_engine::format::RelativePath;
-use pipeann_engine::format::constants::Field;
+use pipeann_engine::format::constants::ByteField;
 use serde::{Deserialize, Serialize};
 
 use super::capture::Captured;
 use super::error::SnapshotError;
-use super::transfer::{Content, write_new};
+use super::transfer::{FileDigest, write_new};
 use crate::catalog::UnixMs;
 use crate::files::agrees;
 
@@ -27,13 +27,13 @@ const BACKUP_MAGIC: [u8; 8] = *b"PIPEBKUP";
 /// Version that this build writes; it reads no other.
 pub const BACKUP_VERSION: u32 = 1;
 
-const MAGIC: Field = Field { name: "magic", offset: 0, bytes: 8 };
-const VERSION: Field = Field { name: "version", offset: 8, bytes: 4 };
-const RESERVED: Field = Field { name: "reserved", offset: 12, bytes: 4 };
-const BODY_BYTES: Field = Field { name: "body bytes", offset: 16, bytes: 8 };
+const MAGIC: ByteField = ByteField { name: "magic", offset: 0, bytes: 8 };
+const VERSION: ByteField = ByteField { name: "version", offset: 8, bytes: 4 };
+const RESERVED: ByteField = ByteField { name: "reserved", offset: 12, bytes: 4 };
+const BODY_BYTES: ByteField = ByteField { name: "body bytes", offset: 16, bytes: 8 };
 /// All fields in order.
 #[cfg(test)]
-const FIELDS: &[Field] = &[MAGIC, VERSION, RESERVED, BODY_BYTES];
+const FIELDS: &[ByteField] = &[MAGIC, VERSION, RESERVED, BODY_BYTES];
 const HEADER_BYTES: usize = 24;
 /// CRC-64/NVMe of everything before it.
 const CHECKSUM_BYTES: usize = 8;
@@ -63,12 +63,12 @@ pub struct BackedUpFile {
 }
 
 impl BackedUpFile {
-    pub(super) fn new(path: String, content: Content) -> Self {
+    pub(super) fn new(path: String, content: FileDigest) -> Self {
         Self { path, bytes: content.bytes, xxh3: format!("{:032x}", content.xxh3) }
     }
 
     /// Whether `content` is that of this file.
-    pub(super) fn has(&self, content: Content) -> bool {
+    pub(super) fn has(&self, content: FileDigest) -> bool {
         self.bytes == content.bytes && self.xxh3 == format!("{:032x}", content.xxh3)
     }
 }
@@ -123,7 +123,7 @@ fn encode(manifest: &BackupManifest) -> Vec<u8> {
 fn decode(bytes: &[u8], path: &Path) -> Result<BackupManifest, SnapshotError> {
     let damaged =
         |what: &str| SnapshotError::Damaged { path: path.to_owned(), what: what.to_owned() };
-    let get = |field: Field| bytes.get(field.offset..field.offset + field.bytes);
+    let get = |field: ByteField| bytes.get(field.offset..field.offset + field.bytes);
     if get(MAGIC) != Some(&BACKUP_MAGIC) {
         return Err(damaged("it does not begin with PIPEBKUP"));
     }
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     fn some() -> BackupManifest {
-        let content = Content { bytes: 3, xxh3: 0xabc };
+        let content = FileDigest { bytes: 3, xxh3: 0xabc };
         BackupManifest {
             created: UnixMs(7),
             database: Captured { revision: 2, collections: Vec::new() },

@@ -11,7 +11,7 @@ use super::component;
 use super::error::{Missed, SnapshotError, until_still};
 use super::log;
 use super::transfer::{check_vacant, sync_tree, write_new};
-use crate::catalog::{CATALOG_FILE, Collection, CollectionId, Snapshot};
+use crate::catalog::{CATALOG_FILE, CollectionEntry, CollectionId, Snapshot};
 use crate::collection::{
     AGES_FILE, COLLECTIONS_DIR, CollectionIdentity, LIVE_FILE, LOADS_FILE, LOG_DIR, collection_dir,
     part_of,
@@ -45,14 +45,14 @@ pub struct CapturedCollection {
 
 /// Keeps a collection's files from being replaced while they are taken, where the one who writes
 /// is this process. Without it the files are taken all the same, perhaps in several attempts.
-pub(crate) type Hold<'a> = dyn Fn(CollectionId) -> Option<MutexGuard<'a, ()>> + 'a;
+pub(crate) type HoldFiles<'a> = dyn Fn(CollectionId) -> Option<MutexGuard<'a, ()>> + 'a;
 
 /// Takes the database in `source` into the directory `target`, which is missing or empty, and
 /// is whole and on stable storage when this returns.
 pub(crate) fn capture_kept(
     source: &Path,
     target: &Path,
-    hold: &Hold<'_>,
+    hold: &HoldFiles<'_>,
 ) -> Result<Captured, SnapshotError> {
     check_vacant(target)?;
     let work = work_dir(target)?;
@@ -75,7 +75,7 @@ pub(super) fn work_dir(target: &Path) -> Result<HeldDir, SnapshotError> {
 pub(super) fn capture(
     source: &Path,
     into: &Path,
-    hold: &Hold<'_>,
+    hold: &HoldFiles<'_>,
 ) -> Result<Captured, SnapshotError> {
     until_still(|| {
         let snapshot = read_catalog(source)?;
@@ -125,7 +125,7 @@ fn read_catalog(source: &Path) -> Result<Snapshot, SnapshotError> {
     Ok(Snapshot::from_file_bytes(&bytes)?)
 }
 
-fn take_collection(source: &Path, into: &Path, entry: &Collection) -> Result<Seq, Missed> {
+fn take_collection(source: &Path, into: &Path, entry: &CollectionEntry) -> Result<Seq, Missed> {
     let dir = collection_dir(entry.id);
     let (from, into) = (source.join(&dir), into.join(&dir));
     clear(&into)?;

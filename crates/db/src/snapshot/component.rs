@@ -13,15 +13,15 @@ use pipeann_engine::format::constants::MANIFEST_NAME;
 
 use super::error::{Missed, SnapshotError};
 use super::transfer::{link_or_copy, make_parent, write_new};
-use crate::collection::Part;
-use crate::disk::{FileSet, NamedFile};
+use crate::collection::Component;
+use crate::disk::{FileSet, ImmutableFile};
 use crate::{docstore, flat, scalar};
 
 /// Takes the component in `from`, of the kind `part`, into the directory `into`, which is not
 /// there yet. A component that is still being made is left out: opening makes it from the log.
-pub(super) fn take(part: Part, from: &Path, into: &Path) -> Result<(), Missed> {
+pub(super) fn take(part: Component, from: &Path, into: &Path) -> Result<(), Missed> {
     let Some(files) = current_files(part, from).map_err(Missed::moved)? else { return Ok(()) };
-    for NamedFile { path, .. } in &files.named {
+    for ImmutableFile { path, .. } in &files.named {
         let (from, to) = (from.join(path), into.join(path));
         make_parent(&to)?;
         take_file(&from, &to)?;
@@ -45,12 +45,12 @@ pub(super) fn take_file(from: &Path, to: &Path) -> Result<(), Missed> {
     })
 }
 
-fn current_files(part: Part, dir: &Path) -> Result<Option<FileSet>, SnapshotError> {
+fn current_files(part: Component, dir: &Path) -> Result<Option<FileSet>, SnapshotError> {
     Ok(match part {
-        Part::Rows => docstore::current_files(dir)?,
-        Part::Scalars => scalar::current_files(dir)?,
-        Part::Vectors => flat::current_files(dir)?,
-        Part::Index => index_files(dir)?,
+        Component::Rows => docstore::current_files(dir)?,
+        Component::Scalars => scalar::current_files(dir)?,
+        Component::Vectors => flat::current_files(dir)?,
+        Component::Index => index_files(dir)?,
     })
 }
 
@@ -64,6 +64,6 @@ fn index_files(dir: &Path) -> Result<Option<FileSet>, SnapshotError> {
     let manifest =
         Manifest::decode(&bytes).map_err(|source| SnapshotError::Index { path, source })?;
     let named = manifest.files().into_iter();
-    let named = named.map(|file| NamedFile { path: file.path, xxh3: None }).collect();
+    let named = named.map(|file| ImmutableFile { path: file.path, xxh3: None }).collect();
     Ok(Some(FileSet { manifests: vec![(MANIFEST_NAME.to_owned(), bytes)], named }))
 }

@@ -35,5 +35,5 @@ pub use pin::PINS_DIR;
 pub use restore::{BackupFinding, restore, verify_backup};
 
 pub(crate) use backup::backup;
-pub(crate) use capture::{Hold, capture_kept};
+pub(crate) use capture::{HoldFiles, capture_kept};
 pub(crate) use pin::{pinned, remove_stale_pins};

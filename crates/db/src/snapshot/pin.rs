@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::capture::{Captured, Hold, capture};
+use super::capture::{Captured, HoldFiles, capture};
 use super::error::SnapshotError;
 use crate::catalog::CATALOG_FILE;
 use crate::disk::{Action, DiskError, HeldDir};
@@ -20,7 +20,7 @@ const PREFIX: &str = "pin-";
 pub(crate) fn pinned(
     source: &Path,
     place: Option<&Path>,
-    hold: &Hold<'_>,
+    hold: &HoldFiles<'_>,
 ) -> Result<(HeldDir, Captured), SnapshotError> {
     // Before a directory is made among somebody else's files.
     if !source.join(CATALOG_FILE).is_file() {

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use super::backup_file::{BackedUpFile, BackupManifest, FILES_DIR};
 use super::capture::work_dir;
 use super::error::SnapshotError;
-use super::transfer::{Content, check_vacant, content, copy, files_below, make_parent, sync_tree};
+use super::transfer::{
+    FileDigest, check_vacant, content, copy, files_below, make_parent, sync_tree,
+};
 
 /// Makes a database of the backup in `backup` in the directory `target`, which is missing or
 /// empty. Every byte is checked on the way. The backup stays as it is.
@@ -64,7 +66,7 @@ pub fn verify_backup(backup: &Path) -> Result<Vec<BackupFinding>, SnapshotError>
     Ok(findings)
 }
 
-fn difference(file: &BackedUpFile, found: Content) -> Option<String> {
+fn difference(file: &BackedUpFile, found: FileDigest) -> Option<String> {
     if file.bytes != found.bytes {
         return Some(format!("{} bytes instead of {}", found.bytes, file.bytes));
     }

@@ -13,7 +13,7 @@ const COPY_BYTES: usize = 1 << 20;
 
 /// Length and XXH3-128 of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Content {
+pub(super) struct FileDigest {
     pub(super) bytes: u64,
     pub(super) xxh3: u128,
 }
@@ -32,14 +32,14 @@ pub(super) fn link_or_copy(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Copies the first `limit` bytes of `from` into the new file `to`. Not synced.
-pub(super) fn copy(from: &Path, to: &Path, limit: u64) -> io::Result<Content> {
+pub(super) fn copy(from: &Path, to: &Path, limit: u64) -> io::Result<FileDigest> {
     let mut from = File::open(from)?;
     let mut to = File::create_new(to)?;
     each_block(&mut from, limit, |block| to.write_all(block))
 }
 
 /// What a file holds.
-pub(super) fn content(path: &Path) -> io::Result<Content> {
+pub(super) fn content(path: &Path) -> io::Result<FileDigest> {
     each_block(&mut File::open(path)?, u64::MAX, |_| Ok(()))
 }
 
@@ -47,7 +47,7 @@ fn each_block(
     from: &mut File,
     limit: u64,
     mut take: impl FnMut(&[u8]) -> io::Result<()>,
-) -> io::Result<Content> {
+) -> io::Result<FileDigest> {
     let mut block = vec![0; COPY_BYTES];
     let (mut hash, mut bytes) = (Xxh3Default::new(), 0);
     loop {
@@ -57,7 +57,7 @@ fn each_block(
             read => read?,
         };
         if read == 0 {
-            return Ok(Content { bytes, xxh3: hash.digest128() });
+            return Ok(FileDigest { bytes, xxh3: hash.digest128() });
         }
         take(&block[..read])?;
         hash.update(&block[..read]);

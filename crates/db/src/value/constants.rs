@@ -9,16 +9,16 @@ pub const MAX_ROW_COLUMNS: usize = u16::MAX as usize;
 
 /// Start of every row.
 pub mod row_header {
-    use pipeann_engine::format::constants::Field;
+    use pipeann_engine::format::constants::ByteField;
 
     /// [`super::ROW_FORMAT`].
-    pub const FORMAT: Field = Field { name: "format", offset: 0, bytes: 2 };
+    pub const FORMAT: ByteField = ByteField { name: "format", offset: 0, bytes: 2 };
     /// Columns in the row.
-    pub const COLUMNS: Field = Field { name: "columns", offset: 2, bytes: 2 };
+    pub const COLUMNS: ByteField = ByteField { name: "columns", offset: 2, bytes: 2 };
     /// Version of the schema that the row was written under.
-    pub const SCHEMA_VERSION: Field = Field { name: "schema version", offset: 4, bytes: 4 };
+    pub const SCHEMA_VERSION: ByteField = ByteField { name: "schema version", offset: 4, bytes: 4 };
     /// All fields in order.
-    pub const FIELDS: &[Field] = &[FORMAT, COLUMNS, SCHEMA_VERSION];
+    pub const FIELDS: &[ByteField] = &[FORMAT, COLUMNS, SCHEMA_VERSION];
     /// Width of the header.
     pub const BYTES: usize = 8;
 }

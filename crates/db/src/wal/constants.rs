@@ -3,7 +3,7 @@
 //! `docs/database-format.md` explains them, and a test compares its tables with these. All
 //! integers are little-endian and of fixed width.
 
-pub use pipeann_engine::format::constants::Field;
+pub use pipeann_engine::format::constants::ByteField;
 
 /// First bytes of a segment file.
 pub const SEGMENT_MAGIC: [u8; 8] = *b"PIPEWLOG";
@@ -29,12 +29,12 @@ pub const KIND_UPSERT: u16 = 4;
 /// Kind of [`Record::Link`](super::Record::Link).
 pub const KIND_LINK: u16 = 5;
 
-const fn field(name: &'static str, offset: usize, bytes: usize) -> Field {
-    Field { name, offset, bytes }
+const fn field(name: &'static str, offset: usize, bytes: usize) -> ByteField {
+    ByteField { name, offset, bytes }
 }
 
 /// The width of a structure; a gap or an overlap between fields stops the compilation.
-const fn contiguous_bytes(fields: &[Field]) -> usize {
+const fn contiguous_bytes(fields: &[ByteField]) -> usize {
     let mut end = 0;
     let mut i = 0;
     while i < fields.len() {
@@ -47,26 +47,26 @@ const fn contiguous_bytes(fields: &[Field]) -> usize {
 
 /// Start of every segment file.
 pub mod segment_header {
-    use super::{Field, contiguous_bytes, field};
+    use super::{ByteField, contiguous_bytes, field};
 
     /// [`super::SEGMENT_MAGIC`].
-    pub const MAGIC: Field = field("MAGIC", 0, 8);
+    pub const MAGIC: ByteField = field("MAGIC", 0, 8);
     /// [`super::SEGMENT_VERSION`].
-    pub const VERSION: Field = field("VERSION", 8, 4);
+    pub const VERSION: ByteField = field("VERSION", 8, 4);
     /// Zero; an unknown flag is refused.
-    pub const FLAGS: Field = field("FLAGS", 12, 4);
+    pub const FLAGS: ByteField = field("FLAGS", 12, 4);
     /// uuid of the collection.
-    pub const UUID: Field = field("UUID", 16, 16);
+    pub const UUID: ByteField = field("UUID", 16, 16);
     /// Seq of the first record, as in the file's name.
-    pub const FIRST_SEQ: Field = field("FIRST_SEQ", 32, 8);
+    pub const FIRST_SEQ: ByteField = field("FIRST_SEQ", 32, 8);
     /// Frame checksum of the record before the first; 0 where there is none.
-    pub const PREVIOUS: Field = field("PREVIOUS", 40, 8);
+    pub const PREVIOUS: ByteField = field("PREVIOUS", 40, 8);
     /// Zero; reserved.
-    pub const RESERVED: Field = field("RESERVED", 48, 8);
+    pub const RESERVED: ByteField = field("RESERVED", 48, 8);
     /// CRC-64 of the 56 bytes before.
-    pub const CHECKSUM: Field = field("CHECKSUM", 56, 8);
+    pub const CHECKSUM: ByteField = field("CHECKSUM", 56, 8);
     /// All fields in order.
-    pub const FIELDS: &[Field] =
+    pub const FIELDS: &[ByteField] =
         &[MAGIC, VERSION, FLAGS, UUID, FIRST_SEQ, PREVIOUS, RESERVED, CHECKSUM];
     /// Width of the whole structure.
     pub const BYTES: usize = contiguous_bytes(FIELDS);
@@ -74,28 +74,28 @@ pub mod segment_header {
 
 /// Start of every frame; the payload and zeros up to the alignment follow.
 pub mod frame_header {
-    use super::{Field, contiguous_bytes, field};
+    use super::{ByteField, contiguous_bytes, field};
 
     /// [`super::FRAME_MAGIC`].
-    pub const MAGIC: Field = field("MAGIC", 0, 4);
+    pub const MAGIC: ByteField = field("MAGIC", 0, 4);
     /// Kind of record, or [`super::KIND_MARK`].
-    pub const KIND: Field = field("KIND", 4, 2);
+    pub const KIND: ByteField = field("KIND", 4, 2);
     /// Zero; an unknown flag is refused.
-    pub const FLAGS: Field = field("FLAGS", 6, 2);
+    pub const FLAGS: ByteField = field("FLAGS", 6, 2);
     /// Bytes of the payload, without the zeros after it.
-    pub const PAYLOAD_BYTES: Field = field("PAYLOAD_BYTES", 8, 4);
+    pub const PAYLOAD_BYTES: ByteField = field("PAYLOAD_BYTES", 8, 4);
     /// Zero; reserved.
-    pub const RESERVED: Field = field("RESERVED", 12, 4);
+    pub const RESERVED: ByteField = field("RESERVED", 12, 4);
     /// Number of the record; of a mark, the last record that it vouches for.
-    pub const SEQ: Field = field("SEQ", 16, 8);
+    pub const SEQ: ByteField = field("SEQ", 16, 8);
     /// Frame checksum of the record before.
-    pub const PREVIOUS: Field = field("PREVIOUS", 24, 8);
+    pub const PREVIOUS: ByteField = field("PREVIOUS", 24, 8);
     /// CRC-64 of the payload.
-    pub const PAYLOAD_CHECKSUM: Field = field("PAYLOAD_CHECKSUM", 32, 8);
+    pub const PAYLOAD_CHECKSUM: ByteField = field("PAYLOAD_CHECKSUM", 32, 8);
     /// CRC-64 of the 40 bytes before, exclusive or the CRC-64 of the uuid.
-    pub const CHECKSUM: Field = field("CHECKSUM", 40, 8);
+    pub const CHECKSUM: ByteField = field("CHECKSUM", 40, 8);
     /// All fields in order.
-    pub const FIELDS: &[Field] =
+    pub const FIELDS: &[ByteField] =
         &[MAGIC, KIND, FLAGS, PAYLOAD_BYTES, RESERVED, SEQ, PREVIOUS, PAYLOAD_CHECKSUM, CHECKSUM];
     /// Width of the whole structure.
     pub const BYTES: usize = contiguous_bytes(FIELDS);
@@ -103,56 +103,56 @@ pub mod frame_header {
 
 /// Start of every list in a payload; its items follow.
 pub mod list_start {
-    use super::{Field, contiguous_bytes, field};
+    use super::{ByteField, contiguous_bytes, field};
 
     /// Number of items.
-    pub const COUNT: Field = field("COUNT", 0, 4);
+    pub const COUNT: ByteField = field("COUNT", 0, 4);
     /// All fields in order.
-    pub const FIELDS: &[Field] = &[COUNT];
+    pub const FIELDS: &[ByteField] = &[COUNT];
     /// Width of the whole structure.
     pub const BYTES: usize = contiguous_bytes(FIELDS);
 }
 
 /// The fixed start of a row in a put; its key and its blob follow.
 pub mod put_row {
-    use super::{Field, contiguous_bytes, field};
+    use super::{ByteField, contiguous_bytes, field};
 
     /// Row id.
-    pub const ROW_ID: Field = field("ROW_ID", 0, 8);
+    pub const ROW_ID: ByteField = field("ROW_ID", 0, 8);
     /// Number of the partition within the collection.
-    pub const PARTITION: Field = field("PARTITION", 8, 4);
+    pub const PARTITION: ByteField = field("PARTITION", 8, 4);
     /// Bytes of the primary key.
-    pub const KEY_BYTES: Field = field("KEY_BYTES", 12, 4);
+    pub const KEY_BYTES: ByteField = field("KEY_BYTES", 12, 4);
     /// Bytes of the row.
-    pub const BLOB_BYTES: Field = field("BLOB_BYTES", 16, 4);
+    pub const BLOB_BYTES: ByteField = field("BLOB_BYTES", 16, 4);
     /// All fields in order.
-    pub const FIELDS: &[Field] = &[ROW_ID, PARTITION, KEY_BYTES, BLOB_BYTES];
+    pub const FIELDS: &[ByteField] = &[ROW_ID, PARTITION, KEY_BYTES, BLOB_BYTES];
     /// Width of the whole structure.
     pub const BYTES: usize = contiguous_bytes(FIELDS);
 }
 
 /// The fixed start of a link; neighbours and targets of back edges follow, 4 bytes each.
 pub mod link {
-    use super::{Field, contiguous_bytes, field};
+    use super::{ByteField, contiguous_bytes, field};
 
     /// Row id.
-    pub const ROW_ID: Field = field("ROW_ID", 0, 8);
+    pub const ROW_ID: ByteField = field("ROW_ID", 0, 8);
     /// Node that the row got.
-    pub const NODE: Field = field("NODE", 8, 4);
+    pub const NODE: ByteField = field("NODE", 8, 4);
     /// Number of the vector field.
-    pub const FIELD: Field = field("FIELD", 12, 4);
+    pub const FIELD: ByteField = field("FIELD", 12, 4);
     /// Number of neighbours.
-    pub const NEIGHBOURS: Field = field("NEIGHBOURS", 16, 4);
+    pub const NEIGHBOURS: ByteField = field("NEIGHBOURS", 16, 4);
     /// Number of targets of back edges.
-    pub const BACK_EDGES: Field = field("BACK_EDGES", 20, 4);
+    pub const BACK_EDGES: ByteField = field("BACK_EDGES", 20, 4);
     /// All fields in order.
-    pub const FIELDS: &[Field] = &[ROW_ID, NODE, FIELD, NEIGHBOURS, BACK_EDGES];
+    pub const FIELDS: &[ByteField] = &[ROW_ID, NODE, FIELD, NEIGHBOURS, BACK_EDGES];
     /// Width of the whole structure.
     pub const BYTES: usize = contiguous_bytes(FIELDS);
 }
 
 /// All byte tables: heading in `docs/database-format.md` and fields.
-pub const TABLES: &[(&str, &[Field])] = &[
+pub const TABLES: &[(&str, &[ByteField])] = &[
     ("Log segment header", segment_header::FIELDS),
     ("Log frame header", frame_header::FIELDS),
     ("Log list start", list_start::FIELDS),

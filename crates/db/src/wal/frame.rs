@@ -1,7 +1,7 @@
 //! Frames to bytes and back: what surrounds every payload in a segment.
 
 use super::constants::{
-    FRAME_ALIGNMENT, FRAME_MAGIC, Field, KIND_MARK, MAX_PAYLOAD_BYTES, frame_header as at,
+    ByteField, FRAME_ALIGNMENT, FRAME_MAGIC, KIND_MARK, MAX_PAYLOAD_BYTES, frame_header as at,
 };
 use super::error::FrameProblem;
 use super::segment::LogId;
@@ -50,7 +50,7 @@ pub(super) struct FrameParts {
 pub(super) fn push_frame(out: &mut Vec<u8>, id: LogId, parts: &FrameParts, payload: &[u8]) -> u64 {
     debug_assert!(payload.len() <= MAX_PAYLOAD_BYTES, "submitters check the length");
     let mut header = [0; at::BYTES];
-    let mut put = |field: Field, value: &[u8]| {
+    let mut put = |field: ByteField, value: &[u8]| {
         header[field.offset..field.offset + field.bytes].copy_from_slice(value);
     };
     put(at::MAGIC, &FRAME_MAGIC.to_le_bytes());
@@ -84,7 +84,7 @@ fn header_checksum(header: &[u8; at::BYTES], id: LogId) -> u64 {
     crc_fast::crc64_nvme(&header[..at::CHECKSUM.offset]) ^ crc_fast::crc64_nvme(&id.0)
 }
 
-fn get<const N: usize>(header: &[u8; at::BYTES], field: Field) -> [u8; N] {
+fn get<const N: usize>(header: &[u8; at::BYTES], field: ByteField) -> [u8; N] {
     debug_assert_eq!(N, field.bytes, "field {} has another width", field.name);
     let mut out = [0; N];
     out.copy_from_slice(&header[field.offset..field.offset + N]);

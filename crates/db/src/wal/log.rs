@@ -15,12 +15,12 @@ use super::error::WalError;
 use super::frame::payload_checksum;
 use super::newest;
 use super::options::{Level, LogOptions};
-use super::queue::Queue;
+use super::queue::CommitQueue;
 use super::record::{PayloadTooLarge, Record, RecordKind};
 use super::recovery::{Recovery, Successor, TornTail, find_tail, take_over};
 use super::replay::Replay;
 use super::segment::{self, LogId, Segment};
-use super::writer::{Current, Writer};
+use super::writer::{Current, LogWriter};
 use crate::disk::{Action, Disk, DiskError};
 use crate::ids::Seq;
 
@@ -33,20 +33,20 @@ pub struct Log {
     /// For messages.
     dir: PathBuf,
     options: LogOptions,
-    queue: Mutex<Queue>,
+    queue: Mutex<CommitQueue>,
     /// Something was written, or a leader is gone.
     moved: Condvar,
     /// Something was submitted while a leader waits for others to join.
     joined: Condvar,
-    writer: Mutex<Writer>,
+    writer: Mutex<LogWriter>,
 }
 
 /// A record that has its number and is not answered yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a record is on its way to the disk only when somebody waits for it"]
-pub struct Ticket(Seq);
+pub struct PendingCommit(Seq);
 
-impl Ticket {
+impl PendingCommit {
     /// The record's number.
     pub const fn seq(self) -> Seq {
         self.0
@@ -95,7 +95,7 @@ impl Log {
         }
         let segment = Segment { path: segment::path(dir, first), first, previous: 0 };
         let file = segment::create(&*disk, dir, id, &segment, |_| Ok(()))?;
-        let writer = Writer {
+        let writer = LogWriter {
             disk,
             dir: dir.into(),
             id,
@@ -152,7 +152,7 @@ impl Log {
         segments.shrink_to_fit();
         let first = segments[0].first;
         let end = Seq(tail.next.0 - 1);
-        let mut writer = Writer {
+        let mut writer = LogWriter {
             disk,
             dir: dir.into(),
             id,
@@ -180,8 +180,8 @@ impl Log {
         Ok((log, recovery))
     }
 
-    fn of(writer: Writer, options: LogOptions) -> Self {
-        let mut queue = Queue::new(writer.id, writer.written, writer.written_checksum);
+    fn of(writer: LogWriter, options: LogOptions) -> Self {
+        let mut queue = CommitQueue::new(writer.id, writer.written, writer.written_checksum);
         queue.durable = writer.durable;
         Self {
             dir: writer.disk.locate(&writer.dir),
@@ -210,7 +210,7 @@ impl Log {
     /// # Errors
     /// [`WalError::TooLarge`], and [`WalError::Disk`] where the disk has no room for it: nothing
     /// happened, and the log takes records again when there is room. [`WalError::Poisoned`].
-    pub fn submit(&self, kind: RecordKind, payload: &[u8]) -> Result<Ticket, WalError> {
+    pub fn submit(&self, kind: RecordKind, payload: &[u8]) -> Result<PendingCommit, WalError> {
         if payload.len() > MAX_PAYLOAD_BYTES {
             return Err(PayloadTooLarge { found: payload.len() as u64 }.into());
         }
@@ -232,7 +232,7 @@ impl Log {
         if queue.leading {
             self.joined.notify_all();
         }
-        Ok(Ticket(seq))
+        Ok(PendingCommit(seq))
     }
 
     /// Keeps room on the disk for a record with so many bytes of payload. Who submits it next, and
@@ -253,7 +253,7 @@ impl Log {
     ///
     /// # Errors
     /// [`WalError::Poisoned`]: whether it is in the log is unknown until the log is opened again.
-    pub fn wait(&self, ticket: Ticket) -> Result<Seq, WalError> {
+    pub fn wait(&self, ticket: PendingCommit) -> Result<Seq, WalError> {
         let reach = match self.options.level {
             Level::Sync | Level::Group { .. } => Reach::Durable,
             Level::None => Reach::Written,
@@ -343,11 +343,11 @@ impl Log {
         Ok(Truncated { segments: removed, first: writer.segments[0].first })
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, CommitQueue> {
         self.queue.lock().expect("nothing that can panic runs under the queue's lock")
     }
 
-    fn writer(&self) -> MutexGuard<'_, Writer> {
+    fn writer(&self) -> MutexGuard<'_, LogWriter> {
         self.writer.lock().expect("after a panic of a disk the log is not usable")
     }
 
@@ -368,10 +368,10 @@ impl Log {
     /// Waits for the leader, or leads one commit, waiting up to `delay` for others to join.
     fn advance<'a>(
         &'a self,
-        queue: MutexGuard<'a, Queue>,
+        queue: MutexGuard<'a, CommitQueue>,
         reach: Reach,
         delay: Duration,
-    ) -> Result<MutexGuard<'a, Queue>, WalError> {
+    ) -> Result<MutexGuard<'a, CommitQueue>, WalError> {
         self.lead(queue, |mut queue| {
             if !delay.is_zero() {
                 let full = self.options.queue_bytes / 2;
@@ -399,9 +399,9 @@ impl Log {
     /// Waits for the leader, or leads while room is kept for one more record.
     fn reserve<'a>(
         &'a self,
-        queue: MutexGuard<'a, Queue>,
+        queue: MutexGuard<'a, CommitQueue>,
         payload_bytes: usize,
-    ) -> Result<MutexGuard<'a, Queue>, WalError> {
+    ) -> Result<MutexGuard<'a, CommitQueue>, WalError> {
         self.lead(queue, |queue| {
             let asked = queue.asked_with(payload_bytes);
             drop(queue);
@@ -420,9 +420,9 @@ impl Log {
     /// Waits for the leader, or does `work` as the leader, who has to [`write`](Self::write).
     fn lead<'a>(
         &'a self,
-        mut queue: MutexGuard<'a, Queue>,
-        work: impl FnOnce(MutexGuard<'a, Queue>) -> Result<MutexGuard<'a, Queue>, WalError>,
-    ) -> Result<MutexGuard<'a, Queue>, WalError> {
+        mut queue: MutexGuard<'a, CommitQueue>,
+        work: impl FnOnce(MutexGuard<'a, CommitQueue>) -> Result<MutexGuard<'a, CommitQueue>, WalError>,
+    ) -> Result<MutexGuard<'a, CommitQueue>, WalError> {
         if let Some(cause) = &queue.failed {
             return Err(WalError::Poisoned { cause: cause.clone() });
         }
@@ -434,18 +434,18 @@ impl Log {
     }
 
     /// Lets the leader do something with the disk, and tells the others how far it has come.
-    fn write(&self, work: impl FnOnce(&mut Writer) -> Result<(), DiskError>) {
+    fn write(&self, work: impl FnOnce(&mut LogWriter) -> Result<(), DiskError>) {
         let mut leader = Leader { log: self, outcome: None };
         let mut writer = self.writer();
         let failed = work(&mut writer).err();
         let (written, durable, kept) = (writer.written, writer.durable, writer.kept);
         drop(writer);
-        leader.outcome = Some(Outcome { written, durable, kept, failed });
+        leader.outcome = Some(CommitOutcome { written, durable, kept, failed });
     }
 }
 
 /// How a commit ended.
-struct Outcome {
+struct CommitOutcome {
     written: Seq,
     durable: Seq,
     kept: u64,
@@ -455,7 +455,7 @@ struct Outcome {
 /// Tells the others when a commit has ended, also by a panic in the disk.
 struct Leader<'a> {
     log: &'a Log,
-    outcome: Option<Outcome>,
+    outcome: Option<CommitOutcome>,
 }
 
 impl Drop for Leader<'_> {

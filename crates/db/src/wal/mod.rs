@@ -44,7 +44,7 @@ mod tests;
 
 pub use end::{LogEnd, find_end, segment_names};
 pub use error::{FrameProblem, WalError};
-pub use log::{Log, Ticket, Truncated};
+pub use log::{Log, PendingCommit, Truncated};
 pub use options::{Level, LogOptions};
 pub use record::{Link, PayloadTooLarge, PutRow, Record, RecordError, RecordKind};
 pub use recovery::{Recovery, TornTail};

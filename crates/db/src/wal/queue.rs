@@ -3,14 +3,14 @@
 use super::frame::{self, FrameParts};
 use super::record::RecordKind;
 use super::segment::LogId;
-use super::writer::Chunk;
+use super::writer::FrameChunk;
 use crate::disk::DiskError;
 use crate::ids::Seq;
 
 /// Invariant: `written <= last`, and `frames` holds the records after `taken` up to `last`,
 /// where `taken` is what a leader has taken to write.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct CommitQueue {
     id: LogId,
     /// Last record submitted, and its checksum.
     pub(super) last: Seq,
@@ -38,7 +38,7 @@ pub(super) struct Queue {
 /// A large buffer is not kept.
 const MAX_SPARE_BYTES: usize = 4 << 20;
 
-impl Queue {
+impl CommitQueue {
     /// The queue of a log whose last record is `last`.
     pub(super) fn new(id: LogId, last: Seq, last_checksum: u64) -> Self {
         Self {
@@ -80,12 +80,12 @@ impl Queue {
     }
 
     /// Takes all frames, if there are any.
-    pub(super) fn take(&mut self) -> Option<Chunk> {
+    pub(super) fn take(&mut self) -> Option<FrameChunk> {
         if self.frames.is_empty() {
             return None;
         }
         let frames = std::mem::replace(&mut self.frames, std::mem::take(&mut self.spare));
-        let chunk = Chunk {
+        let chunk = FrameChunk {
             frames,
             first: self.taken.next(),
             previous: self.taken_checksum,
@@ -98,8 +98,8 @@ impl Queue {
     }
 
     /// Takes a written chunk's buffer back. A log that rests keeps none: a database has many.
-    pub(super) fn give_back(&mut self, chunk: Option<Chunk>) {
-        if let Some(Chunk { mut frames, .. }) = chunk
+    pub(super) fn give_back(&mut self, chunk: Option<FrameChunk>) {
+        if let Some(FrameChunk { mut frames, .. }) = chunk
             && frames.capacity() <= MAX_SPARE_BYTES
             && !self.frames.is_empty()
         {

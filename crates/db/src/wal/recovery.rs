@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use super::error::{FrameProblem, WalError};
 use super::frame::MARK_BYTES;
-use super::scan::{Found, Scan};
+use super::scan::{Scan, Scanned};
 use super::segment::{self, LogId, Segment};
 use crate::disk::{AppendFile, Disk, DiskError};
 use crate::ids::Seq;
@@ -49,7 +49,7 @@ pub struct Recovery {
 
 /// The end of a log.
 #[derive(Debug)]
-pub(super) struct Tail {
+pub(super) struct LogTail {
     /// First record that no mark vouches for, and the checksum of the one before it.
     pub(super) loose: Seq,
     loose_previous: u64,
@@ -63,7 +63,7 @@ pub(super) struct Tail {
     pub(super) torn: Option<TornTail>,
 }
 
-impl Tail {
+impl LogTail {
     /// Bytes of the frames that no mark vouches for.
     pub(super) fn loose_bytes(&self) -> u64 {
         self.loose_to - self.loose_from
@@ -76,9 +76,9 @@ impl Tail {
 }
 
 /// Reads the last segment to its end. Changes nothing.
-pub(super) fn find_tail(disk: &dyn Disk, id: LogId, last: &Segment) -> Result<Tail, WalError> {
+pub(super) fn find_tail(disk: &dyn Disk, id: LogId, last: &Segment) -> Result<LogTail, WalError> {
     let mut scan = Scan::new(disk, id, last)?;
-    let mut tail = Tail {
+    let mut tail = LogTail {
         loose: scan.expected(),
         loose_previous: scan.previous(),
         loose_from: scan.offset(),
@@ -89,13 +89,13 @@ pub(super) fn find_tail(disk: &dyn Disk, id: LogId, last: &Segment) -> Result<Ta
     };
     loop {
         match scan.pass()? {
-            Found::Record(_) => tail.loose_to = scan.offset(),
-            Found::Mark => {
+            Scanned::Record(_) => tail.loose_to = scan.offset(),
+            Scanned::Mark => {
                 (tail.loose, tail.loose_previous) = (scan.expected(), scan.previous());
                 (tail.loose_from, tail.loose_to) = (scan.offset(), scan.offset());
             }
-            Found::End => break,
-            Found::Bad(problem) => {
+            Scanned::End => break,
+            Scanned::Bad(problem) => {
                 let intact = matches!(problem, FrameProblem::Misplaced { .. });
                 if intact || scan.is_vouched_for()? {
                     return Err(scan.corrupt(problem));
@@ -128,7 +128,7 @@ pub(super) fn take_over(
     dir: &str,
     id: LogId,
     last: &Segment,
-    tail: &Tail,
+    tail: &LogTail,
 ) -> Result<Option<Successor>, DiskError> {
     if tail.loose == tail.next && tail.torn.is_none() {
         return Ok(None);

@@ -5,7 +5,7 @@ use std::vec;
 
 use super::error::{FrameProblem, WalError};
 use super::record::{Record, RecordKind};
-use super::scan::{Found, Scan};
+use super::scan::{Scan, Scanned};
 use super::segment::{LogId, Segment};
 use crate::disk::Disk;
 use crate::ids::Seq;
@@ -81,10 +81,10 @@ impl Replay {
                 continue;
             }
             match scan.next()? {
-                Found::Record(record) => return Ok(record),
-                Found::Mark => {}
-                Found::Bad(problem) => return Err(scan.corrupt(problem)),
-                Found::End => {
+                Scanned::Record(record) => return Ok(record),
+                Scanned::Mark => {}
+                Scanned::Bad(problem) => return Err(scan.corrupt(problem)),
+                Scanned::End => {
                     let expected = scan.expected();
                     return Err(match self.segments.peek() {
                         Some(next) => WalError::Gap {

@@ -21,7 +21,7 @@ const WINDOW_BYTES: usize = 256 << 10;
 
 /// What stands at one place of a segment.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum Scanned {
     /// The record that comes next.
     Record(LogRecord),
     /// All records before this place were synced.
@@ -93,22 +93,22 @@ impl Scan {
     }
 
     /// The next frame.
-    pub(super) fn next(&mut self) -> Result<Found, WalError> {
+    pub(super) fn next(&mut self) -> Result<Scanned, WalError> {
         self.frame(<[u8]>::to_vec)
     }
 
     /// The next frame, checked as by [`next`](Self::next); a record comes without its payload.
-    pub(super) fn pass(&mut self) -> Result<Found, WalError> {
+    pub(super) fn pass(&mut self) -> Result<Scanned, WalError> {
         self.frame(|_| Vec::new())
     }
 
-    fn frame(&mut self, keep: impl FnOnce(&[u8]) -> Vec<u8>) -> Result<Found, WalError> {
+    fn frame(&mut self, keep: impl FnOnce(&[u8]) -> Vec<u8>) -> Result<Scanned, WalError> {
         if self.left() == 0 {
-            return Ok(Found::End);
+            return Ok(Scanned::End);
         }
         let header = match self.header_at(self.at)? {
             Ok(header) => header,
-            Err(problem) => return Ok(Found::Bad(problem)),
+            Err(problem) => return Ok(Scanned::Bad(problem)),
         };
         let (known, seq) = (RecordKind::from_number(header.kind), header.seq);
         if (known.is_none() && header.kind != KIND_MARK) || header.flags != 0 {
@@ -119,12 +119,12 @@ impl Scan {
         // A mark vouches for the record before; the first record of a log has number 1 or more.
         let due = if known.is_some() { self.expected } else { Seq(self.expected.0 - 1) };
         if seq != due || header.previous != self.previous {
-            return Ok(Found::Bad(FrameProblem::Misplaced { found: seq }));
+            return Ok(Scanned::Bad(FrameProblem::Misplaced { found: seq }));
         }
         let (payload_bytes, whole) =
             (header.payload_bytes as usize, frame_bytes(header.payload_bytes));
         if whole > self.left() || payload_bytes > MAX_PAYLOAD_BYTES {
-            return Ok(Found::Bad(FrameProblem::CutOff {
+            return Ok(Scanned::Bad(FrameProblem::CutOff {
                 missing: whole - whole.min(self.left()),
             }));
         }
@@ -132,20 +132,20 @@ impl Scan {
         let Some(rest) = rest.get(frame_header::BYTES..).filter(|r| r.len() >= payload_bytes)
         else {
             // The file became shorter while it was read.
-            return Ok(Found::Bad(FrameProblem::CutOff { missing: whole }));
+            return Ok(Scanned::Bad(FrameProblem::CutOff { missing: whole }));
         };
         if let Err(problem) = header.check_payload(rest) {
-            return Ok(Found::Bad(problem));
+            return Ok(Scanned::Bad(problem));
         }
         let payload = || keep(&rest[..payload_bytes]);
         let record = known.map(|kind| LogRecord { seq, kind, payload: payload() });
         self.at += whole;
         Ok(match record {
-            None => Found::Mark,
+            None => Scanned::Mark,
             Some(record) => {
                 self.expected = seq.next();
                 self.previous = header.checksum;
-                Found::Record(record)
+                Scanned::Record(record)
             }
         })
     }

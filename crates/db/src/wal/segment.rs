@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::constants::{
-    Field, SEGMENT_MAGIC, SEGMENT_SUFFIX, SEGMENT_VERSION, segment_header as at,
+    ByteField, SEGMENT_MAGIC, SEGMENT_SUFFIX, SEGMENT_VERSION, segment_header as at,
 };
 use super::error::WalError;
 use crate::disk::{AppendFile, Disk, DiskError, TEMPORARY_SUFFIX};
@@ -47,7 +47,7 @@ fn first_of(name: &str) -> Option<Seq> {
 
 pub(super) fn encode_header(id: LogId, first: Seq, previous: u64) -> [u8; at::BYTES] {
     let mut header = [0; at::BYTES];
-    let mut put = |field: Field, value: &[u8]| {
+    let mut put = |field: ByteField, value: &[u8]| {
         header[field.offset..field.offset + field.bytes].copy_from_slice(value);
     };
     put(at::MAGIC, &SEGMENT_MAGIC);
@@ -70,8 +70,8 @@ pub(super) fn decode_header(
     let Some(header) = bytes.first_chunk::<{ at::BYTES }>() else {
         return Err(WalError::Header { path });
     };
-    let get = |field: Field| &header[field.offset..field.offset + field.bytes];
-    let number = |field: Field| {
+    let get = |field: ByteField| &header[field.offset..field.offset + field.bytes];
+    let number = |field: ByteField| {
         get(field).iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte))
     };
     let mut covered = [0; at::CHECKSUM.offset];

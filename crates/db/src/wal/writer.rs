@@ -12,7 +12,7 @@ use crate::ids::Seq;
 
 /// Frames on their way to the disk.
 #[derive(Debug)]
-pub(super) struct Chunk {
+pub(super) struct FrameChunk {
     pub(super) frames: Vec<u8>,
     /// First record, and the checksum of the one before it.
     pub(super) first: Seq,
@@ -32,7 +32,7 @@ const FREE_OVER_AHEAD: u64 = 4;
 
 /// The end of the log on disk.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct LogWriter {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) dir: String,
     pub(super) id: LogId,
@@ -55,14 +55,14 @@ pub(super) struct Writer {
 }
 
 /// A segment that has its name.
-struct Made {
+struct NamedSegment {
     segment: Segment,
     file: Box<dyn AppendFile>,
     /// Bytes of records that the disk has kept room for.
     room: u64,
 }
 
-impl Drop for Writer {
+impl Drop for LogWriter {
     fn drop(&mut self) {
         if let Some(current) = &self.current {
             current.file.give_back();
@@ -78,16 +78,20 @@ pub(super) struct Current {
     pub(super) bytes: u64,
 }
 
-impl Writer {
+impl LogWriter {
     /// Writes what is in `chunk`, if anything; afterwards syncs, if asked to.
-    pub(super) fn commit(&mut self, chunk: Option<&Chunk>, sync: bool) -> Result<(), DiskError> {
+    pub(super) fn commit(
+        &mut self,
+        chunk: Option<&FrameChunk>,
+        sync: bool,
+    ) -> Result<(), DiskError> {
         if let Some(chunk) = chunk {
             self.write(chunk)?;
         }
         if sync { self.sync() } else { Ok(()) }
     }
 
-    fn write(&mut self, chunk: &Chunk) -> Result<(), DiskError> {
+    fn write(&mut self, chunk: &FrameChunk) -> Result<(), DiskError> {
         debug_assert_eq!(chunk.first, self.written.next(), "chunks come in order");
         debug_assert_eq!(chunk.previous, self.written_checksum, "chunks are chained");
         let bytes = chunk.frames.len() as u64;
@@ -156,17 +160,17 @@ impl Writer {
 
     /// A segment for the next record, with room for so many bytes of records, and for a mark of those
     /// before them; not part of the log yet.
-    fn make_segment(&self, room: u64) -> Result<Made, DiskError> {
+    fn make_segment(&self, room: u64) -> Result<NamedSegment, DiskError> {
         let first = self.written.next();
         let path = segment::path(&self.dir, first);
         let segment = Segment { path, first, previous: self.written_checksum };
         let reserve = |file: &dyn AppendFile| file.reserve(room + MARK_BYTES);
         let file = segment::make(&*self.disk, self.id, &segment, reserve)?;
-        Ok(Made { segment, file, room })
+        Ok(NamedSegment { segment, file, room })
     }
 
-    fn start_segment(&mut self, made: Made) -> Result<(), DiskError> {
-        let Made { segment, file, room } = made;
+    fn start_segment(&mut self, made: NamedSegment) -> Result<(), DiskError> {
+        let NamedSegment { segment, file, room } = made;
         self.disk.sync_dir(&self.dir)?;
         if let Some(before) = &self.current {
             before.file.give_back();

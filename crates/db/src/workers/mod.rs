@@ -18,7 +18,7 @@ pub(crate) const MOST: usize = 32;
 const STAYS: Duration = Duration::from_secs(5);
 
 /// Something that is to be done, a step at a time.
-pub(crate) trait Work: Send + Sync {
+pub(crate) trait BackgroundWork: Send + Sync {
     /// Does one step. Whether it comes again, behind all others that wait.
     fn step(&self) -> bool;
 
@@ -29,20 +29,21 @@ pub(crate) trait Work: Send + Sync {
 /// The threads, and what waits for them.
 #[derive(Default)]
 pub(crate) struct Workers {
-    state: Mutex<State>,
+    state: Mutex<ThreadsState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    waiting: VecDeque<Arc<dyn Work>>,
+struct ThreadsState {
+    waiting: VecDeque<Arc<dyn BackgroundWork>>,
     threads: usize,
     idle: usize,
 }
 
-static SHARED: Workers = Workers { state: Mutex::new(State::new()), changed: Condvar::new() };
+static SHARED: Workers =
+    Workers { state: Mutex::new(ThreadsState::new()), changed: Condvar::new() };
 
-impl State {
+impl ThreadsState {
     const fn new() -> Self {
         Self { waiting: VecDeque::new(), threads: 0, idle: 0 }
     }
@@ -54,7 +55,7 @@ impl Workers {
         &SHARED
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ThreadsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -62,7 +63,7 @@ impl Workers {
     ///
     /// # Errors
     /// What the system said, where there is no thread and none can be made: it is not done then.
-    pub(crate) fn submit(&'static self, work: Arc<dyn Work>) -> io::Result<()> {
+    pub(crate) fn submit(&'static self, work: Arc<dyn BackgroundWork>) -> io::Result<()> {
         let mut state = self.state();
         state.waiting.push_back(work);
         if state.idle >= state.waiting.len() || state.threads >= MOST {
@@ -129,7 +130,7 @@ mod tests {
         name: usize,
     }
 
-    impl Work for Steps {
+    impl BackgroundWork for Steps {
         fn step(&self) -> bool {
             let left = self.left.fetch_sub(1, Ordering::Relaxed);
             self.told.lock().unwrap().send(self.name).unwrap();

@@ -104,7 +104,7 @@ fn a_collection_that_is_not_loaded_is_not_searched() {
     let database = open(dir.path());
     let c = create(&database);
     let place = crate::data::place();
-    database.apply(pipeann_db::catalog::Change::Release { place, partitions: None }).unwrap();
+    database.apply(pipeann_db::catalog::EntryChange::Release { place, partitions: None }).unwrap();
     let query = bytes(&[vector(1)]);
     let queries = VectorSet::new(&query, DIM, VectorType::F32).unwrap();
     let metric = Some(Metric::L2);

@@ -9,7 +9,7 @@ use pipeann_db::bulk::{
     BatchSource, KeyColumn, LoadError, LoadOptions, LoadProgress, LoadReport, LoadWatch,
     SourceError, VectorFile, estimate, load,
 };
-use pipeann_db::catalog::{Change, IndexState, NewCollection, NewIndex, Properties};
+use pipeann_db::catalog::{EntryChange, IndexState, NewCollection, NewIndex, Properties};
 use pipeann_db::collection::{Collection, CollectionError, LoadState, RowQuery};
 use pipeann_db::ids::{ErrorClass, Metric};
 use pipeann_db::schema::{Batch, FieldSpec, PrimaryKey, Schema};
@@ -190,7 +190,7 @@ fn declared_indexes_are_built_behind_the_rows() {
         metric: Some(Metric::L2),
         parameters: Properties::from([("max_degree".into(), "16".into())]),
     };
-    database.apply(Change::CreateIndex { place: place(), new }).unwrap();
+    database.apply(EntryChange::CreateIndex { place: place(), new }).unwrap();
     let expected = estimate(&c, Some(5000)).unwrap().indexes;
     assert!(expected[0].cpu_seconds > 0.0 && expected[0].disk_bytes > 5000 * 16, "{expected:?}");
     let mut watch = Watch::for_batches(usize::MAX);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use pipeann_db::bulk::{LoadProgress, LoadWatch, load};
 use pipeann_db::catalog::NewCollection;
 use pipeann_db::database::Database;
-use pipeann_db::disk::{CrashDisk, Fault, FaultKind, PowerCut};
+use pipeann_db::disk::{CrashDisk, FaultKind, PlannedFault, PowerCut};
 
 use crate::bulk::{Numbers, expected, run, small};
 use crate::data::{batch, create, keys, open, options, rows, schema};
@@ -53,7 +53,7 @@ fn a_power_cut_at_any_operation_of_a_load_loses_and_repeats_no_row() {
     let mut resumed = 0;
     for operation in 1..=operations {
         let disk = CrashDisk::new();
-        disk.inject(Fault { operation, kind: FaultKind::PowerOff });
+        disk.inject(PlannedFault { operation, kind: FaultKind::PowerOff });
         work(&disk, &format!("{operation}"));
         let cuts = [PowerCut::Drop, PowerCut::Keep, PowerCut::Torn(operation)];
         for (i, cut) in cuts.into_iter().enumerate() {

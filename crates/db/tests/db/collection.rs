@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use pipeann_db::catalog::{Change, NewCollection};
+use pipeann_db::catalog::{EntryChange, NewCollection};
 use pipeann_db::collection::{CollectionError, RowQuery};
 use pipeann_db::database::Database;
-use pipeann_db::disk::{CrashDisk, Fault, FaultKind};
+use pipeann_db::disk::{CrashDisk, FaultKind, PlannedFault};
 use pipeann_db::schema::{FieldSpec, PrimaryKey, Schema};
 use pipeann_db::value::{DataType, ScalarType, Value, VectorKind};
 
@@ -136,19 +136,19 @@ fn rows_go_with_their_partition_and_searches_see_loaded_ones_only() {
     let database = open(dir.path());
     let c = create(&database);
     let partition = "p".to_owned();
-    database.apply(Change::CreatePartition { place: place(), partition }).unwrap();
+    database.apply(EntryChange::CreatePartition { place: place(), partition }).unwrap();
     c.insert(batch(&[(1, 1), (2, 2)]), None).unwrap();
     c.insert(batch(&[(3, 3), (4, 4)]), Some("p")).unwrap();
     assert_eq!((c.count(Some("p")).unwrap(), c.count(Some("_default")).unwrap()), (2, 2));
     let query = RowQuery { partitions: Some(&["p"]), ..RowQuery::default() };
     assert_eq!(c.query(&query).unwrap().len(), 2);
-    database.apply(Change::Release { place: place(), partitions: None }).unwrap();
+    database.apply(EntryChange::Release { place: place(), partitions: None }).unwrap();
     let some = Some(vec!["_default".to_owned()]);
-    database.apply(Change::Load { place: place(), partitions: some }).unwrap();
+    database.apply(EntryChange::Load { place: place(), partitions: some }).unwrap();
     let hits = search_by(&c, 9, vector(3));
     assert_eq!(hits.len(), 2, "{hits:?}");
     let partition = "p".to_owned();
-    database.apply(Change::DropPartition { place: place(), partition }).unwrap();
+    database.apply(EntryChange::DropPartition { place: place(), partition }).unwrap();
     assert_eq!(rows(&c), [(1, 1), (2, 2)]);
     assert!(c.insert(batch(&[(5, 5)]), Some("p")).is_err());
     drop((c, database));
@@ -181,7 +181,7 @@ fn fields_that_are_added_later_read_as_null_in_older_rows() {
     let c = create(&database);
     c.insert(batch(&[(1, 1)]), None).unwrap();
     let field = FieldSpec::new("more", DataType::Scalar(ScalarType::Bool)).nullable();
-    database.apply(Change::AddField { place: place(), field: Box::new(field) }).unwrap();
+    database.apply(EntryChange::AddField { place: place(), field: Box::new(field) }).unwrap();
     c.insert(batch(&[(2, 2)]), None).unwrap();
     for _ in 0..2 {
         let found = c.get(&keys(&[1, 2]), &["more"]).unwrap();
@@ -256,7 +256,7 @@ fn a_full_disk_refuses_the_write_and_keeps_what_was_answered() {
     c.insert(batch(&[(answered, answered as u32)]), None).unwrap();
     answered += 1;
     // A sync that fails on a disk that is full then.
-    disk.inject(Fault { operation: disk.operations() + 2, kind: FaultKind::Io });
+    disk.inject(PlannedFault { operation: disk.operations() + 2, kind: FaultKind::Io });
     let failed = c.insert(batch(&[(answered, answered as u32)]), None).unwrap_err();
     assert!(matches!(failed, CollectionError::Stopped { .. }), "{failed}");
     drop((c, database));
@@ -296,7 +296,7 @@ fn a_load_whose_note_a_full_disk_refuses_goes_on_when_there_is_room() {
     // and renamed.
     for step in 1..=5 {
         let row = (step as i64, step as u32);
-        disk.inject(Fault { operation: disk.operations() + step, kind: FaultKind::NoSpace });
+        disk.inject(PlannedFault { operation: disk.operations() + step, kind: FaultKind::NoSpace });
         let refused = load.insert(batch(&[row]), None).unwrap_err();
         assert!(refused.to_string().contains("no space left"), "step {step}: {refused}");
         assert_eq!(c.stats().stopped, None, "step {step}");
@@ -317,7 +317,7 @@ fn a_dropped_collection_is_gone_and_tells_those_who_hold_it() {
     let database = open(dir.path());
     let c = create(&database);
     c.insert(batch(&[(1, 1)]), None).unwrap();
-    database.apply(Change::Release { place: place(), partitions: None }).unwrap();
+    database.apply(EntryChange::Release { place: place(), partitions: None }).unwrap();
     database.drop_collection("default", "c").unwrap();
     assert!(database.collection("default", "c").is_err());
     assert!(c.insert(batch(&[(1, 1)]), None).is_err());

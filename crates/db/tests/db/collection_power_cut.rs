@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use pipeann_db::catalog::NewCollection;
 use pipeann_db::database::Database;
-use pipeann_db::disk::{CrashDisk, Fault, FaultKind, PowerCut};
+use pipeann_db::disk::{CrashDisk, FaultKind, PlannedFault, PowerCut};
 
 use crate::data::{batch, keys, options, rows, schema};
 
@@ -101,7 +101,7 @@ fn a_power_cut_at_any_operation_loses_nothing_that_was_answered() {
         let dir = files.path().join(operation.to_string());
         std::fs::create_dir_all(&dir).unwrap();
         let disk = CrashDisk::new();
-        disk.inject(Fault { operation, kind: FaultKind::PowerOff });
+        disk.inject(PlannedFault { operation, kind: FaultKind::PowerOff });
         let expected = load(&disk, &dir.join("load"));
         for (i, cut) in
             [PowerCut::Drop, PowerCut::Keep, PowerCut::Torn(operation)].into_iter().enumerate()

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use pipeann_db::catalog::{Change, NewCollection, NewIndex, Properties};
+use pipeann_db::catalog::{EntryChange, NewCollection, NewIndex, Properties};
 use pipeann_db::collection::{Collection, FoundRow, RowQuery, VectorSearch};
 use pipeann_db::database::Database;
 use pipeann_db::ids::{Metric, VectorType};
@@ -71,7 +71,7 @@ impl<'d> Pair<'d> {
             partitions: BTreeSet::new(),
             indexed: BTreeSet::new(),
             found: (0, 0),
-            numbers: Numbers(seed),
+            numbers: Numbers::new(seed),
         }
     }
 
@@ -165,13 +165,13 @@ impl<'d> Pair<'d> {
         let name = NAMES[self.numbers.below(3) as usize];
         let (place, partition) = (place(), name.to_owned());
         if self.partitions.insert(name) {
-            self.database().apply(Change::CreatePartition { place, partition }).unwrap();
+            self.database().apply(EntryChange::CreatePartition { place, partition }).unwrap();
         } else {
             self.partitions.remove(name);
             self.database()
-                .apply(Change::Release { place: place.clone(), partitions: None })
+                .apply(EntryChange::Release { place: place.clone(), partitions: None })
                 .unwrap();
-            self.database().apply(Change::DropPartition { place, partition }).unwrap();
+            self.database().apply(EntryChange::DropPartition { place, partition }).unwrap();
             load(self.database());
             self.rows.retain(|row| row.partition != Some(name));
         }
@@ -185,9 +185,9 @@ impl<'d> Pair<'d> {
         let (place, name) = (place(), format!("graph of {field}").replace(' ', "_"));
         if !self.indexed.insert(field.clone()) {
             self.indexed.remove(&field);
-            let release = Change::Release { place: place.clone(), partitions: None };
+            let release = EntryChange::Release { place: place.clone(), partitions: None };
             self.database().apply(release).unwrap();
-            self.database().apply(Change::DropIndex { place, index: name }).unwrap();
+            self.database().apply(EntryChange::DropIndex { place, index: name }).unwrap();
             load(self.database());
             return;
         }
@@ -196,7 +196,7 @@ impl<'d> Pair<'d> {
         let metric = Some(metrics_of(vector_type)[0]);
         let (kind, parameters) = ("DISKANN".into(), Properties::new());
         let new = NewIndex { field, name: Some(name.clone()), kind, metric, parameters };
-        self.database().apply(Change::CreateIndex { place, new }).unwrap();
+        self.database().apply(EntryChange::CreateIndex { place, new }).unwrap();
         self.collection().build_index(&name).unwrap();
         if self.numbers.one_in(2) {
             self.collection().wait_for_index(&name).unwrap();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pipeann_db::catalog::{Change, NewCollection, Place, UnixMs};
+use pipeann_db::catalog::{CollectionPath, EntryChange, NewCollection, UnixMs};
 use pipeann_db::collection::{Collection, CollectionOptions, RowQuery, SearchHit, VectorSearch};
 use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_db::field_index::GraphOptions;
@@ -64,11 +64,11 @@ pub(crate) fn create(database: &Database) -> Arc<Collection> {
 }
 
 pub(crate) fn load(database: &Database) {
-    database.apply(Change::Load { place: place(), partitions: None }).unwrap();
+    database.apply(EntryChange::Load { place: place(), partitions: None }).unwrap();
 }
 
-pub(crate) fn place() -> Place {
-    Place::new("default", "c")
+pub(crate) fn place() -> CollectionPath {
+    CollectionPath::new("default", "c")
 }
 
 pub(crate) fn collection(database: &Database) -> Arc<Collection> {

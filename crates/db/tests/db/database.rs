@@ -102,7 +102,7 @@ fn a_lock_that_is_removed_ends_the_writes_of_the_one_that_held_it() {
     let second = open(dir.path());
     let refused = collection_of_first.insert(batch(&[(2, 2)]), None).unwrap_err().to_string();
     assert!(refused.contains("was removed while this process held it"), "{refused}");
-    let dropped = first.apply(pipeann_db::catalog::Change::CreateDatabase {
+    let dropped = first.apply(pipeann_db::catalog::EntryChange::CreateDatabase {
         name: "other".to_owned(),
         properties: Default::default(),
     });

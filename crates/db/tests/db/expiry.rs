@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pipeann_db::catalog::{Change, Properties, TIME_TO_LIVE, UnixMs};
+use pipeann_db::catalog::{EntryChange, Properties, TIME_TO_LIVE, UnixMs};
 use pipeann_db::collection::{Collection, Filter};
 use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_db::schema::PrimaryKey;
@@ -35,7 +35,7 @@ impl Clock {
 fn live_for(database: &Database, seconds: &str) {
     let set = Properties::from([(TIME_TO_LIVE.to_owned(), seconds.to_owned())]);
     let place = place();
-    let change = Change::AlterCollection {
+    let change = EntryChange::AlterCollection {
         place,
         set,
         remove: Vec::new(),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use pipeann_db::catalog::{Change, NewCollection, NewIndex, Place, Properties};
+use pipeann_db::catalog::{CollectionPath, EntryChange, NewCollection, NewIndex, Properties};
 use pipeann_db::collection::{
     Collection, CollectionError, Filter, FoundRow, RowOrder, RowQuery, VectorSearch,
 };
@@ -63,10 +63,12 @@ fn schema(partition_key: bool) -> Schema {
 }
 
 pub(crate) fn create(database: &Database, partition_key: bool) -> std::sync::Arc<Collection> {
-    let place = Place::new("default", "c");
+    let place = CollectionPath::new("default", "c");
     let new = NewCollection::new(schema(partition_key));
-    database.apply(Change::CreateCollection { place: place.clone(), new: Box::new(new) }).unwrap();
-    database.apply(Change::Load { place, partitions: None }).unwrap();
+    database
+        .apply(EntryChange::CreateCollection { place: place.clone(), new: Box::new(new) })
+        .unwrap();
+    database.apply(EntryChange::Load { place, partitions: None }).unwrap();
     database.collection("default", "c").unwrap()
 }
 
@@ -219,7 +221,7 @@ fn compare(c: &Collection, model: &BTreeMap<i64, Row>, numbers: &mut Numbers) {
 }
 
 pub(crate) fn fill(c: &Collection, rows: i64) -> (BTreeMap<i64, Row>, Numbers) {
-    let mut numbers = Numbers(7);
+    let mut numbers = Numbers::new(7);
     let rows: Vec<Row> = (0..rows).map(|key| Row::new(key, &mut numbers)).collect();
     for some in rows.chunks(700) {
         c.insert(batch(some), None).unwrap();
@@ -244,10 +246,10 @@ fn filters_find_what_the_model_has() {
         c.upsert(batch(&changed), None).unwrap();
         model.extend(changed.into_iter().map(|row| (row.key, row)));
         compare(&c, &model, &mut numbers);
-        let place = Place::new("default", "c");
-        database.apply(Change::Release { place: place.clone(), partitions: None }).unwrap();
+        let place = CollectionPath::new("default", "c");
+        database.apply(EntryChange::Release { place: place.clone(), partitions: None }).unwrap();
         drop(c);
-        database.apply(Change::DropCollection { place }).unwrap();
+        database.apply(EntryChange::DropCollection { place }).unwrap();
     }
 }
 
@@ -260,7 +262,9 @@ fn searches_of_a_graph_find_as_many_rows_as_match() {
     let (field, name, metric) = ("v".to_owned(), Some("graph".to_owned()), Some(Metric::L2));
     let new =
         NewIndex { field, name, kind: "DISKANN".into(), metric, parameters: Properties::new() };
-    database.apply(Change::CreateIndex { place: Place::new("default", "c"), new }).unwrap();
+    database
+        .apply(EntryChange::CreateIndex { place: CollectionPath::new("default", "c"), new })
+        .unwrap();
     c.build_index("graph").unwrap();
     c.wait_for_index("graph").unwrap();
     assert!(c.index_status("graph").unwrap().linked > 3000, "there is a graph to search");
@@ -352,7 +356,10 @@ fn templates_and_errors_reach_the_caller() {
     assert_eq!(c.count(None).unwrap(), 100);
     let added =
         FieldSpec::new("size", DataType::Scalar(ScalarType::VarChar)).max_bytes(9).nullable();
-    let change = Change::AddField { place: Place::new("default", "c"), field: Box::new(added) };
+    let change = EntryChange::AddField {
+        place: CollectionPath::new("default", "c"),
+        field: Box::new(added),
+    };
     assert!(c.count_matching(Filter::new("size == 3"), None).is_ok());
     database.apply(change).unwrap();
     let refused = c.count_matching(Filter::new("size == 3"), None);
@@ -371,9 +378,9 @@ fn a_database_that_nobody_asks_returns_what_answers_had_kept() {
     let (_model, _) = fill(&c, 600);
     c.flush().unwrap();
     let with_buffer = accountant.pool_bytes(Pool::Postings);
-    database.rest();
+    database.trim();
     assert_eq!(accountant.pool_bytes(Pool::Postings), with_buffer, "it was written to");
-    database.rest();
+    database.trim();
     assert!(accountant.pool_bytes(Pool::Postings) < with_buffer, "of {with_buffer} bytes");
     let search = VectorSearch {
         field: "v",
@@ -386,9 +393,9 @@ fn a_database_that_nobody_asks_returns_what_answers_had_kept() {
     };
     let found = nearest(&c, &search, [5.0; DIM]);
     let kept = accountant.pool_bytes(Pool::Postings);
-    database.rest();
+    database.trim();
     assert_eq!(accountant.pool_bytes(Pool::Postings), kept, "it was asked");
-    database.rest();
+    database.trim();
     assert!(accountant.pool_bytes(Pool::Postings) < kept, "of {kept} bytes");
     assert_eq!(nearest(&c, &search, [5.0; DIM]), found);
     assert_eq!(accountant.pool_bytes(Pool::Postings), kept);

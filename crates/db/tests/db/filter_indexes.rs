@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use pipeann_db::catalog::{Change, NewCollection, Place};
+use pipeann_db::catalog::{CollectionPath, EntryChange, NewCollection};
 use pipeann_db::collection::{
-    Answered, Collection, Filter, FilterPlan, RowOrder, RowQuery, RowSource, Walk,
+    Collection, Filter, FilterPlan, FilterRowSource, PrefilterAnswer, RowOrder, RowQuery, Walk,
 };
 use pipeann_db::database::Database;
 use pipeann_db::expr::{RowValues, Templates, compile};
@@ -196,11 +196,13 @@ fn check(c: &Collection, numbers: &mut Numbers, later: bool, filters: usize) {
 fn indexes_answer_as_the_evaluator_does() {
     let dir = tempfile::tempdir().unwrap();
     let database: Database = open(dir.path());
-    let place = Place::new("default", "c");
+    let place = CollectionPath::new("default", "c");
     let new = NewCollection::new(schema());
-    database.apply(Change::CreateCollection { place: place.clone(), new: Box::new(new) }).unwrap();
+    database
+        .apply(EntryChange::CreateCollection { place: place.clone(), new: Box::new(new) })
+        .unwrap();
     let c = database.collection("default", "c").unwrap();
-    let mut numbers = Numbers(11);
+    let mut numbers = Numbers::new(11);
     let insert = |keys: std::ops::Range<i64>, numbers: &mut Numbers| {
         let schema = c.entry().unwrap().schema.clone();
         let rows: Vec<_> = keys.map(|key| row(&schema, key, numbers)).collect();
@@ -213,7 +215,7 @@ fn indexes_answer_as_the_evaluator_does() {
     insert(2000..3000, &mut numbers);
     check(&c, &mut numbers, false, 200);
     let added = FieldSpec::new("later", DataType::Scalar(ScalarType::Int64)).nullable();
-    database.apply(Change::AddField { place, field: Box::new(added) }).unwrap();
+    database.apply(EntryChange::AddField { place, field: Box::new(added) }).unwrap();
     insert(2900..3100, &mut numbers);
     check(&c, &mut numbers, true, 200);
     c.flush().unwrap();
@@ -224,11 +226,11 @@ fn indexes_answer_as_the_evaluator_does() {
 fn a_plan_tells_what_was_read() {
     let dir = tempfile::tempdir().unwrap();
     let database: Database = open(dir.path());
-    let place = Place::new("default", "c");
+    let place = CollectionPath::new("default", "c");
     let new = NewCollection::new(schema());
-    database.apply(Change::CreateCollection { place, new: Box::new(new) }).unwrap();
+    database.apply(EntryChange::CreateCollection { place, new: Box::new(new) }).unwrap();
     let c = database.collection("default", "c").unwrap();
-    let mut numbers = Numbers(5);
+    let mut numbers = Numbers::new(5);
     let schema = c.entry().unwrap().schema.clone();
     let rows: Vec<_> = (0..2000).map(|key| row(&schema, key, &mut numbers)).collect();
     c.insert(batch(&schema, &rows, true), None).unwrap();
@@ -244,13 +246,17 @@ fn a_plan_tells_what_was_read() {
         |plan: &FilterPlan| plan.conditions.iter().map(|c| c.answered).collect::<Vec<_>>();
 
     let exact = plan("not (small < 2) and price is not null");
-    assert_eq!((exact.source, exact.rows_read), (RowSource::Indexes, 0));
-    assert_eq!(answers(&exact), [Answered::Index; 2]);
+    assert_eq!((exact.source, exact.rows_read), (FilterRowSource::Indexes, 0));
+    assert_eq!(answers(&exact), [PrefilterAnswer::Index; 2]);
     assert_eq!(exact.certain, exact.matches);
     assert!(exact.conditions[0].negated && exact.conditions[1].negated);
 
     let mixed = plan("size == 3 and small == 1");
-    assert_eq!(answers(&mixed), [Answered::Index, Answered::NoIndex], "what is exact comes first");
+    assert_eq!(
+        answers(&mixed),
+        [PrefilterAnswer::Index, PrefilterAnswer::NoIndex],
+        "what is exact comes first"
+    );
     assert_eq!(mixed.conditions[1].field.as_deref(), Some("$meta[\"size\"]"));
     let ones = plan("small == 1").matches;
     assert_eq!((mixed.certain, mixed.rows_read), (0, ones), "only what the index leaves is read");
@@ -258,19 +264,19 @@ fn a_plan_tells_what_was_read() {
     let chained = plan("0 <= small < 2");
     let apart = plan("small >= 0 and not (small >= 2)");
     assert_eq!((apart.matches, apart.rows_read), (chained.matches, 0));
-    assert_eq!(answers(&apart), [Answered::Index; 2]);
+    assert_eq!(answers(&apart), [PrefilterAnswer::Index; 2]);
 
     let rough = plan("name like 'name %3'");
-    assert_eq!(answers(&rough), [Answered::IndexRoughly]);
+    assert_eq!(answers(&rough), [PrefilterAnswer::IndexRoughly]);
     assert!(rough.rows_read < 1000 && rough.rows_read >= rough.matches);
 
     let scan = plan("number + small == 4");
-    assert_eq!((scan.source, scan.rows_read), (RowSource::Scan, 2000));
+    assert_eq!((scan.source, scan.rows_read), (FilterRowSource::Scan, 2000));
     assert_eq!(scan.conditions[0].field, None);
     let keys = plan("id in [1, 2, 5000] and size >= 0");
-    assert_eq!((keys.source, keys.rows_read), (RowSource::Keys, 2));
+    assert_eq!((keys.source, keys.rows_read), (FilterRowSource::Keys, 2));
     let all = plan("");
-    assert_eq!((all.source, all.rows_read, all.matches), (RowSource::Constant, 0, 2000));
+    assert_eq!((all.source, all.rows_read, all.matches), (FilterRowSource::Constant, 0, 2000));
     assert_eq!((all.searches[0].exact, all.searches[0].linked), (2000, None));
     assert_eq!(all.searches[0].walk, Walk::None);
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use pipeann_db::catalog::{Change, NewIndex, Place, Properties};
+use pipeann_db::catalog::{CollectionPath, EntryChange, NewIndex, Properties};
 use pipeann_db::collection::{Filter, RowOrder, RowQuery, VectorSearch};
 use pipeann_db::ids::Metric;
 use pipeann_db::schema::PrimaryKey;
@@ -59,7 +59,7 @@ fn readers_and_deletes_see_each_write_as_a_whole() {
     let database = open(dir.path());
     let c = create(&database, false);
     let written = |round: i64| {
-        let mut numbers = Numbers(round as u64);
+        let mut numbers = Numbers::new(round as u64);
         let rows = (0..60).map(|key| Row { number: round, ..Row::new(key, &mut numbers) });
         c.upsert(batch(&rows.collect::<Vec<_>>()), None).unwrap();
     };
@@ -114,7 +114,7 @@ fn keys_that_repeat_come_as_often_as_there_are_rows() {
     let dir = tempfile::tempdir().unwrap();
     let database = open(dir.path());
     let c = create(&database, false);
-    let mut numbers = Numbers(3);
+    let mut numbers = Numbers::new(3);
     for _ in 0..3 {
         let rows: Vec<Row> = (0..10).map(|key| Row::new(key, &mut numbers)).collect();
         c.insert(batch(&rows), None).unwrap();
@@ -138,7 +138,7 @@ fn a_delete_meets_every_row_that_was_answered_before_it() {
     let (answered, stop) = (AtomicI64::new(1999), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
-            let mut numbers = Numbers(1);
+            let mut numbers = Numbers::new(1);
             for first in (2000..).step_by(20).take_while(|_| !stop.load(Ordering::Relaxed)) {
                 let rows: Vec<Row> =
                     (first..first + 20).map(|key| Row::new(key, &mut numbers)).collect();
@@ -195,7 +195,9 @@ fn a_repeated_filter_finds_rows_that_enter_the_graph_meanwhile() {
     let (field, name, metric) = ("v".to_owned(), Some("graph".to_owned()), Some(Metric::L2));
     let new =
         NewIndex { field, name, kind: "DISKANN".into(), metric, parameters: Properties::new() };
-    database.apply(Change::CreateIndex { place: Place::new("default", "c"), new }).unwrap();
+    database
+        .apply(EntryChange::CreateIndex { place: CollectionPath::new("default", "c"), new })
+        .unwrap();
     c.build_index("graph").unwrap();
     c.wait_for_index("graph").unwrap();
     let search = |near| {

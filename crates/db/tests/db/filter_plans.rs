@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pipeann_db::catalog::{Change, NewIndex, Place, Properties};
+use pipeann_db::catalog::{CollectionPath, EntryChange, NewIndex, Properties};
 use pipeann_db::collection::{Collection, Filter, SearchCosts, VectorSearch};
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_engine::types::VectorSet;
@@ -13,7 +13,7 @@ use crate::schemas::Numbers;
 
 /// Rows whose number tells where they lie: a hundredth of the range of the first component.
 fn fill(c: &Collection, count: i64) -> BTreeMap<i64, Row> {
-    let mut numbers = Numbers(11);
+    let mut numbers = Numbers::new(11);
     let rows: Vec<Row> = (0..count)
         .map(|key| {
             let row = Row::new(key, &mut numbers);
@@ -36,7 +36,7 @@ fn compare(
     matches: impl Fn(&Row) -> bool,
     at: f32,
 ) -> SearchCosts {
-    let mut numbers = Numbers(3);
+    let mut numbers = Numbers::new(3);
     let near: Vec<[f32; DIM]> = (0..30)
         .map(|_| std::array::from_fn(|d| if d == 0 { at } else { numbers.below(300) as f32 }))
         .collect();
@@ -76,7 +76,9 @@ fn every_way_of_searching_finds_what_matches() {
     let (field, name, metric) = ("v".to_owned(), Some("graph".to_owned()), Some(Metric::L2));
     let new =
         NewIndex { field, name, kind: "DISKANN".into(), metric, parameters: Properties::new() };
-    database.apply(Change::CreateIndex { place: Place::new("default", "c"), new }).unwrap();
+    database
+        .apply(EntryChange::CreateIndex { place: CollectionPath::new("default", "c"), new })
+        .unwrap();
     c.build_index("graph").unwrap();
     c.wait_for_index("graph").unwrap();
 

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pipeann_db::catalog::{Change, NewCollection, NewIndex, Properties, UnixMs};
+use pipeann_db::catalog::{EntryChange, NewCollection, NewIndex, Properties, UnixMs};
 use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_db::ids::Metric;
 use pipeann_db::wal::Level;
@@ -60,7 +60,7 @@ fn what_is_flushed_beside_the_linking_of_rows_is_in_the_log() {
     let (field, kind, metric) = ("v".to_owned(), "DISKANN".to_owned(), Some(Metric::L2));
     let name = Some("graph".to_owned());
     let new = NewIndex { field, name, kind, metric, parameters: Properties::new() };
-    database.apply(Change::CreateIndex { place: place(), new }).unwrap();
+    database.apply(EntryChange::CreateIndex { place: place(), new }).unwrap();
     c.build_index("graph").unwrap();
     c.wait_for_index("graph").unwrap();
     let mut flushes = 0;

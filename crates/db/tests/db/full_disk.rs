@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pipeann_db::catalog::{Change, IndexState, NewIndex, Properties};
+use pipeann_db::catalog::{EntryChange, IndexState, NewIndex, Properties};
 use pipeann_db::collection::{Collection, CollectionError};
 use pipeann_db::database::{Database, DatabaseError};
 use pipeann_db::ids::{ErrorClass, Metric};
@@ -177,7 +177,7 @@ fn define_index(database: &Database) {
     let (field, kind, metric) = ("v".to_owned(), "DISKANN".to_owned(), Some(Metric::L2));
     let name = Some("graph".to_owned());
     let new = NewIndex { field, name, kind, metric, parameters: Properties::new() };
-    database.apply(Change::CreateIndex { place: place(), new }).unwrap();
+    database.apply(EntryChange::CreateIndex { place: place(), new }).unwrap();
 }
 
 /// The files as a kill would leave them now.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pipeann_db::catalog::{Change, IndexState, NewIndex, Properties};
+use pipeann_db::catalog::{EntryChange, IndexState, NewIndex, Properties};
 use pipeann_db::collection::{Collection, CollectionError, VectorSearch};
 use pipeann_db::database::{Database, ReadOnlyOptions};
 use pipeann_db::ids::{Metric, VectorType};
@@ -19,12 +19,15 @@ use crate::data::{
 /// What a collection should hold: the seed of each key.
 type Model = BTreeMap<i64, u32>;
 
-fn index(parameters: &[(&str, &str)]) -> Change {
+fn index(parameters: &[(&str, &str)]) -> EntryChange {
     let parameters: Properties =
         parameters.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let kind = "DISKANN".to_owned();
     let (field, name, metric) = ("v".to_owned(), Some("graph".to_owned()), Some(Metric::L2));
-    Change::CreateIndex { place: place(), new: NewIndex { field, name, kind, metric, parameters } }
+    EntryChange::CreateIndex {
+        place: place(),
+        new: NewIndex { field, name, kind, metric, parameters },
+    }
 }
 
 fn insert(c: &Collection, model: &mut Model, keys: std::ops::Range<i64>, round: u32) {
@@ -227,7 +230,7 @@ fn a_released_collection_gives_its_memory_back_and_loses_nothing() {
     c.wait_for_index("graph").unwrap();
     let loaded = accountant.held_bytes();
     assert!(loaded > before + 100_000, "{loaded} after {before}");
-    database.apply(Change::Release { place: place(), partitions: None }).unwrap();
+    database.apply(EntryChange::Release { place: place(), partitions: None }).unwrap();
     // Flat vectors may have grown a little in between.
     assert!(accountant.held_bytes() < before + 10_000, "{} held", accountant.held_bytes());
     insert(&c, &mut model, 900..1300, 1);
@@ -244,9 +247,9 @@ fn an_index_is_dropped_and_made_anew_with_other_parameters() {
     let dir = tempfile::tempdir().unwrap();
     let database = open(dir.path());
     let (c, model) = built(&database, 700);
-    database.apply(Change::Release { place: place(), partitions: None }).unwrap();
+    database.apply(EntryChange::Release { place: place(), partitions: None }).unwrap();
     let path = graph_dir(dir.path());
-    database.apply(Change::DropIndex { place: place(), index: "graph".to_owned() }).unwrap();
+    database.apply(EntryChange::DropIndex { place: place(), index: "graph".to_owned() }).unwrap();
     assert!(!path.exists());
     load(&database);
     compare(&c, &model);
@@ -256,8 +259,8 @@ fn an_index_is_dropped_and_made_anew_with_other_parameters() {
     let IndexState::Failed { reason } = c.wait_for_index("graph").unwrap().state else { panic!() };
     assert!(reason.contains("`max_degree` is \"many\""), "{reason}");
     compare(&c, &model);
-    database.apply(Change::Release { place: place(), partitions: None }).unwrap();
-    database.apply(Change::DropIndex { place: place(), index: "graph".to_owned() }).unwrap();
+    database.apply(EntryChange::Release { place: place(), partitions: None }).unwrap();
+    database.apply(EntryChange::DropIndex { place: place(), index: "graph".to_owned() }).unwrap();
     database.apply(index(&[("max_degree", "24"), ("search_list_size", "40")])).unwrap();
     c.build_index("graph").unwrap();
     assert_eq!(c.wait_for_index("graph").unwrap().state, IndexState::Finished { rows: 700 });
@@ -327,7 +330,7 @@ fn verifying_reads_the_pages_of_graphs_that_are_open_released_or_lost() {
     };
     for open in [true, false] {
         if !open {
-            database.apply(Change::Release { place: place(), partitions: None }).unwrap();
+            database.apply(EntryChange::Release { place: place(), partitions: None }).unwrap();
         }
         assert_eq!(found(&c), Vec::<String>::new(), "open: {open}");
         flip();
@@ -494,7 +497,7 @@ fn searches_of_some_partitions_find_their_rows_and_batches_what_single_queries_d
     let c = create(&database);
     for name in ["red", "blue"] {
         let partition = name.to_owned();
-        database.apply(Change::CreatePartition { place: place(), partition }).unwrap();
+        database.apply(EntryChange::CreatePartition { place: place(), partition }).unwrap();
     }
     let mut model = Model::new();
     for key in 0..900i64 {

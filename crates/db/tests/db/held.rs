@@ -2,19 +2,19 @@
 
 use std::ops::Bound;
 
-use pipeann_db::catalog::{Change, NewIndex, Properties};
+use pipeann_db::catalog::{EntryChange, NewIndex, Properties};
 use pipeann_db::collection::{
-    Collection, Filter, HeldMoment, RowOrder, RowQuery, SearchHit, Selection, VectorSearch,
+    Collection, Filter, PinnedSnapshot, RowOrder, RowQuery, SearchHit, Selection, VectorSearch,
 };
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_db::schema::PrimaryKey;
-use pipeann_engine::search::Within;
+use pipeann_engine::search::DistanceRange;
 use pipeann_engine::types::VectorSet;
 
 use crate::data::{DIM, FIELDS, batch, bytes, create, keys, open, place, seed, vector};
 
 /// Rows by filter, as key and seed.
-fn read(c: &Collection, held: Option<&HeldMoment>, filter: &str) -> Vec<(i64, u32)> {
+fn read(c: &Collection, held: Option<&PinnedSnapshot>, filter: &str) -> Vec<(i64, u32)> {
     let query = RowQuery {
         fields: FIELDS,
         filter: Some(Filter::new(filter)),
@@ -34,7 +34,7 @@ fn key(key: &PrimaryKey) -> i64 {
 
 fn near(
     c: &Collection,
-    held: Option<&HeldMoment>,
+    held: Option<&PinnedSnapshot>,
     filter: Option<Filter<'_>>,
     from: Bound<f32>,
 ) -> Vec<SearchHit> {
@@ -49,13 +49,13 @@ fn near(
         filter,
         output: FIELDS,
     };
-    let within = Within { from, ..Within::default() };
+    let within = DistanceRange { from, ..DistanceRange::default() };
     let selection = Selection { within, ..Selection::default() };
     c.search_selected_as_of(&search, queries, (&selection, held)).unwrap().remove(0)
 }
 
 /// Everything that is compared: rows, rows by filter, counts, and searches of both kinds.
-fn look(c: &Collection, held: Option<&HeldMoment>) -> impl PartialEq + std::fmt::Debug + use<> {
+fn look(c: &Collection, held: Option<&PinnedSnapshot>) -> impl PartialEq + std::fmt::Debug + use<> {
     let filter = Filter::new("note like 'note 1%'");
     let counted = c.count_as_of(filter, None, held).unwrap();
     let pages = near(c, held, None, Bound::Unbounded);
@@ -113,7 +113,7 @@ fn a_graph_is_searched_as_of_a_moment() {
         metric: Some(Metric::L2),
         parameters: Properties::new(),
     };
-    database.apply(Change::CreateIndex { place: place(), new }).unwrap();
+    database.apply(EntryChange::CreateIndex { place: place(), new }).unwrap();
     c.build_index("graph").unwrap();
     c.wait_for_index("graph").unwrap();
     let held = c.hold_moment().unwrap();

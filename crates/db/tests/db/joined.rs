@@ -6,20 +6,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 
-use pipeann_db::catalog::{Change, NewCollection, NewIndex, Place, Properties};
+use pipeann_db::catalog::{CollectionPath, EntryChange, NewCollection, NewIndex, Properties};
 use pipeann_db::collection::{
-    Collection, CollectionError, Grouping, Joined, Progress, SearchHit, Selection,
+    BatchProgress, BatchedSearch, Collection, CollectionError, Grouping, SearchHit, Selection,
 };
 use pipeann_db::database::Database;
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_db::scheduler::{
-    Answer, Caller, OwnedFilter, OwnedVectors, ScheduleError, Scheduler, SchedulerOptions,
+    Caller, OwnedFilter, OwnedVectors, ScheduleError, Scheduler, SchedulerOptions, SearchAnswer,
     SearchRequest, Searchable,
 };
 use pipeann_db::schema::{Batch, FieldSpec, Schema};
 use pipeann_db::value::{Column, ColumnValues, DataType, DenseVectors, ScalarType, VectorKind};
 use pipeann_engine::index::Resident;
-use pipeann_engine::search::Within;
+use pipeann_engine::search::DistanceRange;
 
 use crate::data::options;
 use crate::schemas::Numbers;
@@ -50,11 +50,11 @@ fn open(dir: &Path) -> Database {
 
 /// A collection with `linked` rows in a graph, and some that wait to enter it.
 fn filled(database: &Database, linked: usize) -> Arc<Collection> {
-    let place = Place::new("default", "c");
+    let place = CollectionPath::new("default", "c");
     let new = NewCollection::new(schema());
     let c = database.create_collection("default", "c", new).unwrap();
-    database.apply(Change::Load { place: place.clone(), partitions: None }).unwrap();
-    let mut numbers = Numbers(5);
+    database.apply(EntryChange::Load { place: place.clone(), partitions: None }).unwrap();
+    let mut numbers = Numbers::new(5);
     let mut insert = |from: usize, count: usize| {
         let vectors = floats(count, &mut numbers);
         let vectors = DenseVectors::new(VectorKind::Float, DIM, vectors).unwrap();
@@ -71,14 +71,14 @@ fn filled(database: &Database, linked: usize) -> Arc<Collection> {
     let (field, name, metric) = ("v".to_owned(), Some("graph".to_owned()), Some(Metric::L2));
     let kind = "DISKANN".to_owned();
     let new = NewIndex { field, name, kind, metric, parameters: Properties::default() };
-    database.apply(Change::CreateIndex { place, new }).unwrap();
+    database.apply(EntryChange::CreateIndex { place, new }).unwrap();
     c.build_index("graph").unwrap();
     c.wait_for_index("graph").unwrap();
     c
 }
 
 fn request(c: &Arc<dyn Searchable>, k: usize, count: usize, seed: u64) -> SearchRequest {
-    let queries = floats(count, &mut Numbers(seed));
+    let queries = floats(count, &mut Numbers::new(seed));
     SearchRequest {
         collection: Arc::clone(c),
         field: "v".to_owned(),
@@ -107,8 +107,8 @@ struct Gate {
 impl Searchable for Gate {
     fn search_joined(
         &self,
-        searches: &[Joined<'_>],
-        tell: &mut dyn FnMut(Progress),
+        searches: &[BatchedSearch<'_>],
+        tell: &mut dyn FnMut(BatchProgress),
     ) -> Result<(), CollectionError> {
         self.begun.fetch_add(1, Ordering::SeqCst);
         let mut open = self.open.lock().unwrap();
@@ -123,14 +123,14 @@ impl Searchable for Gate {
     }
 }
 
-struct Asker(usize, Sender<(usize, Result<Answer, ScheduleError>)>);
+struct Asker(usize, Sender<(usize, Result<SearchAnswer, ScheduleError>)>);
 
 impl Caller for Asker {
     fn is_gone(&self) -> bool {
         false
     }
 
-    fn answer(self: Box<Self>, outcome: Result<Answer, ScheduleError>) {
+    fn answer(self: Box<Self>, outcome: Result<SearchAnswer, ScheduleError>) {
         self.1.send((self.0, outcome)).unwrap();
     }
 }
@@ -209,7 +209,7 @@ fn answers_are_those_of_searches_alone_with_and_without_a_filter() {
     compare(&c, &filtered("number >= 30 and id != 5"));
     let listed = |one| SearchRequest { list: Some(1), ..one };
     compare(&c, &many(&searched).into_iter().map(listed).collect::<Vec<_>>());
-    let far = Within { from: Bound::Excluded(1.3e6), to: Bound::Unbounded };
+    let far = DistanceRange { from: Bound::Excluded(1.3e6), to: Bound::Unbounded };
     let selections = [
         Selection { within: far, ..Selection::default() },
         Selection {

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pipeann_db::catalog::{Change, NewCollection, NewIndex, Place, Properties};
+use pipeann_db::catalog::{CollectionPath, EntryChange, NewCollection, NewIndex, Properties};
 use pipeann_db::collection::{Collection, SearchCosts, VectorSearch};
 use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_db::ids::{Metric, VectorType};
@@ -17,15 +17,15 @@ const ROWS: i64 = 3000;
 
 /// A loaded collection with a graph of so many rows.
 fn build(database: &Database, name: &str, count: i64) {
-    let place = Place::new("default", name);
+    let place = CollectionPath::new("default", name);
     let c = database.create_collection("default", name, NewCollection::new(schema())).unwrap();
-    database.apply(Change::Load { place: place.clone(), partitions: None }).unwrap();
+    database.apply(EntryChange::Load { place: place.clone(), partitions: None }).unwrap();
     let all: Vec<_> = (0..count).map(|key| (key, key as u32)).collect();
     all.chunks(250).for_each(|some| drop(c.insert(batch(some), None).unwrap()));
     let (field, graph, metric) = ("v".to_owned(), Some("graph".to_owned()), Some(Metric::L2));
     let (kind, parameters) = ("DISKANN".to_owned(), Properties::default());
     let new = NewIndex { field, name: graph, kind, metric, parameters };
-    database.apply(Change::CreateIndex { place, new }).unwrap();
+    database.apply(EntryChange::CreateIndex { place, new }).unwrap();
     c.build_index("graph").unwrap();
     c.wait_for_index("graph").unwrap();
     c.flush().unwrap();
@@ -161,8 +161,8 @@ fn pages_give_way_to_writes_and_come_back() {
     assert!(accountant.pool_bytes(Pool::PageCache) < pages, "pages gave way");
     c.wait_for_index("graph").unwrap();
     c.flush().unwrap();
-    database.rest();
-    database.rest();
+    database.trim();
+    database.trim();
     for _ in 0..5 {
         search(&c);
     }

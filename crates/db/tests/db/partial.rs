@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pipeann_db::catalog::{Change, NewCollection};
+use pipeann_db::catalog::{EntryChange, NewCollection};
 use pipeann_db::collection::{Collection, CollectionError, RowOrder, RowQuery};
 use pipeann_db::database::Database;
 use pipeann_db::schema::{Batch, BatchError, FieldSpec, Schema};
@@ -42,7 +42,9 @@ fn filled(database: &Database) -> Arc<Collection> {
         .unwrap();
     let c = database.create_collection("default", "c", NewCollection::new(schema)).unwrap();
     load(database);
-    database.apply(Change::CreatePartition { place: place(), partition: "p".to_owned() }).unwrap();
+    database
+        .apply(EntryChange::CreatePartition { place: place(), partition: "p".to_owned() })
+        .unwrap();
     let array = |n| Array::collect(ScalarType::Int64, [ValueRef::Int64(n)]).unwrap();
     let values: Vec<Array> = (1..4).map(array).collect();
     let values: Vec<ValueRef<'_>> =

@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use pipeann_db::catalog::Change;
+use pipeann_db::catalog::EntryChange;
 use pipeann_db::collection::CollectionError;
 use pipeann_db::database::{Database, DatabaseError, ReadOnlyOptions};
 use pipeann_db::disk::LockError;
@@ -93,7 +93,8 @@ fn a_reader_refuses_writes_and_leaves_the_database_alone() {
     }
     let refused = reader.drop_collection("default", "c").unwrap_err();
     assert!(matches!(refused, DatabaseError::ReadOnly { .. }), "{refused}");
-    let refused = reader.apply(Change::Release { place: place(), partitions: None }).unwrap_err();
+    let refused =
+        reader.apply(EntryChange::Release { place: place(), partitions: None }).unwrap_err();
     assert!(refused.to_string().contains(&dir.path().display().to_string()), "{refused}");
     assert_eq!(shown(dir.path()), before);
     drop((c, reader));

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pipeann_db::catalog::Change;
+use pipeann_db::catalog::EntryChange;
 use pipeann_db::collection::{Collection, Filter};
 use pipeann_db::database::Database;
 use pipeann_db::scalar::{Condition, Sketch};
@@ -147,14 +147,14 @@ fn releasing_a_collection_drops_signatures_and_loading_reads_them() {
     let loaded = accountant.pool_bytes(Pool::Postings);
     c.count_matching(Filter::new("note == 'note 7'"), None).unwrap();
     assert!(accountant.pool_bytes(Pool::Postings) > loaded, "the answer is kept");
-    database.apply(Change::Release { place: place(), partitions: None }).unwrap();
+    database.apply(EntryChange::Release { place: place(), partitions: None }).unwrap();
     // A byte for the key, a byte for the note.
     assert_eq!(accountant.pool_bytes(Pool::Postings), loaded - 2 * 2000);
     check(&c);
     load(&database);
     assert_eq!(accountant.pool_bytes(Pool::Postings), loaded);
     check(&c);
-    database.apply(Change::DropCollection { place: place() }).unwrap();
+    database.apply(EntryChange::DropCollection { place: place() }).unwrap();
     assert!(!files(home.path()).iter().any(|file| file.ends_with("SCALARS")));
 }
 

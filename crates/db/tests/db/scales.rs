@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use pipeann_db::catalog::{Change, IndexState, NewIndex, Properties};
+use pipeann_db::catalog::{EntryChange, IndexState, NewIndex, Properties};
 use pipeann_db::collection::{Collection, VectorSearch};
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_engine::types::VectorSet;
@@ -53,7 +53,7 @@ fn index(database: &pipeann_db::database::Database, c: &Collection) {
     let (field, name, metric) = ("v".to_owned(), Some("graph".to_owned()), Some(Metric::L2));
     let new =
         NewIndex { field, name, kind: "DISKANN".to_owned(), metric, parameters: Properties::new() };
-    database.apply(Change::CreateIndex { place: place(), new }).unwrap();
+    database.apply(EntryChange::CreateIndex { place: place(), new }).unwrap();
     c.build_index("graph").unwrap();
     c.wait_for_index("graph").unwrap();
 }

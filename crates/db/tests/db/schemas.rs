@@ -5,18 +5,18 @@ use pipeann_db::value::{
     Array, Arrays, Blobs, Column, ColumnValues, DataType, DenseVectors, ScalarType, Value,
     VectorKind,
 };
-use pipeann_engine::types::from_f32;
+use pipeann_engine::types::{SplitMix64, from_f32};
 
-/// Numbers that depend on their seed only (splitmix64).
-pub(crate) struct Numbers(pub(crate) u64);
+/// Numbers that depend on their seed only.
+pub(crate) struct Numbers(SplitMix64);
 
 impl Numbers {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(SplitMix64::new(seed))
+    }
+
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     pub(crate) fn below(&mut self, bound: u64) -> u64 {

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use pipeann_db::catalog::{Change, NewIndex};
+use pipeann_db::catalog::{EntryChange, NewIndex};
 use pipeann_db::collection::{
     Collection, CollectionError, Grouping, RowOrder, RowQuery, SearchHit, Selection, VectorSearch,
 };
 use pipeann_db::ids::{Metric, VectorType};
-use pipeann_engine::search::Within;
+use pipeann_engine::search::DistanceRange;
 use pipeann_engine::types::VectorSet;
 
 use crate::data::{
@@ -55,7 +55,7 @@ fn a_range_is_searched_as_far_as_it_goes() {
             (Bound::Excluded(low), Bound::Unbounded),
         ];
         for (from, to) in bounds {
-            let selection = Selection { within: Within { from, to }, groups: None };
+            let selection = Selection { within: DistanceRange { from, to }, groups: None };
             let found = selected(&c, k, near, &selection).unwrap();
             let found: Vec<f32> = found.iter().map(|hit| hit.distance).collect();
             let range = (from, to);
@@ -76,7 +76,7 @@ fn a_range_is_found_in_a_graph_and_among_rows_that_wait_to_enter_it() {
     let (kind, field) = ("DISKANN".to_owned(), "v".to_owned());
     let (name, metric, parameters) = (Some("graph".to_owned()), Some(Metric::L2), BTreeMap::new());
     let new = NewIndex { field, name, kind, metric, parameters };
-    database.apply(Change::CreateIndex { place: place(), new }).unwrap();
+    database.apply(EntryChange::CreateIndex { place: place(), new }).unwrap();
     c.build_index("graph").unwrap();
     c.wait_for_index("graph").unwrap();
     c.insert(batch(&rows[2500..]), None).unwrap();
@@ -88,7 +88,8 @@ fn a_range_is_found_in_a_graph_and_among_rows_that_wait_to_enter_it() {
     // The last ones need a list that is longer than a search begins with.
     for (from, to, k) in [(0, 1, 10), (0, 50, 200), (0, 400, 30), (700, 900, 300), (1500, 2300, 10)]
     {
-        let within = Within { from: Bound::Excluded(all[from]), to: Bound::Included(all[to]) };
+        let within =
+            DistanceRange { from: Bound::Excluded(all[from]), to: Bound::Included(all[to]) };
         let selection = Selection { within, ..Selection::default() };
         let found = selected(&c, k, near, &selection).unwrap();
         let mut found_keys: Vec<_> = found.iter().map(|hit| hit.row.key.clone()).collect();

@@ -1,7 +1,7 @@
 //! Vectors without a length, by the cosine: they are found like others, at distance 1, by the graph
 //! and before they are in it.
 
-use pipeann_db::catalog::{Change, IndexState, NewIndex, Properties};
+use pipeann_db::catalog::{EntryChange, IndexState, NewIndex, Properties};
 use pipeann_db::collection::{Collection, SearchHit, VectorSearch};
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_db::schema::PrimaryKey;
@@ -51,7 +51,7 @@ fn a_zero_vector_is_found_before_and_after_it_joins_the_graph() {
     let (field, name, metric) = ("v".to_owned(), Some("graph".to_owned()), Some(Metric::Cosine));
     let kind = "DISKANN".to_owned();
     let new = NewIndex { field, name, kind, metric, parameters: Properties::new() };
-    database.apply(Change::CreateIndex { place: place(), new }).unwrap();
+    database.apply(EntryChange::CreateIndex { place: place(), new }).unwrap();
     c.build_index("graph").unwrap();
     let status = c.wait_for_index("graph").unwrap();
     assert_eq!((status.state, status.linked), (IndexState::Finished { rows: 500 }, 500));

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::graph::{Adjacency, Neighbours};
+use crate::graph::{Adjacency, EdgeSource};
 
 const LOCK: u32 = 1 << 31;
 /// Where the header holds how many of the first edges one prune chose together.
@@ -86,7 +86,7 @@ impl Links {
     }
 }
 
-impl Neighbours for Links {
+impl EdgeSource for Links {
     #[inline]
     fn append(&self, node: u32, out: &mut Vec<u32>) {
         let row = self.row(node);

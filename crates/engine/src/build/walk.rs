@@ -3,13 +3,13 @@
 //! Whoever works through the nodes in this order finds most of what a node's search touches in
 //! the processor's caches, where the node before has left it.
 
-use crate::graph::Neighbours;
+use crate::graph::EdgeSource;
 
 /// Edges of a node that the walk follows; the first are the nearest that a prune has left.
 const FOLLOWED: usize = 24;
 
 /// All of `order`, starting anew at the next of them where the walk comes to an end.
-pub(crate) fn depth_first(graph: &impl Neighbours, order: &[u32]) -> Vec<u32> {
+pub(crate) fn depth_first(graph: &impl EdgeSource, order: &[u32]) -> Vec<u32> {
     let mut walked = Vec::with_capacity(order.len());
     let mut seen = vec![false; order.len()];
     let (mut path, mut edges) = (Vec::new(), Vec::new());
@@ -40,7 +40,7 @@ mod tests {
 
     struct Rings(u32);
 
-    impl Neighbours for Rings {
+    impl EdgeSource for Rings {
         /// Two rings: even and odd nodes.
         fn append(&self, node: u32, out: &mut Vec<u32>) {
             out.push((node + 2) % self.0);

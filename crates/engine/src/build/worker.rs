@@ -3,7 +3,7 @@
 use super::links::{Links, LockedRow};
 use crate::distance::PairDistance;
 use crate::graph::{
-    GreedyScratch, Neighbours, PruneCandidate, PruneOptions, greedy_search, robust_prune,
+    EdgeSource, GreedyScratch, PruneCandidate, PruneOptions, greedy_search, robust_prune,
 };
 
 /// A thread's scratch.

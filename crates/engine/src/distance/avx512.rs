@@ -7,7 +7,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{BYTE_BLOCK, Op, PairFn, avx2, avx512_half};
+use super::{BYTE_BLOCK, PairFn, PairOp, avx2, avx512_half};
 use crate::types::VectorType;
 
 /// Which of the sets beside AVX-512 F, BW, DQ and VL the CPU has.
@@ -26,23 +26,23 @@ impl Extensions {
     }
 }
 
-pub(super) fn pair_fn(op: Op, ty: VectorType, has: Extensions) -> PairFn {
+pub(super) fn pair_fn(op: PairOp, ty: VectorType, has: Extensions) -> PairFn {
     match (op, ty) {
-        (Op::SquaredL2, VectorType::F32) => f32_pair::<true>,
-        (Op::Dot, VectorType::F32) => f32_pair::<false>,
-        (Op::SquaredL2, VectorType::U8) if has.vnni => squared_l2_vnni::<false>,
-        (Op::SquaredL2, VectorType::U8) => byte_pair::<true, false>,
-        (Op::Dot, VectorType::U8) if has.vnni => dot_vnni::<false>,
-        (Op::Dot, VectorType::U8) => byte_pair::<false, false>,
-        (Op::SquaredL2, VectorType::I8) if has.vnni => squared_l2_vnni::<true>,
-        (Op::SquaredL2, VectorType::I8) => byte_pair::<true, true>,
-        (Op::Dot, VectorType::I8) if has.vnni => dot_vnni::<true>,
-        (Op::Dot, VectorType::I8) => byte_pair::<false, true>,
+        (PairOp::SquaredL2, VectorType::F32) => f32_pair::<true>,
+        (PairOp::Dot, VectorType::F32) => f32_pair::<false>,
+        (PairOp::SquaredL2, VectorType::U8) if has.vnni => squared_l2_vnni::<false>,
+        (PairOp::SquaredL2, VectorType::U8) => byte_pair::<true, false>,
+        (PairOp::Dot, VectorType::U8) if has.vnni => dot_vnni::<false>,
+        (PairOp::Dot, VectorType::U8) => byte_pair::<false, false>,
+        (PairOp::SquaredL2, VectorType::I8) if has.vnni => squared_l2_vnni::<true>,
+        (PairOp::SquaredL2, VectorType::I8) => byte_pair::<true, true>,
+        (PairOp::Dot, VectorType::I8) if has.vnni => dot_vnni::<true>,
+        (PairOp::Dot, VectorType::I8) => byte_pair::<false, true>,
         (_, VectorType::F16 | VectorType::BF16) => avx512_half::pair_fn(op, ty),
-        (Op::SquaredL2, VectorType::Binary) if has.vpopcntdq => bit_pair::<true>,
-        (Op::Dot, VectorType::Binary) if has.vpopcntdq => bit_pair::<false>,
-        (Op::SquaredL2, VectorType::Binary) => avx2::bit_pair::<true>,
-        (Op::Dot, VectorType::Binary) => avx2::bit_pair::<false>,
+        (PairOp::SquaredL2, VectorType::Binary) if has.vpopcntdq => bit_pair::<true>,
+        (PairOp::Dot, VectorType::Binary) if has.vpopcntdq => bit_pair::<false>,
+        (PairOp::SquaredL2, VectorType::Binary) => avx2::bit_pair::<true>,
+        (PairOp::Dot, VectorType::Binary) => avx2::bit_pair::<false>,
     }
 }
 

@@ -4,16 +4,16 @@
 
 use std::arch::x86_64::*;
 
-use super::{Op, PairFn};
+use super::{PairFn, PairOp};
 use crate::types::VectorType;
 
 /// The kernel for bf16, or for f16 where `ty` is anything else.
-pub(super) fn pair_fn(op: Op, ty: VectorType) -> PairFn {
+pub(super) fn pair_fn(op: PairOp, ty: VectorType) -> PairFn {
     match (op, ty) {
-        (Op::SquaredL2, VectorType::BF16) => half_pair::<true, true>,
-        (Op::Dot, VectorType::BF16) => half_pair::<false, true>,
-        (Op::SquaredL2, _) => half_pair::<true, false>,
-        (Op::Dot, _) => half_pair::<false, false>,
+        (PairOp::SquaredL2, VectorType::BF16) => half_pair::<true, true>,
+        (PairOp::Dot, VectorType::BF16) => half_pair::<false, true>,
+        (PairOp::SquaredL2, _) => half_pair::<true, false>,
+        (PairOp::Dot, _) => half_pair::<false, false>,
     }
 }
 

@@ -39,7 +39,7 @@ use crate::types::VectorType;
 
 /// A raw operation on a pair of vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Op {
+pub enum PairOp {
     /// Sum of squared differences.
     SquaredL2,
     /// Sum of products.
@@ -63,20 +63,20 @@ pub struct Kernel {
 
 impl Kernel {
     /// The fastest kernel that this CPU runs.
-    pub fn new(op: Op, ty: VectorType, dim: usize) -> Self {
+    pub fn new(op: PairOp, ty: VectorType, dim: usize) -> Self {
         Self::build(op, ty, dim, SimdLevel::detected())
     }
 
     /// The kernel of one instruction set, or `None` where this CPU lacks it.
-    pub fn with_level(op: Op, ty: VectorType, dim: usize, level: SimdLevel) -> Option<Self> {
+    pub fn with_level(op: PairOp, ty: VectorType, dim: usize, level: SimdLevel) -> Option<Self> {
         level.is_available().then(|| Self::build(op, ty, dim, level))
     }
 
     /// `level` must be available.
-    fn build(op: Op, ty: VectorType, dim: usize, level: SimdLevel) -> Self {
+    fn build(op: PairOp, ty: VectorType, dim: usize, level: SimdLevel) -> Self {
         Self {
             pair: pair_fn(op, ty, level),
-            dot: pair_fn(Op::Dot, ty, level),
+            dot: pair_fn(PairOp::Dot, ty, level),
             dim,
             bytes: ty.vector_bytes(dim),
         }
@@ -112,7 +112,7 @@ impl Kernel {
 }
 
 /// The code for one operation; the caller has made sure that the CPU has `level`.
-fn pair_fn(op: Op, ty: VectorType, level: SimdLevel) -> PairFn {
+fn pair_fn(op: PairOp, ty: VectorType, level: SimdLevel) -> PairFn {
     match level {
         #[cfg(target_arch = "x86_64")]
         SimdLevel::Avx512 => avx512::pair_fn(op, ty, avx512::Extensions::detected()),

@@ -9,7 +9,7 @@
 use rayon::prelude::*;
 
 use super::query::jaccard;
-use super::{Kernel, Op, prefetch};
+use super::{Kernel, PairOp, prefetch};
 use crate::types::{Metric, VectorSet};
 
 /// Rows that one task takes when norms are computed.
@@ -30,8 +30,8 @@ impl<'v> PairDistance<'v> {
     /// Prepares `set`; computes the norms in parallel where the metric needs them.
     pub fn new(metric: Metric, set: VectorSet<'v>) -> Self {
         let op = match metric {
-            Metric::L2 | Metric::InnerProduct | Metric::Hamming => Op::SquaredL2,
-            Metric::Cosine | Metric::Jaccard => Op::Dot,
+            Metric::L2 | Metric::InnerProduct | Metric::Hamming => PairOp::SquaredL2,
+            Metric::Cosine | Metric::Jaccard => PairOp::Dot,
         };
         let kernel = Kernel::new(op, set.vector_type(), set.dim());
         let squared_norms = || -> Vec<f32> {

@@ -1,6 +1,6 @@
 //! The distance of vectors to one query.
 
-use super::{Kernel, Op};
+use super::{Kernel, PairOp};
 use crate::types::{Metric, VectorType};
 
 /// A query made ready: its bytes, the kernel for the metric, and its norm.
@@ -22,8 +22,8 @@ impl<'q> QueryDistance<'q> {
         let dim = ty.dim_of(query.len());
         assert_eq!(query.len(), ty.vector_bytes(dim), "query of ragged length");
         let op = match metric {
-            Metric::L2 | Metric::Hamming => Op::SquaredL2,
-            Metric::InnerProduct | Metric::Cosine | Metric::Jaccard => Op::Dot,
+            Metric::L2 | Metric::Hamming => PairOp::SquaredL2,
+            Metric::InnerProduct | Metric::Cosine | Metric::Jaccard => PairOp::Dot,
         };
         let kernel = Kernel::new(op, ty, dim);
         let norm = match metric {

@@ -4,25 +4,25 @@
 
 use half::{bf16, f16};
 
-use super::{BYTE_BLOCK, Op, PairFn};
+use super::{BYTE_BLOCK, PairFn, PairOp};
 use crate::types::VectorType;
 
 const LANES: usize = 8;
 
-pub(super) fn pair_fn(op: Op, ty: VectorType) -> PairFn {
+pub(super) fn pair_fn(op: PairOp, ty: VectorType) -> PairFn {
     match (op, ty) {
-        (Op::SquaredL2, VectorType::F32) => f32_pair::<true>,
-        (Op::Dot, VectorType::F32) => f32_pair::<false>,
-        (Op::SquaredL2, VectorType::U8) => byte_pair::<true, false>,
-        (Op::Dot, VectorType::U8) => byte_pair::<false, false>,
-        (Op::SquaredL2, VectorType::I8) => byte_pair::<true, true>,
-        (Op::Dot, VectorType::I8) => byte_pair::<false, true>,
-        (Op::SquaredL2, VectorType::F16) => half_pair::<true, false>,
-        (Op::Dot, VectorType::F16) => half_pair::<false, false>,
-        (Op::SquaredL2, VectorType::BF16) => half_pair::<true, true>,
-        (Op::Dot, VectorType::BF16) => half_pair::<false, true>,
-        (Op::SquaredL2, VectorType::Binary) => bit_pair::<true>,
-        (Op::Dot, VectorType::Binary) => bit_pair::<false>,
+        (PairOp::SquaredL2, VectorType::F32) => f32_pair::<true>,
+        (PairOp::Dot, VectorType::F32) => f32_pair::<false>,
+        (PairOp::SquaredL2, VectorType::U8) => byte_pair::<true, false>,
+        (PairOp::Dot, VectorType::U8) => byte_pair::<false, false>,
+        (PairOp::SquaredL2, VectorType::I8) => byte_pair::<true, true>,
+        (PairOp::Dot, VectorType::I8) => byte_pair::<false, true>,
+        (PairOp::SquaredL2, VectorType::F16) => half_pair::<true, false>,
+        (PairOp::Dot, VectorType::F16) => half_pair::<false, false>,
+        (PairOp::SquaredL2, VectorType::BF16) => half_pair::<true, true>,
+        (PairOp::Dot, VectorType::BF16) => half_pair::<false, true>,
+        (PairOp::SquaredL2, VectorType::Binary) => bit_pair::<true>,
+        (PairOp::Dot, VectorType::Binary) => bit_pair::<false>,
     }
 }
 

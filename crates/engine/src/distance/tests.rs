@@ -43,17 +43,17 @@ fn components(bytes: &[u8], ty: VectorType) -> Vec<f64> {
 }
 
 /// The exact result, and the sum of the magnitudes of its terms (the scale of rounding).
-fn naive(op: Op, ty: VectorType, a: &[u8], b: &[u8]) -> (f64, f64) {
+fn naive(op: PairOp, ty: VectorType, a: &[u8], b: &[u8]) -> (f64, f64) {
     let terms = components(a, ty).into_iter().zip(components(b, ty)).map(|(x, y)| match op {
-        Op::SquaredL2 => (x - y) * (x - y),
-        Op::Dot => x * y,
+        PairOp::SquaredL2 => (x - y) * (x - y),
+        PairOp::Dot => x * y,
     });
     terms.fold((0.0, 0.0), |(sum, scale), t| (sum + t, scale + t.abs()))
 }
 
 fn check(
     pair: &dyn Fn(&[u8], &[u8]) -> f32,
-    op: Op,
+    op: PairOp,
     ty: VectorType,
     a: &[u8],
     b: &[u8],
@@ -69,7 +69,7 @@ fn check(
     }
 }
 
-const OPS: [Op; 2] = [Op::SquaredL2, Op::Dot];
+const OPS: [PairOp; 2] = [PairOp::SquaredL2, PairOp::Dot];
 
 #[test]
 fn every_level_agrees_with_f64_at_every_dimension() {
@@ -85,7 +85,7 @@ fn every_level_agrees_with_f64_at_every_dimension() {
                         let Some(kernel) = Kernel::with_level(op, ty, dim, level) else { continue };
                         let what = format!("{op:?} {ty} {dim} {level:?}");
                         check(&|a, b| kernel.eval(a, b), op, ty, &a[1..], &b[3..], &what);
-                        let norm = naive(Op::Dot, ty, &a[1..], &a[1..]).0;
+                        let norm = naive(PairOp::Dot, ty, &a[1..], &a[1..]).0;
                         let got = f64::from(kernel.squared_norm(&a[1..]));
                         assert!((got - norm).abs() <= norm * 1e-5, "norm, {what}");
                     }
@@ -102,7 +102,9 @@ fn sums_of_bytes_do_not_overflow_in_large_dimensions() {
         [(VectorType::U8, [255, 0], [255, 255]), (VectorType::I8, [0x80, 127], [0x80, 0x80])];
     for dim in [BYTE_BLOCK - 1, BYTE_BLOCK, BYTE_BLOCK + 1, 3 * BYTE_BLOCK + 77] {
         for (ty, apart, alike) in cases {
-            for (op, [x, y]) in [(Op::SquaredL2, apart), (Op::Dot, alike), (Op::Dot, apart)] {
+            for (op, [x, y]) in
+                [(PairOp::SquaredL2, apart), (PairOp::Dot, alike), (PairOp::Dot, apart)]
+            {
                 let (a, b) = (vec![x; dim], vec![y; dim]);
                 for level in SimdLevel::ALL {
                     let Some(kernel) = Kernel::with_level(op, ty, dim, level) else { continue };
@@ -177,7 +179,7 @@ fn pair_distance_gives_every_metric_a_geometry() {
         (0..50).flat_map(|_| draws.vector(VectorType::F32, dim, false)).collect();
     bytes.extend(vec![0; dim * 4]);
     let set = VectorSet::new(&bytes, dim, VectorType::F32).expect("whole rows");
-    let dot = |i: usize, j: usize| naive(Op::Dot, VectorType::F32, set.row(i), set.row(j)).0;
+    let dot = |i: usize, j: usize| naive(PairOp::Dot, VectorType::F32, set.row(i), set.row(j)).0;
     let largest = (0..set.rows()).map(|i| dot(i, i)).fold(0.0, f64::max);
     for metric in [Metric::L2, Metric::InnerProduct, Metric::Cosine] {
         let pairs = PairDistance::new(metric, set);
@@ -206,5 +208,5 @@ fn pair_distance_gives_every_metric_a_geometry() {
 #[test]
 #[should_panic(expected = "another dimension")]
 fn a_vector_of_another_dimension_is_refused() {
-    Kernel::new(Op::Dot, VectorType::U8, 8).eval(&[0; 8], &[0; 7]);
+    Kernel::new(PairOp::Dot, VectorType::U8, 8).eval(&[0; 8], &[0; 7]);
 }

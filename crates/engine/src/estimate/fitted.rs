@@ -7,7 +7,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Device, Errors};
+use super::{DeviceSpeed, Errors};
 
 /// Lists for which the model holds: those that were measured, and a little beyond.
 pub(super) const LISTS: RangeInclusive<usize> = 10..=80;
@@ -17,7 +17,7 @@ pub(super) const LISTS: RangeInclusive<usize> = 10..=80;
 type Powers = [f64; 9];
 
 /// What searches of a kind of load find and look at.
-pub(super) struct Load {
+pub(super) struct FittedLoad {
     /// What is lost.
     pub(super) lost: Powers,
     /// The pages looked at.
@@ -35,13 +35,13 @@ pub(super) struct InMemory {
 }
 
 /// One search after the other, on one thread.
-pub(super) const IDLE: Load = Load {
+pub(super) const IDLE: FittedLoad = FittedLoad {
     lost: [-3.5362, -2.0918, -0.6131, 4.1540, 2.8305, -0.3123, -0.1253, 0.5725, 0.1290],
     pages: [3.1588, 0.5871, 0.2056, 0.6686, 0.5990, -0.1931, -0.0455, 0.2089, 0.4888],
 };
 
 /// Eight searches in flight on each of two threads.
-pub(super) const BUSY: Load = Load {
+pub(super) const BUSY: FittedLoad = FittedLoad {
     lost: [-3.5505, -2.0658, -0.5854, 4.0937, 2.8696, -0.3454, -0.1828, 0.4941, 0.0712],
     pages: [3.1654, 0.5747, 0.2081, 0.6945, 0.5617, -0.1899, -0.0473, 0.2224, 0.4756],
 };
@@ -82,9 +82,9 @@ pub(super) const BUSY_IN_FLIGHT: f64 = 8.0;
 pub(super) const ERRORS: Errors = Errors { recall: 0.01, reads: 1.23, qps: 0.39, latency: 0.36 };
 
 /// Random reads of pages of so many bytes on the device of the fit.
-pub(super) fn device(page_bytes: usize) -> Device {
+pub(super) fn device(page_bytes: usize) -> DeviceSpeed {
     let more_us = page_bytes.saturating_sub(4096) as f64 / BYTES_PER_S * 1e6;
-    Device {
+    DeviceSpeed {
         read_us: READ_US + more_us,
         reads_per_s: READS_PER_S.min(BYTES_PER_S / page_bytes as f64),
     }

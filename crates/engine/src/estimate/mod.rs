@@ -18,7 +18,7 @@ pub use shape::{MemoryBytes, Shape};
 
 use crate::build::{self, BuildOptions};
 use crate::types::VectorType;
-use model::Model;
+use model::CostModel;
 
 /// Memory that searches will have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub enum Effort {
 
 /// What random reads of an index's pages take, as `pipeann raw` measures it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Device {
+pub struct DeviceSpeed {
     /// Time of one read alone, microseconds.
     pub read_us: f64,
     /// Reads a second, many in flight.
@@ -55,7 +55,7 @@ pub struct Machine {
     /// Threads that search when the index is busy.
     pub threads: usize,
     /// The device; `None` for the one that the model was fitted on.
-    pub device: Option<Device>,
+    pub device: Option<DeviceSpeed>,
 }
 
 /// What is to be estimated.
@@ -79,7 +79,7 @@ pub struct Question {
 
 /// What searches of one kind of load find and take, for 10 results each.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Speed {
+pub struct LoadSpeed {
     /// Recall@10.
     pub recall: f64,
     /// Pages read from the device for a query.
@@ -117,9 +117,9 @@ pub struct Expectation {
     /// Length of the candidate list.
     pub list: usize,
     /// One search after the other, on one thread.
-    pub idle: Speed,
+    pub idle: LoadSpeed,
     /// Eight searches in flight on each thread.
-    pub busy: Speed,
+    pub busy: LoadSpeed,
     /// How far off this may be.
     pub errors: Errors,
 }
@@ -140,7 +140,7 @@ pub fn expect(question: &Question) -> Result<Expectation, EstimateError> {
     let resident = shape.resident_share(&memory);
     let Machine { threads, device } = question.machine;
     let device = device.unwrap_or_else(|| fitted::device(shape.page_bytes));
-    let model = Model { shape: &shape, resident, threads: threads as f64, device };
+    let model = CostModel { shape: &shape, resident, threads: threads as f64, device };
     let list = match question.effort {
         Effort::List(list) if fitted::LISTS.contains(&list) => list,
         Effort::List(list) => return Err(EstimateError::List { list, known: fitted::LISTS }),

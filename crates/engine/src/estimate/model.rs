@@ -13,15 +13,15 @@
 //!   for each read, for its pipeline.
 //! - Where every page is in memory, time is a product of powers too.
 
-use super::fitted::{self, Load};
-use super::{Device, EstimateError, Shape, Speed};
+use super::fitted::{self, FittedLoad};
+use super::{DeviceSpeed, EstimateError, LoadSpeed, Shape};
 
 /// The terms of a shape, a share of resident pages, threads and a device.
-pub(super) struct Model<'a> {
+pub(super) struct CostModel<'a> {
     pub(super) shape: &'a Shape,
     pub(super) resident: f64,
     pub(super) threads: f64,
-    pub(super) device: Device,
+    pub(super) device: DeviceSpeed,
 }
 
 /// Sums coefficients times terms.
@@ -29,7 +29,7 @@ fn sum<const N: usize>(coefficients: [f64; N], terms: [f64; N]) -> f64 {
     coefficients.iter().zip(terms).map(|(c, t)| c * t).sum()
 }
 
-impl Model<'_> {
+impl CostModel<'_> {
     /// The terms of a product of powers, as logarithms relative to a list of 25, a million rows
     /// and what `records` and `shape` are relative to.
     fn terms(&self, list: usize, records: f64, shape: f64) -> [f64; 9] {
@@ -51,7 +51,7 @@ impl Model<'_> {
         (self.shape.dim as f64 / 128.0).ln()
     }
 
-    fn recall(&self, load: &Load, list: usize) -> f64 {
+    fn recall(&self, load: &FittedLoad, list: usize) -> f64 {
         let lost = if self.in_memory() {
             sum(fitted::IN_MEMORY.lost, self.terms(list, 0.0, self.dim()))
         } else {
@@ -61,20 +61,20 @@ impl Model<'_> {
     }
 
     /// Pages that a search looks at, resident ones included.
-    fn pages(&self, load: &Load, list: usize) -> f64 {
+    fn pages(&self, load: &FittedLoad, list: usize) -> f64 {
         let codes = fitted::PAGES_BY_CODES * self.shape.code_length.ln();
         (sum(load.pages, self.page_terms(list)) + codes).exp()
     }
 
     /// Pages that a search reads.
-    fn reads(&self, load: &Load, list: usize) -> f64 {
+    fn reads(&self, load: &FittedLoad, list: usize) -> f64 {
         if self.in_memory() {
             return 0.0;
         }
         self.pages(load, list) * (1.0 - self.resident).powf(fitted::HITS_BY_RESIDENT)
     }
 
-    fn cpu_us(&self, load: &Load, list: usize) -> f64 {
+    fn cpu_us(&self, load: &FittedLoad, list: usize) -> f64 {
         let (pages, reads) = (self.pages(load, list), self.reads(load, list));
         let page_kib = (self.shape.records_per_page * self.shape.vector_bytes) as f64 / 1024.0;
         sum(fitted::CPU_US, [1.0, pages, pages * page_kib, reads])
@@ -87,7 +87,7 @@ impl Model<'_> {
     }
 
     /// One search after the other.
-    pub(super) fn idle(&self, list: usize) -> Speed {
+    pub(super) fn idle(&self, list: usize) -> LoadSpeed {
         let load = &fitted::IDLE;
         let mean_us = if self.in_memory() {
             self.cpu_in_memory_us(list)
@@ -99,7 +99,7 @@ impl Model<'_> {
     }
 
     /// Eight searches in flight on each thread.
-    pub(super) fn busy(&self, list: usize) -> Speed {
+    pub(super) fn busy(&self, list: usize) -> LoadSpeed {
         let load = &fitted::BUSY;
         let spacing_us = if self.in_memory() {
             fitted::IN_MEMORY.busy * self.cpu_in_memory_us(list) / self.threads
@@ -111,9 +111,9 @@ impl Model<'_> {
         self.speed(load, list, spacing_us * in_flight, in_flight)
     }
 
-    fn speed(&self, load: &Load, list: usize, mean_us: f64, in_flight: f64) -> Speed {
+    fn speed(&self, load: &FittedLoad, list: usize, mean_us: f64, in_flight: f64) -> LoadSpeed {
         let (recall, reads) = (self.recall(load, list), self.reads(load, list));
-        Speed { recall, reads, mean_us, qps: in_flight * 1e6 / mean_us }
+        LoadSpeed { recall, reads, mean_us, qps: in_flight * 1e6 / mean_us }
     }
 
     /// The shortest list that is expected to have the recall when the index is busy.

@@ -24,14 +24,14 @@ const DENSE: u64 = 256;
 /// The nodes that may be answered.
 #[derive(Clone, Debug)]
 pub struct AllowSet {
-    nodes: Nodes,
+    nodes: NodeSet,
     len: u64,
     /// The nodes that it knows about, where these are not all.
     known: Option<Arc<[Range<u32>]>>,
 }
 
 #[derive(Clone)]
-enum Nodes {
+enum NodeSet {
     Some(RoaringBitmap),
     Bits(Box<[u64]>),
     Tested(Arc<RowTest>),
@@ -40,7 +40,7 @@ enum Nodes {
 /// Whether the node that holds a row may be answered.
 type RowTest = dyn Fn(RowId) -> bool + Send + Sync;
 
-impl fmt::Debug for Nodes {
+impl fmt::Debug for NodeSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Some(_) => "Some",
@@ -64,7 +64,7 @@ impl AllowSet {
         ids.dedup();
         let len = ids.len() as u64;
         let nodes = RoaringBitmap::from_sorted_iter(ids).expect("sorted and deduplicated above");
-        Self { nodes: Nodes::Some(nodes), len, known: None }
+        Self { nodes: NodeSet::Some(nodes), len, known: None }
     }
 
     /// The same of about `expected` nodes, all below `slots`; others are left out.
@@ -76,12 +76,12 @@ impl AllowSet {
         let mut bits = vec![0_u64; (slots as usize).div_ceil(64)].into_boxed_slice();
         nodes.for_each(|NodeId(node)| bits[node as usize / 64] |= 1 << (node % 64));
         let len = bits.iter().map(|word| u64::from(word.count_ones())).sum();
-        Self { nodes: Nodes::Bits(bits), len, known: None }
+        Self { nodes: NodeSet::Bits(bits), len, known: None }
     }
 
     /// The nodes, about `expected` of them, whose rows pass a test.
     pub fn tested(expected: u64, test: impl Fn(RowId) -> bool + Send + Sync + 'static) -> Self {
-        Self { nodes: Nodes::Tested(Arc::new(test)), len: expected, known: None }
+        Self { nodes: NodeSet::Tested(Arc::new(test)), len: expected, known: None }
     }
 
     /// The same where it knows only about the nodes of these ranges, ascending and apart, of all
@@ -99,15 +99,15 @@ impl AllowSet {
 
     /// Whether it knows its nodes; else it knows what [`allows`](Self::allows) a node.
     pub fn is_listed(&self) -> bool {
-        !matches!(self.nodes, Nodes::Tested(_))
+        !matches!(self.nodes, NodeSet::Tested(_))
     }
 
     /// Whether `node`, which holds the row that `row` tells, may be answered.
     #[inline]
     pub fn allows(&self, node: NodeId, row: impl FnOnce() -> RowId) -> bool {
         match &self.nodes {
-            Nodes::Tested(test) => test(row()),
-            Nodes::Some(_) | Nodes::Bits(_) => self.may_allow(node),
+            NodeSet::Tested(test) => test(row()),
+            NodeSet::Some(_) | NodeSet::Bits(_) => self.may_allow(node),
         }
     }
 
@@ -121,9 +121,9 @@ impl AllowSet {
             }
         }
         match &self.nodes {
-            Nodes::Tested(_) => true,
-            Nodes::Some(nodes) => nodes.contains(node),
-            Nodes::Bits(bits) => {
+            NodeSet::Tested(_) => true,
+            NodeSet::Some(nodes) => nodes.contains(node),
+            NodeSet::Bits(bits) => {
                 bits.get(node as usize / 64).is_some_and(|word| word >> (node % 64) & 1 != 0)
             }
         }
@@ -142,9 +142,9 @@ impl AllowSet {
     /// Bytes that it takes up, roughly.
     pub fn bytes(&self) -> u64 {
         match &self.nodes {
-            Nodes::Some(nodes) => nodes.serialized_size() as u64,
-            Nodes::Bits(bits) => size_of_val(&**bits) as u64,
-            Nodes::Tested(_) => 0,
+            NodeSet::Some(nodes) => nodes.serialized_size() as u64,
+            NodeSet::Bits(bits) => size_of_val(&**bits) as u64,
+            NodeSet::Tested(_) => 0,
         }
     }
 
@@ -159,9 +159,9 @@ impl AllowSet {
     /// Allocates nothing where `out` has room for them and `SLACK` more.
     pub fn take_from(&self, NodeId(first): NodeId, most: usize, out: &mut Vec<u32>) {
         match &self.nodes {
-            Nodes::Tested(_) => {}
-            Nodes::Some(nodes) => out.extend(nodes.range(first..).take(most)),
-            Nodes::Bits(bits) => take_bits(bits, first, most, out),
+            NodeSet::Tested(_) => {}
+            NodeSet::Some(nodes) => out.extend(nodes.range(first..).take(most)),
+            NodeSet::Bits(bits) => take_bits(bits, first, most, out),
         }
     }
 }

@@ -1,32 +1,32 @@
 //! Fixed-width little-endian fields, and a reader that runs out instead of panicking.
 //!
-//! [`get`] and [`put`] take a [`Field`] and a slice whose length the caller has checked against
+//! [`get`] and [`put`] take a [`ByteField`] and a slice whose length the caller has checked against
 //! the structure's width. [`Reader`] walks variable-length structures of unknown bytes.
 
-use super::constants::Field;
+use super::constants::ByteField;
 
 /// The bytes of `field`; `N` is its width.
-pub(super) fn get<const N: usize>(structure: &[u8], field: Field) -> [u8; N] {
+pub(super) fn get<const N: usize>(structure: &[u8], field: ByteField) -> [u8; N] {
     debug_assert_eq!(N, field.bytes, "field {} has another width", field.name);
     let mut out = [0; N];
     out.copy_from_slice(&structure[field.offset..field.offset + N]);
     out
 }
 
-pub(super) fn get_u16(structure: &[u8], field: Field) -> u16 {
+pub(super) fn get_u16(structure: &[u8], field: ByteField) -> u16 {
     u16::from_le_bytes(get(structure, field))
 }
 
-pub(super) fn get_u32(structure: &[u8], field: Field) -> u32 {
+pub(super) fn get_u32(structure: &[u8], field: ByteField) -> u32 {
     u32::from_le_bytes(get(structure, field))
 }
 
-pub(super) fn get_u64(structure: &[u8], field: Field) -> u64 {
+pub(super) fn get_u64(structure: &[u8], field: ByteField) -> u64 {
     u64::from_le_bytes(get(structure, field))
 }
 
 /// Writes `value`, whose length is the field's width.
-pub(super) fn put(structure: &mut [u8], field: Field, value: &[u8]) {
+pub(super) fn put(structure: &mut [u8], field: ByteField, value: &[u8]) {
     structure[field.offset..field.offset + field.bytes].copy_from_slice(value);
 }
 

@@ -5,7 +5,7 @@
 
 /// One field of a structure on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Field {
+pub struct ByteField {
     /// Name, as in `docs/disk-format.md` (there in lower case).
     pub name: &'static str,
     /// Bytes from the start of the structure.
@@ -15,7 +15,7 @@ pub struct Field {
 }
 
 /// The width of a structure; a gap or an overlap between fields stops the compilation.
-const fn contiguous_bytes(fields: &[Field]) -> usize {
+const fn contiguous_bytes(fields: &[ByteField]) -> usize {
     let mut end = 0;
     let mut i = 0;
     while i < fields.len() {
@@ -32,14 +32,14 @@ macro_rules! byte_table {
     }) => {
         $(#[$about])*
         pub mod $module {
-            use super::Field;
+            use super::ByteField;
             $(
                 $(#[$field_about])*
-                pub const $name: Field =
-                    Field { name: stringify!($name), offset: $offset, bytes: $bytes };
+                pub const $name: ByteField =
+                    ByteField { name: stringify!($name), offset: $offset, bytes: $bytes };
             )*
             /// All fields in order.
-            pub const FIELDS: &[Field] = &[$($name),*];
+            pub const FIELDS: &[ByteField] = &[$($name),*];
             /// Width of the whole structure.
             pub const BYTES: usize = super::contiguous_bytes(FIELDS);
             /// Heading of its table in `docs/disk-format.md`.
@@ -315,7 +315,7 @@ byte_table! {
 }
 
 /// All byte tables: heading in `docs/disk-format.md` and fields.
-pub const TABLES: &[(&str, &[Field])] = &[
+pub const TABLES: &[(&str, &[ByteField])] = &[
     (page_header::TITLE, page_header::FIELDS),
     (record_tail::TITLE, record_tail::FIELDS),
     (record_descriptor::TITLE, record_descriptor::FIELDS),

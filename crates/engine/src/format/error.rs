@@ -192,7 +192,7 @@ pub enum FormatError {
         found: u16,
     },
     /// A file of another index.
-    #[error("{kind}: belongs to index {}, expected {}", Hex(.found), Hex(.expected))]
+    #[error("{kind}: belongs to index {}, expected {}", UuidHex(.found), UuidHex(.expected))]
     Index {
         /// Kind of file.
         kind: FileKind,
@@ -292,9 +292,9 @@ impl FormatError {
 }
 
 /// A uuid as 32 hexadecimal digits.
-struct Hex<'a>(&'a [u8; 16]);
+struct UuidHex<'a>(&'a [u8; 16]);
 
-impl std::fmt::Display for Hex<'_> {
+impl std::fmt::Display for UuidHex<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }

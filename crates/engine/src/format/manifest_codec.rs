@@ -7,7 +7,7 @@
 use super::bytes::{OutOfBytes, Reader, get, get_u16, get_u32, get_u64, put as put_field, u32s};
 use super::checksum::checksum;
 use super::constants::{
-    Field, MANIFEST_MAGIC, MANIFEST_VERSION, MAX_MANIFEST_BYTES, file_entry,
+    ByteField, MANIFEST_MAGIC, MANIFEST_VERSION, MAX_MANIFEST_BYTES, file_entry,
     manifest_start as start, partition_entry, segment_entry,
 };
 use super::error::FormatError;
@@ -48,7 +48,7 @@ impl Manifest {
     }
 
     fn encode_start(&self, out: &mut [u8]) {
-        let mut put = |field: Field, value: &[u8]| put_field(out, field, value);
+        let mut put = |field: ByteField, value: &[u8]| put_field(out, field, value);
         put(start::MAGIC, &MANIFEST_MAGIC);
         put(start::VERSION, &MANIFEST_VERSION.to_le_bytes());
         put(start::UUID, &self.uuid);
@@ -150,7 +150,7 @@ fn checked_content(bytes: &[u8]) -> Result<&[u8], FormatError> {
     }
     check_length(bytes.len())?;
     let (content, stored) = bytes.split_at(bytes.len() - CHECKSUM_BYTES);
-    let stored = get_u64(stored, Field { name: "CHECKSUM", offset: 0, bytes: CHECKSUM_BYTES });
+    let stored = get_u64(stored, ByteField { name: "CHECKSUM", offset: 0, bytes: CHECKSUM_BYTES });
     let computed = checksum(SEED, content);
     if stored != computed {
         let part = "the manifest";

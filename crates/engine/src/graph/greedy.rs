@@ -4,10 +4,10 @@
 //! to vector), tests (query to vector) and attaching. Scratch is reused; with warm scratch
 //! nothing is allocated. Search on disk lives in the room `search`.
 
-use super::visited::VisitedSet;
+use super::visited::GreedyVisited;
 
 /// Where the loop gets a node's edges from.
-pub(crate) trait Neighbours {
+pub(crate) trait EdgeSource {
     /// Appends the neighbours of `node` to `out`.
     fn append(&self, node: u32, out: &mut Vec<u32>);
 
@@ -15,7 +15,7 @@ pub(crate) trait Neighbours {
     fn prefetch(&self, _node: u32) {}
 }
 
-impl Neighbours for super::Adjacency {
+impl EdgeSource for super::Adjacency {
     fn append(&self, node: u32, out: &mut Vec<u32>) {
         out.extend_from_slice(self.neighbours(node as usize));
     }
@@ -23,21 +23,21 @@ impl Neighbours for super::Adjacency {
 
 /// A node in the candidate list.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Candidate {
+pub(crate) struct GreedyCandidate {
     pub(crate) distance: f32,
     pub(crate) node: u32,
     expanded: bool,
 }
 
 /// The nearest nodes seen so far, nearest first, at most `limit` of them.
-pub(crate) struct CandidateList {
-    items: Vec<Candidate>,
+pub(crate) struct GreedyList {
+    items: Vec<GreedyCandidate>,
     limit: usize,
     /// All candidates before this place have been expanded.
     cursor: usize,
 }
 
-impl CandidateList {
+impl GreedyList {
     pub(crate) fn new() -> Self {
         Self { items: Vec::new(), limit: 0, cursor: 0 }
     }
@@ -49,7 +49,7 @@ impl CandidateList {
         self.cursor = 0;
     }
 
-    pub(crate) fn items(&self) -> &[Candidate] {
+    pub(crate) fn items(&self) -> &[GreedyCandidate] {
         &self.items
     }
 
@@ -70,7 +70,7 @@ impl CandidateList {
         if full {
             self.items.pop();
         }
-        self.items.insert(at, Candidate { distance, node, expanded: false });
+        self.items.insert(at, GreedyCandidate { distance, node, expanded: false });
         self.cursor = self.cursor.min(at);
     }
 
@@ -96,8 +96,8 @@ impl CandidateList {
 
 /// What a search needs besides the graph, kept between searches.
 pub(crate) struct GreedyScratch {
-    pub(crate) list: CandidateList,
-    visited: VisitedSet,
+    pub(crate) list: GreedyList,
+    visited: GreedyVisited,
     fresh: Vec<u32>,
     /// Every node expanded, with its distance, in the order of expansion.
     pub(crate) expanded: Vec<(f32, u32)>,
@@ -108,8 +108,8 @@ pub(crate) struct GreedyScratch {
 impl GreedyScratch {
     pub(crate) fn new() -> Self {
         Self {
-            list: CandidateList::new(),
-            visited: VisitedSet::new(),
+            list: GreedyList::new(),
+            visited: GreedyVisited::new(),
             fresh: Vec::new(),
             expanded: Vec::new(),
             comparisons: 0,
@@ -118,7 +118,7 @@ impl GreedyScratch {
 }
 
 /// Searches from `start` with a candidate list of `list`; the answer is in `scratch`.
-pub(crate) fn greedy_search<G: Neighbours>(
+pub(crate) fn greedy_search<G: EdgeSource>(
     graph: &G,
     start: u32,
     list: usize,

@@ -3,7 +3,7 @@
 //! It stores node ids and adjacency only and ranks by the resident codes, so it costs about
 //! 130 bytes for one node in a hundred. A search on disk starts from what it finds.
 
-use super::greedy::CandidateList;
+use super::greedy::GreedyList;
 use crate::quant::{CodesView, LookupTable, score_many};
 
 /// A graph over sampled nodes. Positions count from 0 over the sample.
@@ -141,7 +141,7 @@ impl HeadIndex {
 pub struct HeadScratch {
     stamps: Vec<u16>,
     epoch: u16,
-    list: CandidateList,
+    list: GreedyList,
     fresh: Vec<u32>,
     ids: Vec<u32>,
     scores: Vec<f32>,
@@ -160,7 +160,7 @@ impl HeadScratch {
         Self {
             stamps: Vec::new(),
             epoch: 0,
-            list: CandidateList::new(),
+            list: GreedyList::new(),
             fresh: Vec::new(),
             ids: Vec::new(),
             scores: Vec::new(),

@@ -11,7 +11,7 @@ mod prune;
 mod visited;
 
 pub use adjacency::Adjacency;
-pub(crate) use greedy::{GreedyScratch, Neighbours, greedy_search};
+pub(crate) use greedy::{EdgeSource, GreedyScratch, greedy_search};
 pub use head::{HeadIndex, HeadPartsError, HeadScratch};
 pub use medoid::medoid;
 pub use prune::{PruneCandidate, PruneOptions, robust_prune};

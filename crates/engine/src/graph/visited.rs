@@ -10,11 +10,11 @@ const EMPTY: u32 = u32::MAX;
 const BITS: u32 = 14;
 
 /// A set of node numbers that may forget.
-pub(crate) struct VisitedSet {
+pub(crate) struct GreedyVisited {
     table: Box<[u32; 1 << BITS]>,
 }
 
-impl VisitedSet {
+impl GreedyVisited {
     pub(crate) fn new() -> Self {
         Self { table: Box::new([EMPTY; 1 << BITS]) }
     }
@@ -33,11 +33,11 @@ impl VisitedSet {
 
 #[cfg(test)]
 mod tests {
-    use super::VisitedSet;
+    use super::GreedyVisited;
 
     #[test]
     fn never_takes_a_new_node_for_a_seen_one() {
-        let mut set = VisitedSet::new();
+        let mut set = GreedyVisited::new();
         for id in (0..50_000).map(|i| i * 7) {
             assert!(set.insert(id));
             assert!(!set.insert(id));

@@ -5,12 +5,12 @@
 
 use std::path::Path;
 
-use super::part::Part;
+use super::part::OpenedPart;
 use crate::format::constants::BLOCK_BYTES;
 use crate::format::{FileHeader, FileKind, Manifest};
 
 /// Asks for the files that are read whole, and for the checksums of codes.
-pub(super) fn ask_ahead(path: &Path, manifest: &Manifest, part: &Part) {
+pub(super) fn ask_ahead(path: &Path, manifest: &Manifest, part: &OpenedPart) {
     for file in [&manifest.head_file, &manifest.codebook_file] {
         ask(&path.join(file.path.as_str()), 0, file.bytes);
     }

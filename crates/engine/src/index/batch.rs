@@ -83,7 +83,7 @@ impl Index {
         let next = AtomicUsize::new(0);
         let run = || self.run_share(queries, params, options, &next);
         let mut answers = vec![Answer::default(); queries.rows()];
-        let shares: Vec<Share> = if threads == 1 {
+        let shares: Vec<ShareOfQueries> = if threads == 1 {
             vec![run()?]
         } else {
             std::thread::scope(|s| {
@@ -116,7 +116,7 @@ impl Index {
         params: &SearchParams,
         options: &BatchOptions,
         next: &AtomicUsize,
-    ) -> Result<Share, QueryError> {
+    ) -> Result<ShareOfQueries, QueryError> {
         let mut driver = self.take_driver(options.in_flight)?;
         let mut share = Vec::new();
         let mut failure = None;
@@ -218,7 +218,7 @@ impl Index {
     }
 }
 
-type Share = Vec<(usize, Answer)>;
+type ShareOfQueries = Vec<(usize, Answer)>;
 
 /// Runs a driver over one query and hands on whatever went wrong.
 fn run_one(

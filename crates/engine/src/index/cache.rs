@@ -1,7 +1,7 @@
 //! Resident pages: copies of the pages that searches use most, as many as the accountant grants.
 //!
 //! While there is room, every page that a search reads stays. Then one stays only in place of a
-//! cooler one ([`Heat`]), so that pages which many searches pass, as those around the entry points,
+//! cooler one ([`AccessFrequency`]), so that pages which many searches pass, as those around the entry points,
 //! find their way in, and reads that do not come again push nothing out. Nobody waits for any of
 //! it: where two threads would keep a page at once, one of them does not.
 //!
@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::frames::{Frames, Pool as FramePool};
-use super::heat::Heat;
+use super::access_frequency::AccessFrequency;
+use super::frames::{Frames, FreeFrames as FramePool};
 use crate::memory::{Accountant, OverLimit, Pool, Reservation};
-use crate::search::{AllPages, Lease, ResidentPages};
+use crate::search::{AllPages, EpochGuard, ResidentPages};
 use crate::types::PageId;
 
 const ABSENT: u32 = u32::MAX;
@@ -38,7 +38,7 @@ const FRAME_BYTES: u64 = 4;
 pub(super) struct PageCache {
     frames: Arc<Frames>,
     frame_of: Box<[AtomicU32]>,
-    heat: Heat,
+    heat: AccessFrequency,
     pages: AtomicU32,
     /// Pages that had to make room for others.
     displaced: AtomicU64,
@@ -62,10 +62,10 @@ impl PageCache {
         let bytes = u64::from(pages) * page_bytes as u64;
         let held = accountant.reserve_free(Pool::PageCache, bytes)?;
         let frames = Arc::new(Frames::new(page_bytes, pages, room, held));
-        Ok(Self::over(frames, Heat::new(total), Some(table)))
+        Ok(Self::over(frames, AccessFrequency::new(total), Some(table)))
     }
 
-    fn over(frames: Arc<Frames>, heat: Heat, table: Option<Reservation>) -> Self {
+    fn over(frames: Arc<Frames>, heat: AccessFrequency, table: Option<Reservation>) -> Self {
         Self {
             frame_of: (0..heat.pages()).map(|_| AtomicU32::new(ABSENT)).collect(),
             frames,
@@ -165,11 +165,11 @@ impl PageCache {
 
     /// How much each page is used.
     #[inline]
-    pub(super) fn heat(&self) -> &Heat {
+    pub(super) fn heat(&self) -> &AccessFrequency {
         &self.heat
     }
 
-    pub(super) fn lease(&self, holder: usize) -> Lease<'_> {
+    pub(super) fn lease(&self, holder: usize) -> EpochGuard<'_> {
         self.frames.leases().lease(holder)
     }
 
@@ -181,7 +181,7 @@ impl PageCache {
 
     /// All pages, where every one of them is held.
     #[inline]
-    pub(super) fn all<'p>(&'p self, lease: &'p Lease<'_>) -> Option<AllPages<'p>> {
+    pub(super) fn all<'p>(&'p self, lease: &'p EpochGuard<'_>) -> Option<AllPages<'p>> {
         self.is_whole().then(|| AllPages::new(self, lease))
     }
 
@@ -192,7 +192,7 @@ impl PageCache {
     }
 
     #[inline]
-    pub(super) fn get<'p>(&'p self, lease: &'p Lease<'_>, page: PageId) -> Option<&'p [u8]> {
+    pub(super) fn get<'p>(&'p self, lease: &'p EpochGuard<'_>, page: PageId) -> Option<&'p [u8]> {
         let frame = self.frame_of.get(page.0 as usize)?.load(Ordering::SeqCst);
         if frame < FILLING { self.frames.read(lease, frame) } else { None }
     }
@@ -328,7 +328,7 @@ fn room(page_bytes: usize, pages: u32) -> u32 {
 
 impl ResidentPages for PageCache {
     #[inline]
-    fn page<'p>(&'p self, lease: &'p Lease<'_>, page: PageId) -> Option<&'p [u8]> {
+    fn page<'p>(&'p self, lease: &'p EpochGuard<'_>, page: PageId) -> Option<&'p [u8]> {
         self.get(lease, page)
     }
 

@@ -20,12 +20,12 @@ const RUN: usize = 4;
 
 /// Neighbouring blocks that are read together.
 #[derive(Clone, Copy, PartialEq)]
-struct Run {
+struct BlockRun {
     first: usize,
     count: usize,
 }
 
-impl Run {
+impl BlockRun {
     const fn tag(self) -> u64 {
         (self.first as u64) << 16 | self.count as u64
     }
@@ -91,14 +91,18 @@ impl StreamedCodes {
                 return Err(CodesUnavailable(e.to_string()));
             }
             for completion in &completions {
-                let run = Run::of_tag(completion.tag);
+                let run = BlockRun::of_tag(completion.tag);
                 under_way.retain(|other| *other != run);
                 outcome = outcome.and(self.take_run(run, completion, queue));
             }
         }
     }
 
-    fn next_run(&self, wanted: &mut Peekable<impl Iterator<Item = usize>>, most: usize) -> Run {
+    fn next_run(
+        &self,
+        wanted: &mut Peekable<impl Iterator<Item = usize>>,
+        most: usize,
+    ) -> BlockRun {
         let first = wanted.next().expect("the caller has peeked");
         let file = self.place(first).file;
         let mut count = 1;
@@ -107,12 +111,12 @@ impl StreamedCodes {
         {
             count += 1;
         }
-        Run { first, count }
+        BlockRun { first, count }
     }
 
     /// Where a run stands on disk. The last block of a file may be shorter; the file is padded to
     /// whole sectors behind it.
-    fn extent_of(&self, run: Run) -> (&Device, u64, usize) {
+    fn extent_of(&self, run: BlockRun) -> (&Device, u64, usize) {
         let place = self.place(run.first);
         let offset = FileKind::Codes.body_offset() + (place.number * BLOCK_BYTES) as u64;
         let last = self.place(run.first + run.count - 1).bytes;
@@ -123,7 +127,7 @@ impl StreamedCodes {
     /// Publishes what a finished read has brought.
     fn take_run(
         &self,
-        run: Run,
+        run: BlockRun,
         completion: &Completion,
         queue: &mut dyn Queue,
     ) -> Result<(), CodesUnavailable> {
@@ -141,7 +145,7 @@ impl StreamedCodes {
         outcome
     }
 
-    fn fail_run(&self, run: Run, error: &IoError) -> CodesUnavailable {
+    fn fail_run(&self, run: BlockRun, error: &IoError) -> CodesUnavailable {
         self.give_up(run.blocks());
         let path = self.files[self.place(run.first).file].path.display();
         CodesUnavailable(format!("{path}: {error}"))

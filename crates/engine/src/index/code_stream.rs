@@ -121,7 +121,7 @@ impl CodeStream {
         let named = std::thread::Builder::new().name("pipeann-codes".into());
         let body = move || {
             // Also where the stream panics, so that nobody waits for it then.
-            let _ended = Ended(&of_thread);
+            let _ended = StreamGuard(&of_thread);
             of_thread.stream();
         };
         let thread = named.spawn(body).ok().map(|thread| (thread, std::process::id()));
@@ -132,9 +132,9 @@ impl CodeStream {
     }
 }
 
-struct Ended<'a>(&'a StreamedCodes);
+struct StreamGuard<'a>(&'a StreamedCodes);
 
-impl Drop for Ended<'_> {
+impl Drop for StreamGuard<'_> {
     fn drop(&mut self) {
         self.0.streaming.store(false, Ordering::Release);
         self.0.tell();

@@ -35,7 +35,7 @@ pub(super) struct CodesFile {
 }
 
 /// Where a block stands.
-pub(super) struct Place {
+pub(super) struct BlockPlace {
     pub(super) file: usize,
     /// Which block of the file it is.
     pub(super) number: usize,
@@ -146,13 +146,13 @@ impl StreamedCodes {
         body_bytes + body_bytes.div_ceil(BLOCK_BYTES as u64) * 9
     }
 
-    pub(super) fn place(&self, block: usize) -> Place {
+    pub(super) fn place(&self, block: usize) -> BlockPlace {
         let file = self.starts.partition_point(|&(_, first)| first <= block) - 1;
         let (first_byte, first_block) = self.starts[file];
         let number = block - first_block;
         let before = number * BLOCK_BYTES;
         let bytes = (self.files[file].body_bytes - before).min(BLOCK_BYTES);
-        Place { file, number, at: first_byte + before, bytes }
+        BlockPlace { file, number, at: first_byte + before, bytes }
     }
 
     /// Blocks that hold the code of a node: one, or two where it lies across their border.
@@ -175,7 +175,7 @@ impl StreamedCodes {
     /// Checks a block just read and publishes it. The caller has claimed it; it is absent again
     /// where it is damaged.
     pub(super) fn publish(&self, block: usize, bytes: &[u8]) -> Result<(), CodesUnavailable> {
-        let Place { file, number, at, bytes: length } = self.place(block);
+        let BlockPlace { file, number, at, bytes: length } = self.place(block);
         let codes = &self.files[file];
         if let Err(e) = codes.checksums.verify(number as u64, &bytes[..length]) {
             self.states[block].store(ABSENT, Ordering::Release);

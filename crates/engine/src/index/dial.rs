@@ -16,9 +16,9 @@ const PAUSE: Duration = Duration::from_micros(200);
 
 /// How an index uses memory beyond its floor. Shared by successive generations.
 #[derive(Clone)]
-pub(super) struct Dial(Arc<Settings>);
+pub(super) struct MemoryDial(Arc<DialSettings>);
 
-struct Settings {
+struct DialSettings {
     resident: Resident,
     leave_bytes: u64,
     /// Held by who changes how much memory pages have.
@@ -30,9 +30,9 @@ struct Settings {
     warmed: AtomicU64,
 }
 
-impl Dial {
+impl MemoryDial {
     pub(super) fn new(options: &OpenOptions) -> Self {
-        Self(Arc::new(Settings {
+        Self(Arc::new(DialSettings {
             resident: options.resident,
             leave_bytes: options.leave_bytes,
             changing: Mutex::default(),

@@ -4,7 +4,7 @@
 //! Frames are used from the first on, so that memory is given back from the end.
 //!
 //! Invariants:
-//! - a frame is written only by a thread that [`Pool`] gave it to, before a cache leads to it;
+//! - a frame is written only by a thread that [`FreeFrames`] gave it to, before a cache leads to it;
 //! - a frame that no cache leads to any more is retired, and handed out again when the leases have
 //!   ended under which somebody may still read it.
 #![expect(unsafe_code, reason = "frames are written by one thread, then read by many")]
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use crate::io::AlignedBuf;
 use crate::memory::Reservation;
-use crate::search::{Lease, Leases};
+use crate::search::{EpochGuard, EpochGuards};
 
 /// See the module's description.
 pub(super) struct Frames {
@@ -24,14 +24,14 @@ pub(super) struct Frames {
     page_bytes: usize,
     /// Caches that lead to a frame.
     holders: Box<[AtomicU32]>,
-    leases: Leases,
-    pool: Mutex<Pool>,
+    leases: EpochGuards,
+    pool: Mutex<FreeFrames>,
     /// Held by who grows or shrinks.
     resizing: Mutex<()>,
 }
 
 /// Which frames have no page.
-pub(super) struct Pool {
+pub(super) struct FreeFrames {
     /// Frames that memory is reserved for: the first ones.
     granted: u32,
     /// Frames from here on were never used.
@@ -57,7 +57,7 @@ impl Frames {
             Ok(bytes) => (bytes, room.max(granted)),
             Err(_) => (AlignedBuf::zeroed(granted as usize * page_bytes), granted),
         };
-        let pool = Pool {
+        let pool = FreeFrames {
             granted: 0,
             untouched: 0,
             free: Vec::new(),
@@ -71,7 +71,7 @@ impl Frames {
             bytes,
             page_bytes,
             holders: (0..room).map(|_| AtomicU32::new(0)).collect(),
-            leases: Leases::default(),
+            leases: EpochGuards::default(),
             pool: Mutex::new(pool),
             resizing: Mutex::default(),
         };
@@ -79,7 +79,7 @@ impl Frames {
         frames
     }
 
-    pub(super) fn leases(&self) -> &Leases {
+    pub(super) fn leases(&self) -> &EpochGuards {
         &self.leases
     }
 
@@ -87,12 +87,12 @@ impl Frames {
         self.page_bytes
     }
 
-    pub(super) fn pool(&self) -> MutexGuard<'_, Pool> {
+    pub(super) fn pool(&self) -> MutexGuard<'_, FreeFrames> {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// As [`pool`](Self::pool), where no other thread is at it.
-    pub(super) fn pool_at_once(&self) -> Option<MutexGuard<'_, Pool>> {
+    pub(super) fn pool_at_once(&self) -> Option<MutexGuard<'_, FreeFrames>> {
         match self.pool.try_lock() {
             Ok(pool) => Some(pool),
             Err(TryLockError::Poisoned(e)) => Some(e.into_inner()),
@@ -112,7 +112,7 @@ impl Frames {
 
     /// The bytes of a frame that a cache has led to under this lease.
     #[inline]
-    pub(super) fn read<'p>(&'p self, lease: &'p Lease<'_>, frame: u32) -> Option<&'p [u8]> {
+    pub(super) fn read<'p>(&'p self, lease: &'p EpochGuard<'_>, frame: u32) -> Option<&'p [u8]> {
         if !lease.is_on(&self.leases) {
             return None;
         }
@@ -146,7 +146,7 @@ impl Frames {
     }
 
     /// Takes a holder off a frame to which its cache does not lead any more.
-    pub(super) fn release(&self, frame: u32, pool: &mut Pool) {
+    pub(super) fn release(&self, frame: u32, pool: &mut FreeFrames) {
         if self.holders[frame as usize].fetch_sub(1, Ordering::SeqCst) == 1 {
             pool.retired.push_back((frame, self.leases.epoch()));
         }
@@ -171,7 +171,7 @@ impl Frames {
         &self,
         granted: u32,
         patience: Option<Duration>,
-        let_go: impl FnOnce(&mut Pool),
+        let_go: impl FnOnce(&mut FreeFrames),
     ) -> bool {
         let until = patience.map(|patience| Instant::now() + patience);
         let _alone = self.alone();
@@ -233,7 +233,7 @@ fn wait_until(until: Option<Instant>, mut is_so: impl FnMut() -> bool) -> bool {
     true
 }
 
-impl Pool {
+impl FreeFrames {
     /// Frames that memory is reserved for.
     pub(super) fn granted(&self) -> u32 {
         self.granted
@@ -256,7 +256,7 @@ impl Pool {
     }
 
     /// A frame that nobody reads any more.
-    pub(super) fn take_free(&mut self, leases: &Leases) -> Option<u32> {
+    pub(super) fn take_free(&mut self, leases: &EpochGuards) -> Option<u32> {
         if let Some(&(_, since)) = self.retired.front()
             && leases.advance() >= since + 2
         {

@@ -6,6 +6,7 @@
 //! it opened when a build replaces the directory. Opening reads whole only the page map, the head
 //! index and checksums; codes stream in beside that and behind the first searches.
 
+mod access_frequency;
 mod ahead;
 mod batch;
 mod cache;
@@ -15,15 +16,14 @@ mod codes;
 mod dial;
 mod error;
 mod frames;
-mod heat;
 mod live;
+mod next_generation;
 mod open;
 mod pages;
 mod part;
 mod rows;
 mod share;
 mod standing;
-mod succeed;
 mod verify;
 mod warming;
 
@@ -34,10 +34,10 @@ pub(crate) use batch::check_vector;
 pub use batch::{Answer, BatchOptions, Cursor};
 pub use dial::PageStats;
 pub use error::{OpenError, QueryError};
+pub(crate) use next_generation::{SuccessorMemory, SuccessorSize};
 pub(crate) use open::read_manifest;
 pub use open::{OpenOptions, Resident};
 pub use standing::StandingError;
-pub(crate) use succeed::{SuccessorMemory, SuccessorSize};
 pub use verify::{Damage, VerifyReport};
 
 use std::path::{Path, PathBuf};
@@ -49,17 +49,17 @@ use crate::io::{Backend, Device, IoError};
 use crate::memory::{Accountant, Pool, Reservation};
 use crate::quant::Codebook;
 use crate::search::{
-    AllPages, CodeAccess, Driver, GraphView, Lease, Load, Overlay, PageSource, ReadCosts,
-    ReadFailure, SearchStats, UnderWay,
+    AllPages, CodeAccess, ConcurrentLoad, Driver, EpochGuard, GraphView, Overlay, PageSource,
+    ReadCosts, ReadFailure, SearchStats, UnderWay,
 };
 use crate::types::{Metric, NodeId, PageId};
 
 use cache::PageCache;
 use code_stream::CodeStream;
 use codes::StreamedCodes;
-use dial::Dial;
+use dial::MemoryDial;
 use live::Tombstones;
-use pages::Pages;
+use pages::PageFiles;
 use share::Membership;
 use warming::Warming;
 
@@ -70,15 +70,15 @@ pub struct Index {
     codebook: Codebook,
     codes: Arc<StreamedCodes>,
     head: Option<Arc<HeadIndex>>,
-    pages: Arc<Pages>,
-    dial: Dial,
+    pages: Arc<PageFiles>,
+    dial: MemoryDial,
     /// Where pages give way to others under the limit.
     share: Option<Membership>,
     tombstones: Option<Tombstones>,
     sqpoll: bool,
     drivers: Mutex<Vec<Driver>>,
     costs: Arc<ReadCosts>,
-    load: Load,
+    load: ConcurrentLoad,
     accountant: Arc<Accountant>,
     opened_by: u32,
     warming: Warming,
@@ -187,7 +187,11 @@ impl Index {
     }
 
     /// A page that is in memory, for who is no search.
-    pub(crate) fn page_held<'p>(&'p self, lease: &'p Lease<'_>, page: PageId) -> Option<&'p [u8]> {
+    pub(crate) fn page_held<'p>(
+        &'p self,
+        lease: &'p EpochGuard<'_>,
+        page: PageId,
+    ) -> Option<&'p [u8]> {
         self.pages.cache.get()?.get(lease, page)
     }
 
@@ -230,16 +234,16 @@ impl PageSource for Index {
         self.layout().page_bytes()
     }
 
-    fn lease(&self, holder: usize) -> Lease<'_> {
-        self.pages.cache.get().map_or(Lease::none(), |cache| cache.lease(holder))
+    fn lease(&self, holder: usize) -> EpochGuard<'_> {
+        self.pages.cache.get().map_or(EpochGuard::none(), |cache| cache.lease(holder))
     }
 
-    fn all_pages<'p>(&'p self, lease: &'p Lease<'_>) -> Option<AllPages<'p>> {
+    fn all_pages<'p>(&'p self, lease: &'p EpochGuard<'_>) -> Option<AllPages<'p>> {
         self.pages.cache.get()?.all(lease)
     }
 
     #[inline]
-    fn resident<'p>(&'p self, lease: &'p Lease<'_>, page: PageId) -> Option<&'p [u8]> {
+    fn resident<'p>(&'p self, lease: &'p EpochGuard<'_>, page: PageId) -> Option<&'p [u8]> {
         let cache = self.pages.cache.get()?;
         cache.heat().touch(page);
         cache.get(lease, page)

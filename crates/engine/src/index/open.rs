@@ -9,11 +9,11 @@ use super::ahead::ask_ahead;
 use super::cache::PageCache;
 use super::code_stream::CodeStream;
 use super::codes::{CodesFile, StreamedCodes};
-use super::dial::Dial;
+use super::dial::MemoryDial;
 use super::error::OpenError;
 use super::live::Tombstones;
-use super::pages::{Pages, Partition};
-use super::part::Part;
+use super::pages::{PageFiles, Partition};
+use super::part::OpenedPart;
 use super::rows::RowMapFile;
 use super::share::Membership;
 use super::warming::{Warmed, Warming};
@@ -26,7 +26,7 @@ use crate::graph::HeadIndex;
 use crate::io::{self, Backend, Device, Extent, OpenMode};
 use crate::memory::{Accountant, MemoryLimit, OverLimit, Pool};
 use crate::quant::Codebook;
-use crate::search::{Load, Owned, ReadCosts};
+use crate::search::{ConcurrentLoad, Owned, ReadCosts};
 
 /// Which pages are kept in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -145,10 +145,10 @@ impl Index {
             return Err(OpenError::NoIndex(path.to_path_buf()));
         }
         let manifest = read_manifest(path)?;
-        let part = Part::of(&manifest, options.own.as_deref())?;
+        let part = OpenedPart::of(&manifest, options.own.as_deref())?;
         check_lengths(path, &part.files(&manifest))?;
         let owned = part.pages(&manifest);
-        let home = Part::of(&manifest, options.home.as_deref())?.pages(&manifest);
+        let home = OpenedPart::of(&manifest, options.home.as_deref())?.pages(&manifest);
         let floor = floor(&manifest);
         let accountant = Arc::clone(&options.accountant);
         let scratch = reserve_floor(&accountant, &floor)?;
@@ -186,8 +186,8 @@ impl Index {
         let here = owned.as_ref().map_or(manifest.pages(), Owned::pages);
         let here = u32::try_from(here).expect("checked when the manifest was decoded");
         let cache = make_cache(&manifest, here, options)?;
-        let (dial, load) = (Dial::new(options), Load::default());
-        let pages = Arc::new(Pages {
+        let (dial, load) = (MemoryDial::new(options), ConcurrentLoad::default());
+        let pages = Arc::new(PageFiles {
             identity: manifest.identity(),
             layout: manifest.layout,
             count: pages_of(&manifest),
@@ -363,7 +363,7 @@ impl Opener<'_> {
             })
     }
 
-    pub(super) fn tombstones(&self, part: &Part) -> Result<Option<Tombstones>, OpenError> {
+    pub(super) fn tombstones(&self, part: &OpenedPart) -> Result<Option<Tombstones>, OpenError> {
         let mut nodes = Vec::new();
         for (number, entry) in self.manifest.partitions.iter().enumerate() {
             let Some(file) = entry.tombstones.as_ref().filter(|_| part.has(number)) else {

@@ -36,7 +36,7 @@ impl Partition {
 }
 
 /// See the module's description.
-pub(super) struct Pages {
+pub(super) struct PageFiles {
     pub(super) identity: Identity,
     pub(super) layout: RecordLayout,
     /// Logical pages.
@@ -54,7 +54,7 @@ pub(super) struct Pages {
 /// Reads in flight where all that is absent is read at once.
 const LOAD_DEPTH: usize = 64;
 
-impl Pages {
+impl PageFiles {
     /// Makes the cache, of as many pages as fit into so many bytes. Whether there are some, and it
     /// is there now.
     pub(super) fn make_cache(&self, accountant: &Arc<Accountant>, bytes: u64) -> bool {

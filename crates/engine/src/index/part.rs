@@ -10,12 +10,12 @@ use crate::search::{Origin, Owned};
 use crate::types::PageId;
 
 /// Which partitions of an index are opened.
-pub(super) struct Part {
+pub(super) struct OpenedPart {
     /// By number; `None` where all are.
     own: Option<Vec<bool>>,
 }
 
-impl Part {
+impl OpenedPart {
     /// All partitions.
     pub(super) const fn all() -> Self {
         Self { own: None }

@@ -25,7 +25,7 @@ pub(super) struct RowMapFile {
 }
 
 /// A row map with its checksums.
-struct RowMap<'i> {
+struct CheckedRowMap<'i> {
     path: &'i PathBuf,
     file: &'i File,
     /// A map of all rows, or of some.
@@ -94,7 +94,10 @@ impl Index {
         allow.of_part(&known, slots)
     }
 
-    fn row_map<'i>(&self, partition: &'i Partition) -> Result<Option<RowMap<'i>>, QueryError> {
+    fn row_map<'i>(
+        &self,
+        partition: &'i Partition,
+    ) -> Result<Option<CheckedRowMap<'i>>, QueryError> {
         let Some(RowMapFile { path, file }) = &partition.row_map else { return Ok(None) };
         let mut start = [0; FileHeader::BYTES];
         let unreadable = |e: String| QueryError::Search(SearchError::Unreadable(e));
@@ -104,11 +107,16 @@ impl Index {
         let kind = if some { FileKind::RowPairs } else { FileKind::RowMap };
         let opened = blocked(path, file, kind, &self.pages.identity);
         let (header, checksums) = opened.map_err(|e| unreadable(e.to_string()))?;
-        Ok(Some(RowMap { path, file, kind, checksums, body_bytes: header.body_bytes }))
+        Ok(Some(CheckedRowMap { path, file, kind, checksums, body_bytes: header.body_bytes }))
     }
 
     /// Fills in the nodes of the rows that this map knows.
-    fn look_up(&self, map: &RowMap<'_>, rows: &[u64], nodes: &mut [u32]) -> Result<(), QueryError> {
+    fn look_up(
+        &self,
+        map: &CheckedRowMap<'_>,
+        rows: &[u64],
+        nodes: &mut [u32],
+    ) -> Result<(), QueryError> {
         if map.kind == FileKind::RowPairs {
             return self.look_up_pairs(map, rows, nodes);
         }
@@ -132,7 +140,7 @@ impl Index {
     /// and those without any are found by halving.
     fn look_up_pairs(
         &self,
-        map: &RowMap<'_>,
+        map: &CheckedRowMap<'_>,
         rows: &[u64],
         nodes: &mut [u32],
     ) -> Result<(), QueryError> {
@@ -169,12 +177,16 @@ impl Index {
         Ok(())
     }
 
-    fn row_map_block(&self, map: &RowMap<'_>, block: u64) -> Result<Vec<u32>, QueryError> {
+    fn row_map_block(&self, map: &CheckedRowMap<'_>, block: u64) -> Result<Vec<u32>, QueryError> {
         let bytes = map.block(block)?;
         decode_row_map(&bytes, self.manifest.slots()).map_err(|e| map.damaged(e.to_string()))
     }
 
-    fn row_pairs_block(&self, map: &RowMap<'_>, block: u64) -> Result<Vec<(u32, u32)>, QueryError> {
+    fn row_pairs_block(
+        &self,
+        map: &CheckedRowMap<'_>,
+        block: u64,
+    ) -> Result<Vec<(u32, u32)>, QueryError> {
         let bytes = map.block(block)?;
         decode_row_pairs(&bytes, self.manifest.slots()).map_err(|e| map.damaged(e.to_string()))
     }
@@ -216,7 +228,7 @@ impl Index {
     }
 }
 
-impl RowMap<'_> {
+impl CheckedRowMap<'_> {
     fn damaged(&self, why: impl std::fmt::Display) -> QueryError {
         let why = format!("{}: {why}", self.path.display());
         QueryError::Search(SearchError::Unreadable(why))

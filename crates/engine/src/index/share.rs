@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use super::cache::PageCache;
-use super::dial::Dial;
-use super::pages::Pages;
+use super::dial::MemoryDial;
+use super::pages::PageFiles;
 use crate::memory::{Accountant, Elastic, Pool};
 
 /// How long whoever needs memory waits for searches to let go of pages. Steps of searches take
@@ -24,18 +24,18 @@ const USES: u64 = 2;
 const LEAST_USES: u64 = 4096;
 
 /// See the module's description.
-struct Share {
+struct SharedOpening {
     accountant: Arc<Accountant>,
-    dial: Dial,
-    newest: Mutex<Weak<Pages>>,
+    dial: MemoryDial,
+    newest: Mutex<Weak<PageFiles>>,
     /// Pages used up to which memory is well divided.
     well_until: AtomicU64,
     /// Whether there is room since the last time that somebody asked.
     grown: AtomicBool,
 }
 
-impl Share {
-    fn new(accountant: &Arc<Accountant>, dial: &Dial, pages: Weak<Pages>) -> Arc<Self> {
+impl SharedOpening {
+    fn new(accountant: &Arc<Accountant>, dial: &MemoryDial, pages: Weak<PageFiles>) -> Arc<Self> {
         let share = Arc::new(Self {
             accountant: Arc::clone(accountant),
             dial: dial.clone(),
@@ -61,14 +61,14 @@ impl Share {
         self.grown.load(Relaxed) && self.grown.swap(false, Relaxed)
     }
 
-    fn with<R>(&self, look: impl FnOnce(&Pages) -> R) -> Option<R> {
+    fn with<R>(&self, look: impl FnOnce(&PageFiles) -> R) -> Option<R> {
         let newest = lock(&self.newest);
         newest.upgrade().map(|pages| look(&pages))
     }
 
     /// As [`with`](Self::with), alone among those who change how much memory the pages have; not
     /// where somebody else takes long.
-    fn alone<R>(&self, change: impl FnOnce(&Pages) -> R) -> Option<R> {
+    fn alone<R>(&self, change: impl FnOnce(&PageFiles) -> R) -> Option<R> {
         self.with(|pages| {
             let _alone = self.dial.change_alone_within(PATIENCE)?;
             Some(change(pages))
@@ -78,25 +78,29 @@ impl Share {
 
 /// An open index as a holder of pages. When this is dropped, nobody looks at its pages any more.
 pub(super) struct Membership {
-    share: Arc<Share>,
-    pages: Weak<Pages>,
+    share: Arc<SharedOpening>,
+    pages: Weak<PageFiles>,
 }
 
 impl Membership {
     /// Registers the pages of an index that was opened.
-    pub(super) fn new(accountant: &Arc<Accountant>, dial: &Dial, pages: &Arc<Pages>) -> Self {
+    pub(super) fn new(
+        accountant: &Arc<Accountant>,
+        dial: &MemoryDial,
+        pages: &Arc<PageFiles>,
+    ) -> Self {
         let pages = Arc::downgrade(pages);
-        Self { share: Share::new(accountant, dial, pages.clone()), pages }
+        Self { share: SharedOpening::new(accountant, dial, pages.clone()), pages }
     }
 
     /// The same for the generation that follows.
-    pub(super) fn follow(&self, pages: &Arc<Pages>) -> Self {
+    pub(super) fn follow(&self, pages: &Arc<PageFiles>) -> Self {
         let (share, pages) = (Arc::clone(&self.share), Arc::downgrade(pages));
         *lock(&share.newest) = pages.clone();
         Self { share, pages }
     }
 
-    /// As [`Share::note`].
+    /// As [`SharedOpening::note`].
     pub(super) fn note(&self) -> bool {
         self.share.note()
     }
@@ -115,9 +119,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Elastic for Share {
+impl Elastic for SharedOpening {
     fn held_bytes(&self) -> u64 {
-        let held = |pages: &Pages| {
+        let held = |pages: &PageFiles| {
             let granted = pages.cache.get().map_or(0, PageCache::granted);
             u64::from(granted) * pages.layout.page_bytes() as u64
         };
@@ -125,7 +129,7 @@ impl Elastic for Share {
     }
 
     fn wanted_bytes(&self) -> u64 {
-        let wanted = |pages: &Pages| {
+        let wanted = |pages: &PageFiles| {
             let most = pages.cache.get().map_or(pages.here(), |c| c.room().min(pages.here()));
             u64::from(most) * pages.layout.page_bytes() as u64
         };
@@ -141,7 +145,7 @@ impl Elastic for Share {
     }
 
     fn give_back(&self, bytes: u64) -> u64 {
-        let give = |pages: &Pages| {
+        let give = |pages: &PageFiles| {
             let Some(cache) = pages.cache.get() else { return 0 };
             let page_bytes = pages.layout.page_bytes() as u64;
             let granted = cache.granted();
@@ -153,7 +157,7 @@ impl Elastic for Share {
     }
 
     fn take(&self, bytes: u64) {
-        let take = |pages: &Pages| {
+        let take = |pages: &PageFiles| {
             let page_bytes = pages.layout.page_bytes();
             let Some(cache) = pages.cache.get() else {
                 return pages.make_cache(&self.accountant, bytes);

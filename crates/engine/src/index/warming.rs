@@ -19,11 +19,11 @@ use std::time::{Duration, Instant};
 
 use super::cache::PageCache;
 use super::codes::StreamedCodes;
-use super::dial::Dial;
-use super::pages::Pages;
+use super::dial::MemoryDial;
+use super::pages::PageFiles;
 use crate::graph::HeadIndex;
 use crate::io::{Completion, IoError, Queue};
-use crate::search::{CodeAccess, Load};
+use crate::search::{CodeAccess, ConcurrentLoad};
 use crate::types::{NodeId, PageId};
 
 /// Reads in flight while nobody searches.
@@ -41,24 +41,24 @@ const NICENESS: i32 = 10;
 
 /// What the thread needs of its index.
 pub(super) struct Warmed {
-    pub(super) pages: Arc<Pages>,
+    pub(super) pages: Arc<PageFiles>,
     pub(super) codes: Arc<StreamedCodes>,
     pub(super) head: Option<Arc<HeadIndex>>,
-    pub(super) load: Load,
-    pub(super) dial: Dial,
+    pub(super) load: ConcurrentLoad,
+    pub(super) dial: MemoryDial,
 }
 
 /// The warming of one index; its thread ends with this value.
 pub(super) struct Warming {
-    shared: Arc<Shared>,
+    shared: Arc<WarmingShared>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// A forked child has no thread, and touches no lock that one may have held.
     process: u32,
 }
 
-struct Shared {
+struct WarmingShared {
     of: Warmed,
-    order: Mutex<Order>,
+    order: Mutex<WarmingOrder>,
     /// Told when the order changes.
     changed: Condvar,
     under_way: AtomicBool,
@@ -68,20 +68,20 @@ struct Shared {
 
 /// What the thread is asked to do.
 #[derive(Default)]
-struct Order {
+struct WarmingOrder {
     /// Look once more for what is absent.
     again: bool,
     stop: bool,
 }
 
 /// Why a pass ended before its last page.
-enum Ended {
+enum PassEnd {
     Stopped,
     Full,
     Queue(IoError),
 }
 
-impl From<IoError> for Ended {
+impl From<IoError> for PassEnd {
     fn from(error: IoError) -> Self {
         Self::Queue(error)
     }
@@ -89,7 +89,7 @@ impl From<IoError> for Ended {
 
 impl Warming {
     pub(super) fn new(of: Warmed) -> Self {
-        let shared = Shared {
+        let shared = WarmingShared {
             of,
             order: Mutex::default(),
             changed: Condvar::new(),
@@ -163,7 +163,7 @@ impl Warming {
         lock(&self.shared.order).stop = true;
         self.shared.changed.notify_all();
         join(thread.take());
-        *lock(&self.shared.order) = Order::default();
+        *lock(&self.shared.order) = WarmingOrder::default();
     }
 
     fn is_forked(&self) -> bool {
@@ -189,9 +189,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Says that nothing is under way any more, also where the thread panics.
-struct UnderWay<'a>(&'a Shared);
+struct WarmingUnderWay<'a>(&'a WarmingShared);
 
-impl Drop for UnderWay<'_> {
+impl Drop for WarmingUnderWay<'_> {
     fn drop(&mut self) {
         self.0.under_way.store(false, Ordering::Release);
         self.0.changed.notify_all();
@@ -199,11 +199,11 @@ impl Drop for UnderWay<'_> {
 }
 
 /// The body of the thread.
-fn run(shared: &Shared) {
+fn run(shared: &WarmingShared) {
     // Searches have the processor first. The number 0 means the thread that asks.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::setpriority_process(None, NICENESS);
-    let mut under_way = Some(UnderWay(shared));
+    let mut under_way = Some(WarmingUnderWay(shared));
     loop {
         {
             let mut order = lock(&shared.order);
@@ -214,20 +214,20 @@ fn run(shared: &Shared) {
             }
             order.again = false;
         }
-        if let Err(Ended::Queue(error)) = shared.warm() {
+        if let Err(PassEnd::Queue(error)) = shared.warm() {
             tracing::warn!("pages are not read ahead of searches: {error}");
         }
     }
 }
 
-impl Shared {
-    fn warm(&self) -> Result<(), Ended> {
+impl WarmingShared {
+    fn warm(&self) -> Result<(), PassEnd> {
         let Warmed { pages, codes, head, .. } = &self.of;
         while codes.is_streaming() && !codes.is_resident() {
             self.tick()?;
         }
         let Some(cache) = pages.cache.get() else { return Ok(()) };
-        let mut pass = Pass {
+        let mut pass = WarmingPass {
             shared: self,
             cache,
             queue: pages.backend.queue(&pages.queue_options(DEPTH))?,
@@ -250,11 +250,11 @@ impl Shared {
     }
 
     /// Waits a moment.
-    fn tick(&self) -> Result<(), Ended> {
+    fn tick(&self) -> Result<(), PassEnd> {
         let order = lock(&self.order);
         let waited = self.changed.wait_timeout_while(order, TICK, |order| !order.stop);
         let (order, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        if order.stop { Err(Ended::Stopped) } else { Ok(()) }
+        if order.stop { Err(PassEnd::Stopped) } else { Ok(()) }
     }
 
     fn is_stopped(&self) -> bool {
@@ -263,8 +263,8 @@ impl Shared {
 }
 
 /// One look through the pages.
-struct Pass<'a> {
-    shared: &'a Shared,
+struct WarmingPass<'a> {
+    shared: &'a WarmingShared,
     cache: &'a PageCache,
     queue: Box<dyn Queue>,
     completions: Vec<Completion>,
@@ -275,9 +275,9 @@ struct Pass<'a> {
     unreadable: u32,
 }
 
-impl Pass<'_> {
+impl WarmingPass<'_> {
     /// Brings those of the pages into memory that are not there.
-    fn bring(&mut self, pages: impl Iterator<Item = PageId>) -> Result<(), Ended> {
+    fn bring(&mut self, pages: impl Iterator<Item = PageId>) -> Result<(), PassEnd> {
         let (shared, cache) = (self.shared, self.cache);
         let page_bytes = shared.of.pages.layout.page_bytes();
         let mut absent = pages.filter(|page| !cache.holds(*page));
@@ -304,7 +304,7 @@ impl Pass<'_> {
     }
 
     /// Reads that may be in flight now. Waits a tick where somebody searches.
-    fn depth(&mut self) -> Result<usize, Ended> {
+    fn depth(&mut self) -> Result<usize, PassEnd> {
         let used = self.shared.of.dial.pages_used();
         if self.shared.of.load.searches() > 0 || used != self.used {
             self.ticks = QUIET_TICKS;
@@ -315,11 +315,11 @@ impl Pass<'_> {
             self.shared.tick()?;
             return Ok(BESIDE);
         }
-        if self.shared.is_stopped() { Err(Ended::Stopped) } else { Ok(DEPTH) }
+        if self.shared.is_stopped() { Err(PassEnd::Stopped) } else { Ok(DEPTH) }
     }
 
     /// Keeps a page that was read, if it is sound.
-    fn keep(&mut self, read: &Completion) -> Result<(), Ended> {
+    fn keep(&mut self, read: &Completion) -> Result<(), PassEnd> {
         let pages = &self.shared.of.pages;
         let page = PageId(u32::try_from(read.tag).expect("reads are tagged with a page"));
         let bytes = self.queue.buffer(read.buffer);
@@ -338,7 +338,7 @@ impl Pass<'_> {
         }
         while !self.cache.fill(page, bytes) {
             if !self.cache.has_room() {
-                return Err(Ended::Full);
+                return Err(PassEnd::Full);
             }
             // There is room for it as soon as nobody looks at what was there.
             self.cache.settle();

@@ -21,6 +21,7 @@ use super::memory_file::{Change, Fault, MemoryFile, MemoryFiles, MemoryOp};
 use super::memory_file::{check_memory, grow_memory};
 use super::op::Kind;
 use super::waker::{Flag, Waker};
+use crate::types::SplitMix64;
 
 const NAME: &str = "sim";
 
@@ -142,29 +143,22 @@ impl Backend for Sim {
     }
 }
 
-/// A stream of random numbers (SplitMix64, Steele, Lea and Flood 2014).
-struct Chance {
-    state: u64,
-}
+/// What goes wrong on this disk, from a seed.
+struct Chance(SplitMix64);
 
 impl Chance {
     fn new(seed: u64, stream: u64) -> Self {
-        let mut chance = Self { state: seed };
-        let start = chance.next().wrapping_add(stream);
-        Self { state: Self { state: start }.next() }
+        let start = SplitMix64::new(seed).next_u64().wrapping_add(stream);
+        Self(SplitMix64::new(SplitMix64::new(start).next_u64()))
     }
 
     fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     /// A number from 0 to `n` - 1.
     fn below(&mut self, n: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
+        self.0.below(n)
     }
 
     fn happens(&mut self, probability: f64) -> bool {

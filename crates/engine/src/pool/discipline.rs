@@ -45,7 +45,7 @@ impl FromStr for Discipline {
 
 /// Where a thread stands in its batch.
 #[derive(Debug)]
-pub(super) struct Batch {
+pub(super) struct BatchTurn {
     discipline: Discipline,
     /// Searches of a whole one.
     most: usize,
@@ -54,7 +54,7 @@ pub(super) struct Batch {
     closed: bool,
 }
 
-impl Batch {
+impl BatchTurn {
     pub(super) fn new(discipline: Discipline, most: usize) -> Self {
         Self { discipline, most, taken: 0, closed: false }
     }
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_batch_takes_what_is_there_up_to_its_size_and_then_nothing_until_the_thread_is_idle() {
-        let mut batch = Batch::new(Discipline::Batches, 3);
+        let mut batch = BatchTurn::new(Discipline::Batches, 3);
         for taken in 0..3 {
             assert!(batch.admits(taken == 0), "{taken}");
             batch.took();
@@ -102,7 +102,7 @@ mod tests {
         batch.found_none();
         assert!(!batch.admits(false), "what comes later waits for the next one");
         assert!(batch.admits(true));
-        let mut always = Batch::new(Discipline::Always, 1);
+        let mut always = BatchTurn::new(Discipline::Always, 1);
         always.took();
         always.found_none();
         assert!(always.admits(false) && always.is_open());

@@ -18,7 +18,7 @@ pub struct Full<T>(pub T);
 #[derive(Debug)]
 pub(super) struct Closed;
 
-struct Queue<T> {
+struct InboxQueue<T> {
     items: VecDeque<T>,
     closed: bool,
     /// Threads that sleep and that nobody has woken yet, at least.
@@ -30,7 +30,7 @@ struct Queue<T> {
 }
 
 pub(super) struct Inbox<T> {
-    queue: Mutex<Queue<T>>,
+    queue: Mutex<InboxQueue<T>>,
     changed: Condvar,
     most: usize,
     /// Something waits, or it is closed.
@@ -41,12 +41,12 @@ impl<T> Inbox<T> {
     /// For so many at most.
     pub(super) fn new(most: usize) -> Self {
         let (items, pausing, wakers) = (VecDeque::new(), Vec::new(), Vec::new());
-        let queue = Queue { items, closed: false, sleeping: 0, pausing, wakers };
+        let queue = InboxQueue { items, closed: false, sleeping: 0, pausing, wakers };
         let has_more = AtomicBool::new(false);
         Self { queue: Mutex::new(queue), changed: Condvar::new(), most, has_more }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue<T>> {
+    fn lock(&self) -> MutexGuard<'_, InboxQueue<T>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -97,7 +97,7 @@ impl<T> Inbox<T> {
         self.take(&mut queue)
     }
 
-    fn take(&self, queue: &mut Queue<T>) -> Result<Option<T>, Closed> {
+    fn take(&self, queue: &mut InboxQueue<T>) -> Result<Option<T>, Closed> {
         if queue.closed {
             return Err(Closed);
         }

@@ -34,31 +34,31 @@ pub struct Travelled {
     pub travel: Travel,
 }
 
-type Outcome = (u64, Result<(Vec<Hit>, SearchStats), PoolError>);
+type LocalOutcome = (u64, Result<(Vec<Hit>, SearchStats), PoolError>);
 
-struct Shared {
+struct LocalShared {
     /// The server of each partition.
     owner: Vec<usize>,
     pools: Vec<OnceLock<Pool>>,
     travel: Vec<[AtomicU64; 3]>,
-    found: Sender<Outcome>,
+    found: Sender<LocalOutcome>,
 }
 
 /// What reads filters at the server of an index.
 pub type Filters<'f> = dyn Fn(&Arc<Index>) -> Result<Arc<dyn ResolveFilter>, LocalError> + 'f;
 
 /// A query: its vector, and its filter where it has one.
-pub type Asked<'q> = (&'q [u8], Option<&'q [u8]>);
+pub type QueryAndFilter<'q> = (&'q [u8], Option<&'q [u8]>);
 
 /// See the module's description.
 pub struct LocalCluster {
-    shared: Arc<Shared>,
-    found: Receiver<Outcome>,
+    shared: Arc<LocalShared>,
+    found: Receiver<LocalOutcome>,
 }
 
-struct Member(Arc<Shared>);
+struct LocalMember(Arc<LocalShared>);
 
-impl Sink for Member {
+impl Sink for LocalMember {
     fn ended(&self, ticket: u64, end: End) {
         let Self(shared) = self;
         let ended = match end {
@@ -102,7 +102,7 @@ impl LocalCluster {
         }
         let owner: Vec<usize> = (0..partitions).map(|p| p * servers / partitions).collect();
         let (sender, found) = channel();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(LocalShared {
             owner: owner.clone(),
             pools: (0..servers).map(|_| OnceLock::new()).collect(),
             travel: (0..queries).map(|_| Default::default()).collect(),
@@ -114,7 +114,7 @@ impl LocalCluster {
             let own = (0..partitions as u32).filter(|p| owner[*p as usize] == server).collect();
             let index = Index::open(dir, &OpenOptions { own: Some(own), ..options.clone() })?;
             index.wait_resident()?;
-            let sink = Arc::new(Member(Arc::clone(&shared)));
+            let sink = Arc::new(LocalMember(Arc::clone(&shared)));
             let index = Arc::new(index);
             let filters = filters.map(|filters| filters(&index)).transpose()?;
             let pool = Pool::start_filtering(index, &sizes, sink, filters)?;
@@ -132,7 +132,7 @@ impl LocalCluster {
     /// With more queries than the cluster was opened for.
     pub fn search<'q>(
         &mut self,
-        queries: impl ExactSizeIterator<Item = Asked<'q>>,
+        queries: impl ExactSizeIterator<Item = QueryAndFilter<'q>>,
         params: &SearchParams,
     ) -> Result<Vec<Travelled>, PoolError> {
         let (shared, asked) = (&self.shared, queries.len());

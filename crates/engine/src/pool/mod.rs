@@ -19,7 +19,7 @@ mod worker;
 
 pub use discipline::Discipline;
 pub use inbox::Full;
-pub use local::{Asked, Filters, LocalCluster, LocalError, Travel, Travelled};
+pub use local::{Filters, LocalCluster, LocalError, QueryAndFilter, Travel, Travelled};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,9 +31,9 @@ use crate::index::{Index, QueryError};
 use crate::search::{
     Expansion, Frontier, FrontierError, Hit, SearchError, SearchParams, SearchStats,
 };
-use discipline::Batch;
+use discipline::BatchTurn;
 use inbox::Inbox;
-use worker::{Worker, driver};
+use worker::{RingWorker, driver};
 
 /// What a pool is asked to do.
 #[derive(Debug)]
@@ -167,7 +167,7 @@ struct Counters {
 /// See the module's description. Dropping it ends the threads; what still waits fails.
 pub struct Pool {
     index: Arc<Index>,
-    inbox: Arc<Inbox<Waiting>>,
+    inbox: Arc<Inbox<WaitingTasks>>,
     counters: Arc<Counters>,
     sink: Arc<dyn Sink>,
     filters: Option<Arc<dyn ResolveFilter>>,
@@ -175,7 +175,7 @@ pub struct Pool {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingTasks {
     ticket: u64,
     deadline: Option<Instant>,
     task: Task,
@@ -216,9 +216,9 @@ impl Pool {
         for number in 0..threads {
             let index = Arc::clone(&pool.index);
             let mut driver = driver(&index, in_flight, &pool.inbox, number)?;
-            let mut worker = Worker {
+            let mut worker = RingWorker {
                 number,
-                batch: Batch::new(options.discipline, in_flight),
+                batch: BatchTurn::new(options.discipline, in_flight),
                 index: Arc::clone(&index),
                 inbox: Arc::clone(&pool.inbox),
                 counters: Arc::clone(&pool.counters),
@@ -260,7 +260,7 @@ impl Pool {
         task: Task,
         deadline: Option<Instant>,
     ) -> Result<(), Full<Task>> {
-        let waiting = Waiting { ticket, deadline, task };
+        let waiting = WaitingTasks { ticket, deadline, task };
         self.inbox.push(waiting).map_err(|Full(waiting)| Full(waiting.task))
     }
 
@@ -285,7 +285,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        for Waiting { ticket, .. } in self.inbox.close() {
+        for WaitingTasks { ticket, .. } in self.inbox.close() {
             self.sink.ended(ticket, End::Failed(PoolError::Closing));
         }
         let here = std::thread::current().id();

@@ -8,20 +8,22 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::discipline::Batch;
+use super::discipline::BatchTurn;
 use super::inbox::{self, Inbox};
-use super::{Counters, End, FILTER_MAX, PoolError, ResolveFilter, Sink, Task, Unresolved, Waiting};
+use super::{
+    Counters, End, FILTER_MAX, PoolError, ResolveFilter, Sink, Task, Unresolved, WaitingTasks,
+};
 use crate::filter::AllowSet;
 use crate::index::{Index, QueryError, check_vector};
 use crate::search::{
-    Drawn, Driver, Ended, Feed, GraphView, PageSource, SearchError, SearchParams, SearchState,
+    Drawn, Driver, Feed, FeedOutcome, GraphView, PageSource, SearchError, SearchParams, SearchState,
 };
 
 /// A driver for a thread, whose waits the inbox can end.
 pub(super) fn driver(
     index: &Index,
     in_flight: usize,
-    inbox: &Inbox<Waiting>,
+    inbox: &Inbox<WaitingTasks>,
     number: usize,
 ) -> Result<Driver, QueryError> {
     let mut driver = index.take_driver(in_flight)?;
@@ -30,16 +32,16 @@ pub(super) fn driver(
 }
 
 /// What one thread draws from and tells.
-pub(super) struct Worker {
+pub(super) struct RingWorker {
     pub(super) number: usize,
-    pub(super) batch: Batch,
+    pub(super) batch: BatchTurn,
     pub(super) index: Arc<Index>,
-    pub(super) inbox: Arc<Inbox<Waiting>>,
+    pub(super) inbox: Arc<Inbox<WaitingTasks>>,
     pub(super) counters: Arc<Counters>,
     pub(super) sink: Arc<dyn Sink>,
     pub(super) filters: Option<Arc<dyn ResolveFilter>>,
     /// What was drawn, with the allow-set of its filter.
-    pub(super) drawn: Option<(Waiting, Option<Arc<AllowSet>>)>,
+    pub(super) drawn: Option<(WaitingTasks, Option<Arc<AllowSet>>)>,
     /// Buffers of states that came, for those that leave.
     pub(super) spare: Vec<Vec<u8>>,
     /// Tickets and `k` of searches in flight, by the number that the driver knows them by.
@@ -50,7 +52,7 @@ pub(super) struct Worker {
 /// Buffers kept for states that leave.
 const SPARE: usize = 64;
 
-impl Worker {
+impl RingWorker {
     /// Another driver for its thread.
     pub(super) fn driver(&self, in_flight: usize) -> Result<Driver, QueryError> {
         driver(&self.index, in_flight, &self.inbox, self.number)
@@ -93,7 +95,7 @@ impl Worker {
     }
 
     /// The nodes that a task may answer with, where it can be begun.
-    fn admit(&self, waiting: &Waiting) -> Result<Option<Arc<AllowSet>>, PoolError> {
+    fn admit(&self, waiting: &WaitingTasks) -> Result<Option<Arc<AllowSet>>, PoolError> {
         if waiting.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
             return Err(PoolError::Deadline);
         }
@@ -141,7 +143,7 @@ impl Worker {
     }
 }
 
-impl Feed for Worker {
+impl Feed for RingWorker {
     fn draw(&mut self, idle: bool) -> Drawn {
         if !self.batch.admits(idle) {
             return Drawn::Later;
@@ -175,7 +177,7 @@ impl Feed for Worker {
         view: &GraphView<'_>,
     ) -> (usize, Result<(), SearchError>) {
         let (waiting, allow) = self.drawn.take().expect("a search was drawn");
-        let Waiting { ticket, task, .. } = waiting;
+        let WaitingTasks { ticket, task, .. } = waiting;
         let number = self.number(ticket);
         let mut begin = |query: &[u8], params: &SearchParams, allow| {
             self.counters.begun.fetch_add(1, Ordering::Relaxed);
@@ -217,17 +219,19 @@ impl Feed for Worker {
         self.inbox.resume(self.number);
     }
 
-    fn ended(&mut self, number: usize, end: Ended<'_>) {
+    fn ended(&mut self, number: usize, end: FeedOutcome<'_>) {
         let end = match end {
-            Ended::Found(hits, stats, k) => End::Found(hits[..hits.len().min(k)].to_vec(), stats),
-            Ended::Expanded(expansion, stats) => End::Expanded(expansion, stats),
-            Ended::Elsewhere(page, state, view) => {
+            FeedOutcome::Found(hits, stats, k) => {
+                End::Found(hits[..hits.len().min(k)].to_vec(), stats)
+            }
+            FeedOutcome::Expanded(expansion, stats) => End::Expanded(expansion, stats),
+            FeedOutcome::Elsewhere(page, state, view) => {
                 let mut bytes = self.spare.pop().unwrap_or_default();
                 state.export(view, &mut bytes);
                 let partition = self.index.partition_of(page) as u32;
                 End::Elsewhere { partition, state: bytes, stats: state.stats() }
             }
-            Ended::Failed(why) => End::Failed(why.into()),
+            FeedOutcome::Failed(why) => End::Failed(why.into()),
         };
         self.tell(number, end);
     }

@@ -6,7 +6,7 @@
 use super::codebook::Coder;
 use super::rabitq::{Rabitq, padded};
 use super::{CENTROIDS, CodeKind, Codebook};
-use crate::format::constants::{Field, codebook_start as start, rabitq_start};
+use crate::format::constants::{ByteField, codebook_start as start, rabitq_start};
 use crate::types::Metric;
 
 const MAGIC: [u8; 4] = *b"PQCB";
@@ -91,7 +91,7 @@ impl Codebook {
     pub fn to_bytes(&self) -> Vec<u8> {
         let number = |n: usize| u32::try_from(n).expect("dimensions fit 32 bits").to_le_bytes();
         let mut out = vec![0; start::BYTES];
-        let mut put = |field: Field, bytes: &[u8]| {
+        let mut put = |field: ByteField, bytes: &[u8]| {
             out[field.offset..field.offset + field.bytes].copy_from_slice(bytes);
         };
         let layout = if self.kind() == CodeKind::Rabitq { RABITQ } else { PRODUCT };
@@ -199,11 +199,11 @@ fn too_short(bytes: &[u8], expected: usize) -> CodebookError {
     CodebookError::Length { expected: expected as u64, found: bytes.len() as u64 }
 }
 
-fn get_u16(bytes: &[u8], field: Field) -> u16 {
+fn get_u16(bytes: &[u8], field: ByteField) -> u16 {
     u16::from_le_bytes([bytes[field.offset], bytes[field.offset + 1]])
 }
 
-fn get_u32(bytes: &[u8], field: Field) -> u32 {
+fn get_u32(bytes: &[u8], field: ByteField) -> u32 {
     get_u32_at(bytes, field.offset)
 }
 

@@ -20,7 +20,7 @@ use crate::types::Metric;
 /// The parts of one subspace.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-pub(super) struct Parts(pub(super) [f32; CENTROIDS]);
+pub(super) struct SubspaceParts(pub(super) [f32; CENTROIDS]);
 
 /// The same as 16-bit integers, split into low and high bytes.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,7 @@ pub(super) struct ProductTable {
     subspace: SubspaceKernel,
     /// What every estimate begins with: 1 where the metric normalises.
     pub(super) bias: f32,
-    pub(super) parts: Vec<Parts>,
+    pub(super) parts: Vec<SubspaceParts>,
     pub(super) split: Vec<SplitParts>,
     /// The least part of each subspace that is split.
     leasts: Vec<f32>,
@@ -53,7 +53,7 @@ pub(super) struct ProductTable {
 impl ProductTable {
     /// Bytes of memory held.
     pub(super) fn bytes(&self) -> usize {
-        self.parts.capacity() * size_of::<Parts>()
+        self.parts.capacity() * size_of::<SubspaceParts>()
             + self.split.capacity() * size_of::<SplitParts>()
             + self.leasts.capacity() * 4
     }
@@ -67,7 +67,7 @@ impl ProductTable {
             kernel,
             subspace: SubspaceKernel::new(),
             bias: 0.0,
-            parts: vec![Parts([0.0; CENTROIDS]); rows],
+            parts: vec![SubspaceParts([0.0; CENTROIDS]); rows],
             split: vec![split; split_rows],
             leasts: vec![0.0; split_rows],
             split_bias: 0.0,

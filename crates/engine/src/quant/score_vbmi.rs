@@ -10,7 +10,7 @@
 use std::arch::x86_64::*;
 
 use super::product::Product;
-use super::product_table::{Parts, ProductTable, SplitParts};
+use super::product_table::{ProductTable, SplitParts, SubspaceParts};
 use super::subspace::x86::table_avx512;
 use super::{CENTROIDS, CodesView};
 
@@ -32,7 +32,7 @@ const GROUPS: usize = 4;
 pub(super) unsafe fn fill<const L2: bool>(
     product: &Product,
     query: &[f32],
-    parts: &mut [Parts],
+    parts: &mut [SubspaceParts],
     leasts: &mut [f32],
     out: &mut [SplitParts],
 ) -> (f32, f32) {

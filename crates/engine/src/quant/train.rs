@@ -10,8 +10,8 @@ use super::codebook;
 use super::product::span;
 use super::subspace::SubspaceKernel;
 use super::{CENTROIDS, CodeKind};
-use crate::distance::{Kernel, Op};
-use crate::types::{Metric, VectorSet, part_to_f32};
+use crate::distance::{Kernel, PairOp};
+use crate::types::{Metric, SplitMix64, VectorSet, part_to_f32};
 
 /// Rows that k-means++ draws its starting points from; more cost time and change little.
 const START_ROWS: usize = 4096;
@@ -51,30 +51,26 @@ impl CodeOptions {
     }
 }
 
-/// The SplitMix64 generator.
-pub(super) struct Draws(u64);
+/// What training draws, from a seed.
+pub(super) struct Draws(SplitMix64);
 
 impl Draws {
     pub(super) fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix64::new(seed))
     }
 
     pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     /// Below `n`, which is not 0.
     fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
+        self.0.rest_of(n as u64) as usize
     }
 
     /// Within 0..1.
     fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+        self.0.unit()
     }
 }
 
@@ -87,7 +83,7 @@ pub(super) fn centroids(
 ) -> Vec<f32> {
     let sample =
         sample(set.rows(), o.training_rows.clamp(1, CodeOptions::MOST_TRAINING_ROWS), o.seed);
-    let kernel = Kernel::new(Op::Dot, set.vector_type(), set.dim());
+    let kernel = Kernel::new(PairOp::Dot, set.vector_type(), set.dim());
     let scales: Vec<f32> = sample
         .iter()
         .map(|&row| match metric.normalises().then(|| kernel.squared_norm(set.row(row))) {
@@ -106,7 +102,7 @@ pub(super) fn centroids(
                 part_to_f32(set.row(row), set.vector_type(), span.start, point);
                 point.iter_mut().for_each(|x| *x *= scale);
             }
-            let mut draws = Draws(o.seed ^ (s as u64 + 1).wrapping_mul(0xd6e8_feb8_6659_fd93));
+            let mut draws = Draws::new(o.seed ^ (s as u64 + 1).wrapping_mul(0xd6e8_feb8_6659_fd93));
             k_means(&points, span.len(), o.iterations, &mut draws)
         })
         .collect();
@@ -131,7 +127,7 @@ fn sample(rows: usize, wanted: usize, seed: u64) -> Vec<usize> {
     if rows <= wanted {
         return (0..rows).collect();
     }
-    let mut draws = Draws(seed);
+    let mut draws = Draws::new(seed);
     let edge = |k: usize| (k as u128 * rows as u128 / wanted as u128) as usize;
     (0..wanted).map(|k| edge(k) + draws.below(edge(k + 1) - edge(k))).collect()
 }

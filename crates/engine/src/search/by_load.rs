@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::pace::Share;
+use super::pace::PaceShare;
 use super::params::{ParamError, SearchParams};
 
 /// Reads in flight of a search among so many that each would get fewer, where nothing is known of
@@ -33,7 +33,7 @@ impl ByLoad {
         &self,
         own: (u16, u16),
         searches: u32,
-        share: Share,
+        share: PaceShare,
         page_bytes: usize,
     ) -> (u16, u16) {
         let (start, most) = own;
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(widest(12_288), widest(8192));
         assert_eq!(ByLoad::Off.widest(32, 64, 4096), 32);
         let own = |by_load: ByLoad, factor| {
-            by_load.widths((4, 32), 32, Share { factor, pages_per_read: 0.0 }, 4096)
+            by_load.widths((4, 32), 32, PaceShare { factor, pages_per_read: 0.0 }, 4096)
         };
         let factors = [0.01, 0.125, 0.5, 1.0, 1.4, 2.0];
         let widths = [(1, 1), (1, 1), (4, 4), (4, 8), (6, 8), (8, 8)];
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn alone_a_search_begins_as_wide_as_a_read_hides_pages() {
         let start = |own, pages_per_read, factor| {
-            ByLoad::Share.widths(own, 1, Share { factor, pages_per_read }, 4096)
+            ByLoad::Share.widths(own, 1, PaceShare { factor, pages_per_read }, 4096)
         };
         assert_eq!(start((4, 32), 0.0, 1.0), (4, 32));
         assert_eq!(start((4, 32), 8.5, 1.0), (4, 32), "its own");

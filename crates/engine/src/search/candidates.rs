@@ -8,15 +8,15 @@
 //! - entries are sorted by (distance, node), at most `capacity` of them, no node twice;
 //! - `bound` never grows once the list has been full: what was turned away stays turned away,
 //!   so that a search resumed without its visited set takes the same decisions;
-//! - no entry before `first_unread` is [`Progress::Unread`], and none before `first_wanted` is so
-//!   and allowed; none before `first_at_hand` is [`Progress::AtHand`].
+//! - no entry before `first_unread` is [`CandidateProgress::Unread`], and none before `first_wanted` is so
+//!   and allowed; none before `first_at_hand` is [`CandidateProgress::AtHand`].
 
 use crate::types::NodeId;
 
 /// What has happened to a candidate so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Progress {
+pub enum CandidateProgress {
     /// Known by its code only; its page has not been asked for.
     Unread = 0,
     /// Its page is on the way.
@@ -27,7 +27,7 @@ pub enum Progress {
     Explored = 3,
 }
 
-impl Progress {
+impl CandidateProgress {
     pub(super) const fn from_code(code: u8) -> Option<Self> {
         match code {
             0 => Some(Self::Unread),
@@ -46,10 +46,10 @@ pub struct Candidate {
     pub distance: f32,
     /// The node.
     pub node: NodeId,
-    /// Where its neighbours are kept while it is [`Progress::AtHand`].
+    /// Where its neighbours are kept while it is [`CandidateProgress::AtHand`].
     pub(super) stash: u32,
     /// What has happened to it.
-    pub progress: Progress,
+    pub progress: CandidateProgress,
     /// Whether the node may be answered; all may where there is no allow-set.
     pub allowed: bool,
 }
@@ -135,7 +135,11 @@ impl CandidateList {
     /// Index of the nearest unread entry below `window`.
     #[inline]
     pub fn first_unread(&mut self, window: usize) -> Option<usize> {
-        while self.entries.get(self.first_unread).is_some_and(|c| c.progress != Progress::Unread) {
+        while self
+            .entries
+            .get(self.first_unread)
+            .is_some_and(|c| c.progress != CandidateProgress::Unread)
+        {
             self.first_unread += 1;
         }
         (self.first_unread < window.min(self.entries.len())).then_some(self.first_unread)
@@ -144,7 +148,7 @@ impl CandidateList {
     /// Index of the nearest unread entry that may be answered.
     #[inline]
     pub fn first_wanted(&mut self) -> Option<usize> {
-        let wanted = |c: &Candidate| c.allowed && c.progress == Progress::Unread;
+        let wanted = |c: &Candidate| c.allowed && c.progress == CandidateProgress::Unread;
         while self.entries.get(self.first_wanted).is_some_and(|c| !wanted(c)) {
             self.first_wanted += 1;
         }
@@ -156,7 +160,7 @@ impl CandidateList {
     #[inline]
     pub fn first_at_hand(&mut self, window: usize) -> Option<usize> {
         let left = self.entries.get(self.first_at_hand..).unwrap_or_default();
-        let ahead = left.iter().take_while(|c| c.progress != Progress::AtHand).count();
+        let ahead = left.iter().take_while(|c| c.progress != CandidateProgress::AtHand).count();
         self.first_at_hand += ahead;
         (self.first_at_hand < window.min(self.entries.len())).then_some(self.first_at_hand)
     }
@@ -173,11 +177,11 @@ impl CandidateList {
         let pushed = if self.entries.len() == self.capacity { self.entries.pop() } else { None };
         self.entries.insert(at, candidate);
         for first in [&mut self.first_unread, &mut self.first_wanted] {
-            if candidate.progress == Progress::Unread || at <= *first {
+            if candidate.progress == CandidateProgress::Unread || at <= *first {
                 *first = at.min(*first);
             }
         }
-        if candidate.progress == Progress::AtHand {
+        if candidate.progress == CandidateProgress::AtHand {
             self.first_at_hand = at.min(self.first_at_hand);
         } else {
             self.first_at_hand += usize::from(at <= self.first_at_hand);
@@ -223,13 +227,13 @@ impl CandidateList {
 
     /// Records progress of the entry at `index`.
     #[inline]
-    pub fn set_progress(&mut self, index: usize, progress: Progress) {
+    pub fn set_progress(&mut self, index: usize, progress: CandidateProgress) {
         self.entries[index].progress = progress;
-        if progress == Progress::Unread {
+        if progress == CandidateProgress::Unread {
             self.first_unread = self.first_unread.min(index);
             self.first_wanted = self.first_wanted.min(index);
         }
-        if progress == Progress::AtHand {
+        if progress == CandidateProgress::AtHand {
             self.first_at_hand = self.first_at_hand.min(index);
         }
     }
@@ -248,7 +252,7 @@ mod tests {
             distance,
             node: NodeId(node),
             stash: 0,
-            progress: Progress::Unread,
+            progress: CandidateProgress::Unread,
             allowed: true,
         }
     }
@@ -274,23 +278,28 @@ mod tests {
             list.insert(unread(d, n));
         }
         assert_eq!(list.first_unread(4), Some(0));
-        list.set_progress(0, Progress::Issued);
+        list.set_progress(0, CandidateProgress::Issued);
         assert_eq!(list.first_unread(4), Some(1));
         assert_eq!(list.first_unread(1), None, "outside the window");
         list.insert(unread(1.0, 9));
         assert_eq!(list.first_unread(4), Some(0));
-        list.set_progress(0, Progress::Issued);
+        list.set_progress(0, CandidateProgress::Issued);
         assert_eq!(list.first_unread(4), Some(2));
         assert_eq!(list.remove(NodeId(1), 2.0).map(|c| c.node), Some(NodeId(1)));
         assert_eq!(list.first_unread(4), Some(1));
-        list.insert(Candidate { progress: Progress::Explored, ..unread(0.5, 11) });
+        list.insert(Candidate { progress: CandidateProgress::Explored, ..unread(0.5, 11) });
         assert_eq!(list.first_unread(4), Some(2));
         assert_eq!(list.remove(NodeId(77), 2.0), None);
     }
 
     #[test]
     fn the_first_at_hand_is_the_one_that_looking_at_all_finds() {
-        let states = [Progress::Unread, Progress::Issued, Progress::AtHand, Progress::Explored];
+        let states = [
+            CandidateProgress::Unread,
+            CandidateProgress::Issued,
+            CandidateProgress::AtHand,
+            CandidateProgress::Explored,
+        ];
         let mut list = CandidateList::new(24);
         let mut noise = 1_u32;
         for node in 0..4_000 {
@@ -306,7 +315,7 @@ mod tests {
             }
             for window in [3, 12, 24] {
                 let mut nearest = list.entries().iter().take(window);
-                let expected = nearest.position(|c| c.progress == Progress::AtHand);
+                let expected = nearest.position(|c| c.progress == CandidateProgress::AtHand);
                 assert_eq!(list.first_at_hand(window), expected, "after {node}");
             }
         }

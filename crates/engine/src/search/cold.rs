@@ -3,8 +3,8 @@
 //! Each time that it asks costs it the time of a read, so it asks for the codes of all that it is
 //! going to explore, and not node by node.
 
-use super::candidates::{Candidate, Progress};
-use super::stash::NO_STASH;
+use super::candidates::{Candidate, CandidateProgress};
+use super::deferred::NO_STASH;
 use super::state::SearchState;
 use super::view::{CodesUnavailable, GraphView};
 
@@ -15,7 +15,8 @@ impl SearchState {
         let Self { list, stash, fresh, neighbours, .. } = self;
         neighbours.clear();
         neighbours.extend_from_slice(fresh);
-        let at_hand = |c: &&Candidate| c.progress == Progress::AtHand && c.stash != NO_STASH;
+        let at_hand =
+            |c: &&Candidate| c.progress == CandidateProgress::AtHand && c.stash != NO_STASH;
         for candidate in list.entries().iter().filter(at_hand) {
             let ids = stash.get(candidate.stash).iter().copied();
             neighbours.extend(ids.filter(|&id| id < view.node_slots));

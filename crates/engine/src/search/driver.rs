@@ -16,8 +16,8 @@ use std::time::Instant;
 
 use super::driver_meter::Meter;
 use super::driver_spin::look_out;
-use super::feed::{AnswerFn, Drawn, Ended, Feed, Job, Jobs};
-use super::lease::Lease;
+use super::epoch_guard::EpochGuard;
+use super::feed::{AnswerFn, Drawn, Feed, FeedOutcome, Jobs, QueryJob};
 use super::load::UnderWay;
 use super::params::SearchParams;
 use super::portable::PortableError;
@@ -62,7 +62,7 @@ impl Default for DriverOptions {
     }
 }
 
-struct Slot {
+struct QuerySlot {
     state: SearchState,
     job: usize,
     started: Instant,
@@ -75,7 +75,7 @@ struct Slot {
     among: u32,
 }
 
-impl Slot {
+impl QuerySlot {
     fn begin(&mut self, source: &dyn PageSource) {
         self.under_way = source.begun();
         self.among = source.view().searches;
@@ -100,14 +100,14 @@ struct ReadUnderWay {
 }
 
 /// An index as it is seen until the driver waits.
-struct Seen<'a> {
+struct SeenIndex<'a> {
     source: &'a dyn PageSource,
-    lease: &'a Lease<'a>,
+    lease: &'a EpochGuard<'a>,
     view: GraphView<'a>,
 }
 
-impl<'a> Seen<'a> {
-    fn of(source: &'a dyn PageSource, lease: &'a Lease<'a>) -> Self {
+impl<'a> SeenIndex<'a> {
+    fn of(source: &'a dyn PageSource, lease: &'a EpochGuard<'a>) -> Self {
         let view = GraphView { pages: source.all_pages(lease), ..source.view() };
         Self { source, lease, view }
     }
@@ -120,7 +120,7 @@ static DRIVERS: AtomicUsize = AtomicUsize::new(0);
 pub struct Driver {
     number: usize,
     queue: Box<dyn Queue>,
-    slots: Vec<Slot>,
+    slots: Vec<QuerySlot>,
     reads: Vec<ReadUnderWay>,
     free_tags: Vec<u32>,
     backlog: VecDeque<(usize, PageId)>,
@@ -148,7 +148,7 @@ impl Driver {
             wait: Wait::Sleep,
         })?;
         let view = source.view();
-        let slot = || Slot {
+        let slot = || QuerySlot {
             state: SearchState::new(&view),
             job: 0,
             started: Instant::now(),
@@ -204,7 +204,7 @@ impl Driver {
         next: &mut dyn FnMut() -> Option<(usize, &'q [u8])>,
         answer: &mut AnswerFn<'_>,
     ) -> Result<(), SearchError> {
-        let mut next = || next().map(|(number, query)| Job { number, query, params });
+        let mut next = || next().map(|(number, query)| QueryJob { number, query, params });
         self.run_jobs(source, allow, queries, &mut next, answer)
     }
 
@@ -217,7 +217,7 @@ impl Driver {
         source: &dyn PageSource,
         allow: Option<&Arc<AllowSet>>,
         queries: usize,
-        next: &mut dyn FnMut() -> Option<Job<'j>>,
+        next: &mut dyn FnMut() -> Option<QueryJob<'j>>,
         answer: &mut AnswerFn<'_>,
     ) -> Result<(), SearchError> {
         self.work(source, queries, &mut Jobs { allow, next, answer, drawn: None })
@@ -259,7 +259,7 @@ impl Driver {
                     self.meter.join(slot.under_way.as_ref());
                     // What has become visible since `run` was called is so for this query.
                     let lease = source.lease(self.number);
-                    let seen = Seen::of(source, &lease);
+                    let seen = SeenIndex::of(source, &lease);
                     let (number, begun) = feed.begin(&mut slot.state, &seen.view);
                     slot.job = number;
                     match begun {
@@ -295,7 +295,7 @@ impl Driver {
         self.meter.join(self.slots[0].under_way.as_ref());
         let mut active = {
             let lease = source.lease(self.number);
-            1 - self.drive(0, &Seen::of(source, &lease), feed)?
+            1 - self.drive(0, &SeenIndex::of(source, &lease), feed)?
         };
         while active > 0 {
             active -= self.round(active, false, source, feed)?;
@@ -351,7 +351,7 @@ impl Driver {
         }
         self.meter.finished(completions.iter().map(|c| c.tag as u32));
         let lease = source.lease(self.number);
-        let seen = Seen::of(source, &lease);
+        let seen = SeenIndex::of(source, &lease);
         for completion in &completions {
             ended += self.deliver(completion, &seen, feed);
         }
@@ -369,7 +369,7 @@ impl Driver {
     fn deliver(
         &mut self,
         completion: &Completion,
-        &Seen { source, ref view, .. }: &Seen<'_>,
+        &SeenIndex { source, ref view, .. }: &SeenIndex<'_>,
         feed: &mut dyn Feed,
     ) -> usize {
         let tag = completion.tag as usize;
@@ -412,7 +412,7 @@ impl Driver {
     fn drive(
         &mut self,
         s: usize,
-        seen: &Seen<'_>,
+        seen: &SeenIndex<'_>,
         feed: &mut dyn Feed,
     ) -> Result<usize, SearchError> {
         let from = Instant::now();
@@ -437,8 +437,8 @@ impl Driver {
                 Ok(Step::Wait) => break,
                 Ok(Step::Elsewhere(page)) => {
                     self.release(s);
-                    let Slot { job, ref state, .. } = self.slots[s];
-                    feed.ended(job, Ended::Elsewhere(page, state, &seen.view));
+                    let QuerySlot { job, ref state, .. } = self.slots[s];
+                    feed.ended(job, FeedOutcome::Elsewhere(page, state, &seen.view));
                     return Ok(1);
                 }
                 Ok(Step::Done) => {
@@ -464,8 +464,8 @@ impl Driver {
         self.meter.ended(&stats, slot.among);
         source.ended(&stats, in_flight);
         let end = match slot.state.expansion() {
-            Some(expansion) => Ended::Expanded(expansion, stats),
-            None => Ended::Found(slot.state.hits(), stats, slot.state.params().k),
+            Some(expansion) => FeedOutcome::Expanded(expansion, stats),
+            None => FeedOutcome::Found(slot.state.hits(), stats, slot.state.params().k),
         };
         feed.ended(slot.job, end);
     }
@@ -475,7 +475,7 @@ impl Driver {
             return 0;
         }
         self.release(s);
-        feed.ended(self.slots[s].job, Ended::Failed(why));
+        feed.ended(self.slots[s].job, FeedOutcome::Failed(why));
         1
     }
 
@@ -495,7 +495,7 @@ impl Driver {
         &mut self,
         s: usize,
         page: PageId,
-        &Seen { source, lease, ref view }: &Seen<'_>,
+        &SeenIndex { source, lease, ref view }: &SeenIndex<'_>,
     ) -> Result<(), SearchError> {
         let state = &mut self.slots[s].state;
         if let Some(bytes) = source.resident(lease, page) {

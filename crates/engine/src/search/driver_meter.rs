@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use super::load::{Joined, UnderWay};
+use super::load::{CountedThread, UnderWay};
 use super::pace::Lap;
 use super::stats::SearchStats;
 
@@ -28,7 +28,7 @@ pub(super) struct Meter {
     pushed: Vec<u32>,
     depths: Depths,
     naps: Naps,
-    joined: Option<Joined>,
+    joined: Option<CountedThread>,
 }
 
 impl Meter {

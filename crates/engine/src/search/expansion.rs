@@ -11,10 +11,10 @@
 
 use std::collections::HashSet;
 
-use super::among::Restriction;
-use super::candidates::{Candidate, Progress};
+use super::allow_list::AllowedNodes;
+use super::candidates::{Candidate, CandidateProgress};
+use super::deferred::NO_STASH;
 use super::params::{Policy, SearchParams};
-use super::stash::NO_STASH;
 use super::state::{InFlight, SearchState, Step};
 use super::view::{CodesUnavailable, GraphView};
 use crate::types::{NodeId, RowId};
@@ -137,7 +137,7 @@ impl SearchState {
             SearchParams { k: nodes.max(1), list: nodes.max(1), policy, ..Default::default() };
         self.allow = None;
         self.filter.clear();
-        self.among = Restriction::all();
+        self.among = AllowedNodes::all();
         // Never full, so that the bound stays the asker's and no node is pushed out.
         self.reset_lean(view, nodes + 1);
         self.list.set_bound(frontier.bound);
@@ -151,7 +151,7 @@ impl SearchState {
         }
         for &node in &frontier.nodes {
             // Exact once it is read.
-            let (distance, progress) = (0.0, Progress::Issued);
+            let (distance, progress) = (0.0, CandidateProgress::Issued);
             self.list.insert(Candidate {
                 distance,
                 node,

@@ -24,7 +24,7 @@ pub enum Drawn {
 }
 
 /// How the work of a driver on a search ended.
-pub enum Ended<'a> {
+pub enum FeedOutcome<'a> {
     /// Hits, nearest first, what it has cost, and how many were asked for.
     Found(&'a [Hit], SearchStats, usize),
     /// What an expansion gave, and what it has cost.
@@ -64,12 +64,12 @@ pub trait Feed {
     fn resumes(&mut self) {}
 
     /// The search of this number has ended.
-    fn ended(&mut self, number: usize, end: Ended<'_>);
+    fn ended(&mut self, number: usize, end: FeedOutcome<'_>);
 }
 
 /// A query, and how it is searched.
 #[derive(Clone, Copy, Debug)]
-pub struct Job<'q> {
+pub struct QueryJob<'q> {
     /// What its answer is known by.
     pub number: usize,
     /// The bytes of one vector.
@@ -84,9 +84,9 @@ pub type AnswerFn<'a> = dyn FnMut(usize, Result<(&[Hit], SearchStats), SearchErr
 /// Queries from a closure, over an index that is here as a whole.
 pub(super) struct Jobs<'a, 'j> {
     pub(super) allow: Option<&'a Arc<AllowSet>>,
-    pub(super) next: &'a mut dyn FnMut() -> Option<Job<'j>>,
+    pub(super) next: &'a mut dyn FnMut() -> Option<QueryJob<'j>>,
     pub(super) answer: &'a mut AnswerFn<'a>,
-    pub(super) drawn: Option<Job<'j>>,
+    pub(super) drawn: Option<QueryJob<'j>>,
 }
 
 impl Feed for Jobs<'_, '_> {
@@ -100,19 +100,19 @@ impl Feed for Jobs<'_, '_> {
         state: &mut SearchState,
         view: &GraphView<'_>,
     ) -> (usize, Result<(), SearchError>) {
-        let Job { number, query, params } = self.drawn.take().expect("a search was drawn");
+        let QueryJob { number, query, params } = self.drawn.take().expect("a search was drawn");
         let begun = state.begin(view, query, params, self.allow.cloned());
         (number, begun.map_err(|e| SearchError::Unreadable(e.to_string())))
     }
 
-    fn ended(&mut self, number: usize, end: Ended<'_>) {
+    fn ended(&mut self, number: usize, end: FeedOutcome<'_>) {
         (self.answer)(
             number,
             match end {
-                Ended::Found(hits, stats, _) => Ok((hits, stats)),
-                Ended::Elsewhere(page, ..) => Err(SearchError::NotHere(page)),
-                Ended::Expanded(..) => unreachable!("closures give searches alone"),
-                Ended::Failed(why) => Err(why),
+                FeedOutcome::Found(hits, stats, _) => Ok((hits, stats)),
+                FeedOutcome::Elsewhere(page, ..) => Err(SearchError::NotHere(page)),
+                FeedOutcome::Expanded(..) => unreachable!("closures give searches alone"),
+                FeedOutcome::Failed(why) => Err(why),
             },
         );
     }

@@ -12,10 +12,10 @@
 //! was changed since the pages were written is seen as there, through [`PageRecords`]. A state
 //! that is exported half way, or goes on for further results, goes on the general way too.
 
-use super::candidates::{Candidate, Progress};
+use super::candidates::{Candidate, CandidateProgress};
+use super::deferred::NO_STASH;
 use super::hits::Hit;
 use super::overlay::PageRecords;
-use super::stash::NO_STASH;
 use super::state::{SearchState, Step};
 use super::view::{AllPages, GraphView};
 use super::visited::Seen;
@@ -95,7 +95,7 @@ impl SearchState {
 
     fn explore_in_memory(&mut self, view: &GraphView<'_>, pages: AllPages<'_>, at: usize) {
         let Candidate { node, distance, .. } = self.list.entries()[at];
-        self.list.set_progress(at, Progress::Explored);
+        self.list.set_progress(at, CandidateProgress::Explored);
         self.stats.hops += 1;
         self.stats.resident_pages += 1;
         let (page, slot) = (view.layout.page_of(node), view.layout.slot_of(node));
@@ -157,7 +157,7 @@ impl SearchState {
         {
             return;
         }
-        let progress = Progress::Unread;
+        let progress = CandidateProgress::Unread;
         self.list.insert(Candidate { distance, node, stash: NO_STASH, progress, allowed: true });
         self.keep_in_range();
     }

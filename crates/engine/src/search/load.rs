@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::pace::{Lap, Pace, Share};
+use super::pace::{Lap, Pace, PaceShare};
 
 #[derive(Debug, Default)]
-struct Counts {
+struct LoadCounts {
     searches: AtomicU32,
     threads: AtomicU32,
     reads: AtomicU32,
@@ -16,16 +16,16 @@ struct Counts {
 
 /// See the module's description.
 #[derive(Clone, Debug, Default)]
-pub struct Load(Arc<Counts>);
+pub struct ConcurrentLoad(Arc<LoadCounts>);
 
-impl Load {
+impl ConcurrentLoad {
     /// Searches under way.
     pub fn searches(&self) -> u32 {
         self.0.searches.load(Ordering::Relaxed)
     }
 
     /// What searches keep to that begin now.
-    pub fn share(&self) -> Share {
+    pub fn share(&self) -> PaceShare {
         self.0.pace.share(self.searches())
     }
 
@@ -38,19 +38,19 @@ impl Load {
 
     /// Counts a thread that searches until what is returned is dropped.
     #[must_use]
-    pub(super) fn join(&self) -> Joined {
+    pub(super) fn join(&self) -> CountedThread {
         self.0.threads.fetch_add(1, Ordering::Relaxed);
-        Joined { load: self.clone(), reads: 0 }
+        CountedThread { load: self.clone(), reads: 0 }
     }
 }
 
 /// A search that counts as being under way.
 #[derive(Debug)]
-pub struct UnderWay(Load);
+pub struct UnderWay(ConcurrentLoad);
 
 impl UnderWay {
     /// Of what it is a part.
-    pub(super) fn load(&self) -> &Load {
+    pub(super) fn load(&self) -> &ConcurrentLoad {
         &self.0
     }
 }
@@ -63,12 +63,12 @@ impl Drop for UnderWay {
 
 /// A thread that counts as searching, with its reads.
 #[derive(Debug)]
-pub(super) struct Joined {
-    load: Load,
+pub(super) struct CountedThread {
+    load: ConcurrentLoad,
     reads: u32,
 }
 
-impl Joined {
+impl CountedThread {
     /// Counts reads that are started; returns how many were under way before, on all threads.
     pub(super) fn started(&mut self, reads: u32) -> u32 {
         self.reads += reads;
@@ -97,7 +97,7 @@ impl Joined {
     }
 }
 
-impl Drop for Joined {
+impl Drop for CountedThread {
     fn drop(&mut self) {
         self.ended(self.reads);
         self.load.0.threads.fetch_sub(1, Ordering::Relaxed);
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_search_counts_until_it_is_dropped() {
-        let load = Load::default();
+        let load = ConcurrentLoad::default();
         let (first, second) = (load.begin(), load.begin());
         assert_eq!(load.searches(), 2);
         drop(first);
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn reads_of_a_thread_count_until_they_end_or_it_leaves() {
-        let load = Load::default();
+        let load = ConcurrentLoad::default();
         let (mut first, mut second) = (load.join(), load.join());
         assert_eq!([first.started(3), second.started(2), first.started(1)], [0, 3, 5]);
         first.ended(2);

@@ -7,20 +7,21 @@
 //! (Guo and Lu, PipeANN, OSDI 2025), beam search (DiskANN, NeurIPS 2019) and page search.
 //! [`Driver`], with how it waits and what it measures, is all of this room that reads a clock or touches an I/O queue.
 
-mod among;
+mod allow_list;
 mod by_load;
 mod candidates;
 mod coding_error;
 mod cold;
 mod costs;
+mod deferred;
 mod driver;
 mod driver_meter;
 mod driver_spin;
+mod epoch_guard;
 mod expansion;
 mod feed;
 mod hits;
 mod in_memory;
-mod lease;
 mod load;
 mod overlay;
 mod owned;
@@ -31,7 +32,6 @@ mod receive;
 mod resume;
 mod seed;
 mod source;
-mod stash;
 mod state;
 mod stats;
 mod view;
@@ -39,21 +39,21 @@ mod visited;
 mod within;
 mod without;
 
-pub use among::scan_pays;
+pub use allow_list::scan_pays;
 pub use by_load::{ByLoad, WidthTable};
-pub use candidates::{Candidate, CandidateList, Progress};
+pub use candidates::{Candidate, CandidateList, CandidateProgress};
 pub use costs::ReadCosts;
 pub use driver::{Driver, DriverOptions, SearchError};
-pub use expansion::{Expanded, Expansion, Frontier, FrontierError};
-pub use feed::{AnswerFn, Drawn, Ended, Feed, Job};
-pub use hits::{Hit, HitList};
 #[cfg(debug_assertions)]
-pub(crate) use lease::has_lease;
-pub use lease::{Lease, Leases};
-pub use load::{Load, UnderWay};
+pub(crate) use epoch_guard::has_lease;
+pub use epoch_guard::{EpochGuard, EpochGuards};
+pub use expansion::{Expanded, Expansion, Frontier, FrontierError};
+pub use feed::{AnswerFn, Drawn, Feed, FeedOutcome, QueryJob};
+pub use hits::{Hit, HitList};
+pub use load::{ConcurrentLoad, UnderWay};
 pub use overlay::{Edges, NewRecord, Overlay, PagePatch, PageRecords, SlotPatch};
 pub use owned::{Origin, Owned};
-pub use pace::Share;
+pub use pace::PaceShare;
 pub use params::{Issue, ParamError, Policy, SearchParams, Width};
 pub use portable::PortableError;
 pub use source::{PageSource, ReadFailure};
@@ -61,7 +61,7 @@ pub use state::{SearchState, Step};
 pub use stats::SearchStats;
 pub use view::{AllPages, CodeAccess, CodesUnavailable, GraphView, ResidentPages};
 pub use visited::{Seen, VisitedSet};
-pub use within::Within;
+pub use within::DistanceRange;
 
 #[cfg(test)]
 mod tests;

@@ -75,7 +75,7 @@ impl Lap {
 
 /// What searches keep to that begin now.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Share {
+pub struct PaceShare {
     /// The widest pipeline over that of an equal share; above one, the first reads over those that
     /// a search begins with.
     pub factor: f32,
@@ -83,7 +83,7 @@ pub struct Share {
     pub pages_per_read: f32,
 }
 
-impl Default for Share {
+impl Default for PaceShare {
     fn default() -> Self {
         Self { factor: 1.0, pages_per_read: 0.0 }
     }
@@ -91,9 +91,9 @@ impl Default for Share {
 
 /// A number that threads share.
 #[derive(Debug)]
-struct Shared(AtomicU32);
+struct SharedRate(AtomicU32);
 
-impl Shared {
+impl SharedRate {
     const fn new(value: f32) -> Self {
         Self(AtomicU32::new(value.to_bits()))
     }
@@ -119,21 +119,21 @@ impl Shared {
 #[derive(Debug)]
 struct Regime {
     /// Logarithm of the factor.
-    log: Shared,
+    log: SharedRate,
     /// The last step, with its direction.
-    step: Shared,
-    crowding: Shared,
+    step: SharedRate,
+    crowding: SharedRate,
     /// Idleness among others, pages in the time of a read alone.
-    second: Shared,
+    second: SharedRate,
 }
 
 impl Default for Regime {
     fn default() -> Self {
         Self {
-            log: Shared::new(0.0),
-            step: Shared::new(0.0),
-            crowding: Shared::new(f32::NAN),
-            second: Shared::new(f32::NAN),
+            log: SharedRate::new(0.0),
+            step: SharedRate::new(0.0),
+            crowding: SharedRate::new(f32::NAN),
+            second: SharedRate::new(f32::NAN),
         }
     }
 }
@@ -173,10 +173,10 @@ impl Pace {
     const LEAST_ALONE: f32 = 1.0 / 32.0;
 
     /// What searches keep to now, among so many.
-    pub(super) fn share(&self, searches: u32) -> Share {
+    pub(super) fn share(&self, searches: u32) -> PaceShare {
         let regime = if searches > 1 { &self.among } else { &self.alone };
         let pages_per_read = if searches > 1 { 0.0 } else { self.alone.second.get().max(0.0) };
-        Share { factor: regime.log.get().exp(), pages_per_read }
+        PaceShare { factor: regime.log.get().exp(), pages_per_read }
     }
 
     /// Learns from a search that ended.
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn alone_the_width_follows_the_device_and_the_start_what_a_read_hides() {
         let pace = Pace::default();
-        assert_eq!(pace.share(1), Share::default());
+        assert_eq!(pace.share(1), PaceShare::default());
         let slow = after(&pace, 1, 10, WAITS);
         assert_eq!((slow, pace.share(1).pages_per_read), (1.0, 100.0), "the widest already");
         let crowded = Lap { crowding: Some(1.0), pages_per_read: Some(3.0), ..WAITS };
@@ -279,7 +279,7 @@ mod tests {
         assert!(pace.share(1).pages_per_read < 4.0);
         assert!(after(&pace, 1, 200, WAITS) > 0.99);
         // What is learnt alone says nothing of searches among others.
-        assert_eq!(pace.share(2), Share::default());
+        assert_eq!(pace.share(2), PaceShare::default());
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::by_load::ByLoad;
 use super::owned::Owned;
-use super::pace::Share;
-use super::within::Within;
+use super::pace::PaceShare;
+use super::within::DistanceRange;
 
 /// How wide the pipeline of reads is.
 #[derive(Clone, Debug, PartialEq)]
@@ -125,7 +125,7 @@ impl Policy {
     }
 
     /// Narrows the policy of a search that begins while so many are under way, itself among them.
-    pub(super) fn share(&mut self, searches: u32, share: Share, page_bytes: usize) {
+    pub(super) fn share(&mut self, searches: u32, share: PaceShare, page_bytes: usize) {
         let by_load = std::mem::take(&mut self.by_load);
         if let (true, Width::Dynamic { start, max, .. }) = (by_load != ByLoad::Off, &mut self.width)
         {
@@ -218,7 +218,7 @@ pub struct SearchParams {
     /// Distances that are answered. Where there is a far end, `k` is but a limit: what is read
     /// depends on what lies within, and the list has to be as long only as there are candidates;
     /// but where a search does not stop early, all of the list is read once something is found.
-    pub within: Within,
+    pub within: DistanceRange,
     /// Pages that nobody can be asked for: what lies there is passed over, and is in no answer.
     pub without: Owned,
     /// How reading and computing are ordered.
@@ -232,7 +232,7 @@ impl Default for SearchParams {
             list: 64,
             head_list: 10,
             reserve: 0,
-            within: Within::default(),
+            within: DistanceRange::default(),
             without: Owned::default(),
             policy: Policy::default(),
         }
@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn the_width_is_shared_among_searches() {
         let shared = |mut policy: Policy, searches| {
-            policy.share(searches, Share::default(), 4096);
+            policy.share(searches, PaceShare::default(), 4096);
             policy
         };
         let widths = |searches| match shared(Policy::auto(), searches).width {

@@ -24,18 +24,18 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::among::{Plan, Restriction, SCANNED};
+use super::allow_list::{AllowPlan, AllowedNodes, SCANNED};
 use super::by_load::ByLoad;
-use super::candidates::{Candidate, Progress};
+use super::candidates::{Candidate, CandidateProgress};
 use super::coding_error::CodingError;
+use super::deferred::NO_STASH;
 use super::hits::Hit;
 use super::owned::{Origin, Owned};
 use super::params::{Issue, Policy, SearchParams, Width};
-use super::stash::NO_STASH;
 use super::state::{InFlight, SearchState};
 use super::stats::SearchStats;
 use super::view::GraphView;
-use super::within::{Ranged, Within};
+use super::within::{DistanceRange, Ranged};
 use crate::filter::AllowSet;
 use crate::types::{NodeId, PageId, RowId, unfit};
 
@@ -82,9 +82,9 @@ pub enum PortableError {
     },
 }
 
-struct Reader<'a>(&'a [u8]);
+struct StateReader<'a>(&'a [u8]);
 
-impl Reader<'_> {
+impl StateReader<'_> {
     fn bytes<const N: usize>(&mut self) -> Result<[u8; N], PortableError> {
         let (head, rest) =
             self.0.split_first_chunk::<N>().ok_or(PortableError::Malformed("truncated"))?;
@@ -149,13 +149,13 @@ impl SearchState {
             | flag(self.converging, FLAG_CONVERGING)
             | flag(self.filling, FLAG_FILLING)
             | flag(self.explored_last, FLAG_EXPLORED_LAST)
-            | flag(self.among.plan == Plan::Scan, FLAG_SCAN)
-            | flag(self.among.plan == Plan::Walk, FLAG_WALK)
+            | flag(self.among.plan == AllowPlan::Scan, FLAG_SCAN)
+            | flag(self.among.plan == AllowPlan::Walk, FLAG_WALK)
             | flag(dynamic, FLAG_DYNAMIC)
             | flag(policy.early_stop, FLAG_EARLY_STOP);
         let entries = self.list.entries();
         let start = out.len();
-        let Within { from, to } = self.params.within;
+        let DistanceRange { from, to } = self.params.within;
         // The others serve only to go on beyond `k`.
         let is_for_k = self.params.within.far_end().is_none() && self.params.reserve == 0;
         let kept = if is_for_k { self.params.k } else { self.hits.capacity() };
@@ -239,12 +239,12 @@ impl SearchState {
     /// # Errors
     /// [`PortableError`] where the bytes are no state of this version.
     pub fn filter_of(bytes: &[u8]) -> Result<&[u8], PortableError> {
-        let version = Reader(bytes).u16()?;
+        let version = StateReader(bytes).u16()?;
         if version != PORTABLE_VERSION {
             return Err(PortableError::Version { found: version });
         }
         let at = bytes.get(FILTER_LEN_AT..).ok_or(PortableError::Malformed("truncated"))?;
-        let len = Reader(at).usize()?;
+        let len = StateReader(at).usize()?;
         let body = bytes.get(PORTABLE_HEADER_BYTES..).and_then(|body| body.get(..len));
         body.ok_or(PortableError::Malformed("truncated"))
     }
@@ -260,7 +260,7 @@ impl SearchState {
         bytes: &[u8],
         allow: Option<Arc<AllowSet>>,
     ) -> Result<(), PortableError> {
-        let mut r = Reader(bytes);
+        let mut r = StateReader(bytes);
         let version = r.u16()?;
         if version != PORTABLE_VERSION {
             return Err(PortableError::Version { found: version });
@@ -274,20 +274,22 @@ impl SearchState {
         }
         let (keep_ratio, bound, among_bound) = (r.f32()?, r.f32()?, r.f32()?);
         let (sum, squares) = (r.f32()?, r.f32()?);
-        let within =
-            Within { from: bound_of(ends & 0xFF, r.f32()?)?, to: bound_of(ends >> 8, r.f32()?)? };
+        let within = DistanceRange {
+            from: bound_of(ends & 0xFF, r.f32()?)?,
+            to: bound_of(ends >> 8, r.f32()?)?,
+        };
         let (nearest, count) = (r.f32()?, r.u32()?);
         let on = |bit: u16| flags & bit != 0;
         let plan = match (on(FLAG_SCAN), on(FLAG_WALK)) {
             (true, true) => return Err(PortableError::Malformed("two plans")),
-            (true, _) => Plan::Scan,
-            (_, true) => Plan::Walk,
-            _ => Plan::All,
+            (true, _) => AllowPlan::Scan,
+            (_, true) => AllowPlan::Walk,
+            _ => AllowPlan::All,
         };
         let (next, near, widest) = (r.u32()?, r.usize()?, r.usize()?);
         let (seen, seen_allowed, too_near) = (r.u32()?, r.u32()?, r.u32()?);
         let among =
-            Restriction { plan, next, near, widest, bound: among_bound, seen, seen_allowed };
+            AllowedNodes { plan, next, near, widest, bound: among_bound, seen, seen_allowed };
         let policy = Policy {
             barrier: on(FLAG_BARRIER),
             width: if on(FLAG_DYNAMIC) {
@@ -348,10 +350,10 @@ impl SearchState {
         if candidates > capacity || hits > hit_capacity || capacity > most || hit_capacity > most {
             return Err(PortableError::Malformed("more entries than their list holds"));
         }
-        if (plan == Plan::All) != allow.is_none() {
+        if (plan == AllowPlan::All) != allow.is_none() {
             return Err(PortableError::Malformed("the plan and the allow-set do not fit"));
         }
-        if plan != Plan::Scan && next != SCANNED {
+        if plan != AllowPlan::Scan && next != SCANNED {
             return Err(PortableError::Malformed("a ranking under way without its plan"));
         }
         if next != SCANNED && next >= view.node_slots {
@@ -368,7 +370,7 @@ impl SearchState {
             return Err(PortableError::Malformed("a window out of range"));
         }
         // It would be doubled for ever.
-        if plan == Plan::Walk && near == 0 {
+        if plan == AllowPlan::Walk && near == 0 {
             return Err(PortableError::Malformed("a walk without a window"));
         }
         let without = Owned::decode(&r.0[body - ranges * Owned::RANGE_BYTES..])
@@ -399,7 +401,7 @@ impl SearchState {
         r.0 = &r.0[query_bytes..];
         for _ in 0..candidates {
             let (distance, node, code) = (r.f32()?, r.u32()?, r.u8()?);
-            let progress = Progress::from_code(code & 0x7F)
+            let progress = CandidateProgress::from_code(code & 0x7F)
                 .ok_or(PortableError::Malformed("unknown progress"))?;
             self.import_candidate(view, distance, node, progress, code & 0x80 != 0)?;
         }
@@ -447,7 +449,7 @@ impl SearchState {
         view: &GraphView<'_>,
         distance: f32,
         node: u32,
-        progress: Progress,
+        progress: CandidateProgress,
         allowed: bool,
     ) -> Result<(), PortableError> {
         let node = NodeId(node);
@@ -455,7 +457,7 @@ impl SearchState {
         let allowed = allowed && self.allow.as_ref().is_none_or(|allow| allow.may_allow(node));
         self.list.insert(Candidate { distance, node, stash: NO_STASH, progress, allowed });
         self.mark_visited(node.0);
-        if progress == Progress::AtHand {
+        if progress == CandidateProgress::AtHand {
             self.rebuild_pages.push(view.layout.page_of(node));
         }
         Ok(())

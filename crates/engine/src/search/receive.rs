@@ -1,10 +1,10 @@
 //! What a search takes from a page.
 
-use super::among::Plan;
-use super::candidates::{Candidate, Progress};
+use super::allow_list::AllowPlan;
+use super::candidates::{Candidate, CandidateProgress};
+use super::deferred::NO_STASH;
 use super::hits::Hit;
 use super::overlay::PageRecords;
-use super::stash::NO_STASH;
 use super::state::SearchState;
 use super::view::GraphView;
 use crate::distance::QueryDistance;
@@ -41,7 +41,7 @@ impl SearchState {
             let node = NodeId(first + slot as u32);
             let known = self.at_page.iter().position(|c| c.node == node);
             let wanted = node == issued_for
-                || known.is_some_and(|i| self.at_page[i].progress == Progress::Issued);
+                || known.is_some_and(|i| self.at_page[i].progress == CandidateProgress::Issued);
             if !self.params.policy.packed && !wanted {
                 continue;
             }
@@ -58,13 +58,13 @@ impl SearchState {
                 self.add_hit(Hit { distance: exact, row: row(), node, returned: false });
             }
             if let Some(i) = known
-                && self.at_page[i].progress <= Progress::Issued
+                && self.at_page[i].progress <= CandidateProgress::Issued
             {
                 self.coding_error.add(exact - self.at_page[i].distance);
             }
             if known.is_none() {
                 self.visited.insert(node.0);
-                let scan = self.among.plan == Plan::Scan;
+                let scan = self.among.plan == AllowPlan::Scan;
                 if scan || exact >= self.list.bound() || self.is_turned_away(exact, allowed) {
                     continue;
                 }
@@ -76,7 +76,7 @@ impl SearchState {
                     distance: exact,
                     node,
                     stash: NO_STASH,
-                    progress: Progress::AtHand,
+                    progress: CandidateProgress::AtHand,
                     allowed,
                 },
             );
@@ -92,7 +92,8 @@ impl SearchState {
         let packed = self.params.policy.packed;
         let on_page = |c: &&Candidate| {
             nodes.contains(&c.node.0)
-                && (c.progress == Progress::Issued || packed && c.progress == Progress::Unread)
+                && (c.progress == CandidateProgress::Issued
+                    || packed && c.progress == CandidateProgress::Unread)
         };
         self.at_page.extend(self.list.entries().iter().filter(on_page));
         for i in 0..self.at_page.len() {
@@ -103,8 +104,8 @@ impl SearchState {
 
     /// Puts a record that was read into the list, with its neighbours at hand.
     fn keep(&mut self, records: &PageRecords<'_>, slot: usize, mut candidate: Candidate) {
-        if self.among.plan == Plan::Scan {
-            candidate.progress = Progress::Explored;
+        if self.among.plan == AllowPlan::Scan {
+            candidate.progress = CandidateProgress::Explored;
         } else {
             self.neighbours.clear();
             records.neighbours_into(slot, &mut self.neighbours);
@@ -122,7 +123,10 @@ impl SearchState {
     fn restash(&mut self, records: &PageRecords<'_>, nodes: std::ops::Range<u32>) {
         for i in 0..self.list.entries().len() {
             let c = self.list.entries()[i];
-            if c.progress == Progress::AtHand && c.stash == NO_STASH && nodes.contains(&c.node.0) {
+            if c.progress == CandidateProgress::AtHand
+                && c.stash == NO_STASH
+                && nodes.contains(&c.node.0)
+            {
                 self.neighbours.clear();
                 let slot = (c.node.0 - nodes.start) as usize;
                 if c.allowed && self.params.within.contains(c.distance) {

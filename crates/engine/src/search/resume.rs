@@ -1,7 +1,7 @@
 //! Going on with a search: for further results, or from a state that was exported.
 
-use super::among::Plan;
-use super::candidates::Progress;
+use super::allow_list::AllowPlan;
+use super::candidates::CandidateProgress;
 use super::params::SearchParams;
 use super::state::{SearchState, Step};
 use super::view::GraphView;
@@ -32,7 +32,7 @@ impl SearchState {
         self.list.grow(capacity);
         self.hits.grow(self.params.list + spare);
         self.stash.grow(capacity + 1);
-        if plan == Plan::Scan {
+        if plan == AllowPlan::Scan {
             self.among.next = 0;
             return;
         }
@@ -43,8 +43,8 @@ impl SearchState {
         for i in 0..self.list.entries().len() {
             let c = self.list.entries()[i];
             self.visited.insert(c.node.0);
-            if c.progress == Progress::Explored {
-                self.list.set_progress(i, Progress::AtHand);
+            if c.progress == CandidateProgress::Explored {
+                self.list.set_progress(i, CandidateProgress::AtHand);
                 self.rebuild_pages.push(view.layout.page_of(c.node));
             }
         }

@@ -1,7 +1,7 @@
 //! An index as those who search it see it: what is in memory, where pages stand, and who is told
 //! what of a search.
 
-use super::lease::Lease;
+use super::epoch_guard::EpochGuard;
 use super::load::UnderWay;
 use super::stats::SearchStats;
 use super::view::{AllPages, GraphView};
@@ -16,12 +16,12 @@ pub trait PageSource: Sync {
     /// Keeps resident pages where they are until it is dropped. `holder` is the number of a
     /// thread, or of something that one thread uses at a time. It is not held while a search
     /// waits.
-    fn lease(&self, _holder: usize) -> Lease<'_> {
-        Lease::none()
+    fn lease(&self, _holder: usize) -> EpochGuard<'_> {
+        EpochGuard::none()
     }
 
     /// All pages, where every one of them is in memory.
-    fn all_pages<'p>(&'p self, _lease: &'p Lease<'_>) -> Option<AllPages<'p>> {
+    fn all_pages<'p>(&'p self, _lease: &'p EpochGuard<'_>) -> Option<AllPages<'p>> {
         None
     }
 
@@ -32,7 +32,7 @@ pub trait PageSource: Sync {
     fn page_bytes(&self) -> usize;
 
     /// A page that a search uses, where it is held in memory. It has passed its checksum then.
-    fn resident<'p>(&'p self, lease: &'p Lease<'_>, page: PageId) -> Option<&'p [u8]>;
+    fn resident<'p>(&'p self, lease: &'p EpochGuard<'_>, page: PageId) -> Option<&'p [u8]>;
 
     /// Checks a page just read, and may keep a copy of it in memory.
     ///

@@ -22,13 +22,13 @@
 //!
 //! Seeding, receiving a page, and going on later have files of their own.
 
-use super::among::{Plan, Restriction, SCAN_CHUNK, scan_pays};
-use super::candidates::{Candidate, CandidateList, Progress};
+use super::allow_list::{AllowPlan, AllowedNodes, SCAN_CHUNK, scan_pays};
+use super::candidates::{Candidate, CandidateList, CandidateProgress};
 use super::coding_error::CodingError;
+use super::deferred::{DeferredNeighbours, NO_STASH};
 use super::expansion::Expanding;
 use super::hits::{Hit, HitList};
 use super::params::{Issue, SearchParams, Width};
-use super::stash::{NO_STASH, Stash};
 use super::stats::SearchStats;
 use super::view::{CodesUnavailable, GraphView};
 use super::visited::{Seen, VisitedSet};
@@ -82,7 +82,7 @@ pub struct SearchState {
     pub(super) allow: Option<Arc<AllowSet>>,
     /// What the allow-set was made of, for where a search goes on.
     pub(super) filter: Vec<u8>,
-    pub(super) among: Restriction,
+    pub(super) among: AllowedNodes,
     pub(super) coding_error: CodingError,
     pub(super) ranged: Ranged,
     pub(super) stats: SearchStats,
@@ -97,7 +97,7 @@ pub struct SearchState {
     pub(super) visited: VisitedSet,
     pub(super) head_scratch: HeadScratch,
     pub(super) seeds: Vec<(f32, u32)>,
-    pub(super) stash: Stash,
+    pub(super) stash: DeferredNeighbours,
     pub(super) fresh: Vec<u32>,
     pub(super) scores: Vec<f32>,
     pub(super) coded: Vec<f32>,
@@ -128,7 +128,7 @@ impl SearchState {
             explored_last: true,
             allow: None,
             filter: Vec::new(),
-            among: Restriction::all(),
+            among: AllowedNodes::all(),
             coding_error: CodingError::default(),
             ranged: Ranged::default(),
             stats: SearchStats::default(),
@@ -139,7 +139,7 @@ impl SearchState {
             visited: VisitedSet::new(0),
             head_scratch: HeadScratch::default(),
             seeds: Vec::new(),
-            stash: Stash::default(),
+            stash: DeferredNeighbours::default(),
             fresh: Vec::new(),
             scores: Vec::new(),
             coded: Vec::new(),
@@ -183,9 +183,9 @@ impl SearchState {
         assert!(params.validate().is_ok(), "parameters are validated before a search begins");
         assert_eq!(query.len(), view.layout.vector_bytes(), "query and index differ in dimension");
         let plan = match &allow {
-            None => Plan::All,
-            Some(allow) if scan_pays(allow, view.codes_per_read) => Plan::Scan,
-            Some(_) => Plan::Walk,
+            None => AllowPlan::All,
+            Some(allow) if scan_pays(allow, view.codes_per_read) => AllowPlan::Scan,
+            Some(_) => AllowPlan::Walk,
         };
         self.begin_with(view, query, params, allow, plan)
     }
@@ -196,7 +196,7 @@ impl SearchState {
         query: &[u8],
         params: &SearchParams,
         allow: Option<Arc<AllowSet>>,
-        plan: Plan,
+        plan: AllowPlan,
     ) -> Result<(), CodesUnavailable> {
         self.query.clear();
         self.query.extend_from_slice(query);
@@ -207,9 +207,9 @@ impl SearchState {
             view.metric != Metric::InnerProduct && !view.codebook.is_beyond(norm);
         self.allow = allow;
         self.filter.clear();
-        self.among = Restriction::new(plan, &self.params, self.allowed_share(view));
-        let reserve = if plan == Plan::All { self.params.reserve } else { 0 };
-        let pages = view.pages.filter(|_| plan == Plan::All && self.params.policy.in_memory);
+        self.among = AllowedNodes::new(plan, &self.params, self.allowed_share(view));
+        let reserve = if plan == AllowPlan::All { self.params.reserve } else { 0 };
+        let pages = view.pages.filter(|_| plan == AllowPlan::All && self.params.policy.in_memory);
         if let Some(pages) = pages {
             self.reset(view, self.params.window_in_memory() + reserve);
             self.seed_in_memory(view, pages);
@@ -217,7 +217,7 @@ impl SearchState {
         }
         self.reset(view, self.among.capacity(&self.params) + reserve);
         self.table.fill(view.codebook, &self.query, view.layout.vector_type());
-        if plan == Plan::Scan { Ok(()) } else { self.seed_from_head(view) }
+        if plan == AllowPlan::Scan { Ok(()) } else { self.seed_from_head(view) }
     }
 
     /// The filter that the allow-set of this search was made of, as bytes that say it to whoever goes
@@ -235,7 +235,7 @@ impl SearchState {
         query: &[u8],
         params: &SearchParams,
         allow: Arc<AllowSet>,
-        plan: Plan,
+        plan: AllowPlan,
     ) -> Result<(), CodesUnavailable> {
         self.begin_with(view, query, params, Some(allow), plan)
     }
@@ -250,7 +250,7 @@ impl SearchState {
     pub(super) fn reset(&mut self, view: &GraphView<'_>, capacity: usize) {
         self.hits.reset((self.params.list + self.params.reserve).max(self.params.k));
         // A ranking meets no neighbours.
-        let scans = self.among.plan == Plan::Scan;
+        let scans = self.among.plan == AllowPlan::Scan;
         let met = if scans { 0 } else { capacity * view.list_bound() * 3 / 4 };
         self.visited.reset(met.clamp(2048, 1 << 18));
         self.reset_rest(view, capacity);
@@ -306,7 +306,7 @@ impl SearchState {
         if self.is_turned_away(distance, allowed) {
             return;
         }
-        let progress = Progress::Unread;
+        let progress = CandidateProgress::Unread;
         let pushed =
             self.list.insert(Candidate { distance, node, stash: NO_STASH, progress, allowed });
         if let Some(pushed) = pushed {
@@ -397,14 +397,14 @@ impl SearchState {
 
     /// How much of the list is explored where its records are at hand.
     fn window(&self) -> usize {
-        if self.among.plan == Plan::All { self.params.window() } else { self.list.capacity() }
+        if self.among.plan == AllowPlan::All { self.params.window() } else { self.list.capacity() }
     }
 
     /// Index of the nearest unread entry that is worth a read.
     fn next_unread(&mut self, window: usize) -> Option<usize> {
         let nearest = match self.among.plan {
-            Plan::Walk => self.next_of_walk()?,
-            Plan::All | Plan::Scan => self.list.first_unread(window)?,
+            AllowPlan::Walk => self.next_of_walk()?,
+            AllowPlan::All | AllowPlan::Scan => self.list.first_unread(window)?,
         };
         self.is_worth_reading(nearest).then_some(nearest)
     }
@@ -414,15 +414,17 @@ impl SearchState {
         let entry = &self.list.entries()[index];
         let near_enough = match (self.reach, self.among.plan) {
             (Some(reach), _) => entry.distance <= reach,
-            (None, Plan::Walk) => true,
+            (None, AllowPlan::Walk) => true,
             // Until the errors of codes are known, no farther than without knowing them.
             (None, plan) => {
                 let short = self.hits.as_slice().len() < self.params.k;
-                index < self.list_to_read() || plan == Plan::Scan && short
+                index < self.list_to_read() || plan == AllowPlan::Scan && short
             }
         };
-        let passed_over = self.among.plan == Plan::Walk && index >= self.among.near;
-        near_enough && entry.progress == Progress::Unread && (entry.allowed || !passed_over)
+        let passed_over = self.among.plan == AllowPlan::Walk && index >= self.among.near;
+        near_enough
+            && entry.progress == CandidateProgress::Unread
+            && (entry.allowed || !passed_over)
     }
 
     fn step_barrier(
@@ -460,7 +462,7 @@ impl SearchState {
 
     fn idle(&mut self, view: &GraphView<'_>, window: usize, unread: Option<usize>) -> Step {
         let reach = self.reach.unwrap_or(f32::INFINITY);
-        let waits = |c: &Candidate| c.progress == Progress::Issued && c.distance <= reach;
+        let waits = |c: &Candidate| c.progress == CandidateProgress::Issued && c.distance <= reach;
         let expects = || self.list.entries().iter().take(window).any(waits);
         if !self.in_flight.is_empty() && (unread.is_some() || expects()) {
             Step::Wait
@@ -473,7 +475,7 @@ impl SearchState {
 
     /// Asks for the page of the entry at `index`, or joins a read of it under way.
     fn issue(&mut self, view: &GraphView<'_>, index: usize) -> Step {
-        self.list.set_progress(index, Progress::Issued);
+        self.list.set_progress(index, CandidateProgress::Issued);
         let node = self.list.entries()[index].node;
         let page = view.layout.page_of(node);
         if self.in_flight.iter().any(|f| f.page == page) {
@@ -516,7 +518,7 @@ impl SearchState {
         index: usize,
     ) -> Result<(), CodesUnavailable> {
         let entry = self.list.entries()[index].stash;
-        self.list.set_progress(index, Progress::Explored);
+        self.list.set_progress(index, CandidateProgress::Explored);
         self.list.set_stash(index, NO_STASH);
         self.stats.hops += 1;
         self.fresh.clear();

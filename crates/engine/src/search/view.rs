@@ -1,9 +1,9 @@
 //! What a search may look at: the parts of an index that are in memory.
 
-use super::lease::Lease;
+use super::epoch_guard::EpochGuard;
 use super::overlay::Overlay;
 use super::owned::{Origin, Owned};
-use super::pace::Share;
+use super::pace::PaceShare;
 use crate::format::RecordLayout;
 use crate::graph::HeadIndex;
 use crate::quant::{Codebook, CodesView};
@@ -32,7 +32,7 @@ pub trait CodeAccess: Sync {
 /// Pages of an index that are in memory.
 pub trait ResidentPages: Sync {
     /// The bytes of a page, which have passed their checksum; `None` where it is not in memory.
-    fn page<'p>(&'p self, lease: &'p Lease<'_>, page: PageId) -> Option<&'p [u8]>;
+    fn page<'p>(&'p self, lease: &'p EpochGuard<'_>, page: PageId) -> Option<&'p [u8]>;
 
     /// Told that a search explores a record of the page.
     fn used(&self, _page: PageId) {}
@@ -42,12 +42,12 @@ pub trait ResidentPages: Sync {
 #[derive(Clone, Copy)]
 pub struct AllPages<'a> {
     pages: &'a dyn ResidentPages,
-    lease: &'a Lease<'a>,
+    lease: &'a EpochGuard<'a>,
 }
 
 impl<'a> AllPages<'a> {
     /// `pages`, which hold every page while `lease` lasts.
-    pub fn new(pages: &'a dyn ResidentPages, lease: &'a Lease<'a>) -> Self {
+    pub fn new(pages: &'a dyn ResidentPages, lease: &'a EpochGuard<'a>) -> Self {
         Self { pages, lease }
     }
 
@@ -87,7 +87,7 @@ pub struct GraphView<'a> {
     /// Searches of the index that are under way, with the one that is about to begin.
     pub searches: u32,
     /// What has been learnt of how many reads they keep in flight.
-    pub share: Share,
+    pub share: PaceShare,
     /// The pages, where all of them are in memory.
     pub pages: Option<AllPages<'a>>,
     /// What has changed since the pages were written.

@@ -13,8 +13,8 @@
 
 use std::ops::{Bound, RangeBounds};
 
-use super::among::Plan;
-use super::candidates::{Candidate, Progress};
+use super::allow_list::AllowPlan;
+use super::candidates::{Candidate, CandidateProgress};
 use super::coding_error::CodingError;
 use super::hits::Hit;
 use super::params::SearchParams;
@@ -32,21 +32,21 @@ const LEAST_MET: usize = 10;
 
 /// Distances between two ends; smaller is nearer, for every metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Within {
+pub struct DistanceRange {
     /// Where distances begin.
     pub from: Bound<f32>,
     /// Where distances end.
     pub to: Bound<f32>,
 }
 
-impl Default for Within {
+impl Default for DistanceRange {
     /// All.
     fn default() -> Self {
         Self::ALL
     }
 }
 
-impl Within {
+impl DistanceRange {
     /// All.
     pub const ALL: Self = Self { from: Bound::Unbounded, to: Bound::Unbounded };
 
@@ -110,7 +110,7 @@ impl SearchState {
     /// Sets how far the search reads and what its list keeps, from what it knows by now.
     pub(super) fn look_again(&mut self) {
         // What a scan knows does not depend on what it reads.
-        let stops = self.params.policy.early_stop || self.among.plan == Plan::Scan;
+        let stops = self.params.policy.early_stop || self.among.plan == AllowPlan::Scan;
         self.reach = self.farthest_wanted().filter(|_| stops);
         let far = self.params.within.far_end();
         self.ranged.keeps_to = match far {
@@ -183,7 +183,7 @@ impl SearchState {
         }
         let kth = self.hits.as_slice().get(k - 1).map_or(f32::INFINITY, |hit| hit.distance);
         let limit = self.reach.unwrap_or(self.ranged.keeps_to).min(kth);
-        let unread = |c: &Candidate| c.progress == Progress::Unread && c.distance <= limit;
+        let unread = |c: &Candidate| c.progress == CandidateProgress::Unread && c.distance <= limit;
         let entries = self.list.entries();
         let is_full = entries.len() == self.list.capacity();
         is_full && entries.last().is_some_and(|last| last.distance < limit)

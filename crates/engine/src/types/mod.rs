@@ -5,12 +5,14 @@
 
 mod components;
 mod error_class;
+mod random;
 mod vectors;
 
 pub use components::{
     Unfit, find_component, fit_squared_norm, from_f32, part_to_f32, to_f32, unfit,
 };
 pub use error_class::ErrorClass;
+pub use random::SplitMix64;
 pub use vectors::{VectorSet, VectorSetError};
 
 use std::fmt;

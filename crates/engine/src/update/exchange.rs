@@ -13,7 +13,7 @@ use super::error::UpdateError;
 use super::generation::{Generation, NextMemory};
 use super::images::Spare;
 use super::live::{LiveIndex, LiveOptions, open_generation};
-use super::strays::remove_strays;
+use super::orphan_files::remove_orphans;
 use super::writing::Writing;
 use crate::index::{OpenOptions, Resident, read_manifest};
 use crate::memory::{Pool, Reservation};
@@ -111,11 +111,11 @@ impl LiveIndex {
     /// Notes what outlives the generation `before`, while no other writer is at work.
     fn note(&self, before: &Generation, renumbered: bool) {
         if renumbered {
-            self.strewn.store(0, Ordering::Relaxed);
+            self.fragmented.store(0, Ordering::Relaxed);
             // A pass under way knows nodes by the ids they had.
             *self.pass.lock().unwrap_or_else(PoisonError::into_inner) = None;
         } else {
-            self.strewn.fetch_add(before.linked.load(Ordering::Relaxed), Ordering::Relaxed);
+            self.fragmented.fetch_add(before.linked.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 
@@ -141,7 +141,7 @@ impl LiveIndex {
                 open_generation(&self.path, &self.options)?
             }
         });
-        if let Err(e) = remove_strays(&self.path, &next.index, self.options.files.as_ref()) {
+        if let Err(e) = remove_orphans(&self.path, &next.index, self.options.files.as_ref()) {
             tracing::warn!("files of an old generation stay until the next open: {e}");
         }
         {
@@ -174,7 +174,7 @@ impl LiveIndex {
         let open = OpenOptions { spare_slots, ..self.options.open.clone() };
         let is_changed = |page: PageId| changed.binary_search(&page).is_ok();
         let NextMemory { index, own } = memory;
-        match current.index.succeed(&open, index, &is_changed)? {
+        match current.index.next_generation(&open, index, &is_changed)? {
             Some(index) => current.followed_by(index, map, spare_slots, own),
             None => {
                 drop(own);

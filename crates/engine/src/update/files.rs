@@ -95,11 +95,11 @@ pub(super) fn names_in(dir: &Path) -> Result<Vec<String>, UpdateError> {
 pub(super) const LOCK_NAME: &str = "LOCK";
 
 /// The right to write to a directory, until it is dropped or the process ends.
-pub(super) struct DirectoryLock {
+pub(super) struct IndexLock {
     file: File,
 }
 
-impl Drop for DirectoryLock {
+impl Drop for IndexLock {
     /// Unlocks rather than only closing: a process that is being started elsewhere holds copies
     /// of all open files for a moment, and would keep the lock with them.
     fn drop(&mut self) {
@@ -109,7 +109,7 @@ impl Drop for DirectoryLock {
     }
 }
 
-impl DirectoryLock {
+impl IndexLock {
     /// Takes the lock, without waiting.
     pub(super) fn take(dir: &Path) -> Result<Self, UpdateError> {
         let path = dir.join(LOCK_NAME);

@@ -7,8 +7,8 @@ use std::sync::PoisonError;
 
 use super::error::UpdateError;
 use super::generation::Generation;
-use super::images::Seen;
-use super::insert::{Link, check_row};
+use super::images::SeenPages;
+use super::insert::{LinkedRow, check_row};
 use super::live::{LiveIndex, check_shape};
 use super::session::{Collector, Session};
 use crate::search::{
@@ -17,14 +17,14 @@ use crate::search::{
 use crate::types::RowId;
 
 /// Scratch of a thread that inserts, kept for reuse.
-pub(super) struct Worker {
+pub(super) struct InsertScratch {
     driver: Driver,
-    seen: Vec<Seen>,
+    seen: Vec<SeenPages>,
 }
 
 /// How much of the device rows that are linked take from searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
+pub enum LinkPace {
     /// Several rows at once, with as many reads in flight as are quickest.
     Full,
     /// Fewer rows at once, with few reads in flight: searches wait less for theirs. They do not see
@@ -32,7 +32,7 @@ pub enum Pace {
     Gentle,
 }
 
-impl Pace {
+impl LinkPace {
     /// Rows of one call whose neighbours are searched for at once.
     const fn in_flight(self) -> usize {
         match self {
@@ -55,7 +55,7 @@ const MOST_IN_FLIGHT: usize = 8;
 const DEPTH: usize = 64;
 
 /// Receives the outcome for one of the rows, by its place in the call.
-pub type LinkedFn<'a> = dyn FnMut(usize, Result<Link, UpdateError>) + 'a;
+pub type LinkedFn<'a> = dyn FnMut(usize, Result<LinkedRow, UpdateError>) + 'a;
 
 impl LiveIndex {
     /// Links a new row: searches for its neighbours, chooses edges and makes it visible to every
@@ -65,10 +65,10 @@ impl LiveIndex {
     /// [`UpdateError::Vector`] for a vector of another shape, NaN or infinity;
     /// [`UpdateError::RowExists`]; [`UpdateError::Full`] and [`UpdateError::Memory`] where a
     /// checkpoint is due; an unreadable page. Nothing is changed in any of these cases.
-    pub fn insert(&self, row: RowId, vector: &[u8]) -> Result<Link, UpdateError> {
+    pub fn insert(&self, row: RowId, vector: &[u8]) -> Result<LinkedRow, UpdateError> {
         let mut outcome = None;
         let mut linked = |_, linked| outcome = Some(linked);
-        self.insert_many(&[(row, vector)], Pace::Full, &mut linked)?;
+        self.insert_many(&[(row, vector)], LinkPace::Full, &mut linked)?;
         outcome.expect("each row has an outcome")
     }
 
@@ -84,7 +84,7 @@ impl LiveIndex {
     pub fn insert_many(
         &self,
         rows: &[(RowId, &[u8])],
-        pace: Pace,
+        pace: LinkPace,
         linked: &mut LinkedFn<'_>,
     ) -> Result<(), UpdateError> {
         let _shared = self.shared_writer()?;
@@ -93,24 +93,24 @@ impl LiveIndex {
 }
 
 impl Generation {
-    fn take_worker(&self, source: &dyn PageSource) -> Result<Worker, UpdateError> {
+    fn take_worker(&self, source: &dyn PageSource) -> Result<InsertScratch, UpdateError> {
         let kept = self.workers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         if let Some(worker) = kept {
             return Ok(worker);
         }
         let options = DriverOptions { queries: MOST_IN_FLIGHT, depth: DEPTH, sqpoll: false };
         let driver = Driver::new(self.index.backend().as_ref(), source, &options)?;
-        Ok(Worker { driver, seen: Vec::new() })
+        Ok(InsertScratch { driver, seen: Vec::new() })
     }
 
     fn insert_many(
         &self,
         rows: &[(RowId, &[u8])],
-        pace: Pace,
+        pace: LinkPace,
         linked: &mut LinkedFn<'_>,
     ) -> Result<(), UpdateError> {
         let session = Session::new(self);
-        let Worker { mut driver, seen } = self.take_worker(&session)?;
+        let InsertScratch { mut driver, seen } = self.take_worker(&session)?;
         let collector = Collector::new(&session, pace, seen);
         let (mut accepted, mut refused) = (Vec::with_capacity(rows.len()), Vec::new());
         let most_edges = self.layout().max_degree();
@@ -143,7 +143,7 @@ impl Generation {
         for (nth, why) in refused {
             linked(nth, Err(why));
         }
-        let worker = Worker { driver, seen: collector.into_idle() };
+        let worker = InsertScratch { driver, seen: collector.into_idle() };
         self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
         Ok(())
     }
@@ -156,7 +156,7 @@ impl Generation {
 
     /// How neighbours are searched for: by the list of the build, but a read that will hardly
     /// change the nearest two thirds of it is left out. Decision 0013 has the figures.
-    fn neighbour_search(&self, pace: Pace) -> SearchParams {
+    fn neighbour_search(&self, pace: LinkPace) -> SearchParams {
         let list = self.index.manifest().build.list as usize;
         let list = list.clamp(16, SearchParams::LIST_MAX);
         let policy = Policy { width: Width::Fixed(pace.width()), ..Policy::pipe() };

@@ -39,7 +39,7 @@ pub(super) struct Folded {
 }
 
 /// One thread's part.
-struct Worker {
+struct FoldWorker {
     reader: PageReader,
     /// Images of a run.
     out: Vec<u8>,
@@ -60,7 +60,7 @@ impl Folding<'_> {
         let mut workers = Vec::with_capacity(threads);
         for _ in 0..threads {
             let reader = PageReader::new(&self.generation.index, cache_bytes / threads)?;
-            workers.push(Worker { reader, out: Vec::new(), pruned: 0, outcome: Ok(()) });
+            workers.push(FoldWorker { reader, out: Vec::new(), pruned: 0, outcome: Ok(()) });
         }
         let mut ready: Vec<Vec<u8>> = vec![Vec::new(); threads];
         let mut runs = pages.chunks(RUN);
@@ -86,11 +86,11 @@ impl Folding<'_> {
                 worker.out.clear();
             }
         }
-        let sum = |of: fn(&Worker) -> u64| workers.iter().map(of).sum();
+        let sum = |of: fn(&FoldWorker) -> u64| workers.iter().map(of).sum();
         Ok(Folded { pruned: sum(|w| w.pruned), reads: sum(|w| w.reader.reads()) })
     }
 
-    fn fold_run(&self, run: &[PageId], worker: &mut Worker) -> Result<(), UpdateError> {
+    fn fold_run(&self, run: &[PageId], worker: &mut FoldWorker) -> Result<(), UpdateError> {
         let (generation, page_bytes) = (self.generation, self.generation.layout().page_bytes());
         worker.reader.load(&generation.index, run)?;
         worker.out.resize(run.len() * page_bytes, 0);
@@ -110,7 +110,12 @@ impl Folding<'_> {
     }
 
     /// Makes the new image of `page`.
-    fn fold(&self, page: PageId, worker: &mut Worker, out: &mut [u8]) -> Result<(), UpdateError> {
+    fn fold(
+        &self,
+        page: PageId,
+        worker: &mut FoldWorker,
+        out: &mut [u8],
+    ) -> Result<(), UpdateError> {
         let (generation, layout) = (self.generation, *self.generation.layout());
         worker.reader.load(&generation.index, &[page])?;
         let slots = generation.node_slots.load(Ordering::Acquire);

@@ -32,7 +32,7 @@ pub(super) struct Gathering<'a> {
 
 /// A run of pages.
 #[derive(Default)]
-pub(super) struct Gathered {
+pub(super) struct GatheredPages {
     /// Their images.
     pub(super) images: Vec<u8>,
     /// The codes of their slots.
@@ -43,7 +43,7 @@ pub(super) struct Gathered {
     pub(super) pruned: u64,
 }
 
-struct Record {
+struct GatheredRecord {
     slot: usize,
     row: RowId,
     vector: Vec<u8>,
@@ -56,14 +56,14 @@ impl Gathering<'_> {
     pub(super) fn run(
         &self,
         (threads, cache_bytes): (usize, usize),
-        take: &mut dyn FnMut(&Gathered) -> Result<(), UpdateError>,
+        take: &mut dyn FnMut(&GatheredPages) -> Result<(), UpdateError>,
     ) -> Result<u64, UpdateError> {
         let reader = || PageReader::new(&self.generation.index, cache_bytes / threads);
         let mut readers = (0..threads).map(|_| reader()).collect::<Result<Vec<_>, _>>()?;
         let pages = self.order.pages();
         for from in (0..pages).step_by(RUN as usize * threads) {
-            let mut made: Vec<Result<Gathered, UpdateError>> = Vec::new();
-            made.resize_with(threads, || Ok(Gathered::default()));
+            let mut made: Vec<Result<GatheredPages, UpdateError>> = Vec::new();
+            made.resize_with(threads, || Ok(GatheredPages::default()));
             rayon::in_place_scope(|s| {
                 for (i, (reader, made)) in (0u32..).zip(readers.iter_mut().zip(&mut made)) {
                     let first = (from + i * RUN).min(pages);
@@ -81,8 +81,8 @@ impl Gathering<'_> {
         &self,
         pages: std::ops::Range<u32>,
         reader: &mut PageReader,
-    ) -> Result<Gathered, UpdateError> {
-        let mut made = Gathered::default();
+    ) -> Result<GatheredPages, UpdateError> {
+        let mut made = GatheredPages::default();
         self.load(pages.clone(), reader)?;
         for page in pages {
             self.page(PageId(page), reader, &mut made)?;
@@ -110,7 +110,7 @@ impl Gathering<'_> {
         &self,
         page: PageId,
         reader: &mut PageReader,
-        made: &mut Gathered,
+        made: &mut GatheredPages,
     ) -> Result<(), UpdateError> {
         let (generation, layout) = (self.generation, *self.generation.layout());
         // Some may have been pushed out by those of later pages, or of long lists.
@@ -152,7 +152,12 @@ impl Gathering<'_> {
     }
 
     /// A record with its edges to nodes that stay, by their old ids.
-    fn record(&self, old: NodeId, slot: usize, images: &dyn Images) -> Result<Record, UpdateError> {
+    fn record(
+        &self,
+        old: NodeId,
+        slot: usize,
+        images: &dyn Images,
+    ) -> Result<GatheredRecord, UpdateError> {
         let layout = self.generation.layout();
         let records = self.generation.records(images, layout.page_of(old));
         let records = records.expect("the page was loaded");
@@ -166,7 +171,7 @@ impl Gathering<'_> {
             }
         }
         let (row, vector) = (records.row_id(at), records.vector(at).to_vec());
-        Ok(Record { slot, row, vector, edges: kept })
+        Ok(GatheredRecord { slot, row, vector, edges: kept })
     }
 
     fn code_bytes(&self) -> usize {

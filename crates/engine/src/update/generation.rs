@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::bitmap::NodeBitmap;
 use super::error::UpdateError;
-use super::find::Worker;
+use super::find::InsertScratch;
 use super::images::Images;
 use super::patches::Patches;
 use super::rows::RowTable;
@@ -45,7 +45,7 @@ pub(super) struct Generation {
     pub(super) linked: AtomicU64,
     /// Of these, rows whose codes are [lost](crate::quant::Codebook::loses) among others.
     pub(super) lost: AtomicU64,
-    pub(super) workers: Mutex<Vec<Worker>>,
+    pub(super) workers: Mutex<Vec<InsertScratch>>,
     /// Drivers of searches. They do not outlive the generation: one may still have reads under
     /// way that its last search did not wait for, and a search of another generation that wants
     /// the same page would get the old one.

@@ -9,7 +9,7 @@ use crate::format::RecordLayout;
 use crate::index::Index;
 use crate::io::{Completion, Queue, QueueOptions, Wait};
 use crate::memory::{Accountant, Pool, Reservation};
-use crate::search::{Lease, PageSource, SearchError};
+use crate::search::{EpochGuard, PageSource, SearchError};
 use crate::types::PageId;
 
 /// Images of pages of the generation on disk. They have passed their checksums.
@@ -22,7 +22,7 @@ pub(super) trait Images {
 pub(super) struct WithResident<'a> {
     images: &'a dyn Images,
     index: &'a Index,
-    lease: Lease<'a>,
+    lease: EpochGuard<'a>,
 }
 
 impl<'a> WithResident<'a> {
@@ -39,7 +39,7 @@ impl Images for WithResident<'_> {
 
 /// The pages that a search has looked at, with copies of them. Kept for reuse.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct SeenPages {
     /// Where the copy of a page begins.
     at: PageTable<usize>,
     pages: Vec<PageId>,
@@ -47,7 +47,7 @@ pub(super) struct Seen {
     page_bytes: usize,
 }
 
-impl Seen {
+impl SeenPages {
     pub(super) fn clear(&mut self, page_bytes: usize) {
         self.at.clear();
         self.pages.clear();
@@ -79,7 +79,7 @@ impl Seen {
     }
 }
 
-impl Images for Seen {
+impl Images for SeenPages {
     fn image(&self, page: PageId) -> Option<&[u8]> {
         let &at = self.at.get(&page.0)?;
         Some(&self.bytes[at..at + self.page_bytes])

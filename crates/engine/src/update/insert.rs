@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use super::choose::EdgePool;
 use super::error::UpdateError;
 use super::generation::{Generation, slack};
-use super::images::{Images, PageReader, Seen, WithResident};
+use super::images::{Images, PageReader, SeenPages, WithResident};
 use crate::distance::QueryDistance;
 use crate::quant::{LookupTable, most_lost, score_many};
 use crate::search::{Edges, NewRecord, Overlay, PageSource};
@@ -21,7 +21,7 @@ use crate::types::{NodeId, RowId, fit_squared_norm};
 
 /// How a row was linked: what the log stores, so that a replay needs no search.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct LinkedRow {
     /// The node that holds the row.
     pub node: NodeId,
     /// The row.
@@ -45,8 +45,8 @@ impl Generation {
         &self,
         row: RowId,
         vector: &[u8],
-        seen: &Seen,
-    ) -> Result<Link, UpdateError> {
+        seen: &SeenPages,
+    ) -> Result<LinkedRow, UpdateError> {
         let link = self.link(row, vector, seen)?;
         let nth = self.linked.fetch_add(1, Ordering::Relaxed);
         if nth.is_multiple_of(HEAD_SHARE) {
@@ -57,7 +57,7 @@ impl Generation {
 
     /// The nearest live nodes in the pages seen, nearest first, up to `most`. Where all of them
     /// are deleted, any live node stands in, so that nothing new leads to a deleted one.
-    fn nearest_seen(&self, vector: &[u8], seen: &Seen, most: usize) -> Vec<u32> {
+    fn nearest_seen(&self, vector: &[u8], seen: &SeenPages, most: usize) -> Vec<u32> {
         let metric = self.index.metric();
         let distance = QueryDistance::new(metric, self.vector_type(), vector);
         let mut found: Vec<(f32, u32)> = Vec::with_capacity(seen.pages().len() * 16);
@@ -86,7 +86,7 @@ impl Generation {
     }
 
     /// Chooses edges and slot of the row, and makes it visible.
-    fn link(&self, row: RowId, vector: &[u8], seen: &Seen) -> Result<Link, UpdateError> {
+    fn link(&self, row: RowId, vector: &[u8], seen: &SeenPages) -> Result<LinkedRow, UpdateError> {
         self.check_scale(row, vector)?;
         let list = self.index.manifest().build.list as usize;
         let near = self.nearest_seen(vector, seen, (2 * list).max(self.layout().max_degree()));
@@ -117,7 +117,7 @@ impl Generation {
             self.set_head(None);
         }
         let ids = |nodes: Vec<u32>| nodes.into_iter().map(NodeId).collect();
-        Ok(Link { node, row, neighbours: ids(chosen.edges), back_edges: ids(chosen.diverse) })
+        Ok(LinkedRow { node, row, neighbours: ids(chosen.edges), back_edges: ids(chosen.diverse) })
     }
 
     /// Refuses a row that the codes cannot tell from others: one that is far longer than those of
@@ -271,7 +271,7 @@ impl Generation {
     }
 
     /// Makes a link again that was made before.
-    pub(super) fn apply(&self, link: &Link, vector: &[u8]) -> Result<(), UpdateError> {
+    pub(super) fn apply(&self, link: &LinkedRow, vector: &[u8]) -> Result<(), UpdateError> {
         let (row, node) = (link.row, link.node);
         check_row(row)?;
         let refuse = |why| Err(UpdateError::Link { row, node, why });

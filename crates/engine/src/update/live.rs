@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLo
 
 use super::consolidate::Pass;
 use super::error::UpdateError;
-use super::files::{DirectoryLock, DiskFiles, Files};
+use super::files::{DiskFiles, Files, IndexLock};
 use super::generation::Generation;
-use super::insert::Link;
-use super::strays::remove_strays;
+use super::insert::LinkedRow;
+use super::orphan_files::remove_orphans;
 use crate::filter::AllowSet;
 use crate::index::{
     Index, OpenError, OpenOptions, PageStats, QueryError, VerifyReport, check_vector,
@@ -76,13 +76,13 @@ impl LiveOptions {
 
 /// Rows to search among, as nodes of an index.
 #[derive(Clone, Debug)]
-pub struct Among {
+pub struct AllowList {
     /// Of the nodes; `None` where they are not known.
     numbering: Option<u64>,
     nodes: Arc<AllowSet>,
 }
 
-impl Among {
+impl AllowList {
     /// The rows, about `expected` of them, that pass a test. Making it costs nothing, and it serves
     /// any index; but a search asks it of rows that it has read only, and where few of those near
     /// a query pass it may end [`in_vain`](crate::search::SearchStats::in_vain).
@@ -126,8 +126,8 @@ pub struct LiveIndex {
     /// The consolidation under way.
     pub(super) pass: Mutex<Option<Pass>>,
     /// Rows linked since the last rewrite, but for those of the current generation.
-    pub(super) strewn: AtomicU64,
-    _lock: DirectoryLock,
+    pub(super) fragmented: AtomicU64,
+    _lock: IndexLock,
 }
 
 impl LiveIndex {
@@ -143,9 +143,9 @@ impl LiveIndex {
         if !path.join(crate::format::constants::MANIFEST_NAME).exists() {
             return Err(OpenError::NoIndex(path.to_owned()).into());
         }
-        let lock = DirectoryLock::take(path)?;
+        let lock = IndexLock::take(path)?;
         let generation = open_generation(path, &options)?;
-        remove_strays(path, &generation.index, options.files.as_ref())?;
+        remove_orphans(path, &generation.index, options.files.as_ref())?;
         Ok(Self {
             path: path.to_owned(),
             options,
@@ -154,7 +154,7 @@ impl LiveIndex {
             poisoned: OnceLock::new(),
             late: Mutex::default(),
             pass: Mutex::default(),
-            strewn: AtomicU64::new(0),
+            fragmented: AtomicU64::new(0),
             _lock: lock,
         })
     }
@@ -212,7 +212,7 @@ impl LiveIndex {
     /// # Errors
     /// As [`insert`](Self::insert), and [`UpdateError::Link`] where the link contradicts the
     /// index.
-    pub fn apply_link(&self, link: &Link, vector: &[u8]) -> Result<(), UpdateError> {
+    pub fn apply_link(&self, link: &LinkedRow, vector: &[u8]) -> Result<(), UpdateError> {
         let _shared = self.shared_writer()?;
         let generation = self.current();
         check_shape(&generation.index, vector).map_err(UpdateError::Vector)?;
@@ -239,15 +239,15 @@ impl LiveIndex {
 
     /// The nodes of these rows, about `expected` of them, for searching among them only; rows that
     /// the index does not hold are left out. It is fastest where rows ascend.
-    pub fn among(&self, rows: impl IntoIterator<Item = RowId>, expected: u64) -> Among {
+    pub fn among(&self, rows: impl IntoIterator<Item = RowId>, expected: u64) -> AllowList {
         let generation = self.current();
         let slots = generation.node_slots.load(Ordering::Acquire);
         let nodes = generation.rows.allow_set(slots, expected, rows.into_iter());
-        Among { numbering: Some(generation.numbering), nodes: Arc::new(nodes) }
+        AllowList { numbering: Some(generation.numbering), nodes: Arc::new(nodes) }
     }
 
     /// Whether a search among these rows ranks all of them by code instead of walking the graph.
-    pub fn scans(&self, among: &Among) -> bool {
+    pub fn scans(&self, among: &AllowList) -> bool {
         scan_pays(&among.nodes, self.current().index.view().codes_per_read)
     }
 

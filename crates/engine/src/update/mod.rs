@@ -11,7 +11,7 @@
 //! | `session` | the generation as one search sees it |
 //! | `together` | searches: one, or several at once on one thread |
 //! | `find` | rows to link: the search for their neighbours, several at once |
-//! | `insert` | linking a row that was searched for, or by a [`Link`] made before |
+//! | `insert` | linking a row that was searched for, or by a [`LinkedRow`] made before |
 //! | `choose` | the edges of one node |
 //! | `images` | pages at hand while edges are chosen; `page_table`, a table by page number |
 //! | `head` | the head index as rows come and go |
@@ -29,6 +29,7 @@
 //! neither. Durability between checkpoints is the log's: nothing here is on stable storage before
 //! a checkpoint.
 
+mod batch;
 mod bitmap;
 mod checkpoint;
 mod choose;
@@ -44,6 +45,7 @@ mod head;
 mod images;
 mod insert;
 mod live;
+mod orphan_files;
 mod page_table;
 mod patches;
 mod renumber;
@@ -53,8 +55,6 @@ mod rows;
 mod segments;
 mod session;
 mod slots;
-mod strays;
-mod together;
 mod upkeep;
 mod writing;
 
@@ -65,8 +65,8 @@ pub use checkpoint::CheckpointReport;
 pub use consolidate::ConsolidateReport;
 pub use error::UpdateError;
 pub use files::{DiskFiles, Files, NewFile};
-pub use find::{LinkedFn, Pace};
-pub use insert::Link;
-pub use live::{Among, LiveIndex, LiveOptions};
+pub use find::{LinkPace, LinkedFn};
+pub use insert::LinkedRow;
+pub use live::{AllowList, LiveIndex, LiveOptions};
 pub use rewrite::Rewrite;
 pub use upkeep::{Due, UpkeepOptions, UpkeepReport};

@@ -19,11 +19,11 @@ const SHARDS: usize = 64;
 /// Bytes reserved at once.
 const GRAIN_BYTES: u64 = 1 << 20;
 
-type Shard = PageTable<Arc<PagePatch>>;
+type PatchShard = PageTable<Arc<PagePatch>>;
 
 /// See the module's description.
 pub(super) struct Patches {
-    shards: Box<[RwLock<Shard>]>,
+    shards: Box<[RwLock<PatchShard>]>,
     accountant: Arc<Accountant>,
     held: Mutex<Vec<Reservation>>,
     reserved_bytes: AtomicU64,
@@ -41,7 +41,7 @@ impl Patches {
         }
     }
 
-    fn shard(&self, page: PageId) -> &RwLock<Shard> {
+    fn shard(&self, page: PageId) -> &RwLock<PatchShard> {
         &self.shards[page.0 as usize % SHARDS]
     }
 

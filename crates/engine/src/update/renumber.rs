@@ -53,7 +53,7 @@ impl Renumbering {
             generation,
             old: Vec::new(),
             near: Vec::new(),
-            scratch: Scratch::new(generation),
+            scratch: RenumberScratch::new(generation),
         };
         let mut reader = PageReader::new(&generation.index, cache_bytes)?;
         for from in (0..pages).step_by(BATCH as usize) {
@@ -112,16 +112,16 @@ struct Collect<'g> {
     generation: &'g Generation,
     old: Vec<u32>,
     near: Vec<u32>,
-    scratch: Scratch,
+    scratch: RenumberScratch,
 }
 
-struct Scratch {
+struct RenumberScratch {
     edges: Vec<u32>,
     table: LookupTable,
     scores: Vec<f32>,
 }
 
-impl Scratch {
+impl RenumberScratch {
     fn new(generation: &Generation) -> Self {
         let table = LookupTable::new(generation.index.view().codebook);
         Self { edges: Vec::new(), table, scores: Vec::new() }
@@ -153,7 +153,7 @@ impl Collect<'_> {
 
     fn sort_by_code(&mut self, vector: &[u8]) {
         let view = self.generation.index.view();
-        let Scratch { edges, table, scores } = &mut self.scratch;
+        let RenumberScratch { edges, table, scores } = &mut self.scratch;
         edges.sort_unstable();
         edges.dedup();
         edges.retain(|&n| (n as usize) < self.generation.index.codes().rows());

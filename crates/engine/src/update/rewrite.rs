@@ -36,7 +36,7 @@ impl LiveIndex {
     /// Writes the whole index as the next generation, laid out as a build would; otherwise as
     /// [`checkpoint`](Self::checkpoint). An index without live rows is only checkpointed.
     ///
-    /// Nodes get other ids. A [`Link`](super::Link) made before is part of this generation, and
+    /// Nodes get other ids. A [`LinkedRow`](super::LinkedRow) made before is part of this generation, and
     /// making it again changes nothing.
     ///
     /// # Errors

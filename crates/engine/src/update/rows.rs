@@ -15,7 +15,7 @@ const CHUNK: usize = 1024;
 /// Entries that are found before the first of them is read, so that memory brings several at once.
 const AT_ONCE: usize = 64;
 
-struct Chunk {
+struct RowChunk {
     nodes: Box<[u32; CHUNK]>,
     live: usize,
 }
@@ -23,7 +23,7 @@ struct Chunk {
 /// See the module's description.
 #[derive(Default)]
 pub(super) struct RowTable {
-    chunks: RwLock<HashMap<u64, Chunk, FxBuildHasher>>,
+    chunks: RwLock<HashMap<u64, RowChunk, FxBuildHasher>>,
 }
 
 fn place(row: RowId) -> (u64, usize) {
@@ -39,7 +39,7 @@ impl RowTable {
             if live > 0 {
                 let mut nodes = Box::new([ABSENT; CHUNK]);
                 nodes[..some.len()].copy_from_slice(some);
-                chunks.insert(number as u64, Chunk { nodes, live });
+                chunks.insert(number as u64, RowChunk { nodes, live });
             }
         }
         Self { chunks: RwLock::new(chunks) }
@@ -94,7 +94,7 @@ impl RowTable {
         let mut chunks = self.chunks.write().unwrap_or_else(PoisonError::into_inner);
         let chunk = chunks
             .entry(chunk)
-            .or_insert_with(|| Chunk { nodes: Box::new([ABSENT; CHUNK]), live: 0 });
+            .or_insert_with(|| RowChunk { nodes: Box::new([ABSENT; CHUNK]), live: 0 });
         if chunk.nodes[at] != ABSENT {
             return false;
         }

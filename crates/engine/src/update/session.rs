@@ -4,13 +4,13 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::find::Pace;
+use super::find::LinkPace;
 use super::generation::Generation;
-use super::images::Seen;
+use super::images::SeenPages;
 use crate::graph::HeadIndex;
 use crate::io::{Device, IoError};
 use crate::search::{
-    AllPages, GraphView, Lease, PageSource, ReadFailure, ResidentPages, SearchStats, UnderWay,
+    AllPages, EpochGuard, GraphView, PageSource, ReadFailure, ResidentPages, SearchStats, UnderWay,
 };
 use crate::types::PageId;
 
@@ -48,15 +48,15 @@ impl PageSource for Session<'_> {
         self.generation.layout().page_bytes()
     }
 
-    fn lease(&self, holder: usize) -> Lease<'_> {
+    fn lease(&self, holder: usize) -> EpochGuard<'_> {
         self.generation.index.lease(holder)
     }
 
-    fn all_pages<'p>(&'p self, lease: &'p Lease<'_>) -> Option<AllPages<'p>> {
+    fn all_pages<'p>(&'p self, lease: &'p EpochGuard<'_>) -> Option<AllPages<'p>> {
         self.generation.index.all_pages(lease).map(|_| AllPages::new(self, lease))
     }
 
-    fn resident<'p>(&'p self, lease: &'p Lease<'_>, page: PageId) -> Option<&'p [u8]> {
+    fn resident<'p>(&'p self, lease: &'p EpochGuard<'_>, page: PageId) -> Option<&'p [u8]> {
         let fresh = self.generation.fresh_image(page);
         fresh.or_else(|| self.generation.index.resident(lease, page))
     }
@@ -79,7 +79,7 @@ impl PageSource for Session<'_> {
 }
 
 impl ResidentPages for Session<'_> {
-    fn page<'p>(&'p self, lease: &'p Lease<'_>, page: PageId) -> Option<&'p [u8]> {
+    fn page<'p>(&'p self, lease: &'p EpochGuard<'_>, page: PageId) -> Option<&'p [u8]> {
         let fresh = self.generation.fresh_image(page);
         fresh.or_else(|| self.generation.index.page_held(lease, page))
     }
@@ -97,23 +97,23 @@ pub(super) struct Collector<'a> {
     counted: bool,
     /// Of each search under way. The locks are there since a page source is shared between
     /// threads; this one is not.
-    under_way: Mutex<Vec<(usize, Seen)>>,
-    idle: Mutex<Vec<Seen>>,
+    under_way: Mutex<Vec<(usize, SeenPages)>>,
+    idle: Mutex<Vec<SeenPages>>,
 }
 
 impl<'a> Collector<'a> {
     /// A collector that fills `idle` ones first. At a gentle pace its searches give way to all
     /// others: these are to go on as if they were alone.
-    pub(super) fn new(session: &'a Session<'a>, pace: Pace, idle: Vec<Seen>) -> Self {
-        let counted = pace == Pace::Full;
+    pub(super) fn new(session: &'a Session<'a>, pace: LinkPace, idle: Vec<SeenPages>) -> Self {
+        let counted = pace == LinkPace::Full;
         Self { session, counted, under_way: Mutex::default(), idle: Mutex::new(idle) }
     }
 
-    fn under_way(&self) -> MutexGuard<'_, Vec<(usize, Seen)>> {
+    fn under_way(&self) -> MutexGuard<'_, Vec<(usize, SeenPages)>> {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Seen>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<SeenPages>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -125,19 +125,19 @@ impl<'a> Collector<'a> {
     }
 
     /// What a search that has ended looked at.
-    pub(super) fn end(&self, job: usize) -> Seen {
+    pub(super) fn end(&self, job: usize) -> SeenPages {
         let mut all = self.under_way();
         let at = all.iter().position(|(of, _)| *of == job);
         at.map(|at| all.swap_remove(at).1).unwrap_or_default()
     }
 
     /// Takes back what [`end`](Self::end) gave.
-    pub(super) fn give_back(&self, seen: Seen) {
+    pub(super) fn give_back(&self, seen: SeenPages) {
         self.idle().push(seen);
     }
 
     /// All that can be filled again.
-    pub(super) fn into_idle(self) -> Vec<Seen> {
+    pub(super) fn into_idle(self) -> Vec<SeenPages> {
         self.idle.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -157,11 +157,11 @@ impl PageSource for Collector<'_> {
         self.session.page_bytes()
     }
 
-    fn lease(&self, holder: usize) -> Lease<'_> {
+    fn lease(&self, holder: usize) -> EpochGuard<'_> {
         self.session.lease(holder)
     }
 
-    fn resident<'p>(&'p self, lease: &'p Lease<'_>, page: PageId) -> Option<&'p [u8]> {
+    fn resident<'p>(&'p self, lease: &'p EpochGuard<'_>, page: PageId) -> Option<&'p [u8]> {
         self.session.resident(lease, page)
     }
 

@@ -69,7 +69,7 @@ impl LiveIndex {
     /// What is due.
     pub fn due(&self, options: &UpkeepOptions) -> Option<Due> {
         let rows = self.rows().max(1) as f64;
-        let strewn = self.strewn.load(Ordering::Relaxed) + self.linked();
+        let strewn = self.fragmented.load(Ordering::Relaxed) + self.linked();
         if strewn as f64 >= options.strewn * rows {
             Some(Due::Rewrite)
         } else if self.tombstones() as f64 >= options.tombstones * rows {
@@ -121,7 +121,7 @@ impl LiveIndex {
             }
             Some(Due::Rewrite) => {
                 self.consolidate_all(applied, options, &mut report)?;
-                let (rewritten, retrained) = self.lay_out(applied, options)?;
+                let (rewritten, retrained) = self.reorder(applied, options)?;
                 report.retrained = retrained;
                 report.add(rewritten);
             }
@@ -135,7 +135,7 @@ impl LiveIndex {
     ///
     /// # Errors
     /// As [`rewrite`](Self::rewrite).
-    pub fn lay_out(
+    pub fn reorder(
         &self,
         applied: u64,
         options: &UpkeepOptions,
@@ -145,7 +145,7 @@ impl LiveIndex {
             Ok(report) => Ok((report, retrain)),
             Err(UpdateError::Memory(_)) => {
                 let report = self.checkpoint(applied)?;
-                self.strewn.store(0, Ordering::Relaxed);
+                self.fragmented.store(0, Ordering::Relaxed);
                 Ok((report, false))
             }
             Err(e) => Err(e),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::UpdateError;
 use super::files::{Files, NewFile};
-use super::strays::MANIFEST_WORK_NAME;
+use super::orphan_files::MANIFEST_WORK_NAME;
 use crate::format::constants::{BLOCK_BYTES, MANIFEST_NAME};
 use crate::format::{
     BlockChecksums, FileEntry, FileHeader, FileKind, Identity, RelativePath, seal_body,

@@ -8,7 +8,7 @@ use pipeann_engine::build::{BuildOptions, Silent, build};
 use pipeann_engine::distance::QueryDistance;
 use pipeann_engine::index::{Index, OpenOptions};
 use pipeann_engine::memory::Accountant;
-use pipeann_engine::types::{Metric, VectorSet, VectorType, from_f32};
+use pipeann_engine::types::{Metric, SplitMix64, VectorSet, VectorType, from_f32};
 
 /// Owned vectors.
 pub(crate) struct Vectors {
@@ -24,15 +24,15 @@ impl Vectors {
 }
 
 /// A reproducible stream of numbers.
-pub(crate) struct Numbers(pub(crate) u64);
+pub(crate) struct Numbers(SplitMix64);
 
 impl Numbers {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(SplitMix64::new(seed))
+    }
+
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
+        self.0.next_u64()
     }
 
     fn below(&mut self, n: u64) -> u64 {
@@ -42,9 +42,9 @@ impl Numbers {
 
 /// `rows` vectors around 50 centres. All values of a seed share the centres.
 pub(crate) fn clustered(rows: usize, dim: usize, ty: VectorType, seed: u64) -> Vectors {
-    let mut centres = Numbers(99);
+    let mut centres = Numbers::new(99);
     let centres: Vec<u64> = (0..50 * dim).map(|_| centres.below(180)).collect();
-    let mut numbers = Numbers(seed);
+    let mut numbers = Numbers::new(seed);
     let mut bytes = Vec::with_capacity(rows * ty.vector_bytes(dim));
     let mut row = vec![0.0; dim];
     for _ in 0..rows {

@@ -16,10 +16,14 @@ use crate::proto::schema::i_ds::IdField;
 use crate::proto::schema::scalar_field::Data;
 use crate::proto::schema::vector_field::Data as Vectors;
 use crate::proto::schema::{FieldData, IDs, ScalarField, VectorField};
-use crate::status::Failure;
+use crate::status::CallFailure;
 
 /// The rows of a request, of which it says that they are so many.
-pub(crate) fn batch(schema: &Schema, fields: Vec<FieldData>, rows: u32) -> Result<Batch, Failure> {
+pub(crate) fn batch(
+    schema: &Schema,
+    fields: Vec<FieldData>,
+    rows: u32,
+) -> Result<Batch, CallFailure> {
     let rows = rows as usize;
     let column = |field: FieldData| {
         let name = match field.is_dynamic {
@@ -28,7 +32,7 @@ pub(crate) fn batch(schema: &Schema, fields: Vec<FieldData>, rows: u32) -> Resul
         };
         let known = schema.field(name).filter(|known| known.spec.is_dynamic() == field.is_dynamic);
         let Some(known) = known else {
-            return Err(Failure::parameter(format!("field {name} not exist in the schema")));
+            return Err(CallFailure::parameter(format!("field {name} not exist in the schema")));
         };
         column(&known.spec, field, rows)
     };
@@ -36,7 +40,7 @@ pub(crate) fn batch(schema: &Schema, fields: Vec<FieldData>, rows: u32) -> Resul
     Ok(Batch { rows, columns })
 }
 
-fn column(spec: &FieldSpec, data: FieldData, rows: usize) -> Result<Column, Failure> {
+fn column(spec: &FieldSpec, data: FieldData, rows: usize) -> Result<Column, CallFailure> {
     let valid = data.valid_data;
     let values = match data.field {
         Some(Field::Scalars(scalars)) => scalar_values(spec, scalars)?,
@@ -47,7 +51,7 @@ fn column(spec: &FieldSpec, data: FieldData, rows: usize) -> Result<Column, Fail
         return Ok(Column::new(spec.name.clone(), values));
     }
     if valid.len() != rows {
-        return Err(Failure::parameter(format!(
+        return Err(CallFailure::parameter(format!(
             "the length of valid_data of field({}) is {}, not the number of rows {rows}",
             spec.name,
             valid.len()
@@ -70,14 +74,14 @@ pub(crate) fn keys(ids: IDs) -> Vec<PrimaryKey> {
     }
 }
 
-fn wrong_type(spec: &FieldSpec) -> Failure {
-    Failure::parameter(format!(
+fn wrong_type(spec: &FieldSpec) -> CallFailure {
+    CallFailure::parameter(format!(
         "field {} is of type {}, and the data that was sent for it is not",
         spec.name, spec.data_type
     ))
 }
 
-fn scalar_values(spec: &FieldSpec, scalars: ScalarField) -> Result<ColumnValues, Failure> {
+fn scalar_values(spec: &FieldSpec, scalars: ScalarField) -> Result<ColumnValues, CallFailure> {
     use pipeann_db::value::DataType as Type;
     Ok(match (spec.data_type, scalars.data) {
         (Type::Array(element), Some(Data::ArrayData(arrays))) => {
@@ -90,7 +94,7 @@ fn scalar_values(spec: &FieldSpec, scalars: ScalarField) -> Result<ColumnValues,
         (Type::Scalar(ScalarType::Timestamptz), Some(Data::StringData(texts))) => {
             let instant = |text: &String| {
                 instants::parse(text).ok_or_else(|| {
-                    Failure::parameter(format!("field {}: `{text}` is no instant", spec.name))
+                    CallFailure::parameter(format!("field {}: `{text}` is no instant", spec.name))
                 })
             };
             ColumnValues::Timestamptz(texts.data.iter().map(instant).collect::<Result<_, _>>()?)
@@ -112,7 +116,7 @@ fn scalar_values(spec: &FieldSpec, scalars: ScalarField) -> Result<ColumnValues,
             let mut all = Texts::default();
             for text in &texts.data {
                 all.push_bytes(text).map_err(|_| {
-                    Failure::parameter(format!("field {}: JSON that is not UTF-8", spec.name))
+                    CallFailure::parameter(format!("field {}: JSON that is not UTF-8", spec.name))
                 })?;
             }
             ColumnValues::Json(all)
@@ -122,7 +126,7 @@ fn scalar_values(spec: &FieldSpec, scalars: ScalarField) -> Result<ColumnValues,
 }
 
 /// The elements of one row of an array field.
-fn array(spec: &FieldSpec, element: ScalarType, row: ScalarField) -> Result<Array, Failure> {
+fn array(spec: &FieldSpec, element: ScalarType, row: ScalarField) -> Result<Array, CallFailure> {
     let collected = match row.data {
         None => Array::collect(element, []),
         Some(Data::BoolData(v)) => Array::collect(element, v.data.into_iter().map(ValueRef::Bool)),
@@ -139,10 +143,10 @@ fn array(spec: &FieldSpec, element: ScalarType, row: ScalarField) -> Result<Arra
         }
         Some(_) => return Err(wrong_type(spec)),
     };
-    collected.map_err(|error| Failure::parameter(format!("field {}: {error}", spec.name)))
+    collected.map_err(|error| CallFailure::parameter(format!("field {}: {error}", spec.name)))
 }
 
-fn vector_values(spec: &FieldSpec, vectors: VectorField) -> Result<ColumnValues, Failure> {
+fn vector_values(spec: &FieldSpec, vectors: VectorField) -> Result<ColumnValues, CallFailure> {
     let given = usize::try_from(vectors.dim).unwrap_or(0);
     let (kind, bytes) = match vectors.data {
         None => return Err(wrong_type(spec)),
@@ -157,13 +161,13 @@ fn vector_values(spec: &FieldSpec, vectors: VectorField) -> Result<ColumnValues,
     };
     let expected = dim(spec);
     if given != expected {
-        return Err(Failure::parameter(format!(
+        return Err(CallFailure::parameter(format!(
             "the dim ({given}) of field data({}) is not equal to schema dim ({expected})",
             spec.name
         )));
     }
     let dense = DenseVectors::new(kind, given, bytes)
-        .map_err(|error| Failure::parameter(format!("field {}: {error}", spec.name)))?;
+        .map_err(|error| CallFailure::parameter(format!("field {}: {error}", spec.name)))?;
     Ok(ColumnValues::Dense(dense))
 }
 

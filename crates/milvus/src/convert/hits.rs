@@ -45,14 +45,14 @@ pub(crate) fn round(score: f32, digits: Option<u32>) -> f32 {
 }
 
 /// Hits of one query with their scores, best first.
-pub(crate) type Scored = Vec<(f32, FoundRow)>;
+pub(crate) type ScoredHits = Vec<(f32, FoundRow)>;
 
 /// Scores of what was found, without the first `offset` hits of each query, or groups of hits.
 pub(crate) fn scored(
     found: Vec<Vec<SearchHit>>,
     scoring: Scoring,
     (offset, in_groups): (usize, bool),
-) -> Vec<Scored> {
+) -> Vec<ScoredHits> {
     let score = |hit: SearchHit| (scoring.score(hit.distance), hit.row);
     let of_query = |hits: Vec<SearchHit>| {
         let passed = if in_groups { hits_of_groups(&hits, offset) } else { offset };
@@ -75,7 +75,7 @@ pub(crate) fn results(
     output: &Output<'_>,
     group_field: Option<&str>,
     limit: usize,
-    found: Vec<Scored>,
+    found: Vec<ScoredHits>,
 ) -> SearchResultData {
     let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
     let topks: Vec<i64> = found.iter().map(|hits| count(hits.len())).collect();

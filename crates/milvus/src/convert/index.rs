@@ -10,7 +10,7 @@ use pipeann_db::value::{DataType, ScalarType, VectorKind};
 use super::parameters::{Parameters, pair, pairs};
 use crate::proto::common::{IndexState as WireState, KeyValuePair};
 use crate::proto::milvus::IndexDescription;
-use crate::status::{Failure, metric_name};
+use crate::status::{CallFailure, metric_name};
 
 pub(crate) const METRIC_TYPE: &str = "metric_type";
 const INDEX_TYPE: &str = "index_type";
@@ -29,7 +29,7 @@ pub(crate) fn new_index(
     data_type: DataType,
     name: String,
     mut parameters: Parameters,
-) -> Result<NewIndex, Failure> {
+) -> Result<NewIndex, CallFailure> {
     let kind = parameters.take(INDEX_TYPE).unwrap_or_else(|| DEFAULT_KIND.to_owned());
     let given = parameters.take(METRIC_TYPE);
     let metric = match data_type {
@@ -55,14 +55,16 @@ const RANGES: [(&str, &[&str], i64, i64); 3] = [
     ("nlist", &["IVF_FLAT", "IVF_SQ8", "IVF_PQ", "IVF_RABITQ", "BIN_IVF_FLAT", "SCANN"], 1, 65_536),
 ];
 
-fn check_ranges(kind: &str, given: &Parameters) -> Result<(), Failure> {
+fn check_ranges(kind: &str, given: &Parameters) -> Result<(), CallFailure> {
     for (name, kinds, least, most) in RANGES {
         let Some(text) = given.get(name).filter(|_| kinds.contains(&kind)) else { continue };
         let found: i64 = text.trim().parse().map_err(|_| {
-            Failure::parameter(format!("wrong data type in json, key: '{name}', value: '{text}'"))
+            CallFailure::parameter(format!(
+                "wrong data type in json, key: '{name}', value: '{text}'"
+            ))
         })?;
         if !(least..=most).contains(&found) {
-            return Err(Failure::parameter(format!(
+            return Err(CallFailure::parameter(format!(
                 "Out of range in json: param '{name}' ({found}) should be in range [{least}, {most}]"
             )));
         }
@@ -72,20 +74,20 @@ fn check_ranges(kind: &str, given: &Parameters) -> Result<(), Failure> {
 
 /// Scalars all have the same index, whatever it is called; what no index can be is refused all the
 /// same.
-fn check_scalar(kind: &str, data_type: DataType, given: &Parameters) -> Result<(), Failure> {
+fn check_scalar(kind: &str, data_type: DataType, given: &Parameters) -> Result<(), CallFailure> {
     let is_fraction = matches!(
         data_type,
         DataType::Scalar(ScalarType::Float | ScalarType::Double)
             | DataType::Array(ScalarType::Float | ScalarType::Double)
     );
     match kind {
-        "BITMAP" if is_fraction => Err(Failure::parameter(
+        "BITMAP" if is_fraction => Err(CallFailure::parameter(
             "bitmap index are only supported on bool, int, string and array field",
         )),
         "NGRAM" => match (given.number::<i64>("min_gram")?, given.number::<i64>("max_gram")?) {
             (Some(min), Some(max)) if 0 < min && min <= max => Ok(()),
-            (Some(_), Some(_)) => Err(Failure::parameter("invalid min_gram or max_gram value")),
-            _ => Err(Failure::parameter("Ngram index must specify both min_gram and max_gram")),
+            (Some(_), Some(_)) => Err(CallFailure::parameter("invalid min_gram or max_gram value")),
+            _ => Err(CallFailure::parameter("Ngram index must specify both min_gram and max_gram")),
         },
         _ => Ok(()),
     }
@@ -98,18 +100,18 @@ const CHANGEABLE: [&str; 2] = ["mmap.enabled", "indexoffsetcache.enabled"];
 pub(crate) fn check_change(
     set: &BTreeMap<String, String>,
     forgotten: &[String],
-) -> Result<(), Failure> {
+) -> Result<(), CallFailure> {
     if let Some(name) =
         set.keys().chain(forgotten).find(|name| !CHANGEABLE.contains(&name.as_str()))
     {
-        return Err(Failure::parameter(format!("{name} is not a configable index property")));
+        return Err(CallFailure::parameter(format!("{name} is not a configable index property")));
     }
     let is_flag =
         |text: &str| text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false");
     match set.iter().find(|(_, value)| !is_flag(value)) {
-        Some((name, value)) => {
-            Err(Failure::parameter(format!("invalid {name} value: {value}, expected: true, false")))
-        }
+        Some((name, value)) => Err(CallFailure::parameter(format!(
+            "invalid {name} value: {value}, expected: true, false"
+        ))),
         None => Ok(()),
     }
 }
@@ -128,16 +130,16 @@ fn canonical(kind: &str) -> String {
 }
 
 /// A metric by its name, whatever it is to compare.
-pub(crate) fn known_metric(name: &str) -> Result<Metric, Failure> {
+pub(crate) fn known_metric(name: &str) -> Result<Metric, CallFailure> {
     name.parse().map_err(|_| {
-        Failure::parameter(format!(
+        CallFailure::parameter(format!(
             "metric type: {name} is not supported; supported are L2, IP, COSINE, HAMMING and JACCARD"
         ))
     })
 }
 
 /// A metric by its name, for vectors of this kind.
-fn metric(name: &str, kind: VectorKind) -> Result<Metric, Failure> {
+fn metric(name: &str, kind: VectorKind) -> Result<Metric, CallFailure> {
     let fits = |metric: &Metric| kind.engine_type().is_none_or(|ty| ty.takes_metric(*metric));
     name.parse().ok().filter(fits).ok_or_else(|| {
         let (vectors, supported) = match kind {
@@ -145,7 +147,7 @@ fn metric(name: &str, kind: VectorKind) -> Result<Metric, Failure> {
             VectorKind::Int8 => ("int", "L2, IP and COSINE"),
             _ => ("float", "L2, IP and COSINE"),
         };
-        Failure::parameter(format!(
+        CallFailure::parameter(format!(
             "{vectors} vector index does not support metric type: {name}: invalid parameter[expected=valid index params][actual=invalid index params]; supported are {supported}"
         ))
     })
@@ -192,7 +194,7 @@ fn parameters(definition: &IndexDefinition) -> Vec<KeyValuePair> {
 mod tests {
     use super::*;
 
-    fn asked(data_type: DataType, given: &[(&str, &str)]) -> Result<NewIndex, Failure> {
+    fn asked(data_type: DataType, given: &[(&str, &str)]) -> Result<NewIndex, CallFailure> {
         let given = given.iter().map(|(key, value)| pair(*key, *value)).collect();
         new_index("f".into(), data_type, String::new(), Parameters::new(given)?)
     }

@@ -11,7 +11,7 @@ use crate::proto::schema::field_data::Field;
 use crate::proto::schema::scalar_field::Data;
 use crate::proto::schema::vector_field::Data as Vectors;
 use crate::proto::schema::{CollectionSchema, FieldData};
-use crate::status::Failure;
+use crate::status::CallFailure;
 
 /// Fields that Milvus Lite adds to each collection: a number and a time for each row.
 const SYSTEM_FIELDS: [&str; 2] = ["RowID", "Timestamp"];
@@ -20,7 +20,7 @@ const OF_FIELD: [&str; 3] = ["dim", "max_length", "max_capacity"];
 const OF_AUTOMATIC: [&str; 2] = ["index_type", "metric_type"];
 
 #[derive(Clone, PartialEq, Message)]
-struct Record {
+struct LiteRecord {
     #[prost(message, repeated, tag = "1")]
     fields: Vec<FieldData>,
     #[prost(int64, tag = "2")]
@@ -40,14 +40,14 @@ struct IndexRecord {
 }
 
 /// An index as it was asked for.
-pub(crate) struct Index {
+pub(crate) struct LiteIndex {
     pub(crate) field: String,
     pub(crate) name: String,
     pub(crate) parameters: Vec<KeyValuePair>,
 }
 
 /// The schema of a collection, without what Milvus Lite has added.
-pub(crate) fn schema(bytes: &[u8]) -> Result<CollectionSchema, Failure> {
+pub(crate) fn schema(bytes: &[u8]) -> Result<CollectionSchema, CallFailure> {
     let mut schema = CollectionSchema::decode(bytes).map_err(malformed("schema"))?;
     schema.fields.retain(|field| !SYSTEM_FIELDS.contains(&field.name.as_str()));
     for field in &mut schema.fields {
@@ -57,12 +57,14 @@ pub(crate) fn schema(bytes: &[u8]) -> Result<CollectionSchema, Failure> {
 }
 
 /// An index of a collection with this schema.
-pub(crate) fn index(bytes: &[u8], schema: &CollectionSchema) -> Result<Index, Failure> {
+pub(crate) fn index(bytes: &[u8], schema: &CollectionSchema) -> Result<LiteIndex, CallFailure> {
     let record = IndexRecord::decode(bytes).map_err(malformed("index"))?;
     let field = schema.fields.iter().find(|field| field.field_id == record.field_id);
     let field = field.ok_or_else(|| {
         let IndexRecord { name, field_id, .. } = &record;
-        Failure::parameter(format!("the index {name} is of field {field_id}, which is not there"))
+        CallFailure::parameter(format!(
+            "the index {name} is of field {field_id}, which is not there"
+        ))
     })?;
     let mut parameters = record.parameters;
     // What Milvus Lite has chosen by itself says nothing about a graph of ours.
@@ -72,14 +74,17 @@ pub(crate) fn index(bytes: &[u8], schema: &CollectionSchema) -> Result<Index, Fa
     });
     let field = field.name.clone();
     let name = if record.name.is_empty() { field.clone() } else { record.name };
-    Ok(Index { field, name, parameters })
+    Ok(LiteIndex { field, name, parameters })
 }
 
 /// The fields of one row.
-pub(crate) fn row(bytes: &[u8]) -> Result<Vec<FieldData>, Failure> {
-    let record = Record::decode(bytes).map_err(malformed("row"))?;
+pub(crate) fn row(bytes: &[u8]) -> Result<Vec<FieldData>, CallFailure> {
+    let record = LiteRecord::decode(bytes).map_err(malformed("row"))?;
     if record.rows != 1 {
-        return Err(Failure::parameter(format!("a record of {} rows instead of one", record.rows)));
+        return Err(CallFailure::parameter(format!(
+            "a record of {} rows instead of one",
+            record.rows
+        )));
     }
     let mut fields = record.fields;
     fields.retain(|field| !SYSTEM_FIELDS.contains(&field.field_name.as_str()));
@@ -154,6 +159,6 @@ fn append_vectors(to: &mut Vectors, from: Vectors) {
     }
 }
 
-fn malformed(what: &'static str) -> impl Fn(prost::DecodeError) -> Failure {
-    move |error| Failure::parameter(format!("its {what} cannot be read: {error}"))
+fn malformed(what: &'static str) -> impl Fn(prost::DecodeError) -> CallFailure {
+    move |error| CallFailure::parameter(format!("its {what} cannot be read: {error}"))
 }

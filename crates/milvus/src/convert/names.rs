@@ -3,7 +3,7 @@
 //! The database checks names where it takes them up. Here they are checked before anything is looked
 //! for, so that a name that can belong to nothing is told from one that belongs to nothing yet.
 
-use crate::status::{Code, Failure};
+use crate::status::{CallFailure, Code};
 
 /// The longest name of anything, in bytes.
 const MAX_BYTES: usize = 255;
@@ -39,31 +39,31 @@ const KEYWORDS: [&str; 21] = [
 ];
 
 /// Whether one request may name so many.
-pub(crate) fn check_count(what: &str, count: usize) -> Result<(), Failure> {
+pub(crate) fn check_count(what: &str, count: usize) -> Result<(), CallFailure> {
     if count <= MAX_NAMES {
         return Ok(());
     }
-    Err(Failure::parameter(format!(
+    Err(CallFailure::parameter(format!(
         "a request names at most {MAX_NAMES} {what}, this one {count}; ask in several requests"
     )))
 }
 
 /// What is wrong with the characters of a name.
-enum Fault {
+enum NameFault {
     Long,
     First,
     Others,
 }
 
 /// Names are words of ASCII; what else may stand in some of them is said by `more`.
-fn fault(name: &str, first: fn(u8) -> bool, more: fn(u8) -> bool) -> Option<Fault> {
+fn fault(name: &str, first: fn(u8) -> bool, more: fn(u8) -> bool) -> Option<NameFault> {
     let plain = |byte: u8| byte == b'_' || byte.is_ascii_alphabetic();
     match name.as_bytes() {
-        bytes if bytes.len() > MAX_BYTES => Some(Fault::Long),
-        [at_first, ..] if !plain(*at_first) && !first(*at_first) => Some(Fault::First),
+        bytes if bytes.len() > MAX_BYTES => Some(NameFault::Long),
+        [at_first, ..] if !plain(*at_first) && !first(*at_first) => Some(NameFault::First),
         bytes => {
             let fits = |byte: &u8| plain(*byte) || byte.is_ascii_digit() || more(*byte);
-            (!bytes.iter().all(fits)).then_some(Fault::Others)
+            (!bytes.iter().all(fits)).then_some(NameFault::Others)
         }
     }
 }
@@ -78,11 +78,15 @@ fn nothing(_: u8) -> bool {
 }
 
 /// The sentence on a fault of a plain name.
-fn sentence(what: &str, fault: &Fault) -> String {
+fn sentence(what: &str, fault: &NameFault) -> String {
     match fault {
-        Fault::Long => format!("the length of a {what} must be less than {MAX_BYTES} characters"),
-        Fault::First => format!("the first character of a {what} must be an underscore or letter"),
-        Fault::Others => format!("{what} can only contain numbers, letters and underscores"),
+        NameFault::Long => {
+            format!("the length of a {what} must be less than {MAX_BYTES} characters")
+        }
+        NameFault::First => {
+            format!("the first character of a {what} must be an underscore or letter")
+        }
+        NameFault::Others => format!("{what} can only contain numbers, letters and underscores"),
     }
 }
 
@@ -95,32 +99,34 @@ fn of_its_own(mut sentence: String) -> String {
 }
 
 /// A name of a collection, or another name of one.
-pub(crate) fn collection(name: &str) -> Result<(), Failure> {
+pub(crate) fn collection(name: &str) -> Result<(), CallFailure> {
     named("name", name)
 }
 
 /// Another name of a collection.
-pub(crate) fn alias(name: &str) -> Result<(), Failure> {
+pub(crate) fn alias(name: &str) -> Result<(), CallFailure> {
     named("alias", name)
 }
 
-fn named(role: &str, name: &str) -> Result<(), Failure> {
+fn named(role: &str, name: &str) -> Result<(), CallFailure> {
     let what = format!("collection {role}");
     if name.is_empty() {
-        return Err(Failure::parameter(format!("{what} should not be empty: invalid parameter")));
+        return Err(CallFailure::parameter(format!(
+            "{what} should not be empty: invalid parameter"
+        )));
     }
     refuse(fault(name, nothing, nothing), |fault| {
         let (name, why) = (shown(name), sentence(&what, &fault));
-        Failure::parameter(format!("Invalid {what}: {name}. {why}: invalid parameter"))
+        CallFailure::parameter(format!("Invalid {what}: {name}. {why}: invalid parameter"))
     })
 }
 
 /// A name of a partition; it may begin with a digit, and have hyphens further on.
-pub(crate) fn partition(name: &str) -> Result<(), Failure> {
+pub(crate) fn partition(name: &str) -> Result<(), CallFailure> {
     let name = name.trim();
     let invalid = |why: String| {
         let name = shown(name);
-        Failure::parameter(format!("Invalid partition name: {name}. {why}: invalid parameter"))
+        CallFailure::parameter(format!("Invalid partition name: {name}. {why}: invalid parameter"))
     };
     if name.is_empty() {
         return Err(invalid("Partition name should not be empty.".to_owned()));
@@ -131,10 +137,10 @@ pub(crate) fn partition(name: &str) -> Result<(), Failure> {
 }
 
 /// A name of a database.
-pub(crate) fn database(name: &str) -> Result<(), Failure> {
+pub(crate) fn database(name: &str) -> Result<(), CallFailure> {
     let invalid = |why: String| {
         let reason = format!("{why}: invalid database name[database={}]", shown(name));
-        Failure::new(Code::InvalidDatabaseName, reason)
+        CallFailure::new(Code::InvalidDatabaseName, reason)
     };
     if name.is_empty() {
         return Err(invalid("database name couldn't be empty".to_owned()));
@@ -143,28 +149,33 @@ pub(crate) fn database(name: &str) -> Result<(), Failure> {
 }
 
 /// A name of a field that is declared.
-pub(crate) fn field(name: &str) -> Result<(), Failure> {
+pub(crate) fn field(name: &str) -> Result<(), CallFailure> {
     let invalid = |why: String| {
         let name = shown(name);
         let reason = format!("Invalid field name: {name}. {why}: field name invalid[field={name}]");
-        Failure::new(Code::InvalidFieldName, reason)
+        CallFailure::new(Code::InvalidFieldName, reason)
     };
     if name.trim().is_empty() {
         let reason = "field name should not be empty: field name invalid[field=]";
-        return Err(Failure::new(Code::InvalidFieldName, reason));
+        return Err(CallFailure::new(Code::InvalidFieldName, reason));
     }
     if KEYWORDS.iter().any(|word| word.eq_ignore_ascii_case(name)) {
         return Err(invalid(format!("{name} is keyword in milvus.")));
     }
     refuse(fault(name, nothing, nothing), |fault| {
         invalid(of_its_own(match fault {
-            Fault::Others => "field name can only contain numbers, letters, and underscores".into(),
+            NameFault::Others => {
+                "field name can only contain numbers, letters, and underscores".into()
+            }
             other => sentence("field name", &other),
         }))
     })
 }
 
-fn refuse(fault: Option<Fault>, why: impl FnOnce(Fault) -> Failure) -> Result<(), Failure> {
+fn refuse(
+    fault: Option<NameFault>,
+    why: impl FnOnce(NameFault) -> CallFailure,
+) -> Result<(), CallFailure> {
     fault.map_or(Ok(()), |fault| Err(why(fault)))
 }
 
@@ -189,7 +200,7 @@ mod tests {
 
     #[test]
     fn what_cannot_is_refused_in_known_words() {
-        let reason = |found: Result<(), Failure>| found.unwrap_err().reason;
+        let reason = |found: Result<(), CallFailure>| found.unwrap_err().reason;
         assert_eq!(
             reason(collection("12-s")),
             "Invalid collection name: 12-s. the first character of a collection name must be an underscore or letter: invalid parameter"

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use pipeann_db::schema::Schema;
 
-use crate::status::Failure;
+use crate::status::CallFailure;
 
 /// The output of a read.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(crate) struct Output<'s> {
 impl<'s> Output<'s> {
     /// Resolves names. `*` stands for all fields. A name that no field has is a key of the dynamic
     /// field, where there is one.
-    pub(crate) fn new(schema: &'s Schema, given: &[String]) -> Result<Self, Failure> {
+    pub(crate) fn new(schema: &'s Schema, given: &[String]) -> Result<Self, CallFailure> {
         let mut names: Vec<String> = Vec::new();
         let mut wanted = vec![false; schema.fields().len()];
         for name in given.iter().map(|name| name.trim()) {
@@ -27,7 +27,9 @@ impl<'s> Output<'s> {
                     first.is_ascii_punctuation() && !"_$".contains(first)
                 })
             {
-                return Err(Failure::parameter(format!("parse output field name failed: {name}")));
+                return Err(CallFailure::parameter(format!(
+                    "parse output field name failed: {name}"
+                )));
             }
             if name == "*" {
                 wanted.fill(true);
@@ -35,7 +37,7 @@ impl<'s> Output<'s> {
                 continue;
             }
             let at = schema.position(name).or(schema.dynamic_position());
-            let at = at.ok_or_else(|| Failure::parameter(format!("field {name} not exist")))?;
+            let at = at.ok_or_else(|| CallFailure::parameter(format!("field {name} not exist")))?;
             wanted[at] = true;
             names.push(name.to_owned());
         }

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use serde_json::Value as Json;
 
 use crate::proto::common::KeyValuePair;
-use crate::status::Failure;
+use crate::status::CallFailure;
 
 /// The key under which more parameters stand as JSON.
 const NESTED: &str = "params";
@@ -21,18 +21,22 @@ pub(crate) struct Parameters(BTreeMap<String, String>);
 impl Parameters {
     /// All parameters, those that are nested too. What stands beside `params` goes before what
     /// stands in it.
-    pub(crate) fn new(pairs: Vec<KeyValuePair>) -> Result<Self, Failure> {
+    pub(crate) fn new(pairs: Vec<KeyValuePair>) -> Result<Self, CallFailure> {
         let mut all: BTreeMap<String, String> =
             pairs.into_iter().map(|pair| (pair.key, pair.value)).collect();
         let nested = all.remove(NESTED);
         if let Some(text) = nested.filter(|text| !text.trim().is_empty()) {
             let json: Json = serde_json::from_str(&text).map_err(|error| {
-                Failure::parameter(format!("parse params failed: {text} is not JSON: {error}"))
+                CallFailure::parameter(format!("parse params failed: {text} is not JSON: {error}"))
             })?;
             let object = match json {
                 Json::Object(object) => object,
                 Json::Null => serde_json::Map::new(),
-                _ => return Err(Failure::parameter(format!("params is no JSON object: {text}"))),
+                _ => {
+                    return Err(CallFailure::parameter(format!(
+                        "params is no JSON object: {text}"
+                    )));
+                }
             };
             for (key, value) in object {
                 all.entry(key).or_insert_with(|| match value {
@@ -53,10 +57,10 @@ impl Parameters {
     }
 
     /// A number, where there is one of this name.
-    pub(crate) fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, Failure> {
+    pub(crate) fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, CallFailure> {
         let number = |text: &str| {
             text.trim().parse().map_err(|_| {
-                Failure::parameter(format!("{name} [{text}] is invalid: a number is needed"))
+                CallFailure::parameter(format!("{name} [{text}] is invalid: a number is needed"))
             })
         };
         self.get(name).map(number).transpose()

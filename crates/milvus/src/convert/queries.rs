@@ -7,7 +7,7 @@ use prost::Message as _;
 
 use super::types;
 use crate::proto::common::{PlaceholderGroup, PlaceholderType};
-use crate::status::Failure;
+use crate::status::CallFailure;
 
 /// The most query vectors of a request.
 const MAX_QUERIES: usize = 16_384;
@@ -22,38 +22,38 @@ pub(crate) struct Queries {
 
 impl Queries {
     /// The vectors in a placeholder group, for a field of `dim` components of this kind.
-    pub(crate) fn new(group: &[u8], kind: VectorKind, dim: usize) -> Result<Self, Failure> {
+    pub(crate) fn new(group: &[u8], kind: VectorKind, dim: usize) -> Result<Self, CallFailure> {
         let malformed =
-            |error| Failure::parameter(format!("the placeholder group is malformed: {error}"));
+            |error| CallFailure::parameter(format!("the placeholder group is malformed: {error}"));
         let mut group = PlaceholderGroup::decode(group).map_err(malformed)?;
         let vectors = match group.placeholders.as_mut_slice() {
             [one] => one,
             other => {
                 let found = other.len();
-                return Err(Failure::parameter(format!(
+                return Err(CallFailure::parameter(format!(
                     "please check the placeholder group: it has {found} placeholders, and one is needed"
                 )));
             }
         };
         let Some(vector_type) = kind.engine_type() else {
-            return Err(Failure::unsupported(format!("searching fields of type {kind}")));
+            return Err(CallFailure::unsupported(format!("searching fields of type {kind}")));
         };
         let given = vectors.r#type();
         if types::from_wire(given as i32, 0).ok().and_then(|t| t.vector_kind()) != Some(kind) {
             let given = PlaceholderType::as_str_name(&given);
-            return Err(Failure::parameter(format!(
+            return Err(CallFailure::parameter(format!(
                 "vector type must be the same, field is of type {kind}, search vectors of type {given}"
             )));
         }
         let queries = vectors.values.len();
         if !(1..=MAX_QUERIES).contains(&queries) {
-            return Err(Failure::parameter(format!(
+            return Err(CallFailure::parameter(format!(
                 "nq [{queries}] is invalid, nq (number of search vector per search request) should be in range [1, {MAX_QUERIES}], but got {queries}"
             )));
         }
         let expected = vector_type.vector_bytes(dim);
         if let Some(wrong) = vectors.values.iter().find(|vector| vector.len() != expected) {
-            return Err(Failure::parameter(format!(
+            return Err(CallFailure::parameter(format!(
                 "vector dimension mismatch, expected vector size(byte) {expected}, actual {}",
                 wrong.len()
             )));
@@ -70,9 +70,9 @@ impl Queries {
         vectors: &[Vec<u8>],
         kind: VectorKind,
         dim: usize,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CallFailure> {
         let Some(vector_type) = kind.engine_type() else {
-            return Err(Failure::unsupported(format!("searching fields of type {kind}")));
+            return Err(CallFailure::unsupported(format!("searching fields of type {kind}")));
         };
         Ok(Self { bytes: vectors.concat(), dim, vector_type })
     }

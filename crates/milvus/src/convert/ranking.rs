@@ -5,7 +5,7 @@ use pipeann_db::collection::Ranker;
 use super::parameters::Parameters;
 use super::search_params::{MAX_WINDOW, window};
 use crate::proto::common::KeyValuePair;
-use crate::status::Failure;
+use crate::status::CallFailure;
 
 /// The constant of reciprocal ranks where none is given.
 const USUAL_K: f32 = 60.0;
@@ -24,19 +24,19 @@ pub(crate) struct Ranking {
 
 impl Ranking {
     /// For so many searches. Values come as JSON, texts too.
-    pub(crate) fn new(given: Vec<KeyValuePair>, searches: usize) -> Result<Self, Failure> {
+    pub(crate) fn new(given: Vec<KeyValuePair>, searches: usize) -> Result<Self, CallFailure> {
         let plain = |pair: KeyValuePair| KeyValuePair {
             value: pair.value.trim_matches('"').to_owned(),
             ..pair
         };
         let given = Parameters::new(given.into_iter().map(plain).collect())?;
         if given.get("group_by_field").is_some() {
-            return Err(Failure::unsupported("grouping in a hybrid search"));
+            return Err(CallFailure::unsupported("grouping in a hybrid search"));
         }
         let limit = given.number::<i64>("limit")?.unwrap_or(0);
         let fits = usize::try_from(limit).ok().filter(|fit| (1..=MAX_WINDOW).contains(fit));
         let limit = fits.ok_or_else(|| {
-            Failure::parameter(format!(
+            CallFailure::parameter(format!(
                 "invalid max query result window, (offset+limit) should be in range [1, {MAX_WINDOW}], but got {limit}"
             ))
         })?;
@@ -52,12 +52,12 @@ impl Ranking {
     }
 }
 
-fn ranker(given: &Parameters, searches: usize) -> Result<Ranker, Failure> {
+fn ranker(given: &Parameters, searches: usize) -> Result<Ranker, CallFailure> {
     match given.get("strategy").unwrap_or("rrf") {
         "rrf" => {
             let k = given.number::<f32>("k")?.unwrap_or(USUAL_K);
             if !(k > 0.0 && k < MOST_K) {
-                return Err(Failure::parameter(format!(
+                return Err(CallFailure::parameter(format!(
                     "The rank params k should be in range (0, {MOST_K}), but got {k}"
                 )));
             }
@@ -67,25 +67,25 @@ fn ranker(given: &Parameters, searches: usize) -> Result<Ranker, Failure> {
             let weights: Vec<f32> = match given.get("weights").map(serde_json::from_str) {
                 Some(Ok(weights)) => weights,
                 _ => {
-                    return Err(Failure::parameter(
+                    return Err(CallFailure::parameter(
                         "weights of the weighted ranker are missing, or no list of numbers",
                     ));
                 }
             };
             if weights.len() != searches {
-                return Err(Failure::parameter(format!(
+                return Err(CallFailure::parameter(format!(
                     "the length of weights param mismatch with ann search requests: invalid parameter[expected={searches}][actual={}]",
                     weights.len()
                 )));
             }
             if let Some(weight) = weights.iter().find(|weight| !(0.0..=1.0).contains(*weight)) {
-                return Err(Failure::parameter(format!(
+                return Err(CallFailure::parameter(format!(
                     "rank param weight should be in range [0, 1], but got {weight}"
                 )));
             }
             Ok(Ranker::Weighted { weights, normalised: given.flag("norm_score") })
         }
-        other => Err(Failure::parameter(format!(
+        other => Err(CallFailure::parameter(format!(
             "unsupported rank type {other}; rrf and weighted are supported"
         ))),
     }
@@ -96,7 +96,7 @@ mod tests {
     use super::super::parameters::pair;
     use super::*;
 
-    fn asked(given: &[(&str, &str)]) -> Result<Ranking, Failure> {
+    fn asked(given: &[(&str, &str)]) -> Result<Ranking, CallFailure> {
         let given = given.iter().map(|(key, value)| pair(*key, *value));
         Ranking::new(given.chain([pair("limit", "10")]).collect(), 2)
     }

@@ -9,7 +9,7 @@ use super::types::from_wire;
 use super::{instants, names};
 use crate::proto::schema::value_field::Data;
 use crate::proto::schema::{CollectionSchema, FieldSchema, ValueField};
-use crate::status::{Failure, refused, type_name};
+use crate::status::{CallFailure, refused, type_name};
 
 /// Parameters of a field that the schema itself has a place for.
 pub(crate) const DIM: &str = "dim";
@@ -17,12 +17,15 @@ pub(crate) const MAX_LENGTH: &str = "max_length";
 pub(crate) const MAX_CAPACITY: &str = "max_capacity";
 
 /// The schema of a new collection.
-pub(crate) fn schema(wire: CollectionSchema) -> Result<Schema, Failure> {
+pub(crate) fn schema(wire: CollectionSchema) -> Result<Schema, CallFailure> {
     if let Some(function) = wire.functions.first() {
-        return Err(Failure::unsupported(format!("the function `{}` in a schema", function.name)));
+        return Err(CallFailure::unsupported(format!(
+            "the function `{}` in a schema",
+            function.name
+        )));
     }
     if let Some(field) = wire.struct_array_fields.first() {
-        return Err(Failure::unsupported(format!("the array of structures `{}`", field.name)));
+        return Err(CallFailure::unsupported(format!("the array of structures `{}`", field.name)));
     }
     let (auto_id, collection) = (wire.auto_id, wire.name);
     let mut builder = Schema::builder().description(wire.description);
@@ -39,7 +42,7 @@ pub(crate) fn schema(wire: CollectionSchema) -> Result<Schema, Failure> {
 }
 
 /// One field.
-pub(crate) fn field(wire: FieldSchema) -> Result<FieldSpec, Failure> {
+pub(crate) fn field(wire: FieldSchema) -> Result<FieldSpec, CallFailure> {
     let name = wire.name;
     names::field(&name)?;
     let data_type = from_wire(wire.data_type, wire.element_type)?;
@@ -48,7 +51,7 @@ pub(crate) fn field(wire: FieldSchema) -> Result<FieldSpec, Failure> {
         let parse = |text: String| {
             text.trim().parse::<u32>().map_err(|_| {
                 let below = parameter == DIM && text.trim().parse::<i64>().is_ok_and(|dim| dim < 0);
-                Failure::parameter(match below {
+                CallFailure::parameter(match below {
                     true => format!(
                         "invalid dimension: {text}. should be in range {MIN_DIM} ~ {MAX_DIM}: invalid parameter"
                     ),
@@ -87,7 +90,7 @@ fn default_value(
     name: &str,
     data_type: DataType,
     value: ValueField,
-) -> Result<Option<Value>, Failure> {
+) -> Result<Option<Value>, CallFailure> {
     let Some(data) = value.data else { return Ok(None) };
     let given = match &data {
         Data::BoolData(_) => "Bool",
@@ -101,12 +104,12 @@ fn default_value(
     };
     let wrong = || {
         let expected = type_name(data_type);
-        Failure::parameter(format!(
+        CallFailure::parameter(format!(
             "type ({expected}) of field ({name}) is not equal to the type(DataType_{given}) of default_value: invalid parameter"
         ))
     };
     let beyond = |number: i32, (least, most): (i32, i32)| {
-        Failure::parameter(format!(
+        CallFailure::parameter(format!(
             "default value out of range: invalid parameter[{number} out of range {least} <= value <= {most}]"
         ))
     };

@@ -9,7 +9,7 @@ use pipeann_db::ids::Metric;
 
 use super::index::{METRIC_TYPE, known_metric};
 use super::parameters::Parameters;
-use crate::status::Failure;
+use crate::status::CallFailure;
 
 /// The most hits, with those that are passed over.
 pub(crate) const MAX_WINDOW: usize = 16_384;
@@ -20,7 +20,7 @@ const MAX_LIST: usize = 65_536;
 
 /// A search as it is asked for.
 #[derive(Debug)]
-pub(crate) struct SearchParams {
+pub(crate) struct WireSearchParams {
     /// Hits of each query.
     pub(crate) limit: usize,
     /// Hits that are passed over first.
@@ -36,8 +36,8 @@ pub(crate) struct SearchParams {
     pub(crate) others: Parameters,
 }
 
-impl SearchParams {
-    pub(crate) fn new(given: Parameters) -> Result<Self, Failure> {
+impl WireSearchParams {
+    pub(crate) fn new(given: Parameters) -> Result<Self, CallFailure> {
         let limit = match given.number::<i64>("topk")? {
             Some(limit) => limit,
             None => given.number("limit")?.unwrap_or(0),
@@ -45,7 +45,7 @@ impl SearchParams {
         let limit = usize::try_from(limit).ok().filter(|limit| (1..=MAX_WINDOW).contains(limit));
         let limit = limit.ok_or_else(|| {
             let found = given.get("topk").or(given.get("limit")).unwrap_or("0");
-            Failure::parameter(format!(
+            CallFailure::parameter(format!(
                 "topk [{found}] is invalid, it should be in range [1, {MAX_WINDOW}], but got {found}"
             ))
         })?;
@@ -54,7 +54,7 @@ impl SearchParams {
             None | Some(-1) => None,
             Some(digits @ 0..=6) => Some(digits.unsigned_abs()),
             Some(other) => {
-                return Err(Failure::parameter(format!(
+                return Err(CallFailure::parameter(format!(
                     "round_decimal [{other}] is invalid, it should be -1 or an integer in range [0, 6]"
                 )));
             }
@@ -77,32 +77,34 @@ impl SearchParams {
 }
 
 /// An offset that fits beside a limit.
-pub(crate) fn window(limit: usize, offset: Option<i64>) -> Result<usize, Failure> {
+pub(crate) fn window(limit: usize, offset: Option<i64>) -> Result<usize, CallFailure> {
     let offset = offset.unwrap_or(0);
     if !(0..=MAX_WINDOW as i64).contains(&offset) {
-        return Err(Failure::parameter(format!(
+        return Err(CallFailure::parameter(format!(
             "offset [{offset}] is invalid, it should be in range [1, {MAX_WINDOW}], but got {offset}"
         )));
     }
     let fits = |offset: &usize| limit + offset <= MAX_WINDOW;
     usize::try_from(offset).ok().filter(|&offset| offset <= MAX_WINDOW).filter(fits).ok_or_else(|| {
         let sum = i128::from(offset) + limit as i128;
-        Failure::parameter(format!(
+        CallFailure::parameter(format!(
             "invalid max query result window, (offset+limit) should be in range [1, {MAX_WINDOW}], but got {sum}"
         ))
     })
 }
 
-fn list(given: &Parameters, window: usize) -> Result<Option<usize>, Failure> {
+fn list(given: &Parameters, window: usize) -> Result<Option<usize>, CallFailure> {
     if let Some(ef) = given.number::<usize>("ef")? {
         if ef < window {
-            return Err(Failure::parameter(format!("ef({ef}) should be larger than k({window})")));
+            return Err(CallFailure::parameter(format!(
+                "ef({ef}) should be larger than k({window})"
+            )));
         }
         return Ok(Some(ef.min(MAX_LIST)));
     }
     if let Some(list) = given.number::<usize>("search_list")? {
         if list < window {
-            return Err(Failure::parameter(format!(
+            return Err(CallFailure::parameter(format!(
                 "search_list_size({list}) should be larger than k({window})"
             )));
         }
@@ -111,7 +113,7 @@ fn list(given: &Parameters, window: usize) -> Result<Option<usize>, Failure> {
     let list = match (given.number::<usize>("L")?, given.number::<usize>("nprobe")?) {
         (Some(list), _) => list,
         (None, Some(0)) => {
-            return Err(Failure::parameter(
+            return Err(CallFailure::parameter(
                 "Out of range in json: param 'nprobe' (0) should be in range [1, 65536]",
             ));
         }
@@ -126,9 +128,9 @@ mod tests {
     use super::super::parameters::pair;
     use super::*;
 
-    fn asked(given: &[(&str, &str)]) -> Result<SearchParams, Failure> {
+    fn asked(given: &[(&str, &str)]) -> Result<WireSearchParams, CallFailure> {
         let given = given.iter().map(|(key, value)| pair(*key, *value)).collect();
-        SearchParams::new(Parameters::new(given)?)
+        WireSearchParams::new(Parameters::new(given)?)
     }
 
     #[test]

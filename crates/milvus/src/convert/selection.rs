@@ -6,11 +6,11 @@ use pipeann_db::collection::{Grouping, Selection};
 use pipeann_db::ids::Metric;
 use pipeann_db::schema::Schema;
 use pipeann_db::value::{DataType, ScalarType};
-use pipeann_engine::search::Within;
+use pipeann_engine::search::DistanceRange;
 
 use super::hits::Scoring;
 use super::parameters::Parameters;
-use crate::status::Failure;
+use crate::status::CallFailure;
 
 /// The most rows of a group.
 const MAX_GROUP_SIZE: usize = 10;
@@ -45,7 +45,7 @@ impl Selected {
         scoring: Scoring,
         schema: &Schema,
         output: usize,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CallFailure> {
         let mut selection = range(given, scoring)?;
         let page = given.flag(ITERATOR).then(|| page(given)).transpose()?;
         if let Some(behind) = page.as_ref().and_then(|page| page.behind) {
@@ -54,7 +54,9 @@ impl Selected {
         let group_field = given.get("group_by_field").map(str::to_owned);
         if let Some(field) = &group_field {
             if page.is_some() {
-                return Err(Failure::parameter("Not allowed to do groupBy when doing iteration"));
+                return Err(CallFailure::parameter(
+                    "Not allowed to do groupBy when doing iteration",
+                ));
             }
             check_group_field(schema, field)?;
             selection.groups = Some(groups(given, output)?);
@@ -65,7 +67,7 @@ impl Selected {
 
 /// From `range_filter` to `radius`, which is the far end, as L2 counts: from the near end, which is
 /// in it, to the far end, which is not.
-fn range(given: &Parameters, scoring: Scoring) -> Result<Selection, Failure> {
+fn range(given: &Parameters, scoring: Scoring) -> Result<Selection, CallFailure> {
     let (far, near) = (given.number::<f32>("radius")?, given.number::<f32>("range_filter")?);
     let Some(far) = far else {
         // Without a radius there is no range.
@@ -78,29 +80,29 @@ fn range(given: &Parameters, scoring: Scoring) -> Result<Selection, Failure> {
         };
         if !fits {
             let metric = scoring.metric;
-            return Err(Failure::parameter(format!(
+            return Err(CallFailure::parameter(format!(
                 "metric type {metric}, range_filter({near}) must be {less} than radius({far})"
             )));
         }
     }
-    let within = Within {
+    let within = DistanceRange {
         from: near.map_or(Bound::Unbounded, |near| Bound::Included(scoring.distance(near))),
         to: Bound::Excluded(scoring.distance(far)),
     };
     Ok(Selection { within, groups: None })
 }
 
-fn page(given: &Parameters) -> Result<Page, Failure> {
+fn page(given: &Parameters) -> Result<Page, CallFailure> {
     let token = given.get(ITERATOR_TOKEN).map(str::to_owned);
     let behind = given.number(LAST_BOUND)?;
     Ok(Page { token, behind })
 }
 
-fn groups(given: &Parameters, output: usize) -> Result<Grouping, Failure> {
+fn groups(given: &Parameters, output: usize) -> Result<Grouping, CallFailure> {
     let size = given.number::<i64>("group_size")?.unwrap_or(1);
     let fits = usize::try_from(size).ok().filter(|size| (1..=MAX_GROUP_SIZE).contains(size));
     let size = fits.ok_or_else(|| {
-        Failure::parameter(match size < 1 {
+        CallFailure::parameter(match size < 1 {
             true => format!("input group size:{size} is negative, or none"),
             false => format!(
                 "input group size:{size} exceeds configured max group size:{MAX_GROUP_SIZE}"
@@ -110,15 +112,15 @@ fn groups(given: &Parameters, output: usize) -> Result<Grouping, Failure> {
     Ok(Grouping { output, size, fill: given.flag("strict_group_size") })
 }
 
-fn check_group_field(schema: &Schema, name: &str) -> Result<(), Failure> {
+fn check_group_field(schema: &Schema, name: &str) -> Result<(), CallFailure> {
     let field = schema.field(name).ok_or_else(|| {
-        Failure::parameter(format!("groupBy field not found in schema: field {name} not exist"))
+        CallFailure::parameter(format!("groupBy field not found in schema: field {name} not exist"))
     })?;
     match field.spec.data_type {
         DataType::Scalar(ScalarType::Float | ScalarType::Double)
         | DataType::Json
         | DataType::Array(_)
-        | DataType::Vector(_) => Err(Failure::parameter(format!(
+        | DataType::Vector(_) => Err(CallFailure::parameter(format!(
             "unsupported data type {} for group by operator, field {name}",
             field.spec.data_type
         ))),
@@ -134,7 +136,7 @@ mod tests {
     use super::super::parameters::pair;
     use super::*;
 
-    fn asked(metric: Metric, given: &[(&str, &str)]) -> Result<Selected, Failure> {
+    fn asked(metric: Metric, given: &[(&str, &str)]) -> Result<Selected, CallFailure> {
         let schema = Schema::builder()
             .field(FieldSpec::new("id", DataType::Scalar(ScalarType::Int64)).primary_key())
             .field(FieldSpec::new("v", DataType::Vector(VectorKind::Float)).dim(2))

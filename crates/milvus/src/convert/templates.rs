@@ -7,12 +7,12 @@ use pipeann_db::expr::{Constant, Templates};
 use crate::proto::schema::template_array_value::Data;
 use crate::proto::schema::template_value::Val;
 use crate::proto::schema::{TemplateArrayValue, TemplateValue};
-use crate::status::Failure;
+use crate::status::CallFailure;
 
 /// All of a request.
-pub(crate) fn templates(given: HashMap<String, TemplateValue>) -> Result<Templates, Failure> {
+pub(crate) fn templates(given: HashMap<String, TemplateValue>) -> Result<Templates, CallFailure> {
     let named = |(name, value): (String, TemplateValue)| {
-        let missing = || Failure::parameter(format!("expression template {name} has no value"));
+        let missing = || CallFailure::parameter(format!("expression template {name} has no value"));
         let value = constant(value).ok_or_else(missing)?;
         Ok((name, value))
     };

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pipeann_db::catalog::{Collection, UnixMs};
+use pipeann_db::catalog::{CollectionEntry, UnixMs};
 
 const COUNTER_BITS: u32 = 18;
 
@@ -13,7 +13,7 @@ pub(crate) fn hybrid(UnixMs(ms): UnixMs) -> u64 {
 
 /// Which version of its schema a collection has. Clients send it back with what they write, so it is
 /// another one after each change of the schema, and for a collection that took the name of another.
-pub(crate) fn schema_timestamp(collection: &Collection) -> u64 {
+pub(crate) fn schema_timestamp(collection: &CollectionEntry) -> u64 {
     let counter = (collection.id.0 << 8).wrapping_add(u64::from(collection.schema.version()));
     hybrid(collection.created) | counter & ((1 << COUNTER_BITS) - 1)
 }

@@ -4,7 +4,7 @@ use pipeann_db::schema::FieldSpec;
 use pipeann_db::value::{DataType, ScalarType, VectorKind};
 
 use crate::proto::schema::DataType as Wire;
-use crate::status::Failure;
+use crate::status::CallFailure;
 
 const SCALARS: [(Wire, ScalarType); 9] = [
     (Wire::Bool, ScalarType::Bool),
@@ -37,7 +37,7 @@ fn name(number: i32) -> String {
 }
 
 /// The type of a field; arrays come with that of their elements.
-pub(crate) fn from_wire(number: i32, element: i32) -> Result<DataType, Failure> {
+pub(crate) fn from_wire(number: i32, element: i32) -> Result<DataType, CallFailure> {
     if let Some(scalar) = scalar(number) {
         return Ok(DataType::Scalar(scalar));
     }
@@ -47,9 +47,15 @@ pub(crate) fn from_wire(number: i32, element: i32) -> Result<DataType, Failure> 
     match Wire::try_from(number) {
         Ok(Wire::Json) => Ok(DataType::Json),
         Ok(Wire::Array) => scalar(element).map(DataType::Array).ok_or_else(|| {
-            Failure::parameter(format!("element type {} is not supported in arrays", name(element)))
+            CallFailure::parameter(format!(
+                "element type {} is not supported in arrays",
+                name(element)
+            ))
         }),
-        _ => Err(Failure::parameter(format!("field data type: {} is not supported", name(number)))),
+        _ => Err(CallFailure::parameter(format!(
+            "field data type: {} is not supported",
+            name(number)
+        ))),
     }
 }
 

@@ -17,13 +17,13 @@ use pipeann_db::scheduler::Stages;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 
-pub(crate) use text::State;
+pub(crate) use text::Gauges;
 
 /// The stages of a search, as they are named.
 const STAGES: [&str; 4] = ["queue", "search", "rows", "encoding"];
 
 /// How often calls ended with a code, by name and code; 0 is success.
-type Ended = BTreeMap<(&'static str, i32), u64>;
+type EndCounts = BTreeMap<(&'static str, i32), u64>;
 
 /// The same, counted by many. Few are of one collection, so they stand in a list.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ impl Calls {
         }
     }
 
-    fn all(&self) -> Ended {
+    fn all(&self) -> EndCounts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
     }
 }

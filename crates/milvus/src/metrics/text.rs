@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Error;
 use std::sync::{Arc, PoisonError};
 
-use pipeann_db::access::Refused;
+use pipeann_db::access::RefusedPasswords;
 use pipeann_db::catalog::CollectionId;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -13,17 +13,17 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::{Ended, Metrics, OfCollection, STAGES, Searches, process};
+use super::{EndCounts, Metrics, OfCollection, STAGES, Searches, process};
 
 /// What is not counted but there.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct Gauges {
     /// Of each collection its id, the names of its database and its own, and rows that live.
     pub(crate) collections: Vec<(CollectionId, [String; 2], u64)>,
     /// Searches that wait.
     pub(crate) waiting: usize,
     /// Passwords that were not accepted.
-    pub(crate) refused: Refused,
+    pub(crate) refused: RefusedPasswords,
     /// Passwords that were not looked at, since wrong ones came before.
     pub(crate) delayed: u64,
     /// Bytes of memory by pool.
@@ -34,7 +34,7 @@ pub(crate) struct State {
 
 impl Metrics {
     /// All series. What belongs to collections that are not there any more is forgotten.
-    pub(crate) fn text(&self, state: State) -> Result<String, Error> {
+    pub(crate) fn text(&self, state: Gauges) -> Result<String, Error> {
         let named = state.collections.iter().map(|(id, ..)| self.of(*id)).collect();
         let mut all = self.collections.write().unwrap_or_else(PoisonError::into_inner);
         all.retain(|id, _| state.collections.iter().any(|(of, ..)| of == id));
@@ -56,18 +56,18 @@ struct Series {
     named: Vec<Arc<OfCollection>>,
     /// Of those that nobody has searched.
     none: Searches,
-    elsewhere: Ended,
-    state: State,
+    elsewhere: EndCounts,
+    state: Gauges,
 }
 
 /// A number that is counted of a collection.
-type Counted = fn(&Searches) -> u64;
+type CountedValue = fn(&Searches) -> u64;
 
 impl Collector for Series {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         self.gauges(&mut encoder)?;
         self.calls(&mut encoder)?;
-        let counters: [(&str, &str, Counted); 3] = [
+        let counters: [(&str, &str, CountedValue); 3] = [
             ("pipeann_search_queries", "Query vectors of searches", |of| of.queries.get()),
             ("pipeann_search_hits", "Rows that searches found", |of| of.hits.get()),
             ("pipeann_filtered_searches", "Searches with a filter", |of| of.filtered.get()),
@@ -126,7 +126,7 @@ impl Series {
         let (name, help) =
             ("pipeann_passwords_refused", "Passwords that were not accepted, by why");
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        let Refused { wrong, busy } = self.state.refused;
+        let RefusedPasswords { wrong, busy } = self.state.refused;
         for (why, count) in [("wrong", wrong), ("delayed", self.state.delayed), ("busy", busy)] {
             ConstCounter::new(count).encode(family.encode_family(&[("why", why)])?)?;
         }
@@ -143,7 +143,7 @@ impl Series {
         let named =
             named.map(|((_, [database, name], _), of)| ([&**database, &**name], of.calls.all()));
         let of_none = std::iter::once((["", ""], self.elsewhere.clone()));
-        let all: Vec<([&str; 2], Ended)> = of_none.chain(named).collect();
+        let all: Vec<([&str; 2], EndCounts)> = of_none.chain(named).collect();
         let (name, help) = ("pipeann_requests", "Calls that were answered");
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (names, calls) in &all {

@@ -30,4 +30,4 @@ pub trait AccessLog: Send + Sync {
 
 /// Left in an answer: the code of Milvus.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Outcome(pub(super) i32);
+pub(super) struct AnswerCode(pub(super) i32);

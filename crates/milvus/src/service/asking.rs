@@ -14,7 +14,7 @@ use pipeann_db::asker::{Asker, Gone, TooMuch};
 use tonic::metadata::MetadataMap;
 
 use super::listen::MAX_ANSWER_BYTES;
-use super::messages::{Held, locked};
+use super::messages::{CallMemory, locked};
 
 /// The header that says how long a client waits.
 const TIMEOUT: &str = "grpc-timeout";
@@ -35,12 +35,12 @@ const COPIES: u64 = 2;
 #[derive(Debug)]
 pub(super) struct Turns {
     at_once: usize,
-    state: Mutex<State>,
+    state: Mutex<TurnsState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TurnsState {
     running: usize,
     /// By the turns that each had, so that those who take little wait for few; then by age.
     waiting: BTreeSet<(u64, u64)>,
@@ -58,7 +58,7 @@ impl Turns {
         Arc::new(Self { at_once, state: Mutex::default(), changed: Condvar::new() })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TurnsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -100,18 +100,18 @@ impl Turns {
 }
 
 /// One client that waits.
-pub(super) struct Client {
+pub(super) struct WaitingClient {
     deadline: Option<Instant>,
     left: AtomicBool,
     crowded: AtomicBool,
     /// Where its call takes turns with others.
     turns: Option<Arc<Turns>>,
-    turn: Mutex<Turn>,
-    held: Option<Held>,
+    turn: Mutex<ReadTurn>,
+    held: Option<CallMemory>,
     answer_bytes: AtomicU64,
 }
 
-struct Turn {
+struct ReadTurn {
     since: Instant,
     looked: Instant,
     has: bool,
@@ -121,10 +121,10 @@ struct Turn {
     works: bool,
 }
 
-impl Client {
+impl WaitingClient {
     pub(super) fn new(
         metadata: &MetadataMap,
-        held: Option<Held>,
+        held: Option<CallMemory>,
         turns: Option<Arc<Turns>>,
     ) -> Arc<Self> {
         let timeout = metadata.get(TIMEOUT).and_then(|value| value.to_str().ok());
@@ -135,7 +135,13 @@ impl Client {
             left: AtomicBool::new(false),
             crowded: AtomicBool::new(false),
             turns,
-            turn: Mutex::new(Turn { since: now, looked: now, has: false, had: 0, works: false }),
+            turn: Mutex::new(ReadTurn {
+                since: now,
+                looked: now,
+                has: false,
+                had: 0,
+                works: false,
+            }),
             held,
             answer_bytes: AtomicU64::new(0),
         })
@@ -146,13 +152,13 @@ impl Client {
         self.deadline
     }
 
-    fn turn(&self) -> MutexGuard<'_, Turn> {
+    fn turn(&self) -> MutexGuard<'_, ReadTurn> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Says that a client has gone, when the network lets go of its call.
-pub(super) struct Stays(pub(super) Arc<Client>);
+pub(super) struct Stays(pub(super) Arc<WaitingClient>);
 
 impl Drop for Stays {
     fn drop(&mut self) {
@@ -160,7 +166,7 @@ impl Drop for Stays {
     }
 }
 
-impl Asker for Client {
+impl Asker for WaitingClient {
     fn gone(&self) -> Option<Gone> {
         if self.left.load(Ordering::Relaxed) {
             return Some(Gone::Left);
@@ -210,7 +216,7 @@ impl Asker for Client {
     }
 }
 
-impl Drop for Client {
+impl Drop for WaitingClient {
     fn drop(&mut self) {
         let has = self.turn().has;
         if let Some(turns) = self.turns.as_ref().filter(|_| has) {
@@ -310,13 +316,13 @@ mod tests {
     #[test]
     fn a_client_that_leaves_or_whose_time_passes_waits_no_more() {
         let mut metadata = MetadataMap::new();
-        let client = Client::new(&metadata, None, None);
+        let client = WaitingClient::new(&metadata, None, None);
         assert_eq!(client.gone(), None);
         drop(Stays(Arc::clone(&client)));
         assert_eq!(client.gone(), Some(Gone::Left));
         metadata.insert(TIMEOUT, "0n".parse().unwrap());
-        assert_eq!(Client::new(&metadata, None, None).gone(), Some(Gone::Late));
-        let client = Client::new(&MetadataMap::new(), None, None);
+        assert_eq!(WaitingClient::new(&metadata, None, None).gone(), Some(Gone::Late));
+        let client = WaitingClient::new(&MetadataMap::new(), None, None);
         client.grows(MAX_ANSWER_BYTES as u64).unwrap();
         assert!(matches!(client.grows(1), Err(TooMuch::Answer { .. })));
     }

@@ -11,11 +11,11 @@ use pipeann_db::catalog::limits::DEFAULT_DATABASE;
 use tonic::{Request, Response as GrpcResponse, Status as GrpcStatus};
 
 use super::aim::Aimed;
-use super::asking::{Client, Stays};
-use super::door::{Call, Door, named_database};
-use super::messages::Held;
+use super::asking::{Stays, WaitingClient};
+use super::frontend::{Call, FrontendContext, named_database};
+use super::messages::CallMemory;
 use super::privileges;
-use super::transport::Caller;
+use super::transport::CallerName;
 use super::{
     aliases, collections, databases, describe, flush, grants, hybrid, indexes, loading, partitions,
     query, queued, roles, segments, server, statistics, users, writes,
@@ -23,16 +23,16 @@ use super::{
 use crate::proto::common;
 use crate::proto::milvus as wire;
 use crate::proto::milvus::milvus_service_server::MilvusService;
-use crate::status::{Code, Failure, Response};
+use crate::status::{CallFailure, Code, Response};
 
 /// Calls that only read, and so may take turns with others of their kind.
 const READS: &[&str] = &["Query", "HybridSearch"];
 
 /// A function that answers a call.
-type Answer<Req, Res> = fn(&Call, Req) -> Result<Res, Failure>;
+type CallHandler<Req, Res> = fn(&Call, Req) -> Result<Res, CallFailure>;
 
 /// The service.
-pub(super) struct Service(pub(super) Arc<Door>);
+pub(super) struct Service(pub(super) Arc<FrontendContext>);
 
 macro_rules! calls {
     (@run at once, $self:ident, $name:literal, $request:ident, $answer:path) => {
@@ -151,7 +151,9 @@ impl Service {
         call: &'static str,
         request: &Request<Req>,
     ) -> Result<(), GrpcStatus> {
-        let Some(Caller(user)) = request.extensions().get::<Caller>() else { return Ok(()) };
+        let Some(CallerName(user)) = request.extensions().get::<CallerName>() else {
+            return Ok(());
+        };
         let named = named_database(request.metadata()).unwrap_or(DEFAULT_DATABASE);
         let database = &self.0.settings.database;
         let (access, catalog) = (database.access(), database.catalog());
@@ -162,7 +164,7 @@ impl Service {
         &self,
         name: &'static str,
         request: Request<Req>,
-        answer: Answer<Req, Res>,
+        answer: CallHandler<Req, Res>,
     ) -> GrpcResponse<Res> {
         let call = Call::new(Arc::clone(&self.0), name, &request);
         let outcome = answer(&call, request.into_inner());
@@ -173,11 +175,11 @@ impl Service {
         &self,
         name: &'static str,
         request: Request<Req>,
-        answer: Answer<Req, Res>,
+        answer: CallHandler<Req, Res>,
     ) -> GrpcResponse<Res> {
         let turns = READS.contains(&name).then(|| Arc::clone(&self.0.turns));
-        let held = request.extensions().get::<Held>().cloned();
-        let client = Client::new(request.metadata(), held, turns);
+        let held = request.extensions().get::<CallMemory>().cloned();
+        let client = WaitingClient::new(request.metadata(), held, turns);
         // Told when this is not waited for any more.
         let stays = Stays(Arc::clone(&client));
         let call = Call::new(Arc::clone(&self.0), name, &request);
@@ -195,7 +197,7 @@ impl Service {
             tracing::error!("a call failed: {error}");
             let why = format!("the server failed at this call: {error}");
             let call = Call::within(Arc::clone(&self.0));
-            call.counted(name, Err(Failure::new(Code::Internal, why)))
+            call.counted(name, Err(CallFailure::new(Code::Internal, why)))
         })
     }
 }

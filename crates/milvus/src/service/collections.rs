@@ -1,7 +1,8 @@
 //! Collections as they come, change and go.
 
 use pipeann_db::catalog::{
-    CatalogError, Change, ConsistencyLevel, Kind, NewCollection, Place, Subject, TIME_TO_LIVE,
+    CatalogError, CollectionPath, ConsistencyLevel, EntityKind, EntryChange, NewCollection,
+    Subject, TIME_TO_LIVE,
 };
 use pipeann_db::collection::Filter;
 use pipeann_db::database::DatabaseError;
@@ -9,14 +10,14 @@ use pipeann_db::schema::limits::MAX_FIELDS;
 use pipeann_db::schema::{FieldAlteration, SchemaError};
 use prost::Message as _;
 
-use super::door::Call;
+use super::frontend::Call;
 use crate::convert::names;
 use crate::convert::parameters::properties;
 use crate::convert::schema_in::{self, MAX_CAPACITY, MAX_LENGTH};
 use crate::proto::common::{ConsistencyLevel as WireLevel, Status};
 use crate::proto::milvus as wire;
 use crate::proto::schema::{CollectionSchema, FieldSchema};
-use crate::status::{Code, Failure, refused};
+use crate::status::{CallFailure, Code, refused};
 
 /// Adds a dynamic field to a collection without one.
 const DYNAMIC: &str = "dynamicfield.enabled";
@@ -28,10 +29,10 @@ const ALTERABLE: [&str; 6] =
 pub(super) fn create(
     call: &Call,
     request: wire::CreateCollectionRequest,
-) -> Result<Status, Failure> {
+) -> Result<Status, CallFailure> {
     let level = consistency(request.consistency_level())?;
     let schema = CollectionSchema::decode(request.schema.as_slice())
-        .map_err(|error| Failure::parameter(format!("the schema is malformed: {error}")))?;
+        .map_err(|error| CallFailure::parameter(format!("the schema is malformed: {error}")))?;
     let declared = request.properties.into_iter().chain(schema.properties.iter().cloned());
     let properties = properties(declared.collect());
     check_time_to_live(properties.get(TIME_TO_LIVE))?;
@@ -43,26 +44,26 @@ pub(super) fn create(
     }
     new.partitions = partitions(&new, request.num_partitions)?;
     let place = call.place(&request.db_name, request.collection_name)?;
-    call.database().apply(Change::CreateCollection { place, new: Box::new(new) })?;
+    call.database().apply(EntryChange::CreateCollection { place, new: Box::new(new) })?;
     Ok(Status::default())
 }
 
 /// How many partitions a partition key spreads rows over. Clients send 0 or 1 where there is no key.
-fn partitions(new: &NewCollection, asked: i64) -> Result<Option<u32>, Failure> {
+fn partitions(new: &NewCollection, asked: i64) -> Result<Option<u32>, CallFailure> {
     let keyed = new.schema.partition_key_position().is_some();
     match (keyed, u32::try_from(asked)) {
         (_, Ok(0)) | (false, Ok(1)) => Ok(None),
         (true, Ok(asked)) => Ok(Some(asked)),
-        (false, Ok(_)) => Err(Failure::parameter(
+        (false, Ok(_)) => Err(CallFailure::parameter(
             "num_partitions should only be specified with partition key field enabled",
         )),
-        (_, Err(_)) => Err(Failure::parameter(format!(
+        (_, Err(_)) => Err(CallFailure::parameter(format!(
             "the specified partitions should be greater than 0 if partition key is used, not {asked}"
         ))),
     }
 }
 
-fn consistency(level: WireLevel) -> Result<ConsistencyLevel, Failure> {
+fn consistency(level: WireLevel) -> Result<ConsistencyLevel, CallFailure> {
     Ok(match level {
         WireLevel::Strong => ConsistencyLevel::Strong,
         WireLevel::Session => ConsistencyLevel::Session,
@@ -72,12 +73,12 @@ fn consistency(level: WireLevel) -> Result<ConsistencyLevel, Failure> {
     })
 }
 
-fn check_time_to_live(seconds: Option<&String>) -> Result<(), Failure> {
+fn check_time_to_live(seconds: Option<&String>) -> Result<(), CallFailure> {
     match seconds.map(|text| text.trim()) {
         None | Some("") => Ok(()),
         Some(text) => match text.parse::<i64>() {
             Ok(-1..) => Ok(()),
-            _ => Err(Failure::parameter(format!(
+            _ => Err(CallFailure::parameter(format!(
                 "collection TTL is out of range, expect [-1, {}], got {text}",
                 i64::MAX
             ))),
@@ -86,18 +87,22 @@ fn check_time_to_live(seconds: Option<&String>) -> Result<(), Failure> {
 }
 
 /// Drops a collection. One that is not there is fine.
-pub(super) fn drop(call: &Call, request: wire::DropCollectionRequest) -> Result<Status, Failure> {
+pub(super) fn drop(
+    call: &Call,
+    request: wire::DropCollectionRequest,
+) -> Result<Status, CallFailure> {
     let place = call.place(&request.db_name, request.collection_name)?;
-    match call.database().apply(Change::DropCollection { place }) {
+    match call.database().apply(EntryChange::DropCollection { place }) {
         Ok(applied) => {
             if let Subject::Collection(id) = applied.subject {
                 call.forget(id);
             }
             Ok(Status::default())
         }
-        Err(DatabaseError::Catalog(CatalogError::NotFound { kind: Kind::Collection, .. })) => {
-            Ok(Status::default())
-        }
+        Err(DatabaseError::Catalog(CatalogError::NotFound {
+            kind: EntityKind::Collection,
+            ..
+        })) => Ok(Status::default()),
         Err(error) => Err(error.into()),
     }
 }
@@ -105,7 +110,7 @@ pub(super) fn drop(call: &Call, request: wire::DropCollectionRequest) -> Result<
 pub(super) fn has(
     call: &Call,
     request: wire::HasCollectionRequest,
-) -> Result<wire::BoolResponse, Failure> {
+) -> Result<wire::BoolResponse, CallFailure> {
     let sight = call.sight();
     let database = call.database_name(&request.db_name);
     sight.database(database)?;
@@ -117,18 +122,18 @@ pub(super) fn has(
 pub(super) fn rename(
     call: &Call,
     request: wire::RenameCollectionRequest,
-) -> Result<Status, Failure> {
-    let place = Place::new(call.database_name(&request.db_name), request.old_name);
+) -> Result<Status, CallFailure> {
+    let place = CollectionPath::new(call.database_name(&request.db_name), request.old_name);
     names::collection(&request.new_name)?;
     let database = match request.new_db_name.is_empty() {
         true => place.database.clone(),
         false => request.new_db_name,
     };
-    let to = Place::new(database, request.new_name);
+    let to = CollectionPath::new(database, request.new_name);
     let catalog = call.catalog();
     catalog.collection(&place.database, &place.collection)?;
     if catalog.collection(&to.database, &to.collection).is_ok() {
-        return Err(Failure::new(
+        return Err(CallFailure::new(
             Code::Unexpected,
             format!(
                 "duplicated new collection name {}:{} with other collection name or alias",
@@ -136,28 +141,31 @@ pub(super) fn rename(
             ),
         ));
     }
-    call.database().apply(Change::RenameCollection { place, to })?;
+    call.database().apply(EntryChange::RenameCollection { place, to })?;
     Ok(Status::default())
 }
 
-pub(super) fn alter(call: &Call, request: wire::AlterCollectionRequest) -> Result<Status, Failure> {
+pub(super) fn alter(
+    call: &Call,
+    request: wire::AlterCollectionRequest,
+) -> Result<Status, CallFailure> {
     let place = call.place(&request.db_name, request.collection_name)?;
     let mut set = properties(request.properties);
     check_time_to_live(set.get(TIME_TO_LIVE))?;
     if let Some(enabled) = set.remove(DYNAMIC) {
         if !enabled.eq_ignore_ascii_case("true") {
-            return Err(Failure::parameter(
+            return Err(CallFailure::parameter(
                 "dynamic schema cannot supported to be disabled: invalid parameter",
             ));
         }
-        call.database().apply(Change::AddDynamicField { place: place.clone() })?;
+        call.database().apply(EntryChange::AddDynamicField { place: place.clone() })?;
     }
     let remove = request.delete_keys;
     if remove.iter().any(|key| key == DYNAMIC) {
-        return Err(Failure::parameter(format!("cannot delete key {DYNAMIC}")));
+        return Err(CallFailure::parameter(format!("cannot delete key {DYNAMIC}")));
     }
     let (description, consistency) = (set.remove("collection.description"), None);
-    let change = Change::AlterCollection { place, set, remove, description, consistency };
+    let change = EntryChange::AlterCollection { place, set, remove, description, consistency };
     call.database().apply(change)?;
     Ok(Status::default())
 }
@@ -165,17 +173,17 @@ pub(super) fn alter(call: &Call, request: wire::AlterCollectionRequest) -> Resul
 pub(super) fn alter_field(
     call: &Call,
     request: wire::AlterCollectionFieldRequest,
-) -> Result<Status, Failure> {
+) -> Result<Status, CallFailure> {
     let place = call.place(&request.db_name, request.collection_name)?;
     let mut set = properties(request.properties);
     if let Some(name) = set.keys().find(|name| !ALTERABLE.contains(&name.as_str())) {
-        return Err(Failure::parameter(format!(
+        return Err(CallFailure::parameter(format!(
             "{name} does not allow update in collection field param: invalid parameter"
         )));
     }
     let mut number = |name: &str| {
         let parse = |text: String| {
-            let wrong = |_| Failure::parameter(format!("{name} [{text}] is invalid"));
+            let wrong = |_| CallFailure::parameter(format!("{name} [{text}] is invalid"));
             text.trim().parse::<u32>().map_err(wrong)
         };
         set.remove(name).map(parse).transpose()
@@ -184,7 +192,7 @@ pub(super) fn alter_field(
     let description = set.remove(FIELD_DESCRIPTION);
     let alteration =
         FieldAlteration { max_bytes, max_capacity, description, set, remove: request.delete_keys };
-    let change = Change::AlterField { place, field: request.field_name, alteration };
+    let change = EntryChange::AlterField { place, field: request.field_name, alteration };
     call.database().apply(change)?;
     Ok(Status::default())
 }
@@ -192,17 +200,17 @@ pub(super) fn alter_field(
 pub(super) fn add_field(
     call: &Call,
     request: wire::AddCollectionFieldRequest,
-) -> Result<Status, Failure> {
+) -> Result<Status, CallFailure> {
     let place = call.place(&request.db_name, request.collection_name)?;
     let field = FieldSchema::decode(request.schema.as_slice())
-        .map_err(|error| Failure::parameter(format!("the field is malformed: {error}")))?;
+        .map_err(|error| CallFailure::parameter(format!("the field is malformed: {error}")))?;
     let field = Box::new(schema_in::field(field)?);
     let collection = place.collection.clone();
-    match call.database().apply(Change::AddField { place, field }) {
+    match call.database().apply(EntryChange::AddField { place, field }) {
         Ok(_) => Ok(Status::default()),
         Err(DatabaseError::Catalog(CatalogError::Schema(SchemaError::TooManyFields {
             ..
-        }))) => Err(Failure::parameter(format!(
+        }))) => Err(CallFailure::parameter(format!(
             "The number of fields has reached the maximum value {MAX_FIELDS}"
         ))),
         Err(DatabaseError::Catalog(CatalogError::Schema(error))) => {
@@ -216,7 +224,7 @@ pub(super) fn add_field(
 pub(super) fn truncate(
     call: &Call,
     request: wire::TruncateCollectionRequest,
-) -> Result<wire::TruncateCollectionResponse, Failure> {
+) -> Result<wire::TruncateCollectionResponse, CallFailure> {
     let collection = call.collection(&request.db_name, &request.collection_name)?;
     collection.delete_matching(Filter::new("true"), None)?;
     Ok(wire::TruncateCollectionResponse::default())

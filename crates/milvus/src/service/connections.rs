@@ -82,17 +82,17 @@ pub(super) struct Connections {
     limits: NetworkLimits,
     all: usize,
     began: Instant,
-    state: Mutex<State>,
+    state: Mutex<ConnectionsState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    of_peer: HashMap<SocketAddr, Arc<Entry>>,
+struct ConnectionsState {
+    of_peer: HashMap<SocketAddr, Arc<ClientEntry>>,
     of_address: HashMap<IpAddr, usize>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ClientEntry {
     born: Instant,
     /// When it said something last, in milliseconds since the beginning.
     heard_ms: AtomicU64,
@@ -104,7 +104,7 @@ struct Entry {
     waker: Mutex<Option<Waker>>,
 }
 
-impl Entry {
+impl ClientEntry {
     fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -130,7 +130,7 @@ impl Connections {
         Arc::new(Self { limits, all, began, state: Mutex::default() })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ConnectionsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -139,13 +139,13 @@ impl Connections {
     }
 
     /// A connection by the address of its client.
-    pub(super) fn peer(&self, address: SocketAddr) -> Option<Peer> {
+    pub(super) fn peer(&self, address: SocketAddr) -> Option<BusyConnection> {
         let entry = self.state().of_peer.get(&address).cloned()?;
-        Some(Peer(Arc::new(Busy { entry, has_called: AtomicBool::new(false) })))
+        Some(BusyConnection(Arc::new(Busy { entry, has_called: AtomicBool::new(false) })))
     }
 
     /// Takes a connection, for which another one may be closed; `None` where all are busy.
-    fn admit(self: &Arc<Self>, io: TcpStream, peer: SocketAddr) -> Option<Connection> {
+    fn admit(self: &Arc<Self>, io: TcpStream, peer: SocketAddr) -> Option<CountedConnection> {
         let address = peer.ip();
         let mut state = self.state();
         let of_address = state.of_address.get(&address).copied().unwrap_or(0);
@@ -154,7 +154,7 @@ impl Connections {
         } else if state.of_peer.len() >= self.all {
             self.give_way(&mut state, |_| true).then_some(())?;
         }
-        let entry = Arc::new(Entry {
+        let entry = Arc::new(ClientEntry {
             born: Instant::now(),
             heard_ms: AtomicU64::new(self.now_ms()),
             bytes: AtomicU64::new(0),
@@ -165,11 +165,11 @@ impl Connections {
         });
         state.add(peer, Arc::clone(&entry));
         drop(state);
-        Some(Connection { io, peer, entry, connections: Arc::clone(self) })
+        Some(CountedConnection { io, peer, entry, connections: Arc::clone(self) })
     }
 
     /// Closes the one that is worth least.
-    fn give_way(&self, state: &mut State, may: impl Fn(&SocketAddr) -> bool) -> bool {
+    fn give_way(&self, state: &mut ConnectionsState, may: impl Fn(&SocketAddr) -> bool) -> bool {
         let idle = state.of_peer.iter().filter(|(peer, entry)| may(peer) && !entry.is_busy());
         let Some((&peer, _)) = idle.min_by_key(|(_, entry)| entry.worth()) else { return false };
         if let Some(entry) = state.remove(peer, None) {
@@ -186,7 +186,7 @@ impl Connections {
     /// Closes those that say nothing.
     fn look(&self) {
         let mut state = self.state();
-        let mute = |entry: &Entry| {
+        let mute = |entry: &ClientEntry| {
             let (age, bytes) = (entry.born.elapsed(), entry.bytes.load(Ordering::Relaxed));
             age >= self.limits.handshake && bytes < PREFACE_BYTES
                 || age >= self.limits.first_call && entry.calls.load(Ordering::Relaxed) == 0
@@ -201,15 +201,19 @@ impl Connections {
     }
 }
 
-impl State {
-    fn add(&mut self, peer: SocketAddr, entry: Arc<Entry>) {
+impl ConnectionsState {
+    fn add(&mut self, peer: SocketAddr, entry: Arc<ClientEntry>) {
         self.remove(peer, None);
         self.of_peer.insert(peer, entry);
         *self.of_address.entry(peer.ip()).or_insert(0) += 1;
     }
 
     /// Counts one no more, or only if it is still `this` one.
-    fn remove(&mut self, peer: SocketAddr, this: Option<&Arc<Entry>>) -> Option<Arc<Entry>> {
+    fn remove(
+        &mut self,
+        peer: SocketAddr,
+        this: Option<&Arc<ClientEntry>>,
+    ) -> Option<Arc<ClientEntry>> {
         let found = self.of_peer.get(&peer)?;
         if this.is_some_and(|this| !Arc::ptr_eq(this, found)) {
             return None;
@@ -226,15 +230,15 @@ impl State {
 
 /// The connection of a call, which is busy from when the call has come until this is dropped.
 #[derive(Clone, Debug)]
-pub(super) struct Peer(Arc<Busy>);
+pub(super) struct BusyConnection(Arc<Busy>);
 
 #[derive(Debug)]
 struct Busy {
-    entry: Arc<Entry>,
+    entry: Arc<ClientEntry>,
     has_called: AtomicBool,
 }
 
-impl Peer {
+impl BusyConnection {
     /// A call has come whole.
     pub(super) fn calls(&self) {
         if !self.0.has_called.swap(true, Ordering::Relaxed) {
@@ -254,20 +258,20 @@ impl Drop for Busy {
 
 /// A connection that is counted as long as it is there.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct CountedConnection {
     io: TcpStream,
     peer: SocketAddr,
-    entry: Arc<Entry>,
+    entry: Arc<ClientEntry>,
     connections: Arc<Connections>,
 }
 
-impl Drop for Connection {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
         self.connections.state().remove(self.peer, Some(&self.entry));
     }
 }
 
-impl Connected for Connection {
+impl Connected for CountedConnection {
     type ConnectInfo = TcpConnectInfo;
 
     fn connect_info(&self) -> TcpConnectInfo {
@@ -275,7 +279,7 @@ impl Connected for Connection {
     }
 }
 
-impl AsyncRead for Connection {
+impl AsyncRead for CountedConnection {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -299,7 +303,7 @@ impl AsyncRead for Connection {
     }
 }
 
-impl AsyncWrite for Connection {
+impl AsyncWrite for CountedConnection {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -331,7 +335,7 @@ impl AsyncWrite for Connection {
 
 /// Connections as they come. Nothing is listened for any more when it is dropped.
 pub(super) struct Incoming {
-    accepted: mpsc::Receiver<Connection>,
+    accepted: mpsc::Receiver<CountedConnection>,
     tasks: [JoinHandle<()>; 2],
 }
 
@@ -347,7 +351,7 @@ impl Incoming {
     }
 
     /// The next one.
-    pub(super) async fn next(&mut self) -> Option<Connection> {
+    pub(super) async fn next(&mut self) -> Option<CountedConnection> {
         self.accepted.recv().await
     }
 }
@@ -359,7 +363,7 @@ impl Drop for Incoming {
 }
 
 impl Stream for Incoming {
-    type Item = io::Result<Connection>;
+    type Item = io::Result<CountedConnection>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.get_mut().accepted.poll_recv(context).map(|accepted| accepted.map(Ok))
@@ -369,7 +373,7 @@ impl Stream for Incoming {
 async fn accept(
     listener: TcpListener,
     connections: Arc<Connections>,
-    to: mpsc::Sender<Connection>,
+    to: mpsc::Sender<CountedConnection>,
 ) {
     loop {
         match listener.accept().await {

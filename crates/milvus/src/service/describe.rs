@@ -1,15 +1,15 @@
 //! What collections there are, and what they are like.
 
-use pipeann_db::catalog::{Collection as Entry, ConsistencyLevel, Load, Snapshot};
+use pipeann_db::catalog::{CollectionEntry as Entry, ConsistencyLevel, Snapshot, WantedLoad};
 
-use super::door::Call;
+use super::frontend::Call;
 use crate::convert::names::check_count;
 use crate::convert::parameters::pairs;
 use crate::convert::schema_out;
 use crate::convert::timestamps::{hybrid, schema_timestamp};
 use crate::proto::common::ConsistencyLevel as WireLevel;
 use crate::proto::milvus as wire;
-use crate::status::Failure;
+use crate::status::CallFailure;
 
 /// Begins the names of properties that are kept for the doors and told to nobody.
 const OURS: &str = "pipeann.";
@@ -18,9 +18,10 @@ const OURS: &str = "pipeann.";
 pub(super) fn one(
     call: &Call,
     request: wire::DescribeCollectionRequest,
-) -> Result<wire::DescribeCollectionResponse, Failure> {
+) -> Result<wire::DescribeCollectionResponse, CallFailure> {
     let named = (request.collection_name.as_str(), request.collection_id);
-    let entry = call.named_or_numbered(&request.db_name, named).map_err(Failure::when_looked_up)?;
+    let entry =
+        call.named_or_numbered(&request.db_name, named).map_err(CallFailure::when_looked_up)?;
     Ok(describe(&call.catalog(), call.database_name(&request.db_name), &entry))
 }
 
@@ -60,7 +61,7 @@ fn consistency(level: ConsistencyLevel) -> WireLevel {
 pub(super) fn several(
     call: &Call,
     request: wire::BatchDescribeCollectionRequest,
-) -> Result<wire::BatchDescribeCollectionResponse, Failure> {
+) -> Result<wire::BatchDescribeCollectionResponse, CallFailure> {
     use crate::status::Response as _;
     let named = request.collection_name.len().saturating_add(request.collection_id.len());
     check_count("collections", named)?;
@@ -82,14 +83,14 @@ pub(super) fn several(
 pub(super) fn list(
     call: &Call,
     request: wire::ShowCollectionsRequest,
-) -> Result<wire::ShowCollectionsResponse, Failure> {
+) -> Result<wire::ShowCollectionsResponse, CallFailure> {
     let sight = call.sight();
     let in_memory = request.r#type() == wire::ShowType::InMemory;
     let names = &request.collection_names;
     check_count("collections", names.len())?;
     let mut response = wire::ShowCollectionsResponse::default();
     for entry in sight.collections(call.database_name(&request.db_name))? {
-        let loaded = entry.load != Load::Released;
+        let loaded = entry.load != WantedLoad::Released;
         if in_memory && !loaded || !names.is_empty() && !names.contains(&entry.name) {
             continue;
         }

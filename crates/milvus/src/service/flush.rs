@@ -3,17 +3,17 @@
 
 use std::collections::HashMap;
 
-use super::door::Call;
+use super::frontend::Call;
 use super::segments::segment_ids;
 use crate::convert::names::check_count;
 use crate::proto::milvus as wire;
 use crate::proto::schema::LongArray;
-use crate::status::Failure;
+use crate::status::CallFailure;
 
 pub(super) fn flush(
     call: &Call,
     request: wire::FlushRequest,
-) -> Result<wire::FlushResponse, Failure> {
+) -> Result<wire::FlushResponse, CallFailure> {
     check_count("collections", request.collection_names.len())?;
     let mut coll_seg_i_ds = HashMap::new();
     let mut coll_flush_ts = HashMap::new();
@@ -35,7 +35,7 @@ pub(super) fn flush(
 pub(super) fn all(
     call: &Call,
     request: wire::FlushAllRequest,
-) -> Result<wire::FlushAllResponse, Failure> {
+) -> Result<wire::FlushAllResponse, CallFailure> {
     let catalog = call.catalog();
     for (database, _) in catalog.databases() {
         if !request.db_name.is_empty() && request.db_name != database {
@@ -54,13 +54,13 @@ pub(super) fn all(
 pub(super) fn state(
     _call: &Call,
     _request: wire::GetFlushStateRequest,
-) -> Result<wire::GetFlushStateResponse, Failure> {
+) -> Result<wire::GetFlushStateResponse, CallFailure> {
     Ok(wire::GetFlushStateResponse { flushed: true, ..Default::default() })
 }
 
 pub(super) fn all_state(
     _call: &Call,
     _request: wire::GetFlushAllStateRequest,
-) -> Result<wire::GetFlushAllStateResponse, Failure> {
+) -> Result<wire::GetFlushAllStateResponse, CallFailure> {
     Ok(wire::GetFlushAllStateResponse { flushed: true, ..Default::default() })
 }

@@ -3,14 +3,14 @@
 use pipeann_db::access::{ANY, Grant};
 use pipeann_db::catalog::limits::DEFAULT_DATABASE;
 
-use super::door::Call;
+use super::frontend::Call;
 use super::privileges::{ALL, GROUPS, is_server_wide, kind_of, known};
 use crate::proto::common::Status;
 use crate::proto::milvus as wire;
 use crate::proto::milvus::{OperatePrivilegeGroupType, OperatePrivilegeType};
-use crate::status::Failure;
+use crate::status::CallFailure;
 
-fn privilege(grantor: Option<wire::GrantorEntity>) -> Result<String, Failure> {
+fn privilege(grantor: Option<wire::GrantorEntity>) -> Result<String, CallFailure> {
     let name = grantor.and_then(|grantor| grantor.privilege).unwrap_or_default().name;
     match name.as_str() {
         ALL | ANY => Ok(ANY.to_owned()),
@@ -18,17 +18,22 @@ fn privilege(grantor: Option<wire::GrantorEntity>) -> Result<String, Failure> {
     }
 }
 
-fn check_known(call: &Call, privilege: &str) -> Result<(), Failure> {
+fn check_known(call: &Call, privilege: &str) -> Result<(), CallFailure> {
     let made = || call.database().access().groups().iter().any(|(name, _)| name == privilege);
     match privilege == ANY || known(privilege) || made() {
         true => Ok(()),
-        false => Err(Failure::parameter(format!("not found the privilege name[{privilege}]"))),
+        false => Err(CallFailure::parameter(format!("not found the privilege name[{privilege}]"))),
     }
 }
 
 /// The database of a grant, [`ANY`] for what is on the whole server. To grant that on one database is
 /// refused: who has it there would have it everywhere, or nowhere.
-fn database_of(call: &Call, privilege: &str, given: &str, has: bool) -> Result<String, Failure> {
+fn database_of(
+    call: &Call,
+    privilege: &str,
+    given: &str,
+    has: bool,
+) -> Result<String, CallFailure> {
     let database = call.database_name(given);
     if !is_server_wide(privilege) || database == ANY {
         return Ok(database.to_owned());
@@ -39,7 +44,7 @@ fn database_of(call: &Call, privilege: &str, given: &str, has: bool) -> Result<S
     }
     match has {
         false => Ok(database.to_owned()),
-        true => Err(Failure::parameter(format!(
+        true => Err(CallFailure::parameter(format!(
             "dbName and collectionName should be * for the cluster level privilege: {privilege}"
         ))),
     }
@@ -53,12 +58,12 @@ fn named(name: String) -> String {
 pub(super) fn operate(
     call: &Call,
     request: wire::OperatePrivilegeRequest,
-) -> Result<Status, Failure> {
+) -> Result<Status, CallFailure> {
     let has = request.r#type() == OperatePrivilegeType::Grant;
     let entity = request.entity.unwrap_or_default();
     let kind = entity.object.unwrap_or_default().name;
     if !["Collection", "Global", "User"].contains(&kind.as_str()) {
-        return Err(Failure::parameter(format!("not found the object type[name: {kind}]")));
+        return Err(CallFailure::parameter(format!("not found the object type[name: {kind}]")));
     }
     let privilege = privilege(entity.grantor)?;
     check_known(call, &privilege)?;
@@ -75,7 +80,7 @@ pub(super) fn operate(
 pub(super) fn operate_by_collection(
     call: &Call,
     request: wire::OperatePrivilegeV2Request,
-) -> Result<Status, Failure> {
+) -> Result<Status, CallFailure> {
     let has = request.r#type() == OperatePrivilegeType::Grant;
     let privilege = privilege(request.grantor)?;
     check_known(call, &privilege)?;
@@ -94,7 +99,7 @@ pub(super) fn operate_by_collection(
 pub(super) fn select(
     call: &Call,
     request: wire::SelectGrantRequest,
-) -> Result<wire::SelectGrantResponse, Failure> {
+) -> Result<wire::SelectGrantResponse, CallFailure> {
     let entity = request.entity.unwrap_or_default();
     let role = entity.role.unwrap_or_default();
     let kind = entity.object.unwrap_or_default().name;
@@ -122,10 +127,10 @@ pub(super) fn select(
 pub(super) fn create_group(
     call: &Call,
     request: wire::CreatePrivilegeGroupRequest,
-) -> Result<Status, Failure> {
+) -> Result<Status, CallFailure> {
     if known(&request.group_name) {
         let name = request.group_name;
-        return Err(Failure::parameter(format!(
+        return Err(CallFailure::parameter(format!(
             "privilege group name [{name}] is defined by built in privileges or privilege groups"
         )));
     }
@@ -136,7 +141,7 @@ pub(super) fn create_group(
 pub(super) fn drop_group(
     call: &Call,
     request: wire::DropPrivilegeGroupRequest,
-) -> Result<Status, Failure> {
+) -> Result<Status, CallFailure> {
     call.database().access().drop_group(&request.group_name)?;
     Ok(Status::default())
 }
@@ -145,7 +150,7 @@ pub(super) fn drop_group(
 pub(super) fn list_groups(
     call: &Call,
     _request: wire::ListPrivilegeGroupsRequest,
-) -> Result<wire::ListPrivilegeGroupsResponse, Failure> {
+) -> Result<wire::ListPrivilegeGroupsResponse, CallFailure> {
     let entity = |name: &str| wire::PrivilegeEntity { name: name.to_owned() };
     let fixed = GROUPS.iter().map(|(name, privileges)| wire::PrivilegeGroupInfo {
         group_name: (*name).to_owned(),
@@ -163,11 +168,11 @@ pub(super) fn list_groups(
 pub(super) fn operate_group(
     call: &Call,
     request: wire::OperatePrivilegeGroupRequest,
-) -> Result<Status, Failure> {
+) -> Result<Status, CallFailure> {
     let has = request.r#type() == OperatePrivilegeGroupType::AddPrivilegesToGroup;
     let names: Vec<String> = request.privileges.into_iter().map(|p| p.name).collect();
     if let Some(name) = names.iter().find(|name| !known(name)) {
-        return Err(Failure::parameter(format!("there is no privilege name [{name}] defined")));
+        return Err(CallFailure::parameter(format!("there is no privilege name [{name}] defined")));
     }
     call.database().access().set_group(&request.group_name, &names, has)?;
     Ok(Status::default())

@@ -3,13 +3,13 @@
 use pipeann_db::collection::{SearchHit, fuse};
 use pipeann_db::ids::Metric;
 
-use super::door::Call;
-use super::search::{Asked, target};
-use crate::convert::hits::{Scored, results, round};
+use super::frontend::Call;
+use super::search::{AnswerShape, target};
+use crate::convert::hits::{ScoredHits, results, round};
 use crate::convert::output::Output;
 use crate::convert::ranking::Ranking;
 use crate::proto::milvus as wire;
-use crate::status::Failure;
+use crate::status::CallFailure;
 
 /// The most searches of a request.
 const MAX_SEARCHES: usize = 1024;
@@ -17,17 +17,17 @@ const MAX_SEARCHES: usize = 1024;
 pub(super) fn search(
     call: &Call,
     request: wire::HybridSearchRequest,
-) -> Result<wire::SearchResults, Failure> {
+) -> Result<wire::SearchResults, CallFailure> {
     if request.function_score.is_some() {
-        return Err(Failure::unsupported("ranking by a function (function_score)"));
+        return Err(CallFailure::unsupported("ranking by a function (function_score)"));
     }
     if !request.function_chains.is_empty() {
-        return Err(Failure::unsupported("ranking by functions (function_chains)"));
+        return Err(CallFailure::unsupported("ranking by functions (function_chains)"));
     }
     let searches = request.requests.len();
     if !(1..=MAX_SEARCHES).contains(&searches) {
         let reason = format!("maximum of ann search requests is {MAX_SEARCHES}, and one is needed");
-        return Err(Failure::parameter(reason));
+        return Err(CallFailure::parameter(reason));
     }
     let ranking = Ranking::new(request.rank_params, searches)?;
     let whole = wire::SearchRequest {
@@ -41,9 +41,9 @@ pub(super) fn search(
     let mut by_search: Vec<(Metric, Vec<Vec<SearchHit>>)> = Vec::with_capacity(searches);
     for mut one in request.requests {
         one.partition_names.clone_from(&whole.partition_names);
-        let (asked, request) = Asked::new((&entry, &collection), one, &output)?;
+        let (asked, request) = AnswerShape::new((&entry, &collection), one, &output)?;
         if asked.has_groups_or_pages() {
-            return Err(Failure::unsupported("grouping and iterating in a hybrid search"));
+            return Err(CallFailure::unsupported("grouping and iterating in a hybrid search"));
         }
         // Clients send the offset of the whole with each search too. It counts once, behind the ranking.
         let limit = asked.params.limit;
@@ -53,9 +53,11 @@ pub(super) fn search(
     }
     let queries = by_search.first().map_or(0, |(_, queries)| queries.len());
     if by_search.iter().any(|(_, found)| found.len() != queries) {
-        return Err(Failure::parameter("nq of all searches of a hybrid search has to be the same"));
+        return Err(CallFailure::parameter(
+            "nq of all searches of a hybrid search has to be the same",
+        ));
     }
-    let fused: Vec<Scored> = (0..queries)
+    let fused: Vec<ScoredHits> = (0..queries)
         .map(|query| {
             let of_query = by_search
                 .iter_mut()

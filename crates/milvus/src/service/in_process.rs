@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use pipeann_db::scheduler::SchedulerOptions;
 
-use super::door::{Call, Door, Settings};
+use super::frontend::{Call, FrontendContext, FrontendSettings};
 use super::listen::{ServeError, Served, listen_at};
 use super::{hybrid, query, search};
 use crate::proto::milvus as wire;
-use crate::status::Failure;
+use crate::status::CallFailure;
 
 /// A call that was refused, or failed, as the wire has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedCall {
     /// The code.
     pub code: i32,
     /// The code of earlier servers.
@@ -25,15 +25,15 @@ pub struct Refused {
     pub reason: String,
 }
 
-impl From<Failure> for Refused {
-    fn from(failure: Failure) -> Self {
+impl From<CallFailure> for RefusedCall {
+    fn from(failure: CallFailure) -> Self {
         let status = failure.into_status();
         Self { code: status.code, legacy: status.error_code, reason: status.reason }
     }
 }
 
 /// The service, called from within the process.
-pub struct InProcess(Arc<Door>);
+pub struct InProcess(Arc<FrontendContext>);
 
 impl std::fmt::Debug for InProcess {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -43,8 +43,8 @@ impl std::fmt::Debug for InProcess {
 
 impl InProcess {
     /// A service of this database, which stays open as long as the service or what listens for it.
-    pub fn new(settings: Settings) -> Self {
-        Self(Arc::new(Door::new(settings, SchedulerOptions::default())))
+    pub fn new(settings: FrontendSettings) -> Self {
+        Self(Arc::new(FrontendContext::new(settings, SchedulerOptions::default())))
     }
 
     /// Serves gRPC on a socket at this path too.
@@ -58,27 +58,27 @@ impl InProcess {
     /// The nearest rows of vectors.
     ///
     /// # Errors
-    /// [`Refused`].
-    pub fn search(&self, request: wire::SearchRequest) -> Result<wire::SearchResults, Refused> {
+    /// [`RefusedCall`].
+    pub fn search(&self, request: wire::SearchRequest) -> Result<wire::SearchResults, RefusedCall> {
         Ok(search::search(&self.call(), request)?)
     }
 
     /// Several searches, ranked as one.
     ///
     /// # Errors
-    /// [`Refused`].
+    /// [`RefusedCall`].
     pub fn hybrid_search(
         &self,
         request: wire::HybridSearchRequest,
-    ) -> Result<wire::SearchResults, Refused> {
+    ) -> Result<wire::SearchResults, RefusedCall> {
         Ok(hybrid::search(&self.call(), request)?)
     }
 
     /// Rows by filter, or how many those are.
     ///
     /// # Errors
-    /// [`Refused`].
-    pub fn query(&self, request: wire::QueryRequest) -> Result<wire::QueryResults, Refused> {
+    /// [`RefusedCall`].
+    pub fn query(&self, request: wire::QueryRequest) -> Result<wire::QueryResults, RefusedCall> {
         Ok(query::query(&self.call(), request)?)
     }
 

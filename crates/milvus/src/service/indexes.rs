@@ -3,32 +3,35 @@
 use std::sync::Arc;
 
 use pipeann_db::catalog::{
-    Change, Collection as Entry, IndexDefinition, IndexState as State, Subject,
+    CollectionEntry as Entry, EntryChange, IndexDefinition, IndexState as State, Subject,
 };
 use pipeann_db::collection::Collection;
 
-use super::door::Call;
+use super::frontend::Call;
 use crate::convert::index::{check_change, description, keep_changes, new_index};
 use crate::convert::parameters::{Parameters, properties};
 use crate::proto::common::{IndexState, Status};
 use crate::proto::milvus as wire;
-use crate::status::{Code, Failure};
+use crate::status::{CallFailure, Code};
 
 /// Names the path that an index on JSON is for.
 const JSON_PATH: &str = "json_path";
 
 /// Declares an index and has it built. It answers at once; clients ask how far it is, until it is
 /// finished: one that is there and that nobody has had built yet is built too.
-pub(super) fn create(call: &Call, request: wire::CreateIndexRequest) -> Result<Status, Failure> {
+pub(super) fn create(
+    call: &Call,
+    request: wire::CreateIndexRequest,
+) -> Result<Status, CallFailure> {
     let entry = call.entry(&request.db_name, &request.collection_name);
-    let entry = entry.map_err(Failure::when_looked_up)?;
+    let entry = entry.map_err(CallFailure::when_looked_up)?;
     let parameters = Parameters::new(request.extra_params)?;
     let field = entry.schema.field(&request.field_name);
     // A key of the dynamic field is named like a field, where the path to it is given too.
     let keyed = entry.schema.dynamic_position().filter(|_| parameters.get(JSON_PATH).is_some());
     let field = field.or(keyed.map(|at| &entry.schema.fields()[at])).ok_or_else(|| {
         let name = &request.field_name;
-        Failure::parameter(format!("cannot create index on non-exist field: {name}"))
+        CallFailure::parameter(format!("cannot create index on non-exist field: {name}"))
     })?;
     let data_type = field.spec.data_type;
     let mut new = new_index(field.spec.name.clone(), data_type, request.index_name, parameters)?;
@@ -38,7 +41,7 @@ pub(super) fn create(call: &Call, request: wire::CreateIndexRequest) -> Result<S
     }
     let place = call.place(&request.db_name, entry.name.clone())?;
     let collection = call.database().collection(&place.database, &place.collection)?;
-    let applied = call.database().apply(Change::CreateIndex { place, new })?;
+    let applied = call.database().apply(EntryChange::CreateIndex { place, new })?;
     if let Subject::Index(_, id) = applied.subject
         && let Some(index) = collection.entry()?.indexes.iter().find(|index| index.id == id)
         && index.state == State::NotBuilt
@@ -48,7 +51,7 @@ pub(super) fn create(call: &Call, request: wire::CreateIndexRequest) -> Result<S
     Ok(Status::default())
 }
 
-pub(super) fn drop(call: &Call, request: wire::DropIndexRequest) -> Result<Status, Failure> {
+pub(super) fn drop(call: &Call, request: wire::DropIndexRequest) -> Result<Status, CallFailure> {
     let entry = call.entry(&request.db_name, &request.collection_name)?;
     let index = match request.index_name.as_str() {
         "" => {
@@ -63,16 +66,20 @@ pub(super) fn drop(call: &Call, request: wire::DropIndexRequest) -> Result<Statu
         return Ok(Status::default());
     }
     let place = call.place(&request.db_name, request.collection_name)?;
-    call.database().apply(Change::DropIndex { place, index })?;
+    call.database().apply(EntryChange::DropIndex { place, index })?;
     Ok(Status::default())
 }
 
-pub(super) fn alter(call: &Call, request: wire::AlterIndexRequest) -> Result<Status, Failure> {
+pub(super) fn alter(call: &Call, request: wire::AlterIndexRequest) -> Result<Status, CallFailure> {
     let place = call.place(&request.db_name, request.collection_name)?;
     let set = properties(request.extra_params);
     check_change(&set, &request.delete_keys)?;
-    let change =
-        Change::AlterIndex { place, index: request.index_name, set, remove: request.delete_keys };
+    let change = EntryChange::AlterIndex {
+        place,
+        index: request.index_name,
+        set,
+        remove: request.delete_keys,
+    };
     call.database().apply(change)?;
     Ok(Status::default())
 }
@@ -93,20 +100,20 @@ fn field_of<'e>(entry: &'e Entry, index: &'e IndexDefinition) -> &'e str {
 }
 
 /// Those indexes of a collection that a request is about; at least one.
-struct Asked {
+struct NamedIndexes {
     entry: Arc<Entry>,
     collection: Arc<Collection>,
     field: String,
     name: String,
 }
 
-impl Asked {
+impl NamedIndexes {
     fn new(
         call: &Call,
         (database, collection): (&str, &str),
         field: String,
         name: String,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CallFailure> {
         let entry = call.entry(database, collection)?;
         let collection = call.collection(database, collection)?;
         Ok(Self { entry, collection, field, name })
@@ -114,7 +121,7 @@ impl Asked {
 
     /// A field is named only by clients that name no index, or by both names being those of one
     /// index.
-    fn indexes(&self) -> Result<Vec<wire::IndexDescription>, Failure> {
+    fn indexes(&self) -> Result<Vec<wire::IndexDescription>, CallFailure> {
         let rows = self.collection.count(None)?;
         let mut found = Vec::new();
         for index in &self.entry.indexes {
@@ -130,7 +137,7 @@ impl Asked {
         if found.is_empty() {
             let (name, collection) = (&self.name, &self.entry.name);
             let reason = format!("index not found[indexName={name}][collection={collection}]");
-            return Err(Failure::new(Code::IndexNotFound, reason));
+            return Err(CallFailure::new(Code::IndexNotFound, reason));
         }
         Ok(found)
     }
@@ -139,18 +146,18 @@ impl Asked {
 pub(super) fn describe(
     call: &Call,
     request: wire::DescribeIndexRequest,
-) -> Result<wire::DescribeIndexResponse, Failure> {
+) -> Result<wire::DescribeIndexResponse, CallFailure> {
     let place = (request.db_name.as_str(), request.collection_name.as_str());
-    let asked = Asked::new(call, place, request.field_name, request.index_name)?;
+    let asked = NamedIndexes::new(call, place, request.field_name, request.index_name)?;
     Ok(wire::DescribeIndexResponse { index_descriptions: asked.indexes()?, ..Default::default() })
 }
 
 pub(super) fn statistics(
     call: &Call,
     request: wire::GetIndexStatisticsRequest,
-) -> Result<wire::GetIndexStatisticsResponse, Failure> {
+) -> Result<wire::GetIndexStatisticsResponse, CallFailure> {
     let place = (request.db_name.as_str(), request.collection_name.as_str());
-    let asked = Asked::new(call, place, String::new(), request.index_name)?;
+    let asked = NamedIndexes::new(call, place, String::new(), request.index_name)?;
     let index_descriptions = asked.indexes()?;
     Ok(wire::GetIndexStatisticsResponse { index_descriptions, ..Default::default() })
 }
@@ -158,9 +165,9 @@ pub(super) fn statistics(
 pub(super) fn state(
     call: &Call,
     request: wire::GetIndexStateRequest,
-) -> Result<wire::GetIndexStateResponse, Failure> {
+) -> Result<wire::GetIndexStateResponse, CallFailure> {
     let place = (request.db_name.as_str(), request.collection_name.as_str());
-    let asked = Asked::new(call, place, request.field_name, request.index_name)?;
+    let asked = NamedIndexes::new(call, place, request.field_name, request.index_name)?;
     let found = asked.indexes()?;
     // Several are finished when all are.
     let unfinished = found.iter().find(|index| index.state != i32::from(IndexState::Finished));
@@ -175,9 +182,9 @@ pub(super) fn state(
 pub(super) fn progress(
     call: &Call,
     request: wire::GetIndexBuildProgressRequest,
-) -> Result<wire::GetIndexBuildProgressResponse, Failure> {
+) -> Result<wire::GetIndexBuildProgressResponse, CallFailure> {
     let place = (request.db_name.as_str(), request.collection_name.as_str());
-    let asked = Asked::new(call, place, request.field_name, request.index_name)?;
+    let asked = NamedIndexes::new(call, place, request.field_name, request.index_name)?;
     let found = asked.indexes()?;
     let least = found.iter().min_by_key(|index| index.indexed_rows);
     Ok(wire::GetIndexBuildProgressResponse {

@@ -21,8 +21,8 @@ use super::access_log::AccessLog;
 use super::asking::MOST_WAITING;
 use super::calls::Service;
 use super::connections::{Connections, Incoming, NetworkLimits};
-use super::door::{Door, Settings};
-use super::transport::{Guard, Guarded, Network};
+use super::frontend::{FrontendContext, FrontendSettings};
+use super::transport::{CallNetwork, Guard, Guarded};
 use crate::proto::milvus::milvus_service_server::MilvusServiceServer;
 
 /// Where Milvus listens.
@@ -76,7 +76,7 @@ pub struct ServeOptions {
     /// Whether clients are asked who they are, and may do what the users of the database may.
     pub authorization: bool,
     /// What connections are encrypted with, if they are.
-    pub tls: Option<Tls>,
+    pub tls: Option<ServerTls>,
     /// How much of the network clients may have.
     pub limits: NetworkLimits,
     /// Who is told of each call.
@@ -85,7 +85,7 @@ pub struct ServeOptions {
 
 /// What connections are encrypted with, as PEM.
 #[derive(Clone)]
-pub struct Tls {
+pub struct ServerTls {
     /// The server's certificates, its own first.
     pub certificate: Vec<u8>,
     /// Its private key.
@@ -94,7 +94,7 @@ pub struct Tls {
     pub client_ca: Option<Vec<u8>>,
 }
 
-impl fmt::Debug for Tls {
+impl fmt::Debug for ServerTls {
     /// Without the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tls").finish_non_exhaustive()
@@ -247,7 +247,7 @@ impl Drop for Served {
 ///
 /// # Errors
 /// [`ServeError`].
-pub fn listen(settings: Settings, options: &ServeOptions) -> Result<Listening, ServeError> {
+pub fn listen(settings: FrontendSettings, options: &ServeOptions) -> Result<Listening, ServeError> {
     let runtime = runtime(options.threads)?;
     let connections = Connections::new(options.limits.clone());
     let listener = listening(&runtime, &options.host, options.port)?;
@@ -272,7 +272,7 @@ pub fn listen(settings: Settings, options: &ServeOptions) -> Result<Listening, S
         server =
             server.tls_config(tls_config(tls).timeout(options.limits.handshake)).map_err(failed)?;
     }
-    let door = Door::new(settings, options.scheduler())
+    let door = FrontendContext::new(settings, options.scheduler())
         .loading_what_is_read(options.auto_load)
         .on_network();
     let door = Arc::new(door);
@@ -283,7 +283,7 @@ pub fn listen(settings: Settings, options: &ServeOptions) -> Result<Listening, S
         Some(token) => Guard::token(token),
         None => Guard::Open,
     };
-    let network = Network {
+    let network = CallNetwork {
         connections: Some(connections),
         request: options.limits.request,
         log: options.access_log.clone(),
@@ -302,7 +302,7 @@ pub fn listen(settings: Settings, options: &ServeOptions) -> Result<Listening, S
 }
 
 /// Begins to serve on a socket in the file system; who may write to its directory may call.
-pub(super) fn listen_at(door: Arc<Door>, path: &Path) -> Result<Served, ServeError> {
+pub(super) fn listen_at(door: Arc<FrontendContext>, path: &Path) -> Result<Served, ServeError> {
     let runtime = runtime(0)?;
     let listener = {
         let _inside = runtime.enter();
@@ -311,7 +311,7 @@ pub(super) fn listen_at(door: Arc<Door>, path: &Path) -> Result<Served, ServeErr
     let failed = |source| ServeError::Socket { path: path.display().to_string(), source };
     let incoming = UnixListenerStream::new(listener.map_err(failed)?);
     let request = NetworkLimits::default().request;
-    let network = Network { connections: None, request, log: None };
+    let network = CallNetwork { connections: None, request, log: None };
     Ok(begin(runtime, Server::builder(), (door, Guard::Open, network), incoming))
 }
 
@@ -328,7 +328,7 @@ fn runtime(threads: usize) -> Result<Runtime, ServeError> {
 }
 
 /// What connections are encrypted with.
-fn tls_config(tls: &Tls) -> ServerTlsConfig {
+fn tls_config(tls: &ServerTls) -> ServerTlsConfig {
     let config = ServerTlsConfig::new().identity(Identity::from_pem(&tls.certificate, &tls.key));
     match &tls.client_ca {
         Some(ca) => config.client_ca_root(Certificate::from_pem(ca)),
@@ -339,7 +339,7 @@ fn tls_config(tls: &Tls) -> ServerTlsConfig {
 fn begin<I, C>(
     runtime: Runtime,
     server: Server,
-    (door, guard, network): (Arc<Door>, Guard, Network),
+    (door, guard, network): (Arc<FrontendContext>, Guard, CallNetwork),
     incoming: I,
 ) -> Served
 where
@@ -354,7 +354,7 @@ where
 }
 
 /// Lets go of what clients leave behind, as long as the door is there.
-async fn tidy(door: Weak<Door>) {
+async fn tidy(door: Weak<FrontendContext>) {
     loop {
         tokio::time::sleep(BETWEEN_TIDYING).await;
         let Some(door) = door.upgrade() else { return };
@@ -364,7 +364,7 @@ async fn tidy(door: Weak<Door>) {
 }
 
 /// Returns the memory of large messages to the system, as long as the door is there.
-async fn return_freed(door: Weak<Door>) {
+async fn return_freed(door: Weak<FrontendContext>) {
     loop {
         tokio::time::sleep(BETWEEN_RETURNS).await;
         let Some(door) = door.upgrade() else { return };
@@ -393,7 +393,7 @@ fn listening(
 
 async fn serve<I, C>(
     server: Server,
-    (door, guard, network): (Arc<Door>, Guard, Network),
+    (door, guard, network): (Arc<FrontendContext>, Guard, CallNetwork),
     incoming: I,
     mut stopped: watch::Receiver<bool>,
 ) where

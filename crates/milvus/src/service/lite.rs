@@ -6,18 +6,18 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use pipeann_db::catalog::{Change, Collection as Entry, IndexState, Place};
+use pipeann_db::catalog::{CollectionEntry as Entry, CollectionPath, EntryChange, IndexState};
 use pipeann_db::collection::Collection;
 
 use super::collections;
-use super::door::Call;
-use super::in_process::{InProcess, Refused};
+use super::frontend::Call;
+use super::in_process::{InProcess, RefusedCall};
 use crate::convert::index::new_index;
 use crate::convert::parameters::Parameters;
 use crate::convert::{columns_in, lite, names, schema_in};
 use crate::proto::milvus as wire;
 use crate::proto::schema::{CollectionSchema, FieldData};
-use crate::status::{Code, Failure};
+use crate::status::{CallFailure, Code};
 use prost::Message as _;
 
 /// Rows that are written at once.
@@ -39,7 +39,7 @@ pub struct TakenOver {
 /// A collection of Milvus Lite on its way into a database.
 pub struct Takeover {
     call: Call,
-    place: Place,
+    place: CollectionPath,
     schema: CollectionSchema,
     entry: Arc<Entry>,
     collection: Arc<Collection>,
@@ -59,16 +59,16 @@ impl InProcess {
     /// Whether a collection with this schema, as Milvus Lite keeps it, could be taken over.
     ///
     /// # Errors
-    /// [`Refused`]: its name, a field or a function cannot be had here, or there is a collection of
+    /// [`RefusedCall`]: its name, a field or a function cannot be had here, or there is a collection of
     /// this name.
-    pub fn check_takeover(&self, name: &str, schema: &[u8]) -> Result<(), Refused> {
+    pub fn check_takeover(&self, name: &str, schema: &[u8]) -> Result<(), RefusedCall> {
         let call = self.call();
         names::collection(name)?;
         schema_in::schema(lite::schema(schema)?)?;
         let there = call.catalog();
         if there.collection(call.database_name(""), name).is_ok() {
             let reason = format!("there is a collection {name} in the database already");
-            return Err(Failure::new(Code::Unexpected, reason).into());
+            return Err(CallFailure::new(Code::Unexpected, reason).into());
         }
         Ok(())
     }
@@ -76,8 +76,8 @@ impl InProcess {
     /// Makes a collection for the rows of one of Milvus Lite, of which this is the schema.
     ///
     /// # Errors
-    /// As [`check_takeover`](Self::check_takeover), or [`Refused`] where the database fails.
-    pub fn take_over(&self, name: &str, schema: &[u8]) -> Result<Takeover, Refused> {
+    /// As [`check_takeover`](Self::check_takeover), or [`RefusedCall`] where the database fails.
+    pub fn take_over(&self, name: &str, schema: &[u8]) -> Result<Takeover, RefusedCall> {
         self.check_takeover(name, schema)?;
         let call = self.call();
         let schema = lite::schema(schema)?;
@@ -98,8 +98,8 @@ impl Takeover {
     /// Adds the record of a row. Of several with one key the last counts.
     ///
     /// # Errors
-    /// [`Refused`] for a record that is damaged or not of this schema.
-    pub fn add(&mut self, key: &[u8], record: &[u8]) -> Result<(), Refused> {
+    /// [`RefusedCall`] for a record that is damaged or not of this schema.
+    pub fn add(&mut self, key: &[u8], record: &[u8]) -> Result<(), RefusedCall> {
         let row = lite::row(record)?;
         let full = self.keys.len() as u32 >= BATCH_ROWS || self.bytes >= BATCH_BYTES;
         if full || self.keys.contains(key) || !lite::alike(&self.fields, &row) {
@@ -114,7 +114,7 @@ impl Takeover {
         Ok(())
     }
 
-    fn write(&mut self) -> Result<(), Failure> {
+    fn write(&mut self) -> Result<(), CallFailure> {
         let rows = self.keys.len() as u32;
         let fields = std::mem::take(&mut self.fields);
         self.keys.clear();
@@ -131,11 +131,11 @@ impl Takeover {
     /// its vectors have one. An index that cannot be had here is left out and told.
     ///
     /// # Errors
-    /// [`Refused`]; nothing of the collection is left then.
+    /// [`RefusedCall`]; nothing of the collection is left then.
     pub fn finish<'r>(
         mut self,
         indexes: impl Iterator<Item = &'r [u8]>,
-    ) -> Result<TakenOver, Refused> {
+    ) -> Result<TakenOver, RefusedCall> {
         self.write()?;
         let mut taken = TakenOver { rows: 0, indexes: Vec::new(), without: Vec::new() };
         for record in indexes {
@@ -146,32 +146,32 @@ impl Takeover {
                 Err(failure) => taken.without.push((name, failure.reason)),
             }
         }
-        let entry = self.collection.entry().map_err(Failure::from)?;
+        let entry = self.collection.entry().map_err(CallFailure::from)?;
         let bare = entry.schema.fields().iter().any(|field| {
             field.spec.data_type.vector_kind().is_some()
                 && entry.indexes_of(field.id).next().is_none()
         });
         if !bare {
-            let load = Change::Load { place: self.place.clone(), partitions: None };
-            self.call.database().apply(load).map_err(Failure::from)?;
+            let load = EntryChange::Load { place: self.place.clone(), partitions: None };
+            self.call.database().apply(load).map_err(CallFailure::from)?;
         }
-        taken.rows = self.collection.count(None).map_err(Failure::from)?;
+        taken.rows = self.collection.count(None).map_err(CallFailure::from)?;
         self.finished = true;
         Ok(taken)
     }
 
-    fn build(&self, index: lite::Index) -> Result<(), Failure> {
+    fn build(&self, index: lite::LiteIndex) -> Result<(), CallFailure> {
         let field = self.entry.schema.field(&index.field);
         let data_type = field.map(|field| field.spec.data_type).ok_or_else(|| {
-            Failure::parameter(format!("there is no field {} of the index", index.field))
+            CallFailure::parameter(format!("there is no field {} of the index", index.field))
         })?;
         let parameters = Parameters::new(index.parameters)?;
         let new = new_index(index.field, data_type, index.name.clone(), parameters)?;
         let place = self.place.clone();
-        self.call.database().apply(Change::CreateIndex { place, new })?;
+        self.call.database().apply(EntryChange::CreateIndex { place, new })?;
         self.collection.build_index(&index.name)?;
         match self.collection.wait_for_index(&index.name)?.state {
-            IndexState::Failed { reason } => Err(Failure::new(Code::Unexpected, reason)),
+            IndexState::Failed { reason } => Err(CallFailure::new(Code::Unexpected, reason)),
             _ => Ok(()),
         }
     }
@@ -180,8 +180,10 @@ impl Takeover {
 impl Drop for Takeover {
     fn drop(&mut self) {
         if !self.finished {
-            let dropped =
-                self.call.database().apply(Change::DropCollection { place: self.place.clone() });
+            let dropped = self
+                .call
+                .database()
+                .apply(EntryChange::DropCollection { place: self.place.clone() });
             if let Err(error) = dropped {
                 tracing::warn!(%error, place = ?self.place, "half a collection is left");
             }

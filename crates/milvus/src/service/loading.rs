@@ -5,26 +5,31 @@
 
 use std::sync::Arc;
 
-use pipeann_db::catalog::{Change, Collection as Entry, Load, Place, Properties};
+use pipeann_db::catalog::{
+    CollectionEntry as Entry, CollectionPath, EntryChange, Properties, WantedLoad,
+};
 
-use super::door::Call;
+use super::frontend::Call;
 use crate::convert::names;
 use crate::proto::common::{LoadState, Status};
 use crate::proto::milvus as wire;
-use crate::status::{Code, Failure};
+use crate::status::{CallFailure, Code};
 
 const WHOLE: i64 = 100;
 /// Is a property of a collection that was released by name, and is not loaded by being read.
 const RELEASED: &str = "pipeann.released";
 
-pub(super) fn load(call: &Call, request: wire::LoadCollectionRequest) -> Result<Status, Failure> {
+pub(super) fn load(
+    call: &Call,
+    request: wire::LoadCollectionRequest,
+) -> Result<Status, CallFailure> {
     load_some(call, call.place(&request.db_name, request.collection_name)?, None)
 }
 
 pub(super) fn load_partitions(
     call: &Call,
     request: wire::LoadPartitionsRequest,
-) -> Result<Status, Failure> {
+) -> Result<Status, CallFailure> {
     let place = call.place(&request.db_name, request.collection_name)?;
     call.entry(&place.database, &place.collection)?;
     some_named(&request.partition_names)?;
@@ -32,39 +37,39 @@ pub(super) fn load_partitions(
 }
 
 /// The partitions to be loaded have names.
-fn some_named(partitions: &[String]) -> Result<(), Failure> {
+fn some_named(partitions: &[String]) -> Result<(), CallFailure> {
     if partitions.is_empty() {
         return Err(no_partition());
     }
     partitions.iter().try_for_each(|name| names::partition(name))
 }
 
-fn no_partition() -> Failure {
-    Failure::parameter("invalid parameter[expected=any partition][actual=empty partition list]")
+fn no_partition() -> CallFailure {
+    CallFailure::parameter("invalid parameter[expected=any partition][actual=empty partition list]")
 }
 
 fn load_some(
     call: &Call,
-    place: Place,
+    place: CollectionPath,
     partitions: Option<Vec<String>>,
-) -> Result<Status, Failure> {
+) -> Result<Status, CallFailure> {
     let entry = call.entry(&place.database, &place.collection)?;
     check_indexed(&entry)?;
-    call.database().apply(Change::Load { place: place.clone(), partitions })?;
+    call.database().apply(EntryChange::Load { place: place.clone(), partitions })?;
     if entry.properties.contains_key(RELEASED) {
         mark_released(call, place, false)?;
     }
     Ok(Status::default())
 }
 
-fn mark_released(call: &Call, place: Place, released: bool) -> Result<(), Failure> {
+fn mark_released(call: &Call, place: CollectionPath, released: bool) -> Result<(), CallFailure> {
     let (mut set, mut remove) = (Properties::default(), Vec::new());
     match released {
         true => drop(set.insert(RELEASED.to_owned(), "true".to_owned())),
         false => remove.push(RELEASED.to_owned()),
     }
     let (description, consistency) = (None, None);
-    call.database().apply(Change::AlterCollection {
+    call.database().apply(EntryChange::AlterCollection {
         place,
         set,
         remove,
@@ -80,7 +85,7 @@ pub(super) fn to_be_read(
     call: &Call,
     (database, collection): (&str, &str),
     partitions: &[String],
-) -> Result<Arc<Entry>, Failure> {
+) -> Result<Arc<Entry>, CallFailure> {
     let entry = call.entry(database, collection)?;
     let refused = match check_loaded(&entry, partitions) {
         Ok(()) => return Ok(entry),
@@ -92,14 +97,14 @@ pub(super) fn to_be_read(
     }
     let place = call.place(database, entry.name.clone())?;
     let partitions =
-        (!partitions.is_empty() && entry.load != Load::Released).then(|| partitions.to_vec());
-    call.database().apply(Change::Load { place, partitions })?;
+        (!partitions.is_empty() && entry.load != WantedLoad::Released).then(|| partitions.to_vec());
+    call.database().apply(EntryChange::Load { place, partitions })?;
     call.entry(database, collection)
 }
 
 /// Clients count on it that nothing is loaded before its vectors have an index. Vectors that cannot
 /// have one do not count.
-fn check_indexed(entry: &Entry) -> Result<(), Failure> {
+fn check_indexed(entry: &Entry) -> Result<(), CallFailure> {
     let bare = entry.schema.fields().iter().filter(|field| {
         let kind = field.spec.data_type.vector_kind();
         kind.is_some_and(|kind| kind.engine_type().is_some())
@@ -109,7 +114,7 @@ fn check_indexed(entry: &Entry) -> Result<(), Failure> {
     if bare.is_empty() {
         return Ok(());
     }
-    Err(Failure::new(
+    Err(CallFailure::new(
         Code::IndexNotFound,
         format!(
             "index not found[collection={}]: there is no vector index on field: [{}], please create index firstly",
@@ -122,44 +127,44 @@ fn check_indexed(entry: &Entry) -> Result<(), Failure> {
 pub(super) fn release(
     call: &Call,
     request: wire::ReleaseCollectionRequest,
-) -> Result<Status, Failure> {
+) -> Result<Status, CallFailure> {
     let place = call.place(&request.db_name, request.collection_name)?;
     if call.loads_what_is_read() {
         mark_released(call, place.clone(), true)?;
     }
-    call.database().apply(Change::Release { place, partitions: None })?;
+    call.database().apply(EntryChange::Release { place, partitions: None })?;
     Ok(Status::default())
 }
 
 pub(super) fn release_partitions(
     call: &Call,
     request: wire::ReleasePartitionsRequest,
-) -> Result<Status, Failure> {
+) -> Result<Status, CallFailure> {
     let place = call.place(&request.db_name, request.collection_name)?;
     call.entry(&place.database, &place.collection)?;
     if request.partition_names.is_empty() {
         return Err(no_partition());
     }
     let partitions = Some(request.partition_names);
-    call.database().apply(Change::Release { place, partitions })?;
+    call.database().apply(EntryChange::Release { place, partitions })?;
     Ok(Status::default())
 }
 
 /// Refuses what is not loaded: the named partitions, or all of a collection where none is named.
-pub(super) fn check_loaded(entry: &Entry, partitions: &[String]) -> Result<(), Failure> {
-    if entry.load == Load::Released {
-        return Err(Failure::not_loaded(&entry.name));
+pub(super) fn check_loaded(entry: &Entry, partitions: &[String]) -> Result<(), CallFailure> {
+    if entry.load == WantedLoad::Released {
+        return Err(CallFailure::not_loaded(&entry.name));
     }
     for name in partitions {
         let Ok(partition) = entry.partition(name) else {
-            return Err(Failure::new(
+            return Err(CallFailure::new(
                 Code::PartitionNotFound,
                 format!("partition name {name} not found: partition not found[partition={name}]"),
             ));
         };
         if !entry.load.includes(partition.id) {
             let reason = format!("partition not loaded[partition={name}]");
-            return Err(Failure::new(Code::PartitionNotLoaded, reason));
+            return Err(CallFailure::new(Code::PartitionNotLoaded, reason));
         }
     }
     Ok(())
@@ -170,20 +175,20 @@ pub(super) fn check_loaded(entry: &Entry, partitions: &[String]) -> Result<(), F
 pub(super) fn readable<'e>(
     entry: &'e Entry,
     named: &'e [String],
-) -> Result<Option<Vec<&'e str>>, Failure> {
+) -> Result<Option<Vec<&'e str>>, CallFailure> {
     check_loaded(entry, named)?;
     if !named.is_empty() {
         return Ok(Some(named.iter().map(String::as_str).collect()));
     }
     let loaded = entry.partitions.iter().filter(|partition| entry.load.includes(partition.id));
     let loaded = loaded.map(|partition| partition.name.as_str());
-    Ok((entry.load != Load::Whole).then(|| loaded.collect()))
+    Ok((entry.load != WantedLoad::Whole).then(|| loaded.collect()))
 }
 
 pub(super) fn progress(
     call: &Call,
     request: wire::GetLoadingProgressRequest,
-) -> Result<wire::GetLoadingProgressResponse, Failure> {
+) -> Result<wire::GetLoadingProgressResponse, CallFailure> {
     let entry = call.entry(&request.db_name, &request.collection_name)?;
     check_loaded(&entry, &request.partition_names)?;
     Ok(wire::GetLoadingProgressResponse {
@@ -196,14 +201,14 @@ pub(super) fn progress(
 pub(super) fn state(
     call: &Call,
     request: wire::GetLoadStateRequest,
-) -> Result<wire::GetLoadStateResponse, Failure> {
+) -> Result<wire::GetLoadStateResponse, CallFailure> {
     let state = match call.entry(&request.db_name, &request.collection_name) {
-        Err(Failure { code: Code::CollectionNotFound, .. }) => LoadState::NotExist,
+        Err(CallFailure { code: Code::CollectionNotFound, .. }) => LoadState::NotExist,
         Err(failure) => return Err(failure),
         Ok(entry) => match check_loaded(&entry, &request.partition_names) {
             Ok(()) => LoadState::Loaded,
-            Err(Failure { code: Code::PartitionNotFound, reason }) => {
-                return Err(Failure::new(Code::PartitionNotFound, reason));
+            Err(CallFailure { code: Code::PartitionNotFound, reason }) => {
+                return Err(CallFailure::new(Code::PartitionNotFound, reason));
             }
             Err(_) => LoadState::NotLoad,
         },

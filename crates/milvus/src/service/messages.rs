@@ -18,7 +18,7 @@ use tokio::time::{Instant, Sleep};
 use tonic::Status;
 use tonic::body::Body;
 
-use super::connections::Peer;
+use super::connections::BusyConnection;
 
 /// All messages may have such a part of the memory limit, or of the machine's memory without one.
 const LIMIT_OVER_MESSAGES: u64 = 2;
@@ -121,12 +121,12 @@ impl Drop for Share {
 
 /// Memory of one call: its request, and its answer.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct CallMemory {
     pub(super) request: Arc<Mutex<Share>>,
     pub(super) answer: Arc<Mutex<Share>>,
 }
 
-impl Held {
+impl CallMemory {
     pub(super) fn new(messages: &Arc<Messages>) -> Self {
         let share = || Arc::new(Mutex::new(Share::new(messages)));
         Self { request: share(), answer: share() }
@@ -147,7 +147,7 @@ pub(super) struct Arriving {
     wait: Duration,
     bytes: u64,
     /// Where it comes from; told when all of it is there.
-    peer: Option<Peer>,
+    peer: Option<BusyConnection>,
 }
 
 impl Arriving {
@@ -155,7 +155,7 @@ impl Arriving {
         body: Body,
         share: Arc<Mutex<Share>>,
         wait: Duration,
-        peer: Option<Peer>,
+        peer: Option<BusyConnection>,
     ) -> Self {
         let began = Instant::now();
         let patience = Box::pin(tokio::time::sleep_until(began + wait));
@@ -213,18 +213,18 @@ impl HttpBody for Arriving {
 }
 
 /// An answer on its way, and what is held until it is taken.
-pub(super) struct Leaving<T> {
+pub(super) struct LeavingAnswer<T> {
     body: Body,
     _held: T,
 }
 
-impl<T> Leaving<T> {
+impl<T> LeavingAnswer<T> {
     pub(super) fn new(body: Body, held: T) -> Self {
         Self { body, _held: held }
     }
 }
 
-impl<T: Unpin> HttpBody for Leaving<T> {
+impl<T: Unpin> HttpBody for LeavingAnswer<T> {
     type Data = Bytes;
     type Error = Status;
 

@@ -1,6 +1,6 @@
 //! The calls, answered.
 //!
-//! Each call is a function from a request to an answer or a [`Failure`](crate::status::Failure);
+//! Each call is a function from a request to an answer or a [`Failure`](crate::status::CallFailure);
 //! `calls` lists them all, and says which of them wait for something and so run on threads of their
 //! own. `door` knows the database, `listen` the network. Nothing here is a capability: what a call
 //! needs and the database lacks is refused.
@@ -16,8 +16,8 @@ mod connections;
 mod coverage;
 mod databases;
 mod describe;
-mod door;
 mod flush;
+mod frontend;
 mod grants;
 mod hybrid;
 mod in_process;
@@ -46,9 +46,10 @@ mod writes;
 pub use access_log::{AccessLog, CallEnded};
 pub use connections::NetworkLimits;
 pub use coverage::coverage;
-pub use door::Settings;
-pub use in_process::{InProcess, Refused};
+pub use frontend::FrontendSettings;
+pub use in_process::{InProcess, RefusedCall};
 pub use listen::{
-    DEFAULT_METRICS_PORT, DEFAULT_PORT, Listening, ServeError, ServeOptions, Served, Tls, listen,
+    DEFAULT_METRICS_PORT, DEFAULT_PORT, Listening, ServeError, ServeOptions, Served, ServerTls,
+    listen,
 };
 pub use lite::{TakenOver, Takeover};

@@ -8,9 +8,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pipeann_db::catalog::{CollectionId, UnixMs};
-use pipeann_db::collection::{Collection, HeldMoment};
+use pipeann_db::collection::{Collection, PinnedSnapshot};
 
-use crate::status::Failure;
+use crate::status::CallFailure;
 
 /// Moments that are kept at most; those that were not read for longest give way.
 pub(super) const MOST_MOMENTS: usize = 256;
@@ -20,7 +20,7 @@ pub(super) const IDLE_MS: u64 = 10 * 60 * 1000;
 struct Begun {
     timestamp: u64,
     read: UnixMs,
-    moment: Arc<HeldMoment>,
+    moment: Arc<PinnedSnapshot>,
 }
 
 /// All that are kept, the one that was read last at the end.
@@ -39,7 +39,7 @@ impl Moments {
         collection: &Collection,
         timestamp: u64,
         now: UnixMs,
-    ) -> Result<(Arc<HeldMoment>, u64), Failure> {
+    ) -> Result<(Arc<PinnedSnapshot>, u64), CallFailure> {
         let (moment, timestamp) = (collection.hold_moment()?, timestamp | 1);
         let mut begun = self.begun();
         forget_idle(&mut begun, now);
@@ -56,7 +56,7 @@ impl Moments {
         collection: CollectionId,
         timestamp: u64,
         now: UnixMs,
-    ) -> Option<Arc<HeldMoment>> {
+    ) -> Option<Arc<PinnedSnapshot>> {
         if !is_moment(timestamp) {
             return None;
         }

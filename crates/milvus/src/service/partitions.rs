@@ -1,35 +1,39 @@
 //! Partitions.
 
-use pipeann_db::catalog::{CatalogError, Change, Kind};
+use pipeann_db::catalog::{CatalogError, EntityKind, EntryChange};
 use pipeann_db::database::DatabaseError;
 
-use super::door::Call;
+use super::frontend::Call;
 use crate::convert::names;
 use crate::convert::timestamps::hybrid;
 use crate::proto::common::Status;
 use crate::proto::milvus as wire;
-use crate::status::Failure;
+use crate::status::CallFailure;
 
 pub(super) fn create(
     call: &Call,
     request: wire::CreatePartitionRequest,
-) -> Result<Status, Failure> {
+) -> Result<Status, CallFailure> {
     let place = call.place(&request.db_name, request.collection_name)?;
     names::partition(&request.partition_name)?;
-    call.database().apply(Change::CreatePartition { place, partition: request.partition_name })?;
+    call.database()
+        .apply(EntryChange::CreatePartition { place, partition: request.partition_name })?;
     Ok(Status::default())
 }
 
 /// Drops a partition. One that is not there is fine.
-pub(super) fn drop(call: &Call, request: wire::DropPartitionRequest) -> Result<Status, Failure> {
+pub(super) fn drop(
+    call: &Call,
+    request: wire::DropPartitionRequest,
+) -> Result<Status, CallFailure> {
     let place = call.place(&request.db_name, request.collection_name)?;
     names::partition(&request.partition_name)?;
-    let change = Change::DropPartition { place, partition: request.partition_name };
+    let change = EntryChange::DropPartition { place, partition: request.partition_name };
     match call.database().apply(change) {
         Ok(_) => Ok(Status::default()),
-        Err(DatabaseError::Catalog(CatalogError::NotFound { kind: Kind::Partition, .. })) => {
-            Ok(Status::default())
-        }
+        Err(DatabaseError::Catalog(CatalogError::NotFound {
+            kind: EntityKind::Partition, ..
+        })) => Ok(Status::default()),
         Err(error) => Err(error.into()),
     }
 }
@@ -37,7 +41,7 @@ pub(super) fn drop(call: &Call, request: wire::DropPartitionRequest) -> Result<S
 pub(super) fn has(
     call: &Call,
     request: wire::HasPartitionRequest,
-) -> Result<wire::BoolResponse, Failure> {
+) -> Result<wire::BoolResponse, CallFailure> {
     let entry = call.entry(&request.db_name, &request.collection_name)?;
     names::partition(&request.partition_name)?;
     let value = entry.partition(&request.partition_name).is_ok();
@@ -47,7 +51,7 @@ pub(super) fn has(
 pub(super) fn list(
     call: &Call,
     request: wire::ShowPartitionsRequest,
-) -> Result<wire::ShowPartitionsResponse, Failure> {
+) -> Result<wire::ShowPartitionsResponse, CallFailure> {
     let entry = call.entry(&request.db_name, &request.collection_name)?;
     let in_memory = request.r#type() == wire::ShowType::InMemory;
     let names = &request.partition_names;

@@ -1,9 +1,9 @@
 //! Reading rows by filter, in the order of their keys.
 
-use pipeann_db::catalog::Collection as Entry;
-use pipeann_db::collection::{Collection, Filter, HeldMoment, RowOrder, RowQuery};
+use pipeann_db::catalog::CollectionEntry as Entry;
+use pipeann_db::collection::{Collection, Filter, PinnedSnapshot, RowOrder, RowQuery};
 
-use super::door::Call;
+use super::frontend::Call;
 use super::loading::{readable, to_be_read};
 use crate::convert::columns_out::columns;
 use crate::convert::output::Output;
@@ -14,7 +14,7 @@ use crate::proto::milvus as wire;
 use crate::proto::schema::field_data::Field;
 use crate::proto::schema::scalar_field::Data;
 use crate::proto::schema::{DataType, FieldData, LongArray, ScalarField};
-use crate::status::Failure;
+use crate::status::CallFailure;
 
 const COUNT: &str = "count(*)";
 /// Marks a page of an iterator.
@@ -23,7 +23,7 @@ pub(super) const ITERATES: &str = "iterator";
 pub(super) fn query(
     call: &Call,
     request: wire::QueryRequest,
-) -> Result<wire::QueryResults, Failure> {
+) -> Result<wire::QueryResults, CallFailure> {
     let named = (request.db_name.as_str(), request.collection_name.as_str());
     let entry = to_be_read(call, named, &request.partition_names)?;
     let collection = call.collection(&request.db_name, &request.collection_name)?;
@@ -36,7 +36,7 @@ pub(super) fn query(
     let iterates = parameters.flag(ITERATES);
     let (held, session_ts) = call.moment(&collection, request.guarantee_timestamp, iterates)?;
     let (held, partitions) = (held.as_deref(), partitions.as_deref());
-    let asked = Asked { entry: &entry, filter, partitions, limit, offset, held };
+    let asked = QueryContext { entry: &entry, filter, partitions, limit, offset, held };
     let counts = request.output_fields.iter().any(|name| is_count(name));
     let (fields_data, output_fields) = match counts {
         true => (vec![asked.count(&collection)?], vec![COUNT.to_owned()]),
@@ -57,13 +57,13 @@ fn is_count(name: &str) -> bool {
 }
 
 /// How many rows, where it is said; -1 stands for all.
-fn limit(parameters: &Parameters) -> Result<Option<usize>, Failure> {
+fn limit(parameters: &Parameters) -> Result<Option<usize>, CallFailure> {
     match parameters.number::<i64>("limit")? {
         None | Some(-1) => Ok(None),
         Some(limit) => {
             let fits = usize::try_from(limit).ok().filter(|fit| (1..=MAX_WINDOW).contains(fit));
             fits.map(Some).ok_or_else(|| {
-                Failure::parameter(format!(
+                CallFailure::parameter(format!(
                     "invalid max query result window, (offset+limit) should be in range [1, {MAX_WINDOW}], but got {limit}"
                 ))
             })
@@ -71,20 +71,20 @@ fn limit(parameters: &Parameters) -> Result<Option<usize>, Failure> {
     }
 }
 
-struct Asked<'a> {
+struct QueryContext<'a> {
     entry: &'a Entry,
     filter: Filter<'a>,
     partitions: Option<&'a [&'a str]>,
     limit: Option<usize>,
     offset: usize,
     /// The moment that is read; now, unless there is one.
-    held: Option<&'a HeldMoment>,
+    held: Option<&'a PinnedSnapshot>,
 }
 
-impl Asked<'_> {
-    fn count(&self, collection: &Collection) -> Result<FieldData, Failure> {
+impl QueryContext<'_> {
+    fn count(&self, collection: &Collection) -> Result<FieldData, CallFailure> {
         if self.limit.is_some() {
-            return Err(Failure::parameter("count entities with pagination is not allowed"));
+            return Err(CallFailure::parameter("count entities with pagination is not allowed"));
         }
         let rows = collection.count_as_of(self.filter, self.partitions, self.held)?;
         let data = vec![i64::try_from(rows).unwrap_or(i64::MAX)];
@@ -102,9 +102,9 @@ impl Asked<'_> {
         &self,
         collection: &Collection,
         output: &[String],
-    ) -> Result<(Vec<FieldData>, Vec<String>), Failure> {
+    ) -> Result<(Vec<FieldData>, Vec<String>), CallFailure> {
         if self.filter.expression.trim().is_empty() && self.limit.is_none() {
-            return Err(Failure::parameter("empty expression should be used with limit"));
+            return Err(CallFailure::parameter("empty expression should be used with limit"));
         }
         let schema = &self.entry.schema;
         let output = Output::new(schema, output)?.with_key(schema);

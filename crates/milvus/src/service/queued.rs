@@ -4,19 +4,19 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pipeann_db::asker::{self, Asker};
-use pipeann_db::scheduler::{Answer, Caller, ScheduleError, SearchRequest};
+use pipeann_db::scheduler::{Caller, ScheduleError, SearchAnswer, SearchRequest};
 use prost::Message as _;
 use tokio::sync::oneshot;
 use tonic::{Request, Response as GrpcResponse};
 
-use super::asking::{Client, Stays};
-use super::door::{Call, Door};
-use super::messages::Held;
-use super::search::Asking;
+use super::asking::{Stays, WaitingClient};
+use super::frontend::{Call, FrontendContext};
+use super::messages::CallMemory;
+use super::search::SearchUnderWay;
 use crate::metrics::Searched;
 use crate::proto::milvus as wire;
 use crate::proto::milvus::search_request::SearchInput;
-use crate::status::{Code, Failure};
+use crate::status::{CallFailure, Code};
 
 /// Requests of more bytes are read where nothing else waits.
 const LARGE: usize = 1 << 20;
@@ -24,17 +24,17 @@ const LARGE: usize = 1 << 20;
 const LONG_FILTER: usize = 16 << 10;
 
 /// A call that is to be answered so.
-type Outcome = (Call, Result<wire::SearchResults, Failure>);
+type QueuedAnswer = (Call, Result<wire::SearchResults, CallFailure>);
 
 /// A client that waits for its answer.
-struct Waiting {
+struct WaitingReply {
     call: Call,
-    asking: Asking,
-    client: Arc<Client>,
-    answer: oneshot::Sender<Outcome>,
+    asking: SearchUnderWay,
+    client: Arc<WaitingClient>,
+    answer: oneshot::Sender<QueuedAnswer>,
 }
 
-impl Caller for Waiting {
+impl Caller for WaitingReply {
     fn is_gone(&self) -> bool {
         self.answer.is_closed()
     }
@@ -43,9 +43,9 @@ impl Caller for Waiting {
         Some(Arc::clone(&self.client) as Arc<dyn Asker>)
     }
 
-    fn answer(self: Box<Self>, outcome: Result<Answer, ScheduleError>) {
+    fn answer(self: Box<Self>, outcome: Result<SearchAnswer, ScheduleError>) {
         let Self { call, asking, answer, client } = *self;
-        let outcome = outcome.map_err(Failure::from);
+        let outcome = outcome.map_err(CallFailure::from);
         let outcome = outcome.and_then(|found| encoded(&call, asking, found));
         drop(client);
         // A client that has gone meanwhile does without it.
@@ -54,7 +54,11 @@ impl Caller for Waiting {
 }
 
 /// Makes the answer, and counts what it took.
-fn encoded(call: &Call, asking: Asking, found: Answer) -> Result<wire::SearchResults, Failure> {
+fn encoded(
+    call: &Call,
+    asking: SearchUnderWay,
+    found: SearchAnswer,
+) -> Result<wire::SearchResults, CallFailure> {
     let from = Instant::now();
     let (counts, filtered) = (call.collection_counts(), asking.is_filtered());
     let (queries, hits) = (found.hits.len(), found.hits.iter().map(Vec::len).sum());
@@ -68,18 +72,18 @@ fn encoded(call: &Call, asking: Asking, found: Answer) -> Result<wire::SearchRes
 
 /// Answers a search when it is its turn.
 pub(super) async fn search(
-    door: &Arc<Door>,
+    door: &Arc<FrontendContext>,
     name: &'static str,
     request: Request<wire::SearchRequest>,
 ) -> GrpcResponse<wire::SearchResults> {
-    let held = request.extensions().get::<Held>().cloned();
-    let client = Client::new(request.metadata(), held, None);
+    let held = request.extensions().get::<CallMemory>().cloned();
+    let client = WaitingClient::new(request.metadata(), held, None);
     let (deadline, _stays) = (client.deadline(), Stays(Arc::clone(&client)));
     let call = Call::new(Arc::clone(door), name, &request);
     let (call, outcome) = match read(call, &client, request.into_inner()).await {
         Ok((call, Ok((request, asking)))) => {
             let (answer, answered) = oneshot::channel();
-            let waiting = Box::new(Waiting { call, asking, client, answer });
+            let waiting = Box::new(WaitingReply { call, asking, client, answer });
             door.scheduler.submit(SearchRequest { deadline, ..request }, waiting);
             // Where the answer was lost, a defect of this program has ended it.
             answered.await.unwrap_or_else(|_| (within(door), Err(lost("its answer was lost"))))
@@ -90,20 +94,20 @@ pub(super) async fn search(
     call.counted(name, outcome)
 }
 
-fn within(door: &Arc<Door>) -> Call {
+fn within(door: &Arc<FrontendContext>) -> Call {
     Call::within(Arc::clone(door))
 }
 
 /// What a request asks for. Vectors of rows are read from the disk for it.
 async fn read(
     call: Call,
-    client: &Arc<Client>,
+    client: &Arc<WaitingClient>,
     request: wire::SearchRequest,
-) -> Result<(Call, Result<(SearchRequest, Asking), Failure>), Failure> {
+) -> Result<(Call, Result<(SearchRequest, SearchUnderWay), CallFailure>), CallFailure> {
     let reads = matches!(request.search_input, Some(SearchInput::Ids(_)));
     let is_small = !reads && request.dsl.len() <= LONG_FILTER && request.encoded_len() <= LARGE;
     let read = move || {
-        let asking = Asking::new(&call, request);
+        let asking = SearchUnderWay::new(&call, request);
         (call, asking)
     };
     if is_small {
@@ -114,7 +118,7 @@ async fn read(
     read.map_err(|error| lost(&error.to_string()))
 }
 
-fn lost(why: &str) -> Failure {
+fn lost(why: &str) -> CallFailure {
     tracing::error!("a search failed: {why}");
-    Failure::new(Code::Internal, format!("the server failed at this call: {why}"))
+    CallFailure::new(Code::Internal, format!("the server failed at this call: {why}"))
 }

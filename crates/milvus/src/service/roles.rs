@@ -2,20 +2,20 @@
 
 use pipeann_db::access::AccessError;
 
-use super::door::Call;
+use super::frontend::Call;
 use crate::proto::common::Status;
 use crate::proto::milvus as wire;
-use crate::status::Failure;
+use crate::status::CallFailure;
 
 pub(super) const RESOURCE_GROUP: &str = "__default_resource_group";
 
-pub(super) fn create(call: &Call, request: wire::CreateRoleRequest) -> Result<Status, Failure> {
+pub(super) fn create(call: &Call, request: wire::CreateRoleRequest) -> Result<Status, CallFailure> {
     let role = request.entity.unwrap_or_default();
     call.database().access().create_role(&role.name, &role.description)?;
     Ok(Status::default())
 }
 
-pub(super) fn drop(call: &Call, request: wire::DropRoleRequest) -> Result<Status, Failure> {
+pub(super) fn drop(call: &Call, request: wire::DropRoleRequest) -> Result<Status, CallFailure> {
     call.database().access().drop_role(&request.role_name, request.force_drop)?;
     Ok(Status::default())
 }
@@ -24,7 +24,7 @@ pub(super) fn drop(call: &Call, request: wire::DropRoleRequest) -> Result<Status
 pub(super) fn select(
     call: &Call,
     request: wire::SelectRoleRequest,
-) -> Result<wire::SelectRoleResponse, Failure> {
+) -> Result<wire::SelectRoleResponse, CallFailure> {
     let asked = request.role.map(|role| role.name).filter(|name| !name.is_empty());
     let mut known = call.database().access().roles();
     if let Some(role) = asked {
@@ -48,7 +48,7 @@ pub(super) fn select(
 pub(super) fn resource_groups(
     _call: &Call,
     _request: wire::ListResourceGroupsRequest,
-) -> Result<wire::ListResourceGroupsResponse, Failure> {
+) -> Result<wire::ListResourceGroupsResponse, CallFailure> {
     let resource_groups = vec![RESOURCE_GROUP.to_owned()];
     Ok(wire::ListResourceGroupsResponse { resource_groups, ..Default::default() })
 }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use pipeann_db::catalog::Collection as Entry;
+use pipeann_db::catalog::CollectionEntry as Entry;
 use pipeann_db::collection::{Collection, FoundRow, SearchHit};
 use pipeann_db::ids::Metric;
 use pipeann_db::scheduler::{OwnedFilter, SearchRequest, Searchable};
 use pipeann_db::schema::Field;
 use pipeann_db::value::Value;
 
-use super::door::Call;
+use super::frontend::Call;
 use super::loading::to_be_read;
 use super::query::ITERATES;
 use crate::convert::columns_in::keys;
@@ -17,44 +17,44 @@ use crate::convert::hits::{Scoring, results, scored};
 use crate::convert::output::Output;
 use crate::convert::parameters::Parameters;
 use crate::convert::queries::Queries;
-use crate::convert::search_params::SearchParams;
+use crate::convert::search_params::WireSearchParams;
 use crate::convert::selection::{Page, Selected};
 use crate::convert::templates::templates;
 use crate::convert::types::dim;
 use crate::proto::milvus as wire;
 use crate::proto::milvus::search_request::SearchInput;
 use crate::proto::schema::{IDs, SearchIteratorV2Results};
-use crate::status::Failure;
+use crate::status::CallFailure;
 
 /// Answers a search on this thread.
 pub(super) fn search(
     call: &Call,
     request: wire::SearchRequest,
-) -> Result<wire::SearchResults, Failure> {
-    let (request, asking) = Asking::new(call, request)?;
+) -> Result<wire::SearchResults, CallFailure> {
+    let (request, asking) = SearchUnderWay::new(call, request)?;
     let hits = request.alone()?;
     asking.answer(call, hits)
 }
 
 /// A search that is under way, and how it is answered.
-pub(super) struct Asking {
+pub(super) struct SearchUnderWay {
     entry: Arc<Entry>,
     output: Vec<String>,
-    asked: Asked,
+    asked: AnswerShape,
     session_ts: u64,
 }
 
-impl Asking {
+impl SearchUnderWay {
     /// The search that a request asks for.
     pub(super) fn new(
         call: &Call,
         mut request: wire::SearchRequest,
-    ) -> Result<(SearchRequest, Self), Failure> {
+    ) -> Result<(SearchRequest, Self), CallFailure> {
         let (entry, collection) = target(call, &request)?;
         let names = std::mem::take(&mut request.output_fields);
         let output = Output::new(&entry.schema, &names)?;
         let named = request.guarantee_timestamp;
-        let (asked, request) = Asked::new((&entry, &collection), request, &output)?;
+        let (asked, request) = AnswerShape::new((&entry, &collection), request, &output)?;
         let (held, session_ts) = call.moment(&collection, named, asked.iterates())?;
         let request = SearchRequest { held, ..request };
         Ok((request, Self { entry, output: names, asked, session_ts }))
@@ -70,9 +70,9 @@ impl Asking {
         self,
         call: &Call,
         hits: Vec<Vec<SearchHit>>,
-    ) -> Result<wire::SearchResults, Failure> {
+    ) -> Result<wire::SearchResults, CallFailure> {
         let Self { entry, output, asked, session_ts } = self;
-        let Asked { params, scoring, selected, .. } = asked;
+        let AnswerShape { params, scoring, selected, .. } = asked;
         let output = Output::new(&entry.schema, &output)?;
         let last = hits.first().and_then(|hits| hits.last()).map(|hit| hit.distance);
         let groups = selected.group_field.as_deref();
@@ -92,7 +92,7 @@ impl Asking {
 pub(super) fn target(
     call: &Call,
     request: &wire::SearchRequest,
-) -> Result<(Arc<Entry>, Arc<Collection>), Failure> {
+) -> Result<(Arc<Entry>, Arc<Collection>), CallFailure> {
     let named = (request.db_name.as_str(), request.collection_name.as_str());
     let entry = to_be_read(call, named, &request.partition_names)?;
     let collection = call.collection(named.0, named.1)?;
@@ -107,7 +107,7 @@ fn next_page(call: &Call, page: Page, last: Option<f32>) -> SearchIteratorV2Resu
 }
 
 /// What would change the answer and is not served.
-fn refuse_what_is_not_served(request: &wire::SearchRequest) -> Result<(), Failure> {
+fn refuse_what_is_not_served(request: &wire::SearchRequest) -> Result<(), CallFailure> {
     let asked = [
         (request.function_score.is_some(), "ranking by a function (function_score)"),
         (!request.function_chains.is_empty(), "ranking by functions (function_chains)"),
@@ -115,27 +115,27 @@ fn refuse_what_is_not_served(request: &wire::SearchRequest) -> Result<(), Failur
         (request.highlighter.is_some(), "highlighting (highlighter)"),
     ];
     match asked.into_iter().find(|(there, _)| *there) {
-        Some((_, what)) => Err(Failure::unsupported(what)),
+        Some((_, what)) => Err(CallFailure::unsupported(what)),
         None => Ok(()),
     }
 }
 
 /// What the answer to a search depends on beside what was found.
-pub(super) struct Asked {
-    pub(super) params: SearchParams,
+pub(super) struct AnswerShape {
+    pub(super) params: WireSearchParams,
     pub(super) scoring: Scoring,
     selected: Selected,
     filtered: bool,
 }
 
-impl Asked {
+impl AnswerShape {
     pub(super) fn new(
         (entry, collection): (&Entry, &Arc<Collection>),
         request: wire::SearchRequest,
         output: &Output<'_>,
-    ) -> Result<(Self, SearchRequest), Failure> {
+    ) -> Result<(Self, SearchRequest), CallFailure> {
         refuse_what_is_not_served(&request)?;
-        let params = SearchParams::new(Parameters::new(request.search_params)?)?;
+        let params = WireSearchParams::new(Parameters::new(request.search_params)?)?;
         check_collection(entry, &params)?;
         let field = vector_field(entry, params.field.as_deref())?;
         let kind = field.spec.data_type.vector_kind().expect("it is a vector field");
@@ -186,12 +186,12 @@ impl Asked {
 }
 
 /// The vectors of the rows with these keys, all of which have to be there.
-fn by_keys(collection: &Collection, field: &Field, ids: IDs) -> Result<Queries, Failure> {
+fn by_keys(collection: &Collection, field: &Field, ids: IDs) -> Result<Queries, CallFailure> {
     let wanted = keys(ids);
     let rows = collection.get(&wanted, &[&field.spec.name])?;
     if rows.len() != wanted.len() || wanted.is_empty() {
         let (found, wanted) = (rows.len(), wanted.len());
-        return Err(Failure::parameter(format!(
+        return Err(CallFailure::parameter(format!(
             "some of the provided primary key IDs do not exist: {found} of {wanted} were found"
         )));
     }
@@ -205,9 +205,9 @@ fn by_keys(collection: &Collection, field: &Field, ids: IDs) -> Result<Queries, 
 }
 
 /// An iterator names the collection that it began with.
-fn check_collection(entry: &Entry, params: &SearchParams) -> Result<(), Failure> {
+fn check_collection(entry: &Entry, params: &WireSearchParams) -> Result<(), CallFailure> {
     match params.others.number::<u64>("collection_id")? {
-        Some(id) if id != entry.id.0 => Err(Failure::parameter(format!(
+        Some(id) if id != entry.id.0 => Err(CallFailure::parameter(format!(
             "alter alias is not supported during iteration, alias or database may have been changed: collection id {id} is not that of {}",
             entry.name
         ))),
@@ -216,18 +216,18 @@ fn check_collection(entry: &Entry, params: &SearchParams) -> Result<(), Failure>
 }
 
 /// The vector field of this name, or the only one.
-fn vector_field<'e>(entry: &'e Entry, name: Option<&str>) -> Result<&'e Field, Failure> {
+fn vector_field<'e>(entry: &'e Entry, name: Option<&str>) -> Result<&'e Field, CallFailure> {
     let mut vectors =
         entry.schema.fields().iter().filter(|field| field.spec.data_type.vector_kind().is_some());
     match name {
         Some(name) => vectors.find(|field| field.spec.name == name).ok_or_else(|| {
-            Failure::parameter(format!(
+            CallFailure::parameter(format!(
                 "failed to create query plan: failed to get field schema by name: fieldName({name}) not found: invalid parameter"
             ))
         }),
         None => match (vectors.next(), vectors.next()) {
             (Some(only), None) => Ok(only),
-            _ => Err(Failure::parameter(
+            _ => Err(CallFailure::parameter(
                 "multiple anns_fields exist, please specify a anns_field in search_params",
             )),
         },
@@ -235,10 +235,10 @@ fn vector_field<'e>(entry: &'e Entry, name: Option<&str>) -> Result<&'e Field, F
 }
 
 /// The metric of the index, which a request may name too.
-fn metric(entry: &Entry, field: &Field, asked: Option<Metric>) -> Result<Metric, Failure> {
+fn metric(entry: &Entry, field: &Field, asked: Option<Metric>) -> Result<Metric, CallFailure> {
     let indexed = entry.indexes_of(field.id).find_map(|index| index.metric);
     asked.or(indexed).ok_or_else(|| {
-        Failure::parameter(format!(
+        CallFailure::parameter(format!(
             "field {} has no index, so a metric_type is needed",
             field.spec.name
         ))

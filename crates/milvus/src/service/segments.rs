@@ -1,14 +1,14 @@
 //! Segments, replicas and compactions, for clients that look for them. A partition is told as one
 //! sorted segment with the id of the partition.
 
-use pipeann_db::catalog::Collection as Entry;
+use pipeann_db::catalog::CollectionEntry as Entry;
 use pipeann_db::collection::Collection;
 
 use super::describe::count;
-use super::door::Call;
+use super::frontend::Call;
 use crate::proto::common::{CompactionState, SegmentLevel, SegmentState};
 use crate::proto::milvus as wire;
-use crate::status::Failure;
+use crate::status::CallFailure;
 
 /// The one node.
 const NODE: i64 = 1;
@@ -18,7 +18,7 @@ pub(super) fn segment_ids(entry: &Entry) -> Vec<i64> {
 }
 
 /// Rows of each partition that has some, with its id.
-fn rows(entry: &Entry, collection: &Collection) -> Result<Vec<(i64, i64)>, Failure> {
+fn rows(entry: &Entry, collection: &Collection) -> Result<Vec<(i64, i64)>, CallFailure> {
     let mut found = Vec::new();
     for partition in &entry.partitions {
         let rows = collection.count(Some(&partition.name))?;
@@ -32,7 +32,7 @@ fn rows(entry: &Entry, collection: &Collection) -> Result<Vec<(i64, i64)>, Failu
 pub(super) fn persistent(
     call: &Call,
     request: wire::GetPersistentSegmentInfoRequest,
-) -> Result<wire::GetPersistentSegmentInfoResponse, Failure> {
+) -> Result<wire::GetPersistentSegmentInfoResponse, CallFailure> {
     let entry = call.entry(&request.db_name, &request.collection_name)?;
     let collection = call.collection(&request.db_name, &request.collection_name)?;
     let info = |(id, num_rows)| wire::PersistentSegmentInfo {
@@ -52,7 +52,7 @@ pub(super) fn persistent(
 pub(super) fn loaded(
     call: &Call,
     request: wire::GetQuerySegmentInfoRequest,
-) -> Result<wire::GetQuerySegmentInfoResponse, Failure> {
+) -> Result<wire::GetQuerySegmentInfoResponse, CallFailure> {
     let entry = call.entry(&request.db_name, &request.collection_name)?;
     let collection = call.collection(&request.db_name, &request.collection_name)?;
     super::loading::check_loaded(&entry, &[])?;
@@ -78,7 +78,7 @@ pub(super) fn loaded(
 pub(super) fn replicas(
     call: &Call,
     request: wire::GetReplicasRequest,
-) -> Result<wire::GetReplicasResponse, Failure> {
+) -> Result<wire::GetReplicasResponse, CallFailure> {
     let named = (request.collection_name.as_str(), request.collection_id);
     let entry = call.named_or_numbered(&request.db_name, named)?;
     super::loading::check_loaded(&entry, &[])?;
@@ -103,7 +103,7 @@ pub(super) fn replicas(
 pub(super) fn compact(
     call: &Call,
     request: wire::ManualCompactionRequest,
-) -> Result<wire::ManualCompactionResponse, Failure> {
+) -> Result<wire::ManualCompactionResponse, CallFailure> {
     let named = (request.collection_name.as_str(), request.collection_id);
     let entry = call.named_or_numbered(&request.db_name, named)?;
     let catalog = call.catalog();
@@ -118,7 +118,7 @@ pub(super) fn compact(
 pub(super) fn compaction(
     _call: &Call,
     _request: wire::GetCompactionStateRequest,
-) -> Result<wire::GetCompactionStateResponse, Failure> {
+) -> Result<wire::GetCompactionStateResponse, CallFailure> {
     Ok(wire::GetCompactionStateResponse {
         state: CompactionState::Completed.into(),
         completed_plan_no: count(1),
@@ -129,7 +129,7 @@ pub(super) fn compaction(
 pub(super) fn plans(
     _call: &Call,
     _request: wire::GetCompactionPlansRequest,
-) -> Result<wire::GetCompactionPlansResponse, Failure> {
+) -> Result<wire::GetCompactionPlansResponse, CallFailure> {
     Ok(wire::GetCompactionPlansResponse {
         state: CompactionState::Completed.into(),
         ..Default::default()

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use serde_json::json;
 
-use super::door::Call;
+use super::frontend::Call;
 use crate::proto::common::{ServerInfo, StateCode};
 use crate::proto::milvus as wire;
-use crate::status::Failure;
+use crate::status::CallFailure;
 
 /// The version of Milvus that is spoken. Clients read features from it.
 const SPOKEN_VERSION: &str = "v2.6.9";
@@ -18,7 +18,7 @@ const ROLE: &str = "standalone";
 pub(super) fn connect(
     call: &Call,
     _request: wire::ConnectRequest,
-) -> Result<wire::ConnectResponse, Failure> {
+) -> Result<wire::ConnectResponse, CallFailure> {
     let server_info = ServerInfo {
         build_tags: SPOKEN_VERSION.to_owned(),
         build_time: String::new(),
@@ -36,7 +36,7 @@ pub(super) fn connect(
 pub(super) fn version(
     _call: &Call,
     _request: wire::GetVersionRequest,
-) -> Result<wire::GetVersionResponse, Failure> {
+) -> Result<wire::GetVersionResponse, CallFailure> {
     Ok(wire::GetVersionResponse { version: SPOKEN_VERSION.to_owned(), ..Default::default() })
 }
 
@@ -44,7 +44,7 @@ pub(super) fn version(
 pub(super) fn health(
     call: &Call,
     _request: wire::CheckHealthRequest,
-) -> Result<wire::CheckHealthResponse, Failure> {
+) -> Result<wire::CheckHealthResponse, CallFailure> {
     let sight = call.sight();
     let mut reasons = Vec::new();
     for (database, _) in sight.databases() {
@@ -65,7 +65,7 @@ pub(super) fn health(
 pub(super) fn components(
     _call: &Call,
     _request: wire::GetComponentStatesRequest,
-) -> Result<wire::ComponentStates, Failure> {
+) -> Result<wire::ComponentStates, CallFailure> {
     let state = wire::ComponentInfo {
         node_id: NODE,
         role: ROLE.to_owned(),
@@ -78,7 +78,7 @@ pub(super) fn components(
 pub(super) fn timestamp(
     call: &Call,
     _request: wire::AllocTimestampRequest,
-) -> Result<wire::AllocTimestampResponse, Failure> {
+) -> Result<wire::AllocTimestampResponse, CallFailure> {
     Ok(wire::AllocTimestampResponse { timestamp: call.timestamp(), ..Default::default() })
 }
 
@@ -86,12 +86,12 @@ pub(super) fn timestamp(
 pub(super) fn metrics(
     _call: &Call,
     request: wire::GetMetricsRequest,
-) -> Result<wire::GetMetricsResponse, Failure> {
+) -> Result<wire::GetMetricsResponse, CallFailure> {
     let asked: HashMap<String, serde_json::Value> = serde_json::from_str(&request.request)
-        .map_err(|error| Failure::parameter(format!("the request is not JSON: {error}")))?;
+        .map_err(|error| CallFailure::parameter(format!("the request is not JSON: {error}")))?;
     let kind = asked.get("metric_type").and_then(serde_json::Value::as_str).unwrap_or_default();
     if kind != "system_info" {
-        return Err(Failure::unsupported(format!("the metric type `{kind}`")));
+        return Err(CallFailure::unsupported(format!("the metric type `{kind}`")));
     }
     let infos = json!({
         "name": ROLE,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use pipeann_db::catalog::limits::DEFAULT_DATABASE;
 use pipeann_db::catalog::{
-    CatalogError, Collection as Entry, CollectionId, Database as DatabaseEntry, Kind, Snapshot,
+    CatalogError, CollectionEntry as Entry, CollectionId, DatabaseEntry, EntityKind, Snapshot,
 };
 
 use super::viewer::Viewer;
@@ -45,7 +45,7 @@ impl<'c> Sight<'c> {
         let found = self.catalog.database(name)?;
         match self.sees_database(name) {
             true => Ok(found),
-            false => Err(missing(Kind::Database, name, "the catalogue")),
+            false => Err(missing(EntityKind::Database, name, "the catalogue")),
         }
     }
 
@@ -70,7 +70,7 @@ impl<'c> Sight<'c> {
         let entry = self.catalog.collection(database, name)?;
         match self.sees(database, entry) {
             true => Ok(entry),
-            false => Err(missing(Kind::Collection, name, database)),
+            false => Err(missing(EntityKind::Collection, name, database)),
         }
     }
 
@@ -87,7 +87,7 @@ impl<'c> Sight<'c> {
         let entry = self.catalog.alias(database, alias)?;
         match self.sees(database, entry) {
             true => Ok(entry),
-            false => Err(missing(Kind::Alias, alias, database)),
+            false => Err(missing(EntityKind::Alias, alias, database)),
         }
     }
 
@@ -103,6 +103,6 @@ impl<'c> Sight<'c> {
 }
 
 /// What is said of a name that is not there.
-fn missing(kind: Kind, name: &str, within: &str) -> CatalogError {
+fn missing(kind: EntityKind, name: &str, within: &str) -> CatalogError {
     CatalogError::NotFound { kind, name: name.to_owned(), within: within.to_owned() }
 }

@@ -24,11 +24,11 @@ use tonic::server::NamedService;
 use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo};
 use tonic::{Code, Status};
 
-use super::access_log::{AccessLog, CallEnded, Outcome};
+use super::access_log::{AccessLog, AnswerCode, CallEnded};
 use super::attempts::Attempts;
-use super::connections::{Connections, Peer};
-use super::door::named_database_of;
-use super::messages::{Arriving, Held, Leaving, Messages};
+use super::connections::{BusyConnection, Connections};
+use super::frontend::named_database_of;
+use super::messages::{Arriving, CallMemory, LeavingAnswer, Messages};
 use super::privileges;
 
 const AUTHORIZATION: &str = "authorization";
@@ -42,7 +42,7 @@ pub(super) const FIRST_PASSWORD: &str = "Milvus";
 
 /// Who made a call, where it is asked.
 #[derive(Clone, Debug)]
-pub(super) struct Caller(pub(super) String);
+pub(super) struct CallerName(pub(super) String);
 
 /// Whom the service answers.
 #[derive(Clone)]
@@ -121,7 +121,7 @@ impl Guard {
                 let call = request.uri().path().rsplit('/').next().unwrap_or_default();
                 let named = named_database_of(request.headers());
                 let may = privileges::check_anywhere(access.access(), &user, call, named);
-                request.extensions_mut().insert(Caller(user));
+                request.extensions_mut().insert(CallerName(user));
                 may
             }
         }
@@ -156,13 +156,13 @@ fn same(a: &[u8], b: &[u8]) -> bool {
 pub(super) struct Guarded<S> {
     service: S,
     guard: Guard,
-    network: Network,
+    network: CallNetwork,
     messages: Arc<Messages>,
 }
 
 /// What is known of the network that calls come through.
 #[derive(Clone)]
-pub(super) struct Network {
+pub(super) struct CallNetwork {
     /// Where connections are counted, the count.
     pub(super) connections: Option<Arc<Connections>>,
     /// How long a request may take to come.
@@ -171,9 +171,9 @@ pub(super) struct Network {
     pub(super) log: Option<Arc<dyn AccessLog>>,
 }
 
-impl Network {
+impl CallNetwork {
     /// The connection of a request.
-    fn peer(&self, request: &Request<Body>) -> Option<Peer> {
+    fn peer(&self, request: &Request<Body>) -> Option<BusyConnection> {
         self.connections.as_ref()?.peer(remote(request)?)
     }
 }
@@ -189,7 +189,7 @@ struct Noted {
 }
 
 impl Noted {
-    fn new(network: &Network, request: &Request<Body>) -> Option<Self> {
+    fn new(network: &CallNetwork, request: &Request<Body>) -> Option<Self> {
         Some(Self {
             log: Arc::clone(network.log.as_ref()?),
             path: request.uri().path().to_owned(),
@@ -207,7 +207,7 @@ impl Noted {
             user: self.user.as_deref(),
             from: self.from,
             database: &self.database,
-            code: response.extensions().get::<Outcome>().map(|Outcome(code)| *code),
+            code: response.extensions().get::<AnswerCode>().map(|AnswerCode(code)| *code),
             grpc_status: status.map_or(0, |status| Code::from_bytes(status).into()),
             took: self.since.elapsed(),
         });
@@ -218,7 +218,7 @@ impl<S> Guarded<S> {
     pub(super) fn new(
         service: S,
         guard: Guard,
-        (network, messages): (Network, Arc<Messages>),
+        (network, messages): (CallNetwork, Arc<Messages>),
     ) -> Self {
         Self { service, guard, network, messages }
     }
@@ -253,7 +253,8 @@ where
         Box::pin(async move {
             let mut noted = Noted::new(&network, &request);
             let admitted = guard.admit(&mut request).await;
-            if let (Some(noted), Some(Caller(user))) = (&mut noted, request.extensions().get()) {
+            if let (Some(noted), Some(CallerName(user))) = (&mut noted, request.extensions().get())
+            {
                 noted.user = Some(user.clone());
             }
             if let Err(refusal) = admitted {
@@ -262,7 +263,7 @@ where
                 return Ok(refused);
             }
             let peer = network.peer(&request);
-            let held = Held::new(&messages);
+            let held = CallMemory::new(&messages);
             request.extensions_mut().insert(held.clone());
             let wait = network.request;
             let request = request.map(|body| {
@@ -271,7 +272,7 @@ where
             let mut response = service.call(request).await?;
             tell(&mut response);
             noted.iter().for_each(|noted| noted.ended(&response));
-            Ok(response.map(|body| Body::new(Leaving::new(body, (held.answer, peer)))))
+            Ok(response.map(|body| Body::new(LeavingAnswer::new(body, (held.answer, peer)))))
         })
     }
 }

@@ -4,22 +4,22 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as STANDARD;
 use pipeann_db::access::{ADMIN, AccessError};
 
-use super::door::Call;
+use super::frontend::Call;
 use super::transport::FIRST_PASSWORD;
 use crate::proto::common::Status;
 use crate::proto::milvus as wire;
-use crate::status::Failure;
+use crate::status::CallFailure;
 
 /// A password as it is sent.
-fn password(sent: &str) -> Result<String, Failure> {
+fn password(sent: &str) -> Result<String, CallFailure> {
     let decoded = STANDARD.decode(sent).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    decoded.ok_or_else(|| Failure::parameter("the password is no text in base64"))
+    decoded.ok_or_else(|| CallFailure::parameter("the password is no text in base64"))
 }
 
 pub(super) fn create(
     call: &Call,
     request: wire::CreateCredentialRequest,
-) -> Result<Status, Failure> {
+) -> Result<Status, CallFailure> {
     call.database().access().create_user(&request.username, &password(&request.password)?)?;
     Ok(Status::default())
 }
@@ -28,7 +28,7 @@ pub(super) fn create(
 pub(super) fn set_password(
     call: &Call,
     request: wire::UpdateCredentialRequest,
-) -> Result<Status, Failure> {
+) -> Result<Status, CallFailure> {
     let access = call.database().access();
     let (old, new) = (password(&request.old_password)?, password(&request.new_password)?);
     let mine = call.user() == request.username;
@@ -39,7 +39,10 @@ pub(super) fn set_password(
     Ok(Status::default())
 }
 
-pub(super) fn drop(call: &Call, request: wire::DeleteCredentialRequest) -> Result<Status, Failure> {
+pub(super) fn drop(
+    call: &Call,
+    request: wire::DeleteCredentialRequest,
+) -> Result<Status, CallFailure> {
     call.database().access().drop_user(&request.username)?;
     Ok(Status::default())
 }
@@ -47,7 +50,7 @@ pub(super) fn drop(call: &Call, request: wire::DeleteCredentialRequest) -> Resul
 pub(super) fn list(
     call: &Call,
     _request: wire::ListCredUsersRequest,
-) -> Result<wire::ListCredUsersResponse, Failure> {
+) -> Result<wire::ListCredUsersResponse, CallFailure> {
     let usernames = call.database().access().users();
     Ok(wire::ListCredUsersResponse { usernames, ..Default::default() })
 }
@@ -55,7 +58,7 @@ pub(super) fn list(
 pub(super) fn set_role(
     call: &Call,
     request: wire::OperateUserRoleRequest,
-) -> Result<Status, Failure> {
+) -> Result<Status, CallFailure> {
     let has = request.r#type() == wire::OperateUserRoleType::AddUserToRole;
     call.database().access().set_role(&request.username, &request.role_name, has)?;
     Ok(Status::default())
@@ -65,7 +68,7 @@ pub(super) fn set_role(
 pub(super) fn select(
     call: &Call,
     request: wire::SelectUserRequest,
-) -> Result<wire::SelectUserResponse, Failure> {
+) -> Result<wire::SelectUserResponse, CallFailure> {
     let access = call.database().access();
     let asked = request.user.map(|user| user.name).filter(|name| !name.is_empty());
     let names = match asked {

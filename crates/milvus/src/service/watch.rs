@@ -13,8 +13,8 @@ use axum::routing::get;
 use pipeann_engine::memory::Pool;
 use tokio::sync::watch;
 
-use super::connections::{Connection, Incoming};
-use super::door::Door;
+use super::connections::{CountedConnection, Incoming};
+use super::frontend::FrontendContext;
 use crate::metrics;
 
 /// The text format that the metrics are in.
@@ -24,10 +24,10 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 struct Listener(Incoming, SocketAddr);
 
 impl axum::serve::Listener for Listener {
-    type Io = Connection;
+    type Io = CountedConnection;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (Connection, SocketAddr) {
+    async fn accept(&mut self) -> (CountedConnection, SocketAddr) {
         match self.0.next().await {
             Some(connection) => (connection, self.1),
             // Nothing is accepted any more; whoever waits is told of the end otherwise.
@@ -42,7 +42,7 @@ impl axum::serve::Listener for Listener {
 
 /// Answers until the server ends.
 pub(super) async fn serve(
-    door: Arc<Door>,
+    door: Arc<FrontendContext>,
     listener: (Incoming, SocketAddr),
     mut ending: watch::Receiver<bool>,
 ) {
@@ -61,7 +61,7 @@ pub(super) async fn serve(
     }
 }
 
-async fn text(State(door): State<Arc<Door>>) -> Response {
+async fn text(State(door): State<Arc<FrontendContext>>) -> Response {
     // Counting rows takes latches that a write may hold for a while.
     let text = tokio::task::spawn_blocking(move || door.metrics.text(state(&door))).await;
     match text {
@@ -73,7 +73,7 @@ async fn text(State(door): State<Arc<Door>>) -> Response {
     }
 }
 
-fn state(door: &Door) -> metrics::State {
+fn state(door: &FrontendContext) -> metrics::Gauges {
     let database = &door.settings.database;
     let catalog = database.catalog();
     let named = catalog.databases().flat_map(|(name, _)| {
@@ -88,7 +88,7 @@ fn state(door: &Door) -> metrics::State {
     });
     let accountant = database.accountant();
     let pools = Pool::ALL.into_iter().map(|pool| (pool.name(), accountant.pool_bytes(pool)));
-    metrics::State {
+    metrics::Gauges {
         collections: collections.collect(),
         waiting: door.scheduler.waiting(),
         refused: database.access().refused(),

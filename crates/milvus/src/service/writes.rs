@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use pipeann_db::catalog::Collection as Entry;
+use pipeann_db::catalog::CollectionEntry as Entry;
 use pipeann_db::collection::{Filter, InsertOutcome};
 use pipeann_db::schema::Batch;
 
-use super::door::Call;
+use super::frontend::Call;
 use crate::convert::columns_in::batch;
 use crate::convert::columns_out::ids;
 use crate::convert::names;
@@ -14,7 +14,7 @@ use crate::convert::templates::templates;
 use crate::convert::timestamps::schema_timestamp;
 use crate::proto::milvus as wire;
 use crate::proto::schema::FieldData;
-use crate::status::{Code, Failure};
+use crate::status::{CallFailure, Code};
 
 /// The rows of a request.
 struct Rows {
@@ -26,17 +26,17 @@ struct Rows {
 
 impl Rows {
     /// Checks that the client knows the schema of today; it asks for it anew where it does not.
-    fn into_batch(self, entry: &Entry) -> Result<Batch, Failure> {
+    fn into_batch(self, entry: &Entry) -> Result<Batch, CallFailure> {
         if self.known_schema != 0 && self.known_schema != schema_timestamp(entry) {
             let reason = format!("collection schema mismatch[collection={}]", entry.name);
-            return Err(Failure::new(Code::SchemaMismatch, reason));
+            return Err(CallFailure::new(Code::SchemaMismatch, reason));
         }
         batch(&entry.schema, self.fields, self.count)
     }
 }
 
 /// The partition that is named, if any.
-fn partition(name: &str) -> Result<Option<&str>, Failure> {
+fn partition(name: &str) -> Result<Option<&str>, CallFailure> {
     let named = Some(name).filter(|name| !name.is_empty());
     named.map(names::partition).transpose()?;
     Ok(named)
@@ -45,7 +45,7 @@ fn partition(name: &str) -> Result<Option<&str>, Failure> {
 pub(super) fn insert(
     call: &Call,
     request: wire::InsertRequest,
-) -> Result<wire::MutationResult, Failure> {
+) -> Result<wire::MutationResult, CallFailure> {
     let entry = call.entry(&request.db_name, &request.collection_name)?;
     let collection = call.collection(&request.db_name, &request.collection_name)?;
     let known_schema = request.schema_timestamp;
@@ -58,9 +58,9 @@ pub(super) fn insert(
 pub(super) fn upsert(
     call: &Call,
     request: wire::UpsertRequest,
-) -> Result<wire::MutationResult, Failure> {
+) -> Result<wire::MutationResult, CallFailure> {
     if !request.field_ops.is_empty() {
-        return Err(Failure::unsupported("changing an array in place (field_ops)"));
+        return Err(CallFailure::unsupported("changing an array in place (field_ops)"));
     }
     let entry = call.entry(&request.db_name, &request.collection_name)?;
     let collection = call.collection(&request.db_name, &request.collection_name)?;
@@ -97,7 +97,7 @@ fn written(
 pub(super) fn delete(
     call: &Call,
     request: wire::DeleteRequest,
-) -> Result<wire::MutationResult, Failure> {
+) -> Result<wire::MutationResult, CallFailure> {
     let collection = call.collection(&request.db_name, &request.collection_name)?;
     let templates = templates(request.expr_template_values)?;
     let filter = Filter { expression: &request.expr, templates: &templates };

@@ -104,12 +104,12 @@ impl Code {
 
 /// Why a call is refused or failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub(crate) struct CallFailure {
     pub(crate) code: Code,
     pub(crate) reason: String,
 }
 
-impl Failure {
+impl CallFailure {
     pub(crate) fn new(code: Code, reason: impl Into<String>) -> Self {
         Self { code, reason: reason.into() }
     }
@@ -179,22 +179,23 @@ mod tests {
 
     #[test]
     fn both_codes_are_set_and_retriable_only_where_it_helps() {
-        let failed = Failure::new(Code::Internal, "cannot sync /srv/data/collections/7/wal/1.wal");
+        let failed =
+            CallFailure::new(Code::Internal, "cannot sync /srv/data/collections/7/wal/1.wal");
         assert!(!failed.clone().without_path("Insert", "/srv/data").reason.contains("/srv"));
         assert_eq!(failed.clone().without_path("Insert", "/other"), failed);
-        let status = Failure::not_loaded("c").into_status();
+        let status = CallFailure::not_loaded("c").into_status();
         assert_eq!((status.code, status.error_code()), (101, ErrorCode::UnexpectedError));
         assert_eq!(status.reason, "collection not loaded[collection=c]");
         assert!(!status.retriable);
         assert_eq!(status.extra_info["is_input_error"], "true");
-        let status = Failure::new(Code::CollectionNotFound, "x").into_status();
+        let status = CallFailure::new(Code::CollectionNotFound, "x").into_status();
         assert_eq!((status.code, status.error_code()), (100, ErrorCode::CollectionNotExists));
-        let status = Failure::new(Code::ServiceUnavailable, "x").into_status();
+        let status = CallFailure::new(Code::ServiceUnavailable, "x").into_status();
         assert!(status.retriable && status.extra_info.is_empty());
-        let status = Failure::new(Code::RateLimit, "x").into_status();
+        let status = CallFailure::new(Code::RateLimit, "x").into_status();
         assert_eq!((status.code, status.error_code()), (8, ErrorCode::RateLimit));
         assert!(status.retriable && status.extra_info.is_empty());
-        let status = Failure::parameter("x").into_status();
+        let status = CallFailure::parameter("x").into_status();
         assert_eq!((status.code, status.error_code()), (1100, ErrorCode::IllegalArgument));
     }
 }

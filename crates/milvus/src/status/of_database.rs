@@ -4,7 +4,7 @@ use pipeann_db::access::AccessError;
 use pipeann_db::asker::Gone;
 use pipeann_db::catalog::limits::MAX_SHARDS;
 use pipeann_db::catalog::{
-    BINARY_INDEX_KINDS, CatalogError, IndexFault, Kind, SCALAR_INDEX_KINDS, Usage,
+    BINARY_INDEX_KINDS, CatalogError, EntityKind, IndexFault, SCALAR_INDEX_KINDS, Usage,
     VECTOR_INDEX_KINDS,
 };
 use pipeann_db::collection::CollectionError;
@@ -14,9 +14,9 @@ use pipeann_db::scheduler::ScheduleError;
 use pipeann_db::schema::{BatchError, SchemaError, ValueFault};
 
 use super::of_schema::type_name;
-use super::{Code, Failure, refused};
+use super::{CallFailure, Code, refused};
 
-impl From<DatabaseError> for Failure {
+impl From<DatabaseError> for CallFailure {
     fn from(error: DatabaseError) -> Self {
         match error {
             DatabaseError::Catalog(error) => error.into(),
@@ -26,7 +26,7 @@ impl From<DatabaseError> for Failure {
     }
 }
 
-impl From<AccessError> for Failure {
+impl From<AccessError> for CallFailure {
     fn from(error: AccessError) -> Self {
         let code = match &error {
             AccessError::WrongPassword { .. } => Code::NotAuthenticated,
@@ -39,7 +39,7 @@ impl From<AccessError> for Failure {
     }
 }
 
-impl From<CollectionError> for Failure {
+impl From<CollectionError> for CallFailure {
     fn from(error: CollectionError) -> Self {
         let reason = error.to_string();
         let code = match error {
@@ -84,21 +84,21 @@ impl From<CollectionError> for Failure {
     }
 }
 
-impl From<CatalogError> for Failure {
+impl From<CatalogError> for CallFailure {
     fn from(error: CatalogError) -> Self {
         let text = error.to_string();
         let (code, reason) = match error {
             CatalogError::NotFound { kind, name, within } => not_found(kind, &name, &within),
-            CatalogError::Exists { kind: Kind::Alias, name, within } => {
+            CatalogError::Exists { kind: EntityKind::Alias, name, within } => {
                 (Code::AliasTaken, format!("alias exists, {text}[database={within}][alias={name}]"))
             }
-            CatalogError::Exists { kind: Kind::Collection, name, within } => (
+            CatalogError::Exists { kind: EntityKind::Collection, name, within } => (
                 Code::AliasCollectionConflict,
                 format!(
                     "collection name [{name}] conflicts with an existing collection in database [{within}]: {text}"
                 ),
             ),
-            CatalogError::Exists { kind: Kind::Index, .. } => (
+            CatalogError::Exists { kind: EntityKind::Index, .. } => (
                 Code::InvalidParameter,
                 format!("at most one distinct index is allowed per field: {text}"),
             ),
@@ -121,37 +121,41 @@ impl From<CatalogError> for Failure {
                     "CreateIndex failed: at most one distinct index is allowed per field: {text}"
                 ),
             ),
-            CatalogError::InUse { kind: Kind::Index, name, usage: Usage::Loaded } => (
+            CatalogError::InUse { kind: EntityKind::Index, name, usage: Usage::Loaded } => (
                 Code::InvalidParameter,
                 format!("vector index cannot be dropped on loaded collection: {name}"),
             ),
-            CatalogError::InUse { kind: Kind::Partition, name, usage: Usage::Loaded } => (
+            CatalogError::InUse { kind: EntityKind::Partition, name, usage: Usage::Loaded } => (
                 Code::Unexpected,
                 format!(
                     "partition cannot be dropped, partition is loaded, please release it first: {name}"
                 ),
             ),
-            CatalogError::InUse { kind: Kind::Database, name, .. } => (
+            CatalogError::InUse { kind: EntityKind::Database, name, .. } => (
                 Code::Unexpected,
                 format!(
                     "database:{name} not empty, must drop all collections before drop database: {text}"
                 ),
             ),
-            CatalogError::Exists { kind: Kind::Database, name, .. } => {
+            CatalogError::Exists { kind: EntityKind::Database, name, .. } => {
                 (Code::Unexpected, format!("database already exist: {name}"))
             }
             CatalogError::Shards { .. } => (
                 Code::InvalidParameter,
                 format!("maximum shards's number should be limited to {MAX_SHARDS}: {text}"),
             ),
-            CatalogError::Limit { kind: Kind::Partition, most, within } => (
+            CatalogError::Limit { kind: EntityKind::Partition, most, within } => (
                 Code::InvalidParameter,
                 format!(
                     "partition number ({most}) exceeds max configuration ({most}), collection: {within}"
                 ),
             ),
-            CatalogError::Limit { kind: Kind::Database, .. } => (Code::TooManyDatabases, text),
-            CatalogError::Limit { kind: Kind::Collection, .. } => (Code::TooManyCollections, text),
+            CatalogError::Limit { kind: EntityKind::Database, .. } => {
+                (Code::TooManyDatabases, text)
+            }
+            CatalogError::Limit { kind: EntityKind::Collection, .. } => {
+                (Code::TooManyCollections, text)
+            }
             CatalogError::Name(ref name) if name.what == "database" => {
                 (Code::InvalidDatabaseName, text)
             }
@@ -171,7 +175,7 @@ impl From<CatalogError> for Failure {
     }
 }
 
-impl From<ScheduleError> for Failure {
+impl From<ScheduleError> for CallFailure {
     fn from(error: ScheduleError) -> Self {
         let text = error.to_string();
         match error {
@@ -190,7 +194,7 @@ impl From<ScheduleError> for Failure {
     }
 }
 
-impl From<SchemaError> for Failure {
+impl From<SchemaError> for CallFailure {
     fn from(error: SchemaError) -> Self {
         refused(&error, "")
     }
@@ -222,23 +226,25 @@ fn is_known(kind: &str) -> bool {
     known.into_iter().flatten().any(|known| known.eq_ignore_ascii_case(kind))
 }
 
-fn not_found(kind: Kind, name: &str, within: &str) -> (Code, String) {
+fn not_found(kind: EntityKind, name: &str, within: &str) -> (Code, String) {
     match kind {
-        Kind::Database => (Code::DatabaseNotFound, format!("database not found[database={name}]")),
-        Kind::Collection => (
+        EntityKind::Database => {
+            (Code::DatabaseNotFound, format!("database not found[database={name}]"))
+        }
+        EntityKind::Collection => (
             Code::CollectionNotFound,
             format!("collection not found[database={within}][collection={name}]"),
         ),
-        Kind::Alias => {
+        EntityKind::Alias => {
             (Code::AliasNotFound, format!("alias not found[database={within}][alias={name}]"))
         }
-        Kind::Partition => {
+        EntityKind::Partition => {
             (Code::PartitionNotFound, format!("partition not found[partition={name}]"))
         }
-        Kind::Index => {
+        EntityKind::Index => {
             (Code::IndexNotFound, format!("index not found[indexName={name}][collection={within}]"))
         }
-        Kind::Field => {
+        EntityKind::Field => {
             (Code::InvalidParameter, format!("cannot create index on non-exist field: {name}"))
         }
     }
@@ -270,14 +276,14 @@ mod tests {
 
     #[test]
     fn overload_has_the_code_that_clients_wait_at() {
-        let failure = Failure::from(ScheduleError::Full { waiting: 4096 });
+        let failure = CallFailure::from(ScheduleError::Full { waiting: 4096 });
         assert_eq!(failure.code, Code::RateLimit);
         assert!(failure.reason.contains("rate limit exceeded"), "{}", failure.reason);
         assert!(failure.reason.contains("queue is full"), "{}", failure.reason);
-        let failure = Failure::from(ScheduleError::Search(CollectionError::Dropped));
+        let failure = CallFailure::from(ScheduleError::Search(CollectionError::Dropped));
         assert_eq!(failure.code, Code::CollectionNotFound);
         assert!(failure.reason.starts_with("collection not found"), "{}", failure.reason);
-        assert_eq!(Failure::from(ScheduleError::Ending).code, Code::ServiceUnavailable);
-        assert_eq!(Failure::from(ScheduleError::Panicked("x".into())).code, Code::Internal);
+        assert_eq!(CallFailure::from(ScheduleError::Ending).code, Code::ServiceUnavailable);
+        assert_eq!(CallFailure::from(ScheduleError::Panicked("x".into())).code, Code::Internal);
     }
 }

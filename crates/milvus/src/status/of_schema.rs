@@ -5,10 +5,10 @@ use pipeann_db::schema::limits::{MAX_FIELDS, MAX_VECTOR_FIELDS};
 use pipeann_db::schema::{FieldRule, SchemaError};
 use pipeann_db::value::{DataType, ScalarType, VectorKind};
 
-use super::Failure;
+use super::CallFailure;
 
 /// The refusal of a schema for the collection of this name.
-pub(crate) fn refused(error: &SchemaError, collection: &str) -> Failure {
+pub(crate) fn refused(error: &SchemaError, collection: &str) -> CallFailure {
     let reason = match error {
         SchemaError::Field { field, rule } => of_field(field, rule, collection),
         SchemaError::NoPrimaryKey => Some("primary key is not specified".to_owned()),
@@ -21,7 +21,7 @@ pub(crate) fn refused(error: &SchemaError, collection: &str) -> Failure {
         }
         _ => None,
     };
-    Failure::parameter(match reason {
+    CallFailure::parameter(match reason {
         Some(reason) => format!("{reason}: invalid parameter"),
         None => error.to_string(),
     })

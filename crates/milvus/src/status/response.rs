@@ -1,6 +1,6 @@
 //! Answers that carry a status.
 
-use super::Failure;
+use super::CallFailure;
 use crate::proto::common::Status;
 use crate::proto::milvus as wire;
 
@@ -12,14 +12,14 @@ pub(crate) trait Response: prost::Message + Default + Send + 'static {
     fn complete(&mut self) {}
 
     /// The answer of a call that ended so.
-    fn of(outcome: Result<Self, Failure>) -> Self {
+    fn of(outcome: Result<Self, CallFailure>) -> Self {
         let mut response = outcome.unwrap_or_else(Self::refused);
         response.complete();
         response
     }
 
     /// An answer without content that says why.
-    fn refused(failure: Failure) -> Self {
+    fn refused(failure: CallFailure) -> Self {
         let mut response = Self::default();
         response.set_status(failure.into_status());
         response

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pipeann_milvus::proto::milvus as wire;
 use pipeann_milvus::proto::milvus::milvus_service_client::MilvusServiceClient;
-use pipeann_milvus::{ServeError, ServeOptions, Settings, listen};
+use pipeann_milvus::{FrontendSettings, ServeError, ServeOptions, listen};
 use tonic::transport::Channel;
 
 use crate::served::{Served, assert_ok, create, declared, insert};
@@ -95,7 +95,7 @@ fn trap_22_what_clients_ask_after_each_test_is_answered() {
 fn a_port_in_use_is_named() {
     let served = Served::new();
     let port = served.listening.address().port();
-    let settings = Settings {
+    let settings = FrontendSettings {
         database: std::sync::Arc::clone(&served.database),
         now: std::sync::Arc::new(|| pipeann_db::catalog::UnixMs(0)),
     };

@@ -2,22 +2,22 @@
 
 use pipeann_milvus::proto::milvus as wire;
 use pipeann_milvus::proto::milvus::milvus_service_client::MilvusServiceClient;
-use pipeann_milvus::{ServeOptions, Tls};
+use pipeann_milvus::{ServeOptions, ServerTls};
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
 use crate::served::{Served, assert_ok};
 
 const CA: &[u8] = include_bytes!("../tls/ca.pem");
 
-fn tls() -> Tls {
-    Tls {
+fn tls() -> ServerTls {
+    ServerTls {
         certificate: include_bytes!("../tls/server.pem").to_vec(),
         key: include_bytes!("../tls/server.key").to_vec(),
         client_ca: None,
     }
 }
 
-fn serving(tls: Tls) -> Served {
+fn serving(tls: ServerTls) -> Served {
     Served::with(ServeOptions { tls: Some(tls), ..ServeOptions::default() })
 }
 
@@ -53,7 +53,7 @@ fn clients_that_trust_the_certificate_are_answered() {
 
 #[test]
 fn clients_show_a_certificate_where_one_is_asked_for() {
-    let served = serving(Tls { client_ca: Some(CA.to_vec()), ..tls() });
+    let served = serving(ServerTls { client_ca: Some(CA.to_vec()), ..tls() });
     assert!(!is_answered(&served, client()));
     let (pem, key) = (include_bytes!("../tls/client.pem"), include_bytes!("../tls/client.key"));
     assert!(is_answered(&served, client().identity(Identity::from_pem(pem, key))));
@@ -61,9 +61,10 @@ fn clients_show_a_certificate_where_one_is_asked_for() {
 
 #[test]
 fn a_certificate_that_is_none_is_refused() {
-    for broken in
-        [Tls { key: b"no key".to_vec(), ..tls() }, Tls { certificate: Vec::new(), ..tls() }]
-    {
+    for broken in [
+        ServerTls { key: b"no key".to_vec(), ..tls() },
+        ServerTls { certificate: Vec::new(), ..tls() },
+    ] {
         let options = ServeOptions {
             host: "127.0.0.1".into(),
             port: 0,

@@ -1,6 +1,6 @@
 //! Indexes, loading and flushing.
 
-use pipeann_db::catalog::{Change, NewIndex, Place, Properties};
+use pipeann_db::catalog::{CollectionPath, EntryChange, NewIndex, Properties};
 use pipeann_db::ids::Metric;
 use pipeann_milvus::proto::common::{IndexState, KeyValuePair};
 use pipeann_milvus::proto::milvus as wire;
@@ -53,8 +53,8 @@ fn an_index_that_was_only_declared_is_built_when_it_is_asked_for() {
         metric,
         parameters: Properties::new(),
     };
-    let place = Place::new("default", "a");
-    served.database.apply(Change::CreateIndex { place, new }).unwrap();
+    let place = CollectionPath::new("default", "a");
+    served.database.apply(EntryChange::CreateIndex { place, new }).unwrap();
     let state =
         || served.call(served.client().describe_index(describe())).index_descriptions[0].state();
     assert_eq!(state(), IndexState::Unissued);

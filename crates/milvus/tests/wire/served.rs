@@ -14,7 +14,7 @@ use pipeann_milvus::proto::schema::{
     CollectionSchema, DataType, FieldData, FieldSchema, JsonArray, LongArray, PackedFloats,
     ScalarField, VectorField, scalar_field, vector_field,
 };
-use pipeann_milvus::{Listening, ServeError, ServeOptions, Settings, listen};
+use pipeann_milvus::{FrontendSettings, Listening, ServeError, ServeOptions, listen};
 use prost::Message as _;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -60,7 +60,7 @@ impl Served {
         let dir = tempfile::tempdir().unwrap();
         let settings = DatabaseOptions::new(|| UnixMs(1));
         let database = Arc::new(Database::open(dir.path(), settings).unwrap());
-        let settings = Settings { database, now: Arc::new(|| UnixMs(1)) };
+        let settings = FrontendSettings { database, now: Arc::new(|| UnixMs(1)) };
         listen(settings, &options).map(drop)
     }
 
@@ -72,8 +72,10 @@ impl Served {
         // Of this test alone.
         settings.collection.accountant = Accountant::new(None);
         let database = Arc::new(Database::open(dir.path(), settings).unwrap());
-        let settings =
-            Settings { database: Arc::clone(&database), now: Arc::new(move || of_door.now()) };
+        let settings = FrontendSettings {
+            database: Arc::clone(&database),
+            now: Arc::new(move || of_door.now()),
+        };
         let options = ServeOptions {
             host: "127.0.0.1".into(),
             port: 0,

@@ -70,7 +70,7 @@ pub(crate) struct CountArgs {
 }
 
 /// Sums over the answers of a run.
-struct Counted {
+struct RunSums {
     servers: usize,
     list: usize,
     queries: f64,
@@ -146,7 +146,7 @@ pub(crate) fn run(args: &CountArgs) -> Result<()> {
             let rows = (0..queries.rows()).map(|row| (queries.row(row), filter(row)));
             let answers = cluster.search(rows, &params)?;
             let visits = cluster.visits().into_iter().zip(before).map(|(after, at)| after - at);
-            let mut counted = Counted::of((servers, list), &answers, visits.collect());
+            let mut counted = RunSums::of((servers, list), &answers, visits.collect());
             counted.recall = truth.as_ref().map(|truth| {
                 let found = answers.iter().map(|answer| {
                     answer.hits.iter().map(|hit| (hit.row.0, hit.distance)).collect()
@@ -169,7 +169,7 @@ pub(crate) fn run(args: &CountArgs) -> Result<()> {
     Ok(())
 }
 
-impl Counted {
+impl RunSums {
     fn of((servers, list): (usize, usize), answers: &[Travelled], visits: Vec<u64>) -> Self {
         let sum = |of: fn(&Travelled) -> u64| answers.iter().map(of).sum::<u64>();
         let most = visits.iter().copied().max().unwrap_or_default() as f64;

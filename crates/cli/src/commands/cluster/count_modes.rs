@@ -16,7 +16,7 @@ use pipeann_cluster::wire::Hits;
 use pipeann_engine::index::{Index, OpenOptions};
 use pipeann_engine::memory::MemoryLimit;
 use pipeann_engine::pool::PoolOptions;
-use pipeann_engine::search::Within;
+use pipeann_engine::search::DistanceRange;
 use pipeann_engine::types::VectorSet;
 use serde_json::json;
 
@@ -51,7 +51,7 @@ pub(super) struct ModeArgs {
 }
 
 /// Means over the queries of a run.
-struct Line {
+struct ModeMeans {
     servers: usize,
     list: usize,
     recall: Option<f64>,
@@ -102,7 +102,7 @@ pub(super) fn run(args: &CountArgs) -> Result<()> {
             let answers = ask(args, &mut counted, &placement, queries, nearest.as_ref(), list)?;
             let visits = counted.visits().into_iter().zip(before).map(|(after, at)| after - at);
             let line =
-                Line::of((servers, list), &answers, visits.collect(), args.k, truth.as_ref());
+                ModeMeans::of((servers, list), &answers, visits.collect(), args.k, truth.as_ref());
             if args.json {
                 print_json(&line.json(args, mode))?;
             } else {
@@ -192,7 +192,7 @@ fn ask(
     let by_width = args.policy.width.filter(|_| mode == Together::Baton);
     let ahead = args.policy.ahead.or(by_width).unwrap_or(default_ahead);
     let baton = mode == Together::Baton;
-    let asked = Asked { k: each, list, width, ahead, baton, ty, within: Within::ALL };
+    let asked = Asked { k: each, list, width, ahead, baton, ty, within: DistanceRange::ALL };
     let query = |row: usize, at| Query {
         mode: mode.mode(args.modes.choosing.by),
         parameters: asked.encode(),
@@ -247,7 +247,7 @@ fn ask(
     Ok(merged.collect::<Result<_, _>>()?)
 }
 
-impl Line {
+impl ModeMeans {
     fn of(
         (servers, list): (usize, usize),
         answers: &[(Found, u64, u64)],

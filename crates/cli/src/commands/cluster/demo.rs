@@ -22,7 +22,7 @@ use crate::table::{Table, print_line};
 /// Each server is a process of its own on the loopback address, without certificates, and ends with
 /// this command.
 #[derive(Debug, Args)]
-pub(crate) struct DemoArgs {
+pub(crate) struct ClusterDemoArgs {
     /// Servers
     #[arg(long, value_name = "N", default_value_t = 3)]
     servers: usize,
@@ -33,9 +33,9 @@ pub(crate) struct DemoArgs {
 }
 
 /// A server, which ends when this goes.
-struct Started(Child);
+struct StartedServer(Child);
 
-impl Drop for Started {
+impl Drop for StartedServer {
     fn drop(&mut self) {
         // It ends with its input; where it does not, it is ended.
         drop(self.0.stdin.take());
@@ -45,7 +45,7 @@ impl Drop for Started {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &DemoArgs) -> Result<()> {
+pub(crate) fn run(args: &ClusterDemoArgs) -> Result<()> {
     let options = args.index.reading.options(MemoryLimit::Floor);
     let partitions = Index::open(&args.index.index, &options)
         .with_context(|| format!("opening {}", args.index.index.display()))?
@@ -100,7 +100,12 @@ fn topology(servers: usize, partitions: usize) -> Result<NamedTempFile> {
     Ok(topology)
 }
 
-fn start(program: &Path, topology: &Path, server: usize, index: &IndexArgs) -> Result<Started> {
+fn start(
+    program: &Path,
+    topology: &Path,
+    server: usize,
+    index: &IndexArgs,
+) -> Result<StartedServer> {
     let mut command = Command::new(program);
     command.args(["cluster", "serve", "--insecure", "--until-eof", "--threads", "1"]);
     command.arg("--topology").arg(topology).arg("--server").arg(server.to_string());
@@ -109,5 +114,5 @@ fn start(program: &Path, topology: &Path, server: usize, index: &IndexArgs) -> R
         command.arg("--buffered");
     }
     command.stdin(Stdio::piped()).stdout(Stdio::null());
-    Ok(Started(command.spawn().context("starting a server")?))
+    Ok(StartedServer(command.spawn().context("starting a server")?))
 }

@@ -19,29 +19,29 @@ pub(crate) use joining::join;
 #[derive(Debug, Args)]
 pub(crate) struct ClusterArgs {
     #[command(subcommand)]
-    command: Command,
+    command: ClusterCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
-    Demo(demo::DemoArgs),
-    Serve(serve::ServeArgs),
-    Search(search::SearchArgs),
+enum ClusterCommand {
+    Demo(demo::ClusterDemoArgs),
+    Serve(serve::ClusterServeArgs),
+    Search(search::ClusterSearchArgs),
     Certificates(certificates::CertificatesArgs),
     Count(count::CountArgs),
     Hop(hop::HopArgs),
-    Split(split::SplitArgs),
+    Split(split::ClusterSplitArgs),
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &ClusterArgs) -> Result<()> {
     match &args.command {
-        Command::Demo(args) => demo::run(args),
-        Command::Serve(args) => serve::run(args),
-        Command::Search(args) => search::run(args),
-        Command::Certificates(args) => certificates::run(args),
-        Command::Count(args) => count::run(args),
-        Command::Hop(args) => hop::run(args),
-        Command::Split(args) => split::run(args),
+        ClusterCommand::Demo(args) => demo::run(args),
+        ClusterCommand::Serve(args) => serve::run(args),
+        ClusterCommand::Search(args) => search::run(args),
+        ClusterCommand::Certificates(args) => certificates::run(args),
+        ClusterCommand::Count(args) => count::run(args),
+        ClusterCommand::Hop(args) => hop::run(args),
+        ClusterCommand::Split(args) => split::run(args),
     }
 }

@@ -114,14 +114,14 @@ impl Together {
 }
 
 /// A client of servers, as the mode needs it.
-pub(super) enum Asking {
+pub(super) enum ModeClient {
     /// Whoever gets a query goes on with it.
     Passing(Client, Option<Centroids>),
     /// Its list stays here.
     Keeping(Client<Orchestrator>),
 }
 
-impl Asking {
+impl ModeClient {
     /// Dials the servers.
     pub(super) fn open(
         network: Settings,

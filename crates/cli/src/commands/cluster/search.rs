@@ -13,13 +13,13 @@ use pipeann_cluster::relay::{AskerSettings, Ended, Query};
 use pipeann_cluster::transport::tcp::{Identity, Limits, Settings};
 use pipeann_cluster::walker::{Asked, Spent};
 use pipeann_cluster::wire::{Hits, PeerId};
-use pipeann_engine::search::Within;
+use pipeann_engine::search::DistanceRange;
 use pipeann_engine::types::{VectorSet, VectorType};
 use serde_json::json;
 
 use super::super::search::{split, truth_for};
 use super::joining::Joining;
-use super::modes::{Asking, Choosing, Steps, Together};
+use super::modes::{Choosing, ModeClient, Steps, Together};
 use crate::columns::FilterArgs;
 use crate::measure::{Latency, rounded};
 use crate::table::{Table, print_json, print_line};
@@ -33,7 +33,7 @@ const HOPS: u16 = 1000;
 
 /// Search over the servers of a cluster, and measure recall, latency, throughput, reads and hops
 #[derive(Debug, Args)]
-pub(crate) struct SearchArgs {
+pub(crate) struct ClusterSearchArgs {
     #[command(flatten)]
     pub(crate) joining: Joining,
     #[command(flatten)]
@@ -71,7 +71,7 @@ pub(crate) struct How {
     /// Answer with rows at these distances only: from NEAR on, and nearer than FAR; either may be left
     /// out. --k is but a limit then, and --list has to be as long only as there are candidates
     #[arg(long, value_name = "NEAR,FAR", value_parser = within, allow_hyphen_values = true)]
-    within: Option<Within>,
+    within: Option<DistanceRange>,
     /// How servers work together
     #[arg(long, value_enum, default_value_t = Together::Relay)]
     mode: Together,
@@ -99,20 +99,20 @@ pub(crate) struct How {
 }
 
 /// A range of distances, as `NEAR,FAR`.
-fn within(text: &str) -> Result<Within, String> {
+fn within(text: &str) -> Result<DistanceRange, String> {
     let ends = text.split_once(',').ok_or("expected NEAR,FAR, either of which may be empty")?;
     let end = |text: &str| match text.trim() {
         "" => Ok(None),
         text => text.parse::<f32>().map(Some).map_err(|e| format!("{text}: {e}")),
     };
-    Ok(Within {
+    Ok(DistanceRange {
         from: end(ends.0)?.map_or(Bound::Unbounded, Bound::Included),
         to: end(ends.1)?.map_or(Bound::Unbounded, Bound::Excluded),
     })
 }
 
 /// What a batch of queries gave.
-pub(crate) struct Searched {
+pub(crate) struct ClusterSearched {
     list: u32,
     wall: Duration,
     latency: Latency,
@@ -129,7 +129,7 @@ pub(crate) struct Searched {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &SearchArgs) -> Result<()> {
+pub(crate) fn run(args: &ClusterSearchArgs) -> Result<()> {
     let table = Table::new(&COLUMNS);
     if !args.json {
         print_line(&table.header())?;
@@ -147,7 +147,7 @@ pub(crate) fn run(args: &SearchArgs) -> Result<()> {
 pub(crate) fn search(
     joining: &Joining,
     how: &How,
-    mut tell: impl FnMut(&Searched) -> Result<()>,
+    mut tell: impl FnMut(&ClusterSearched) -> Result<()>,
 ) -> Result<()> {
     ensure!(how.in_flight > 0, "--in-flight is 0, but must be at least 1");
     how.choosing.check(how.mode)?;
@@ -166,7 +166,7 @@ pub(crate) fn search(
     let mut filters = how.filter.of_each(queries.rows())?.unwrap_or_default();
     let measured = filters.split_off(how.warm.min(filters.len()));
     let (warm, queries) = split(queries, how.warm)?;
-    let (warm, asked) = (Batch(warm, &filters), Batch(queries, &measured));
+    let (warm, asked) = (QueryBatch(warm, &filters), QueryBatch(queries, &measured));
     let placement = joining.placement()?;
     let servers = placement.servers().len();
     let seed = u64::from(std::process::id());
@@ -187,7 +187,7 @@ pub(crate) fn search(
         // One that is scattered asks every server.
         waiting: how.in_flight.saturating_mul(servers),
     };
-    let client = Asking::open(network, settings, how.mode, &how.choosing)?;
+    let client = ModeClient::open(network, settings, how.mode, &how.choosing)?;
     if !client.wait_up(servers, MEETING) {
         let missing = client.missing();
         let names: Vec<_> = missing.iter().map(u32::to_string).collect();
@@ -206,11 +206,11 @@ pub(crate) fn search(
 }
 
 /// A row of the queries, the time that it took in nanoseconds, and how it ended.
-type Outcome = (usize, u64, Ended);
+type QueryOutcome = (usize, u64, Ended);
 
 /// Queries, and the filter of each where there are filters.
 #[derive(Clone, Copy)]
-struct Batch<'q>(VectorSet<'q>, &'q [Vec<u8>]);
+struct QueryBatch<'q>(VectorSet<'q>, &'q [Vec<u8>]);
 
 impl How {
     /// Whether what is asked for beside rows is of use in the mode.
@@ -226,10 +226,15 @@ impl How {
     }
 
     /// Asks queries; how long all took together, and how each ended, in their order.
-    fn ask(&self, client: &Asking, asked: Batch<'_>, list: u32) -> (Duration, Vec<Outcome>) {
-        let Batch(queries, filters) = asked;
+    fn ask(
+        &self,
+        client: &ModeClient,
+        asked: QueryBatch<'_>,
+        list: u32,
+    ) -> (Duration, Vec<QueryOutcome>) {
+        let QueryBatch(queries, filters) = asked;
         let next = AtomicUsize::new(0);
-        let ended: Mutex<Vec<Outcome>> = Mutex::default();
+        let ended: Mutex<Vec<QueryOutcome>> = Mutex::default();
         let started = Instant::now();
         let ask = || {
             loop {
@@ -264,7 +269,7 @@ impl How {
     /// Asks one query.
     fn one(
         &self,
-        client: &Asking,
+        client: &ModeClient,
         (vector, ty): (&[u8], VectorType),
         filter: &[u8],
         list: u32,
@@ -289,11 +294,11 @@ impl How {
 
     fn batch(
         &self,
-        client: &Asking,
-        asked: Batch<'_>,
+        client: &ModeClient,
+        asked: QueryBatch<'_>,
         list: u32,
         truth: Option<&Truth>,
-    ) -> Result<Searched> {
+    ) -> Result<ClusterSearched> {
         let (wall, ended) = self.ask(client, asked, list);
         let mut times: Vec<u64> = ended.iter().map(|(_, took, _)| *took).collect();
         let (mut answers, mut spent, mut failed) = (Vec::new(), Vec::new(), 0);
@@ -325,7 +330,7 @@ impl How {
         let latency = Latency::of(&mut times);
         let of = spent.len().max(1) * client.placement().partitions() as usize;
         let lacking = lacking as f64 / of as f64;
-        let sums = Searched {
+        let sums = ClusterSearched {
             list,
             wall,
             latency,
@@ -341,11 +346,11 @@ impl How {
     }
 }
 
-/// Of what [`Searched::cells`] gives.
+/// Of what [`ClusterSearched::cells`] gives.
 pub(crate) const COLUMNS: [&str; 9] =
     ["list", "recall", "QPS", "mean us", "p99 us", "reads", "hops", "failed", "coverage"];
 
-impl Searched {
+impl ClusterSearched {
     fn mean(&self, of: fn(&Spent) -> u32) -> f64 {
         let sum: u64 = self.spent.iter().map(|spent| u64::from(of(spent))).sum();
         self.each(sum)

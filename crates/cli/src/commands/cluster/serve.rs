@@ -34,7 +34,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// The directory has to hold the codes of all partitions, and the pages of those served. A search
 /// that needs others goes on at the server that has them.
 #[derive(Debug, Args)]
-pub(crate) struct ServeArgs {
+pub(crate) struct ClusterServeArgs {
     #[command(flatten)]
     joining: Joining,
     /// Which server of the topology this is
@@ -80,7 +80,7 @@ pub(crate) struct ServeArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &ServeArgs) -> Result<()> {
+pub(crate) fn run(args: &ClusterServeArgs) -> Result<()> {
     interrupt::flag()?;
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("signals cannot be waited for")?;
     let placement = args.joining.placement()?;

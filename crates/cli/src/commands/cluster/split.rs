@@ -26,7 +26,7 @@ pub(super) const CENTROIDS: &str = "centroids";
 /// `search --mode scatter`. The mean of each server's rows goes to the file `centroids`, by which
 /// `--nearest` asks some servers alone.
 #[derive(Debug, Args)]
-pub(crate) struct SplitArgs {
+pub(crate) struct ClusterSplitArgs {
     /// Servers with their addresses and partitions, as TOML
     #[arg(long, value_name = "FILE")]
     topology: PathBuf,
@@ -44,7 +44,7 @@ pub(crate) struct SplitArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &SplitArgs) -> Result<()> {
+pub(crate) fn run(args: &ClusterSplitArgs) -> Result<()> {
     let placement = placement(&args.topology)?;
     ensure!(!args.out.exists(), "{} exists already", args.out.display());
     std::fs::create_dir(&args.out).with_context(|| format!("creating {}", args.out.display()))?;

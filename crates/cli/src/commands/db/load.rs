@@ -14,7 +14,7 @@ use pipeann_db::bulk::{
     VectorFile,
 };
 use pipeann_db::catalog::CATALOG_FILE;
-use pipeann_db::catalog::{Change, NewCollection, NewIndex, Place, Properties};
+use pipeann_db::catalog::{CollectionPath, EntryChange, NewCollection, NewIndex, Properties};
 use pipeann_db::collection::Collection;
 use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_db::schema::{FieldSpec, KeyType, Schema};
@@ -124,8 +124,8 @@ fn collection(args: &LoadArgs, database: &Database) -> Result<Arc<Collection>> {
         metric: Some(metric),
         parameters: Properties::new(),
     };
-    let place = Place::new(&args.database, &args.collection);
-    database.apply(Change::CreateIndex { place, new })?;
+    let place = CollectionPath::new(&args.database, &args.collection);
+    database.apply(EntryChange::CreateIndex { place, new })?;
     Ok(made)
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use pipeann_db::database::{Database, DatabaseOptions};
-use pipeann_milvus::{InProcess, Refused, Settings, TakenOver};
+use pipeann_milvus::{FrontendSettings, InProcess, RefusedCall, TakenOver};
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row};
@@ -68,7 +68,8 @@ pub(super) fn import(args: &MilvusLiteArgs) -> Result<()> {
     let chosen = chosen(declared, &args.collections).with_context(named)?;
     let database = Database::open(&args.data_dir, DatabaseOptions::new(now))
         .with_context(|| format!("opening {}", args.data_dir.display()))?;
-    let service = InProcess::new(Settings { database: Arc::new(database), now: Arc::new(now) });
+    let service =
+        InProcess::new(FrontendSettings { database: Arc::new(database), now: Arc::new(now) });
     // Nothing is written before it is known that all of it can be had.
     for collection in &chosen {
         let Declared { name, schema, .. } = collection;
@@ -84,7 +85,7 @@ pub(super) fn import(args: &MilvusLiteArgs) -> Result<()> {
     Ok(())
 }
 
-fn refusal(collection: &str, refused: &Refused) -> anyhow::Error {
+fn refusal(collection: &str, refused: &RefusedCall) -> anyhow::Error {
     anyhow::anyhow!("the collection {collection} cannot be taken over: {}", refused.reason)
 }
 

@@ -11,11 +11,11 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Args)]
 pub(crate) struct DbArgs {
     #[command(subcommand)]
-    command: Command,
+    command: DbCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum DbCommand {
     Load(load::LoadArgs),
     /// Show what a database or a backup holds
     Info(backup::DirArgs),
@@ -34,11 +34,11 @@ enum Command {
 /// Runs the command.
 pub(crate) fn run(args: &DbArgs) -> Result<()> {
     match &args.command {
-        Command::Load(args) => load::load(args),
-        Command::Info(args) => backup::info(args),
-        Command::Verify(args) => backup::verify(args),
-        Command::Backup(args) => backup::back_up(args),
-        Command::Restore(args) => backup::restore_from(args),
-        Command::ImportMilvusLite(args) => milvus_lite::import(args),
+        DbCommand::Load(args) => load::load(args),
+        DbCommand::Info(args) => backup::info(args),
+        DbCommand::Verify(args) => backup::verify(args),
+        DbCommand::Backup(args) => backup::back_up(args),
+        DbCommand::Restore(args) => backup::restore_from(args),
+        DbCommand::ImportMilvusLite(args) => milvus_lite::import(args),
     }
 }

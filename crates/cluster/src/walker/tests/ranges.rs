@@ -14,7 +14,7 @@ fn a_range_is_answered_as_by_one_server_with_all() {
         (Bound::Included(3000.0), Bound::Unbounded),
         (Bound::Unbounded, Bound::Excluded(1.0)),
     ] {
-        let asked = Asked { k: 60, list: 120, within: Within { from, to }, ..ONE };
+        let asked = Asked { k: 60, list: 120, within: DistanceRange { from, to }, ..ONE };
         for vector in vectors(20, 6).chunks_exact(DIM) {
             let found = client.search(query(vector, asked, Duration::from_secs(60))).unwrap();
             let expected = whole.search(vector, &asked.params(), None).unwrap();
@@ -34,14 +34,14 @@ fn a_range_is_answered_as_by_one_server_with_all() {
 
 #[test]
 fn a_range_that_is_none_is_refused_and_one_travels_as_it_was_written() {
-    let within = Within { from: Bound::Included(-1.5), to: Bound::Excluded(f32::MAX) };
+    let within = DistanceRange { from: Bound::Included(-1.5), to: Bound::Excluded(f32::MAX) };
     let asked = Asked { within, ..ONE };
     assert_eq!(Asked::decode(&asked.encode_among(b"a < 3")), Some((asked, &b"a < 3"[..])));
     let mut unknown = asked.encode();
     unknown[14] = 3;
     assert_eq!(Asked::decode(&unknown), None);
     let Servers { hosts: _hosts, client, .. } = servers();
-    let nan = Within { from: Bound::Included(f32::NAN), to: Bound::Unbounded };
+    let nan = DistanceRange { from: Bound::Included(f32::NAN), to: Bound::Unbounded };
     let asked = Asked { within: nan, ..ONE };
     let refused = client.search(query(&vectors(1, 4), asked, Duration::from_secs(60)));
     let Err(NoAnswer::Failed { code: FailureCode::Refused, words, .. }) = refused else {

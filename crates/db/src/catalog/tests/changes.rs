@@ -9,31 +9,31 @@ use std::sync::{Arc, Mutex};
 use super::{Ease as _, NOW, create, index, new_catalog, pairs, place};
 use crate::catalog::file::{decode, encode};
 use crate::catalog::{
-    Catalog, CatalogError, CatalogStore, Change, FileError, MemoryStore, NewCollection, Place,
-    SaveError, Snapshot,
+    Catalog, CatalogError, CatalogStore, CollectionPath, EntryChange, FileError, MemoryStore,
+    NewCollection, SaveError, Snapshot,
 };
 use crate::ids::ErrorClass;
 
 /// One change of each kind of entry.
-fn script() -> Vec<Change> {
-    let Change::CreateCollection { new, .. } = create("k", true) else { unreachable!() };
+fn script() -> Vec<EntryChange> {
+    let EntryChange::CreateCollection { new, .. } = create("k", true) else { unreachable!() };
     let properties = pairs(&[("owner", "ä")]);
     vec![
-        Change::CreateDatabase { name: "other".into(), properties: properties.clone() },
+        EntryChange::CreateDatabase { name: "other".into(), properties: properties.clone() },
         create("c", false),
-        Change::CreateCollection { place: Place::new("other", "k"), new },
-        Change::CreateAlias { place: place("c"), alias: "a".into() },
-        Change::CreatePartition { place: place("c"), partition: "p".into() },
-        Change::CreateIndex { place: place("c"), new: index("vector") },
-        Change::Load { place: place("c"), partitions: None },
-        Change::RenameCollection {
-            place: Place::new("other", "k"),
-            to: Place::new("default", "m"),
+        EntryChange::CreateCollection { place: CollectionPath::new("other", "k"), new },
+        EntryChange::CreateAlias { place: place("c"), alias: "a".into() },
+        EntryChange::CreatePartition { place: place("c"), partition: "p".into() },
+        EntryChange::CreateIndex { place: place("c"), new: index("vector") },
+        EntryChange::Load { place: place("c"), partitions: None },
+        EntryChange::RenameCollection {
+            place: CollectionPath::new("other", "k"),
+            to: CollectionPath::new("default", "m"),
         },
-        Change::AlterDatabase { name: "default".into(), set: properties, remove: vec![] },
-        Change::DropAlias { database: "default".into(), alias: "a".into() },
-        Change::DropCollection { place: place("c") },
-        Change::DropDatabase { name: "other".into() },
+        EntryChange::AlterDatabase { name: "default".into(), set: properties, remove: vec![] },
+        EntryChange::DropAlias { database: "default".into(), alias: "a".into() },
+        EntryChange::DropCollection { place: place("c") },
+        EntryChange::DropDatabase { name: "other".into() },
     ]
 }
 
@@ -208,7 +208,7 @@ fn a_creation_writes_as_much_however_many_collections_there_are() {
         new.properties = pairs(&[("note", &note)]);
         let place = place(&format!("c{i:04}"));
         let before = written.load(Ordering::Relaxed);
-        catalog.make(Change::CreateCollection { place, new: Box::new(new) }).unwrap();
+        catalog.make(EntryChange::CreateCollection { place, new: Box::new(new) }).unwrap();
         each.push(written.load(Ordering::Relaxed) - before);
     }
     // The file is written anew at times, when it is a third of what there is.

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Ease as _, NOW, collection_id, create, new_catalog, pairs, place, schema};
-use crate::catalog::{Change, ConsistencyLevel, NewCollection, UnixMs};
+use crate::catalog::{ConsistencyLevel, EntryChange, NewCollection, UnixMs};
 use crate::ids::ErrorClass;
 use crate::schema::{FieldAlteration, FieldSpec};
 use crate::value::{DataType, ScalarType};
 
-fn with(edit: impl FnOnce(&mut NewCollection)) -> Change {
+fn with(edit: impl FnOnce(&mut NewCollection)) -> EntryChange {
     let mut new = NewCollection::new(schema(true));
     edit(&mut new);
-    Change::CreateCollection { place: place("c"), new: Box::new(new) }
+    EntryChange::CreateCollection { place: place("c"), new: Box::new(new) }
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn partitions_of_a_new_collection_follow_its_partition_key() {
     catalog.make(with(|new| new.partitions = Some(1024))).unwrap();
     assert_eq!(names("c").len(), 1024);
     let new = NewCollection { partitions: Some(2), ..NewCollection::new(schema(false)) };
-    let change = Change::CreateCollection { place: place("x"), new: Box::new(new) };
+    let change = EntryChange::CreateCollection { place: place("x"), new: Box::new(new) };
     let refused = "collection `x` has no partition key, and so no number of partitions";
     assert_eq!(catalog.refusal(change), refused);
 }
@@ -83,7 +83,7 @@ fn ids_are_never_used_twice() {
         let id = collection_id(catalog.make(create("c", false)).unwrap());
         let partition = catalog.get("c").partitions[0].id;
         assert!(seen.insert(id.0) && seen.insert(partition.0), "{seen:?}");
-        catalog.make(Change::DropCollection { place: place("c") }).unwrap();
+        catalog.make(EntryChange::DropCollection { place: place("c") }).unwrap();
         assert!(catalog.snapshot().collection_by_id(id).is_none());
     }
 }
@@ -92,7 +92,7 @@ fn ids_are_never_used_twice() {
 fn what_is_said_about_a_collection_can_change() {
     let (catalog, _) = new_catalog();
     catalog.make(create("c", false)).unwrap();
-    let alter = |description: Option<&str>, consistency| Change::AlterCollection {
+    let alter = |description: Option<&str>, consistency| EntryChange::AlterCollection {
         place: place("c"),
         set: pairs(&[("k", "v")]),
         remove: vec!["gone".into()],
@@ -116,7 +116,7 @@ fn a_field_is_altered_under_the_next_version_of_the_schema() {
     catalog.make(create("c", false)).unwrap();
     let alter = |field: &str, set: &[(&str, &str)]| {
         let alteration = FieldAlteration { set: pairs(set), ..FieldAlteration::default() };
-        Change::AlterField { place: place("c"), field: field.into(), alteration }
+        EntryChange::AlterField { place: place("c"), field: field.into(), alteration }
     };
     catalog.make(alter("tenant", &[("mmap.enabled", "true")])).unwrap();
     assert_eq!(catalog.get("c").schema.version(), 2);
@@ -130,11 +130,11 @@ fn fields_are_added_under_the_next_version_of_the_schema() {
     catalog.make(create("c", false)).unwrap();
     let held = catalog.snapshot();
     let spec = FieldSpec::new("more", DataType::Scalar(ScalarType::Bool));
-    let add = |spec: FieldSpec| Change::AddField { place: place("c"), field: Box::new(spec) };
+    let add = |spec: FieldSpec| EntryChange::AddField { place: place("c"), field: Box::new(spec) };
     let refused = catalog.refusal(add(spec.clone()));
     assert!(refused.starts_with("field `more`: a field added to a collection"), "{refused}");
     catalog.make(add(spec.nullable())).unwrap();
-    let dynamic = || Change::AddDynamicField { place: place("c") };
+    let dynamic = || EntryChange::AddDynamicField { place: place("c") };
     catalog.make(dynamic()).unwrap();
     assert!(!catalog.make(dynamic()).unwrap().changed);
     let schema = catalog.get("c").schema;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Ease as _, create, index, new_catalog, pairs, place};
 use crate::catalog::limits::MAX_PARTITIONS;
 use crate::catalog::{
-    Catalog, Change, IndexState, Load, NewIndex, Subject, WriteTarget, is_exact_kind,
+    Catalog, EntryChange, IndexState, NewIndex, Subject, WantedLoad, WriteTarget, is_exact_kind,
 };
 use crate::ids::Metric;
 
@@ -15,28 +15,28 @@ fn catalog_with(name: &str, keyed: bool) -> Catalog {
     catalog
 }
 
-fn partition(name: &str) -> Change {
-    Change::CreatePartition { place: place("c"), partition: name.into() }
+fn partition(name: &str) -> EntryChange {
+    EntryChange::CreatePartition { place: place("c"), partition: name.into() }
 }
 
-fn drop_partition(name: &str) -> Change {
-    Change::DropPartition { place: place("c"), partition: name.into() }
+fn drop_partition(name: &str) -> EntryChange {
+    EntryChange::DropPartition { place: place("c"), partition: name.into() }
 }
 
-fn load(names: &[&str]) -> Change {
-    Change::Load { place: place("c"), partitions: Some(owned(names)) }
+fn load(names: &[&str]) -> EntryChange {
+    EntryChange::Load { place: place("c"), partitions: Some(owned(names)) }
 }
 
-fn release(names: &[&str]) -> Change {
-    Change::Release { place: place("c"), partitions: Some(owned(names)) }
+fn release(names: &[&str]) -> EntryChange {
+    EntryChange::Release { place: place("c"), partitions: Some(owned(names)) }
 }
 
 fn owned(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).into()).collect()
 }
 
-fn create_index(new: NewIndex) -> Change {
-    Change::CreateIndex { place: place("c"), new }
+fn create_index(new: NewIndex) -> EntryChange {
+    EntryChange::CreateIndex { place: place("c"), new }
 }
 
 #[test]
@@ -100,18 +100,18 @@ fn partitions_are_loaded_and_released_one_by_one() {
         let collection = catalog.get("c");
         names.iter().map(|name| collection.partition(name).unwrap().id).collect()
     };
-    let is = |load: Load| assert_eq!(catalog.get("c").load, load);
+    let is = |load: WantedLoad| assert_eq!(catalog.get("c").load, load);
     catalog.make(load(&["p"])).unwrap();
-    is(Load::Partitions(ids(&["p"])));
+    is(WantedLoad::Partitions(ids(&["p"])));
     let used = "partition `p` cannot be dropped: it is loaded; release it first";
     assert_eq!(catalog.refusal(drop_partition("p")), used);
     catalog.make(load(&["q"])).unwrap();
-    is(Load::Partitions(ids(&["p", "q"])));
+    is(WantedLoad::Partitions(ids(&["p", "q"])));
     assert!(!catalog.make(load(&["q"])).unwrap().changed);
     catalog.make(release(&["p"])).unwrap();
-    is(Load::Partitions(ids(&["q"])));
+    is(WantedLoad::Partitions(ids(&["q"])));
     catalog.make(release(&["q"])).unwrap();
-    is(Load::Released);
+    is(WantedLoad::Released);
     assert_eq!(catalog.refusal(load(&["x"])), "partition not found[partition=x] in `c`");
     catalog.make(drop_partition("p")).unwrap();
 }
@@ -120,16 +120,16 @@ fn partitions_are_loaded_and_released_one_by_one() {
 fn a_whole_collection_is_loaded_and_parts_of_it_released() {
     let catalog = catalog_with("c", false);
     catalog.make(partition("p")).unwrap();
-    let whole = || Change::Load { place: place("c"), partitions: None };
+    let whole = || EntryChange::Load { place: place("c"), partitions: None };
     catalog.make(whole()).unwrap();
     assert!(!catalog.make(load(&["p"])).unwrap().changed, "it is loaded already");
     assert!(catalog.get("c").load.includes(catalog.get("c").partition("p").unwrap().id));
     catalog.make(release(&["p"])).unwrap();
     let default = catalog.get("c").partition("_default").unwrap().id;
-    assert_eq!(catalog.get("c").load, Load::Partitions([default].into()));
+    assert_eq!(catalog.get("c").load, WantedLoad::Partitions([default].into()));
     catalog.make(whole()).unwrap();
-    catalog.make(Change::Release { place: place("c"), partitions: None }).unwrap();
-    assert_eq!(catalog.get("c").load, Load::Released);
+    catalog.make(EntryChange::Release { place: place("c"), partitions: None }).unwrap();
+    assert_eq!(catalog.get("c").load, WantedLoad::Released);
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn a_json_field_has_an_index_for_each_path() {
     assert!(second.starts_with("field `json`: it has the index `a` already"), "{second}");
     let field = catalog.get("c").schema.field("json").unwrap().id;
     assert_eq!(catalog.get("c").indexes_of(field).count(), 2);
-    let alter = |set: &[(&str, &str)]| Change::AlterIndex {
+    let alter = |set: &[(&str, &str)]| EntryChange::AlterIndex {
         place: place("c"),
         index: "a".into(),
         set: pairs(set),
@@ -228,14 +228,14 @@ fn a_build_reports_by_id_and_not_to_a_later_index_of_the_name() {
     else {
         panic!()
     };
-    let set = |index, state| Change::SetIndexState { collection, index, state };
+    let set = |index, state| EntryChange::SetIndexState { collection, index, state };
     let building = IndexState::Building { rows_done: 5, rows: 9 };
     catalog.make(set(first, building.clone())).unwrap();
     assert_eq!(catalog.get("c").index("vector").unwrap().state, building);
     assert!(!catalog.make(set(first, building)).unwrap().changed);
     let beyond = catalog.refusal(set(first, IndexState::Building { rows_done: 10, rows: 9 }));
     assert_eq!(beyond, "field `vector`: 10 rows of 9 cannot be done");
-    catalog.make(Change::DropIndex { place: place("c"), index: "vector".into() }).unwrap();
+    catalog.make(EntryChange::DropIndex { place: place("c"), index: "vector".into() }).unwrap();
     catalog.make(create_index(index("vector"))).unwrap();
     let late = catalog.refusal(set(first, IndexState::Finished { rows: 9 }));
     assert_eq!(late, format!("index not found[index=id {}] in `the catalogue`", first.0));
@@ -247,7 +247,7 @@ fn a_vector_index_is_dropped_only_while_nothing_is_loaded() {
     catalog.make(create_index(index("vector"))).unwrap();
     catalog.make(create_index(index("tenant"))).unwrap();
     catalog.make(load(&["_default"])).unwrap();
-    let drop = |name: &str| Change::DropIndex { place: place("c"), index: name.into() };
+    let drop = |name: &str| EntryChange::DropIndex { place: place("c"), index: name.into() };
     let used = "index `vector` cannot be dropped: it is loaded; release it first";
     assert_eq!(catalog.refusal(drop("vector")), used);
     catalog.make(drop("tenant")).unwrap();

@@ -8,9 +8,9 @@ use super::{Ease as _, NOW, create, index, new_catalog, pairs, place};
 use crate::catalog::file;
 use crate::catalog::limits::{MAX_ALIASES, MAX_COLLECTIONS, MAX_DATABASES, MAX_PARTITIONS};
 use crate::catalog::{
-    CATALOG_MAGIC, CATALOG_VERSION, CHANGE_MAGIC, Catalog, CatalogError, Change, FileError,
-    IndexState, KIND_CHANGE, KIND_CHANGE_MARK, MemoryStore, NewCollection, Place, Properties,
-    Snapshot, Subject, change_header, file_header,
+    CATALOG_MAGIC, CATALOG_VERSION, CHANGE_MAGIC, Catalog, CatalogError, CollectionPath,
+    EntryChange, FileError, IndexState, KIND_CHANGE, KIND_CHANGE_MARK, MemoryStore, NewCollection,
+    Properties, Snapshot, Subject, change_header, file_header,
 };
 use crate::files::documentation::{DOCUMENT, assert_numbers, assert_table};
 use crate::ids::ErrorClass;
@@ -42,22 +42,24 @@ fn body(file: &[u8]) -> &str {
 fn rich() -> (Catalog, MemoryStore) {
     let (catalog, store) = new_catalog();
     let properties = pairs(&[("owner", "ä")]);
-    catalog.make(Change::CreateDatabase { name: "other".into(), properties }).unwrap();
+    catalog.make(EntryChange::CreateDatabase { name: "other".into(), properties }).unwrap();
     catalog.make(create("c", false)).unwrap();
-    let Change::CreateCollection { new, .. } = create("k", true) else { unreachable!() };
+    let EntryChange::CreateCollection { new, .. } = create("k", true) else { unreachable!() };
     let mut new = new;
     new.partitions = Some(2);
-    let keyed = Place::new("other", "k");
-    catalog.make(Change::CreateCollection { place: keyed, new }).unwrap();
-    catalog.make(Change::CreateAlias { place: place("c"), alias: "a".into() }).unwrap();
-    catalog.make(Change::CreatePartition { place: place("c"), partition: "p".into() }).unwrap();
-    let made = catalog.make(Change::CreateIndex { place: place("c"), new: index("vector") });
+    let keyed = CollectionPath::new("other", "k");
+    catalog.make(EntryChange::CreateCollection { place: keyed, new }).unwrap();
+    catalog.make(EntryChange::CreateAlias { place: place("c"), alias: "a".into() }).unwrap();
+    catalog
+        .make(EntryChange::CreatePartition { place: place("c"), partition: "p".into() })
+        .unwrap();
+    let made = catalog.make(EntryChange::CreateIndex { place: place("c"), new: index("vector") });
     let Subject::Index(collection, id) = made.unwrap().subject else { unreachable!() };
     let state = IndexState::Building { rows_done: 1, rows: 2 };
-    catalog.make(Change::SetIndexState { collection, index: id, state }).unwrap();
-    catalog.make(Change::CreateIndex { place: place("c"), new: index("tenant") }).unwrap();
+    catalog.make(EntryChange::SetIndexState { collection, index: id, state }).unwrap();
+    catalog.make(EntryChange::CreateIndex { place: place("c"), new: index("tenant") }).unwrap();
     let partitions = Some(vec!["p".into()]);
-    catalog.make(Change::Load { place: place("c"), partitions }).unwrap();
+    catalog.make(EntryChange::Load { place: place("c"), partitions }).unwrap();
     (catalog, store)
 }
 
@@ -154,7 +156,7 @@ fn version_1_is_read_unless_it_kept_vectors_in_rows() {
             .field(FieldSpec::new("id", DataType::Scalar(ScalarType::Int64)).primary_key())
             .field(FieldSpec::new("v", DataType::Vector(kind)).dim(8));
         let new = Box::new(NewCollection::new(schema.build().unwrap()));
-        catalog.make(Change::CreateCollection { place: place("c"), new }).unwrap();
+        catalog.make(EntryChange::CreateCollection { place: place("c"), new }).unwrap();
         let file = encode(&catalog.snapshot());
         assert!(open(file.clone()).is_ok());
         let error = open(of_version(1, &file)).err().unwrap();
@@ -286,8 +288,11 @@ proptest! {
 fn properties_are_kept_as_they_are() {
     let (catalog, store) = new_catalog();
     let properties: Properties = pairs(&[("", ""), ("\u{0}\"\\ä", "{}\n")]);
-    let change =
-        Change::AlterDatabase { name: "default".into(), set: properties.clone(), remove: vec![] };
+    let change = EntryChange::AlterDatabase {
+        name: "default".into(),
+        set: properties.clone(),
+        remove: vec![],
+    };
     catalog.make(change).unwrap();
     let opened = open(store.file().unwrap()).unwrap();
     assert_eq!(opened.snapshot().database("default").unwrap().properties, properties);

@@ -11,8 +11,8 @@ mod random;
 mod saving;
 
 use super::{
-    Applied, Catalog, CatalogError, Change, Collection, CollectionId, MemoryStore, NewCollection,
-    NewIndex, Place, Properties, Subject, UnixMs,
+    Applied, Catalog, CatalogError, CollectionEntry, CollectionId, CollectionPath, EntryChange,
+    MemoryStore, NewCollection, NewIndex, Properties, Subject, UnixMs,
 };
 use crate::ids::Metric;
 use crate::schema::{FieldSpec, Schema};
@@ -25,8 +25,8 @@ fn new_catalog() -> (Catalog, MemoryStore) {
     (Catalog::create(Box::new(store.clone()), NOW).unwrap(), store)
 }
 
-fn place(collection: &str) -> Place {
-    Place::new("default", collection)
+fn place(collection: &str) -> CollectionPath {
+    CollectionPath::new("default", collection)
 }
 
 fn schema(keyed: bool) -> Schema {
@@ -42,9 +42,9 @@ fn schema(keyed: bool) -> Schema {
         .unwrap()
 }
 
-fn create(name: &str, keyed: bool) -> Change {
+fn create(name: &str, keyed: bool) -> EntryChange {
     let new = Box::new(NewCollection::new(schema(keyed)));
-    Change::CreateCollection { place: place(name), new }
+    EntryChange::CreateCollection { place: place(name), new }
 }
 
 fn index(field: &str) -> NewIndex {
@@ -64,27 +64,27 @@ fn pairs(pairs: &[(&str, &str)]) -> Properties {
 
 trait Ease {
     /// Applies at [`NOW`].
-    fn make(&self, change: Change) -> Result<Applied, CatalogError>;
+    fn make(&self, change: EntryChange) -> Result<Applied, CatalogError>;
     /// Applies, and gives the message of the refusal.
-    fn refusal(&self, change: Change) -> String;
+    fn refusal(&self, change: EntryChange) -> String;
     /// The collection of this name in the default database.
-    fn get(&self, name: &str) -> Collection;
+    fn get(&self, name: &str) -> CollectionEntry;
 }
 
 impl Ease for Catalog {
-    fn make(&self, change: Change) -> Result<Applied, CatalogError> {
+    fn make(&self, change: EntryChange) -> Result<Applied, CatalogError> {
         self.apply(change, NOW)
     }
 
-    fn refusal(&self, change: Change) -> String {
+    fn refusal(&self, change: EntryChange) -> String {
         let before = self.snapshot();
         let message = self.apply(change, NOW).expect_err("a refusal").to_string();
         assert_eq!(self.snapshot(), before, "a refusal changes nothing");
         message
     }
 
-    fn get(&self, name: &str) -> Collection {
-        Collection::clone(self.snapshot().collection("default", name).unwrap())
+    fn get(&self, name: &str) -> CollectionEntry {
+        CollectionEntry::clone(self.snapshot().collection("default", name).unwrap())
     }
 }
 

@@ -1,6 +1,6 @@
 //! A naive model of the catalogue: lists that are searched from front to back.
 
-use crate::catalog::{Catalog, CatalogError, Change, Load, Place};
+use crate::catalog::{Catalog, CatalogError, CollectionPath, EntryChange, WantedLoad};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct MCollection {
@@ -34,7 +34,7 @@ impl Model {
         self.databases.iter().any(|d| d == name).then_some(()).ok_or("NotFound")
     }
 
-    fn find(&mut self, at: &Place) -> Result<&mut MCollection, &'static str> {
+    fn find(&mut self, at: &CollectionPath) -> Result<&mut MCollection, &'static str> {
         self.database(&at.database)?;
         let means = |c: &&mut MCollection| {
             c.database == at.database
@@ -43,27 +43,27 @@ impl Model {
         self.collections.iter_mut().find(means).ok_or("NotFound")
     }
 
-    fn free(&mut self, at: &Place) -> Result<(), &'static str> {
+    fn free(&mut self, at: &CollectionPath) -> Result<(), &'static str> {
         self.database(&at.database)?;
         if self.find(at).is_ok() { Err("Exists") } else { Ok(()) }
     }
 
-    fn by_own_name(&mut self, at: &Place) -> Result<MCollection, &'static str> {
+    fn by_own_name(&mut self, at: &CollectionPath) -> Result<MCollection, &'static str> {
         let found = self.find(at)?.clone();
         if found.name == at.collection { Ok(found) } else { Err("ViaAlias") }
     }
 
     /// Makes a change; after a refusal nothing has changed.
-    pub(super) fn apply(&mut self, change: &Change) -> Outcome {
+    pub(super) fn apply(&mut self, change: &EntryChange) -> Outcome {
         match change {
-            Change::CreateDatabase { name, .. } => {
+            EntryChange::CreateDatabase { name, .. } => {
                 if self.database(name).is_ok() {
                     return Err("Exists");
                 }
                 self.databases.push(name.clone());
                 Ok(true)
             }
-            Change::DropDatabase { name } => {
+            EntryChange::DropDatabase { name } => {
                 self.database(name)?;
                 if name == "default" {
                     return Err("Permanent");
@@ -74,7 +74,7 @@ impl Model {
                 self.databases.retain(|d| d != name);
                 Ok(true)
             }
-            Change::CreateCollection { place, new } => {
+            EntryChange::CreateCollection { place, new } => {
                 check_name(&place.collection)?;
                 self.database(&place.database)?;
                 let keyed = new.schema.partition_key_position().is_some();
@@ -101,7 +101,7 @@ impl Model {
                 });
                 Ok(true)
             }
-            Change::DropCollection { place } => {
+            EntryChange::DropCollection { place } => {
                 let found = self.by_own_name(place)?;
                 if !found.aliases.is_empty() {
                     return Err("InUse");
@@ -109,7 +109,7 @@ impl Model {
                 self.collections.retain(|c| *c != found);
                 Ok(true)
             }
-            Change::RenameCollection { place, to } => {
+            EntryChange::RenameCollection { place, to } => {
                 check_name(&to.collection)?;
                 let found = self.by_own_name(place)?;
                 if place == to {
@@ -124,16 +124,16 @@ impl Model {
                 there.name.clone_from(&to.collection);
                 Ok(true)
             }
-            Change::CreateAlias { place, alias } => {
+            EntryChange::CreateAlias { place, alias } => {
                 check_name(alias)?;
                 if self.find(place)?.aliases.contains(alias) {
                     return Ok(false);
                 }
-                self.free(&Place::new(&place.database, alias))?;
+                self.free(&CollectionPath::new(&place.database, alias))?;
                 self.find(place)?.aliases.push(alias.clone());
                 Ok(true)
             }
-            Change::AlterAlias { place, alias } => {
+            EntryChange::AlterAlias { place, alias } => {
                 self.unalias(&place.database, alias).map(|_| ())?;
                 let there = self.find(place)?;
                 if there.aliases.contains(alias) {
@@ -144,11 +144,11 @@ impl Model {
                 self.find(place)?.aliases.push(alias.clone());
                 Ok(true)
             }
-            Change::DropAlias { database, alias } => {
+            EntryChange::DropAlias { database, alias } => {
                 self.unalias(database, alias)?.aliases.retain(|a| a != alias);
                 Ok(true)
             }
-            Change::CreatePartition { place, partition } => {
+            EntryChange::CreatePartition { place, partition } => {
                 check_name(partition)?;
                 let there = self.find(place)?;
                 if there.keyed {
@@ -160,7 +160,7 @@ impl Model {
                 there.partitions.push(partition.clone());
                 Ok(true)
             }
-            Change::DropPartition { place, partition } => {
+            EntryChange::DropPartition { place, partition } => {
                 let there = self.find(place)?;
                 if there.keyed {
                     return Err("PartitionKeyed");
@@ -177,7 +177,7 @@ impl Model {
                 there.partitions.retain(|p| p != partition);
                 Ok(true)
             }
-            Change::CreateIndex { place, new } => {
+            EntryChange::CreateIndex { place, new } => {
                 let there = self.find(place)?;
                 match new.field.as_str() {
                     "gone" => return Err("NotFound"),
@@ -190,7 +190,7 @@ impl Model {
                 there.indexes.push(new.field.clone());
                 Ok(true)
             }
-            Change::DropIndex { place, index } => {
+            EntryChange::DropIndex { place, index } => {
                 let there = self.find(place)?;
                 if !there.indexes.contains(index) {
                     return Err("NotFound");
@@ -201,7 +201,7 @@ impl Model {
                 there.indexes.retain(|i| i != index);
                 Ok(true)
             }
-            Change::Load { place, partitions } => {
+            EntryChange::Load { place, partitions } => {
                 let there = self.find(place)?;
                 let before = there.clone();
                 match partitions {
@@ -223,7 +223,7 @@ impl Model {
                 }
                 Ok(*there != before)
             }
-            Change::Release { place, partitions } => {
+            EntryChange::Release { place, partitions } => {
                 let there = self.find(place)?;
                 let before = there.clone();
                 match partitions {
@@ -251,7 +251,7 @@ impl Model {
 
     /// The collection with this alias.
     fn unalias(&mut self, database: &str, alias: &str) -> Result<&mut MCollection, &'static str> {
-        let at = Place::new(database, alias);
+        let at = CollectionPath::new(database, alias);
         let found = self.find(&at)?;
         if found.aliases.iter().any(|a| a == alias) { Ok(found) } else { Err("NotFound") }
     }
@@ -285,7 +285,7 @@ pub(super) fn seen(catalog: &Catalog) -> (Vec<String>, Vec<MCollection>) {
     for database in &databases {
         for collection in snapshot.collections(database).unwrap() {
             let partitions = || collection.partitions.iter();
-            let whole = collection.load == Load::Whole;
+            let whole = collection.load == WantedLoad::Whole;
             let mut loaded: Vec<String> = partitions()
                 .filter(|partition| !whole && collection.load.includes(partition.id))
                 .map(|partition| partition.name.clone())

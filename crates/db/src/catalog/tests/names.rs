@@ -2,18 +2,18 @@
 
 use super::{Ease as _, NOW, create, new_catalog, pairs, place};
 use crate::catalog::limits::MAX_DATABASES;
-use crate::catalog::{Change, Place, Properties, UnixMs};
+use crate::catalog::{CollectionPath, EntryChange, Properties, UnixMs};
 
-fn database(name: &str) -> Change {
-    Change::CreateDatabase { name: name.into(), properties: Properties::new() }
+fn database(name: &str) -> EntryChange {
+    EntryChange::CreateDatabase { name: name.into(), properties: Properties::new() }
 }
 
-fn alias(collection: &str, alias: &str) -> Change {
-    Change::CreateAlias { place: place(collection), alias: alias.into() }
+fn alias(collection: &str, alias: &str) -> EntryChange {
+    EntryChange::CreateAlias { place: place(collection), alias: alias.into() }
 }
 
-fn drop_alias(alias: &str) -> Change {
-    Change::DropAlias { database: "default".into(), alias: alias.into() }
+fn drop_alias(alias: &str) -> EntryChange {
+    EntryChange::DropAlias { database: "default".into(), alias: alias.into() }
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn the_default_database_is_there_and_stays() {
     let (catalog, _) = new_catalog();
     let names: Vec<_> = catalog.snapshot().databases().map(|(name, _)| name.to_owned()).collect();
     assert_eq!(names, ["default"]);
-    let found = catalog.refusal(Change::DropDatabase { name: "default".into() });
+    let found = catalog.refusal(EntryChange::DropDatabase { name: "default".into() });
     assert_eq!(found, "the database `default` cannot be dropped");
 }
 
@@ -29,13 +29,13 @@ fn the_default_database_is_there_and_stays() {
 fn a_database_with_collections_cannot_be_dropped() {
     let (catalog, _) = new_catalog();
     catalog.make(database("other")).unwrap();
-    let Change::CreateCollection { new, .. } = create("c", false) else { unreachable!() };
-    let there = Place::new("other", "c");
-    catalog.make(Change::CreateCollection { place: there.clone(), new }).unwrap();
-    let drop = || Change::DropDatabase { name: "other".into() };
+    let EntryChange::CreateCollection { new, .. } = create("c", false) else { unreachable!() };
+    let there = CollectionPath::new("other", "c");
+    catalog.make(EntryChange::CreateCollection { place: there.clone(), new }).unwrap();
+    let drop = || EntryChange::DropDatabase { name: "other".into() };
     let expected = "database `other` cannot be dropped: it holds 1 collections; drop them first";
     assert_eq!(catalog.refusal(drop()), expected);
-    catalog.make(Change::DropCollection { place: there }).unwrap();
+    catalog.make(EntryChange::DropCollection { place: there }).unwrap();
     catalog.make(drop()).unwrap();
     assert_eq!(catalog.refusal(drop()), "database not found[database=other] in `the catalogue`");
 }
@@ -51,7 +51,7 @@ fn databases_have_names_properties_and_a_limit() {
     }
     let full = "`the catalogue` has 64 of kind database already, more are not possible";
     assert_eq!(catalog.refusal(database("more")), full);
-    let alter = |set: &[(&str, &str)], remove: &[&str]| Change::AlterDatabase {
+    let alter = |set: &[(&str, &str)], remove: &[&str]| EntryChange::AlterDatabase {
         name: "default".into(),
         set: pairs(set),
         remove: remove.iter().map(|key| (*key).into()).collect(),
@@ -70,7 +70,7 @@ fn an_alias_serves_wherever_a_collection_is_meant() {
     catalog.make(alias("c", "a")).unwrap();
     catalog.make(alias("a", "b")).unwrap();
     assert_eq!(catalog.get("b").name, "c");
-    let partition = Change::CreatePartition { place: place("a"), partition: "p".into() };
+    let partition = EntryChange::CreatePartition { place: place("a"), partition: "p".into() };
     catalog.make(partition).unwrap();
     assert!(catalog.get("c").partition("p").is_ok());
     let snapshot = catalog.snapshot();
@@ -94,7 +94,7 @@ fn aliases_and_collections_do_not_shadow_each_other() {
     let taken = "`a` is already the name of an alias in `default`";
     assert_eq!(catalog.refusal(create("a", false)), taken);
     assert_eq!(catalog.refusal(alias("d", "a")), taken);
-    let rename = Change::RenameCollection { place: place("d"), to: place("a") };
+    let rename = EntryChange::RenameCollection { place: place("d"), to: place("a") };
     assert_eq!(catalog.refusal(rename), taken);
     assert!(!catalog.make(alias("c", "a")).unwrap().changed, "the same alias again is fine");
 }
@@ -104,7 +104,7 @@ fn an_alias_is_altered_and_dropped() {
     let (catalog, _) = new_catalog();
     catalog.make(create("c", false)).unwrap();
     catalog.make(create("d", false)).unwrap();
-    let alter = |alias: &str| Change::AlterAlias { place: place("d"), alias: alias.into() };
+    let alter = |alias: &str| EntryChange::AlterAlias { place: place("d"), alias: alias.into() };
     assert_eq!(catalog.refusal(alter("a")), "alias not found[alias=a] in `default`");
     assert_eq!(catalog.refusal(alter("c")), "alias not found[alias=c] in `default`");
     catalog.make(alias("c", "a")).unwrap();
@@ -120,10 +120,10 @@ fn a_collection_is_not_dropped_or_renamed_by_an_alias_nor_dropped_with_one() {
     let (catalog, _) = new_catalog();
     catalog.make(create("c", false)).unwrap();
     catalog.make(alias("c", "a")).unwrap();
-    let drop = |name: &str| Change::DropCollection { place: place(name) };
+    let drop = |name: &str| EntryChange::DropCollection { place: place(name) };
     let by_alias = "cannot drop the collection via alias = a; its name is `c`";
     assert_eq!(catalog.refusal(drop("a")), by_alias);
-    let rename = Change::RenameCollection { place: place("a"), to: place("x") };
+    let rename = EntryChange::RenameCollection { place: place("a"), to: place("x") };
     let by_alias = "cannot rename the collection via alias = a; its name is `c`";
     assert_eq!(catalog.refusal(rename), by_alias);
     let used = "collection `c` cannot be dropped: it has the aliases a; drop them first";
@@ -139,7 +139,8 @@ fn a_renamed_collection_keeps_its_id_and_aliases() {
     catalog.make(create("c", false)).unwrap();
     catalog.make(alias("c", "a")).unwrap();
     let before = catalog.get("c");
-    let rename = |from: &str, to: Place| Change::RenameCollection { place: place(from), to };
+    let rename =
+        |from: &str, to: CollectionPath| EntryChange::RenameCollection { place: place(from), to };
     catalog.apply(rename("c", place("d")), UnixMs(NOW.0 + 5)).unwrap();
     let after = catalog.get("a");
     assert_eq!((after.id, after.name.as_str()), (before.id, "d"));
@@ -147,7 +148,7 @@ fn a_renamed_collection_keeps_its_id_and_aliases() {
     assert!(!catalog.make(rename("d", place("d"))).unwrap().changed);
     assert!(catalog.refusal(rename("d", place(""))).starts_with("invalid collection name ``"));
     catalog.make(database("other")).unwrap();
-    let away = || rename("d", Place::new("other", "d"));
+    let away = || rename("d", CollectionPath::new("other", "d"));
     assert!(catalog.refusal(away()).contains("it has the aliases a"));
     catalog.make(drop_alias("a")).unwrap();
     catalog.make(away()).unwrap();

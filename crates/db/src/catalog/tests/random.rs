@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use super::model::{Model, of_model, refusal, seen};
 use super::{NOW, index, new_catalog, schema};
 use crate::catalog::{
-    Catalog, CatalogError, Change, MemoryStore, NewCollection, Place, Properties, SaveError,
-    Subject,
+    Catalog, CatalogError, CollectionPath, EntryChange, MemoryStore, NewCollection, Properties,
+    SaveError, Subject,
 };
 
 const DATABASES: [&str; 3] = ["default", "d1", "d2"];
@@ -21,9 +21,9 @@ const FIELDS: [&str; 4] = ["vector", "tenant", "words", "gone"];
 
 #[derive(Clone, Debug)]
 enum Step {
-    Apply(Change),
+    Apply(EntryChange),
     /// The change is refused because it cannot be saved, if it would be made.
-    FailToSave(Change),
+    FailToSave(EntryChange),
     Reopen,
 }
 
@@ -36,42 +36,42 @@ fn mostly_first(from: &'static [&'static str]) -> impl Strategy<Value = String> 
     prop_oneof![3 => Just(from[0].to_owned()), 2 => pick(from)]
 }
 
-fn place() -> impl Strategy<Value = Place> + Clone {
+fn place() -> impl Strategy<Value = CollectionPath> + Clone {
     (mostly_first(&DATABASES), mostly_first(&NAMES))
-        .prop_map(|(database, name)| Place::new(database, name))
+        .prop_map(|(database, name)| CollectionPath::new(database, name))
 }
 
-fn change() -> impl Strategy<Value = Change> {
+fn change() -> impl Strategy<Value = EntryChange> {
     let partitions = || prop::option::of(prop::collection::vec(mostly_first(&PARTITIONS), 0..3));
     let create = (place(), prop::bool::weighted(0.2)).prop_map(|(place, keyed)| {
         let new = Box::new(NewCollection::new(schema(keyed)));
-        Change::CreateCollection { place, new }
+        EntryChange::CreateCollection { place, new }
     });
     let names = || mostly_first(&NAMES);
     prop_oneof![
         2 => pick(&DATABASES).prop_map(|name| {
-            Change::CreateDatabase { name, properties: Properties::new() }
+            EntryChange::CreateDatabase { name, properties: Properties::new() }
         }),
-        1 => pick(&DATABASES).prop_map(|name| Change::DropDatabase { name }),
+        1 => pick(&DATABASES).prop_map(|name| EntryChange::DropDatabase { name }),
         4 => create,
-        1 => place().prop_map(|place| Change::DropCollection { place }),
-        2 => (place(), place()).prop_map(|(place, to)| Change::RenameCollection { place, to }),
-        2 => (place(), pick(&NAMES)).prop_map(|(place, alias)| Change::CreateAlias { place, alias }),
-        1 => (place(), names()).prop_map(|(place, alias)| Change::AlterAlias { place, alias }),
+        1 => place().prop_map(|place| EntryChange::DropCollection { place }),
+        2 => (place(), place()).prop_map(|(place, to)| EntryChange::RenameCollection { place, to }),
+        2 => (place(), pick(&NAMES)).prop_map(|(place, alias)| EntryChange::CreateAlias { place, alias }),
+        1 => (place(), names()).prop_map(|(place, alias)| EntryChange::AlterAlias { place, alias }),
         1 => (pick(&DATABASES), names())
-            .prop_map(|(database, alias)| Change::DropAlias { database, alias }),
+            .prop_map(|(database, alias)| EntryChange::DropAlias { database, alias }),
         3 => (place(), mostly_first(&PARTITIONS))
-            .prop_map(|(place, partition)| Change::CreatePartition { place, partition }),
+            .prop_map(|(place, partition)| EntryChange::CreatePartition { place, partition }),
         2 => (place(), mostly_first(&PARTITIONS))
-            .prop_map(|(place, partition)| Change::DropPartition { place, partition }),
+            .prop_map(|(place, partition)| EntryChange::DropPartition { place, partition }),
         2 => (place(), mostly_first(&FIELDS))
-            .prop_map(|(place, field)| Change::CreateIndex { place, new: index(&field) }),
+            .prop_map(|(place, field)| EntryChange::CreateIndex { place, new: index(&field) }),
         2 => (place(), mostly_first(&FIELDS))
-            .prop_map(|(place, index)| Change::DropIndex { place, index }),
+            .prop_map(|(place, index)| EntryChange::DropIndex { place, index }),
         3 => (place(), partitions())
-            .prop_map(|(place, partitions)| Change::Load { place, partitions }),
+            .prop_map(|(place, partitions)| EntryChange::Load { place, partitions }),
         3 => (place(), partitions())
-            .prop_map(|(place, partitions)| Change::Release { place, partitions }),
+            .prop_map(|(place, partitions)| EntryChange::Release { place, partitions }),
     ]
 }
 
@@ -84,12 +84,12 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// The id of what was created, where something was.
-fn created(change: &Change, subject: Subject) -> Option<u64> {
+fn created(change: &EntryChange, subject: Subject) -> Option<u64> {
     match (change, subject) {
-        (Change::CreateDatabase { .. }, Subject::Database(id)) => Some(id.0),
-        (Change::CreateCollection { .. }, Subject::Collection(id)) => Some(id.0),
-        (Change::CreatePartition { .. }, Subject::Partition(_, id)) => Some(id.0),
-        (Change::CreateIndex { .. }, Subject::Index(_, id)) => Some(id.0),
+        (EntryChange::CreateDatabase { .. }, Subject::Database(id)) => Some(id.0),
+        (EntryChange::CreateCollection { .. }, Subject::Collection(id)) => Some(id.0),
+        (EntryChange::CreatePartition { .. }, Subject::Partition(_, id)) => Some(id.0),
+        (EntryChange::CreateIndex { .. }, Subject::Index(_, id)) => Some(id.0),
         _ => None,
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use super::{Ease as _, NOW, create, new_catalog, place};
 use crate::catalog::file;
 use crate::catalog::{
-    Catalog, CatalogError, CatalogStore, Change, FileError, MemoryStore, SaveError, Snapshot,
+    Catalog, CatalogError, CatalogStore, EntryChange, FileError, MemoryStore, SaveError, Snapshot,
 };
 use crate::ids::ErrorClass;
 
@@ -140,7 +140,7 @@ fn writers_take_turns_and_readers_see_whole_states() {
                     let name = format!("w{writer}_{i}");
                     catalog.make(create(&name, false)).unwrap();
                     let (place, alias) = (place(&name), format!("alias_{name}"));
-                    catalog.make(Change::CreateAlias { place, alias }).unwrap();
+                    catalog.make(EntryChange::CreateAlias { place, alias }).unwrap();
                 }
             });
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::PowerCut;
-use super::random::Random;
+use super::random::CrashChance;
 
 /// What the system writes back as a whole.
 const PAGE_BYTES: usize = 4096;
@@ -81,7 +81,7 @@ impl Inode {
         self.dirty.clear();
     }
 
-    pub(super) fn after(&self, cut: PowerCut, random: &mut Random) -> Self {
+    pub(super) fn after(&self, cut: PowerCut, random: &mut CrashChance) -> Self {
         Self::durable(match cut {
             PowerCut::Drop => self.durable.clone(),
             PowerCut::Keep => self.written.clone(),
@@ -89,7 +89,7 @@ impl Inode {
         })
     }
 
-    fn torn(&self, random: &mut Random) -> Vec<u8> {
+    fn torn(&self, random: &mut CrashChance) -> Vec<u8> {
         let safe = self.durable.len();
         let grown = self.written.len() - safe;
         let length = match random.up_to(3) {

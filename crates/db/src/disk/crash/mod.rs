@@ -22,10 +22,10 @@ use pipeann_engine::io::Errno;
 
 use super::error::{Action, DiskError};
 use super::path::{check_dir, check_file};
-use super::{AppendFile, Disk, Entry, ReadFile};
+use super::{AppendFile, DirectoryEntry, Disk, ReadFile};
 use inode::Inode;
-use names::{Names, Node};
-use random::Random;
+use names::{NameTable, Node};
+use random::CrashChance;
 
 /// What happens to that which was not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub enum FaultKind {
 
 /// An operation that is to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct PlannedFault {
     /// Number of the operation, as counted by [`CrashDisk::operations`]; the first is 1.
     pub operation: u64,
     /// How it fails.
@@ -64,15 +64,15 @@ pub struct Fault {
 /// See the module's description. Clones are handles of the same disk.
 #[derive(Clone, Debug)]
 pub struct CrashDisk {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<SimulatedFiles>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    names: Names,
+struct SimulatedFiles {
+    names: NameTable,
     inodes: Vec<Inode>,
     operations: u64,
-    faults: Vec<Fault>,
+    faults: Vec<PlannedFault>,
     off: bool,
     capacity_bytes: Option<u64>,
 }
@@ -86,7 +86,7 @@ impl Default for CrashDisk {
 impl CrashDisk {
     /// An empty disk without a limit.
     pub fn new() -> Self {
-        Self { state: Arc::new(Mutex::new(State::default())) }
+        Self { state: Arc::new(Mutex::new(SimulatedFiles::default())) }
     }
 
     /// An empty disk that is full at `capacity_bytes` bytes of files.
@@ -107,7 +107,7 @@ impl CrashDisk {
     }
 
     /// Makes an operation fail, once.
-    pub fn inject(&self, fault: Fault) {
+    pub fn inject(&self, fault: PlannedFault) {
         self.lock().faults.push(fault);
     }
 
@@ -115,14 +115,14 @@ impl CrashDisk {
     #[must_use]
     pub fn after(&self, cut: PowerCut) -> Self {
         let state = self.lock();
-        let mut random = Random::new(match cut {
+        let mut random = CrashChance::new(match cut {
             PowerCut::Torn(seed) => seed,
             PowerCut::Drop | PowerCut::Keep => 0,
         });
         let names = state.names.after(cut, &mut random);
         let inodes = state.inodes.iter().map(|i| i.after(cut, &mut random)).collect();
         let capacity_bytes = state.capacity_bytes;
-        let after = State { names, inodes, capacity_bytes, ..State::default() };
+        let after = SimulatedFiles { names, inodes, capacity_bytes, ..SimulatedFiles::default() };
         Self { state: Arc::new(Mutex::new(after)) }
     }
 
@@ -160,7 +160,7 @@ impl CrashDisk {
         state.inodes[inode] = Inode::durable(bytes);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SimulatedFiles> {
         self.state.lock().expect("no operation of the simulated disk panics")
     }
 
@@ -169,7 +169,7 @@ impl CrashDisk {
         &self,
         action: Action,
         path: &str,
-    ) -> Result<(MutexGuard<'_, State>, Begun), DiskError> {
+    ) -> Result<(MutexGuard<'_, SimulatedFiles>, BegunOperation), DiskError> {
         let mut state = self.lock();
         if state.off {
             return Err(failure(action, path, FaultKind::PowerOff));
@@ -184,18 +184,21 @@ impl CrashDisk {
             Some(kind) if kind != FaultKind::PowerOff && !in_part => {
                 Err(failure(action, path, kind))
             }
-            _ => Ok((state, Begun { fault, failure: fault.map(|k| failure(action, path, k)) })),
+            _ => Ok((
+                state,
+                BegunOperation { fault, failure: fault.map(|k| failure(action, path, k)) },
+            )),
         }
     }
 }
 
 /// An operation under way.
-struct Begun {
+struct BegunOperation {
     fault: Option<FaultKind>,
     failure: Option<DiskError>,
 }
 
-impl Begun {
+impl BegunOperation {
     /// The answer to the caller once the operation has happened, as far as it does.
     fn answer<T>(self, value: T) -> Result<T, DiskError> {
         self.failure.map_or(Ok(value), Err)
@@ -306,13 +309,13 @@ impl Disk for CrashDisk {
         begun.answer(())
     }
 
-    fn list(&self, path: &str) -> Result<Vec<Entry>, DiskError> {
+    fn list(&self, path: &str) -> Result<Vec<DirectoryEntry>, DiskError> {
         check_dir(path)?;
         let (state, begun) = self.begin(Action::List, path)?;
         if !state.names.is_dir(path) {
             return Err(missing(Action::List, path));
         }
-        let entries = state.names.children(path).map(|(name, node)| Entry {
+        let entries = state.names.children(path).map(|(name, node)| DirectoryEntry {
             name: name.to_owned(),
             bytes: match node {
                 Node::File(inode) => state.inodes[*inode].written().len() as u64,
@@ -332,7 +335,7 @@ impl Disk for CrashDisk {
     }
 }
 
-impl State {
+impl SimulatedFiles {
     fn available_bytes(&self) -> u64 {
         let used: usize = self
             .names

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::path::parent;
 use super::PowerCut;
-use super::random::Random;
+use super::random::CrashChance;
 
 /// What a name stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(super) enum Node {
 
 /// What happens as a whole, or not at all.
 #[derive(Clone, Debug)]
-enum Change {
+enum NameChange {
     /// Names come, go, or stand for something else.
     Names(Vec<(String, Option<Node>)>),
     /// A directory gets another name, with all that is in it.
@@ -24,14 +24,14 @@ enum Change {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Names {
+pub(super) struct NameTable {
     pub(super) live: BTreeMap<String, Node>,
     durable: BTreeMap<String, Node>,
     /// What leads from `durable` to `live`, in order.
-    pending: Vec<Change>,
+    pending: Vec<NameChange>,
 }
 
-impl Names {
+impl NameTable {
     pub(super) fn is_dir(&self, path: &str) -> bool {
         path.is_empty() || self.live.get(path) == Some(&Node::Dir)
     }
@@ -57,14 +57,14 @@ impl Names {
     }
 
     pub(super) fn change<const N: usize>(&mut self, change: [(&str, Option<Node>); N]) {
-        self.happen(Change::Names(change.map(|(path, node)| (path.to_owned(), node)).into()));
+        self.happen(NameChange::Names(change.map(|(path, node)| (path.to_owned(), node)).into()));
     }
 
     pub(super) fn move_dir(&mut self, from: &str, to: &str) {
-        self.happen(Change::MoveDir { from: from.to_owned(), to: to.to_owned() });
+        self.happen(NameChange::MoveDir { from: from.to_owned(), to: to.to_owned() });
     }
 
-    fn happen(&mut self, change: Change) {
+    fn happen(&mut self, change: NameChange) {
         change.apply(&mut self.live);
         self.pending.push(change);
     }
@@ -79,7 +79,7 @@ impl Names {
         }
     }
 
-    pub(super) fn after(&self, cut: PowerCut, random: &mut Random) -> Self {
+    pub(super) fn after(&self, cut: PowerCut, random: &mut CrashChance) -> Self {
         let mut names = self.durable.clone();
         for change in &self.pending {
             let kept = match cut {
@@ -104,7 +104,7 @@ impl Names {
     }
 }
 
-impl Change {
+impl NameChange {
     /// Whether it is a change of this directory, and on stable storage with its names.
     fn is_in(&self, dir: &str) -> bool {
         match self {

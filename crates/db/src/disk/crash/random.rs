@@ -1,24 +1,22 @@
-//! A small seeded generator (splitmix64), so that a crash repeats.
+//! Chance with a seed, so that a crash repeats.
+
+use pipeann_engine::types::SplitMix64;
 
 /// A stream of numbers that depends on its seed only.
-pub(super) struct Random(u64);
+pub(super) struct CrashChance(SplitMix64);
 
-impl Random {
+impl CrashChance {
     pub(super) fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix64::new(seed))
     }
 
     pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     /// A number from 0 to `most`, both included.
     pub(super) fn up_to(&mut self, most: usize) -> usize {
-        ((u128::from(self.next()) * (most as u128 + 1)) >> 64) as usize
+        self.0.below(most as u64 + 1) as usize
     }
 
     pub(super) fn coin(&mut self) -> bool {

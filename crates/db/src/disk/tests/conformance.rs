@@ -158,7 +158,7 @@ fn directories_hold_files_and_are_listed_by_name() {
         put(disk, "d/a", b"1");
         put(disk, "d/e/f", b"333");
         disk.sync_dir("d").unwrap();
-        let entry = |name: &str, bytes, is_dir| Entry { name: name.into(), bytes, is_dir };
+        let entry = |name: &str, bytes, is_dir| DirectoryEntry { name: name.into(), bytes, is_dir };
         let expected = [entry("a", 1, false), entry("b", 2, false), entry("e", 0, true)];
         assert_eq!(disk.list("d").unwrap(), expected);
         assert_eq!(names(disk, ""), ["d"]);

@@ -87,7 +87,7 @@ fn bytes_of_a_failed_sync_do_not_come_with_the_next() {
     let file = disk.create("f").unwrap();
     disk.sync_dir("").unwrap();
     file.append(&[1; 5000]).unwrap();
-    disk.inject(Fault { operation: disk.operations() + 1, kind: FaultKind::Io });
+    disk.inject(PlannedFault { operation: disk.operations() + 1, kind: FaultKind::Io });
     file.sync().unwrap_err();
     file.append(&[2; 4000]).unwrap();
     file.sync().unwrap();
@@ -103,7 +103,7 @@ fn an_operation_fails_once_and_as_asked() {
     for (kind, left) in kinds.into_iter().zip([0, 5, 5]) {
         let disk = CrashDisk::new();
         let file = disk.create("f").unwrap();
-        disk.inject(Fault { operation: 2, kind });
+        disk.inject(PlannedFault { operation: 2, kind });
         let error = file.append(&[7; 10]).unwrap_err();
         let full = matches!(error, DiskError::NoSpace { .. });
         assert_eq!(full, kind == FaultKind::NoSpace, "{error}");
@@ -117,7 +117,7 @@ fn an_operation_fails_once_and_as_asked() {
 fn after_the_power_went_nothing_works() {
     let disk = CrashDisk::new();
     let file = disk.create("f").unwrap();
-    disk.inject(Fault { operation: 2, kind: FaultKind::PowerOff });
+    disk.inject(PlannedFault { operation: 2, kind: FaultKind::PowerOff });
     file.append(b"x").unwrap_err();
     file.append(b"y").unwrap_err();
     disk.create("g").unwrap_err();
@@ -169,7 +169,7 @@ fn replacing_a_file_survives_a_power_cut_at_every_operation() {
         let disk = CrashDisk::new();
         replace_file(&disk, "f", b"old").unwrap();
         assert_eq!(disk.operations(), 6, "remove, create, append, sync, rename, sync");
-        disk.inject(Fault { operation, kind: FaultKind::PowerOff });
+        disk.inject(PlannedFault { operation, kind: FaultKind::PowerOff });
         let replaced = replace_file(&disk, "f", b"new");
         for cut in (0..20).map(PowerCut::Torn).chain([PowerCut::Drop, PowerCut::Keep]) {
             let found = bytes(&disk.after(cut), "f").unwrap();

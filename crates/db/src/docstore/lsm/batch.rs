@@ -15,13 +15,13 @@ use crate::ids::RowId;
 const ENTRY_OVERHEAD_BYTES: u64 = 112;
 
 /// A row as it was before the batch.
-pub(super) struct Before {
+pub(super) struct RowBefore {
     pub(super) partition: u32,
     pub(super) key: Vec<u8>,
 }
 
 /// What a batch writes to the trees.
-pub(super) struct Batch {
+pub(super) struct TreeBatch {
     /// Its number there.
     pub(super) number: u64,
     /// Values of rows, and keys that are gone.
@@ -37,7 +37,7 @@ pub(super) struct Batch {
     pub(super) buffer_bytes: u64,
 }
 
-impl Batch {
+impl TreeBatch {
     pub(super) fn new(number: u64, rows: usize, with_keys: bool) -> Self {
         let (bytes, gone, keys_gone) = (Vec::new(), Vec::new(), Vec::new());
         let puts = Vec::with_capacity(rows);
@@ -45,7 +45,12 @@ impl Batch {
     }
 
     /// Adds a row, in ascending order: as it was, and as it is.
-    pub(super) fn push(&mut self, row: RowId, before: Option<&Before>, after: Option<NewRow<'_>>) {
+    pub(super) fn push(
+        &mut self,
+        row: RowId,
+        before: Option<&RowBefore>,
+        after: Option<NewRow<'_>>,
+    ) {
         match after {
             Some(after) => {
                 let from = self.bytes.len();

@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::open::{KEYS_NAME, ROWS_NAME};
 use super::version_check::{CURRENT, read_version};
-use crate::disk::{FileSet, NamedFile};
+use crate::disk::{FileSet, ImmutableFile};
 use crate::docstore::StoreError;
 use crate::docstore::state_file::{STATE_NAME, StoreState};
 
@@ -36,7 +36,7 @@ pub(in crate::docstore) fn current_files(dir: &Path) -> Result<Option<FileSet>, 
         let tables = tables_of(&version.version).ok_or_else(|| {
             StoreError::damaged(dir, format!("{tree}/{} lists no tables", version.name))
         })?;
-        files.named.extend(tables.into_iter().map(|(number, xxh3)| NamedFile {
+        files.named.extend(tables.into_iter().map(|(number, xxh3)| ImmutableFile {
             path: format!("{tree}/{TABLES}/{number}"),
             xxh3: Some(xxh3),
         }));

@@ -12,7 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::batch::Batch;
+use super::batch::TreeBatch;
 use crate::ids::RowId;
 
 /// See the module's description.
@@ -20,21 +20,21 @@ use crate::ids::RowId;
 pub(super) struct Late {
     /// How many batches wait.
     waiting: AtomicUsize,
-    queue: RwLock<Queue>,
+    queue: RwLock<LateQueue>,
 }
 
 #[derive(Default)]
-struct Queue {
+struct LateQueue {
     /// Each with a row id that is above those of all rows before it, and not above its own.
-    batches: VecDeque<(RowId, Arc<Batch>)>,
+    batches: VecDeque<(RowId, Arc<TreeBatch>)>,
     /// Rows that waiting batches delete, and the numbers of these batches.
     gone: HashMap<RowId, u64>,
 }
 
 /// What is known here of a row.
-pub(super) enum Found {
+pub(super) enum LateRow {
     /// A batch that puts it.
-    Put(Arc<Batch>),
+    Put(Arc<TreeBatch>),
     /// It was deleted.
     Gone,
     /// The trees know.
@@ -47,7 +47,7 @@ impl Late {
     }
 
     /// Lets a batch wait, whose rows begin at `from` or later. It is to be shown afterwards.
-    pub(super) fn push(&self, from: RowId, batch: Batch) {
+    pub(super) fn push(&self, from: RowId, batch: TreeBatch) {
         let mut queue = self.queue.write().unwrap_or_else(PoisonError::into_inner);
         queue.gone.extend(batch.gone().iter().map(|row| (*row, batch.number)));
         queue.batches.push_back((from, Arc::new(batch)));
@@ -55,7 +55,7 @@ impl Late {
     }
 
     /// The batch that came first.
-    pub(super) fn first(&self) -> Option<Arc<Batch>> {
+    pub(super) fn first(&self) -> Option<Arc<TreeBatch>> {
         let queue = self.queue.read().unwrap_or_else(PoisonError::into_inner);
         queue.batches.front().map(|(_, batch)| Arc::clone(batch))
     }
@@ -73,20 +73,20 @@ impl Late {
 
     /// What a view as of this batch number sees of a row. Where that is elsewhere, the trees have
     /// to be looked at afterwards.
-    pub(super) fn find(&self, row: RowId, as_of: u64) -> Found {
+    pub(super) fn find(&self, row: RowId, as_of: u64) -> LateRow {
         if self.is_empty() {
-            return Found::Elsewhere;
+            return LateRow::Elsewhere;
         }
         let queue = self.queue.read().unwrap_or_else(PoisonError::into_inner);
         if queue.gone.get(&row).is_some_and(|number| *number < as_of) {
-            return Found::Gone;
+            return LateRow::Gone;
         }
         let behind = queue.batches.partition_point(|(from, _)| *from <= row);
         match behind.checked_sub(1).map(|at| &queue.batches[at].1) {
             Some(batch) if batch.number < as_of && batch.value(row).is_some() => {
-                Found::Put(Arc::clone(batch))
+                LateRow::Put(Arc::clone(batch))
             }
-            _ => Found::Elsewhere,
+            _ => LateRow::Elsewhere,
         }
     }
 }

@@ -44,7 +44,7 @@ use self::read::LsmSnapshot;
 use self::write::When;
 use super::row_cache::{RowCache, RowCachePart};
 use super::state_file::StoreState;
-use super::{Change, Pressure, RowSnapshot, RowStore, StoreError};
+use super::{RowChange, RowPressure, RowSnapshot, RowStore, StoreError};
 use crate::files::FileLock;
 use crate::ids::{RowId, Seq};
 
@@ -59,7 +59,7 @@ pub struct RowStoreOptions {
     /// What is kept of what is read, shared with other stores.
     pub cache: Arc<RowCache>,
     /// Bytes of rows that may wait for a flush, reserved by whoever writes. Half of it is where
-    /// [`Pressure::Flush`] begins, so that batches can go on while a flush runs.
+    /// [`RowPressure::Flush`] begins, so that batches can go on while a flush runs.
     pub buffer_bytes: u64,
     /// Whether the directory is locked; needless where its owner holds a lock, and a descriptor.
     pub lock: bool,
@@ -78,7 +78,7 @@ pub struct LsmRows {
     open_files: Arc<DescriptorTable>,
     late: Late,
     /// Held while a batch is applied, or the write buffers are rotated.
-    writer: Mutex<Writer>,
+    writer: Mutex<TreeWriter>,
     /// What `STATE` says; held while a flush runs.
     on_disk: Mutex<StoreState>,
     buffer_bytes: u64,
@@ -97,7 +97,7 @@ impl Drop for LsmRows {
 }
 
 /// What only the writer knows.
-struct Writer {
+struct TreeWriter {
     /// As `counted` in `STATE` when the store was opened.
     counted: Seq,
     /// Estimated bytes in the buffers being written.
@@ -106,7 +106,7 @@ struct Writer {
     sealed_bytes: u64,
 }
 
-impl Writer {
+impl TreeWriter {
     fn buffered_bytes(&self) -> u64 {
         self.active_bytes + self.sealed_bytes
     }
@@ -132,17 +132,17 @@ impl LsmRows {
         LsmSnapshot::new(self)
     }
 
-    fn writer(&self) -> std::sync::MutexGuard<'_, Writer> {
+    fn writer(&self) -> std::sync::MutexGuard<'_, TreeWriter> {
         self.writer.lock().expect("no panic while a batch is applied")
     }
 }
 
 impl RowStore for LsmRows {
-    fn apply(&self, seq: Seq, changes: &[Change<'_>]) -> Result<Pressure, StoreError> {
+    fn apply(&self, seq: Seq, changes: &[RowChange<'_>]) -> Result<RowPressure, StoreError> {
         self.apply_batch(seq, changes, When::Now)
     }
 
-    fn apply_late(&self, seq: Seq, changes: &[Change<'_>]) -> Result<Pressure, StoreError> {
+    fn apply_late(&self, seq: Seq, changes: &[RowChange<'_>]) -> Result<RowPressure, StoreError> {
         self.apply_batch(seq, changes, When::Later)
     }
 

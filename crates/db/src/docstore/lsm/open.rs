@@ -19,7 +19,7 @@ use lsm_tree::{
 use super::late::Late;
 use super::published::Published;
 use super::version_check::read_version;
-use super::{LsmRows, RowStoreOptions, Writer, tree};
+use super::{LsmRows, RowStoreOptions, TreeWriter, tree};
 use crate::docstore::StoreError;
 use crate::docstore::state_file::{STATE_NAME, StoreState};
 use crate::files::{FileLock, LOCK_NAME, hex};
@@ -53,7 +53,7 @@ pub(super) fn open(dir: &Path, options: &RowStoreOptions) -> Result<LsmRows, Sto
     let (rows, keys) = open_trees(dir, shared, &batches)?;
     let newest = rows.get_highest_persisted_seqno().max(keys.get_highest_persisted_seqno());
     batches.set(newest.map_or(1, |seqno| seqno + 1));
-    let writer = Writer { counted: on_disk.counted, active_bytes: 0, sealed_bytes: 0 };
+    let writer = TreeWriter { counted: on_disk.counted, active_bytes: 0, sealed_bytes: 0 };
     Ok(LsmRows {
         dir: dir.to_owned(),
         rows,

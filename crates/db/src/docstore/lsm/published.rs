@@ -11,10 +11,10 @@ use crate::docstore::state_file::StoreState;
 use crate::ids::{RowId, Seq};
 
 pub(super) struct Published {
-    state: Mutex<State>,
+    state: Mutex<PublishedState>,
 }
 
-struct State {
+struct PublishedState {
     /// Batches below this number are visible.
     visible: u64,
     applied: Seq,
@@ -28,7 +28,7 @@ struct State {
 impl Published {
     /// What a store shows that was just opened.
     pub(super) fn new(on_disk: &StoreState, visible: u64) -> Self {
-        let state = State {
+        let state = PublishedState {
             visible,
             applied: on_disk.durable,
             durable: on_disk.durable,
@@ -39,7 +39,7 @@ impl Published {
         Self { state: Mutex::new(state) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PublishedState> {
         self.state.lock().expect("no panic while the state is locked")
     }
 

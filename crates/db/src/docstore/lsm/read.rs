@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lsm_tree::{AbstractTree, Guard};
 
-use super::late::Found;
+use super::late::LateRow;
 use super::published::Pin;
 use super::{LsmRows, tree};
 use crate::docstore::key_bytes::{
@@ -39,13 +39,13 @@ impl<S: Deref<Target = LsmRows>> LsmSnapshot<S> {
     /// Calls `each` with a row, where it exists.
     pub(super) fn row(&self, row: RowId, each: impl FnOnce(Row<'_>)) -> Result<bool, StoreError> {
         match self.store.late.find(row, self.pin.as_of) {
-            Found::Put(batch) => {
+            LateRow::Put(batch) => {
                 let value = batch.value(row).expect("it was found there");
                 each(decode_row(row, value).ok_or_else(|| self.no_entry("row"))?);
                 return Ok(true);
             }
-            Found::Gone => return Ok(false),
-            Found::Elsewhere => {}
+            LateRow::Gone => return Ok(false),
+            LateRow::Elsewhere => {}
         }
         let dir = &self.store.dir;
         let value = tree("read", dir, || self.store.rows.get(row_key(row), self.pin.as_of))?;

@@ -2,10 +2,10 @@
 
 use std::sync::MutexGuard;
 
-use super::batch::{Batch, Before};
-use super::{LsmRows, Writer};
+use super::batch::{RowBefore, TreeBatch};
+use super::{LsmRows, TreeWriter};
 use crate::docstore::changes::{Net, net};
-use crate::docstore::{Change, Pressure, StoreError};
+use crate::docstore::{RowChange, RowPressure, StoreError};
 use crate::ids::{RowId, Seq};
 
 /// Whether a batch has to be in the trees when it is applied.
@@ -20,9 +20,9 @@ impl LsmRows {
     pub(super) fn apply_batch(
         &self,
         seq: Seq,
-        changes: &[Change<'_>],
+        changes: &[RowChange<'_>],
         when: When,
-    ) -> Result<Pressure, StoreError> {
+    ) -> Result<RowPressure, StoreError> {
         let net = net(changes)?;
         let mut writer = self.writer();
         if seq <= self.published.applied() {
@@ -42,7 +42,7 @@ impl LsmRows {
         }
         let before = self.rows_before(&net, rows_only, first)?;
 
-        let mut batch = Batch::new(self.batches.next(), net.len(), !rows_only);
+        let mut batch = TreeBatch::new(self.batches.next(), net.len(), !rows_only);
         let (mut next_row, mut moves) = (first, Vec::with_capacity(net.len()));
         for (&(row, after), before) in net.iter().zip(&before) {
             batch.push(row, before.as_ref(), after);
@@ -73,29 +73,29 @@ impl LsmRows {
         net: &Net<'_>,
         rows_only: bool,
         first: RowId,
-    ) -> Result<Vec<Option<Before>>, StoreError> {
+    ) -> Result<Vec<Option<RowBefore>>, StoreError> {
         let before = |&(row, _): &(RowId, _)| {
             if rows_only || row >= first { Ok(None) } else { self.row_before(row) }
         };
         net.iter().map(before).collect()
     }
 
-    fn pressure(&self, active_bytes: u64) -> Pressure {
-        if active_bytes >= self.buffer_bytes / 2 { Pressure::Flush } else { Pressure::Low }
+    fn pressure(&self, active_bytes: u64) -> RowPressure {
+        if active_bytes >= self.buffer_bytes / 2 { RowPressure::Flush } else { RowPressure::Low }
     }
 
-    fn row_before(&self, row: RowId) -> Result<Option<Before>, StoreError> {
+    fn row_before(&self, row: RowId) -> Result<Option<RowBefore>, StoreError> {
         let view = self.view();
         let mut before = None;
         view.row(row, |stored| {
-            before = Some(Before { partition: stored.partition, key: stored.key.to_vec() });
+            before = Some(RowBefore { partition: stored.partition, key: stored.key.to_vec() });
         })?;
         Ok(before)
     }
 
     /// Writes so many of the batches that wait to the trees, in their order; `true` where others
     /// are left.
-    pub(super) fn write_late(&self, _writer: &MutexGuard<'_, Writer>, batches: usize) -> bool {
+    pub(super) fn write_late(&self, _writer: &MutexGuard<'_, TreeWriter>, batches: usize) -> bool {
         for _ in 0..batches {
             let Some(batch) = self.late.first() else { return false };
             batch.write(&self.rows, &self.keys);

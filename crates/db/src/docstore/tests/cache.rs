@@ -6,8 +6,8 @@ use std::thread;
 
 use super::*;
 
-fn put(row: u64, blob: &[u8]) -> Change<'_> {
-    Change::Put { row: RowId(row), partition: 0, key: b"k", blob }
+fn put(row: u64, blob: &[u8]) -> RowChange<'_> {
+    RowChange::Put { row: RowId(row), partition: 0, key: b"k", blob }
 }
 
 fn read(view: &dyn RowSnapshot, rows: &[u64]) -> Vec<Option<Vec<u8>>> {
@@ -55,7 +55,7 @@ fn views_see_what_they_saw_whatever_is_kept() {
         assert_eq!(read(&*between, &[0, 1]), [text("second"), text("other")]);
         assert_eq!(read(&*before, &[0, 1]), [text("first"), text("other")]);
     }
-    store.apply(Seq(3), &[Change::Delete { row: RowId(0) }]).unwrap();
+    store.apply(Seq(3), &[RowChange::Delete { row: RowId(0) }]).unwrap();
     for _ in 0..2 {
         assert_eq!(read(&*store.snapshot(), &[0, 1]), [None, text("other")]);
         assert_eq!(read(&*between, &[0]), [text("second")]);
@@ -96,13 +96,13 @@ fn what_is_not_asked_for_is_dropped_at_the_second_rest() {
     let store = LsmRows::open(dir.path(), &options).unwrap();
     store.apply(Seq(1), &[put(0, b"row")]).unwrap();
     read(&*store.snapshot(), &[0]);
-    assert!(!options.cache.rest(), "it was asked for");
+    assert!(!options.cache.trim(), "it was asked for");
     read(&*store.snapshot(), &[0]);
-    assert!(!options.cache.rest(), "it was asked for again");
+    assert!(!options.cache.trim(), "it was asked for again");
     assert_ne!(options.cache.row_bytes(), 0);
-    assert!(options.cache.rest());
+    assert!(options.cache.trim());
     assert_eq!(options.cache.row_bytes(), 0);
-    assert!(!options.cache.rest(), "there is nothing");
+    assert!(!options.cache.trim(), "there is nothing");
     assert_eq!(read(&*store.snapshot(), &[0]), [text("row")]);
     assert_ne!(options.cache.row_bytes(), 0);
 }
@@ -138,7 +138,7 @@ fn a_cache_of_no_bytes_keeps_nothing_and_rows_are_read() {
     for _ in 0..2 {
         assert_eq!(read(&*store.snapshot(), &[0, 1, 2]), [text("row"), text(""), None]);
     }
-    store.apply(Seq(2), &[Change::Delete { row: RowId(1) }]).unwrap();
+    store.apply(Seq(2), &[RowChange::Delete { row: RowId(1) }]).unwrap();
     assert_eq!(read(&*store.snapshot(), &[0, 1]), [text("row"), None]);
 }
 
@@ -185,8 +185,8 @@ fn memory_for_rows_is_taken_when_one_is_kept() {
     assert_eq!(read(&*store.snapshot(), &[0]), [text("first")]);
     assert!(cache.row_bytes() > 0);
     assert_eq!(held(), 1 << 20);
-    assert!(!cache.rest(), "it was asked for");
-    assert!(cache.rest());
+    assert!(!cache.trim(), "it was asked for");
+    assert!(cache.trim());
     assert_eq!(held(), blocks, "given back");
     accountant.set_limit_bytes(Some(100));
     assert!(RowCache::new(&accountant, 1 << 20).is_err());

@@ -141,7 +141,7 @@ fn rows_that_wait_count_as_buffered() {
     let store = LsmRows::open(dir.path(), &limits).unwrap();
     let blob = [7; 10_000];
     let refused = (1..100).find_map(|row| {
-        let put = Change::Put { row: RowId(row), partition: 0, key: b"k", blob: &blob };
+        let put = RowChange::Put { row: RowId(row), partition: 0, key: b"k", blob: &blob };
         store.apply_late(Seq(row), &[put]).err()
     });
     assert!(matches!(refused, Some(StoreError::BufferFull { limit: 100_000, .. })), "{refused:?}");

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use pipeann_engine::memory::Accountant;
 
-use super::{Change, LsmRows, MemoryRows, RowCache, RowSnapshot, RowStore, RowStoreOptions};
+use super::{LsmRows, MemoryRows, RowCache, RowChange, RowSnapshot, RowStore, RowStoreOptions};
 use crate::ids::{RowId, Seq};
 
 const COLLECTION: [u8; 16] = *b"a collection id.";
@@ -37,12 +37,12 @@ enum Logged {
 }
 
 impl Logged {
-    fn change(&self) -> Change<'_> {
+    fn change(&self) -> RowChange<'_> {
         match self {
             Self::Put { row, partition, key, blob } => {
-                Change::Put { row: RowId(*row), partition: *partition, key, blob }
+                RowChange::Put { row: RowId(*row), partition: *partition, key, blob }
             }
-            Self::Delete { row } => Change::Delete { row: RowId(*row) },
+            Self::Delete { row } => RowChange::Delete { row: RowId(*row) },
         }
     }
 }

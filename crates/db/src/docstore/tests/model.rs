@@ -5,7 +5,7 @@ use std::ops::Bound;
 use proptest::prelude::*;
 
 use super::*;
-use crate::docstore::{MAX_KEY_BYTES, Pressure, StoreError};
+use crate::docstore::{MAX_KEY_BYTES, RowPressure, StoreError};
 use crate::ids::ErrorClass;
 
 #[derive(Clone, Debug)]
@@ -116,10 +116,10 @@ proptest! {
 fn duplicate_keys_are_listed_newest_last() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
-    let put = |row| Change::Put { row: RowId(row), partition: 0, key: b"k", blob: b"" };
+    let put = |row| RowChange::Put { row: RowId(row), partition: 0, key: b"k", blob: b"" };
     store.apply(Seq(1), &[put(300), put(4), put(70_000)]).unwrap();
     assert_eq!(store.rows_of_key(b"k").unwrap(), [RowId(4), RowId(300), RowId(70_000)]);
-    store.apply(Seq(2), &[Change::Delete { row: RowId(300) }]).unwrap();
+    store.apply(Seq(2), &[RowChange::Delete { row: RowId(300) }]).unwrap();
     assert_eq!(store.rows_of_key(b"k").unwrap(), [RowId(4), RowId(70_000)]);
     assert_eq!((store.count(), store.next_row()), (2, RowId(70_001)));
 }
@@ -129,7 +129,7 @@ fn a_batch_that_is_refused_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     let long = vec![0; MAX_KEY_BYTES + 1];
-    let put = |row, key| Change::Put { row: RowId(row), partition: 0, key, blob: b"" };
+    let put = |row, key| RowChange::Put { row: RowId(row), partition: 0, key, blob: b"" };
     let refused = store.apply(Seq(1), &[put(1, b"k"), put(2, &long)]).unwrap_err();
     assert!(matches!(refused, StoreError::KeyTooLong { row: 2, .. }), "{refused}");
     assert_eq!(refused.class(), ErrorClass::FixInput);
@@ -145,13 +145,13 @@ fn a_full_buffer_asks_for_a_flush_and_then_refuses() {
     let limits = RowStoreOptions { buffer_bytes: 100_000, ..options() };
     let store = LsmRows::open(dir.path(), &limits).unwrap();
     let blob = [7; 10_000];
-    let put = |row| [Change::Put { row: RowId(row), partition: 0, key: b"k", blob: &blob }];
+    let put = |row| [RowChange::Put { row: RowId(row), partition: 0, key: b"k", blob: &blob }];
     let mut seq = Seq(0);
     let mut asked_at = None;
     let refused = loop {
         match store.apply(seq.next(), &put(seq.0)) {
-            Ok(Pressure::Flush) => asked_at = asked_at.or(Some(seq.0)),
-            Ok(Pressure::Low) => assert_eq!(asked_at, None, "pressure stays until a flush"),
+            Ok(RowPressure::Flush) => asked_at = asked_at.or(Some(seq.0)),
+            Ok(RowPressure::Low) => assert_eq!(asked_at, None, "pressure stays until a flush"),
             Err(refused) => break refused,
         }
         seq = seq.next();
@@ -161,7 +161,7 @@ fn a_full_buffer_asks_for_a_flush_and_then_refuses() {
     assert!((3..7).contains(&asked_at.unwrap()), "{asked_at:?}");
     assert_eq!(store.applied(), seq);
     assert_eq!(store.flush().unwrap(), seq);
-    assert_eq!(store.apply(seq.next(), &put(seq.0)).unwrap(), Pressure::Low);
+    assert_eq!(store.apply(seq.next(), &put(seq.0)).unwrap(), RowPressure::Low);
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn readers_see_whole_batches_while_writes_and_flushes_go_on() {
             for seq in 1..=400u64 {
                 let blob = seq.to_le_bytes();
                 let changes: Vec<_> = (0..20)
-                    .map(|row| Change::Put {
+                    .map(|row| RowChange::Put {
                         row: RowId(row),
                         partition: seq as u32,
                         key: &blob,

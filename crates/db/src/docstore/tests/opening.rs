@@ -87,7 +87,7 @@ fn an_interrupted_creation_is_begun_anew() {
 fn the_state_file_is_written_with_these_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
-    let put = |row, partition| Change::Put { row: RowId(row), partition, key: b"k", blob: b"" };
+    let put = |row, partition| RowChange::Put { row: RowId(row), partition, key: b"k", blob: b"" };
     store.apply(Seq(0x0102), &[put(6, 3), put(5, 3), put(4, 1)]).unwrap();
     store.flush().unwrap();
     let bytes = fs::read(dir.path().join(STATE_NAME)).unwrap();

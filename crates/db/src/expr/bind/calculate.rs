@@ -2,7 +2,7 @@
 
 use super::{Binder, Bound};
 use crate::expr::constant::Constant;
-use crate::expr::error::{FilterFault, Outcome, Span};
+use crate::expr::error::{FilterFault, LocatedResult, Span};
 use crate::expr::eval;
 use crate::expr::instant::Interval;
 use crate::expr::number::Number;
@@ -11,12 +11,12 @@ use crate::expr::tree::{Arithmetic, Expr};
 use crate::value::ScalarType;
 
 /// An operand, and where it stands.
-type Side = (Bound, Span);
+type OperandSide = (Bound, Span);
 
 const INSTANT: Target = Target::Scalar(ScalarType::Timestamptz);
 
 impl Binder<'_> {
-    pub(super) fn minus(&self, operand: &Expr, span: Span) -> Outcome<Bound> {
+    pub(super) fn minus(&self, operand: &Expr, span: Span) -> LocatedResult<Bound> {
         let zero = (Bound::Constant(Constant::Int(0)), operand.span);
         let operand = (self.bound(operand)?, operand.span);
         calculate(Arithmetic::Sub, zero, operand, span)
@@ -27,7 +27,7 @@ impl Binder<'_> {
         operator: Arithmetic,
         left: &Expr,
         right: &Expr,
-    ) -> Outcome<Bound> {
+    ) -> LocatedResult<Bound> {
         let span = left.span.to(right.span);
         let left = (self.bound(left)?, left.span);
         let right = (self.bound(right)?, right.span);
@@ -43,7 +43,12 @@ fn is_fraction(scalar: ScalarType) -> bool {
     matches!(scalar, ScalarType::Float | ScalarType::Double)
 }
 
-fn calculate(operator: Arithmetic, left: Side, right: Side, span: Span) -> Outcome<Bound> {
+fn calculate(
+    operator: Arithmetic,
+    left: OperandSide,
+    right: OperandSide,
+    span: Span,
+) -> LocatedResult<Bound> {
     match (operator, &left.0, &right.0) {
         (Arithmetic::Add, _, Bound::Interval(by)) => return moved(operator, *by, left),
         (Arithmetic::Sub, _, Bound::Interval(by)) => return moved(operator, by.negated(), left),
@@ -81,7 +86,11 @@ fn term(number: Bound) -> Term {
     }
 }
 
-fn result_type(operator: Arithmetic, left: &Side, right: &Side) -> Outcome<Target> {
+fn result_type(
+    operator: Arithmetic,
+    left: &OperandSide,
+    right: &OperandSide,
+) -> LocatedResult<Target> {
     let types = [number_type(operator, left)?, number_type(operator, right)?];
     let fraction = Target::Scalar(ScalarType::Double);
     if operator == Arithmetic::Mod {
@@ -99,7 +108,7 @@ fn result_type(operator: Arithmetic, left: &Side, right: &Side) -> Outcome<Targe
 }
 
 /// Integer, fraction or JSON.
-fn number_type(operator: Arithmetic, (bound, span): &Side) -> Outcome<Target> {
+fn number_type(operator: Arithmetic, (bound, span): &OperandSide) -> LocatedResult<Target> {
     match bound {
         Bound::Constant(Constant::Int(_)) => Ok(Target::Scalar(ScalarType::Int64)),
         Bound::Constant(Constant::Float(_)) => Ok(Target::Scalar(ScalarType::Double)),
@@ -115,7 +124,7 @@ fn number_type(operator: Arithmetic, (bound, span): &Side) -> Outcome<Target> {
     }
 }
 
-fn moved(operator: Arithmetic, by: Interval, (bound, span): Side) -> Outcome<Bound> {
+fn moved(operator: Arithmetic, by: Interval, (bound, span): OperandSide) -> LocatedResult<Bound> {
     match bound {
         Bound::Constant(Constant::Instant(us)) => {
             let beyond = || {
@@ -133,7 +142,11 @@ fn moved(operator: Arithmetic, by: Interval, (bound, span): Side) -> Outcome<Bou
     }
 }
 
-fn fold(operator: Arithmetic, both: Option<(Number, Number)>, span: Span) -> Outcome<Constant> {
+fn fold(
+    operator: Arithmetic,
+    both: Option<(Number, Number)>,
+    span: Span,
+) -> LocatedResult<Constant> {
     const NO_DOUBLE: &str = "the result is no number, or does not fit a double";
     let (a, b) = both.expect("both were found to be numbers");
     let result = match (operator, a, b) {

@@ -4,10 +4,10 @@ use super::compare::is_text;
 use super::fit::fit;
 use super::{Binder, Bound};
 use crate::expr::constant::{Constant, ConstantSet};
-use crate::expr::error::{FilterFault, Outcome, Span};
+use crate::expr::error::{FilterFault, LocatedResult, Span};
 use crate::expr::like::LikePattern;
 use crate::expr::predicate::{ColumnRef, Leaf, Predicate, Quantity, Target, Term};
-use crate::expr::tree::{Comparison, Expr, Kind};
+use crate::expr::tree::{Comparison, Expr, OperandKind};
 use crate::value::ScalarType;
 
 const SAMPLE: &str = "random_sample";
@@ -28,7 +28,7 @@ const ELSEWHERE: &[&str] = &[
 ];
 
 impl Binder<'_> {
-    pub(super) fn call(&self, name: &str, arguments: &[Expr], span: Span) -> Outcome<Bound> {
+    pub(super) fn call(&self, name: &str, arguments: &[Expr], span: Span) -> LocatedResult<Bound> {
         let leaf = match name {
             "json_contains" | "array_contains" => {
                 let [column, value] = self.two(name, arguments, span)?;
@@ -73,9 +73,9 @@ impl Binder<'_> {
     }
 
     /// The part of rows that a term asks for, where it is a sample.
-    pub(super) fn sample(&self, expr: &Expr) -> Outcome<Option<f64>> {
+    pub(super) fn sample(&self, expr: &Expr) -> LocatedResult<Option<f64>> {
         let arguments = match &expr.kind {
-            Kind::Call(name, arguments) if **name == *SAMPLE => arguments,
+            OperandKind::Call(name, arguments) if **name == *SAMPLE => arguments,
             _ => return Ok(None),
         };
         let part = self.constant(self.one(SAMPLE, arguments, expr.span)?)?;
@@ -89,7 +89,7 @@ impl Binder<'_> {
     }
 
     /// The column of an array, and the type of its elements.
-    fn container(&self, function: &str, expr: &Expr) -> Outcome<(ColumnRef, Target)> {
+    fn container(&self, function: &str, expr: &Expr) -> LocatedResult<(ColumnRef, Target)> {
         let takes = |target| matches!(target, Target::Json | Target::Array(_));
         let column = self.column_of(expr, function, "array and JSON fields", takes)?;
         let element = match column.target {
@@ -99,19 +99,33 @@ impl Binder<'_> {
         Ok((column, element))
     }
 
-    fn elements(&self, element: Target, values: Vec<(Constant, Span)>) -> Outcome<ConstantSet> {
+    fn elements(
+        &self,
+        element: Target,
+        values: Vec<(Constant, Span)>,
+    ) -> LocatedResult<ConstantSet> {
         let values = values.into_iter().map(|(value, span)| fit(element, value, span));
-        Ok(ConstantSet::new(values.collect::<Outcome<_>>()?))
+        Ok(ConstantSet::new(values.collect::<LocatedResult<_>>()?))
     }
 
-    fn one<'e>(&self, function: &str, arguments: &'e [Expr], span: Span) -> Outcome<&'e Expr> {
+    fn one<'e>(
+        &self,
+        function: &str,
+        arguments: &'e [Expr],
+        span: Span,
+    ) -> LocatedResult<&'e Expr> {
         match arguments {
             [one] => Ok(one),
             _ => Err(count(function, "one argument", arguments).at(span)),
         }
     }
 
-    fn two<'e>(&self, function: &str, arguments: &'e [Expr], span: Span) -> Outcome<[&'e Expr; 2]> {
+    fn two<'e>(
+        &self,
+        function: &str,
+        arguments: &'e [Expr],
+        span: Span,
+    ) -> LocatedResult<[&'e Expr; 2]> {
         match arguments {
             [first, second] => Ok([first, second]),
             _ => Err(count(function, "two arguments", arguments).at(span)),

@@ -5,11 +5,11 @@ use std::ops::Bound as Limit;
 use super::fit::fit;
 use super::{Binder, Bound, type_name};
 use crate::expr::constant::{Constant, ConstantSet};
-use crate::expr::error::{FilterFault, Outcome, Span};
+use crate::expr::error::{FilterFault, LocatedResult, Span};
 use crate::expr::eval::compare_constants;
 use crate::expr::like::{LikePattern, MAX_WILD_CHARS};
 use crate::expr::predicate::{Leaf, Predicate, Target, Term};
-use crate::expr::tree::{Comparison, End, Expr, Kind};
+use crate::expr::tree::{Comparison, Expr, OperandKind, RangeEnd};
 use crate::value::ScalarType;
 
 /// Most lists in a list.
@@ -21,13 +21,18 @@ impl Binder<'_> {
         comparison: Comparison,
         left: &Expr,
         right: &Expr,
-    ) -> Outcome<Predicate> {
+    ) -> LocatedResult<Predicate> {
         let span = left.span.to(right.span);
         compare_bound(comparison, self.bound(left)?, self.bound(right)?, span)
     }
 
-    pub(super) fn range(&self, value: &Expr, low: &End, high: &End) -> Outcome<Predicate> {
-        let end = |end: &End, [closed, open]: [Comparison; 2]| {
+    pub(super) fn range(
+        &self,
+        value: &Expr,
+        low: &RangeEnd,
+        high: &RangeEnd,
+    ) -> LocatedResult<Predicate> {
+        let end = |end: &RangeEnd, [closed, open]: [Comparison; 2]| {
             let comparison = if end.included { closed } else { open };
             self.compare(comparison, value, &end.value)
         };
@@ -50,12 +55,12 @@ impl Binder<'_> {
         }
     }
 
-    pub(super) fn member(&self, value: &Expr, list: &Expr) -> Outcome<Predicate> {
+    pub(super) fn member(&self, value: &Expr, list: &Expr) -> LocatedResult<Predicate> {
         match self.bound(value)? {
             Bound::Term(Term::Column(column), target) => {
                 let items = self.items("in", list)?;
                 let items = items.into_iter().map(|(item, span)| fit(target, item, span));
-                let set = ConstantSet::new(items.collect::<Outcome<_>>()?);
+                let set = ConstantSet::new(items.collect::<LocatedResult<_>>()?);
                 Ok(Predicate::Leaf(Leaf::In(column, set)))
             }
             Bound::Constant(constant) => {
@@ -75,7 +80,11 @@ impl Binder<'_> {
 
     /// The constants of a list, with their places. Lists among them are bounded in number: they
     /// are gone through one by one.
-    pub(super) fn items(&self, operation: &str, list: &Expr) -> Outcome<Vec<(Constant, Span)>> {
+    pub(super) fn items(
+        &self,
+        operation: &str,
+        list: &Expr,
+    ) -> LocatedResult<Vec<(Constant, Span)>> {
         let items = self.all_items(operation, list)?;
         let mut lists = items.iter().filter(|(item, _)| matches!(item, Constant::List(_)));
         match lists.nth(MAX_LISTS) {
@@ -84,8 +93,8 @@ impl Binder<'_> {
         }
     }
 
-    fn all_items(&self, operation: &str, list: &Expr) -> Outcome<Vec<(Constant, Span)>> {
-        if let Kind::List(items) = &list.kind {
+    fn all_items(&self, operation: &str, list: &Expr) -> LocatedResult<Vec<(Constant, Span)>> {
+        if let OperandKind::List(items) = &list.kind {
             return items.iter().map(|item| Ok((self.constant(item)?, item.span))).collect();
         }
         match self.bound(list)? {
@@ -100,7 +109,7 @@ impl Binder<'_> {
         }
     }
 
-    pub(super) fn like(&self, value: &Expr, pattern: &Expr) -> Outcome<Predicate> {
+    pub(super) fn like(&self, value: &Expr, pattern: &Expr) -> LocatedResult<Predicate> {
         let pattern = self.text("like", pattern)?;
         let too_long = || FilterFault::Pattern { limit: MAX_WILD_CHARS }.at(value.span);
         let pattern = LikePattern::new(&pattern).ok_or_else(too_long)?;
@@ -112,7 +121,7 @@ impl Binder<'_> {
     }
 
     /// A text that depends on no row.
-    pub(super) fn text(&self, operation: &str, expr: &Expr) -> Outcome<String> {
+    pub(super) fn text(&self, operation: &str, expr: &Expr) -> LocatedResult<String> {
         match self.bound(expr)? {
             Bound::Constant(Constant::Text(text)) => Ok(text),
             other => {
@@ -133,7 +142,7 @@ fn compare_bound(
     left: Bound,
     right: Bound,
     span: Span,
-) -> Outcome<Predicate> {
+) -> LocatedResult<Predicate> {
     let names = (left.describe(), right.describe());
     match (left, right) {
         (Bound::Constant(a), Bound::Constant(b)) if are_alike(&a, &b) => {
@@ -162,7 +171,7 @@ fn with_constant(
     comparison: Comparison,
     constant: Constant,
     span: Span,
-) -> Outcome<Predicate> {
+) -> LocatedResult<Predicate> {
     let constant = fit(target, constant, span)?;
     check_order(comparison, &constant, span)?;
     Ok(Predicate::Leaf(match term {
@@ -190,7 +199,7 @@ fn are_comparable(a: Target, b: Target) -> bool {
     }
 }
 
-fn check_order(comparison: Comparison, constant: &Constant, span: Span) -> Outcome<()> {
+fn check_order(comparison: Comparison, constant: &Constant, span: Span) -> LocatedResult<()> {
     match constant {
         Constant::Bool(_) | Constant::List(_) if comparison.is_order() => {
             Err(no_order(comparison, constant.type_name()).at(span))

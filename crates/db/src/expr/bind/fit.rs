@@ -2,7 +2,7 @@
 
 use super::{scalar_name, type_name};
 use crate::expr::constant::Constant;
-use crate::expr::error::{FilterFault, Outcome, Span};
+use crate::expr::error::{FilterFault, LocatedResult, Span};
 use crate::expr::number::as_integer;
 use crate::expr::predicate::Target;
 use crate::value::ScalarType;
@@ -12,7 +12,7 @@ use crate::value::ScalarType;
 /// An integer has to be in the range of the type. A fraction is compared with integers as what it
 /// is; with a field of single precision it is rounded as the values of the field were, so that
 /// what was stored as 0.1 is equal to 0.1.
-pub(super) fn fit(target: Target, constant: Constant, span: Span) -> Outcome<Constant> {
+pub(super) fn fit(target: Target, constant: Constant, span: Span) -> LocatedResult<Constant> {
     let right = constant.type_name();
     let refuse = || {
         let (left, right) = (type_name(target).to_owned(), right.to_owned());
@@ -23,7 +23,7 @@ pub(super) fn fit(target: Target, constant: Constant, span: Span) -> Outcome<Con
         (Target::Json, constant) => Ok(constant),
         (Target::Array(element), Constant::List(items)) => {
             let items = items.into_iter().map(|item| fit(Target::Scalar(element), item, span));
-            Ok(Constant::List(items.collect::<Outcome<_>>()?))
+            Ok(Constant::List(items.collect::<LocatedResult<_>>()?))
         }
         (Target::Scalar(scalar), constant) => match (scalar, constant) {
             (ScalarType::Bool, constant @ Constant::Bool(_))

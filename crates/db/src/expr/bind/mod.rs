@@ -7,11 +7,11 @@ mod compare;
 mod fit;
 
 use super::constant::{Constant, Templates};
-use super::error::{FilterFault, Outcome, Span};
+use super::error::{FilterFault, LocatedResult, Span};
 use super::instant::{Interval, parse_instant};
 use super::parser::{MAX_DEPTH, TERM_WORK};
 use super::predicate::{BoundFilter, ColumnRef, Leaf, Predicate, Target, Term};
-use super::tree::{Comparison, Expr, Junction, Kind, Literal, Name, Step};
+use super::tree::{Comparison, Expr, Junction, Literal, Name, OperandKind, PathStep};
 use crate::asker;
 use crate::schema::Schema;
 use crate::value::{DataType, ScalarType};
@@ -65,12 +65,12 @@ pub(super) fn bind(
     expr: Option<&Expr>,
     schema: &Schema,
     templates: &Templates,
-) -> Outcome<BoundFilter> {
+) -> LocatedResult<BoundFilter> {
     let binder = Binder { schema, templates };
     let (mut predicate, mut sample) = (Predicate::Const(true), None);
     if let Some(expr) = expr {
         let (terms, last): (&[Expr], _) = match &expr.kind {
-            Kind::Junction(Junction::And, terms) => match terms.split_last() {
+            OperandKind::Junction(Junction::And, terms) => match terms.split_last() {
                 Some((last, rest)) => (rest, last),
                 None => (&[], expr),
             },
@@ -81,7 +81,7 @@ pub(super) fn bind(
             None => binder.predicate(expr)?,
             Some(_) => {
                 let terms = terms.iter().map(|term| binder.predicate(term));
-                Predicate::all(terms.collect::<Outcome<_>>()?)
+                Predicate::all(terms.collect::<LocatedResult<_>>()?)
             }
         };
     }
@@ -94,31 +94,33 @@ struct Binder<'s> {
 }
 
 impl Binder<'_> {
-    fn bound(&self, expr: &Expr) -> Outcome<Bound> {
+    fn bound(&self, expr: &Expr) -> LocatedResult<Bound> {
         Ok(match &expr.kind {
-            Kind::Literal(literal) => self.literal(literal, expr.span)?,
-            Kind::Template(name) => Bound::Constant(self.template(name, expr.span)?.clone()),
-            Kind::List(items) => {
+            OperandKind::Literal(literal) => self.literal(literal, expr.span)?,
+            OperandKind::Template(name) => Bound::Constant(self.template(name, expr.span)?.clone()),
+            OperandKind::List(items) => {
                 let items = items.iter().map(|item| match asker::worked(TERM_WORK) {
                     true => self.constant(item),
                     false => Err(FilterFault::Unwanted.at(item.span)),
                 });
-                Bound::Constant(Constant::List(items.collect::<Outcome<_>>()?))
+                Bound::Constant(Constant::List(items.collect::<LocatedResult<_>>()?))
             }
-            Kind::Name(name) => {
+            OperandKind::Name(name) => {
                 let column = self.column(name, expr.span)?;
                 let target = column.target;
                 Bound::Term(Term::Column(column), target)
             }
-            Kind::Minus(operand) => self.minus(operand, expr.span)?,
-            Kind::Arithmetic(operator, both) => self.arithmetic(*operator, &both.0, &both.1)?,
-            Kind::Call(name, arguments) => self.call(name, arguments, expr.span)?,
+            OperandKind::Minus(operand) => self.minus(operand, expr.span)?,
+            OperandKind::Arithmetic(operator, both) => {
+                self.arithmetic(*operator, &both.0, &both.1)?
+            }
+            OperandKind::Call(name, arguments) => self.call(name, arguments, expr.span)?,
             _ => Bound::Predicate(self.condition(expr)?),
         })
     }
 
     /// A condition; a field of bools is one.
-    fn predicate(&self, expr: &Expr) -> Outcome<Predicate> {
+    fn predicate(&self, expr: &Expr) -> LocatedResult<Predicate> {
         self.as_predicate(expr, |found| FilterFault::NotBoolean { found })
     }
 
@@ -126,7 +128,7 @@ impl Binder<'_> {
         &self,
         expr: &Expr,
         refuse: impl FnOnce(String) -> FilterFault,
-    ) -> Outcome<Predicate> {
+    ) -> LocatedResult<Predicate> {
         match self.bound(expr)? {
             Bound::Predicate(predicate) => Ok(predicate),
             Bound::Constant(Constant::Bool(value)) => Ok(Predicate::Const(value)),
@@ -137,29 +139,29 @@ impl Binder<'_> {
         }
     }
 
-    fn condition(&self, expr: &Expr) -> Outcome<Predicate> {
+    fn condition(&self, expr: &Expr) -> LocatedResult<Predicate> {
         match &expr.kind {
-            Kind::Junction(junction, terms) => {
+            OperandKind::Junction(junction, terms) => {
                 let terms = terms.iter().map(|term| self.predicate(term));
-                let terms = terms.collect::<Outcome<Vec<_>>>()?;
+                let terms = terms.collect::<LocatedResult<Vec<_>>>()?;
                 Ok(match junction {
                     Junction::And => Predicate::all(terms),
                     Junction::Or => Predicate::any(terms),
                 })
             }
-            Kind::Not(operand) => {
+            OperandKind::Not(operand) => {
                 let refuse = |found| FilterFault::Not { found };
                 Ok(self.as_predicate(operand, refuse)?.negated())
             }
-            Kind::Compare(comparison, both) => self.compare(*comparison, &both.0, &both.1),
-            Kind::Range(parts) => self.range(&parts.0, &parts.1, &parts.2),
-            Kind::In(both) => self.member(&both.0, &both.1),
-            Kind::Like(both) => self.like(&both.0, &both.1),
-            Kind::IsNull(operand) => {
+            OperandKind::Compare(comparison, both) => self.compare(*comparison, &both.0, &both.1),
+            OperandKind::Range(parts) => self.range(&parts.0, &parts.1, &parts.2),
+            OperandKind::In(both) => self.member(&both.0, &both.1),
+            OperandKind::Like(both) => self.like(&both.0, &both.1),
+            OperandKind::IsNull(operand) => {
                 let column = self.column_of(operand, "is null", "fields", |_| true)?;
                 Ok(Predicate::Leaf(Leaf::IsNull(column)))
             }
-            Kind::Exists(operand) => {
+            OperandKind::Exists(operand) => {
                 let is_json = |target| target == Target::Json;
                 let column = self.column_of(operand, "exists", "JSON fields", is_json)?;
                 Ok(Predicate::Leaf(Leaf::IsNull(column)).negated())
@@ -168,7 +170,7 @@ impl Binder<'_> {
         }
     }
 
-    fn literal(&self, literal: &Literal, span: Span) -> Outcome<Bound> {
+    fn literal(&self, literal: &Literal, span: Span) -> LocatedResult<Bound> {
         let bad = |what| move |why| FilterFault::Time { what, why }.at(span);
         Ok(Bound::Constant(match literal {
             Literal::Bool(value) => Constant::Bool(*value),
@@ -184,7 +186,7 @@ impl Binder<'_> {
         }))
     }
 
-    fn template(&self, name: &str, span: Span) -> Outcome<&Constant> {
+    fn template(&self, name: &str, span: Span) -> LocatedResult<&Constant> {
         let missing = || FilterFault::Template { name: name.to_owned() }.at(span);
         let value = self.templates.get(name).ok_or_else(missing)?;
         let refuse = |why| FilterFault::TemplateValue { name: name.to_owned(), why }.at(span);
@@ -198,7 +200,7 @@ impl Binder<'_> {
     }
 
     /// A value that depends on no row.
-    fn constant(&self, expr: &Expr) -> Outcome<Constant> {
+    fn constant(&self, expr: &Expr) -> LocatedResult<Constant> {
         match self.bound(expr)? {
             Bound::Constant(constant) => Ok(constant),
             other => {
@@ -208,12 +210,12 @@ impl Binder<'_> {
         }
     }
 
-    fn column(&self, name: &Name, span: Span) -> Outcome<ColumnRef> {
+    fn column(&self, name: &Name, span: Span) -> LocatedResult<ColumnRef> {
         let Name { name, path } = name;
         let Some(field) = self.schema.position(name) else {
             let unknown = || FilterFault::UnknownField { name: name.clone() }.at(span);
             let field = self.schema.dynamic_position().ok_or_else(unknown)?;
-            let key = std::iter::once(Step::Key(name.clone()));
+            let key = std::iter::once(PathStep::Key(name.clone()));
             let path = key.chain(path.iter().cloned()).collect();
             return Ok(ColumnRef { field, path, target: Target::Json });
         };
@@ -225,7 +227,7 @@ impl Binder<'_> {
             (DataType::Json, _) => Target::Json,
             (DataType::Scalar(scalar), []) => Target::Scalar(scalar),
             (DataType::Array(element), []) => Target::Array(element),
-            (DataType::Array(element), [Step::Index(_)]) => Target::Scalar(element),
+            (DataType::Array(element), [PathStep::Index(_)]) => Target::Scalar(element),
             (DataType::Array(_), _) => {
                 let operation = format!("a path into {name}");
                 return Err(refuse(operation, "one position from 0", "a longer one or a key"));
@@ -249,7 +251,7 @@ impl Binder<'_> {
         operation: &str,
         wanted: &'static str,
         takes: impl FnOnce(Target) -> bool,
-    ) -> Outcome<ColumnRef> {
+    ) -> LocatedResult<ColumnRef> {
         match self.bound(expr)? {
             Bound::Term(Term::Column(column), target) if takes(target) => Ok(column),
             other => {

@@ -5,7 +5,9 @@ use proptest::prelude::*;
 use crate::expr::error::Span;
 use crate::expr::explicit;
 use crate::expr::parser::parse;
-use crate::expr::tree::{Arithmetic, Comparison, End, Expr, Junction, Kind, Literal, Name, Step};
+use crate::expr::tree::{
+    Arithmetic, Comparison, Expr, Junction, Literal, Name, OperandKind, PathStep, RangeEnd,
+};
 
 fn read(expression: &str) -> String {
     explicit(expression).unwrap_or_else(|error| panic!("{error}"))
@@ -62,28 +64,30 @@ fn operators_bind_as_the_table_says() {
 fn parts_know_where_they_stand() {
     let tree = parse("  a == (1 + 2)").unwrap().unwrap();
     assert_eq!(tree.span, Span { start: 2, end: 14 });
-    let Kind::Compare(_, both) = tree.kind else { panic!("a comparison") };
+    let OperandKind::Compare(_, both) = tree.kind else { panic!("a comparison") };
     assert_eq!(both.1.span, Span { start: 7, end: 14 });
 }
 
-fn node(kind: Kind) -> Expr {
+fn node(kind: OperandKind) -> Expr {
     Expr { kind, span: Span::default(), height: 0 }
 }
 
 fn leaf() -> impl Strategy<Value = Expr> {
-    let step =
-        prop_oneof![any::<String>().prop_map(Step::Key), any::<u32>().prop_map(Step::Index),];
+    let step = prop_oneof![
+        any::<String>().prop_map(PathStep::Key),
+        any::<u32>().prop_map(PathStep::Index),
+    ];
     let float = any::<f64>().prop_filter("a literal is finite", |f| f.is_finite());
     let boxed = |text: String| text.into_boxed_str();
     prop_oneof![
-        any::<bool>().prop_map(Literal::Bool).prop_map(Kind::Literal),
-        any::<i64>().prop_map(Literal::Integer).prop_map(Kind::Literal),
-        float.prop_map(Literal::Float).prop_map(Kind::Literal),
-        any::<String>().prop_map(move |t| Kind::Literal(Literal::Text(boxed(t)))),
-        any::<String>().prop_map(move |t| Kind::Literal(Literal::Instant(boxed(t)))),
-        "[a-z_][a-z0-9_]{0,5}x".prop_map(move |t| Kind::Template(boxed(t))),
+        any::<bool>().prop_map(Literal::Bool).prop_map(OperandKind::Literal),
+        any::<i64>().prop_map(Literal::Integer).prop_map(OperandKind::Literal),
+        float.prop_map(Literal::Float).prop_map(OperandKind::Literal),
+        any::<String>().prop_map(move |t| OperandKind::Literal(Literal::Text(boxed(t)))),
+        any::<String>().prop_map(move |t| OperandKind::Literal(Literal::Instant(boxed(t)))),
+        "[a-z_][a-z0-9_]{0,5}x".prop_map(move |t| OperandKind::Template(boxed(t))),
         ("[$a-z_][a-z0-9_]{0,5}x", prop::collection::vec(step, 0..3))
-            .prop_map(|(name, path)| Kind::Name(Box::new(Name { name, path }))),
+            .prop_map(|(name, path)| OperandKind::Name(Box::new(Name { name, path }))),
     ]
     .prop_map(node)
 }
@@ -104,30 +108,30 @@ fn tree() -> impl Strategy<Value = Expr> {
             prop::sample::select(vec![Arithmetic::Add, Arithmetic::Mod, Arithmetic::Pow]);
         let junction = prop::sample::select(vec![Junction::And, Junction::Or]);
         let kind = prop_oneof![
-            some.clone().prop_map(Kind::List),
-            one.clone().prop_map(Kind::Not),
-            one.clone().prop_map(Kind::IsNull),
-            one.clone().prop_map(Kind::Exists),
+            some.clone().prop_map(OperandKind::List),
+            one.clone().prop_map(OperandKind::Not),
+            one.clone().prop_map(OperandKind::IsNull),
+            one.clone().prop_map(OperandKind::Exists),
             one.prop_filter("a sign belongs to its number", |e| !matches!(
                 e.kind,
-                Kind::Literal(_)
+                OperandKind::Literal(_)
             ))
-            .prop_map(Kind::Minus),
-            (comparison, two.clone()).prop_map(|(c, both)| Kind::Compare(c, both)),
-            (arithmetic, two.clone()).prop_map(|(a, both)| Kind::Arithmetic(a, both)),
-            two.clone().prop_map(Kind::In),
-            two.prop_map(Kind::Like),
-            ("[a-z_]{1,6}x", some.clone()).prop_map(|(n, args)| Kind::Call(n.into(), args)),
+            .prop_map(OperandKind::Minus),
+            (comparison, two.clone()).prop_map(|(c, both)| OperandKind::Compare(c, both)),
+            (arithmetic, two.clone()).prop_map(|(a, both)| OperandKind::Arithmetic(a, both)),
+            two.clone().prop_map(OperandKind::In),
+            two.prop_map(OperandKind::Like),
+            ("[a-z_]{1,6}x", some.clone()).prop_map(|(n, args)| OperandKind::Call(n.into(), args)),
             (inner.clone(), inner.clone(), inner.clone()).prop_map(|(value, low, high)| {
-                let end = |value| End { value, included: true };
-                Kind::Range(Box::new((value, end(low), end(high))))
+                let end = |value| RangeEnd { value, included: true };
+                OperandKind::Range(Box::new((value, end(low), end(high))))
             }),
             (junction, prop::collection::vec(inner, 2..4)).prop_map(|(junction, terms)| {
                 let terms = terms.into_iter().flat_map(|term| match term.kind {
-                    Kind::Junction(found, below) if found == junction => below,
+                    OperandKind::Junction(found, below) if found == junction => below,
                     _ => vec![term],
                 });
-                Kind::Junction(junction, terms.collect())
+                OperandKind::Junction(junction, terms.collect())
             }),
         ];
         kind.prop_map(node)

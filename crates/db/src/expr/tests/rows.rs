@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::expr::{BoundFilter, RowValues, Templates, Truth, compile};
+use crate::expr::{BoundFilter, RowValues, Templates, Ternary, compile};
 use crate::schema::{FieldSpec, Schema};
 use crate::value::{Array, DataType, RowError, ScalarType, Value, ValueRef, VectorKind};
 
@@ -46,11 +46,11 @@ impl TestRow {
         Self { schema, values }
     }
 
-    pub(super) fn truth(&self, expression: &str) -> Truth {
+    pub(super) fn truth(&self, expression: &str) -> Ternary {
         self.truth_with(expression, &Templates::new())
     }
 
-    pub(super) fn truth_with(&self, expression: &str, templates: &Templates) -> Truth {
+    pub(super) fn truth_with(&self, expression: &str, templates: &Templates) -> Ternary {
         let bound = compile(expression, &self.schema, templates);
         let bound = bound.unwrap_or_else(|error| panic!("{error}"));
         bound.predicate.evaluate(self).unwrap()

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::flat::FlatError;
-use crate::flat::manifest::{Manifest, SegmentEntry};
+use crate::flat::manifest::{SegmentsManifest, VectorSegmentEntry};
 use crate::ids::ErrorClass;
 
 fn sample(dir: &Path) -> (Vec<PathBuf>, Vec<Batch>) {
@@ -28,7 +28,7 @@ fn read_all(dir: &Path) -> Result<Batch, FlatError> {
     let search = FlatSearch {
         k: 1,
         metric: Metric::L2,
-        within: Within::default(),
+        within: DistanceRange::default(),
         threads: 2,
         from: RowId(0),
     };
@@ -105,11 +105,11 @@ fn intact_blocks_in_another_place_are_refused() {
 fn a_list_of_impossible_segments_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     sample(dir.path());
-    let whole = Manifest::read(dir.path()).unwrap().unwrap();
+    let whole = SegmentsManifest::read(dir.path()).unwrap().unwrap();
     for (number, rows) in [(1, u64::MAX), (1, 1 << 50), (1, 0), (1, 8999), (7, 9000), (u64::MAX, 1)]
     {
-        let segments = vec![SegmentEntry { number, rows }];
-        Manifest { segments, ..whole.clone() }.write(dir.path()).unwrap();
+        let segments = vec![VectorSegmentEntry { number, rows }];
+        SegmentsManifest { segments, ..whole.clone() }.write(dir.path()).unwrap();
         let error = read_all(dir.path()).unwrap_err();
         assert!(matches!(error, FlatError::Damaged { .. }), "{number}, {rows}: {error}");
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use pipeann_engine::distance::QueryDistance;
 use pipeann_engine::memory::Accountant;
-use pipeann_engine::search::Within;
+use pipeann_engine::search::DistanceRange;
 use pipeann_engine::types::VectorSet;
 
 use super::{FlatHit, FlatOptions, FlatSearch, FlatVectors};

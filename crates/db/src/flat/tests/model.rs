@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::flat::{FlatError, Pressure};
+use crate::flat::{FlatError, VectorPressure};
 use crate::ids::ErrorClass;
 
 #[derive(Clone, Debug)]
@@ -88,7 +88,7 @@ proptest! {
                     Op::Search { queries, k, metric, modulus, threads } => {
                         let metric = Metric::from_code(u16::from(metric) + 1).unwrap();
                         let allow = |row: RowId| row.0.is_multiple_of(modulus);
-                        let search = FlatSearch { k, metric, within: Within::default(), threads, from: RowId(0) };
+                        let search = FlatSearch { k, metric, within: DistanceRange::default(), threads, from: RowId(0) };
                         let bytes = queries.concat();
                         let found = flat.search(set(&bytes), search, &allow).unwrap();
                         prop_assert_eq!(found.len(), queries.len());
@@ -122,7 +122,7 @@ fn many_blocks_are_searched_by_several_threads_as_by_one() {
         let search = FlatSearch {
             k: 20,
             metric: Metric::L2,
-            within: Within::default(),
+            within: DistanceRange::default(),
             threads,
             from: RowId(0),
         };
@@ -142,12 +142,15 @@ fn a_full_tail_asks_for_a_flush_and_then_refuses() {
     let (rows, bytes): (Vec<_>, _) = ((0..100).map(RowId).collect(), [1; 100 * DIM]);
     let pressures: Vec<_> =
         (1..=10).map(|seq| flat.append(Seq(seq), &rows, set(&bytes)).unwrap()).collect();
-    assert_eq!(pressures[3..6], [Pressure::Low, Pressure::Flush, Pressure::Flush]);
+    assert_eq!(
+        pressures[3..6],
+        [VectorPressure::Low, VectorPressure::Flush, VectorPressure::Flush]
+    );
     let refused = flat.append(Seq(11), &rows, set(&bytes)).unwrap_err();
     assert!(matches!(refused, FlatError::TailFull { held: 13_000, .. }), "{refused}");
     assert_eq!((refused.class(), flat.applied()), (ErrorClass::Retry, Seq(10)));
     assert_eq!(flat.flush().unwrap(), Seq(10));
-    assert_eq!(flat.append(Seq(11), &rows, set(&bytes)).unwrap(), Pressure::Low);
+    assert_eq!(flat.append(Seq(11), &rows, set(&bytes)).unwrap(), VectorPressure::Low);
 }
 
 #[test]
@@ -161,7 +164,7 @@ fn vectors_of_another_shape_are_refused() {
     let search = FlatSearch {
         k: 1,
         metric: Metric::L2,
-        within: Within::default(),
+        within: DistanceRange::default(),
         threads: 1,
         from: RowId(0),
     };
@@ -188,7 +191,7 @@ fn searches_see_whole_batches_while_appends_and_flushes_go_on() {
         let search = FlatSearch {
             k: usize::MAX >> 1,
             metric: Metric::L2,
-            within: Within::default(),
+            within: DistanceRange::default(),
             threads: 2,
             from: RowId(0),
         };

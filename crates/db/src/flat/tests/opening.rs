@@ -62,7 +62,7 @@ fn spans_and_scratch_are_granted_by_the_accountant() {
     let search = FlatSearch {
         k: 1,
         metric: Metric::L2,
-        within: Within::default(),
+        within: DistanceRange::default(),
         threads: 1,
         from: RowId(0),
     };

@@ -2,7 +2,7 @@
 
 use pipeann_engine::memory::Pool;
 
-use super::super::{Condition, Predicate, Pressure, Sketch};
+use super::super::{Condition, KeyPredicate, Pressure, Sketch};
 use super::*;
 
 fn with_limit(dir: &Path, limit: Option<u64>) -> (Arc<Accountant>, ScalarIndexes) {
@@ -46,7 +46,7 @@ fn without_room_for_signatures_every_row_may_match() {
     indexes.apply(Seq(1), &batch(0..15_000)).unwrap();
     flush(&indexes, &all(15_000), 15_000);
     assert!(accountant.held_bytes() <= limit);
-    let known = Predicate::new(&columns()[ID], &Condition::Equal(Value::Int64(0))).unwrap();
+    let known = KeyPredicate::new(&columns()[ID], &Condition::Equal(Value::Int64(0))).unwrap();
     let view = indexes.view();
     let test = view.signature_test(&Sketch::Is(known.clone()));
     assert!(test.maybe(RowId(1)) && test.maybe(RowId(500)));

@@ -1,6 +1,6 @@
 //! Bytes that are not what was written: found, and told from what can be retried.
 
-use super::super::{Condition, Predicate, damaged_files};
+use super::super::{Condition, KeyPredicate, damaged_files};
 use super::*;
 
 fn made(dir: &Path) {
@@ -21,7 +21,7 @@ fn is_found(dir: &Path) -> bool {
                 _ => Condition::Within(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded),
             },
         };
-        view.postings(&Predicate::new(column, &every).unwrap(), &all(300)).is_err()
+        view.postings(&KeyPredicate::new(column, &every).unwrap(), &all(300)).is_err()
     })
 }
 

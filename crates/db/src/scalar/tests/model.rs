@@ -6,7 +6,7 @@ use std::ops::Bound;
 
 use proptest::prelude::*;
 
-use super::super::{Condition, Predicate, Sketch, Verdict};
+use super::super::{Condition, KeyPredicate, Sketch, Verdict};
 use super::*;
 use crate::value::ValueRef;
 
@@ -133,7 +133,7 @@ fn compare(indexes: &ScalarIndexes, rows: &BTreeMap<u64, Row>) {
     let view = indexes.view();
     let columns = columns();
     for (column, condition) in conditions() {
-        let predicate = Predicate::new(&columns[column], &condition).unwrap();
+        let predicate = KeyPredicate::new(&columns[column], &condition).unwrap();
         let matching: RoaringTreemap = rows
             .iter()
             .filter(|(_, row)| says(&condition, &row[column]) == Some(true))
@@ -171,7 +171,7 @@ type Says = Box<dyn Fn(&Row) -> Option<bool>>;
 fn sketches() -> Vec<(Sketch, Says)> {
     let columns = columns();
     let leaf = |column: usize, condition: Condition| -> (Sketch, Says) {
-        let predicate = Predicate::new(&columns[column], &condition).unwrap();
+        let predicate = KeyPredicate::new(&columns[column], &condition).unwrap();
         (Sketch::Is(predicate), Box::new(move |row| says(&condition, &row[column])))
     };
     let mut out = Vec::new();
@@ -248,7 +248,7 @@ proptest! {
 #[test]
 fn what_an_index_cannot_answer_is_left_to_the_caller() {
     let columns = columns();
-    let none = |column: usize, condition| Predicate::new(&columns[column], &condition).is_none();
+    let none = |column: usize, condition| KeyPredicate::new(&columns[column], &condition).is_none();
     assert!(none(ID, Condition::Equal(Value::Double(1.0))));
     assert!(none(ID, Condition::Contains(Value::Int64(1))));
     assert!(none(ID, Condition::StartsWith("1".into())));

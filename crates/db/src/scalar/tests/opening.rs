@@ -1,6 +1,6 @@
 //! What an opening finds after flushes that were interrupted, and across changes of the schema.
 
-use super::super::{Condition, Predicate, Sketch};
+use super::super::{Condition, KeyPredicate, Sketch};
 use super::*;
 
 #[test]
@@ -63,7 +63,7 @@ fn rows_that_are_older_than_a_field_have_its_default() {
     indexes.apply(Seq(2), &batch).unwrap();
     let live = all(9000);
     let unnamed = Condition::Equal(Value::VarChar("unnamed".into()));
-    let unnamed = Predicate::new(&added, &unnamed).unwrap();
+    let unnamed = KeyPredicate::new(&added, &unnamed).unwrap();
     let look = || {
         let view = indexes.view();
         let found = view.postings(&unnamed, &live).unwrap();
@@ -88,7 +88,7 @@ fn ids_beyond_32_bits_stand_in_runs_of_their_own() {
     indexes.flush(Judged { live: &live, next_row: RowId(edge + 3000) }).unwrap();
     assert_eq!((indexes.view().runs(), indexes.view().rows()), (2, live.len()));
     let known = Condition::Equal(Value::Int64(i64::try_from(edge).unwrap() - 498));
-    let known = Predicate::new(&columns()[ID], &known).unwrap();
+    let known = KeyPredicate::new(&columns()[ID], &known).unwrap();
     let found = indexes.view().postings(&known, &live).unwrap();
     assert_eq!(found.rows, [edge + 2].into_iter().filter(|row| live.contains(*row)).collect());
     let test = indexes.view().signature_test(&Sketch::Is(known));

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use super::super::{Condition, Predicate, Sketch};
+use super::super::{Condition, KeyPredicate, Sketch};
 use super::*;
 
 #[test]
@@ -11,10 +11,11 @@ fn readers_find_every_row_that_was_there_before_them() {
     let dir = tempfile::tempdir().unwrap();
     let indexes = open(dir.path()).unwrap();
     let (there, done) = (AtomicU64::new(0), AtomicBool::new(false));
-    let tagged = Predicate::new(&columns()[TAGS], &Condition::Contains(Value::Int32(1))).unwrap();
+    let tagged =
+        KeyPredicate::new(&columns()[TAGS], &Condition::Contains(Value::Int32(1))).unwrap();
     let cheap =
         Condition::Within(std::ops::Bound::Unbounded, std::ops::Bound::Excluded(Value::Float(3.0)));
-    let cheap = Predicate::new(&columns()[PRICE], &cheap).unwrap();
+    let cheap = KeyPredicate::new(&columns()[PRICE], &cheap).unwrap();
     let both = Sketch::And(vec![Sketch::Is(tagged.clone()), Sketch::Is(cheap)]);
     let matches = |row: &Row| {
         let tagged = match &row[TAGS] {

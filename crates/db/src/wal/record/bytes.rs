@@ -1,11 +1,11 @@
 //! Fixed-width fields written to a payload, and read by a reader that runs out instead of
 //! panicking.
 
-use super::super::constants::Field;
+use super::super::constants::ByteField;
 use super::codec::RecordError;
 
 /// Appends a structure of fields that each hold a number.
-pub(super) fn push<const N: usize>(out: &mut Vec<u8>, values: [(Field, u64); N]) {
+pub(super) fn push<const N: usize>(out: &mut Vec<u8>, values: [(ByteField, u64); N]) {
     for (field, value) in values {
         let bytes = value.to_le_bytes();
         debug_assert!(bytes[field.bytes..].iter().all(|b| *b == 0), "{} overflows", field.name);
@@ -14,17 +14,17 @@ pub(super) fn push<const N: usize>(out: &mut Vec<u8>, values: [(Field, u64); N])
 }
 
 /// The number in `field` of a structure.
-pub(super) fn number(structure: &[u8], field: Field) -> u64 {
+pub(super) fn number(structure: &[u8], field: ByteField) -> u64 {
     let bytes = &structure[field.offset..field.offset + field.bytes];
     bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
 /// Takes parts from the front of a payload.
-pub(super) struct Reader<'a> {
+pub(super) struct PayloadReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PayloadReader<'a> {
     pub(super) fn new(payload: &'a [u8]) -> Self {
         Self { rest: payload }
     }

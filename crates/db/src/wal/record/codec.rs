@@ -1,7 +1,7 @@
 //! Records to payloads and back. A decoded record encodes to the same bytes.
 
 use super::super::constants::{MAX_PAYLOAD_BYTES, link, list_start, put_row};
-use super::bytes::{Reader, number, push};
+use super::bytes::{PayloadReader, number, push};
 use super::{Link, PutRow, Record, RecordKind};
 use crate::ids::{NodeId, RowId};
 
@@ -68,7 +68,7 @@ impl<'a> Record<'a> {
     /// # Errors
     /// [`RecordError::CutOff`] or [`RecordError::Trailing`] where the bytes are no such record.
     pub fn decode(kind: RecordKind, payload: &'a [u8]) -> Result<Self, RecordError> {
-        let mut reader = Reader::new(payload);
+        let mut reader = PayloadReader::new(payload);
         let record = match kind {
             RecordKind::Put => Self::Put(rows(&mut reader)?),
             RecordKind::Delete => Self::Delete(row_ids(&mut reader)?),
@@ -146,7 +146,7 @@ fn push_links(out: &mut Vec<u8>, links: &[Link]) {
 }
 
 fn count(
-    reader: &mut Reader<'_>,
+    reader: &mut PayloadReader<'_>,
     item_bytes: usize,
     part: &'static str,
 ) -> Result<usize, RecordError> {
@@ -154,7 +154,7 @@ fn count(
     reader.expect(count, item_bytes, part)
 }
 
-fn rows<'a>(reader: &mut Reader<'a>) -> Result<Vec<PutRow<'a>>, RecordError> {
+fn rows<'a>(reader: &mut PayloadReader<'a>) -> Result<Vec<PutRow<'a>>, RecordError> {
     let count = count(reader, put_row::BYTES, "rows")?;
     let row = |_| {
         let start = reader.take(put_row::BYTES as u64, "a row")?;
@@ -168,14 +168,14 @@ fn rows<'a>(reader: &mut Reader<'a>) -> Result<Vec<PutRow<'a>>, RecordError> {
     (0..count).map(row).collect()
 }
 
-fn row_ids(reader: &mut Reader<'_>) -> Result<Vec<RowId>, RecordError> {
+fn row_ids(reader: &mut PayloadReader<'_>) -> Result<Vec<RowId>, RecordError> {
     let count = count(reader, ROW_ID_BYTES, "row ids")?;
     let bytes = reader.take((count * ROW_ID_BYTES) as u64, "row ids")?;
     let (ids, _) = bytes.as_chunks::<ROW_ID_BYTES>();
     Ok(ids.iter().map(|id| RowId(u64::from_le_bytes(*id))).collect())
 }
 
-fn links(reader: &mut Reader<'_>) -> Result<Vec<Link>, RecordError> {
+fn links(reader: &mut PayloadReader<'_>) -> Result<Vec<Link>, RecordError> {
     let count = count(reader, link::BYTES, "links")?;
     let one = |_| {
         let start = reader.take(link::BYTES as u64, "a link")?;
@@ -191,7 +191,7 @@ fn links(reader: &mut Reader<'_>) -> Result<Vec<Link>, RecordError> {
 }
 
 fn nodes(
-    reader: &mut Reader<'_>,
+    reader: &mut PayloadReader<'_>,
     count: u64,
     part: &'static str,
 ) -> Result<Vec<NodeId>, RecordError> {

@@ -302,7 +302,7 @@ fn foreign_and_newer_files_are_refused_by_name() {
     let message = foreign.to_string();
     assert!(message.contains(&name) && message.contains(&ID.to_string()), "{message}");
 
-    let changed = |field: constants::Field, value: u8| {
+    let changed = |field: constants::ByteField, value: u8| {
         let damaged = files.after(PowerCut::Keep);
         damaged.damage(&name, |bytes| {
             bytes[field.offset] = value;

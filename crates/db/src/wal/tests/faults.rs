@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::super::*;
 use super::load::{Model, reopen, run, steps};
 use super::{DIR, ID, append, contents, crash_disk, create, names, open, small};
-use crate::disk::{CrashDisk, Disk, DiskError, Fault, FaultKind, PowerCut};
+use crate::disk::{CrashDisk, Disk, DiskError, FaultKind, PlannedFault, PowerCut};
 use crate::ids::{ErrorClass, RowId, Seq};
 
 #[test]
@@ -20,7 +20,7 @@ fn a_fault_at_every_operation_loses_nothing_answered() {
             for kind in [FaultKind::Io, FaultKind::NoSpace, FaultKind::ShortWrite] {
                 let context = format!("seed {seed}, operation {operation}, {kind:?}");
                 let (disk, mut model) = (CrashDisk::new(), Model::default());
-                disk.inject(Fault { operation, kind });
+                disk.inject(PlannedFault { operation, kind });
                 match run(seed, &disk, &mut model) {
                     // A mark that does not get through is only noticed by the next write.
                     Ok(()) => {}
@@ -55,7 +55,7 @@ fn a_poisoned_log_takes_nothing_until_it_is_opened_again() {
         let (files, disk) = crash_disk();
         let log = create(&disk, small());
         append(&log, b"one");
-        files.inject(Fault { operation: files.operations() + step, kind });
+        files.inject(PlannedFault { operation: files.operations() + step, kind });
         let ticket = log.submit(RecordKind::Put, b"two").unwrap();
         let first = log.wait(ticket).unwrap_err();
         let WalError::Poisoned { cause } = &first else { panic!("{first}") };
@@ -82,7 +82,7 @@ fn what_a_failed_sync_left_in_the_cache_is_written_anew() {
     let (files, disk) = crash_disk();
     let log = create(&disk, LogOptions::default());
     append(&log, b"one");
-    files.inject(Fault { operation: files.operations() + 2, kind: FaultKind::Io });
+    files.inject(PlannedFault { operation: files.operations() + 2, kind: FaultKind::Io });
     let lost = log.submit(RecordKind::Put, &[2; 9000]).unwrap();
     assert!(matches!(log.wait(lost), Err(WalError::Poisoned { .. })));
     drop(log);

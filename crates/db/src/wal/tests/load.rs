@@ -3,21 +3,23 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use pipeann_engine::types::SplitMix64;
+
 use super::super::*;
 use super::{DIR, ID};
 use crate::disk::{CrashDisk, Disk};
 use crate::ids::{RowId, Seq};
 
-/// A stream of numbers that depends on its seed only (splitmix64).
-pub(super) struct Random(pub(super) u64);
+/// A stream of numbers that depends on its seed only.
+pub(super) struct Random(SplitMix64);
 
 impl Random {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(SplitMix64::new(seed))
+    }
+
     pub(super) fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
+        self.0.next_u64() % bound
     }
 }
 
@@ -37,9 +39,9 @@ pub(super) struct Model {
 
 impl Model {
     /// Submits a record that no other submission equals.
-    pub(super) fn submit(&mut self, log: &Log, bytes: u64) -> Result<Ticket, WalError> {
+    pub(super) fn submit(&mut self, log: &Log, bytes: u64) -> Result<PendingCommit, WalError> {
         self.submissions += 1;
-        let mut random = Random(self.submissions);
+        let mut random = Random::new(self.submissions);
         let blob: Vec<u8> = (0..bytes).map(|_| random.below(256) as u8).collect();
         let row = PutRow { row: RowId(self.submissions), partition: 0, key: b"", blob: &blob };
         let payload = Record::Put(vec![row]).encode().expect("it is short");
@@ -53,7 +55,7 @@ impl Model {
     }
 
     /// The log has let go of a record. At the level `none` that counts only after a sync.
-    fn waited(&mut self, log: &Log, ticket: Ticket, sync: bool) -> Result<(), WalError> {
+    fn waited(&mut self, log: &Log, ticket: PendingCommit, sync: bool) -> Result<(), WalError> {
         let mut seq = log.wait(ticket)?;
         if self.level == Level::None {
             if !sync {
@@ -136,7 +138,7 @@ pub(super) fn steps(
     slot: &mut Option<Log>,
     model: &mut Model,
 ) -> Result<(), WalError> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     for _ in 0..count {
         let log = slot.as_ref().expect("a log is open between steps");
         match random.below(10) {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::super::*;
 use super::load::{Model, Random, reopen, run, steps};
 use super::{DIR, ID, create, small};
-use crate::disk::{CrashDisk, Disk, Fault, FaultKind, PowerCut};
+use crate::disk::{CrashDisk, Disk, FaultKind, PlannedFault, PowerCut};
 
-fn power_off(operation: u64) -> Fault {
-    Fault { operation, kind: FaultKind::PowerOff }
+fn power_off(operation: u64) -> PlannedFault {
+    PlannedFault { operation, kind: FaultKind::PowerOff }
 }
 
 /// The operations that the load of a seed takes.
@@ -96,7 +96,7 @@ fn threads_that_append_together_lose_nothing_answered() {
         let disk = CrashDisk::new();
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
         let log = create(&shared, small());
-        disk.inject(power_off(disk.operations() + 1 + Random(seed).below(60)));
+        disk.inject(power_off(disk.operations() + 1 + Random::new(seed).below(60)));
         let answered: Vec<(u64, Vec<u8>)> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..6u8)
                 .map(|thread| {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Barrier};
 
 use super::super::*;
 use super::{append, contents, small};
-use crate::disk::{AppendFile, CrashDisk, Disk, DiskError, Entry, ReadFile};
+use crate::disk::{AppendFile, CrashDisk, DirectoryEntry, Disk, DiskError, ReadFile};
 use crate::ids::Seq;
 
 /// A disk whose syncs are counted, and wait while the gate is shut.
@@ -72,7 +72,7 @@ impl Disk for Gated {
     fn sync_dir(&self, path: &str) -> Result<(), DiskError> {
         self.disk.sync_dir(path)
     }
-    fn list(&self, path: &str) -> Result<Vec<Entry>, DiskError> {
+    fn list(&self, path: &str) -> Result<Vec<DirectoryEntry>, DiskError> {
         self.disk.list(path)
     }
     fn available_bytes(&self) -> Result<u64, DiskError> {
@@ -189,7 +189,7 @@ fn a_failure_is_told_to_all_that_wait() {
     let log = super::create(&disk, LogOptions::default());
     let tickets: Vec<_> = (0..4).map(|_| log.submit(RecordKind::Put, b"x").unwrap()).collect();
     let operation = files.operations() + 2;
-    files.inject(crate::disk::Fault { operation, kind: crate::disk::FaultKind::Io });
+    files.inject(crate::disk::PlannedFault { operation, kind: crate::disk::FaultKind::Io });
     std::thread::scope(|scope| {
         for ticket in tickets {
             let log = &log;

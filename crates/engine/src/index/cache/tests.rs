@@ -33,7 +33,10 @@ fn keeps_what_fits_and_counts_it() {
     }
     assert_eq!(cache.pages(), 2);
     assert_eq!([0, 1, 2, 1000].map(|p| byte_at(&cache, p)), [Some(1), Some(2), None, None]);
-    assert!(cache.get(&Lease::none(), PageId(0)).is_none(), "nothing is borrowed without a lease");
+    assert!(
+        cache.get(&EpochGuard::none(), PageId(0)).is_none(),
+        "nothing is borrowed without a lease"
+    );
     drop(cache);
     assert_eq!(accountant.held_bytes(), 0);
 }

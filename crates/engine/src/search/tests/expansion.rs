@@ -6,8 +6,8 @@ use super::fixture::{DEGREE, Fixture};
 use super::machine::run;
 use crate::distance::QueryDistance;
 use crate::format::PageView;
-use crate::search::candidates::{Candidate, Progress};
-use crate::search::stash::NO_STASH;
+use crate::search::candidates::{Candidate, CandidateProgress};
+use crate::search::deferred::NO_STASH;
 use crate::search::{
     CandidateList, Expansion, Frontier, FrontierError, Owned, PageSource, Policy, SearchParams,
     SearchState, SearchStats,
@@ -84,7 +84,7 @@ fn kept_here(fixture: &mut Fixture, query: &[u8], list_len: usize) -> (Vec<u64>,
     loop {
         for (distance, node) in met {
             if distance < list.bound() && seen.insert(node) {
-                let (stash, progress) = (NO_STASH, Progress::Unread);
+                let (stash, progress) = (NO_STASH, CandidateProgress::Unread);
                 list.insert(Candidate { distance, node, stash, progress, allowed: true });
             }
         }
@@ -97,7 +97,11 @@ fn kept_here(fixture: &mut Fixture, query: &[u8], list_len: usize) -> (Vec<u64>,
         let (found, stats) = expand(fixture, &asked);
         reads += stats.reads;
         let read = found.expanded[0];
-        list.insert(Candidate { distance: read.distance, progress: Progress::Explored, ..entry });
+        list.insert(Candidate {
+            distance: read.distance,
+            progress: CandidateProgress::Explored,
+            ..entry
+        });
         rows.push((read.distance, read.row.unwrap().0));
         met = found.neighbours;
     }

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use super::super::{
-    AllPages, CodeAccess, CodesUnavailable, GraphView, Lease, Origin, Owned, PageSource,
-    ReadFailure, ResidentPages, Share,
+    AllPages, CodeAccess, CodesUnavailable, EpochGuard, GraphView, Origin, Owned, PaceShare,
+    PageSource, ReadFailure, ResidentPages,
 };
 use crate::distance::QueryDistance;
 use crate::format::{Identity, PageWriter, RecordLayout, check_page};
@@ -224,10 +224,10 @@ fn neighbours_of(set: VectorSet<'_>, metric: Metric, i: usize, numbers: &mut Num
 }
 
 /// The pages of a fixture stay.
-static NO_LEASE: Lease<'static> = Lease::none();
+static NO_LEASE: EpochGuard<'static> = EpochGuard::none();
 
 impl ResidentPages for Fixture {
-    fn page<'p>(&'p self, _: &'p Lease<'_>, page: PageId) -> Option<&'p [u8]> {
+    fn page<'p>(&'p self, _: &'p EpochGuard<'_>, page: PageId) -> Option<&'p [u8]> {
         self.pages.get(page.0 as usize).map(Vec::as_slice)
     }
 }
@@ -243,7 +243,7 @@ impl PageSource for Fixture {
             entry: NodeId(0),
             codes_per_read: 8000,
             searches: 1,
-            share: Share::default(),
+            share: PaceShare::default(),
             pages: self.all_pages(&NO_LEASE),
             overlay: None,
             owned: self.owned.as_ref(),
@@ -258,10 +258,10 @@ impl PageSource for Fixture {
     fn page_bytes(&self) -> usize {
         self.layout.page_bytes()
     }
-    fn all_pages<'p>(&'p self, lease: &'p Lease<'_>) -> Option<AllPages<'p>> {
+    fn all_pages<'p>(&'p self, lease: &'p EpochGuard<'_>) -> Option<AllPages<'p>> {
         self.in_memory.then(|| AllPages::new(self, lease))
     }
-    fn resident<'p>(&'p self, _: &'p Lease<'_>, _: PageId) -> Option<&'p [u8]> {
+    fn resident<'p>(&'p self, _: &'p EpochGuard<'_>, _: PageId) -> Option<&'p [u8]> {
         None
     }
     fn accept(&self, page: PageId, bytes: &[u8]) -> Result<(), ReadFailure> {

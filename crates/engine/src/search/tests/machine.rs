@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::fixture::Fixture;
 use crate::filter::AllowSet;
-use crate::search::among::Plan;
+use crate::search::allow_list::AllowPlan;
 use crate::search::{Issue, PageSource, Policy, SearchParams, SearchState, Step, Width};
 use crate::types::{NodeId, PageId};
 
@@ -151,7 +151,7 @@ fn allowed_rows_only_are_answered_whatever_the_share() {
     for every in [2_usize, 10, 300] {
         let nodes = (0..fixture.rows).filter(|i| i % every == 0);
         let allow = Arc::new(AllowSet::new(nodes.map(|i| NodeId(i as u32))));
-        for plan in [Plan::Scan, Plan::Walk] {
+        for plan in [AllowPlan::Scan, AllowPlan::Walk] {
             let params = SearchParams { k: 5, list: 60, ..Default::default() };
             let mut found = 0;
             for query in fixture.queries(20) {

@@ -1,6 +1,6 @@
 //! Tests of the search room over a small index held in memory.
 
-mod among;
+mod allow_list;
 mod expansion;
 mod fixture;
 mod in_memory;

@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use super::fixture::{DIM, Fixture};
 use crate::search::{
-    Hit, PageSource, Policy, PortableError, SearchParams, SearchState, Step, Within,
+    DistanceRange, Hit, PageSource, Policy, PortableError, SearchParams, SearchState, Step,
 };
 use crate::types::{Metric, PageId, VectorType};
 
@@ -91,7 +91,7 @@ fn a_search_within_a_range_moves() {
     for query in fixture.queries(5) {
         let all = SearchParams { k: 200, list: 300, ..Default::default() };
         let (nearest, ..) = run_moving(&fixture, &all, &query, |_| false);
-        let within = Within {
+        let within = DistanceRange {
             from: Bound::Excluded(nearest[3].distance),
             to: Bound::Included(nearest[60].distance),
         };

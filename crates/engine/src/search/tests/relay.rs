@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::fixture::{Fixture, Numbers};
 use crate::filter::AllowSet;
-use crate::search::among::Plan;
+use crate::search::allow_list::AllowPlan;
 use crate::search::{
-    Hit, Issue, Origin, Owned, PageSource, Policy, PortableError, Progress, SearchParams,
+    CandidateProgress, Hit, Issue, Origin, Owned, PageSource, Policy, PortableError, SearchParams,
     SearchState, SearchStats, Step,
 };
 use crate::types::{NodeId, PageId};
@@ -65,7 +65,7 @@ pub(super) fn walk_among(
     params: &SearchParams,
     query: &[u8],
     part_of: &[usize],
-    filter: Option<(u8, Passes, Plan)>,
+    filter: Option<(u8, Passes, AllowPlan)>,
     mut looks: impl FnMut(&SearchState, &Owned, &Fixture),
 ) -> Walk {
     fixture.owned = Some(of_part(part_of, 0));
@@ -154,7 +154,7 @@ fn a_ranking_goes_through_all_parts_and_is_the_same_however_the_graph_is_cut() {
     for (nth, passing) in [(2, 1000), (20, 100), (250, 8)] {
         let passes: Passes = |node, nth| node.is_multiple_of(nth.into());
         for query in fixture.queries(10) {
-            let among = Some((nth, passes, Plan::Scan));
+            let among = Some((nth, passes, AllowPlan::Scan));
             let one = vec![0; pages];
             let whole = walk_among(&mut fixture, &params, &query, &one, among, |_, _, _| {});
             assert_eq!((whole.stats.moves, whole.stats.codes_ranked), (0, passing));
@@ -180,7 +180,7 @@ fn a_walk_takes_nodes_for_allowed_until_it_is_where_they_are_known() {
     let params = SearchParams { list: 60, ..params(Policy::relay(2, 8)) };
     let (mut right, mut looked, mut taken) = (0, 0, 0);
     for query in fixture.queries(20) {
-        let among = Some((3, passes, Plan::Walk));
+        let among = Some((3, passes, AllowPlan::Walk));
         let found =
             walk_among(&mut fixture, &params, &query, &part_of, among, |state, owned, f| {
                 for c in state.list.entries() {
@@ -212,7 +212,9 @@ fn it_leaves_when_all_that_it_looks_ahead_for_is_elsewhere() {
                 let next = (0..state.list.entries().len()).filter(|&at| state.is_worth_reading(at));
                 let page = |at: usize| fixture.layout.page_of(state.list.entries()[at].node);
                 assert!(next.take(ahead).all(|at| !owned.holds(page(at))));
-                let at_hand = |progress| matches!(progress, Progress::AtHand | Progress::Issued);
+                let at_hand = |progress| {
+                    matches!(progress, CandidateProgress::AtHand | CandidateProgress::Issued)
+                };
                 assert!(!state.list.entries().iter().any(|c| at_hand(c.progress)));
                 left += 1;
             });
@@ -307,7 +309,8 @@ fn what_is_at_hand_is_explored_before_a_read_is_chosen() {
     loop {
         match state.step(&view).unwrap() {
             Step::Read(page) => {
-                let at_hand = |c: &&crate::search::Candidate| c.progress == Progress::AtHand;
+                let at_hand =
+                    |c: &&crate::search::Candidate| c.progress == CandidateProgress::AtHand;
                 let window = state.params().window();
                 assert_eq!(state.list.entries().iter().take(window).filter(at_hand).count(), 0);
                 waiting.push_back(page);

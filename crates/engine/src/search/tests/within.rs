@@ -8,15 +8,17 @@ use super::fixture::Fixture;
 use super::machine::run;
 use crate::distance::QueryDistance;
 use crate::filter::AllowSet;
-use crate::search::among::Plan;
-use crate::search::{Hit, PageSource, Policy, SearchParams, SearchState, SearchStats, Within};
+use crate::search::allow_list::AllowPlan;
+use crate::search::{
+    DistanceRange, Hit, PageSource, Policy, SearchParams, SearchState, SearchStats,
+};
 use crate::types::{Metric, NodeId, VectorType};
 
 const ROWS: usize = 3000;
 /// Row ids of the fixture begin here.
 const FIRST: u64 = 1000;
 
-fn params(within: Within) -> SearchParams {
+fn params(within: DistanceRange) -> SearchParams {
     SearchParams { k: 1000, list: 1024, within, ..Default::default() }
 }
 
@@ -43,7 +45,7 @@ fn searched(fixture: &Fixture, query: &[u8], params: &SearchParams) -> (Vec<Hit>
 }
 
 /// How many of the rows within were found, and how many there are. Fails on any other.
-fn found(hits: &[Hit], all: &[(f32, u64)], within: Within) -> (usize, usize) {
+fn found(hits: &[Hit], all: &[(f32, u64)], within: DistanceRange) -> (usize, usize) {
     assert!(hits.is_sorted_by_key(|hit| hit.distance), "hits are sorted");
     let wanted: HashSet<u64> =
         all.iter().filter(|(d, _)| within.contains(*d)).map(|(_, row)| *row).collect();
@@ -70,7 +72,7 @@ fn nearly_all_that_lies_within_is_found_by_every_policy_type_and_metric() {
                 let (mut seen, mut all_within, mut nearest) = (0, 0, 0);
                 for query in fixture.queries(10) {
                     let all = distances(fixture, &query);
-                    let within = Within { from: Unbounded, to: Included(all[rank].0) };
+                    let within = DistanceRange { from: Unbounded, to: Included(all[rank].0) };
                     let params = SearchParams { policy: policy.clone(), ..params(within) };
                     let (hits, stats) = searched(fixture, &query, &params);
                     assert_eq!(stats.cut_short, 0);
@@ -80,7 +82,7 @@ fn nearly_all_that_lies_within_is_found_by_every_policy_type_and_metric() {
                     let (k, list) = (rank + 1, 64.max(4 * rank));
                     let by_number =
                         SearchParams { k, list, policy: policy.clone(), ..params.clone() };
-                    let by_number = SearchParams { within: Within::default(), ..by_number };
+                    let by_number = SearchParams { within: DistanceRange::default(), ..by_number };
                     let (hits, _) = searched(fixture, &query, &by_number);
                     let is_within = |hit: &&Hit| within.contains(hit.distance);
                     nearest += hits.iter().take(k).filter(is_within).count();
@@ -100,7 +102,8 @@ fn a_range_that_holds_nothing_costs_less_than_the_ten_nearest() {
     let fixture = long_vectors();
     let (mut empty, mut nearest) = (0, 0);
     for query in fixture.queries(40) {
-        let within = Within { from: Unbounded, to: Excluded(distances(&fixture, &query)[0].0) };
+        let within =
+            DistanceRange { from: Unbounded, to: Excluded(distances(&fixture, &query)[0].0) };
         let (hits, stats) = searched(&fixture, &query, &params(within));
         assert!(hits.is_empty());
         empty += stats.reads;
@@ -116,9 +119,9 @@ fn reads_follow_what_lies_within_and_not_the_limit() {
     for query in fixture.queries(20) {
         let all = distances(&fixture, &query);
         let reads = |params: &SearchParams| searched(&fixture, &query, params).1.reads;
-        let of = |rank: usize| params(Within { from: Unbounded, to: Included(all[rank].0) });
+        let of = |rank: usize| params(DistanceRange { from: Unbounded, to: Included(all[rank].0) });
         (few, many) = (few + reads(&of(5)), many + reads(&of(300)));
-        by_limit += reads(&params(Within::default()));
+        by_limit += reads(&params(DistanceRange::default()));
     }
     assert!(4 * few < by_limit && few < many && many < by_limit, "{few} {many} {by_limit}");
 }
@@ -129,7 +132,7 @@ fn the_limit_takes_the_nearest_of_those_within() {
     let mut right = 0;
     for query in fixture.queries(20) {
         let all = distances(&fixture, &query);
-        let within = Within { from: Excluded(all[20].0), to: Included(all[400].0) };
+        let within = DistanceRange { from: Excluded(all[20].0), to: Included(all[400].0) };
         let params = SearchParams { k: 10, list: 256, ..params(within) };
         let (hits, stats) = searched(&fixture, &query, &params);
         assert_eq!(stats.cut_short, 0);
@@ -148,14 +151,14 @@ fn a_list_too_short_for_the_range_is_told() {
     let all = distances(&fixture, query);
     // 500 rows are nearer, and the list holds 192.
     for to in [Unbounded, Included(all[700].0)] {
-        let within = Within { from: Included(all[500].0), to };
+        let within = DistanceRange { from: Included(all[500].0), to };
         let short = SearchParams { k: 10, list: 64, ..params(within) };
         let (_, stats) = searched(&fixture, query, &short);
         assert_eq!(stats.cut_short, 1, "{to:?}");
         let (hits, stats) = searched(&fixture, query, &SearchParams { list: 1024, ..short });
         assert_eq!((hits.len() >= 10, stats.cut_short), (true, 0), "{to:?}");
     }
-    let nothing = Within { from: Unbounded, to: Excluded(all[0].0) };
+    let nothing = DistanceRange { from: Unbounded, to: Excluded(all[0].0) };
     let (_, stats) =
         searched(&fixture, query, &SearchParams { k: 10, list: 64, ..params(nothing) });
     assert_eq!(stats.cut_short, 0, "nothing is within, however long the list");
@@ -168,11 +171,11 @@ fn allowed_rows_within_are_found_by_either_plan() {
     let mut state = SearchState::new(&view);
     let nodes = (0..ROWS).filter(|i| i % 4 == 0).map(|i| NodeId(i as u32));
     let allow = Arc::new(AllowSet::new(nodes));
-    for plan in [Plan::Scan, Plan::Walk] {
+    for plan in [AllowPlan::Scan, AllowPlan::Walk] {
         let (mut seen, mut all_within) = (0, 0);
         for query in fixture.queries(20) {
             let mut all = distances(&fixture, &query);
-            let within = Within { from: Unbounded, to: Included(all[100].0) };
+            let within = DistanceRange { from: Unbounded, to: Included(all[100].0) };
             all.retain(|(_, row)| (row - FIRST).is_multiple_of(4));
             let allow = Arc::clone(&allow);
             state.begin_filtered(&view, &query, &params(within), allow, plan).unwrap();
@@ -187,8 +190,8 @@ fn allowed_rows_within_are_found_by_either_plan() {
 #[test]
 fn no_distance_is_nan() {
     for within in [
-        Within { from: Included(f32::NAN), to: Unbounded },
-        Within { from: Unbounded, to: Excluded(f32::NAN) },
+        DistanceRange { from: Included(f32::NAN), to: Unbounded },
+        DistanceRange { from: Unbounded, to: Excluded(f32::NAN) },
     ] {
         let error = params(within).validate().unwrap_err();
         assert!(error.to_string().contains("NaN"), "{error}");

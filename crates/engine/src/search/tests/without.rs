@@ -2,7 +2,7 @@
 
 use super::fixture::Fixture;
 use super::relay::{Passes, cut, params, walk, walk_among};
-use crate::search::among::Plan;
+use crate::search::allow_list::AllowPlan;
 use crate::search::{Owned, PageSource, Policy, PortableError, SearchParams, SearchState, Step};
 use crate::types::NodeId;
 
@@ -46,7 +46,7 @@ fn a_ranking_passes_over_what_is_gone_and_ranks_the_rest() {
         let params = SearchParams { without: without.clone(), ..params(Policy::relay(1, 1)) };
         let here = |f: &Fixture, node: u32| !without.holds(f.layout.page_of(NodeId(node)));
         for query in fixture.queries(5) {
-            let among = Some((20, passes, Plan::Scan));
+            let among = Some((20, passes, AllowPlan::Scan));
             let mut ranked = 0;
             let found = walk_among(&mut fixture, &params, &query, &part_of, among, |s, _, _| {
                 ranked += s.stats().codes_ranked;
@@ -122,7 +122,7 @@ fn a_filter_knows_nothing_of_what_is_gone() {
     let params = SearchParams { list: 60, without: without.clone(), ..params(Policy::relay(2, 8)) };
     let (mut right, mut all) = (0, 0);
     for query in fixture.queries(20) {
-        let among = Some((3, passes, Plan::Walk));
+        let among = Some((3, passes, AllowPlan::Walk));
         let found = walk_among(&mut fixture, &params, &query, &part_of, among, |_, _, _| {});
         let here = |node: u32| !without.holds(fixture.layout.page_of(NodeId(node)));
         assert!(found.hits.iter().all(|hit| passes(hit.node.0, 3) && here(hit.node.0)));

@@ -5,7 +5,7 @@ use crate::index::QueryError;
 use crate::search::PageSource;
 use crate::types::RowId;
 use crate::update::session::{Collector, Session};
-use crate::update::{LiveIndex, Pace, UpdateError};
+use crate::update::{LinkPace, LiveIndex, UpdateError};
 
 const DIM: usize = 32;
 
@@ -13,7 +13,7 @@ fn insert_together(index: &LiveIndex, rows: &Rows, range: std::ops::Range<usize>
     let some: Vec<_> = range.map(|row| (RowId(row as u64), rows.row(row))).collect();
     let mut linked = 0;
     index
-        .insert_many(&some, Pace::Full, &mut |nth, outcome| {
+        .insert_many(&some, LinkPace::Full, &mut |nth, outcome| {
             assert_eq!(outcome.unwrap().row, some[nth].0);
             linked += 1;
         })
@@ -62,7 +62,7 @@ fn each_row_of_a_call_has_its_own_outcome() {
     ];
     let mut outcomes: Vec<Option<Result<(), UpdateError>>> = call.iter().map(|_| None).collect();
     index
-        .insert_many(&call, Pace::Gentle, &mut |nth, outcome| {
+        .insert_many(&call, LinkPace::Gentle, &mut |nth, outcome| {
             assert!(outcomes[nth].is_none(), "row {nth} is told of once");
             outcomes[nth] = Some(outcome.map(drop));
         })
@@ -90,7 +90,7 @@ fn rows_of_one_call_that_are_nearest_to_each_other_are_found() {
         (0..40u8).map(|i| [[255 - i % 4; DIM / 2], [0; DIM / 2]].concat()).collect();
     let call: Vec<_> =
         copies.iter().enumerate().map(|(i, v)| (RowId(5_000 + i as u64), &**v)).collect();
-    index.insert_many(&call, Pace::Full, &mut |_, outcome| drop(outcome.unwrap())).unwrap();
+    index.insert_many(&call, LinkPace::Full, &mut |_, outcome| drop(outcome.unwrap())).unwrap();
     let wide = crate::search::SearchParams { k: 40, ..params(100) };
     let found = rows_of(&index.search(&copies[0], &wide, None).unwrap().hits);
     let copies_found = found.iter().filter(|&&row| row >= 5_000).count();
@@ -107,6 +107,6 @@ fn linking_at_a_gentle_pace_is_not_seen_by_searches() {
         let _under_way = Collector::new(&session, pace, Vec::new()).begun();
         generation.index.view().searches
     };
-    assert_eq!(searches_while_linking(Pace::Gentle), 0);
-    assert_eq!(searches_while_linking(Pace::Full), 1);
+    assert_eq!(searches_while_linking(LinkPace::Gentle), 0);
+    assert_eq!(searches_while_linking(LinkPace::Full), 1);
 }

@@ -22,18 +22,18 @@ use crate::distance::QueryDistance;
 use crate::index::{Index, OpenOptions};
 use crate::memory::Accountant;
 use crate::search::{Hit, SearchParams};
-use crate::types::{Metric, RowId, VectorSet, VectorType};
+use crate::types::{Metric, RowId, SplitMix64, VectorSet, VectorType};
 
 /// A reproducible stream of numbers.
-pub(super) struct Numbers(pub(super) u64);
+pub(super) struct Numbers(SplitMix64);
 
 impl Numbers {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(SplitMix64::new(seed))
+    }
+
     pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
+        self.0.next_u64()
     }
 
     pub(super) fn below(&mut self, n: usize) -> usize {
@@ -49,9 +49,9 @@ pub(super) struct Rows {
 
 impl Rows {
     pub(super) fn clustered(rows: usize, dim: usize, seed: u64) -> Self {
-        let mut centres = Numbers(99);
+        let mut centres = Numbers::new(99);
         let centres: Vec<usize> = (0..100 * dim).map(|_| centres.below(180)).collect();
-        let mut numbers = Numbers(seed);
+        let mut numbers = Numbers::new(seed);
         let mut bytes = Vec::with_capacity(rows * dim);
         for _ in 0..rows {
             let centre = numbers.below(100) * dim;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{Numbers, Rows, assert_sound, built, live, params, read_only};
 use crate::types::RowId;
-use crate::update::{Link, LiveIndex};
+use crate::update::{LinkedRow, LiveIndex};
 
 #[derive(Clone, Debug)]
 enum Operation {
@@ -36,7 +36,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
 
 /// What a log would hold since the last checkpoint.
 enum Logged {
-    Link(Link),
+    Link(LinkedRow),
     Delete(u64),
 }
 
@@ -65,7 +65,7 @@ proptest! {
         let rows = Rows::clustered(2_000, 16, 5);
         let place = built(&rows, 300);
         let mut index = live(&place.path);
-        let mut numbers = Numbers(seed);
+        let mut numbers = Numbers::new(seed);
         let mut model: BTreeMap<u64, usize> = (0..300).map(|r| (r as u64, r)).collect();
         let mut saved = model.clone();
         let mut log: Vec<Logged> = Vec::new();

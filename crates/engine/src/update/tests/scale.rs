@@ -9,7 +9,7 @@ const DIM: usize = 16;
 
 /// A vector in a direction of its own, of this norm.
 fn vector(seed: u64, norm: f64) -> Vec<u8> {
-    let mut numbers = Numbers(seed);
+    let mut numbers = Numbers::new(seed);
     let parts: Vec<f64> = (0..DIM).map(|_| numbers.below(2001) as f64 - 1000.0).collect();
     let length = parts.iter().map(|x| x * x).sum::<f64>().sqrt();
     parts.iter().flat_map(|x| ((x * norm / length) as f32).to_le_bytes()).collect()

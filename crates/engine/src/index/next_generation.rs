@@ -10,8 +10,8 @@ use super::error::OpenError;
 use super::open::{
     Floor, OpenOptions, Opener, Resident, check_lengths, floor, pages_of, read_manifest,
 };
-use super::pages::Pages;
-use super::part::Part;
+use super::pages::PageFiles;
+use super::part::OpenedPart;
 use super::warming::{Warmed, Warming};
 use crate::format::Manifest;
 use crate::memory::{OverLimit, Pool, Reservation};
@@ -87,7 +87,7 @@ impl Index {
     ///
     /// # Errors
     /// As [`Index::open`].
-    pub(crate) fn succeed(
+    pub(crate) fn next_generation(
         &self,
         options: &OpenOptions,
         memory: SuccessorMemory,
@@ -106,14 +106,14 @@ impl Index {
         let head = opener.head()?.map(Arc::new);
         let partitions = manifest.partitions.iter().map(|p| opener.partition(p));
         let partitions = partitions.collect::<Result<_, _>>()?;
-        let tombstones = opener.tombstones(&Part::all())?;
+        let tombstones = opener.tombstones(&OpenedPart::all())?;
         // What is absent here is the successor's to read.
         self.warming.end();
         let count = pages_of(&manifest);
         let cache = self.pages.cache.get();
         let cache = cache.map(|cache| cache.successor(count, changed, memory.pages));
         self.codes.hold(memory.codes);
-        let pages = Arc::new(Pages {
+        let pages = Arc::new(PageFiles {
             identity: manifest.identity(),
             layout: manifest.layout,
             count,

@@ -1,6 +1,6 @@
 //! Leases: who borrows memory that may be given another use, and when none does any more.
 //!
-//! A search takes a [`Lease`] for as long as it looks at resident pages: for a step or a few, never
+//! A search takes a [`EpochGuard`] for as long as it looks at resident pages: for a step or a few, never
 //! while it waits for a read. Memory that nothing leads to any more is written again, or given
 //! back, two epochs later: an epoch ends only when the leases of the one before it have ended, so
 //! none is left that could have found the way to that memory. Taking a lease costs two atomic
@@ -29,7 +29,7 @@ const SHARDS: usize = 16;
 
 /// Leases on one piece of memory.
 #[derive(Debug, Default)]
-pub struct Leases {
+pub struct EpochGuards {
     epoch: AtomicU64,
     /// By parity of the epoch in which they were taken.
     taken: [Shard; SHARDS],
@@ -39,15 +39,15 @@ pub struct Leases {
 #[repr(align(128))]
 struct Shard([AtomicU32; 2]);
 
-impl Leases {
+impl EpochGuards {
     /// A lease for the thread or driver of this number.
-    pub fn lease(&self, holder: usize) -> Lease<'_> {
+    pub fn lease(&self, holder: usize) -> EpochGuard<'_> {
         let shard = &self.taken[holder % SHARDS].0;
         loop {
             let epoch = self.epoch.load(SeqCst);
             let taken = &shard[epoch as usize % 2];
             taken.fetch_add(1, SeqCst);
-            let lease = Lease { on: Some((self, taken)) };
+            let lease = EpochGuard { on: Some((self, taken)) };
             #[cfg(debug_assertions)]
             HELD.set(HELD.get() + 1);
             if self.epoch.load(SeqCst) == epoch {
@@ -76,11 +76,11 @@ impl Leases {
 
 /// While it lives, nothing borrowed under it is written or given back.
 #[derive(Debug)]
-pub struct Lease<'a> {
-    on: Option<(&'a Leases, &'a AtomicU32)>,
+pub struct EpochGuard<'a> {
+    on: Option<(&'a EpochGuards, &'a AtomicU32)>,
 }
 
-impl Lease<'_> {
+impl EpochGuard<'_> {
     /// A lease on nothing, of which nothing can be borrowed that may be given another use.
     pub const fn none() -> Self {
         Self { on: None }
@@ -88,12 +88,12 @@ impl Lease<'_> {
 
     /// Whether this is a lease on the memory that `leases` are taken on.
     #[inline]
-    pub fn is_on(&self, leases: &Leases) -> bool {
+    pub fn is_on(&self, leases: &EpochGuards) -> bool {
         self.on.is_some_and(|(on, _)| std::ptr::eq(on, leases))
     }
 }
 
-impl Drop for Lease<'_> {
+impl Drop for EpochGuard<'_> {
     fn drop(&mut self) {
         if let Some((_, taken)) = self.on {
             taken.fetch_sub(1, SeqCst);
@@ -109,10 +109,10 @@ mod tests {
 
     #[test]
     fn two_epochs_pass_only_when_all_leases_of_before_have_ended() {
-        let leases = Leases::default();
+        let leases = EpochGuards::default();
         let begun = leases.epoch();
         let (first, second) = (leases.lease(0), leases.lease(17));
-        assert!(first.is_on(&leases) && !first.is_on(&Leases::default()));
+        assert!(first.is_on(&leases) && !first.is_on(&EpochGuards::default()));
         for _ in 0..4 {
             leases.advance();
         }
@@ -133,6 +133,6 @@ mod tests {
 
     #[test]
     fn a_lease_on_nothing_is_on_no_memory() {
-        assert!(!Lease::none().is_on(&Leases::default()));
+        assert!(!EpochGuard::none().is_on(&EpochGuards::default()));
     }
 }

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::group::Group;
-use super::request::{Answer, Caller, SearchRequest};
+use super::request::{Caller, SearchAnswer, SearchRequest};
 use super::{ScheduleError, SchedulerOptions};
 
 /// A search that waits.
-pub(super) struct Waiting {
+pub(super) struct WaitingSearch {
     pub(super) request: Box<SearchRequest>,
     /// None when it is answered.
     pub(super) caller: Option<Box<dyn Caller>>,
     pub(super) since: Instant,
-    /// See [`SearchRequest::likeness`].
+    /// See [`SearchRequest::batch_key`].
     pub(super) likeness: u64,
     pub(super) queries: usize,
 }
@@ -27,9 +27,9 @@ enum Use {
     Gone,
 }
 
-impl Waiting {
+impl WaitingSearch {
     pub(super) fn new(request: SearchRequest, caller: Box<dyn Caller>, since: Instant) -> Self {
-        let (likeness, queries) = (request.likeness(), request.queries.as_set().rows());
+        let (likeness, queries) = (request.batch_key(), request.queries.as_set().rows());
         let request = Box::new(request);
         Self { request, caller: Some(caller), since, likeness, queries }
     }
@@ -43,7 +43,7 @@ impl Waiting {
     }
 
     /// Answers whoever waits for it.
-    pub(super) fn answer(self, outcome: Result<Answer, ScheduleError>) {
+    pub(super) fn answer(self, outcome: Result<SearchAnswer, ScheduleError>) {
         if let Some(caller) = self.caller {
             caller.answer(outcome);
         }
@@ -55,29 +55,29 @@ impl Waiting {
 }
 
 /// The searches of one collection, the oldest first.
-struct Line {
+struct CollectionQueue {
     collection: usize,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingSearch>,
 }
 
 /// See the module's description.
 #[derive(Default)]
-pub(super) struct Lines {
+pub(super) struct SearchQueues {
     /// The first is next; none is empty.
-    turns: VecDeque<Line>,
+    turns: VecDeque<CollectionQueue>,
     searches: usize,
     bytes: usize,
 }
 
 /// What a thread is given to do.
 #[derive(Default)]
-pub(super) struct Taken {
-    pub(super) group: Vec<Waiting>,
+pub(super) struct TakenSearches {
+    pub(super) group: Vec<WaitingSearch>,
     /// Searches whose time has passed.
-    pub(super) late: Vec<Waiting>,
+    pub(super) late: Vec<WaitingSearch>,
 }
 
-impl Lines {
+impl SearchQueues {
     pub(super) fn searches(&self) -> usize {
         self.searches
     }
@@ -88,9 +88,9 @@ impl Lines {
     /// The search again, where there is no room, and how many wait.
     pub(super) fn push(
         &mut self,
-        waiting: Waiting,
+        waiting: WaitingSearch,
         options: &SchedulerOptions,
-    ) -> Result<(), (Waiting, usize)> {
+    ) -> Result<(), (WaitingSearch, usize)> {
         let collection = waiting.collection();
         let line = self.turns.iter().position(|line| line.collection == collection);
         let of_line = line.map_or(0, |line| self.turns[line].waiting.len());
@@ -106,16 +106,16 @@ impl Lines {
         self.bytes += bytes;
         match line {
             Some(line) => self.turns[line].waiting.push_back(waiting),
-            None => self.turns.push_back(Line { collection, waiting: [waiting].into() }),
+            None => self.turns.push_back(CollectionQueue { collection, waiting: [waiting].into() }),
         }
         Ok(())
     }
 
     /// The oldest search of the line whose turn it is, with those that join it; `None` where nothing
     /// waits. Searches that nobody waits for are left out.
-    pub(super) fn take(&mut self, now: Instant, merge: bool) -> Option<Taken> {
+    pub(super) fn take(&mut self, now: Instant, merge: bool) -> Option<TakenSearches> {
         let mut line = self.turns.pop_front()?;
-        let mut taken = Taken::default();
+        let mut taken = TakenSearches::default();
         let mut group: Option<Group> = None;
         let before = line.waiting.len();
         let mut left = Vec::new();
@@ -143,13 +143,13 @@ impl Lines {
         let gone = taken.group.iter().chain(&taken.late);
         self.bytes -= gone.map(|waiting| waiting.request.queries.bytes()).sum::<usize>();
         if !left.is_empty() {
-            self.turns.push_back(Line { waiting: left.into(), ..line });
+            self.turns.push_back(CollectionQueue { waiting: left.into(), ..line });
         }
         Some(taken)
     }
 
     /// All that wait, which do not any more.
-    pub(super) fn take_all(&mut self) -> Vec<Waiting> {
+    pub(super) fn take_all(&mut self) -> Vec<WaitingSearch> {
         let all = std::mem::take(self).turns.into_iter();
         all.flat_map(|line| line.waiting).collect()
     }

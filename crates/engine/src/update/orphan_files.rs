@@ -12,7 +12,7 @@ pub(super) const MANIFEST_WORK_NAME: &str = "MANIFEST.tmp";
 
 /// Removes files of other generations: those that a checkpoint has replaced, and those that an
 /// interrupted one has left. Only names that a generation would use are touched.
-pub(super) fn remove_strays(
+pub(super) fn remove_orphans(
     path: &Path,
     index: &Index,
     files: &dyn Files,

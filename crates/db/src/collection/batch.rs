@@ -7,15 +7,15 @@
 
 use std::cell::{Cell, RefCell};
 
-use pipeann_engine::search::Within;
+use pipeann_engine::search::DistanceRange;
 use pipeann_engine::types::VectorSet;
 
 use super::costs::CostCounters;
 use super::filter::Scope;
-use super::held::HeldMoment;
-use super::read::When;
+use super::pinned_snapshot::PinnedSnapshot;
+use super::read::ReadView;
 use super::search::{
-    Asked, SearchHit, VectorSearch, check_queries, loaded_partitions, metric_of, one,
+    SearchContext, SearchHit, VectorSearch, check_queries, loaded_partitions, metric_of, one,
 };
 use super::selected::Selection;
 use super::{Collection, CollectionError};
@@ -23,7 +23,7 @@ use crate::ids::RowId;
 
 /// A search that others may join.
 #[derive(Clone, Copy, Debug)]
-pub struct Joined<'a> {
+pub struct BatchedSearch<'a> {
     /// What is asked.
     pub search: &'a VectorSearch<'a>,
     /// Of which vectors.
@@ -31,7 +31,7 @@ pub struct Joined<'a> {
     /// Which of the nearest rows.
     pub selection: &'a Selection,
     /// As of which moment; now unless given.
-    pub held: Option<&'a HeldMoment>,
+    pub held: Option<&'a PinnedSnapshot>,
 }
 
 /// Queries that are searched before the searches they belong to are answered.
@@ -39,14 +39,14 @@ const ANSWERED_AT_ONCE: usize = 32;
 
 /// How far several searches have come.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Progress {
+pub enum BatchProgress {
     /// The rows near the queries of the next few searches are found, and are read now.
     Found,
     /// The search in this place is answered: the hits of each of its queries.
     Answered(usize, Vec<Vec<SearchHit>>),
 }
 
-type ProgressFn<'f> = dyn FnMut(Progress) + 'f;
+type ProgressFn<'f> = dyn FnMut(BatchProgress) + 'f;
 
 impl Collection {
     /// Does several searches as one. They are alike in their field, metric, length of the candidate
@@ -61,10 +61,10 @@ impl Collection {
     /// Where the moment is of another collection.
     pub fn search_joined(
         &self,
-        searches: &[Joined<'_>],
+        searches: &[BatchedSearch<'_>],
         tell: &mut ProgressFn<'_>,
     ) -> Result<(), CollectionError> {
-        let Some(&Joined { selection, held, .. }) = searches.first() else { return Ok(()) };
+        let Some(&BatchedSearch { selection, held, .. }) = searches.first() else { return Ok(()) };
         let of = (selection.within, held);
         let costs = CostCounters::default();
         let asked: Vec<_> = searches.iter().map(|joined| (joined.search, joined.queries)).collect();
@@ -74,14 +74,14 @@ impl Collection {
         // Looking further comes after, since it looks at later moments.
         let mut first = Vec::with_capacity(searches.len());
         self.answer_each(&asked, of, &costs, &mut |progress| {
-            if let Progress::Answered(_, hits) = progress {
+            if let BatchProgress::Answered(_, hits) = progress {
                 first.push(hits);
             }
         })?;
         for (place, (&(search, queries), first)) in asked.iter().zip(first).enumerate() {
             let wanted = (selection.within, groups, held);
             let hits = self.group_from(search, queries, wanted, first)?;
-            tell(Progress::Answered(place, hits));
+            tell(BatchProgress::Answered(place, hits));
         }
         Ok(())
     }
@@ -90,7 +90,7 @@ impl Collection {
     pub(super) fn answer_each(
         &self,
         searches: &[(&VectorSearch<'_>, VectorSet<'_>)],
-        (within, held): (Within, Option<&HeldMoment>),
+        (within, held): (DistanceRange, Option<&PinnedSnapshot>),
         costs: &CostCounters,
         tell: &mut ProgressFn<'_>,
     ) -> Result<(), CollectionError> {
@@ -117,7 +117,7 @@ impl Collection {
         // Where the moment has passed and is taken anew, some are answered.
         let answered = Cell::new(0);
         let tell = RefCell::new(tell);
-        let when = When { entry: &entry, filter: filter.as_deref(), held };
+        let when = ReadView { entry: &entry, filter: filter.as_deref(), held };
         self.at_one_moment(when, before, |(graph, cuts), moment| {
             let partitions = numbers.as_deref();
             let scope = Scope { entry: &entry, formats: &formats, moment, partitions, rows: None };
@@ -127,15 +127,26 @@ impl Collection {
             let all = numbers.is_none() && filter.is_none() && !hides;
             let (list, cuts, seen) = (common.list, *cuts, moment.live.applied);
             let held = held.is_some();
-            let asked =
-                Asked { field, graph, metric, list, within, among, all, cuts, seen, held, costs };
+            let asked = SearchContext {
+                field,
+                graph,
+                metric,
+                list,
+                within,
+                among,
+                all,
+                cuts,
+                seen,
+                held,
+                costs,
+            };
             let most = usize::try_from(among.len()).unwrap_or(usize::MAX);
             while answered.get() < searches.len() {
                 let first = answered.get();
                 let part = &searches[first..first + answered_at_once(&searches[first..])];
                 let joined = JoinedQueries::new(part, most);
                 let mut found = self.nearest(&asked, joined.set(), &joined.ks)?.into_iter();
-                (tell.borrow_mut())(Progress::Found);
+                (tell.borrow_mut())(BatchProgress::Found);
                 let mut query = 0;
                 for (place, (_, queries)) in part.iter().enumerate() {
                     let mut hits = Vec::with_capacity(queries.rows());
@@ -146,7 +157,7 @@ impl Collection {
                         query += 1;
                     }
                     answered.set(first + place + 1);
-                    (tell.borrow_mut())(Progress::Answered(first + place, hits));
+                    (tell.borrow_mut())(BatchProgress::Answered(first + place, hits));
                 }
             }
             Ok(())

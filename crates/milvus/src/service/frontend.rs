@@ -7,50 +7,52 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use pipeann_db::access::ROOT;
 use pipeann_db::catalog::limits::DEFAULT_DATABASE;
-use pipeann_db::catalog::{Collection as Entry, CollectionId, Place, Snapshot, UnixMs};
-use pipeann_db::collection::{Collection, HeldMoment};
+use pipeann_db::catalog::{
+    CollectionEntry as Entry, CollectionId, CollectionPath, Snapshot, UnixMs,
+};
+use pipeann_db::collection::{Collection, PinnedSnapshot};
 use pipeann_db::database::Database;
 use pipeann_db::scheduler::{Scheduler, SchedulerOptions};
 use tonic::codegen::http::HeaderMap;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response as GrpcResponse};
 
-use super::access_log::Outcome;
+use super::access_log::AnswerCode;
 use super::asking::Turns;
 use super::attempts::Attempts;
 use super::listen::MAX_ANSWER_BYTES;
-use super::messages::{Held, Messages};
+use super::messages::{CallMemory, Messages};
 use super::moments::{Moments, is_moment};
 use super::privileges::told_by;
 use super::sight::Sight;
-use super::transport::Caller;
+use super::transport::CallerName;
 use super::viewer::Viewer;
 use crate::convert::names;
 use crate::convert::timestamps::Timestamps;
 use crate::metrics::{Metrics, OfCollection};
-use crate::status::{Code, Failure, Response};
+use crate::status::{CallFailure, Code, Response};
 
 /// The database of a call, for clients that name it beside the request.
 const DATABASE_KEY: &str = "dbname";
 
 /// What is served.
 #[derive(Clone)]
-pub struct Settings {
+pub struct FrontendSettings {
     /// The database.
     pub database: Arc<Database>,
     /// The time. Clients see it as timestamps.
     pub now: Arc<dyn Fn() -> UnixMs + Send + Sync>,
 }
 
-impl fmt::Debug for Settings {
+impl fmt::Debug for FrontendSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings").field("database", &self.database).finish_non_exhaustive()
     }
 }
 
 /// What all calls share.
-pub(super) struct Door {
-    pub(super) settings: Settings,
+pub(super) struct FrontendContext {
+    pub(super) settings: FrontendSettings,
     pub(super) scheduler: Scheduler,
     pub(super) metrics: Metrics,
     pub(super) messages: Arc<Messages>,
@@ -65,8 +67,8 @@ pub(super) struct Door {
     hidden: Option<String>,
 }
 
-impl Door {
-    pub(super) fn new(settings: Settings, scheduler: SchedulerOptions) -> Self {
+impl FrontendContext {
+    pub(super) fn new(settings: FrontendSettings, scheduler: SchedulerOptions) -> Self {
         let scheduler = Scheduler::new(scheduler);
         let metrics = Metrics::default();
         let messages = Messages::new(settings.database.accountant());
@@ -99,7 +101,7 @@ impl Door {
     /// Lets go of what clients have left behind, and of what nobody has asked for lately.
     pub(super) fn tidy(&self) {
         self.moments.forget_idle((self.settings.now)());
-        self.settings.database.rest();
+        self.settings.database.trim();
     }
 }
 
@@ -117,7 +119,7 @@ pub(super) fn named_database_of(headers: &HeaderMap) -> &str {
 
 /// One call.
 pub(super) struct Call {
-    door: Arc<Door>,
+    door: Arc<FrontendContext>,
     /// The database that was named beside the request.
     database: Option<String>,
     /// The collection that it is about.
@@ -127,20 +129,20 @@ pub(super) struct Call {
     /// The privilege that it needs, where it tells what there is.
     told_by: Option<&'static str>,
     /// The memory of its messages.
-    _held: Option<Held>,
+    _held: Option<CallMemory>,
 }
 
 impl Call {
-    pub(super) fn new<Req>(door: Arc<Door>, name: &str, request: &Request<Req>) -> Self {
+    pub(super) fn new<Req>(door: Arc<FrontendContext>, name: &str, request: &Request<Req>) -> Self {
         let database = named_database(request.metadata()).map(str::to_owned);
-        let user = request.extensions().get::<Caller>().map(|Caller(user)| user.clone());
-        let held = request.extensions().get::<Held>().cloned();
+        let user = request.extensions().get::<CallerName>().map(|CallerName(user)| user.clone());
+        let held = request.extensions().get::<CallMemory>().cloned();
         let told_by = told_by(name);
         Self { door, database, about: OnceCell::new(), user, told_by, _held: held }
     }
 
     /// A call from within the process; it names its database in the request, if any.
-    pub(super) fn within(door: Arc<Door>) -> Self {
+    pub(super) fn within(door: Arc<FrontendContext>) -> Self {
         let (database, user, told_by) = (None, None, None);
         Self { door, database, about: OnceCell::new(), user, told_by, _held: None }
     }
@@ -180,7 +182,7 @@ impl Call {
         collection: &Collection,
         named: u64,
         iterates: bool,
-    ) -> Result<(Option<Arc<HeldMoment>>, u64), Failure> {
+    ) -> Result<(Option<Arc<PinnedSnapshot>>, u64), CallFailure> {
         let (id, now) = (collection.entry()?.id, self.now());
         let moments = &self.door.moments;
         if let Some(moment) = moments.find(id, named, now) {
@@ -238,12 +240,20 @@ impl Call {
     }
 
     /// Where a collection of this name stands, if it can have it.
-    pub(super) fn place(&self, database: &str, collection: String) -> Result<Place, Failure> {
+    pub(super) fn place(
+        &self,
+        database: &str,
+        collection: String,
+    ) -> Result<CollectionPath, CallFailure> {
         names::collection(&collection)?;
-        Ok(Place::new(self.database_name(database), collection))
+        Ok(CollectionPath::new(self.database_name(database), collection))
     }
 
-    pub(super) fn entry(&self, database: &str, collection: &str) -> Result<Arc<Entry>, Failure> {
+    pub(super) fn entry(
+        &self,
+        database: &str,
+        collection: &str,
+    ) -> Result<Arc<Entry>, CallFailure> {
         names::collection(collection)?;
         let database = self.database_name(database);
         let entry = Arc::clone(self.found().collection(database, collection)?);
@@ -261,12 +271,12 @@ impl Call {
     pub(super) fn counted<Res: Response>(
         &self,
         name: &'static str,
-        outcome: Result<Res, Failure>,
+        outcome: Result<Res, CallFailure>,
     ) -> GrpcResponse<Res> {
         let outcome = outcome.and_then(|answer| {
             let bytes = answer.encoded_len();
             let fits = bytes <= MAX_ANSWER_BYTES;
-            fits.then_some(answer).ok_or_else(|| Failure::too_large(bytes, MAX_ANSWER_BYTES))
+            fits.then_some(answer).ok_or_else(|| CallFailure::too_large(bytes, MAX_ANSWER_BYTES))
         });
         let code = outcome.as_ref().err().map_or(0, |failure| failure.code.number());
         self.door.metrics.called(name, self.about.get().copied(), code);
@@ -275,7 +285,7 @@ impl Call {
             None => failure,
         });
         let mut response = GrpcResponse::new(Res::of(outcome));
-        response.extensions_mut().insert(Outcome(code));
+        response.extensions_mut().insert(AnswerCode(code));
         response
     }
 
@@ -284,12 +294,12 @@ impl Call {
         &self,
         database: &str,
         (collection, id): (&str, i64),
-    ) -> Result<Arc<Entry>, Failure> {
+    ) -> Result<Arc<Entry>, CallFailure> {
         let found = self.found();
         let numbered = found.collection_by_id(CollectionId(id.cast_unsigned()));
         match numbered.filter(|_| collection.is_empty()) {
             Some(entry) => Ok(Arc::clone(entry)),
-            None if collection.is_empty() && id != 0 => Err(Failure::new(
+            None if collection.is_empty() && id != 0 => Err(CallFailure::new(
                 Code::CollectionNotFound,
                 format!("collection not found[collection={id}]"),
             )),
@@ -301,7 +311,7 @@ impl Call {
         &self,
         database: &str,
         collection: &str,
-    ) -> Result<Arc<Collection>, Failure> {
+    ) -> Result<Arc<Collection>, CallFailure> {
         names::collection(collection)?;
         Ok(self.database().collection(self.database_name(database), collection)?)
     }
@@ -309,7 +319,7 @@ impl Call {
 
 #[cfg(test)]
 mod tests {
-    use pipeann_db::catalog::{Change, NewCollection};
+    use pipeann_db::catalog::{EntryChange, NewCollection};
     use pipeann_db::collection::{Filter, VectorSearch};
     use pipeann_db::database::DatabaseOptions;
     use pipeann_db::ids::{Metric, VectorType};
@@ -333,8 +343,8 @@ mod tests {
         let schema = Schema::builder().field(id).field(v).build().unwrap();
         let new = NewCollection::new(schema);
         let collection = database.create_collection("default", "c", new).unwrap();
-        let place = Place::new("default", "c");
-        database.apply(Change::Load { place, partitions: None }).unwrap();
+        let place = CollectionPath::new("default", "c");
+        database.apply(EntryChange::Load { place, partitions: None }).unwrap();
         let bytes: Vec<u8> = (0..2 * 100u16).flat_map(|x| f32::from(x).to_le_bytes()).collect();
         let vectors = DenseVectors::new(VectorKind::Float, 2, bytes.clone()).unwrap();
         let columns = vec![
@@ -355,8 +365,8 @@ mod tests {
         assert_eq!(collection.search(&search, queries).unwrap()[0].len(), 5);
 
         let kept = accountant.pool_bytes(Pool::Postings);
-        let settings = Settings { database, now: Arc::new(now) };
-        let door = Door::new(settings, SchedulerOptions::default());
+        let settings = FrontendSettings { database, now: Arc::new(now) };
+        let door = FrontendContext::new(settings, SchedulerOptions::default());
         door.tidy();
         assert_eq!(accountant.pool_bytes(Pool::Postings), kept, "it was asked for before");
         door.tidy();

@@ -9,7 +9,7 @@ pub(super) const NO_STASH: u32 = u32::MAX;
 
 /// Neighbour ids of nodes whose page was read but that are not explored yet.
 #[derive(Debug, Default)]
-pub(super) struct Stash {
+pub(super) struct DeferredNeighbours {
     ids: Vec<u32>,
     degrees: Vec<u16>,
     /// Entries given back.
@@ -19,7 +19,7 @@ pub(super) struct Stash {
     max_degree: usize,
 }
 
-impl Stash {
+impl DeferredNeighbours {
     pub(super) fn reset(&mut self, entries: usize, max_degree: usize) {
         if max_degree != self.max_degree {
             self.max_degree = max_degree;

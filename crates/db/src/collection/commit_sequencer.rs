@@ -10,25 +10,25 @@ use crate::ids::Seq;
 
 /// The queue of records between the log and the components.
 #[derive(Debug)]
-pub(super) struct Turns {
-    state: Mutex<State>,
+pub(super) struct CommitSequencer {
+    state: Mutex<SequencerState>,
     moved: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct SequencerState {
     applied: Seq,
     /// Why nothing is applied any more.
     stopped: Option<String>,
 }
 
-impl Turns {
+impl CommitSequencer {
     /// All records up to `applied` are applied.
     pub(super) fn new(applied: Seq) -> Self {
-        Self { state: Mutex::new(State { applied, stopped: None }), moved: Condvar::new() }
+        Self { state: Mutex::new(SequencerState { applied, stopped: None }), moved: Condvar::new() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SequencerState> {
         self.state.lock().expect("nothing that can panic runs under this lock")
     }
 
@@ -53,8 +53,8 @@ impl Turns {
     }
 
     /// Takes a place in the queue for the record with this number.
-    pub(super) fn place(&self, seq: Seq) -> Place<'_> {
-        Place { turns: self, seq, done: false }
+    pub(super) fn place(&self, seq: Seq) -> CommitTicket<'_> {
+        CommitTicket { turns: self, seq, done: false }
     }
 
     /// Applies nothing more, for this reason; an earlier reason stays.
@@ -67,13 +67,13 @@ impl Turns {
 /// A record's place. Dropped before [`done`](Self::done), by an error or a panic, it stops the
 /// queue.
 #[derive(Debug)]
-pub(super) struct Place<'t> {
-    turns: &'t Turns,
+pub(super) struct CommitTicket<'t> {
+    turns: &'t CommitSequencer,
     seq: Seq,
     done: bool,
 }
 
-impl Place<'_> {
+impl CommitTicket<'_> {
     /// Waits until all records before this one are applied.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for CommitTicket<'_> {
     fn drop(&mut self) {
         if !self.done {
             self.turns.stop("a write was not applied");

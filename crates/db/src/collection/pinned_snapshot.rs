@@ -10,26 +10,26 @@ use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 
 use roaring::RoaringTreemap;
 
-use super::components::Moment;
+use super::components::ReadSnapshot;
 use super::live::LiveRows;
 use super::{Collection, CollectionError};
 use crate::catalog::CollectionId;
 use crate::ids::Seq;
 
 /// A moment of a collection. See the module's description.
-pub struct HeldMoment {
-    pub(super) moment: Moment<'static>,
+pub struct PinnedSnapshot {
+    pub(super) moment: ReadSnapshot<'static>,
     collection: CollectionId,
 }
 
-impl fmt::Debug for HeldMoment {
+impl fmt::Debug for PinnedSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (collection, seq) = (self.collection, self.seq());
         f.debug_struct("HeldMoment").field("collection", &collection).field("seq", &seq).finish()
     }
 }
 
-impl HeldMoment {
+impl PinnedSnapshot {
     /// The last record of the log that it sees.
     pub fn seq(&self) -> Seq {
         self.moment.live.applied
@@ -47,7 +47,7 @@ impl Collection {
     ///
     /// # Errors
     /// [`CollectionError::Dropped`].
-    pub fn hold_moment(&self) -> Result<Arc<HeldMoment>, CollectionError> {
+    pub fn hold_moment(&self) -> Result<Arc<PinnedSnapshot>, CollectionError> {
         let entry = self.entry()?;
         // A flush that looks at live rows does it under this lock too, so that it knows all moments
         // that see more rows than it does.
@@ -59,7 +59,7 @@ impl Collection {
             return Ok(last);
         }
         let moment = self.showing(&entry, self.components.held_moment());
-        let moment = Arc::new(HeldMoment { moment, collection: self.identity.id });
+        let moment = Arc::new(PinnedSnapshot { moment, collection: self.identity.id });
         held.push(Arc::downgrade(&moment));
         Ok(moment)
     }
@@ -75,7 +75,7 @@ impl Collection {
         (live, rows)
     }
 
-    fn held(&self) -> MutexGuard<'_, Vec<Weak<HeldMoment>>> {
+    fn held(&self) -> MutexGuard<'_, Vec<Weak<PinnedSnapshot>>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

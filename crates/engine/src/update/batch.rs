@@ -7,12 +7,12 @@
 use std::sync::{Arc, PoisonError};
 
 use super::generation::Generation;
-use super::live::{Among, LiveIndex, check_shape};
+use super::live::{AllowList, LiveIndex, check_shape};
 use super::session::Session;
 use crate::filter::AllowSet;
 use crate::index::{Answer, QueryError};
 use crate::search::{
-    Driver, DriverOptions, Hit, Job, PageSource, SearchError, SearchParams, SearchStats,
+    Driver, DriverOptions, Hit, PageSource, QueryJob, SearchError, SearchParams, SearchStats,
 };
 
 /// Queries of one call that are searched at once. More of them gain nothing that was measured.
@@ -30,7 +30,7 @@ impl LiveIndex {
         &self,
         query: &[u8],
         params: &SearchParams,
-        among: Option<&Among>,
+        among: Option<&AllowList>,
     ) -> Result<Answer, QueryError> {
         self.search_together(&[(query, params.clone())], among)?.remove(0)
     }
@@ -44,7 +44,7 @@ impl LiveIndex {
     pub fn search_together(
         &self,
         queries: &[(&[u8], SearchParams)],
-        among: Option<&Among>,
+        among: Option<&AllowList>,
     ) -> Result<Vec<Result<Answer, QueryError>>, QueryError> {
         let generation = self.current();
         let allow = among.map(|among| among.nodes_in(&generation)).transpose()?;
@@ -107,7 +107,7 @@ fn run(
     let mut next = || {
         let number = sound.next()?;
         let (query, params) = &queries[number];
-        Some(Job { number, query, params })
+        Some(QueryJob { number, query, params })
     };
     let mut answer = |number: usize, found: Result<(&[Hit], SearchStats), SearchError>| {
         let k = queries[number].1.k;

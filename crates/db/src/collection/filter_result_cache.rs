@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use lru::LruCache;
 use pipeann_engine::memory::{Accountant, Pool, Reservation};
-use pipeann_engine::update::Among;
+use pipeann_engine::update::AllowList;
 use roaring::RoaringTreemap;
 
 use super::filter_cache::MOST;
@@ -27,7 +27,7 @@ const MOST_BYTES: u64 = 64 << 20;
 
 /// What was asked. A filter that was compiled anew is another.
 #[derive(Clone, Debug)]
-pub(super) struct Question {
+pub(super) struct FilterQuestion {
     /// None where all rows match.
     pub(super) filter: Option<Arc<BoundFilter>>,
     /// None for all.
@@ -38,30 +38,30 @@ pub(super) struct Question {
     pub(super) hidden_before: RowId,
 }
 
-impl Question {
+impl FilterQuestion {
     fn identity(&self) -> impl Hash + Eq {
         let filter = self.filter.as_ref().map(Arc::as_ptr);
         (filter, self.partitions.as_deref(), self.applied, self.hidden_before)
     }
 }
 
-impl PartialEq for Question {
+impl PartialEq for FilterQuestion {
     fn eq(&self, other: &Self) -> bool {
         self.identity() == other.identity()
     }
 }
 
-impl Eq for Question {}
+impl Eq for FilterQuestion {}
 
-impl Hash for Question {
+impl Hash for FilterQuestion {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.identity().hash(state);
     }
 }
 
-struct Answer {
+struct CachedResult {
     rows: Arc<RoaringTreemap>,
-    nodes: Vec<Nodes>,
+    nodes: Vec<ResultNodes>,
     /// Whether it was asked for again.
     again: bool,
     rows_bytes: u64,
@@ -69,41 +69,41 @@ struct Answer {
 }
 
 /// The nodes that the rows of an answer have in a graph.
-struct Nodes {
+struct ResultNodes {
     graph: Weak<FieldIndex>,
     /// Of the graph, before the nodes were looked up.
     entered: u64,
-    among: Among,
+    among: AllowList,
     bytes: u64,
     _memory: Reservation,
 }
 
-impl Answer {
+impl CachedResult {
     fn bytes(&self) -> u64 {
         self.rows_bytes + self.nodes.iter().map(|nodes| nodes.bytes).sum::<u64>()
     }
 
-    fn nodes_in(&self, graph: &Arc<FieldIndex>) -> Option<&Nodes> {
+    fn nodes_in(&self, graph: &Arc<FieldIndex>) -> Option<&ResultNodes> {
         self.nodes.iter().find(|nodes| nodes.are_of(graph))
     }
 }
 
-impl Nodes {
+impl ResultNodes {
     fn are_of(&self, graph: &Arc<FieldIndex>) -> bool {
         std::ptr::eq(self.graph.as_ptr(), Arc::as_ptr(graph))
     }
 }
 
-pub(super) struct Answers {
+pub(super) struct FilterResultCache {
     accountant: Arc<Accountant>,
     /// Made by the first question: most of many collections are asked none.
-    kept: OnceLock<Box<Mutex<Kept>>>,
+    kept: OnceLock<Box<Mutex<KeptResult>>>,
 }
 
-struct Kept {
-    answers: LruCache<Question, Answer>,
+struct KeptResult {
+    answers: LruCache<FilterQuestion, CachedResult>,
     /// To which question these rows are the answer, by their address.
-    questions: HashMap<usize, Question>,
+    questions: HashMap<usize, FilterQuestion>,
     /// Of all answers.
     bytes: u64,
     /// The last record that an answer holds for.
@@ -112,13 +112,13 @@ struct Kept {
     asked: bool,
 }
 
-impl Answers {
+impl FilterResultCache {
     pub(super) fn new(accountant: &Arc<Accountant>) -> Self {
         Self { accountant: Arc::clone(accountant), kept: OnceLock::new() }
     }
 
     /// The rows, if this was asked lately.
-    pub(super) fn find(&self, question: &Question) -> Option<Arc<RoaringTreemap>> {
+    pub(super) fn find(&self, question: &FilterQuestion) -> Option<Arc<RoaringTreemap>> {
         let mut kept = self.kept();
         kept.asked = true;
         let answer = kept.answers.get_mut(question)?;
@@ -127,7 +127,7 @@ impl Answers {
     }
 
     /// Keeps the rows, unless the filter is one that is not kept either and will not come again.
-    pub(super) fn keep(&self, question: Question, rows: &Arc<RoaringTreemap>) {
+    pub(super) fn keep(&self, question: FilterQuestion, rows: &Arc<RoaringTreemap>) {
         if question.filter.as_ref().is_some_and(|filter| Arc::strong_count(filter) < 3) {
             return;
         }
@@ -140,7 +140,8 @@ impl Answers {
         }
         let Some(memory) = self.room_for(rows_bytes, &mut kept) else { return };
         let rows = Arc::clone(rows);
-        let answer = Answer { rows, nodes: Vec::new(), again: false, rows_bytes, _memory: memory };
+        let answer =
+            CachedResult { rows, nodes: Vec::new(), again: false, rows_bytes, _memory: memory };
         kept.add(question, answer);
     }
 
@@ -153,7 +154,7 @@ impl Answers {
 
     /// To be called now and then: drops all answers if nothing was asked since the last time, and
     /// says whether it did.
-    pub(super) fn rest(&self) -> bool {
+    pub(super) fn trim(&self) -> bool {
         if self.kept.get().is_none() {
             return false;
         }
@@ -173,7 +174,7 @@ impl Answers {
         rows: &Arc<RoaringTreemap>,
         pending: u64,
         graph: &Arc<FieldIndex>,
-    ) -> Among {
+    ) -> AllowList {
         let entered = graph.entered();
         {
             let mut kept = self.kept();
@@ -193,13 +194,13 @@ impl Answers {
         kept.forget_nodes(rows, graph);
         if let Some(memory) = self.room_for(bytes, &mut kept) {
             let (graph, among) = (Arc::downgrade(graph), among.clone());
-            kept.add_nodes(rows, Nodes { graph, entered, among, bytes, _memory: memory });
+            kept.add_nodes(rows, ResultNodes { graph, entered, among, bytes, _memory: memory });
         }
         among
     }
 
     /// Memory for so many bytes; what was not used for longest gives way.
-    fn room_for(&self, bytes: u64, kept: &mut Kept) -> Option<Reservation> {
+    fn room_for(&self, bytes: u64, kept: &mut KeptResult) -> Option<Reservation> {
         if bytes > MOST_BYTES / 4 {
             return None;
         }
@@ -209,8 +210,8 @@ impl Answers {
         self.accountant.reserve(Pool::Postings, bytes).ok()
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        let none = || Kept {
+    fn kept(&self) -> MutexGuard<'_, KeptResult> {
+        let none = || KeptResult {
             answers: LruCache::unbounded(),
             questions: HashMap::new(),
             bytes: 0,
@@ -222,14 +223,14 @@ impl Answers {
     }
 }
 
-impl Kept {
+impl KeptResult {
     fn clear(&mut self) {
         self.answers.clear();
         self.questions.clear();
         self.bytes = 0;
     }
 
-    fn add(&mut self, question: Question, answer: Answer) {
+    fn add(&mut self, question: FilterQuestion, answer: CachedResult) {
         self.bytes += answer.bytes();
         self.questions.insert(address(&answer.rows), question.clone());
         if let Some(before) = self.answers.put(question, answer) {
@@ -243,18 +244,18 @@ impl Kept {
         }
     }
 
-    fn forgot(&mut self, answer: &Answer) {
+    fn forgot(&mut self, answer: &CachedResult) {
         self.bytes -= answer.bytes();
         self.questions.remove(&address(&answer.rows));
     }
 
     /// The answer that these rows are.
-    fn answer_of(&mut self, rows: &Arc<RoaringTreemap>) -> Option<&mut Answer> {
+    fn answer_of(&mut self, rows: &Arc<RoaringTreemap>) -> Option<&mut CachedResult> {
         self.answers.peek_mut(self.questions.get(&address(rows))?)
     }
 
     /// Keeps nodes of the rows of an answer, if that is still kept.
-    fn add_nodes(&mut self, rows: &Arc<RoaringTreemap>, nodes: Nodes) {
+    fn add_nodes(&mut self, rows: &Arc<RoaringTreemap>, nodes: ResultNodes) {
         let bytes = nodes.bytes;
         if let Some(answer) = self.answer_of(rows) {
             answer.nodes.push(nodes);
@@ -288,15 +289,15 @@ pub(super) fn are_tested(expected: u64, graph: &FieldIndex) -> bool {
 mod tests {
     use super::*;
 
-    fn question(partition: u32, applied: u64) -> Question {
+    fn question(partition: u32, applied: u64) -> FilterQuestion {
         let partitions = Some(vec![partition]);
-        Question { filter: None, partitions, applied: Seq(applied), hidden_before: RowId(0) }
+        FilterQuestion { filter: None, partitions, applied: Seq(applied), hidden_before: RowId(0) }
     }
 
     #[test]
     fn answers_hold_for_one_question_at_one_record() {
         let accountant = Accountant::new(None);
-        let answers = Answers::new(&accountant);
+        let answers = FilterResultCache::new(&accountant);
         let rows = Arc::new(RoaringTreemap::from_iter(0..100));
         answers.keep(question(1, 7), &rows);
         assert!(Arc::ptr_eq(&answers.find(&question(1, 7)).unwrap(), &rows));
@@ -311,13 +312,13 @@ mod tests {
     #[test]
     fn few_are_kept_and_none_without_memory() {
         let accountant = Accountant::new(Some(2000));
-        let answers = Answers::new(&accountant);
+        let answers = FilterResultCache::new(&accountant);
         let rows = Arc::new(RoaringTreemap::from_iter((0..400).map(|row| row * 2)));
         assert!((700..1000).contains(&rows.serialized_size()));
         (0..3).for_each(|partition| answers.keep(question(partition, 1), &rows));
         assert!(answers.find(&question(1, 1)).is_some());
         assert!(answers.find(&question(2, 1)).is_none(), "the limit is reached");
-        let answers = Answers::new(&Accountant::new(None));
+        let answers = FilterResultCache::new(&Accountant::new(None));
         (0..2 * MOST as u32).for_each(|partition| answers.keep(question(partition, 1), &rows));
         let found = (0..2 * MOST as u32).filter(|p| answers.find(&question(*p, 1)).is_some());
         assert_eq!(found.count(), MOST);
@@ -326,16 +327,16 @@ mod tests {
     #[test]
     fn what_is_not_asked_for_is_dropped_at_the_second_rest() {
         let accountant = Accountant::new(None);
-        let answers = Answers::new(&accountant);
+        let answers = FilterResultCache::new(&accountant);
         let rows = Arc::new(RoaringTreemap::from_iter(0..100));
-        assert!(!answers.rest(), "there is nothing");
+        assert!(!answers.trim(), "there is nothing");
         assert!(answers.find(&question(1, 1)).is_none());
         answers.keep(question(1, 1), &rows);
-        assert!(!answers.rest(), "it was asked for");
+        assert!(!answers.trim(), "it was asked for");
         assert!(answers.find(&question(1, 1)).is_some());
-        assert!(!answers.rest(), "it was asked for again");
+        assert!(!answers.trim(), "it was asked for again");
         assert_ne!(accountant.held_bytes(), 0);
-        assert!(answers.rest());
+        assert!(answers.trim());
         assert_eq!(accountant.held_bytes(), 0);
         assert!(answers.find(&question(1, 1)).is_none());
     }
@@ -343,7 +344,7 @@ mod tests {
     #[test]
     fn those_used_lately_stay_within_the_bytes_and_sums_are_exact() {
         let accountant = Accountant::new(None);
-        let answers = Answers::new(&accountant);
+        let answers = FilterResultCache::new(&accountant);
         // 64 KiB each at most: a bit for each second row.
         let many = || Arc::new(RoaringTreemap::from_iter((0..1 << 19).map(|row| row * 2)));
         let bytes = many().serialized_size() as u64;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::fixture::Fixture;
 use super::machine::run;
 use crate::filter::AllowSet;
-use crate::search::among::Plan;
+use crate::search::allow_list::AllowPlan;
 use crate::search::{Hit, PageSource, Policy, SearchParams, SearchState, Step};
 use crate::types::{NodeId, PageId, RowId};
 
@@ -47,7 +47,7 @@ fn a_walk_far_from_all_allowed_nodes_becomes_a_scan() {
     let mut found = 0;
     for query in fixture.queries(20) {
         let far = far_from(&fixture, &query, 30);
-        state.begin_filtered(&view, &query, &params, listed(&far), Plan::Walk).unwrap();
+        state.begin_filtered(&view, &query, &params, listed(&far), AllowPlan::Walk).unwrap();
         run(&fixture, &mut state);
         assert_eq!(state.stats().codes_ranked, far.len() as u64, "each of them once");
         let truth = fixture.truth(&query, 5, |i| far.contains(&(i as u64 + FIRST)));
@@ -97,7 +97,7 @@ fn moved(
     fixture: &Fixture,
     query: &[u8],
     params: &SearchParams,
-    (allow, plan): (&Arc<AllowSet>, Plan),
+    (allow, plan): (&Arc<AllowSet>, AllowPlan),
     moves: bool,
 ) -> Vec<Hit> {
     let view = fixture.view();
@@ -136,7 +136,8 @@ fn a_search_among_some_gives_the_identical_answer_when_moved() {
         let params = SearchParams { k: 10, list: 50, policy, ..Default::default() };
         for query in fixture.queries(4) {
             let far = listed(&far_from(&fixture, &query, 30));
-            for (allow, plan) in [(every(3), Plan::Walk), (every(3), Plan::Scan), (far, Plan::Walk)]
+            for (allow, plan) in
+                [(every(3), AllowPlan::Walk), (every(3), AllowPlan::Scan), (far, AllowPlan::Walk)]
             {
                 let stays = moved(&fixture, &query, &params, (&allow, plan), false);
                 let moves = moved(&fixture, &query, &params, (&allow, plan), true);
@@ -153,7 +154,7 @@ fn a_search_among_some_goes_on_to_further_rows() {
     let mut state = SearchState::new(&view);
     let params = SearchParams { k: 10, list: 200, ..Default::default() };
     let query = &fixture.queries(3)[1];
-    for plan in [Plan::Walk, Plan::Scan] {
+    for plan in [AllowPlan::Walk, AllowPlan::Scan] {
         state.begin_filtered(&view, query, &params, every(5), plan).unwrap();
         run(&fixture, &mut state);
         let mut hits = Vec::new();

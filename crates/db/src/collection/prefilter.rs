@@ -19,33 +19,33 @@ const TERM_WORK: usize = 1024;
 
 /// What is known of some rows.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Known {
+pub(super) struct CandidateSets {
     /// These match.
-    pub(super) sure: RoaringTreemap,
+    pub(super) exact: RoaringTreemap,
     /// No other row matches; those that match for sure are among them.
-    pub(super) maybe: RoaringTreemap,
+    pub(super) candidates: RoaringTreemap,
 }
 
-impl Known {
+impl CandidateSets {
     /// All of these match.
     pub(super) fn all(rows: &RoaringTreemap) -> Self {
-        Self { sure: rows.clone(), maybe: rows.clone() }
+        Self { exact: rows.clone(), candidates: rows.clone() }
     }
 
     /// Nothing is known of these rows.
     pub(super) fn nothing(rows: &RoaringTreemap) -> Self {
-        Self { sure: RoaringTreemap::new(), maybe: rows.clone() }
+        Self { exact: RoaringTreemap::new(), candidates: rows.clone() }
     }
 
     /// The rows that have to be looked at.
     pub(super) fn open(&self) -> RoaringTreemap {
-        &self.maybe - &self.sure
+        &self.candidates - &self.exact
     }
 }
 
 /// How a condition was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answered {
+pub enum PrefilterAnswer {
     /// By an index, exactly.
     Index,
     /// By an index that names rows too many, which have to be looked at.
@@ -59,25 +59,25 @@ pub(super) struct AskedLeaf<'f> {
     pub(super) leaf: &'f Leaf,
     /// Whether the rows were wanted of which it is false.
     pub(super) negated: bool,
-    pub(super) answered: Answered,
+    pub(super) answered: PrefilterAnswer,
 }
 
 /// What the indexes of one moment know of these rows, and the conditions in the order in which they
 /// were asked for.
-pub(super) fn narrow<'f>(
+pub(super) fn prefilter<'f>(
     view: &ScalarView,
     formats: &Formats,
     predicate: &'f Predicate,
     among: &RoaringTreemap,
-) -> (Known, Vec<AskedLeaf<'f>>) {
+) -> (CandidateSets, Vec<AskedLeaf<'f>>) {
     let mut narrowing = Narrowing { view, formats, asked: Vec::new() };
     let known = narrowing.known(predicate, false, among);
     (known, narrowing.asked)
 }
 
 /// Conditions on one field that are asked for at once.
-struct Joined<'f> {
-    asked: scalar::Predicate,
+struct FieldConditions<'f> {
+    asked: scalar::KeyPredicate,
     /// Each with whether it is negated.
     leaves: Vec<(&'f Leaf, bool)>,
 }
@@ -93,7 +93,7 @@ fn leaf_of(term: &Predicate, negated: bool) -> Option<(&Leaf, bool)> {
 
 /// What is asked for the rows that the predicate of a condition matches, or of which it is false
 /// where it is `negated`, where an index names just these.
-fn exactly(condition: &IndexedCondition, negated: bool) -> Option<scalar::Predicate> {
+fn exactly(condition: &IndexedCondition, negated: bool) -> Option<scalar::KeyPredicate> {
     let asked = &condition.predicate;
     match (condition.whole && asked.is_exact(), negated) {
         (false, _) => None,
@@ -102,8 +102,8 @@ fn exactly(condition: &IndexedCondition, negated: bool) -> Option<scalar::Predic
     }
 }
 
-fn known_of(found: &Postings) -> Known {
-    if found.exact { Known::all(&found.rows) } else { Known::nothing(&found.rows) }
+fn known_of(found: &Postings) -> CandidateSets {
+    if found.exact { CandidateSets::all(&found.rows) } else { CandidateSets::nothing(&found.rows) }
 }
 
 /// Damage is noted where it was met, and costs the looking at rows until then.
@@ -120,14 +120,19 @@ struct Narrowing<'a, 'f> {
 impl<'f> Narrowing<'_, 'f> {
     /// What is known of the rows `among` which the predicate is wanted to be true, or false where
     /// it is `negated`.
-    fn known(&mut self, predicate: &'f Predicate, negated: bool, among: &RoaringTreemap) -> Known {
+    fn known(
+        &mut self,
+        predicate: &'f Predicate,
+        negated: bool,
+        among: &RoaringTreemap,
+    ) -> CandidateSets {
         if !asker::worked(TERM_WORK) {
             // Whoever asked gets no answer.
-            return Known::default();
+            return CandidateSets::default();
         }
         match predicate {
-            Predicate::Const(value) if *value != negated => Known::all(among),
-            Predicate::Const(_) => Known::default(),
+            Predicate::Const(value) if *value != negated => CandidateSets::all(among),
+            Predicate::Const(_) => CandidateSets::default(),
             Predicate::Not(inner) => self.known(inner, !negated, among),
             Predicate::And(terms) if negated => self.any(terms, negated, among),
             Predicate::And(terms) => self.all(terms, negated, among),
@@ -137,14 +142,21 @@ impl<'f> Narrowing<'_, 'f> {
         }
     }
 
-    fn all(&mut self, terms: &'f [Predicate], negated: bool, among: &RoaringTreemap) -> Known {
-        let mut known = Known::all(among);
+    fn all(
+        &mut self,
+        terms: &'f [Predicate],
+        negated: bool,
+        among: &RoaringTreemap,
+    ) -> CandidateSets {
+        let mut known = CandidateSets::all(among);
         let (joined, others) = self.joined(terms, negated);
-        let mut meet = |next: &mut dyn FnMut(&RoaringTreemap) -> Known| {
-            if !known.maybe.is_empty() {
-                let next = next(&known.maybe);
-                known =
-                    Known { sure: std::mem::take(&mut known.sure) & next.sure, maybe: next.maybe };
+        let mut meet = |next: &mut dyn FnMut(&RoaringTreemap) -> CandidateSets| {
+            if !known.candidates.is_empty() {
+                let next = next(&known.candidates);
+                known = CandidateSets {
+                    exact: std::mem::take(&mut known.exact) & next.exact,
+                    candidates: next.candidates,
+                };
             }
         };
         for joined in joined {
@@ -162,8 +174,8 @@ impl<'f> Narrowing<'_, 'f> {
         &self,
         terms: &'f [Predicate],
         negated: bool,
-    ) -> (Vec<Joined<'f>>, Vec<&'f Predicate>) {
-        let (mut joined, mut others): (Vec<Joined<'f>>, _) = (Vec::new(), Vec::new());
+    ) -> (Vec<FieldConditions<'f>>, Vec<&'f Predicate>) {
+        let (mut joined, mut others): (Vec<FieldConditions<'f>>, _) = (Vec::new(), Vec::new());
         for term in terms {
             let exact = leaf_of(term, negated).and_then(|(leaf, negated)| {
                 let condition = IndexedCondition::of(leaf, self.formats)?;
@@ -173,54 +185,63 @@ impl<'f> Narrowing<'_, 'f> {
                 others.push(term);
                 continue;
             };
-            let both = |with: &Joined<'f>| with.asked.and(&asked);
+            let both = |with: &FieldConditions<'f>| with.asked.and(&asked);
             match joined.iter().enumerate().find_map(|(at, with)| Some((at, both(with)?))) {
                 Some((at, both)) => {
                     joined[at].asked = both;
                     joined[at].leaves.push((leaf, negated));
                 }
-                None => joined.push(Joined { asked, leaves: vec![(leaf, negated)] }),
+                None => joined.push(FieldConditions { asked, leaves: vec![(leaf, negated)] }),
             }
         }
         (joined, others)
     }
 
-    fn asked_at_once(&mut self, joined: &Joined<'f>, among: &RoaringTreemap) -> Known {
+    fn asked_at_once(
+        &mut self,
+        joined: &FieldConditions<'f>,
+        among: &RoaringTreemap,
+    ) -> CandidateSets {
         let found = noted(self.view.postings(&joined.asked, among));
         let answered = match &found {
-            None => Answered::NoIndex,
-            Some(found) if found.exact => Answered::Index,
-            Some(_) => Answered::IndexRoughly,
+            None => PrefilterAnswer::NoIndex,
+            Some(found) if found.exact => PrefilterAnswer::Index,
+            Some(_) => PrefilterAnswer::IndexRoughly,
         };
         let leaves = joined.leaves.iter();
         self.asked.extend(leaves.map(|&(leaf, negated)| AskedLeaf { leaf, negated, answered }));
-        found.map_or_else(|| Known::nothing(among), |found| known_of(&found))
+        found.map_or_else(|| CandidateSets::nothing(among), |found| known_of(&found))
     }
 
-    fn any(&mut self, terms: &'f [Predicate], negated: bool, among: &RoaringTreemap) -> Known {
-        let (mut known, mut left) = (Known::default(), among.clone());
+    fn any(
+        &mut self,
+        terms: &'f [Predicate],
+        negated: bool,
+        among: &RoaringTreemap,
+    ) -> CandidateSets {
+        let (mut known, mut left) = (CandidateSets::default(), among.clone());
         for term in terms {
             if left.is_empty() {
                 break;
             }
             let next = self.known(term, negated, &left);
-            left -= &next.sure;
-            known.sure |= next.sure;
-            known.maybe |= next.maybe;
+            left -= &next.exact;
+            known.exact |= next.exact;
+            known.candidates |= next.candidates;
         }
         known
     }
 
-    fn leaf(&mut self, leaf: &'f Leaf, negated: bool, among: &RoaringTreemap) -> Known {
+    fn leaf(&mut self, leaf: &'f Leaf, negated: bool, among: &RoaringTreemap) -> CandidateSets {
         let condition = IndexedCondition::of(leaf, self.formats);
         let known = condition.and_then(|condition| {
             let negated = negated != condition.negated;
             noted(self.asked_of_index(&condition, negated, among))
         });
         let (known, answered) = match known {
-            Some((known, true)) => (known, Answered::Index),
-            Some((known, false)) => (known, Answered::IndexRoughly),
-            None => (Known::nothing(among), Answered::NoIndex),
+            Some((known, true)) => (known, PrefilterAnswer::Index),
+            Some((known, false)) => (known, PrefilterAnswer::IndexRoughly),
+            None => (CandidateSets::nothing(among), PrefilterAnswer::NoIndex),
         };
         self.asked.push(AskedLeaf { leaf, negated, answered });
         known
@@ -232,7 +253,7 @@ impl<'f> Narrowing<'_, 'f> {
         condition: &IndexedCondition,
         negated: bool,
         among: &RoaringTreemap,
-    ) -> Result<(Known, bool), ScalarError> {
+    ) -> Result<(CandidateSets, bool), ScalarError> {
         if let Some(asked) = exactly(condition, negated) {
             let found = self.view.postings(&asked, among)?;
             return Ok((known_of(&found), found.exact));
@@ -241,11 +262,11 @@ impl<'f> Narrowing<'_, 'f> {
         let exact = found.exact && condition.whole;
         let known = match negated {
             false if exact => known_of(&found),
-            false => Known::nothing(&found.rows),
+            false => CandidateSets::nothing(&found.rows),
             true => {
                 let valued = among - self.view.postings(&condition.null, among)?.rows;
                 let sure = &valued - found.rows;
-                Known { maybe: if exact { sure.clone() } else { valued }, sure }
+                CandidateSets { candidates: if exact { sure.clone() } else { valued }, exact: sure }
             }
         };
         Ok((known, exact))

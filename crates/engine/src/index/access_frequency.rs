@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::types::PageId;
 
 /// See the module's description.
-pub(super) struct Heat {
+pub(super) struct AccessFrequency {
     counts: Box<[AtomicU8]>,
     /// How often the counts of so many pages were halved.
     halved: Box<[AtomicU32]>,
@@ -29,7 +29,7 @@ const USES_PER_PAGE: u64 = 16;
 /// Pages whose counts are halved in one go.
 const TOGETHER: usize = 512;
 
-impl Heat {
+impl AccessFrequency {
     pub(super) fn new(pages: u32) -> Self {
         let pages = pages as usize;
         Self {
@@ -100,13 +100,13 @@ impl Heat {
 mod tests {
     use super::*;
 
-    fn all(heat: &Heat) -> [u8; 4] {
+    fn all(heat: &AccessFrequency) -> [u8; 4] {
         [0, 1, 600, 9999].map(|page| heat.of(PageId(page)))
     }
 
     #[test]
     fn counts_stop_at_the_most_they_hold_and_are_halved_together() {
-        let heat = Heat::new(1000);
+        let heat = AccessFrequency::new(1000);
         (0..300).for_each(|_| heat.touch(PageId(1)));
         (0..9).for_each(|_| heat.touch(PageId(600)));
         heat.touch(PageId(9999));
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn after_a_long_time_nothing_is_left() {
-        let heat = Heat::new(3);
+        let heat = AccessFrequency::new(3);
         (0..200).for_each(|_| heat.touch(PageId(2)));
         heat.passed(1000 * USES_PER_PAGE);
         assert_eq!(heat.of(PageId(2)), 0);

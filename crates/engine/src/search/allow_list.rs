@@ -1,8 +1,8 @@
 //! Searching among some of the nodes: two plans, and the change from one to the other.
 //!
-//! [`Plan::Walk`] goes through the graph. Near the query it reads whatever is nearest, so that it
+//! [`AllowPlan::Walk`] goes through the graph. Near the query it reads whatever is nearest, so that it
 //! stays connected; farther away it reads allowed nodes only. What lies in a page that was read
-//! anyway is explored in either case. [`Plan::Scan`] ranks all allowed nodes by their codes, a
+//! anyway is explored in either case. [`AllowPlan::Scan`] ranks all allowed nodes by their codes, a
 //! chunk for each step, and reads the best of them; nothing is traversed.
 //!
 //! Which one costs less depends on how many nodes are allowed and on what a read costs in codes,
@@ -15,9 +15,9 @@
 //! server there, going from one to the next in the order of nodes, and reads when all are ranked: it
 //! gives what it would on one server with everything.
 
-use super::candidates::{Candidate, Progress};
+use super::candidates::{Candidate, CandidateProgress};
+use super::deferred::NO_STASH;
 use super::params::{SearchParams, Width};
-use super::stash::NO_STASH;
 use super::state::{SearchState, Step};
 use super::view::{CodesUnavailable, GraphView};
 use crate::filter::AllowSet;
@@ -26,7 +26,7 @@ use crate::types::NodeId;
 
 /// What a search does about nodes that are not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Plan {
+pub(super) enum AllowPlan {
     /// All are.
     All,
     /// See the module's description.
@@ -54,8 +54,8 @@ const DEPARTS: f32 = 4.0;
 
 /// What a search among some nodes remembers beside its list. Part of the portable state.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Restriction {
-    pub(super) plan: Plan,
+pub(super) struct AllowedNodes {
+    pub(super) plan: AllowPlan,
     /// The first node that is not ranked yet.
     pub(super) next: u32,
     /// Entries at the front of the list that a walk reads whether they are allowed or not.
@@ -69,10 +69,10 @@ pub(super) struct Restriction {
     pub(super) seen_allowed: u32,
 }
 
-impl Restriction {
+impl AllowedNodes {
     pub(super) const fn all() -> Self {
         Self {
-            plan: Plan::All,
+            plan: AllowPlan::All,
             next: SCANNED,
             near: 0,
             widest: 0,
@@ -83,8 +83,8 @@ impl Restriction {
     }
 
     /// The beginning of a search by this plan, where such a share of the nodes is allowed.
-    pub(super) fn new(plan: Plan, params: &SearchParams, share: f32) -> Self {
-        let next = if plan == Plan::Scan { 0 } else { SCANNED };
+    pub(super) fn new(plan: AllowPlan, params: &SearchParams, share: f32) -> Self {
+        let next = if plan == AllowPlan::Scan { 0 } else { SCANNED };
         let mut restriction = Self { plan, next, ..Self::all() };
         restriction.make_room(params, share);
         restriction
@@ -93,9 +93,9 @@ impl Restriction {
     /// Sets what depends on the parameters.
     pub(super) fn make_room(&mut self, params: &SearchParams, share: f32) {
         (self.near, self.widest) = match self.plan {
-            Plan::All => (0, params.window()),
-            Plan::Scan => (0, params.widest()),
-            Plan::Walk => {
+            AllowPlan::All => (0, params.window()),
+            AllowPlan::Scan => (0, params.widest()),
+            AllowPlan::Walk => {
                 let wide = (params.list as f32 / share.max(1e-6)) as usize;
                 (params.list, wide.min(WIDEST).max(params.widest()))
             }
@@ -104,7 +104,7 @@ impl Restriction {
 
     /// Entries that the list needs.
     pub(super) fn capacity(&self, params: &SearchParams) -> usize {
-        let behind = if self.plan == Plan::Walk { params.k.max(params.list / 2) } else { 0 };
+        let behind = if self.plan == AllowPlan::Walk { params.k.max(params.list / 2) } else { 0 };
         self.widest + behind
     }
 }
@@ -194,7 +194,7 @@ impl SearchState {
             return;
         }
         let reading = self.in_flight.iter().any(|read| read.page == page);
-        let progress = if reading { Progress::Issued } else { Progress::Unread };
+        let progress = if reading { CandidateProgress::Issued } else { CandidateProgress::Unread };
         let ranked = Candidate { distance, node, stash: NO_STASH, progress, allowed: true };
         if let Some(pushed) = self.list.insert(ranked) {
             self.stash.release(pushed.stash);
@@ -203,7 +203,7 @@ impl SearchState {
 
     /// Whether a walk has no use for a node: it is not allowed, and others are nearer.
     pub(super) fn is_turned_away(&self, distance: f32, allowed: bool) -> bool {
-        !allowed && self.among.plan == Plan::Walk && distance >= self.among.bound
+        !allowed && self.among.plan == AllowPlan::Walk && distance >= self.among.bound
     }
 
     /// After an entry of a walk came into the list: nodes that are not allowed give way where
@@ -211,13 +211,13 @@ impl SearchState {
     pub(super) fn keep_near(&mut self) {
         self.keep_in_range();
         let most = self.among.widest;
-        if self.among.plan != Plan::Walk || self.list.entries().len() <= most {
+        if self.among.plan != AllowPlan::Walk || self.list.entries().len() <= most {
             return;
         }
         let last = self.list.entries()[most - 1].distance;
         self.among.bound = self.among.bound.min(last);
         let first_behind = self.list.entries()[most];
-        if !first_behind.allowed && first_behind.progress == Progress::Unread {
+        if !first_behind.allowed && first_behind.progress == CandidateProgress::Unread {
             self.list.remove_at(most);
         }
     }
@@ -237,7 +237,7 @@ impl SearchState {
 
     /// Whether far fewer of the nodes seen are allowed than of all, by more than chance.
     fn departs(&self, view: &GraphView<'_>) -> bool {
-        let Restriction { seen, seen_allowed, .. } = self.among;
+        let AllowedNodes { seen, seen_allowed, .. } = self.among;
         let expected = self.allowed_share(view) * seen as f32 / DEPARTS;
         seen >= SEEN_ENOUGH && expected >= 4.0 && (seen_allowed as f32) < expected
     }
@@ -249,13 +249,13 @@ impl SearchState {
 
     /// Whether a walk is to be a scan now.
     pub(super) fn walks_in_vain(&self, view: &GraphView<'_>) -> bool {
-        self.among.plan == Plan::Walk && self.departs(view)
+        self.among.plan == AllowPlan::Walk && self.departs(view)
     }
 
     /// What a walk does that has read all it wanted: it ends, or looks farther, or begins anew as
     /// a scan. Whether it goes on.
     pub(super) fn goes_farther(&mut self, view: &GraphView<'_>) -> bool {
-        if self.among.plan != Plan::Walk {
+        if self.among.plan != AllowPlan::Walk {
             return false;
         }
         let front = &self.list.entries()[..self.among.near.min(self.list.entries().len())];
@@ -279,7 +279,7 @@ impl SearchState {
             self.stats.in_vain = 1;
             return false;
         }
-        self.among.plan = Plan::Scan;
+        self.among.plan = AllowPlan::Scan;
         self.among.next = 0;
         self.among.make_room(&self.params, 1.0);
         let capacity = self.among.capacity(&self.params);

@@ -11,12 +11,12 @@ use crate::ids::RowId;
 const CHUNK_BYTES: usize = 256 << 10;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Chunk {
+pub(super) struct MemtableChunk {
     rows: Vec<RowId>,
     vectors: Vec<u8>,
 }
 
-impl Chunk {
+impl MemtableChunk {
     pub(super) fn rows(&self) -> &[RowId] {
         &self.rows
     }
@@ -27,13 +27,13 @@ impl Chunk {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tail {
-    chunks: Vec<Arc<Chunk>>,
+pub(super) struct Memtable {
+    chunks: Vec<Arc<MemtableChunk>>,
     rows: usize,
     bytes: u64,
 }
 
-impl Tail {
+impl Memtable {
     pub(super) fn rows(&self) -> usize {
         self.rows
     }
@@ -47,7 +47,7 @@ impl Tail {
         self.bytes
     }
 
-    pub(super) fn chunks(&self) -> &[Arc<Chunk>] {
+    pub(super) fn chunks(&self) -> &[Arc<MemtableChunk>] {
         &self.chunks
     }
 

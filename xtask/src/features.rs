@@ -1,0 +1,57 @@
+//! What tests compile serves the package for Python too, and the fuzzer.
+//!
+//! Cargo chooses the features of a dependency by what is asked of all that is built together. The
+//! package is built alone: were a feature of a dependency chosen for tests only, everything above
+//! that dependency would be compiled twice, and nobody would be told.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+/// Dependencies of the package whose features differ from those for tests.
+pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
+    let tested = chosen(root, &["--workspace", "--edges", "normal,build,dev"])?;
+    let packaged = chosen(root, &["--package", "pipeann-python", "--edges", "normal,build"])?;
+    let compiled_again = packaged.difference(&tested);
+    Ok(compiled_again
+        .map(|it| format!("{it}: other features than for tests, so it is compiled twice"))
+        .collect())
+}
+
+/// Each dependency of a selection, with its features.
+fn chosen(root: &Path, selection: &[&str]) -> Result<BTreeSet<String>> {
+    let output = Command::new("cargo")
+        .args(["tree", "--quiet", "--locked", "--prefix", "none", "--no-dedupe"])
+        .args(["--format", "{p} [{f}]"])
+        .args(selection)
+        .current_dir(root)
+        .output()
+        .context("cargo cannot be started")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "cargo tree fails: {said}");
+    Ok(String::from_utf8(output.stdout)?.lines().map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{check, chosen};
+
+    #[test]
+    fn the_package_shares_what_tests_compile() {
+        let found = check(crate::repository_root()).unwrap();
+        assert!(found.is_empty(), "\n{}", found.join("\n"));
+    }
+
+    #[test]
+    fn features_of_a_selection_are_told() {
+        let root = crate::repository_root();
+        let of_engine =
+            |more: &[&str]| chosen(root, &[&["--package", "pipeann-engine"], more].concat());
+        let with = of_engine(&["--edges", "normal"]).unwrap();
+        let without = of_engine(&["--edges", "normal", "--no-default-features"]).unwrap();
+        assert!(with.difference(&without).any(|it| it.starts_with("metis ")));
+        assert!(without.iter().any(|it| it.starts_with("pipeann-engine ")));
+    }
+}
