@@ -34,7 +34,7 @@ ELSEWHERE = {
     "make python": "compiles the package, whose tests run on the other build",
     "make bench NAME=...": "tested in bench/tests",
     "cargo install --locked --path crates/cli": "make release-test builds the same",
-    "cargo test": "a part of make test",
+    "cargo test --workspace": "a part of make test",
     "cargo xtask architecture": "a test of xtask",
     "cargo xtask words": "a test of xtask",
     "cargo xtask links": "a test of xtask",

@@ -1,8 +1,8 @@
-//! Several searches as one: what they have in common is done once.
+//! A batch: several searches as one, whose common part is done once.
 //!
 //! Each search is answered as it would be alone: its `k`, and the length of the candidate list that
 //! follows from it, are those of its own queries, and their walks do not know of each other. Common
-//! are the moment, the compiled filter, the rows and nodes it selects, and the thread, which has
+//! are the snapshot, the compiled filter, the rows and nodes it selects, and the thread, which has
 //! queries of several searches in flight.
 
 use std::cell::{Cell, RefCell};

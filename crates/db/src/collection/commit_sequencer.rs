@@ -1,4 +1,5 @@
-//! Whose turn it is: records are applied in the order of their numbers, by whoever wrote them.
+//! The commit sequencer: records are applied in the order of their numbers, by whoever wrote them,
+//! who holds a ticket until then.
 //!
 //! A record that cannot be applied, or of which it is unknown whether it is in the log, ends the
 //! collection's writing for good: nothing behind it may become visible before it is. Opening the
@@ -52,7 +53,7 @@ impl CommitSequencer {
         Ok(())
     }
 
-    /// Takes a place in the queue for the record with this number.
+    /// The ticket of the record with this number.
     pub(super) fn place(&self, seq: Seq) -> CommitTicket<'_> {
         CommitTicket { turns: self, seq, done: false }
     }
@@ -64,7 +65,7 @@ impl CommitSequencer {
     }
 }
 
-/// A record's place. Dropped before [`done`](Self::done), by an error or a panic, it stops the
+/// A record's ticket. Dropped before [`done`](Self::done), by an error or a panic, it stops the
 /// queue.
 #[derive(Debug)]
 pub(super) struct CommitTicket<'t> {

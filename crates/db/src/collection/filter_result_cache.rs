@@ -1,6 +1,7 @@
-//! Rows that filters and partitions selected lately, so that a repeated search selects them once.
+//! The filter-result cache: rows that filters and partitions selected lately, so that a repeated
+//! search selects them once.
 //!
-//! An answer holds for one record of the log: each write makes the answers before it useless, and
+//! A result holds for one record of the log: each write makes the results before it useless, and
 //! they give way to newer ones. With it stand the nodes that its rows have in graphs, which hold
 //! until rows enter the graph or its nodes are numbered anew. The memory is the accountant's; where
 //! it grants none, nothing is kept.

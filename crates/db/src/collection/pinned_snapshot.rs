@@ -1,7 +1,7 @@
-//! Moments that are kept, for iterators of clients: they read page after page as of their
-//! beginning, in calls between which they hold nothing else.
+//! Pinned snapshots, for iterators of clients: they read page after page as of their beginning, in
+//! calls between which they hold nothing else.
 //!
-//! What a kept moment needs stays until it is dropped: the row store keeps what its snapshot sees,
+//! What a pinned snapshot needs stays until it is dropped: the row store keeps what its snapshot sees,
 //! the views of scalar indexes their files, and flushes spare the vectors of its rows. So a read as
 //! of it answers what it would have answered then.
 

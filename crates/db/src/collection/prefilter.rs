@@ -1,4 +1,5 @@
-//! Which rows match a filter as far as scalar indexes tell: those that do, and those that may.
+//! The pre-filter: which rows match a filter as far as scalar indexes tell, those that do (the
+//! exact set) and those that may (the candidate set).
 //!
 //! The logic has three values, and only what is true counts in the end. So negation is pushed down
 //! to the conditions, which by De Morgan's laws holds for three values too; and of a negated

@@ -1,4 +1,4 @@
-//! Vectors in memory that wait to be flushed.
+//! The memtable: vectors in memory that wait to be flushed.
 //!
 //! Chunks of bounded size, shared with readers: an append copies at most the last chunk, and only
 //! where a search still reads it.

@@ -1,4 +1,4 @@
-//! Searches that wait: a line for each collection, and whose turn it is.
+//! Searches that wait: a queue for each collection, and which of them is next.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! How much each page is used: counts that are halved now and then, so that what was hot long
-//! ago makes room.
+//! Access frequency: how much each page is used, in counts that are halved now and then, so that
+//! what was used much long ago makes room.
 //!
 //! A byte a page, of all pages, resident or not: a page that is read again and again is known for
 //! it when it asks to stay. Counts of threads that meet may get lost, since a lost one changes

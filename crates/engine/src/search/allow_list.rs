@@ -1,7 +1,7 @@
-//! Searching among some of the nodes: two plans, and the change from one to the other.
+//! Searching with an allow-list: two plans, and the change from one to the other.
 //!
-//! [`AllowPlan::Walk`] goes through the graph. Near the query it reads whatever is nearest, so that it
-//! stays connected; farther away it reads allowed nodes only. What lies in a page that was read
+//! [`AllowPlan::Walk`] goes through the graph. Near the query it reads whatever is nearest, so that
+//! it stays connected; farther away it reads allowed nodes only. What lies in a page that was read
 //! anyway is explored in either case. [`AllowPlan::Scan`] ranks all allowed nodes by their codes, a
 //! chunk for each step, and reads the best of them; nothing is traversed.
 //!

@@ -1,4 +1,4 @@
-//! Neighbours of records that were read and are not explored yet.
+//! Deferred neighbours: those of records that were read and are not explored yet.
 //!
 //! Kept apart from the page they came in, so that its buffer is free at once. One entry for each
 //! place in the candidate list, and one more for the moment of an exchange. A search that came from

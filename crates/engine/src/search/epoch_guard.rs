@@ -1,13 +1,13 @@
-//! Leases: who borrows memory that may be given another use, and when none does any more.
+//! Epoch guards: who borrows memory that may be given another use, and when none does any more.
 //!
-//! A search takes a [`EpochGuard`] for as long as it looks at resident pages: for a step or a few, never
-//! while it waits for a read. Memory that nothing leads to any more is written again, or given
-//! back, two epochs later: an epoch ends only when the leases of the one before it have ended, so
-//! none is left that could have found the way to that memory. Taking a lease costs two atomic
-//! operations, whatever number of pages is borrowed under it, and waits for nobody.
+//! A search holds an [`EpochGuard`] for as long as it looks at resident pages: for a step or a few,
+//! never while it waits for a read. Memory that nothing leads to any more is written again, or
+//! given back, two epochs later: an epoch ends only when the guards of the one before it have
+//! ended, so none is left that could have found the way to that memory. Taking a guard costs two
+//! atomic operations, whatever number of pages is borrowed under it, and waits for nobody.
 //!
 //! The order of all operations is total (`SeqCst`). Whoever makes memory unreachable does so
-//! before it asks for the epoch; whoever borrows has its lease before it looks for the memory.
+//! before it asks for the epoch; whoever borrows has its guard before it looks for the memory.
 
 #[cfg(debug_assertions)]
 use std::cell::Cell;

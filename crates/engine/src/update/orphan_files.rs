@@ -1,4 +1,4 @@
-//! Files that no generation names any more: replaced ones, and leftovers of a crash.
+//! Orphan files, which no generation names any more: replaced ones, and leftovers of a crash.
 
 use std::collections::HashSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What every call knows: the database, the time, and which database of it is meant.
+//! The frontend context, what every call knows: the database, the time, and which database of it is meant.
 
 use std::cell::OnceCell;
 use std::fmt;
