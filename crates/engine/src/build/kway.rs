@@ -8,7 +8,7 @@ use super::near_graph::NearGraph;
 use super::partition::IMBALANCE;
 
 /// Cuts that are tried, of which the best is taken.
-const CUTS: i32 = 4;
+const CUTS: i32 = 2;
 /// Times that each is refined at each level.
 const REFINED: i32 = 20;
 

@@ -16,7 +16,7 @@ use super::nearest::Nearest;
 use super::options::BuildOptions;
 use super::order::{Locality, OrderOptions, PageOrder, order_by};
 use super::parted::{Parting, parts_rows};
-use super::partition::NEAR;
+use super::partition::NEAR_IN_FILES;
 use super::pipeline::{Build, BuildReport, Input, build, in_pool};
 use super::plan::{CutPlan, Plan};
 use super::progress::{Progress, Stage, check_cancel};
@@ -79,7 +79,7 @@ pub(crate) fn build_in_shards(
     let (rows, ty) = (source.rows() as u64, source.vector_type());
     let sizes = Sizes::new(rows, source.dim(), ty, options)?;
     let cuts = parts_rows((options.partitions, options.partition_by), source.rows())?;
-    let spilled = if cuts { CutPlan::spilled_bytes(&sizes, SPREAD * NEAR) } else { 0 };
+    let spilled = if cuts { CutPlan::spilled_bytes(&sizes, SPREAD * NEAR_IN_FILES) } else { 0 };
     let needed = sizes.disk_bytes().saturating_add(Plan::spilled_bytes(&sizes) + spilled);
     let site = Site::open(dir, options.overwrite, needed)?;
     let build = Build { options, sizes, progress, cancel, stages: Vec::new() };
@@ -191,7 +191,8 @@ impl Build<'_> {
                 Laying::Shards(pages.into_order(rows).cut(self.options.partitions), locality)
             }
             Made::Nearest(lists) => {
-                let near = merge_nearest(site, &shards, &lists, (rows, NEAR), self.cancel)?;
+                let near =
+                    merge_nearest(site, &shards, &lists, (rows, NEAR_IN_FILES), self.cancel)?;
                 let home = (0..rows).map(|row| u32::from(shards.of(row)[0]));
                 Laying::Partitions(near, home.collect())
             }
@@ -273,11 +274,11 @@ fn near_lists(
     nearest: &Nearest,
     members: &[u32],
 ) -> Result<Spill, BuildError> {
-    let mut out = SpillWriter::create(site, "near", NEAR_WORDS * NEAR)?;
-    let mut words = Vec::with_capacity(NEAR_WORDS * NEAR);
+    let mut out = SpillWriter::create(site, "near", NEAR_WORDS * NEAR_IN_FILES)?;
+    let mut words = Vec::with_capacity(NEAR_WORDS * NEAR_IN_FILES);
     for node in 0..members.len() {
         words.clear();
-        for &to in nearest.of(node).iter().take(NEAR) {
+        for &to in nearest.of(node).iter().take(NEAR_IN_FILES) {
             words.extend([members[to as usize], pair.distance(node, to as usize).to_bits()]);
         }
         out.push(words.iter().copied())?;

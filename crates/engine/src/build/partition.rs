@@ -30,8 +30,11 @@ use crate::distance::PairDistance;
 
 /// Rows of the largest partition over those of the mean, at most.
 pub(crate) const IMBALANCE: f64 = 1.05;
-/// Near neighbours whose edges are cut or kept.
-pub(crate) const NEAR: usize = 10;
+/// Near neighbours whose edges are cut or kept: what searches go through near their ends. With ten of
+/// them, searches leave their partition one time in ten more.
+pub(crate) const NEAR: usize = 24;
+/// As [`NEAR`], where lists of them are in files.
+pub(crate) const NEAR_IN_FILES: usize = 10;
 /// Passes in which rows go where more of their neighbours are, once they are in partitions.
 #[cfg(feature = "partitioner")]
 const PASSES: usize = 10;
@@ -117,7 +120,7 @@ fn by_groups(
     seed: u64,
     cancel: &AtomicBool,
 ) -> Result<Vec<u16>, BuildError> {
-    let lists = NearFile::new(site, near, NEAR, plan.sorted_bytes, cancel)?;
+    let lists = NearFile::new(site, near, NEAR_IN_FILES, plan.sorted_bytes, cancel)?;
     let part_of = {
         let group_of = groups(&lists, plan.group, cancel)?;
         let (graph, sizes) = contracted(&lists, &group_of, plan.edges, cancel)?.ok_or(TOO_MANY)?;

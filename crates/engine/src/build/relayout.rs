@@ -11,7 +11,7 @@ use super::import::connected;
 use super::options::BuildOptions;
 use super::order::{EMPTY_SLOT, Locality, PageOrder};
 use super::parted::{Parting, parts_rows};
-use super::partition::NEAR;
+use super::partition::NEAR_IN_FILES;
 use super::pipeline::{Build, BuildReport, Input, SourceRows, in_pool};
 use super::plan::CutPlan;
 use super::progress::{Progress, Stage};
@@ -81,7 +81,7 @@ pub fn repartition_limited(
     let sizes = standing_sizes(&graph.manifest, rows, &options)?;
     parts_rows((options.partitions, options.partition_by), rows)?;
     let plan = CutPlan::new(&sizes, options.partitions, limit)?;
-    let needed = sizes.disk_bytes().saturating_add(CutPlan::spilled_bytes(&sizes, NEAR));
+    let needed = sizes.disk_bytes().saturating_add(CutPlan::spilled_bytes(&sizes, NEAR_IN_FILES));
     let site = Site::open(dir, options.overwrite, needed)?;
     let build = Build { options: &options, sizes, progress, cancel, stages: Vec::new() };
     in_pool(&options, dir, || build.run_repartition_limited(graph, &plan, site))?

@@ -3,6 +3,7 @@
 use super::error::BuildError;
 use super::leaf_links::ROW_BYTES;
 use super::options::{BuildOptions, PartitionBy};
+use super::partition::NEAR;
 use crate::format::constants::BLOCK_BYTES;
 use crate::format::{FileKind, LayoutOptions, RecordLayout};
 use crate::quant::{CodeKind, chosen_code_bytes};
@@ -15,7 +16,7 @@ const FEWEST_HEAD_NODES: usize = 16;
 pub(crate) const NEAREST: usize = 16;
 
 /// What cutting the graph of near neighbours takes for each row, beside it and the lists of the graph.
-const CUT_BYTES: u64 = 900;
+const CUT_BYTES: u64 = 72 * NEAR as u64;
 
 /// Memory that every opened index has for a query's scratch.
 const SCRATCH_BYTES: u64 = 4 << 20;
@@ -28,7 +29,7 @@ pub(crate) struct Sizes {
     pub(crate) code_bytes: usize,
     pub(crate) head_nodes: usize,
     partitions: u64,
-    is_cut: bool,
+    pub(crate) is_cut: bool,
     degree: u64,
     head_degree: u64,
 }
@@ -106,7 +107,8 @@ impl Sizes {
         // Linking, or cutting or ordering with the finished graph beside it, whichever is most.
         let linking = vectors + links + ROW_BYTES + 12;
         let ordering = vectors + adjacency + nearest + affinity + 16;
-        let cutting = if self.is_cut { vectors + adjacency + nearest + CUT_BYTES } else { 0 };
+        let near = 4 * NEAREST.max(NEAR) as u64;
+        let cutting = if self.is_cut { vectors + adjacency + near + CUT_BYTES } else { 0 };
         let codes = self.code_bytes as u64;
         self.rows * (linking.max(ordering).max(cutting) + codes) + (64 << 20)
     }
