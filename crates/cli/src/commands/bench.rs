@@ -186,7 +186,7 @@ fn own_index(job: &Job, base: &VectorsFile, out: &Path, cancel: &AtomicBool) -> 
 }
 
 fn open(run: &Run, path: &Path) -> Result<Index> {
-    opening::open(path, run.memory_limit()?, run.reading()?)
+    opening::open(path, run.memory_limit()?, &run.reading()?)
 }
 
 fn one_round(
