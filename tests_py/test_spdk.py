@@ -36,7 +36,9 @@ def listed(folder: Path, entries: list[str], **others: str) -> Path:
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A working directory with vectors, an index and two claimed devices."""
-    vectors = np.random.default_rng(1).integers(0, 255, (3000, 32), dtype=np.uint8)
+    more = np.random.default_rng(1).integers(0, 255, (3050, 32), dtype=np.uint8)
+    vectors = more[:3000]
+    np.save(tmp_path / "more.npy", more)
     np.save(tmp_path / "base.npy", vectors)
     np.save(tmp_path / "queries.npy", vectors[:50])
     Index.build(tmp_path / "index", vectors, metric="l2", degree=24, list_length=32)
@@ -103,8 +105,8 @@ def test_status_copy_and_release(place: Path) -> None:
 def test_updates_copy_their_checkpoint(place: Path) -> None:
     run("raw", "copy", "--index", "index", cwd=place)
     done = run(
-        *("updates", "insert", "--index", "index", "--base", "base.npy", "--from", "0"),
-        *("--count", "50", "--json", "--backend", "spdk", "--buffered"),
+        *("updates", "insert", "--index", "index", "--base", "more.npy", "--json"),
+        *("--backend", "spdk", "--buffered"),
         cwd=place,
     )
     assert json.loads(done.stdout)["checkpoints"] == 1

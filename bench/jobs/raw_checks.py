@@ -1,4 +1,4 @@
-"""The figures of raw devices that the tests of Rust take: they run them, and read what they print."""
+"""The figures of raw devices that tests of Rust take: they run them, and read what is printed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def take_raw_rings(job: Job, verdict: Verdict) -> None:
         verdict.problems.append("the example did not come to its end")
         return
     print_table(
-        "A device that does nothing, one search thread, one poller; rates are of this machine's cores",
+        "A device that does nothing, one search thread, one poller; on this machine's cores",
         ["round", "whole way/s", "bare ring/s", "ratio"],
         [[str(i + 1), *row] for i, row in enumerate(found)],
     )

@@ -1,7 +1,7 @@
 """The shim against SPDK's own target on this machine: NVMe over TCP on 127.0.0.1, memory devices.
 
-It says that answers are right and no command fails. Its rates are those of two processes that share this
-machine's cores, and say nothing of NVMe.
+It says that answers are right and no command fails. Its rates are those of two processes that share
+this machine's cores, and say nothing of NVMe.
 """
 
 from __future__ import annotations
@@ -89,8 +89,9 @@ def program() -> Path:
 def take_spdk_nvmf(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Answers of two fixed policies from NVMe devices and from files, for each block size."""
     if installed() is None:
-        print("skipped: SPDK is not installed here (SPDK_DIR, and PKG_CONFIG_PATH for its libraries)")
-        verdict.add("skipped", Check(1))
+        print("skipped: SPDK is not installed (SPDK_DIR, and PKG_CONFIG_PATH for its libraries)")
+        # A skip is no acceptance.
+        verdict.problems.append("skipped")
         return
     ours = program()
     small = pipeann.shrunk(vectors, job.settings["rows"])

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::bell::{Bell, bell};
+use crate::counts::DeviceCounts;
 use crate::device::{Geometry, RawDevice};
 use crate::memory::Memory;
 use crate::pinning::{Pinning, Places, pin, processors};
-use crate::poller::{DeviceCounts, Idle, Poller, PollerOptions};
+use crate::poller::{Idle, Poller, PollerOptions};
 use crate::port::{Port, PortError};
 use crate::stripe::Stripe;
 

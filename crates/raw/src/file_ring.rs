@@ -63,6 +63,18 @@ impl FileRing {
         }
     }
 
+    /// Where the kernel is busy, what it did not take is taken the next time.
+    fn submit_pushed(&mut self) {
+        if !self.pushed {
+            return;
+        }
+        match self.ring.submit() {
+            Ok(_) => self.pushed = !self.ring.submission().is_empty(),
+            Err(e) if matches!(e.raw_os_error(), Some(libc::EBUSY | libc::EAGAIN)) => {}
+            Err(error) => tracing::warn!(%error, "a device file takes no commands now"),
+        }
+    }
+
     /// What an answer of the kernel means: `None` where there is more to do.
     fn step(&mut self, slot: usize, answer: i32) -> Option<Result<(), Status>> {
         let (command, moved) = self.slots[slot].as_mut().expect("the slot is in use");
@@ -88,14 +100,7 @@ impl Transfers for FileRing {
     }
 
     fn poll(&mut self, done: &mut Vec<Done>) {
-        if self.pushed {
-            // Where the kernel is busy, what was not taken is taken the next time.
-            match self.ring.submit() {
-                Ok(_) => self.pushed = !self.ring.submission().is_empty(),
-                Err(e) if matches!(e.raw_os_error(), Some(libc::EBUSY | libc::EAGAIN)) => {}
-                Err(error) => tracing::warn!(%error, "a device file takes no commands now"),
-            }
-        }
+        self.submit_pushed();
         loop {
             let Some(answer) = self.ring.completion().next() else { break };
             let slot = answer.user_data() as usize;
@@ -108,8 +113,15 @@ impl Transfers for FileRing {
                 }
             }
         }
-        for slot in std::mem::take(&mut self.again) {
-            self.push(slot);
+        if !self.again.is_empty() {
+            for slot in std::mem::take(&mut self.again) {
+                self.push(slot);
+            }
+            self.submit_pushed();
+        }
+        if self.pushed || !self.again.is_empty() {
+            // Nobody may sleep on what the kernel does not have yet.
+            self.bell.ring();
         }
     }
 

@@ -8,7 +8,7 @@
 //! | `sim` | a device in memory with faults and power cuts, and one that does nothing |
 //! | `memory`, `bell` | memory that devices reach; what threads sleep on |
 //! | `ring`, `tally` | how threads meet: rings, and sleep that loses no wake-up (`model` tries all orders) |
-//! | `poller`, `devices`, `pinning` | one thread for each device, and where it runs |
+//! | `poller`, `devices`, `counts`, `pinning` | one thread for each device, and where it runs |
 //! | `stripe`, `port` | one address space over all; a thread's way to it |
 //! | `marker`, `head`, `foreign` | what stands at the start of devices, and whose they are |
 //! | `store`, `copy`, `transfers` | copies: found, made once, given up |
@@ -21,6 +21,7 @@ mod bell;
 pub mod bench;
 pub mod config;
 mod copy;
+mod counts;
 pub mod device;
 mod devices;
 mod file;
@@ -45,11 +46,12 @@ mod transfers;
 
 pub use bell::{Bell, bell};
 pub use copy::COPY_MEMORY_BYTES;
+pub use counts::DeviceCounts;
 pub use devices::{Devices, DevicesError, ServeOptions};
 pub use file::{FileDev, FileError, FileOptions};
 pub use head::{StoreError, claim, release};
 pub use pinning::Pinning;
-pub use poller::{DeviceCounts, Idle, MAX_LANES};
+pub use poller::{Idle, MAX_LANES};
 pub use port::{Answer, DeviceError, Port, PortError, Target};
 pub use store::{CopyError, Region, Segment, Store, StoreStatus};
 pub use stripe::{Piece, Stripe};

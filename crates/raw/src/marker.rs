@@ -340,11 +340,102 @@ mod tests {
         assert_eq!(Identity::decode(&[0; 4096]), Err(MarkerError::Foreign));
     }
 
+    proptest::proptest! {
+        /// Bytes of somebody else, with a checksum that is right.
+        #[test]
+        fn hostile_bytes_are_read_or_refused(
+            mut bytes in proptest::collection::vec(0_u8.., 0..600),
+            count in 0_u32..6,
+        ) {
+            if bytes.len() >= DIRECTORY_HEADER_BYTES {
+                put(&mut bytes, 0, DIRECTORY_MAGIC);
+                put(&mut bytes, 8, &VERSION.to_le_bytes());
+                put(&mut bytes, 12, &count.to_le_bytes());
+                let used = DIRECTORY_HEADER_BYTES + count as usize * ENTRY_BYTES;
+                for entry in 0..count as usize {
+                    let at = DIRECTORY_HEADER_BYTES + entry * ENTRY_BYTES + 20;
+                    if at + 4 <= bytes.len() {
+                        bytes[at..at + 4].copy_from_slice(&(count * 20).to_le_bytes());
+                    }
+                }
+                if let Some(used) = bytes.get(..used) {
+                    let checksum = Directory::checksum(used);
+                    put(&mut bytes, 40, &checksum.to_le_bytes());
+                }
+            }
+            if let Ok(found) = Directory::decode(&bytes) {
+                proptest::prop_assert_eq!(Directory::decode(&found.encode()), Ok(found));
+            }
+            let _ = Identity::decode(&bytes);
+        }
+    }
+
     /// The bytes on disk, so that no change of them goes unnoticed.
     #[test]
     fn the_bytes_are_those_of_the_first_version() {
         let hash = |bytes: &[u8]| format!("{:016x}", xxh3_64(bytes));
         let bytes = [hash(&identity().encode()), hash(&directory().encode())];
         assert_eq!(bytes, ["4a77757e40ec16ff", "5bb63cb86b9e5c70"]);
+    }
+
+    /// Rows of a byte table of the document: offset, size, name.
+    fn table(heading: &str) -> Vec<(usize, usize, String)> {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/disk-format.md");
+        let document = std::fs::read_to_string(path).unwrap();
+        let from = document.split(&format!("### {heading}\n")).nth(1).expect("the heading");
+        let rows = from.lines().skip_while(|l| !l.starts_with("|---")).skip(1);
+        let rows = rows.take_while(|l| l.starts_with('|')).map(|line| {
+            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+            (cells[1].parse().unwrap(), cells[2].parse().unwrap(), cells[3].to_owned())
+        });
+        rows.collect()
+    }
+
+    fn field(bytes: &[u8], rows: &[(usize, usize, String)], name: &str) -> u128 {
+        let (at, size, _) = rows.iter().find(|row| row.2 == name).expect("a row of that name");
+        let mut wide = [0; 16];
+        wide[..*size].copy_from_slice(&bytes[*at..at + size]);
+        u128::from_le_bytes(wide)
+    }
+
+    #[test]
+    fn the_tables_of_the_document_tell_these_bytes() {
+        let (rows, i) = (table("Device identity"), identity());
+        let bytes = i.encode();
+        let set = u128::from_le_bytes(*i.set.as_bytes());
+        for (name, value) in [
+            ("version", VERSION.into()),
+            ("position", i.position.into()),
+            ("count", i.count.into()),
+            ("lba bytes", i.lba_bytes.into()),
+            ("stripe bytes", i.stripe_bytes.into()),
+            ("device bytes", i.device_bytes.into()),
+            ("set", set),
+            ("checksum", xxh3_64(&bytes[..56]).into()),
+        ] {
+            assert_eq!(field(&bytes, &rows, name), value, "{name}");
+        }
+        let (rows, d) = (table("Directory of copies"), directory());
+        let bytes = d.encode();
+        for (name, value) in [("entries", 40), ("sequence", 17), ("set", set)] {
+            assert_eq!(field(&bytes, &rows, name), value, "{name}");
+        }
+        let (rows, e) = (table("Entry of a copy"), &d.entries[7]);
+        let bytes = &bytes[DIRECTORY_HEADER_BYTES + 7 * ENTRY_BYTES..][..ENTRY_BYTES];
+        for (name, value) in [
+            ("index", u128::from_le_bytes(*e.index.as_bytes())),
+            ("partition", e.partition.into()),
+            ("name bytes", e.name.len() as u128),
+            ("bytes", e.bytes.into()),
+            ("checksum", e.checksum.into()),
+            ("start", e.start.into()),
+            ("generation", e.generation.into()),
+            ("inode", e.source.0.into()),
+            ("changed", e.source.1.into()),
+        ] {
+            assert_eq!(field(bytes, &rows, name), value, "{name}");
+        }
+        assert_eq!(rows.last().map(|(at, size, _)| at + size), Some(ENTRY_BYTES));
+        assert_eq!(MOST_REGIONS, 3583);
     }
 }

@@ -10,19 +10,20 @@
 //! ends, for whatever reason, every lane learns of it.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::bell::{Bell, bell};
+use crate::counts::{Counters, DeviceCounts};
 use crate::device::{Action, Command, Done, Geometry, RawDevice, Refused, Status};
 use crate::ring::{Consumer, Producer};
 use crate::tally::Tally;
 
 /// How often a device is told that somebody is there.
 const KEEP_ALIVE: Duration = Duration::from_millis(100);
-/// Rounds without work between two looks at the clock.
+/// Rounds between two looks at the clock.
 const LOOK: u32 = 256;
 /// Lanes of one poller at most: threads that search at the same time.
 pub const MAX_LANES: usize = 1024;
@@ -127,44 +128,13 @@ pub(crate) struct Office {
     /// Requests pushed, lanes brought, the end announced: all that the poller has to look at.
     work: Arrivals,
     mail: Mutex<Vec<Lane>>,
+    /// There may be some.
+    has_mail: AtomicBool,
     closing: AtomicBool,
     /// Nothing is answered any more.
     ended: AtomicBool,
     lanes: AtomicUsize,
     counts: Counters,
-}
-
-/// What a device was asked for so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DeviceCounts {
-    /// Reads.
-    pub reads: u64,
-    /// Bytes of the reads.
-    pub read_bytes: u64,
-    /// Writes.
-    pub writes: u64,
-    /// Bytes of the writes.
-    pub written_bytes: u64,
-    /// Flushes.
-    pub flushes: u64,
-    /// Commands that failed.
-    pub errors: u64,
-}
-
-/// The same as the poller counts it.
-#[derive(Default)]
-struct Counters {
-    reads: AtomicU64,
-    read_bytes: AtomicU64,
-    writes: AtomicU64,
-    written_bytes: AtomicU64,
-    flushes: AtomicU64,
-    errors: AtomicU64,
-}
-
-/// Adds where only one thread does.
-fn add(counter: &AtomicU64, more: u64) {
-    counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
 }
 
 impl Office {
@@ -183,8 +153,19 @@ impl Office {
             return false;
         }
         self.mail.lock().unwrap_or_else(PoisonError::into_inner).push(lane);
+        self.has_mail.store(true, Ordering::Release);
         self.work.add(1);
+        if self.has_ended() {
+            // The poller has looked into its mail for the last time, perhaps before this.
+            self.close_mail();
+        }
         true
+    }
+
+    /// Closes lanes that nobody will serve.
+    fn close_mail(&self) {
+        let lanes = std::mem::take(&mut *self.mail.lock().unwrap_or_else(PoisonError::into_inner));
+        close(lanes.into_iter().map(Some).collect());
     }
 
     /// Tells of requests that were pushed, or of a lane that was closed.
@@ -193,16 +174,7 @@ impl Office {
     }
 
     pub(crate) fn counts(&self) -> DeviceCounts {
-        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let counts = &self.counts;
-        DeviceCounts {
-            reads: of(&counts.reads),
-            read_bytes: of(&counts.read_bytes),
-            writes: of(&counts.writes),
-            written_bytes: of(&counts.written_bytes),
-            flushes: of(&counts.flushes),
-            errors: of(&counts.errors),
-        }
+        self.counts.now()
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -222,6 +194,7 @@ pub(crate) struct PollerOptions {
 /// A running poller; dropping it ends the thread, after what the device holds has ended.
 pub(crate) struct Poller {
     pub(crate) office: Arc<Office>,
+    started_in: u32,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -240,6 +213,7 @@ impl Poller {
             geometry: device.geometry(),
             work: Arrivals { tally: Tally::new(), bell },
             mail: Mutex::default(),
+            has_mail: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             lanes: AtomicUsize::new(0),
@@ -254,12 +228,17 @@ impl Poller {
             let _ending = Ending(Arc::clone(&shared));
             Rounds::new(shared, device, options.idle).run();
         })?;
-        Ok(Self { office, thread: Some(thread) })
+        Ok(Self { office, started_in: std::process::id(), thread: Some(thread) })
     }
 }
 
 impl Drop for Poller {
     fn drop(&mut self) {
+        if self.started_in != std::process::id() {
+            // A forked child: the thread stayed with the parent.
+            std::mem::forget(self.thread.take());
+            return;
+        }
         self.office.closing.store(true, Ordering::SeqCst);
         self.office.work.add(1);
         // Rung in any case: an end is worth a needless look.
@@ -277,10 +256,8 @@ struct Ending(Arc<Office>);
 impl Drop for Ending {
     fn drop(&mut self) {
         self.0.ended.store(true, Ordering::SeqCst);
-        // Lanes in the mail are closed with this; those of the poller were before.
-        let lanes =
-            std::mem::take(&mut *self.0.mail.lock().unwrap_or_else(PoisonError::into_inner));
-        close(lanes.into_iter().map(Some).collect());
+        // Those that the poller had were closed before.
+        self.0.close_mail();
     }
 }
 
@@ -320,7 +297,7 @@ impl Rounds {
 
     fn run(&mut self) {
         let mut done = Vec::new();
-        let (mut quiet, mut kept) = (0_u32, Instant::now());
+        let (mut rounds, mut kept) = (0_u32, Instant::now());
         loop {
             let seen = self.office.work.tally.count();
             self.take_mail();
@@ -328,8 +305,8 @@ impl Rounds {
             worked |= self.submit();
             // What was submitted may have ended already.
             worked |= self.finish(&mut done);
-            quiet = if worked { 0 } else { quiet.saturating_add(1) };
-            if quiet.is_multiple_of(LOOK) && quiet > 0 && kept.elapsed() >= KEEP_ALIVE {
+            rounds = rounds.wrapping_add(1);
+            if rounds.is_multiple_of(LOOK) && kept.elapsed() >= KEEP_ALIVE {
                 kept = Instant::now();
                 self.keep_alive();
             }
@@ -362,7 +339,11 @@ impl Rounds {
 
     fn take_mail(&mut self) {
         // The lock is looked for only where there may be something: lanes come seldom.
-        let Ok(mut mail) = self.office.mail.try_lock() else { return };
+        if !self.office.has_mail.load(Ordering::Relaxed) {
+            return;
+        }
+        self.office.has_mail.store(false, Ordering::Release);
+        let mut mail = self.office.mail.lock().unwrap_or_else(PoisonError::into_inner);
         for lane in mail.drain(..) {
             match self.lanes.iter_mut().find(|place| place.is_none()) {
                 Some(place) => *place = Some(lane),
@@ -382,7 +363,7 @@ impl Rounds {
         }
         self.at_device -= done.len();
         for Done { tag, result } in done.drain(..) {
-            add(&self.office.counts.errors, u64::from(result.is_err()));
+            self.office.counts.ended(result);
             let lane = self.lanes[(tag >> 32) as usize].as_mut();
             lane.expect("a lane stays while it has requests out").reply(tag as u32, result);
         }
@@ -448,18 +429,7 @@ impl Rounds {
         match given {
             Ok(()) => {
                 self.at_device += 1;
-                let counts = &self.office.counts;
-                match action {
-                    Action::Read => {
-                        add(&counts.reads, 1);
-                        add(&counts.read_bytes, u64::from(bytes));
-                    }
-                    Action::Write => {
-                        add(&counts.writes, 1);
-                        add(&counts.written_bytes, u64::from(bytes));
-                    }
-                    Action::Flush => add(&counts.flushes, 1),
-                }
+                self.office.counts.asked(action, bytes);
                 true
             }
             Err(Refused::Failed(why)) => {

@@ -206,10 +206,16 @@ impl Store {
             return Ok(None);
         };
         let failed = |source| CopyError::File { path: segment.path.clone(), source };
+        let source = source_of(&segment.path).map_err(failed)?;
         let is_it = entry.bytes == segment.bytes
-            && (source_of(&segment.path).map_err(failed)? == entry.source
+            && (source == entry.source
                 || checksum_of(&segment.path).map_err(failed)? == entry.checksum);
         let mut state = self.lock();
+        if is_it && source != entry.source {
+            // Known from now on, and for ever with the next change of the directory.
+            let entries = &mut state.directory.as_mut().expect("set when it was opened").entries;
+            entries.iter_mut().filter(|e| **e == entry).for_each(|e| e.source = source);
+        }
         if !is_it {
             state.dead.push(key(&entry));
             return Ok(None);

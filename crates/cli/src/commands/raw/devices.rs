@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use pipeann_engine::index::Index;
 use pipeann_engine::io::BackendChoice;
-use pipeann_engine::io::raw::{Config, Store, StoreStatus, claim, devices, release};
+use pipeann_engine::io::raw::{Config, Store, StoreStatus, Uuid, claim, devices, release};
 use pipeann_engine::memory::MemoryLimit;
 use serde_json::json;
 
@@ -168,6 +168,6 @@ fn let_go(args: &ReleaseArgs) -> Result<()> {
     };
     let opened = Index::open(index, &Reading::default().options(MemoryLimit::Floor)?);
     let uuid = opened.with_context(|| format!("opening {}", index.display()))?.manifest().uuid;
-    let given_up = args.list.store()?.forget(Some(uuid.into()))?;
+    let given_up = args.list.store()?.forget(Some(Uuid::from_bytes(uuid)))?;
     print_line(&format!("gave up {given_up} copies"))
 }

@@ -46,6 +46,7 @@ impl Shared {
 pub(super) struct Copier {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    started_in: u32,
 }
 
 impl Copier {
@@ -57,7 +58,7 @@ impl Copier {
             what: "the thread that copies to the devices",
             errno: Errno::of(&e),
         })?;
-        Ok(Self { shared, thread: Some(thread) })
+        Ok(Self { shared, thread: Some(thread), started_in: std::process::id() })
     }
 
     /// Takes files to be copied, if there is memory for that.
@@ -102,6 +103,11 @@ impl Copier {
 
 impl Drop for Copier {
     fn drop(&mut self) {
+        if self.started_in != std::process::id() {
+            // A forked child: the thread stayed with the parent, perhaps with the lock.
+            std::mem::forget(self.thread.take());
+            return;
+        }
         self.shared.lock().closing = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use pipeann_raw::Segment;
-use uuid::Uuid;
+pub use uuid::Uuid;
 
 use self::copier::{Copier, Job};
 pub(super) use self::place::RawFile;
