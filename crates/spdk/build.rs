@@ -2,7 +2,7 @@
 
 fn main() {
     println!("cargo:rerun-if-changed=src/shim.c");
-    if std::env::var_os("CARGO_FEATURE_SPDK").is_none() {
+    if !cfg!(feature = "spdk") {
         return;
     }
     let mut config = pkg_config::Config::new();

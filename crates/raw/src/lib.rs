@@ -16,6 +16,11 @@
 //!
 //! Nothing here knows what a segment holds, or an index is.
 
+#![cfg_attr(
+    test,
+    expect(clippy::duplicate_mod, reason = "`model` compiles the rings a second time, over loom")
+)]
+
 mod bell;
 #[doc(hidden)]
 pub mod bench;

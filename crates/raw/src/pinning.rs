@@ -92,10 +92,13 @@ mod tests {
     #[test]
     fn a_pinned_thread_stays_where_it_is() {
         let first = processors()[0];
-        let pinned = std::thread::spawn(move || {
-            pin(&[first]);
-            processors()
+        let pinned = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                pin(&[first]);
+                processors()
+            });
+            thread.join().unwrap()
         });
-        assert_eq!(pinned.join().unwrap(), [first]);
+        assert_eq!(pinned, [first]);
     }
 }

@@ -44,7 +44,7 @@ impl Idle {
     /// What suits so many processors: spinning only where each poller and as many search threads
     /// have one to themselves.
     pub fn for_processors(processors: usize, pollers: usize) -> Self {
-        if processors >= 4 && processors >= 2 * pollers + 1 { Self::Spin } else { Self::Sleep }
+        if processors >= 4 && processors > 2 * pollers { Self::Spin } else { Self::Sleep }
     }
 }
 

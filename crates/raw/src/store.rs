@@ -317,7 +317,7 @@ impl Store {
             }
             // A copy of the same name is of a file that was replaced: it is not to be found again.
             match room {
-                Ok(start) if !full && !(known && !cleared) => return Ok(start),
+                Ok(start) if !full && (!known || cleared) => return Ok(start),
                 Err(free) if cleared => {
                     return Err(CopyError::Full { wanted: segment.bytes, free });
                 }

@@ -12,6 +12,11 @@ use crate::rig::{Rig, quiet, read_by};
 
 const FIRST: u64 = 4096;
 
+/// Time in which nothing is asked for, as the keep-alive and a sleeping poller want it.
+fn pause(time: Duration) {
+    pipeann_raw::bell().unwrap().rest(Some(time));
+}
+
 fn filled(count: usize, options: &SimOptions) -> (Rig, Vec<u8>, Stripe) {
     let rig = Rig::new(count, options);
     let stripe = Stripe::new(count, 4096, FIRST, options.bytes);
@@ -110,7 +115,7 @@ fn a_device_pulled_out_fails_every_read_and_ends_no_wait_for_ever() {
     assert!(why.contains("sim0") && why.contains("the device is gone"), "{why}");
     // Told by the keep-alive, while nothing is read.
     let until = Instant::now() + Duration::from_secs(5);
-    std::thread::sleep(Duration::from_millis(300));
+    pause(Duration::from_millis(300));
     let why = read_by(&devices, port(), Target::Stripe, 0, 4096).unwrap_err();
     assert!(why.contains("the device is gone") && Instant::now() < until, "{why}");
     let other = read_by(&devices, port(), Target::Stripe, 4096, 4096).unwrap();
@@ -207,10 +212,10 @@ mod threads {
         let until = Instant::now() + Duration::from_secs(5);
         while pollers("(raw-poller-2)").1 == 0 {
             assert!(Instant::now() < until, "pollers have names");
-            std::thread::sleep(Duration::from_millis(10));
+            pause(Duration::from_millis(10));
         }
         let (before, _) = pollers("(raw-poller-2)");
-        std::thread::sleep(Duration::from_millis(500));
+        pause(Duration::from_millis(500));
         let (after, _) = pollers("(raw-poller-2)");
         drop(devices);
         assert!(after - before <= 10, "{} ticks in half a second", after - before);

@@ -175,7 +175,7 @@ impl RawQueue {
             return self.push_rest(action, device, operation);
         };
         let (got, path) = (raw.bytes().saturating_sub(place.offset), Arc::clone(file.path()));
-        self.to_stripe(action, buffer);
+        self.bring_home(action, buffer);
         let memory = self.pool.start(buffer);
         if got < bytes as u64 {
             let (wanted, got) = (bytes as u32, got as u32);
@@ -199,7 +199,7 @@ impl RawQueue {
     }
 
     /// Makes a buffer the queue's own again, with what is to be written.
-    fn to_stripe(&mut self, action: Action, buffer: BufferId) {
+    fn bring_home(&mut self, action: Action, buffer: BufferId) {
         if let Some(other) = self.counterparts[buffer.index()].take() {
             let rest = self.rest.as_mut().expect("it has the counterpart");
             if action == Action::Write {
@@ -411,7 +411,7 @@ impl Queue for RawQueue {
     }
 
     fn return_buffer(&mut self, buffer: BufferId) {
-        self.to_stripe(Action::Read, buffer);
+        self.bring_home(Action::Read, buffer);
         self.pool.give_back(buffer);
     }
 
