@@ -273,4 +273,4 @@ def test_backends_are_chosen_by_name(tmp_path: Path, vectors: np.ndarray, backen
     build(tmp_path / "i", vectors[:500])
     check(Index.open(tmp_path / "i", direct=False, backend=backend), vectors[:500])
     with pytest.raises(ValueError, match="io_uring"):
-        Index.open(tmp_path / "i", backend="spdk")
+        Index.open(tmp_path / "i", backend="nvme")

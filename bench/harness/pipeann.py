@@ -200,6 +200,7 @@ class SearchOptions:
     repeat: int = 1
     widths: Path | None = None
     backend: str | None = None
+    spdk_config: Path | None = None
     cores: int | None = None
 
     @classmethod
@@ -242,6 +243,8 @@ def search(
         command += ["--switches", switches]
     if options.backend is not None:
         command += ["--backend", options.backend]
+    if options.spdk_config is not None:
+        command += ["--spdk-config", options.spdk_config]
     return json_lines([*command, "--json"])
 
 

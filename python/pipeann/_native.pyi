@@ -128,7 +128,8 @@ class Index:
         memory_limit: int | None = None,
         warm: bool = True,
         direct: bool = True,
-        backend: Literal["auto", "io_uring", "libaio", "threads"] = "auto",
+        backend: Literal["auto", "io_uring", "libaio", "threads", "spdk"] = "auto",
+        spdk_config: str | os.PathLike[str] | None = None,
     ) -> Index:
         """Opens the index in the directory `path`.
 
@@ -143,7 +144,9 @@ class Index:
         direct: read past the page cache of the operating system (O_DIRECT). Pass False on file
             systems that refuse it.
         backend: by what pages are read; "auto" is the best that may be used, which is taken too
-            where another is refused. "libaio" wants `direct`.
+            where another is refused. "libaio" wants `direct`. "spdk" reads pages from raw SSDs, to
+            which they are copied first.
+        spdk_config: the list of these SSDs; None: `spdk_bdevs.json` in the working directory.
 
         Raises
         ------

@@ -153,7 +153,7 @@ impl PyIndex {
         let given = Given::new(vectors, (column, dataset), options.metric)?;
         let cancel = AtomicBool::new(false);
         given.build(py, memory, &path, &options, &Interrupts(&cancel), &cancel)?;
-        Self::open(py, path, None, true, true, "auto")
+        Self::open(py, path, None, true, true, "auto", None)
     }
 
     /// Makes an index in the directory `path` of one that DiskANN has built, and opens it.
@@ -190,12 +190,13 @@ impl PyIndex {
         let interrupts = Interrupts(&cancel);
         py.detach(|| build::import_diskann(&from, &path, &options, &interrupts, &cancel))
             .map_err(build_error)?;
-        Self::open(py, path, None, true, true, "auto")
+        Self::open(py, path, None, true, true, "auto", None)
     }
 
     /// Opens the index in the directory `path`.
     #[staticmethod]
-    #[pyo3(signature = (path, *, memory_limit=None, warm=true, direct=true, backend="auto"))]
+    #[pyo3(signature = (path, *, memory_limit=None, warm=true, direct=true, backend="auto",
+        spdk_config=None))]
     fn open(
         py: Python<'_>,
         path: PathBuf,
@@ -203,8 +204,11 @@ impl PyIndex {
         warm: bool,
         direct: bool,
         backend: &str,
+        spdk_config: Option<PathBuf>,
     ) -> PyResult<Self> {
-        let backend = parsed::<BackendChoice>(backend)?.backend();
+        let choice: BackendChoice = parsed(backend)?;
+        let backend = py.detach(|| choice.backend(spdk_config.as_deref()));
+        let backend = backend.map_err(|e| open_error(e.into()))?;
         let accountant = match memory_limit {
             Some(limit) => Accountant::new(Some(limit)),
             None => Accountant::process(),
@@ -217,7 +221,13 @@ impl PyIndex {
             warm,
             ..Default::default()
         };
-        let inner = py.detach(|| index::Index::open(&path, &options)).map_err(open_error)?;
+        let opened = py.detach(|| {
+            let index = index::Index::open(&path, &options)?;
+            // Searches read from where pages will stay.
+            index.backend().wait_copied(&mut |_| ());
+            Ok(index)
+        });
+        let inner = opened.map_err(open_error)?;
         Ok(Self { inner, totals: std::sync::Mutex::default() })
     }
 

@@ -8,7 +8,7 @@ use pipeann_engine::io::BackendChoice;
 use pipeann_engine::types::Metric;
 use serde::Deserialize;
 
-use crate::opening::Reading;
+use crate::opening::{By, Reading};
 use crate::policy::{DEFAULT_MAX_WIDTH, PolicyArgs};
 use crate::searching::RunSettings;
 use pipeann_engine::memory::MemoryLimit;
@@ -85,6 +85,7 @@ pub(crate) struct BenchCurve {
     #[serde(default)]
     sqpoll: bool,
     backend: Option<String>,
+    spdk_config: Option<PathBuf>,
 }
 
 fn one() -> usize {
@@ -223,7 +224,8 @@ impl BenchCurve {
     /// How the index is read.
     pub(crate) fn reading(&self) -> Result<Reading> {
         let backend = self.backend.as_deref().map_or(Ok(BackendChoice::Auto), str::parse)?;
-        Ok(Reading { buffered: self.buffered, sqpoll: self.sqpoll, no_warming: false, backend })
+        let by = By { backend, spdk_config: self.spdk_config.clone() };
+        Ok(Reading { buffered: self.buffered, sqpoll: self.sqpoll, no_warming: false, by })
     }
 }
 

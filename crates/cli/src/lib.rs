@@ -35,6 +35,9 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use pipeann_cluster::placement::Placement;
 use pipeann_cluster::transport::tcp::Tls;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use commands::{
     bench, build, cluster, collections as load, convert, db, demo, estimate, gt, import, inspect,
@@ -144,13 +147,17 @@ pub fn join_cluster(
 
 fn begin() {
     allocator::keep_little();
-    // The engine warns of little, such as io_uring being blocked; people should see it.
-    tracing_subscriber::fmt()
+    // The engine warns of little, such as io_uring being blocked; people should see it. Of raw devices
+    // they see what is done with them, too.
+    let shown = Targets::new()
+        .with_default(LevelFilter::WARN)
+        .with_target("pipeann_raw", LevelFilter::INFO)
+        .with_target("pipeann_engine::io::raw", LevelFilter::INFO);
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
-        .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
         .without_time()
-        .with_target(false)
-        .init();
+        .with_target(false);
+    tracing_subscriber::registry().with(lines.with_filter(shown)).init();
 }
 
 fn ended(result: anyhow::Result<()>) -> ExitCode {

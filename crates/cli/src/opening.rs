@@ -1,14 +1,18 @@
 //! Opening an index or a database the same way in every command.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use pipeann_db::catalog::UnixMs;
 use pipeann_engine::index::{Index, OpenOptions};
-use pipeann_engine::io::BackendChoice;
+use pipeann_engine::io::{Backend, BackendChoice, CopyProgress, DeviceCounts};
 use pipeann_engine::memory::MemoryLimit;
+use serde_json::{Value, json};
+
+use crate::progress;
 
 /// The clock that databases are given.
 pub(crate) fn now() -> UnixMs {
@@ -34,7 +38,7 @@ pub(crate) struct IndexArgs {
 }
 
 /// How files of an index are read.
-#[derive(Clone, Copy, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Reading {
     /// Read through the page cache of the operating system instead of past it (O_DIRECT)
     #[arg(long)]
@@ -46,24 +50,63 @@ pub(crate) struct Reading {
     /// low priority reads pages until all are there that fit, and what is measured waits for it
     #[arg(long)]
     pub(crate) no_warming: bool,
+    #[command(flatten)]
+    pub(crate) by: By,
+}
+
+/// By what reads are done.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct By {
     /// By what reads are done: io_uring, libaio (wants O_DIRECT), threads, or auto for the best that
-    /// may be used; that is taken too, with a warning, where another is refused. For measurements
+    /// may be used; that is taken too, with a warning, where another is refused. spdk reads pages
+    /// from raw SSDs, to which they are copied first, and all else as auto does. For measurements
     /// alone, injected:LATENCY_US or injected:LATENCY_US:READS_PER_S: files are held in memory,
     /// outside of any limit, and each read takes the latency
     #[arg(long, value_name = "NAME", default_value_t)]
     pub(crate) backend: BackendChoice,
+    /// The list of SSDs of --backend spdk [default: spdk_bdevs.json in the working directory]
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) spdk_config: Option<PathBuf>,
+}
+
+impl By {
+    /// The backend.
+    ///
+    /// # Errors
+    /// SSDs that cannot be used, named.
+    pub(crate) fn backend(&self) -> Result<Arc<dyn Backend>> {
+        let backend = self.backend.backend(self.spdk_config.as_deref());
+        backend.with_context(|| format!("--backend {}", self.backend))
+    }
+}
+
+/// Waits until a backend has copied what was opened, with a bar where somebody looks.
+pub(crate) fn wait_copied(backend: &dyn Backend) -> CopyProgress {
+    let mut bar = None;
+    let copied = backend.wait_copied(&mut |at| {
+        let bar = bar.get_or_insert_with(|| progress::bar("copying", at.all_bytes, "bytes"));
+        bar.set_length(at.all_bytes);
+        bar.set_position(at.done_bytes);
+    });
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    copied
 }
 
 impl Reading {
     /// How an index is opened under a limit of its own.
-    pub(crate) fn options(self, limit: MemoryLimit) -> OpenOptions {
-        OpenOptions {
-            backend: Some(self.backend.backend()),
+    ///
+    /// # Errors
+    /// As [`By::backend`].
+    pub(crate) fn options(&self, limit: MemoryLimit) -> Result<OpenOptions> {
+        Ok(OpenOptions {
+            backend: Some(self.by.backend()?),
             direct: !self.buffered,
             warm: !self.no_warming,
             sqpoll: self.sqpoll,
             ..OpenOptions::under(limit)
-        }
+        })
     }
 }
 
@@ -73,15 +116,30 @@ impl IndexArgs {
     /// # Errors
     /// Whatever keeps the index from opening; names the file, or the memory needed.
     pub(crate) fn open(&self, limit: MemoryLimit) -> Result<Index> {
-        open(&self.index, limit, self.reading)
+        open(&self.index, limit, &self.reading)
     }
+}
+
+/// What raw devices were asked for since they were opened, for scripts; an empty list without them.
+pub(crate) fn devices_json(backend: &dyn Backend) -> Value {
+    let device = |counts: DeviceCounts| {
+        json!({
+            "reads": counts.reads, "read_bytes": counts.read_bytes, "writes": counts.writes,
+            "written_bytes": counts.written_bytes, "flushes": counts.flushes,
+            "errors": counts.errors,
+        })
+    };
+    backend.device_counts().into_iter().map(device).collect()
 }
 
 /// Opens an index.
 ///
 /// # Errors
 /// As [`IndexArgs::open`].
-pub(crate) fn open(path: &Path, limit: MemoryLimit, reading: Reading) -> Result<Index> {
+pub(crate) fn open(path: &Path, limit: MemoryLimit, reading: &Reading) -> Result<Index> {
     // An accountant for each, since `bench` opens several indexes one after the other.
-    Ok(Index::open(path, &reading.options(limit))?)
+    let index = Index::open(path, &reading.options(limit)?)?;
+    // What is measured is to come from where it will stay.
+    wait_copied(index.backend().as_ref());
+    Ok(index)
 }

@@ -10,6 +10,7 @@ use pipeann_engine::types::VectorSet;
 use serde_json::{Map, Value, json};
 
 use crate::measure::{CpuTime, Latency, median_index, peak_rss_bytes, rounded};
+use crate::opening::devices_json;
 use crate::table::Table;
 use crate::truth::Truth;
 
@@ -182,6 +183,7 @@ impl Figures {
             "wait_us": micros(self.per_query(s.wait_ns()) / 1e3),
             "reads_per_s": rounded(self.reads_per_s(), 1),
             "peak_rss_bytes": peak_rss_bytes(), "pools": pools,
+            "devices": devices_json(index.backend().as_ref()),
             "backend": index.backend().name(), "page_bytes": index.layout().page_bytes(),
         })
     }

@@ -191,7 +191,7 @@ fn own_index(
 }
 
 fn open(run: &BenchCurve, path: &Path) -> Result<Index> {
-    opening::open(path, run.memory_limit()?, run.reading()?)
+    opening::open(path, run.memory_limit()?, &run.reading()?)
 }
 
 fn one_round(

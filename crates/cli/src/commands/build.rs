@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use pipeann_engine::build::VamanaOptions;
+use pipeann_engine::io::BackendChoice;
+use pipeann_engine::memory::MemoryLimit;
 use pipeann_engine::types::Metric;
 
 use crate::building::build_index;
 use crate::interrupt;
 use crate::making::MakingArgs;
-use crate::opening::parse_limit;
+use crate::opening::{self, By, Reading, parse_limit};
 use crate::vectors_file::VectorsFile;
 
 /// Build an index of the vectors in a file
@@ -43,6 +45,8 @@ pub(crate) struct BuildArgs {
     memory: Option<u64>,
     #[command(flatten)]
     making: MakingArgs,
+    #[command(flatten)]
+    by: By,
 }
 
 /// Runs the command.
@@ -55,8 +59,15 @@ pub(crate) fn run(args: &BuildArgs) -> Result<()> {
         ..VamanaOptions::default()
     };
     let options = args.making.options(args.metric, graph);
+    // Devices that cannot be used are told of before the work, and held until it is copied.
+    let devices = matches!(args.by.backend, BackendChoice::Spdk).then(|| args.by.backend());
+    let devices = devices.transpose()?;
     let base = VectorsFile::open(&args.base)?;
     let cancel = interrupt::flag()?;
     let built = build_index(&base, args.making.index(), &options, args.memory, &cancel)?;
+    if devices.is_some() {
+        let reading = Reading { by: args.by.clone(), ..Reading::default() };
+        opening::open(args.making.index(), MemoryLimit::Floor, &reading)?;
+    }
     args.making.tell(&built)
 }

@@ -76,7 +76,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<()> {
     print_pairs(&built.pairs())?;
 
     let reading = Reading { buffered: args.buffered, ..Reading::default() };
-    let index = opening::open(&path, MemoryLimit::Floor, reading)?;
+    let index = opening::open(&path, MemoryLimit::Floor, &reading)?;
     print_line(&format!("\nthe index ({})", path.display()))?;
     let figures = PageFigures::sample(&index, SAMPLE_PAGES)?;
     print_pairs(&inspection::pairs(&index, &figures))?;

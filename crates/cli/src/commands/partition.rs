@@ -60,7 +60,7 @@ pub(crate) struct PartitionArgs {
 /// Runs the command.
 pub(crate) fn run(args: &PartitionArgs) -> Result<()> {
     let opening = || format!("opening {}", args.from.display());
-    let options = args.reading.options(MemoryLimit::Floor);
+    let options = args.reading.options(MemoryLimit::Floor)?;
     let index = Index::open(&args.from, &options).with_context(opening)?;
     let same = args
         .index

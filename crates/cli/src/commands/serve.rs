@@ -21,7 +21,7 @@ use signal_hook::iterator::Signals;
 
 use crate::access_file::AccessFile;
 use crate::interrupt;
-use crate::opening::now;
+use crate::opening::{By, now};
 use pipeann_engine::memory::MemoryLimit;
 
 /// Serve a database to clients of Milvus
@@ -86,6 +86,8 @@ pub(crate) struct ServeArgs {
     /// pages stay), or bytes as 512MiB, of which the pages that are used most fill what is left
     #[arg(long, alias = "memory_limit", value_name = "LIMIT", default_value = "floor")]
     memory_limit: MemoryLimit,
+    #[command(flatten)]
+    by: By,
 }
 
 /// A setting that is on or off.
@@ -156,6 +158,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("signals cannot be waited for")?;
     let mut options = DatabaseOptions::new(now).under(args.memory_limit);
     options.collection.flush_behind = true;
+    options.collection.graph.backend = Some(args.by.backend()?);
     let tls = args.tls()?;
     let database = Database::open(&args.data_dir, options);
     let database =

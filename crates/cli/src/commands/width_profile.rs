@@ -108,7 +108,7 @@ pub(crate) fn run(args: &ProfileArgs, json: bool) -> Result<()> {
     ensure!(args.try_searches.is_sorted_by(|a, b| a < b), "--try-searches is not ascending");
     ensure!(args.try_searches.first() == Some(&1), "--try-searches does not begin with 1");
     ensure!(args.try_widths.is_sorted_by(|a, b| a < b), "--try-widths is not ascending");
-    let index = opening::open(path, args.memory_limit, Reading::default())?;
+    let index = opening::open(path, args.memory_limit, &Reading::default())?;
     let file = VectorsFile::open(queries)?;
     check_same_shape(&file, (index.dim(), index.layout().vector_type()), path)?;
     let used = file.first(args.limit_queries.max(1));

@@ -15,6 +15,7 @@ use super::linking::{Linked, Linking};
 use super::opening::LiveIndexArgs;
 use crate::interrupt;
 use crate::measure::{CpuTime, peak_rss_bytes, rounded};
+use crate::opening::{devices_json, wait_copied};
 use crate::policy::PolicyArgs;
 use crate::table::{bytes, count, print_json, print_pairs};
 use crate::vectors_file::{VectorsFile, check_same_shape};
@@ -93,7 +94,11 @@ pub(crate) fn run(args: &InsertArgs) -> Result<()> {
     }
     let rates = Rates { link_s, cpu };
     if args.json {
-        return print_json(&json(args, &index, &linked, &rates, latencies.as_ref()));
+        let mut all = json(args, &index, &linked, &rates, latencies.as_ref());
+        let backend = args.index.index.reading.by.backend()?;
+        wait_copied(backend.as_ref());
+        all["devices"] = devices_json(backend.as_ref());
+        return print_json(&all);
     }
     print_pairs(&words(&linked, &rates, latencies.as_ref()))
 }

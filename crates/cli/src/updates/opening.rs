@@ -5,7 +5,7 @@ use clap::Args;
 use pipeann_engine::memory::MemoryLimit;
 use pipeann_engine::update::{LiveIndex, LiveOptions};
 
-use crate::opening::IndexArgs;
+use crate::opening::{IndexArgs, wait_copied};
 
 /// Which index, and under which memory limit.
 #[derive(Clone, Debug, Args)]
@@ -23,8 +23,13 @@ impl LiveIndexArgs {
     /// # Errors
     /// Whatever keeps the index from opening; another writer among it.
     pub(crate) fn open(&self) -> Result<LiveIndex> {
-        let open = self.index.reading.options(self.memory_limit);
+        let open = self.index.reading.options(self.memory_limit)?;
         let options = LiveOptions { open, ..LiveOptions::default() };
-        Ok(LiveIndex::open(&self.index.index, options)?)
+        let backend = options.open.backend.clone();
+        let index = LiveIndex::open(&self.index.index, options)?;
+        if let Some(backend) = backend {
+            wait_copied(backend.as_ref());
+        }
+        Ok(index)
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pipeann_engine::build::BuildOptions;
 use pipeann_engine::index::{OpenOptions, Resident};
+use pipeann_engine::io::Backend;
 use pipeann_engine::memory::Accountant;
 use pipeann_engine::update::{LiveOptions, UpkeepOptions};
 
@@ -33,6 +34,8 @@ pub struct GraphOptions {
     pub direct: bool,
     /// Which pages are kept in memory.
     pub resident: Resident,
+    /// How pages are read; by the engine's choice where it is `None`.
+    pub backend: Option<Arc<dyn Backend>>,
 }
 
 impl Default for GraphOptions {
@@ -50,6 +53,7 @@ impl Default for GraphOptions {
             strewn_share: 0.2,
             direct: true,
             resident: Resident::None,
+            backend: None,
         }
     }
 }
@@ -58,6 +62,7 @@ impl GraphOptions {
     /// How the engine opens a graph.
     pub(super) fn live(&self, accountant: &Arc<Accountant>) -> LiveOptions {
         let open = OpenOptions {
+            backend: self.backend.clone(),
             direct: self.direct,
             resident: self.resident,
             accountant: Arc::clone(accountant),

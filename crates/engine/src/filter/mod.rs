@@ -231,7 +231,7 @@ mod tests {
             assert_eq!(taken(&set, 0, 10), [3, 63, 64, 127, 700, 999]);
             assert_eq!(taken(&set, 4, 3), [63, 64, 127]);
             assert_eq!(taken(&set, 64, 2), [64, 127]);
-            assert_eq!(taken(&set, 1000, 2), []);
+            assert!(taken(&set, 1000, 2).is_empty());
         }
         assert!(AllowSet::default().is_empty());
     }

@@ -87,7 +87,11 @@ impl Index {
             vec![run()?]
         } else {
             std::thread::scope(|s| {
-                let workers: Vec<_> = (0..threads).map(|_| s.spawn(run)).collect();
+                let work = || {
+                    self.pages.backend.enter_search_thread();
+                    run()
+                };
+                let workers: Vec<_> = (0..threads).map(|_| s.spawn(work)).collect();
                 workers
                     .into_iter()
                     .map(|w| w.join().expect("a search thread does not panic"))

@@ -104,8 +104,7 @@ impl Index {
         let opener =
             Opener { path, manifest: &manifest, backend: backend.as_ref(), direct: options.direct };
         let head = opener.head()?.map(Arc::new);
-        let partitions = manifest.partitions.iter().map(|p| opener.partition(p));
-        let partitions = partitions.collect::<Result<_, _>>()?;
+        let partitions = opener.partitions(&OpenedPart::all(), &self.accountant)?;
         let tombstones = opener.tombstones(&OpenedPart::all())?;
         // What is absent here is the successor's to read.
         self.warming.end();

@@ -23,7 +23,7 @@ use crate::format::{
     PartitionEntry, decode_page_map, decode_tombstones, open_body,
 };
 use crate::graph::HeadIndex;
-use crate::io::{self, Backend, Device, Extent, OpenMode};
+use crate::io::{self, Backend, Device, Extent, File as IoFile, OpenMode, Sealed, SealedFile};
 use crate::memory::{Accountant, MemoryLimit, OverLimit, Pool};
 use crate::quant::Codebook;
 use crate::search::{ConcurrentLoad, Owned, ReadCosts};
@@ -176,11 +176,7 @@ impl Index {
             source: FormatError::value(FileKind::Codebook, "body", "a codebook", e),
         })?;
         let head = opener.head()?.map(Arc::new);
-        let own = |number: usize, p| {
-            if part.has(number) { opener.partition(p) } else { Ok(Partition::elsewhere(p)) }
-        };
-        let partitions = manifest.partitions.iter().enumerate().map(|(number, p)| own(number, p));
-        let partitions = partitions.collect::<Result<_, _>>()?;
+        let partitions = opener.partitions(&part, &accountant)?;
         let tombstones = opener.tombstones(&part)?;
         drop(rest_comes);
         let here = owned.as_ref().map_or(manifest.pages(), Owned::pages);
@@ -377,17 +373,43 @@ impl Opener<'_> {
         Ok(Tombstones::new(nodes))
     }
 
-    fn device(&self, files: &[PathBuf], bytes: impl Fn(usize) -> u64) -> Result<Device, OpenError> {
-        let mut extents = Vec::new();
-        for (i, path) in files.iter().enumerate() {
-            let mode = OpenMode { direct: self.direct, ..OpenMode::read() };
-            let file = self.backend.open_file(path, mode)?;
-            extents.push(Extent { file, offset: 0, bytes: bytes(i) });
+    /// Opens the partitions that are here, and stands for the others.
+    pub(super) fn partitions(
+        &self,
+        part: &OpenedPart,
+        accountant: &Arc<Accountant>,
+    ) -> Result<Vec<Partition>, OpenError> {
+        let here = |number: &usize| part.has(*number);
+        let entries = &self.manifest.partitions;
+        let mut sealed = Vec::new();
+        for number in (0..entries.len()).filter(here) {
+            let dir = self.path.join(entries[number].dir.as_str());
+            sealed.extend(entries[number].segments.iter().map(|segment| SealedFile {
+                partition: number as u32,
+                name: segment.file.path.as_str().to_owned(),
+                path: dir.join(segment.file.path.as_str()),
+                bytes: segment.file.bytes,
+            }));
         }
-        Ok(Device::new(extents))
+        let (index, generation) = (self.manifest.uuid, self.manifest.generation);
+        let mode = OpenMode { direct: self.direct, ..OpenMode::read() };
+        let files = &sealed;
+        let sealed = Sealed { index, generation, files, accountant };
+        let mut files = self.backend.open_sealed(&sealed, mode)?.into_iter();
+        let open = |(number, entry): (usize, &PartitionEntry)| {
+            if !part.has(number) {
+                return Ok(Partition::elsewhere(entry));
+            }
+            self.partition(entry, files.by_ref().take(entry.segments.len()).collect())
+        };
+        entries.iter().enumerate().map(open).collect()
     }
 
-    pub(super) fn partition(&self, entry: &PartitionEntry) -> Result<Partition, OpenError> {
+    fn partition(
+        &self,
+        entry: &PartitionEntry,
+        opened: Vec<IoFile>,
+    ) -> Result<Partition, OpenError> {
         let dir = self.path.join(entry.dir.as_str());
         let map_path = dir.join(entry.page_map.path.as_str());
         let body = self.body(&map_path, FileKind::PageMap)?;
@@ -396,7 +418,9 @@ impl Opener<'_> {
             decode_page_map(&body, entry.pages, physical).map_err(format_error(&map_path))?;
         let files: Vec<PathBuf> =
             entry.segments.iter().map(|s| dir.join(s.file.path.as_str())).collect();
-        let device = self.device(&files, |i| entry.segments[i].file.bytes)?;
+        let lengths = entry.segments.iter().map(|segment| segment.file.bytes);
+        let extent = |(file, bytes)| Extent { file, offset: 0, bytes };
+        let device = Device::new(opened.into_iter().zip(lengths).map(extent).collect());
         let firsts = entry.segments.iter().map(|s| s.first_physical_page);
         let segments = firsts.zip(files).collect();
         let row_map = entry.row_map.as_ref().map(|map| {
@@ -413,7 +437,10 @@ impl Opener<'_> {
         let file = File::open(&path).map_err(file_error(&path))?;
         let (header, checksums) =
             blocked(&path, &file, FileKind::Codes, &self.manifest.identity())?;
-        let device = self.device(std::slice::from_ref(&path), |_| entry.codes.bytes)?;
+        let mode = OpenMode { direct: self.direct, ..OpenMode::read() };
+        let opened = self.backend.open_file(&path, mode)?;
+        let extent = Extent { file: opened, offset: 0, bytes: entry.codes.bytes };
+        let device = Device::new(vec![extent]);
         let body_bytes = usize::try_from(header.body_bytes).expect("fits the address space");
         Ok(CodesFile { path, device, checksums, body_bytes })
     }

@@ -1,11 +1,15 @@
 //! The seam: what a backend and a queue promise, whatever stands behind them.
 
-use std::path::Path;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::buffer::BufferId;
 use super::device::{Device, File};
 use super::error::IoError;
 use super::waker::Waker;
+use crate::memory::Accountant;
+pub use pipeann_raw::DeviceCounts;
 
 /// How to open a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +104,42 @@ pub struct Completion {
     pub result: Result<usize, IoError>,
 }
 
+/// Files of an index that never change any more, so that a backend may keep copies of them.
+pub struct Sealed<'a> {
+    /// The index's uuid.
+    pub index: [u8; 16],
+    /// The generation that is opened.
+    pub generation: u64,
+    /// The files.
+    pub files: &'a [SealedFile],
+    /// Where memory for copying is reserved.
+    pub accountant: &'a Arc<Accountant>,
+}
+
+/// One such file.
+#[derive(Clone, Debug)]
+pub struct SealedFile {
+    /// Number of the partition that it is of.
+    pub partition: u32,
+    /// Its name there.
+    pub name: String,
+    /// Where it stands.
+    pub path: PathBuf,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// How far a backend is with copies of sealed files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopyProgress {
+    /// Bytes of all files that were to be copied since the backend was made.
+    pub all_bytes: u64,
+    /// Bytes of those that are copied, or stay where they are.
+    pub done_bytes: u64,
+    /// Files that stay where they are for want of room or memory, or because a device failed.
+    pub left_files: u64,
+}
+
 /// A way to reach storage.
 pub trait Backend: Send + Sync {
     /// Name for messages and statistics.
@@ -114,11 +154,41 @@ pub trait Backend: Send + Sync {
     /// [`IoError::Open`], or [`IoError::DirectRefused`] where only a buffered open would work.
     fn open_file(&self, path: &Path, mode: OpenMode) -> Result<File, IoError>;
 
+    /// Opens files that never change any more, for reading. A backend may keep copies of them, and
+    /// read those.
+    ///
+    /// # Errors
+    /// As [`open_file`](Self::open_file), or [`IoError::Raw`].
+    fn open_sealed(&self, sealed: &Sealed<'_>, mode: OpenMode) -> Result<Vec<File>, IoError> {
+        sealed.files.iter().map(|file| self.open_file(&file.path, mode)).collect()
+    }
+
+    /// Waits until copies of all files opened as sealed are made, telling how far that is.
+    fn wait_copied(&self, progress: &mut dyn FnMut(CopyProgress)) -> CopyProgress {
+        let _ = progress;
+        CopyProgress::default()
+    }
+
+    /// What each of its raw devices was asked for so far; none where it has none.
+    fn device_counts(&self) -> Vec<DeviceCounts> {
+        Vec::new()
+    }
+
+    /// Told by a thread that the engine has started to search with this backend, which may want it on
+    /// a certain processor.
+    fn enter_search_thread(&self) {}
+
     /// Makes a queue for one thread, with all memory it will need.
     ///
     /// # Errors
     /// [`IoError::Options`] or [`IoError::Setup`].
     fn queue(&self, options: &QueueOptions) -> Result<Box<dyn Queue>, IoError>;
+}
+
+impl fmt::Debug for dyn Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 /// Operations of one thread.

@@ -155,10 +155,17 @@ enum State {
     InFlight,
 }
 
+/// What buffers lie in, held as long as they are used.
+enum Memory {
+    Map(MmapMut),
+    /// Of devices that read without the kernel.
+    Raw(pipeann_raw::memory::Region),
+}
+
 /// The buffers of one queue, in one region.
 pub(super) struct BufferPool {
     base: NonNull<u8>,
-    region: Option<MmapMut>,
+    region: Option<Memory>,
     buffer_bytes: usize,
     stride: usize,
     states: Vec<State>,
@@ -181,12 +188,37 @@ impl BufferPool {
         let base =
             region.as_mut().map_or(NonNull::dangling(), |r| NonNull::from(&mut r[..]).cast::<u8>());
         let free = (0..buffers as u32).rev().map(BufferId).collect();
+        let region = region.map(Memory::Map);
         Ok(Self { base, region, buffer_bytes, stride, states: vec![State::Free; buffers], free })
+    }
+
+    /// Length of the region for so many buffers.
+    pub(super) const fn region_bytes(buffers: usize, buffer_bytes: usize) -> usize {
+        buffers * buffer_bytes.next_multiple_of(ALIGN)
+    }
+
+    /// Buffers in a region of [`region_bytes`](Self::region_bytes).
+    pub(super) fn within(
+        region: pipeann_raw::memory::Region,
+        buffers: usize,
+        buffer_bytes: usize,
+    ) -> Self {
+        let stride = buffer_bytes.next_multiple_of(ALIGN);
+        assert!(region.bytes() >= buffers * stride, "the region holds the buffers");
+        let base = NonNull::new(region.start()).expect("memory is somewhere");
+        let free = (0..buffers as u32).rev().map(BufferId).collect();
+        let region = Some(Memory::Raw(region));
+        Self { base, region, buffer_bytes, stride, states: vec![State::Free; buffers], free }
     }
 
     /// First byte and length of the whole region, to register it with the kernel.
     pub(super) fn region(&self) -> (*mut u8, usize) {
-        (self.base.as_ptr(), self.region.as_ref().map_or(0, |r| r.len()))
+        let bytes = match &self.region {
+            None => 0,
+            Some(Memory::Map(map)) => map.len(),
+            Some(Memory::Raw(region)) => region.bytes(),
+        };
+        (self.base.as_ptr(), bytes)
     }
 
     pub(super) fn take(&mut self) -> Option<BufferId> {

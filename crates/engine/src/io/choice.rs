@@ -1,12 +1,15 @@
 //! Backends by the names that users choose them by.
 
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use super::backend::Backend;
 use super::best;
+use super::error::IoError;
 use super::injected::{Injected, Speed};
+use super::raw::Raw;
 use crate::types::UnknownName;
 
 /// Backends of the file system, by name.
@@ -21,13 +24,15 @@ pub enum BackendChoice {
     Libaio,
     /// The pread pool.
     Threads,
+    /// Pages from raw SSDs, everything else by [`best`]; which SSDs is said by `spdk_bdevs.json`.
+    Spdk,
     /// Memory that is as slow as told, for measurements; `injected:LATENCY_US[:RATE]`.
     Injected(Speed),
 }
 
 impl BackendChoice {
-    /// All choices that read the disk.
-    pub const ALL: [Self; 4] = [Self::Auto, Self::IoUring, Self::Libaio, Self::Threads];
+    /// All choices by name alone.
+    pub const ALL: [Self; 5] = [Self::Auto, Self::IoUring, Self::Libaio, Self::Threads, Self::Spdk];
 
     /// The name used on the command line and in messages.
     pub const fn name(self) -> &'static str {
@@ -36,18 +41,24 @@ impl BackendChoice {
             Self::IoUring => "io_uring",
             Self::Libaio => "libaio",
             Self::Threads => "threads",
+            Self::Spdk => "spdk",
             Self::Injected(_) => "injected",
         }
     }
 
-    /// The backend; [`best`], with a warning, where this process may not use it.
-    pub fn backend(self) -> Arc<dyn Backend> {
-        match self {
+    /// The backend; [`best`], with a warning, where this process may not use one of the kernel's.
+    /// `spdk_config` lists the SSDs; without it a file of the working directory does.
+    ///
+    /// # Errors
+    /// [`IoError::Raw`] where SSDs cannot be used. They are not replaced by anything.
+    pub fn backend(self, spdk_config: Option<&Path>) -> Result<Arc<dyn Backend>, IoError> {
+        Ok(match self {
+            Self::Spdk => Raw::shared(spdk_config, best())?,
             Self::Auto | Self::IoUring => best(),
             Self::Libaio => libaio_or_best(),
             Self::Threads => Arc::new(super::threads::Threads::new()),
             Self::Injected(speed) => Arc::new(Injected::new(speed)),
-        }
+        })
     }
 }
 
@@ -66,7 +77,7 @@ impl FromStr for BackendChoice {
             return Ok(Self::Injected(speed));
         }
         let found = Self::ALL.into_iter().find(|choice| choice.name() == s);
-        found.ok_or_else(|| UnknownName::new("backend", s, "auto, io_uring, libaio, threads"))
+        found.ok_or_else(|| UnknownName::new("backend", s, "auto, io_uring, libaio, threads, spdk"))
     }
 }
 
@@ -95,15 +106,20 @@ mod tests {
     fn each_choice_has_a_backend_and_its_name_leads_to_it() {
         for choice in BackendChoice::ALL {
             assert_eq!(choice.name().parse(), Ok(choice));
-            let backend = choice.backend();
+            if choice == BackendChoice::Spdk {
+                let error = choice.backend(Some("absent.json".as_ref())).expect_err("no list");
+                assert!(error.to_string().contains("absent.json"), "{error}");
+                continue;
+            }
+            let backend = choice.backend(None).expect("nothing that can be refused");
             // Where a choice is refused, the best one takes its place.
             assert!([choice.name(), best().name()].contains(&backend.name()));
         }
         let slow: BackendChoice = "injected:100:20000".parse().expect("a speed");
         assert_eq!((slow.to_string().as_str(), slow.name()), ("injected:100:20000", "injected"));
-        assert_eq!(slow.backend().name(), "injected");
+        assert_eq!(slow.backend(None).map(|b| b.name()).ok(), Some("injected"));
         assert!("injected".parse::<BackendChoice>().is_err(), "no speed is meant by itself");
-        let error = "spdk".parse::<BackendChoice>().expect_err("no backend");
+        let error = "nvme".parse::<BackendChoice>().expect_err("no backend");
         assert!(error.to_string().contains("libaio"), "{error}");
     }
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use super::injected::{Injected, Speed};
 use super::memory::Memory;
+use super::raw::tests::Scratch;
 use super::sim::{Sim, SimOptions};
 use super::threads::Threads;
 use super::*;
@@ -89,6 +90,12 @@ fn every(check: fn(&Rig)) {
     check(&Rig::new(Sim::new(SimOptions { seed: 11, ..SimOptions::default() })));
     check(&Rig::new(Threads::new()));
     check(&Rig::new(Injected::new(Speed { latency_us: 20, per_second: Some(200_000) })));
+    for devices in [1, 2, 4] {
+        check(&Rig::new(Scratch::files(devices)));
+    }
+    for lba_bytes in [512, 4096] {
+        check(&Rig::new(Scratch::simulated(lba_bytes)));
+    }
     #[cfg(target_os = "linux")]
     match uring::Uring::new() {
         Ok(backend) => check(&Rig::new(backend)),
@@ -447,7 +454,7 @@ mod disks {
         every(|rig| {
             let mode = OpenMode::read_write().buffered();
             // libaio takes no request for this device.
-            if ["memory", "sim", "injected", "libaio"].contains(&rig.backend.name()) {
+            if ["memory", "sim", "injected", "libaio", "spdk"].contains(&rig.backend.name()) {
                 return;
             }
             let file = rig.backend.open_file("/dev/full".as_ref(), mode).expect("opens");

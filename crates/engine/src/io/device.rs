@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::error::{Errno, IoError};
 use super::memory_file::MemoryFile;
+use super::raw::RawFile;
 
 /// An open file of some backend. Clones share it.
 #[derive(Clone)]
@@ -23,6 +24,7 @@ struct Inner {
 enum Medium {
     Disk(std::fs::File),
     Memory(MemoryFile),
+    Raw(Arc<RawFile>),
 }
 
 impl File {
@@ -38,6 +40,11 @@ impl File {
 
     pub(super) fn from_memory(name: &Path, file: MemoryFile, direct: bool) -> Self {
         Self::new(name, direct, Medium::Memory(file))
+    }
+
+    /// A file of the stripe over raw devices.
+    pub(super) fn from_raw(name: &Path, file: Arc<RawFile>) -> Self {
+        Self::new(name, true, Medium::Raw(file))
     }
 
     fn new(path: &Path, direct: bool, medium: Medium) -> Self {
@@ -64,20 +71,29 @@ impl File {
                 IoError::Length { path: Arc::clone(self.path()), errno: Errno::of(&error) }
             }),
             Medium::Memory(file) => Ok(file.bytes()),
+            Medium::Raw(file) => Ok(file.bytes()),
         }
     }
 
     pub(super) fn disk(&self, backend: &'static str) -> Result<&std::fs::File, IoError> {
         match &self.inner.medium {
             Medium::Disk(file) => Ok(file),
-            Medium::Memory(_) => Err(self.foreign(backend)),
+            Medium::Memory(_) | Medium::Raw(_) => Err(self.foreign(backend)),
         }
     }
 
     pub(super) fn memory(&self, backend: &'static str) -> Result<&MemoryFile, IoError> {
         match &self.inner.medium {
             Medium::Memory(file) => Ok(file),
-            Medium::Disk(_) => Err(self.foreign(backend)),
+            Medium::Disk(_) | Medium::Raw(_) => Err(self.foreign(backend)),
+        }
+    }
+
+    /// Where it is among raw devices, if it is of these.
+    pub(super) fn raw(&self) -> Option<&RawFile> {
+        match &self.inner.medium {
+            Medium::Raw(file) => Some(file),
+            _ => None,
         }
     }
 

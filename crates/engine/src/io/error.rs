@@ -122,6 +122,22 @@ pub enum IoError {
         /// The system's answer.
         errno: Errno,
     },
+    /// A raw device failed; `reason` tells which, where on it, and its status.
+    #[error("{} at {offset}: {reason}", path.display())]
+    Device {
+        /// The file whose copy was read.
+        path: Arc<Path>,
+        /// Offset in the file.
+        offset: u64,
+        /// The device, the block and the status.
+        reason: Arc<str>,
+    },
+    /// Raw devices cannot be used.
+    #[error("{reason}")]
+    Raw {
+        /// Which, and what to do.
+        reason: Arc<str>,
+    },
     /// The system failed to write.
     #[error("cannot write {bytes} bytes at {offset} of {}: {errno}", path.display())]
     Write {
@@ -207,8 +223,10 @@ impl IoError {
             | Self::NoExtent
             | Self::Forked { .. }
             | Self::Options(_)
+            | Self::Raw { .. }
             | Self::Setup { .. } => ErrorClass::FixInput,
             Self::Short { .. }
+            | Self::Device { .. }
             | Self::Read { .. }
             | Self::Write { .. }
             | Self::Sync { .. }

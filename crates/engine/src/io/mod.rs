@@ -12,6 +12,7 @@
 //! | `threads` | a bounded pool of threads that call pread, where io_uring is blocked |
 //! | `memory` | files in memory, complete at the flush, in order |
 //! | `injected` | memory that takes a given time and has a given rate, for measurements |
+//! | `raw` | pages on raw SSDs past the kernel, everything else by another backend |
 //! | `sim` | memory with delays, reordering, faults and power loss, all from one seed |
 //!
 //! Every backend passes the suite in `conformance.rs`. Deliberately absent: what a page
@@ -31,13 +32,17 @@ pub mod libaio;
 pub mod memory;
 mod memory_file;
 mod op;
+pub mod raw;
 pub mod sim;
 pub mod threads;
 #[cfg(target_os = "linux")]
 pub mod uring;
 mod waker;
 
-pub use backend::{Backend, Completion, OpenMode, Queue, QueueOptions, Wait};
+pub use backend::{
+    Backend, Completion, CopyProgress, DeviceCounts, OpenMode, Queue, QueueOptions, Sealed,
+    SealedFile, Wait,
+};
 pub use buffer::{AlignedBuf, BufferId};
 pub use choice::BackendChoice;
 pub use device::{Device, Extent, File};

@@ -44,11 +44,13 @@ pub enum Pool {
     Postings = 6,
     /// Per-query state, look-up tables and read buffers.
     QueryScratch = 7,
+    /// Memory through which segments are copied to raw devices.
+    Dma = 8,
 }
 
 impl Pool {
     /// All pools, in the order of their numbers.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Codes,
         Self::HeadIndex,
         Self::PageMap,
@@ -57,6 +59,7 @@ impl Pool {
         Self::RowStore,
         Self::Postings,
         Self::QueryScratch,
+        Self::Dma,
     ];
 
     /// The name shown in statistics.
@@ -70,6 +73,7 @@ impl Pool {
             Self::RowStore => "row_store",
             Self::Postings => "postings",
             Self::QueryScratch => "query_scratch",
+            Self::Dma => "dma",
         }
     }
 }

@@ -230,6 +230,7 @@ impl Pool {
                 free: Vec::new(),
             };
             let body = move || {
+                index.backend().enter_search_thread();
                 // A queue that broke takes its searches with it; the next one begins anew.
                 while let Err(error) = driver.work(index.as_ref(), in_flight, &mut worker) {
                     tracing::error!("a thread of searches begins anew: {error}");

@@ -12,7 +12,11 @@ use crate::data::{Vectors, build_in, clustered, open_options, options};
 /// An index on a device of this speed.
 fn on(device: &str, dir: &Path) -> Index {
     let device: BackendChoice = format!("injected:{device}").parse().unwrap();
-    Index::open(dir, &OpenOptions { backend: Some(device.backend()), ..open_options() }).unwrap()
+    Index::open(
+        dir,
+        &OpenOptions { backend: Some(device.backend(None).unwrap()), ..open_options() },
+    )
+    .unwrap()
 }
 
 fn searched(index: &Index, queries: &Vectors, policy: Policy, in_flight: usize) -> Vec<Answer> {

@@ -8,6 +8,7 @@ mod load;
 mod memory;
 mod pool;
 mod process;
+mod raw;
 mod relay;
 mod search;
 mod standing;

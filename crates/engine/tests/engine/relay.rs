@@ -119,7 +119,10 @@ fn servers_with_a_part_each_answer_as_one_with_all() {
     let counts: Vec<_> = cluster.pools.iter().map(|pool| pool.get().unwrap().counts()).collect();
     assert_eq!(counts.iter().map(|c| c.begun).sum::<u64>(), 400);
     assert_eq!(counts.iter().map(|c| c.ended).sum::<u64>(), 400);
-    assert_eq!(counts.iter().map(|c| c.left).sum::<u64>(), counts.iter().map(|c| c.came).sum());
+    assert_eq!(
+        counts.iter().map(|c| c.left).sum::<u64>(),
+        counts.iter().map(|c| c.came).sum::<u64>()
+    );
 }
 
 #[test]

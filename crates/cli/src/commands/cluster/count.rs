@@ -109,7 +109,7 @@ pub(crate) fn run(args: &CountArgs) -> Result<()> {
     let policy = args.policy.policy()?;
     let options = OpenOptions {
         codes_per_read: Some(args.codes_per_read),
-        ..args.index.reading.options(MemoryLimit::Floor)
+        ..args.index.reading.options(MemoryLimit::Floor)?
     };
     let (dim, ty) = {
         let index = Index::open(&args.index.index, &options)?;

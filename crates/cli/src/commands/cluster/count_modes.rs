@@ -78,7 +78,7 @@ pub(super) fn run(args: &CountArgs) -> Result<()> {
     ensure!(scattered == args.modes.separate.is_some(), "--separate goes with --mode scatter");
     let options = OpenOptions {
         codes_per_read: Some(args.codes_per_read),
-        ..args.index.reading.options(MemoryLimit::Floor)
+        ..args.index.reading.options(MemoryLimit::Floor)?
     };
     let whole = Index::open(&args.index.index, &options)
         .with_context(|| format!("opening {}", args.index.index.display()))?;

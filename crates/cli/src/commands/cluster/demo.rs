@@ -46,7 +46,7 @@ impl Drop for StartedServer {
 
 /// Runs the command.
 pub(crate) fn run(args: &ClusterDemoArgs) -> Result<()> {
-    let options = args.index.reading.options(MemoryLimit::Floor);
+    let options = args.index.reading.options(MemoryLimit::Floor)?;
     let partitions = Index::open(&args.index.index, &options)
         .with_context(|| format!("opening {}", args.index.index.display()))?
         .partitions();

@@ -62,7 +62,7 @@ pub(crate) struct HopArgs {
 pub(crate) fn run(args: &HopArgs) -> Result<()> {
     ensure!(args.hops > 0 && args.under_way > 0, "--hops and --under-way must be at least 1");
     ensure!(args.list.iter().all(|list| *list >= 10), "each --list must be at least 10");
-    let options = args.index.reading.options(MemoryLimit::Floor);
+    let options = args.index.reading.options(MemoryLimit::Floor)?;
     let options = OpenOptions { own: Some(vec![0].into()), ..options };
     let index = Index::open(&args.index.index, &options)
         .with_context(|| format!("opening {}", args.index.index.display()))?;

@@ -90,7 +90,7 @@ pub(crate) fn run(args: &ClusterServeArgs) -> Result<()> {
     let own = Some(server.partitions.as_slice().into());
     let (own, home) = if args.replica { (None, own) } else { (own, None) };
     let codes_per_read = args.codes_per_read;
-    let reading = args.index.reading.options(args.memory_limit);
+    let reading = args.index.reading.options(args.memory_limit)?;
     let options = OpenOptions { own, home, codes_per_read, ..reading };
     let index = Index::open(&args.index.index, &options)
         .with_context(|| format!("opening {}", args.index.index.display()))?;
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &ClusterServeArgs) -> Result<()> {
     index.wait_resident()?;
     let separate = args.separate.as_ref().map(|dir| {
         let options =
-            OpenOptions { codes_per_read, ..args.index.reading.options(args.memory_limit) };
+            OpenOptions { codes_per_read, ..args.index.reading.options(args.memory_limit)? };
         let separate =
             Index::open(dir, &options).with_context(|| format!("opening {}", dir.display()))?;
         let shape = |index: &Index| (index.dim(), index.layout().vector_type(), index.metric());

@@ -52,7 +52,7 @@ pub(crate) fn run(args: &ClusterSplitArgs) -> Result<()> {
     let mut centroids: Option<Centroids> = None;
     for server in placement.servers() {
         let own = Some(server.partitions.as_slice().into());
-        let options = OpenOptions { own, ..args.reading.options(MemoryLimit::Floor) };
+        let options = OpenOptions { own, ..args.reading.options(MemoryLimit::Floor)? };
         let index = Index::open(&args.from, &options)
             .with_context(|| format!("opening {}", args.from.display()))?;
         ensure!(

@@ -1,4 +1,4 @@
-//! `pipeann raw`: what the device gives, by random page reads of an index's own segment files
+//! `pipeann raw --index`: what the device gives, by random page reads of an index's own segment files
 //! through the same queues that searches use.
 
 use std::time::{Duration, Instant};
@@ -16,9 +16,9 @@ use crate::opening::IndexArgs;
 use crate::table::{print_json, print_pairs};
 use pipeann_engine::memory::MemoryLimit;
 
-/// Measure random page reads of an index's files: what the device gives
+/// What to read, and how.
 #[derive(Debug, Args)]
-pub(crate) struct RawArgs {
+pub(crate) struct MeasureArgs {
     #[command(flatten)]
     index: IndexArgs,
     /// Reads in flight on each thread
@@ -39,7 +39,7 @@ pub(crate) struct RawArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &RawArgs) -> Result<()> {
+pub(crate) fn run(args: &MeasureArgs) -> Result<()> {
     let length = Duration::try_from_secs_f64(args.seconds).context("--seconds")?;
     let index = args.index.open(MemoryLimit::Floor)?;
     // Codes stream in behind the opening and would compete for the device.

@@ -1,0 +1,70 @@
+//! What a device was asked for, counted by its poller.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::device::{Action, Status};
+
+/// What a device was asked for so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceCounts {
+    /// Reads.
+    pub reads: u64,
+    /// Bytes of the reads.
+    pub read_bytes: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes of the writes.
+    pub written_bytes: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Commands that failed.
+    pub errors: u64,
+}
+
+/// The same while it is counted, by one thread alone.
+#[derive(Default)]
+pub(crate) struct Counters {
+    reads: AtomicU64,
+    read_bytes: AtomicU64,
+    writes: AtomicU64,
+    written_bytes: AtomicU64,
+    flushes: AtomicU64,
+    errors: AtomicU64,
+}
+
+/// Adds without a locked instruction, since only one thread does.
+fn add(counter: &AtomicU64, more: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+}
+
+impl Counters {
+    /// The device took a command.
+    pub(crate) fn asked(&self, action: Action, bytes: u32) {
+        let (commands, moved) = match action {
+            Action::Read => (&self.reads, &self.read_bytes),
+            Action::Write => (&self.writes, &self.written_bytes),
+            Action::Flush => return add(&self.flushes, 1),
+        };
+        add(commands, 1);
+        add(moved, bytes.into());
+    }
+
+    /// A command has ended.
+    pub(crate) fn ended(&self, result: Result<(), Status>) {
+        if result.is_err() {
+            add(&self.errors, 1);
+        }
+    }
+
+    pub(crate) fn now(&self) -> DeviceCounts {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        DeviceCounts {
+            reads: of(&self.reads),
+            read_bytes: of(&self.read_bytes),
+            writes: of(&self.writes),
+            written_bytes: of(&self.written_bytes),
+            flushes: of(&self.flushes),
+            errors: of(&self.errors),
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Devices, pollers, ports and the store, from outside: over simulated devices and over files.
+
+#[path = "raw/copies.rs"]
+mod copies;
+#[path = "raw/crash.rs"]
+mod crash;
+#[path = "raw/markers.rs"]
+mod markers;
+#[path = "raw/ports.rs"]
+mod ports;
+#[path = "raw/rig.rs"]
+mod rig;

@@ -1,0 +1,206 @@
+"""`--backend spdk` over files that stand in for SSDs, from the command line and from Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeann import Index
+
+TARGET = os.environ.get("CARGO_TARGET_DIR", Path(__file__).resolve().parents[1] / "target")
+PIPEANN = Path(TARGET) / "debug" / "pipeann"
+INITIALIZED = "SPDK initialized: {} pollers, LBA size 512 bytes"
+COPIED = "SPDK index already copied"
+
+
+def run(*words: str | Path, cwd: Path, ok: bool = True) -> subprocess.CompletedProcess[str]:
+    """The command, in a working directory; its failure is the test's unless it is expected."""
+    command = [str(word) for word in (PIPEANN, *words)]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
+    assert (done.returncode == 0) == ok, done.stderr + done.stdout
+    return done
+
+
+def listed(folder: Path, entries: list[str], **others: str) -> Path:
+    """The list of SSDs in a working directory."""
+    path = folder / "spdk_bdevs.json"
+    path.write_text(json.dumps({"ssds": entries, "hugedir": "/dev/hugepages", **others}))
+    return path
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A working directory with vectors, an index and two claimed devices."""
+    more = np.random.default_rng(1).integers(0, 255, (3050, 32), dtype=np.uint8)
+    vectors = more[:3000]
+    np.save(tmp_path / "more.npy", more)
+    np.save(tmp_path / "base.npy", vectors)
+    np.save(tmp_path / "queries.npy", vectors[:50])
+    Index.build(tmp_path / "index", vectors, metric="l2", degree=24, list_length=32)
+    for name in ("a.raw", "b.raw"):
+        with (tmp_path / name).open("wb") as f:
+            f.truncate(16 << 20)
+    listed(tmp_path, ["./a.raw", "./b.raw"])
+    run("raw", "claim", cwd=tmp_path)
+    return tmp_path
+
+
+def search(place: Path, backend: str, *words: str, policy: str = "beam") -> tuple[bytes, str]:
+    """Answers as bytes, and what was said."""
+    out = place / f"{backend}.bin"
+    done = run(
+        *("search", "--index", "index", "--queries", "queries.npy", "--list", "40"),
+        *("--policy", policy, "--backend", backend, "--out", out, "--buffered", *words),
+        cwd=place,
+    )
+    return out.read_bytes(), done.stderr
+
+
+@pytest.mark.parametrize("policy", ["beam", "page"])
+def test_searches_answer_the_same_and_copy_once(place: Path, policy: str) -> None:
+    answers, _ = search(place, "io_uring", policy=policy)
+    first, said = search(place, "spdk", policy=policy)
+    assert INITIALIZED.format(2) in said and COPIED not in said
+    assert "SPDK for vector I/O & io_uring for attribute I/O" in said or "threads for" in said
+    devices = [(place / name).read_bytes() for name in ("a.raw", "b.raw")]
+    again, said = search(place, "spdk", policy=policy)
+    assert COPIED in said.splitlines()[-1] or COPIED in said
+    assert first == again == answers
+    assert devices == [(place / name).read_bytes() for name in ("a.raw", "b.raw")]
+
+
+def test_pages_come_from_the_devices(place: Path) -> None:
+    run("raw", "copy", "--index", "index", cwd=place)
+    done = run(
+        *("search", "--index", "index", "--queries", "queries.npy", "--list", "40", "--json"),
+        *("--backend", "spdk", "--buffered"),
+        cwd=place,
+    )
+    found = json.loads(done.stdout)
+    assert found["backend"] == "spdk"
+    assert all(d["reads"] > 0 and d["writes"] == 0 for d in found["devices"])
+
+
+def test_status_copy_and_release(place: Path) -> None:
+    def status() -> dict[str, object]:
+        return json.loads(run("raw", "status", "--json", cwd=place).stdout)
+
+    assert status()["copies"] == [] and status()["lba_bytes"] == 512
+    run("raw", "copy", "--index", "index", cwd=place)
+    [copy] = status()["copies"]
+    assert copy["segment"] == "segment-000000.pages"
+    assert "segment-000000.pages" in run("raw", "status", cwd=place).stdout
+    assert "gave up 1" in run("raw", "release", "--index", "index", cwd=place).stdout
+    assert status()["copies"] == []
+    run("raw", "release", cwd=place)
+    done = run("raw", "status", cwd=place, ok=False)
+    assert "a.raw is not claimed" in done.stderr and "pipeann raw claim" in done.stderr
+
+
+def test_updates_copy_their_checkpoint(place: Path) -> None:
+    run("raw", "copy", "--index", "index", cwd=place)
+    done = run(
+        *("updates", "insert", "--index", "index", "--base", "more.npy", "--json"),
+        *("--backend", "spdk", "--buffered"),
+        cwd=place,
+    )
+    assert json.loads(done.stdout)["checkpoints"] == 1
+    copies = json.loads(run("raw", "status", "--json", cwd=place).stdout)["copies"]
+    assert len({copy["segment"] for copy in copies}) >= 1
+    assert any(copy["generation"] > 1 for copy in copies), copies
+    assert search(place, "spdk")[0] == search(place, "io_uring")[0]
+    assert COPIED in search(place, "spdk")[1]
+
+
+def test_a_rebuilt_index_is_copied_again(place: Path) -> None:
+    search(place, "spdk")
+    build = ("build", "--base", "base.npy", "--metric", "l2", "--index", "index", "--overwrite")
+    said = run(*build, "--backend", "spdk", cwd=place).stderr
+    assert COPIED not in said and "copied" in said
+    assert COPIED in search(place, "spdk")[1]
+    assert search(place, "spdk")[0] == search(place, "io_uring")[0]
+
+
+def test_python_reads_from_the_devices(place: Path) -> None:
+    queries = np.load(place / "queries.npy")
+    files = Index.open(place / "index", direct=False)
+    index = Index.open(
+        place / "index", direct=False, backend="spdk", spdk_config=place / "spdk_bdevs.json"
+    )
+    assert index.stats()["backend"] == "spdk"
+    for policy in ("beam", "page"):
+        for of in zip(index.search(queries, policy=policy), files.search(queries, policy=policy)):
+            assert np.array_equal(*of)
+    # A second index of the process shares the devices.
+    other = Index.open(
+        place / "index", direct=False, backend="spdk", spdk_config=place / "spdk_bdevs.json"
+    )
+    assert np.array_equal(other.search(queries)[0], index.search(queries)[0])
+    with pytest.raises(ValueError, match="absent.json"):
+        Index.open(place / "index", backend="spdk", spdk_config=place / "absent.json")
+
+
+def test_another_process_is_refused_while_one_has_the_devices(place: Path) -> None:
+    index = Index.open(
+        place / "index", direct=False, backend="spdk", spdk_config=place / "spdk_bdevs.json"
+    )
+    done = run("raw", "status", cwd=place, ok=False)
+    assert "used by another process" in done.stderr
+    del index
+    run("raw", "status", cwd=place)
+
+
+@pytest.mark.parametrize(
+    ("entries", "others", "said"),
+    [
+        ([], {}, "empty"),
+        (["./a.raw", "./a.raw"], {}, "twice"),
+        (["./a.raw"], {"stripe": "4096"}, "stripe"),
+        (["./b.raw", "./a.raw"], {}, "is number 2 of its stripe and stands at number 1"),
+        (["./a.raw"], {}, "a stripe over 2 devices, and 1 are listed"),
+        (["./absent.raw"], {}, "absent.raw"),
+        (["nvme0n1"], {}, "nvme0n1"),
+    ],
+)
+def test_lists_that_are_none_are_named(
+    place: Path, entries: list[str], others: dict[str, str], said: str
+) -> None:
+    listed(place, entries, **others)
+    words = ("search", "--index", "index", "--queries", "queries.npy", "--backend", "spdk")
+    assert said in run(*words, cwd=place, ok=False).stderr
+
+
+def test_nvme_without_spdk_is_refused_by_name(place: Path) -> None:
+    listed(place, ["0000:66:00.0", "0000:67:00.0"])
+    words = ("search", "--index", "index", "--queries", "queries.npy", "--backend", "spdk")
+    said = run(*words, cwd=place, ok=False).stderr
+    assert "0000:66:00.0" in said and "--features spdk" in said and "--backend io_uring" in said
+
+
+def test_the_list_is_looked_for_in_the_working_directory(place: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    words = ("search", "--index", place / "index", "--queries", place / "queries.npy")
+    said = run(*words, "--backend", "spdk", cwd=elsewhere, ok=False).stderr
+    assert str(elsewhere / "spdk_bdevs.json") in said and "--spdk-config" in said
+    config = place / "spdk_bdevs.json"
+    run(*words, "--backend", "spdk", "--spdk-config", config, "--buffered", cwd=elsewhere)
+
+
+def test_a_foreign_disk_is_never_written(place: Path) -> None:
+    with (place / "b.raw").open("r+b") as f:
+        f.write(b"XFSB" + os.urandom(8188))
+    before = [(place / name).read_bytes() for name in ("a.raw", "b.raw")]
+    words = ("search", "--index", "index", "--queries", "queries.npy", "--backend", "spdk")
+    said = run(*words, cwd=place, ok=False).stderr
+    assert "b.raw is not claimed" in said and "an XFS file system" in said
+    said = run("raw", "claim", cwd=place, ok=False).stderr
+    assert "--overwrite" in said
+    assert before == [(place / name).read_bytes() for name in ("a.raw", "b.raw")]
+    run("raw", "claim", "--overwrite", cwd=place)
+    assert COPIED not in search(place, "spdk")[1]
