@@ -9,10 +9,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pipeann_raw::device::{Action, RawDevice};
+use pipeann_raw::device::{DeviceAction, RawDevice};
 use pipeann_raw::memory::Plain;
 use pipeann_raw::sim::NullDev;
-use pipeann_raw::{Answer, Devices, Idle, Pinning, ServeOptions, Stripe, Target};
+use pipeann_raw::{Answer, Devices, DevicesOptions, Idle, Pinning, PortTarget, Stripe};
 
 /// Commands on their way.
 const DEPTH: usize = 64;
@@ -29,7 +29,7 @@ fn main() {
 
 /// One search thread, one poller, a device that does nothing.
 fn whole(seconds: Duration) -> f64 {
-    let serve = ServeOptions { idle: Some(Idle::Spin), pinning: Pinning::Off };
+    let serve = DevicesOptions { idle: Some(Idle::Spin), pinning: Pinning::Off };
     let devices: Vec<Box<dyn RawDevice>> = vec![Box::<NullDev>::default()];
     let devices = Devices::serve(devices, Arc::new(Plain), serve).expect("a thread");
     let stripe = Stripe::new(1, 65536, 1 << 20, 1 << 40);
@@ -41,7 +41,9 @@ fn whole(seconds: Duration) -> f64 {
         for _ in 0..1000 {
             while port.under_way() < DEPTH {
                 // SAFETY: the device touches no memory.
-                unsafe { port.push(Action::Read, Target::Stripe, 0, 4096, memory.start(), 0) };
+                unsafe {
+                    port.push(DeviceAction::Read, PortTarget::Stripe, 0, 4096, memory.start(), 0)
+                };
             }
             port.flush();
             port.poll(&mut out);

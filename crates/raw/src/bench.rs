@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::device::Action;
+use crate::device::DeviceAction;
 use crate::poller::Request;
 use crate::ring::ring;
 
@@ -33,7 +33,7 @@ pub fn bare_ring(depth: usize, seconds: Duration) -> f64 {
     while from.elapsed() < seconds {
         for _ in 0..1000 {
             let request = Request {
-                action: Action::Read,
+                action: DeviceAction::Read,
                 offset: 0,
                 bytes: 4096,
                 memory,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::devices::ServeOptions;
+use crate::devices::DevicesOptions;
 use crate::pinning::Pinning;
 use crate::poller::Idle;
 
@@ -32,7 +32,7 @@ pub struct Config {
     /// Where huge pages are mounted.
     pub hugedir: Option<String>,
     /// How devices are served.
-    pub serve: ServeOptions,
+    pub serve: DevicesOptions,
 }
 
 /// A file that is none.
@@ -61,7 +61,7 @@ pub enum ConfigError {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Text {
+struct ConfigText {
     ssds: Vec<String>,
     hugedir: Option<String>,
     poller: Option<String>,
@@ -87,7 +87,7 @@ impl Config {
     }
 
     fn parse(text: &str, folder: &Path) -> Result<Self, String> {
-        let text: Text = serde_json::from_str(text).map_err(|e| e.to_string())?;
+        let text: ConfigText = serde_json::from_str(text).map_err(|e| e.to_string())?;
         let ssds =
             text.ssds.iter().map(|entry| ssd(entry, folder)).collect::<Result<Vec<_>, _>>()?;
         if ssds.is_empty() {
@@ -113,7 +113,7 @@ impl Config {
             Some("off") => Pinning::Off,
             Some(other) => return Err(format!("`pin` is `{other}`: auto, on or off")),
         };
-        Ok(Self { ssds, hugedir: text.hugedir, serve: ServeOptions { idle, pinning } })
+        Ok(Self { ssds, hugedir: text.hugedir, serve: DevicesOptions { idle, pinning } })
     }
 
     /// The entries that need SPDK, as they are written.
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(config.ssds[0], Ssd::File("/where/./a".into()));
         assert_eq!(config.ssds[1], Ssd::File("/b".into()));
         assert_eq!(config.needing_spdk().collect::<Vec<_>>(), ["trtype:TCP adrfam:IPv4"]);
-        let serve = ServeOptions { idle: Some(Idle::Yield), pinning: Pinning::Off };
+        let serve = DevicesOptions { idle: Some(Idle::Yield), pinning: Pinning::Off };
         assert_eq!(config.serve, serve);
     }
 

@@ -5,10 +5,10 @@ use std::os::unix::fs::FileExt;
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use crate::device::Action;
+use crate::device::DeviceAction;
 use crate::devices::Devices;
-use crate::port::Target;
-use crate::store::{CopyError, Segment};
+use crate::port::PortTarget;
+use crate::store::{CopiedSegment, CopyError};
 use crate::stripe::Stripe;
 use crate::transfers::Transfers;
 
@@ -25,7 +25,7 @@ pub const COPY_MEMORY_BYTES: u64 = (PIECE_BYTES * PIECES) as u64;
 pub(crate) fn copy(
     devices: &Devices,
     stripe: Stripe,
-    segment: &Segment,
+    segment: &CopiedSegment,
     start: u64,
     progress: &mut dyn FnMut(u64),
 ) -> Result<u64, CopyError> {
@@ -47,13 +47,13 @@ pub(crate) fn copy(
         if number.is_multiple_of(SAMPLE) || at + length == segment.bytes {
             sample.push((at, written, xxh3_64(piece)));
         }
-        transfers.start(Action::Write, Target::Stripe, start + at, (free, written));
+        transfers.start(DeviceAction::Write, PortTarget::Stripe, start + at, (free, written));
         at += length;
         progress(at);
     }
     transfers.sync()?;
     for (at, written, checksum) in sample {
-        let piece = transfers.one(Action::Read, Target::Stripe, start + at, written)?;
+        let piece = transfers.one(DeviceAction::Read, PortTarget::Stripe, start + at, written)?;
         if xxh3_64(piece) != checksum {
             let path = segment.path.clone();
             return Err(CopyError::Changed { path, start: start + at });

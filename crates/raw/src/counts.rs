@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::device::{Action, Status};
+use crate::device::{DeviceAction, Status};
 
 /// What a device was asked for so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct DeviceCounts {
 
 /// The same while it is counted, by one thread alone.
 #[derive(Default)]
-pub(crate) struct Counters {
+pub(crate) struct PollerCounters {
     reads: AtomicU64,
     read_bytes: AtomicU64,
     writes: AtomicU64,
@@ -37,13 +37,13 @@ fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
 }
 
-impl Counters {
+impl PollerCounters {
     /// The device took a command.
-    pub(crate) fn asked(&self, action: Action, bytes: u32) {
+    pub(crate) fn asked(&self, action: DeviceAction, bytes: u32) {
         let (commands, moved) = match action {
-            Action::Read => (&self.reads, &self.read_bytes),
-            Action::Write => (&self.writes, &self.written_bytes),
-            Action::Flush => return add(&self.flushes, 1),
+            DeviceAction::Read => (&self.reads, &self.read_bytes),
+            DeviceAction::Write => (&self.writes, &self.written_bytes),
+            DeviceAction::Flush => return add(&self.flushes, 1),
         };
         add(commands, 1);
         add(moved, bytes.into());

@@ -24,7 +24,7 @@ pub struct Geometry {
 
 /// What a command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum DeviceAction {
     /// From the device into memory.
     Read,
     /// From memory to the device, where it may wait in a cache that loses power.
@@ -33,7 +33,7 @@ pub enum Action {
     Flush,
 }
 
-impl fmt::Display for Action {
+impl fmt::Display for DeviceAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Read => "read",
@@ -47,7 +47,7 @@ impl fmt::Display for Action {
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
     /// What to do.
-    pub action: Action,
+    pub action: DeviceAction,
     /// Where on the device.
     pub offset: u64,
     /// How much.
@@ -101,7 +101,7 @@ impl fmt::Display for Status {
 
 /// The end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Done {
+pub struct CommandDone {
     /// Of the command.
     pub tag: u64,
     /// How it ended.
@@ -110,7 +110,7 @@ pub struct Done {
 
 /// Why a command was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum CommandRefused {
     /// There is no room, or no memory, for it now: take completions and try again.
     Full,
     /// It never will be.
@@ -128,22 +128,22 @@ pub trait RawDevice: Send {
     /// Takes a read or a write.
     ///
     /// # Errors
-    /// [`Refused`]; the command was not begun then and does not end.
+    /// [`CommandRefused`]; the command was not begun then and does not end.
     ///
     /// # Safety
     /// The memory of the command is valid for its length, reached by the device, and used by nobody
     /// else, until [`poll`](Self::poll) has told of its end or the device is dropped.
     #[expect(unsafe_code, reason = "memory is handed over by pointer")]
-    unsafe fn submit(&mut self, command: &Command) -> Result<(), Refused>;
+    unsafe fn submit(&mut self, command: &Command) -> Result<(), CommandRefused>;
 
     /// Takes a flush: when it ends, what had ended before it was taken is on stable storage.
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
-    fn flush(&mut self, tag: u64) -> Result<(), Refused>;
+    fn flush(&mut self, tag: u64) -> Result<(), CommandRefused>;
 
     /// Starts what was taken, and appends what has ended, without waiting.
-    fn poll(&mut self, done: &mut Vec<Done>);
+    fn poll(&mut self, done: &mut Vec<CommandDone>);
 
     /// Called ten times a second or so, where something has to be told so often.
     ///

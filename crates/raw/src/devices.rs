@@ -7,14 +7,14 @@ use crate::bell::{Bell, bell};
 use crate::counts::DeviceCounts;
 use crate::device::{Geometry, RawDevice};
 use crate::memory::Memory;
-use crate::pinning::{Pinning, Places, pin, processors};
+use crate::pinning::{CpuPlaces, Pinning, pin, processors};
 use crate::poller::{Idle, Poller, PollerOptions};
 use crate::port::{Port, PortError};
 use crate::stripe::Stripe;
 
 /// How devices are served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ServeOptions {
+pub struct DevicesOptions {
     /// What pollers do when there is nothing to do; by the number of processors where it is `None`.
     pub idle: Option<Idle>,
     /// Whether threads are pinned.
@@ -69,7 +69,7 @@ impl Devices {
     pub fn serve(
         devices: Vec<Box<dyn RawDevice>>,
         memory: Arc<dyn Memory>,
-        options: ServeOptions,
+        options: DevicesOptions,
     ) -> Result<Self, DevicesError> {
         let first = devices.first().ok_or(DevicesError::None)?;
         let (first, expected) = (first.name().to_owned(), first.geometry().lba_bytes);
@@ -82,7 +82,7 @@ impl Devices {
         }
         let processors = processors();
         let count = devices.len();
-        let places = Places::of(options.pinning, count, &processors);
+        let places = CpuPlaces::of(options.pinning, count, &processors);
         let idle = options.idle.unwrap_or(Idle::for_processors(processors.len(), count));
         let mut pollers = Vec::with_capacity(count);
         for (number, (device, processor)) in devices.into_iter().zip(places.pollers).enumerate() {

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::bell::Bell;
-use crate::device::{Action, Command, Done, Geometry, RawDevice, Refused, Status};
+use crate::device::{
+    Command, CommandDone, CommandRefused, DeviceAction, Geometry, RawDevice, Status,
+};
 
 /// Commands in flight.
 const DEPTH: u32 = 256;
@@ -35,24 +37,24 @@ impl Default for FileOptions {
 pub struct FileDev {
     name: String,
     geometry: Geometry,
-    inner: Box<dyn Transfers>,
+    inner: Box<dyn BlockingTransfers>,
 }
 
 /// What carries commands out on a file.
-pub(crate) trait Transfers: Send {
+pub(crate) trait BlockingTransfers: Send {
     /// As [`RawDevice::submit`], of flushes too.
     ///
     /// # Safety
     /// As there.
     #[expect(unsafe_code, reason = "memory is handed over by pointer")]
-    unsafe fn submit(&mut self, command: &Command) -> Result<(), Refused>;
-    fn poll(&mut self, done: &mut Vec<Done>);
+    unsafe fn submit(&mut self, command: &Command) -> Result<(), CommandRefused>;
+    fn poll(&mut self, done: &mut Vec<CommandDone>);
     fn bell(&self) -> Option<Arc<dyn Bell>>;
 }
 
 /// What keeps a file from being used.
 #[derive(Debug, thiserror::Error)]
-pub enum FileError {
+pub enum FileDevError {
     /// It cannot be opened.
     #[error("cannot open {}: {source}; make it first, as with `truncate -s 64G`", path.display())]
     Open {
@@ -73,14 +75,14 @@ impl FileDev {
     /// The device that this file is. Its length is the device's.
     ///
     /// # Errors
-    /// [`FileError`].
-    pub fn open(path: &Path, options: FileOptions) -> Result<Self, FileError> {
-        let failed = |source| FileError::Open { path: path.to_owned(), source };
+    /// [`FileDevError`].
+    pub fn open(path: &Path, options: FileOptions) -> Result<Self, FileDevError> {
+        let failed = |source| FileDevError::Open { path: path.to_owned(), source };
         let file = open(path).map_err(failed)?;
         match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => {
-                return Err(FileError::Used { path: path.to_owned() });
+                return Err(FileDevError::Used { path: path.to_owned() });
             }
             Err(e) => return Err(failed(e.into())),
         }
@@ -112,7 +114,7 @@ fn open(path: &Path) -> std::io::Result<File> {
     options.open(path)
 }
 
-fn transfers(file: File, blocking: bool) -> Box<dyn Transfers> {
+fn transfers(file: File, blocking: bool) -> Box<dyn BlockingTransfers> {
     #[cfg(target_os = "linux")]
     if !blocking {
         match crate::file_ring::FileRing::new(&file, DEPTH) {
@@ -133,20 +135,20 @@ impl RawDevice for FileDev {
     }
 
     #[expect(unsafe_code, reason = "memory is handed over by pointer")]
-    unsafe fn submit(&mut self, command: &Command) -> Result<(), Refused> {
+    unsafe fn submit(&mut self, command: &Command) -> Result<(), CommandRefused> {
         // SAFETY: the same contract.
         unsafe { self.inner.submit(command) }
     }
 
     #[expect(unsafe_code, reason = "a flush shares the way of transfers")]
-    fn flush(&mut self, tag: u64) -> Result<(), Refused> {
+    fn flush(&mut self, tag: u64) -> Result<(), CommandRefused> {
         let memory = std::ptr::null_mut();
-        let flush = Command { action: Action::Flush, offset: 0, bytes: 0, memory, tag };
+        let flush = Command { action: DeviceAction::Flush, offset: 0, bytes: 0, memory, tag };
         // SAFETY: a flush touches no memory.
         unsafe { self.inner.submit(&flush) }
     }
 
-    fn poll(&mut self, done: &mut Vec<Done>) {
+    fn poll(&mut self, done: &mut Vec<CommandDone>) {
         self.inner.poll(done);
     }
 
@@ -158,22 +160,22 @@ impl RawDevice for FileDev {
 /// Commands carried out as they come.
 struct Blocking {
     file: File,
-    done: Vec<Done>,
+    done: Vec<CommandDone>,
 }
 
-impl Transfers for Blocking {
+impl BlockingTransfers for Blocking {
     #[expect(unsafe_code, reason = "memory is handed over by pointer")]
-    unsafe fn submit(&mut self, command: &Command) -> Result<(), Refused> {
+    unsafe fn submit(&mut self, command: &Command) -> Result<(), CommandRefused> {
         use std::os::unix::fs::FileExt;
         let bytes = command.bytes as usize;
         let ended = match command.action {
-            Action::Flush => self.file.sync_data(),
-            Action::Read => {
+            DeviceAction::Flush => self.file.sync_data(),
+            DeviceAction::Read => {
                 // SAFETY: the caller lends this memory for writing until the command ends.
                 let memory = unsafe { std::slice::from_raw_parts_mut(command.memory, bytes) };
                 self.file.read_exact_at(memory, command.offset)
             }
-            Action::Write => {
+            DeviceAction::Write => {
                 // SAFETY: the caller lends this memory until the command ends.
                 let memory = unsafe { std::slice::from_raw_parts(command.memory, bytes) };
                 self.file.write_all_at(memory, command.offset)
@@ -183,11 +185,11 @@ impl Transfers for Blocking {
             std::io::ErrorKind::UnexpectedEof => Status::Short,
             _ => Status::System(e.raw_os_error().unwrap_or(libc::EIO)),
         });
-        self.done.push(Done { tag: command.tag, result });
+        self.done.push(CommandDone { tag: command.tag, result });
         Ok(())
     }
 
-    fn poll(&mut self, done: &mut Vec<Done>) {
+    fn poll(&mut self, done: &mut Vec<CommandDone>) {
         done.append(&mut self.done);
     }
 

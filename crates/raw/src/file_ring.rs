@@ -1,4 +1,4 @@
-//! Transfers of a file through a ring of the kernel, whose completions ring a bell.
+//! BlockingTransfers of a file through a ring of the kernel, whose completions ring a bell.
 
 #![expect(unsafe_code, reason = "the kernel is handed pointers")]
 
@@ -9,8 +9,8 @@ use std::sync::Arc;
 use io_uring::{IoUring, opcode, types};
 
 use crate::bell::{Bell, EventBell};
-use crate::device::{Action, Command, Done, Refused, Status};
-use crate::file::Transfers;
+use crate::device::{Command, CommandDone, CommandRefused, DeviceAction, Status};
+use crate::file::BlockingTransfers;
 
 /// See the module's description.
 pub(crate) struct FileRing {
@@ -50,9 +50,11 @@ impl FileRing {
         let memory = unsafe { command.memory.add(moved as usize) };
         let at = command.offset + u64::from(moved);
         let entry = match command.action {
-            Action::Read => opcode::Read::new(fd, memory, left).offset(at).build(),
-            Action::Write => opcode::Write::new(fd, memory, left).offset(at).build(),
-            Action::Flush => opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build(),
+            DeviceAction::Read => opcode::Read::new(fd, memory, left).offset(at).build(),
+            DeviceAction::Write => opcode::Write::new(fd, memory, left).offset(at).build(),
+            DeviceAction::Flush => {
+                opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build()
+            }
         };
         // SAFETY: the memory is lent until the command ends, which is not told before the kernel has
         // answered; the file is open as long as the ring is.
@@ -81,7 +83,7 @@ impl FileRing {
         match answer {
             e if e == -libc::EAGAIN || e == -libc::EINTR => None,
             e if e < 0 => Some(Err(Status::System(-e))),
-            _ if command.action == Action::Flush => Some(Ok(())),
+            _ if command.action == DeviceAction::Flush => Some(Ok(())),
             0 => Some(Err(Status::Short)),
             n => {
                 *moved += n as u32;
@@ -91,15 +93,15 @@ impl FileRing {
     }
 }
 
-impl Transfers for FileRing {
-    unsafe fn submit(&mut self, command: &Command) -> Result<(), Refused> {
-        let slot = self.free.pop().ok_or(Refused::Full)?;
+impl BlockingTransfers for FileRing {
+    unsafe fn submit(&mut self, command: &Command) -> Result<(), CommandRefused> {
+        let slot = self.free.pop().ok_or(CommandRefused::Full)?;
         self.slots[slot] = Some((*command, 0));
         self.push(slot);
         Ok(())
     }
 
-    fn poll(&mut self, done: &mut Vec<Done>) {
+    fn poll(&mut self, done: &mut Vec<CommandDone>) {
         self.submit_pushed();
         loop {
             let Some(answer) = self.ring.completion().next() else { break };
@@ -109,7 +111,7 @@ impl Transfers for FileRing {
                 Some(result) => {
                     let (command, _) = self.slots[slot].take().expect("the slot is in use");
                     self.free.push(slot);
-                    done.push(Done { tag: command.tag, result });
+                    done.push(CommandDone { tag: command.tag, result });
                 }
             }
         }

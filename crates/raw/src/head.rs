@@ -2,14 +2,14 @@
 
 use uuid::Uuid;
 
-use crate::device::Action;
+use crate::device::DeviceAction;
 use crate::devices::Devices;
 use crate::foreign::holds;
 use crate::marker::{
-    DIRECTORIES, DIRECTORY_BYTES, Directory, HEAD_BYTES, IDENTITIES, IDENTITY_BYTES, Identity,
-    MarkerError,
+    DIRECTORIES, DIRECTORY_BYTES, HEAD_BYTES, IDENTITIES, IDENTITY_BYTES, Identity, MarkerError,
+    RegionDirectory,
 };
-use crate::port::Target;
+use crate::port::PortTarget;
 use crate::store::write_directory;
 use crate::stripe::Stripe;
 use crate::transfers::{TransferError, Transfers};
@@ -19,7 +19,7 @@ const LEAST_BYTES: u64 = 2 * HEAD_BYTES;
 
 /// Devices that are no stripe, or not this one. Nothing was written to them.
 #[derive(Debug, thiserror::Error)]
-pub enum StoreError {
+pub enum ClaimError {
     /// A device has no marker of ours.
     #[error(
         "{device} is not claimed for pipeann: it holds {holds}. `pipeann raw claim` takes it, and \
@@ -123,21 +123,21 @@ pub enum StoreError {
 }
 
 /// What devices say of themselves.
-pub(crate) struct Found {
+pub(crate) struct FoundMarker {
     pub(crate) identity: Identity,
-    pub(crate) directory: Directory,
+    pub(crate) directory: RegionDirectory,
 }
 
 /// Reads the start of a device.
-fn head(devices: &Devices, device: usize) -> Result<Vec<u8>, StoreError> {
+fn head(devices: &Devices, device: usize) -> Result<Vec<u8>, ClaimError> {
     let found = devices.geometry(device).bytes;
     if found < LEAST_BYTES {
         let device = devices.name(device).to_string();
-        return Err(StoreError::Small { device, found, needed: LEAST_BYTES });
+        return Err(ClaimError::Small { device, found, needed: LEAST_BYTES });
     }
     let mut transfers = Transfers::new(devices, anywhere(devices), 1, HEAD_BYTES as usize)?;
-    let target = Target::Device(device);
-    Ok(transfers.one(Action::Read, target, 0, HEAD_BYTES as usize)?.to_vec())
+    let target = PortTarget::Device(device);
+    Ok(transfers.one(DeviceAction::Read, target, 0, HEAD_BYTES as usize)?.to_vec())
 }
 
 /// A stripe for transfers that go past it.
@@ -166,17 +166,17 @@ fn identity_of(head: &[u8]) -> Result<Identity, MarkerError> {
     best(IDENTITIES, read, |_, _| false)
 }
 
-fn directory_of(head: &[u8], set: Uuid) -> Result<Directory, MarkerError> {
+fn directory_of(head: &[u8], set: Uuid) -> Result<RegionDirectory, MarkerError> {
     let read = |at: usize| {
-        let directory = Directory::decode(&head[at..at + DIRECTORY_BYTES])?;
+        let directory = RegionDirectory::decode(&head[at..at + DIRECTORY_BYTES])?;
         if directory.set == set { Ok(directory) } else { Err(MarkerError::Damaged) }
     };
-    best(DIRECTORIES, read, |b: &Directory, a| b.sequence > a.sequence)
+    best(DIRECTORIES, read, |b: &RegionDirectory, a| b.sequence > a.sequence)
 }
 
 /// Reads the markers of all devices and compares them with the list.
-pub(crate) fn examine(devices: &Devices) -> Result<Found, StoreError> {
-    let mut first: Option<(Identity, Directory)> = None;
+pub(crate) fn examine(devices: &Devices) -> Result<FoundMarker, ClaimError> {
+    let mut first: Option<(Identity, RegionDirectory)> = None;
     let listed = devices.count() as u32;
     for number in 0..devices.count() {
         let device = devices.name(number).to_string();
@@ -185,40 +185,40 @@ pub(crate) fn examine(devices: &Devices) -> Result<Found, StoreError> {
             Ok(identity) => identity,
             Err(MarkerError::Foreign) => {
                 let holds = holds(&head).unwrap_or("nothing");
-                return Err(StoreError::Unclaimed { device, holds });
+                return Err(ClaimError::Unclaimed { device, holds });
             }
-            Err(source) => return Err(StoreError::Marker { device, source }),
+            Err(source) => return Err(ClaimError::Marker { device, source }),
         };
         if let Some((of_first, _)) = &first {
             let name = devices.name(0).to_string();
             if identity.set != of_first.set {
                 let (found, expected) = (identity.set, of_first.set);
-                return Err(StoreError::Set { device, found, first: name, expected });
+                return Err(ClaimError::Set { device, found, first: name, expected });
             }
             if identity.stripe_bytes != of_first.stripe_bytes {
                 let (found, expected) = (identity.stripe_bytes, of_first.stripe_bytes);
-                return Err(StoreError::StripeBytes { device, found, first: name, expected });
+                return Err(ClaimError::StripeBytes { device, found, first: name, expected });
             }
         }
         let (claimed, found) = (identity.lba_bytes, devices.lba_bytes());
         if claimed != found {
-            return Err(StoreError::Blocks { device, claimed, found });
+            return Err(ClaimError::Blocks { device, claimed, found });
         }
         if identity.count != listed {
-            return Err(StoreError::Count { device, claimed: identity.count, listed });
+            return Err(ClaimError::Count { device, claimed: identity.count, listed });
         }
         let position = identity.position;
         if position as usize != number {
             let (position, listed) = (position + 1, number as u32 + 1);
-            return Err(StoreError::Order { device, position, listed });
+            return Err(ClaimError::Order { device, position, listed });
         }
         let (found, needed) = (devices.geometry(number).bytes, identity.device_bytes);
         if found < needed {
-            return Err(StoreError::Small { device, found, needed });
+            return Err(ClaimError::Small { device, found, needed });
         }
         if first.is_none() {
             let directory = directory_of(&head, identity.set)
-                .map_err(|source| StoreError::Marker { device, source })?;
+                .map_err(|source| ClaimError::Marker { device, source })?;
             first = Some((identity, directory));
         }
     }
@@ -228,25 +228,25 @@ pub(crate) fn examine(devices: &Devices) -> Result<Found, StoreError> {
             .capacity();
     if directory.entries.iter().any(|e| e.start + e.bytes > capacity) {
         let device = devices.name(0).to_string();
-        return Err(StoreError::Marker { device, source: MarkerError::Damaged });
+        return Err(ClaimError::Marker { device, source: MarkerError::Damaged });
     }
-    Ok(Found { identity, directory })
+    Ok(FoundMarker { identity, directory })
 }
 
 /// Takes devices for a stripe. What they hold, copies of ours as well, is overwritten where
 /// `overwrite` says so, and else named.
 ///
 /// # Errors
-/// [`StoreError`].
-pub fn claim(devices: &Devices, stripe_bytes: u64, overwrite: bool) -> Result<Uuid, StoreError> {
+/// [`ClaimError`].
+pub fn claim(devices: &Devices, stripe_bytes: u64, overwrite: bool) -> Result<Uuid, ClaimError> {
     if stripe_bytes == 0 || !stripe_bytes.is_multiple_of(4096) || stripe_bytes > 64 << 20 {
-        return Err(StoreError::NoStripe(stripe_bytes));
+        return Err(ClaimError::NoStripe(stripe_bytes));
     }
     for number in 0..devices.count() {
         let head = head(devices, number)?;
         let (device, found) = (devices.name(number).to_string(), devices.geometry(number).bytes);
         if found < HEAD_BYTES + stripe_bytes {
-            return Err(StoreError::Small { device, found, needed: HEAD_BYTES + stripe_bytes });
+            return Err(ClaimError::Small { device, found, needed: HEAD_BYTES + stripe_bytes });
         }
         let holds = match identity_of(&head) {
             Ok(identity) => {
@@ -255,7 +255,7 @@ pub fn claim(devices: &Devices, stripe_bytes: u64, overwrite: bool) -> Result<Uu
             Err(_) => holds(&head).map(str::to_owned),
         };
         if let (Some(holds), false) = (holds, overwrite) {
-            return Err(StoreError::Holds { device, holds });
+            return Err(ClaimError::Holds { device, holds });
         }
     }
     let set = Uuid::new_v4();
@@ -263,7 +263,7 @@ pub fn claim(devices: &Devices, stripe_bytes: u64, overwrite: bool) -> Result<Uu
     // Devices that are taken over have no valid marker until all is written.
     erase(devices)?;
     let stripe = Stripe::new(devices.count(), stripe_bytes, HEAD_BYTES, device_bytes);
-    write_directory(devices, stripe, &Directory::empty(set))?;
+    write_directory(devices, stripe, &RegionDirectory::empty(set))?;
     for number in 0..devices.count() {
         let identity = Identity {
             position: number as u32,
@@ -282,7 +282,7 @@ fn write_identity(devices: &Devices, device: usize, bytes: &[u8]) -> Result<(), 
     let mut transfers = Transfers::new(devices, anywhere(devices), 1, bytes.len())?;
     for place in IDENTITIES {
         transfers.buffer(0).copy_from_slice(bytes);
-        transfers.one(Action::Write, Target::Device(device), place, bytes.len())?;
+        transfers.one(DeviceAction::Write, PortTarget::Device(device), place, bytes.len())?;
         transfers.sync()?;
     }
     Ok(())
@@ -292,7 +292,7 @@ fn erase(devices: &Devices) -> Result<(), TransferError> {
     let mut transfers = Transfers::new(devices, anywhere(devices), 1, HEAD_BYTES as usize)?;
     for device in 0..devices.count() {
         transfers.buffer(0).fill(0);
-        transfers.one(Action::Write, Target::Device(device), 0, HEAD_BYTES as usize)?;
+        transfers.one(DeviceAction::Write, PortTarget::Device(device), 0, HEAD_BYTES as usize)?;
     }
     transfers.sync()
 }
@@ -301,8 +301,8 @@ fn erase(devices: &Devices) -> Result<(), TransferError> {
 /// a marker of ours are left alone, and named.
 ///
 /// # Errors
-/// [`StoreError`].
-pub fn release(devices: &Devices) -> Result<(), StoreError> {
+/// [`ClaimError`].
+pub fn release(devices: &Devices) -> Result<(), ClaimError> {
     for number in 0..devices.count() {
         let head = head(devices, number)?;
         let device = devices.name(number).to_string();
@@ -310,9 +310,9 @@ pub fn release(devices: &Devices) -> Result<(), StoreError> {
             Ok(_) => {}
             Err(MarkerError::Foreign) => {
                 let holds = holds(&head).unwrap_or("nothing");
-                return Err(StoreError::Unclaimed { device, holds });
+                return Err(ClaimError::Unclaimed { device, holds });
             }
-            Err(source) => return Err(StoreError::Marker { device, source }),
+            Err(source) => return Err(ClaimError::Marker { device, source }),
         }
     }
     Ok(erase(devices)?)

@@ -79,7 +79,7 @@ pub struct Entry {
 
 /// All copies of a stripe.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Directory {
+pub struct RegionDirectory {
     /// Grows with each change.
     pub sequence: u64,
     /// Of which stripe.
@@ -209,7 +209,7 @@ impl Entry {
     }
 }
 
-impl Directory {
+impl RegionDirectory {
     /// Of a stripe without copies.
     pub fn empty(set: Uuid) -> Self {
         Self { sequence: 1, set, entries: Vec::new() }
@@ -273,7 +273,7 @@ impl Directory {
 mod tests {
     use super::*;
 
-    fn directory() -> Directory {
+    fn directory() -> RegionDirectory {
         let entry = |i: u64| Entry {
             index: Uuid::from_u128(7 + u128::from(i)),
             partition: i as u32,
@@ -285,7 +285,7 @@ mod tests {
             source: (99, 1_700_000_000_000_000_000 + i),
         };
         let entries = (0..40).map(entry).collect();
-        Directory { sequence: 17, set: Uuid::from_u128(5), entries }
+        RegionDirectory { sequence: 17, set: Uuid::from_u128(5), entries }
     }
 
     fn identity() -> Identity {
@@ -304,9 +304,9 @@ mod tests {
         assert_eq!(Identity::decode(&identity().encode()), Ok(identity()));
         let bytes = directory().encode();
         assert!(bytes.len().is_multiple_of(4096));
-        assert_eq!(Directory::decode(&bytes), Ok(directory()));
-        let empty = Directory::empty(Uuid::from_u128(1));
-        assert_eq!(Directory::decode(&empty.encode()), Ok(empty));
+        assert_eq!(RegionDirectory::decode(&bytes), Ok(directory()));
+        let empty = RegionDirectory::empty(Uuid::from_u128(1));
+        assert_eq!(RegionDirectory::decode(&empty.encode()), Ok(empty));
         assert!(DIRECTORIES[0] as usize + DIRECTORY_BYTES <= DIRECTORIES[1] as usize);
         assert!(DIRECTORIES[1] as usize + DIRECTORY_BYTES <= HEAD_BYTES as usize);
     }
@@ -318,7 +318,7 @@ mod tests {
         for at in (0..used).filter(|at| !(48..64).contains(at)) {
             let mut flipped = bytes.clone();
             flipped[at] ^= 0x10;
-            assert!(Directory::decode(&flipped).is_err(), "byte {at}");
+            assert!(RegionDirectory::decode(&flipped).is_err(), "byte {at}");
         }
         let bytes = identity().encode();
         for at in 0..64 {
@@ -327,7 +327,7 @@ mod tests {
             assert!(Identity::decode(&flipped).is_err(), "byte {at}");
         }
         for cut in [0, 7, 11, 30, 63, 64, 200] {
-            assert!(Directory::decode(&directory().encode()[..cut]).is_err());
+            assert!(RegionDirectory::decode(&directory().encode()[..cut]).is_err());
             assert!(Identity::decode(&identity().encode()[..cut.min(63)]).is_err());
         }
     }
@@ -359,12 +359,12 @@ mod tests {
                     }
                 }
                 if let Some(used) = bytes.get(..used) {
-                    let checksum = Directory::checksum(used);
+                    let checksum = RegionDirectory::checksum(used);
                     put(&mut bytes, 40, &checksum.to_le_bytes());
                 }
             }
-            if let Ok(found) = Directory::decode(&bytes) {
-                proptest::prop_assert_eq!(Directory::decode(&found.encode()), Ok(found));
+            if let Ok(found) = RegionDirectory::decode(&bytes) {
+                proptest::prop_assert_eq!(RegionDirectory::decode(&found.encode()), Ok(found));
             }
             let _ = Identity::decode(&bytes);
         }
@@ -415,7 +415,7 @@ mod tests {
         ] {
             assert_eq!(field(&bytes, &rows, name), value, "{name}");
         }
-        let (rows, d) = (table("Directory of copies"), directory());
+        let (rows, d) = (table("RegionDirectory of copies"), directory());
         let bytes = d.encode();
         for (name, value) in [("entries", 40), ("sequence", 17), ("set", set)] {
             assert_eq!(field(&bytes, &rows, name), value, "{name}");

@@ -10,20 +10,20 @@ pub trait Memory: Send + Sync {
     ///
     /// # Errors
     /// What keeps it from being had.
-    fn allocate(&self, bytes: usize) -> std::io::Result<Region>;
+    fn allocate(&self, bytes: usize) -> std::io::Result<MemoryRegion>;
 }
 
 /// A piece of memory that is given back when it is dropped.
-pub struct Region {
+pub struct MemoryRegion {
     start: NonNull<u8>,
     bytes: usize,
     release: Option<Box<dyn FnOnce() + Send>>,
 }
 
 // SAFETY: the region owns its memory, which has no thread affinity.
-unsafe impl Send for Region {}
+unsafe impl Send for MemoryRegion {}
 
-impl Region {
+impl MemoryRegion {
     /// `bytes` from `start`, until `release` is called.
     ///
     /// # Safety
@@ -70,7 +70,7 @@ impl Region {
     }
 }
 
-impl Drop for Region {
+impl Drop for MemoryRegion {
     fn drop(&mut self) {
         if let Some(release) = self.release.take() {
             release();
@@ -83,10 +83,10 @@ impl Drop for Region {
 pub struct Plain;
 
 impl Memory for Plain {
-    fn allocate(&self, bytes: usize) -> std::io::Result<Region> {
+    fn allocate(&self, bytes: usize) -> std::io::Result<MemoryRegion> {
         let mut map = memmap2::MmapMut::map_anon(bytes.next_multiple_of(4096).max(4096))?;
         let start = NonNull::from(&mut map[..]).cast();
         // SAFETY: the mapping lives until `release` drops it, and only the region knows of it.
-        Ok(unsafe { Region::new(start, bytes, move || drop(map)) })
+        Ok(unsafe { MemoryRegion::new(start, bytes, move || drop(map)) })
     }
 }

@@ -16,16 +16,16 @@ use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
 use self::ring::ring;
-use self::tally::Tally;
+use self::tally::OpTally;
 
 /// Rung once, it ends one rest: as the bells do.
 #[derive(Default)]
-struct Bell {
+struct ModelBell {
     rung: Mutex<bool>,
     signal: Condvar,
 }
 
-impl Bell {
+impl ModelBell {
     fn ring(&self) {
         *self.rung.lock().unwrap() = true;
         self.signal.notify_one();
@@ -91,7 +91,7 @@ fn what_was_pushed_before_the_end_closed_is_still_there() {
 #[test]
 fn a_sleeper_sees_everything_that_was_pushed() {
     model(|| {
-        let (tally, bell) = (Arc::new(Tally::new()), Arc::new(Bell::default()));
+        let (tally, bell) = (Arc::new(OpTally::new()), Arc::new(ModelBell::default()));
         let lanes: Vec<_> = (0..2).map(|_| ring::<u32>(1)).collect();
         let mut consumers = Vec::new();
         let threads: Vec<_> = lanes
@@ -124,7 +124,7 @@ fn a_sleeper_sees_everything_that_was_pushed() {
 #[test]
 fn a_sleeper_that_wants_several_is_woken_by_the_last() {
     model(|| {
-        let (tally, bell) = (Arc::new(Tally::new()), Arc::new(Bell::default()));
+        let (tally, bell) = (Arc::new(OpTally::new()), Arc::new(ModelBell::default()));
         let pollers: Vec<_> = (0..2)
             .map(|_| {
                 let (tally, bell) = (Arc::clone(&tally), Arc::clone(&bell));

@@ -14,14 +14,14 @@ pub enum Pinning {
 
 /// Where threads are pinned.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Places {
+pub(crate) struct CpuPlaces {
     /// By poller.
     pub(crate) pollers: Vec<Option<usize>>,
     /// For everything that searches; empty where it is not pinned.
     pub(crate) searches: Vec<usize>,
 }
 
-impl Places {
+impl CpuPlaces {
     /// For so many pollers on these processors. Fewer processors than pollers are no error.
     pub(crate) fn of(pinning: Pinning, pollers: usize, processors: &[usize]) -> Self {
         let wanted = match pinning {
@@ -74,19 +74,19 @@ mod tests {
     #[test]
     fn pollers_come_first_and_searches_behind_them() {
         let eight: Vec<usize> = (0..8).collect();
-        let places = Places::of(Pinning::Auto, 4, &eight);
+        let places = CpuPlaces::of(Pinning::Auto, 4, &eight);
         assert_eq!(places.pollers, [Some(0), Some(1), Some(2), Some(3)]);
         assert_eq!(places.searches, [4, 5, 6, 7]);
     }
 
     #[test]
     fn few_processors_are_left_to_the_system() {
-        let places = Places::of(Pinning::Auto, 1, &[0, 1]);
+        let places = CpuPlaces::of(Pinning::Auto, 1, &[0, 1]);
         assert_eq!((places.pollers, places.searches), (vec![None], vec![]));
-        let forced = Places::of(Pinning::On, 4, &[2, 5]);
+        let forced = CpuPlaces::of(Pinning::On, 4, &[2, 5]);
         assert_eq!(forced.pollers, [Some(2), Some(5), Some(2), Some(5)]);
         assert!(forced.searches.is_empty(), "nothing is left for them");
-        assert_eq!(Places::of(Pinning::Off, 2, &[0, 1, 2, 3, 4]).pollers, [None, None]);
+        assert_eq!(CpuPlaces::of(Pinning::Off, 2, &[0, 1, 2, 3, 4]).pollers, [None, None]);
     }
 
     #[test]

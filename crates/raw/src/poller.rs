@@ -16,10 +16,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::bell::{Bell, bell};
-use crate::counts::{Counters, DeviceCounts};
-use crate::device::{Action, Command, Done, Geometry, RawDevice, Refused, Status};
+use crate::counts::{DeviceCounts, PollerCounters};
+use crate::device::{
+    Command, CommandDone, CommandRefused, DeviceAction, Geometry, RawDevice, Status,
+};
 use crate::ring::{Consumer, Producer};
-use crate::tally::Tally;
+use crate::tally::OpTally;
 
 /// How often a device is told that somebody is there.
 const KEEP_ALIVE: Duration = Duration::from_millis(100);
@@ -51,7 +53,7 @@ impl Idle {
 /// A request of a port. The tag is the port's.
 #[derive(Clone, Copy)]
 pub(crate) struct Request {
-    pub(crate) action: Action,
+    pub(crate) action: DeviceAction,
     pub(crate) offset: u64,
     pub(crate) bytes: u32,
     pub(crate) memory: *mut u8,
@@ -71,13 +73,13 @@ pub(crate) struct Reply {
 
 /// What a poller counts for a port, and rings.
 pub(crate) struct Arrivals {
-    pub(crate) tally: Tally,
+    pub(crate) tally: OpTally,
     pub(crate) bell: Arc<dyn Bell>,
 }
 
 impl Arrivals {
     pub(crate) fn new(bell: Arc<dyn Bell>) -> Arc<Self> {
-        Arc::new(Self { tally: Tally::new(), bell })
+        Arc::new(Self { tally: OpTally::new(), bell })
     }
 
     pub(crate) fn add(&self, done: u64) {
@@ -88,7 +90,7 @@ impl Arrivals {
 }
 
 /// A poller's end of a lane.
-pub(crate) struct Lane {
+pub(crate) struct PollerLane {
     pub(crate) requests: Consumer<Request>,
     pub(crate) replies: Producer<Reply>,
     pub(crate) owner: Arc<Arrivals>,
@@ -98,7 +100,7 @@ pub(crate) struct Lane {
     fresh: u64,
 }
 
-impl Lane {
+impl PollerLane {
     pub(crate) fn new(
         requests: Consumer<Request>,
         replies: Producer<Reply>,
@@ -127,14 +129,14 @@ pub(crate) struct Office {
     geometry: Geometry,
     /// Requests pushed, lanes brought, the end announced: all that the poller has to look at.
     work: Arrivals,
-    mail: Mutex<Vec<Lane>>,
+    mail: Mutex<Vec<PollerLane>>,
     /// There may be some.
     has_mail: AtomicBool,
     closing: AtomicBool,
     /// Nothing is answered any more.
     ended: AtomicBool,
     lanes: AtomicUsize,
-    counts: Counters,
+    counts: PollerCounters,
 }
 
 impl Office {
@@ -147,7 +149,7 @@ impl Office {
     }
 
     /// Brings a lane; not where there are too many.
-    pub(crate) fn enter(&self, lane: Lane) -> bool {
+    pub(crate) fn enter(&self, lane: PollerLane) -> bool {
         if self.lanes.fetch_add(1, Ordering::Relaxed) >= MAX_LANES {
             self.lanes.fetch_sub(1, Ordering::Relaxed);
             return false;
@@ -211,13 +213,13 @@ impl Poller {
         let office = Arc::new(Office {
             name: Arc::from(device.name()),
             geometry: device.geometry(),
-            work: Arrivals { tally: Tally::new(), bell },
+            work: Arrivals { tally: OpTally::new(), bell },
             mail: Mutex::default(),
             has_mail: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             lanes: AtomicUsize::new(0),
-            counts: Counters::default(),
+            counts: PollerCounters::default(),
         });
         let shared = Arc::clone(&office);
         let thread = std::thread::Builder::new().name(format!("raw-poller-{number}"));
@@ -262,7 +264,7 @@ impl Drop for Ending {
 }
 
 /// Closes lanes and wakes whoever waits for them.
-fn close(lanes: Vec<Option<Lane>>) {
+fn close(lanes: Vec<Option<PollerLane>>) {
     for lane in lanes.into_iter().flatten() {
         let owner = Arc::clone(&lane.owner);
         drop(lane);
@@ -277,7 +279,7 @@ struct Rounds {
     device: Box<dyn RawDevice>,
     idle: Idle,
     /// By number; those in between were closed.
-    lanes: Vec<Option<Lane>>,
+    lanes: Vec<Option<PollerLane>>,
     /// Requests that the device had no room for, oldest first.
     held: VecDeque<(u32, Request)>,
     /// The lane that is asked first.
@@ -353,7 +355,7 @@ impl Rounds {
     }
 
     /// Hands on what has ended.
-    fn finish(&mut self, done: &mut Vec<Done>) -> bool {
+    fn finish(&mut self, done: &mut Vec<CommandDone>) -> bool {
         if self.at_device == 0 {
             return false;
         }
@@ -362,12 +364,12 @@ impl Rounds {
             return false;
         }
         self.at_device -= done.len();
-        for Done { tag, result } in done.drain(..) {
+        for CommandDone { tag, result } in done.drain(..) {
             self.office.counts.ended(result);
             let lane = self.lanes[(tag >> 32) as usize].as_mut();
             lane.expect("a lane stays while it has requests out").reply(tag as u32, result);
         }
-        self.lanes.iter_mut().flatten().for_each(Lane::tell);
+        self.lanes.iter_mut().flatten().for_each(PollerLane::tell);
         true
     }
 
@@ -419,7 +421,7 @@ impl Rounds {
         }
         let whose = u64::from(lane) << 32 | u64::from(tag);
         let given = match action {
-            Action::Flush => self.device.flush(whose),
+            DeviceAction::Flush => self.device.flush(whose),
             _ => {
                 let command = Command { action, offset, bytes, memory, tag: whose };
                 // SAFETY: the port lends the memory until the reply, which follows the device's end.
@@ -432,11 +434,11 @@ impl Rounds {
                 self.office.counts.asked(action, bytes);
                 true
             }
-            Err(Refused::Failed(why)) => {
+            Err(CommandRefused::Failed(why)) => {
                 refused(why, self);
                 true
             }
-            Err(Refused::Full) => false,
+            Err(CommandRefused::Full) => false,
         }
     }
 

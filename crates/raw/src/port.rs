@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::bell::Bell;
-use crate::device::{Action, Status};
-use crate::poller::{Arrivals, Lane, Office, Reply, Request};
+use crate::device::{DeviceAction, Status};
+use crate::poller::{Arrivals, Office, PollerLane, Reply, Request};
 use crate::ring::{Consumer, Producer, ring};
 use crate::stripe::Stripe;
 
@@ -22,7 +22,7 @@ pub struct DeviceError {
     /// Name of the device.
     pub device: Arc<str>,
     /// What was asked for.
-    pub action: Action,
+    pub action: DeviceAction,
     /// First block of the command.
     pub lba: u64,
     /// Length of the command.
@@ -42,7 +42,7 @@ pub struct Answer {
 
 /// Where an operation goes.
 #[derive(Clone, Copy, Debug)]
-pub enum Target {
+pub enum PortTarget {
     /// To the stripe.
     Stripe,
     /// To one device, past the stripe.
@@ -50,7 +50,7 @@ pub enum Target {
 }
 
 /// The port's end of a lane.
-struct Line {
+struct PortLine {
     office: Arc<Office>,
     requests: Producer<Request>,
     replies: Consumer<Reply>,
@@ -62,7 +62,7 @@ struct Line {
     room: usize,
 }
 
-impl Line {
+impl PortLine {
     /// Gives the poller what was started, as far as its ring has room.
     fn advance(&mut self) {
         let mut news = 0;
@@ -82,7 +82,7 @@ impl Line {
 
 /// An operation under way.
 #[derive(Clone)]
-struct Operation {
+struct PortOperation {
     token: u64,
     left: u32,
     failed: Option<DeviceError>,
@@ -90,24 +90,24 @@ struct Operation {
 
 /// A piece under way.
 #[derive(Clone, Copy)]
-struct Part {
+struct CommandPart {
     operation: u32,
     device: u32,
-    action: Action,
+    action: DeviceAction,
     offset: u64,
     bytes: u32,
 }
 
 /// See the module's description.
 pub struct Port {
-    lines: Vec<Line>,
+    lines: Vec<PortLine>,
     stripe: Stripe,
     arrivals: Arc<Arrivals>,
     /// Replies taken so far.
     taken: u64,
-    operations: Vec<Operation>,
+    operations: Vec<PortOperation>,
     free_operations: Vec<u32>,
-    parts: Vec<Part>,
+    parts: Vec<CommandPart>,
     free_parts: Vec<u32>,
     under_way: usize,
     /// A poller ended with requests of this port at its device.
@@ -138,11 +138,11 @@ impl Port {
         for office in offices {
             let (requests, theirs) = ring(room);
             let (answers, replies) = ring(room);
-            if !office.enter(Lane::new(theirs, answers, Arc::clone(&arrivals))) {
+            if !office.enter(PollerLane::new(theirs, answers, Arc::clone(&arrivals))) {
                 return Err(PortError::TooMany);
             }
             let (office, waiting) = (Arc::clone(office), VecDeque::with_capacity(room));
-            lines.push(Line { office, requests, replies, waiting, started: 0, out: 0, room });
+            lines.push(PortLine { office, requests, replies, waiting, started: 0, out: 0, room });
         }
         Ok(Self {
             lines,
@@ -177,8 +177,8 @@ impl Port {
     #[expect(unsafe_code, reason = "memory is lent by pointer")]
     pub unsafe fn push(
         &mut self,
-        action: Action,
-        target: Target,
+        action: DeviceAction,
+        target: PortTarget,
         offset: u64,
         bytes: usize,
         memory: *mut u8,
@@ -198,8 +198,8 @@ impl Port {
             }
         };
         match target {
-            Target::Device(device) => part(self, device, offset, 0, bytes as u64),
-            Target::Stripe => {
+            PortTarget::Device(device) => part(self, device, offset, 0, bytes as u64),
+            PortTarget::Stripe => {
                 let stripe = self.stripe;
                 for piece in stripe.pieces(offset, bytes as u64) {
                     part(self, piece.device, piece.offset, piece.at, piece.bytes);
@@ -213,14 +213,14 @@ impl Port {
     pub fn push_sync(&mut self, token: u64) {
         let operation = self.operation(token);
         for device in 0..self.lines.len() {
-            self.note(operation, device, Action::Flush, 0, 0, std::ptr::null_mut());
+            self.note(operation, device, DeviceAction::Flush, 0, 0, std::ptr::null_mut());
         }
         self.operations[operation as usize].left = self.lines.len() as u32;
     }
 
     fn operation(&mut self, token: u64) -> u32 {
         self.under_way += 1;
-        let fresh = Operation { token, left: 0, failed: None };
+        let fresh = PortOperation { token, left: 0, failed: None };
         match self.free_operations.pop() {
             Some(at) => {
                 self.operations[at as usize] = fresh;
@@ -237,12 +237,12 @@ impl Port {
         &mut self,
         operation: u32,
         device: usize,
-        action: Action,
+        action: DeviceAction,
         offset: u64,
         bytes: u32,
         memory: *mut u8,
     ) {
-        let part = Part { operation, device: device as u32, action, offset, bytes };
+        let part = CommandPart { operation, device: device as u32, action, offset, bytes };
         let tag = match self.free_parts.pop() {
             Some(tag) => {
                 self.parts[tag as usize] = part;

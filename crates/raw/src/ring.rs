@@ -16,12 +16,12 @@ use super::sync::{Arc, AtomicBool, AtomicUsize, Ordering, UnsafeCell};
 
 /// On a cache line of its own, so that the two ends do not fetch each other's.
 #[repr(align(128))]
-struct Apart<T>(T);
+struct CacheLine<T>(T);
 
 struct Shared<T> {
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
-    head: Apart<AtomicUsize>,
-    tail: Apart<AtomicUsize>,
+    head: CacheLine<AtomicUsize>,
+    tail: CacheLine<AtomicUsize>,
     /// One end is gone.
     closed: AtomicBool,
 }
@@ -60,8 +60,8 @@ pub(crate) fn ring<T: Copy>(capacity: usize) -> (Producer<T>, Consumer<T>) {
         .collect();
     let shared = Arc::new(Shared {
         slots,
-        head: Apart(AtomicUsize::new(0)),
-        tail: Apart(AtomicUsize::new(0)),
+        head: CacheLine(AtomicUsize::new(0)),
+        tail: CacheLine(AtomicUsize::new(0)),
         closed: AtomicBool::new(false),
     });
     let consumer = Consumer { shared: Arc::clone(&shared), head: 0, tail: 0 };

@@ -10,11 +10,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::device::{Action, Command, Done, Geometry, RawDevice, Refused, Status};
+use crate::device::{
+    Command, CommandDone, CommandRefused, DeviceAction, Geometry, RawDevice, Status,
+};
 
 /// How a simulated device behaves.
 #[derive(Clone, Debug)]
-pub struct SimOptions {
+pub struct SimDevOptions {
     /// Bytes of the device.
     pub bytes: u64,
     /// Bytes of a block.
@@ -31,7 +33,7 @@ pub struct SimOptions {
     pub full_every: u64,
 }
 
-impl Default for SimOptions {
+impl Default for SimDevOptions {
     fn default() -> Self {
         Self {
             bytes: 8 << 20,
@@ -73,7 +75,7 @@ impl Power {
     }
 }
 
-struct Disk {
+struct SimPlatters {
     /// What a cut leaves.
     durable: Vec<u8>,
     /// What is read.
@@ -91,15 +93,15 @@ struct Disk {
 /// The content of a simulated device, which outlives it. Clones share.
 #[derive(Clone)]
 pub struct Platter {
-    disk: Arc<Mutex<Disk>>,
-    options: SimOptions,
+    disk: Arc<Mutex<SimPlatters>>,
+    options: SimDevOptions,
 }
 
 impl Platter {
     /// A blank one.
-    pub fn new(options: SimOptions) -> Self {
+    pub fn new(options: SimDevOptions) -> Self {
         let blank = vec![0; options.bytes as usize];
-        let disk = Disk {
+        let disk = SimPlatters {
             durable: blank.clone(),
             written: blank,
             cached: BTreeMap::new(),
@@ -112,7 +114,7 @@ impl Platter {
         Self { disk: Arc::new(Mutex::new(disk)), options }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Disk> {
+    fn lock(&self) -> MutexGuard<'_, SimPlatters> {
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -208,11 +210,11 @@ impl SimDev {
         if disk.gone || self.power.is_off() {
             return Err(Status::Gone);
         }
-        if command.action == Action::Flush {
+        if command.action == DeviceAction::Flush {
             if !self.power.draw() {
                 return Err(Status::Gone);
             }
-            let Disk { durable, written, cached, .. } = &mut *disk;
+            let SimPlatters { durable, written, cached, .. } = &mut *disk;
             durable.copy_from_slice(written);
             cached.clear();
             return Ok(());
@@ -230,7 +232,7 @@ impl SimDev {
         }
         let range = command.offset as usize..end as usize;
         let bytes = command.bytes as usize;
-        if command.action == Action::Read {
+        if command.action == DeviceAction::Read {
             disk.reads += 1;
             // SAFETY: `submit` says that this memory is lent to the command.
             let memory = unsafe { std::slice::from_raw_parts_mut(command.memory, bytes) };
@@ -247,12 +249,12 @@ impl SimDev {
         if whole { Ok(()) } else { Err(Status::Gone) }
     }
 
-    fn take(&mut self, command: Command) -> Result<(), Refused> {
+    fn take(&mut self, command: Command) -> Result<(), CommandRefused> {
         let options = &self.platter.options;
         self.submitted += 1;
         let unlucky = options.full_every > 0 && self.submitted.is_multiple_of(options.full_every);
         if unlucky || self.under_way.len() >= options.depth as usize {
-            return Err(Refused::Full);
+            return Err(CommandRefused::Full);
         }
         let delay = options.delay;
         let polls = (next(&mut self.random) % u64::from(delay + 1)) as u32;
@@ -270,20 +272,21 @@ impl RawDevice for SimDev {
     }
 
     fn geometry(&self) -> Geometry {
-        let SimOptions { bytes, lba_bytes, depth, max_transfer_bytes, .. } = self.platter.options;
+        let SimDevOptions { bytes, lba_bytes, depth, max_transfer_bytes, .. } =
+            self.platter.options;
         Geometry { lba_bytes, bytes, max_transfer_bytes, depth }
     }
 
-    unsafe fn submit(&mut self, command: &Command) -> Result<(), Refused> {
+    unsafe fn submit(&mut self, command: &Command) -> Result<(), CommandRefused> {
         self.take(*command)
     }
 
-    fn flush(&mut self, tag: u64) -> Result<(), Refused> {
+    fn flush(&mut self, tag: u64) -> Result<(), CommandRefused> {
         let memory = std::ptr::null_mut();
-        self.take(Command { action: Action::Flush, offset: 0, bytes: 0, memory, tag })
+        self.take(Command { action: DeviceAction::Flush, offset: 0, bytes: 0, memory, tag })
     }
 
-    fn poll(&mut self, done: &mut Vec<Done>) {
+    fn poll(&mut self, done: &mut Vec<CommandDone>) {
         let mut at = 0;
         while at < self.under_way.len() {
             let (polls, command) = &mut self.under_way[at];
@@ -294,7 +297,7 @@ impl RawDevice for SimDev {
             }
             let command = *command;
             self.under_way.swap_remove(at);
-            done.push(Done { tag: command.tag, result: self.carry_out(&command) });
+            done.push(CommandDone { tag: command.tag, result: self.carry_out(&command) });
         }
     }
 
@@ -310,7 +313,7 @@ impl RawDevice for SimDev {
 /// A device that ends each command at the next poll and touches nothing.
 #[derive(Debug, Default)]
 pub struct NullDev {
-    done: Vec<Done>,
+    done: Vec<CommandDone>,
 }
 
 impl RawDevice for NullDev {
@@ -322,17 +325,17 @@ impl RawDevice for NullDev {
         Geometry { lba_bytes: 512, bytes: 1 << 40, max_transfer_bytes: 1 << 20, depth: 1 << 16 }
     }
 
-    unsafe fn submit(&mut self, command: &Command) -> Result<(), Refused> {
-        self.done.push(Done { tag: command.tag, result: Ok(()) });
+    unsafe fn submit(&mut self, command: &Command) -> Result<(), CommandRefused> {
+        self.done.push(CommandDone { tag: command.tag, result: Ok(()) });
         Ok(())
     }
 
-    fn flush(&mut self, tag: u64) -> Result<(), Refused> {
-        self.done.push(Done { tag, result: Ok(()) });
+    fn flush(&mut self, tag: u64) -> Result<(), CommandRefused> {
+        self.done.push(CommandDone { tag, result: Ok(()) });
         Ok(())
     }
 
-    fn poll(&mut self, done: &mut Vec<Done>) {
+    fn poll(&mut self, done: &mut Vec<CommandDone>) {
         done.append(&mut self.done);
     }
 }

@@ -15,17 +15,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use uuid::Uuid;
 
 use crate::bell::Bell;
-use crate::device::Action;
+use crate::device::DeviceAction;
 use crate::devices::Devices;
-use crate::head::{Found, StoreError, examine};
-use crate::marker::{DIRECTORIES, Directory, Entry, HEAD_BYTES, MOST_REGIONS, NAME_BYTES};
-use crate::port::{Port, PortError, Target};
+use crate::head::{ClaimError, FoundMarker, examine};
+use crate::marker::{DIRECTORIES, Entry, HEAD_BYTES, MOST_REGIONS, NAME_BYTES, RegionDirectory};
+use crate::port::{Port, PortError, PortTarget};
 use crate::stripe::Stripe;
 use crate::transfers::{TransferError, Transfers};
 
 /// A segment: a file that never changes any more.
 #[derive(Clone, Debug)]
-pub struct Segment {
+pub struct CopiedSegment {
     /// The index that it is of.
     pub index: Uuid,
     /// The generation of it that is opened.
@@ -99,7 +99,7 @@ fn key(entry: &Entry) -> Key {
 
 #[derive(Default)]
 struct State {
-    directory: Option<Directory>,
+    directory: Option<RegionDirectory>,
     /// Regions that somebody reads, or did.
     held: HashMap<Key, Weak<Region>>,
     /// Those that are to be given up when nobody reads them.
@@ -108,7 +108,7 @@ struct State {
 }
 
 impl State {
-    fn directory(&self) -> &Directory {
+    fn directory(&self) -> &RegionDirectory {
         self.directory.as_ref().expect("set when the store was opened")
     }
 
@@ -117,11 +117,11 @@ impl State {
     }
 
     /// The directory without what is dead and not held; `None` where that is the same.
-    fn cleared(&self) -> Option<Directory> {
+    fn cleared(&self) -> Option<RegionDirectory> {
         let gone = |e: &Entry| self.dead.contains(&key(e)) && !self.is_held(&key(e));
         let old = self.directory();
         let left: Vec<Entry> = old.entries.iter().filter(|e| !gone(e)).cloned().collect();
-        (left.len() < old.entries.len()).then(|| Directory { entries: left, ..old.clone() })
+        (left.len() < old.entries.len()).then(|| RegionDirectory { entries: left, ..old.clone() })
     }
 }
 
@@ -154,9 +154,9 @@ impl Store {
     /// The stripe over devices that were claimed for it. Reads only.
     ///
     /// # Errors
-    /// [`StoreError`], which names the device and what is wrong with it.
-    pub fn open(devices: Devices) -> Result<Self, StoreError> {
-        let Found { identity, directory } = examine(&devices)?;
+    /// [`ClaimError`], which names the device and what is wrong with it.
+    pub fn open(devices: Devices) -> Result<Self, ClaimError> {
+        let FoundMarker { identity, directory } = examine(&devices)?;
         let stripe =
             Stripe::new(devices.count(), identity.stripe_bytes, HEAD_BYTES, identity.device_bytes);
         let state = State { directory: Some(directory), ..State::default() };
@@ -198,7 +198,7 @@ impl Store {
     ///
     /// # Errors
     /// [`CopyError::File`].
-    pub fn find(&self, segment: &Segment) -> Result<Option<Arc<Region>>, CopyError> {
+    pub fn find(&self, segment: &CopiedSegment) -> Result<Option<Arc<Region>>, CopyError> {
         let same = |e: &&Entry| {
             (e.index, e.partition, &e.name) == (segment.index, segment.partition, &segment.name)
         };
@@ -226,7 +226,7 @@ impl Store {
 
     /// Says which segments a generation has: copies of the same index that an earlier generation
     /// wanted, and this one does not, are given up when nobody reads them.
-    pub fn wants(&self, index: Uuid, generation: u64, segments: &[Segment]) {
+    pub fn wants(&self, index: Uuid, generation: u64, segments: &[CopiedSegment]) {
         let mut state = self.lock();
         let wanted =
             |e: &Entry| segments.iter().any(|s| (s.partition, &s.name) == (e.partition, &e.name));
@@ -263,7 +263,7 @@ impl Store {
     /// [`CopyError`]; the stripe is as it was, but for copies that were given up.
     pub fn copy(
         &self,
-        segment: &Segment,
+        segment: &CopiedSegment,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Arc<Region>, CopyError> {
         let _alone = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
@@ -296,7 +296,7 @@ impl Store {
     }
 
     /// Where a segment fits, after giving up what is dead if it fits nowhere else.
-    fn room_for(&self, segment: &Segment) -> Result<u64, CopyError> {
+    fn room_for(&self, segment: &CopiedSegment) -> Result<u64, CopyError> {
         if segment.name.len() > NAME_BYTES {
             return Err(CopyError::Directory);
         }
@@ -355,8 +355,8 @@ impl Store {
     }
 
     /// Puts a directory on the first device, twice.
-    fn publish(&self, directory: Directory) -> Result<(), CopyError> {
-        let directory = Directory { sequence: directory.sequence + 1, ..directory };
+    fn publish(&self, directory: RegionDirectory) -> Result<(), CopyError> {
+        let directory = RegionDirectory { sequence: directory.sequence + 1, ..directory };
         if self.lock().poisoned {
             return Err(CopyError::Poisoned);
         }
@@ -388,13 +388,13 @@ fn hold(state: &mut State, entry: &Entry) -> Arc<Region> {
 pub(crate) fn write_directory(
     devices: &Devices,
     stripe: Stripe,
-    directory: &Directory,
+    directory: &RegionDirectory,
 ) -> Result<(), TransferError> {
     let bytes = directory.encode();
     let mut transfers = Transfers::new(devices, stripe, 1, bytes.len())?;
     for place in DIRECTORIES {
         transfers.buffer(0)[..bytes.len()].copy_from_slice(&bytes);
-        transfers.one(Action::Write, Target::Device(0), place, bytes.len())?;
+        transfers.one(DeviceAction::Write, PortTarget::Device(0), place, bytes.len())?;
         transfers.sync()?;
     }
     Ok(())

@@ -15,7 +15,7 @@ pub struct Stripe {
 
 /// A part of a range that lies on one device without a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct StripePiece {
     /// Which device.
     pub device: usize,
     /// Where on it.
@@ -55,7 +55,7 @@ impl Stripe {
     }
 
     /// The pieces of a range, in its order. On one device turns follow each other without a gap.
-    pub fn pieces(&self, offset: u64, bytes: u64) -> impl Iterator<Item = Piece> + use<> {
+    pub fn pieces(&self, offset: u64, bytes: u64) -> impl Iterator<Item = StripePiece> + use<> {
         let Self { devices, stripe_bytes, first, .. } = *self;
         let mut at = 0;
         std::iter::from_fn(move || {
@@ -65,7 +65,7 @@ impl Stripe {
             let from = offset + at;
             let (turn, within) = (from / stripe_bytes, from % stripe_bytes);
             let left = if devices == 1 { bytes - at } else { stripe_bytes - within };
-            let piece = Piece {
+            let piece = StripePiece {
                 device: (turn % devices) as usize,
                 offset: first + turn / devices * stripe_bytes + within,
                 at,
@@ -87,7 +87,7 @@ mod tests {
         let stripe = Stripe::new(3, 4096, 1 << 20, (1 << 20) + 10 * 4096 + 1000);
         assert_eq!(stripe.capacity(), 30 * 4096);
         let of = |offset, bytes| stripe.pieces(offset, bytes).collect::<Vec<_>>();
-        let piece = |device, turn: u64, within, at, bytes| Piece {
+        let piece = |device, turn: u64, within, at, bytes| StripePiece {
             device,
             offset: (1 << 20) + turn * 4096 + within,
             at,

@@ -13,13 +13,13 @@ const AWAKE: u64 = u64::MAX;
 
 /// See the module's description. One side sleeps, any number of others count.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct OpTally {
     count: AtomicU64,
     /// The count from which on the sleeper is to be woken.
     wake_at: AtomicU64,
 }
 
-impl Tally {
+impl OpTally {
     pub(crate) fn new() -> Self {
         Self { count: AtomicU64::new(0), wake_at: AtomicU64::new(AWAKE) }
     }

@@ -2,10 +2,10 @@
 
 #![expect(unsafe_code, reason = "buffers are lent to devices by pointer")]
 
-use crate::device::Action;
+use crate::device::DeviceAction;
 use crate::devices::Devices;
-use crate::memory::Region;
-use crate::port::{Answer, DeviceError, Port, PortError, Target};
+use crate::memory::MemoryRegion;
+use crate::port::{Answer, DeviceError, Port, PortError, PortTarget};
 use crate::stripe::Stripe;
 
 /// Why something was not moved.
@@ -25,7 +25,7 @@ pub enum TransferError {
 /// Several buffers of equal length in memory that devices reach, each free or under way.
 pub(crate) struct Transfers {
     port: Port,
-    memory: Region,
+    memory: MemoryRegion,
     buffer_bytes: usize,
     under_way: Vec<bool>,
     answers: Vec<Answer>,
@@ -62,8 +62,8 @@ impl Transfers {
     /// Starts a transfer of the first `bytes` of a buffer.
     pub(crate) fn start(
         &mut self,
-        action: Action,
-        target: Target,
+        action: DeviceAction,
+        target: PortTarget,
         offset: u64,
         (buffer, bytes): (usize, usize),
     ) {
@@ -106,8 +106,8 @@ impl Transfers {
     /// One transfer from its start to its end.
     pub(crate) fn one(
         &mut self,
-        action: Action,
-        target: Target,
+        action: DeviceAction,
+        target: PortTarget,
         offset: u64,
         bytes: usize,
     ) -> Result<&mut [u8], TransferError> {

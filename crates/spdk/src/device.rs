@@ -2,7 +2,9 @@
 
 use std::ffi::{CString, c_void};
 
-use pipeann_raw::device::{Action, Command, Done, Geometry, RawDevice, Refused, Status};
+use pipeann_raw::device::{
+    Command, CommandDone, CommandRefused, DeviceAction, Geometry, RawDevice, Status,
+};
 
 use crate::shim;
 
@@ -30,19 +32,19 @@ pub enum NvmeError {
 /// See the module's description.
 pub struct Nvme {
     name: String,
-    device: Box<shim::Device>,
+    device: Box<shim::ShimDevice>,
     geometry: Geometry,
     /// What the driver hands back with the end of a command; the place of one says nothing of it.
     commands: Box<[shim::Command]>,
     /// By place: the tag of the command that has it.
     tags: Vec<u64>,
     free: Vec<u32>,
-    ended: Box<Ended>,
+    ended: Box<EndedCommand>,
     gone: bool,
 }
 
 /// Where ends of commands are put while the driver is polled.
-struct Ended {
+struct EndedCommand {
     done: Vec<(u64, Result<(), Status>)>,
 }
 
@@ -51,9 +53,9 @@ unsafe impl Send for Nvme {}
 
 /// Called by the driver while it is polled.
 unsafe extern "C" fn ended(context: *mut c_void, slot: u64, kind: u8, code: u8) {
-    // SAFETY: the context is the `Ended` of the device that is polled, whose box is not touched by
+    // SAFETY: the context is the `EndedCommand` of the device that is polled, whose box is not touched by
     // anybody else meanwhile.
-    let ended = unsafe { &mut *context.cast::<Ended>() };
+    let ended = unsafe { &mut *context.cast::<EndedCommand>() };
     let result = if (kind, code) == (0, 0) { Ok(()) } else { Err(Status::Nvme { kind, code }) };
     ended.done.push((slot, result));
 }
@@ -66,7 +68,7 @@ impl Nvme {
     pub fn open(transport: &str) -> Result<Self, NvmeError> {
         let name = transport.strip_prefix("trtype:PCIe traddr:").unwrap_or(transport).to_owned();
         let Ok(text) = CString::new(transport) else { return Err(NvmeError::Address(name)) };
-        let mut device = Box::new(shim::Device::zeroed());
+        let mut device = Box::new(shim::ShimDevice::zeroed());
         // SAFETY: the device is zeroed and the string ends with a zero.
         match unsafe { shim::pipeann_spdk_open(&raw mut *device, text.as_ptr()) } {
             0 => {}
@@ -86,7 +88,7 @@ impl Nvme {
                 &raw mut depth,
             );
         }
-        let mut ends = Box::new(Ended { done: Vec::with_capacity(depth as usize) });
+        let mut ends = Box::new(EndedCommand { done: Vec::with_capacity(depth as usize) });
         let context = (&raw mut *ends).cast::<c_void>();
         let command = |slot| shim::Command { ended, context, tag: u64::from(slot) };
         Ok(Self {
@@ -101,11 +103,11 @@ impl Nvme {
         })
     }
 
-    fn give(&mut self, action: i32, command: &Command) -> Result<(), Refused> {
+    fn give(&mut self, action: i32, command: &Command) -> Result<(), CommandRefused> {
         if self.gone {
-            return Err(Refused::Failed(Status::Gone));
+            return Err(CommandRefused::Failed(Status::Gone));
         }
-        let slot = self.free.pop().ok_or(Refused::Full)?;
+        let slot = self.free.pop().ok_or(CommandRefused::Full)?;
         let of_slot = &raw mut self.commands[slot as usize];
         // The slot's number comes back with the end, so its tag is kept beside.
         self.tags[slot as usize] = command.tag;
@@ -126,9 +128,9 @@ impl Nvme {
         }
         self.free.push(slot);
         Err(match -answer {
-            libc::ENOMEM | libc::EAGAIN => Refused::Full,
-            libc::ENXIO => Refused::Failed(Status::Gone),
-            errno => Refused::Failed(Status::System(errno)),
+            libc::ENOMEM | libc::EAGAIN => CommandRefused::Full,
+            libc::ENXIO => CommandRefused::Failed(Status::Gone),
+            errno => CommandRefused::Failed(Status::System(errno)),
         })
     }
 }
@@ -142,21 +144,21 @@ impl RawDevice for Nvme {
         self.geometry
     }
 
-    unsafe fn submit(&mut self, command: &Command) -> Result<(), Refused> {
-        self.give(i32::from(command.action == Action::Write), command)
+    unsafe fn submit(&mut self, command: &Command) -> Result<(), CommandRefused> {
+        self.give(i32::from(command.action == DeviceAction::Write), command)
     }
 
-    fn flush(&mut self, tag: u64) -> Result<(), Refused> {
+    fn flush(&mut self, tag: u64) -> Result<(), CommandRefused> {
         let memory = std::ptr::null_mut();
-        self.give(2, &Command { action: Action::Flush, offset: 0, bytes: 0, memory, tag })
+        self.give(2, &Command { action: DeviceAction::Flush, offset: 0, bytes: 0, memory, tag })
     }
 
-    fn poll(&mut self, done: &mut Vec<Done>) {
+    fn poll(&mut self, done: &mut Vec<CommandDone>) {
         // SAFETY: the device is open; `ended` is called with our own context alone.
         let answer = unsafe { shim::pipeann_spdk_poll(&raw mut *self.device) };
         for (slot, result) in self.ended.done.drain(..) {
             self.free.push(slot as u32);
-            done.push(Done { tag: self.tags[slot as usize], result });
+            done.push(CommandDone { tag: self.tags[slot as usize], result });
         }
         // The driver ends what it had before it says that the pair is broken.
         self.gone |= answer < 0;

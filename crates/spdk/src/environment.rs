@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::ptr::NonNull;
 use std::sync::Mutex;
 
-use pipeann_raw::memory::{Memory, Region};
+use pipeann_raw::memory::{Memory, MemoryRegion};
 
 use crate::shim;
 
@@ -44,7 +44,7 @@ pub enum EnvironmentError {
         "SPDK cannot be started ({0}); its own lines above say why: huge pages at `hugedir`, and \
          vfio or uio for the SSDs, are what is missing most often"
     )]
-    Refused(std::io::Error),
+    CommandRefused(std::io::Error),
     /// The folder's name has a zero in it.
     #[error("`hugedir` is no path")]
     Path,
@@ -80,7 +80,9 @@ impl Environment {
         let answer =
             unsafe { shim::pipeann_spdk_start(hugedir, i32::from(options.huge_pages), memory) };
         if answer != 0 {
-            return Err(EnvironmentError::Refused(std::io::Error::from_raw_os_error(-answer)));
+            return Err(EnvironmentError::CommandRefused(std::io::Error::from_raw_os_error(
+                -answer,
+            )));
         }
         *started = true;
         Ok(Self(()))
@@ -105,13 +107,15 @@ fn check_machine() -> Result<(), EnvironmentError> {
 }
 
 impl Memory for Environment {
-    fn allocate(&self, bytes: usize) -> std::io::Result<Region> {
+    fn allocate(&self, bytes: usize) -> std::io::Result<MemoryRegion> {
         // SAFETY: the environment was started, or there would be no value of this type.
         let memory = unsafe { shim::pipeann_spdk_allocate(bytes as u64) };
         let start = NonNull::new(memory.cast::<u8>())
             .ok_or_else(|| std::io::Error::from_raw_os_error(libc::ENOMEM))?;
         let address = memory as usize;
         // SAFETY: the memory is zeroed, ours, and valid until it is freed.
-        Ok(unsafe { Region::new(start, bytes, move || shim::pipeann_spdk_free(address as *mut _)) })
+        Ok(unsafe {
+            MemoryRegion::new(start, bytes, move || shim::pipeann_spdk_free(address as *mut _))
+        })
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 /// `struct pipeann_device`.
 #[repr(C)]
-pub(crate) struct Device {
+pub(crate) struct ShimDevice {
     controller: *mut c_void,
     space: *mut c_void,
     pair: *mut c_void,
@@ -12,7 +12,7 @@ pub(crate) struct Device {
     depth: u32,
 }
 
-impl Device {
+impl ShimDevice {
     /// What `pipeann_spdk_open` fills.
     pub(crate) const fn zeroed() -> Self {
         let none = std::ptr::null_mut();
@@ -37,23 +37,23 @@ unsafe extern "C" {
     ) -> c_int;
     pub(crate) fn pipeann_spdk_allocate(bytes: u64) -> *mut c_void;
     pub(crate) fn pipeann_spdk_free(memory: *mut c_void);
-    pub(crate) fn pipeann_spdk_open(device: *mut Device, transport: *const c_char) -> c_int;
-    pub(crate) fn pipeann_spdk_close(device: *mut Device);
+    pub(crate) fn pipeann_spdk_open(device: *mut ShimDevice, transport: *const c_char) -> c_int;
+    pub(crate) fn pipeann_spdk_close(device: *mut ShimDevice);
     pub(crate) fn pipeann_spdk_geometry(
-        device: *mut Device,
+        device: *mut ShimDevice,
         lba_bytes: *mut u32,
         bytes: *mut u64,
         max_transfer_bytes: *mut u32,
         depth: *mut u32,
     );
     pub(crate) fn pipeann_spdk_submit(
-        device: *mut Device,
+        device: *mut ShimDevice,
         action: c_int,
         offset: u64,
         bytes: u32,
         memory: *mut c_void,
         command: *mut Command,
     ) -> c_int;
-    pub(crate) fn pipeann_spdk_poll(device: *mut Device) -> c_int;
-    pub(crate) fn pipeann_spdk_keep_alive(device: *mut Device) -> c_int;
+    pub(crate) fn pipeann_spdk_poll(device: *mut ShimDevice) -> c_int;
+    pub(crate) fn pipeann_spdk_keep_alive(device: *mut ShimDevice) -> c_int;
 }

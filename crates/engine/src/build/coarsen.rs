@@ -80,7 +80,7 @@ pub(crate) fn contracted(
     most_edges: usize,
     cancel: &AtomicBool,
 ) -> Result<Option<(NearGraph, Vec<i32>)>, BuildError> {
-    let members = Members::new(group_of);
+    let members = GroupMembers::new(group_of);
     let groups = members.sizes.len();
     let mut between = Between { weights: vec![0; groups], touched: vec![], list: vec![] };
     let mut of_weight: Vec<usize> = Vec::new();
@@ -129,12 +129,12 @@ fn least_within(of_weight: &[usize], most: usize) -> usize {
 }
 
 /// The rows of each group.
-struct Members {
+struct GroupMembers {
     rows: Vec<u32>,
     sizes: Vec<i32>,
 }
 
-impl Members {
+impl GroupMembers {
     fn new(group_of: &[u32]) -> Self {
         let groups = group_of.iter().max().map_or(0, |last| *last as usize + 1);
         let mut next = vec![0u32; groups + 1];

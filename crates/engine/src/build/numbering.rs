@@ -34,7 +34,7 @@ impl EdgesBetween {
             let mut heaviest: Vec<_> =
                 between.iter().map(|(&pair, &weight)| (weight, pair)).collect();
             heaviest.sort_unstable_by_key(|&(weight, pair)| (std::cmp::Reverse(weight), pair));
-            let mut pairs = Pairs::of(groups.len());
+            let mut pairs = GroupPairs::of(groups.len());
             heaviest.into_iter().for_each(|(_, (a, b))| pairs.join(a, b));
             pairs.join_rest();
             let mut next: Vec<Vec<u16>> = vec![vec![]; pairs.joined as usize];
@@ -56,13 +56,13 @@ impl EdgesBetween {
 }
 
 /// Groups that are joined two by two.
-struct Pairs {
+struct GroupPairs {
     /// What each has become a part of.
     into: Vec<Option<u16>>,
     joined: u16,
 }
 
-impl Pairs {
+impl GroupPairs {
     fn of(groups: usize) -> Self {
         Self { into: vec![None; groups], joined: 0 }
     }

@@ -159,7 +159,7 @@ enum State {
 enum Memory {
     Map(MmapMut),
     /// Of devices that read without the kernel.
-    Raw(pipeann_raw::memory::Region),
+    Raw(pipeann_raw::memory::MemoryRegion),
 }
 
 /// The buffers of one queue, in one region.
@@ -199,7 +199,7 @@ impl BufferPool {
 
     /// Buffers in a region of [`region_bytes`](Self::region_bytes).
     pub(super) fn within(
-        region: pipeann_raw::memory::Region,
+        region: pipeann_raw::memory::MemoryRegion,
         buffers: usize,
         buffer_bytes: usize,
     ) -> Self {

@@ -11,8 +11,8 @@ use pipeann_engine::types::{ErrorClass, Metric, RowId, VectorType};
 use pipeann_engine::update::{LiveIndex, LiveOptions};
 use pipeann_raw::device::{RawDevice, Status};
 use pipeann_raw::memory::Plain;
-use pipeann_raw::sim::{Platter, Power, SimOptions};
-use pipeann_raw::{Devices, ServeOptions};
+use pipeann_raw::sim::{Platter, Power, SimDevOptions};
+use pipeann_raw::{Devices, DevicesOptions};
 
 use crate::data::{Vectors, build_in, clustered, open_options, options};
 
@@ -21,7 +21,7 @@ struct Ssds(Vec<Platter>);
 
 impl Ssds {
     fn new(count: u64, bytes: u64) -> Self {
-        let options = |seed| SimOptions { bytes, seed, depth: 64, ..SimOptions::default() };
+        let options = |seed| SimDevOptions { bytes, seed, depth: 64, ..SimDevOptions::default() };
         let ssds = Self((0..count).map(|seed| Platter::new(options(seed))).collect());
         claim(&ssds.devices(), 16 << 10, false).unwrap();
         ssds
@@ -32,7 +32,7 @@ impl Ssds {
             Box::new(p.device(&format!("ssd{i}"), &Power::default())) as Box<dyn RawDevice>
         };
         let devices = self.0.iter().enumerate().map(device).collect();
-        Devices::serve(devices, Arc::new(Plain), ServeOptions::default()).unwrap()
+        Devices::serve(devices, Arc::new(Plain), DevicesOptions::default()).unwrap()
     }
 
     fn backend(&self) -> Arc<Raw> {

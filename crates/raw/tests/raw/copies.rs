@@ -1,20 +1,23 @@
 //! Copying once: what is written when, what is found again, what is given up.
 
-use pipeann_raw::sim::{Power, SimOptions};
+use pipeann_raw::sim::{Power, SimDevOptions};
 use pipeann_raw::{CopyError, Store};
 
 use crate::rig::{Index, Rig, content, read};
 
 const SIZE: u64 = 1_300_000;
 
-fn copy(store: &Store, segment: &pipeann_raw::Segment) -> std::sync::Arc<pipeann_raw::Region> {
+fn copy(
+    store: &Store,
+    segment: &pipeann_raw::CopiedSegment,
+) -> std::sync::Arc<pipeann_raw::Region> {
     store.copy(segment, &mut |_| ()).expect("room, and no fault")
 }
 
 #[test]
 fn a_copy_is_read_back_over_any_number_of_devices_and_block_sizes() {
     for (devices, lba_bytes) in [(1, 512), (2, 4096), (3, 512), (5, 512)] {
-        let rig = Rig::claimed(devices, &SimOptions { lba_bytes, ..SimOptions::default() });
+        let rig = Rig::claimed(devices, &SimDevOptions { lba_bytes, ..SimDevOptions::default() });
         let index = Index::new(1);
         let store = rig.store().unwrap();
         let segment = index.segment("segment-000000.pages", SIZE, 5, 1);
@@ -30,7 +33,7 @@ fn a_copy_is_read_back_over_any_number_of_devices_and_block_sizes() {
 
 #[test]
 fn a_second_opening_finds_the_copy_and_writes_nothing() {
-    let rig = Rig::claimed(2, &SimOptions::default());
+    let rig = Rig::claimed(2, &SimDevOptions::default());
     let index = Index::new(1);
     let segment = index.segment("segment-000000.pages", SIZE, 5, 1);
     let start = copy(&rig.store().unwrap(), &segment).start;
@@ -44,7 +47,7 @@ fn a_second_opening_finds_the_copy_and_writes_nothing() {
 
 #[test]
 fn a_checkpoint_copies_its_new_segment_only() {
-    let rig = Rig::claimed(4, &SimOptions::default());
+    let rig = Rig::claimed(4, &SimDevOptions::default());
     let index = Index::new(1);
     let first = index.segment("segment-000000.pages", SIZE, 5, 1);
     let store = rig.store().unwrap();
@@ -60,7 +63,7 @@ fn a_checkpoint_copies_its_new_segment_only() {
 
 #[test]
 fn an_index_rebuilt_under_the_same_name_is_noticed() {
-    let rig = Rig::claimed(2, &SimOptions::default());
+    let rig = Rig::claimed(2, &SimDevOptions::default());
     let index = Index::new(1);
     let store = rig.store().unwrap();
     copy(&store, &index.segment("segment-000000.pages", SIZE, 5, 1));
@@ -77,7 +80,7 @@ fn an_index_rebuilt_under_the_same_name_is_noticed() {
 
 #[test]
 fn a_file_that_moved_is_known_by_its_bytes() {
-    let rig = Rig::claimed(2, &SimOptions::default());
+    let rig = Rig::claimed(2, &SimDevOptions::default());
     let index = Index::new(1);
     let store = rig.store().unwrap();
     copy(&store, &index.segment("segment-000000.pages", SIZE, 5, 1));
@@ -91,7 +94,7 @@ fn a_file_that_moved_is_known_by_its_bytes() {
 #[test]
 fn a_full_stripe_refuses_and_a_given_up_region_is_used_again() {
     // Room for some 6 MiB.
-    let rig = Rig::claimed(2, &SimOptions { bytes: 4 << 20, ..SimOptions::default() });
+    let rig = Rig::claimed(2, &SimDevOptions { bytes: 4 << 20, ..SimDevOptions::default() });
     let index = Index::new(1);
     let store = rig.store().unwrap();
     let first = index.segment("segment-000000.pages", 4 << 20, 5, 1);
@@ -112,7 +115,7 @@ fn a_full_stripe_refuses_and_a_given_up_region_is_used_again() {
 
 #[test]
 fn an_older_generation_does_not_give_up_what_a_newer_one_wants() {
-    let rig = Rig::claimed(2, &SimOptions::default());
+    let rig = Rig::claimed(2, &SimDevOptions::default());
     let index = Index::new(1);
     let store = rig.store().unwrap();
     let new = index.segment("segment-000009.pages", 1 << 20, 6, 9);
@@ -126,7 +129,7 @@ fn an_older_generation_does_not_give_up_what_a_newer_one_wants() {
 
 #[test]
 fn copies_of_one_index_are_given_up_and_others_stay() {
-    let rig = Rig::claimed(2, &SimOptions::default());
+    let rig = Rig::claimed(2, &SimDevOptions::default());
     let (one, two) = (Index::new(1), Index::new(2));
     let store = rig.store().unwrap();
     let (a, b) = (one.segment("s", SIZE, 5, 1), two.segment("s", SIZE, 6, 1));
@@ -140,7 +143,7 @@ fn copies_of_one_index_are_given_up_and_others_stay() {
 #[test]
 fn a_failing_device_leaves_the_stripe_as_it_was() {
     use pipeann_raw::device::Status;
-    let rig = Rig::claimed(2, &SimOptions::default());
+    let rig = Rig::claimed(2, &SimDevOptions::default());
     rig.platters[1].break_block(1 << 20, Status::Nvme { kind: 2, code: 0x80 });
     let index = Index::new(1);
     let store = rig.store().unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pipeann_raw::sim::{Power, SimOptions};
+use pipeann_raw::sim::{Power, SimDevOptions};
 use pipeann_raw::{Store, claim};
 
 use crate::rig::{Index, Rig, STRIPE, content, read};
@@ -26,7 +26,7 @@ fn wrong(rig: &Rig) -> usize {
 
 #[test]
 fn a_cut_at_every_write_never_leaves_a_wrong_page() {
-    let options = SimOptions { bytes: 3 << 20, delay: 2, ..SimOptions::default() };
+    let options = SimDevOptions { bytes: 3 << 20, delay: 2, ..SimDevOptions::default() };
     let index = Index::new(1);
     let first = index.segment("first", FIRST, 5, 1);
     let second = index.segment("second", SECOND, 6, 2);
@@ -61,7 +61,7 @@ fn a_cut_at_every_write_never_leaves_a_wrong_page() {
 
 #[test]
 fn a_cut_at_every_write_of_a_claim_leaves_a_stripe_or_none() {
-    let options = SimOptions { bytes: 3 << 20, ..SimOptions::default() };
+    let options = SimDevOptions { bytes: 3 << 20, ..SimDevOptions::default() };
     for number in 0.. {
         let rig = Rig::new(2, &options);
         let power = Power::fails_at(number);
@@ -84,7 +84,7 @@ fn a_cut_at_every_write_of_a_claim_leaves_a_stripe_or_none() {
 fn nothing_is_copied_after_a_marker_that_failed() {
     use pipeann_raw::CopyError;
     use pipeann_raw::device::Status;
-    let rig = Rig::claimed(2, &SimOptions::default());
+    let rig = Rig::claimed(2, &SimDevOptions::default());
     let index = Index::new(1);
     let store = rig.store().unwrap();
     rig.platters[0].break_block(64 << 10, Status::Nvme { kind: 2, code: 0x80 });

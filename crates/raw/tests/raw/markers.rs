@@ -1,6 +1,6 @@
 //! Whose devices are: what is refused, by which name, and that nothing is written then.
 
-use pipeann_raw::sim::{Platter, Power, SimOptions};
+use pipeann_raw::sim::{Platter, Power, SimDevOptions};
 use pipeann_raw::{claim, release};
 
 use crate::rig::{Rig, STRIPE};
@@ -21,8 +21,8 @@ fn refused(rig: &Rig) -> String {
     why
 }
 
-fn options() -> SimOptions {
-    SimOptions::default()
+fn options() -> SimDevOptions {
+    SimDevOptions::default()
 }
 
 #[test]
@@ -66,12 +66,12 @@ fn another_stripe_is_named() {
 #[test]
 fn block_sizes_that_differ_or_changed_are_named() {
     let (a, b) =
-        (Rig::new(1, &options()), Rig::new(1, &SimOptions { lba_bytes: 4096, ..options() }));
+        (Rig::new(1, &options()), Rig::new(1, &SimDevOptions { lba_bytes: 4096, ..options() }));
     let mixed = Rig { platters: vec![a.platters[0].clone(), b.platters[0].clone()] };
     let why = refused(&mixed);
     assert!(why.contains("sim1 has blocks (LBA) of 4096 bytes and sim0 of 512"), "{why}");
     let rig = Rig::claimed(1, &options());
-    let formatted = Rig::new(1, &SimOptions { lba_bytes: 4096, ..options() });
+    let formatted = Rig::new(1, &SimDevOptions { lba_bytes: 4096, ..options() });
     formatted.platters[0].scribble(0, &rig.platters[0].content());
     assert!(refused(&formatted).contains("claimed with blocks (LBA) of 512 bytes and has 4096"));
 }
@@ -79,11 +79,11 @@ fn block_sizes_that_differ_or_changed_are_named() {
 #[test]
 fn a_device_that_became_smaller_is_named() {
     let rig = Rig::claimed(1, &options());
-    let small = Rig::new(1, &SimOptions { bytes: 4 << 20, ..options() });
+    let small = Rig::new(1, &SimDevOptions { bytes: 4 << 20, ..options() });
     small.platters[0].scribble(0, &rig.platters[0].content()[..4 << 20]);
     let why = refused(&small);
     assert!(why.contains("sim0 has 4194304 bytes, and 8388608 are needed"), "{why}");
-    let tiny = Rig::new(1, &SimOptions { bytes: 1 << 20, ..options() });
+    let tiny = Rig::new(1, &SimDevOptions { bytes: 1 << 20, ..options() });
     assert!(refused(&tiny).contains("sim0 has 1048576 bytes"));
 }
 

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pipeann_raw::device::{Action, Command, Done, Geometry, RawDevice, Refused, Status};
-use pipeann_raw::memory::{Plain, Region};
-use pipeann_raw::sim::{Platter, Power, SimOptions};
-use pipeann_raw::{Answer, Devices, Idle, Port, Stripe, Target};
+use pipeann_raw::device::{
+    Command, CommandDone, CommandRefused, DeviceAction, Geometry, RawDevice, Status,
+};
+use pipeann_raw::memory::{MemoryRegion, Plain};
+use pipeann_raw::sim::{Platter, Power, SimDevOptions};
+use pipeann_raw::{Answer, Devices, Idle, Port, PortTarget, Stripe};
 
 use crate::rig::{Rig, quiet, read_by};
 
@@ -17,7 +19,7 @@ fn pause(time: Duration) {
     pipeann_raw::bell().unwrap().rest(Some(time));
 }
 
-fn filled(count: usize, options: &SimOptions) -> (Rig, Vec<u8>, Stripe) {
+fn filled(count: usize, options: &SimDevOptions) -> (Rig, Vec<u8>, Stripe) {
     let rig = Rig::new(count, options);
     let stripe = Stripe::new(count, 4096, FIRST, options.bytes);
     let flat: Vec<u8> = (0..stripe.capacity()).map(|i| ((i * 31) ^ (i >> 11)) as u8).collect();
@@ -31,7 +33,7 @@ fn filled(count: usize, options: &SimOptions) -> (Rig, Vec<u8>, Stripe) {
 /// Keeps `many` reads on their way, and compares each with the flat file.
 #[expect(unsafe_code, reason = "memory is lent to the port")]
 fn hammer(devices: &Devices, mut port: Port, flat: &[u8], (many, reads): (usize, u64), seed: u64) {
-    let mut memory: Vec<Region> =
+    let mut memory: Vec<MemoryRegion> =
         (0..many).map(|_| devices.memory().allocate(65536).unwrap()).collect();
     let mut asked = vec![(0_usize, 0_usize); many];
     let mut free: Vec<usize> = (0..many).collect();
@@ -50,7 +52,7 @@ fn hammer(devices: &Devices, mut port: Port, flat: &[u8], (many, reads): (usize,
             unsafe {
                 let start = memory[slot].start();
                 let (from, bytes) = (offset as u64, blocks * 4096);
-                port.push(Action::Read, Target::Stripe, from, bytes, start, slot as u64);
+                port.push(DeviceAction::Read, PortTarget::Stripe, from, bytes, start, slot as u64);
             }
             begun += 1;
         }
@@ -72,7 +74,8 @@ fn hammer(devices: &Devices, mut port: Port, flat: &[u8], (many, reads): (usize,
 
 #[test]
 fn many_threads_read_what_is_there_through_short_rings_and_a_busy_driver() {
-    let options = SimOptions { depth: 4, full_every: 3, bytes: 1 << 20, ..SimOptions::default() };
+    let options =
+        SimDevOptions { depth: 4, full_every: 3, bytes: 1 << 20, ..SimDevOptions::default() };
     for count in [1, 2, 4] {
         let (rig, flat, stripe) = filled(count, &options);
         for idle in [Idle::Sleep, Idle::Yield] {
@@ -91,34 +94,34 @@ fn many_threads_read_what_is_there_through_short_rings_and_a_busy_driver() {
 
 #[test]
 fn a_bad_block_fails_its_read_alone_and_says_where() {
-    let (rig, flat, stripe) = filled(2, &SimOptions::default());
+    let (rig, flat, stripe) = filled(2, &SimDevOptions::default());
     rig.platters[1].break_block(FIRST + 4096, Status::Nvme { kind: 2, code: 0x81 });
     let devices = rig.devices(&Power::default()).unwrap();
     let port = || devices.port(stripe, 8).unwrap();
     // Turn 3 is the second of the second device.
-    let why = read_by(&devices, port(), Target::Stripe, 0, 5 * 4096).unwrap_err();
+    let why = read_by(&devices, port(), PortTarget::Stripe, 0, 5 * 4096).unwrap_err();
     assert!(
         why.starts_with("sim1: read of 4096 bytes at LBA 16 failed: NVMe status 0x2/0x81"),
         "{why}"
     );
-    let got = read_by(&devices, port(), Target::Stripe, 0, 3 * 4096).unwrap();
+    let got = read_by(&devices, port(), PortTarget::Stripe, 0, 3 * 4096).unwrap();
     assert_eq!(got, flat[..3 * 4096]);
 }
 
 #[test]
 fn a_device_pulled_out_fails_every_read_and_ends_no_wait_for_ever() {
-    let (rig, flat, stripe) = filled(2, &SimOptions::default());
+    let (rig, flat, stripe) = filled(2, &SimDevOptions::default());
     let devices = rig.devices(&Power::default()).unwrap();
     let port = || devices.port(stripe, 8).unwrap();
     rig.platters[0].pull_out();
-    let why = read_by(&devices, port(), Target::Stripe, 0, 4096).unwrap_err();
+    let why = read_by(&devices, port(), PortTarget::Stripe, 0, 4096).unwrap_err();
     assert!(why.contains("sim0") && why.contains("the device is gone"), "{why}");
     // Told by the keep-alive, while nothing is read.
     let until = Instant::now() + Duration::from_secs(5);
     pause(Duration::from_millis(300));
-    let why = read_by(&devices, port(), Target::Stripe, 0, 4096).unwrap_err();
+    let why = read_by(&devices, port(), PortTarget::Stripe, 0, 4096).unwrap_err();
     assert!(why.contains("the device is gone") && Instant::now() < until, "{why}");
-    let other = read_by(&devices, port(), Target::Stripe, 4096, 4096).unwrap();
+    let other = read_by(&devices, port(), PortTarget::Stripe, 4096, 4096).unwrap();
     assert_eq!(other, flat[4096..8192], "the other device answers as before");
 }
 
@@ -137,17 +140,17 @@ impl RawDevice for Breaking {
     }
 
     #[expect(unsafe_code, reason = "the seam is so")]
-    unsafe fn submit(&mut self, _: &Command) -> Result<(), Refused> {
+    unsafe fn submit(&mut self, _: &Command) -> Result<(), CommandRefused> {
         assert!(self.left > 0, "this device breaks its poller");
         self.left -= 1;
         Ok(())
     }
 
-    fn flush(&mut self, _: u64) -> Result<(), Refused> {
-        Err(Refused::Failed(Status::System(5)))
+    fn flush(&mut self, _: u64) -> Result<(), CommandRefused> {
+        Err(CommandRefused::Failed(Status::System(5)))
     }
 
-    fn poll(&mut self, _: &mut Vec<Done>) {}
+    fn poll(&mut self, _: &mut Vec<CommandDone>) {}
 }
 
 #[test]
@@ -156,7 +159,7 @@ fn a_poller_that_ends_ends_the_reads_that_it_had() {
     let devices = Devices::serve(devices, Arc::new(Plain), quiet(Idle::Sleep)).unwrap();
     let stripe = Stripe::new(1, 4096, 0, 1 << 20);
     let port = devices.port(stripe, 8).unwrap();
-    let why = read_by(&devices, port, Target::Stripe, 0, 5 * 4096).unwrap_err();
+    let why = read_by(&devices, port, PortTarget::Stripe, 0, 5 * 4096).unwrap_err();
     assert!(why.contains("breaking") && why.contains("the device is gone"), "{why}");
     let until = Instant::now() + Duration::from_secs(5);
     while devices.alive() {
@@ -164,13 +167,13 @@ fn a_poller_that_ends_ends_the_reads_that_it_had() {
         std::thread::yield_now();
     }
     let port = devices.port(stripe, 8).unwrap();
-    let why = read_by(&devices, port, Target::Stripe, 0, 4096).unwrap_err();
+    let why = read_by(&devices, port, PortTarget::Stripe, 0, 4096).unwrap_err();
     assert!(why.contains("the device is gone"), "who comes later learns of it too: {why}");
 }
 
 #[test]
 fn no_more_ports_than_a_poller_serves() {
-    let rig = Rig::new(1, &SimOptions::default());
+    let rig = Rig::new(1, &SimDevOptions::default());
     let devices = rig.devices(&Power::default()).unwrap();
     let stripe = Stripe::new(1, 4096, 0, 1 << 20);
     let ports: Vec<Port> =
@@ -205,7 +208,7 @@ mod threads {
 
     #[test]
     fn each_device_has_a_thread_of_its_own_that_sleeps_when_there_is_nothing_to_do() {
-        let platters = (0..3).map(|_| Platter::new(SimOptions::default())).collect();
+        let platters = (0..3).map(|_| Platter::new(SimDevOptions::default())).collect();
         let rig = Rig { platters };
         // Other tests have pollers too, so these are told apart by what they took.
         let devices = rig.devices(&Power::default()).unwrap();

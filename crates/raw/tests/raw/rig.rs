@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use pipeann_raw::device::RawDevice;
 use pipeann_raw::memory::Plain;
-use pipeann_raw::sim::{Platter, Power, SimOptions};
+use pipeann_raw::sim::{Platter, Power, SimDevOptions};
 use pipeann_raw::{
-    Answer, Devices, DevicesError, Idle, Pinning, Port, Segment, ServeOptions, Store, StoreError,
-    Target, claim,
+    Answer, ClaimError, CopiedSegment, Devices, DevicesError, DevicesOptions, Idle, Pinning, Port,
+    PortTarget, Store, claim,
 };
 use uuid::Uuid;
 
@@ -20,18 +20,18 @@ pub(crate) struct Rig {
     pub(crate) platters: Vec<Platter>,
 }
 
-pub(crate) fn quiet(idle: Idle) -> ServeOptions {
-    ServeOptions { idle: Some(idle), pinning: Pinning::Off }
+pub(crate) fn quiet(idle: Idle) -> DevicesOptions {
+    DevicesOptions { idle: Some(idle), pinning: Pinning::Off }
 }
 
 impl Rig {
-    pub(crate) fn new(count: usize, options: &SimOptions) -> Self {
+    pub(crate) fn new(count: usize, options: &SimDevOptions) -> Self {
         let platter =
-            |i| Platter::new(SimOptions { seed: options.seed + i as u64, ..options.clone() });
+            |i| Platter::new(SimDevOptions { seed: options.seed + i as u64, ..options.clone() });
         Self { platters: (0..count).map(platter).collect() }
     }
 
-    pub(crate) fn claimed(count: usize, options: &SimOptions) -> Self {
+    pub(crate) fn claimed(count: usize, options: &SimDevOptions) -> Self {
         let rig = Self::new(count, options);
         claim(&rig.devices(&Power::default()).unwrap(), STRIPE, false).expect("blank devices");
         rig
@@ -44,7 +44,7 @@ impl Rig {
     pub(crate) fn devices_by(
         &self,
         power: &Power,
-        serve: ServeOptions,
+        serve: DevicesOptions,
     ) -> Result<Devices, DevicesError> {
         let device = |(i, platter): (usize, &Platter)| {
             Box::new(platter.device(&format!("sim{i}"), power)) as Box<dyn RawDevice>
@@ -53,7 +53,7 @@ impl Rig {
         Devices::serve(devices, Arc::new(Plain), serve)
     }
 
-    pub(crate) fn store(&self) -> Result<Store, StoreError> {
+    pub(crate) fn store(&self) -> Result<Store, ClaimError> {
         Store::open(self.devices(&Power::default()).expect("devices of one kind"))
     }
 
@@ -84,11 +84,17 @@ impl Index {
     }
 
     /// Writes a segment whose bytes depend on `salt`.
-    pub(crate) fn segment(&self, name: &str, bytes: u64, salt: u64, generation: u64) -> Segment {
+    pub(crate) fn segment(
+        &self,
+        name: &str,
+        bytes: u64,
+        salt: u64,
+        generation: u64,
+    ) -> CopiedSegment {
         let path: PathBuf = self.dir.path().join(name);
         std::fs::write(&path, content(bytes, salt)).unwrap();
         let (index, name) = (self.uuid, name.to_owned());
-        Segment { index, generation, partition: 0, name, path, bytes }
+        CopiedSegment { index, generation, partition: 0, name, path, bytes }
     }
 }
 
@@ -100,14 +106,14 @@ pub(crate) fn content(bytes: u64, salt: u64) -> Vec<u8> {
 /// Reads a range of the stripe in one operation.
 pub(crate) fn read(store: &Store, offset: u64, bytes: usize) -> Result<Vec<u8>, String> {
     let port = store.port(8, pipeann_raw::bell().unwrap()).unwrap();
-    read_by(store.devices(), port, Target::Stripe, offset, bytes)
+    read_by(store.devices(), port, PortTarget::Stripe, offset, bytes)
 }
 
 #[expect(unsafe_code, reason = "memory is lent to the port")]
 pub(crate) fn read_by(
     devices: &Devices,
     mut port: Port,
-    target: Target,
+    target: PortTarget,
     offset: u64,
     bytes: usize,
 ) -> Result<Vec<u8>, String> {
@@ -115,7 +121,14 @@ pub(crate) fn read_by(
     let mut out: Vec<Answer> = Vec::new();
     // SAFETY: the memory is kept until the answer is there.
     unsafe {
-        port.push(pipeann_raw::device::Action::Read, target, offset, bytes, memory.start(), 7);
+        port.push(
+            pipeann_raw::device::DeviceAction::Read,
+            target,
+            offset,
+            bytes,
+            memory.start(),
+            7,
+        );
     }
     while out.is_empty() {
         port.wait(1, &mut || false, &mut out);

@@ -34,7 +34,7 @@ pub(super) enum Together {
 
 /// Which of several servers that have everything gets a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum By {
+pub(super) enum ReplicasBy {
     /// One after the other
     RoundRobin,
     /// The one at home in the region of the query's best entry, so that caches differ
@@ -56,8 +56,8 @@ pub(super) struct Choosing {
     #[arg(long, value_name = "FILE", requires = "nearest")]
     pub(super) centroids: Option<PathBuf>,
     /// With --mode replicas: which server gets a query
-    #[arg(long, value_enum, default_value_t = By::RoundRobin)]
-    pub(super) by: By,
+    #[arg(long, value_enum, default_value_t = ReplicasBy::RoundRobin)]
+    pub(super) by: ReplicasBy,
 }
 
 impl Choosing {
@@ -67,7 +67,7 @@ impl Choosing {
         ensure!(self.each.is_none() || scattered, "--each goes with --mode scatter");
         ensure!(self.nearest.is_none() || scattered, "--nearest goes with --mode scatter");
         ensure!(self.nearest != Some(0), "--nearest is 0, but must be at least 1");
-        let by_region = self.by == By::Region;
+        let by_region = self.by == ReplicasBy::Region;
         ensure!(!by_region || mode == Together::Replicas, "--by goes with --mode replicas");
         Ok(())
     }
@@ -92,14 +92,14 @@ pub(super) fn centroids(path: &Path) -> Result<Centroids> {
 
 impl Together {
     /// As messages say it, where a query is passed on or answered by whoever gets it.
-    pub(super) fn mode(self, by: By) -> Mode {
+    pub(super) fn mode(self, by: ReplicasBy) -> Mode {
         match (self, by) {
             (Self::Relay, _) => Mode::Relay,
             (Self::Baton, _) => Mode::Baton,
             (Self::Scatter, _) => Mode::Scatter,
             (Self::DistributedAnn, _) => Mode::Orchestrate,
-            (Self::Replicas, By::RoundRobin) => Mode::Replicas,
-            (Self::Replicas, By::Region) => Mode::Region,
+            (Self::Replicas, ReplicasBy::RoundRobin) => Mode::Replicas,
+            (Self::Replicas, ReplicasBy::Region) => Mode::Region,
         }
     }
 

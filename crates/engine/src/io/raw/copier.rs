@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
-use pipeann_raw::{COPY_MEMORY_BYTES, CopyError, Segment, Store};
+use pipeann_raw::{COPY_MEMORY_BYTES, CopiedSegment, CopyError, Store};
 
 use super::place::RawFile;
 use crate::io::backend::CopyProgress;
@@ -11,14 +11,14 @@ use crate::io::error::{Errno, IoError};
 use crate::memory::{Accountant, Pool, Reservation};
 
 /// A file to be copied, as long as somebody has it open.
-pub(super) struct Job {
-    pub(super) segment: Segment,
+pub(super) struct CopyJob {
+    pub(super) segment: CopiedSegment,
     pub(super) file: Weak<RawFile>,
 }
 
 #[derive(Default)]
 struct State {
-    jobs: Vec<(Job, Arc<Reservation>)>,
+    jobs: Vec<(CopyJob, Arc<Reservation>)>,
     /// Jobs that wait, and the one under way.
     open: usize,
     progress: CopyProgress,
@@ -62,7 +62,7 @@ impl Copier {
     }
 
     /// Takes files to be copied, if there is memory for that.
-    pub(super) fn take(&self, jobs: Vec<Job>, accountant: &Arc<Accountant>) {
+    pub(super) fn take(&self, jobs: Vec<CopyJob>, accountant: &Arc<Accountant>) {
         let bytes: u64 = jobs.iter().map(|job| job.segment.bytes).sum();
         let memory = match accountant.reserve(Pool::Dma, COPY_MEMORY_BYTES) {
             Ok(memory) => Arc::new(memory),
@@ -140,7 +140,7 @@ fn run(shared: &Shared, store: &Store) {
 }
 
 /// Whether the file stays on the file system though somebody reads it.
-fn copy(shared: &Shared, store: &Store, job: &Job, before: u64) -> bool {
+fn copy(shared: &Shared, store: &Store, job: &CopyJob, before: u64) -> bool {
     if job.file.strong_count() == 0 {
         return false;
     }

@@ -22,10 +22,10 @@ pub use pipeann_raw::{Store, StoreStatus};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use pipeann_raw::Segment;
+use pipeann_raw::CopiedSegment;
 pub use uuid::Uuid;
 
-use self::copier::{Copier, Job};
+use self::copier::{Copier, CopyJob};
 pub(super) use self::place::RawFile;
 use super::backend::{
     Backend, CopyProgress, DeviceCounts, OpenMode, Queue, QueueOptions, Sealed, SealedFile,
@@ -106,7 +106,7 @@ impl Backend for Raw {
     }
 
     fn open_sealed(&self, sealed: &Sealed<'_>, mode: OpenMode) -> Result<Vec<File>, IoError> {
-        let segment = |file: &SealedFile| Segment {
+        let segment = |file: &SealedFile| CopiedSegment {
             index: Uuid::from_bytes(sealed.index),
             generation: sealed.generation,
             partition: file.partition,
@@ -114,7 +114,7 @@ impl Backend for Raw {
             path: file.path.clone(),
             bytes: file.bytes,
         };
-        let segments: Vec<Segment> = sealed.files.iter().map(segment).collect();
+        let segments: Vec<CopiedSegment> = sealed.files.iter().map(segment).collect();
         self.store.wants(Uuid::from_bytes(sealed.index), sealed.generation, &segments);
         let (mut files, mut jobs) = (Vec::with_capacity(segments.len()), Vec::new());
         for segment in segments {
@@ -127,7 +127,7 @@ impl Backend for Raw {
             let file = Arc::new(RawFile::sealed(bytes, found, rest)?);
             files.push(File::from_raw(&segment.path, Arc::clone(&file)));
             if !file.is_placed() {
-                jobs.push(Job { segment, file: Arc::downgrade(&file) });
+                jobs.push(CopyJob { segment, file: Arc::downgrade(&file) });
             }
         }
         match jobs.is_empty() {

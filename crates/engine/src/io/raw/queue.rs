@@ -13,8 +13,8 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use pipeann_raw::device::Action;
-use pipeann_raw::{Answer, Bell, Port, Store, Target, bell};
+use pipeann_raw::device::DeviceAction;
+use pipeann_raw::{Answer, Bell, Port, PortTarget, Store, bell};
 
 use super::raw_error;
 use crate::io::backend::{Backend, Completion, Queue, QueueOptions, Wait};
@@ -154,7 +154,7 @@ impl RawQueue {
 
     fn push_transfer(
         &mut self,
-        action: Action,
+        action: DeviceAction,
         device: &Device,
         offset: u64,
         bytes: usize,
@@ -189,7 +189,14 @@ impl RawQueue {
         // SAFETY: the buffer is in flight until the answer was taken, its memory comes from the
         // devices' own, and it is kept for ever where the port is lost.
         unsafe {
-            self.port().push(action, Target::Stripe, start + place.offset, bytes, memory, token);
+            self.port().push(
+                action,
+                PortTarget::Stripe,
+                start + place.offset,
+                bytes,
+                memory,
+                token,
+            );
         }
         Ok(())
     }
@@ -199,10 +206,10 @@ impl RawQueue {
     }
 
     /// Makes a buffer the queue's own again, with what is to be written.
-    fn bring_home(&mut self, action: Action, buffer: BufferId) {
+    fn bring_home(&mut self, action: DeviceAction, buffer: BufferId) {
         if let Some(other) = self.counterparts[buffer.index()].take() {
             let rest = self.rest.as_mut().expect("it has the counterpart");
-            if action == Action::Write {
+            if action == DeviceAction::Write {
                 self.pool.bytes_mut(buffer).copy_from_slice(rest.buffer(other));
             }
             rest.return_buffer(other);
@@ -212,7 +219,7 @@ impl RawQueue {
     /// Hands an operation to the other queue.
     fn push_rest(
         &mut self,
-        action: Action,
+        action: DeviceAction,
         device: &Device,
         operation: Operation,
     ) -> Result<(), IoError> {
@@ -223,7 +230,7 @@ impl RawQueue {
             Some(other) => other,
             None => {
                 let other = rest.take_buffer().expect("as many buffers as here");
-                if action == Action::Write {
+                if action == DeviceAction::Write {
                     rest.buffer_mut(other).copy_from_slice(self.pool.bytes(buffer));
                 }
                 self.counterparts[buffer.index()] = Some(other);
@@ -233,7 +240,7 @@ impl RawQueue {
         let token = self.token(operation);
         let rest = self.rest.as_mut().expect("made above");
         let pushed = match action {
-            Action::Write => rest.push_write(device, offset, bytes, other, token),
+            DeviceAction::Write => rest.push_write(device, offset, bytes, other, token),
             _ => rest.push_read(device, offset, bytes, other, token),
         };
         match pushed {
@@ -301,7 +308,7 @@ impl Queue for RawQueue {
         buffer: BufferId,
         tag: u64,
     ) -> Result<(), IoError> {
-        self.push_transfer(Action::Read, device, offset, bytes, buffer, tag)
+        self.push_transfer(DeviceAction::Read, device, offset, bytes, buffer, tag)
     }
 
     fn push_write(
@@ -312,7 +319,7 @@ impl Queue for RawQueue {
         buffer: BufferId,
         tag: u64,
     ) -> Result<(), IoError> {
-        self.push_transfer(Action::Write, device, offset, bytes, buffer, tag)
+        self.push_transfer(DeviceAction::Write, device, offset, bytes, buffer, tag)
     }
 
     fn push_sync(&mut self, device: &Device, tag: u64) -> Result<(), IoError> {
@@ -411,7 +418,7 @@ impl Queue for RawQueue {
     }
 
     fn return_buffer(&mut self, buffer: BufferId) {
-        self.bring_home(Action::Read, buffer);
+        self.bring_home(DeviceAction::Read, buffer);
         self.pool.give_back(buffer);
     }
 

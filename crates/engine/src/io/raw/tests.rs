@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pipeann_raw::device::RawDevice;
 use pipeann_raw::memory::Plain;
-use pipeann_raw::sim::{Platter, Power, SimOptions};
-use pipeann_raw::{Devices, FileDev, FileOptions, Region, ServeOptions, Store, claim};
+use pipeann_raw::sim::{Platter, Power, SimDevOptions};
+use pipeann_raw::{Devices, DevicesOptions, FileDev, FileOptions, Region, Store, claim};
 
 use super::{Raw, RawFile};
 use crate::io::backend::{Backend, OpenMode, Queue, QueueOptions};
@@ -27,7 +27,7 @@ pub(in crate::io) struct Scratch {
 
 impl Scratch {
     fn over(devices: Vec<Box<dyn RawDevice>>, dir: tempfile::TempDir) -> Self {
-        let devices = Devices::serve(devices, Arc::new(Plain), ServeOptions::default());
+        let devices = Devices::serve(devices, Arc::new(Plain), DevicesOptions::default());
         let devices = devices.expect("devices of one kind");
         // Short turns, so that reads go over several devices.
         claim(&devices, 8192, false).expect("blank devices");
@@ -54,13 +54,13 @@ impl Scratch {
     /// Over simulated devices that are slow, out of order and often full.
     pub(in crate::io) fn simulated(lba_bytes: u32) -> Self {
         let device = |i: u64| {
-            let options = SimOptions {
+            let options = SimDevOptions {
                 bytes: DEVICE_BYTES,
                 lba_bytes,
                 depth: 4,
                 full_every: 5,
                 seed: i,
-                ..SimOptions::default()
+                ..SimDevOptions::default()
             };
             let platter = Platter::new(options);
             Box::new(platter.device(&format!("sim{i}"), &Power::default())) as Box<dyn RawDevice>
