@@ -30,9 +30,9 @@ use crate::distance::PairDistance;
 
 /// Rows of the largest partition over those of the mean, at most.
 pub(crate) const IMBALANCE: f64 = 1.05;
-/// Near neighbours whose edges are cut or kept: what searches go through near their ends. With ten of
-/// them, searches leave their partition one time in ten more.
-pub(crate) const NEAR: usize = 24;
+/// Near neighbours whose edges are cut or kept: about what searches go through near their ends. With
+/// ten of them, searches leave their partition some times in a hundred more.
+pub(crate) const NEAR: usize = 16;
 /// As [`NEAR`], where lists of them are in files.
 pub(crate) const NEAR_IN_FILES: usize = 10;
 /// Passes in which rows go where more of their neighbours are, once they are in partitions.

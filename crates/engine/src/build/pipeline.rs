@@ -12,7 +12,7 @@ use super::head::head_parts;
 use super::nearest::Nearest;
 use super::options::{BuildOptions, PartitionBy};
 use super::order::{Locality, OrderOptions, PageOrder, order_by};
-use super::partition::{NEAR, assign};
+use super::partition::assign;
 use super::progress::{Cancelled, Progress, Stage, check_cancel};
 use super::random::shuffled;
 use super::reach::EdgeLists;
@@ -294,8 +294,7 @@ impl Build<'_> {
         let rows = graph.nodes();
         self.progress.stage(Stage::Order, rows as u64);
         let threads = thread_count(self.options.graph.threads);
-        let width = if self.sizes.is_cut { NEAREST.max(NEAR) } else { NEAREST };
-        let nearest = Nearest::find(pair, graph, width, threads, self.cancel)?;
+        let nearest = Nearest::find(pair, graph, NEAREST, threads, self.cancel)?;
         let order = OrderOptions {
             fill: self.sizes.layout.fill(),
             neighbours: NEAREST,

@@ -12,8 +12,9 @@ use crate::types::VectorType;
 /// At least this many nodes are in a head index, as far as there are rows.
 const FEWEST_HEAD_NODES: usize = 16;
 
-/// Near neighbours kept per node for the page order.
+/// Near neighbours kept per node for the page order, and for cuts.
 pub(crate) const NEAREST: usize = 16;
+const _: () = assert!(NEAR <= NEAREST);
 
 /// What cutting the graph of near neighbours takes for each row, beside it and the lists of the graph.
 const CUT_BYTES: u64 = 72 * NEAR as u64;
@@ -29,7 +30,7 @@ pub(crate) struct Sizes {
     pub(crate) code_bytes: usize,
     pub(crate) head_nodes: usize,
     partitions: u64,
-    pub(crate) is_cut: bool,
+    is_cut: bool,
     degree: u64,
     head_degree: u64,
 }
@@ -107,8 +108,7 @@ impl Sizes {
         // Linking, or cutting or ordering with the finished graph beside it, whichever is most.
         let linking = vectors + links + ROW_BYTES + 12;
         let ordering = vectors + adjacency + nearest + affinity + 16;
-        let near = 4 * NEAREST.max(NEAR) as u64;
-        let cutting = if self.is_cut { vectors + adjacency + near + CUT_BYTES } else { 0 };
+        let cutting = if self.is_cut { vectors + adjacency + nearest + CUT_BYTES } else { 0 };
         let codes = self.code_bytes as u64;
         self.rows * (linking.max(ordering).max(cutting) + codes) + (64 << 20)
     }

@@ -16,11 +16,8 @@ fn rows_of(dir: &Path, partition: u32) -> HashSet<u64> {
     index.rows_here().unwrap().into_iter().map(|(row, _)| row.0).collect()
 }
 
-/// Rows beside those that are missing have lost edges that led to them, so a longer list is asked for.
-const WITHOUT: Asked = Asked { list: 2 * ONE.list, ..ONE };
-
 fn partial(vector: &[u8], left: Duration) -> Query {
-    Query { partial: true, ..query(vector, WITHOUT, left) }
+    Query { partial: true, ..query(vector, ONE, left) }
 }
 
 /// That answers without a partition are those of one server without it, and find what is there.
@@ -28,7 +25,7 @@ fn is_right(client: &Client, whole: &Index, left: Duration, missing: u32) {
     let gone = rows_of(whole.path(), missing);
     let base = vectors(3000, 1);
     let without = whole.pages_of(&[missing]).unwrap();
-    let params = SearchParams { without, ..WITHOUT.params() };
+    let params = SearchParams { without, ..ONE.params() };
     let (mut right, mut right_of_whole, mut all) = (0, 0, 0);
     for vector in vectors(40, 3).chunks_exact(DIM) {
         let started = Instant::now();
