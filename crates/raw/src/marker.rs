@@ -415,7 +415,7 @@ mod tests {
         ] {
             assert_eq!(field(&bytes, &rows, name), value, "{name}");
         }
-        let (rows, d) = (table("RegionDirectory of copies"), directory());
+        let (rows, d) = (table("Directory of copies"), directory());
         let bytes = d.encode();
         for (name, value) in [("entries", 40), ("sequence", 17), ("set", set)] {
             assert_eq!(field(&bytes, &rows, name), value, "{name}");

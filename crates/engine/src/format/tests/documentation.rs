@@ -32,7 +32,9 @@ fn byte_tables_agree_with_the_constants() {
             .collect();
         assert_eq!(documented(&document, title), expected, "table `{title}`");
     }
-    let tables = document.lines().filter(|line| line.starts_with("| offset ")).count();
+    // Those of raw SSDs are compared where they are written.
+    let own = document.split("\n## Raw SSDs\n").next().unwrap();
+    let tables = own.lines().filter(|line| line.starts_with("| offset ")).count();
     assert_eq!(tables, TABLES.len(), "every byte table of the document is compared");
 }
 
