@@ -42,7 +42,8 @@ pub struct IndexStatus {
     pub stage: Option<(&'static str, u64, u64)>,
     /// Rows in the graph; 0 where it is not open.
     pub linked: u64,
-    /// Rows that wait to enter the graph; they are searched exactly meanwhile.
+    /// Rows that wait to enter the graph; they are searched exactly meanwhile. A row that enters it
+    /// at this moment may count here and as linked, and never as neither.
     pub pending: u64,
     /// Rows that were deleted and have not left the graph.
     pub deleted: u64,
@@ -91,12 +92,14 @@ impl Collection {
         let field = self.components.fields.iter().find(|field| field.id == definition.field);
         let graph = field.and_then(FieldVectors::graph);
         let count = |of: &dyn Fn(&FieldIndex) -> u64| graph.as_deref().map_or(0, of);
+        // Before the linked ones: in between rows only go from here to there.
+        let pending = count(&|graph| graph.pending().len());
         Ok(IndexStatus {
             name: definition.name.clone(),
             state,
             stage: progress.and_then(|progress| progress.now()),
             linked: count(&FieldIndex::linked),
-            pending: count(&|graph| graph.pending().len()),
+            pending,
             deleted: count(&FieldIndex::deleted),
             failed: self.signal.failed(),
         })

@@ -114,14 +114,16 @@ fn a_graph_is_there_after_opening_again_with_and_without_a_flush() {
         let database = open(dir.path());
         let c = collection(&database);
         let status = c.index_status("graph").unwrap();
-        assert_eq!(status.linked + status.pending, model.len() as u64);
+        // Rows of the log are entering the graph meanwhile, and those count twice for a moment.
+        assert!(status.linked + status.pending >= model.len() as u64, "{status:?}");
         compare(&c, &model);
         let first = i64::from(round) * 100;
         insert(&c, &mut model, first..first + 300, round);
         c.delete(&keys(&[first, first + 1])).unwrap();
         model.retain(|key, _| ![first, first + 1].contains(key));
         if round % 2 == 0 {
-            c.wait_for_index("graph").unwrap();
+            let status = c.wait_for_index("graph").unwrap();
+            assert_eq!((status.linked, status.pending), (model.len() as u64, 0));
             c.flush().unwrap();
             c.delete(&keys(&[first + 5])).unwrap();
             model.remove(&(first + 5));
