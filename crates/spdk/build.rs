@@ -9,7 +9,8 @@ fn main() {
     // Its libraries register drivers when they are loaded, so that none may be left out, and are
     // static unless SPDK was built otherwise.
     config.statik(true).cargo_metadata(false);
-    let mut find = |name: &str| match config.atleast_version("24.1").probe(name) {
+    // Each library's own version says nothing of SPDK's, which the shim asks for.
+    let find = |name: &str| match config.probe(name) {
         Ok(library) => library,
         Err(error) => panic!(
             "the feature `spdk` needs SPDK 24.01 or newer, and pkg-config does not find its \
@@ -17,14 +18,15 @@ fn main() {
              with `make install`, and name its pkg-config folder in PKG_CONFIG_PATH.\n{error}"
         ),
     };
-    let (nvme, environment) = (find("spdk_nvme"), find("spdk_env_dpdk"));
+    // Sockets for SSDs of other machines: what does them registers itself when it is linked.
+    let libraries = ["spdk_nvme", "spdk_sock_modules", "spdk_env_dpdk", "spdk_syslibs"].map(find);
     let mut shim = cc::Build::new();
     shim.file("src/shim.c").warnings(true).extra_warnings(true);
-    for library in [&nvme, &environment] {
+    for library in &libraries {
         shim.includes(&library.include_paths);
     }
     shim.compile("pipeann_spdk_shim");
-    link(&[nvme, environment]);
+    link(&libraries);
     println!("cargo:warning=Using SPDK for vector I/O & io_uring for attribute I/O.");
 }
 

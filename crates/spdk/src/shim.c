@@ -14,6 +14,10 @@
 #include <spdk/nvme.h>
 #include <spdk/version.h>
 
+#if SPDK_VERSION < SPDK_VERSION_NUM(24, 1, 0)
+#error "pipeann needs SPDK 24.01 or newer"
+#endif
+
 /* Commands that the driver is asked to hold; the controller may allow fewer. */
 #define DEPTH 1024
 
