@@ -4,33 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
+from ssds import COPIED, claimed, content, copies, listed, run
 
 from pipeann import Index
 
-TARGET = os.environ.get("CARGO_TARGET_DIR", Path(__file__).resolve().parents[1] / "target")
-PIPEANN = Path(TARGET) / "debug" / "pipeann"
 INITIALIZED = "SPDK initialized: {} pollers, LBA size 512 bytes"
-COPIED = "SPDK index already copied"
-
-
-def run(*words: str | Path, cwd: Path, ok: bool = True) -> subprocess.CompletedProcess[str]:
-    """The command, in a working directory; its failure is the test's unless it is expected."""
-    command = [str(word) for word in (PIPEANN, *words)]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
-    assert (done.returncode == 0) == ok, done.stderr + done.stdout
-    return done
-
-
-def listed(folder: Path, entries: list[str], **others: str) -> Path:
-    """The list of SSDs in a working directory."""
-    path = folder / "spdk_bdevs.json"
-    path.write_text(json.dumps({"ssds": entries, "hugedir": "/dev/hugepages", **others}))
-    return path
 
 
 @pytest.fixture
@@ -42,11 +24,7 @@ def place(tmp_path: Path) -> Path:
     np.save(tmp_path / "base.npy", vectors)
     np.save(tmp_path / "queries.npy", vectors[:50])
     Index.build(tmp_path / "index", vectors, metric="l2", degree=24, list_length=32)
-    for name in ("a.raw", "b.raw"):
-        with (tmp_path / name).open("wb") as f:
-            f.truncate(16 << 20)
-    listed(tmp_path, ["./a.raw", "./b.raw"])
-    run("raw", "claim", cwd=tmp_path)
+    claimed(tmp_path)
     return tmp_path
 
 
@@ -67,11 +45,11 @@ def test_searches_answer_the_same_and_copy_once(place: Path, policy: str) -> Non
     first, said = search(place, "spdk", policy=policy)
     assert INITIALIZED.format(2) in said and COPIED not in said
     assert "SPDK for vector I/O & io_uring for attribute I/O" in said or "threads for" in said
-    devices = [(place / name).read_bytes() for name in ("a.raw", "b.raw")]
+    devices = content(place)
     again, said = search(place, "spdk", policy=policy)
     assert COPIED in said.splitlines()[-1] or COPIED in said
     assert first == again == answers
-    assert devices == [(place / name).read_bytes() for name in ("a.raw", "b.raw")]
+    assert devices == content(place)
 
 
 def test_pages_come_from_the_devices(place: Path) -> None:
@@ -110,9 +88,8 @@ def test_updates_copy_their_checkpoint(place: Path) -> None:
         cwd=place,
     )
     assert json.loads(done.stdout)["checkpoints"] == 1
-    copies = json.loads(run("raw", "status", "--json", cwd=place).stdout)["copies"]
-    assert len({copy["segment"] for copy in copies}) >= 1
-    assert any(copy["generation"] > 1 for copy in copies), copies
+    held = copies(place)
+    assert any(copy["generation"] > 1 for copy in held), held
     assert search(place, "spdk")[0] == search(place, "io_uring")[0]
     assert COPIED in search(place, "spdk")[1]
 
@@ -195,12 +172,12 @@ def test_the_list_is_looked_for_in_the_working_directory(place: Path, tmp_path: 
 def test_a_foreign_disk_is_never_written(place: Path) -> None:
     with (place / "b.raw").open("r+b") as f:
         f.write(b"XFSB" + os.urandom(8188))
-    before = [(place / name).read_bytes() for name in ("a.raw", "b.raw")]
+    before = content(place)
     words = ("search", "--index", "index", "--queries", "queries.npy", "--backend", "spdk")
     said = run(*words, cwd=place, ok=False).stderr
     assert "b.raw is not claimed" in said and "an XFS file system" in said
     said = run("raw", "claim", cwd=place, ok=False).stderr
     assert "--overwrite" in said
-    assert before == [(place / name).read_bytes() for name in ("a.raw", "b.raw")]
+    assert before == content(place)
     run("raw", "claim", "--overwrite", cwd=place)
     assert COPIED not in search(place, "spdk")[1]

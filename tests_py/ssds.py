@@ -1,0 +1,48 @@
+"""Files that stand in for SSDs, and the command over them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+TARGET = os.environ.get("CARGO_TARGET_DIR", Path(__file__).resolve().parents[1] / "target")
+PIPEANN = Path(TARGET) / "debug" / "pipeann"
+NAMES = ("a.raw", "b.raw")
+COPIED = "SPDK index already copied"
+
+
+def run(*words: str | Path, cwd: Path, ok: bool = True) -> subprocess.CompletedProcess[str]:
+    """The command, in a working directory; its failure is the test's unless it is expected."""
+    command = [str(word) for word in (PIPEANN, *words)]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
+    assert (done.returncode == 0) == ok, done.stderr + done.stdout
+    return done
+
+
+def listed(folder: Path, entries: list[str], **others: str) -> Path:
+    """The list of SSDs in a working directory."""
+    path = folder / "spdk_bdevs.json"
+    path.write_text(json.dumps({"ssds": entries, "hugedir": "/dev/hugepages", **others}))
+    return path
+
+
+def claimed(folder: Path, size: int = 16 << 20, **others: str) -> Path:
+    """Two devices in a working directory that are claimed, and the list of them."""
+    for name in NAMES:
+        with (folder / name).open("wb") as f:
+            f.truncate(size)
+    config = listed(folder, [f"./{name}" for name in NAMES], **others)
+    run("raw", "claim", cwd=folder)
+    return config
+
+
+def content(folder: Path) -> list[bytes]:
+    """All that stands on the devices."""
+    return [(folder / name).read_bytes() for name in NAMES]
+
+
+def copies(folder: Path) -> list[dict[str, object]]:
+    """The copies that they hold."""
+    return json.loads(run("raw", "status", "--json", cwd=folder).stdout)["copies"]
