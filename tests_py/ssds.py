@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 
 TARGET = os.environ.get("CARGO_TARGET_DIR", Path(__file__).resolve().parents[1] / "target")
@@ -41,6 +42,27 @@ def claimed(folder: Path, size: int = 16 << 20, **others: str) -> Path:
 def content(folder: Path) -> list[bytes]:
     """All that stands on the devices."""
     return [(folder / name).read_bytes() for name in NAMES]
+
+
+def directories(folder: Path) -> tuple[bytes, bytes]:
+    """What stands where the first device tells its copies, twice."""
+    with (folder / NAMES[0]).open("rb") as f:
+        found = []
+        for place in (64 << 10, 512 << 10):
+            f.seek(place)
+            found.append(f.read(4096))
+    return found[0], found[1]
+
+
+def until_copied(folder: Path, before: tuple[bytes, bytes]) -> None:
+    """Waits until the devices, which another may have, tell of other copies than before."""
+    deadline = time.monotonic() + 120
+    while True:
+        first, second = directories(folder)
+        if first == second and first != before[0]:
+            return
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def copies(folder: Path) -> list[dict[str, object]]:

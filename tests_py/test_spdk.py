@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ssds import COPIED, claimed, content, copies, listed, run
+from ssds import COPIED, claimed, content, copies, directories, listed, run, until_copied
 
-from pipeann import Index
+from pipeann import Database, Field, Index, errors
 
 INITIALIZED = "SPDK initialized: {} pollers, LBA size 512 bytes"
 
@@ -181,3 +181,108 @@ def test_a_foreign_disk_is_never_written(place: Path) -> None:
     assert before == content(place)
     run("raw", "claim", "--overwrite", cwd=place)
     assert COPIED not in search(place, "spdk")[1]
+
+
+FILL = ("collections", "fill", "--dir", "db", "--base", "base.npy", "--columns", "columns.jsonl")
+ASK = ("collections", "search", "--dir", "db", "--queries", "queries.npy", "--list", "100")
+
+
+def columns(place: Path) -> None:
+    """Another file of the rows in `base.npy`: a number of each."""
+    lines = [json.dumps([{"name": "n", "data_type": "int64"}])]
+    lines += [json.dumps([i % 100]) for i in range(3000)]
+    (place / "columns.jsonl").write_text("\n".join(lines))
+
+
+def test_collections_are_read_from_the_devices(place: Path) -> None:
+    columns(place)
+    filled = json.loads(run(*FILL, "--build", "--backend", "spdk", cwd=place).stdout)
+    assert any(device["writes"] > 0 for device in filled["devices"])
+    held = copies(place)
+    assert held
+    before = content(place)
+    for condition in ((), ("--filter", "n<20")):
+        found = {}
+        for backend in ("spdk", "io_uring"):
+            words = (*ASK, *condition, "--backend", backend, "--out", f"{backend}.bin", "--json")
+            [line] = run(*words, cwd=place).stdout.splitlines()
+            found[backend] = (place / f"{backend}.bin").read_bytes()
+            devices = json.loads(line)["devices"]
+            assert len(devices) == (2 if backend == "spdk" else 0)
+            assert all(device["reads"] > 0 and device["writes"] == 0 for device in devices)
+        assert found["spdk"] == found["io_uring"]
+    words = ("collections", "reopen", "--dir", "db", "--base", "base.npy", "--rows", "3000")
+    assert COPIED in run(*words, "--backend", "spdk", cwd=place).stderr
+    assert content(place) == before
+
+
+def test_the_demo_reads_from_the_devices(place: Path) -> None:
+    rng = np.random.default_rng(2)
+    data = place / "set"
+    data.mkdir()
+    for name, rows in (("s.base", 2000), ("s.query", 50)):
+        vectors = rng.integers(0, 255, (rows, 16), dtype=np.uint8)
+        header = np.array(vectors.shape, dtype=np.uint32).tobytes()
+        (data / f"{name}.u8bin").write_bytes(header + vectors.tobytes())
+    words = ("--base", "set/s.base.u8bin", "--queries", "set/s.query.u8bin", "--metric", "l2")
+    run("gt", *words, "--k", "100", "--out", "set/s.gt100.bin", cwd=place)
+    done = run("demo", "--data", "set", "--work", "work", "--backend", "spdk", cwd=place)
+    assert "copied" in done.stderr and "pipe" in done.stdout
+    assert copies(place)
+    config = place / "absent.json"
+    words = ("demo", "--data", "set", "--work", "other", "--backend", "spdk")
+    said = run(*words, "--spdk-config", config, cwd=place, ok=False).stderr
+    assert "absent.json" in said and not (place / "other" / "index").exists()
+
+
+FIELDS = [
+    Field("id", "int64", primary_key=True),
+    Field("v", "float_vector", dim=16),
+    Field("n", "int64"),
+]
+
+
+def test_a_database_of_python_reads_from_the_devices(place: Path) -> None:
+    vectors = np.random.default_rng(3).random((2500, 16), dtype=np.float32)
+    queries = vectors[:30] + np.float32(0.001)
+    config = place / "spdk_bdevs.json"
+
+    def asked(database: Database) -> list[np.ndarray]:
+        collection = database.collection("c")
+        found = []
+        for condition in (None, "n < 30"):
+            hits = collection.search("v", queries, 10, list_length=150, filter=condition)
+            found += [np.array([[*of.keys, *of.distances] for of in hits])]
+        return found
+
+    empty = directories(place)
+    with Database.open(place / "db", backend="spdk", spdk_config=config) as database:
+        collection = database.create_collection("c", FIELDS)
+        collection.load()
+        numbers = np.arange(2500)
+        collection.insert({"id": numbers, "v": vectors, "n": numbers % 100})
+        collection.create_index("v", metric="l2")
+        collection.build_index("v")
+        assert collection.wait_for_index("v").linked == 2500
+        until_copied(place, empty)
+        first = asked(database)
+    assert copies(place)
+    before = content(place)
+    with Database.open(place / "db", backend="spdk", spdk_config=config) as database:
+        second = asked(database)
+    assert content(place) == before, "what is there is not written again"
+    with Database.open(place / "db", backend="io_uring") as database:
+        files = asked(database)
+    assert first[0].shape == (30, 20)
+    for of in zip(first, second, files, strict=True):
+        assert all(np.array_equal(of[0], other) for other in of[1:])
+
+
+def test_a_database_names_what_it_cannot_use(place: Path) -> None:
+    for named, words in {
+        "absent.json": {"backend": "spdk", "spdk_config": place / "absent.json"},
+        "nvme": {"backend": "nvme"},
+    }.items():
+        with pytest.raises(errors.InputError, match=named):
+            Database.open(place / "other", **words)
+        assert not (place / "other").exists()
