@@ -73,6 +73,24 @@ fn answers(index: &Index, queries: &Vectors, policy: &str) -> Vec<Vec<(u64, u32)
 
 const POLICIES: [&str; 2] = ["beam", "page"];
 
+/// What a filter on attributes, which stay on the file system, leaves of the rows: every so many.
+fn filtered(
+    index: &Index,
+    queries: &Vectors,
+    (policy, every): (Policy, u64),
+) -> Vec<Vec<(u64, u32)>> {
+    let rows: Vec<RowId> = (0..index.rows()).filter(|row| row % every == 1).map(RowId).collect();
+    let allow = Some(Arc::new(index.allow_rows(&rows).unwrap()));
+    let params = SearchParams { list: 40, policy, ..Default::default() };
+    let batch = BatchOptions { threads: 1, in_flight: 1, allow };
+    let found = index.search_batch(queries.set(), &params, &batch).unwrap();
+    let hits = |a: pipeann_engine::index::Answer| {
+        assert!(a.hits.iter().all(|hit| hit.row.0 % every == 1), "a row that is not allowed");
+        a.hits.iter().map(|hit| (hit.row.0, hit.distance.to_bits())).collect()
+    };
+    found.into_iter().map(hits).collect()
+}
+
 #[test]
 fn answers_are_those_from_the_files() {
     let (dir, _) = built(3000);
@@ -90,6 +108,31 @@ fn answers_are_those_from_the_files() {
             assert_eq!(answers(&index, &queries, policy), answers(&files, &queries, policy));
         }
         assert!(ssds.reads() > before + 60, "pages come from the devices");
+    }
+}
+
+#[test]
+fn filtered_answers_are_those_from_the_files_at_any_fixed_width() {
+    let (dir, _) = built(3000);
+    let path = dir.path().join("i");
+    let queries = clustered(30, 16, VectorType::U8, 3);
+    let files = Index::open(&path, &open_options()).unwrap();
+    for count in [1, 3] {
+        let ssds = Ssds::new(count, 8 << 20);
+        let index = Index::open(&path, &with(ssds.backend())).unwrap();
+        index.backend().wait_copied(&mut |_| ());
+        for width in [1, 4, 16] {
+            for policy in [Policy::beam(width), Policy::page(width)] {
+                // From nearly all rows to fewer than are asked for.
+                for every in [2, 50, 500] {
+                    let before = ssds.reads();
+                    let found = filtered(&index, &queries, (policy.clone(), every));
+                    assert!(ssds.reads() > before, "pages come from the devices");
+                    assert_eq!(found, filtered(&files, &queries, (policy.clone(), every)));
+                    assert!(found.iter().all(|hits| !hits.is_empty()));
+                }
+            }
+        }
     }
 }
 
