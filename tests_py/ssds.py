@@ -29,12 +29,14 @@ def listed(folder: Path, entries: list[str], **others: str) -> Path:
     return path
 
 
-def claimed(folder: Path, size: int = 16 << 20, **others: str) -> Path:
-    """Two devices in a working directory that are claimed, and the list of them."""
-    for name in NAMES:
+def claimed(
+    folder: Path, size: int = 16 << 20, names: tuple[str, ...] = NAMES, **others: str
+) -> Path:
+    """Devices in a working directory that are claimed, and the list of them."""
+    for name in names:
         with (folder / name).open("wb") as f:
             f.truncate(size)
-    config = listed(folder, [f"./{name}" for name in NAMES], **others)
+    config = listed(folder, [f"./{name}" for name in names], **others)
     run("raw", "claim", cwd=folder)
     return config
 

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from ssds import COPIED, claimed, content, copies, directories, listed, run, until_copied
+from ssds import (
+    COPIED,
+    PIPEANN,
+    claimed,
+    content,
+    copies,
+    directories,
+    listed,
+    run,
+    until_copied,
+)
 
 from pipeann import Database, Field, Index, errors
 
@@ -286,3 +298,66 @@ def test_a_database_names_what_it_cannot_use(place: Path) -> None:
         with pytest.raises(errors.InputError, match=named):
             Database.open(place / "other", **words)
         assert not (place / "other").exists()
+
+
+def threads(pid: int) -> dict[str, set[frozenset[int]]]:
+    """On which processors the threads of a process may run, by name; what ends meanwhile is left out."""
+    found: dict[str, set[frozenset[int]]] = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            name = (task / "comm").read_text().strip()
+            status = (task / "status").read_text()
+        except OSError:
+            continue
+        [line] = [each for each in status.splitlines() if each.startswith("Cpus_allowed_list:")]
+        cpus: set[int] = set()
+        for part in line.split(":")[1].strip().split(","):
+            first, _, last = part.partition("-")
+            cpus |= set(range(int(first), int(last or first) + 1))
+        found.setdefault(name, set()).add(frozenset(cpus))
+    return found
+
+
+ALL = frozenset(os.sched_getaffinity(0))
+FIRST, BEHIND = frozenset(sorted(ALL)[:1]), frozenset(sorted(ALL)[1:])
+
+
+@pytest.mark.skipif(len(ALL) < 2, reason="one processor: nothing can be told apart")
+@pytest.mark.parametrize("pin", ["on", "off"])
+def test_pollers_come_first_and_threads_of_a_load_behind_them(place: Path, pin: str) -> None:
+    (place / "c.raw").write_bytes(b"")
+    os.truncate(place / "c.raw", 16 << 20)
+    listed(place, ["./c.raw"], pin=pin)
+    run("raw", "claim", cwd=place)
+    words = ("updates", "insert", "--index", "index", "--base", "more.npy", "--discard")
+    words += ("--backend", "spdk", "--buffered", "--rate", "20")
+    command = [str(word) for word in (PIPEANN, *words)]
+    with subprocess.Popen(command, cwd=place, stdout=subprocess.DEVNULL) as process:
+        seen: dict[str, set[frozenset[int]]] = {}
+        # Until it has linked for some time, or has ended.
+        while process.poll() is None:
+            for name, cpus in threads(process.pid).items():
+                seen.setdefault(name, set()).update(cpus)
+            time.sleep(0.01)
+        assert process.returncode == 0
+    # A thread is where its parent was until it has pinned itself.
+    assert "raw-poller-0" in seen and seen["raw-poller-0"] >= {FIRST if pin == "on" else ALL}
+    # Of threads without a name of their own the first is not pinned, and those that link are.
+    linked = seen["pipeann"] - {ALL}
+    assert linked == ({BEHIND} if pin == "on" and BEHIND != ALL else set()), seen
+    every = set().union(*seen.values())
+    assert pin == "on" or every == {ALL}
+
+
+def test_fewer_processors_than_pollers_are_a_warning(place: Path) -> None:
+    listed(place, ["./a.raw", "./b.raw"], pin="on")
+    words = ("search", "--index", "index", "--queries", "queries.npy", "--list", "40")
+    words += ("--policy", "beam", "--backend", "spdk", "--buffered", "--out", "one.bin")
+    command = [str(word) for word in (PIPEANN, *words)]
+    done = subprocess.run(
+        command, cwd=place, capture_output=True, text=True, timeout=120,
+        preexec_fn=lambda: os.sched_setaffinity(0, FIRST),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "2 pollers on 1 processors: they share them" in done.stderr
+    assert (place / "one.bin").read_bytes() == search(place, "io_uring")[0]

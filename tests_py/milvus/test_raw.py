@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,8 @@ LATER, GONE = range(ROWS, ROWS + 100), range(0, 60, 2)
 
 
 @contextmanager
-def serving(folder: Path, backend: str) -> Iterator[tuple[MilvusClient, Path]]:
-    """A client of a server, and what the server says."""
+def started(folder: Path, backend: str) -> Iterator[tuple[MilvusClient, Path, int]]:
+    """A client of a server, what the server says, and its process."""
     said = folder / f"{backend}.log"
     command = [PIPEANN, "serve", "--data_dir", "data", "--host", "127.0.0.1", "--port", "0"]
     command += ["--backend", backend]
@@ -39,11 +40,30 @@ def serving(folder: Path, backend: str) -> Iterator[tuple[MilvusClient, Path]]:
             line = process.stdout.readline().split()
             assert line[:2] == ["listening", "on"], said.read_text()
             client = MilvusClient(uri=f"http://{line[2]}")
-            yield client, said
+            yield client, said, process.pid
             client.close()
         finally:
             process.terminate()
         assert process.wait(timeout=60) == 0, said.read_text()
+
+
+@contextmanager
+def serving(folder: Path, backend: str) -> Iterator[tuple[MilvusClient, Path]]:
+    """A client of a server, and what the server says."""
+    with started(folder, backend) as (client, said, _):
+        yield client, said
+
+
+def places(pid: int, name: str) -> set[str]:
+    """On which processors threads of this name may run; what ends meanwhile is left out."""
+    found = set()
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):
+            status = (task / "status").read_text().splitlines()
+            if status[0].split()[1] == name:
+                line = next(each for each in status if each.startswith("Cpus_allowed_list:"))
+                found.add(line.split()[1])
+    return found
 
 
 def until(said: Path, *words: str) -> None:
@@ -172,6 +192,35 @@ def test_rows_that_come_and_go_are_copied_behind_it(folder: Path) -> None:
         check(found, present)
     with serving(folder, "io_uring") as (client, _):
         assert answers(client) == found
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+@pytest.mark.parametrize("pin", ["on", "off"])
+def test_searches_and_links_run_behind_the_pollers(tmp_path: Path, pin: str) -> None:
+    """With one device, and processors enough for it and one more thread."""
+    claimed(tmp_path, names=("a.raw",), pin=pin)
+    whole = places(os.getpid(), Path("/proc/self/comm").read_text().strip())
+    first, second = (str(cpu) for cpu in sorted(os.sched_getaffinity(0))[:2])
+    with started(tmp_path, "spdk") as (client, said, pid):
+        fill(client)
+        until(said, MADE)
+        answers(client)
+        pollers, searches = places(pid, "raw-poller-0"), places(pid, "search")
+        if pin == "off":
+            assert pollers == searches == places(pid, "pipeann") == whole
+            return
+        assert pollers == {first} and second in searches
+        assert first not in searches and not whole & searches
+        # Threads that link come and go, named as what has begun them, which is not pinned.
+        linking: set[str] = set()
+        deadline = time.monotonic() + 120
+        while not linking:
+            assert time.monotonic() < deadline
+            client.upsert("c", rows(range(500)))
+            for _ in range(20):
+                linking |= places(pid, "behind") - whole
+                time.sleep(0.002)
+        assert first not in linking and len(linking) == 1
 
 
 def test_devices_that_cannot_be_used_are_told_of(folder: Path) -> None:

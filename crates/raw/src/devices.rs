@@ -57,7 +57,8 @@ pub struct Devices {
     pollers: Vec<Poller>,
     memory: Arc<dyn Memory>,
     idle: Idle,
-    searches: Vec<usize>,
+    /// Processors for what searches or links.
+    behind: Vec<usize>,
     next_search: AtomicUsize,
 }
 
@@ -91,8 +92,8 @@ impl Devices {
             pollers.push(poller.map_err(|source| DevicesError::Poller { device: name, source })?);
         }
         tracing::info!("SPDK initialized: {count} pollers, LBA size {expected} bytes");
-        let (searches, next_search) = (places.searches, AtomicUsize::new(0));
-        Ok(Self { pollers, memory, idle, searches, next_search })
+        let (behind, next_search) = (places.behind, AtomicUsize::new(0));
+        Ok(Self { pollers, memory, idle, behind, next_search })
     }
 
     /// Number of devices, and of pollers.
@@ -166,9 +167,17 @@ impl Devices {
     /// Pins the calling thread, which searches, to the next processor behind the pollers, where
     /// threads are pinned.
     pub fn pin_search(&self) {
-        if !self.searches.is_empty() {
+        if !self.behind.is_empty() {
             let turn = self.next_search.fetch_add(1, Ordering::Relaxed);
-            pin(&[self.searches[turn % self.searches.len()]]);
+            pin(&[self.behind[turn % self.behind.len()]]);
+        }
+    }
+
+    /// Pins the calling thread, which links rows, behind the pollers, where threads are pinned. To all
+    /// processors there: such threads come and go, and what they start is to have them all.
+    pub fn pin_link(&self) {
+        if !self.behind.is_empty() {
+            pin(&self.behind);
         }
     }
 }

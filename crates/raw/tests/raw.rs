@@ -6,6 +6,8 @@ mod copies;
 mod crash;
 #[path = "raw/markers.rs"]
 mod markers;
+#[path = "raw/pins.rs"]
+mod pins;
 #[path = "raw/ports.rs"]
 mod ports;
 #[path = "raw/rig.rs"]

@@ -174,9 +174,12 @@ pub trait Backend: Send + Sync {
         Vec::new()
     }
 
-    /// Told by a thread that the engine has started to search with this backend, which may want it on
-    /// a certain processor.
+    /// Told by a thread that was started to search with this backend, which may want it on a certain
+    /// processor.
     fn enter_search_thread(&self) {}
+
+    /// The same, told by a thread that was started to link rows.
+    fn enter_link_thread(&self) {}
 
     /// Makes a queue for one thread, with all memory it will need.
     ///

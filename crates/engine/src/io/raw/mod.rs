@@ -151,6 +151,10 @@ impl Backend for Raw {
         self.store.devices().pin_search();
     }
 
+    fn enter_link_thread(&self) {
+        self.store.devices().pin_link();
+    }
+
     fn queue(&self, options: &QueueOptions) -> Result<Box<dyn Queue>, IoError> {
         Ok(Box::new(queue::RawQueue::new(&self.store, &self.rest, options)?))
     }
