@@ -4,6 +4,8 @@
 mod copies;
 #[path = "raw/crash.rs"]
 mod crash;
+#[path = "raw/loss.rs"]
+mod loss;
 #[path = "raw/markers.rs"]
 mod markers;
 #[path = "raw/pins.rs"]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pipeann_raw::sim::{Power, SimDevOptions};
 use pipeann_raw::{DevicesOptions, Idle, Pinning, PortTarget, Stripe};
 
-use crate::rig::{Rig, read_by};
+use crate::rig::{Rig, quiet, read_by};
 
 /// Numbers of a list as `0-3,8`.
 fn numbers(list: &str) -> Vec<usize> {
@@ -50,7 +50,7 @@ fn named(name: &str) -> BTreeMap<String, Vec<usize>> {
 
 fn served(count: usize, pinning: Pinning) -> pipeann_raw::Devices {
     let options = SimDevOptions { bytes: 2 << 20, ..SimDevOptions::default() };
-    let serve = DevicesOptions { idle: Some(Idle::Sleep), pinning };
+    let serve = DevicesOptions { pinning, ..quiet(Idle::Sleep) };
     Rig::new(count, &options).devices_by(&Power::default(), serve).unwrap()
 }
 

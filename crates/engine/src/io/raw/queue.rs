@@ -4,22 +4,23 @@
 //! that goes to the file system makes a queue of the other backend beside it, with as many buffers:
 //! what is read into one of these is borrowed from there, so that nothing is copied.
 //!
+//! What a lost device has not read, or is not asked for any more, goes there too, by policy.
+//!
 //! Invariant: a buffer has a counterpart in the other queue from an operation there until it is
 //! returned, or used for the stripe.
 
 #![expect(unsafe_code, reason = "buffers are lent to devices by pointer")]
 
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pipeann_raw::device::DeviceAction;
-use pipeann_raw::{Answer, Bell, Port, PortTarget, Store, bell};
+use pipeann_raw::{Answer, Bell, DeviceError, OnLoss, Port, PortTarget, Store, bell};
 
-use super::raw_error;
+use super::{RawFile, raw_error};
 use crate::io::backend::{Backend, Completion, Queue, QueueOptions, Wait};
 use crate::io::buffer::{BufferId, BufferPool};
-use crate::io::device::Device;
+use crate::io::device::{Device, File};
 use crate::io::error::{Errno, IoError};
 use crate::io::fork::ForkGuard;
 use crate::io::waker::{Flag, Waker};
@@ -32,9 +33,10 @@ struct Operation {
     tag: u64,
     buffer: BufferId,
     bytes: usize,
+    /// In the file, or in the device of several files that the other queue was given.
     offset: u64,
-    /// Of a transfer on the stripe.
-    path: Option<Arc<Path>>,
+    /// Of a transfer on the stripe: its file, and where it is there.
+    stripe: Option<(File, u64)>,
 }
 
 /// Rings for the pollers and, where that is what is slept on, for the other queue.
@@ -165,7 +167,7 @@ impl RawQueue {
         let place = device.locate(offset, bytes, self.block_bytes())?;
         self.pool.check(buffer, bytes)?;
         let file = &device.extents()[place.extent as usize].file;
-        let mut operation = Operation { tag, buffer, bytes, offset, path: None };
+        let mut operation = Operation { tag, buffer, bytes, offset, stripe: None };
         let Some(raw) = file.raw() else {
             return self.push_rest(action, device, operation);
         };
@@ -174,31 +176,59 @@ impl RawQueue {
             let device = raw.rest().ok_or(IoError::NoExtent)?;
             return self.push_rest(action, device, operation);
         };
-        let (got, path) = (raw.bytes().saturating_sub(place.offset), Arc::clone(file.path()));
+        let start = start + place.offset;
+        if action == DeviceAction::Read
+            && let Some(device) = self.instead(raw, start, bytes)
+        {
+            return self.push_rest(action, device, operation);
+        }
+        let got = raw.bytes().saturating_sub(place.offset);
         self.bring_home(action, buffer);
         let memory = self.pool.start(buffer);
         if got < bytes as u64 {
-            let (wanted, got) = (bytes as u32, got as u32);
+            let (path, wanted, got) = (Arc::clone(file.path()), bytes as u32, got as u32);
             let result = Err(IoError::Short { path, offset: place.offset, wanted, got });
             self.failed.push(Completion { tag, buffer, result });
             self.in_flight += 1;
             return Ok(());
         }
-        operation.path = Some(path);
+        operation.stripe = Some((file.clone(), start));
         let token = self.token(operation);
         // SAFETY: the buffer is in flight until the answer was taken, its memory comes from the
         // devices' own, and it is kept for ever where the port is lost.
         unsafe {
-            self.port().push(
-                action,
-                PortTarget::Stripe,
-                start + place.offset,
-                bytes,
-                memory,
-                token,
-            );
+            self.port().push(action, PortTarget::Stripe, start, bytes, memory, token);
         }
         Ok(())
+    }
+
+    /// Where a range of the stripe is read if a device that has some of it is lost.
+    fn instead<'f>(&self, raw: &'f RawFile, start: u64, bytes: usize) -> Option<&'f Device> {
+        let devices = self.store.devices();
+        let device = self.store.lost_in(start, bytes as u64)?;
+        let rest = raw.rest().filter(|_| devices.on_loss() == OnLoss::Files)?;
+        devices.count_from_file(device);
+        Some(rest)
+    }
+
+    /// Begins a read anew, from its file, that failed since its device is lost. Whether it did.
+    fn read_instead(
+        &mut self,
+        failed: &DeviceError,
+        operation: &Operation,
+    ) -> Result<bool, IoError> {
+        let Some((file, start)) = &operation.stripe else { return Ok(false) };
+        if failed.action != DeviceAction::Read || !failed.status.is_loss() {
+            return Ok(false);
+        }
+        let raw = file.raw().expect("it is on the stripe");
+        let Some(device) = self.instead(raw, *start, operation.bytes) else { return Ok(false) };
+        let again = Operation { stripe: None, ..*operation };
+        if self.push_rest(DeviceAction::Read, device, again).is_err() {
+            return Ok(false);
+        }
+        self.rest()?.flush()?;
+        Ok(true)
     }
 
     fn block_bytes(&self) -> usize {
@@ -256,21 +286,36 @@ impl RawQueue {
     }
 
     /// Hands out what has ended without a look at the clock or the kernel.
-    fn collect(&mut self, out: &mut Vec<Completion>) {
+    fn collect(&mut self, out: &mut Vec<Completion>) -> Result<(), IoError> {
         let mut answers = std::mem::take(&mut self.answers);
         self.port().poll(&mut answers);
+        let mut begun = Ok(());
         for Answer { token, result } in answers.drain(..) {
-            let Operation { tag, buffer, bytes, offset, path } = self.take(token);
+            let operation = self.take(token);
+            if let Err(failed) = &result {
+                match self.read_instead(failed, &operation) {
+                    Ok(false) => {}
+                    Ok(true) => continue,
+                    Err(error) => {
+                        begun = Err(error);
+                        continue;
+                    }
+                }
+            }
+            let Operation { tag, buffer, bytes, offset, stripe } = operation;
             let result = result.map(|()| bytes).map_err(|error| {
                 let reason = error.to_string().into();
-                match path {
-                    Some(path) => IoError::Device { path, offset, reason },
+                match stripe {
+                    Some((file, _)) => {
+                        IoError::Device { path: Arc::clone(file.path()), offset, reason }
+                    }
                     None => IoError::Raw { reason },
                 }
             });
             out.push(Completion { tag, buffer, result });
         }
         self.answers = answers;
+        begun?;
         let mut others = std::mem::take(&mut self.others);
         for Completion { tag: token, result, .. } in others.drain(..) {
             let Operation { tag, buffer, .. } = self.take(token);
@@ -282,16 +327,17 @@ impl RawQueue {
             self.in_flight -= 1;
             out.push(failed);
         }
+        Ok(())
     }
 
     fn take(&mut self, token: u64) -> Operation {
         self.free.push(token as u32);
         self.in_flight -= 1;
         let operation = &mut self.operations[token as usize];
-        let path = operation.path.take();
+        let stripe = operation.stripe.take();
         let Operation { tag, buffer, bytes, offset, .. } = *operation;
         self.pool.finish(buffer);
-        Operation { tag, buffer, bytes, offset, path }
+        Operation { tag, buffer, bytes, offset, stripe }
     }
 
     fn rest_in_flight(&self) -> usize {
@@ -326,7 +372,7 @@ impl Queue for RawQueue {
         self.admit()?;
         let raw = device.files().iter().filter(|file| file.raw().is_some()).count();
         let buffer = BufferId::NONE;
-        let operation = Operation { tag, buffer, bytes: 0, offset: 0, path: None };
+        let operation = Operation { tag, buffer, bytes: 0, offset: 0, stripe: None };
         if raw == 0 {
             self.rest()?;
             let token = self.token(operation);
@@ -370,8 +416,7 @@ impl Queue for RawQueue {
         if let Some(rest) = &mut self.rest {
             rest.poll(&mut self.others)?;
         }
-        self.collect(out);
-        Ok(())
+        self.collect(out)
     }
 
     fn wait(&mut self, out: &mut Vec<Completion>) -> Result<(), IoError> {
