@@ -18,7 +18,7 @@ use pipeann_raw::device::DeviceAction;
 use pipeann_raw::{Answer, Bell, DeviceError, OnLoss, Port, PortTarget, Store, bell};
 
 use super::{RawFile, raw_error};
-use crate::io::backend::{Backend, Completion, Queue, QueueOptions, Wait};
+use crate::io::backend::{Backend, Completion, Queue, QueueOptions, Transfer, Wait};
 use crate::io::buffer::{BufferId, BufferPool};
 use crate::io::device::{Device, File};
 use crate::io::error::{Errno, IoError};
@@ -154,54 +154,6 @@ impl RawQueue {
         }
     }
 
-    fn push_transfer(
-        &mut self,
-        action: DeviceAction,
-        device: &Device,
-        offset: u64,
-        bytes: usize,
-        buffer: BufferId,
-        tag: u64,
-    ) -> Result<(), IoError> {
-        self.admit()?;
-        let place = device.locate(offset, bytes, self.block_bytes())?;
-        self.pool.check(buffer, bytes)?;
-        let file = &device.extents()[place.extent as usize].file;
-        let mut operation = Operation { tag, buffer, bytes, offset, stripe: None };
-        let Some(raw) = file.raw() else {
-            return self.push_rest(action, device, operation);
-        };
-        operation.offset = place.offset;
-        let Some(start) = raw.start() else {
-            let device = raw.rest().ok_or(IoError::NoExtent)?;
-            return self.push_rest(action, device, operation);
-        };
-        let start = start + place.offset;
-        if action == DeviceAction::Read
-            && let Some(device) = self.instead(raw, start, bytes)
-        {
-            return self.push_rest(action, device, operation);
-        }
-        let got = raw.bytes().saturating_sub(place.offset);
-        self.bring_home(action, buffer);
-        let memory = self.pool.start(buffer);
-        if got < bytes as u64 {
-            let (path, wanted, got) = (Arc::clone(file.path()), bytes as u32, got as u32);
-            let result = Err(IoError::Short { path, offset: place.offset, wanted, got });
-            self.failed.push(Completion { tag, buffer, result });
-            self.in_flight += 1;
-            return Ok(());
-        }
-        operation.stripe = Some((file.clone(), start));
-        let token = self.token(operation);
-        // SAFETY: the buffer is in flight until the answer was taken, its memory comes from the
-        // devices' own, and it is kept for ever where the port is lost.
-        unsafe {
-            self.port().push(action, PortTarget::Stripe, start, bytes, memory, token);
-        }
-        Ok(())
-    }
-
     /// Where a range of the stripe is read if a device that has some of it is lost.
     fn instead<'f>(&self, raw: &'f RawFile, start: u64, bytes: usize) -> Option<&'f Device> {
         let devices = self.store.devices();
@@ -224,7 +176,7 @@ impl RawQueue {
         let raw = file.raw().expect("it is on the stripe");
         let Some(device) = self.instead(raw, *start, operation.bytes) else { return Ok(false) };
         let again = Operation { stripe: None, ..*operation };
-        if self.push_rest(DeviceAction::Read, device, again).is_err() {
+        if self.push_rest(Transfer::Read, device, again).is_err() {
             return Ok(false);
         }
         self.rest()?.flush()?;
@@ -236,10 +188,10 @@ impl RawQueue {
     }
 
     /// Makes a buffer the queue's own again, with what is to be written.
-    fn bring_home(&mut self, action: DeviceAction, buffer: BufferId) {
+    fn bring_home(&mut self, transfer: Transfer, buffer: BufferId) {
         if let Some(other) = self.counterparts[buffer.index()].take() {
             let rest = self.rest.as_mut().expect("it has the counterpart");
-            if action == DeviceAction::Write {
+            if transfer == Transfer::Write {
                 self.pool.bytes_mut(buffer).copy_from_slice(rest.buffer(other));
             }
             rest.return_buffer(other);
@@ -249,7 +201,7 @@ impl RawQueue {
     /// Hands an operation to the other queue.
     fn push_rest(
         &mut self,
-        action: DeviceAction,
+        transfer: Transfer,
         device: &Device,
         operation: Operation,
     ) -> Result<(), IoError> {
@@ -260,7 +212,7 @@ impl RawQueue {
             Some(other) => other,
             None => {
                 let other = rest.take_buffer().expect("as many buffers as here");
-                if action == DeviceAction::Write {
+                if transfer == Transfer::Write {
                     rest.buffer_mut(other).copy_from_slice(self.pool.bytes(buffer));
                 }
                 self.counterparts[buffer.index()] = Some(other);
@@ -269,10 +221,7 @@ impl RawQueue {
         };
         let token = self.token(operation);
         let rest = self.rest.as_mut().expect("made above");
-        let pushed = match action {
-            DeviceAction::Write => rest.push_write(device, offset, bytes, other, token),
-            _ => rest.push_read(device, offset, bytes, other, token),
-        };
+        let pushed = rest.push_transfer(transfer, device, offset, bytes, other, token);
         match pushed {
             Ok(()) => {
                 self.pool.start(buffer);
@@ -345,27 +294,60 @@ impl RawQueue {
     }
 }
 
-impl Queue for RawQueue {
-    fn push_read(
-        &mut self,
-        device: &Device,
-        offset: u64,
-        bytes: usize,
-        buffer: BufferId,
-        tag: u64,
-    ) -> Result<(), IoError> {
-        self.push_transfer(DeviceAction::Read, device, offset, bytes, buffer, tag)
+fn action_of(transfer: Transfer) -> DeviceAction {
+    match transfer {
+        Transfer::Read => DeviceAction::Read,
+        Transfer::Write => DeviceAction::Write,
     }
+}
 
-    fn push_write(
+impl Queue for RawQueue {
+    fn push_transfer(
         &mut self,
+        transfer: Transfer,
         device: &Device,
         offset: u64,
         bytes: usize,
         buffer: BufferId,
         tag: u64,
     ) -> Result<(), IoError> {
-        self.push_transfer(DeviceAction::Write, device, offset, bytes, buffer, tag)
+        self.admit()?;
+        let place = device.locate(offset, bytes, self.block_bytes())?;
+        self.pool.check(buffer, bytes)?;
+        let file = &device.extents()[place.extent as usize].file;
+        let mut operation = Operation { tag, buffer, bytes, offset, stripe: None };
+        let Some(raw) = file.raw() else {
+            return self.push_rest(transfer, device, operation);
+        };
+        operation.offset = place.offset;
+        let Some(start) = raw.start() else {
+            let device = raw.rest().ok_or(IoError::NoExtent)?;
+            return self.push_rest(transfer, device, operation);
+        };
+        let start = start + place.offset;
+        if transfer == Transfer::Read
+            && let Some(device) = self.instead(raw, start, bytes)
+        {
+            return self.push_rest(transfer, device, operation);
+        }
+        let got = raw.bytes().saturating_sub(place.offset);
+        self.bring_home(transfer, buffer);
+        let memory = self.pool.start(buffer);
+        if got < bytes as u64 {
+            let (path, wanted, got) = (Arc::clone(file.path()), bytes as u32, got as u32);
+            let result = Err(IoError::Short { path, offset: place.offset, wanted, got });
+            self.failed.push(Completion { tag, buffer, result });
+            self.in_flight += 1;
+            return Ok(());
+        }
+        operation.stripe = Some((file.clone(), start));
+        let token = self.token(operation);
+        // SAFETY: the buffer is in flight until the answer was taken, its memory comes from the
+        // devices' own, and it is kept for ever where the port is lost.
+        unsafe {
+            self.port().push(action_of(transfer), PortTarget::Stripe, start, bytes, memory, token);
+        }
+        Ok(())
     }
 
     fn push_sync(&mut self, device: &Device, tag: u64) -> Result<(), IoError> {
@@ -463,7 +445,7 @@ impl Queue for RawQueue {
     }
 
     fn return_buffer(&mut self, buffer: BufferId) {
-        self.bring_home(DeviceAction::Read, buffer);
+        self.bring_home(Transfer::Read, buffer);
         self.pool.give_back(buffer);
     }
 
