@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,11 +29,11 @@ LATER, GONE = range(ROWS, ROWS + 100), range(0, 60, 2)
 
 
 @contextmanager
-def started(folder: Path, backend: str) -> Iterator[tuple[MilvusClient, Path, int]]:
+def started(folder: Path, backend: str, *flags: str) -> Iterator[tuple[MilvusClient, Path, int]]:
     """A client of a server, what the server says, and its process."""
     said = folder / f"{backend}.log"
     command = [PIPEANN, "serve", "--data_dir", "data", "--host", "127.0.0.1", "--port", "0"]
-    command += ["--backend", backend]
+    command += ["--backend", backend, *flags]
     with said.open("w") as log, subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=log, text=True
     ) as process:
@@ -221,6 +223,32 @@ def test_searches_and_links_run_behind_the_pollers(tmp_path: Path, pin: str) -> 
                 linking |= places(pid, "behind") - whole
                 time.sleep(0.002)
         assert first not in linking and len(linking) == 1
+
+
+def test_reads_of_devices_are_told_as_metrics(folder: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+
+    def told() -> dict[str, float]:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as page:
+            lines = page.read().decode().splitlines()
+        series = (line.rsplit(" ", 1) for line in lines if line.startswith("pipeann_device_"))
+        return {name: float(value) for name, value in series}
+
+    with started(folder, "spdk", "--metrics-port", port) as (client, said, _):
+        fill(client)
+        until(said, MADE)
+        before = told()
+        answers(client)
+        after = told()
+    for device in ("0", "1"):
+        reads = f'pipeann_device_reads_total{{device="{device}"}}'
+        assert after[reads] > before[reads]
+        assert after[f'pipeann_device_errors_total{{device="{device}"}}'] == 0
+        assert after[f'pipeann_device_reads_from_files_total{{device="{device}"}}'] == 0
+    with started(folder, "io_uring", "--metrics-port", port) as _:
+        assert told() == {}, "none without devices"
 
 
 def test_devices_that_cannot_be_used_are_told_of(folder: Path) -> None:
