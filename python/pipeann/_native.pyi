@@ -271,6 +271,8 @@ class Database:
         threads: int = 1,
         build_on_read: bool = False,
         direct: bool = True,
+        backend: Literal["auto", "io_uring", "libaio", "threads", "spdk"] = "auto",
+        spdk_config: str | os.PathLike[str] | None = None,
     ) -> Database:
         """Opens the database in the directory `path`, or makes an empty one there.
 
@@ -286,11 +288,14 @@ class Database:
         build_on_read: the first search of a field has its index built, where nobody asked for it.
         direct: read graphs past the page cache of the operating system (O_DIRECT). Pass False on
             file systems that refuse it.
+        backend, spdk_config: by what pages of graphs are read, as in `Index.open`. Everything else
+            stays in the directory.
 
         Raises
         ------
         LockedError: somebody has it open; the message says who.
-        InputError: a directory of something else, a newer version, an unknown level.
+        InputError: a directory of something else, a newer version, an unknown level or backend,
+            SSDs that cannot be used.
         MemoryLimitError: the limit is too low; the message names the number needed.
         StopError: a file is damaged or missing; the message names it.
         """

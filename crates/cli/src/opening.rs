@@ -126,7 +126,7 @@ pub(crate) fn devices_json(backend: &dyn Backend) -> Value {
         json!({
             "reads": counts.reads, "read_bytes": counts.read_bytes, "writes": counts.writes,
             "written_bytes": counts.written_bytes, "flushes": counts.flushes,
-            "errors": counts.errors,
+            "errors": counts.errors, "from_files": counts.from_files,
         })
     };
     backend.device_counts().into_iter().map(device).collect()

@@ -71,8 +71,27 @@ pub(crate) fn warm_up(
 ) -> Result<()> {
     let (params, batch) = how(list, settings);
     index.wait_resident()?;
-    index.search_batch(queries, &params, &batch)?;
+    search(index, queries, &params, &batch)?;
     Ok(())
+}
+
+/// Searches on threads of their own, also where it is one: the backend may want them on certain
+/// processors, and this thread goes on to other things.
+fn search(
+    index: &Index,
+    queries: VectorSet<'_>,
+    params: &SearchParams,
+    batch: &BatchOptions,
+) -> Result<Vec<Answer>> {
+    if batch.threads != 1 {
+        return Ok(index.search_batch(queries, params, batch)?);
+    }
+    let work = || {
+        index.backend().enter_search_thread();
+        index.search_batch(queries, params, batch)
+    };
+    let found = std::thread::scope(|scope| scope.spawn(work).join());
+    Ok(found.expect("a search thread does not panic")?)
 }
 
 /// Searches all queries with one list length. Returns the figures and the answers.
@@ -93,12 +112,12 @@ pub(crate) fn measure(
     let warm_up = queries.rows().min(WARM_UP) * queries.row_bytes();
     let warm_up = VectorSet::new(&queries.bytes()[..warm_up], queries.dim(), queries.vector_type())
         .context("the first queries")?;
-    index.search_batch(warm_up, &params, &batch)?;
+    search(index, warm_up, &params, &batch)?;
     let mut runs = Vec::new();
     for _ in 0..settings.repeat.max(1) {
         let cpu = CpuTime::now();
         let started = Instant::now();
-        let answers = index.search_batch(queries, &params, &batch)?;
+        let answers = search(index, queries, &params, &batch)?;
         let wall_s = started.elapsed().as_secs_f64();
         let cpu = CpuTime::now().since(cpu);
         runs.push((figures(list, wall_s, cpu, &answers), answers));

@@ -29,7 +29,11 @@ fn main() {
 
 /// One search thread, one poller, a device that does nothing.
 fn whole(seconds: Duration) -> f64 {
-    let serve = DevicesOptions { idle: Some(Idle::Spin), pinning: Pinning::Off };
+    let serve = DevicesOptions {
+        idle: Some(Idle::Spin),
+        pinning: Pinning::Off,
+        ..DevicesOptions::default()
+    };
     let devices: Vec<Box<dyn RawDevice>> = vec![Box::<NullDev>::default()];
     let devices = Devices::serve(devices, Arc::new(Plain), serve).expect("a thread");
     let stripe = Stripe::new(1, 65536, 1 << 20, 1 << 40);

@@ -1,7 +1,8 @@
 //! `spdk_bdevs.json`: which devices, in which order.
 //!
-//! The keys are those of PipeANN's documentation, `ssds` and `hugedir`. Two more may stand beside
-//! them: `poller` (`auto`, `spin`, `yield` or `sleep`) and `pin` (`auto`, `on` or `off`). An entry of
+//! The keys are those of PipeANN's documentation, `ssds` and `hugedir`. Three more may stand beside
+//! them: `poller` (`auto`, `spin`, `yield` or `sleep`), `pin` (`auto`, `on` or `off`) and `lost`
+//! (`files` or `fail`), what becomes of reads of an SSD that was pulled out. An entry of
 //! `ssds` is the PCI address of an SSD, a transport of NVMe over a network, or a file that stands in
 //! for one.
 
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::devices::DevicesOptions;
+use crate::devices::{DevicesOptions, OnLoss};
 use crate::pinning::Pinning;
 use crate::poller::Idle;
 
@@ -66,6 +67,7 @@ struct ConfigText {
     hugedir: Option<String>,
     poller: Option<String>,
     pin: Option<String>,
+    lost: Option<String>,
 }
 
 impl Config {
@@ -113,7 +115,13 @@ impl Config {
             Some("off") => Pinning::Off,
             Some(other) => return Err(format!("`pin` is `{other}`: auto, on or off")),
         };
-        Ok(Self { ssds, hugedir: text.hugedir, serve: DevicesOptions { idle, pinning } })
+        let on_loss = match text.lost.as_deref() {
+            None | Some("files") => OnLoss::Files,
+            Some("fail") => OnLoss::Fail,
+            Some(other) => return Err(format!("`lost` is `{other}`: files or fail")),
+        };
+        let serve = DevicesOptions { idle, pinning, on_loss };
+        Ok(Self { ssds, hugedir: text.hugedir, serve })
     }
 
     /// The entries that need SPDK, as they are written.
@@ -175,13 +183,14 @@ mod tests {
 
     #[test]
     fn files_and_transports_may_stand_for_ssds() {
-        let text =
-            r#"{"ssds": ["./a", "/b", "trtype:TCP adrfam:IPv4"], "poller": "yield", "pin": "off"}"#;
+        let text = r#"{"ssds": ["./a", "/b", "trtype:TCP adrfam:IPv4"], "poller": "yield", "pin": "off",
+                "lost": "fail"}"#;
         let config = parsed(text).unwrap();
         assert_eq!(config.ssds[0], Ssd::File("/where/./a".into()));
         assert_eq!(config.ssds[1], Ssd::File("/b".into()));
         assert_eq!(config.needing_spdk().collect::<Vec<_>>(), ["trtype:TCP adrfam:IPv4"]);
-        let serve = DevicesOptions { idle: Some(Idle::Yield), pinning: Pinning::Off };
+        let idle = Some(Idle::Yield);
+        let serve = DevicesOptions { idle, pinning: Pinning::Off, on_loss: OnLoss::Fail };
         assert_eq!(config.serve, serve);
     }
 
@@ -196,6 +205,7 @@ mod tests {
             (r#"{"ssds": ["0000:66:00"]}"#, "0000:66:00"),
             (r#"{"ssds": ["/a"], "poller": "fast"}"#, "fast"),
             (r#"{"ssds": ["/a"], "pin": "maybe"}"#, "maybe"),
+            (r#"{"ssds": ["/a"], "lost": "ignore"}"#, "ignore"),
             ("{", "EOF"),
         ] {
             let error = parsed(text).unwrap_err();

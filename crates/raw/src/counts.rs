@@ -19,9 +19,11 @@ pub struct DeviceCounts {
     pub flushes: u64,
     /// Commands that failed.
     pub errors: u64,
+    /// Reads that were done from files, since the device is lost.
+    pub from_files: u64,
 }
 
-/// The same while it is counted, by one thread alone.
+/// The same while it is counted, by one thread alone but for `from_files`.
 #[derive(Default)]
 pub(crate) struct PollerCounters {
     reads: AtomicU64,
@@ -30,6 +32,7 @@ pub(crate) struct PollerCounters {
     written_bytes: AtomicU64,
     flushes: AtomicU64,
     errors: AtomicU64,
+    from_files: AtomicU64,
 }
 
 /// Adds without a locked instruction, since only one thread does.
@@ -56,6 +59,11 @@ impl PollerCounters {
         }
     }
 
+    /// A read was done from a file instead. Returns how many were before.
+    pub(crate) fn count_from_file(&self) -> u64 {
+        self.from_files.fetch_add(1, Ordering::Relaxed)
+    }
+
     pub(crate) fn now(&self) -> DeviceCounts {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         DeviceCounts {
@@ -65,6 +73,7 @@ impl PollerCounters {
             written_bytes: of(&self.written_bytes),
             flushes: of(&self.flushes),
             errors: of(&self.errors),
+            from_files: of(&self.from_files),
         }
     }
 }

@@ -80,12 +80,21 @@ pub enum Status {
     Gone,
 }
 
+impl Status {
+    /// Whether a device that answers so is lost as a whole, and not a block of it: it is not there, or
+    /// what it had was aborted, as when its controller is reset.
+    pub fn is_loss(self) -> bool {
+        matches!(self, Self::Gone | Self::Nvme { kind: 0, code: 0x07 | 0x08 })
+    }
+}
+
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nvme { kind, code } => {
                 write!(f, "NVMe status {kind:#x}/{code:#04x}")?;
                 match (kind, code) {
+                    (0, 0x07 | 0x08) => f.write_str(" (aborted)"),
                     (0, 0x80) => f.write_str(" (LBA out of range)"),
                     (2, 0x81) => f.write_str(" (unrecovered read error)"),
                     (2, 0x80) => f.write_str(" (write fault)"),

@@ -1,7 +1,7 @@
 //! All devices of a stripe, each with its poller.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::bell::{Bell, bell};
 use crate::counts::DeviceCounts;
@@ -19,6 +19,18 @@ pub struct DevicesOptions {
     pub idle: Option<Idle>,
     /// Whether threads are pinned.
     pub pinning: Pinning,
+    /// What becomes of reads when a device is lost.
+    pub on_loss: OnLoss,
+}
+
+/// What becomes of reads of a device that was pulled out, or whose controller was reset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnLoss {
+    /// They are done from the files that were copied to it.
+    #[default]
+    Files,
+    /// They fail.
+    Fail,
 }
 
 /// Devices that cannot be served together.
@@ -55,9 +67,12 @@ pub enum DevicesError {
 /// See the module's description. The pollers end when it is dropped, after all ports are gone.
 pub struct Devices {
     pollers: Vec<Poller>,
+    any_lost: Arc<AtomicBool>,
+    on_loss: OnLoss,
     memory: Arc<dyn Memory>,
     idle: Idle,
-    searches: Vec<usize>,
+    /// Processors for what searches or links.
+    behind: Vec<usize>,
     next_search: AtomicUsize,
 }
 
@@ -84,15 +99,17 @@ impl Devices {
         let count = devices.len();
         let places = CpuPlaces::of(options.pinning, count, &processors);
         let idle = options.idle.unwrap_or(Idle::for_processors(processors.len(), count));
-        let mut pollers = Vec::with_capacity(count);
+        let (mut pollers, any_lost) = (Vec::with_capacity(count), Arc::default());
         for (number, (device, processor)) in devices.into_iter().zip(places.pollers).enumerate() {
             let name = device.name().to_owned();
-            let poller = Poller::start(number, device, PollerOptions { idle, processor });
+            let poller =
+                Poller::start(number, device, PollerOptions { idle, processor }, &any_lost);
             pollers.push(poller.map_err(|source| DevicesError::Poller { device: name, source })?);
         }
         tracing::info!("SPDK initialized: {count} pollers, LBA size {expected} bytes");
-        let (searches, next_search) = (places.searches, AtomicUsize::new(0));
-        Ok(Self { pollers, memory, idle, searches, next_search })
+        let (behind, next_search) = (places.behind, AtomicUsize::new(0));
+        let on_loss = options.on_loss;
+        Ok(Self { pollers, any_lost, on_loss, memory, idle, behind, next_search })
     }
 
     /// Number of devices, and of pollers.
@@ -136,6 +153,26 @@ impl Devices {
         self.pollers.iter().all(|poller| !poller.office.has_ended())
     }
 
+    /// Whether a device is lost: pulled out, its controller reset, or its poller at an end.
+    pub fn is_lost(&self, device: usize) -> bool {
+        self.pollers[device].office.is_lost()
+    }
+
+    /// Whether any is.
+    pub fn is_any_lost(&self) -> bool {
+        self.any_lost.load(Ordering::Acquire)
+    }
+
+    /// What becomes of reads of such a device.
+    pub fn on_loss(&self) -> OnLoss {
+        self.on_loss
+    }
+
+    /// Counts a read of a lost device that was done from a file. The first is told of in the log.
+    pub fn count_from_file(&self, device: usize) {
+        self.pollers[device].office.count_from_file();
+    }
+
     /// Where memory for transfers comes from.
     pub fn memory(&self) -> &Arc<dyn Memory> {
         &self.memory
@@ -166,9 +203,17 @@ impl Devices {
     /// Pins the calling thread, which searches, to the next processor behind the pollers, where
     /// threads are pinned.
     pub fn pin_search(&self) {
-        if !self.searches.is_empty() {
+        if !self.behind.is_empty() {
             let turn = self.next_search.fetch_add(1, Ordering::Relaxed);
-            pin(&[self.searches[turn % self.searches.len()]]);
+            pin(&[self.behind[turn % self.behind.len()]]);
+        }
+    }
+
+    /// Pins the calling thread, which links rows, behind the pollers, where threads are pinned. To all
+    /// processors there: such threads come and go, and what they start is to have them all.
+    pub fn pin_link(&self) {
+        if !self.behind.is_empty() {
+            pin(&self.behind);
         }
     }
 }

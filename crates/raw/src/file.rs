@@ -7,6 +7,10 @@
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use crate::bell::Bell;
 use crate::device::{
@@ -15,6 +19,9 @@ use crate::device::{
 
 /// Commands in flight.
 const DEPTH: u32 = 256;
+/// How often, and how long each time, a lock is waited for. A process that was killed holds its files
+/// until the kernel has taken its rings down, a little after it has ended.
+const LOCK_TRIES: (u32, Duration) = (100, Duration::from_millis(10));
 /// As long as common SSDs take.
 const MAX_TRANSFER_BYTES: u32 = 1 << 20;
 
@@ -79,11 +86,9 @@ impl FileDev {
     pub fn open(path: &Path, options: FileOptions) -> Result<Self, FileDevError> {
         let failed = |source| FileDevError::Open { path: path.to_owned(), source };
         let file = open(path).map_err(failed)?;
-        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        match lock(&file) {
             Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                return Err(FileDevError::Used { path: path.to_owned() });
-            }
+            Err(Errno::WOULDBLOCK) => return Err(FileDevError::Used { path: path.to_owned() }),
             Err(e) => return Err(failed(e.into())),
         }
         let lba = u64::from(options.lba_bytes);
@@ -96,6 +101,20 @@ impl FileDev {
         };
         let inner = transfers(file, options.blocking);
         Ok(Self { name: path.display().to_string(), geometry, inner })
+    }
+}
+
+/// Locks a file for this process, patiently.
+fn lock(file: &File) -> Result<(), Errno> {
+    let (mut tries, pause) = LOCK_TRIES;
+    loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if tries > 0 => {
+                tries -= 1;
+                std::thread::park_timeout(pause);
+            }
+            other => return other,
+        }
     }
 }
 

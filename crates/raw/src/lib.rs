@@ -52,7 +52,7 @@ mod transfers;
 pub use bell::{Bell, bell};
 pub use copy::COPY_MEMORY_BYTES;
 pub use counts::DeviceCounts;
-pub use devices::{Devices, DevicesError, DevicesOptions};
+pub use devices::{Devices, DevicesError, DevicesOptions, OnLoss};
 pub use file::{FileDev, FileDevError, FileOptions};
 pub use head::{ClaimError, claim, release};
 pub use pinning::Pinning;

@@ -36,8 +36,14 @@ pub const ENTRY_BYTES: usize = 128;
 pub const NAME_BYTES: usize = 56;
 /// Most regions.
 pub const MOST_REGIONS: usize = (DIRECTORY_BYTES - DIRECTORY_HEADER_BYTES) / ENTRY_BYTES;
-const IDENTITY_MAGIC: &[u8; 8] = b"PIPERAW\0";
-const DIRECTORY_MAGIC: &[u8; 8] = b"PIPEDIR\0";
+/// How an identity begins.
+pub const IDENTITY_MAGIC: &[u8; 8] = b"PIPERAW\0";
+/// How a directory begins.
+pub const DIRECTORY_MAGIC: &[u8; 8] = b"PIPEDIR\0";
+/// Where an identity has its checksum, which is of all before it.
+const IDENTITY_CHECKSUM: usize = 56;
+/// Where a directory has its checksum, which is of all but these eight bytes.
+const DIRECTORY_CHECKSUM: usize = 40;
 
 /// What a device is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,9 +147,16 @@ impl Identity {
         put(&mut bytes, 24, &self.stripe_bytes.to_le_bytes());
         put(&mut bytes, 32, &self.device_bytes.to_le_bytes());
         put(&mut bytes, 40, self.set.as_bytes());
-        let checksum = xxh3_64(&bytes[..56]);
-        put(&mut bytes, 56, &checksum.to_le_bytes());
+        Self::seal(&mut bytes);
         bytes
+    }
+
+    /// Makes the checksum of an identity's bytes right, whatever else they say; not of too few.
+    pub fn seal(bytes: &mut [u8]) {
+        if bytes.len() >= IDENTITY_CHECKSUM + 8 {
+            let checksum = xxh3_64(&bytes[..IDENTITY_CHECKSUM]);
+            put(bytes, IDENTITY_CHECKSUM, &checksum.to_le_bytes());
+        }
     }
 
     /// Of its bytes.
@@ -152,7 +165,9 @@ impl Identity {
     /// [`MarkerError`].
     pub fn decode(bytes: &[u8]) -> Result<Self, MarkerError> {
         known(bytes, IDENTITY_MAGIC)?;
-        if bytes.len() < 64 || xxh3_64(&bytes[..56]) != u64_at(bytes, 56) {
+        if bytes.len() < IDENTITY_CHECKSUM + 8
+            || xxh3_64(&bytes[..IDENTITY_CHECKSUM]) != u64_at(bytes, IDENTITY_CHECKSUM)
+        {
             return Err(MarkerError::Damaged);
         }
         let identity = Self {
@@ -232,16 +247,37 @@ impl RegionDirectory {
             assert!(entry.name.len() <= NAME_BYTES, "names of segments are short");
             entry.encode(&mut bytes[DIRECTORY_HEADER_BYTES + i * ENTRY_BYTES..][..ENTRY_BYTES]);
         }
-        let checksum = Self::checksum(&bytes[..used]);
-        put(&mut bytes, 40, &checksum.to_le_bytes());
+        Self::seal(&mut bytes);
         bytes
+    }
+
+    /// Makes the checksum of a directory's bytes right, whatever else they say; not of fewer than it
+    /// says to have.
+    pub fn seal(bytes: &mut [u8]) {
+        if let Ok(used) = Self::used(bytes) {
+            let checksum = Self::checksum(&bytes[..used]);
+            put(bytes, DIRECTORY_CHECKSUM, &checksum.to_le_bytes());
+        }
+    }
+
+    /// How many of its bytes are used.
+    fn used(bytes: &[u8]) -> Result<usize, MarkerError> {
+        if bytes.len() < DIRECTORY_HEADER_BYTES {
+            return Err(MarkerError::Damaged);
+        }
+        let count = u32_at(bytes, 12) as usize;
+        if count > MOST_REGIONS {
+            return Err(MarkerError::Damaged);
+        }
+        let used = DIRECTORY_HEADER_BYTES + count * ENTRY_BYTES;
+        if used <= bytes.len() { Ok(used) } else { Err(MarkerError::Damaged) }
     }
 
     /// Of all that is used but the checksum's own place.
     fn checksum(used: &[u8]) -> u64 {
         let mut hash = xxhash_rust::xxh3::Xxh3::new();
-        hash.update(&used[..40]);
-        hash.update(&used[48..]);
+        hash.update(&used[..DIRECTORY_CHECKSUM]);
+        hash.update(&used[DIRECTORY_CHECKSUM + 8..]);
         hash.digest()
     }
 
@@ -251,16 +287,8 @@ impl RegionDirectory {
     /// [`MarkerError`].
     pub fn decode(bytes: &[u8]) -> Result<Self, MarkerError> {
         known(bytes, DIRECTORY_MAGIC)?;
-        if bytes.len() < DIRECTORY_HEADER_BYTES {
-            return Err(MarkerError::Damaged);
-        }
-        let count = u32_at(bytes, 12) as usize;
-        if count > MOST_REGIONS {
-            return Err(MarkerError::Damaged);
-        }
-        let used = DIRECTORY_HEADER_BYTES + count * ENTRY_BYTES;
-        let used = bytes.get(..used).ok_or(MarkerError::Damaged)?;
-        if Self::checksum(used) != u64_at(bytes, 40) {
+        let used = &bytes[..Self::used(bytes)?];
+        if Self::checksum(used) != u64_at(bytes, DIRECTORY_CHECKSUM) {
             return Err(MarkerError::Damaged);
         }
         let entries = used[DIRECTORY_HEADER_BYTES..].chunks_exact(ENTRY_BYTES).map(Entry::decode);
@@ -351,17 +379,13 @@ mod tests {
                 put(&mut bytes, 0, DIRECTORY_MAGIC);
                 put(&mut bytes, 8, &VERSION.to_le_bytes());
                 put(&mut bytes, 12, &count.to_le_bytes());
-                let used = DIRECTORY_HEADER_BYTES + count as usize * ENTRY_BYTES;
                 for entry in 0..count as usize {
                     let at = DIRECTORY_HEADER_BYTES + entry * ENTRY_BYTES + 20;
                     if at + 4 <= bytes.len() {
                         bytes[at..at + 4].copy_from_slice(&(count * 20).to_le_bytes());
                     }
                 }
-                if let Some(used) = bytes.get(..used) {
-                    let checksum = RegionDirectory::checksum(used);
-                    put(&mut bytes, 40, &checksum.to_le_bytes());
-                }
+                RegionDirectory::seal(&mut bytes);
             }
             if let Ok(found) = RegionDirectory::decode(&bytes) {
                 proptest::prop_assert_eq!(RegionDirectory::decode(&found.encode()), Ok(found));

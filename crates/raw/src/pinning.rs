@@ -1,4 +1,5 @@
-//! Threads on processors: poller `i` on the `i`-th that the process may use, searches behind them.
+//! Threads on processors: poller `i` on the `i`-th that the process may use, behind them what searches
+//! and what links rows.
 
 /// When threads are pinned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,8 +18,8 @@ pub enum Pinning {
 pub(crate) struct CpuPlaces {
     /// By poller.
     pub(crate) pollers: Vec<Option<usize>>,
-    /// For everything that searches; empty where it is not pinned.
-    pub(crate) searches: Vec<usize>,
+    /// Behind the pollers, for what searches or links; empty where that is not pinned.
+    pub(crate) behind: Vec<usize>,
 }
 
 impl CpuPlaces {
@@ -30,17 +31,19 @@ impl CpuPlaces {
             Pinning::Auto => processors.len() >= 4 && processors.len() >= 2 * pollers,
         };
         if !wanted {
-            return Self { pollers: vec![None; pollers], searches: Vec::new() };
+            return Self { pollers: vec![None; pollers], behind: Vec::new() };
         }
         if processors.len() <= pollers {
+            let shared = if processors.len() < pollers { "they share them, and " } else { "" };
             tracing::warn!(
-                "{pollers} pollers on {} processors: they share them, and searches are not pinned",
+                "{pollers} pollers on {} processors: {shared}none is left for searches, which are not \
+                 pinned",
                 processors.len()
             );
         }
         let pinned = (0..pollers).map(|i| processors.get(i % processors.len().max(1)).copied());
-        let searches = processors.get(pollers..).unwrap_or_default().to_vec();
-        Self { pollers: pinned.collect(), searches }
+        let behind = processors.get(pollers..).unwrap_or_default().to_vec();
+        Self { pollers: pinned.collect(), behind }
     }
 }
 
@@ -76,16 +79,16 @@ mod tests {
         let eight: Vec<usize> = (0..8).collect();
         let places = CpuPlaces::of(Pinning::Auto, 4, &eight);
         assert_eq!(places.pollers, [Some(0), Some(1), Some(2), Some(3)]);
-        assert_eq!(places.searches, [4, 5, 6, 7]);
+        assert_eq!(places.behind, [4, 5, 6, 7]);
     }
 
     #[test]
     fn few_processors_are_left_to_the_system() {
         let places = CpuPlaces::of(Pinning::Auto, 1, &[0, 1]);
-        assert_eq!((places.pollers, places.searches), (vec![None], vec![]));
+        assert_eq!((places.pollers, places.behind), (vec![None], vec![]));
         let forced = CpuPlaces::of(Pinning::On, 4, &[2, 5]);
         assert_eq!(forced.pollers, [Some(2), Some(5), Some(2), Some(5)]);
-        assert!(forced.searches.is_empty(), "nothing is left for them");
+        assert!(forced.behind.is_empty(), "nothing is left for them");
         assert_eq!(CpuPlaces::of(Pinning::Off, 2, &[0, 1, 2, 3, 4]).pollers, [None, None]);
     }
 

@@ -135,6 +135,10 @@ pub(crate) struct Office {
     closing: AtomicBool,
     /// Nothing is answered any more.
     ended: AtomicBool,
+    /// The device is used no more.
+    lost: AtomicBool,
+    /// The same of any device of the stripe, for whoever looks before each read.
+    any_lost: Arc<AtomicBool>,
     lanes: AtomicUsize,
     counts: PollerCounters,
 }
@@ -179,6 +183,22 @@ impl Office {
         self.counts.now()
     }
 
+    /// Counts a read that was done from a file, since the device is lost; the first is told of.
+    pub(crate) fn count_from_file(&self) {
+        if self.counts.count_from_file() == 0 {
+            tracing::warn!("{}: what was copied to it is read from files from now on", self.name);
+        }
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    fn lose(&self) {
+        self.lost.store(true, Ordering::Release);
+        self.any_lost.store(true, Ordering::Release);
+    }
+
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::SeqCst)
     }
@@ -205,6 +225,7 @@ impl Poller {
         number: usize,
         device: Box<dyn RawDevice>,
         options: PollerOptions,
+        any_lost: &Arc<AtomicBool>,
     ) -> std::io::Result<Self> {
         let bell = match device.bell() {
             Some(bell) => bell,
@@ -218,6 +239,8 @@ impl Poller {
             has_mail: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             ended: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
+            any_lost: Arc::clone(any_lost),
             lanes: AtomicUsize::new(0),
             counts: PollerCounters::default(),
         });
@@ -366,6 +389,9 @@ impl Rounds {
         self.at_device -= done.len();
         for CommandDone { tag, result } in done.drain(..) {
             self.office.counts.ended(result);
+            if let Err(why) = result {
+                self.judge(why);
+            }
             let lane = self.lanes[(tag >> 32) as usize].as_mut();
             lane.expect("a lane stays while it has requests out").reply(tag as u32, result);
         }
@@ -435,6 +461,7 @@ impl Rounds {
                 true
             }
             Err(CommandRefused::Failed(why)) => {
+                self.judge(why);
                 refused(why, self);
                 true
             }
@@ -447,9 +474,22 @@ impl Rounds {
             return;
         }
         if let Err(why) = self.device.keep_alive() {
-            tracing::error!("{}: {why}; its reads fail from now on", self.office.name);
-            self.gone = Some(why);
+            self.lose(why);
         }
+    }
+
+    /// Looks whether a failure is that of the device as a whole.
+    fn judge(&mut self, why: Status) {
+        if why.is_loss() && self.gone.is_none() {
+            self.lose(why);
+        }
+    }
+
+    /// The device is used no more. Known to all before anybody is answered by it.
+    fn lose(&mut self, why: Status) {
+        tracing::error!("{}: {why}; it is used no more", self.office.name);
+        self.office.lose();
+        self.gone = Some(why);
     }
 
     /// Forgets lanes whose port is gone and that have nothing out.
@@ -465,6 +505,8 @@ impl Rounds {
 
 impl Drop for Rounds {
     fn drop(&mut self) {
+        // A poller that fails is as good as a device that does.
+        self.office.lose();
         close(std::mem::take(&mut self.lanes));
     }
 }

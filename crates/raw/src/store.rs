@@ -177,6 +177,15 @@ impl Store {
         self.devices.port_with(self.stripe, room, bell)
     }
 
+    /// The first device that is lost and has some of a range of the stripe.
+    pub fn lost_in(&self, offset: u64, bytes: u64) -> Option<usize> {
+        if !self.devices.is_any_lost() {
+            return None;
+        }
+        let mut devices = self.stripe.pieces(offset, bytes).map(|piece| piece.device);
+        devices.find(|&device| self.devices.is_lost(device))
+    }
+
     /// What it is and holds.
     pub fn status(&self) -> StoreStatus {
         let entries = self.lock().directory().entries.clone();

@@ -4,8 +4,12 @@
 mod copies;
 #[path = "raw/crash.rs"]
 mod crash;
+#[path = "raw/loss.rs"]
+mod loss;
 #[path = "raw/markers.rs"]
 mod markers;
+#[path = "raw/pins.rs"]
+mod pins;
 #[path = "raw/ports.rs"]
 mod ports;
 #[path = "raw/rig.rs"]

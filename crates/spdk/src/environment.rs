@@ -6,6 +6,7 @@ use std::sync::Mutex;
 
 use pipeann_raw::memory::{Memory, MemoryRegion};
 
+use crate::machine::{HostState, MissingNeeds, check};
 use crate::shim;
 
 /// Memory that SPDK takes for a process without huge pages, MiB.
@@ -18,27 +19,16 @@ pub struct EnvironmentOptions {
     pub hugedir: Option<String>,
     /// Whether there are huge pages and a PCI bus: SSDs in this machine need both.
     pub huge_pages: bool,
+    /// PCI addresses of these SSDs.
+    pub devices: Vec<String>,
 }
 
 /// Why it cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum EnvironmentError {
-    /// SSDs of this machine are for root alone.
-    #[error(
-        "SPDK reads SSDs past the kernel, which root alone may: run it as root, or by `sudo -E`"
-    )]
-    Root,
-    /// No huge page is set aside.
-    #[error(
-        "no huge pages are set aside ({found} of {wanted} MiB are free): run SPDK's \
-         `scripts/setup.sh`, as root, or write to /proc/sys/vm/nr_hugepages"
-    )]
-    HugePages {
-        /// MiB that are free.
-        found: u64,
-        /// MiB that are needed at least.
-        wanted: u64,
-    },
+    /// The machine is not prepared.
+    #[error(transparent)]
+    Machine(#[from] MissingNeeds),
     /// SPDK says no.
     #[error(
         "SPDK cannot be started ({0}); its own lines above say why: huge pages at `hugedir`, and \
@@ -54,9 +44,6 @@ pub enum EnvironmentError {
 #[derive(Clone, Copy, Debug)]
 pub struct Environment(());
 
-/// Huge pages without which SSDs are not tried, MiB.
-const LEAST_HUGE_MIB: u64 = 64;
-
 impl Environment {
     /// Starts it, unless that was done before.
     ///
@@ -69,7 +56,9 @@ impl Environment {
             return Ok(Self(()));
         }
         if options.huge_pages {
-            check_machine()?;
+            // SAFETY: the call takes nothing and cannot fail.
+            let is_root = unsafe { libc::geteuid() } == 0;
+            check(&HostState::now(is_root, options.hugedir.clone(), &options.devices))?;
         }
         let folder = options.hugedir.clone().map(CString::new).transpose();
         let folder = folder.map_err(|_| EnvironmentError::Path)?;
@@ -87,23 +76,6 @@ impl Environment {
         *started = true;
         Ok(Self(()))
     }
-}
-
-/// Whether this process may use SSDs at all.
-fn check_machine() -> Result<(), EnvironmentError> {
-    // SAFETY: the call takes nothing and cannot fail.
-    if unsafe { libc::geteuid() } != 0 {
-        return Err(EnvironmentError::Root);
-    }
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let field = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_whitespace().next()?.parse::<u64>().ok()
-    };
-    let (free, kib) = (field("HugePages_Free:"), field("Hugepagesize:"));
-    let found = free.unwrap_or(0) * kib.unwrap_or(0) / 1024;
-    let wanted = LEAST_HUGE_MIB;
-    if found < wanted { Err(EnvironmentError::HugePages { found, wanted }) } else { Ok(()) }
 }
 
 impl Memory for Environment {

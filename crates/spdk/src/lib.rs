@@ -2,7 +2,7 @@
 //! project that are not the kernel's.
 //!
 //! With the feature `spdk` the build finds an installed SPDK, 24.01 or newer, by pkg-config, and says
-//! what is missing. Without it this crate is empty and needs nothing.
+//! what is missing. Without it there is only `machine`, which tells what a machine lacks, and needs nothing.
 //!
 //! Deliberately absent: queues between threads, stripes, markers. They are `pipeann-raw`'s, and the same
 //! for files that stand in for SSDs.
@@ -12,6 +12,7 @@
 mod device;
 #[cfg(feature = "spdk")]
 mod environment;
+pub mod machine;
 #[cfg(feature = "spdk")]
 mod shim;
 

@@ -8,6 +8,7 @@ mod cluster;
 mod database;
 mod engine;
 mod filters;
+mod raw;
 mod rooms;
 
 use std::io;
@@ -41,6 +42,7 @@ pub fn all() -> Vec<Seed> {
     database::add(&mut seeds);
     filters::add(&mut seeds);
     cluster::add(&mut seeds);
+    raw::add(&mut seeds);
     // What is broken on purpose reads what the log reads.
     let records: Vec<Seed> = seeds.0.iter().filter(|s| s.target == "log-record").cloned().collect();
     for target in crate::targets().iter().filter(|target| target.planted) {

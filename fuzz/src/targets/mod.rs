@@ -13,6 +13,7 @@ mod graph;
 mod head;
 mod log_record;
 mod manifest;
+mod marker;
 mod page;
 mod planted;
 mod portable;
@@ -52,6 +53,7 @@ pub(super) const ALL: &[FuzzTarget] = &[
     target("head", head::SECTIONS, head::run),
     target("log-record", log_record::SECTIONS, log_record::run),
     target("manifest", manifest::SECTIONS, manifest::run),
+    target("marker", marker::SECTIONS, marker::run),
     target("page", page::SECTIONS, page::run),
     target("portable", portable::SECTIONS, portable::run),
     target("rows", rows::SECTIONS, rows::run),

@@ -32,7 +32,7 @@ class MilvusClient(Calls):
     ----------
     uri: the directory.
     db_name: the database in it; "default" where none is named.
-    memory_limit, level, threads, direct: as in `pipeann.Database.open`.
+    memory_limit, level, threads, direct, backend, spdk_config: as in `pipeann.Database.open`.
 
     Raises
     ------

@@ -21,7 +21,7 @@ OF_CHANNEL = {
     "grpc.max_send_message_length": -1,
     "grpc.max_receive_message_length": -1,
 }
-_OF_DIRECTORY = ("memory_limit", "level", "threads", "direct")
+_OF_DIRECTORY = ("memory_limit", "level", "threads", "direct", "backend", "spdk_config")
 
 
 class Opened(pymilvus.MilvusClient):

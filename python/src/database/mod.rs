@@ -23,14 +23,16 @@ pub(crate) use gate::Gate;
 pub(crate) use values::json_text_to_python as json_to_python;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use pipeann_db::catalog::{CollectionPath, ConsistencyLevel, EntryChange, NewCollection, UnixMs};
 use pipeann_db::database::{self, DatabaseOptions};
 use pipeann_db::wal::Level;
+use pipeann_engine::io::{Backend, BackendChoice};
 use pipeann_engine::memory::MemoryLimit;
+use pipeann_engine::types::UnknownName;
 use pyo3::prelude::*;
 
 use schemas::{properties, schema};
@@ -47,7 +49,7 @@ impl PyDatabase {
     /// Opens the database in the directory `path`, or makes one there.
     #[staticmethod]
     #[pyo3(signature = (path, *, memory_limit=None, level="sync", group_delay_ms=5, threads=1,
-        build_on_read=false, direct=true))]
+        build_on_read=false, direct=true, backend="auto", spdk_config=None))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
     fn open(
         py: Python<'_>,
@@ -58,12 +60,21 @@ impl PyDatabase {
         threads: usize,
         build_on_read: bool,
         direct: bool,
+        backend: &str,
+        spdk_config: Option<PathBuf>,
     ) -> PyResult<Self> {
         let mut options = options(memory_limit, level, group_delay_ms, threads)?;
         options.collection.build_on_read = build_on_read;
         options.collection.graph.direct = direct;
-        let opened = py.detach(|| database::Database::open(&path, options));
-        let gate = Arc::new(Gate::new(opened.map_err(PyFailure::from)?));
+        let opened = py.detach(|| {
+            let backend = self::backend(backend, spdk_config.as_deref())?;
+            options.collection.graph.backend = Some(Arc::clone(&backend));
+            let opened = database::Database::open(&path, options)?;
+            // Searches read from where pages will stay.
+            backend.wait_copied(&mut |_| ());
+            Ok::<_, PyFailure>(opened)
+        });
+        let gate = Arc::new(Gate::new(opened?));
         Ok(Self { gate, path })
     }
 
@@ -273,6 +284,13 @@ fn options(
         Some(limit) => options.under(MemoryLimit::Bytes(limit)),
         None => options,
     })
+}
+
+/// By what pages of graphs are read.
+fn backend(name: &str, spdk_config: Option<&Path>) -> Result<Arc<dyn Backend>, PyFailure> {
+    let choice: BackendChoice =
+        name.parse().map_err(|e: UnknownName| PyFailure::input(e.to_string()))?;
+    choice.backend(spdk_config).map_err(|e| PyFailure::input(format!("backend {name}: {e}")))
 }
 
 #[expect(clippy::disallowed_methods, reason = "the clock that the database is given")]

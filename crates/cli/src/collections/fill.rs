@@ -106,7 +106,7 @@ pub(crate) fn run(args: &FillArgs) -> Result<()> {
         "rows": until - args.from, "inserted_s": rounded(inserted_s, 4),
         "built_s": built_s.map(|s| rounded(s, 3)),
         "linked_s": args.link.then(|| rounded(seconds(begun.elapsed()), 4)),
-        "peak_rss_bytes": peak_rss_bytes(),
+        "peak_rss_bytes": peak_rss_bytes(), "devices": args.database.devices()?,
     }))?;
     if args.stay {
         std::io::stdin().read_to_end(&mut Vec::new())?;

@@ -17,8 +17,9 @@ use pipeann_db::value::{Column, ColumnValues, DataType, DenseVectors, ScalarType
 use pipeann_db::wal::Level;
 use pipeann_engine::types::VectorSet;
 
-use crate::opening::now;
+use crate::opening::{By, devices_json, now, wait_copied};
 use pipeann_engine::memory::MemoryLimit;
+use serde_json::Value;
 
 /// When writes are answered.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -54,14 +55,18 @@ pub(crate) struct DatabaseArgs {
     /// Bytes of changes of a graph from which on it is written
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     dirty_bytes: u64,
+    #[command(flatten)]
+    by: By,
 }
 
 impl DatabaseArgs {
-    /// Opens the database, or makes an empty one.
+    /// Opens the database, or makes an empty one, and waits until graphs that are there have been
+    /// copied to where their pages are read.
     ///
     /// # Errors
     /// What keeps it from opening.
     pub(crate) fn open(&self) -> Result<Database> {
+        let backend = self.by.backend()?;
         let mut options = DatabaseOptions::new(now).under(self.memory_limit);
         let collection = &mut options.collection;
         collection.log.level = match self.level {
@@ -71,6 +76,7 @@ impl DatabaseArgs {
         };
         collection.graph.link_threads = self.link_threads.max(1);
         collection.graph.dirty_bytes = self.dirty_bytes;
+        collection.graph.backend = Some(Arc::clone(&backend));
         if let Some(bytes) = self.buffer_bytes {
             collection.row_buffer_bytes = bytes;
             collection.tail_bytes = bytes;
@@ -78,7 +84,19 @@ impl DatabaseArgs {
             options.row_cache_bytes = bytes;
         }
         let opened = Database::open(&self.dir, options);
-        opened.with_context(|| format!("opening {}", self.dir.display()))
+        let opened = opened.with_context(|| format!("opening {}", self.dir.display()))?;
+        wait_copied(backend.as_ref());
+        Ok(opened)
+    }
+
+    /// What raw devices were asked for, for scripts: waits until everything written so far is copied.
+    ///
+    /// # Errors
+    /// As [`By::backend`].
+    pub(crate) fn devices(&self) -> Result<Value> {
+        let backend = self.by.backend()?;
+        wait_copied(backend.as_ref());
+        Ok(devices_json(backend.as_ref()))
     }
 }
 

@@ -90,6 +90,7 @@ pub(crate) fn run(args: &CollectionSearchArgs) -> Result<()> {
             let mut line = figures.json();
             line["threads"] = threads.into();
             line["pools"] = pools(&database);
+            line["devices"] = args.database.devices()?;
             print_json(&line)?;
         } else {
             print_line(&table.line(&figures.cells()))?;

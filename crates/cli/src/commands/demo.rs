@@ -16,7 +16,7 @@ use super::search::truth_for;
 use crate::building::build_index;
 use crate::inspection::{self, PageFigures};
 use crate::interrupt;
-use crate::opening::{self, Reading};
+use crate::opening::{self, By, Reading};
 use crate::policy::PolicyArgs;
 use crate::searching::{Figures, RunSettings, measure};
 use crate::table::{print_line, print_pairs};
@@ -41,6 +41,8 @@ pub(crate) struct DemoArgs {
     /// Read through the page cache of the operating system instead of past it (O_DIRECT)
     #[arg(long)]
     buffered: bool,
+    #[command(flatten)]
+    by: By,
 }
 
 /// The files of a set.
@@ -62,6 +64,10 @@ const SAMPLE_PAGES: u32 = 2000;
 /// Runs the command.
 pub(crate) fn run(args: &DemoArgs) -> Result<()> {
     std::fs::create_dir_all(&args.work).with_context(|| args.work.display().to_string())?;
+    let by = args.by.clone();
+    let reading = Reading { buffered: args.buffered, by, ..Reading::default() };
+    // Devices that cannot be used are told of before the work, and held until it is done.
+    let _held = reading.by.backend()?;
     let data = find_data(args)?;
     let base = VectorsFile::open(&data.base)?;
     let queries = VectorsFile::open(&data.queries)?;
@@ -75,7 +81,6 @@ pub(crate) fn run(args: &DemoArgs) -> Result<()> {
     let built = build_index(&base, &path, &options, None, &cancel)?;
     print_pairs(&built.pairs())?;
 
-    let reading = Reading { buffered: args.buffered, ..Reading::default() };
     let index = opening::open(&path, MemoryLimit::Floor, &reading)?;
     print_line(&format!("\nthe index ({})", path.display()))?;
     let figures = PageFigures::sample(&index, SAMPLE_PAGES)?;

@@ -90,6 +90,7 @@ impl Linking<'_> {
     }
 
     fn link_rows(&self, progress: &LinkProgress<'_>) -> Result<()> {
+        self.index.enter_link_thread();
         if self.nice > 0 {
             // On Linux the calling thread alone is meant.
             rustix::process::setpriority_process(None, self.nice.into()).context("--nice")?;

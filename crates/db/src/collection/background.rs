@@ -148,8 +148,11 @@ impl Collection {
         let mut linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
         thread::scope(|scope| {
             let parts = work.chunks(work.len().div_ceil(threads));
-            let parts: Vec<_> =
-                parts.map(|part| scope.spawn(move || self.link_part(graph, part))).collect();
+            let link = |part| {
+                graph.enter_link_thread();
+                self.link_part(graph, part)
+            };
+            let parts: Vec<_> = parts.map(|part| scope.spawn(move || link(part))).collect();
             for part in parts {
                 let (made, error) = part.join().expect("linking does not panic");
                 links.extend(made);

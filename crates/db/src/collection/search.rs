@@ -225,7 +225,10 @@ impl Collection {
                 let parts: Vec<_> = parts
                     .map(|(i, part)| {
                         let asks = asks.clone();
-                        let work = move || asker::within(asks, || search(i * each, part));
+                        let work = move || {
+                            graph.enter_search_thread();
+                            asker::within(asks, || search(i * each, part))
+                        };
                         scope.spawn(work)
                     })
                     .collect();

@@ -27,6 +27,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard};
 
+use pipeann_engine::io::Backend;
 use pipeann_engine::memory::{self, Accountant, MemoryLimit, OverLimit};
 
 use self::read_only::ReadOnlySource;
@@ -181,6 +182,11 @@ impl Database {
     /// Who grants the memory of all collections.
     pub fn accountant(&self) -> &Arc<Accountant> {
         &self.options.collection.accountant
+    }
+
+    /// By what pages of graphs are read, where that was chosen.
+    pub fn backend(&self) -> Option<&Arc<dyn Backend>> {
+        self.options.collection.graph.backend.as_ref()
     }
 
     /// Its directory.

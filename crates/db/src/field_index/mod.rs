@@ -152,6 +152,16 @@ impl FieldIndex {
         Arc::clone(&self.pending.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Told by a thread that was started to search this graph, before it does.
+    pub fn enter_search_thread(&self) {
+        self.graph.enter_search_thread();
+    }
+
+    /// Told by a thread that was started to link rows, before it does.
+    pub fn enter_link_thread(&self) {
+        self.graph.enter_link_thread();
+    }
+
     /// Links pending rows, which are pending no more then, some of them at once, and adds to
     /// `links` what was made. Nothing is made for a row that is in the graph already, and for a
     /// vector that no distance is defined for, which no search can find.

@@ -17,6 +17,8 @@ pub struct SchedulerOptions {
     pub bytes: usize,
     /// Whether searches that are alike are done together.
     pub merge: bool,
+    /// What each thread does before its first search.
+    pub enter: Arc<dyn Fn() + Send + Sync>,
     /// The time.
     pub clock: Arc<dyn Fn() -> Instant + Send + Sync>,
 }
@@ -32,6 +34,7 @@ impl Default for SchedulerOptions {
             lines: 4 * 4096,
             bytes: 256 << 20,
             merge: true,
+            enter: Arc::new(|| ()),
             clock: Arc::new(Instant::now),
         }
     }

@@ -14,6 +14,7 @@ use crate::collection::{BatchProgress, BatchedSearch, CollectionError};
 impl QueuesShared {
     /// Does what waits, until all is to end.
     pub(super) fn work(&self) {
+        (self.options.enter)();
         while let Some(TakenSearches { group, late }) = self.next() {
             for waiting in late {
                 guarded(|| waiting.answer(Err(ScheduleError::Late)));

@@ -92,6 +92,15 @@ impl QueueOptions {
     }
 }
 
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transfer {
+    /// From the device into a buffer.
+    Read,
+    /// From a buffer to the device.
+    Write,
+}
+
 /// The end of one operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
@@ -174,9 +183,12 @@ pub trait Backend: Send + Sync {
         Vec::new()
     }
 
-    /// Told by a thread that the engine has started to search with this backend, which may want it on
-    /// a certain processor.
+    /// Told by a thread that was started to search with this backend, which may want it on a certain
+    /// processor.
     fn enter_search_thread(&self) {}
+
+    /// The same, told by a thread that was started to link rows.
+    fn enter_link_thread(&self) {}
 
     /// Makes a queue for one thread, with all memory it will need.
     ///
@@ -206,12 +218,14 @@ impl fmt::Debug for dyn Backend {
 /// Using a buffer that is not taken, or touching one while an operation on it is in flight,
 /// is a mistake in the program and panics.
 pub trait Queue: Send {
-    /// Notes a read of `bytes` at `offset` of the device into `buffer`. No system call.
+    /// Notes a read of `bytes` at `offset` of the device into `buffer`, or a write of the first `bytes`
+    /// of `buffer` there. No system call.
     ///
     /// # Errors
     /// [`IoError::Full`], or a range or buffer that does not fit; nothing is noted then.
-    fn push_read(
+    fn push_transfer(
         &mut self,
+        transfer: Transfer,
         device: &Device,
         offset: u64,
         bytes: usize,
@@ -219,10 +233,25 @@ pub trait Queue: Send {
         tag: u64,
     ) -> Result<(), IoError>;
 
-    /// Notes a write of the first `bytes` of `buffer` at `offset` of the device.
+    /// Notes a read.
     ///
     /// # Errors
-    /// As for [`push_read`](Self::push_read).
+    /// As for [`push_transfer`](Self::push_transfer).
+    fn push_read(
+        &mut self,
+        device: &Device,
+        offset: u64,
+        bytes: usize,
+        buffer: BufferId,
+        tag: u64,
+    ) -> Result<(), IoError> {
+        self.push_transfer(Transfer::Read, device, offset, bytes, buffer, tag)
+    }
+
+    /// Notes a write.
+    ///
+    /// # Errors
+    /// As for [`push_transfer`](Self::push_transfer).
     fn push_write(
         &mut self,
         device: &Device,
@@ -230,7 +259,9 @@ pub trait Queue: Send {
         bytes: usize,
         buffer: BufferId,
         tag: u64,
-    ) -> Result<(), IoError>;
+    ) -> Result<(), IoError> {
+        self.push_transfer(Transfer::Write, device, offset, bytes, buffer, tag)
+    }
 
     /// Notes a sync of the data of every file of the device (one completion for all).
     ///

@@ -26,13 +26,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::backend::{Backend, Completion, OpenMode, Queue, QueueOptions, Wait};
+use super::backend::{Backend, Completion, OpenMode, Queue, QueueOptions, Transfer, Wait};
 use super::buffer::{BufferId, BufferPool};
 use super::device::{Device, File};
 use super::error::IoError;
 use super::fork::ForkGuard;
 use super::memory_file::{MemoryFiles, MemoryOp, check_memory, grow_memory};
-use super::op::Kind;
 use super::waker::Waker;
 
 const NAME: &str = "injected";
@@ -191,24 +190,6 @@ impl InjectedQueue {
         Ok(())
     }
 
-    fn note(
-        &mut self,
-        kind: Kind,
-        device: &Device,
-        offset: u64,
-        bytes: usize,
-        buffer: BufferId,
-        tag: u64,
-    ) -> Result<(), IoError> {
-        self.admit()?;
-        check_memory(device, NAME)?;
-        let place = device.locate(offset, bytes, 1)?;
-        self.pool.check(buffer, bytes)?;
-        self.pool.start(buffer);
-        self.noted.push_back(MemoryOp::transfer(kind, device, place, bytes, buffer, tag));
-        Ok(())
-    }
-
     /// Sleeps until the device has ended what is due then, or somebody wakes it.
     fn sleep_until(&self, due_ns: u64) {
         loop {
@@ -254,26 +235,29 @@ fn nap(time: Duration) {
 }
 
 impl Queue for InjectedQueue {
-    fn push_read(
+    fn push_transfer(
         &mut self,
+        transfer: Transfer,
         device: &Device,
         offset: u64,
         bytes: usize,
         buffer: BufferId,
         tag: u64,
     ) -> Result<(), IoError> {
-        self.note(Kind::Read, device, offset, bytes, buffer, tag)
-    }
-
-    fn push_write(
-        &mut self,
-        device: &Device,
-        offset: u64,
-        bytes: usize,
-        buffer: BufferId,
-        tag: u64,
-    ) -> Result<(), IoError> {
-        self.note(Kind::Write, device, offset, bytes, buffer, tag)
+        self.admit()?;
+        check_memory(device, NAME)?;
+        let place = device.locate(offset, bytes, 1)?;
+        self.pool.check(buffer, bytes)?;
+        self.pool.start(buffer);
+        self.noted.push_back(MemoryOp::transfer(
+            transfer.into(),
+            device,
+            place,
+            bytes,
+            buffer,
+            tag,
+        ));
+        Ok(())
     }
 
     fn push_sync(&mut self, device: &Device, tag: u64) -> Result<(), IoError> {

@@ -7,13 +7,12 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use super::backend::{Backend, Completion, OpenMode, Queue, QueueOptions};
+use super::backend::{Backend, Completion, OpenMode, Queue, QueueOptions, Transfer};
 use super::buffer::{BufferId, BufferPool};
 use super::device::{Device, File};
 use super::error::IoError;
 use super::fork::ForkGuard;
 use super::memory_file::{MemoryFiles, MemoryOp, check_memory, grow_memory};
-use super::op::Kind;
 use super::waker::Waker;
 
 const NAME: &str = "memory";
@@ -72,10 +71,12 @@ impl MemoryQueue {
         }
         Ok(())
     }
+}
 
-    fn note(
+impl Queue for MemoryQueue {
+    fn push_transfer(
         &mut self,
-        kind: Kind,
+        transfer: Transfer,
         device: &Device,
         offset: u64,
         bytes: usize,
@@ -87,32 +88,15 @@ impl MemoryQueue {
         let place = device.locate(offset, bytes, 1)?;
         self.pool.check(buffer, bytes)?;
         self.pool.start(buffer);
-        self.noted.push_back(MemoryOp::transfer(kind, device, place, bytes, buffer, tag));
+        self.noted.push_back(MemoryOp::transfer(
+            transfer.into(),
+            device,
+            place,
+            bytes,
+            buffer,
+            tag,
+        ));
         Ok(())
-    }
-}
-
-impl Queue for MemoryQueue {
-    fn push_read(
-        &mut self,
-        device: &Device,
-        offset: u64,
-        bytes: usize,
-        buffer: BufferId,
-        tag: u64,
-    ) -> Result<(), IoError> {
-        self.note(Kind::Read, device, offset, bytes, buffer, tag)
-    }
-
-    fn push_write(
-        &mut self,
-        device: &Device,
-        offset: u64,
-        bytes: usize,
-        buffer: BufferId,
-        tag: u64,
-    ) -> Result<(), IoError> {
-        self.note(Kind::Write, device, offset, bytes, buffer, tag)
     }
 
     fn push_sync(&mut self, device: &Device, tag: u64) -> Result<(), IoError> {

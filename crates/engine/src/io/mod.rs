@@ -41,7 +41,7 @@ mod waker;
 
 pub use backend::{
     Backend, Completion, CopyProgress, DeviceCounts, OpenMode, Queue, QueueOptions, Sealed,
-    SealedFile, Wait,
+    SealedFile, Transfer, Wait,
 };
 pub use buffer::{AlignedBuf, BufferId};
 pub use choice::BackendChoice;

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::backend::{Completion, OpenMode};
+use super::backend::{Completion, OpenMode, Transfer};
 use super::buffer::BufferId;
 use super::device::{Device, File, Place};
 use super::error::{Errno, IoError};
@@ -20,6 +20,15 @@ pub(super) enum Kind {
     Read,
     Write,
     Sync,
+}
+
+impl From<Transfer> for Kind {
+    fn from(transfer: Transfer) -> Self {
+        match transfer {
+            Transfer::Read => Self::Read,
+            Transfer::Write => Self::Write,
+        }
+    }
 }
 
 /// An operation in flight.

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::backend::{Backend, Completion, OpenMode, Queue, QueueOptions};
+use super::backend::{Backend, Completion, OpenMode, Queue, QueueOptions, Transfer};
 use super::buffer::{ALIGN, BufferId, BufferPool};
 use super::device::{Device, File};
 use super::error::{Errno, IoError};
@@ -193,24 +193,6 @@ impl SimQueue {
         Ok(())
     }
 
-    fn note(
-        &mut self,
-        kind: Kind,
-        device: &Device,
-        offset: u64,
-        bytes: usize,
-        buffer: BufferId,
-        tag: u64,
-    ) -> Result<(), IoError> {
-        self.admit()?;
-        check_memory(device, NAME)?;
-        let place = device.locate(offset, bytes, ALIGN)?;
-        self.pool.check(buffer, bytes)?;
-        self.pool.start(buffer);
-        self.noted.push_back(MemoryOp::transfer(kind, device, place, bytes, buffer, tag));
-        Ok(())
-    }
-
     /// Draws what will go wrong with `op`.
     fn fault(&mut self, op: &MemoryOp) -> Option<Fault> {
         let SimOptions { read_failures, short_reads, write_failures, sync_failures, .. } =
@@ -242,26 +224,29 @@ impl SimQueue {
 }
 
 impl Queue for SimQueue {
-    fn push_read(
+    fn push_transfer(
         &mut self,
+        transfer: Transfer,
         device: &Device,
         offset: u64,
         bytes: usize,
         buffer: BufferId,
         tag: u64,
     ) -> Result<(), IoError> {
-        self.note(Kind::Read, device, offset, bytes, buffer, tag)
-    }
-
-    fn push_write(
-        &mut self,
-        device: &Device,
-        offset: u64,
-        bytes: usize,
-        buffer: BufferId,
-        tag: u64,
-    ) -> Result<(), IoError> {
-        self.note(Kind::Write, device, offset, bytes, buffer, tag)
+        self.admit()?;
+        check_memory(device, NAME)?;
+        let place = device.locate(offset, bytes, ALIGN)?;
+        self.pool.check(buffer, bytes)?;
+        self.pool.start(buffer);
+        self.noted.push_back(MemoryOp::transfer(
+            transfer.into(),
+            device,
+            place,
+            bytes,
+            buffer,
+            tag,
+        ));
+        Ok(())
     }
 
     fn push_sync(&mut self, device: &Device, tag: u64) -> Result<(), IoError> {

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use super::backend::{Backend, Completion, OpenMode, Queue, QueueOptions, Wait};
+use super::backend::{Backend, Completion, OpenMode, Queue, QueueOptions, Transfer, Wait};
 use super::buffer::{ALIGN, BufferId, BufferPool};
 use super::device::{Device, File};
 use super::error::{Errno, IoError};
@@ -200,25 +200,6 @@ impl ThreadsQueue {
         Ok(())
     }
 
-    fn push_transfer(
-        &mut self,
-        kind: Kind,
-        device: &Device,
-        offset: u64,
-        bytes: usize,
-        buffer: BufferId,
-        tag: u64,
-    ) -> Result<(), IoError> {
-        self.admit()?;
-        let place = device.locate(offset, bytes, ALIGN)?;
-        self.pool.check(buffer, bytes)?;
-        let op = Op::transfer(kind, device, place, bytes, buffer, tag);
-        op.file().expect("a located range has a file").disk(NAME)?;
-        let start = self.pool.start(buffer);
-        self.noted.push_back(Job { op, start });
-        Ok(())
-    }
-
     fn collect(&mut self, done: &mut VecDeque<Completion>, out: &mut Vec<Completion>) {
         self.started -= done.len();
         for completion in done.drain(..) {
@@ -230,26 +211,23 @@ impl ThreadsQueue {
 }
 
 impl Queue for ThreadsQueue {
-    fn push_read(
+    fn push_transfer(
         &mut self,
+        transfer: Transfer,
         device: &Device,
         offset: u64,
         bytes: usize,
         buffer: BufferId,
         tag: u64,
     ) -> Result<(), IoError> {
-        self.push_transfer(Kind::Read, device, offset, bytes, buffer, tag)
-    }
-
-    fn push_write(
-        &mut self,
-        device: &Device,
-        offset: u64,
-        bytes: usize,
-        buffer: BufferId,
-        tag: u64,
-    ) -> Result<(), IoError> {
-        self.push_transfer(Kind::Write, device, offset, bytes, buffer, tag)
+        self.admit()?;
+        let place = device.locate(offset, bytes, ALIGN)?;
+        self.pool.check(buffer, bytes)?;
+        let op = Op::transfer(transfer.into(), device, place, bytes, buffer, tag);
+        op.file().expect("a located range has a file").disk(NAME)?;
+        let start = self.pool.start(buffer);
+        self.noted.push_back(Job { op, start });
+        Ok(())
     }
 
     fn push_sync(&mut self, device: &Device, tag: u64) -> Result<(), IoError> {

@@ -159,6 +159,16 @@ impl LiveIndex {
         })
     }
 
+    /// Told by a thread that was started to search: the backend may want it on a certain processor.
+    pub fn enter_search_thread(&self) {
+        self.current().index.backend().enter_search_thread();
+    }
+
+    /// The same, told by a thread that was started to link rows.
+    pub fn enter_link_thread(&self) {
+        self.current().index.backend().enter_link_thread();
+    }
+
     pub(super) fn current(&self) -> Arc<Generation> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }

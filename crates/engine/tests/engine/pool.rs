@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pipeann_engine::index::{Index, OpenOptions};
 use pipeann_engine::io::{
     self, Backend, BufferId, Completion, Device, File, IoError, OpenMode, Queue, QueueOptions,
-    Waker,
+    Transfer, Waker,
 };
 use pipeann_engine::pool::{Discipline, End, Pool, PoolCounts, PoolOptions, Sink, Task};
 use pipeann_engine::search::{Policy, SearchParams};
@@ -76,25 +76,16 @@ impl Backend for Gated {
 struct GatedQueue(Box<dyn Queue>, Arc<Gate>);
 
 impl Queue for GatedQueue {
-    fn push_read(
+    fn push_transfer(
         &mut self,
+        transfer: Transfer,
         device: &Device,
         offset: u64,
         bytes: usize,
         buffer: BufferId,
         tag: u64,
     ) -> Result<(), IoError> {
-        self.0.push_read(device, offset, bytes, buffer, tag)
-    }
-    fn push_write(
-        &mut self,
-        device: &Device,
-        offset: u64,
-        bytes: usize,
-        buffer: BufferId,
-        tag: u64,
-    ) -> Result<(), IoError> {
-        self.0.push_write(device, offset, bytes, buffer, tag)
+        self.0.push_transfer(transfer, device, offset, bytes, buffer, tag)
     }
     fn push_sync(&mut self, device: &Device, tag: u64) -> Result<(), IoError> {
         self.0.push_sync(device, tag)

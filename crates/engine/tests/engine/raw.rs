@@ -12,7 +12,7 @@ use pipeann_engine::update::{LiveIndex, LiveOptions};
 use pipeann_raw::device::{RawDevice, Status};
 use pipeann_raw::memory::Plain;
 use pipeann_raw::sim::{Platter, Power, SimDevOptions};
-use pipeann_raw::{Devices, DevicesOptions};
+use pipeann_raw::{Devices, DevicesOptions, OnLoss};
 
 use crate::data::{Vectors, build_in, clustered, open_options, options};
 
@@ -28,15 +28,23 @@ impl Ssds {
     }
 
     fn devices(&self) -> Devices {
+        self.devices_by(DevicesOptions::default())
+    }
+
+    fn devices_by(&self, options: DevicesOptions) -> Devices {
         let device = |(i, p): (usize, &Platter)| {
             Box::new(p.device(&format!("ssd{i}"), &Power::default())) as Box<dyn RawDevice>
         };
         let devices = self.0.iter().enumerate().map(device).collect();
-        Devices::serve(devices, Arc::new(Plain), DevicesOptions::default()).unwrap()
+        Devices::serve(devices, Arc::new(Plain), options).unwrap()
     }
 
     fn backend(&self) -> Arc<Raw> {
-        Arc::new(Raw::over(Store::open(self.devices()).unwrap(), best()).unwrap())
+        self.backend_by(DevicesOptions::default())
+    }
+
+    fn backend_by(&self, options: DevicesOptions) -> Arc<Raw> {
+        Arc::new(Raw::over(Store::open(self.devices_by(options)).unwrap(), best()).unwrap())
     }
 
     fn reads(&self) -> u64 {
@@ -73,6 +81,24 @@ fn answers(index: &Index, queries: &Vectors, policy: &str) -> Vec<Vec<(u64, u32)
 
 const POLICIES: [&str; 2] = ["beam", "page"];
 
+/// What a filter on attributes, which stay on the file system, leaves of the rows: every so many.
+fn filtered(
+    index: &Index,
+    queries: &Vectors,
+    (policy, every): (Policy, u64),
+) -> Vec<Vec<(u64, u32)>> {
+    let rows: Vec<RowId> = (0..index.rows()).filter(|row| row % every == 1).map(RowId).collect();
+    let allow = Some(Arc::new(index.allow_rows(&rows).unwrap()));
+    let params = SearchParams { list: 40, policy, ..Default::default() };
+    let batch = BatchOptions { threads: 1, in_flight: 1, allow };
+    let found = index.search_batch(queries.set(), &params, &batch).unwrap();
+    let hits = |a: pipeann_engine::index::Answer| {
+        assert!(a.hits.iter().all(|hit| hit.row.0 % every == 1), "a row that is not allowed");
+        a.hits.iter().map(|hit| (hit.row.0, hit.distance.to_bits())).collect()
+    };
+    found.into_iter().map(hits).collect()
+}
+
 #[test]
 fn answers_are_those_from_the_files() {
     let (dir, _) = built(3000);
@@ -90,6 +116,31 @@ fn answers_are_those_from_the_files() {
             assert_eq!(answers(&index, &queries, policy), answers(&files, &queries, policy));
         }
         assert!(ssds.reads() > before + 60, "pages come from the devices");
+    }
+}
+
+#[test]
+fn filtered_answers_are_those_from_the_files_at_any_fixed_width() {
+    let (dir, _) = built(3000);
+    let path = dir.path().join("i");
+    let queries = clustered(30, 16, VectorType::U8, 3);
+    let files = Index::open(&path, &open_options()).unwrap();
+    for count in [1, 3] {
+        let ssds = Ssds::new(count, 8 << 20);
+        let index = Index::open(&path, &with(ssds.backend())).unwrap();
+        index.backend().wait_copied(&mut |_| ());
+        for width in [1, 4, 16] {
+            for policy in [Policy::beam(width), Policy::page(width)] {
+                // From nearly all rows to fewer than are asked for.
+                for every in [2, 50, 500] {
+                    let before = ssds.reads();
+                    let found = filtered(&index, &queries, (policy.clone(), every));
+                    assert!(ssds.reads() > before, "pages come from the devices");
+                    assert_eq!(found, filtered(&files, &queries, (policy.clone(), every)));
+                    assert!(found.iter().all(|hits| !hits.is_empty()));
+                }
+            }
+        }
     }
 }
 
@@ -204,6 +255,95 @@ fn a_device_error_ends_its_search_and_says_where() {
     assert!(why.contains("ssd1") && why.contains("LBA") && why.contains("0x2/0x81"), "{why}");
     assert!(why.contains("segment-000000.pages"), "{why}");
     assert_eq!(error.class(), ErrorClass::Stop);
+}
+
+/// Whatever way a device is lost, before searches or while they are under way.
+#[test]
+fn reads_of_a_lost_device_are_done_from_the_files() {
+    let (dir, _) = built(3000);
+    let path = dir.path().join("i");
+    let queries = clustered(60, 16, VectorType::U8, 3);
+    let files = Index::open(&path, &open_options()).unwrap();
+    let expected: Vec<_> = POLICIES.map(|policy| answers(&files, &queries, policy)).into();
+    let abort = |ssd: &Platter| {
+        // The controller is reset: whatever it has is aborted.
+        for block in 0..(7 << 20) / 512 {
+            ssd.break_block((1 << 20) + block * 512, Status::Nvme { kind: 0, code: 0x08 });
+        }
+    };
+    let ways: [&(dyn Fn(&Platter) + Sync); 2] = [&Platter::pull_out, &abort];
+    for lose in ways {
+        let ssds = Ssds::new(3, 8 << 20);
+        let index = Index::open(&path, &with(ssds.backend())).unwrap();
+        index.backend().wait_copied(&mut |_| ());
+        std::thread::scope(|scope| {
+            let searches = || {
+                for _ in 0..6 {
+                    for (policy, expected) in POLICIES.iter().zip(&expected) {
+                        assert_eq!(&answers(&index, &queries, policy), expected);
+                    }
+                }
+            };
+            let threads: Vec<_> = (0..3).map(|_| scope.spawn(searches)).collect();
+            let before = ssds.reads();
+            while ssds.reads() < before + 200 {
+                std::thread::yield_now();
+            }
+            lose(&ssds.0[1]);
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+        });
+        let counts = index.backend().device_counts();
+        assert!(counts[1].from_files > 0, "{counts:?}");
+        assert_eq!((counts[0].from_files, counts[2].from_files), (0, 0), "{counts:?}");
+        // The others are read from still, and the lost one is not asked any more.
+        assert_eq!(answers(&index, &queries, POLICIES[0]), expected[0]);
+        let after = index.backend().device_counts();
+        assert!(after[0].reads > counts[0].reads && after[2].reads > counts[2].reads);
+        assert_eq!((after[1].reads, after[1].errors), (counts[1].reads, counts[1].errors));
+    }
+}
+
+#[test]
+fn a_live_index_takes_rows_after_a_device_was_lost() {
+    let (dir, _) = built(3000);
+    let path = dir.path().join("i");
+    let ssds = Ssds::new(2, 8 << 20);
+    let backend = ssds.backend();
+    let live = LiveOptions { open: with(Arc::clone(&backend)), ..LiveOptions::default() };
+    let index = LiveIndex::open(&path, live).unwrap();
+    backend.wait_copied(&mut |_| ());
+    ssds.0[0].pull_out();
+    let more = clustered(20, 16, VectorType::U8, 77);
+    for i in 0..20 {
+        index.insert(RowId(3000 + i as u64), more.set().row(i)).unwrap();
+    }
+    index.checkpoint(1).unwrap();
+    assert!(backend.wait_copied(&mut |_| ()).left_files > 0, "the new pages are not copied");
+    let params = SearchParams { k: 1, list: 40, ..SearchParams::default() };
+    for i in 0..20 {
+        let answer = index.search(more.set().row(i), &params, None).unwrap();
+        assert_eq!(answer.hits[0].distance.to_bits(), 0.0_f32.to_bits(), "row {i}");
+    }
+    drop(index);
+    let files = Index::open(&path, &open_options()).unwrap();
+    assert_eq!(files.rows(), 3020);
+}
+
+#[test]
+fn a_lost_device_ends_searches_where_that_is_asked_for() {
+    let (dir, _) = built(3000);
+    let path = dir.path().join("i");
+    let ssds = Ssds::new(2, 8 << 20);
+    let serve = DevicesOptions { on_loss: OnLoss::Fail, ..DevicesOptions::default() };
+    let index = Index::open(&path, &with(ssds.backend_by(serve))).unwrap();
+    index.backend().wait_copied(&mut |_| ());
+    ssds.0[1].pull_out();
+    let queries = clustered(30, 16, VectorType::U8, 3);
+    let batch = BatchOptions { threads: 1, in_flight: 1, allow: None };
+    let error = index.search_batch(queries.set(), &SearchParams::default(), &batch).unwrap_err();
+    let why = error.to_string();
+    assert!(why.contains("ssd1") && why.contains("gone") && why.contains(".pages"), "{why}");
+    assert_eq!(index.backend().device_counts()[1].from_files, 0);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use pipeann_db::scheduler::Stages;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 
-pub(crate) use text::Gauges;
+pub(crate) use text::{DeviceGauges, Gauges};
 
 /// The stages of a search, as they are named.
 const STAGES: [&str; 4] = ["queue", "search", "rows", "encoding"];

@@ -30,6 +30,19 @@ pub(crate) struct Gauges {
     pub(crate) pools: Vec<(&'static str, u64)>,
     /// Bytes that all pools may hold together.
     pub(crate) limit: Option<u64>,
+    /// Of each raw device what it was asked for.
+    pub(crate) devices: Vec<DeviceGauges>,
+}
+
+/// What a raw device was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeviceGauges {
+    /// Reads.
+    pub(crate) reads: u64,
+    /// Commands that failed.
+    pub(crate) errors: u64,
+    /// Reads that were done from files, since it is lost.
+    pub(crate) from_files: u64,
 }
 
 impl Metrics {
@@ -66,6 +79,7 @@ type CountedValue = fn(&Searches) -> u64;
 impl Collector for Series {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         self.gauges(&mut encoder)?;
+        self.devices(&mut encoder)?;
         self.calls(&mut encoder)?;
         let counters: [(&str, &str, CountedValue); 3] = [
             ("pipeann_search_queries", "Query vectors of searches", |of| of.queries.get()),
@@ -134,6 +148,31 @@ impl Series {
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for (_, names, rows) in &self.state.collections {
             ConstGauge::new(*rows).encode(family.encode_family(&labels(names))?)?;
+        }
+        Ok(())
+    }
+
+    /// Nothing where there are none.
+    fn devices(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        type Counted = fn(&DeviceGauges) -> u64;
+        let counters: [(&str, &str, Counted); 3] = [
+            ("pipeann_device_reads", "Reads of a raw device", |of| of.reads),
+            ("pipeann_device_errors", "Commands that a raw device failed", |of| of.errors),
+            (
+                "pipeann_device_reads_from_files",
+                "Reads that were done from files, since a raw device is lost",
+                |of| of.from_files,
+            ),
+        ];
+        for (name, help, counted) in counters {
+            if self.state.devices.is_empty() {
+                break;
+            }
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (number, device) in self.state.devices.iter().enumerate() {
+                let labels = [("device", number.to_string())];
+                ConstCounter::new(counted(device)).encode(family.encode_family(&labels)?)?;
+            }
         }
         Ok(())
     }

@@ -2,8 +2,8 @@
 
 use std::cell::OnceCell;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Weak};
 
 use pipeann_db::access::ROOT;
 use pipeann_db::catalog::limits::DEFAULT_DATABASE;
@@ -69,7 +69,13 @@ pub(super) struct FrontendContext {
 
 impl FrontendContext {
     pub(super) fn new(settings: FrontendSettings, scheduler: SchedulerOptions) -> Self {
-        let scheduler = Scheduler::new(scheduler);
+        let backend = settings.database.backend().map(Arc::downgrade);
+        let enter = Arc::new(move || {
+            if let Some(backend) = backend.as_ref().and_then(Weak::upgrade) {
+                backend.enter_search_thread();
+            }
+        });
+        let scheduler = Scheduler::new(SchedulerOptions { enter, ..scheduler });
         let metrics = Metrics::default();
         let messages = Messages::new(settings.database.accountant());
         Self {

@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use pipeann_engine::io::DeviceCounts;
 use pipeann_engine::memory::Pool;
 use tokio::sync::watch;
 
@@ -88,6 +89,12 @@ fn state(door: &FrontendContext) -> metrics::Gauges {
     });
     let accountant = database.accountant();
     let pools = Pool::ALL.into_iter().map(|pool| (pool.name(), accountant.pool_bytes(pool)));
+    let devices = database.backend().map(|backend| backend.device_counts()).unwrap_or_default();
+    let device = |counts: DeviceCounts| metrics::DeviceGauges {
+        reads: counts.reads,
+        errors: counts.errors,
+        from_files: counts.from_files,
+    };
     metrics::Gauges {
         collections: collections.collect(),
         waiting: door.scheduler.waiting(),
@@ -95,5 +102,6 @@ fn state(door: &FrontendContext) -> metrics::Gauges {
         delayed: door.attempts.delayed(),
         pools: pools.collect(),
         limit: accountant.limit_bytes(),
+        devices: devices.into_iter().map(device).collect(),
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct Rig {
 }
 
 pub(crate) fn quiet(idle: Idle) -> DevicesOptions {
-    DevicesOptions { idle: Some(idle), pinning: Pinning::Off }
+    DevicesOptions { idle: Some(idle), pinning: Pinning::Off, ..DevicesOptions::default() }
 }
 
 impl Rig {

@@ -8,7 +8,7 @@ use clap::Args;
 use pipeann_engine::index::Index;
 use pipeann_engine::io::{Completion, QueueOptions, Wait};
 use pipeann_engine::search::PageSource;
-use pipeann_engine::types::PageId;
+use pipeann_engine::types::{PageId, SplitMix64};
 use serde_json::json;
 
 use crate::measure::{CpuTime, Latency, rounded};
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<()> {
     let cpu = CpuTime::now();
     let started = Instant::now();
     let work = |thread: u16| {
-        let numbers = Numbers(args.seed.wrapping_mul(1 << 20) + u64::from(thread));
+        let numbers = SplitMix64::new(args.seed.wrapping_mul(1 << 20) + u64::from(thread));
         read_pages(&index, args.depth.into(), args.index.reading.sqpoll, numbers, started + length)
     };
     let parts = std::thread::scope(|s| {
@@ -89,7 +89,7 @@ fn read_pages(
     index: &Index,
     depth: usize,
     sqpoll: bool,
-    mut numbers: Numbers,
+    mut numbers: SplitMix64,
     end: Instant,
 ) -> Result<Vec<u64>> {
     let page_bytes = index.page_bytes();
@@ -110,7 +110,7 @@ fn read_pages(
         ended = ended || now >= end;
         while !ended && let Some(tag) = free.pop() {
             let buffer = queue.take_buffer().context("as many buffers as reads in flight")?;
-            let page = PageId((numbers.next() % u64::from(index.pages())) as u32);
+            let page = PageId((numbers.rest_of(index.pages().into())) as u32);
             let (device, offset) = index.locate(page);
             queue.push_read(device, offset, page_bytes, buffer, tag)?;
             pushed[tag as usize] = now;
@@ -128,18 +128,5 @@ fn read_pages(
             queue.return_buffer(c.buffer);
             free.push(c.tag);
         }
-    }
-}
-
-/// SplitMix64.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
     }
 }

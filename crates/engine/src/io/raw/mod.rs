@@ -119,12 +119,9 @@ impl Backend for Raw {
         let (mut files, mut jobs) = (Vec::with_capacity(segments.len()), Vec::new());
         for segment in segments {
             let found = self.store.find(&segment).map_err(raw_error)?;
-            let rest = match found {
-                Some(_) => None,
-                None => Some(self.rest.open_file(&segment.path, mode)?),
-            };
-            let bytes = segment.bytes;
-            let file = Arc::new(RawFile::sealed(bytes, found, rest)?);
+            // Held in any case: it is read until the copy is there, and where a device is lost.
+            let rest = Some(self.rest.open_file(&segment.path, mode)?);
+            let file = Arc::new(RawFile::sealed(segment.bytes, found, rest));
             files.push(File::from_raw(&segment.path, Arc::clone(&file)));
             if !file.is_placed() {
                 jobs.push(CopyJob { segment, file: Arc::downgrade(&file) });
@@ -149,6 +146,10 @@ impl Backend for Raw {
 
     fn enter_search_thread(&self) {
         self.store.devices().pin_search();
+    }
+
+    fn enter_link_thread(&self) {
+        self.store.devices().pin_link();
     }
 
     fn queue(&self, options: &QueueOptions) -> Result<Box<dyn Queue>, IoError> {

@@ -57,10 +57,15 @@ fn memory(config: &Config) -> Result<Arc<dyn Memory>, IoError> {
     if config.needing_spdk().next().is_none() {
         return Ok(Arc::new(Plain));
     }
-    let network_only = config.ssds.iter().all(|ssd| !matches!(ssd, Ssd::Pci(_)));
+    let pci = config.ssds.iter().filter_map(|ssd| match ssd {
+        Ssd::Pci(address) => Some(address.clone()),
+        _ => None,
+    });
+    let devices: Vec<String> = pci.collect();
     let environment = pipeann_spdk::Environment::start(&pipeann_spdk::EnvironmentOptions {
         hugedir: config.hugedir.clone(),
-        huge_pages: !network_only,
+        huge_pages: !devices.is_empty(),
+        devices,
     });
     Ok(Arc::new(environment.map_err(raw_error)?))
 }

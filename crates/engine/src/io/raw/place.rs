@@ -6,26 +6,21 @@ use std::sync::{Arc, OnceLock};
 use pipeann_raw::Region;
 
 use crate::io::device::{Device, Extent, File};
-use crate::io::error::IoError;
 
 /// A file that has, or will have, a region of the stripe.
 pub(in crate::io) struct RawFile {
     bytes: AtomicU64,
     region: OnceLock<Arc<Region>>,
-    /// All of the file where it is read until the region is there.
+    /// All of the file, where it is read until the region is there, and if a device is lost.
     rest: Option<Device>,
 }
 
 impl RawFile {
-    /// A file that does not change, with its copy or where to read it meanwhile.
-    pub(super) fn sealed(
-        bytes: u64,
-        region: Option<Arc<Region>>,
-        rest: Option<File>,
-    ) -> Result<Self, IoError> {
+    /// A file that does not change, with its copy and where to read it otherwise.
+    pub(super) fn sealed(bytes: u64, region: Option<Arc<Region>>, rest: Option<File>) -> Self {
         let rest = rest.map(|file| Device::new(vec![Extent { file, offset: 0, bytes }]));
         let region = region.map(OnceLock::from).unwrap_or_default();
-        Ok(Self { bytes: AtomicU64::new(bytes), region, rest })
+        Self { bytes: AtomicU64::new(bytes), region, rest }
     }
 
     /// From now on it is read from there.

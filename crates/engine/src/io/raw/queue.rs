@@ -4,22 +4,23 @@
 //! that goes to the file system makes a queue of the other backend beside it, with as many buffers:
 //! what is read into one of these is borrowed from there, so that nothing is copied.
 //!
+//! What a lost device has not read, or is not asked for any more, goes there too, by policy.
+//!
 //! Invariant: a buffer has a counterpart in the other queue from an operation there until it is
 //! returned, or used for the stripe.
 
 #![expect(unsafe_code, reason = "buffers are lent to devices by pointer")]
 
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pipeann_raw::device::DeviceAction;
-use pipeann_raw::{Answer, Bell, Port, PortTarget, Store, bell};
+use pipeann_raw::{Answer, Bell, DeviceError, OnLoss, Port, PortTarget, Store, bell};
 
-use super::raw_error;
-use crate::io::backend::{Backend, Completion, Queue, QueueOptions, Wait};
+use super::{RawFile, raw_error};
+use crate::io::backend::{Backend, Completion, Queue, QueueOptions, Transfer, Wait};
 use crate::io::buffer::{BufferId, BufferPool};
-use crate::io::device::Device;
+use crate::io::device::{Device, File};
 use crate::io::error::{Errno, IoError};
 use crate::io::fork::ForkGuard;
 use crate::io::waker::{Flag, Waker};
@@ -32,9 +33,10 @@ struct Operation {
     tag: u64,
     buffer: BufferId,
     bytes: usize,
+    /// In the file, or in the device of several files that the other queue was given.
     offset: u64,
-    /// Of a transfer on the stripe.
-    path: Option<Arc<Path>>,
+    /// Of a transfer on the stripe: its file, and where it is there.
+    stripe: Option<(File, u64)>,
 }
 
 /// Rings for the pollers and, where that is what is slept on, for the other queue.
@@ -152,53 +154,33 @@ impl RawQueue {
         }
     }
 
-    fn push_transfer(
+    /// Where a range of the stripe is read if a device that has some of it is lost.
+    fn instead<'f>(&self, raw: &'f RawFile, start: u64, bytes: usize) -> Option<&'f Device> {
+        let devices = self.store.devices();
+        let device = self.store.lost_in(start, bytes as u64)?;
+        let rest = raw.rest().filter(|_| devices.on_loss() == OnLoss::Files)?;
+        devices.count_from_file(device);
+        Some(rest)
+    }
+
+    /// Begins a read anew, from its file, that failed since its device is lost. Whether it did.
+    fn read_instead(
         &mut self,
-        action: DeviceAction,
-        device: &Device,
-        offset: u64,
-        bytes: usize,
-        buffer: BufferId,
-        tag: u64,
-    ) -> Result<(), IoError> {
-        self.admit()?;
-        let place = device.locate(offset, bytes, self.block_bytes())?;
-        self.pool.check(buffer, bytes)?;
-        let file = &device.extents()[place.extent as usize].file;
-        let mut operation = Operation { tag, buffer, bytes, offset, path: None };
-        let Some(raw) = file.raw() else {
-            return self.push_rest(action, device, operation);
-        };
-        operation.offset = place.offset;
-        let Some(start) = raw.start() else {
-            let device = raw.rest().ok_or(IoError::NoExtent)?;
-            return self.push_rest(action, device, operation);
-        };
-        let (got, path) = (raw.bytes().saturating_sub(place.offset), Arc::clone(file.path()));
-        self.bring_home(action, buffer);
-        let memory = self.pool.start(buffer);
-        if got < bytes as u64 {
-            let (wanted, got) = (bytes as u32, got as u32);
-            let result = Err(IoError::Short { path, offset: place.offset, wanted, got });
-            self.failed.push(Completion { tag, buffer, result });
-            self.in_flight += 1;
-            return Ok(());
+        failed: &DeviceError,
+        operation: &Operation,
+    ) -> Result<bool, IoError> {
+        let Some((file, start)) = &operation.stripe else { return Ok(false) };
+        if failed.action != DeviceAction::Read || !failed.status.is_loss() {
+            return Ok(false);
         }
-        operation.path = Some(path);
-        let token = self.token(operation);
-        // SAFETY: the buffer is in flight until the answer was taken, its memory comes from the
-        // devices' own, and it is kept for ever where the port is lost.
-        unsafe {
-            self.port().push(
-                action,
-                PortTarget::Stripe,
-                start + place.offset,
-                bytes,
-                memory,
-                token,
-            );
+        let raw = file.raw().expect("it is on the stripe");
+        let Some(device) = self.instead(raw, *start, operation.bytes) else { return Ok(false) };
+        let again = Operation { stripe: None, ..*operation };
+        if self.push_rest(Transfer::Read, device, again).is_err() {
+            return Ok(false);
         }
-        Ok(())
+        self.rest()?.flush()?;
+        Ok(true)
     }
 
     fn block_bytes(&self) -> usize {
@@ -206,10 +188,10 @@ impl RawQueue {
     }
 
     /// Makes a buffer the queue's own again, with what is to be written.
-    fn bring_home(&mut self, action: DeviceAction, buffer: BufferId) {
+    fn bring_home(&mut self, transfer: Transfer, buffer: BufferId) {
         if let Some(other) = self.counterparts[buffer.index()].take() {
             let rest = self.rest.as_mut().expect("it has the counterpart");
-            if action == DeviceAction::Write {
+            if transfer == Transfer::Write {
                 self.pool.bytes_mut(buffer).copy_from_slice(rest.buffer(other));
             }
             rest.return_buffer(other);
@@ -219,7 +201,7 @@ impl RawQueue {
     /// Hands an operation to the other queue.
     fn push_rest(
         &mut self,
-        action: DeviceAction,
+        transfer: Transfer,
         device: &Device,
         operation: Operation,
     ) -> Result<(), IoError> {
@@ -230,7 +212,7 @@ impl RawQueue {
             Some(other) => other,
             None => {
                 let other = rest.take_buffer().expect("as many buffers as here");
-                if action == DeviceAction::Write {
+                if transfer == Transfer::Write {
                     rest.buffer_mut(other).copy_from_slice(self.pool.bytes(buffer));
                 }
                 self.counterparts[buffer.index()] = Some(other);
@@ -239,10 +221,7 @@ impl RawQueue {
         };
         let token = self.token(operation);
         let rest = self.rest.as_mut().expect("made above");
-        let pushed = match action {
-            DeviceAction::Write => rest.push_write(device, offset, bytes, other, token),
-            _ => rest.push_read(device, offset, bytes, other, token),
-        };
+        let pushed = rest.push_transfer(transfer, device, offset, bytes, other, token);
         match pushed {
             Ok(()) => {
                 self.pool.start(buffer);
@@ -256,21 +235,36 @@ impl RawQueue {
     }
 
     /// Hands out what has ended without a look at the clock or the kernel.
-    fn collect(&mut self, out: &mut Vec<Completion>) {
+    fn collect(&mut self, out: &mut Vec<Completion>) -> Result<(), IoError> {
         let mut answers = std::mem::take(&mut self.answers);
         self.port().poll(&mut answers);
+        let mut begun = Ok(());
         for Answer { token, result } in answers.drain(..) {
-            let Operation { tag, buffer, bytes, offset, path } = self.take(token);
+            let operation = self.take(token);
+            if let Err(failed) = &result {
+                match self.read_instead(failed, &operation) {
+                    Ok(false) => {}
+                    Ok(true) => continue,
+                    Err(error) => {
+                        begun = Err(error);
+                        continue;
+                    }
+                }
+            }
+            let Operation { tag, buffer, bytes, offset, stripe } = operation;
             let result = result.map(|()| bytes).map_err(|error| {
                 let reason = error.to_string().into();
-                match path {
-                    Some(path) => IoError::Device { path, offset, reason },
+                match stripe {
+                    Some((file, _)) => {
+                        IoError::Device { path: Arc::clone(file.path()), offset, reason }
+                    }
                     None => IoError::Raw { reason },
                 }
             });
             out.push(Completion { tag, buffer, result });
         }
         self.answers = answers;
+        begun?;
         let mut others = std::mem::take(&mut self.others);
         for Completion { tag: token, result, .. } in others.drain(..) {
             let Operation { tag, buffer, .. } = self.take(token);
@@ -282,16 +276,17 @@ impl RawQueue {
             self.in_flight -= 1;
             out.push(failed);
         }
+        Ok(())
     }
 
     fn take(&mut self, token: u64) -> Operation {
         self.free.push(token as u32);
         self.in_flight -= 1;
         let operation = &mut self.operations[token as usize];
-        let path = operation.path.take();
+        let stripe = operation.stripe.take();
         let Operation { tag, buffer, bytes, offset, .. } = *operation;
         self.pool.finish(buffer);
-        Operation { tag, buffer, bytes, offset, path }
+        Operation { tag, buffer, bytes, offset, stripe }
     }
 
     fn rest_in_flight(&self) -> usize {
@@ -299,34 +294,67 @@ impl RawQueue {
     }
 }
 
-impl Queue for RawQueue {
-    fn push_read(
-        &mut self,
-        device: &Device,
-        offset: u64,
-        bytes: usize,
-        buffer: BufferId,
-        tag: u64,
-    ) -> Result<(), IoError> {
-        self.push_transfer(DeviceAction::Read, device, offset, bytes, buffer, tag)
+fn action_of(transfer: Transfer) -> DeviceAction {
+    match transfer {
+        Transfer::Read => DeviceAction::Read,
+        Transfer::Write => DeviceAction::Write,
     }
+}
 
-    fn push_write(
+impl Queue for RawQueue {
+    fn push_transfer(
         &mut self,
+        transfer: Transfer,
         device: &Device,
         offset: u64,
         bytes: usize,
         buffer: BufferId,
         tag: u64,
     ) -> Result<(), IoError> {
-        self.push_transfer(DeviceAction::Write, device, offset, bytes, buffer, tag)
+        self.admit()?;
+        let place = device.locate(offset, bytes, self.block_bytes())?;
+        self.pool.check(buffer, bytes)?;
+        let file = &device.extents()[place.extent as usize].file;
+        let mut operation = Operation { tag, buffer, bytes, offset, stripe: None };
+        let Some(raw) = file.raw() else {
+            return self.push_rest(transfer, device, operation);
+        };
+        operation.offset = place.offset;
+        let Some(start) = raw.start() else {
+            let device = raw.rest().ok_or(IoError::NoExtent)?;
+            return self.push_rest(transfer, device, operation);
+        };
+        let start = start + place.offset;
+        if transfer == Transfer::Read
+            && let Some(device) = self.instead(raw, start, bytes)
+        {
+            return self.push_rest(transfer, device, operation);
+        }
+        let got = raw.bytes().saturating_sub(place.offset);
+        self.bring_home(transfer, buffer);
+        let memory = self.pool.start(buffer);
+        if got < bytes as u64 {
+            let (path, wanted, got) = (Arc::clone(file.path()), bytes as u32, got as u32);
+            let result = Err(IoError::Short { path, offset: place.offset, wanted, got });
+            self.failed.push(Completion { tag, buffer, result });
+            self.in_flight += 1;
+            return Ok(());
+        }
+        operation.stripe = Some((file.clone(), start));
+        let token = self.token(operation);
+        // SAFETY: the buffer is in flight until the answer was taken, its memory comes from the
+        // devices' own, and it is kept for ever where the port is lost.
+        unsafe {
+            self.port().push(action_of(transfer), PortTarget::Stripe, start, bytes, memory, token);
+        }
+        Ok(())
     }
 
     fn push_sync(&mut self, device: &Device, tag: u64) -> Result<(), IoError> {
         self.admit()?;
         let raw = device.files().iter().filter(|file| file.raw().is_some()).count();
         let buffer = BufferId::NONE;
-        let operation = Operation { tag, buffer, bytes: 0, offset: 0, path: None };
+        let operation = Operation { tag, buffer, bytes: 0, offset: 0, stripe: None };
         if raw == 0 {
             self.rest()?;
             let token = self.token(operation);
@@ -370,8 +398,7 @@ impl Queue for RawQueue {
         if let Some(rest) = &mut self.rest {
             rest.poll(&mut self.others)?;
         }
-        self.collect(out);
-        Ok(())
+        self.collect(out)
     }
 
     fn wait(&mut self, out: &mut Vec<Completion>) -> Result<(), IoError> {
@@ -418,7 +445,7 @@ impl Queue for RawQueue {
     }
 
     fn return_buffer(&mut self, buffer: BufferId) {
-        self.bring_home(DeviceAction::Read, buffer);
+        self.bring_home(Transfer::Read, buffer);
         self.pool.give_back(buffer);
     }
 

@@ -72,7 +72,7 @@ impl Scratch {
         let start = self.next.fetch_add(ROOM, Ordering::Relaxed);
         assert!(start + ROOM <= self.raw.status().capacity, "the devices have room");
         let region = Arc::new(Region { start, bytes: ROOM });
-        let raw = RawFile::sealed(bytes.len() as u64, Some(region), None)?;
+        let raw = RawFile::sealed(bytes.len() as u64, Some(region), None);
         let file = File::from_raw(path, Arc::new(raw));
         let room =
             Device::new(vec![crate::io::Extent { file: file.clone(), offset: 0, bytes: ROOM }]);
@@ -95,7 +95,7 @@ impl Scratch {
             Some(Arc::new(Region { start, bytes: ROOM })),
             None,
         );
-        Ok(File::from_raw(path, Arc::new(raw?)))
+        Ok(File::from_raw(path, Arc::new(raw)))
     }
 }
 

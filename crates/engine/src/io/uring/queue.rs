@@ -17,7 +17,7 @@ use std::os::fd::AsRawFd;
 
 use io_uring::{EnterFlags, IoUring, opcode, squeue, types::Fd};
 
-use super::super::backend::{Completion, Queue, QueueOptions, Wait};
+use super::super::backend::{Completion, Queue, QueueOptions, Transfer, Wait};
 use super::super::buffer::{ALIGN, BufferId, BufferPool};
 use super::super::device::Device;
 use super::super::error::{Errno, IoError};
@@ -71,26 +71,6 @@ impl UringQueue {
         if self.free.is_empty() {
             return Err(IoError::Full { depth: self.ops.len() });
         }
-        Ok(())
-    }
-
-    #[inline]
-    fn push_transfer(
-        &mut self,
-        kind: Kind,
-        device: &Device,
-        offset: u64,
-        bytes: usize,
-        buffer: BufferId,
-        tag: u64,
-    ) -> Result<(), IoError> {
-        self.admit()?;
-        let place = device.locate(offset, bytes, ALIGN)?;
-        self.pool.check(buffer, bytes)?;
-        let op = Op::transfer(kind, device, place, bytes, buffer, tag);
-        op.file().expect("a located range has a file").disk(NAME)?;
-        self.pool.start(buffer);
-        self.start(op);
         Ok(())
     }
 
@@ -283,26 +263,24 @@ fn transfer_entry(
 }
 
 impl Queue for UringQueue {
-    fn push_read(
+    #[inline]
+    fn push_transfer(
         &mut self,
+        transfer: Transfer,
         device: &Device,
         offset: u64,
         bytes: usize,
         buffer: BufferId,
         tag: u64,
     ) -> Result<(), IoError> {
-        self.push_transfer(Kind::Read, device, offset, bytes, buffer, tag)
-    }
-
-    fn push_write(
-        &mut self,
-        device: &Device,
-        offset: u64,
-        bytes: usize,
-        buffer: BufferId,
-        tag: u64,
-    ) -> Result<(), IoError> {
-        self.push_transfer(Kind::Write, device, offset, bytes, buffer, tag)
+        self.admit()?;
+        let place = device.locate(offset, bytes, ALIGN)?;
+        self.pool.check(buffer, bytes)?;
+        let op = Op::transfer(transfer.into(), device, place, bytes, buffer, tag);
+        op.file().expect("a located range has a file").disk(NAME)?;
+        self.pool.start(buffer);
+        self.start(op);
+        Ok(())
     }
 
     fn push_sync(&mut self, device: &Device, tag: u64) -> Result<(), IoError> {
