@@ -86,16 +86,9 @@ impl Queue for MemoryQueue {
         self.admit()?;
         check_memory(device, NAME)?;
         let place = device.locate(offset, bytes, 1)?;
-        self.pool.check(buffer, bytes)?;
-        self.pool.start(buffer);
-        self.noted.push_back(MemoryOp::transfer(
-            transfer.into(),
-            device,
-            place,
-            bytes,
-            buffer,
-            tag,
-        ));
+        let pool = &mut self.pool;
+        let op = MemoryOp::transfer(pool, transfer, device, place, bytes, buffer, tag)?;
+        self.noted.push_back(op);
         Ok(())
     }
 

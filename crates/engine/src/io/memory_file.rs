@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::backend::{Completion, OpenMode};
+use super::backend::{Completion, OpenMode, Transfer};
 use super::buffer::{BufferId, BufferPool};
 use super::device::{Device, File, Place};
 use super::error::{Errno, IoError};
@@ -215,20 +215,25 @@ pub(super) struct MemoryOp {
 }
 
 impl MemoryOp {
+    /// A transfer to or from a buffer of `pool`, which is in flight from now on.
     pub(super) fn transfer(
-        kind: Kind,
+        pool: &mut BufferPool,
+        transfer: Transfer,
         device: &Device,
         place: Place,
         bytes: usize,
         buffer: BufferId,
         tag: u64,
-    ) -> Self {
-        Self { kind, device: device.clone(), place, bytes, buffer, tag }
+    ) -> Result<Self, IoError> {
+        pool.check(buffer, bytes)?;
+        pool.start(buffer);
+        Ok(Self { kind: transfer.into(), device: device.clone(), place, bytes, buffer, tag })
     }
 
     pub(super) fn sync(device: &Device, tag: u64) -> Self {
         let place = Place { extent: 0, offset: 0 };
-        Self::transfer(Kind::Sync, device, place, 0, BufferId::NONE, tag)
+        let (kind, buffer) = (Kind::Sync, BufferId::NONE);
+        Self { kind, device: device.clone(), place, bytes: 0, buffer, tag }
     }
 
     /// Does it, or as much as the fault lets it do.

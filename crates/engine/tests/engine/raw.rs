@@ -1,5 +1,6 @@
 //! Indexes whose pages are on raw devices: the same answers, one copy, errors that say where.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use pipeann_engine::index::{BatchOptions, Index, OpenOptions};
@@ -80,6 +81,23 @@ fn answers(index: &Index, queries: &Vectors, policy: &str) -> Vec<Vec<(u64, u32)
 }
 
 const POLICIES: [&str; 2] = ["beam", "page"];
+
+/// Takes inserts; its pages are on the devices.
+fn live(path: &Path, backend: &Arc<Raw>) -> LiveIndex {
+    let open = with(Arc::clone(backend));
+    let index = LiveIndex::open(path, LiveOptions { open, ..LiveOptions::default() }).unwrap();
+    backend.wait_copied(&mut |_| ());
+    index
+}
+
+/// Twenty more rows for an index of 3000.
+fn insert_twenty(index: &LiveIndex) -> Vectors {
+    let more = clustered(20, 16, VectorType::U8, 77);
+    for i in 0..20 {
+        index.insert(RowId(3000 + i as u64), more.set().row(i)).unwrap();
+    }
+    more
+}
 
 /// What a filter on attributes, which stay on the file system, leaves of the rows: every so many.
 fn filtered(
@@ -173,14 +191,9 @@ fn a_checkpoint_is_copied_behind_it_and_the_files_stay_whole() {
     let path = dir.path().join("i");
     let ssds = Ssds::new(2, 8 << 20);
     let backend = ssds.backend();
-    let live = LiveOptions { open: with(Arc::clone(&backend)), ..LiveOptions::default() };
-    let index = LiveIndex::open(&path, live).unwrap();
-    backend.wait_copied(&mut |_| ());
+    let index = live(&path, &backend);
     let before = ssds.writes().1;
-    let more = clustered(20, 16, VectorType::U8, 77);
-    for i in 0..20 {
-        index.insert(RowId(3000 + i as u64), more.set().row(i)).unwrap();
-    }
+    insert_twenty(&index);
     let report = index.checkpoint(1).unwrap();
     let copied = backend.wait_copied(&mut |_| ());
     assert_eq!(copied.left_files, 0);
@@ -309,14 +322,9 @@ fn a_live_index_takes_rows_after_a_device_was_lost() {
     let path = dir.path().join("i");
     let ssds = Ssds::new(2, 8 << 20);
     let backend = ssds.backend();
-    let live = LiveOptions { open: with(Arc::clone(&backend)), ..LiveOptions::default() };
-    let index = LiveIndex::open(&path, live).unwrap();
-    backend.wait_copied(&mut |_| ());
+    let index = live(&path, &backend);
     ssds.0[0].pull_out();
-    let more = clustered(20, 16, VectorType::U8, 77);
-    for i in 0..20 {
-        index.insert(RowId(3000 + i as u64), more.set().row(i)).unwrap();
-    }
+    let more = insert_twenty(&index);
     index.checkpoint(1).unwrap();
     assert!(backend.wait_copied(&mut |_| ()).left_files > 0, "the new pages are not copied");
     let params = SearchParams { k: 1, list: 40, ..SearchParams::default() };

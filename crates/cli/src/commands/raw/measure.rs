@@ -110,7 +110,7 @@ fn read_pages(
         ended = ended || now >= end;
         while !ended && let Some(tag) = free.pop() {
             let buffer = queue.take_buffer().context("as many buffers as reads in flight")?;
-            let page = PageId((numbers.rest_of(index.pages().into())) as u32);
+            let page = PageId(numbers.rest_of(index.pages().into()) as u32);
             let (device, offset) = index.locate(page);
             queue.push_read(device, offset, page_bytes, buffer, tag)?;
             pushed[tag as usize] = now;
