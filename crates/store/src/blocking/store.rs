@@ -7,7 +7,9 @@ use uuid::Uuid;
 
 use super::pool::Pool;
 use crate::log::{self, ShardId, ShardLog};
-use crate::objects::{self, Identity, ObjectBucket, ObjectsError, OfThisMachine, Patience};
+use crate::objects::{
+    self, Identity, ObjectBucket, ObjectsError, OfThisMachine, Patience, StoreUrl,
+};
 
 /// How long an operation is tried again by default.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -24,6 +26,7 @@ struct Inner {
     identity: Identity,
     patience: Patience,
     pool: Pool,
+    local: bool,
 }
 
 impl ClusterStore {
@@ -39,6 +42,7 @@ impl ClusterStore {
 
     /// The same, where every operation is tried again for `patience` instead of 20 seconds.
     pub fn open_with(url: &str, cluster: &str, patience: Duration) -> Result<Self, ObjectsError> {
+        let local = !matches!(StoreUrl::parse(url)?, StoreUrl::S3 { .. });
         let (url, cluster) = (url.to_owned(), cluster.to_owned());
         let patience = Patience::new(patience, Arc::new(OfThisMachine::default()));
         let pool = Pool::new()
@@ -50,12 +54,17 @@ impl ClusterStore {
             let identity = Identity::open(&bucket, &kept, &cluster).await?;
             Ok::<_, ObjectsError>((bucket, identity))
         })?;
-        Ok(Self { inner: Arc::new(Inner { bucket, identity, patience, pool }) })
+        Ok(Self { inner: Arc::new(Inner { bucket, identity, patience, pool, local }) })
     }
 
     /// The uuid that the cluster was given when its store was first opened.
     pub fn cluster_id(&self) -> Uuid {
         self.inner.identity.uuid
+    }
+
+    /// Whether it is a directory or memory, where a look costs next to nothing.
+    pub fn is_local(&self) -> bool {
+        self.inner.local
     }
 
     /// The cluster's name.

@@ -10,8 +10,9 @@ use crate::objects::{Fields, ObjectsError, put_text, seal, unseal};
 pub(super) const MAGIC: [u8; 8] = *b"pastolog";
 /// Of the layout of objects.
 pub const VERSION: u32 = 1;
-/// An object has at most as many bytes; a longer one is refused before it is read.
-pub const OBJECT_MAX: u64 = 64 << 20;
+/// An object has at most as many bytes, which is more than a record of a database; a longer one is refused
+/// before it is read.
+pub const OBJECT_MAX: u64 = 128 << 20;
 /// An object has at most as many records.
 pub const ENTRIES_MAX: usize = 1 << 20;
 /// A leader's name has at most as many bytes.
