@@ -25,9 +25,8 @@ pub trait Election: fmt::Debug + Send + Sync {
     /// Who was elected, as far as is known now. Cheap; asked often.
     fn elected(&self) -> Elected;
 
-    /// This server's term in the log has begun, or the newest that it has read of: terms told to others
-    /// are above it.
-    fn note_term(&self, term: u64);
+    /// This server has read the log to its end, whose newest term is given, and can lead. Called often.
+    fn stand(&self, newest_term: u64);
 
     /// This server could not begin to lead, or can no longer: another one should.
     fn give_up(&self);
@@ -45,7 +44,7 @@ impl Election for Alone {
         Elected::Me
     }
 
-    fn note_term(&self, _term: u64) {}
+    fn stand(&self, _newest_term: u64) {}
 
     fn give_up(&self) {}
 

@@ -7,7 +7,6 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use pipeann_db::database::{Database, DatabaseOptions};
-use pipeann_store::ShardLeader;
 use uuid::Uuid;
 
 use crate::ReplicaError;
@@ -15,7 +14,7 @@ use crate::election::Elected;
 use crate::options::ReplicaOptions;
 use crate::position::ReplicaFile;
 use crate::state::{ReadTime, ReplicaStatus, State};
-use crate::work::Work;
+use crate::work::{Term, Work};
 
 /// See the crate's description. Shared between threads by reference; dropped, it ends in order.
 pub struct Replica {
@@ -23,7 +22,7 @@ pub struct Replica {
     options: ReplicaOptions,
     server: Uuid,
     state: Arc<State>,
-    term: Arc<Mutex<Option<Arc<ShardLeader>>>>,
+    term: Arc<Mutex<Option<Term>>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -104,6 +103,27 @@ impl Replica {
         }
     }
 
+    fn term(&self) -> Option<Term> {
+        self.term.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A hybrid timestamp, milliseconds since 1970 above 18 bits that count, and even. Of a server that
+    /// leads: later than all before it, and at or before none that the log takes from now on. Of others:
+    /// that of the last object that was applied.
+    pub fn timestamp(&self) -> u64 {
+        self.term().map_or_else(|| self.state.status().timestamp, |term| term.time.next())
+    }
+
+    /// Whether [`catch_up`](Self::catch_up) would return at once.
+    pub fn has(&self, wanted: ReadTime) -> bool {
+        match self.term() {
+            Some(_) => {
+                wanted != ReadTime::Latest || self.options.election.certain_for() > Duration::ZERO
+            }
+            None => self.state.has(wanted, self.options.staleness),
+        }
+    }
+
     /// Has the log looked at now: its leader has told that it is longer, or the election has changed.
     pub fn nudge(&self) {
         self.state.nudge();
@@ -118,8 +138,7 @@ impl Replica {
     /// [`ReplicaError::Behind`] when the deadline has come; [`ReplicaError::Log`] where another server
     /// leads by now.
     pub fn catch_up(&self, wanted: ReadTime, deadline: Instant) -> Result<(), ReplicaError> {
-        let term = self.term.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(leader) = term {
+        if let Some(Term { leader, .. }) = self.term() {
             if wanted == ReadTime::Latest && self.options.election.certain_for() == Duration::ZERO {
                 leader.verify()?;
             }

@@ -45,6 +45,18 @@ struct Progress {
     nudged: bool,
 }
 
+impl Progress {
+    /// Whether what a read asks for is applied for certain.
+    fn has(&self, wanted: ReadTime, staleness: Duration) -> bool {
+        match wanted {
+            ReadTime::Any => true,
+            ReadTime::AtLeast(timestamp) => self.status.timestamp >= timestamp,
+            ReadTime::Bounded => self.fresh.is_some_and(|fresh| fresh.elapsed() <= staleness),
+            ReadTime::Latest => false,
+        }
+    }
+}
+
 /// See the module's description.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -171,6 +183,10 @@ impl State {
         self.moved.notify_all();
     }
 
+    pub(crate) fn has(&self, wanted: ReadTime, staleness: Duration) -> bool {
+        self.progress().has(wanted, staleness)
+    }
+
     /// Waits until what a read asks for is applied, or this server leads.
     ///
     /// # Errors
@@ -182,13 +198,8 @@ impl State {
         deadline: Instant,
     ) -> Result<(), String> {
         let mut progress = self.progress();
-        match wanted {
-            ReadTime::Any => return Ok(()),
-            ReadTime::AtLeast(timestamp) if progress.status.timestamp >= timestamp => return Ok(()),
-            ReadTime::Bounded if progress.fresh.is_some_and(|f| f.elapsed() <= staleness) => {
-                return Ok(());
-            }
-            _ => {}
+        if progress.has(wanted, staleness) {
+            return Ok(());
         }
         progress.asked += 1;
         let mine = progress.asked;

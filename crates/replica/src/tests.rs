@@ -30,7 +30,7 @@ impl Election for Vote {
         }
     }
 
-    fn note_term(&self, _term: u64) {}
+    fn stand(&self, _newest_term: u64) {}
 
     fn give_up(&self) {}
 

@@ -14,7 +14,7 @@ use crate::ReplicaError;
 use crate::codec::decode;
 use crate::election::Elected;
 use crate::group::GroupLog;
-use crate::objects::{TermObjects, moment};
+use crate::objects::{TermObjects, TermTime, moment};
 use crate::options::ReplicaOptions;
 use crate::position::ReplicaFile;
 use crate::state::{State, Woken};
@@ -32,9 +32,16 @@ pub(crate) struct Work {
     pub(crate) now: Arc<dyn Fn() -> UnixMs + Send + Sync>,
     pub(crate) state: Arc<State>,
     /// The term that this server leads by.
-    pub(crate) term: Arc<Mutex<Option<Arc<ShardLeader>>>>,
+    pub(crate) term: Arc<Mutex<Option<Term>>>,
     pub(crate) file: ReplicaFile,
     pub(crate) noted: Instant,
+}
+
+/// A term that this server leads by.
+#[derive(Clone)]
+pub(crate) struct Term {
+    pub(crate) leader: Arc<ShardLeader>,
+    pub(crate) time: Arc<TermTime>,
 }
 
 /// A batch that could not be applied.
@@ -85,7 +92,6 @@ impl Work {
             while let Some(batch) = reader.next()? {
                 apply(&self.database, &batch)?;
                 self.state.applied(batch.position, batch.timestamp);
-                self.options.election.note_term(batch.position.term);
                 if self.state.is_stopping() {
                     return Ok(reader.position());
                 }
@@ -93,6 +99,7 @@ impl Work {
             }
             self.state.end_read(reading);
             self.note_position(false);
+            self.options.election.stand(reader.position().map_or(0, |position| position.term));
             if self.options.election.elected() == Elected::Me {
                 return Ok(reader.position());
             }
@@ -115,18 +122,18 @@ impl Work {
         let leader = ShardLeader::open(&self.options.store, SHARD, from, &name, &mut take)?;
         let leader = Arc::new(leader);
         let term = leader.term();
-        self.options.election.note_term(term);
+        let newest = newest.max(leader.stamp().timestamp);
+        let time = Arc::new(TermTime::after(newest, Arc::clone(&self.now)));
         let objects = TermObjects {
             leader: Arc::clone(&leader),
-            now: Arc::clone(&self.now),
-            timestamp: AtomicU64::new(newest.max(leader.stamp().timestamp)),
+            time: Arc::clone(&time),
             revision: AtomicU64::new(self.database.catalog().revision()),
         };
         let state = Arc::clone(&self.state);
         let log = GroupLog::new(Box::new(objects), move || state.nudge());
         self.database.lead(Arc::clone(&log) as Arc<dyn SharedLog>)?;
         tracing::info!(term, "this server leads");
-        self.set_term(Some(&leader));
+        self.set_term(Some(Term { leader: Arc::clone(&leader), time }));
         self.state.leads(Some(term));
         let mut position = leader.position();
         while log.failed().is_none() && self.options.election.elected() == Elected::Me {
@@ -151,8 +158,8 @@ impl Work {
         Ok(position)
     }
 
-    fn set_term(&self, leader: Option<&Arc<ShardLeader>>) {
-        *self.term.lock().unwrap_or_else(PoisonError::into_inner) = leader.cloned();
+    fn set_term(&self, term: Option<Term>) {
+        *self.term.lock().unwrap_or_else(PoisonError::into_inner) = term;
     }
 
     /// Notes how far it has come, now and then.

@@ -77,8 +77,9 @@ impl ClusterStore {
     }
 
     pub(super) fn log(&self, shard: ShardId) -> ShardLog {
-        let Inner { bucket, identity, patience, .. } = &*self.inner;
-        ShardLog::new(bucket.clone(), identity.uuid, shard, patience.clone())
+        let Inner { bucket, identity, patience, local, .. } = &*self.inner;
+        let log = ShardLog::new(bucket.clone(), identity.uuid, shard, patience.clone());
+        if *local { log.asking_by_name() } else { log }
     }
 }
 

@@ -101,7 +101,7 @@ impl TermLeader {
     pub async fn verify(&self) -> Result<(), LogError> {
         let mut state = self.writable().await?;
         let after = state.tip.number;
-        let Some(number) = self.log.numbers_after(after).await?.first().copied() else {
+        let Some(number) = self.log.next_number(after).await? else {
             return Ok(());
         };
         state.poisoned = true;

@@ -123,8 +123,16 @@ impl Reader {
     /// After an error the reader stands where it stood; `Objects` errors may pass.
     pub async fn next(&mut self) -> Result<Option<Batch>, LogError> {
         let number = self.last.number + 1;
-        if self.ahead.is_empty() && self.listed < number && !self.list(number).await? {
-            return Ok(None);
+        if self.ahead.is_empty() && self.listed < number {
+            if self.log.asks_by_name {
+                let Some(object) = self.log.get(number).await? else {
+                    return self.log.not_cut(number).await.map(|()| None);
+                };
+                self.ahead.push_back(Box::pin(std::future::ready(Ok(Some(object)))));
+                (self.listed, self.ahead_next) = (number, number + 1);
+            } else if !self.list(number).await? {
+                return Ok(None);
+            }
         }
         while self.ahead.len() < READ_AHEAD && self.ahead_next <= self.listed {
             let (log, next) = (self.log.clone(), self.ahead_next);

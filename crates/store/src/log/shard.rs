@@ -13,6 +13,9 @@ pub struct ShardLog {
     pub(super) cluster: Uuid,
     pub(super) shard: ShardId,
     pub(super) patience: Patience,
+    /// Whether the end is found by asking for the next name, and not by a listing, which in a directory
+    /// looks at every name there is.
+    pub(super) asks_by_name: bool,
     /// What a simulation breaks on purpose.
     #[cfg(test)]
     pub(crate) planted: Option<super::Planted>,
@@ -26,8 +29,26 @@ impl ShardLog {
             cluster,
             shard,
             patience,
+            asks_by_name: false,
             #[cfg(test)]
             planted: None,
+        }
+    }
+
+    /// The same, in a store where a name costs less than a listing: a directory.
+    #[must_use]
+    pub fn asking_by_name(self) -> Self {
+        Self { asks_by_name: true, ..self }
+    }
+
+    /// The number of the object after `number`, if there is one.
+    pub(super) async fn next_number(&self, number: u64) -> Result<Option<u64>, LogError> {
+        if !self.asks_by_name {
+            return Ok(self.numbers_after(number).await?.first().copied());
+        }
+        match self.get(number + 1).await? {
+            Some(_) => Ok(Some(number + 1)),
+            None => self.not_cut(number + 1).await.map(|()| None),
         }
     }
 

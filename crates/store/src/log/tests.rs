@@ -190,7 +190,7 @@ async fn what_is_too_large_or_too_old_changes_nothing() {
     leader.append(at(5), &record(1)).await.unwrap();
     let error = leader.append(at(4), &record(2)).await.unwrap_err();
     assert!(matches!(error, LogError::Backwards { given: 4, last: 5, .. }), "{error}");
-    let long = vec![0; 33 << 20];
+    let long = vec![0; (OBJECT_MAX / 2) as usize];
     let twice = [EntryRef { seq: 1, kind: 1, payload: &long }; 2];
     assert!(matches!(EncodedEntries::new(&twice), Err(LogError::TooLarge { .. })));
     assert!(LeaderName::new("").is_err() && LeaderName::new("x".repeat(256)).is_err());
