@@ -70,20 +70,22 @@ fn catch_up(replica: &Replica) -> Result<()> {
     let mut told = None;
     loop {
         let step = (Instant::now() + Duration::from_secs(5)).min(until);
-        let caught_up = replica.catch_up(ReadTime::Latest, step).map_err(|e| e.to_string());
-        let error = match (caught_up, replica.elected()) {
+        let caught_up = replica.catch_up(ReadTime::Latest, step);
+        let knows = |it: &Replica| !matches!(it.elected(), Elected::Nobody { .. });
+        if caught_up.is_ok() && replica.wait_until(step, knows) {
+            return Ok(());
+        }
+        let why = match (caught_up, replica.elected()) {
+            (Err(error), _) => error.to_string(),
             (Ok(()), Elected::Nobody { why }) => why,
-            (Ok(()), _) => return Ok(()),
-            (Err(error), _) => error,
+            (Ok(()), _) => continue,
         };
         if Instant::now() >= until {
-            bail!("this server did not begin in {} s: {error}", START.as_secs());
+            bail!("this server did not begin in {} s: {why}", START.as_secs());
         }
-        std::thread::sleep(Duration::from_millis(20));
-        let trouble = replica.status().trouble;
-        if trouble.is_some() && trouble != told {
-            eprintln!("pipeann: {error}; trying again");
+        if told.as_ref() != Some(&why) {
+            eprintln!("pipeann: {why}; trying again");
         }
-        told = trouble;
+        told = Some(why);
     }
 }

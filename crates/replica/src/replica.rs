@@ -16,6 +16,9 @@ use crate::position::ReplicaFile;
 use crate::state::{ReadTime, ReplicaStatus, State};
 use crate::work::{Term, Work};
 
+/// How often an election is asked by who waits for its end.
+const ELECTION_LOOK: Duration = Duration::from_millis(20);
+
 /// See the crate's description. Shared between threads by reference; dropped, it ends in order.
 pub struct Replica {
     database: Arc<Database>,
@@ -121,6 +124,21 @@ impl Replica {
                 wanted != ReadTime::Latest || self.options.election.certain_for() > Duration::ZERO
             }
             None => self.state.has(wanted, self.options.staleness),
+        }
+    }
+
+    /// Returns when this server's state satisfies `comes`, or says that it did not until the deadline.
+    pub fn wait_until(&self, deadline: Instant, mut comes: impl FnMut(&Self) -> bool) -> bool {
+        loop {
+            if comes(self) {
+                return true;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            // An election tells nobody of its end.
+            self.state.wait_for_change(left.min(ELECTION_LOOK));
         }
     }
 

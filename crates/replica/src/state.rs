@@ -137,6 +137,12 @@ impl State {
         Woken::Stop
     }
 
+    /// Waits until something has changed, at most so long.
+    pub(crate) fn wait_for_change(&self, time: Duration) {
+        let progress = self.progress();
+        drop(self.moved.wait_timeout(progress, time).unwrap_or_else(PoisonError::into_inner));
+    }
+
     /// A read to the log's end begins; to be given to [`end_read`](Self::end_read).
     pub(crate) fn begin_read(&self) -> (u64, Instant) {
         (self.progress().asked, Instant::now())

@@ -78,21 +78,17 @@ fn open(dir: &Path, options: ReplicaOptions) -> Replica {
     Replica::open(dir, DatabaseOptions::new(now), options, Uuid::new_v4()).unwrap()
 }
 
-/// Waits for what is to come; long enough for any machine.
-fn until(what: &str, mut comes: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !comes() {
-        assert!(Instant::now() < deadline, "{what} did not come");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+/// Long enough for any machine.
+fn deadline() -> Instant {
+    Instant::now() + Duration::from_secs(60)
 }
 
 fn until_leads(replica: &Replica) {
-    until("the lead", || replica.status().leads.is_some());
+    assert!(replica.wait_until(deadline(), |it| it.status().leads.is_some()), "it does not lead");
 }
 
 fn catch_up(replica: &Replica) {
-    replica.catch_up(ReadTime::Latest, Instant::now() + Duration::from_secs(60)).unwrap();
+    replica.catch_up(ReadTime::Latest, deadline()).unwrap();
 }
 
 fn create(database: &Database, name: &str) -> Arc<Collection> {
@@ -188,7 +184,7 @@ fn the_lead_goes_from_server_to_server_and_no_acknowledged_row_is_lost() {
             next += 1;
         }
         until_leads(other);
-        until("the end of the term", || leader.status().leads.is_none());
+        assert!(leader.wait_until(deadline(), |it| it.status().leads.is_none()), "it still leads");
     }
     let (in_a, in_b) = (count(&a), count(&b));
     assert_eq!(in_a, in_b);
@@ -210,7 +206,7 @@ fn a_server_that_leads_and_is_not_told_of_another_is_refused_by_the_log() {
     let b = open(&cluster.dir(1), options);
     until_leads(&b);
     *cluster.elected.lock().unwrap() = None;
-    let read = a.catch_up(ReadTime::Latest, Instant::now() + Duration::from_secs(60));
+    let read = a.catch_up(ReadTime::Latest, deadline());
     let wrote = c.insert(batch(20..21), None);
     assert!(wrote.is_err(), "the log has another term");
     assert!(read.is_err() || a.status().leads.is_none(), "the latest may be elsewhere");
@@ -227,10 +223,9 @@ fn reads_wait_for_what_they_ask_for() {
     let c = create(a.database(), "c");
     for i in 0..50 {
         c.insert(batch(i..i + 1), None).unwrap();
-        let deadline = Instant::now() + Duration::from_secs(60);
         let timestamp = 1_700_000_000_000 << 18;
         let wanted = [ReadTime::Latest, ReadTime::AtLeast(timestamp << 1)][i as usize % 2];
-        b.catch_up(wanted, deadline).unwrap();
+        b.catch_up(wanted, deadline()).unwrap();
         let d = b.database().collection("default", "c").unwrap();
         assert_eq!(d.count(None).unwrap(), i as u64 + 1);
     }

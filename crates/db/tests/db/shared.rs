@@ -265,7 +265,10 @@ fn writers_of_many_threads_lose_nothing_when_the_lead_changes() {
                     }
                 });
             }
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            let before = answered.lock().unwrap().len();
+            while answered.lock().unwrap().len() < before + 40 {
+                std::thread::yield_now();
+            }
             next.lead();
         });
         leader.follow();
