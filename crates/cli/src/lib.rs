@@ -8,6 +8,7 @@
 mod access_file;
 mod allocator;
 mod building;
+mod clustered;
 mod collections;
 mod columns;
 mod commands;

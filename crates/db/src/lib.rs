@@ -18,6 +18,7 @@ pub mod field_index;
 mod files;
 pub mod flat;
 pub mod ids;
+pub mod replication;
 pub mod scalar;
 pub mod scheduler;
 pub mod schema;

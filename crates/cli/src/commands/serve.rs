@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use pipeann_db::access::ACCESS_FILE;
-use pipeann_db::database::{Database, DatabaseOptions};
+use pipeann_db::database::DatabaseOptions;
 use pipeann_milvus::{
     DEFAULT_METRICS_PORT, DEFAULT_PORT, FrontendSettings, Listening, ServeError, ServeOptions,
     ServerTls, listen,
@@ -20,6 +20,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::access_file::AccessFile;
+use crate::clustered::ClusterArgs;
 use crate::interrupt;
 use crate::opening::{By, now};
 use pipeann_engine::memory::MemoryLimit;
@@ -88,6 +89,8 @@ pub(crate) struct ServeArgs {
     memory_limit: MemoryLimit,
     #[command(flatten)]
     by: By,
+    #[command(flatten)]
+    cluster: ClusterArgs,
 }
 
 /// A setting that is on or off.
@@ -160,10 +163,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     options.collection.flush_behind = true;
     options.collection.graph.backend = Some(args.by.backend()?);
     let tls = args.tls()?;
-    let database = Database::open(&args.data_dir, options);
-    let database =
-        Arc::new(database.with_context(|| format!("opening {}", args.data_dir.display()))?);
-    let settings = FrontendSettings { database: Arc::clone(&database), now: Arc::new(now) };
+    let opened = args.cluster.open(&args.data_dir, options)?;
+    let settings = FrontendSettings { database: Arc::clone(opened.database()), now: Arc::new(now) };
     let options = ServeOptions {
         host: args.host.clone(),
         port: args.port,
@@ -197,7 +198,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     signals.forever().next();
     eprintln!("pipeann: ending; calls under way are answered first");
     listening.stop();
-    drop(database);
+    drop(opened);
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::disk::DiskError;
 use crate::ids::ErrorClass;
+use crate::replication::SharedLogError;
 
 /// See the module's description.
 #[derive(Debug, thiserror::Error)]
@@ -100,6 +101,10 @@ pub enum AccessError {
     /// It cannot be read or written.
     #[error(transparent)]
     Disk(#[from] DiskError),
+    /// The change could not be put into the log that servers share, or what came from there is
+    /// damaged.
+    #[error(transparent)]
+    Shared(#[from] SharedLogError),
 }
 
 impl AccessError {
@@ -117,6 +122,7 @@ impl AccessError {
             Self::Busy | Self::Hash => ErrorClass::Retry,
             Self::Damaged { .. } => ErrorClass::Stop,
             Self::Disk(error) => error.class(),
+            Self::Shared(error) => error.class(),
             _ => ErrorClass::FixInput,
         }
     }

@@ -33,6 +33,7 @@ use self::model::UsersAndRoles;
 use self::password::VerifiedPasswords;
 use self::proving::{ProofBusy, Provers};
 use crate::disk::{Disk, DiskError, read_file, replace_file};
+use crate::replication::{Leadership, SharedChange, SharedLogError};
 
 /// Stands for the hash of a first password, which has none.
 const INITIAL: &str = "";
@@ -47,6 +48,8 @@ pub struct Access {
     verified: VerifiedPasswords,
     provers: Provers,
     wrong: AtomicU64,
+    /// Where several servers have it.
+    shared: Option<Arc<Leadership>>,
 }
 
 /// What became of a password that somebody sent.
@@ -98,6 +101,7 @@ impl Access {
             verified: VerifiedPasswords::default(),
             provers: Provers::new(accountant),
             wrong: AtomicU64::new(0),
+            shared: None,
         })
     }
 
@@ -245,8 +249,43 @@ impl Access {
             self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = (*self.state()).clone();
         make(&mut state)?;
-        let saved: Result<(), DiskError> =
-            replace_file(&*self.disk, ACCESS_FILE, &file::encode(&state));
+        let file = file::encode(&state);
+        if let Some(leadership) = &self.shared {
+            leadership.append(&[SharedChange::Access { file: &file }])?;
+        }
+        self.replace(&file, state)
+    }
+
+    /// The same, of a database that several servers have: a change stands in the log that they share
+    /// before it is saved.
+    #[must_use]
+    pub(crate) fn shared_by(mut self, leadership: Arc<Leadership>) -> Self {
+        self.shared = Some(leadership);
+        self
+    }
+
+    /// Waits for a change that is under way.
+    pub(crate) fn settle(&self) {
+        drop(self.changing.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Takes over what the shared log has.
+    ///
+    /// # Errors
+    /// [`AccessError::Shared`] where that is damaged, and a disk that fails.
+    pub(crate) fn follow(&self, bytes: &[u8]) -> Result<(), AccessError> {
+        let damaged = |why: String| SharedLogError::Damaged { of: "users and roles".into(), why };
+        let state = file::decode(bytes).map_err(damaged)?;
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        if file::encode(&self.state()) == bytes {
+            return Ok(());
+        }
+        self.replace(bytes, state)
+    }
+
+    /// Saves a state, and lets everybody see it.
+    fn replace(&self, file: &[u8], state: UsersAndRoles) -> Result<(), AccessError> {
+        let saved: Result<(), DiskError> = replace_file(&*self.disk, ACCESS_FILE, file);
         saved?;
         self.verified.forget();
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(state);

@@ -10,6 +10,7 @@ use super::file::{Decoded, decode, encode};
 use super::snapshot::Snapshot;
 use super::store::{CatalogStore, SaveError};
 use super::tail::FileTail;
+use crate::replication::{Leadership, SharedChange, SharedLogError};
 
 /// The store, and whether it still can be trusted.
 struct StoreWriter {
@@ -56,6 +57,8 @@ impl StoreWriter {
 pub struct Catalog {
     writer: Mutex<StoreWriter>,
     current: RwLock<Arc<Snapshot>>,
+    /// Where several servers have it.
+    shared: Option<Arc<Leadership>>,
 }
 
 /// The outcome of an edit of the draft.
@@ -116,7 +119,21 @@ impl Catalog {
     }
 
     fn new(writer: StoreWriter, snapshot: Snapshot) -> Self {
-        Self { writer: Mutex::new(writer), current: RwLock::new(Arc::new(snapshot)) }
+        let current = RwLock::new(Arc::new(snapshot));
+        Self { writer: Mutex::new(writer), current, shared: None }
+    }
+
+    /// The same, of a database that several servers have: a change stands in the log that they share
+    /// before it is saved.
+    #[must_use]
+    pub fn shared_by(mut self, leadership: Arc<Leadership>) -> Self {
+        self.shared = Some(leadership);
+        self
+    }
+
+    /// Whether several servers have it, and another one changes it.
+    pub fn follows(&self) -> bool {
+        self.shared.as_ref().is_some_and(|leadership| !leadership.leads())
     }
 
     /// Leaves no changes behind the catalogue in its file, so that one that is cut off afterwards is
@@ -159,6 +176,11 @@ impl Catalog {
         }
         draft.revision += 1;
         debug_assert_eq!(super::validate::validate(&draft), Ok(()), "an edit keeps the rules");
+        if let Some(leadership) = &self.shared {
+            let delta = Delta::between(&before, &draft).to_bytes();
+            let change = SharedChange::Catalog { revision: draft.revision, delta: &delta };
+            leadership.append(&[change])?;
+        }
         if let Err(error) = writer.save(&before, &draft) {
             writer.poisoned = matches!(error, SaveError::Unknown(_));
             return Err(refusal(error));
@@ -166,6 +188,51 @@ impl Catalog {
         let revision = draft.revision;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(draft);
         Ok(Applied { changed, revision, subject })
+    }
+
+    /// Waits for a change that is under way.
+    pub fn settle(&self) {
+        drop(self.writer.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// What a change from the shared log leads to; `None` where it is included already.
+    ///
+    /// # Errors
+    /// [`SharedLogError`]: changes before it are missing, or it is damaged.
+    pub fn foresee(&self, revision: u64, delta: &[u8]) -> Result<Option<Snapshot>, SharedLogError> {
+        let of = || "the catalogue".to_owned();
+        let damaged = |why: String| SharedLogError::Damaged { of: of(), why };
+        let before = self.snapshot();
+        if revision <= before.revision {
+            return Ok(None);
+        }
+        let expected = before.revision + 1;
+        if revision != expected {
+            return Err(SharedLogError::Gap { of: of(), expected, found: revision });
+        }
+        let mut draft = Snapshot::clone(&before);
+        let delta = Delta::from_bytes(delta).map_err(damaged)?;
+        delta.apply(&mut draft).map_err(damaged)?;
+        super::validate::validate(&draft).map_err(damaged)?;
+        Ok(Some(draft))
+    }
+
+    /// Saves the state to which a change from the shared log leads, and shows it to readers. Nobody
+    /// changes the catalogue meanwhile.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply).
+    pub fn follow(&self, state: Snapshot) -> Result<(), CatalogError> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if writer.poisoned {
+            return Err(CatalogError::Poisoned);
+        }
+        if let Err(error) = writer.save(&self.snapshot(), &state) {
+            writer.poisoned = matches!(error, SaveError::Unknown(_));
+            return Err(refusal(error));
+        }
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(state);
+        Ok(())
     }
 }
 

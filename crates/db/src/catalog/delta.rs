@@ -82,6 +82,19 @@ impl Delta {
         }
     }
 
+    /// The change as JSON.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("maps with text keys, and finite numbers")
+    }
+
+    /// The change that stands in JSON.
+    ///
+    /// # Errors
+    /// Why it is none.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(bytes).map_err(|error| error.to_string())
+    }
+
     /// Makes the change. What it leads to is still to be checked as a whole.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use std::io;
 use super::file::CATALOG_VERSION;
 use super::limits::{MAX_PARTITIONS, MAX_SHARDS};
 use crate::ids::{ErrorClass, Metric};
+use crate::replication::SharedLogError;
 use crate::schema::{NameError, SchemaError};
 use crate::value::DataType;
 
@@ -322,6 +323,10 @@ pub enum CatalogError {
     /// An earlier save failed.
     #[error("saving the catalogue failed earlier; reopen the database")]
     Poisoned,
+    /// The change could not be put into the log that servers share, or what came from there does not
+    /// fit.
+    #[error(transparent)]
+    Shared(#[from] SharedLogError),
 }
 
 impl CatalogError {
@@ -338,6 +343,7 @@ impl CatalogError {
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::NotSaved(_) => ErrorClass::Retry,
+            Self::Shared(error) => error.class(),
             Self::Unreadable(_) | Self::Unknown(_) | Self::Poisoned => ErrorClass::Stop,
             Self::File(
                 FileError::Version { .. } | FileError::VectorsInRows { .. } | FileError::Magic,

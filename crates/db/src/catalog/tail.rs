@@ -75,8 +75,7 @@ impl FileTail {
 
     /// The frame of a change, which then is the last one.
     pub(super) fn change(&mut self, delta: &Delta) -> Vec<u8> {
-        let body = serde_json::to_vec(delta).expect("maps with text keys, and finite numbers");
-        let frame = self.frame(KIND_CHANGE, &body);
+        let frame = self.frame(KIND_CHANGE, &delta.to_bytes());
         self.previous = checksum(&frame[..frame.len() - CHECKSUM_BYTES]) ^ self.seal;
         frame
     }
@@ -116,8 +115,7 @@ pub(super) fn follow(
         if frame.kind == KIND_CHANGE_MARK {
             unvouched = false;
         } else {
-            let delta: Delta =
-                serde_json::from_slice(frame.body).map_err(|e| refused(e.to_string()))?;
+            let delta = Delta::from_bytes(frame.body).map_err(refused)?;
             delta.apply(snapshot).map_err(refused)?;
             previous = frame.checksum;
             unvouched = true;

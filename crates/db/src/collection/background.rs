@@ -212,6 +212,10 @@ impl Collection {
         &self,
         links: &mut Unlogged,
     ) -> Result<Option<(Seq, CommitTicket<'_>)>, CollectionError> {
+        if self.log.is_shared() {
+            // Each server links for itself; after a crash the rows are linked anew.
+            links.0.clear();
+        }
         if links.0.is_empty() || self.turns.stopped().is_some() {
             return Ok(None);
         }

@@ -19,14 +19,25 @@ pub(super) struct CommitSequencer {
 #[derive(Debug)]
 struct SequencerState {
     applied: Seq,
+    /// Tickets that somebody holds.
+    held: usize,
     /// Why nothing is applied any more.
     stopped: Option<String>,
+}
+
+/// A sequencer while nobody holds a ticket.
+pub(super) struct SequencerAtRest {
+    /// The last record that is applied.
+    pub(super) applied: Seq,
 }
 
 impl CommitSequencer {
     /// All records up to `applied` are applied.
     pub(super) fn new(applied: Seq) -> Self {
-        Self { state: Mutex::new(SequencerState { applied, stopped: None }), moved: Condvar::new() }
+        Self {
+            state: Mutex::new(SequencerState { applied, held: 0, stopped: None }),
+            moved: Condvar::new(),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, SequencerState> {
@@ -55,7 +66,24 @@ impl CommitSequencer {
 
     /// The ticket of the record with this number.
     pub(super) fn place(&self, seq: Seq) -> CommitTicket<'_> {
+        self.state().held += 1;
         CommitTicket { turns: self, seq, done: false }
+    }
+
+    /// Waits until nobody holds a ticket. Nobody may get one meanwhile.
+    pub(super) fn rest(&self) -> SequencerAtRest {
+        let mut state = self.state();
+        while state.held > 0 {
+            state = self.moved.wait(state).expect("see `state`");
+        }
+        SequencerAtRest { applied: state.applied }
+    }
+
+    /// Goes on behind `applied`, whatever it was stopped for. Nobody holds a ticket.
+    pub(super) fn resume(&self, applied: Seq) {
+        let mut state = self.state();
+        (state.applied, state.stopped) = (applied, None);
+        self.moved.notify_all();
     }
 
     /// Applies nothing more, for this reason; an earlier reason stays.
@@ -96,5 +124,7 @@ impl Drop for CommitTicket<'_> {
         if !self.done {
             self.turns.stop("a write was not applied");
         }
+        self.turns.state().held -= 1;
+        self.turns.moved.notify_all();
     }
 }

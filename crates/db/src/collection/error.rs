@@ -10,6 +10,7 @@ use crate::docstore::StoreError;
 use crate::expr::FilterError;
 use crate::flat::FlatError;
 use crate::ids::{ErrorClass, Metric, RowId, Seq, VectorType};
+use crate::replication::SharedLogError;
 use crate::scalar::ScalarError;
 use crate::schema::{BatchError, KeyType};
 use crate::value::RowError;
@@ -143,6 +144,9 @@ pub enum CollectionError {
     /// The log refuses or fails.
     #[error(transparent)]
     Log(#[from] WalError),
+    /// Another server takes the writes of this collection, or what came from there does not fit.
+    #[error(transparent)]
+    Shared(#[from] SharedLogError),
     /// The row store refuses or fails.
     #[error(transparent)]
     Rows(#[from] StoreError),
@@ -294,6 +298,7 @@ impl CollectionError {
             Self::Filter(error) => error.class(),
             Self::Catalog(error) => error.class(),
             Self::Log(error) => error.class(),
+            Self::Shared(error) => error.class(),
             Self::Rows(error) => error.class(),
             Self::Scalars(error) => error.class(),
             Self::Vectors { source, .. } => source.class(),

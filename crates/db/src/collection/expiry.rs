@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::components::ReadSnapshot;
 use super::live::LiveRows;
 use super::{Collection, CollectionError};
-use crate::catalog::CollectionEntry as Entry;
+use crate::catalog::{CollectionEntry as Entry, UnixMs};
 use crate::ids::RowId;
 
 /// Live rows without those that are over, which many readers ask for.
@@ -30,11 +30,12 @@ impl Collection {
         self.first_alive(entry, self.components.live().next_row);
     }
 
-    /// Notes that rows are written now; under the order of writes.
-    pub(super) fn note_age(&self, entry: &Entry, first: RowId, end: RowId) {
+    /// Notes when rows from the first to before the second were written; under the order of writes.
+    pub(super) fn note_age(&self, entry: &Entry, rows: (RowId, RowId), written: UnixMs) {
+        let (first, end) = rows;
         if let Some(ttl_ms) = entry.time_to_live_ms()
             && first < end
-            && self.ages.note(first, end, (self.now)(), ttl_ms)
+            && self.ages.note(first, end, written, ttl_ms)
         {
             self.wake_background();
         }
@@ -68,7 +69,7 @@ impl Collection {
     /// `false` where there were none.
     pub(super) fn delete_expired(&self) -> Result<bool, CollectionError> {
         let Ok(entry) = self.entry() else { return Ok(false) };
-        if entry.time_to_live_ms().is_none() || self.turns.stopped().is_some() {
+        if entry.time_to_live_ms().is_none() || self.turns.stopped().is_some() || self.follows() {
             return Ok(false);
         }
         self.ages.save(&*self.disk)?;

@@ -92,6 +92,7 @@ impl Collection {
 
     fn flush_all(&self) -> Result<Seq, CollectionError> {
         // No component may be ahead of the log after a power cut.
+        let _synced = self.log.answer_after_sync();
         self.log.sync()?;
         let logged = self.logged_bytes.load(Ordering::Relaxed);
         let (live, kept) = self.live_and_held();

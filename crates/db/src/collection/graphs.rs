@@ -152,7 +152,10 @@ impl Collection {
             else {
                 continue;
             };
-            let interrupted = matches!(definition.state, IndexState::Building { .. });
+            // What the catalogue says is of the server that leads.
+            let missing = || !self.graph_dir(definition.id).exists();
+            let interrupted = matches!(definition.state, IndexState::Building { .. })
+                && (!self.follows() || missing());
             if interrupted && self.signal.building(definition.id).is_none() {
                 self.signal.build(definition.id, Cause::Asked);
             }
@@ -451,7 +454,11 @@ impl Collection {
         }
     }
 
+    /// Tells the catalogue of a graph, where this server may.
     fn set_state(&self, index: IndexId, state: IndexState) -> Result<(), CollectionError> {
+        if self.follows() {
+            return Ok(());
+        }
         let change = EntryChange::SetIndexState { collection: self.identity.id, index, state };
         self.catalog.apply(change, (self.now)())?;
         Ok(())

@@ -36,6 +36,7 @@ mod filter;
 mod filter_cache;
 mod filter_result_cache;
 mod flush;
+mod follow;
 mod formats;
 mod fuse;
 mod graphs;

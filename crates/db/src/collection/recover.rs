@@ -34,6 +34,7 @@ use crate::disk::{Disk, HeldDir, read_file};
 use crate::docstore::{LsmRows, MemoryRows, RowCache, RowStore, RowStoreOptions};
 use crate::flat::{FlatOptions, FlatVectors};
 use crate::ids::{RowId, Seq};
+use crate::replication::Leadership;
 use crate::scalar::ScalarOptions;
 use crate::wal::{Log, Recovery};
 
@@ -55,6 +56,8 @@ pub(crate) struct Home {
     pub(crate) row_cache: Option<Arc<RowCache>>,
     /// Of a reader: the directory that `files` is. Collections take no writes then.
     pub(crate) pin: Option<Arc<HeldDir>>,
+    /// Where several servers have it: collections are opened as that says.
+    pub(crate) shared: Option<Arc<Leadership>>,
     /// The time.
     pub(crate) now: Arc<dyn Fn() -> UnixMs + Send + Sync>,
 }
@@ -167,6 +170,16 @@ fn recover(
     let log_dir = format!("{}/{LOG_DIR}", collection_dir(identity.id));
     let disk = Arc::clone(&home.disk);
     let (log, recovery) = Log::open(disk, &log_dir, identity.log(), options.log)?;
+    let log = match &home.shared {
+        Some(leadership) => {
+            let log = log.shared_by(Arc::clone(leadership), identity.id.0);
+            if leadership.leads() {
+                log.begin_to_lead();
+            }
+            log
+        }
+        None => log,
+    };
     let formats = Formats::new(Arc::clone(&entry.schema));
     let components = open_components(home, identity, &formats, &recovery, options)?;
     opened();

@@ -205,6 +205,9 @@ impl Collection {
         if let Some(why) = self.turns.stopped() {
             return Err(CollectionError::Stopped { why });
         }
+        if self.log.follows() {
+            return Err(self.not_leading());
+        }
         let stop = |why: String| {
             self.turns.stop(&why);
             CollectionError::Stopped { why }
@@ -230,13 +233,12 @@ impl Collection {
         }
         let logged_bytes = payload.len() as u64;
         let first = order.next_row;
-        self.note_age(&*self.entry()?, RowId(first), RowId(first + rows));
+        self.note_age(&*self.entry()?, (RowId(first), RowId(first + rows)), (self.now)());
         let ticket = self.log.submit(record.kind(), &payload).map_err(|e| stop(e.to_string()))?;
         order.submitted = ticket.seq();
         order.next_row += rows;
         let place = self.turns.place(ticket.seq());
         drop(order);
-        self.logged_bytes.fetch_add(logged_bytes, Ordering::Relaxed);
         drop(payload);
         let seq = self.log.wait(ticket).map_err(|e| stop(e.to_string()))?;
         place.wait().map_err(stop)?;
@@ -244,9 +246,7 @@ impl Collection {
         let make_room = || self.flush_components().map(drop);
         match self.components.apply(&formats, seq, record, &make_room) {
             Ok(soon) => {
-                if soon {
-                    self.pressed.store(true, Ordering::Relaxed);
-                }
+                self.note_written(logged_bytes, soon);
                 place.done();
                 self.signal.wake();
                 Ok((seq, logged_bytes))
@@ -255,11 +255,22 @@ impl Collection {
         }
     }
 
+    /// Counts a record that was applied; `soon` says that a flush should come soon.
+    pub(super) fn note_written(&self, logged_bytes: u64, soon: bool) {
+        self.logged_bytes.fetch_add(logged_bytes, Ordering::Relaxed);
+        if soon {
+            self.pressed.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Refuses early, while nothing has happened: after a failed write, and where a flush that is
     /// due fails, so that buffers do not fill up behind the log.
     pub(super) fn before_write(&self) -> Result<(), CollectionError> {
         if self.pin.is_some() {
             return Err(CollectionError::ReadOnly);
+        }
+        if self.log.follows() {
+            return Err(self.not_leading());
         }
         if let Some(why) = self.turns.stopped() {
             return Err(CollectionError::Stopped { why });

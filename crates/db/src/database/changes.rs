@@ -116,17 +116,13 @@ impl Database {
         let Subject::Collection(id) = applied.subject else {
             unreachable!("a collection was dropped")
         };
-        if let Some(collection) = self.write_collections().remove(&id) {
-            collection.stop("the collection was dropped");
-            collection.stop_background();
-        }
-        self.remove_dir(id);
+        self.forget(id);
         Ok(applied)
     }
 
     /// Removes the directory of a collection that the catalogue does not name; what cannot be
     /// removed now goes with the next opening.
-    fn remove_dir(&self, id: CollectionId) {
+    pub(super) fn remove_dir(&self, id: CollectionId) {
         if let Err(error) = remove_tree(&*self.home.disk, &collection_dir(id)) {
             tracing::warn!("cannot remove a collection's directory: {error}");
         }

@@ -9,6 +9,7 @@ use crate::catalog::CatalogError;
 use crate::collection::CollectionError;
 use crate::disk::{DiskError, LockError};
 use crate::ids::ErrorClass;
+use crate::replication::SharedLogError;
 use crate::snapshot::SnapshotError;
 
 /// Why a database is not opened, or a change of it not made.
@@ -31,6 +32,25 @@ pub enum DatabaseError {
         file: &'static str,
         /// What was found instead.
         found: String,
+    },
+    /// It is one of several servers'.
+    #[error(
+        "{} belongs to a server of a cluster, and is served with its flags only: --cluster, --store",
+        dir.display()
+    )]
+    OfSeveral {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// It is not one of several servers'.
+    #[error(
+        "{} holds a database that belongs to no cluster; give the cluster a directory of its own, \
+         and write the rows there",
+        dir.display()
+    )]
+    OfOne {
+        /// The directory.
+        dir: PathBuf,
     },
     /// Somebody has it open.
     #[error(transparent)]
@@ -64,6 +84,9 @@ pub enum DatabaseError {
     /// The memory limit leaves no room for what all collections share.
     #[error("memory for rows that are read: {0}")]
     Memory(#[from] OverLimit),
+    /// What the log that servers share says does not fit, or this server does not lead.
+    #[error(transparent)]
+    Shared(#[from] SharedLogError),
     /// A collection cannot be made, opened or changed.
     #[error("collection `{name}`: {source}")]
     Collection {
@@ -80,6 +103,8 @@ impl DatabaseError {
         match self {
             Self::Directory { .. }
             | Self::NotADatabase { .. }
+            | Self::OfSeveral { .. }
+            | Self::OfOne { .. }
             | Self::ReadOnly { .. }
             | Self::Memory(_) => ErrorClass::FixInput,
             Self::Snapshot(error) => error.class(),
@@ -87,6 +112,7 @@ impl DatabaseError {
             Self::Catalog(source) | Self::CatalogFile { source, .. } => source.class(),
             Self::Access(error) => error.class(),
             Self::Disk(error) => error.class(),
+            Self::Shared(error) => error.class(),
             Self::Collection { source, .. } => source.class(),
         }
     }

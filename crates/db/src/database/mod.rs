@@ -4,6 +4,7 @@
 //! LOCK                     who has it open
 //! CATALOG                  names, schemas, partitions, indexes
 //! ACCESS                   users, roles, grants; missing until there is more than the first user
+//! REPLICA                  in one of several servers: how much of their log it has applied
 //! pins/                    what is read beside the writer; see `snapshot`
 //! collections/<id>/        one collection; see `docs/database-format.md`
 //! ```
@@ -16,9 +17,14 @@ mod changes;
 mod error;
 mod open;
 mod read_only;
+mod shared;
 mod snapshots;
 
 pub use crate::catalog::CATALOG_FILE;
+
+/// File in the directory of one of several servers: how much of the log that they share it has
+/// applied. Whoever composes them reads and writes it.
+pub const REPLICA_FILE: &str = "REPLICA";
 pub use error::DatabaseError;
 pub use read_only::ReadOnlyOptions;
 
@@ -46,6 +52,8 @@ pub struct DatabaseOptions {
     pub collection: CollectionOptions,
     /// Bytes of rows that are kept in memory, of all collections together.
     pub row_cache_bytes: u64,
+    /// Whether several servers have it, by a log that they share; it then is opened following.
+    pub shared: bool,
     /// The time. It may go backwards; nothing but what people see depends on it.
     pub now: Arc<dyn Fn() -> UnixMs + Send + Sync>,
 }
@@ -54,7 +62,7 @@ impl DatabaseOptions {
     /// Default settings with this clock; 32 MiB of rows.
     pub fn new(now: impl Fn() -> UnixMs + Send + Sync + 'static) -> Self {
         let collection = CollectionOptions::default();
-        Self { collection, row_cache_bytes: 32 << 20, now: Arc::new(now) }
+        Self { collection, row_cache_bytes: 32 << 20, shared: false, now: Arc::new(now) }
     }
 }
 
@@ -153,7 +161,9 @@ impl Database {
         options: DatabaseOptions,
     ) -> Result<Self, DatabaseError> {
         let now = Arc::clone(&options.now);
-        open::open_home(Home { disk, files, row_cache: None, pin: None, now }, options, None)
+        let shared = options.shared.then(Arc::default);
+        let home = Home { disk, files, row_cache: None, pin: None, shared, now };
+        open::open_home(home, options, None)
     }
 
     /// To be called now and then: what searches have had kept in memory is returned to the system

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, RwLock};
 
 use super::catalog_file::CatalogFile;
-use super::{Database, DatabaseError, DatabaseOptions};
+use super::{Database, DatabaseError, DatabaseOptions, REPLICA_FILE};
 use crate::access::Access;
 use crate::catalog::{CATALOG_FILE, Catalog, UnixMs};
 use crate::collection::{self, COLLECTIONS_DIR, Home};
@@ -27,6 +27,7 @@ pub(super) fn open(path: &Path, options: DatabaseOptions) -> Result<Database, Da
     let real: Arc<dyn Disk> = Arc::new(RealDisk::open(&files)?);
     // Before a lock file is put beside somebody else's files.
     check_no_stranger(&*real, path)?;
+    check_shared(&*real, path, options.shared)?;
     let UnixMs(now) = (options.now)();
     let lock = Arc::new(DirectoryLock::take(&files, &Holder::this_process(now / 1000))?);
     let disk: Arc<dyn Disk> = Arc::new(GuardedDisk::new(real, &lock));
@@ -35,7 +36,8 @@ pub(super) fn open(path: &Path, options: DatabaseOptions) -> Result<Database, Da
     }
     let now = Arc::clone(&options.now);
     let row_cache = Some(options.row_cache()?);
-    let home = Home { disk, files, row_cache, pin: None, now };
+    let shared = options.shared.then(Arc::default);
+    let home = Home { disk, files, row_cache, pin: None, shared, now };
     open_home(home, options, Some(lock))
 }
 
@@ -44,7 +46,10 @@ pub(super) fn open_home(
     options: DatabaseOptions,
     lock: Option<Arc<DirectoryLock>>,
 ) -> Result<Database, DatabaseError> {
-    let catalog = open_catalog(&home.disk, (options.now)())?;
+    let mut catalog = open_catalog(&home.disk, (options.now)())?;
+    if let Some(leadership) = &home.shared {
+        catalog = catalog.shared_by(Arc::clone(leadership));
+    }
     let catalog = Arc::new(catalog);
     remove_leftovers(&home, &catalog)?;
     let mut collections = BTreeMap::new();
@@ -53,11 +58,16 @@ pub(super) fn open_home(
         let named = DatabaseError::of(&entry.name);
         let opened = collection::open(&home, Arc::clone(&catalog), entry, settings);
         let opened = opened.map_err(&named)?;
-        opened.delete_rows_of_dropped_partitions().map_err(&named)?;
+        if home.shared.is_none() {
+            opened.delete_rows_of_dropped_partitions().map_err(&named)?;
+        }
         collections.insert(entry.id, opened);
     }
     let accountant = Arc::clone(&options.collection.accountant);
-    let access = Access::open(Arc::clone(&home.disk), home.pin.is_none(), accountant)?;
+    let mut access = Access::open(Arc::clone(&home.disk), home.pin.is_none(), accountant)?;
+    if let Some(leadership) = &home.shared {
+        access = access.shared_by(Arc::clone(leadership));
+    }
     Ok(Database {
         home,
         access,
@@ -70,6 +80,19 @@ pub(super) fn open_home(
     })
 }
 
+/// A directory of one of several servers is not opened by itself, where it would get changes that the
+/// others lack; nor one of a single server as if it were of several.
+fn check_shared(disk: &dyn Disk, path: &Path, shared: bool) -> Result<(), DatabaseError> {
+    let entries = disk.list("")?;
+    let has = |name: &str| entries.iter().any(|entry| entry.name == name);
+    let dir = || path.to_owned();
+    match (shared, has(REPLICA_FILE)) {
+        (false, true) => Err(DatabaseError::OfSeveral { dir: dir() }),
+        (true, false) if has(CATALOG_FILE) => Err(DatabaseError::OfOne { dir: dir() }),
+        _ => Ok(()),
+    }
+}
+
 /// Without a catalogue, only what an interrupted first opening leaves may be there.
 fn check_no_stranger(disk: &dyn Disk, path: &Path) -> Result<(), DatabaseError> {
     let entries = disk.list("")?;
@@ -78,7 +101,8 @@ fn check_no_stranger(disk: &dyn Disk, path: &Path) -> Result<(), DatabaseError> 
         return Ok(());
     }
     let unfinished = format!("{CATALOG_FILE}{TEMPORARY_SUFFIX}");
-    match entries.iter().find(|entry| entry.name != LOCK_NAME && entry.name != unfinished) {
+    let known = [LOCK_NAME, &unfinished, REPLICA_FILE];
+    match entries.iter().find(|entry| !known.contains(&entry.name.as_str())) {
         None => Ok(()),
         Some(stranger) => Err(DatabaseError::NotADatabase {
             dir: path.to_owned(),

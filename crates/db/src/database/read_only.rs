@@ -59,7 +59,7 @@ impl Database {
         let disk = Arc::new(RealDisk::open(&files)?);
         let now = Arc::clone(&options.database.now);
         let row_cache = Some(options.database.row_cache()?);
-        let home = Home { disk, files, row_cache, pin: Some(Arc::new(pin)), now };
+        let home = Home { disk, files, row_cache, pin: Some(Arc::new(pin)), shared: None, now };
         let mut database = open_home(home, options.database, None)?;
         database.reader = Some(ReadOnlySource { source, pins: options.pins, captured });
         Ok(database)

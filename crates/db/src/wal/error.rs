@@ -6,6 +6,7 @@ use super::record::{PayloadTooLarge, RecordError};
 use super::segment::LogId;
 use crate::disk::DiskError;
 use crate::ids::{ErrorClass, Seq};
+use crate::replication::SharedLogError;
 
 /// Why bytes are not the frame that should stand there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -222,15 +223,36 @@ pub enum WalError {
     )]
     Poisoned {
         /// What failed.
-        cause: DiskError,
+        cause: CommitFailure,
     },
+}
+
+/// Why records could not be committed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommitFailure {
+    /// The disk.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// The log that servers share. Of what was being committed, the disk has nothing.
+    #[error(transparent)]
+    Shared(#[from] SharedLogError),
+}
+
+impl CommitFailure {
+    fn class(&self) -> ErrorClass {
+        match self {
+            Self::Disk(cause) => cause.class(),
+            Self::Shared(cause) => cause.class(),
+        }
+    }
 }
 
 impl WalError {
     /// Whether to retry, to fix the input or the machine, or to stop.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Disk(cause) | Self::Poisoned { cause } => cause.class(),
+            Self::Disk(cause) => cause.class(),
+            Self::Poisoned { cause } => cause.class(),
             Self::Exists { .. }
             | Self::NotASegment { .. }
             | Self::NewerVersion { .. }

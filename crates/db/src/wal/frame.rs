@@ -91,6 +91,15 @@ fn get<const N: usize>(header: &[u8; at::BYTES], field: ByteField) -> [u8; N] {
     out
 }
 
+/// Kind, number and payload's length of a frame that this program made.
+pub(super) fn head(header: &[u8; at::BYTES]) -> (u16, Seq, u32) {
+    (
+        u16::from_le_bytes(get(header, at::KIND)),
+        Seq(u64::from_le_bytes(get(header, at::SEQ))),
+        u32::from_le_bytes(get(header, at::PAYLOAD_BYTES)),
+    )
+}
+
 impl FrameHeader {
     /// Reads a header of the log `id`. That it follows the record before is not checked.
     pub(super) fn decode(header: &[u8; at::BYTES], id: LogId) -> Result<Self, FrameProblem> {

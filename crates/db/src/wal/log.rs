@@ -11,7 +11,7 @@ use std::time::Duration;
 use pipeann_engine::io::Errno;
 
 use super::constants::MAX_PAYLOAD_BYTES;
-use super::error::WalError;
+use super::error::{CommitFailure, WalError};
 use super::frame::payload_checksum;
 use super::newest;
 use super::options::{Level, LogOptions};
@@ -20,9 +20,11 @@ use super::record::{PayloadTooLarge, Record, RecordKind};
 use super::recovery::{Recovery, Successor, TornTail, find_tail, take_over};
 use super::replay::Replay;
 use super::segment::{self, LogId, Segment};
+use super::shared::SharedRecords;
 use super::writer::{Current, LogWriter};
 use crate::disk::{Action, Disk, DiskError};
 use crate::ids::Seq;
+use crate::replication::SharedLogError;
 
 /// The write-ahead log of one collection. Shared between threads by reference. The caller holds
 /// the directory's lock for as long as it is open.
@@ -39,6 +41,8 @@ pub struct Log {
     /// Something was submitted while a leader waits for others to join.
     joined: Condvar,
     writer: Mutex<LogWriter>,
+    /// Of a collection that several servers have.
+    pub(super) shared: Option<SharedRecords>,
 }
 
 /// A record that has its number and is not answered yet.
@@ -176,7 +180,7 @@ impl Log {
             tracing::warn!(path = %path.display(), offset, bytes, "left a torn log tail behind");
         }
         let log = Self::of(writer, options);
-        log.queue().failed.clone_from(&recovery.read_only);
+        log.queue().failed = recovery.read_only.clone().map(CommitFailure::Disk);
         Ok((log, recovery))
     }
 
@@ -190,6 +194,7 @@ impl Log {
             moved: Condvar::new(),
             joined: Condvar::new(),
             writer: Mutex::new(writer),
+            shared: None,
         }
     }
 
@@ -255,6 +260,8 @@ impl Log {
     /// [`WalError::Poisoned`]: whether it is in the log is unknown until the log is opened again.
     pub fn wait(&self, ticket: PendingCommit) -> Result<Seq, WalError> {
         let reach = match self.options.level {
+            // The shared log has it for certain.
+            _ if self.may_answer_before_sync() => Reach::Written,
             Level::Sync | Level::Group { .. } => Reach::Durable,
             Level::None => Reach::Written,
         };
@@ -343,11 +350,11 @@ impl Log {
         Ok(Truncated { segments: removed, first: writer.segments[0].first })
     }
 
-    fn queue(&self) -> MutexGuard<'_, CommitQueue> {
+    pub(super) fn queue(&self) -> MutexGuard<'_, CommitQueue> {
         self.queue.lock().expect("nothing that can panic runs under the queue's lock")
     }
 
-    fn writer(&self) -> MutexGuard<'_, LogWriter> {
+    pub(super) fn writer(&self) -> MutexGuard<'_, LogWriter> {
         self.writer.lock().expect("after a panic of a disk the log is not usable")
     }
 
@@ -365,6 +372,12 @@ impl Log {
         }
     }
 
+    /// The queue, when nobody writes.
+    pub(super) fn queue_at_rest(&self) -> MutexGuard<'_, CommitQueue> {
+        let queue = self.queue();
+        self.moved.wait_while(queue, |queue| queue.leading).expect("see `queue`")
+    }
+
     /// Waits for the leader, or leads one commit, waiting up to `delay` for others to join.
     fn advance<'a>(
         &'a self,
@@ -379,8 +392,10 @@ impl Log {
                 queue = wait.expect("see `queue`").0;
             }
             let chunk = queue.take();
+            let shared = self.shared.as_ref().filter(|_| !queue.follows).zip(chunk.as_ref());
             drop(queue);
-            self.write(|writer| {
+            let share = || shared.map_or(Ok(()), |(shared, chunk)| shared.append(&chunk.frames));
+            self.write(share, |writer| {
                 let sync = reach == Reach::Durable;
                 writer.commit(chunk.as_ref(), sync)?;
                 if sync {
@@ -406,13 +421,16 @@ impl Log {
             let asked = queue.asked_with(payload_bytes);
             drop(queue);
             let mut full = None;
-            self.write(|writer| match writer.reserve(asked) {
-                Err(error @ DiskError::NoSpace { .. }) => {
-                    full = Some(error);
-                    Ok(())
-                }
-                reserved => reserved,
-            });
+            self.write(
+                || Ok(()),
+                |writer| match writer.reserve(asked) {
+                    Err(error @ DiskError::NoSpace { .. }) => {
+                        full = Some(error);
+                        Ok(())
+                    }
+                    reserved => reserved,
+                },
+            );
             full.map_or_else(|| Ok(self.queue()), |full| Err(full.into()))
         })
     }
@@ -433,11 +451,20 @@ impl Log {
         work(queue)
     }
 
-    /// Lets the leader do something with the disk, and tells the others how far it has come.
-    fn write(&self, work: impl FnOnce(&mut LogWriter) -> Result<(), DiskError>) {
+    /// Lets the leader do something with the disk, and tells the others how far it has come. `before`
+    /// is done first, while the disk may be read; where it fails, nothing is done with the disk.
+    fn write(
+        &self,
+        before: impl FnOnce() -> Result<(), SharedLogError>,
+        work: impl FnOnce(&mut LogWriter) -> Result<(), DiskError>,
+    ) {
         let mut leader = Leader { log: self, outcome: None };
+        let before = before();
         let mut writer = self.writer();
-        let failed = work(&mut writer).err();
+        let failed = match before {
+            Ok(()) => work(&mut writer).err().map(CommitFailure::Disk),
+            Err(error) => Some(CommitFailure::Shared(error)),
+        };
         let (written, durable, kept) = (writer.written, writer.durable, writer.kept);
         drop(writer);
         leader.outcome = Some(CommitOutcome { written, durable, kept, failed });
@@ -449,7 +476,7 @@ struct CommitOutcome {
     written: Seq,
     durable: Seq,
     kept: u64,
-    failed: Option<DiskError>,
+    failed: Option<CommitFailure>,
 }
 
 /// Tells the others when a commit has ended, also by a panic in the disk.
@@ -471,7 +498,8 @@ impl Drop for Leader<'_> {
             None => {
                 let errno = Errno(rustix::io::Errno::IO.raw_os_error());
                 let path = self.log.dir.clone();
-                queue.failed = Some(DiskError::Io { action: Action::Append, path, errno });
+                let failed = DiskError::Io { action: Action::Append, path, errno };
+                queue.failed = Some(CommitFailure::Disk(failed));
             }
         }
         self.log.moved.notify_all();

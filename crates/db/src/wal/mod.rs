@@ -20,6 +20,8 @@
 //! - After a failed write or sync the log is poisoned until it is opened again. Opening writes
 //!   what no mark vouches for anew, because a failed sync may have lost what can still be read.
 //! - At most one process appends; the caller holds the directory's lock.
+//! - Where servers share a log, a record is there before it is written here, and is answered then:
+//!   that log is the stable storage, and this one what a start of the server is spared reading.
 //!
 //! No clock but the bounded delay of `Group`, and no thread of its own.
 
@@ -36,6 +38,7 @@ mod recovery;
 mod replay;
 mod scan;
 mod segment;
+mod shared;
 mod verify;
 mod writer;
 
@@ -43,11 +46,12 @@ mod writer;
 mod tests;
 
 pub use end::{LogEnd, find_end, segment_names};
-pub use error::{FrameProblem, WalError};
+pub use error::{CommitFailure, FrameProblem, WalError};
 pub use log::{Log, PendingCommit, Truncated};
 pub use options::{Level, LogOptions};
 pub use record::{Link, PayloadTooLarge, PutRow, Record, RecordError, RecordKind};
 pub use recovery::{Recovery, TornTail};
 pub use replay::{LogRecord, Replay};
 pub use segment::LogId;
+pub use shared::AnswersAfterSync;
 pub use verify::{Verified, verify};

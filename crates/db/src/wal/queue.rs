@@ -1,10 +1,10 @@
 //! Records that were submitted and wait to be written, and how far the disk has come.
 
+use super::error::CommitFailure;
 use super::frame::{self, FrameParts};
 use super::record::RecordKind;
 use super::segment::LogId;
 use super::writer::FrameChunk;
-use crate::disk::DiskError;
 use crate::ids::Seq;
 
 /// Invariant: `written <= last`, and `frames` holds the records after `taken` up to `last`,
@@ -32,7 +32,9 @@ pub(super) struct CommitQueue {
     /// Whether a thread is writing, or waiting for others to join.
     pub(super) leading: bool,
     /// Why nothing is written any more.
-    pub(super) failed: Option<DiskError>,
+    pub(super) failed: Option<CommitFailure>,
+    /// What is submitted was taken from the log that servers share.
+    pub(super) follows: bool,
 }
 
 /// A large buffer is not kept.
@@ -55,6 +57,7 @@ impl CommitQueue {
             durable: last,
             leading: false,
             failed: None,
+            follows: false,
         }
     }
 
@@ -95,6 +98,14 @@ impl CommitQueue {
         };
         (self.taken, self.taken_checksum) = (self.last, self.last_checksum);
         Some(chunk)
+    }
+
+    /// Forgets what was submitted and is not written, as if it had never been.
+    pub(super) fn forget_unwritten(&mut self, written_checksum: u64) {
+        self.frames.clear();
+        (self.last, self.last_checksum) = (self.written, written_checksum);
+        (self.taken, self.taken_checksum) = (self.written, written_checksum);
+        self.failed = None;
     }
 
     /// Takes a written chunk's buffer back. A log that rests keeps none: a database has many.

@@ -32,6 +32,7 @@ mod scalars;
 mod scales;
 mod schemas;
 mod selected;
+mod shared;
 mod snapshot;
 mod snapshot_index;
 mod zero_vectors;

@@ -59,7 +59,7 @@ fn a_poisoned_log_takes_nothing_until_it_is_opened_again() {
         let ticket = log.submit(RecordKind::Put, b"two").unwrap();
         let first = log.wait(ticket).unwrap_err();
         let WalError::Poisoned { cause } = &first else { panic!("{first}") };
-        let full = matches!(cause, DiskError::NoSpace { .. });
+        let full = matches!(cause, CommitFailure::Disk(DiskError::NoSpace { .. }));
         assert_eq!(full, kind == FaultKind::NoSpace, "{first}");
         let class = if full { ErrorClass::FixInput } else { ErrorClass::Stop };
         assert_eq!(first.class(), class);

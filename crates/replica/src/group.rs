@@ -1,0 +1,264 @@
+//! Changes of many threads become few objects of the shared log.
+//!
+//! There is no thread for it: whoever finds nobody writing puts what all have handed over, as one
+//! object, and wakes the others. What is handed over meanwhile is the next one's. After the first
+//! failure nothing is put any more: the term is over, and what was handed over may be there or not.
+
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use pipeann_db::replication::{SharedChange, SharedLog, SharedLogError};
+
+use crate::codec::{EncodedChange, encode};
+
+/// The most bytes of an object, but for a change that is longer by itself.
+const OBJECT_BYTES: usize = 16 << 20;
+/// What may wait beside the object that is being put.
+const WAITING_BYTES: usize = 2 * OBJECT_BYTES;
+/// The most changes of an object.
+const OBJECT_CHANGES: usize = 64 << 10;
+
+/// Where objects are put, one after the other.
+pub(crate) trait ObjectLog: fmt::Debug + Send + Sync {
+    /// Puts changes, in their order, as one object, and returns when it is certain to be there.
+    ///
+    /// # Errors
+    /// As [`SharedLog::append`].
+    fn put(&self, changes: &[EncodedChange]) -> Result<(), SharedLogError>;
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    changes: Vec<EncodedChange>,
+    bytes: usize,
+    /// Changes handed over so far, and those that are there.
+    given: u64,
+    done: u64,
+    leading: bool,
+    failed: Option<SharedLogError>,
+}
+
+/// See the module's description.
+pub(crate) struct GroupLog {
+    log: Box<dyn ObjectLog>,
+    waiting: Mutex<Waiting>,
+    moved: Condvar,
+    /// Is told when it has failed.
+    on_failure: Box<dyn Fn() + Send + Sync>,
+}
+
+impl fmt::Debug for GroupLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupLog").field("log", &self.log).finish_non_exhaustive()
+    }
+}
+
+impl GroupLog {
+    /// Puts objects by `log`.
+    pub(crate) fn new(
+        log: Box<dyn ObjectLog>,
+        on_failure: impl Fn() + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let (waiting, moved) = (Mutex::default(), Condvar::new());
+        Arc::new(Self { log, waiting, moved, on_failure: Box::new(on_failure) })
+    }
+
+    /// Why the term is over, if it is.
+    pub(crate) fn failed(&self) -> Option<SharedLogError> {
+        self.waiting().failed.clone()
+    }
+
+    /// Takes nothing more, for this reason; an earlier one stays. What is being put may get there.
+    pub(crate) fn end(&self, why: SharedLogError) {
+        self.waiting().failed.get_or_insert(why);
+        self.moved.notify_all();
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for whoever puts an object, or puts one.
+    fn advance<'w>(&'w self, mut waiting: MutexGuard<'w, Waiting>) -> MutexGuard<'w, Waiting> {
+        if waiting.leading {
+            return self.moved.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+        waiting.leading = true;
+        let changes = std::mem::take(&mut waiting.changes);
+        waiting.bytes = 0;
+        let done = waiting.given;
+        drop(waiting);
+        let mut ending = Ending { group: self, outcome: None };
+        ending.outcome =
+            Some(objects(&changes).try_for_each(|object| self.log.put(object)).map(|()| done));
+        drop(ending);
+        self.waiting()
+    }
+}
+
+/// Changes in groups that each fit an object.
+fn objects(changes: &[EncodedChange]) -> impl Iterator<Item = &[EncodedChange]> {
+    let mut bytes = 0;
+    let mut count = 0;
+    changes.chunk_by(move |before, after| {
+        (bytes, count) = (bytes + before.payload.len(), count + 1);
+        let fits = bytes + after.payload.len() <= OBJECT_BYTES && count < OBJECT_CHANGES;
+        if !fits {
+            (bytes, count) = (0, 0);
+        }
+        fits
+    })
+}
+
+/// Tells the others how an object ended, also where putting it panics.
+struct Ending<'g> {
+    group: &'g GroupLog,
+    outcome: Option<Result<u64, SharedLogError>>,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.group.waiting();
+        waiting.leading = false;
+        let unknown = || SharedLogError::Unknown { why: "putting an object panicked".into() };
+        match self.outcome.take().unwrap_or_else(|| Err(unknown())) {
+            Ok(done) => waiting.done = done,
+            Err(error) => {
+                waiting.failed.get_or_insert(error);
+            }
+        }
+        let failed = waiting.failed.is_some();
+        drop(waiting);
+        self.group.moved.notify_all();
+        if failed {
+            (self.group.on_failure)();
+        }
+    }
+}
+
+impl SharedLog for GroupLog {
+    fn append(&self, changes: &[SharedChange<'_>]) -> Result<(), SharedLogError> {
+        let encoded: Vec<_> = changes.iter().map(encode).collect();
+        let bytes: usize = encoded.iter().map(|change| change.payload.len()).sum();
+        let mut waiting = self.waiting();
+        loop {
+            if let Some(error) = &waiting.failed {
+                return Err(error.clone());
+            }
+            if waiting.bytes == 0 || waiting.bytes + bytes <= WAITING_BYTES {
+                break;
+            }
+            waiting = self.advance(waiting);
+        }
+        waiting.bytes += bytes;
+        waiting.given += encoded.len() as u64;
+        waiting.changes.extend(encoded);
+        let mine = waiting.given;
+        while waiting.done < mine {
+            if let Some(error) = &waiting.failed {
+                return Err(error.clone());
+            }
+            waiting = self.advance(waiting);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use pipeann_db::ids::Seq;
+
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Objects {
+        put: Mutex<Vec<Vec<EncodedChange>>>,
+        fail_at: Option<usize>,
+    }
+
+    impl ObjectLog for Arc<Objects> {
+        fn put(&self, changes: &[EncodedChange]) -> Result<(), SharedLogError> {
+            // Others come meanwhile.
+            (0..200).for_each(|_| std::thread::yield_now());
+            let mut put = self.put.lock().unwrap();
+            if self.fail_at.is_some_and(|at| put.len() >= at) {
+                return Err(SharedLogError::Unknown { why: "gone".into() });
+            }
+            put.push(changes.to_vec());
+            Ok(())
+        }
+    }
+
+    fn record(collection: u64, seq: u64, payload: &[u8]) -> SharedChange<'_> {
+        SharedChange::Record { collection, seq: Seq(seq), kind: 2, payload }
+    }
+
+    #[test]
+    fn threads_share_objects_and_each_finds_its_changes_in_order() {
+        let objects = Arc::new(Objects::default());
+        let log = GroupLog::new(Box::new(Arc::clone(&objects)), || {});
+        std::thread::scope(|scope| {
+            for thread in 0..8u64 {
+                let log = &log;
+                scope.spawn(move || {
+                    for seq in 1..=50 {
+                        log.append(&[record(thread, seq, b"row")]).unwrap();
+                    }
+                });
+            }
+        });
+        let put = objects.put.lock().unwrap();
+        assert!(put.len() < 400, "{} objects for 400 changes", put.len());
+        for thread in 0..8u64 {
+            let of = thread.to_le_bytes();
+            let mine = put.iter().flatten().filter(|change| change.payload.starts_with(&of));
+            assert_eq!(
+                mine.map(|change| change.seq).collect::<Vec<_>>(),
+                (1..=50).collect::<Vec<_>>()
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_long_is_cut_at_changes() {
+        let objects = Arc::new(Objects::default());
+        let log = GroupLog::new(Box::new(Arc::clone(&objects)), || {});
+        let long = vec![7; OBJECT_BYTES / 2];
+        let changes: Vec<_> = (1..=5).map(|seq| record(1, seq, &long)).collect();
+        log.append(&changes).unwrap();
+        let put = objects.put.lock().unwrap();
+        assert!(put.len() >= 3, "{} objects", put.len());
+        assert_eq!(put.iter().map(Vec::len).sum::<usize>(), 5);
+        assert_eq!(
+            put.iter().flatten().map(|change| change.seq).collect::<Vec<_>>(),
+            [1, 2, 3, 4, 5]
+        );
+    }
+
+    #[test]
+    fn after_a_failure_nothing_is_put_and_everybody_is_told() {
+        let objects = Arc::new(Objects { fail_at: Some(3), ..Objects::default() });
+        let told = Arc::new(AtomicUsize::new(0));
+        let tell = Arc::clone(&told);
+        let log = GroupLog::new(Box::new(Arc::clone(&objects)), move || {
+            tell.fetch_add(1, Ordering::Relaxed);
+        });
+        let failed: usize = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4u64)
+                .map(|thread| {
+                    let log = &log;
+                    scope.spawn(move || {
+                        (1..=50).find(|&seq| log.append(&[record(thread, seq, b"row")]).is_err())
+                    })
+                })
+                .collect();
+            threads.into_iter().filter_map(|thread| thread.join().unwrap()).count()
+        });
+        assert_eq!((failed, objects.put.lock().unwrap().len()), (4, 3));
+        assert!(told.load(Ordering::Relaxed) > 0);
+        assert!(log.failed().is_some());
+        assert!(log.append(&[record(9, 1, b"row")]).is_err());
+    }
+}

@@ -1,0 +1,33 @@
+//! A server of a cluster: its database, and the log in an object store that all servers share.
+//!
+//! One server leads: its changes are objects of the log before they are written on its disk. The others
+//! follow: they read the log and apply it. Any of them can lead next, since all that was acknowledged
+//! is in the store. Who should lead is told by an [`Election`]; who may is decided by the log alone,
+//! which refuses whoever led before. A disk that is lost costs time and no row.
+//!
+//! Deliberately absent: consensus, a clock that anything depends on, the network between servers.
+//!
+//! The whole database has one log, so that a reader asks the store one question whatever the number of
+//! collections, and a row never comes before its schema.
+
+mod codec;
+mod election;
+mod error;
+mod group;
+mod objects;
+mod options;
+mod position;
+mod replica;
+mod state;
+mod work;
+
+pub use codec::{EncodedChange, KIND_ACCESS, KIND_CATALOG, KIND_RECORD, decode, encode};
+pub use election::{Alone, Elected, Election};
+pub use error::ReplicaError;
+pub use options::ReplicaOptions;
+pub use position::{ReplicaFile, ReplicaFileError};
+pub use replica::Replica;
+pub use state::{ReadTime, ReplicaStatus};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+//! What a server does now, and how far it has come: told by the one thread that works, asked by reads.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use pipeann_store::Position;
+
+/// How new the data has to be that a read sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadTime {
+    /// All that was acknowledged before the read.
+    Latest,
+    /// All that was acknowledged up to a hybrid timestamp.
+    AtLeast(u64),
+    /// At most as far behind as the options allow.
+    Bounded,
+    /// Whatever is there.
+    Any,
+}
+
+/// What a server does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaStatus {
+    /// Whether it leads, and by which term.
+    pub leads: Option<u64>,
+    /// The last object of the log that it has applied.
+    pub position: Option<Position>,
+    /// The timestamp of it.
+    pub timestamp: u64,
+    /// What keeps it from going on, if anything does.
+    pub trouble: Option<String>,
+}
+
+#[derive(Debug)]
+struct Progress {
+    status: ReplicaStatus,
+    /// Reads to the log's end that were asked for, and those that have ended: one that begins when the
+    /// first is `n` has the second be `n` when it ends.
+    asked: u64,
+    ended: u64,
+    /// When the last read that came to the end began.
+    fresh: Option<Instant>,
+    stopping: bool,
+    /// Something happened that the working thread should look at.
+    nudged: bool,
+}
+
+impl Progress {
+    /// Whether what a read asks for is applied for certain.
+    fn has(&self, wanted: ReadTime, staleness: Duration) -> bool {
+        match wanted {
+            ReadTime::Any => true,
+            ReadTime::AtLeast(timestamp) => self.status.timestamp >= timestamp,
+            ReadTime::Bounded => self.fresh.is_some_and(|fresh| fresh.elapsed() <= staleness),
+            ReadTime::Latest => false,
+        }
+    }
+}
+
+/// See the module's description.
+#[derive(Debug)]
+pub(crate) struct State {
+    progress: Mutex<Progress>,
+    moved: Condvar,
+}
+
+/// What the thread that works finds when it has waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// Time is over, or somebody wants it to look.
+    Look,
+    /// The server ends.
+    Stop,
+}
+
+impl State {
+    pub(crate) fn new(position: Option<Position>) -> Self {
+        let status = ReplicaStatus { leads: None, position, timestamp: 0, trouble: None };
+        let progress =
+            Progress { status, asked: 0, ended: 0, fresh: None, stopping: false, nudged: false };
+        Self { progress: Mutex::new(progress), moved: Condvar::new() }
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn status(&self) -> ReplicaStatus {
+        self.progress().status.clone()
+    }
+
+    /// Has the working thread look at once.
+    pub(crate) fn nudge(&self) {
+        self.progress().nudged = true;
+        self.moved.notify_all();
+    }
+
+    pub(crate) fn stop(&self) {
+        self.progress().stopping = true;
+        self.moved.notify_all();
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.progress().stopping
+    }
+
+    /// Waits until it is time to look at the log, or somebody asks for it.
+    pub(crate) fn wait(&self, poll: Duration) -> Woken {
+        let until = Instant::now() + poll;
+        let mut progress = self.progress();
+        loop {
+            if progress.stopping {
+                return Woken::Stop;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if progress.nudged || progress.asked > progress.ended || left.is_zero() {
+                progress.nudged = false;
+                return Woken::Look;
+            }
+            progress =
+                self.moved.wait_timeout(progress, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// As [`wait`](Self::wait), whoever asks: something is wrong, and is tried again after a while.
+    pub(crate) fn rest(&self, time: Duration) -> Woken {
+        let until = Instant::now() + time;
+        let mut progress = self.progress();
+        while !progress.stopping {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Woken::Look;
+            }
+            progress =
+                self.moved.wait_timeout(progress, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Woken::Stop
+    }
+
+    /// Waits until something has changed, at most so long.
+    pub(crate) fn wait_for_change(&self, time: Duration) {
+        let progress = self.progress();
+        drop(self.moved.wait_timeout(progress, time).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// A read to the log's end begins; to be given to [`end_read`](Self::end_read).
+    pub(crate) fn begin_read(&self) -> (u64, Instant) {
+        (self.progress().asked, Instant::now())
+    }
+
+    /// A read has come to the end of the log.
+    pub(crate) fn end_read(&self, (asked, began): (u64, Instant)) {
+        let mut progress = self.progress();
+        progress.ended = progress.ended.max(asked);
+        progress.fresh = Some(began);
+        progress.status.trouble = None;
+        drop(progress);
+        self.moved.notify_all();
+    }
+
+    /// A batch was applied.
+    pub(crate) fn applied(&self, position: Position, timestamp: u64) {
+        let mut progress = self.progress();
+        progress.status.position = Some(position);
+        progress.status.timestamp = progress.status.timestamp.max(timestamp);
+        drop(progress);
+        self.moved.notify_all();
+    }
+
+    /// It leads by a term from now on, or no more.
+    pub(crate) fn leads(&self, term: Option<u64>) {
+        let mut progress = self.progress();
+        progress.status.leads = term;
+        if term.is_some() {
+            progress.ended = progress.asked;
+            progress.status.trouble = None;
+        }
+        drop(progress);
+        self.moved.notify_all();
+    }
+
+    pub(crate) fn trouble(&self, why: String) {
+        let mut progress = self.progress();
+        if progress.status.trouble.as_ref() != Some(&why) {
+            tracing::warn!("the shared log: {why}");
+        }
+        progress.status.trouble = Some(why);
+        drop(progress);
+        self.moved.notify_all();
+    }
+
+    pub(crate) fn has(&self, wanted: ReadTime, staleness: Duration) -> bool {
+        self.progress().has(wanted, staleness)
+    }
+
+    /// Waits until what a read asks for is applied, or this server leads.
+    ///
+    /// # Errors
+    /// What is in the way, when the deadline has come.
+    pub(crate) fn catch_up(
+        &self,
+        wanted: ReadTime,
+        staleness: Duration,
+        deadline: Instant,
+    ) -> Result<(), String> {
+        let mut progress = self.progress();
+        if progress.has(wanted, staleness) {
+            return Ok(());
+        }
+        progress.asked += 1;
+        let mine = progress.asked;
+        self.moved.notify_all();
+        while progress.ended < mine && progress.status.leads.is_none() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || progress.stopping {
+                let why = progress.status.trouble.clone();
+                return Err(why.unwrap_or_else(|| "the log is longer than was read so far".into()));
+            }
+            progress =
+                self.moved.wait_timeout(progress, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Ok(())
+    }
+}

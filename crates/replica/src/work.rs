@@ -1,0 +1,190 @@
+//! The thread of a server: it reads the log and applies it, and leads while it is elected.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use pipeann_db::catalog::UnixMs;
+use pipeann_db::database::Database;
+use pipeann_db::replication::{SharedLog, SharedLogError};
+use pipeann_store::{Batch, LeaderName, LogError, Position, ShardId, ShardLeader, ShardReader};
+
+use crate::ReplicaError;
+use crate::codec::decode;
+use crate::election::Elected;
+use crate::group::GroupLog;
+use crate::objects::{TermObjects, TermTime, moment};
+use crate::options::ReplicaOptions;
+use crate::position::ReplicaFile;
+use crate::state::{State, Woken};
+
+/// The one log of a cluster.
+pub(crate) const SHARD: ShardId = ShardId(0);
+/// Wait after something went wrong, before it is tried again.
+const REST: Duration = Duration::from_millis(500);
+
+/// What the thread has.
+pub(crate) struct Work {
+    pub(crate) dir: PathBuf,
+    pub(crate) database: Arc<Database>,
+    pub(crate) options: ReplicaOptions,
+    pub(crate) now: Arc<dyn Fn() -> UnixMs + Send + Sync>,
+    pub(crate) state: Arc<State>,
+    /// The term that this server leads by.
+    pub(crate) term: Arc<Mutex<Option<Term>>>,
+    pub(crate) file: ReplicaFile,
+    pub(crate) noted: Instant,
+}
+
+/// A term that this server leads by.
+#[derive(Clone)]
+pub(crate) struct Term {
+    pub(crate) leader: Arc<ShardLeader>,
+    pub(crate) time: Arc<TermTime>,
+}
+
+/// A batch that could not be applied.
+type Applied = Result<(), pipeann_db::database::DatabaseError>;
+
+impl Work {
+    /// Works until the server ends.
+    pub(crate) fn run(mut self) {
+        let mut from = self.file.position();
+        while !self.state.is_stopping() {
+            match self.follow(from) {
+                // Elected, with all of the log up to there.
+                Ok(position) if !self.state.is_stopping() => match self.lead(position) {
+                    Ok(position) => from = Some(position),
+                    Err(error) => {
+                        from = self.state.status().position.or(from);
+                        self.options.election.give_up();
+                        self.fail(&error);
+                    }
+                },
+                Ok(_) => break,
+                // Its own history is none of the log's, or not enough of it: all is taken again, and
+                // what is there already is passed over.
+                Err(ReplicaError::Log(LogError::Diverged { .. })) if from.is_some() => from = None,
+                Err(ReplicaError::Database(pipeann_db::database::DatabaseError::Shared(
+                    SharedLogError::Gap { .. },
+                ))) if from.is_some() => from = None,
+                Err(error) => {
+                    from = self.state.status().position.or(from);
+                    self.fail(&error);
+                }
+            }
+        }
+        self.note_position(true);
+    }
+
+    /// Says what is wrong, and rests.
+    fn fail(&self, error: &ReplicaError) {
+        self.state.trouble(error.to_string());
+        self.state.rest(REST);
+    }
+
+    /// Reads and applies until this server is elected, or ends; returns how far it has come.
+    fn follow(&mut self, from: Option<Position>) -> Result<Option<Position>, ReplicaError> {
+        let mut reader = ShardReader::open(&self.options.store, SHARD, from)?;
+        loop {
+            let reading = self.state.begin_read();
+            while let Some(batch) = reader.next()? {
+                apply(&self.database, &batch)?;
+                self.state.applied(batch.position, batch.timestamp);
+                if self.state.is_stopping() {
+                    return Ok(reader.position());
+                }
+                self.note_position(false);
+            }
+            self.state.end_read(reading);
+            self.note_position(false);
+            self.options.election.stand(reader.position().map_or(0, |position| position.term));
+            if self.options.election.elected() == Elected::Me {
+                return Ok(reader.position());
+            }
+            if self.state.wait(self.options.poll) == Woken::Stop {
+                return Ok(reader.position());
+            }
+        }
+    }
+
+    /// Opens a term and leads until it is over; returns how far the log was applied.
+    fn lead(&mut self, from: Option<Position>) -> Result<Position, ReplicaError> {
+        let name = LeaderName::new(self.options.name.clone())?;
+        let mut newest = self.state.status().timestamp;
+        let mut take = |batch: Batch| {
+            apply(&self.database, &batch)?;
+            self.state.applied(batch.position, batch.timestamp);
+            newest = newest.max(batch.timestamp);
+            Ok(())
+        };
+        let leader = ShardLeader::open(&self.options.store, SHARD, from, &name, &mut take)?;
+        let leader = Arc::new(leader);
+        let term = leader.term();
+        let newest = newest.max(leader.stamp().timestamp);
+        let time = Arc::new(TermTime::after(newest, Arc::clone(&self.now)));
+        let objects = TermObjects {
+            leader: Arc::clone(&leader),
+            time: Arc::clone(&time),
+            revision: AtomicU64::new(self.database.catalog().revision()),
+        };
+        let state = Arc::clone(&self.state);
+        let log = GroupLog::new(Box::new(objects), move || state.nudge());
+        self.database.lead(Arc::clone(&log) as Arc<dyn SharedLog>)?;
+        tracing::info!(term, "this server leads");
+        self.set_term(Some(Term { leader: Arc::clone(&leader), time }));
+        self.state.leads(Some(term));
+        let mut position = leader.position();
+        while log.failed().is_none() && self.options.election.elected() == Elected::Me {
+            if self.state.wait(self.options.poll.max(Duration::from_millis(100))) == Woken::Stop {
+                break;
+            }
+            if log.failed().is_none() {
+                position = leader.position();
+                self.state.applied(position, leader.stamp().timestamp);
+                self.note_position(false);
+            }
+        }
+        let why =
+            log.failed().map_or_else(|| "it was not elected again".to_owned(), |e| e.to_string());
+        tracing::info!(term, "this server leads no more: {why}");
+        log.end(SharedLogError::NotLeading { why: "its term is over".into() });
+        self.state.leads(None);
+        self.set_term(None);
+        self.options.election.give_up();
+        // What was put is written here too, when those under way have ended.
+        self.database.follow()?;
+        Ok(position)
+    }
+
+    fn set_term(&self, term: Option<Term>) {
+        *self.term.lock().unwrap_or_else(PoisonError::into_inner) = term;
+    }
+
+    /// Notes how far it has come, now and then.
+    fn note_position(&mut self, at_once: bool) {
+        let Some(position) = self.state.status().position else { return };
+        if self.file.position() == Some(position)
+            || !at_once && self.noted.elapsed() < self.options.note
+        {
+            return;
+        }
+        self.noted = Instant::now();
+        // What came after the position was taken does no harm.
+        let noted = self.database.sync_applied().map_err(ReplicaError::from);
+        let file = self.file.at(position);
+        match noted.and_then(|()| Ok(file.save(&self.dir)?)) {
+            Ok(()) => self.file = file,
+            Err(error) => tracing::warn!("how much of the log is applied is not noted: {error}"),
+        }
+    }
+}
+
+/// Applies what an object holds.
+fn apply(database: &Database, batch: &Batch) -> Applied {
+    let written = moment(batch.timestamp);
+    batch.entries.iter().try_for_each(|entry| {
+        database.apply_shared(&decode(entry.seq, entry.kind, &entry.payload)?, written)
+    })
+}

@@ -1,0 +1,90 @@
+//! Opening a store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::pool::Pool;
+use crate::log::{self, ShardId, ShardLog};
+use crate::objects::{
+    self, Identity, ObjectBucket, ObjectsError, OfThisMachine, Patience, StoreUrl,
+};
+
+/// How long an operation is tried again by default.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// An object store that holds one cluster. A clone is a cheap handle.
+#[derive(Clone, Debug)]
+pub struct ClusterStore {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    bucket: ObjectBucket,
+    identity: Identity,
+    patience: Patience,
+    pool: Pool,
+    local: bool,
+}
+
+impl ClusterStore {
+    /// Opens the store at `url` (`file:///shared/dir`, `s3://bucket/prefix`, `memory://name`) for the
+    /// cluster `cluster`, probes it, and makes it that cluster's where it is nobody's.
+    ///
+    /// Settings of S3 are those of the environment, as [`objects::open`] says. What does not answer is
+    /// tried again for 20 seconds. Fails with `Url`, `Unconditional`, `OtherCluster`, `Newer`, `Denied`
+    /// or `Unavailable`.
+    pub fn open(url: &str, cluster: &str) -> Result<Self, ObjectsError> {
+        Self::open_with(url, cluster, PATIENCE)
+    }
+
+    /// The same, where every operation is tried again for `patience` instead of 20 seconds.
+    pub fn open_with(url: &str, cluster: &str, patience: Duration) -> Result<Self, ObjectsError> {
+        let local = !matches!(StoreUrl::parse(url)?, StoreUrl::S3 { .. });
+        let (url, cluster) = (url.to_owned(), cluster.to_owned());
+        let patience = Patience::new(patience, Arc::new(OfThisMachine::default()));
+        let pool = Pool::new()
+            .map_err(|cause| ObjectsError::Local { path: "threads".to_owned(), cause })?;
+        let kept = patience.clone();
+        let (bucket, identity) = pool.wait(async move {
+            let bucket = objects::open(&url)?;
+            objects::probe(&bucket, &kept).await?;
+            let identity = Identity::open(&bucket, &kept, &cluster).await?;
+            Ok::<_, ObjectsError>((bucket, identity))
+        })?;
+        Ok(Self { inner: Arc::new(Inner { bucket, identity, patience, pool, local }) })
+    }
+
+    /// The uuid that the cluster was given when its store was first opened.
+    pub fn cluster_id(&self) -> Uuid {
+        self.inner.identity.uuid
+    }
+
+    /// Whether it is a directory or memory, where a look costs next to nothing.
+    pub fn is_local(&self) -> bool {
+        self.inner.local
+    }
+
+    /// The cluster's name.
+    pub fn cluster(&self) -> &str {
+        &self.inner.identity.name
+    }
+
+    pub(super) fn pool(&self) -> &Pool {
+        &self.inner.pool
+    }
+
+    pub(super) fn log(&self, shard: ShardId) -> ShardLog {
+        let Inner { bucket, identity, patience, local, .. } = &*self.inner;
+        let log = ShardLog::new(bucket.clone(), identity.uuid, shard, patience.clone());
+        if *local { log.asking_by_name() } else { log }
+    }
+}
+
+/// The shards that have a log in the store, ascending.
+pub fn shards(store: &ClusterStore) -> Result<Vec<ShardId>, ObjectsError> {
+    let (bucket, patience) = (store.inner.bucket.clone(), store.inner.patience.clone());
+    store.pool().wait(async move { log::shards(&bucket, &patience).await })
+}

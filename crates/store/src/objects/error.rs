@@ -1,0 +1,138 @@
+//! What may go wrong with a store, and what the reader of an error can do.
+
+use object_store::Error as Cause;
+
+/// What to do about an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// The same call may succeed later.
+    Retry,
+    /// The caller, or whoever set it up, has to change something first.
+    FixInput,
+    /// Nothing that the caller does will help; somebody has to look at it.
+    Stop,
+}
+
+/// A failure of the object store, or of what it holds.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ObjectsError {
+    /// The URL names no store that is known here.
+    #[error("the store's URL {url}: {why}")]
+    Url {
+        /// As it was given.
+        url: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The store lets two puts of one name succeed, so it can't keep old leaders out.
+    #[error("the store {store} can't be used: {why}; conditional writes are needed")]
+    Unconditional {
+        /// As it names itself.
+        store: String,
+        /// What the probe saw.
+        why: String,
+    },
+    /// The bucket belongs to a cluster of another name.
+    #[error("the store holds the cluster {found:?}, not {wanted:?}")]
+    OtherCluster {
+        /// As the caller names it.
+        wanted: String,
+        /// As the store names it.
+        found: String,
+    },
+    /// An object was written by a later version of this program.
+    #[error("{object}: format version {version}; this program reads up to {known}")]
+    Newer {
+        /// Its name.
+        object: String,
+        /// As the object says.
+        version: u32,
+        /// The newest that is known.
+        known: u32,
+    },
+    /// The store knows the caller and refuses, or does not know the caller.
+    #[error("{object}: the store refuses access")]
+    Denied {
+        /// Its name.
+        object: String,
+        /// As the store says it.
+        #[source]
+        cause: Cause,
+    },
+    /// No answer, or one that says to come back. Whether a put took effect is not known.
+    #[error("{object}: the store does not answer")]
+    Unavailable {
+        /// Its name.
+        object: String,
+        /// As the store says it.
+        #[source]
+        cause: Cause,
+    },
+    /// The bytes are not what was put there.
+    #[error("{object}: {why}")]
+    Damaged {
+        /// Its name.
+        object: String,
+        /// What was expected.
+        why: String,
+    },
+    /// An object is missing that another one names.
+    #[error("{object}: is missing")]
+    Missing {
+        /// Its name.
+        object: String,
+    },
+    /// A directory could not be synced after a name was made in it: nobody knows what is durable.
+    #[error(
+        "{store}: a directory could not be synced; no more is written until it is opened again"
+    )]
+    Unsynced {
+        /// As it names itself.
+        store: String,
+    },
+    /// A file on this machine could not be read or written.
+    #[error("{path}")]
+    Local {
+        /// The file.
+        path: String,
+        /// As the system says it.
+        #[source]
+        cause: std::io::Error,
+    },
+}
+
+impl ObjectsError {
+    /// What to do about it.
+    pub fn advice(&self) -> Advice {
+        match self {
+            Self::Unavailable { .. } => Advice::Retry,
+            Self::Url { .. }
+            | Self::Unconditional { .. }
+            | Self::OtherCluster { .. }
+            | Self::Denied { .. }
+            | Self::Local { .. } => Advice::FixInput,
+            Self::Newer { .. }
+            | Self::Damaged { .. }
+            | Self::Missing { .. }
+            | Self::Unsynced { .. } => Advice::Stop,
+        }
+    }
+
+    /// Sorts what the store said of an object.
+    pub(super) fn of(object: &str, cause: Cause) -> Self {
+        let object = object.to_owned();
+        match cause {
+            Cause::PermissionDenied { .. } | Cause::Unauthenticated { .. } => {
+                Self::Denied { object, cause }
+            }
+            Cause::NotFound { .. } => Self::Missing { object },
+            cause => Self::Unavailable { object, cause },
+        }
+    }
+
+    /// The bytes of `object` are not what they should be.
+    pub(crate) fn damaged(object: &str, why: impl Into<String>) -> Self {
+        Self::Damaged { object: object.to_owned(), why: why.into() }
+    }
+}
