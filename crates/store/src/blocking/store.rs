@@ -6,6 +6,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::pool::Pool;
+use crate::generations::Generations;
 use crate::log::{self, ShardId, ShardLog};
 use crate::objects::{
     self, Identity, ObjectBucket, ObjectsError, OfThisMachine, Patience, StoreUrl,
@@ -74,6 +75,11 @@ impl ClusterStore {
 
     pub(super) fn pool(&self) -> &Pool {
         &self.inner.pool
+    }
+
+    pub(super) fn generations(&self) -> Generations {
+        let Inner { bucket, identity, patience, .. } = &*self.inner;
+        Generations::new(bucket.clone(), identity.uuid, patience.clone())
     }
 
     pub(super) fn log(&self, shard: ShardId) -> ShardLog {

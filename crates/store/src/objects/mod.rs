@@ -25,6 +25,7 @@ pub use error::{Advice, ObjectsError};
 pub use identity::{IDENTITY_OBJECT, Identity};
 pub use open::open;
 pub use patience::{Patience, Surroundings};
+pub(crate) use probe::PROBES;
 pub use probe::probe;
 pub use surroundings::OfThisMachine;
 pub use url::StoreUrl;

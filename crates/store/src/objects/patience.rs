@@ -51,6 +51,11 @@ impl Patience {
         self.surroundings.random()
     }
 
+    /// The time, as a span since some moment.
+    pub(crate) fn now(&self) -> Duration {
+        self.surroundings.now()
+    }
+
     /// The waits of one operation that begins now.
     pub(crate) fn waits(&self) -> Waits<'_> {
         Waits { patience: self, until: self.surroundings.now() + self.limit, next: FIRST_WAIT }

@@ -9,7 +9,7 @@ use futures_util::future::join;
 use super::{ObjectBucket, ObjectsError, Patience, PutOutcome};
 
 /// Names of the probe's objects begin so; what a crash leaves of them is deleted by collection.
-const FOLDER: &str = "probe";
+pub(crate) const PROBES: &str = "probe";
 /// Puts of one name at once, each by a thread of its own where the store is a directory.
 const RACES: u32 = 4;
 
@@ -18,11 +18,11 @@ pub async fn probe(bucket: &ObjectBucket, patience: &Patience) -> Result<(), Obj
     let refuse =
         |why: &str| ObjectsError::Unconditional { store: bucket.shown(), why: why.to_owned() };
     let own = patience.token().to_le_bytes().to_vec();
-    let one = format!("{FOLDER}/{:032x}", patience.token());
+    let one = format!("{PROBES}/{:032x}", patience.token());
     let first = put(bucket, patience, &one, &own).await?;
     let other = put(bucket, patience, &one, b"another").await?;
     let read = patience.retry(|| bucket.get(&one, 64)).await?;
-    let listed = patience.retry(|| bucket.list(FOLDER, None)).await?;
+    let listed = patience.retry(|| bucket.list(PROBES, None)).await?;
     patience.retry(|| bucket.delete(&one)).await?;
     if !first {
         return Err(refuse("a put of a new name is answered with 'exists'"));
@@ -37,7 +37,7 @@ pub async fn probe(bucket: &ObjectBucket, patience: &Patience) -> Result<(), Obj
         return Err(refuse("what was deleted is still read"));
     }
     for _ in 0..RACES {
-        let name = format!("{FOLDER}/{:032x}", patience.token());
+        let name = format!("{PROBES}/{:032x}", patience.token());
         let (a, b) =
             join(put(bucket, patience, &name, b"one"), put(bucket, patience, &name, b"two")).await;
         patience.retry(|| bucket.delete(&name)).await?;
