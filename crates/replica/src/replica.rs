@@ -123,7 +123,7 @@ impl Replica {
             Some(_) => {
                 wanted != ReadTime::Latest || self.options.election.certain_for() > Duration::ZERO
             }
-            None => self.state.has(wanted, self.options.staleness),
+            None => self.state.has(wanted),
         }
     }
 
@@ -163,6 +163,6 @@ impl Replica {
             return Ok(());
         }
         let behind = |why| ReplicaError::Behind { why };
-        self.state.catch_up(wanted, self.options.staleness, deadline).map_err(behind)
+        self.state.catch_up(wanted, deadline).map_err(behind)
     }
 }

@@ -12,8 +12,13 @@ pub enum ReadTime {
     Latest,
     /// All that was acknowledged up to a hybrid timestamp.
     AtLeast(u64),
-    /// At most as far behind as the options allow.
-    Bounded,
+    /// All but what was acknowledged in the last time before the read, and all up to a timestamp.
+    Bounded {
+        /// How far behind it may be.
+        staleness: Duration,
+        /// What it has in any case; 0 for nothing.
+        at_least: u64,
+    },
     /// Whatever is there.
     Any,
 }
@@ -47,11 +52,14 @@ struct Progress {
 
 impl Progress {
     /// Whether what a read asks for is applied for certain.
-    fn has(&self, wanted: ReadTime, staleness: Duration) -> bool {
+    fn has(&self, wanted: ReadTime) -> bool {
         match wanted {
             ReadTime::Any => true,
             ReadTime::AtLeast(timestamp) => self.status.timestamp >= timestamp,
-            ReadTime::Bounded => self.fresh.is_some_and(|fresh| fresh.elapsed() <= staleness),
+            ReadTime::Bounded { staleness, at_least } => {
+                self.status.timestamp >= at_least
+                    && self.fresh.is_some_and(|fresh| fresh.elapsed() <= staleness)
+            }
             ReadTime::Latest => false,
         }
     }
@@ -189,22 +197,17 @@ impl State {
         self.moved.notify_all();
     }
 
-    pub(crate) fn has(&self, wanted: ReadTime, staleness: Duration) -> bool {
-        self.progress().has(wanted, staleness)
+    pub(crate) fn has(&self, wanted: ReadTime) -> bool {
+        self.progress().has(wanted)
     }
 
     /// Waits until what a read asks for is applied, or this server leads.
     ///
     /// # Errors
     /// What is in the way, when the deadline has come.
-    pub(crate) fn catch_up(
-        &self,
-        wanted: ReadTime,
-        staleness: Duration,
-        deadline: Instant,
-    ) -> Result<(), String> {
+    pub(crate) fn catch_up(&self, wanted: ReadTime, deadline: Instant) -> Result<(), String> {
         let mut progress = self.progress();
-        if progress.has(wanted, staleness) {
+        if progress.has(wanted) {
             return Ok(());
         }
         progress.asked += 1;

@@ -230,5 +230,7 @@ fn reads_wait_for_what_they_ask_for() {
         assert_eq!(d.count(None).unwrap(), i as u64 + 1);
     }
     b.catch_up(ReadTime::Any, Instant::now()).unwrap();
-    b.catch_up(ReadTime::Bounded, Instant::now()).unwrap();
+    let bounded = |at_least| ReadTime::Bounded { staleness: Duration::from_secs(600), at_least };
+    b.catch_up(bounded(b.timestamp()), Instant::now()).unwrap();
+    assert!(!b.has(bounded(b.timestamp() + 2)), "nothing is there that is so new");
 }
