@@ -2,7 +2,7 @@
 //!
 //! A [`ObjectBucket`] is what the other rooms stand on. Its operations are tried once each and tell what
 //! came of it; [`Patience`] tries those again that may be tried again. Opening runs a probe
-//! ([`probe`]), as the fence of every log is that of two puts of one name only the first succeeds, and
+//! ([`probe()`]), as the fence of every log is that of two puts of one name only the first succeeds, and
 //! compares the cluster's identity ([`Identity`]).
 //!
 //! Deliberately absent: what an object means, threads, and any cache.
