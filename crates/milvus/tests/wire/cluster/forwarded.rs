@@ -119,6 +119,22 @@ fn a_call_that_was_sent_on_to_the_wrong_server_finds_the_right_one() {
 }
 
 #[test]
+fn a_server_that_leads_no_more_when_the_request_is_there_begins_nothing() {
+    let leader = Server::new(1, LeaderAt::Here);
+    let led = Server::new(3, LeaderAt::There(leader.at()));
+    led.others.leads_once(LeaderAt::Here);
+    let ended = create_a(&led, None);
+    assert_eq!((ended.code, ended.text.as_str()), (Code::Unavailable, "this server does not lead"));
+    // To another server that is certain enough to look again.
+    led.others.leads_once(LeaderAt::Here);
+    let edge = Server::new(2, LeaderAt::There(led.at()));
+    edge.learns(200, LeaderAt::There(leader.at()));
+    assert_eq!(create_a(&edge, None).code, Code::Ok);
+    assert_eq!(led.served.database.catalog().collections("default").unwrap().count(), 0);
+    assert!(leader.served.database.collection("default", "a").is_ok());
+}
+
+#[test]
 fn a_client_that_marks_its_call_itself_is_only_told_who_does_not_lead() {
     let leader = Server::new(1, LeaderAt::Here);
     let follower = Server::new(2, LeaderAt::There(leader.at()));
