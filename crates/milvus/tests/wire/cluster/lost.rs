@@ -240,11 +240,14 @@ fn a_leader_has_as_many_calls_of_one_server_as_it_takes_of_one_connection() {
             let channel = edge.served.endpoint().connect().await.unwrap();
             for _ in 0..100 {
                 let mut request = tonic::Request::new(Vec::new());
-                request.set_timeout(Duration::from_secs(2));
+                request.set_timeout(Duration::from_secs(4));
                 calls.push(tokio::spawn(ask(channel.clone(), "FlushAll", request)));
             }
         }
-        tokio::time::sleep(Duration::from_millis(1200)).await;
+        while came.lock().unwrap().len() < 128 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
         assert_eq!(came.lock().unwrap().len(), 128);
         for call in calls {
             assert_ne!(call.await.unwrap().code, Code::Ok);
