@@ -15,10 +15,12 @@ use std::time::{Duration, Instant};
 
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use prost::bytes::Bytes;
+use tokio::sync::Semaphore;
 use tonic::body::Body;
 use tonic::codegen::Service as HttpService;
 use tonic::codegen::http::request::Parts;
 use tonic::codegen::http::{HeaderMap, HeaderValue, Request, Response};
+use tonic::metadata::MetadataValue;
 use tonic::{Status, TimeoutExpired};
 
 use super::asking::{TIMEOUT, timeout_in, timeout_text};
@@ -34,6 +36,8 @@ const FORWARDED: &str = "pipeann-forwarded-by";
 const REFUSED: &str = "pipeann-does-not-lead";
 /// How long a call waits for an election at most.
 const ELECTION: Duration = Duration::from_secs(5);
+/// Calls that wait for one; more are refused at once.
+const MOST_WAITING: usize = 1024;
 /// How often it is looked meanwhile who leads.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
@@ -42,6 +46,8 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 pub(super) struct Edge {
     pub(super) peers: Arc<dyn Peers>,
     channels: Channels,
+    /// Those who may wait for an election.
+    waiting: Semaphore,
 }
 
 /// A call that is to be sent on.
@@ -55,7 +61,8 @@ struct Outgoing {
 
 impl Edge {
     pub(super) fn new(peers: Arc<dyn Peers>) -> Arc<Self> {
-        Arc::new(Self { peers, channels: Channels::default() })
+        let waiting = Semaphore::new(MOST_WAITING);
+        Arc::new(Self { peers, channels: Channels::default(), waiting })
     }
 
     /// Answers a request that came at some time: by this service, or by another server's.
@@ -73,7 +80,7 @@ impl Edge {
         let (name, route) = call.map_or(("", Route::Process), |call| (call.name, call.route));
         let page_of = match (route, name) {
             (Route::Leader, _) if self.peers.leader() == LeaderAt::Here => None,
-            (Route::Leader, _) if marked => return Ok(does_not_lead()),
+            (Route::Leader, _) if marked => return Ok(does_not_lead().into_http()),
             (Route::Leader, _) => Some(None),
             (Route::Local(LocalRead::Rows), "Search") if !marked => {
                 Some(Some(GuaranteeField::OfSearch))
@@ -160,6 +167,7 @@ impl Edge {
     /// Who leads, as soon as that is somebody, and another one than was tried, or at the end of the
     /// patience.
     async fn look(&self, tried: Option<&ServerAt>, patience: Instant) -> LeaderAt {
+        let mut place = None;
         loop {
             let leader = self.peers.leader();
             let waits = match &leader {
@@ -169,6 +177,10 @@ impl Edge {
             };
             if !waits || Instant::now() >= patience {
                 return leader;
+            }
+            if place.is_none() {
+                let Ok(free) = self.waiting.try_acquire() else { return leader };
+                place = Some(free);
             }
             tokio::time::sleep(BETWEEN_LOOKS).await;
         }
@@ -220,11 +232,11 @@ fn unavailable(why: String) -> Response<Body> {
     Status::unavailable(why).into_http()
 }
 
-/// Refuses a call that was sent on to this server.
-fn does_not_lead() -> Response<Body> {
-    let mut response = unavailable("this server does not lead".to_owned());
-    response.headers_mut().insert(REFUSED, HeaderValue::from_static("true"));
-    response
+/// Refuses a call for the leader that came to this server, and was not begun.
+pub(super) fn does_not_lead() -> Status {
+    let mut refusal = Status::unavailable("this server does not lead");
+    refusal.metadata_mut().insert(REFUSED, MetadataValue::from_static("true"));
+    refusal
 }
 
 /// The body of an answer that comes from another server.

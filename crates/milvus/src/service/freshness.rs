@@ -1,5 +1,5 @@
 //! Before a call is answered by a server that is one of several: whether its caller may make it, and
-//! whether the data here is as new as it asks for.
+//! whether the data here is as new as it asks for, or whether it is the one that leads.
 //!
 //! A server that is alone has all there is, and nothing is waited for.
 
@@ -13,9 +13,10 @@ use tonic::{Request, Status};
 use super::aim::Aimed;
 use super::asking::timeout_in;
 use super::calls::Service;
+use super::edge::does_not_lead;
 use super::frontend::named_database;
 use super::loading::check_loaded;
-use super::peers::{Peers, PeersError, ReadTime};
+use super::peers::{LeaderAt, Peers, PeersError, ReadTime};
 use super::routes::{LocalRead, Route};
 
 /// How long a read waits for data whose client does not say how long it waits.
@@ -52,7 +53,10 @@ impl Service {
             self.check(call, request)?;
         }
         match route {
-            Route::Process | Route::Leader => {}
+            Route::Process => {}
+            // Another one may have come to lead while the request came.
+            Route::Leader if peers.leader() != LeaderAt::Here => return Err(does_not_lead()),
+            Route::Leader => {}
             Route::Local(LocalRead::Catalogue) => newest(None).await?,
             Route::Local(LocalRead::Counts) => {
                 newest(None).await?;

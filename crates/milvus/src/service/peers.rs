@@ -37,8 +37,8 @@ pub type CatchUp<'a> = Pin<Box<dyn Future<Output = Result<(), PeersError>> + Sen
 ///    password that is changed and a field that is added are answered when every server that
 ///    answers reads has them. So names that are known here are not looked up anew for every search;
 ///    those that are not known are looked up with `catch_up(None, Latest)`, and then refused.
-/// 5. *Who does not lead writes nothing.* A call that began where a server led may end where it does
-///    not; the database refuses the write then.
+/// 5. *Who does not lead writes nothing.* It is looked who leads when a request is there; a call that
+///    began then may end when another server leads, and the database refuses the write.
 pub trait Peers: Send + Sync + fmt::Debug {
     /// Who leads now. Asked at each call that goes to the leader, so it must not wait.
     fn leader(&self) -> LeaderAt;

@@ -17,7 +17,7 @@ use tonic::codegen::tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Code, Status};
 
 use super::peers::{Server, at};
-use super::raw::{Ended, call};
+use super::raw::{Ended, ask, call};
 
 /// What a leader answers.
 #[derive(Clone)]
@@ -229,4 +229,28 @@ fn a_leader_that_says_nothing_is_waited_for_as_long_as_the_client_waits() {
     let ended = flush(&edge, &[], Some(Duration::from_millis(700)));
     assert!(matches!(ended.code, Code::DeadlineExceeded | Code::Cancelled), "{ended:?}");
     assert!(began.elapsed() < Duration::from_secs(3));
+}
+
+#[test]
+fn a_leader_has_as_many_calls_of_one_server_as_it_takes_of_one_connection() {
+    let (_leader, came, edge) = led_by(Says::Nothing);
+    edge.served.runtime.block_on(async {
+        let mut calls = Vec::new();
+        for _ in 0..2 {
+            let channel = edge.served.endpoint().connect().await.unwrap();
+            for _ in 0..100 {
+                let mut request = tonic::Request::new(Vec::new());
+                request.set_timeout(Duration::from_secs(4));
+                calls.push(tokio::spawn(ask(channel.clone(), "FlushAll", request)));
+            }
+        }
+        while came.lock().unwrap().len() < 128 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert_eq!(came.lock().unwrap().len(), 128);
+        for call in calls {
+            assert_ne!(call.await.unwrap().code, Code::Ok);
+        }
+    });
 }

@@ -20,6 +20,8 @@ type Arrival = Box<dyn FnOnce() + Send>;
 pub(super) struct Others {
     number: u8,
     leader: Mutex<LeaderAt>,
+    /// What is said before that, once each.
+    before: Mutex<Vec<LeaderAt>>,
     servers: Mutex<HashMap<u8, ServerAt>>,
     time: Arc<AtomicU64>,
     asked: Mutex<Vec<(Option<CollectionId>, ReadTime)>>,
@@ -42,6 +44,7 @@ impl Others {
         Arc::new(Self {
             number,
             leader: Mutex::new(leader),
+            before: Mutex::default(),
             servers: Mutex::default(),
             time,
             asked: Mutex::default(),
@@ -52,6 +55,11 @@ impl Others {
 
     pub(super) fn lead(&self, leader: LeaderAt) {
         *self.leader.lock().unwrap() = leader;
+    }
+
+    /// Says this once before it says who leads.
+    pub(super) fn leads_once(&self, leader: LeaderAt) {
+        self.before.lock().unwrap().push(leader);
     }
 
     pub(super) fn set_server(&self, number: u8, server: Option<ServerAt>) {
@@ -80,7 +88,8 @@ impl Others {
 
 impl Peers for Others {
     fn leader(&self) -> LeaderAt {
-        self.leader.lock().unwrap().clone()
+        let before = self.before.lock().unwrap().pop();
+        before.unwrap_or_else(|| self.leader.lock().unwrap().clone())
     }
 
     fn catch_up(
