@@ -66,6 +66,21 @@ def client(server: Server) -> MilvusClient:
     return MilvusClient(uri=f"http://{server.address}")
 
 
+def connected(server: Server) -> MilvusClient:
+    """A client of a server that was down until now: gRPC waits longer after each try before the next."""
+    made: list[MilvusClient] = []
+
+    def answers() -> bool:
+        with suppress(MilvusException):
+            of = client(server)
+            of.list_collections()
+            made.append(of)
+        return bool(made)
+
+    until("a connection", answers)
+    return made[0]
+
+
 def leader(cluster: Cluster) -> Server:
     """Who put the newest object of the log, which names it."""
     newest = max((Path(cluster.store.removeprefix("file://")) / "log" / "0").iterdir())
@@ -167,7 +182,7 @@ def failover(root: Path, kills: int) -> dict:
         stop.set()
         for thread in [*writers, reader]:
             thread.join()
-        there = [rows(client(server)) for server in cluster.servers]
+        there = [rows(connected(server)) for server in cluster.servers]
         keys = Counter(key for key, _ in there[0])
         marks = Counter(mark for _, mark in there[0])
         given = [pair for writer in writers for pair in writer.answered]
@@ -212,7 +227,7 @@ def wiped(root: Path, count: int) -> dict:
             cluster.etcd.wipe()
         with cluster.running():
             for server in cluster.servers:
-                found = client(server)
+                found = connected(server)
                 lost.append(len(set(wanted) - set(rows(found))))
                 same = zip(answers(found), near, strict=True)
                 differ.append(sum(a != b for a, b in same))
