@@ -22,7 +22,7 @@ pub const VALUES_MAX: usize = 10_000;
 
 /// Whom to ask for a shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShardLeader {
+pub struct LeadingServer {
     /// The shard.
     pub shard: u64,
     /// Who leads it.
@@ -90,10 +90,10 @@ pub trait Coordinator: Send + Sync {
     fn servers(&self) -> Vec<ServerInfo>;
 
     /// Who leads a shard, as far as is known.
-    fn leader(&self, shard: u64) -> Option<ShardLeader>;
+    fn leader(&self, shard: u64) -> Option<LeadingServer>;
 
     /// All leaders that are known, by shard.
-    fn leaders(&self) -> Vec<ShardLeader>;
+    fn leaders(&self) -> Vec<LeadingServer>;
 
     /// Since when, by the coordinator's clock, nothing new has been heard; `None` while the watch runs.
     fn stale_since(&self) -> Option<Duration>;
@@ -134,13 +134,13 @@ pub trait ClusterMember: Send + Sync {
 
     /// Hands a shard that is led here to another live server, under a newer term and with no moment
     /// between. This server stops standing for it. One that does not stand for it gives it up again.
-    fn transfer(&self, shard: u64, to: Uuid) -> Result<ShardLeader, Error>;
+    fn transfer(&self, shard: u64, to: Uuid) -> Result<LeadingServer, Error>;
 
     /// Whether this server leads a shard for certain, and for how long that certainly stays so.
     fn leads(&self, shard: u64) -> Option<Lead>;
 
     /// All shards that it leads for certain.
-    fn led(&self) -> Vec<ShardLeader>;
+    fn led(&self) -> Vec<LeadingServer>;
 
     /// For how long the lease certainly runs, counted from the sending of the last renewal that was
     /// answered, less a margin for clocks of different speeds.

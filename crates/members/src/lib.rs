@@ -27,7 +27,7 @@ mod view;
 
 pub use clock::{BootClock, Boottime, HandClock};
 pub use coordinator::{
-    ClusterMember, Coordinator, Lead, PutIf, ShardLeader, Standing, StoredValue,
+    ClusterMember, Coordinator, Lead, LeadingServer, PutIf, Standing, StoredValue,
 };
 pub use coordinator::{SHARDS_MAX, TERM_MAX, VALUE_MAX, VALUES_MAX};
 pub use counts::Traffic;

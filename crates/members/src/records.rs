@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{ServerInfo, ShardLeader, TERM_MAX};
+use crate::{LeadingServer, ServerInfo, TERM_MAX};
 
 /// The format of all records.
 const FORMAT: u32 = 1;
@@ -165,8 +165,8 @@ pub(crate) struct Throne {
 }
 
 impl Throne {
-    pub(crate) fn leader(&self, shard: u64) -> ShardLeader {
-        ShardLeader { shard, server: self.server, address: self.address.clone(), term: self.term }
+    pub(crate) fn leader(&self, shard: u64) -> LeadingServer {
+        LeadingServer { shard, server: self.server, address: self.address.clone(), term: self.term }
     }
 }
 

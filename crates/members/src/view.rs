@@ -16,7 +16,7 @@ use crate::election::patience;
 use crate::keys::{KeySpace, NamedKey};
 use crate::notices::{Noticed, Subscribers};
 use crate::records::{KeyRecord, NewestTerm, ServerSeat, Throne, Unreadable};
-use crate::{SHARDS_MAX, ServerInfo, ShardLeader};
+use crate::{LeadingServer, SHARDS_MAX, ServerInfo};
 
 /// The most servers that are known.
 const SERVERS_MAX: usize = 1024;
@@ -180,11 +180,11 @@ impl View {
         self.board().servers.get(&id).cloned()
     }
 
-    pub(crate) fn leader(&self, shard: u64) -> Option<ShardLeader> {
+    pub(crate) fn leader(&self, shard: u64) -> Option<LeadingServer> {
         self.board().leader(shard).map(|it| it.leader(shard))
     }
 
-    pub(crate) fn leaders(&self) -> Vec<ShardLeader> {
+    pub(crate) fn leaders(&self) -> Vec<LeadingServer> {
         let board = self.board();
         board
             .leaders

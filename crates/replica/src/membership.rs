@@ -19,7 +19,7 @@ const ASKED_AGAIN: Duration = Duration::from_secs(1);
 const ATTEMPTS: usize = 300;
 
 /// See the module's description. Shared between threads by reference.
-pub struct Membership {
+pub struct ClusterMembership {
     coordinator: Arc<dyn Coordinator>,
     member: Arc<dyn ClusterMember>,
     number: u8,
@@ -34,13 +34,15 @@ struct KnownNumbers {
     asked: Option<Instant>,
 }
 
-impl fmt::Debug for Membership {
+impl fmt::Debug for ClusterMembership {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Membership").field("server", self.member.server()).finish_non_exhaustive()
+        f.debug_struct("ClusterMembership")
+            .field("server", self.member.server())
+            .finish_non_exhaustive()
     }
 }
 
-impl Membership {
+impl ClusterMembership {
     /// Joins, and gets the number by which timestamps name this server; a server keeps its number.
     ///
     /// # Errors
@@ -109,7 +111,7 @@ impl Membership {
     }
 }
 
-impl Election for Membership {
+impl Election for ClusterMembership {
     fn elected(&self) -> Elected {
         if self.member.leads(SHARD.0).is_some() {
             return Elected::Me;

@@ -7,7 +7,7 @@ use pipeann_store::Position;
 
 /// How new the data has to be that a read sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadTime {
+pub enum ReadFreshness {
     /// All that was acknowledged before the read.
     Latest,
     /// All that was acknowledged up to a hybrid timestamp.
@@ -37,7 +37,7 @@ pub struct ReplicaStatus {
 }
 
 #[derive(Debug)]
-struct Progress {
+struct ReadProgress {
     status: ReplicaStatus,
     /// Reads to the log's end that were asked for, and those that have ended: one that begins when the
     /// first is `n` has the second be `n` when it ends.
@@ -50,46 +50,52 @@ struct Progress {
     nudged: bool,
 }
 
-impl Progress {
+impl ReadProgress {
     /// Whether what a read asks for is applied for certain.
-    fn has(&self, wanted: ReadTime) -> bool {
+    fn has(&self, wanted: ReadFreshness) -> bool {
         match wanted {
-            ReadTime::Any => true,
-            ReadTime::AtLeast(timestamp) => self.status.timestamp >= timestamp,
-            ReadTime::Bounded { staleness, at_least } => {
+            ReadFreshness::Any => true,
+            ReadFreshness::AtLeast(timestamp) => self.status.timestamp >= timestamp,
+            ReadFreshness::Bounded { staleness, at_least } => {
                 self.status.timestamp >= at_least
                     && self.fresh.is_some_and(|fresh| fresh.elapsed() <= staleness)
             }
-            ReadTime::Latest => false,
+            ReadFreshness::Latest => false,
         }
     }
 }
 
 /// See the module's description.
 #[derive(Debug)]
-pub(crate) struct State {
-    progress: Mutex<Progress>,
+pub(crate) struct SharedState {
+    progress: Mutex<ReadProgress>,
     moved: Condvar,
 }
 
 /// What the thread that works finds when it has waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Woken {
+pub(crate) enum WorkSignal {
     /// Time is over, or somebody wants it to look.
     Look,
     /// The server ends.
     Stop,
 }
 
-impl State {
+impl SharedState {
     pub(crate) fn new(position: Option<Position>) -> Self {
         let status = ReplicaStatus { leads: None, position, timestamp: 0, trouble: None };
-        let progress =
-            Progress { status, asked: 0, ended: 0, fresh: None, stopping: false, nudged: false };
+        let progress = ReadProgress {
+            status,
+            asked: 0,
+            ended: 0,
+            fresh: None,
+            stopping: false,
+            nudged: false,
+        };
         Self { progress: Mutex::new(progress), moved: Condvar::new() }
     }
 
-    fn progress(&self) -> MutexGuard<'_, Progress> {
+    fn progress(&self) -> MutexGuard<'_, ReadProgress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -113,17 +119,17 @@ impl State {
     }
 
     /// Waits until it is time to look at the log, or somebody asks for it.
-    pub(crate) fn wait(&self, poll: Duration) -> Woken {
+    pub(crate) fn wait(&self, poll: Duration) -> WorkSignal {
         let until = Instant::now() + poll;
         let mut progress = self.progress();
         loop {
             if progress.stopping {
-                return Woken::Stop;
+                return WorkSignal::Stop;
             }
             let left = until.saturating_duration_since(Instant::now());
             if progress.nudged || progress.asked > progress.ended || left.is_zero() {
                 progress.nudged = false;
-                return Woken::Look;
+                return WorkSignal::Look;
             }
             progress =
                 self.moved.wait_timeout(progress, left).unwrap_or_else(PoisonError::into_inner).0;
@@ -131,18 +137,18 @@ impl State {
     }
 
     /// As [`wait`](Self::wait), whoever asks: something is wrong, and is tried again after a while.
-    pub(crate) fn rest(&self, time: Duration) -> Woken {
+    pub(crate) fn rest(&self, time: Duration) -> WorkSignal {
         let until = Instant::now() + time;
         let mut progress = self.progress();
         while !progress.stopping {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Woken::Look;
+                return WorkSignal::Look;
             }
             progress =
                 self.moved.wait_timeout(progress, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        Woken::Stop
+        WorkSignal::Stop
     }
 
     /// Waits until something has changed, at most so long.
@@ -197,7 +203,7 @@ impl State {
         self.moved.notify_all();
     }
 
-    pub(crate) fn has(&self, wanted: ReadTime) -> bool {
+    pub(crate) fn has(&self, wanted: ReadFreshness) -> bool {
         self.progress().has(wanted)
     }
 
@@ -205,7 +211,7 @@ impl State {
     ///
     /// # Errors
     /// What is in the way, when the deadline has come.
-    pub(crate) fn catch_up(&self, wanted: ReadTime, deadline: Instant) -> Result<(), String> {
+    pub(crate) fn catch_up(&self, wanted: ReadFreshness, deadline: Instant) -> Result<(), String> {
         let mut progress = self.progress();
         if progress.has(wanted) {
             return Ok(());

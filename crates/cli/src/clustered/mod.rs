@@ -13,7 +13,8 @@ use pipeann_members::etcd::{Etcd, Options as EtcdOptions, TlsFiles};
 use pipeann_members::{Coordinator, ServerInfo};
 use pipeann_milvus::{PeerTls, Peers};
 use pipeann_replica::{
-    Alone, Elected, Election, Membership, ReadTime, Replica, ReplicaFile, ReplicaOptions,
+    Alone, ClusterMembership, Elected, Election, ReadFreshness, Replica, ReplicaFile,
+    ReplicaOptions,
 };
 use pipeann_store::ClusterStore;
 use uuid::Uuid;
@@ -26,7 +27,7 @@ const START: Duration = Duration::from_secs(600);
 
 /// Whether a server is one of several, and by what they share.
 #[derive(Clone, Args)]
-pub(crate) struct ClusterArgs {
+pub(crate) struct ServersArgs {
     /// Serve as one server of the cluster of this name: all changes stand in a log in --store, from
     /// which a server has everything again whose disk is lost
     #[arg(long, value_name = "NAME", requires = "store")]
@@ -78,7 +79,7 @@ pub(crate) enum Opened {
         /// This one.
         replica: Arc<Replica>,
         /// The others.
-        members: Option<Arc<Membership>>,
+        members: Option<Arc<ClusterMembership>>,
         /// By what those are known, where connections are encrypted.
         tls: Option<Arc<PeerTls>>,
     },
@@ -123,7 +124,7 @@ pub(crate) struct Listens<'a> {
     pub(crate) identity: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-impl ClusterArgs {
+impl ServersArgs {
     /// Opens the database in `dir`, as the flags say.
     pub(crate) fn open(
         &self,
@@ -168,7 +169,7 @@ impl ClusterArgs {
         cluster_id: Uuid,
         server: Uuid,
         listens: &Listens<'_>,
-    ) -> Result<Arc<Membership>> {
+    ) -> Result<Arc<ClusterMembership>> {
         let address = match &self.advertise {
             Some(address) => address.clone(),
             None if listens.port == 0 || matches!(listens.host, "0.0.0.0" | "::") => bail!(
@@ -202,7 +203,7 @@ impl ClusterArgs {
             started_ms: now().0,
         };
         let etcd: Arc<dyn Coordinator> = Arc::new(etcd);
-        Ok(Arc::new(Membership::join(etcd, info).context("joining the cluster")?))
+        Ok(Arc::new(ClusterMembership::join(etcd, info).context("joining the cluster")?))
     }
 
     /// By what other servers are known, where they show certificates.
@@ -227,7 +228,7 @@ fn catch_up(replica: &Replica) -> Result<()> {
     let mut told = None;
     loop {
         let step = (Instant::now() + Duration::from_secs(5)).min(until);
-        let caught_up = replica.catch_up(ReadTime::Latest, step);
+        let caught_up = replica.catch_up(ReadFreshness::Latest, step);
         let knows = |it: &Replica| !matches!(it.elected(), Elected::Nobody { .. });
         if caught_up.is_ok() && replica.wait_until(step, knows) {
             return Ok(());

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use pipeann_db::catalog::CollectionId;
 use pipeann_milvus::{CatchUp, LeaderAt, PeerTls, Peers, PeersError, ReadTime, ServerAt};
-use pipeann_replica::{Elected, Membership, ReadTime as Wanted, Replica, ReplicaError};
+use pipeann_replica::{ClusterMembership, Elected, ReadFreshness as Wanted, Replica, ReplicaError};
 
 /// See the module's description.
 pub(super) struct ClusterPeers {
     pub(super) replica: Arc<Replica>,
     /// Without it this server is the only one.
-    pub(super) members: Option<Arc<Membership>>,
+    pub(super) members: Option<Arc<ClusterMembership>>,
     /// By what other servers are known, where connections are encrypted.
     pub(super) tls: Option<Arc<PeerTls>>,
 }

@@ -20,7 +20,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::access_file::AccessFile;
-use crate::clustered::{ClusterArgs, Listens};
+use crate::clustered::{Listens, ServersArgs};
 use crate::interrupt;
 use crate::opening::{By, now};
 use pipeann_engine::memory::MemoryLimit;
@@ -90,7 +90,7 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     by: By,
     #[command(flatten)]
-    cluster: ClusterArgs,
+    cluster: ServersArgs,
 }
 
 /// A setting that is on or off.

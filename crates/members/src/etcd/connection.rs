@@ -16,7 +16,7 @@ use crate::keys::KeySpace;
 use crate::lease::{TTL_MAX, TTL_MIN};
 use crate::view::View;
 use crate::{
-    BootClock, ClusterMember, Coordinator, Error, Notices, PutIf, ServerInfo, ShardLeader,
+    BootClock, ClusterMember, Coordinator, Error, LeadingServer, Notices, PutIf, ServerInfo,
     StoredValue, Traffic,
 };
 
@@ -198,11 +198,11 @@ impl Coordinator for Etcd {
         self.shared.view.servers()
     }
 
-    fn leader(&self, shard: u64) -> Option<ShardLeader> {
+    fn leader(&self, shard: u64) -> Option<LeadingServer> {
         self.shared.view.leader(shard)
     }
 
-    fn leaders(&self) -> Vec<ShardLeader> {
+    fn leaders(&self) -> Vec<LeadingServer> {
         self.shared.view.leaders()
     }
 

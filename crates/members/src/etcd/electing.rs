@@ -18,7 +18,7 @@ use crate::election::next_term;
 use crate::notices::Noticed;
 use crate::records::{KeyRecord, NewestTerm, ServerSeat, Throne, Unreadable};
 use crate::view::{KeyCell, Known};
-use crate::{Error, ShardLeader};
+use crate::{Error, LeadingServer};
 
 /// Elections that are under way at once.
 const FLIGHTS_MAX: usize = 16;
@@ -188,7 +188,7 @@ async fn enthrone(
     revision: i64,
     (server, address, lease, seated): (uuid::Uuid, String, i64, i64),
     at_least: u64,
-) -> Result<Option<ShardLeader>, Error> {
+) -> Result<Option<LeadingServer>, Error> {
     let shared = &holding.shared;
     let (term_revision, term) = following(holding, shard, at_least)?;
     let (leader_key, term_key) = (shared.keys.leader(shard), shared.keys.term(shard));
@@ -240,7 +240,7 @@ pub(super) async fn hand_over(
     revision: i64,
     heir: Known<ServerSeat>,
     at_least: u64,
-) -> Result<ShardLeader, Error> {
+) -> Result<LeadingServer, Error> {
     let Ok(seat) = heir.what else {
         return Err(Error::Refused("the other server's record cannot be read".into()));
     };

@@ -18,7 +18,7 @@ use crate::coordinator::check_term;
 use crate::lease::Countdown;
 use crate::records::Throne;
 use crate::view::Known;
-use crate::{ClusterMember, Error, Lead, SHARDS_MAX, ServerInfo, ShardLeader, Standing};
+use crate::{ClusterMember, Error, Lead, LeadingServer, SHARDS_MAX, ServerInfo, Standing};
 
 /// How long dropping waits for the lease to be revoked.
 const DROP_WAIT: Duration = Duration::from_secs(1);
@@ -241,7 +241,7 @@ impl ClusterMember for Seated {
         ended
     }
 
-    fn transfer(&self, shard: u64, to: Uuid) -> Result<ShardLeader, Error> {
+    fn transfer(&self, shard: u64, to: Uuid) -> Result<LeadingServer, Error> {
         let (_, known) = self.holding.leads(shard).ok_or(Error::NotLeader(shard))?;
         if to == self.holding.info.id {
             let throne = known.what.map_err(|_| Error::NotLeader(shard))?;
@@ -268,7 +268,7 @@ impl ClusterMember for Seated {
         self.holding.leads(shard).map(|(lead, _)| lead)
     }
 
-    fn led(&self) -> Vec<ShardLeader> {
+    fn led(&self) -> Vec<LeadingServer> {
         let wanted: Vec<u64> = self.holding.state().wants.keys().copied().collect();
         let leads = |shard: u64| self.holding.leads(shard)?.1.what.ok().map(|it| it.leader(shard));
         wanted.into_iter().filter_map(leads).collect()

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{SharedMemory, unreachable};
 use crate::coordinator::check_term;
-use crate::{ClusterMember, Error, Lead, ServerInfo, ShardLeader, Standing};
+use crate::{ClusterMember, Error, Lead, LeadingServer, ServerInfo, Standing};
 
 pub(super) struct Joined {
     pub(super) shared: Arc<SharedMemory>,
@@ -42,7 +42,7 @@ impl ClusterMember for Joined {
         if world.is_reached(self.end) { Ok(()) } else { Err(unreachable()) }
     }
 
-    fn transfer(&self, shard: u64, to: Uuid) -> Result<ShardLeader, Error> {
+    fn transfer(&self, shard: u64, to: Uuid) -> Result<LeadingServer, Error> {
         let now = self.shared.clock.now();
         let mut world = self.shared.settled();
         if !world.is_reached(self.end) {
@@ -56,7 +56,7 @@ impl ClusterMember for Joined {
         self.shared.settled().leads(self.number, shard, now)
     }
 
-    fn led(&self) -> Vec<ShardLeader> {
+    fn led(&self) -> Vec<LeadingServer> {
         let now = self.shared.clock.now();
         self.shared.settled().led(self.number, now)
     }

@@ -19,7 +19,7 @@ use crate::coordinator::{check_value, check_value_name};
 use crate::lease::{TTL_MAX, TTL_MIN};
 use crate::notices::{Noticed, Subscribers};
 use crate::{
-    BootClock, ClusterMember, Coordinator, Error, Notices, PutIf, ServerInfo, ShardLeader,
+    BootClock, ClusterMember, Coordinator, Error, LeadingServer, Notices, PutIf, ServerInfo,
     StoredValue, Traffic, VALUES_MAX,
 };
 use member::Joined;
@@ -111,11 +111,11 @@ impl Coordinator for SharedMemoryEnd {
         self.shared.settled().seen_from(self.number).servers()
     }
 
-    fn leader(&self, shard: u64) -> Option<ShardLeader> {
+    fn leader(&self, shard: u64) -> Option<LeadingServer> {
         self.shared.settled().seen_from(self.number).leader(shard)
     }
 
-    fn leaders(&self) -> Vec<ShardLeader> {
+    fn leaders(&self) -> Vec<LeadingServer> {
         self.shared.settled().seen_from(self.number).leaders()
     }
 

@@ -10,14 +10,14 @@ use crate::counts::Tallies;
 use crate::election::{next_term, order};
 use crate::lease::Countdown;
 use crate::notices::{Noticed, Subscribers};
-use crate::{Error, Lead, PutIf, SHARDS_MAX, ServerInfo, ShardLeader, Standing, StoredValue};
+use crate::{Error, Lead, LeadingServer, PutIf, SHARDS_MAX, ServerInfo, Standing, StoredValue};
 
 /// Who is there and who leads, as it stands or as it was last seen.
 #[derive(Clone, Default)]
 pub(super) struct Scene {
     /// Each server with the number of its lease.
     servers: BTreeMap<Uuid, (ServerInfo, u64)>,
-    leaders: BTreeMap<u64, (ShardLeader, u64)>,
+    leaders: BTreeMap<u64, (LeadingServer, u64)>,
 }
 
 impl Scene {
@@ -25,11 +25,11 @@ impl Scene {
         self.servers.values().map(|(info, _)| info.clone()).collect()
     }
 
-    pub(super) fn leader(&self, shard: u64) -> Option<ShardLeader> {
+    pub(super) fn leader(&self, shard: u64) -> Option<LeadingServer> {
         self.leaders.get(&shard).map(|(leader, _)| leader.clone())
     }
 
-    pub(super) fn leaders(&self) -> Vec<ShardLeader> {
+    pub(super) fn leaders(&self) -> Vec<LeadingServer> {
         self.leaders.values().map(|(leader, _)| leader.clone()).collect()
     }
 
@@ -136,7 +136,7 @@ impl World {
             for (&shard, &at_least) in &it.wants {
                 let leader = self.scene.leaders.get(&shard);
                 let is_low =
-                    |leader: &ShardLeader| leader.server == it.info.id && leader.term <= at_least;
+                    |leader: &LeadingServer| leader.server == it.info.id && leader.term <= at_least;
                 if leader.is_none_or(|(leader, _)| is_low(leader)) {
                     open.entry(shard).or_default().push(*number);
                 }
@@ -174,7 +174,7 @@ impl World {
         let stored = self.terms.get(&shard).copied().unwrap_or(0);
         let Some(term) = next_term(stored, seen, at_least) else { return false };
         let (server, address) = (it.info.id, it.info.address.clone());
-        let leader = ShardLeader { shard, server, address, term };
+        let leader = LeadingServer { shard, server, address, term };
         self.scene.leaders.insert(shard, (leader, it.lease));
         self.terms.insert(shard, term);
         self.tallies.elections.add();
@@ -204,7 +204,7 @@ impl World {
         let leaders = std::mem::take(&mut self.scene.leaders);
         let (ended, left) = leaders.into_iter().partition(|(_, (_, of))| *of == lease);
         self.scene.leaders = left;
-        let ended: BTreeMap<u64, (ShardLeader, u64)> = ended;
+        let ended: BTreeMap<u64, (LeadingServer, u64)> = ended;
         ended.keys().for_each(|shard| self.tell(&Noticed::Leader(*shard)));
         self.tell(&Noticed::Servers);
     }
@@ -294,7 +294,7 @@ impl World {
         shard: u64,
         to: Uuid,
         now: Duration,
-    ) -> Result<ShardLeader, Error> {
+    ) -> Result<LeadingServer, Error> {
         self.leads(number, shard, now).ok_or(Error::NotLeader(shard))?;
         let current = self.scene.leader(shard).ok_or(Error::NotLeader(shard))?;
         if current.server == to {
@@ -325,12 +325,12 @@ impl World {
         (term > *it.wants.get(&shard)? && !left.is_zero()).then_some(Lead { term, left })
     }
 
-    pub(super) fn led(&self, number: u64, now: Duration) -> Vec<ShardLeader> {
+    pub(super) fn led(&self, number: u64, now: Duration) -> Vec<LeadingServer> {
         let Some(it) = self.tenancies.get(&number) else { return Vec::new() };
         let leads = |shard: &u64| {
             let term = self.leads(number, *shard, now)?.term;
             let (server, address) = (it.info.id, it.info.address.clone());
-            Some(ShardLeader { shard: *shard, server, address, term })
+            Some(LeadingServer { shard: *shard, server, address, term })
         };
         it.held.keys().filter_map(leads).collect()
     }

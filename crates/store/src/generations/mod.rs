@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::objects::{ObjectBucket, Patience};
+use crate::objects::{ObjectBucket, RetryPatience};
 
 pub use collect::{Collected, Collecting};
 pub use fetch::Fetched;
@@ -46,7 +46,7 @@ const PUBLISHING: Duration = Duration::from_secs(3600);
 pub struct Generations {
     bucket: ObjectBucket,
     cluster: Uuid,
-    patience: Patience,
+    patience: RetryPatience,
     /// How long what is being published is kept without a manifest, and its manifest without being
     /// current.
     pub(crate) publishing: Duration,
@@ -60,7 +60,7 @@ pub struct Generations {
 
 impl Generations {
     /// Those in a store of the cluster `cluster`.
-    pub fn new(bucket: ObjectBucket, cluster: Uuid, patience: Patience) -> Self {
+    pub fn new(bucket: ObjectBucket, cluster: Uuid, patience: RetryPatience) -> Self {
         Self {
             bucket,
             cluster,

@@ -16,7 +16,7 @@ const SHARD: ShardId = ShardId(4);
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn of(url: &str) -> Generations {
-    let patience = Patience::new(Duration::from_secs(1), Arc::new(OfThisMachine::default()));
+    let patience = RetryPatience::new(Duration::from_secs(1), Arc::new(OfThisMachine::default()));
     Generations::new(objects::open(url).unwrap(), Uuid::from_u128(9), patience)
 }
 

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use futures_util::future::join;
 
-use super::{ObjectBucket, ObjectsError, Patience, PutOutcome};
+use super::{ObjectBucket, ObjectsError, PutOutcome, RetryPatience};
 
 /// Names of the probe's objects begin so; what a crash leaves of them is deleted by collection.
 pub(crate) const PROBES: &str = "probe";
@@ -14,7 +14,7 @@ pub(crate) const PROBES: &str = "probe";
 const RACES: u32 = 4;
 
 /// Tries a store with a few small objects, and takes them away again.
-pub async fn probe(bucket: &ObjectBucket, patience: &Patience) -> Result<(), ObjectsError> {
+pub async fn probe(bucket: &ObjectBucket, patience: &RetryPatience) -> Result<(), ObjectsError> {
     let refuse =
         |why: &str| ObjectsError::Unconditional { store: bucket.shown(), why: why.to_owned() };
     let own = patience.token().to_le_bytes().to_vec();
@@ -51,7 +51,7 @@ pub async fn probe(bucket: &ObjectBucket, patience: &Patience) -> Result<(), Obj
 /// Whether the object is there as given. An unknown outcome is read back, as always.
 async fn put(
     bucket: &ObjectBucket,
-    patience: &Patience,
+    patience: &RetryPatience,
     name: &str,
     bytes: &[u8],
 ) -> Result<bool, ObjectsError> {

@@ -13,8 +13,8 @@ use object_store::{
 
 use super::*;
 
-fn patience() -> Patience {
-    Patience::new(Duration::from_secs(5), Arc::new(OfThisMachine::default()))
+fn patience() -> RetryPatience {
+    RetryPatience::new(Duration::from_secs(5), Arc::new(OfThisMachine::default()))
 }
 
 #[tokio::test]

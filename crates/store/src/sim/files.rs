@@ -14,11 +14,11 @@ use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::store::{FickleStore, Moods};
-use super::world::{OfWorld, World};
+use super::world::{OfWorld, SimulatedWorld};
 use super::{all_hold, is_noticed};
 use crate::generations::{Collecting, FileSource, Generations, ShardGeneration};
 use crate::log::{LeaderName, LogError, Opening, Position, ShardId, ShardLog};
-use crate::objects::{Advice, ObjectsError, Patience};
+use crate::objects::{Advice, ObjectsError, RetryPatience};
 
 const PUBLISHERS: u64 = 3;
 const READERS: u64 = 3;
@@ -40,7 +40,7 @@ struct KnownFiles {
 
 #[derive(Clone)]
 struct Server {
-    world: Arc<World>,
+    world: Arc<SimulatedWorld>,
     generations: Generations,
     log: ShardLog,
     common: Rc<RefCell<KnownFiles>>,
@@ -165,10 +165,10 @@ impl Server {
 }
 
 fn run(seed: u64, plant: fn(&mut Generations)) -> Result<(), String> {
-    let world = World::new(seed);
+    let world = SimulatedWorld::new(seed);
     let store = FickleStore::new(&world, Moods::drawn(&world));
     let surroundings = Arc::new(OfWorld(Arc::clone(&world)));
-    let patience = Patience::new(Duration::from_secs(20), surroundings);
+    let patience = RetryPatience::new(Duration::from_secs(20), surroundings);
     let common = Rc::new(RefCell::new(KnownFiles::default()));
     let server = || {
         let (bucket, cluster) = (store.handle(), Uuid::from_u128(1));

@@ -15,13 +15,13 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::store::{FickleStore, Moods};
-use super::world::{OfWorld, World};
+use super::world::{OfWorld, SimulatedWorld};
 use super::{all_hold, is_noticed};
 use crate::log::{
     Batch, EncodedEntries, EntryRef, LeaderName, LogError, Opening, OpeningStep, Planted, Position,
     Reader, ShardId, ShardLog, Stamp, TermLeader,
 };
-use crate::objects::Patience;
+use crate::objects::RetryPatience;
 
 const LEADERS: u64 = 3;
 const READERS: u64 = 2;
@@ -68,7 +68,7 @@ struct KnownOfLog {
 
 #[derive(Clone)]
 struct Server {
-    world: Arc<World>,
+    world: Arc<SimulatedWorld>,
     log: ShardLog,
     common: Rc<RefCell<KnownOfLog>>,
 }
@@ -237,10 +237,10 @@ impl Server {
 
 /// What has happened in a run, or what was wrong.
 fn run(seed: u64, planted: Option<Planted>) -> Result<BTreeMap<&'static str, u64>, String> {
-    let world = World::new(seed);
+    let world = SimulatedWorld::new(seed);
     let store = FickleStore::new(&world, Moods::drawn(&world));
     let surroundings = Arc::new(OfWorld(Arc::clone(&world)));
-    let patience = Patience::new(Duration::from_secs(20), surroundings);
+    let patience = RetryPatience::new(Duration::from_secs(20), surroundings);
     let common = Rc::new(RefCell::new(KnownOfLog::default()));
     let server = || {
         let (bucket, patience) = (store.handle(), patience.clone());

@@ -22,7 +22,7 @@ use object_store::{
     Result,
 };
 
-use super::world::World;
+use super::world::SimulatedWorld;
 use crate::objects::ObjectBucket;
 
 /// Names in a page of a listing.
@@ -50,7 +50,7 @@ impl Moods {
         Self { refused: 0, lost: 0, unanswered: 0, late: 0, conflict: 0, away: 0 };
 
     /// Some of each, mostly little.
-    pub(super) fn drawn(world: &World) -> Self {
+    pub(super) fn drawn(world: &SimulatedWorld) -> Self {
         let share = || world.below([1, 20, 60, 150][world.below(4) as usize]);
         let (refused, lost, unanswered) = (share(), share(), share());
         let (late, conflict) = (share() / 2, share());
@@ -61,7 +61,7 @@ impl Moods {
 /// All handles share the objects.
 #[derive(Clone)]
 pub(super) struct FickleStore {
-    world: Arc<World>,
+    world: Arc<SimulatedWorld>,
     inside: Arc<Mutex<FickleObjects>>,
     /// How often a put or a delete is on its way for up to a minute, as from a server that stands
     /// still; a share in a thousand.
@@ -100,7 +100,7 @@ impl FickleObjects {
 }
 
 impl FickleStore {
-    pub(super) fn new(world: &Arc<World>, moods: Moods) -> Self {
+    pub(super) fn new(world: &Arc<SimulatedWorld>, moods: Moods) -> Self {
         let (objects, late) = (BTreeMap::new(), Vec::new());
         let inside = FickleObjects { objects, late, moods, away_until: Duration::ZERO };
         Self { world: Arc::clone(world), inside: Arc::new(Mutex::new(inside)), slow: 0 }

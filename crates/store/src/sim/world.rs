@@ -19,7 +19,7 @@ const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The clock and the dice of one run.
 #[derive(Debug)]
-pub(super) struct World(Mutex<Ticking>);
+pub(super) struct SimulatedWorld(Mutex<Ticking>);
 
 #[derive(Debug)]
 struct Ticking {
@@ -56,7 +56,7 @@ impl Ord for Timer {
     }
 }
 
-impl World {
+impl SimulatedWorld {
     pub(super) fn new(seed: u64) -> Arc<Self> {
         let dice = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d;
         let (now, timers) = (Duration::ZERO, BinaryHeap::new());
@@ -131,7 +131,7 @@ impl Wake for Woken {
 
 /// The world as the crate's core is given it.
 #[derive(Clone)]
-pub(super) struct OfWorld(pub(super) Arc<World>);
+pub(super) struct OfWorld(pub(super) Arc<SimulatedWorld>);
 
 impl Surroundings for OfWorld {
     fn now(&self) -> Duration {
@@ -147,7 +147,7 @@ impl Surroundings for OfWorld {
     }
 }
 
-impl World {
+impl SimulatedWorld {
     pub(super) fn now(&self) -> Duration {
         self.inside().now
     }
@@ -171,7 +171,7 @@ impl World {
 
 struct WorldSleep {
     until: Duration,
-    world: Arc<World>,
+    world: Arc<SimulatedWorld>,
 }
 
 impl Future for WorldSleep {
