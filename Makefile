@@ -1,7 +1,7 @@
 # One command each for what people do with this repository. Needs Rust, Python 3.10 or later and
-# a C compiler; everything else is installed into .venv and target.
+# a C compiler, and `make test` needs etcd; everything else is installed into .venv and target.
 
-.PHONY: help run test quick lint deny fuzz optimised-test release-test python bench clean
+.PHONY: help run test etcd quick lint deny fuzz optimised-test release-test python bench clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -45,12 +45,18 @@ run: $(VENV)/ready
 # features, as a test of xtask watches: so the tests are those of the whole workspace. The tests of
 # Rust build the command too, which those of Python start as a server. Examples are not built here:
 # the lints have checked them.
-test: lint deny
+test: etcd lint deny
 	cargo test --locked --workspace --tests
 	$(MAKE) fuzz
 	VIRTUAL_ENV="$(VENV)" "$(VENV)/bin/maturin" develop --quiet --locked --extras test
 	"$(VENV)/bin/python" -m pytest
 	$(MAKE) optimised-test
+
+# Said before an hour of tests, not after. The tests themselves say so too.
+etcd:
+	@command -v etcd >/dev/null || test "$$PIPEANN_WITHOUT_ETCD" = 1 || { \
+		echo "etcd is not on PATH: install it (Debian: apt-get install etcd-server)," >&2; \
+		echo "or leave out the tests that need it: PIPEANN_WITHOUT_ETCD=1 make test" >&2; exit 1; }
 
 # Without `TESTS` nothing is linked. Tests of one crate: TESTS="--package pipeann-db --lib wal::".
 quick: $(VENV)/ready

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -36,17 +37,28 @@ class Server:
         self.data = data
         self.flags = ["--cluster", cluster, "--store", store, *flags]
         self.address = ""
+        # 0 for any that is free.
+        self.port = 0
         self.process: subprocess.Popen[str] | None = None
 
-    def command(self, port: int = 0) -> list[str]:
+    def command(self) -> list[str]:
         """What starts it."""
-        here = ["--data_dir", str(self.data), "--host", "127.0.0.1", "--port", str(port)]
-        return [str(binary()), "serve", *here, *self.flags]
+        here = ["--data_dir", str(self.data), "--host", "127.0.0.1", "--port", str(self.port)]
+        return [str(binary()), "serve", *here, "--metrics_port", "0", *self.flags]
 
-    def start(self, port: int = 0) -> str:
+    def start(self) -> str:
         """Starts it, and returns its address when it takes calls."""
-        self.process = subprocess.Popen(self.command(port), stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout is not None
+        self.begin()
+        return self.listens()
+
+    def begin(self) -> None:
+        """Starts it."""
+        assert self.process is None
+        self.process = subprocess.Popen(self.command(), stdout=subprocess.PIPE, text=True)
+
+    def listens(self) -> str:
+        """Waits until it takes calls; its address."""
+        assert self.process is not None and self.process.stdout is not None
         said = self.process.stdout.readline().split()
         assert said[:2] == ["listening", "on"], said
         self.address = said[2]
@@ -91,3 +103,85 @@ def running(*servers: Server) -> Iterator[None]:
     finally:
         for server in servers:
             server.kill()
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Etcd:
+    """etcd on 127.0.0.1, with a directory of its own."""
+
+    def __init__(self, data: Path) -> None:
+        found = shutil.which("etcd")
+        assert found, "etcd is missing; Debian's package etcd-server has it"
+        self.data = data
+        self.port, self.peers = free_port(), free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        peers = f"http://127.0.0.1:{self.peers}"
+        self.command = [
+            *(found, "--name", "one", "--data-dir", str(data), "--log-level", "error"),
+            *("--listen-client-urls", self.url, "--advertise-client-urls", self.url),
+            *("--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers),
+            *("--initial-cluster", f"one={peers}"),
+        ]
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Starts it, and waits until it takes connections."""
+        quiet = subprocess.DEVNULL
+        self.process = subprocess.Popen(self.command, stdout=quiet, stderr=quiet)
+        until("etcd", self._answers)
+
+    def _answers(self) -> bool:
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def kill(self) -> None:
+        """Ends it at once; its data stays."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(timeout=30)
+            self.process = None
+
+    def wipe(self) -> None:
+        """Takes its data away."""
+        assert self.process is None
+        shutil.rmtree(self.data)
+
+
+class Cluster:
+    """Some servers, one etcd, and a directory as the store."""
+
+    def __init__(self, root: Path, count: int, name: str = "one") -> None:
+        self.root = root
+        self.etcd = Etcd(root / "etcd")
+        self.store = f"file://{root / 'store'}"
+        self.servers = [self.server(number, name) for number in range(count)]
+
+    def server(self, number: int, name: str = "one") -> Server:
+        """A server with a directory and a port of its own."""
+        server = Server(
+            self.root / f"server-{number}", self.store, "--etcd", self.etcd.url, cluster=name
+        )
+        server.port = free_port()
+        return server
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Starts etcd and all servers, and ends what still runs."""
+        try:
+            self.etcd.start()
+            for server in self.servers:
+                server.begin()
+            for server in self.servers:
+                server.listens()
+            yield
+        finally:
+            for server in self.servers:
+                server.kill()
+            self.etcd.kill()

@@ -13,7 +13,7 @@ mod service;
 mod status;
 
 pub use service::{
-    AccessLog, CallEnded, DEFAULT_METRICS_PORT, DEFAULT_PORT, FrontendSettings, InProcess,
-    Listening, NetworkLimits, RefusedCall, ServeError, ServeOptions, Served, ServerTls, TakenOver,
-    Takeover, coverage, listen,
+    AccessLog, CallEnded, CatchUp, DEFAULT_METRICS_PORT, DEFAULT_PORT, FrontendSettings, InProcess,
+    LeaderAt, Listening, NetworkLimits, PeerTls, Peers, PeersError, ReadTime, RefusedCall,
+    ServeError, ServeOptions, Served, ServerAt, ServerTls, TakenOver, Takeover, coverage, listen,
 };

@@ -7,8 +7,9 @@ use crate::bell::{Bell, bell};
 use crate::counts::DeviceCounts;
 use crate::device::{Geometry, RawDevice};
 use crate::memory::Memory;
+use crate::patience::AwakePollers;
 use crate::pinning::{CpuPlaces, Pinning, pin, processors};
-use crate::poller::{Idle, Poller, PollerOptions};
+use crate::poller::{AllPollers, Idle, Poller, PollerOptions};
 use crate::port::{Port, PortError};
 use crate::stripe::Stripe;
 
@@ -99,16 +100,20 @@ impl Devices {
         let count = devices.len();
         let places = CpuPlaces::of(options.pinning, count, &processors);
         let idle = options.idle.unwrap_or(Idle::for_processors(processors.len(), count));
-        let (mut pollers, any_lost) = (Vec::with_capacity(count), Arc::default());
+        // Of a share in processors, as containers have one, only as many as that makes.
+        let share = std::thread::available_parallelism().map_or(1, usize::from);
+        let awake = Arc::new(AwakePollers::new(share.min(processors.len())));
+        let all = AllPollers { any_lost: Arc::default(), awake };
+        let mut pollers = Vec::with_capacity(count);
         for (number, (device, processor)) in devices.into_iter().zip(places.pollers).enumerate() {
             let name = device.name().to_owned();
-            let poller =
-                Poller::start(number, device, PollerOptions { idle, processor }, &any_lost);
+            let poller = Poller::start(number, device, PollerOptions { idle, processor }, &all);
             pollers.push(poller.map_err(|source| DevicesError::Poller { device: name, source })?);
         }
         tracing::info!("SPDK initialized: {count} pollers, LBA size {expected} bytes");
         let (behind, next_search) = (places.behind, AtomicUsize::new(0));
         let on_loss = options.on_loss;
+        let any_lost = all.any_lost;
         Ok(Self { pollers, any_lost, on_loss, memory, idle, behind, next_search })
     }
 

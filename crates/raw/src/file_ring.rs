@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-use io_uring::{IoUring, opcode, types};
+use io_uring::{EnterFlags, IoUring, opcode, types};
 
 use crate::bell::{Bell, EventBell};
 use crate::device::{Command, CommandDone, CommandRefused, DeviceAction, Status};
@@ -29,9 +29,20 @@ pub(crate) struct FileRing {
 // ring has no thread affinity as it was set up.
 unsafe impl Send for FileRing {}
 
+/// A ring that does not interrupt its poller, which looks for what has ended by itself; an older
+/// kernel has none of these.
+fn build(depth: u32) -> std::io::Result<IoUring> {
+    let mut builder = IoUring::builder();
+    builder.setup_coop_taskrun().setup_taskrun_flag().setup_submit_all();
+    match builder.build(depth) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => IoUring::new(depth),
+        built => built,
+    }
+}
+
 impl FileRing {
     pub(crate) fn new(file: &File, depth: u32) -> std::io::Result<Self> {
-        let ring = IoUring::new(depth)?;
+        let ring = build(depth)?;
         let bell = Arc::new(EventBell::new()?);
         ring.submitter().register_eventfd(bell.descriptor())?;
         let depth = depth as usize;
@@ -77,6 +88,21 @@ impl FileRing {
         }
     }
 
+    /// Has the kernel put what has ended into the ring, where it waits for that.
+    fn fetch(&mut self) {
+        if !self.ring.completion().is_empty() || !self.ring.submission().taskrun() {
+            return;
+        }
+        // SAFETY: no argument is passed, and nothing is submitted.
+        let entered = unsafe {
+            let flags = EnterFlags::GETEVENTS.bits();
+            self.ring.submitter().enter::<libc::sigset_t>(0, 0, flags, None)
+        };
+        if let Err(error) = entered {
+            tracing::debug!(%error, "what a device file has finished is fetched later");
+        }
+    }
+
     /// What an answer of the kernel means: `None` where there is more to do.
     fn step(&mut self, slot: usize, answer: i32) -> Option<Result<(), Status>> {
         let (command, moved) = self.slots[slot].as_mut().expect("the slot is in use");
@@ -103,6 +129,7 @@ impl BlockingTransfers for FileRing {
 
     fn poll(&mut self, done: &mut Vec<CommandDone>) {
         self.submit_pushed();
+        self.fetch();
         loop {
             let Some(answer) = self.ring.completion().next() else { break };
             let slot = answer.user_data() as usize;

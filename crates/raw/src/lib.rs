@@ -8,7 +8,7 @@
 //! | `sim` | a device in memory with faults and power cuts, and one that does nothing |
 //! | `memory`, `bell` | memory that devices reach; what threads sleep on |
 //! | `ring`, `tally` | how threads meet: rings, and sleep that loses no wake-up (`model` tries all orders) |
-//! | `poller`, `devices`, `counts`, `pinning` | one thread for each device, and where it runs |
+//! | `poller`, `patience`, `devices`, `counts`, `pinning` | one thread for each device, when it sleeps, where it runs |
 //! | `stripe`, `port` | one address space over all; a thread's way to it |
 //! | `marker`, `head`, `foreign` | what stands at the start of devices, and whose they are |
 //! | `store`, `copy`, `transfers` | copies: found, made once, given up |
@@ -38,6 +38,7 @@ pub mod marker;
 pub mod memory;
 #[cfg(test)]
 mod model;
+mod patience;
 mod pinning;
 mod poller;
 mod port;

@@ -20,6 +20,7 @@ use crate::counts::{DeviceCounts, PollerCounters};
 use crate::device::{
     Command, CommandDone, CommandRefused, DeviceAction, Geometry, RawDevice, Status,
 };
+use crate::patience::{AwakePollers, PATIENCE, Patience};
 use crate::ring::{Consumer, Producer};
 use crate::tally::OpTally;
 
@@ -27,6 +28,9 @@ use crate::tally::OpTally;
 const KEEP_ALIVE: Duration = Duration::from_millis(100);
 /// Rounds between two looks at the clock.
 const LOOK: u32 = 256;
+/// Requests that the device is given before it is asked what has ended: a search goes on with its
+/// first answers while the rest of what it asked for is under way.
+const BURST: usize = 32;
 /// Lanes of one poller at most: threads that search at the same time.
 pub const MAX_LANES: usize = 1024;
 
@@ -37,8 +41,8 @@ pub enum Idle {
     Spin,
     /// Lets others run first.
     Yield,
-    /// Sleeps until it is woken, and lets others run while the device works without telling when it
-    /// has finished.
+    /// Looks again for a while where a processor has nothing else to do, then sleeps until it is
+    /// woken. Lets others run while the device works without telling when it has finished.
     Sleep,
 }
 
@@ -98,6 +102,10 @@ pub(crate) struct PollerLane {
     out: u32,
     /// Replies that the owner was not told of yet.
     fresh: u64,
+    /// It was used since it was last looked at.
+    used: bool,
+    /// When that was seen.
+    last_used: Option<Instant>,
 }
 
 impl PollerLane {
@@ -106,12 +114,22 @@ impl PollerLane {
         replies: Producer<Reply>,
         owner: Arc<Arrivals>,
     ) -> Self {
-        Self { requests, replies, owner, out: 0, fresh: 0 }
+        Self { requests, replies, owner, out: 0, fresh: 0, used: false, last_used: None }
+    }
+
+    /// Whether its owner seems to be at work.
+    fn is_busy(&mut self, now: Instant) -> bool {
+        if std::mem::take(&mut self.used) {
+            self.last_used = Some(now);
+        }
+        let lately = |last| now.saturating_duration_since(last) < PATIENCE;
+        self.out > 0 || self.last_used.is_some_and(lately)
     }
 
     fn reply(&mut self, tag: u32, result: Result<(), Status>) {
         self.out -= 1;
         self.fresh += 1;
+        self.used = true;
         let room = self.replies.push(Reply { tag, result });
         assert!(room.is_ok(), "a port has no more requests out than replies have room");
     }
@@ -204,6 +222,15 @@ impl Office {
     }
 }
 
+/// What the pollers of a stripe share.
+#[derive(Clone)]
+pub(crate) struct AllPollers {
+    /// A device is used no more.
+    pub(crate) any_lost: Arc<AtomicBool>,
+    /// Those that stay awake.
+    pub(crate) awake: Arc<AwakePollers>,
+}
+
 /// How a poller runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PollerOptions {
@@ -225,7 +252,7 @@ impl Poller {
         number: usize,
         device: Box<dyn RawDevice>,
         options: PollerOptions,
-        any_lost: &Arc<AtomicBool>,
+        all: &AllPollers,
     ) -> std::io::Result<Self> {
         let bell = match device.bell() {
             Some(bell) => bell,
@@ -240,18 +267,19 @@ impl Poller {
             closing: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             lost: AtomicBool::new(false),
-            any_lost: Arc::clone(any_lost),
+            any_lost: Arc::clone(&all.any_lost),
             lanes: AtomicUsize::new(0),
             counts: PollerCounters::default(),
         });
         let shared = Arc::clone(&office);
+        let patience = Patience::new(Arc::clone(&all.awake));
         let thread = std::thread::Builder::new().name(format!("raw-poller-{number}"));
         let thread = thread.spawn(move || {
             if let Some(processor) = options.processor {
                 crate::pinning::pin(&[processor]);
             }
             let _ending = Ending(Arc::clone(&shared));
-            Rounds::new(shared, device, options.idle).run();
+            Rounds::new(shared, device, options.idle, patience).run();
         })?;
         Ok(Self { office, started_in: std::process::id(), thread: Some(thread) })
     }
@@ -301,6 +329,7 @@ struct Rounds {
     office: Arc<Office>,
     device: Box<dyn RawDevice>,
     idle: Idle,
+    patience: Patience,
     /// By number; those in between were closed.
     lanes: Vec<Option<PollerLane>>,
     /// Requests that the device had no room for, oldest first.
@@ -314,10 +343,25 @@ struct Rounds {
 }
 
 impl Rounds {
-    fn new(office: Arc<Office>, device: Box<dyn RawDevice>, idle: Idle) -> Self {
+    fn new(
+        office: Arc<Office>,
+        device: Box<dyn RawDevice>,
+        idle: Idle,
+        patience: Patience,
+    ) -> Self {
         let rings = device.bell().is_some();
-        let (lanes, held) = (Vec::new(), VecDeque::new());
-        Self { office, device, idle, lanes, held, turn: 0, at_device: 0, rings, gone: None }
+        Self {
+            office,
+            device,
+            idle,
+            patience,
+            lanes: Vec::new(),
+            held: VecDeque::new(),
+            turn: 0,
+            at_device: 0,
+            rings,
+            gone: None,
+        }
     }
 
     fn run(&mut self) {
@@ -336,6 +380,7 @@ impl Rounds {
                 self.keep_alive();
             }
             if worked {
+                self.patience.renew();
                 continue;
             }
             self.remove_closed();
@@ -343,10 +388,12 @@ impl Rounds {
             if closing && self.at_device == 0 && self.held.is_empty() {
                 return;
             }
-            match self.idle {
+            let idle = self.idle;
+            match idle {
                 Idle::Spin => std::hint::spin_loop(),
                 Idle::Yield => std::thread::yield_now(),
-                Idle::Sleep if closing || (self.at_device > 0 && !self.rings) => {
+                Idle::Sleep if closing => std::thread::yield_now(),
+                Idle::Sleep if self.is_patient() || (self.at_device > 0 && !self.rings) => {
                     std::thread::yield_now();
                 }
                 Idle::Sleep => {
@@ -360,6 +407,14 @@ impl Rounds {
                 }
             }
         }
+    }
+
+    /// Whether something may come soon, and nobody else needs the processor meanwhile.
+    fn is_patient(&mut self) -> bool {
+        let now = Instant::now();
+        let lanes = self.lanes.iter_mut().flatten();
+        let searching = lanes.map(|lane| usize::from(lane.is_busy(now))).sum();
+        self.patience.lasts(now, searching)
     }
 
     fn take_mail(&mut self) {
@@ -410,8 +465,8 @@ impl Rounds {
             some = true;
         }
         let lanes = self.lanes.len();
-        let mut empty = 0;
-        while empty < lanes {
+        let (mut empty, mut given) = (0, 0);
+        while empty < lanes && given < BURST {
             let at = self.turn % lanes;
             self.turn = at + 1;
             let popped = self.lanes[at].as_mut().and_then(|lane| {
@@ -423,7 +478,7 @@ impl Rounds {
                 empty += 1;
                 continue;
             };
-            (empty, some) = (0, true);
+            (empty, given, some) = (0, given + 1, true);
             if !self.give(at as u32, &request) {
                 self.held.push_back((at as u32, request));
                 break;

@@ -28,7 +28,7 @@ pub(crate) trait ObjectLog: fmt::Debug + Send + Sync {
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct WaitingChanges {
     changes: Vec<EncodedChange>,
     bytes: usize,
     /// Changes handed over so far, and those that are there.
@@ -39,21 +39,21 @@ struct Waiting {
 }
 
 /// See the module's description.
-pub(crate) struct GroupLog {
+pub(crate) struct SharedObjects {
     log: Box<dyn ObjectLog>,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingChanges>,
     moved: Condvar,
     /// Is told when it has failed.
     on_failure: Box<dyn Fn() + Send + Sync>,
 }
 
-impl fmt::Debug for GroupLog {
+impl fmt::Debug for SharedObjects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GroupLog").field("log", &self.log).finish_non_exhaustive()
+        f.debug_struct("SharedObjects").field("log", &self.log).finish_non_exhaustive()
     }
 }
 
-impl GroupLog {
+impl SharedObjects {
     /// Puts objects by `log`.
     pub(crate) fn new(
         log: Box<dyn ObjectLog>,
@@ -74,12 +74,15 @@ impl GroupLog {
         self.moved.notify_all();
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, WaitingChanges> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for whoever puts an object, or puts one.
-    fn advance<'w>(&'w self, mut waiting: MutexGuard<'w, Waiting>) -> MutexGuard<'w, Waiting> {
+    fn advance<'w>(
+        &'w self,
+        mut waiting: MutexGuard<'w, WaitingChanges>,
+    ) -> MutexGuard<'w, WaitingChanges> {
         if waiting.leading {
             return self.moved.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
@@ -88,7 +91,7 @@ impl GroupLog {
         waiting.bytes = 0;
         let done = waiting.given;
         drop(waiting);
-        let mut ending = Ending { group: self, outcome: None };
+        let mut ending = PutEnding { group: self, outcome: None };
         ending.outcome =
             Some(objects(&changes).try_for_each(|object| self.log.put(object)).map(|()| done));
         drop(ending);
@@ -111,12 +114,12 @@ fn objects(changes: &[EncodedChange]) -> impl Iterator<Item = &[EncodedChange]> 
 }
 
 /// Tells the others how an object ended, also where putting it panics.
-struct Ending<'g> {
-    group: &'g GroupLog,
+struct PutEnding<'g> {
+    group: &'g SharedObjects,
     outcome: Option<Result<u64, SharedLogError>>,
 }
 
-impl Drop for Ending<'_> {
+impl Drop for PutEnding<'_> {
     fn drop(&mut self) {
         let mut waiting = self.group.waiting();
         waiting.leading = false;
@@ -136,7 +139,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-impl SharedLog for GroupLog {
+impl SharedLog for SharedObjects {
     fn append(&self, changes: &[SharedChange<'_>]) -> Result<(), SharedLogError> {
         let encoded: Vec<_> = changes.iter().map(encode).collect();
         let bytes: usize = encoded.iter().map(|change| change.payload.len()).sum();
@@ -198,7 +201,7 @@ mod tests {
     #[test]
     fn threads_share_objects_and_each_finds_its_changes_in_order() {
         let objects = Arc::new(Objects::default());
-        let log = GroupLog::new(Box::new(Arc::clone(&objects)), || {});
+        let log = SharedObjects::new(Box::new(Arc::clone(&objects)), || {});
         std::thread::scope(|scope| {
             for thread in 0..8u64 {
                 let log = &log;
@@ -224,7 +227,7 @@ mod tests {
     #[test]
     fn what_is_long_is_cut_at_changes() {
         let objects = Arc::new(Objects::default());
-        let log = GroupLog::new(Box::new(Arc::clone(&objects)), || {});
+        let log = SharedObjects::new(Box::new(Arc::clone(&objects)), || {});
         let long = vec![7; OBJECT_BYTES / 2];
         let changes: Vec<_> = (1..=5).map(|seq| record(1, seq, &long)).collect();
         log.append(&changes).unwrap();
@@ -242,7 +245,7 @@ mod tests {
         let objects = Arc::new(Objects { fail_at: Some(3), ..Objects::default() });
         let told = Arc::new(AtomicUsize::new(0));
         let tell = Arc::clone(&told);
-        let log = GroupLog::new(Box::new(Arc::clone(&objects)), move || {
+        let log = SharedObjects::new(Box::new(Arc::clone(&objects)), move || {
             tell.fetch_add(1, Ordering::Relaxed);
         });
         let failed: usize = std::thread::scope(|scope| {

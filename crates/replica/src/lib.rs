@@ -14,6 +14,7 @@ mod codec;
 mod election;
 mod error;
 mod group;
+mod membership;
 mod objects;
 mod options;
 mod position;
@@ -24,10 +25,11 @@ mod work;
 pub use codec::{EncodedChange, KIND_ACCESS, KIND_CATALOG, KIND_RECORD, decode, encode};
 pub use election::{Alone, Elected, Election};
 pub use error::ReplicaError;
+pub use membership::ClusterMembership;
 pub use options::ReplicaOptions;
 pub use position::{ReplicaFile, ReplicaFileError};
 pub use replica::Replica;
-pub use state::{ReadTime, ReplicaStatus};
+pub use state::{ReadFreshness, ReplicaStatus};
 
 #[cfg(test)]
 mod tests;

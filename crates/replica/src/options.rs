@@ -20,16 +20,13 @@ pub struct ReplicaOptions {
     pub poll: Duration,
     /// What was applied is noted on disk so often, so that a start reads no more of the log again.
     pub note: Duration,
-    /// A read that asks for it may be so much behind: Milvus's bounded staleness.
-    pub staleness: Duration,
 }
 
 impl ReplicaOptions {
-    /// Looks at the log ten times a second in a directory, and once in a bucket; notes every five
-    /// seconds; five seconds of staleness.
+    /// Looks at the log fifty times a second in a directory, and once in a bucket; notes every five
+    /// seconds.
     pub fn new(store: ClusterStore, name: String, election: Arc<dyn Election>) -> Self {
         let poll = Duration::from_millis(if store.is_local() { 20 } else { 1_000 });
-        let (note, staleness) = (Duration::from_secs(5), Duration::from_secs(5));
-        Self { store, name, election, poll, note, staleness }
+        Self { store, name, election, poll, note: Duration::from_secs(5) }
     }
 }

@@ -13,8 +13,8 @@ use crate::ReplicaError;
 use crate::election::Elected;
 use crate::options::ReplicaOptions;
 use crate::position::ReplicaFile;
-use crate::state::{ReadTime, ReplicaStatus, State};
-use crate::work::{Term, Work};
+use crate::state::{ReadFreshness, ReplicaStatus, SharedState};
+use crate::work::{LedTerm, LogWork};
 
 /// How often an election is asked by who waits for its end.
 const ELECTION_LOOK: Duration = Duration::from_millis(20);
@@ -24,8 +24,8 @@ pub struct Replica {
     database: Arc<Database>,
     options: ReplicaOptions,
     server: Uuid,
-    state: Arc<State>,
-    term: Arc<Mutex<Option<Term>>>,
+    state: Arc<SharedState>,
+    term: Arc<Mutex<Option<LedTerm>>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -61,9 +61,9 @@ impl Replica {
         let now = Arc::clone(&database.now);
         database.shared = true;
         let database = Arc::new(Database::open(dir, database)?);
-        let state = Arc::new(State::new(file.position()));
+        let state = Arc::new(SharedState::new(file.position()));
         let term = Arc::default();
-        let work = Work {
+        let work = LogWork {
             dir: dir.to_owned(),
             database: Arc::clone(&database),
             options: options.clone(),
@@ -106,7 +106,7 @@ impl Replica {
         }
     }
 
-    fn term(&self) -> Option<Term> {
+    fn term(&self) -> Option<LedTerm> {
         self.term.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -118,12 +118,13 @@ impl Replica {
     }
 
     /// Whether [`catch_up`](Self::catch_up) would return at once.
-    pub fn has(&self, wanted: ReadTime) -> bool {
+    pub fn has(&self, wanted: ReadFreshness) -> bool {
         match self.term() {
             Some(_) => {
-                wanted != ReadTime::Latest || self.options.election.certain_for() > Duration::ZERO
+                wanted != ReadFreshness::Latest
+                    || self.options.election.certain_for() > Duration::ZERO
             }
-            None => self.state.has(wanted, self.options.staleness),
+            None => self.state.has(wanted),
         }
     }
 
@@ -155,14 +156,16 @@ impl Replica {
     /// # Errors
     /// [`ReplicaError::Behind`] when the deadline has come; [`ReplicaError::Log`] where another server
     /// leads by now.
-    pub fn catch_up(&self, wanted: ReadTime, deadline: Instant) -> Result<(), ReplicaError> {
-        if let Some(Term { leader, .. }) = self.term() {
-            if wanted == ReadTime::Latest && self.options.election.certain_for() == Duration::ZERO {
+    pub fn catch_up(&self, wanted: ReadFreshness, deadline: Instant) -> Result<(), ReplicaError> {
+        if let Some(LedTerm { leader, .. }) = self.term() {
+            if wanted == ReadFreshness::Latest
+                && self.options.election.certain_for() == Duration::ZERO
+            {
                 leader.verify()?;
             }
             return Ok(());
         }
         let behind = |why| ReplicaError::Behind { why };
-        self.state.catch_up(wanted, self.options.staleness, deadline).map_err(behind)
+        self.state.catch_up(wanted, deadline).map_err(behind)
     }
 }

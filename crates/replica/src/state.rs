@@ -7,13 +7,18 @@ use pipeann_store::Position;
 
 /// How new the data has to be that a read sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadTime {
+pub enum ReadFreshness {
     /// All that was acknowledged before the read.
     Latest,
     /// All that was acknowledged up to a hybrid timestamp.
     AtLeast(u64),
-    /// At most as far behind as the options allow.
-    Bounded,
+    /// All but what was acknowledged in the last time before the read, and all up to a timestamp.
+    Bounded {
+        /// How far behind it may be.
+        staleness: Duration,
+        /// What it has in any case; 0 for nothing.
+        at_least: u64,
+    },
     /// Whatever is there.
     Any,
 }
@@ -32,7 +37,7 @@ pub struct ReplicaStatus {
 }
 
 #[derive(Debug)]
-struct Progress {
+struct ReadProgress {
     status: ReplicaStatus,
     /// Reads to the log's end that were asked for, and those that have ended: one that begins when the
     /// first is `n` has the second be `n` when it ends.
@@ -45,43 +50,52 @@ struct Progress {
     nudged: bool,
 }
 
-impl Progress {
+impl ReadProgress {
     /// Whether what a read asks for is applied for certain.
-    fn has(&self, wanted: ReadTime, staleness: Duration) -> bool {
+    fn has(&self, wanted: ReadFreshness) -> bool {
         match wanted {
-            ReadTime::Any => true,
-            ReadTime::AtLeast(timestamp) => self.status.timestamp >= timestamp,
-            ReadTime::Bounded => self.fresh.is_some_and(|fresh| fresh.elapsed() <= staleness),
-            ReadTime::Latest => false,
+            ReadFreshness::Any => true,
+            ReadFreshness::AtLeast(timestamp) => self.status.timestamp >= timestamp,
+            ReadFreshness::Bounded { staleness, at_least } => {
+                self.status.timestamp >= at_least
+                    && self.fresh.is_some_and(|fresh| fresh.elapsed() <= staleness)
+            }
+            ReadFreshness::Latest => false,
         }
     }
 }
 
 /// See the module's description.
 #[derive(Debug)]
-pub(crate) struct State {
-    progress: Mutex<Progress>,
+pub(crate) struct SharedState {
+    progress: Mutex<ReadProgress>,
     moved: Condvar,
 }
 
 /// What the thread that works finds when it has waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Woken {
+pub(crate) enum WorkSignal {
     /// Time is over, or somebody wants it to look.
     Look,
     /// The server ends.
     Stop,
 }
 
-impl State {
+impl SharedState {
     pub(crate) fn new(position: Option<Position>) -> Self {
         let status = ReplicaStatus { leads: None, position, timestamp: 0, trouble: None };
-        let progress =
-            Progress { status, asked: 0, ended: 0, fresh: None, stopping: false, nudged: false };
+        let progress = ReadProgress {
+            status,
+            asked: 0,
+            ended: 0,
+            fresh: None,
+            stopping: false,
+            nudged: false,
+        };
         Self { progress: Mutex::new(progress), moved: Condvar::new() }
     }
 
-    fn progress(&self) -> MutexGuard<'_, Progress> {
+    fn progress(&self) -> MutexGuard<'_, ReadProgress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -105,17 +119,17 @@ impl State {
     }
 
     /// Waits until it is time to look at the log, or somebody asks for it.
-    pub(crate) fn wait(&self, poll: Duration) -> Woken {
+    pub(crate) fn wait(&self, poll: Duration) -> WorkSignal {
         let until = Instant::now() + poll;
         let mut progress = self.progress();
         loop {
             if progress.stopping {
-                return Woken::Stop;
+                return WorkSignal::Stop;
             }
             let left = until.saturating_duration_since(Instant::now());
             if progress.nudged || progress.asked > progress.ended || left.is_zero() {
                 progress.nudged = false;
-                return Woken::Look;
+                return WorkSignal::Look;
             }
             progress =
                 self.moved.wait_timeout(progress, left).unwrap_or_else(PoisonError::into_inner).0;
@@ -123,18 +137,18 @@ impl State {
     }
 
     /// As [`wait`](Self::wait), whoever asks: something is wrong, and is tried again after a while.
-    pub(crate) fn rest(&self, time: Duration) -> Woken {
+    pub(crate) fn rest(&self, time: Duration) -> WorkSignal {
         let until = Instant::now() + time;
         let mut progress = self.progress();
         while !progress.stopping {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Woken::Look;
+                return WorkSignal::Look;
             }
             progress =
                 self.moved.wait_timeout(progress, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        Woken::Stop
+        WorkSignal::Stop
     }
 
     /// Waits until something has changed, at most so long.
@@ -189,22 +203,17 @@ impl State {
         self.moved.notify_all();
     }
 
-    pub(crate) fn has(&self, wanted: ReadTime, staleness: Duration) -> bool {
-        self.progress().has(wanted, staleness)
+    pub(crate) fn has(&self, wanted: ReadFreshness) -> bool {
+        self.progress().has(wanted)
     }
 
     /// Waits until what a read asks for is applied, or this server leads.
     ///
     /// # Errors
     /// What is in the way, when the deadline has come.
-    pub(crate) fn catch_up(
-        &self,
-        wanted: ReadTime,
-        staleness: Duration,
-        deadline: Instant,
-    ) -> Result<(), String> {
+    pub(crate) fn catch_up(&self, wanted: ReadFreshness, deadline: Instant) -> Result<(), String> {
         let mut progress = self.progress();
-        if progress.has(wanted, staleness) {
+        if progress.has(wanted) {
             return Ok(());
         }
         progress.asked += 1;

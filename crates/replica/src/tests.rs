@@ -88,7 +88,7 @@ fn until_leads(replica: &Replica) {
 }
 
 fn catch_up(replica: &Replica) {
-    replica.catch_up(ReadTime::Latest, deadline()).unwrap();
+    replica.catch_up(ReadFreshness::Latest, deadline()).unwrap();
 }
 
 fn create(database: &Database, name: &str) -> Arc<Collection> {
@@ -206,7 +206,7 @@ fn a_server_that_leads_and_is_not_told_of_another_is_refused_by_the_log() {
     let b = open(&cluster.dir(1), options);
     until_leads(&b);
     *cluster.elected.lock().unwrap() = None;
-    let read = a.catch_up(ReadTime::Latest, deadline());
+    let read = a.catch_up(ReadFreshness::Latest, deadline());
     let wrote = c.insert(batch(20..21), None);
     assert!(wrote.is_err(), "the log has another term");
     assert!(read.is_err() || a.status().leads.is_none(), "the latest may be elsewhere");
@@ -224,11 +224,15 @@ fn reads_wait_for_what_they_ask_for() {
     for i in 0..50 {
         c.insert(batch(i..i + 1), None).unwrap();
         let timestamp = 1_700_000_000_000 << 18;
-        let wanted = [ReadTime::Latest, ReadTime::AtLeast(timestamp << 1)][i as usize % 2];
+        let wanted =
+            [ReadFreshness::Latest, ReadFreshness::AtLeast(timestamp << 1)][i as usize % 2];
         b.catch_up(wanted, deadline()).unwrap();
         let d = b.database().collection("default", "c").unwrap();
         assert_eq!(d.count(None).unwrap(), i as u64 + 1);
     }
-    b.catch_up(ReadTime::Any, Instant::now()).unwrap();
-    b.catch_up(ReadTime::Bounded, Instant::now()).unwrap();
+    b.catch_up(ReadFreshness::Any, Instant::now()).unwrap();
+    let bounded =
+        |at_least| ReadFreshness::Bounded { staleness: Duration::from_secs(600), at_least };
+    b.catch_up(bounded(b.timestamp()), Instant::now()).unwrap();
+    assert!(!b.has(bounded(b.timestamp() + 2)), "nothing is there that is so new");
 }

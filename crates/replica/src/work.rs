@@ -13,11 +13,11 @@ use pipeann_store::{Batch, LeaderName, LogError, Position, ShardId, ShardLeader,
 use crate::ReplicaError;
 use crate::codec::decode;
 use crate::election::Elected;
-use crate::group::GroupLog;
+use crate::group::SharedObjects;
 use crate::objects::{TermObjects, TermTime, moment};
 use crate::options::ReplicaOptions;
 use crate::position::ReplicaFile;
-use crate::state::{State, Woken};
+use crate::state::{SharedState, WorkSignal};
 
 /// The one log of a cluster.
 pub(crate) const SHARD: ShardId = ShardId(0);
@@ -25,29 +25,29 @@ pub(crate) const SHARD: ShardId = ShardId(0);
 const REST: Duration = Duration::from_millis(500);
 
 /// What the thread has.
-pub(crate) struct Work {
+pub(crate) struct LogWork {
     pub(crate) dir: PathBuf,
     pub(crate) database: Arc<Database>,
     pub(crate) options: ReplicaOptions,
     pub(crate) now: Arc<dyn Fn() -> UnixMs + Send + Sync>,
-    pub(crate) state: Arc<State>,
+    pub(crate) state: Arc<SharedState>,
     /// The term that this server leads by.
-    pub(crate) term: Arc<Mutex<Option<Term>>>,
+    pub(crate) term: Arc<Mutex<Option<LedTerm>>>,
     pub(crate) file: ReplicaFile,
     pub(crate) noted: Instant,
 }
 
 /// A term that this server leads by.
 #[derive(Clone)]
-pub(crate) struct Term {
+pub(crate) struct LedTerm {
     pub(crate) leader: Arc<ShardLeader>,
     pub(crate) time: Arc<TermTime>,
 }
 
 /// A batch that could not be applied.
-type Applied = Result<(), pipeann_db::database::DatabaseError>;
+type BatchApplied = Result<(), pipeann_db::database::DatabaseError>;
 
-impl Work {
+impl LogWork {
     /// Works until the server ends.
     pub(crate) fn run(mut self) {
         let mut from = self.file.position();
@@ -103,7 +103,7 @@ impl Work {
             if self.options.election.elected() == Elected::Me {
                 return Ok(reader.position());
             }
-            if self.state.wait(self.options.poll) == Woken::Stop {
+            if self.state.wait(self.options.poll) == WorkSignal::Stop {
                 return Ok(reader.position());
             }
         }
@@ -130,14 +130,16 @@ impl Work {
             revision: AtomicU64::new(self.database.catalog().revision()),
         };
         let state = Arc::clone(&self.state);
-        let log = GroupLog::new(Box::new(objects), move || state.nudge());
+        let log = SharedObjects::new(Box::new(objects), move || state.nudge());
         self.database.lead(Arc::clone(&log) as Arc<dyn SharedLog>)?;
         tracing::info!(term, "this server leads");
-        self.set_term(Some(Term { leader: Arc::clone(&leader), time }));
+        self.set_term(Some(LedTerm { leader: Arc::clone(&leader), time }));
         self.state.leads(Some(term));
         let mut position = leader.position();
         while log.failed().is_none() && self.options.election.elected() == Elected::Me {
-            if self.state.wait(self.options.poll.max(Duration::from_millis(100))) == Woken::Stop {
+            if self.state.wait(self.options.poll.max(Duration::from_millis(100)))
+                == WorkSignal::Stop
+            {
                 break;
             }
             if log.failed().is_none() {
@@ -158,7 +160,7 @@ impl Work {
         Ok(position)
     }
 
-    fn set_term(&self, term: Option<Term>) {
+    fn set_term(&self, term: Option<LedTerm>) {
         *self.term.lock().unwrap_or_else(PoisonError::into_inner) = term;
     }
 
@@ -182,7 +184,7 @@ impl Work {
 }
 
 /// Applies what an object holds.
-fn apply(database: &Database, batch: &Batch) -> Applied {
+fn apply(database: &Database, batch: &Batch) -> BatchApplied {
     let written = moment(batch.timestamp);
     batch.entries.iter().try_for_each(|entry| {
         database.apply_shared(&decode(entry.seq, entry.kind, &entry.payload)?, written)

@@ -2,6 +2,7 @@
 //!
 //! [`objects`] is the store itself: a directory, S3 or memory, probed before it is trusted.
 //! [`log`] holds the log of each shard, one object for each batch, fenced by put-if-absent alone.
+//! [`generations`] are a shard's derived state as files, found again by their contents.
 //! [`blocking`] is all of it for callers on ordinary threads; what is beneath is asynchronous, so that
 //! a simulation can drive it.
 //!
@@ -9,9 +10,13 @@
 //! `docs/store-format.md`, reasons in `docs/decisions/0046-logs-in-an-object-store.md`.
 
 pub mod blocking;
+pub mod generations;
 pub mod log;
 pub mod objects;
+#[cfg(test)]
+mod sim;
 
-pub use blocking::{ClusterStore, ShardLeader, ShardReader, shards};
+pub use blocking::{ClusterStore, ShardGenerations, ShardLeader, ShardReader, shards};
+pub use generations::{Collected, Fetched, GenerationId, LeasedPin, ShardGeneration, StoredFile};
 pub use log::{Batch, Entry, EntryRef, LeaderName, LogError, Position, ShardId, Stamp};
 pub use objects::{Advice, ObjectsError};

@@ -20,7 +20,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::access_file::AccessFile;
-use crate::clustered::ClusterArgs;
+use crate::clustered::{Listens, ServersArgs};
 use crate::interrupt;
 use crate::opening::{By, now};
 use pipeann_engine::memory::MemoryLimit;
@@ -90,7 +90,7 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     by: By,
     #[command(flatten)]
-    cluster: ClusterArgs,
+    cluster: ServersArgs,
 }
 
 /// A setting that is on or off.
@@ -163,7 +163,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     options.collection.flush_behind = true;
     options.collection.graph.backend = Some(args.by.backend()?);
     let tls = args.tls()?;
-    let opened = args.cluster.open(&args.data_dir, options)?;
+    let identity = tls.as_ref().map(|tls| (tls.certificate.clone(), tls.key.clone()));
+    let listens = Listens { host: &args.host, port: args.port, identity };
+    let opened = args.cluster.open(&args.data_dir, options, &listens)?;
     let settings = FrontendSettings { database: Arc::clone(opened.database()), now: Arc::new(now) };
     let options = ServeOptions {
         host: args.host.clone(),
@@ -177,6 +179,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         token: args.token.clone(),
         authorization: args.authorization,
         tls,
+        peers: opened.peers(),
         ..ServeOptions::default()
     };
     let listening = listen_with_metrics(settings, options, args.metrics_port)?;
@@ -198,7 +201,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     signals.forever().next();
     eprintln!("pipeann: ending; calls under way are answered first");
     listening.stop();
-    drop(opened);
+    opened.close();
     Ok(())
 }
 

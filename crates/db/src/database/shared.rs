@@ -14,7 +14,7 @@ use crate::catalog::{
 };
 use crate::collection::{self, Collection, CollectionIdentity, collection_dir};
 use crate::disk::remove_tree;
-use crate::replication::{Leadership, SharedChange, SharedLog, SharedLogError, Standing};
+use crate::replication::{Leadership, LogStanding, SharedChange, SharedLog, SharedLogError};
 
 impl Database {
     /// What this server is to the log that servers share; `None` where only this one has the database.
@@ -66,7 +66,7 @@ impl Database {
             return Err(SharedLogError::NotLeading { why }.into());
         };
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        leadership.set(Standing::Leads(log));
+        leadership.set(LogStanding::Leads(log));
         let collections = self.all_collections();
         let led = collections.iter().try_for_each(|collection| {
             collection
@@ -76,7 +76,7 @@ impl Database {
                 .map_err(|error| self.of_collection(collection, error))
         });
         if led.is_err() {
-            leadership.set(Standing::Follows);
+            leadership.set(LogStanding::Follows);
             for collection in &collections {
                 // One that fails is opened again when it is needed.
                 let _ = collection.follow();
@@ -93,7 +93,7 @@ impl Database {
     /// Where the disk of a collection has failed: the database is to be opened again.
     pub fn follow(&self) -> Result<(), DatabaseError> {
         let Some(leadership) = self.leadership() else { return Ok(()) };
-        leadership.set(Standing::Follows);
+        leadership.set(LogStanding::Follows);
         // Whoever changes the catalogue is told that this server does not lead.
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         for collection in self.all_collections() {

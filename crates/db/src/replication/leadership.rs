@@ -6,7 +6,7 @@ use super::{SharedChange, SharedLog, SharedLogError};
 
 /// What a server is to a shared log.
 #[derive(Clone, Debug, Default)]
-pub enum Standing {
+pub enum LogStanding {
     /// It applies what others change.
     #[default]
     Follows,
@@ -17,21 +17,21 @@ pub enum Standing {
 /// See the module's description. Shared between threads by reference.
 #[derive(Debug, Default)]
 pub struct Leadership {
-    standing: RwLock<Standing>,
+    standing: RwLock<LogStanding>,
 }
 
 impl Leadership {
     /// What this server is now.
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> LogStanding {
         self.standing.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether this server leads now.
     pub fn leads(&self) -> bool {
-        matches!(self.standing(), Standing::Leads(_))
+        matches!(self.standing(), LogStanding::Leads(_))
     }
 
-    pub(crate) fn set(&self, standing: Standing) {
+    pub(crate) fn set(&self, standing: LogStanding) {
         *self.standing.write().unwrap_or_else(PoisonError::into_inner) = standing;
     }
 
@@ -41,8 +41,8 @@ impl Leadership {
     /// As [`SharedLog::append`].
     pub(crate) fn append(&self, changes: &[SharedChange<'_>]) -> Result<(), SharedLogError> {
         match self.standing() {
-            Standing::Leads(log) => log.append(changes),
-            Standing::Follows => Err(SharedLogError::NotLeading { why: "it follows".into() }),
+            LogStanding::Leads(log) => log.append(changes),
+            LogStanding::Follows => Err(SharedLogError::NotLeading { why: "it follows".into() }),
         }
     }
 }

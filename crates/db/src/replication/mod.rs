@@ -14,7 +14,7 @@
 mod leadership;
 mod memory;
 
-pub use leadership::{Leadership, Standing};
+pub use leadership::{Leadership, LogStanding};
 pub use memory::MemoryLog;
 
 use std::fmt;

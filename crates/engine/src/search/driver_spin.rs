@@ -27,11 +27,14 @@ pub(super) fn look_out(
     queue.flush()?;
     let since = Instant::now();
     let spare = || *SPARE && since.elapsed() < PATIENCE;
-    while found.is_empty() && queue.in_flight() > 0 && spare() && !wanted() {
-        std::hint::spin_loop();
+    // Once in any case: the time may have passed while another thread had the processor.
+    loop {
         queue.poll(found)?;
+        if !found.is_empty() || queue.in_flight() == 0 || !spare() || wanted() {
+            return Ok(());
+        }
+        std::hint::spin_loop();
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -22,9 +22,15 @@ struct Ssds(Vec<Platter>);
 
 impl Ssds {
     fn new(count: u64, bytes: u64) -> Self {
-        let options = |seed| SimDevOptions { bytes, seed, depth: 64, ..SimDevOptions::default() };
+        Self::formatted(count, bytes, (512, 16 << 10))
+    }
+
+    /// With blocks and turns of so many bytes.
+    fn formatted(count: u64, bytes: u64, (lba_bytes, stripe_bytes): (u32, u64)) -> Self {
+        let options =
+            |seed| SimDevOptions { bytes, lba_bytes, seed, depth: 64, ..SimDevOptions::default() };
         let ssds = Self((0..count).map(|seed| Platter::new(options(seed))).collect());
-        claim(&ssds.devices(), 16 << 10, false).unwrap();
+        claim(&ssds.devices(), stripe_bytes, false).unwrap();
         ssds
     }
 
@@ -387,5 +393,29 @@ fn indexes_in_partitions_are_copied_partition_by_partition() {
     let files = Index::open(&path, &open_options()).unwrap();
     for policy in POLICIES {
         assert_eq!(answers(&index, &queries, policy), answers(&files, &queries, policy));
+    }
+}
+
+#[test]
+fn pages_longer_than_a_turn_are_read_from_several_devices() {
+    let base = clustered(3000, 16, VectorType::U8, 1);
+    let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let mut build = options(Metric::L2);
+    build.page_bytes = Some(16384);
+    let path = dir.path().join("i");
+    build_in(&path, &base, &build);
+    let queries = clustered(30, 16, VectorType::U8, 3);
+    let files = Index::open(&path, &open_options()).unwrap();
+    for lba_bytes in [512, 4096] {
+        let ssds = Ssds::formatted(3, 8 << 20, (lba_bytes, 4096));
+        let index = Index::open(&path, &with(ssds.backend())).unwrap();
+        assert_eq!(index.backend().wait_copied(&mut |_| ()).left_files, 0);
+        let before: Vec<u64> = ssds.0.iter().map(Platter::reads).collect();
+        for policy in POLICIES {
+            assert_eq!(answers(&index, &queries, policy), answers(&files, &queries, policy));
+        }
+        let read = ssds.0.iter().zip(before).map(|(ssd, before)| ssd.reads() - before);
+        // Each page is four commands, so that every device has a part in each.
+        assert!(read.clone().all(|reads| reads >= 30), "{:?}", read.collect::<Vec<_>>());
     }
 }

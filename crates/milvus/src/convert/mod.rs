@@ -12,6 +12,7 @@ pub(crate) mod output;
 pub(crate) mod parameters;
 pub(crate) mod queries;
 pub(crate) mod ranking;
+pub(crate) mod read_time;
 pub(crate) mod schema_in;
 pub(crate) mod schema_out;
 pub(crate) mod search_params;

@@ -18,6 +18,11 @@ pub(crate) fn schema_timestamp(collection: &CollectionEntry) -> u64 {
     hybrid(collection.created) | counter & ((1 << COUNTER_BITS) - 1)
 }
 
+/// A timestamp that is no moment of an iterator, not before this one.
+pub(crate) fn even(timestamp: u64) -> u64 {
+    timestamp.saturating_add(timestamp & 1) & !1
+}
+
 /// Gives out timestamps, each later than the one before, and even: odd ones are moments of iterators.
 #[derive(Debug, Default)]
 pub(crate) struct Timestamps(AtomicU64);
@@ -37,6 +42,11 @@ impl Timestamps {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_odd_timestamp_becomes_the_next_even_one() {
+        assert_eq!([even(0), even(7), even(8), even(u64::MAX)], [0, 8, 8, u64::MAX - 1]);
+    }
 
     #[test]
     fn timestamps_grow_also_where_the_clock_stands_or_goes_back() {

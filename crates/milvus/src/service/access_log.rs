@@ -14,7 +14,8 @@ pub struct CallEnded<'a> {
     pub from: Option<SocketAddr>,
     /// The database that was named beside the request, or the default one.
     pub database: &'a str,
-    /// The code of Milvus, 0 for success; none where the call ended before it was looked at.
+    /// The code of Milvus, 0 for success; none where the call ended before it was looked at, or another
+    /// server answered it.
     pub code: Option<i32>,
     /// The status of gRPC, 0 where the call was answered.
     pub grpc_status: i32,

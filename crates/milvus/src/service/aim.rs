@@ -1,5 +1,6 @@
 //! What each request is about: the database and the objects that rights on it are looked up by.
 
+use crate::convert::read_time::Guarantee;
 use crate::proto::milvus as wire;
 
 /// What a request is about.
@@ -14,6 +15,17 @@ pub(super) trait Aimed {
 
     /// A collection that it makes elsewhere: its database, if it names one, and its name.
     fn target(&self) -> Option<(&str, &str)> {
+        None
+    }
+
+    /// The collection whose rows it counts: its database, if it names one, and its name.
+    fn counted(&self) -> Option<(&str, &str)> {
+        let (database, objects) = self.aim();
+        objects.first().map(|object| (database, *object))
+    }
+
+    /// How new the rows have to be that it reads, and the partitions that it names of them.
+    fn read(&self) -> Option<(Guarantee, &[String])> {
         None
     }
 
@@ -44,8 +56,7 @@ aimed! {
         ListCredUsersRequest CreateRoleRequest DropRoleRequest OperateUserRoleRequest
         SelectRoleRequest OperatePrivilegeRequest OperatePrivilegeV2Request SelectGrantRequest
         CreatePrivilegeGroupRequest DropPrivilegeGroupRequest ListPrivilegeGroupsRequest
-        OperatePrivilegeGroupRequest ListResourceGroupsRequest
-        GetPersistentSegmentInfoRequest GetQuerySegmentInfoRequest GetReplicasRequest;
+        OperatePrivilegeGroupRequest ListResourceGroupsRequest GetReplicasRequest;
     database: CreateDatabaseRequest DropDatabaseRequest DescribeDatabaseRequest
         AlterDatabaseRequest ShowCollectionsRequest BatchDescribeCollectionRequest
         FlushAllRequest GetFlushAllStateRequest DescribeAliasRequest;
@@ -58,9 +69,42 @@ aimed! {
         GetPartitionStatisticsRequest ListAliasesRequest
         CreateIndexRequest DescribeIndexRequest AlterIndexRequest DropIndexRequest
         GetIndexStatisticsRequest GetIndexStateRequest GetIndexBuildProgressRequest InsertRequest
-        UpsertRequest DeleteRequest SearchRequest HybridSearchRequest QueryRequest
-        GetFlushStateRequest
+        UpsertRequest DeleteRequest GetFlushStateRequest
 }
+
+macro_rules! segments {
+    ($($name:ident)*) => {
+        $(impl Aimed for wire::$name {
+            // Who may not see the collection is told that it is not there.
+            fn aim(&self) -> (&str, Vec<&str>) { ("", Vec::new()) }
+
+            fn counted(&self) -> Option<(&str, &str)> {
+                Some((&self.db_name, &self.collection_name))
+            }
+        })*
+    };
+}
+
+segments!(GetPersistentSegmentInfoRequest GetQuerySegmentInfoRequest);
+
+macro_rules! reads {
+    ($($name:ident)*) => {
+        $(impl Aimed for wire::$name {
+            fn aim(&self) -> (&str, Vec<&str>) { (&self.db_name, vec![&self.collection_name]) }
+
+            fn read(&self) -> Option<(Guarantee, &[String])> {
+                let guarantee = Guarantee {
+                    timestamp: self.guarantee_timestamp,
+                    level: self.consistency_level(),
+                    by_default: self.use_default_consistency,
+                };
+                Some((guarantee, &self.partition_names))
+            }
+        })*
+    };
+}
+
+reads!(SearchRequest HybridSearchRequest QueryRequest);
 
 impl Aimed for wire::RenameCollectionRequest {
     fn aim(&self) -> (&str, Vec<&str>) {

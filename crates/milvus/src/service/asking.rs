@@ -11,13 +11,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pipeann_db::asker::{Asker, Gone, TooMuch};
+use tonic::codegen::http::HeaderMap;
 use tonic::metadata::MetadataMap;
 
 use super::listen::MAX_ANSWER_BYTES;
 use super::messages::{CallMemory, locked};
 
 /// The header that says how long a client waits.
-const TIMEOUT: &str = "grpc-timeout";
+pub(super) const TIMEOUT: &str = "grpc-timeout";
 /// How long a call has the processor without a turn.
 const FREE: Duration = Duration::from_millis(10);
 /// How long a turn is.
@@ -127,9 +128,8 @@ impl WaitingClient {
         held: Option<CallMemory>,
         turns: Option<Arc<Turns>>,
     ) -> Arc<Self> {
-        let timeout = metadata.get(TIMEOUT).and_then(|value| value.to_str().ok());
         let now = Instant::now();
-        let deadline = timeout.and_then(timeout_of).and_then(|left| now.checked_add(left));
+        let deadline = timeout_in(metadata.as_ref()).and_then(|left| now.checked_add(left));
         Arc::new(Self {
             deadline,
             left: AtomicBool::new(false),
@@ -225,6 +225,17 @@ impl Drop for WaitingClient {
     }
 }
 
+/// How long a client waits, where it says so.
+pub(super) fn timeout_in(headers: &HeaderMap) -> Option<Duration> {
+    timeout_of(headers.get(TIMEOUT)?.to_str().ok()?)
+}
+
+/// How long somebody waits, as gRPC writes it: whole milliseconds, so that it is never longer.
+pub(super) fn timeout_text(left: Duration) -> String {
+    let ms = left.as_millis();
+    if ms < 100_000_000 { format!("{ms}m") } else { format!("{}S", left.as_secs().min(99_999_999)) }
+}
+
 /// How long a client waits, as gRPC writes it: at most eight digits and a unit.
 fn timeout_of(text: &str) -> Option<Duration> {
     let (at, unit) = text.char_indices().next_back()?;
@@ -257,6 +268,17 @@ mod tests {
         for wrong in ["", "S", "1", "123456789S", "-1S", "1.5S", "1s", "\u{e9}"] {
             assert_eq!(timeout_of(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn timeouts_are_written_as_they_are_read() {
+        for (left, read) in [(90_500, 90_500), (0, 0), (99_999_999, 99_999_999)] {
+            let text = timeout_text(Duration::from_millis(left));
+            assert_eq!(timeout_of(&text), Some(Duration::from_millis(read)));
+        }
+        let long = Duration::from_secs(1 << 20);
+        assert_eq!(timeout_of(&timeout_text(long)), Some(long));
+        assert_eq!(timeout_text(Duration::from_micros(1_999)), "1m");
     }
 
     #[test]

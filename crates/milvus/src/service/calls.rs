@@ -1,6 +1,7 @@
 //! The calls that are served, and how each is dispatched.
 //!
-//! `docs/milvus-coverage.md` is made from this list. A call marked `at once` only looks at what stands
+//! `docs/milvus-coverage.md` is made from this list. Each has a word for the server that answers it, where
+//! there are several (`routes`). A call marked `at once` only looks at what stands
 //! in memory; all others may wait for a disk or compute for long, and get a thread. Searches are
 //! `scheduled`: they wait for one of few threads, and may be done together.
 
@@ -15,6 +16,7 @@ use super::asking::{Stays, WaitingClient};
 use super::frontend::{Call, FrontendContext, named_database};
 use super::messages::CallMemory;
 use super::privileges;
+use super::routes::{LocalRead, Route, ServedCall};
 use super::transport::CallerName;
 use super::{
     aliases, collections, databases, describe, flush, grants, hybrid, indexes, loading, partitions,
@@ -44,10 +46,19 @@ macro_rules! calls {
     (@run apart, $self:ident, $name:literal, $request:ident, $answer:path) => {
         $self.apart($name, $request, $answer).await
     };
+    (@route process) => { Route::Process };
+    (@route leader) => { Route::Leader };
+    (@route catalogue) => { Route::Local(LocalRead::Catalogue) };
+    (@route counts) => { Route::Local(LocalRead::Counts) };
+    (@route rows) => { Route::Local(LocalRead::Rows) };
     ($($name:literal $method:ident($request:ty) -> $response:ty = $answer:path,
-        $where:ident $($once:ident)?, $extent:literal;)*) => {
-        /// Name of each call, and what of it is not served: nothing where it is empty.
-        pub(super) const CALLS: &[(&str, &str)] = &[$(($name, $extent)),*];
+        $where:ident $($once:ident)?, $route:ident, $extent:literal;)*) => {
+        /// All calls.
+        pub(super) const CALLS: &[ServedCall] = &[$(ServedCall {
+            name: $name,
+            route: calls!(@route $route),
+            but: $extent,
+        }),*];
 
         #[tonic::async_trait]
         impl MilvusService for Service {
@@ -55,7 +66,7 @@ macro_rules! calls {
                 &self,
                 request: Request<$request>,
             ) -> Result<GrpcResponse<$response>, GrpcStatus> {
-                self.check($name, &request)?;
+                self.admit($name, calls!(@route $route), &request).await?;
                 Ok(calls!(@run $where $($once)?, self, $name, request, $answer))
             })*
         }
@@ -63,90 +74,90 @@ macro_rules! calls {
 }
 
 calls! {
-    "Connect" connect(wire::ConnectRequest) -> wire::ConnectResponse = server::connect, at once, "";
-    "GetVersion" get_version(wire::GetVersionRequest) -> wire::GetVersionResponse = server::version, at once, "";
-    "CheckHealth" check_health(wire::CheckHealthRequest) -> wire::CheckHealthResponse = server::health, apart, "";
-    "GetComponentStates" get_component_states(wire::GetComponentStatesRequest) -> wire::ComponentStates = server::components, at once, "one component";
-    "AllocTimestamp" alloc_timestamp(wire::AllocTimestampRequest) -> wire::AllocTimestampResponse = server::timestamp, at once, "";
-    "GetMetrics" get_metrics(wire::GetMetricsRequest) -> wire::GetMetricsResponse = server::metrics, apart, "`system_info` of one node, without figures";
-    "CreateDatabase" create_database(wire::CreateDatabaseRequest) -> common::Status = databases::create, apart, "properties are kept and change nothing";
-    "DropDatabase" drop_database(wire::DropDatabaseRequest) -> common::Status = databases::drop, apart, "";
-    "ListDatabases" list_databases(wire::ListDatabasesRequest) -> wire::ListDatabasesResponse = databases::list, apart, "";
-    "DescribeDatabase" describe_database(wire::DescribeDatabaseRequest) -> wire::DescribeDatabaseResponse = databases::describe, at once, "";
-    "AlterDatabase" alter_database(wire::AlterDatabaseRequest) -> common::Status = databases::alter, apart, "properties are kept and change nothing";
-    "CreateCollection" create_collection(wire::CreateCollectionRequest) -> common::Status = collections::create, apart, "no functions, arrays of structures, geometry or text fields; vectors are never null";
-    "DropCollection" drop_collection(wire::DropCollectionRequest) -> common::Status = collections::drop, apart, "";
-    "HasCollection" has_collection(wire::HasCollectionRequest) -> wire::BoolResponse = collections::has, at once, "";
-    "DescribeCollection" describe_collection(wire::DescribeCollectionRequest) -> wire::DescribeCollectionResponse = describe::one, at once, "";
-    "BatchDescribeCollection" batch_describe_collection(wire::BatchDescribeCollectionRequest) -> wire::BatchDescribeCollectionResponse = describe::several, apart, "";
-    "ShowCollections" show_collections(wire::ShowCollectionsRequest) -> wire::ShowCollectionsResponse = describe::list, apart, "";
-    "RenameCollection" rename_collection(wire::RenameCollectionRequest) -> common::Status = collections::rename, apart, "a collection with aliases stays in its database";
-    "AlterCollection" alter_collection(wire::AlterCollectionRequest) -> common::Status = collections::alter, apart, "`dynamicfield.enabled` can be switched on, `collection.ttl.seconds` counts; other properties are kept and change nothing";
-    "AlterCollectionField" alter_collection_field(wire::AlterCollectionFieldRequest) -> common::Status = collections::alter_field, apart, "`max_length` and `max_capacity` count; what says how data is loaded is kept; nothing else can be changed";
-    "AddCollectionField" add_collection_field(wire::AddCollectionFieldRequest) -> common::Status = collections::add_field, apart, "no vector fields";
-    "TruncateCollection" truncate_collection(wire::TruncateCollectionRequest) -> wire::TruncateCollectionResponse = collections::truncate, apart, "";
-    "GetCollectionStatistics" get_collection_statistics(wire::GetCollectionStatisticsRequest) -> wire::GetCollectionStatisticsResponse = statistics::of_collection, apart, "counts live rows, flushed or not";
-    "LoadCollection" load_collection(wire::LoadCollectionRequest) -> common::Status = loading::load, apart, "always whole; answers when it is loaded";
-    "ReleaseCollection" release_collection(wire::ReleaseCollectionRequest) -> common::Status = loading::release, apart, "";
-    "GetLoadingProgress" get_loading_progress(wire::GetLoadingProgressRequest) -> wire::GetLoadingProgressResponse = loading::progress, at once, "";
-    "GetLoadState" get_load_state(wire::GetLoadStateRequest) -> wire::GetLoadStateResponse = loading::state, at once, "";
-    "CreatePartition" create_partition(wire::CreatePartitionRequest) -> common::Status = partitions::create, apart, "";
-    "DropPartition" drop_partition(wire::DropPartitionRequest) -> common::Status = partitions::drop, apart, "";
-    "HasPartition" has_partition(wire::HasPartitionRequest) -> wire::BoolResponse = partitions::has, at once, "";
-    "ShowPartitions" show_partitions(wire::ShowPartitionsRequest) -> wire::ShowPartitionsResponse = partitions::list, apart, "";
-    "LoadPartitions" load_partitions(wire::LoadPartitionsRequest) -> common::Status = loading::load_partitions, apart, "";
-    "ReleasePartitions" release_partitions(wire::ReleasePartitionsRequest) -> common::Status = loading::release_partitions, apart, "";
-    "GetPartitionStatistics" get_partition_statistics(wire::GetPartitionStatisticsRequest) -> wire::GetPartitionStatisticsResponse = statistics::of_partition, apart, "";
-    "CreateAlias" create_alias(wire::CreateAliasRequest) -> common::Status = aliases::create, apart, "";
-    "DropAlias" drop_alias(wire::DropAliasRequest) -> common::Status = aliases::drop, apart, "";
-    "AlterAlias" alter_alias(wire::AlterAliasRequest) -> common::Status = aliases::alter, apart, "";
-    "DescribeAlias" describe_alias(wire::DescribeAliasRequest) -> wire::DescribeAliasResponse = aliases::describe, at once, "";
-    "ListAliases" list_aliases(wire::ListAliasesRequest) -> wire::ListAliasesResponse = aliases::list, apart, "";
-    "CreateIndex" create_index(wire::CreateIndexRequest) -> common::Status = indexes::create, apart, "dense vectors by L2, IP or COSINE, binary ones by HAMMING or JACCARD, all kinds served by one graph, or exactly by FLAT and BIN_FLAT; every scalar field has an index anyway";
-    "DescribeIndex" describe_index(wire::DescribeIndexRequest) -> wire::DescribeIndexResponse = indexes::describe, apart, "";
-    "AlterIndex" alter_index(wire::AlterIndexRequest) -> common::Status = indexes::alter, apart, "parameters are kept for the next build";
-    "DropIndex" drop_index(wire::DropIndexRequest) -> common::Status = indexes::drop, apart, "";
-    "GetIndexStatistics" get_index_statistics(wire::GetIndexStatisticsRequest) -> wire::GetIndexStatisticsResponse = indexes::statistics, apart, "";
-    "GetIndexState" get_index_state(wire::GetIndexStateRequest) -> wire::GetIndexStateResponse = indexes::state, at once, "";
-    "GetIndexBuildProgress" get_index_build_progress(wire::GetIndexBuildProgressRequest) -> wire::GetIndexBuildProgressResponse = indexes::progress, at once, "";
-    "Insert" insert(wire::InsertRequest) -> wire::MutationResult = writes::insert, apart, "";
-    "Upsert" upsert(wire::UpsertRequest) -> wire::MutationResult = writes::upsert, apart, "keys are given, and kept";
-    "Delete" delete(wire::DeleteRequest) -> wire::MutationResult = writes::delete, apart, "counts rows that were there";
-    "Search" search(wire::SearchRequest) -> wire::SearchResults = queued::search, scheduled, "no functions";
-    "HybridSearch" hybrid_search(wire::HybridSearchRequest) -> wire::SearchResults = hybrid::search, apart, "ranked by `rrf` or `weighted`; no groups";
-    "Query" query(wire::QueryRequest) -> wire::QueryResults = query::query, apart, "no aggregates but `count(*)`";
-    "Flush" flush(wire::FlushRequest) -> wire::FlushResponse = flush::flush, apart, "";
-    "FlushAll" flush_all(wire::FlushAllRequest) -> wire::FlushAllResponse = flush::all, apart, "";
-    "GetFlushState" get_flush_state(wire::GetFlushStateRequest) -> wire::GetFlushStateResponse = flush::state, at once, "flushes end before they are answered";
-    "GetFlushAllState" get_flush_all_state(wire::GetFlushAllStateRequest) -> wire::GetFlushAllStateResponse = flush::all_state, at once, "flushes end before they are answered";
-    "GetPersistentSegmentInfo" get_persistent_segment_info(wire::GetPersistentSegmentInfoRequest) -> wire::GetPersistentSegmentInfoResponse = segments::persistent, apart, "each partition is told as one segment";
-    "GetQuerySegmentInfo" get_query_segment_info(wire::GetQuerySegmentInfoRequest) -> wire::GetQuerySegmentInfoResponse = segments::loaded, apart, "each partition is told as one segment";
-    "GetReplicas" get_replicas(wire::GetReplicasRequest) -> wire::GetReplicasResponse = segments::replicas, apart, "one replica";
-    "ManualCompaction" manual_compaction(wire::ManualCompactionRequest) -> wire::ManualCompactionResponse = segments::compact, apart, "flushes, which gives back the space of deleted rows";
-    "GetCompactionState" get_compaction_state(wire::GetCompactionStateRequest) -> wire::GetCompactionStateResponse = segments::compaction, at once, "compactions end before they are answered";
-    "GetCompactionStateWithPlans" get_compaction_state_with_plans(wire::GetCompactionPlansRequest) -> wire::GetCompactionPlansResponse = segments::plans, apart, "no plans";
-    "CreateCredential" create_credential(wire::CreateCredentialRequest) -> common::Status = users::create, apart, "";
-    "UpdateCredential" update_credential(wire::UpdateCredentialRequest) -> common::Status = users::set_password, apart, "";
-    "DeleteCredential" delete_credential(wire::DeleteCredentialRequest) -> common::Status = users::drop, apart, "";
-    "ListCredUsers" list_cred_users(wire::ListCredUsersRequest) -> wire::ListCredUsersResponse = users::list, apart, "";
-    "CreateRole" create_role(wire::CreateRoleRequest) -> common::Status = roles::create, apart, "";
-    "DropRole" drop_role(wire::DropRoleRequest) -> common::Status = roles::drop, apart, "";
-    "OperateUserRole" operate_user_role(wire::OperateUserRoleRequest) -> common::Status = users::set_role, apart, "";
-    "SelectRole" select_role(wire::SelectRoleRequest) -> wire::SelectRoleResponse = roles::select, apart, "";
-    "SelectUser" select_user(wire::SelectUserRequest) -> wire::SelectUserResponse = users::select, apart, "";
-    "OperatePrivilege" operate_privilege(wire::OperatePrivilegeRequest) -> common::Status = grants::operate, apart, "";
-    "OperatePrivilegeV2" operate_privilege_v2(wire::OperatePrivilegeV2Request) -> common::Status = grants::operate_by_collection, apart, "";
-    "SelectGrant" select_grant(wire::SelectGrantRequest) -> wire::SelectGrantResponse = grants::select, apart, "";
-    "CreatePrivilegeGroup" create_privilege_group(wire::CreatePrivilegeGroupRequest) -> common::Status = grants::create_group, apart, "";
-    "DropPrivilegeGroup" drop_privilege_group(wire::DropPrivilegeGroupRequest) -> common::Status = grants::drop_group, apart, "";
-    "ListPrivilegeGroups" list_privilege_groups(wire::ListPrivilegeGroupsRequest) -> wire::ListPrivilegeGroupsResponse = grants::list_groups, apart, "";
-    "OperatePrivilegeGroup" operate_privilege_group(wire::OperatePrivilegeGroupRequest) -> common::Status = grants::operate_group, apart, "";
-    "ListResourceGroups" list_resource_groups(wire::ListResourceGroupsRequest) -> wire::ListResourceGroupsResponse = roles::resource_groups, at once, "the default one alone";
+    "Connect" connect(wire::ConnectRequest) -> wire::ConnectResponse = server::connect, at once, process, "";
+    "GetVersion" get_version(wire::GetVersionRequest) -> wire::GetVersionResponse = server::version, at once, process, "";
+    "CheckHealth" check_health(wire::CheckHealthRequest) -> wire::CheckHealthResponse = server::health, apart, process, "";
+    "GetComponentStates" get_component_states(wire::GetComponentStatesRequest) -> wire::ComponentStates = server::components, at once, process, "one component";
+    "AllocTimestamp" alloc_timestamp(wire::AllocTimestampRequest) -> wire::AllocTimestampResponse = server::timestamp, at once, leader, "";
+    "GetMetrics" get_metrics(wire::GetMetricsRequest) -> wire::GetMetricsResponse = server::metrics, apart, process, "`system_info` of one node, without figures";
+    "CreateDatabase" create_database(wire::CreateDatabaseRequest) -> common::Status = databases::create, apart, leader, "properties are kept and change nothing";
+    "DropDatabase" drop_database(wire::DropDatabaseRequest) -> common::Status = databases::drop, apart, leader, "";
+    "ListDatabases" list_databases(wire::ListDatabasesRequest) -> wire::ListDatabasesResponse = databases::list, apart, catalogue, "";
+    "DescribeDatabase" describe_database(wire::DescribeDatabaseRequest) -> wire::DescribeDatabaseResponse = databases::describe, at once, catalogue, "";
+    "AlterDatabase" alter_database(wire::AlterDatabaseRequest) -> common::Status = databases::alter, apart, leader, "properties are kept and change nothing";
+    "CreateCollection" create_collection(wire::CreateCollectionRequest) -> common::Status = collections::create, apart, leader, "no functions, arrays of structures, geometry or text fields; vectors are never null";
+    "DropCollection" drop_collection(wire::DropCollectionRequest) -> common::Status = collections::drop, apart, leader, "";
+    "HasCollection" has_collection(wire::HasCollectionRequest) -> wire::BoolResponse = collections::has, at once, catalogue, "";
+    "DescribeCollection" describe_collection(wire::DescribeCollectionRequest) -> wire::DescribeCollectionResponse = describe::one, at once, catalogue, "";
+    "BatchDescribeCollection" batch_describe_collection(wire::BatchDescribeCollectionRequest) -> wire::BatchDescribeCollectionResponse = describe::several, apart, catalogue, "";
+    "ShowCollections" show_collections(wire::ShowCollectionsRequest) -> wire::ShowCollectionsResponse = describe::list, apart, catalogue, "";
+    "RenameCollection" rename_collection(wire::RenameCollectionRequest) -> common::Status = collections::rename, apart, leader, "a collection with aliases stays in its database";
+    "AlterCollection" alter_collection(wire::AlterCollectionRequest) -> common::Status = collections::alter, apart, leader, "`dynamicfield.enabled` can be switched on, `collection.ttl.seconds` counts; other properties are kept and change nothing";
+    "AlterCollectionField" alter_collection_field(wire::AlterCollectionFieldRequest) -> common::Status = collections::alter_field, apart, leader, "`max_length` and `max_capacity` count; what says how data is loaded is kept; nothing else can be changed";
+    "AddCollectionField" add_collection_field(wire::AddCollectionFieldRequest) -> common::Status = collections::add_field, apart, leader, "no vector fields";
+    "TruncateCollection" truncate_collection(wire::TruncateCollectionRequest) -> wire::TruncateCollectionResponse = collections::truncate, apart, leader, "";
+    "GetCollectionStatistics" get_collection_statistics(wire::GetCollectionStatisticsRequest) -> wire::GetCollectionStatisticsResponse = statistics::of_collection, apart, counts, "counts live rows, flushed or not";
+    "LoadCollection" load_collection(wire::LoadCollectionRequest) -> common::Status = loading::load, apart, leader, "always whole; answers when it is loaded";
+    "ReleaseCollection" release_collection(wire::ReleaseCollectionRequest) -> common::Status = loading::release, apart, leader, "";
+    "GetLoadingProgress" get_loading_progress(wire::GetLoadingProgressRequest) -> wire::GetLoadingProgressResponse = loading::progress, at once, catalogue, "";
+    "GetLoadState" get_load_state(wire::GetLoadStateRequest) -> wire::GetLoadStateResponse = loading::state, at once, catalogue, "";
+    "CreatePartition" create_partition(wire::CreatePartitionRequest) -> common::Status = partitions::create, apart, leader, "";
+    "DropPartition" drop_partition(wire::DropPartitionRequest) -> common::Status = partitions::drop, apart, leader, "";
+    "HasPartition" has_partition(wire::HasPartitionRequest) -> wire::BoolResponse = partitions::has, at once, catalogue, "";
+    "ShowPartitions" show_partitions(wire::ShowPartitionsRequest) -> wire::ShowPartitionsResponse = partitions::list, apart, catalogue, "";
+    "LoadPartitions" load_partitions(wire::LoadPartitionsRequest) -> common::Status = loading::load_partitions, apart, leader, "";
+    "ReleasePartitions" release_partitions(wire::ReleasePartitionsRequest) -> common::Status = loading::release_partitions, apart, leader, "";
+    "GetPartitionStatistics" get_partition_statistics(wire::GetPartitionStatisticsRequest) -> wire::GetPartitionStatisticsResponse = statistics::of_partition, apart, counts, "";
+    "CreateAlias" create_alias(wire::CreateAliasRequest) -> common::Status = aliases::create, apart, leader, "";
+    "DropAlias" drop_alias(wire::DropAliasRequest) -> common::Status = aliases::drop, apart, leader, "";
+    "AlterAlias" alter_alias(wire::AlterAliasRequest) -> common::Status = aliases::alter, apart, leader, "";
+    "DescribeAlias" describe_alias(wire::DescribeAliasRequest) -> wire::DescribeAliasResponse = aliases::describe, at once, catalogue, "";
+    "ListAliases" list_aliases(wire::ListAliasesRequest) -> wire::ListAliasesResponse = aliases::list, apart, catalogue, "";
+    "CreateIndex" create_index(wire::CreateIndexRequest) -> common::Status = indexes::create, apart, leader, "dense vectors by L2, IP or COSINE, binary ones by HAMMING or JACCARD, all kinds served by one graph, or exactly by FLAT and BIN_FLAT; every scalar field has an index anyway";
+    "DescribeIndex" describe_index(wire::DescribeIndexRequest) -> wire::DescribeIndexResponse = indexes::describe, apart, leader, "";
+    "AlterIndex" alter_index(wire::AlterIndexRequest) -> common::Status = indexes::alter, apart, leader, "parameters are kept for the next build";
+    "DropIndex" drop_index(wire::DropIndexRequest) -> common::Status = indexes::drop, apart, leader, "";
+    "GetIndexStatistics" get_index_statistics(wire::GetIndexStatisticsRequest) -> wire::GetIndexStatisticsResponse = indexes::statistics, apart, leader, "";
+    "GetIndexState" get_index_state(wire::GetIndexStateRequest) -> wire::GetIndexStateResponse = indexes::state, at once, leader, "";
+    "GetIndexBuildProgress" get_index_build_progress(wire::GetIndexBuildProgressRequest) -> wire::GetIndexBuildProgressResponse = indexes::progress, at once, leader, "";
+    "Insert" insert(wire::InsertRequest) -> wire::MutationResult = writes::insert, apart, leader, "";
+    "Upsert" upsert(wire::UpsertRequest) -> wire::MutationResult = writes::upsert, apart, leader, "keys are given, and kept";
+    "Delete" delete(wire::DeleteRequest) -> wire::MutationResult = writes::delete, apart, leader, "counts rows that were there";
+    "Search" search(wire::SearchRequest) -> wire::SearchResults = queued::search, scheduled, rows, "no functions";
+    "HybridSearch" hybrid_search(wire::HybridSearchRequest) -> wire::SearchResults = hybrid::search, apart, rows, "ranked by `rrf` or `weighted`; no groups";
+    "Query" query(wire::QueryRequest) -> wire::QueryResults = query::query, apart, rows, "no aggregates but `count(*)`";
+    "Flush" flush(wire::FlushRequest) -> wire::FlushResponse = flush::flush, apart, leader, "";
+    "FlushAll" flush_all(wire::FlushAllRequest) -> wire::FlushAllResponse = flush::all, apart, leader, "";
+    "GetFlushState" get_flush_state(wire::GetFlushStateRequest) -> wire::GetFlushStateResponse = flush::state, at once, leader, "flushes end before they are answered";
+    "GetFlushAllState" get_flush_all_state(wire::GetFlushAllStateRequest) -> wire::GetFlushAllStateResponse = flush::all_state, at once, leader, "flushes end before they are answered";
+    "GetPersistentSegmentInfo" get_persistent_segment_info(wire::GetPersistentSegmentInfoRequest) -> wire::GetPersistentSegmentInfoResponse = segments::persistent, apart, counts, "each partition is told as one segment";
+    "GetQuerySegmentInfo" get_query_segment_info(wire::GetQuerySegmentInfoRequest) -> wire::GetQuerySegmentInfoResponse = segments::loaded, apart, counts, "each partition is told as one segment";
+    "GetReplicas" get_replicas(wire::GetReplicasRequest) -> wire::GetReplicasResponse = segments::replicas, apart, catalogue, "one replica";
+    "ManualCompaction" manual_compaction(wire::ManualCompactionRequest) -> wire::ManualCompactionResponse = segments::compact, apart, leader, "flushes, which gives back the space of deleted rows";
+    "GetCompactionState" get_compaction_state(wire::GetCompactionStateRequest) -> wire::GetCompactionStateResponse = segments::compaction, at once, leader, "compactions end before they are answered";
+    "GetCompactionStateWithPlans" get_compaction_state_with_plans(wire::GetCompactionPlansRequest) -> wire::GetCompactionPlansResponse = segments::plans, apart, leader, "no plans";
+    "CreateCredential" create_credential(wire::CreateCredentialRequest) -> common::Status = users::create, apart, leader, "";
+    "UpdateCredential" update_credential(wire::UpdateCredentialRequest) -> common::Status = users::set_password, apart, leader, "";
+    "DeleteCredential" delete_credential(wire::DeleteCredentialRequest) -> common::Status = users::drop, apart, leader, "";
+    "ListCredUsers" list_cred_users(wire::ListCredUsersRequest) -> wire::ListCredUsersResponse = users::list, apart, catalogue, "";
+    "CreateRole" create_role(wire::CreateRoleRequest) -> common::Status = roles::create, apart, leader, "";
+    "DropRole" drop_role(wire::DropRoleRequest) -> common::Status = roles::drop, apart, leader, "";
+    "OperateUserRole" operate_user_role(wire::OperateUserRoleRequest) -> common::Status = users::set_role, apart, leader, "";
+    "SelectRole" select_role(wire::SelectRoleRequest) -> wire::SelectRoleResponse = roles::select, apart, catalogue, "";
+    "SelectUser" select_user(wire::SelectUserRequest) -> wire::SelectUserResponse = users::select, apart, catalogue, "";
+    "OperatePrivilege" operate_privilege(wire::OperatePrivilegeRequest) -> common::Status = grants::operate, apart, leader, "";
+    "OperatePrivilegeV2" operate_privilege_v2(wire::OperatePrivilegeV2Request) -> common::Status = grants::operate_by_collection, apart, leader, "";
+    "SelectGrant" select_grant(wire::SelectGrantRequest) -> wire::SelectGrantResponse = grants::select, apart, catalogue, "";
+    "CreatePrivilegeGroup" create_privilege_group(wire::CreatePrivilegeGroupRequest) -> common::Status = grants::create_group, apart, leader, "";
+    "DropPrivilegeGroup" drop_privilege_group(wire::DropPrivilegeGroupRequest) -> common::Status = grants::drop_group, apart, leader, "";
+    "ListPrivilegeGroups" list_privilege_groups(wire::ListPrivilegeGroupsRequest) -> wire::ListPrivilegeGroupsResponse = grants::list_groups, apart, catalogue, "";
+    "OperatePrivilegeGroup" operate_privilege_group(wire::OperatePrivilegeGroupRequest) -> common::Status = grants::operate_group, apart, leader, "";
+    "ListResourceGroups" list_resource_groups(wire::ListResourceGroupsRequest) -> wire::ListResourceGroupsResponse = roles::resource_groups, at once, catalogue, "the default one alone";
 }
 
 impl Service {
     /// Whether the caller may make this call, where it is asked who calls.
-    fn check<Req: Aimed>(
+    pub(super) fn check<Req: Aimed>(
         &self,
         call: &'static str,
         request: &Request<Req>,

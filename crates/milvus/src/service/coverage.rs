@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::calls::CALLS;
+use super::routes::ServedCall;
 
 const HEAD: &str = "\
 # What of Milvus is served
@@ -14,6 +15,15 @@ const HEAD: &str = "\
 
 | feature | served | how |
 |---|---|---|
+";
+
+const CLUSTER: &str = "\
+*Cluster* says who answers where there are several servers, whichever is asked: that one itself when its
+data is as new as the call asks for (*local*), the one that leads, to which the call is sent on as it came
+(*forwarded*), or that one itself since the call is about its process (*process*). A page of an iterator is
+answered by the server that began it. What is not served is refused by each (see
+[decision 47](decisions/0047-any-server-takes-any-call.md)).
+
 ";
 
 /// Name of a feature, whether it is served, and how or how not.
@@ -65,9 +75,13 @@ const FEATURES: [(&str, &str, &str); 28] = [
         "search and query iterators",
         "yes",
         "both kinds; every page is as of the first one, for the 256 iterators that were read last, within ten minutes of \
-         the page before; pages behind that are as of now",
+         the page before; pages behind that are as of now. Of several servers the one that began it answers its pages",
     ),
-    ("consistency levels, guarantee timestamps", "yes", "every read is strong"),
+    (
+        "consistency levels, guarantee timestamps",
+        "yes",
+        "every read of a server that is alone is strong; of several, each level means what it says, and a bounded read has the client's last write too",
+    ),
     ("rows by key order, limit, offset, `count(*)`", "yes", "no other aggregates, no other order"),
     (
         "partial update (upsert of some fields)",
@@ -112,12 +126,12 @@ pub fn coverage() -> String {
         writeln!(page, "| {name} | {served} | {how} |").expect("a text takes all");
     };
     FEATURES.iter().for_each(|(name, served, how)| row([name, served, how]));
-    page.push_str(
-        "\n## Calls\n\nAll others are answered as unimplemented.\n\n| call | served | but |\n|---|---|---|\n",
-    );
-    for (name, but) in CALLS {
-        let served = if but.is_empty() { "yes" } else { "partly" };
-        writeln!(page, "| {name} | {served} | {but} |").expect("a text takes all");
+    page.push_str("\n## Calls\n\nAll others are answered as unimplemented.\n\n");
+    page.push_str(CLUSTER);
+    page.push_str("| call | served | cluster | but |\n|---|---|---|---|\n");
+    for ServedCall { name, route, but } in CALLS {
+        let (served, cluster) = (if but.is_empty() { "yes" } else { "partly" }, route.name());
+        writeln!(page, "| {name} | {served} | {cluster} | {but} |").expect("a text takes all");
     }
     page
 }
@@ -138,7 +152,7 @@ mod tests {
         let definition = include_str!("../../proto/milvus.proto");
         let calls = definition.lines().filter_map(|line| line.trim().strip_prefix("rpc "));
         let calls: Vec<&str> = calls.filter_map(|call| call.split('(').next()).collect();
-        let listed: Vec<&str> = CALLS.iter().map(|(name, _)| *name).collect();
+        let listed: Vec<&str> = CALLS.iter().map(|call| call.name).collect();
         assert_eq!(calls, listed);
     }
 }

@@ -23,12 +23,13 @@ use super::attempts::Attempts;
 use super::listen::MAX_ANSWER_BYTES;
 use super::messages::{CallMemory, Messages};
 use super::moments::{Moments, is_moment};
+use super::peers::Peers;
 use super::privileges::told_by;
 use super::sight::Sight;
 use super::transport::CallerName;
 use super::viewer::Viewer;
 use crate::convert::names;
-use crate::convert::timestamps::Timestamps;
+use crate::convert::timestamps::{Timestamps, even};
 use crate::metrics::{Metrics, OfCollection};
 use crate::status::{CallFailure, Code, Response};
 
@@ -58,6 +59,8 @@ pub(super) struct FrontendContext {
     pub(super) messages: Arc<Messages>,
     pub(super) turns: Arc<Turns>,
     pub(super) attempts: Arc<Attempts>,
+    /// The other servers, where this one is not alone.
+    pub(super) peers: Option<Arc<dyn Peers>>,
     timestamps: Timestamps,
     moments: Moments,
     sessions: AtomicI64,
@@ -85,6 +88,7 @@ impl FrontendContext {
             messages,
             turns: Turns::new(),
             attempts: Arc::default(),
+            peers: None,
             timestamps: Timestamps::default(),
             moments: Moments::default(),
             sessions: AtomicI64::new(1),
@@ -98,6 +102,11 @@ impl FrontendContext {
         Self { auto_load, ..self }
     }
 
+    /// Is one of several servers, where these are told.
+    pub(super) fn beside(self, peers: Option<Arc<dyn Peers>>) -> Self {
+        Self { peers, ..self }
+    }
+
     /// Is called over a network: what fails names no places of this machine.
     pub(super) fn on_network(self) -> Self {
         let hidden = self.settings.database.path().to_str().map(str::to_owned);
@@ -107,6 +116,11 @@ impl FrontendContext {
     /// Lets go of what clients have left behind, and of what nobody has asked for lately.
     pub(super) fn tidy(&self) {
         self.moments.forget_idle((self.settings.now)());
+        if self.peers.is_some() {
+            // Another server dropped them.
+            let catalog = self.settings.database.catalog();
+            self.moments.keep(|collection| catalog.collection_by_id(collection).is_some());
+        }
         self.settings.database.trim();
     }
 }
@@ -176,9 +190,13 @@ impl Call {
         (self.door.settings.now)()
     }
 
-    /// A timestamp later than all before.
+    /// A timestamp later than all before; for what was written, asked when it is visible. Of several
+    /// servers, what it promises is the others' too: see [`Peers`].
     pub(super) fn timestamp(&self) -> u64 {
-        self.door.timestamps.next(self.now())
+        match &self.door.peers {
+            Some(peers) => even(peers.timestamp()),
+            None => self.door.timestamps.next(self.now()),
+        }
     }
 
     /// The moment that a read is of, where it is not now, and the timestamp of its answer. A read
@@ -191,6 +209,7 @@ impl Call {
     ) -> Result<(Option<Arc<PinnedSnapshot>>, u64), CallFailure> {
         let (id, now) = (collection.entry()?.id, self.now());
         let moments = &self.door.moments;
+        let owner = self.door.peers.as_ref().map(|peers| peers.number());
         if let Some(moment) = moments.find(id, named, now) {
             return Ok((Some(moment), named));
         }
@@ -201,7 +220,8 @@ impl Call {
                 Ok((None, named))
             }
             (true, false) => {
-                let (moment, timestamp) = moments.begin(collection, self.timestamp(), now)?;
+                let (moment, timestamp) =
+                    moments.begin(collection, (self.timestamp(), owner), now)?;
                 Ok((Some(moment), timestamp))
             }
         }

@@ -21,7 +21,9 @@ use super::access_log::AccessLog;
 use super::asking::MOST_WAITING;
 use super::calls::Service;
 use super::connections::{Connections, Incoming, NetworkLimits};
+use super::edge::Edge;
 use super::frontend::{FrontendContext, FrontendSettings};
+use super::peers::Peers;
 use super::transport::{CallNetwork, Guard, Guarded};
 use crate::proto::milvus::milvus_service_server::MilvusServiceServer;
 
@@ -30,15 +32,15 @@ pub const DEFAULT_PORT: u16 = 19530;
 /// Where Milvus tells its metrics.
 pub const DEFAULT_METRICS_PORT: u16 = 9091;
 /// The largest request. Clients cut what they insert accordingly.
-const MAX_REQUEST_BYTES: usize = 64 << 20;
+pub(super) const MAX_REQUEST_BYTES: usize = 64 << 20;
 /// The largest answer.
 pub(super) const MAX_ANSWER_BYTES: usize = 256 << 20;
 /// Bytes of one request, and of all on one connection, that a client may send before they are read: as
 /// many as a thread copies before others get their turn. With 4 MiB, searches beside large messages
 /// take twice as long in the 99th percentile, and inserts are no faster.
-const WINDOW_BYTES: u32 = 256 << 10;
+pub(super) const WINDOW_BYTES: u32 = 256 << 10;
 /// Calls of one connection that are under way; what comes beyond waits with the client.
-const CALLS_OF_CONNECTION: u32 = 128;
+pub(super) const CALLS_OF_CONNECTION: u32 = 128;
 /// Connections of those who watch the server.
 const METRICS_CONNECTIONS: usize = 64;
 /// How often it is looked whether large messages have left memory behind.
@@ -81,6 +83,8 @@ pub struct ServeOptions {
     pub limits: NetworkLimits,
     /// Who is told of each call.
     pub access_log: Option<Arc<dyn AccessLog>>,
+    /// The other servers, where this one is not alone.
+    pub peers: Option<Arc<dyn Peers>>,
 }
 
 /// What connections are encrypted with, as PEM.
@@ -117,6 +121,7 @@ impl Default for ServeOptions {
             tls: None,
             limits: NetworkLimits::default(),
             access_log: None,
+            peers: None,
         }
     }
 }
@@ -170,6 +175,9 @@ pub enum ServeError {
         /// What is wrong.
         why: String,
     },
+    /// Options that do not go together.
+    #[error("{0}")]
+    Options(&'static str),
     /// Threads cannot be made.
     #[error("the server cannot begin: {0}")]
     Runtime(#[source] std::io::Error),
@@ -248,6 +256,12 @@ impl Drop for Served {
 /// # Errors
 /// [`ServeError`].
 pub fn listen(settings: FrontendSettings, options: &ServeOptions) -> Result<Listening, ServeError> {
+    if options.auto_load && options.peers.is_some() {
+        // A read would change the catalogue, where it is not answered by the leader.
+        return Err(ServeError::Options(
+            "a server that is one of several does not load collections that are read (auto_load)",
+        ));
+    }
     let runtime = runtime(options.threads)?;
     let connections = Connections::new(options.limits.clone());
     let listener = listening(&runtime, &options.host, options.port)?;
@@ -274,6 +288,7 @@ pub fn listen(settings: FrontendSettings, options: &ServeOptions) -> Result<List
     }
     let door = FrontendContext::new(settings, options.scheduler())
         .loading_what_is_read(options.auto_load)
+        .beside(options.peers.clone())
         .on_network();
     let door = Arc::new(door);
     let guard = match &options.token {
@@ -401,6 +416,7 @@ async fn serve<I, C>(
     C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
 {
     let messages = Arc::clone(&door.messages);
+    let edge = door.peers.clone().map(Edge::new);
     let service = MilvusServiceServer::new(Service(door))
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(MAX_ANSWER_BYTES);
@@ -412,7 +428,7 @@ async fn serve<I, C>(
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
         .add_service(health)
-        .add_service(Guarded::new(service, guard, (network, messages)))
+        .add_service(Guarded::new(service, guard, (network, messages), edge))
         .serve_with_incoming_shutdown(incoming, async {
             // Dropped or sent, it means the same.
             let _ = stopped.wait_for(|stopped| *stopped).await;

@@ -4,6 +4,9 @@
 //! one. The timestamp stands for the moment, which is kept as long as pages are asked for, within
 //! bounds; pages behind that are read as of now. Timestamps of moments are odd and all others even,
 //! so that a moment that is kept no more is told from a read that has just begun.
+//!
+//! Of several servers each keeps its own moments. Their timestamps then have the number of the
+//! server above the lowest bit, so that whoever is asked for a page knows whom to ask for it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -32,17 +35,41 @@ pub(super) fn is_moment(timestamp: u64) -> bool {
     timestamp & 1 == 1
 }
 
+/// Between two moments of one server at least.
+const MOMENTS_APART: u64 = 1 << 9;
+
+/// The first timestamp, not before this one, for a moment that the server with this number keeps.
+fn owned(timestamp: u64, owner: u8) -> u64 {
+    timestamp.next_multiple_of(MOMENTS_APART) | u64::from(owner) << 1 | 1
+}
+
+/// The number of the server that keeps the moment of a timestamp.
+pub(super) fn owner(timestamp: u64) -> Option<u8> {
+    let [low, ..] = (timestamp >> 1).to_le_bytes();
+    is_moment(timestamp).then_some(low)
+}
+
 impl Moments {
-    /// Keeps the present of a collection under this timestamp, made odd, which is answered.
+    /// Keeps the present of a collection under this timestamp, made odd, which is answered; where there
+    /// are several servers, as the one with this number.
     pub(super) fn begin(
         &self,
         collection: &Collection,
-        timestamp: u64,
+        (timestamp, owner): (u64, Option<u8>),
         now: UnixMs,
     ) -> Result<(Arc<PinnedSnapshot>, u64), CallFailure> {
-        let (moment, timestamp) = (collection.hold_moment()?, timestamp | 1);
+        let moment = collection.hold_moment()?;
         let mut begun = self.begun();
         forget_idle(&mut begun, now);
+        let is_free = |at: &u64| begun.iter().all(|begun| begun.timestamp != *at);
+        let timestamp = match owner {
+            // Those that are given out are even and differ.
+            None => timestamp | 1,
+            Some(owner) => (0..)
+                .map(|after| owned(timestamp, owner) + after * MOMENTS_APART)
+                .find(is_free)
+                .expect("fewer are kept than there are numbers"),
+        };
         if begun.len() == MOST_MOMENTS {
             begun.remove(0);
         }
@@ -74,6 +101,11 @@ impl Moments {
         forget_idle(&mut self.begun(), now);
     }
 
+    /// Drops those of other collections than these.
+    pub(super) fn keep(&self, is_there: impl Fn(CollectionId) -> bool) {
+        self.begun().retain(|begun| is_there(begun.moment.collection()));
+    }
+
     /// Drops those of a collection, which is no more.
     pub(super) fn forget(&self, collection: CollectionId) {
         self.begun().retain(|begun| begun.moment.collection() != collection);
@@ -86,4 +118,21 @@ impl Moments {
 
 fn forget_idle(begun: &mut Vec<Begun>, now: UnixMs) {
     begun.retain(|begun| now.0.saturating_sub(begun.read.0) < IDLE_MS);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_of_one_of_several_servers_names_it() {
+        for number in [0, 1, 77, 255] {
+            for timestamp in [0, 2, 510, 512, 1 << 40, (1 << 40) + 2] {
+                let moment = owned(timestamp, number);
+                assert!(moment >= timestamp && moment < timestamp + 2 * MOMENTS_APART);
+                assert_eq!(owner(moment), Some(number));
+            }
+        }
+        assert_eq!(owner(512), None);
+    }
 }

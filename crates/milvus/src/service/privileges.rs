@@ -347,11 +347,12 @@ mod tests {
     use pipeann_db::access::FIRST_OF_PUBLIC;
 
     use super::super::calls::CALLS;
+    use super::super::routes::ServedCall;
     use super::*;
 
     #[test]
     fn every_call_is_free_or_needs_one_privilege() {
-        for (call, _) in CALLS {
+        for ServedCall { name: call, .. } in CALLS {
             let needed = NEEDED.iter().filter(|(_, _, calls)| calls.contains(call)).count();
             let told = TOLD.iter().filter(|(_, calls)| calls.contains(call)).count();
             let free = usize::from(FREE.contains(call));
@@ -360,7 +361,7 @@ mod tests {
         let told = TOLD.iter().flat_map(|(_, calls)| *calls);
         let calls = NEEDED.iter().flat_map(|(_, _, calls)| *calls).chain(FREE).chain(told);
         for call in calls {
-            assert!(CALLS.iter().any(|(name, _)| name == call), "{call} is no call");
+            assert!(CALLS.iter().any(|served| served.name == *call), "{call} is no call");
         }
     }
 

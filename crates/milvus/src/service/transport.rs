@@ -25,10 +25,14 @@ use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo};
 use tonic::{Code, Status};
 
 use super::access_log::{AccessLog, AnswerCode, CallEnded};
+use super::asking::timeout_in;
 use super::attempts::Attempts;
 use super::connections::{BusyConnection, Connections};
+use super::edge::Edge;
+use super::freshness::newest_users;
 use super::frontend::named_database_of;
 use super::messages::{Arriving, CallMemory, LeavingAnswer, Messages};
+use super::peers::Peers;
 use super::privileges;
 
 const AUTHORIZATION: &str = "authorization";
@@ -62,7 +66,11 @@ impl Guard {
     }
 
     /// Lets a request pass, as the user who made it, or says why not. Proving a password takes long.
-    async fn admit(self, request: &mut Request<Body>) -> Result<(), Status> {
+    async fn admit(
+        self,
+        request: &mut Request<Body>,
+        peers: Option<&Arc<dyn Peers>>,
+    ) -> Result<(), Status> {
         if matches!(self, Self::Open) {
             return Ok(());
         }
@@ -99,6 +107,7 @@ impl Guard {
                     if let Some(wait) = from.and_then(waits) {
                         return Err(later(wait));
                     }
+                    newest_users(peers, timeout_in(request.headers())).await;
                     let named = user.clone();
                     let proof = tokio::task::spawn_blocking(move || {
                         database.access().authenticates(&named, &password, FIRST_PASSWORD)
@@ -120,7 +129,12 @@ impl Guard {
                 // What nothing lets him do is not read.
                 let call = request.uri().path().rsplit('/').next().unwrap_or_default();
                 let named = named_database_of(request.headers());
-                let may = privileges::check_anywhere(access.access(), &user, call, named);
+                let check = || privileges::check_anywhere(access.access(), &user, call, named);
+                let mut may = check();
+                if may.is_err() && peers.is_some() {
+                    newest_users(peers, timeout_in(request.headers())).await;
+                    may = check();
+                }
                 request.extensions_mut().insert(CallerName(user));
                 may
             }
@@ -158,6 +172,8 @@ pub(super) struct Guarded<S> {
     guard: Guard,
     network: CallNetwork,
     messages: Arc<Messages>,
+    /// Where there are other servers.
+    edge: Option<Arc<Edge>>,
 }
 
 /// What is known of the network that calls come through.
@@ -219,8 +235,9 @@ impl<S> Guarded<S> {
         service: S,
         guard: Guard,
         (network, messages): (CallNetwork, Arc<Messages>),
+        edge: Option<Arc<Edge>>,
     ) -> Self {
-        Self { service, guard, network, messages }
+        Self { service, guard, network, messages, edge }
     }
 }
 
@@ -249,10 +266,12 @@ where
         let copy = self.service.clone();
         let mut service = std::mem::replace(&mut self.service, copy);
         let (guard, network) = (self.guard.clone(), self.network.clone());
-        let messages = Arc::clone(&self.messages);
+        let (messages, edge) = (Arc::clone(&self.messages), self.edge.clone());
+        let arrived = Instant::now();
         Box::pin(async move {
             let mut noted = Noted::new(&network, &request);
-            let admitted = guard.admit(&mut request).await;
+            let peers = edge.as_ref().map(|edge| &edge.peers);
+            let admitted = guard.admit(&mut request, peers).await;
             if let (Some(noted), Some(CallerName(user))) = (&mut noted, request.extensions().get())
             {
                 noted.user = Some(user.clone());
@@ -269,7 +288,10 @@ where
             let request = request.map(|body| {
                 Body::new(Arriving::new(body, Arc::clone(&held.request), wait, peer.clone()))
             });
-            let mut response = service.call(request).await?;
+            let mut response = match &edge {
+                Some(edge) => edge.answer(service, request, arrived).await?,
+                None => service.call(request).await?,
+            };
             tell(&mut response);
             noted.iter().for_each(|noted| noted.ended(&response));
             Ok(response.map(|body| Body::new(LeavingAnswer::new(body, (held.answer, peer)))))

@@ -5,6 +5,7 @@
 mod access;
 mod auto_load;
 mod bounded;
+mod cluster;
 mod collections;
 mod connecting;
 mod encrypted;

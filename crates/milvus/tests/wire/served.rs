@@ -28,20 +28,27 @@ pub(crate) struct Served {
     pub(crate) listening: Listening,
     pub(crate) database: Arc<Database>,
     pub(crate) clock: Clock,
-    _dir: TempDir,
+    _dir: Option<TempDir>,
 }
 
 /// A clock that moves with each look at it, and when it is told to.
 #[derive(Clone)]
-pub(crate) struct Clock(Arc<AtomicU64>);
+pub(crate) struct Clock {
+    now: Arc<AtomicU64>,
+    step: u64,
+}
 
 impl Clock {
+    fn new(step: u64) -> Self {
+        Self { now: Arc::new(AtomicU64::new(1_700_000_000_000)), step }
+    }
+
     fn now(&self) -> UnixMs {
-        UnixMs(self.0.fetch_add(1, Ordering::Relaxed))
+        UnixMs(self.now.fetch_add(self.step, Ordering::Relaxed))
     }
 
     pub(crate) fn pass(&self, ms: u64) {
-        self.0.fetch_add(ms, Ordering::Relaxed);
+        self.now.fetch_add(ms, Ordering::Relaxed);
     }
 }
 
@@ -65,13 +72,31 @@ impl Served {
     }
 
     pub(crate) fn with(options: ServeOptions) -> Self {
+        Self::at(Clock::new(1), options)
+    }
+
+    /// With a clock that stands still.
+    pub(crate) fn standing(options: ServeOptions) -> Self {
+        Self::at(Clock::new(0), options)
+    }
+
+    fn at(clock: Clock, options: ServeOptions) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let clock = Clock(Arc::new(AtomicU64::new(1_700_000_000_000)));
-        let (of_database, of_door) = (clock.clone(), clock.clone());
+        let of_database = clock.clone();
         let mut settings = DatabaseOptions::new(move || of_database.now());
         // Of this test alone.
         settings.collection.accountant = Accountant::new(None);
         let database = Arc::new(Database::open(dir.path(), settings).unwrap());
+        Self { _dir: Some(dir), ..Self::of(database, clock, options) }
+    }
+
+    /// Another server of the same database, as if it had all data of it at once.
+    pub(crate) fn beside(&self, options: ServeOptions) -> Self {
+        Self::of(Arc::clone(&self.database), self.clock.clone(), options)
+    }
+
+    fn of(database: Arc<Database>, clock: Clock, options: ServeOptions) -> Self {
+        let of_door = clock.clone();
         let settings = FrontendSettings {
             database: Arc::clone(&database),
             now: Arc::new(move || of_door.now()),
@@ -89,7 +114,7 @@ impl Served {
             .enable_all()
             .build()
             .unwrap();
-        Self { runtime, listening, database, clock, _dir: dir }
+        Self { runtime, listening, database, clock, _dir: None }
     }
 
     pub(crate) fn endpoint(&self) -> Endpoint {
@@ -119,6 +144,13 @@ impl Served {
     /// The same with an index and some rows, loaded.
     pub(crate) fn filled(&self, name: &str, rows: i64) {
         assert_ok(&self.create(name));
+        self.load(name);
+        let inserted = self.call(self.client().insert(insert(name, 0..rows)));
+        assert_ok(&inserted.status.unwrap());
+    }
+
+    /// Gives a collection an index, and loads it.
+    pub(crate) fn load(&self, name: &str) {
         let request = wire::CreateIndexRequest {
             collection_name: name.into(),
             field_name: "v".into(),
@@ -129,8 +161,6 @@ impl Served {
         let load =
             wire::LoadCollectionRequest { collection_name: name.into(), ..Default::default() };
         assert_ok(&self.call(self.client().load_collection(load)));
-        let inserted = self.call(self.client().insert(insert(name, 0..rows)));
-        assert_ok(&inserted.status.unwrap());
     }
 }
 

@@ -12,9 +12,9 @@ const FILE_THREADS: usize = 16;
 
 /// Threads that belong to one store.
 #[derive(Debug)]
-pub(super) struct Pool(Option<Runtime>);
+pub(super) struct StoreRuntime(Option<Runtime>);
 
-impl Pool {
+impl StoreRuntime {
     pub(super) fn new() -> std::io::Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)
@@ -47,7 +47,7 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
+impl Drop for StoreRuntime {
     fn drop(&mut self) {
         // Also where the last handle is dropped by a task, which may not wait.
         if let Some(runtime) = self.0.take() {

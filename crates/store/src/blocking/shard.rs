@@ -94,7 +94,11 @@ impl ShardLeader {
         self.on(move |leader| async move { leader.truncate_before(position).await })
     }
 
-    fn on<T, F>(&self, call: impl FnOnce(Arc<TermLeader>) -> F) -> T
+    pub(super) fn store(&self) -> &ClusterStore {
+        &self.store
+    }
+
+    pub(super) fn on<T, F>(&self, call: impl FnOnce(Arc<TermLeader>) -> F) -> T
     where
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,

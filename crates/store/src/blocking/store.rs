@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::pool::Pool;
+use super::pool::StoreRuntime;
+use crate::generations::Generations;
 use crate::log::{self, ShardId, ShardLog};
 use crate::objects::{
-    self, Identity, ObjectBucket, ObjectsError, OfThisMachine, Patience, StoreUrl,
+    self, Identity, ObjectBucket, ObjectsError, OfThisMachine, RetryPatience, StoreUrl,
 };
 
 /// How long an operation is tried again by default.
@@ -17,15 +18,15 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// An object store that holds one cluster. A clone is a cheap handle.
 #[derive(Clone, Debug)]
 pub struct ClusterStore {
-    inner: Arc<Inner>,
+    inner: Arc<StoreHandle>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct StoreHandle {
     bucket: ObjectBucket,
     identity: Identity,
-    patience: Patience,
-    pool: Pool,
+    patience: RetryPatience,
+    pool: StoreRuntime,
     local: bool,
 }
 
@@ -44,8 +45,8 @@ impl ClusterStore {
     pub fn open_with(url: &str, cluster: &str, patience: Duration) -> Result<Self, ObjectsError> {
         let local = !matches!(StoreUrl::parse(url)?, StoreUrl::S3 { .. });
         let (url, cluster) = (url.to_owned(), cluster.to_owned());
-        let patience = Patience::new(patience, Arc::new(OfThisMachine::default()));
-        let pool = Pool::new()
+        let patience = RetryPatience::new(patience, Arc::new(OfThisMachine::default()));
+        let pool = StoreRuntime::new()
             .map_err(|cause| ObjectsError::Local { path: "threads".to_owned(), cause })?;
         let kept = patience.clone();
         let (bucket, identity) = pool.wait(async move {
@@ -54,7 +55,7 @@ impl ClusterStore {
             let identity = Identity::open(&bucket, &kept, &cluster).await?;
             Ok::<_, ObjectsError>((bucket, identity))
         })?;
-        Ok(Self { inner: Arc::new(Inner { bucket, identity, patience, pool, local }) })
+        Ok(Self { inner: Arc::new(StoreHandle { bucket, identity, patience, pool, local }) })
     }
 
     /// The uuid that the cluster was given when its store was first opened.
@@ -72,12 +73,17 @@ impl ClusterStore {
         &self.inner.identity.name
     }
 
-    pub(super) fn pool(&self) -> &Pool {
+    pub(super) fn pool(&self) -> &StoreRuntime {
         &self.inner.pool
     }
 
+    pub(super) fn generations(&self) -> Generations {
+        let StoreHandle { bucket, identity, patience, .. } = &*self.inner;
+        Generations::new(bucket.clone(), identity.uuid, patience.clone())
+    }
+
     pub(super) fn log(&self, shard: ShardId) -> ShardLog {
-        let Inner { bucket, identity, patience, local, .. } = &*self.inner;
+        let StoreHandle { bucket, identity, patience, local, .. } = &*self.inner;
         let log = ShardLog::new(bucket.clone(), identity.uuid, shard, patience.clone());
         if *local { log.asking_by_name() } else { log }
     }

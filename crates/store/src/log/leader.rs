@@ -20,11 +20,19 @@ struct LeaderState {
     tip: Tip,
     /// Set before each put, and cleared when its outcome is known.
     poisoned: bool,
+    /// Acknowledged already, where that is the planted fault.
+    #[cfg(test)]
+    unput: Option<(u64, bytes::Bytes, u128)>,
 }
 
 impl TermLeader {
     pub(super) fn new(log: ShardLog, name: LeaderName, opened: Tip) -> Self {
-        let state = Mutex::new(LeaderState { tip: opened, poisoned: false });
+        let state = Mutex::new(LeaderState {
+            tip: opened,
+            poisoned: false,
+            #[cfg(test)]
+            unput: None,
+        });
         Self { log, name, term: opened.term, opening: opened.number, state }
     }
 
@@ -79,8 +87,10 @@ impl TermLeader {
         let (number, term, opening) = (head.number, self.term, self.opening);
         #[cfg(test)]
         if self.log.planted == Some(super::Planted::AcknowledgedEarly) {
-            let log = self.log.clone();
-            tokio::spawn(async move { log.put_settled(number, bytes, head.token).await.map(drop) });
+            let before = state.unput.replace((number, bytes, head.token));
+            if let Some((number, bytes, token)) = before {
+                self.log.put_settled(number, bytes, token).await?;
+            }
             state.tip = Tip { number, term, checksum, opening, stamp };
             return Ok(head.position());
         }

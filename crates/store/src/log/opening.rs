@@ -74,7 +74,13 @@ impl Opening {
                 Settled::Own => {}
             }
             // If the name had been freed by a cut, the log goes on elsewhere, and this opening is void.
-            log.not_cut(head.number).await?;
+            #[cfg(test)]
+            let looks = log.planted != Some(super::Planted::CutIgnored);
+            #[cfg(not(test))]
+            let looks = true;
+            if looks {
+                log.not_cut(head.number).await?;
+            }
             let opened = Tip::of(&DecodedObject { head, entries: Vec::new(), checksum });
             let leader = TermLeader::new(log, self.leader.clone(), opened);
             return Ok(OpeningStep::Opened(Box::new(leader)));

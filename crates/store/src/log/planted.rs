@@ -9,4 +9,6 @@ pub(crate) enum Planted {
     OpeningsDeleted,
     /// "Exists" is taken for the caller's own.
     NoReadBack,
+    /// A candidate does not look at the cut after its opening.
+    CutIgnored,
 }

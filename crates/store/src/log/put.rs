@@ -60,12 +60,8 @@ impl ShardLog {
                 return Ok(Settled::Taken(Box::new(object)));
             }
             if !waits.wait().await {
-                let cause = doubt.or(unread).unwrap_or_else(|| {
-                    ObjectsError::damaged(
-                        &name,
-                        "exists when it is put, and does not when it is read",
-                    )
-                });
+                let undecided = || ObjectsError::Undecided { object: name.clone() };
+                let cause = doubt.or(unread).unwrap_or_else(undecided);
                 return Err(self.unreachable(number, cause));
             }
         }

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::format::{DecodedObject, OBJECT_MAX, decode};
 use super::{LogError, ShardId, names};
-use crate::objects::{ObjectBucket, ObjectsError, Patience};
+use crate::objects::{ObjectBucket, ObjectsError, RetryPatience};
 
 /// A shard's log in a store. A clone is a cheap handle.
 #[derive(Clone, Debug)]
@@ -12,7 +12,7 @@ pub struct ShardLog {
     pub(super) bucket: ObjectBucket,
     pub(super) cluster: Uuid,
     pub(super) shard: ShardId,
-    pub(super) patience: Patience,
+    pub(super) patience: RetryPatience,
     /// Whether the end is found by asking for the next name, and not by a listing, which in a directory
     /// looks at every name there is.
     pub(super) asks_by_name: bool,
@@ -23,7 +23,12 @@ pub struct ShardLog {
 
 impl ShardLog {
     /// The log of `shard` in a store of the cluster `cluster`.
-    pub fn new(bucket: ObjectBucket, cluster: Uuid, shard: ShardId, patience: Patience) -> Self {
+    pub fn new(
+        bucket: ObjectBucket,
+        cluster: Uuid,
+        shard: ShardId,
+        patience: RetryPatience,
+    ) -> Self {
         Self {
             bucket,
             cluster,
@@ -92,7 +97,7 @@ impl ShardLog {
 /// The shards that have a log in the store, ascending.
 pub async fn shards(
     bucket: &ObjectBucket,
-    patience: &Patience,
+    patience: &RetryPatience,
 ) -> Result<Vec<ShardId>, ObjectsError> {
     let folders = patience.retry(|| bucket.folders(names::LOGS)).await?;
     let mut found: Vec<_> = folders.iter().filter_map(|it| it.parse().ok().map(ShardId)).collect();

@@ -7,11 +7,11 @@ use uuid::Uuid;
 
 use super::format::*;
 use super::*;
-use crate::objects::{self, OfThisMachine, Patience};
+use crate::objects::{self, OfThisMachine, RetryPatience};
 
 fn log() -> ShardLog {
     let bucket = objects::open("memory://").unwrap();
-    let patience = Patience::new(Duration::from_secs(2), Arc::new(OfThisMachine::default()));
+    let patience = RetryPatience::new(Duration::from_secs(2), Arc::new(OfThisMachine::default()));
     ShardLog::new(bucket, Uuid::from_u128(9), ShardId(3), patience)
 }
 

@@ -1,11 +1,13 @@
 //! One try of each operation on objects, with names of our own and outcomes told apart.
 
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use chrono::{DateTime, Utc};
 use futures_util::TryStreamExt;
+use object_store::multipart::MultipartStore;
 use object_store::path::Path;
 use object_store::{Error as Cause, GetOptions, GetResult, ObjectStore, PutMode, PutOptions};
 
@@ -37,12 +39,51 @@ pub struct Listed {
 pub struct ObjectBucket {
     store: Arc<dyn ObjectStore>,
     prefix: Path,
+    /// Where large objects are put in parts that can be found again.
+    parts: Option<Arc<UploadParts>>,
+    /// Where objects are files of this machine.
+    root: Option<PathBuf>,
+}
+
+/// A [`MultipartStore`], which does not show itself.
+pub(crate) struct UploadParts(pub(crate) Box<dyn MultipartStore>);
+
+impl std::fmt::Debug for UploadParts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("UploadParts")
+    }
 }
 
 impl ObjectBucket {
     /// All objects of `store` below `prefix`, which may be empty.
     pub fn new(store: Arc<dyn ObjectStore>, prefix: Path) -> Self {
-        Self { store, prefix }
+        Self { store, prefix, parts: None, root: None }
+    }
+
+    /// The same, where uploads in parts are known by the store.
+    pub(super) fn with_parts(self, parts: Box<dyn MultipartStore>) -> Self {
+        Self { parts: Some(Arc::new(UploadParts(parts))), ..self }
+    }
+
+    /// The same, where objects are files below `root`.
+    pub(super) fn with_root(self, root: PathBuf) -> Self {
+        Self { root: Some(root), ..self }
+    }
+
+    pub(crate) fn parts(&self) -> Option<&UploadParts> {
+        self.parts.as_deref()
+    }
+
+    pub(crate) fn store(&self) -> &Arc<dyn ObjectStore> {
+        &self.store
+    }
+
+    /// Deletes what puts that were stopped midway have left beside objects, if it was last written
+    /// before `before`; tells how much. Only a directory has such remains.
+    pub async fn sweep(&self, before: DateTime<Utc>) -> Result<u64, ObjectsError> {
+        let Some(root) = self.root.clone() else { return Ok(0) };
+        let work = tokio::task::spawn_blocking(move || super::directory::sweep(&root, before));
+        work.await.expect("sweeping does not panic")
     }
 
     /// How the store names itself, for messages.

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use chrono::{DateTime, Utc};
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use object_store::local::LocalFileSystem;
@@ -20,6 +21,8 @@ use object_store::{
     ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
     RenameOptions, Result,
 };
+
+use super::ObjectsError;
 
 /// Objects as files below a directory.
 #[derive(Debug)]
@@ -74,6 +77,39 @@ impl fmt::Display for SyncedDirectory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.files.fmt(f)
     }
+}
+
+/// Deletes files that puts staged and did not come to name, if last written before `before`.
+pub(super) fn sweep(root: &LocalPath, before: DateTime<Utc>) -> Result<u64, ObjectsError> {
+    let mut count = 0;
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let of = |cause| ObjectsError::Local { path: folder.display().to_string(), cause };
+        for entry in std::fs::read_dir(&folder).map_err(of)? {
+            let entry = entry.map_err(of)?;
+            let kind = entry.file_type().map_err(of)?;
+            if kind.is_dir() {
+                folders.push(entry.path());
+            } else if is_staged(&entry.file_name().to_string_lossy()) {
+                match entry.metadata().and_then(|it| it.modified()) {
+                    Ok(modified) if DateTime::<Utc>::from(modified) < before => {
+                        std::fs::remove_file(entry.path()).map_err(of)?;
+                        count += 1;
+                    }
+                    // Its put may end at any moment.
+                    _ => {}
+                }
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// `name#12`, as `object_store` calls what it stages.
+fn is_staged(name: &str) -> bool {
+    name.rsplit_once('#').is_some_and(|(_, digits)| {
+        !digits.is_empty() && digits.bytes().all(|it| it.is_ascii_digit())
+    })
 }
 
 #[async_trait]

@@ -69,6 +69,12 @@ pub enum ObjectsError {
         #[source]
         cause: Cause,
     },
+    /// The store says "exists" of a name whenever it is put, and has no such object whenever it is read.
+    #[error("{object}: exists when it is put, and does not when it is read")]
+    Undecided {
+        /// Its name.
+        object: String,
+    },
     /// The bytes are not what was put there.
     #[error("{object}: {why}")]
     Damaged {
@@ -106,7 +112,7 @@ impl ObjectsError {
     /// What to do about it.
     pub fn advice(&self) -> Advice {
         match self {
-            Self::Unavailable { .. } => Advice::Retry,
+            Self::Unavailable { .. } | Self::Undecided { .. } => Advice::Retry,
             Self::Url { .. }
             | Self::Unconditional { .. }
             | Self::OtherCluster { .. }

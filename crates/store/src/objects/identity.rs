@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::{Fields, ObjectBucket, ObjectsError, Patience, put_text, seal, unseal};
+use super::{Fields, ObjectBucket, ObjectsError, RetryPatience, put_text, seal, unseal};
 
 /// Its name.
 pub const IDENTITY_OBJECT: &str = "cluster";
@@ -28,7 +28,7 @@ impl Identity {
     /// The identity that the store has, which is made where it has none.
     pub async fn open(
         bucket: &ObjectBucket,
-        patience: &Patience,
+        patience: &RetryPatience,
         name: &str,
     ) -> Result<Self, ObjectsError> {
         if name.is_empty() || name.len() > NAME_MAX {

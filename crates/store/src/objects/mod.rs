@@ -1,8 +1,8 @@
 //! An object store at a URL: small objects by name, put if absent, read, listed and deleted.
 //!
 //! A [`ObjectBucket`] is what the other rooms stand on. Its operations are tried once each and tell what
-//! came of it; [`Patience`] tries those again that may be tried again. Opening runs a probe
-//! ([`probe`]), as the fence of every log is that of two puts of one name only the first succeeds, and
+//! came of it; [`RetryPatience`] tries those again that may be tried again. Opening runs a probe
+//! ([`probe()`]), as the fence of every log is that of two puts of one name only the first succeeds, and
 //! compares the cluster's identity ([`Identity`]).
 //!
 //! Deliberately absent: what an object means, threads, and any cache.
@@ -24,7 +24,8 @@ pub(crate) use codec::{Fields, put_text, seal, unseal};
 pub use error::{Advice, ObjectsError};
 pub use identity::{IDENTITY_OBJECT, Identity};
 pub use open::open;
-pub use patience::{Patience, Surroundings};
+pub use patience::{RetryPatience, Surroundings};
+pub(crate) use probe::PROBES;
 pub use probe::probe;
 pub use surroundings::OfThisMachine;
 pub use url::StoreUrl;

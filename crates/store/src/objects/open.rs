@@ -28,7 +28,7 @@ pub fn open(url: &str) -> Result<ObjectBucket, ObjectsError> {
             std::fs::create_dir_all(&root)
                 .map_err(|cause| ObjectsError::Local { path: root.display().to_string(), cause })?;
             let files = SyncedDirectory::new(&root).map_err(|e| wrong(e.to_string()))?;
-            Ok(ObjectBucket::new(Arc::new(files), Path::default()))
+            Ok(ObjectBucket::new(Arc::new(files), Path::default()).with_root(root))
         }
         StoreUrl::S3 { bucket, prefix } => {
             let builder = AmazonS3Builder::from_env();
@@ -44,7 +44,7 @@ pub fn open(url: &str) -> Result<ObjectBucket, ObjectsError> {
                 .build()
                 .map_err(|e| wrong(e.to_string()))?;
             let prefix = Path::parse(prefix).map_err(|e| wrong(e.to_string()))?;
-            Ok(ObjectBucket::new(Arc::new(s3), prefix))
+            Ok(ObjectBucket::new(Arc::new(s3.clone()), prefix).with_parts(Box::new(s3)))
         }
         StoreUrl::Memory(name) if name.is_empty() => {
             Ok(ObjectBucket::new(Arc::new(InMemory::new()), Path::default()))

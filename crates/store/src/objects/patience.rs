@@ -28,19 +28,19 @@ pub trait Surroundings: Send + Sync {
 
 /// How long an operation is tried again.
 #[derive(Clone)]
-pub struct Patience {
+pub struct RetryPatience {
     /// From the first try to the beginning of the last.
     pub limit: Duration,
     surroundings: Arc<dyn Surroundings>,
 }
 
-impl fmt::Debug for Patience {
+impl fmt::Debug for RetryPatience {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Patience").field("limit", &self.limit).finish_non_exhaustive()
+        f.debug_struct("RetryPatience").field("limit", &self.limit).finish_non_exhaustive()
     }
 }
 
-impl Patience {
+impl RetryPatience {
     /// Tries again for `limit`.
     pub fn new(limit: Duration, surroundings: Arc<dyn Surroundings>) -> Self {
         Self { limit, surroundings }
@@ -49,6 +49,11 @@ impl Patience {
     /// A number that nobody else draws.
     pub(crate) fn token(&self) -> u128 {
         self.surroundings.random()
+    }
+
+    /// The time, as a span since some moment.
+    pub(crate) fn now(&self) -> Duration {
+        self.surroundings.now()
     }
 
     /// The waits of one operation that begins now.
@@ -78,7 +83,7 @@ impl Patience {
 
 /// The waits of one operation.
 pub(crate) struct Waits<'p> {
-    patience: &'p Patience,
+    patience: &'p RetryPatience,
     until: Duration,
     next: Duration,
 }

@@ -6,23 +6,23 @@
 use bytes::Bytes;
 use futures_util::future::join;
 
-use super::{ObjectBucket, ObjectsError, Patience, PutOutcome};
+use super::{ObjectBucket, ObjectsError, PutOutcome, RetryPatience};
 
 /// Names of the probe's objects begin so; what a crash leaves of them is deleted by collection.
-const FOLDER: &str = "probe";
+pub(crate) const PROBES: &str = "probe";
 /// Puts of one name at once, each by a thread of its own where the store is a directory.
 const RACES: u32 = 4;
 
 /// Tries a store with a few small objects, and takes them away again.
-pub async fn probe(bucket: &ObjectBucket, patience: &Patience) -> Result<(), ObjectsError> {
+pub async fn probe(bucket: &ObjectBucket, patience: &RetryPatience) -> Result<(), ObjectsError> {
     let refuse =
         |why: &str| ObjectsError::Unconditional { store: bucket.shown(), why: why.to_owned() };
     let own = patience.token().to_le_bytes().to_vec();
-    let one = format!("{FOLDER}/{:032x}", patience.token());
+    let one = format!("{PROBES}/{:032x}", patience.token());
     let first = put(bucket, patience, &one, &own).await?;
     let other = put(bucket, patience, &one, b"another").await?;
     let read = patience.retry(|| bucket.get(&one, 64)).await?;
-    let listed = patience.retry(|| bucket.list(FOLDER, None)).await?;
+    let listed = patience.retry(|| bucket.list(PROBES, None)).await?;
     patience.retry(|| bucket.delete(&one)).await?;
     if !first {
         return Err(refuse("a put of a new name is answered with 'exists'"));
@@ -37,7 +37,7 @@ pub async fn probe(bucket: &ObjectBucket, patience: &Patience) -> Result<(), Obj
         return Err(refuse("what was deleted is still read"));
     }
     for _ in 0..RACES {
-        let name = format!("{FOLDER}/{:032x}", patience.token());
+        let name = format!("{PROBES}/{:032x}", patience.token());
         let (a, b) =
             join(put(bucket, patience, &name, b"one"), put(bucket, patience, &name, b"two")).await;
         patience.retry(|| bucket.delete(&name)).await?;
@@ -51,7 +51,7 @@ pub async fn probe(bucket: &ObjectBucket, patience: &Patience) -> Result<(), Obj
 /// Whether the object is there as given. An unknown outcome is read back, as always.
 async fn put(
     bucket: &ObjectBucket,
-    patience: &Patience,
+    patience: &RetryPatience,
     name: &str,
     bytes: &[u8],
 ) -> Result<bool, ObjectsError> {

@@ -3,12 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::stream::BoxStream;
 use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
 
 use super::*;
 
-fn patience() -> Patience {
-    Patience::new(Duration::from_secs(5), Arc::new(OfThisMachine::default()))
+fn patience() -> RetryPatience {
+    RetryPatience::new(Duration::from_secs(5), Arc::new(OfThisMachine::default()))
 }
 
 #[tokio::test]
@@ -83,4 +89,92 @@ async fn names_are_those_below_the_prefix() {
     bucket.delete("other").await.unwrap();
     assert_eq!(bucket.get("other", 9).await.unwrap(), None);
     assert!(matches!(bucket.get("log/7/1", 0).await, Err(ObjectsError::Damaged { .. })));
+}
+
+/// A store whose second put of one name succeeds, as of S3 without conditional writes.
+#[derive(Debug)]
+struct Careless(InMemory);
+
+impl std::fmt::Display for Careless {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("careless")
+    }
+}
+
+#[async_trait::async_trait]
+impl ObjectStore for Careless {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        _: PutOptions,
+    ) -> Result<PutResult> {
+        self.0.put_opts(location, payload, PutOptions::default()).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        self.0.put_multipart_opts(location, options).await
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        self.0.get_opts(location, options).await
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        self.0.delete_stream(locations)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.0.list(prefix)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.0.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.0.copy_opts(from, to, options).await
+    }
+}
+
+#[tokio::test]
+async fn a_store_without_conditional_puts_is_refused_by_name() {
+    let bucket = ObjectBucket::new(Arc::new(Careless(InMemory::new())), "deep".into());
+    let error = probe(&bucket, &patience()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the store careless/deep can't be used: the second put of one name succeeds; conditional \
+         writes are needed"
+    );
+    assert_eq!(error.advice(), Advice::FixInput);
+}
+
+/// Many threads, each with a handle of its own, put one name: one wins, and its bytes are there.
+#[test]
+fn a_directory_creates_a_name_once() {
+    let home = tempfile::tempdir().unwrap();
+    let url = format!("file://{}", home.path().display());
+    for round in 0..20 {
+        let name = format!("race/{round}");
+        let put = &|own: u8| {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let bucket = open(&url).unwrap();
+            let put = runtime.block_on(bucket.put_new(&name, vec![own; 10].into())).unwrap();
+            (put == PutOutcome::Done).then_some(own)
+        };
+        let winners: Vec<u8> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|own| scope.spawn(move || put(own))).collect();
+            threads.into_iter().filter_map(|it| it.join().unwrap()).collect()
+        });
+        let [winner] = winners[..] else { panic!("{winners:?} have won") };
+        let found = std::fs::read(home.path().join(&name)).unwrap();
+        assert_eq!(found, [winner; 10]);
+    }
 }

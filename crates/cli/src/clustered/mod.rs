@@ -1,0 +1,249 @@
+//! A server as one of several: the flags, and what is opened by them.
+
+mod peers;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use pipeann_db::database::{Database, DatabaseOptions};
+use pipeann_members::etcd::{Etcd, Options as EtcdOptions, TlsFiles};
+use pipeann_members::{Coordinator, ServerInfo};
+use pipeann_milvus::{PeerTls, Peers};
+use pipeann_replica::{
+    Alone, ClusterMembership, Elected, Election, ReadFreshness, Replica, ReplicaFile,
+    ReplicaOptions,
+};
+use pipeann_store::ClusterStore;
+use uuid::Uuid;
+
+use self::peers::ClusterPeers;
+use crate::opening::now;
+
+/// How long a start waits until the log has been read to its end, before it says that it has not.
+const START: Duration = Duration::from_secs(600);
+
+/// Whether a server is one of several, and by what they share.
+#[derive(Clone, Args)]
+pub(crate) struct ServersArgs {
+    /// Serve as one server of the cluster of this name: all changes stand in a log in --store, from
+    /// which a server has everything again whose disk is lost
+    #[arg(long, value_name = "NAME", requires = "store")]
+    cluster: Option<String>,
+    /// Where the cluster keeps what must not be lost: file:///DIRECTORY that all servers see, or
+    /// s3://BUCKET/PREFIX with the usual variables AWS_*
+    #[arg(long, value_name = "URL", requires = "cluster")]
+    store: Option<String>,
+    /// Where etcd tells servers of each other, and which of them takes the writes: URLs with commas
+    /// between. Without it the cluster has this server alone
+    #[arg(long, value_name = "URLS", requires = "cluster", value_delimiter = ',')]
+    etcd: Vec<String>,
+    /// User and password for etcd, as USER:PASSWORD
+    #[arg(
+        long,
+        value_name = "USER",
+        requires = "etcd",
+        env = "PIPEANN_ETCD_USER",
+        hide_env_values = true
+    )]
+    etcd_user: Option<String>,
+    /// Who signs etcd's certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "etcd")]
+    etcd_ca: Option<PathBuf>,
+    /// This server's certificate for etcd, in PEM
+    #[arg(long, value_name = "FILE", requires_all = ["etcd_ca", "etcd_key"])]
+    etcd_cert: Option<PathBuf>,
+    /// The key of that certificate
+    #[arg(long, value_name = "FILE", requires = "etcd_cert")]
+    etcd_key: Option<PathBuf>,
+    /// Where other servers reach this one, as HOST:PORT; --host and --port unless given
+    #[arg(long, value_name = "ADDRESS", requires = "etcd")]
+    advertise: Option<String>,
+    /// What people call this server [default: the address]
+    #[arg(long, value_name = "NAME", requires = "etcd")]
+    server_name: Option<String>,
+    /// Who signs the certificates of servers, in PEM, where connections are encrypted; what a server
+    /// shows to clients it shows to others too, and is itself known by it
+    #[arg(long, value_name = "FILE", requires = "etcd")]
+    peer_ca: Option<PathBuf>,
+}
+
+/// A database that is served, alone or by one of several servers.
+pub(crate) enum Opened {
+    /// By this server alone.
+    Alone(Arc<Database>),
+    /// By one of several.
+    Clustered {
+        /// This one.
+        replica: Arc<Replica>,
+        /// The others.
+        members: Option<Arc<ClusterMembership>>,
+        /// By what those are known, where connections are encrypted.
+        tls: Option<Arc<PeerTls>>,
+    },
+}
+
+impl Opened {
+    /// The database.
+    pub(crate) fn database(&self) -> &Arc<Database> {
+        match self {
+            Self::Alone(database) => database,
+            Self::Clustered { replica, .. } => replica.database(),
+        }
+    }
+
+    /// What the door asks of other servers.
+    pub(crate) fn peers(&self) -> Option<Arc<dyn Peers>> {
+        let Self::Clustered { replica, members, tls } = self else { return None };
+        let (replica, members) = (Arc::clone(replica), members.clone());
+        Some(Arc::new(ClusterPeers { replica, members, tls: tls.clone() }))
+    }
+
+    /// Tells the others that this server goes, after its last call: another one leads at once.
+    pub(crate) fn close(self) {
+        if let Self::Clustered { replica, members, .. } = self {
+            drop(replica);
+            if let Some(members) = members
+                && let Err(error) = members.leave()
+            {
+                eprintln!("pipeann: others wait until this server's lease has ended: {error}");
+            }
+        }
+    }
+}
+
+/// Where a server is reached, and what it shows.
+pub(crate) struct Listens<'a> {
+    /// By which host.
+    pub(crate) host: &'a str,
+    /// By which port.
+    pub(crate) port: u16,
+    /// Its certificate and key, in PEM, where it has one.
+    pub(crate) identity: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl ServersArgs {
+    /// Opens the database in `dir`, as the flags say.
+    pub(crate) fn open(
+        &self,
+        dir: &Path,
+        options: DatabaseOptions,
+        listens: &Listens<'_>,
+    ) -> Result<Opened> {
+        let (Some(cluster), Some(url)) = (&self.cluster, &self.store) else {
+            let database = Database::open(dir, options);
+            let database = database.with_context(|| format!("opening {}", dir.display()))?;
+            return Ok(Opened::Alone(Arc::new(database)));
+        };
+        let store = ClusterStore::open(url, cluster);
+        let store = store.with_context(|| format!("opening the store at {url}"))?;
+        let opening = || format!("opening {}", dir.display());
+        let file = ReplicaFile::open(dir, store.cluster_id(), Uuid::new_v4());
+        let server = file.with_context(opening)?.server();
+        let (members, tls) = match self.etcd.is_empty() {
+            true => (None, None),
+            false => {
+                let members = self.join(cluster, store.cluster_id(), server, listens)?;
+                (Some(members), self.peer_tls(listens)?)
+            }
+        };
+        let election: Arc<dyn Election> = match &members {
+            Some(members) => Arc::clone(members) as Arc<dyn Election>,
+            None => Arc::new(Alone),
+        };
+        let name =
+            members.as_ref().map_or_else(|| "the only server".into(), |m| m.name().to_owned());
+        let settings = ReplicaOptions::new(store, name, election);
+        let replica = Replica::open(dir, options, settings, server).with_context(opening)?;
+        let replica = Arc::new(replica);
+        catch_up(&replica)?;
+        Ok(Opened::Clustered { replica, members, tls })
+    }
+
+    /// Joins the others.
+    fn join(
+        &self,
+        cluster: &str,
+        cluster_id: Uuid,
+        server: Uuid,
+        listens: &Listens<'_>,
+    ) -> Result<Arc<ClusterMembership>> {
+        let address = match &self.advertise {
+            Some(address) => address.clone(),
+            None if listens.port == 0 || matches!(listens.host, "0.0.0.0" | "::") => bail!(
+                "--etcd needs to tell others where this server is: give --advertise HOST:PORT, or \
+                 --host and --port by which they reach it"
+            ),
+            None if listens.host.contains(':') => format!("[{}]:{}", listens.host, listens.port),
+            None => format!("{}:{}", listens.host, listens.port),
+        };
+        let mut options = EtcdOptions::new(cluster, cluster_id);
+        if let Some(user) = &self.etcd_user {
+            let Some((user, password)) = user.split_once(':') else {
+                bail!("--etcd-user is USER:PASSWORD");
+            };
+            options.user = Some((user.to_owned(), password.to_owned()));
+        }
+        options.tls = self.etcd_ca.clone().map(|authority| TlsFiles {
+            authority,
+            identity: self.etcd_cert.clone().zip(self.etcd_key.clone()),
+            server_name: None,
+        });
+        let urls: Vec<_> = self.etcd.iter().map(String::as_str).collect();
+        let etcd = Etcd::connect(&urls, options).context("asking etcd")?;
+        let info = ServerInfo {
+            id: server,
+            name: self.server_name.clone().unwrap_or_else(|| address.chars().take(64).collect()),
+            address: address.clone(),
+            peer_address: address,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            regions: Vec::new(),
+            started_ms: now().0,
+        };
+        let etcd: Arc<dyn Coordinator> = Arc::new(etcd);
+        Ok(Arc::new(ClusterMembership::join(etcd, info).context("joining the cluster")?))
+    }
+
+    /// By what other servers are known, where they show certificates.
+    fn peer_tls(&self, listens: &Listens<'_>) -> Result<Option<Arc<PeerTls>>> {
+        match (&self.peer_ca, &listens.identity) {
+            (Some(path), identity) => {
+                let ca =
+                    std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+                let (domain, identity) = (None, identity.clone());
+                Ok(Some(Arc::new(PeerTls { ca, domain, identity })))
+            }
+            (None, Some(_)) => bail!("servers that encrypt need --peer-ca to know each other by"),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+/// Waits until the server has all that is in the log, and leads or knows who does. What keeps it from
+/// that is told meanwhile.
+fn catch_up(replica: &Replica) -> Result<()> {
+    let until = Instant::now() + START;
+    let mut told = None;
+    loop {
+        let step = (Instant::now() + Duration::from_secs(5)).min(until);
+        let caught_up = replica.catch_up(ReadFreshness::Latest, step);
+        let knows = |it: &Replica| !matches!(it.elected(), Elected::Nobody { .. });
+        if caught_up.is_ok() && replica.wait_until(step, knows) {
+            return Ok(());
+        }
+        let why = match (caught_up, replica.elected()) {
+            (Err(error), _) => error.to_string(),
+            (Ok(()), Elected::Nobody { why }) => why,
+            (Ok(()), _) => continue,
+        };
+        if Instant::now() >= until {
+            bail!("this server did not begin in {} s: {why}", START.as_secs());
+        }
+        if told.as_ref() != Some(&why) {
+            eprintln!("pipeann: {why}; trying again");
+        }
+        told = Some(why);
+    }
+}

@@ -1,0 +1,297 @@
+//! What stands in the keys: JSON with a format number.
+//!
+//! Two versions run side by side during an upgrade. A field that is not known is ignored, so a later
+//! version may add some; a greater format says that what is known means something else now, and such
+//! a record is neither read nor overwritten. Everything else that is no record is garbage, which may
+//! be overwritten. Nothing longer than [`RECORD_MAX`] is parsed.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::{LeadingServer, ServerInfo, TERM_MAX};
+
+/// The format of all records.
+const FORMAT: u32 = 1;
+/// The longest record, in bytes.
+pub(crate) const RECORD_MAX: usize = 8 << 10;
+
+/// Why a record is not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Unreadable {
+    /// It is of a later format.
+    Newer(u32),
+    /// It is none.
+    Garbage(String),
+}
+
+/// Something that stands in a key.
+pub(crate) trait KeyRecord: Sized {
+    /// What stands there in JSON.
+    type Fields: Serialize + DeserializeOwned;
+    fn fields(&self) -> Self::Fields;
+    /// Refuses what cannot be.
+    fn checked(fields: Self::Fields) -> Result<Self, String>;
+
+    fn encode(&self) -> Vec<u8> {
+        let whole = Formatted { format: FORMAT, fields: self.fields() };
+        serde_json::to_vec(&whole).expect("fields are numbers, texts and lists of them")
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, Unreadable> {
+        let garbage = |why: String| Unreadable::Garbage(why);
+        if bytes.len() > RECORD_MAX {
+            return Err(garbage(format!("{} bytes, {RECORD_MAX} are the most", bytes.len())));
+        }
+        let head: FormatHead = serde_json::from_slice(bytes).map_err(|e| garbage(e.to_string()))?;
+        match head.format {
+            FORMAT => {}
+            0 => return Err(garbage("format 0".into())),
+            newer => return Err(Unreadable::Newer(newer)),
+        }
+        let whole: Formatted<Self::Fields> =
+            serde_json::from_slice(bytes).map_err(|e| garbage(e.to_string()))?;
+        Self::checked(whole.fields).map_err(garbage)
+    }
+}
+
+#[derive(Deserialize)]
+struct FormatHead {
+    format: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Formatted<T> {
+    format: u32,
+    #[serde(flatten)]
+    fields: T,
+}
+
+fn id(text: &str) -> Result<Uuid, String> {
+    Uuid::try_parse(text).map_err(|_| "an id is no uuid".to_owned())
+}
+
+fn term(given: u64) -> Result<u64, String> {
+    if (1..=TERM_MAX).contains(&given) { Ok(given) } else { Err(format!("term {given}")) }
+}
+
+/// Whose a name is, and how long leases are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Charter {
+    pub(crate) cluster: Uuid,
+    pub(crate) ttl_s: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct CharterFields {
+    cluster: String,
+    ttl_s: u32,
+}
+
+impl KeyRecord for Charter {
+    type Fields = CharterFields;
+
+    fn fields(&self) -> CharterFields {
+        CharterFields { cluster: self.cluster.to_string(), ttl_s: self.ttl_s }
+    }
+
+    fn checked(fields: CharterFields) -> Result<Self, String> {
+        if !(1..=60).contains(&fields.ttl_s) {
+            return Err(format!("leases of {} s", fields.ttl_s));
+        }
+        Ok(Self { cluster: id(&fields.cluster)?, ttl_s: fields.ttl_s })
+    }
+}
+
+/// A server, and which of its lives it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ServerSeat {
+    pub(crate) info: ServerInfo,
+    /// Drawn for each joining, so that one finds what it wrote itself.
+    pub(crate) instance: Uuid,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SeatFields {
+    id: String,
+    instance: String,
+    name: String,
+    address: String,
+    peer_address: String,
+    version: String,
+    #[serde(default)]
+    regions: Vec<String>,
+    started_ms: u64,
+}
+
+impl KeyRecord for ServerSeat {
+    type Fields = SeatFields;
+
+    fn fields(&self) -> SeatFields {
+        let info = self.info.clone();
+        SeatFields {
+            id: info.id.to_string(),
+            instance: self.instance.to_string(),
+            name: info.name,
+            address: info.address,
+            peer_address: info.peer_address,
+            version: info.version,
+            regions: info.regions,
+            started_ms: info.started_ms,
+        }
+    }
+
+    fn checked(fields: SeatFields) -> Result<Self, String> {
+        let info = ServerInfo {
+            id: id(&fields.id)?,
+            name: fields.name,
+            address: fields.address,
+            peer_address: fields.peer_address,
+            version: fields.version,
+            regions: fields.regions,
+            started_ms: fields.started_ms,
+        };
+        info.check().map_err(|e| e.to_string())?;
+        Ok(Self { info, instance: id(&fields.instance)? })
+    }
+}
+
+/// Who leads a shard; its number is in the key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Throne {
+    pub(crate) server: Uuid,
+    pub(crate) address: String,
+    pub(crate) term: u64,
+}
+
+impl Throne {
+    pub(crate) fn leader(&self, shard: u64) -> LeadingServer {
+        LeadingServer { shard, server: self.server, address: self.address.clone(), term: self.term }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ThroneFields {
+    server: String,
+    address: String,
+    term: u64,
+}
+
+impl KeyRecord for Throne {
+    type Fields = ThroneFields;
+
+    fn fields(&self) -> ThroneFields {
+        let (server, address) = (self.server.to_string(), self.address.clone());
+        ThroneFields { server, address, term: self.term }
+    }
+
+    fn checked(fields: ThroneFields) -> Result<Self, String> {
+        if fields.address.len() > 255 {
+            return Err("an address of more than 255 bytes".into());
+        }
+        Ok(Self { server: id(&fields.server)?, address: fields.address, term: term(fields.term)? })
+    }
+}
+
+/// The newest term of a shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NewestTerm(pub(crate) u64);
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct NewestTermFields {
+    term: u64,
+}
+
+impl KeyRecord for NewestTerm {
+    type Fields = NewestTermFields;
+
+    fn fields(&self) -> NewestTermFields {
+        NewestTermFields { term: self.0 }
+    }
+
+    fn checked(fields: NewestTermFields) -> Result<Self, String> {
+        term(fields.term).map(Self)
+    }
+}
+
+/// Whose an address is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AddressHolder(pub(crate) Uuid);
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct AddressHolderFields {
+    server: String,
+}
+
+impl KeyRecord for AddressHolder {
+    type Fields = AddressHolderFields;
+
+    fn fields(&self) -> AddressHolderFields {
+        AddressHolderFields { server: self.0.to_string() }
+    }
+
+    fn checked(fields: AddressHolderFields) -> Result<Self, String> {
+        id(&fields.server).map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seat() -> ServerSeat {
+        let info = ServerInfo {
+            id: Uuid::from_u128(1),
+            name: "one".into(),
+            address: "a:1".into(),
+            peer_address: "a:2".into(),
+            version: "0.1.0".into(),
+            regions: vec!["eu".into()],
+            started_ms: u64::MAX,
+        };
+        ServerSeat { info, instance: Uuid::from_u128(2) }
+    }
+
+    #[test]
+    fn records_are_read_as_they_are_written() {
+        assert_eq!(ServerSeat::decode(&seat().encode()).unwrap(), seat());
+        let charter = Charter { cluster: Uuid::from_u128(3), ttl_s: 5 };
+        assert_eq!(Charter::decode(&charter.encode()).unwrap(), charter);
+        let throne = Throne { server: Uuid::from_u128(3), address: "a:1".into(), term: TERM_MAX };
+        assert_eq!(Throne::decode(&throne.encode()).unwrap(), throne);
+        assert_eq!(NewestTerm::decode(br#"{"format":1,"term":7}"#).unwrap(), NewestTerm(7));
+        assert_eq!(
+            AddressHolder::decode(&AddressHolder(Uuid::max()).encode()).unwrap(),
+            AddressHolder(Uuid::max())
+        );
+    }
+
+    #[test]
+    fn a_later_version_may_add_fields_and_change_the_format() {
+        let text = String::from_utf8(seat().encode()).unwrap();
+        let more = text.replacen('{', r#"{"zone":{"deep":[1]},"#, 1);
+        assert_eq!(ServerSeat::decode(more.as_bytes()).unwrap(), seat());
+        let fewer = text.replace(r#""regions":["eu"],"#, "");
+        assert!(ServerSeat::decode(fewer.as_bytes()).unwrap().info.regions.is_empty());
+        assert_eq!(ServerSeat::decode(br#"{"format":2}"#), Err(Unreadable::Newer(2)));
+    }
+
+    #[test]
+    fn garbage_is_told_from_records() {
+        let garbage = |bytes: &[u8]| {
+            assert!(matches!(NewestTerm::decode(bytes), Err(Unreadable::Garbage(_))), "{bytes:?}");
+        };
+        garbage(b"");
+        garbage(b"\xff\xfe");
+        garbage(b"7");
+        garbage(br#"{"term":7}"#);
+        garbage(br#"{"format":0,"term":7}"#);
+        garbage(br#"{"format":1,"term":-7}"#);
+        garbage(br#"{"format":1,"term":0}"#);
+        garbage(br#"{"format":1,"term":18446744073709551615}"#);
+        garbage(&vec![b' '; RECORD_MAX + 1]);
+        garbage("[".repeat(RECORD_MAX).as_bytes());
+        let wrong = String::from_utf8(seat().encode()).unwrap().replace("a:1", "nowhere");
+        assert!(matches!(ServerSeat::decode(wrong.as_bytes()), Err(Unreadable::Garbage(_))));
+    }
+}

@@ -1,0 +1,281 @@
+//! Calls that another server answers: sent on as the bytes that came, and answered with those that come
+//! back.
+//!
+//! What the table of calls sends to the leader goes there, unless this server leads; a page of an
+//! iterator goes to the server that keeps its moment. A request is read whole before it goes on, so that
+//! a client that sends slowly holds up nobody but itself, and bounded and counted as every other one. A
+//! call that was sent on once is never sent on again: where two servers each think that the other leads,
+//! it ends. It is sent a second time only where it is certain that nobody has begun it.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use prost::bytes::Bytes;
+use tokio::sync::Semaphore;
+use tonic::body::Body;
+use tonic::codegen::Service as HttpService;
+use tonic::codegen::http::request::Parts;
+use tonic::codegen::http::{HeaderMap, HeaderValue, Request, Response};
+use tonic::metadata::MetadataValue;
+use tonic::{Status, TimeoutExpired};
+
+use super::asking::{TIMEOUT, timeout_in, timeout_text};
+use super::channels::{CallTurn, Channels, SendError};
+use super::moments::owner;
+use super::peers::{LeaderAt, Peers, ServerAt};
+use super::routes::{LocalRead, Route, called};
+use super::whole::{Arrived, GuaranteeField, WholeRequest};
+
+/// Marks a call that another server has sent on; says which one.
+const FORWARDED: &str = "pipeann-forwarded-by";
+/// Marks the refusal of a call that was sent to the wrong server, and was not begun.
+const REFUSED: &str = "pipeann-does-not-lead";
+/// How long a call waits for an election at most.
+const ELECTION: Duration = Duration::from_secs(5);
+/// Calls that wait for one; more are refused at once.
+const MOST_WAITING: usize = 1024;
+/// How often it is looked meanwhile who leads.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+
+/// See the module's description.
+#[derive(Debug)]
+pub(super) struct Edge {
+    pub(super) peers: Arc<dyn Peers>,
+    channels: Channels,
+    /// Those who may wait for an election.
+    waiting: Semaphore,
+}
+
+/// A call that is to be sent on.
+struct Outgoing {
+    parts: Parts,
+    whole: WholeRequest,
+    arrived: Instant,
+    /// How long its client waits.
+    timeout: Option<Duration>,
+}
+
+impl Edge {
+    pub(super) fn new(peers: Arc<dyn Peers>) -> Arc<Self> {
+        let waiting = Semaphore::new(MOST_WAITING);
+        Arc::new(Self { peers, channels: Channels::default(), waiting })
+    }
+
+    /// Answers a request that came at some time: by this service, or by another server's.
+    pub(super) async fn answer<S>(
+        &self,
+        mut here: S,
+        request: Request<Body>,
+        arrived: Instant,
+    ) -> Result<Response<Body>, Infallible>
+    where
+        S: HttpService<Request<Body>, Response = Response<Body>, Error = Infallible>,
+    {
+        let marked = request.headers().contains_key(FORWARDED);
+        let call = called(request.uri().path());
+        let (name, route) = call.map_or(("", Route::Process), |call| (call.name, call.route));
+        let page_of = match (route, name) {
+            (Route::Leader, _) if self.peers.leader() == LeaderAt::Here => None,
+            (Route::Leader, _) if marked => return Ok(does_not_lead().into_http()),
+            (Route::Leader, _) => Some(None),
+            (Route::Local(LocalRead::Rows), "Search") if !marked => {
+                Some(Some(GuaranteeField::OfSearch))
+            }
+            (Route::Local(LocalRead::Rows), "Query") if !marked => {
+                Some(Some(GuaranteeField::OfQuery))
+            }
+            _ => None,
+        };
+        let Some(page_of) = page_of else { return here.call(request).await };
+        let (parts, body) = request.into_parts();
+        let whole = match WholeRequest::read(body).await {
+            Ok(Arrived::Whole(whole)) => whole,
+            // The service refuses it, in its own words, before it is decoded.
+            Ok(Arrived::TooLarge(body)) => {
+                return here.call(Request::from_parts(parts, body)).await;
+            }
+            Err(status) => return Ok(status.into_http()),
+        };
+        let timeout = timeout_in(&parts.headers);
+        let call = Outgoing { parts, whole, arrived, timeout };
+        let answered = match page_of {
+            None => self.ask_leader(&call).await,
+            Some(field) => self.ask_keeper(&call, field).await,
+        };
+        match answered {
+            Some(response) => Ok(response),
+            None => here.call(call.into_request()).await,
+        }
+    }
+
+    /// Has a page answered by the server that keeps its moment; `None` where that is this one, or
+    /// nobody any more.
+    async fn ask_keeper(&self, call: &Outgoing, field: GuaranteeField) -> Option<Response<Body>> {
+        let keeper = owner(call.whole.guarantee(field))?;
+        let server =
+            (keeper != self.peers.number()).then(|| self.peers.server(keeper)).flatten()?;
+        Some(match self.send(&server, call).await {
+            Ok(response) => response,
+            Err(SendError::Late) => late(),
+            Err(SendError::Unsent(why) | SendError::Lost(why)) => unavailable(format!(
+                "the server at {}, which began this iterator, cannot be reached: {why}; try again",
+                server.uri
+            )),
+        })
+    }
+
+    /// Has a call answered by the leader; `None` where that is this server.
+    async fn ask_leader(&self, call: &Outgoing) -> Option<Response<Body>> {
+        let patience = call.patience();
+        let mut tried: Option<(ServerAt, String)> = None;
+        for _ in 0..2 {
+            let server = match self.look(tried.as_ref().map(|(server, _)| server), patience).await {
+                LeaderAt::Here => return None,
+                LeaderAt::There(server) => server,
+                LeaderAt::Unknown(why) => {
+                    return Some(unavailable(format!("no server leads now: {why}; try again")));
+                }
+            };
+            let why = match self.send(&server, call).await {
+                Ok(response) if response.headers().contains_key(REFUSED) => {
+                    "it does not lead".to_owned()
+                }
+                Ok(response) => return Some(response),
+                Err(SendError::Unsent(why)) => why,
+                Err(SendError::Late) => return Some(late()),
+                Err(SendError::Lost(why)) => {
+                    return Some(unavailable(format!(
+                        "the leader at {} was lost before it answered, and may have done what was asked: {why}",
+                        server.uri
+                    )));
+                }
+            };
+            tracing::debug!(server = server.uri, why, "a call was not taken by the leader");
+            tried = Some((server, why));
+        }
+        let (server, why) = tried?;
+        Some(unavailable(format!(
+            "the leader at {} cannot be reached, and has not seen this call: {why}; try again",
+            server.uri
+        )))
+    }
+
+    /// Who leads, as soon as that is somebody, and another one than was tried, or at the end of the
+    /// patience.
+    async fn look(&self, tried: Option<&ServerAt>, patience: Instant) -> LeaderAt {
+        let mut place = None;
+        loop {
+            let leader = self.peers.leader();
+            let waits = match &leader {
+                LeaderAt::Here => false,
+                LeaderAt::There(server) => tried == Some(server),
+                LeaderAt::Unknown(_) => true,
+            };
+            if !waits || Instant::now() >= patience {
+                return leader;
+            }
+            if place.is_none() {
+                let Ok(free) = self.waiting.try_acquire() else { return leader };
+                place = Some(free);
+            }
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+        }
+    }
+
+    async fn send(&self, server: &ServerAt, call: &Outgoing) -> Result<Response<Body>, SendError> {
+        let request = call.marked(self.peers.number());
+        let (response, turn) = self.channels.send(server, request).await?;
+        Ok(response.map(|body| Body::new(Relayed { body: Some(body), _turn: turn })))
+    }
+}
+
+impl Outgoing {
+    /// Until when it may wait for somebody who takes it; its client is to learn why it was in vain.
+    fn patience(&self) -> Instant {
+        let most = self.timeout.map_or(ELECTION, |timeout| ELECTION.min(timeout / 4 * 3));
+        self.arrived + most
+    }
+
+    /// What is sent.
+    fn marked(&self, by: u8) -> Request<Body> {
+        let mut headers = self.parts.headers.clone();
+        headers.insert(FORWARDED, HeaderValue::from(u16::from(by)));
+        if let Some(timeout) = self.timeout {
+            let left = timeout_text(timeout.saturating_sub(self.arrived.elapsed()));
+            headers.insert(TIMEOUT, left.parse().expect("digits and a unit"));
+        }
+        let mut request = Request::new(self.whole.body());
+        *request.method_mut() = self.parts.method.clone();
+        *request.uri_mut() = self.parts.uri.clone();
+        *request.version_mut() = self.parts.version;
+        *request.headers_mut() = headers;
+        request
+    }
+
+    /// As it came.
+    fn into_request(self) -> Request<Body> {
+        let body = self.whole.body();
+        Request::from_parts(self.parts, body)
+    }
+}
+
+/// In the words of a server that answers too late itself.
+fn late() -> Response<Body> {
+    Status::cancelled(TimeoutExpired(()).to_string()).into_http()
+}
+
+fn unavailable(why: String) -> Response<Body> {
+    Status::unavailable(why).into_http()
+}
+
+/// Refuses a call for the leader that came to this server, and was not begun.
+pub(super) fn does_not_lead() -> Status {
+    let mut refusal = Status::unavailable("this server does not lead");
+    refusal.metadata_mut().insert(REFUSED, MetadataValue::from_static("true"));
+    refusal
+}
+
+/// The body of an answer that comes from another server.
+struct Relayed {
+    /// Until it has ended.
+    body: Option<Body>,
+    _turn: CallTurn,
+}
+
+impl HttpBody for Relayed {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        let Poll::Ready(frame) = Pin::new(body).poll_frame(context) else { return Poll::Pending };
+        Poll::Ready(match frame {
+            Some(Err(error)) => {
+                self.body = None;
+                // Said as every other end of a call, or the client would see a broken stream.
+                let lost = Status::unavailable(format!(
+                    "the server that answers was lost, and may have done what was asked: {}",
+                    error.message()
+                ));
+                let mut trailers = HeaderMap::new();
+                Some(lost.add_header(&mut trailers).map(|()| Frame::trailers(trailers)))
+            }
+            frame => frame,
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(HttpBody::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map_or_else(SizeHint::default, HttpBody::size_hint)
+    }
+}

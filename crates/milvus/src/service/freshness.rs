@@ -1,0 +1,108 @@
+//! Before a call is answered by a server that is one of several: whether its caller may make it, and
+//! whether the data here is as new as it asks for, or whether it is the one that leads.
+//!
+//! A server that is alone has all there is, and nothing is waited for.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pipeann_db::catalog::limits::DEFAULT_DATABASE;
+use pipeann_db::catalog::{CollectionEntry as Entry, CollectionId};
+use tonic::{Request, Status};
+
+use super::aim::Aimed;
+use super::asking::timeout_in;
+use super::calls::Service;
+use super::edge::does_not_lead;
+use super::frontend::named_database;
+use super::loading::check_loaded;
+use super::peers::{LeaderAt, Peers, PeersError, ReadTime};
+use super::routes::{LocalRead, Route};
+
+/// How long a read waits for data whose client does not say how long it waits.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a call waits for users that are newer than those here. Who is known is answered without
+/// them.
+const FOR_USERS: Duration = Duration::from_secs(1);
+
+impl From<PeersError> for Status {
+    fn from(error: PeersError) -> Self {
+        Self::unavailable(error.to_string())
+    }
+}
+
+/// Until when somebody waits for data, and at most so long; a client is to learn why it was in vain.
+fn patience(timeout: Option<Duration>, most: Duration) -> Instant {
+    Instant::now() + timeout.map_or(most, |timeout| most.min(timeout / 8 * 7))
+}
+
+impl Service {
+    /// Lets a call be answered, when the data is as new as it asks for.
+    pub(super) async fn admit<Req: Aimed + Sync>(
+        &self,
+        call: &'static str,
+        route: Route,
+        request: &Request<Req>,
+    ) -> Result<(), Status> {
+        let Some(peers) = &self.0.peers else { return self.check(call, request) };
+        let until = patience(timeout_in(request.metadata().as_ref()), PATIENCE);
+        let newest = |of| peers.catch_up(of, ReadTime::Latest, until);
+        if self.check(call, request).is_err() {
+            // A right may be newer than what is here.
+            newest(None).await?;
+            self.check(call, request)?;
+        }
+        match route {
+            Route::Process => {}
+            // Another one may have come to lead while the request came.
+            Route::Leader if peers.leader() != LeaderAt::Here => return Err(does_not_lead()),
+            Route::Leader => {}
+            Route::Local(LocalRead::Catalogue) => newest(None).await?,
+            Route::Local(LocalRead::Counts) => {
+                newest(None).await?;
+                if let Some(entry) = self.entry(request) {
+                    newest(Some(entry.id)).await?;
+                }
+            }
+            Route::Local(LocalRead::Rows) => {
+                if self.readable(request).is_none() {
+                    newest(None).await?;
+                }
+                // What is refused needs no data.
+                if let Some((collection, wanted)) = self.readable(request) {
+                    peers.catch_up(Some(collection), wanted, until).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The collection of a request, if it is known here.
+    fn entry<Req: Aimed>(&self, request: &Request<Req>) -> Option<Arc<Entry>> {
+        let (given, collection) = request.get_ref().counted()?;
+        let named = named_database(request.metadata()).unwrap_or(DEFAULT_DATABASE);
+        let database = if given.is_empty() { named } else { given };
+        let catalog = self.0.settings.database.catalog();
+        catalog.collection(database, collection).ok().cloned()
+    }
+
+    /// The collection of a read of rows and how new they have to be, if it is known here with its
+    /// partitions, and loaded.
+    fn readable<Req: Aimed>(&self, request: &Request<Req>) -> Option<(CollectionId, ReadTime)> {
+        let entry = self.entry(request)?;
+        let (guarantee, partitions) = request.get_ref().read()?;
+        check_loaded(&entry, partitions).ok()?;
+        Some((entry.id, guarantee.read_time(entry.consistency)))
+    }
+}
+
+/// Waits until users and roles are as new as anything that was answered, where there are others. What is
+/// here counts where it is not known what is newest.
+pub(super) async fn newest_users(peers: Option<&Arc<dyn Peers>>, timeout: Option<Duration>) {
+    if let Some(peers) = peers
+        && let Err(error) =
+            peers.catch_up(None, ReadTime::Latest, patience(timeout, FOR_USERS)).await
+    {
+        tracing::debug!(%error, "users are looked up among those that are known here");
+    }
+}

@@ -1,0 +1,115 @@
+//! What a server that is one of several knows of the others.
+//!
+//! One of them leads: it alone takes writes and changes of the catalogue. The others have all data a
+//! moment later. How they agree on that, and how data comes to them, is the business of whoever
+//! implements [`Peers`]; here is what the doors ask, and what they rely on. A server without it is alone.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use pipeann_db::catalog::CollectionId;
+
+pub use crate::convert::read_time::ReadTime;
+
+/// Returns when the data is new enough.
+pub type CatchUp<'a> = Pin<Box<dyn Future<Output = Result<(), PeersError>> + Send + 'a>>;
+
+/// The other servers.
+///
+/// # What has to hold
+///
+/// 1. *Reads see what was answered.* A read at any server after `catch_up` with
+///    [`ReadTime::Latest`] sees every write and every change of the catalogue that was answered,
+///    anywhere, before `catch_up` was called. At a server that leads, it returns only if that
+///    server still led after it was called.
+/// 2. *Timestamps name writes.* The leader's [`timestamp`](Self::timestamp), asked after a write is
+///    durable and visible, names it: after `catch_up` with [`ReadTime::AtLeast`] this one or a later
+///    one, a read at any server sees the write. So what the log takes after the leader gave out a
+///    timestamp stands behind it, what was answered before stands at it or before it, and a server
+///    has applied a timestamp when it has applied everything that stands at it or before it. Where
+///    nothing is written, the leader tells the others the time all the same, or a read would wait for
+///    the next write.
+/// 3. *Timestamps grow*, also over a change of the leader, and over a restart of all.
+/// 4. *What is taken away is gone everywhere.* A drop, a change of an alias, a right that is revoked, a
+///    password that is changed and a field that is added are answered when every server that
+///    answers reads has them. So names that are known here are not looked up anew for every search;
+///    those that are not known are looked up with `catch_up(None, Latest)`, and then refused.
+/// 5. *Who does not lead writes nothing.* It is looked who leads when a request is there; a call that
+///    began then may end when another server leads, and the database refuses the write.
+pub trait Peers: Send + Sync + fmt::Debug {
+    /// Who leads now. Asked at each call that goes to the leader, so it must not wait.
+    fn leader(&self) -> LeaderAt;
+
+    /// Returns when this server's data is as new as a read wants; or says that it is not so: at the
+    /// deadline, or before that where it is not known what is newest. `collection` is what is read;
+    /// without one it is the catalogue, users and roles among it. Dropped, nobody waits any more.
+    fn catch_up(
+        &self,
+        collection: Option<CollectionId>,
+        wanted: ReadTime,
+        deadline: Instant,
+    ) -> CatchUp<'_>;
+
+    /// A timestamp for what is answered now: milliseconds since 1970 above 18 bits that count, and even.
+    /// At the leader it is later than all before; at another server it is that of what it has
+    /// applied.
+    fn timestamp(&self) -> u64;
+
+    /// The number of this server, which no other one has. It stands in the timestamps of iterators.
+    fn number(&self) -> u8;
+
+    /// The server with a number, if it is there.
+    fn server(&self, number: u8) -> Option<ServerAt>;
+}
+
+/// Who leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeaderAt {
+    /// This server.
+    Here,
+    /// Another one.
+    There(ServerAt),
+    /// Nobody that is known; the text says why, to whoever calls.
+    Unknown(String),
+}
+
+/// Where another server takes calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerAt {
+    /// As `http://10.0.0.7:19530`, or `https://` where there is TLS.
+    pub uri: String,
+    /// What it is known by, and this server to it.
+    pub tls: Option<Arc<PeerTls>>,
+}
+
+/// What another server is known by, as PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PeerTls {
+    /// Who signs the certificates of servers.
+    pub ca: Vec<u8>,
+    /// The name in its certificate, where that is not the host.
+    pub domain: Option<String>,
+    /// This server's certificate and key, where others ask for one.
+    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl fmt::Debug for PeerTls {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PeerTls").field("domain", &self.domain).finish_non_exhaustive()
+    }
+}
+
+/// Why data is not as new as a read wants. The same read may be answered a little later.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PeersError {
+    /// There is nobody to ask what is newest.
+    #[error("no server leads now: {0}; try again")]
+    NoLeader(String),
+    /// It did not become so in time.
+    #[error("this server's data is not as new as the read asks for: {0}; try again")]
+    Behind(String),
+}

@@ -1,0 +1,11 @@
+//! Servers that are several: any of them takes any call.
+
+mod forwarded;
+mod iterating;
+mod known;
+mod lost;
+mod peers;
+mod raw;
+mod reading;
+mod requests;
+mod walked;

@@ -1,0 +1,208 @@
+//! What a server of a test knows of the others, and two such servers.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use pipeann_db::catalog::CollectionId;
+use pipeann_milvus::{
+    AccessLog, CallEnded, CatchUp, LeaderAt, Peers, PeersError, ReadTime, ServeOptions, ServerAt,
+};
+
+use crate::served::Served;
+
+/// Done when the catalogue is asked for.
+type Arrival = Box<dyn FnOnce() + Send>;
+
+/// What a server knows of the others, as the test says it.
+pub(super) struct Others {
+    number: u8,
+    leader: Mutex<LeaderAt>,
+    /// What is said before that, once each.
+    before: Mutex<Vec<LeaderAt>>,
+    servers: Mutex<HashMap<u8, ServerAt>>,
+    time: Arc<AtomicU64>,
+    asked: Mutex<Vec<(Option<CollectionId>, ReadTime)>>,
+    arrives: Mutex<Option<Arrival>>,
+    fails: Mutex<Option<PeersError>>,
+}
+
+impl fmt::Debug for Others {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Others").field(&self.number).finish()
+    }
+}
+
+impl Others {
+    pub(super) fn new(number: u8, leader: LeaderAt) -> Arc<Self> {
+        Self::at(number, leader, Arc::new(AtomicU64::new(1_700_000_000_000 << 18)))
+    }
+
+    fn at(number: u8, leader: LeaderAt, time: Arc<AtomicU64>) -> Arc<Self> {
+        Arc::new(Self {
+            number,
+            leader: Mutex::new(leader),
+            before: Mutex::default(),
+            servers: Mutex::default(),
+            time,
+            asked: Mutex::default(),
+            arrives: Mutex::default(),
+            fails: Mutex::default(),
+        })
+    }
+
+    pub(super) fn lead(&self, leader: LeaderAt) {
+        *self.leader.lock().unwrap() = leader;
+    }
+
+    /// Says this once before it says who leads.
+    pub(super) fn leads_once(&self, leader: LeaderAt) {
+        self.before.lock().unwrap().push(leader);
+    }
+
+    pub(super) fn set_server(&self, number: u8, server: Option<ServerAt>) {
+        let mut servers = self.servers.lock().unwrap();
+        match server {
+            Some(server) => drop(servers.insert(number, server)),
+            None => drop(servers.remove(&number)),
+        }
+    }
+
+    /// What was asked for since the last time.
+    pub(super) fn asked(&self) -> Vec<(Option<CollectionId>, ReadTime)> {
+        std::mem::take(&mut self.asked.lock().unwrap())
+    }
+
+    /// What comes when the catalogue is asked for next.
+    pub(super) fn arrives(&self, arrival: impl FnOnce() + Send + 'static) {
+        *self.arrives.lock().unwrap() = Some(Box::new(arrival));
+    }
+
+    /// Says that data is not new enough from now on.
+    pub(super) fn fails(&self, error: Option<PeersError>) {
+        *self.fails.lock().unwrap() = error;
+    }
+}
+
+impl Peers for Others {
+    fn leader(&self) -> LeaderAt {
+        let before = self.before.lock().unwrap().pop();
+        before.unwrap_or_else(|| self.leader.lock().unwrap().clone())
+    }
+
+    fn catch_up(
+        &self,
+        collection: Option<CollectionId>,
+        wanted: ReadTime,
+        deadline: Instant,
+    ) -> CatchUp<'_> {
+        Box::pin(async move {
+            assert!(deadline > Instant::now());
+            self.asked.lock().unwrap().push((collection, wanted));
+            if let Some(error) = self.fails.lock().unwrap().clone() {
+                return Err(error);
+            }
+            let arrival = self.arrives.lock().unwrap().take_if(|_| collection.is_none());
+            if let Some(arrival) = arrival {
+                arrival();
+            }
+            Ok(())
+        })
+    }
+
+    fn timestamp(&self) -> u64 {
+        self.time.fetch_add(2, Ordering::Relaxed)
+    }
+
+    fn number(&self) -> u8 {
+        self.number
+    }
+
+    fn server(&self, number: u8) -> Option<ServerAt> {
+        self.servers.lock().unwrap().get(&number).cloned()
+    }
+}
+
+/// Calls, and whether the server answered them itself.
+#[derive(Default)]
+pub(super) struct Answered(Mutex<Vec<(String, bool)>>);
+
+impl AccessLog for Answered {
+    fn ended(&self, call: &CallEnded<'_>) {
+        self.0.lock().unwrap().push((call.call.to_owned(), call.code.is_some()));
+    }
+}
+
+impl Answered {
+    /// Those since the last time.
+    pub(super) fn take(&self) -> Vec<(String, bool)> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+/// A server that is one of several.
+pub(super) struct Server {
+    pub(super) served: Served,
+    pub(super) others: Arc<Others>,
+    pub(super) answered: Arc<Answered>,
+}
+
+impl Server {
+    /// One with a database of its own.
+    pub(super) fn new(number: u8, leader: LeaderAt) -> Self {
+        Self::with(Others::new(number, leader), ServeOptions::default())
+    }
+
+    pub(super) fn with(others: Arc<Others>, options: ServeOptions) -> Self {
+        Self::serving(others, options, Served::with)
+    }
+
+    fn serving(
+        others: Arc<Others>,
+        options: ServeOptions,
+        serve: impl FnOnce(ServeOptions) -> Served,
+    ) -> Self {
+        let answered = Arc::new(Answered::default());
+        let options = ServeOptions {
+            peers: Some(Arc::clone(&others) as Arc<dyn Peers>),
+            access_log: Some(Arc::clone(&answered) as Arc<dyn AccessLog>),
+            ..options
+        };
+        Self { served: serve(options), others, answered }
+    }
+
+    pub(super) fn at(&self) -> ServerAt {
+        at(self.served.listening.address())
+    }
+
+    /// Who leads after some time.
+    pub(super) fn learns(&self, after_ms: u64, leader: LeaderAt) {
+        let others = Arc::clone(&self.others);
+        self.served.runtime.spawn(async move {
+            tokio::time::sleep(Duration::from_millis(after_ms)).await;
+            others.lead(leader);
+        });
+    }
+
+    pub(super) fn pass(&self, ms: u64) {
+        self.served.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(ms)).await });
+    }
+
+    /// Two servers of one database: the one that leads, and one that does not.
+    pub(super) fn pair(options: &ServeOptions) -> (Self, Self) {
+        let leads = Others::new(1, LeaderAt::Here);
+        let leader = Self::serving(Arc::clone(&leads), options.clone(), Served::standing);
+        let follows = Others::at(2, LeaderAt::There(leader.at()), Arc::clone(&leads.time));
+        let beside = |options| leader.served.beside(options);
+        let follower = Self::serving(follows, options.clone(), beside);
+        leader.others.set_server(2, Some(follower.at()));
+        follower.others.set_server(1, Some(leader.at()));
+        (leader, follower)
+    }
+}
+
+pub(super) fn at(address: std::net::SocketAddr) -> ServerAt {
+    ServerAt { uri: format!("http://{address}"), tls: None }
+}

@@ -1,0 +1,241 @@
+//! Collection of what nobody wants: manifests that are not kept, files that no manifest has, pins whose
+//! lease has passed, and what was left of uploads and probes.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use bytes::Bytes;
+use chrono::{DateTime, TimeDelta, Utc};
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use super::format::NameList;
+use super::{GenerationId, Generations, ShardGeneration, names};
+use crate::log::{LogError, ShardId, TermLeader};
+use crate::objects::{Listed, ObjectsError, PROBES};
+
+/// Objects that are deleted at once.
+const DELETES: usize = 8;
+/// A collector deletes no more when this has passed since it has read the pins.
+const DELETING: Duration = Duration::from_secs(3600);
+/// A doom older than this was left by a collector that will not go on, or is of deletes that are long
+/// done.
+const DOOM_LIFE: Duration = Duration::from_secs(24 * 3600);
+/// What the clocks of one store may differ by, and what rounding takes from them.
+const SLACK: Duration = Duration::from_secs(5);
+
+/// What to collect.
+#[derive(Clone, Debug)]
+pub struct Collecting<'a> {
+    /// Generations that are current or kept for another reason. A shard's newest is kept anyway.
+    pub keep: &'a [(ShardId, GenerationId)],
+    /// What is younger is left alone, by the store's own time. An hour where nothing else is said.
+    pub grace: Duration,
+}
+
+/// What was collected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Collected {
+    /// Generations whose manifests were deleted.
+    pub generations: u64,
+    /// Files that were deleted.
+    pub files: u64,
+    /// Bytes of those files.
+    pub bytes: u64,
+    /// Pins, dooms and remains of uploads and probes that were deleted.
+    pub remains: u64,
+}
+
+/// Everything that may be wanted.
+struct AllManifests {
+    manifests: Vec<(Listed, ShardGeneration)>,
+}
+
+impl Generations {
+    /// Collects what is not wanted, under the term of `leader`, mostly the catalogue's. Fails with
+    /// `Fenced` where that term has ended; whatever it fails with, nothing that is wanted is deleted,
+    /// and a later call goes on.
+    pub async fn collect(
+        &self,
+        leader: &TermLeader,
+        what: &Collecting<'_>,
+    ) -> Result<Collected, LogError> {
+        leader.verify().await?;
+        let now = self.time().await?;
+        let is_old = |it: &Listed| is_past(it.modified, what.grace, now);
+
+        // Files first: a manifest that is put after them is seen, and one that was deleted before
+        // leaves files that are seen the next time.
+        let files = self.listed(names::FILES).await?;
+        let before = self.found().await?;
+        let unwanted = before.unwanted(what.keep, is_old);
+        let wanted: HashSet<String> = before.objects(|name| !unwanted.contains(name));
+        let doom = names::drawn(names::DOOMS, self.patience.token());
+        let owner = format!("term {} of shard {}", leader.term(), leader.log().shard());
+        let mut list = NameList { lease_ms: 0, owner, names: HashSet::new() };
+        let old_files = files.iter().filter(|it| is_old(it) && !wanted.contains(&it.name));
+        list.names = old_files.map(|it| it.name.clone()).chain(unwanted).collect();
+        self.put_names(&doom, &list).await?;
+
+        let until = self.patience.now() + DELETING;
+        leader.verify().await?;
+        let (pinned, passed) = self.pinned(now).await?;
+        let after = self.found().await?;
+        let gone = |name: &str| list.names.contains(name) && !pinned.contains(name);
+        let wanted = after.objects(|name| !gone(name));
+        let mut done = Collected::default();
+        let manifests: Vec<String> = after
+            .manifests
+            .iter()
+            .map(|(listed, _)| listed.name.clone())
+            .filter(|name| gone(name))
+            .collect();
+        done.generations = manifests.len() as u64;
+        let mut deletes = Vec::new();
+        for file in files.iter().filter(|it| gone(&it.name) && !wanted.contains(&it.name)) {
+            done.files += 1;
+            done.bytes += file.bytes;
+            deletes.push(file.name.clone());
+        }
+        if done.generations + done.files > 0 {
+            // A delete that seemed lost may come late. So these names are not used again for a day.
+            list.names = manifests.iter().chain(&deletes).cloned().collect();
+            let grave = names::drawn(names::DOOMS, self.patience.token());
+            self.put_names(&grave, &list).await?;
+        }
+        // Manifests before their files, so that none is there without them.
+        self.delete_all(manifests, until).await?;
+        self.delete_all(deletes, until).await?;
+        self.delete(&doom).await?;
+        done.remains = self.remains(passed, now, what.grace, until).await?;
+        Ok(done)
+    }
+
+    /// The store's own time, by an object that was put now.
+    async fn time(&self) -> Result<DateTime<Utc>, ObjectsError> {
+        let name = names::drawn(names::CLOCKS, self.patience.token());
+        self.patience.retry(|| self.bucket.put_over(&name, Bytes::new())).await?;
+        let found = self.patience.retry(|| self.bucket.head(&name)).await?;
+        self.delete(&name).await?;
+        found.map(|it| it.modified).ok_or(ObjectsError::Missing { object: name })
+    }
+
+    async fn listed(&self, folder: &str) -> Result<Vec<Listed>, ObjectsError> {
+        self.patience.retry(|| self.bucket.list(folder, None)).await
+    }
+
+    async fn found(&self) -> Result<AllManifests, ObjectsError> {
+        let mut manifests = Vec::new();
+        for listed in self.listed(names::MANIFESTS).await? {
+            let Some((shard, id)) = names::parsed_manifest(&listed.name) else {
+                return Err(ObjectsError::damaged(&listed.name, "is not the name of a manifest"));
+            };
+            if let Some(generation) = self.generation(shard, id).await? {
+                manifests.push((listed, generation));
+            }
+        }
+        Ok(AllManifests { manifests })
+    }
+
+    /// Names under pins that hold, and pins that do not.
+    async fn pinned(
+        &self,
+        now: DateTime<Utc>,
+    ) -> Result<(HashSet<String>, Vec<String>), ObjectsError> {
+        let (mut pinned, mut passed) = (HashSet::new(), Vec::new());
+        #[cfg(test)]
+        if self.pins_ignored {
+            return Ok((pinned, passed));
+        }
+        for listed in self.listed(names::PINS).await? {
+            let Some(list) = self.names_of(&listed.name).await? else { continue };
+            if is_past(listed.modified, Duration::from_millis(list.lease_ms) + SLACK, now) {
+                passed.push(listed.name);
+            } else {
+                pinned.extend(list.names);
+            }
+        }
+        Ok((pinned, passed))
+    }
+
+    async fn delete_all(&self, names: Vec<String>, until: Duration) -> Result<(), ObjectsError> {
+        stream::iter(names)
+            .map(|name| async move {
+                if self.patience.now() > until {
+                    let why = "is not deleted, as it is long since pins were read";
+                    return Err(ObjectsError::damaged(&name, why));
+                }
+                self.delete(&name).await
+            })
+            .buffer_unordered(DELETES)
+            .try_collect()
+            .await
+    }
+
+    /// Deletes what was left by others that are long gone.
+    async fn remains(
+        &self,
+        passed: Vec<String>,
+        now: DateTime<Utc>,
+        grace: Duration,
+        until: Duration,
+    ) -> Result<u64, ObjectsError> {
+        // A pin that has passed may be renewed meanwhile; then its owner finds that it is gone, at the
+        // latest when it renews it again.
+        let mut deletes = passed;
+        for doom in self.listed(names::DOOMS).await? {
+            if is_past(doom.modified, DOOM_LIFE, now) {
+                deletes.push(doom.name);
+            }
+        }
+        for folder in [PROBES, names::CLOCKS] {
+            for left in self.listed(folder).await? {
+                if is_past(left.modified, grace, now) {
+                    deletes.push(left.name);
+                }
+            }
+        }
+        let mut count = deletes.len() as u64;
+        self.delete_all(deletes, until).await?;
+        for note in self.listed(names::UPLOADS).await? {
+            if is_past(note.modified, grace.max(DOOM_LIFE), now) {
+                self.abort_noted(&note.name).await?;
+                count += 1;
+            }
+        }
+        Ok(count + self.bucket.sweep(now - delta(grace.max(DOOM_LIFE))).await?)
+    }
+}
+
+impl AllManifests {
+    /// Names of manifests that may go: old, not kept, and not the newest of their shard.
+    fn unwanted(
+        &self,
+        keep: &[(ShardId, GenerationId)],
+        is_old: impl Fn(&Listed) -> bool,
+    ) -> HashSet<String> {
+        let mut newest: HashMap<ShardId, GenerationId> = HashMap::new();
+        for (_, it) in &self.manifests {
+            let id = newest.entry(it.shard).or_insert(it.id);
+            *id = it.id.max(*id);
+        }
+        let goes = |(listed, it): &&(Listed, ShardGeneration)| {
+            is_old(listed) && newest[&it.shard] != it.id && !keep.contains(&(it.shard, it.id))
+        };
+        self.manifests.iter().filter(goes).map(|(listed, _)| listed.name.clone()).collect()
+    }
+
+    /// Objects of all manifests that `stays` tells to stay, by their names.
+    fn objects(&self, stays: impl Fn(&str) -> bool) -> HashSet<String> {
+        let staying = self.manifests.iter().filter(|(listed, _)| stays(&listed.name));
+        staying.flat_map(|(_, it)| &it.files).map(|it| it.object()).collect()
+    }
+}
+
+fn delta(duration: Duration) -> TimeDelta {
+    TimeDelta::from_std(duration).unwrap_or(TimeDelta::MAX)
+}
+
+/// Whether `span` has passed since `since`, as of `now`.
+fn is_past(since: DateTime<Utc>, span: Duration, now: DateTime<Utc>) -> bool {
+    now.signed_duration_since(since) > delta(span)
+}

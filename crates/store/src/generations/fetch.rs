@@ -1,0 +1,157 @@
+//! From the store to a directory, and ranges read where they lie.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use super::source::{blocking, digest_of, local};
+use super::{Generations, ShardGeneration, StoredFile};
+use crate::objects::ObjectsError;
+
+/// Files that are fetched at once.
+const AT_ONCE: usize = 4;
+/// Bytes of a file that are asked for, and in memory, at once.
+const RANGE: u64 = 8 << 20;
+/// What the name of a file that is not whole ends with.
+const PARTIAL: &str = ".fetching";
+
+/// What fetching came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fetched {
+    /// Files that were there already, as they should be.
+    pub kept: u64,
+    /// Files that were fetched, some perhaps but for what an earlier call had left.
+    pub files: u64,
+    /// Bytes that were fetched.
+    pub bytes: u64,
+}
+
+impl Generations {
+    /// Fetches all files of a generation into `directory`, which is made. Files that are there with
+    /// the right bytes are not fetched again, and half a file is gone on with. Each is verified, synced
+    /// and only then given its name. At most 32 MiB are in memory. The caller pins the generation.
+    pub async fn fetch(
+        &self,
+        generation: &ShardGeneration,
+        directory: &Path,
+    ) -> Result<Fetched, ObjectsError> {
+        let all: Vec<_> = generation
+            .files
+            .iter()
+            .map(|file| self.fetch_file(file.clone(), directory.join(&file.path)))
+            .collect();
+        let root = directory.to_owned();
+        blocking(move || fs::create_dir_all(&root).map_err(|cause| local(&root, cause))).await?;
+        let one: Vec<Option<u64>> =
+            stream::iter(all).buffer_unordered(AT_ONCE).try_collect().await?;
+        let root = directory.to_owned();
+        let mut folders: Vec<PathBuf> = generation
+            .files
+            .iter()
+            .flat_map(|it| Path::new(&it.path).ancestors().skip(1))
+            .map(|it| root.join(it))
+            .collect();
+        folders.push(root);
+        folders.sort();
+        folders.dedup();
+        blocking(move || folders.iter().try_for_each(|it| sync(it))).await?;
+        let fetched: Vec<u64> = one.iter().flatten().copied().collect();
+        let (files, bytes) = (fetched.len() as u64, fetched.iter().sum());
+        Ok(Fetched { kept: one.len() as u64 - files, files, bytes })
+    }
+
+    /// Bytes `range` of a file, which is at least that long. They are not verified: what reads parts of
+    /// a file has checksums of its own in it.
+    pub async fn read_range(
+        &self,
+        file: &StoredFile,
+        range: Range<u64>,
+    ) -> Result<Bytes, ObjectsError> {
+        let name = file.object();
+        let found = self.patience.retry(|| self.bucket.get_range(&name, range.clone())).await?;
+        found.ok_or(ObjectsError::Missing { object: name })
+    }
+
+    /// The bytes that were fetched, or `None` where the file was there.
+    async fn fetch_file(
+        &self,
+        file: StoredFile,
+        path: PathBuf,
+    ) -> Result<Option<u64>, ObjectsError> {
+        let partial = PathBuf::from(format!("{}{PARTIAL}", path.display()));
+        let (place, wanted) = (path.clone(), file.clone());
+        if blocking(move || is_right(&place, &wanted)).await? {
+            return Ok(None);
+        }
+        let mut bytes = 0;
+        // What an earlier call has left may be wrong; what this one fetched anew may not.
+        for fresh in [false, true] {
+            let (place, length) = (partial.clone(), file.length);
+            let (mut at, mut hash, mut out) =
+                blocking(move || begin(&place, length, fresh)).await?;
+            while at < file.length {
+                let range = at..file.length.min(at + RANGE);
+                let piece = self.read_range(&file, range).await?;
+                bytes += piece.len() as u64;
+                at += piece.len() as u64;
+                hash.update(&piece);
+                let place = partial.clone();
+                out = blocking(move || {
+                    out.write_all(&piece).map_err(|cause| local(&place, cause))?;
+                    Ok(out)
+                })
+                .await?;
+            }
+            if hash.digest128() == file.hash {
+                blocking(move || {
+                    out.sync_all().map_err(|cause| local(&partial, cause))?;
+                    fs::rename(&partial, &path).map_err(|cause| local(&path, cause))
+                })
+                .await?;
+                return Ok(Some(bytes));
+            }
+        }
+        let _ = blocking(move || fs::remove_file(&partial).map_err(|e| local(&partial, e))).await;
+        Err(ObjectsError::damaged(&file.object(), "does not have the bytes that its name tells"))
+    }
+}
+
+/// Whether a file is there with the right bytes.
+fn is_right(path: &Path, file: &StoredFile) -> Result<bool, ObjectsError> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_file() && found.len() == file.length => {
+            Ok(digest_of(path, u64::MAX)?.1.digest128() == file.hash)
+        }
+        Ok(_) => Ok(false),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(local(path, error)),
+    }
+}
+
+/// Opens what there is of a file, to go on with it: its length, their hash.
+fn begin(
+    path: &Path,
+    most: u64,
+    fresh: bool,
+) -> Result<(u64, xxhash_rust::xxh3::Xxh3, File), ObjectsError> {
+    let of = |cause| local(path, cause);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(of)?;
+    }
+    let out = OpenOptions::new().append(true).create(true).open(path).map_err(of)?;
+    if fresh || out.metadata().map_err(of)?.len() > most {
+        out.set_len(0).map_err(of)?;
+    }
+    let (at, hash) = digest_of(path, most)?;
+    Ok((at, hash, out))
+}
+
+/// Makes the names in a folder durable.
+fn sync(folder: &Path) -> Result<(), ObjectsError> {
+    let of = |cause| local(folder, cause);
+    File::open(folder).map_err(of)?.sync_all().map_err(of)
+}

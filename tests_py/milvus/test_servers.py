@@ -1,0 +1,120 @@
+"""Three servers of one database: any takes any call, and each may die."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from clusters import Cluster, until
+from outages import client, connected, leader
+from pymilvus import MilvusClient, MilvusException
+
+
+def count(of: MilvusClient, name: str = "c", level: str = "Strong") -> int:
+    found = of.query(name, filter="", output_fields=["count(*)"], consistency_level=level)
+    return found[0]["count(*)"]
+
+
+def row(key: int) -> dict:
+    return {"id": key, "vector": [key, 1, 2, 3], "note": f"row {key}"}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(tmp_path, 3)
+    with made.running():
+        yield made
+
+
+def test_any_server_takes_any_call(cluster: Cluster) -> None:
+    clients = [client(server) for server in cluster.servers]
+    clients[0].create_collection("c", dimension=4, consistency_level="Session")
+    for key in range(30):
+        clients[key % 3].insert("c", [row(key)])
+        # Its own write is seen at once, wherever it was sent.
+        assert count(clients[key % 3], level="Session") == key + 1
+    assert [count(each) for each in clients] == [30, 30, 30]
+    clients[1].upsert("c", [{**row(7), "note": "other"}])
+    clients[2].delete("c", ids=[8])
+    for each in clients:
+        found = each.query("c", filter="id == 7", output_fields=["note"], consistency_level="Strong")
+        assert [r["note"] for r in found] == ["other"]
+        near = each.search("c", [[9, 1, 2, 3]], limit=1, consistency_level="Strong")
+        assert near[0][0]["id"] == 9
+        assert each.list_collections() == ["c"]
+        assert each.describe_collection("c") == clients[0].describe_collection("c")
+    clients[2].create_alias("c", "other")
+    assert [count(each, "other") for each in clients] == [29, 29, 29]
+    clients[1].drop_alias("other")
+    clients[0].drop_collection("c")
+    for each in clients:
+        assert not each.has_collection("c")
+        each.close()
+
+
+def test_no_answered_row_is_lost_when_leaders_die(cluster: Cluster) -> None:
+    first = client(cluster.servers[0])
+    first.create_collection("c", dimension=4)
+    first.close()
+    answered: list[int] = []
+    stop = threading.Event()
+
+    def write(thread: int) -> None:
+        key = thread * 1_000_000
+        clients = [client(server) for server in cluster.servers]
+        while not stop.is_set():
+            key += 1
+            try:
+                clients[key % 3].insert("c", [row(key)], timeout=5)
+                answered.append(key)
+            except MilvusException:
+                continue
+        for each in clients:
+            each.close()
+
+    writers = [threading.Thread(target=write, args=(thread,)) for thread in range(3)]
+    for writer in writers:
+        writer.start()
+    for _ in range(3):
+        before = len(answered)
+        until("writes", lambda before=before: len(answered) > before + 30)
+        dead = leader(cluster)
+        dead.kill()
+        before = len(answered)
+        until("writes after a leader's death", lambda before=before: len(answered) > before + 30)
+        dead.start()
+    stop.set()
+    for writer in writers:
+        writer.join()
+    clients = [connected(server) for server in cluster.servers]
+    there = [
+        {r["id"] for r in each.query("c", filter="id >= 0", limit=16384, consistency_level="Strong")}
+        for each in clients
+    ]
+    assert there[0] == there[1] == there[2]
+    assert set(answered) <= there[0], "an answered row is lost"
+    for each in clients:
+        each.close()
+
+
+def test_reads_go_on_without_etcd_and_all_comes_back_when_it_was_emptied(cluster: Cluster) -> None:
+    clients = [client(server) for server in cluster.servers]
+    clients[0].create_collection("c", dimension=4)
+    clients[0].insert("c", [row(key) for key in range(50)])
+    assert [count(each) for each in clients] == [50, 50, 50]
+    cluster.etcd.kill()
+    assert [count(each, level="Eventually") for each in clients] == [50, 50, 50]
+    cluster.etcd.wipe()
+    cluster.etcd.start()
+
+    def writes() -> bool:
+        try:
+            clients[2].insert("c", [row(100)], timeout=5)
+        except MilvusException:
+            return False
+        return True
+
+    until("writes", writes)
+    assert {count(each) for each in clients} <= {51, 52, 53}
+    for each in clients:
+        each.close()

@@ -1,0 +1,243 @@
+"""Outages of a cluster on this machine, counted: leaders that are killed, disks that are emptied.
+
+Prints one line of JSON. `failover` kills the leader again and again while three writers write and a
+reader reads through a balancer; `wiped` empties every disk, and then etcd.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import selectors
+import socket
+import tempfile
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+from clusters import Cluster, Server, until
+from pymilvus import DataType, MilvusClient, MilvusException
+
+
+class Balancer:
+    """Passes each connection on to a server that takes it, in turn, as balancers of TCP do."""
+
+    def __init__(self, servers: list[Server]) -> None:
+        self.servers = servers
+        self.turn = 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.uri = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            with suppress(OSError):
+                client, _ = self.listener.accept()
+                threading.Thread(target=self._pass_on, args=(client,), daemon=True).start()
+
+    def _server(self) -> socket.socket | None:
+        for _ in self.servers:
+            self.turn += 1
+            host, port = self.servers[self.turn % len(self.servers)].address.rsplit(":", 1)
+            with suppress(OSError):
+                return socket.create_connection((host, int(port)), timeout=1)
+        return None
+
+    def _pass_on(self, client: socket.socket) -> None:
+        server = self._server()
+        if server is None:
+            client.close()
+            return
+        with client, server, selectors.DefaultSelector() as ready:
+            ready.register(client, selectors.EVENT_READ, server)
+            ready.register(server, selectors.EVENT_READ, client)
+            with suppress(OSError):
+                while True:
+                    for key, _ in ready.select():
+                        data = key.fileobj.recv(1 << 16)  # type: ignore[union-attr]
+                        if not data:
+                            return
+                        key.data.sendall(data)
+
+
+def client(server: Server) -> MilvusClient:
+    return MilvusClient(uri=f"http://{server.address}")
+
+
+def connected(server: Server) -> MilvusClient:
+    """A client of a server that was down until now: gRPC waits longer after each try before the next."""
+    made: list[MilvusClient] = []
+
+    def answers() -> bool:
+        with suppress(MilvusException):
+            of = client(server)
+            of.list_collections()
+            made.append(of)
+        return bool(made)
+
+    until("a connection", answers)
+    return made[0]
+
+
+def leader(cluster: Cluster) -> Server:
+    """Who put the newest object of the log, which names it."""
+    newest = max((Path(cluster.store.removeprefix("file://")) / "log" / "0").iterdir())
+    head = newest.read_bytes()[112:192]
+    return next(server for server in cluster.servers if server.address.encode() in head)
+
+
+def create(of: MilvusClient) -> None:
+    """`c`, whose keys are given out by the server; `mark` tells what was written."""
+    schema = of.create_schema(auto_id=True)
+    schema.add_field("id", DataType.INT64, is_primary=True)
+    schema.add_field("mark", DataType.INT64)
+    schema.add_field("v", DataType.FLOAT_VECTOR, dim=8)
+    index = of.prepare_index_params()
+    index.add_index("v", index_type="AUTOINDEX", metric_type="L2")
+    of.create_collection("c", schema=schema, index_params=index)
+
+
+def rows(of: MilvusClient) -> list[tuple[int, int]]:
+    """Key and mark of all rows."""
+    found: list[tuple[int, int]] = []
+    pages = of.query_iterator(
+        "c", filter="id >= 0", output_fields=["id", "mark"], batch_size=2000,
+        consistency_level="Strong",
+    )
+    while page := pages.next():
+        found += [(row["id"], row["mark"]) for row in page]
+    pages.close()
+    return found
+
+
+class Writer(threading.Thread):
+    """Writes row after row, each by another server, and keeps what was answered."""
+
+    def __init__(self, cluster: Cluster, number: int, stop: threading.Event) -> None:
+        super().__init__()
+        self.clients = [client(server) for server in cluster.servers]
+        self.mark = number * 10_000_000
+        self.stopped = stop
+        self.answered: list[tuple[int, int]] = []
+        self.failed = 0
+
+    def run(self) -> None:
+        while not self.stopped.is_set():
+            self.mark += 1
+            row = {"mark": self.mark, "v": [float(self.mark % 97)] * 8}
+            try:
+                made = self.clients[self.mark % 3].insert("c", [row], timeout=10)
+                self.answered.append((made["ids"][0], self.mark))
+            except MilvusException:
+                self.failed += 1
+
+
+class Reader(threading.Thread):
+    """Searches through a balancer, with no more patience than the SDK has of its own."""
+
+    def __init__(self, uri: str, stop: threading.Event) -> None:
+        super().__init__()
+        self.client = MilvusClient(uri=uri)
+        self.stopped = stop
+        self.answered = self.failed = 0
+        self.said: Counter[str] = Counter()
+
+    def run(self) -> None:
+        while not self.stopped.is_set():
+            try:
+                self.client.search("c", [[1.0] * 8], limit=3)
+                self.answered += 1
+            except MilvusException as error:
+                self.failed += 1
+                self.said[str(error)[:200]] += 1
+
+
+def failover(root: Path, kills: int) -> dict:
+    """Kills the leader so often."""
+    cluster = Cluster(root, 3)
+    with cluster.running():
+        create(client(cluster.servers[0]))
+        stop = threading.Event()
+        writers = [Writer(cluster, number, stop) for number in range(3)]
+        reader = Reader(Balancer(cluster.servers).uri, stop)
+        for thread in [*writers, reader]:
+            thread.start()
+
+        def answered() -> int:
+            return sum(len(writer.answered) for writer in writers)
+
+        again = []
+        for _ in range(kills):
+            before = answered()
+            until("writes", lambda before=before: answered() > before + 20)
+            dead = leader(cluster)
+            dead.kill()
+            began, before = time.monotonic(), answered()
+            # Those that were under way may still be counted.
+            until("writes again", lambda before=before: answered() > before + 3)
+            again.append(time.monotonic() - began)
+            dead.start()
+        stop.set()
+        for thread in [*writers, reader]:
+            thread.join()
+        there = [rows(connected(server)) for server in cluster.servers]
+        keys = Counter(key for key, _ in there[0])
+        marks = Counter(mark for _, mark in there[0])
+        given = [pair for writer in writers for pair in writer.answered]
+        return {
+            "kills": kills,
+            "answered": len(given),
+            "failed_writes": sum(writer.failed for writer in writers),
+            "lost": len(set(given) - set(there[0])),
+            "differ": sum(sorted(each) != sorted(there[0]) for each in there),
+            "keys_twice": sum(n - 1 for n in keys.values())
+            + len(given) - len({key for key, _ in given}),
+            "rows_twice": sum(n - 1 for n in marks.values()),
+            "reads": reader.answered,
+            "failed_reads": reader.failed,
+            "said": dict(reader.said.most_common(3)),
+            "again_s": sorted(again),
+        }
+
+
+def wiped(root: Path, count: int) -> dict:
+    """Empties all disks, and then etcd, and compares rows and answers."""
+    cluster = Cluster(root, 3)
+    queries = [[float(q)] * 8 for q in range(50)]
+
+    def answers(of: MilvusClient) -> list[list[int]]:
+        found = of.search("c", queries, limit=10, consistency_level="Strong")
+        return [[hit["id"] for hit in hits] for hits in found]
+
+    with cluster.running():
+        first = client(cluster.servers[0])
+        create(first)
+        for begin in range(0, count, 1000):
+            some = range(begin, min(begin + 1000, count))
+            first.insert("c", [{"mark": m, "v": [m % 89, m / 7, *[1.0] * 6]} for m in some])
+        wanted, near = sorted(rows(first)), answers(first)
+    lost, differ = [], []
+    for what in ["disks", "etcd"]:
+        if what == "disks":
+            for server in cluster.servers:
+                server.wipe()
+        else:
+            cluster.etcd.wipe()
+        with cluster.running():
+            for server in cluster.servers:
+                found = connected(server)
+                lost.append(len(set(wanted) - set(rows(found))))
+                same = zip(answers(found), near, strict=True)
+                differ.append(sum(a != b for a, b in same))
+    return {"rows": len(wanted), "lost": sum(lost), "queries": len(near), "differ": sum(differ)}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=["failover", "wiped"])
+    parser.add_argument("count", type=int)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="pipeann-outages-") as made:
+        print(json.dumps({"failover": failover, "wiped": wiped}[asked.what](Path(made), asked.count)))
