@@ -67,7 +67,7 @@ def client(server: Server) -> MilvusClient:
 
 
 def connected(server: Server) -> MilvusClient:
-    """A client of a server that was down until now: gRPC waits longer after each try before the next."""
+    """A client of a server that was down until now: gRPC waits longer and longer between tries."""
     made: list[MilvusClient] = []
 
     def answers() -> bool:
@@ -103,7 +103,10 @@ def rows(of: MilvusClient) -> list[tuple[int, int]]:
     """Key and mark of all rows."""
     found: list[tuple[int, int]] = []
     pages = of.query_iterator(
-        "c", filter="id >= 0", output_fields=["id", "mark"], batch_size=2000,
+        "c",
+        filter="id >= 0",
+        output_fields=["id", "mark"],
+        batch_size=2000,
         consistency_level="Strong",
     )
     while page := pages.next():
@@ -193,7 +196,8 @@ def failover(root: Path, kills: int) -> dict:
             "lost": len(set(given) - set(there[0])),
             "differ": sum(sorted(each) != sorted(there[0]) for each in there),
             "keys_twice": sum(n - 1 for n in keys.values())
-            + len(given) - len({key for key, _ in given}),
+            + len(given)
+            - len({key for key, _ in given}),
             "rows_twice": sum(n - 1 for n in marks.values()),
             "reads": reader.answered,
             "failed_reads": reader.failed,
@@ -240,4 +244,5 @@ if __name__ == "__main__":
     parser.add_argument("count", type=int)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pipeann-outages-") as made:
-        print(json.dumps({"failover": failover, "wiped": wiped}[asked.what](Path(made), asked.count)))
+        count = {"failover": failover, "wiped": wiped}[asked.what]
+        print(json.dumps(count(Path(made), asked.count)))

@@ -37,7 +37,9 @@ def test_any_server_takes_any_call(cluster: Cluster) -> None:
     clients[1].upsert("c", [{**row(7), "note": "other"}])
     clients[2].delete("c", ids=[8])
     for each in clients:
-        found = each.query("c", filter="id == 7", output_fields=["note"], consistency_level="Strong")
+        found = each.query(
+            "c", filter="id == 7", output_fields=["note"], consistency_level="Strong"
+        )
         assert [r["note"] for r in found] == ["other"]
         near = each.search("c", [[9, 1, 2, 3]], limit=1, consistency_level="Strong")
         assert near[0][0]["id"] == 9
@@ -88,7 +90,10 @@ def test_no_answered_row_is_lost_when_leaders_die(cluster: Cluster) -> None:
         writer.join()
     clients = [connected(server) for server in cluster.servers]
     there = [
-        {r["id"] for r in each.query("c", filter="id >= 0", limit=16384, consistency_level="Strong")}
+        {
+            r["id"]
+            for r in each.query("c", filter="id >= 0", limit=16384, consistency_level="Strong")
+        }
         for each in clients
     ]
     assert there[0] == there[1] == there[2]

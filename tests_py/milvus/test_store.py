@@ -1,4 +1,4 @@
-"""A server whose changes stand in a store: killed, and its disk emptied, it has all that it answered."""
+"""A server whose changes stand in a store: killed, or without its disk, it has all it answered."""
 
 import subprocess
 from pathlib import Path

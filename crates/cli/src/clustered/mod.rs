@@ -25,6 +25,9 @@ use crate::opening::now;
 /// How long a start waits until the log has been read to its end, before it says that it has not.
 const START: Duration = Duration::from_secs(600);
 
+/// How long the lease of a server is: another one leads so long after the leader has died.
+const LEASE: Duration = Duration::from_secs(4);
+
 /// Whether a server is one of several, and by what they share.
 #[derive(Clone, Args)]
 pub(crate) struct ServersArgs {
@@ -180,6 +183,7 @@ impl ServersArgs {
             None => format!("{}:{}", listens.host, listens.port),
         };
         let mut options = EtcdOptions::new(cluster, cluster_id);
+        options.ttl = LEASE;
         if let Some(user) = &self.etcd_user {
             let Some((user, password)) = user.split_once(':') else {
                 bail!("--etcd-user is USER:PASSWORD");

@@ -1,0 +1,66 @@
+"""Servers of one database that die: leaders killed under writes, disks and etcd emptied."""
+
+from __future__ import annotations
+
+import os
+
+from harness import places, rivals
+from harness.pipeann import program
+from harness.processes import json_lines
+from harness.tables import print_table
+from harness.verdict import Check, Verdict
+
+from .catalogue import Job
+
+SCRIPT = places.REPO / "tests_py" / "outages.py"
+
+
+def outage(what: str, count: int) -> dict:
+    """What the script counted, with the binary that is measured."""
+    os.environ["PIPEANN_BIN"] = str(program())
+    (found,) = json_lines([rivals.filtered_python(), SCRIPT, what, str(count)])
+    return found
+
+
+def take_failover(job: Job, verdict: Verdict) -> None:
+    """Three servers, three writers, a reader through a balancer; the leader is killed again and again."""
+    found = outage("failover", job.settings["quick_kills" if job.quick else "kills"])
+    again = found["again_s"]
+    print_table(
+        "Leaders killed while three writers wrote and one reader read through a balancer",
+        [
+            "kills",
+            "writes answered",
+            "refused or lost in a call",
+            "reads",
+            "writes again, s",
+            "worst, s",
+        ],
+        [
+            [
+                found["kills"],
+                found["answered"],
+                found["failed_writes"],
+                found["reads"],
+                again[len(again) // 2],
+                again[-1],
+            ]
+        ],
+    )
+    for said, times in found["said"].items():
+        print(f"{times} x {said}")
+    for name in ("lost", "differ", "keys_twice", "rows_twice", "failed_reads"):
+        verdict.add(name.replace("_", " "), Check(found[name], 0))
+    verdict.add("writes again, s", Check(again[-1], job.settings["again_s"]))
+
+
+def take_wiped(job: Job, verdict: Verdict) -> None:
+    """Three servers without their disks, and then without etcd's data."""
+    found = outage("wiped", job.settings["quick_rows" if job.quick else "rows"])
+    print_table(
+        "All disks emptied, then etcd",
+        ["rows", "lost, of three servers twice", "queries", "answers that differ"],
+        [[found["rows"], found["lost"], found["queries"], found["differ"]]],
+    )
+    verdict.add("lost", Check(found["lost"], 0))
+    verdict.add("differ", Check(found["differ"], 0))
