@@ -23,7 +23,7 @@ def outage(what: str, count: int) -> dict:
 
 
 def take_failover(job: Job, verdict: Verdict) -> None:
-    """Three servers, three writers, a reader through a balancer; the leader is killed again and again."""
+    """Three servers, three writers, a reader through a balancer; the leader is killed, often."""
     found = outage("failover", job.settings["quick_kills" if job.quick else "kills"])
     again = found["again_s"]
     print_table(
