@@ -83,7 +83,9 @@ def connected(server: Server) -> MilvusClient:
 
 def leader(cluster: Cluster) -> Server:
     """Who put the newest object of the log, which names it."""
-    newest = max((Path(cluster.store.removeprefix("file://")) / "log" / "0").iterdir())
+    objects = (Path(cluster.store.removeprefix("file://")) / "log" / "0").iterdir()
+    # What is being put has another name until it is whole.
+    newest = max(found for found in objects if found.name.isdigit())
     head = newest.read_bytes()[112:192]
     return next(server for server in cluster.servers if server.address.encode() in head)
 
@@ -119,7 +121,7 @@ class Writer(threading.Thread):
     """Writes row after row, each by another server, and keeps what was answered."""
 
     def __init__(self, cluster: Cluster, number: int, stop: threading.Event) -> None:
-        super().__init__()
+        super().__init__(daemon=True)
         self.clients = [client(server) for server in cluster.servers]
         self.mark = number * 10_000_000
         self.stopped = stop
@@ -141,7 +143,7 @@ class Reader(threading.Thread):
     """Searches through a balancer, with no more patience than the SDK has of its own."""
 
     def __init__(self, uri: str, stop: threading.Event) -> None:
-        super().__init__()
+        super().__init__(daemon=True)
         self.client = MilvusClient(uri=uri)
         self.stopped = stop
         self.answered = self.failed = 0

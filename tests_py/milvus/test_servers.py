@@ -1,11 +1,12 @@
 """Three servers of one database: any takes any call, and each may die."""
 
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clusters import Cluster, until
+from clusters import ROOT, Cluster, binary, until
 from outages import client, connected, leader
 from pymilvus import MilvusClient, MilvusException
 
@@ -74,7 +75,7 @@ def test_no_answered_row_is_lost_when_leaders_die(cluster: Cluster) -> None:
         for each in clients:
             each.close()
 
-    writers = [threading.Thread(target=write, args=(thread,)) for thread in range(3)]
+    writers = [threading.Thread(target=write, args=(thread,), daemon=True) for thread in range(3)]
     for writer in writers:
         writer.start()
     for _ in range(3):
@@ -123,3 +124,18 @@ def test_reads_go_on_without_etcd_and_all_comes_back_when_it_was_emptied(cluster
     assert {count(each) for each in clients} <= {51, 52, 53}
     for each in clients:
         each.close()
+
+
+def test_the_guides_first_steps(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    guide = (ROOT / "docs" / "guide" / "servers.md").read_text()
+    started, typed = (
+        guide.split(f"```{language}\n")[1].split("```")[0] for language in ("bash", "python")
+    )
+    flags = [word for word in started.split("pipeann serve")[1].split() if word.startswith("--")]
+    asked = subprocess.run([str(binary()), "serve", "--help"], capture_output=True, text=True)
+    known = asked.stdout.replace("--data-dir", "--data_dir").replace("--metrics-", "--metrics_")
+    assert flags and all(flag in known for flag in flags)
+    for number, server in enumerate(cluster.servers):
+        typed = typed.replace(f"127.0.0.1:1953{number}", server.address)
+    exec(typed, {})
+    assert "'id': 1" in capsys.readouterr().out

@@ -74,11 +74,6 @@ impl ClusterMembership {
         self.coordinator.servers().into_iter().find(|server| server.id == id)
     }
 
-    /// All servers that are there.
-    pub fn servers(&self) -> Vec<ServerInfo> {
-        self.coordinator.servers()
-    }
-
     /// Ends the membership, so that others need not wait for the end of its lease.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pipeann_db::catalog::UnixMs;
-use pipeann_db::database::Database;
+use pipeann_db::database::{Database, DatabaseError};
 use pipeann_db::replication::{SharedLog, SharedLogError};
 use pipeann_store::{Batch, LeaderName, LogError, Position, ShardId, ShardLeader, ShardReader};
 
@@ -44,9 +44,6 @@ pub(crate) struct LedTerm {
     pub(crate) time: Arc<TermTime>,
 }
 
-/// A batch that could not be applied.
-type BatchApplied = Result<(), pipeann_db::database::DatabaseError>;
-
 impl LogWork {
     /// Works until the server ends.
     pub(crate) fn run(mut self) {
@@ -66,9 +63,11 @@ impl LogWork {
                 // Its own history is none of the log's, or not enough of it: all is taken again, and
                 // what is there already is passed over.
                 Err(ReplicaError::Log(LogError::Diverged { .. })) if from.is_some() => from = None,
-                Err(ReplicaError::Database(pipeann_db::database::DatabaseError::Shared(
-                    SharedLogError::Gap { .. },
-                ))) if from.is_some() => from = None,
+                Err(ReplicaError::Database(DatabaseError::Shared(SharedLogError::Gap {
+                    ..
+                }))) if from.is_some() => {
+                    from = None;
+                }
                 Err(error) => {
                     from = self.state.status().position.or(from);
                     self.fail(&error);
@@ -184,7 +183,7 @@ impl LogWork {
 }
 
 /// Applies what an object holds.
-fn apply(database: &Database, batch: &Batch) -> BatchApplied {
+fn apply(database: &Database, batch: &Batch) -> Result<(), DatabaseError> {
     let written = moment(batch.timestamp);
     batch.entries.iter().try_for_each(|entry| {
         database.apply_shared(&decode(entry.seq, entry.kind, &entry.payload)?, written)

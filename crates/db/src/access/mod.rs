@@ -24,7 +24,7 @@ pub use model::{ADMIN, ANY, FIRST_OF_PUBLIC, Grant, PUBLIC, ROOT};
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use pipeann_engine::memory::Accountant;
@@ -50,6 +50,8 @@ pub struct Access {
     wrong: AtomicU64,
     /// Where several servers have it.
     shared: Option<Arc<Leadership>>,
+    /// The file lacks a change that their log has.
+    behind: AtomicBool,
 }
 
 /// What became of a password that somebody sent.
@@ -102,6 +104,7 @@ impl Access {
             provers: Provers::new(accountant),
             wrong: AtomicU64::new(0),
             shared: None,
+            behind: AtomicBool::new(false),
         })
     }
 
@@ -264,9 +267,17 @@ impl Access {
         self
     }
 
-    /// Waits for a change that is under way.
-    pub(crate) fn settle(&self) {
-        drop(self.changing.lock().unwrap_or_else(PoisonError::into_inner));
+    /// Waits for a change that is under way, and saves one that stands in the shared log alone.
+    ///
+    /// # Errors
+    /// A disk that still does not take it.
+    pub(crate) fn settle(&self) -> Result<(), AccessError> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.behind.load(Ordering::Relaxed) {
+            replace_file(&*self.disk, ACCESS_FILE, &file::encode(&self.state()))?;
+            self.behind.store(false, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Takes over what the shared log has.
@@ -283,10 +294,17 @@ impl Access {
         self.replace(bytes, state)
     }
 
-    /// Saves a state, and lets everybody see it.
+    /// Saves a state, and lets everybody see it. One that the shared log has cannot be taken back: where
+    /// the disk does not take it, it is saved later.
     fn replace(&self, file: &[u8], state: UsersAndRoles) -> Result<(), AccessError> {
         let saved: Result<(), DiskError> = replace_file(&*self.disk, ACCESS_FILE, file);
-        saved?;
+        self.behind.store(saved.is_err(), Ordering::Relaxed);
+        match saved {
+            Err(error) if self.shared.is_some() => {
+                tracing::warn!("a change of users stands in the shared log alone: {error}");
+            }
+            saved => saved?,
+        }
         self.verified.forget();
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(state);
         Ok(())

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::disk::RealDisk;
+use crate::disk::{CrashDisk, FaultKind, PlannedFault, PowerCut, RealDisk};
+use crate::replication::{LogStanding, MemoryLog};
 
 const FIRST: &str = "Milvus";
 
@@ -141,4 +142,29 @@ fn proofs_need_the_memory_of_one_and_who_was_right_before_needs_none() {
     assert!(access.knows(ROOT, FIRST));
     access.set_password(ROOT, Some((FIRST, FIRST)), "another").unwrap();
     assert!(!access.knows(ROOT, FIRST) && !access.knows("ada", "secret-1"), "all are forgotten");
+}
+
+#[test]
+fn what_the_shared_log_has_counts_though_the_disk_is_full() {
+    let disk = CrashDisk::new();
+    let (log, leadership) = (MemoryLog::default(), Arc::new(Leadership::default()));
+    let open = |disk: &CrashDisk| {
+        let access = Access::open(Arc::new(disk.clone()), true, Accountant::new(None)).unwrap();
+        access.shared_by(Arc::clone(&leadership))
+    };
+    let access = open(&disk);
+    leadership.set(LogStanding::Leads(log.lead().0));
+    let full = || {
+        let operation = disk.operations() + 2;
+        disk.inject(PlannedFault { operation, kind: FaultKind::NoSpace });
+    };
+    full();
+    access.create_user("one", "Password1").unwrap();
+    assert!(access.users().contains(&"one".to_owned()), "others have it, so it is shown here too");
+    full();
+    access.settle().unwrap_err();
+    access.settle().unwrap();
+    access.create_user("two", "Password1").unwrap();
+    assert_eq!(open(&disk.after(PowerCut::Drop)).users(), access.users());
+    assert_eq!(log.len(), 2);
 }

@@ -19,6 +19,8 @@ struct StoreWriter {
     /// that the next change replaces it.
     tail: Option<FileTail>,
     poisoned: bool,
+    /// The file lacks changes that the log of several servers has.
+    behind: bool,
 }
 
 impl StoreWriter {
@@ -87,7 +89,7 @@ impl Catalog {
             return Err(CatalogError::AlreadyThere);
         }
         let snapshot = Snapshot::initial(now);
-        let mut writer = StoreWriter { store, tail: None, poisoned: false };
+        let mut writer = StoreWriter { store, tail: None, poisoned: false, behind: false };
         writer.replace(&snapshot).map_err(refusal)?;
         Ok(Self::new(writer, snapshot))
     }
@@ -104,7 +106,7 @@ impl Catalog {
         let bytes = store.load().map_err(CatalogError::Unreadable)?;
         let Decoded { snapshot, followed, unvouched } =
             decode(&bytes.ok_or(CatalogError::Missing)?)?;
-        let mut writer = StoreWriter { store, tail: None, poisoned: false };
+        let mut writer = StoreWriter { store, tail: None, poisoned: false, behind: false };
         if followed {
             match writer.replace(&snapshot) {
                 Ok(()) => {}
@@ -129,11 +131,6 @@ impl Catalog {
     pub fn shared_by(mut self, leadership: Arc<Leadership>) -> Self {
         self.shared = Some(leadership);
         self
-    }
-
-    /// Whether several servers have it, and another one changes it.
-    pub fn follows(&self) -> bool {
-        self.shared.as_ref().is_some_and(|leadership| !leadership.leads())
     }
 
     /// Leaves no changes behind the catalogue in its file, so that one that is cut off afterwards is
@@ -181,18 +178,45 @@ impl Catalog {
             let change = SharedChange::Catalog { revision: draft.revision, delta: &delta };
             leadership.append(&[change])?;
         }
-        if let Err(error) = writer.save(&before, &draft) {
-            writer.poisoned = matches!(error, SaveError::Unknown(_));
-            return Err(refusal(error));
-        }
+        self.save(&mut writer, &before, &draft)?;
         let revision = draft.revision;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(draft);
         Ok(Applied { changed, revision, subject })
     }
 
-    /// Waits for a change that is under way.
-    pub fn settle(&self) {
-        drop(self.writer.lock().unwrap_or_else(PoisonError::into_inner));
+    /// Puts a change on stable storage. One that the shared log has cannot be taken back, and the next
+    /// one builds on it: where the file does not take it, it is shown all the same and saved later.
+    fn save(
+        &self,
+        writer: &mut StoreWriter,
+        before: &Snapshot,
+        after: &Snapshot,
+    ) -> Result<(), CatalogError> {
+        match writer.save(before, after) {
+            Ok(()) => writer.behind = false,
+            Err(error) if self.shared.is_some() => {
+                tracing::warn!("a change of the catalogue stands in the shared log alone: {error}");
+                (writer.tail, writer.behind) = (None, true);
+            }
+            Err(error) => {
+                writer.poisoned = matches!(error, SaveError::Unknown(_));
+                return Err(refusal(error));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for a change that is under way, and saves those that stand in the shared log alone.
+    ///
+    /// # Errors
+    /// [`CatalogError::NotSaved`] or [`CatalogError::Unknown`] where the file still does not take them.
+    pub fn settle(&self) -> Result<(), CatalogError> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if writer.behind {
+            writer.replace(&self.snapshot()).map_err(refusal)?;
+            writer.behind = false;
+        }
+        Ok(())
     }
 
     /// What a change from the shared log leads to; `None` where it is included already.
@@ -227,10 +251,7 @@ impl Catalog {
         if writer.poisoned {
             return Err(CatalogError::Poisoned);
         }
-        if let Err(error) = writer.save(&self.snapshot(), &state) {
-            writer.poisoned = matches!(error, SaveError::Unknown(_));
-            return Err(refusal(error));
-        }
+        self.save(&mut writer, &self.snapshot(), &state)?;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(state);
         Ok(())
     }

@@ -106,10 +106,10 @@ impl Database {
     /// this server has put there and is about to make: a start needs the shared log from there on only.
     ///
     /// # Errors
-    /// A collection whose log cannot be synced.
+    /// A collection whose log cannot be synced; changes that a disk did not take, and still does not.
     pub fn sync_applied(&self) -> Result<(), DatabaseError> {
-        self.catalog.settle();
-        self.access.settle();
+        self.catalog.settle()?;
+        self.access.settle()?;
         self.all_collections().iter().try_for_each(|collection| {
             collection.sync_log().map_err(|error| self.of_collection(collection, error))
         })

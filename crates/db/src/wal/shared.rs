@@ -78,7 +78,8 @@ impl Log {
 
     /// Whether what is submitted comes from the shared log.
     pub fn follows(&self) -> bool {
-        self.queue().follows
+        // A log that is not shared asks no lock.
+        self.shared.is_some() && self.queue().follows
     }
 
     /// What is submitted from now on is new to the shared log. All that is there is in this one, and

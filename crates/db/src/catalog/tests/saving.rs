@@ -1,6 +1,7 @@
 //! Saved before it is seen; failed saves; readers beside writers.
 
 use std::io;
+use std::sync::Arc;
 
 use super::{Ease as _, NOW, create, new_catalog, place};
 use crate::catalog::file;
@@ -8,6 +9,7 @@ use crate::catalog::{
     Catalog, CatalogError, CatalogStore, EntryChange, FileError, MemoryStore, SaveError, Snapshot,
 };
 use crate::ids::ErrorClass;
+use crate::replication::{Leadership, LogStanding, MemoryLog, SharedChange, SharedLogError};
 
 fn decode(bytes: &[u8]) -> Result<Snapshot, FileError> {
     file::decode(bytes).map(|decoded| decoded.snapshot)
@@ -156,4 +158,38 @@ fn writers_take_turns_and_readers_see_whole_states() {
     });
     assert_eq!(catalog.snapshot().revision(), 1 + 2 * 3 * EACH as u64);
     assert_eq!(decode(&store.file().unwrap()).unwrap(), *catalog.snapshot());
+}
+
+#[test]
+fn what_the_shared_log_has_counts_though_the_file_does_not_take_it() {
+    let log = MemoryLog::default();
+    let (store, leadership) = (MemoryStore::default(), Arc::new(Leadership::default()));
+    let catalog = Catalog::create(Box::new(store.clone()), NOW).unwrap();
+    let catalog = catalog.shared_by(Arc::clone(&leadership));
+    leadership.set(LogStanding::Leads(log.lead().0));
+    catalog.make(create("a", false)).unwrap();
+    for (name, failure) in [
+        ("b", SaveError::Unchanged(full_disk())),
+        ("c", SaveError::Unknown(io::Error::other("sync failed"))),
+    ] {
+        store.fail_next(failure);
+        catalog.make(create(name, false)).unwrap();
+        assert_eq!(catalog.get(name).name, name, "others have it, so it is shown here too");
+    }
+    store.fail_next(SaveError::Unchanged(full_disk()));
+    assert!(matches!(catalog.settle().unwrap_err(), CatalogError::NotSaved(_)));
+    catalog.settle().unwrap();
+    assert_eq!(decode(&store.file().unwrap()).unwrap(), *catalog.snapshot());
+    catalog.make(create("d", false)).unwrap();
+    assert_eq!(decode(&store.file().unwrap()).unwrap(), *catalog.snapshot());
+    // Each change has a revision of its own, or those who follow would pass one over.
+    let other = Catalog::create(Box::new(MemoryStore::default()), NOW).unwrap();
+    log.read(0, |change| {
+        let SharedChange::Catalog { revision, delta } = *change else { panic!("{change:?}") };
+        let state = other.foresee(revision, delta)?.expect("none is there yet");
+        other.follow(state).unwrap();
+        Ok::<_, SharedLogError>(())
+    })
+    .unwrap();
+    assert_eq!(other.snapshot(), catalog.snapshot());
 }
