@@ -1,7 +1,7 @@
 //! The coordinator on etcd.
 //!
-//! [`calls`] asks, [`founding`] claims the name of the cluster, [`watching`] feeds the view,
-//! [`keeping`] renews a lease, [`electing`] campaigns, [`seat`] is what a caller holds of a server.
+//! `calls` asks, `founding` claims the name of the cluster, `watching` feeds the view,
+//! `keeping` renews a lease, `electing` campaigns, `seat` is what a caller holds of a server.
 //!
 //! All of it runs on one thread of its own with a small runtime. In the runtime of the doors a
 //! renewal would wait behind whatever a busy server computes there; a thread that sleeps nearly all

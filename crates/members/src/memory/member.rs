@@ -1,4 +1,4 @@
-//! A server of an [`SharedMemory`](super::SharedMemory).
+//! A server of a [`SharedMemory`].
 
 use std::sync::Arc;
 use std::time::Duration;
