@@ -47,6 +47,9 @@ pub(crate) const SEARCHES: [Asked; 3] = [
     },
 ];
 
+/// The one of them that those who keep their lists can have: a node at a time is the search of one server.
+pub(crate) const BEST_FIRST: usize = 1;
+
 /// Indexes that are opened once for all clusters.
 pub(crate) struct Indexes {
     _dir: tempfile::TempDir,
@@ -88,6 +91,11 @@ impl Desk {
         let sizes = PoolOptions { threads: 1, in_flight: 1, waiting: 1, ..Default::default() };
         let pool = Pool::start(Arc::new(index), &sizes, Arc::new(Ends(Mutex::new(give)))).unwrap();
         Self { pool, ends }
+    }
+
+    /// The first node of each partition.
+    pub(crate) fn starts(&self) -> Vec<u32> {
+        self.pool.index().partition_starts()
     }
 
     /// Does a piece of work; `None` where nobody waits for it any more.

@@ -6,15 +6,17 @@ use std::sync::{Arc, Mutex};
 
 use pipeann_cluster::placement::{Placement, Server as Place};
 use pipeann_cluster::relay::{
-    Asker, AskerSettings, NoAnswer, Query, Server, ServerSettings, Walked, Walker, Work,
+    Asker, AskerSettings, Asks, Ended, NoAnswer, Orchestrated, Orchestrator, Query, Server,
+    ServerSettings, Walked, Walker, Work,
 };
 use pipeann_cluster::transport::sim::{Chance, SimNet, SimSender, Weather};
 use pipeann_cluster::transport::tcp::{Identity, Limits, Settings};
 use pipeann_cluster::transport::{Event, Handler};
+use pipeann_cluster::walker::Asked as AskedFor;
 use pipeann_cluster::wire::{FailureCode, Mode, PeerId};
 
 use crate::fault::{Fault, Faulty, Sent};
-use crate::index::{Desk, Indexes, PARTITIONS, QUERIES, SEARCHES};
+use crate::index::{BEST_FIRST, Desk, Indexes, PARTITIONS, QUERIES, SEARCHES};
 use crate::judge::Findings;
 
 const SECOND: u64 = 1_000_000;
@@ -29,12 +31,19 @@ const LATE_US: u64 = 5 * SECOND;
 const END_US: u64 = LATE_US + DEADLINE_US + SECOND;
 
 /// Keeps what a server asks of its search.
-#[derive(Clone, Default)]
-struct Wanted(Arc<Mutex<Vec<Work>>>);
+#[derive(Clone)]
+struct Wanted {
+    work: Arc<Mutex<Vec<Work>>>,
+    starts: Vec<u32>,
+}
 
 impl Walker for Wanted {
     fn submit(&self, work: Work) {
-        self.0.lock().unwrap().push(work);
+        self.work.lock().unwrap().push(work);
+    }
+
+    fn starts(&self) -> Vec<u32> {
+        self.starts.clone()
     }
 }
 
@@ -46,8 +55,43 @@ struct Member {
     life: u32,
 }
 
+/// Whose list of candidates travels, or whose stays.
+enum Asking {
+    Sending(Asker),
+    Keeping(Orchestrator),
+}
+
+impl Asking {
+    fn machine(&mut self) -> &mut dyn Handler {
+        match self {
+            Self::Sending(asker) => asker,
+            Self::Keeping(orchestrator) => orchestrator,
+        }
+    }
+
+    fn ask(&mut self, now: u64, net: &SimSender, query: Query, search: &AskedFor) -> u64 {
+        let number = match self {
+            Self::Sending(asker) => asker.ask(now, net, query),
+            Self::Keeping(orchestrator) => {
+                let Query { parameters, vector, left_us, hops, .. } = query;
+                let AskedFor { k, list, width, .. } = *search;
+                let query = Orchestrated { k, list, width, parameters, vector, left_us, hops };
+                orchestrator.ask(now, net, query)
+            }
+        };
+        number.expect("there is room")
+    }
+
+    fn take_ended(&mut self) -> Vec<(u64, Ended)> {
+        match self {
+            Self::Sending(asker) => asker.take_ended(),
+            Self::Keeping(orchestrator) => orchestrator.take_ended(),
+        }
+    }
+}
+
 struct Caller {
-    asker: Asker,
+    asking: Asking,
     net: SimSender,
     /// What was asked, by number: query, search, when, and whether it has ended.
     asked: Vec<Asked>,
@@ -152,7 +196,7 @@ impl<'a> World<'a> {
             Some(Fault::CreditLost) => world.net.keep_credit(),
             _ => {}
         }
-        let askers = 2 + world.chance.below(2);
+        let askers = 3 + world.chance.below(2);
         for server in 0..servers {
             world.start(server, askers);
         }
@@ -161,8 +205,13 @@ impl<'a> World<'a> {
             let attempts = 5;
             let settings = AskerSettings { me, attempt_us: SECOND / 5, attempts, waiting: 1000 };
             let net = world.net.sender(me);
-            let asker = Asker::new(settings, Arc::new(world.placement.clone()));
-            world.callers.push(Caller { asker, net, asked: Vec::new() });
+            let placement = Arc::new(world.placement.clone());
+            // The last one keeps its lists.
+            let asking = match number + 1 == askers {
+                true => Asking::Keeping(Orchestrator::new(settings, placement)),
+                false => Asking::Sending(Asker::new(settings, placement)),
+            };
+            world.callers.push(Caller { asking, net, asked: Vec::new() });
             world.net.join(world.settings(me, Identity::default()));
         }
         world
@@ -187,8 +236,9 @@ impl<'a> World<'a> {
         let me = PeerId::Server(number);
         let identity = if stale { self.indexes.identity(true) } else { self.identity };
         let settings = self.settings(me, identity);
-        let work = Wanted::default();
         let own = &self.placement.server(number).unwrap().partitions;
+        let desk = self.indexes.desk(own, stale);
+        let work = Wanted { work: Arc::default(), starts: desk.starts() };
         let server = ServerSettings {
             number,
             placement: Arc::new(self.placement.clone()),
@@ -205,7 +255,7 @@ impl<'a> World<'a> {
                 askers,
                 sent: self.sent.clone(),
             },
-            desk: self.indexes.desk(own, stale),
+            desk,
             life: self.lives,
         };
         self.members.insert(number, member);
@@ -284,8 +334,8 @@ impl<'a> World<'a> {
                     }
                 }
                 PeerId::Client(number) => {
-                    let Caller { asker, net, .. } = &mut self.callers[number as usize];
-                    asker.event(now, net, event);
+                    let Caller { asking, net, .. } = &mut self.callers[number as usize];
+                    asking.machine().event(now, net, event);
                 }
             }
         });
@@ -299,9 +349,11 @@ impl<'a> World<'a> {
         match alarm {
             Alarm::Ask { caller } => {
                 let query = self.chance.below(QUERIES as u64) as usize;
-                let search = self.chance.below(SEARCHES.len() as u64) as usize;
-                let partial = self.chance.below(2) == 0;
-                let Caller { asker, net, asked } = &mut self.callers[caller];
+                let Caller { asking, net, asked } = &mut self.callers[caller];
+                let keeps = matches!(asking, Asking::Keeping(_));
+                let any = self.chance.below(SEARCHES.len() as u64) as usize;
+                let search = if keeps { BEST_FIRST } else { any };
+                let partial = self.chance.below(2) == 0 && !keeps;
                 let of = Query {
                     mode: Mode::Relay,
                     parameters: SEARCHES[search].encode(),
@@ -311,7 +363,7 @@ impl<'a> World<'a> {
                     at: None,
                     partial,
                 };
-                let number = asker.ask(now, net, of).expect("there is room");
+                let number = asking.ask(now, net, of, &SEARCHES[search]);
                 assert_eq!(number as usize, asked.len());
                 asked.push(Asked { query, search, at: now, partial, ended: false });
                 self.findings.queries += 1;
@@ -348,7 +400,7 @@ impl<'a> World<'a> {
             PeerId::Server(number) => {
                 let Some(member) = self.members.get_mut(&number) else { return };
                 let due = member.server.due(now, &member.net);
-                let work = std::mem::take(&mut *member.work.0.lock().unwrap());
+                let work = std::mem::take(&mut *member.work.work.lock().unwrap());
                 let (desk, life) = (Rc::clone(&member.desk), member.life);
                 for (_, walked) in work.into_iter().filter_map(|work| desk.walk(work)) {
                     let at = now + 50 + self.chance.below(450);
@@ -357,9 +409,9 @@ impl<'a> World<'a> {
                 due
             }
             PeerId::Client(number) => {
-                let Caller { asker, net, .. } = &mut self.callers[number as usize];
-                let due = asker.due(now, net);
-                for (query, ended) in asker.take_ended() {
+                let Caller { asking, net, .. } = &mut self.callers[number as usize];
+                let due = asking.machine().due(now, net);
+                for (query, ended) in asking.take_ended() {
                     self.ended(now, number as usize, query as usize, ended);
                 }
                 due
@@ -371,13 +423,7 @@ impl<'a> World<'a> {
         };
     }
 
-    fn ended(
-        &mut self,
-        now: u64,
-        caller: usize,
-        number: usize,
-        ended: pipeann_cluster::relay::Ended,
-    ) {
+    fn ended(&mut self, now: u64, caller: usize, number: usize, ended: Ended) {
         let asked = &mut self.callers[caller].asked[number];
         let findings = &mut self.findings;
         if std::mem::replace(&mut asked.ended, true) || now > asked.at + DEADLINE_US {

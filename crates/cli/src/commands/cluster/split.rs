@@ -1,6 +1,7 @@
 //! `pipeann cluster split`: an index of its own for the rows of each server.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -22,7 +23,7 @@ pub(super) const CENTROIDS: &str = "centroids";
 /// Make for each server of a topology an index of its rows alone, for searches that ask all servers
 ///
 /// The rows are those of the partitions that the server has of an index; rows, row ids, metric and
-/// parameters are that index's, and each graph is built anew. `serve --separate` serves them for
+/// parameters are that index's, and each graph is built anew. The directory has its name once it is whole. `serve --separate` serves them for
 /// `search --mode scatter`. The mean of each server's rows goes to the file `centroids`, by which
 /// `--nearest` asks some servers alone.
 #[derive(Debug, Args)]
@@ -47,7 +48,13 @@ pub(crate) struct ClusterSplitArgs {
 pub(crate) fn run(args: &ClusterSplitArgs) -> Result<()> {
     let placement = placement(&args.topology)?;
     ensure!(!args.out.exists(), "{} exists already", args.out.display());
-    std::fs::create_dir(&args.out).with_context(|| format!("creating {}", args.out.display()))?;
+    // What was cut short never bears the name, and is begun anew.
+    let making = unfinished(&args.out)?;
+    if making.exists() {
+        std::fs::remove_dir_all(&making)
+            .with_context(|| format!("removing {}", making.display()))?;
+    }
+    std::fs::create_dir(&making).with_context(|| format!("creating {}", making.display()))?;
     let cancel = interrupt::flag()?;
     let mut centroids: Option<Centroids> = None;
     for server in placement.servers() {
@@ -88,11 +95,23 @@ pub(crate) fn run(args: &ClusterSplitArgs) -> Result<()> {
         let of_index = || Centroids::new(manifest.metric, layout.dim());
         centroids.get_or_insert_with(of_index).add(server.number, set);
         let rows = SourceRows { ids: &ids, applied: manifest.applied };
-        let dir = args.out.join(format!("server-{}", server.number));
-        quietly(|bars| build_rows(set, rows, &dir, &options, bars, &cancel))?;
-        print_line(&format!("{}: {} rows", dir.display(), ids.len()))?;
+        let name = format!("server-{}", server.number);
+        quietly(|bars| build_rows(set, rows, &making.join(&name), &options, bars, &cancel))?;
+        print_line(&format!("{}: {} rows", args.out.join(&name).display(), ids.len()))?;
     }
-    let path = args.out.join(CENTROIDS);
+    let path = making.join(CENTROIDS);
     let bytes = centroids.map(|centroids| centroids.encode()).unwrap_or_default();
-    std::fs::write(&path, bytes).with_context(|| format!("writing {}", path.display()))
+    std::fs::write(&path, bytes)
+        .and_then(|()| File::open(&path)?.sync_all())
+        .and_then(|()| File::open(&making)?.sync_all())
+        .with_context(|| format!("writing {}", path.display()))?;
+    std::fs::rename(&making, &args.out).with_context(|| format!("naming {}", args.out.display()))
+}
+
+/// The directory beside `out` in which it is made.
+fn unfinished(out: &Path) -> Result<PathBuf> {
+    let name = out.file_name().with_context(|| format!("{} has no name", out.display()))?;
+    let mut name = name.to_owned();
+    name.push(".unfinished");
+    Ok(out.with_file_name(name))
 }
