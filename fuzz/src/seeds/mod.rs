@@ -10,6 +10,7 @@ mod engine;
 mod filters;
 mod raw;
 mod rooms;
+mod store;
 
 use std::io;
 use std::path::Path;
@@ -43,6 +44,7 @@ pub fn all() -> Vec<Seed> {
     filters::add(&mut seeds);
     cluster::add(&mut seeds);
     raw::add(&mut seeds);
+    store::add(&mut seeds);
     // What is broken on purpose reads what the log reads.
     let records: Vec<Seed> = seeds.0.iter().filter(|s| s.target == "log-record").cloned().collect();
     for target in crate::targets().iter().filter(|target| target.planted) {

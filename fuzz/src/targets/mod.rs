@@ -2,6 +2,7 @@
 
 mod backup;
 mod catalogue;
+mod centroids;
 mod codebook;
 mod collection_files;
 mod diskann;
@@ -20,6 +21,7 @@ mod portable;
 mod rows;
 mod scalar;
 mod scratch;
+mod stored;
 
 pub(crate) use diskann::METADATA_BYTES as DISKANN_METADATA_BYTES;
 pub(crate) use file_header::KINDS as FILE_KINDS;
@@ -43,6 +45,7 @@ const fn target(
 pub(super) const ALL: &[FuzzTarget] = &[
     target("backup", backup::SECTIONS, backup::run),
     target("catalogue", catalogue::SECTIONS, catalogue::run),
+    target("centroids", centroids::SECTIONS, centroids::run),
     target("codebook", codebook::SECTIONS, codebook::run),
     target("collection-files", collection_files::SECTIONS, collection_files::run),
     target("diskann", diskann::SECTIONS, diskann::run),
@@ -58,6 +61,7 @@ pub(super) const ALL: &[FuzzTarget] = &[
     target("portable", portable::SECTIONS, portable::run),
     target("rows", rows::SECTIONS, rows::run),
     target("scalar", scalar::SECTIONS, scalar::run),
+    target("stored", stored::SECTIONS, stored::run),
     planted::OVERFLOW,
     planted::ALLOCATION,
 ];

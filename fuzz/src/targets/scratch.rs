@@ -49,3 +49,12 @@ pub(super) fn with_length(data: &[u8]) -> Vec<u8> {
     }
     bytes
 }
+
+/// The bytes with their last eight made the xxh3-64 of all before.
+pub(super) fn sealed_xxh3(data: &[u8]) -> Option<Vec<u8>> {
+    let body = data.len().checked_sub(8)?;
+    let mut bytes = data.to_vec();
+    let checksum = xxhash_rust::xxh3::xxh3_64(&bytes[..body]);
+    bytes[body..].copy_from_slice(&checksum.to_le_bytes());
+    Some(bytes)
+}

@@ -20,6 +20,8 @@ pub const HEADER_MAX: usize = 16 << 20;
 pub const FILES_MAX: usize = 1 << 18;
 /// A file's path has at most as many bytes.
 const PATH_MAX: usize = 1024;
+/// A name in a list has at least as many bytes: a short one would cost many times its own in memory.
+const NAME_MIN: usize = 6;
 /// Bytes of a file in a manifest before its path's text.
 const FILE_BYTES: usize = 42;
 
@@ -105,8 +107,13 @@ fn opened<'a>(
 }
 
 impl ShardGeneration {
+    /// The name of the object that holds the manifest of a shard's generation.
+    pub fn object(shard: ShardId, id: GenerationId) -> String {
+        names::manifest(shard, id)
+    }
+
     /// As `docs/store-format.md` has it. The caller has checked what is bounded.
-    pub(super) fn encode(&self, cluster: Uuid) -> Bytes {
+    pub fn encode(&self, cluster: Uuid) -> Bytes {
         let mut bytes = begin(MANIFEST_MAGIC, cluster);
         let Self { shard, id, position, header, files } = self;
         for number in [shard.0, id.term, id.number, position.term, position.number] {
@@ -126,7 +133,10 @@ impl ShardGeneration {
     }
 
     /// Reads what [`encode`](Self::encode) made, from the object `name`.
-    pub(super) fn decode(name: &str, cluster: Uuid, bytes: &[u8]) -> Result<Self, ObjectsError> {
+    ///
+    /// # Errors
+    /// [`ObjectsError::Damaged`], and [`ObjectsError::Newer`] for a layout of a later version.
+    pub fn decode(name: &str, cluster: Uuid, bytes: &[u8]) -> Result<Self, ObjectsError> {
         let mut fields = opened(name, MANIFEST_MAGIC, cluster, bytes)?;
         let found = Self::parts(&mut fields)
             .ok_or_else(|| ObjectsError::damaged(name, "has a right checksum over wrong fields"))?;
@@ -159,18 +169,20 @@ impl ShardGeneration {
     }
 }
 
-/// Names of objects that somebody wants, or does not want.
+/// Names of objects that somebody wants, or does not want: a pin, a doom, or a note on an upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct NameList {
+pub struct NameList {
     /// Milliseconds that a pin holds from when it was put; 0 in a doom.
-    pub(super) lease_ms: u64,
+    pub lease_ms: u64,
     /// Whose it is, for people.
-    pub(super) owner: String,
-    pub(super) names: HashSet<String>,
+    pub owner: String,
+    /// The names, each of at least 6 bytes.
+    pub names: HashSet<String>,
 }
 
 impl NameList {
-    pub(super) fn encode(&self, cluster: Uuid) -> Bytes {
+    /// As `docs/store-format.md` has it. The caller has checked what is bounded.
+    pub fn encode(&self, cluster: Uuid) -> Bytes {
         let mut bytes = begin(NAMES_MAGIC, cluster);
         bytes.extend_from_slice(&self.lease_ms.to_le_bytes());
         bytes.extend_from_slice(&(self.names.len() as u32).to_le_bytes());
@@ -184,14 +196,21 @@ impl NameList {
         bytes.into()
     }
 
-    pub(super) fn decode(name: &str, cluster: Uuid, bytes: &[u8]) -> Result<Self, ObjectsError> {
+    /// Reads what [`encode`](Self::encode) made, from the object `name`.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Damaged`], and [`ObjectsError::Newer`] for a layout of a later version.
+    pub fn decode(name: &str, cluster: Uuid, bytes: &[u8]) -> Result<Self, ObjectsError> {
         let mut fields = opened(name, NAMES_MAGIC, cluster, bytes)?;
         let mut read = || {
-            let (lease_ms, count) = (fields.u64()?, fields.u32()?);
+            let (lease_ms, count) = (fields.u64()?, fields.u32()? as usize);
             let owner = fields.text()?.to_owned();
-            let mut names = HashSet::new();
+            if count * NAME_MIN > fields.0.len() {
+                return None;
+            }
+            let mut names = HashSet::with_capacity(count);
             for _ in 0..count {
-                names.insert(fields.text()?.to_owned());
+                names.insert(fields.text().filter(|it| it.len() >= NAME_MIN)?.to_owned());
             }
             fields.end()?;
             Some(Self { lease_ms, owner, names })

@@ -34,7 +34,9 @@ use crate::objects::{ObjectBucket, RetryPatience};
 
 pub use collect::{Collected, Collecting};
 pub use fetch::Fetched;
-pub use format::{FILES_MAX, GenerationId, HEADER_MAX, MANIFEST_MAX, ShardGeneration, StoredFile};
+pub use format::{
+    FILES_MAX, GenerationId, HEADER_MAX, MANIFEST_MAX, NameList, ShardGeneration, StoredFile,
+};
 pub use pin::LeasedPin;
 pub use source::FileSource;
 

@@ -214,6 +214,15 @@ impl DecodedObject {
     }
 }
 
+/// The batch that the object `name` holds by itself, whatever its place in a log: for tools that look at
+/// a store. A reader checks term, number and chain as well.
+///
+/// # Errors
+/// [`LogError::Damaged`], and [`ObjectsError::Newer`] for a layout of a later version.
+pub fn read_object(name: &str, bytes: &[u8]) -> Result<Batch, LogError> {
+    decode(name, bytes).map(DecodedObject::batch)
+}
+
 /// Reads the object `name`, whatever its place in a log.
 pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<DecodedObject, LogError> {
     let mut fields = Fields(bytes);

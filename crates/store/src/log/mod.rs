@@ -31,7 +31,7 @@ mod shard;
 pub use error::{BoxError, LogError};
 pub use format::{
     Batch, ENTRIES_MAX, EncodedEntries, Entry, EntryRef, LEADER_MAX, LeaderName, OBJECT_MAX,
-    Position, ShardId, Stamp, VERSION,
+    Position, ShardId, Stamp, VERSION, read_object,
 };
 pub use leader::TermLeader;
 pub use opening::{Opening, OpeningStep};
