@@ -5,7 +5,7 @@
 rustc=$1
 shift
 case " $* " in
-*" --crate-name pipeann_raw "* | *" --crate-name pipeann_engine "* | *" --crate-name pipeann_db "* | *" --crate-name pipeann_fuzz "* | *" --crate-name fuzz "*)
+*" --crate-name pipeann_raw "* | *" --crate-name pipeann_engine "* | *" --crate-name pipeann_db "* | *" --crate-name pipeann_cluster "* | *" --crate-name pipeann_store "* | *" --crate-name pipeann_fuzz "* | *" --crate-name fuzz "*)
     exec "$rustc" "$@" --cfg fuzzing -Cpasses=sancov-module \
         -Cllvm-args=-sanitizer-coverage-level=4 \
         -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \

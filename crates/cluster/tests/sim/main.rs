@@ -1,7 +1,7 @@
 //! Many clusters in a simulated network, each from a seed: every query gets the answer of one server
 //! with everything, or an error that what befell it explains, before its deadline; and nothing
 //! stays behind. Where it takes a partial answer, it may get that of one server without the missing
-//! partitions. Then faults are planted, each of which has to be found.
+//! partitions. One of those who ask keeps its list of candidates itself. Then faults are planted, each of which has to be found.
 //!
 //! `cargo test --test sim` takes a few seeds; `cargo test --test sim -- --seeds 1000` takes more,
 //! and `-- --seed 17` one alone, telling what it sees.
