@@ -4,6 +4,7 @@
 //! its byte table. Opening it is the caller's.
 
 use pipeann_engine::distance::QueryDistance;
+use pipeann_engine::format::constants::MAX_DIM;
 use pipeann_engine::types::{Metric, VectorSet, VectorType, to_f32};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -141,8 +142,11 @@ impl Centroids {
         let metric = u16::try_from(number(body, 12)).ok().and_then(Metric::from_code);
         let metric = metric.ok_or(CentroidsError::Value("an unknown metric"))?;
         let (dim, servers) = (number(body, 16) as usize, number(body, 20) as usize);
+        if !(1..=MAX_DIM).contains(&dim) {
+            return Err(CentroidsError::Value("a dimension that no index has"));
+        }
         let entry = 4 + 4 * dim as u64;
-        if dim == 0 || entry.saturating_mul(servers as u64) != (body.len() - HEADER) as u64 {
+        if entry.saturating_mul(servers as u64) != (body.len() - HEADER) as u64 {
             return Err(length);
         }
         let mut means: Vec<(u32, Vec<f32>)> = Vec::with_capacity(servers);
@@ -203,5 +207,11 @@ mod tests {
         many[20..24].copy_from_slice(&u32::MAX.to_le_bytes());
         many.extend(xxh3_64(&many).to_le_bytes());
         assert_eq!(Centroids::decode(&many), Err(CentroidsError::Length(many.len())));
+        // A dimension costs whoever searches by it, though no mean has it.
+        let mut wide = Centroids::new(Metric::L2, 2).encode();
+        wide.truncate(24);
+        wide[16..20].copy_from_slice(&u32::MAX.to_le_bytes());
+        wide.extend(xxh3_64(&wide).to_le_bytes());
+        assert!(matches!(Centroids::decode(&wide), Err(CentroidsError::Value(_))));
     }
 }
