@@ -14,9 +14,9 @@ use pipeann_engine::build::{
     StandingGraph,
 };
 use pipeann_engine::types::{Metric, VectorType};
+use pipeann_server::interrupt::Interrupted;
 use serde_json::{Map, Value, json};
 
-use crate::interrupt::Interrupted;
 use crate::measure::{CpuTime, peak_rss_bytes, rounded, seconds};
 use crate::progress;
 use crate::table::{bytes, count, duration};

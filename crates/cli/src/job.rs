@@ -6,9 +6,10 @@ use anyhow::{Context, Result, ensure};
 use pipeann_engine::build::{BuildOptions, PartitionBy, VamanaOptions};
 use pipeann_engine::io::BackendChoice;
 use pipeann_engine::types::Metric;
+use pipeann_server::opening::By;
 use serde::Deserialize;
 
-use crate::opening::{By, Reading};
+use crate::opening::Reading;
 use crate::policy::{DEFAULT_MAX_WIDTH, PolicyArgs};
 use crate::searching::RunSettings;
 use pipeann_engine::memory::MemoryLimit;

@@ -1,25 +1,16 @@
-//! Opening an index or a database the same way in every command.
+//! Opening an index the same way in every command.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
-use pipeann_db::catalog::UnixMs;
 use pipeann_engine::index::{Index, OpenOptions};
-use pipeann_engine::io::{Backend, BackendChoice, CopyProgress, DeviceCounts};
+use pipeann_engine::io::{Backend, CopyProgress, DeviceCounts};
 use pipeann_engine::memory::MemoryLimit;
+use pipeann_server::opening::By;
 use serde_json::{Value, json};
 
 use crate::progress;
-
-/// The clock that databases are given.
-pub(crate) fn now() -> UnixMs {
-    #[expect(clippy::disallowed_methods, reason = "the command is where the clock comes in")]
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    UnixMs(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
-}
 
 /// A limit in bytes, with or without a unit.
 pub(crate) fn parse_limit(s: &str) -> Result<u64, String> {
@@ -52,32 +43,6 @@ pub(crate) struct Reading {
     pub(crate) no_warming: bool,
     #[command(flatten)]
     pub(crate) by: By,
-}
-
-/// By what reads are done.
-#[derive(Clone, Debug, Default, Args)]
-pub(crate) struct By {
-    /// By what reads are done: io_uring, libaio (wants O_DIRECT), threads, or auto for the best that
-    /// may be used; that is taken too, with a warning, where another is refused. spdk reads pages
-    /// from raw SSDs, to which they are copied first, and all else as auto does. For measurements
-    /// alone, injected:LATENCY_US or injected:LATENCY_US:READS_PER_S: files are held in memory,
-    /// outside of any limit, and each read takes the latency
-    #[arg(long, value_name = "NAME", default_value_t)]
-    pub(crate) backend: BackendChoice,
-    /// The list of SSDs of --backend spdk [default: spdk_bdevs.json in the working directory]
-    #[arg(long, value_name = "FILE.json")]
-    pub(crate) spdk_config: Option<PathBuf>,
-}
-
-impl By {
-    /// The backend.
-    ///
-    /// # Errors
-    /// SSDs that cannot be used, named.
-    pub(crate) fn backend(&self) -> Result<Arc<dyn Backend>> {
-        let backend = self.backend.backend(self.spdk_config.as_deref());
-        backend.with_context(|| format!("--backend {}", self.backend))
-    }
 }
 
 /// Waits until a backend has copied what was opened, with a bar where somebody looks.

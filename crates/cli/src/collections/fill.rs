@@ -7,11 +7,11 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use pipeann_db::catalog::IndexState;
+use pipeann_server::interrupt;
 use serde_json::json;
 
 use super::columns::ColumnsFile;
 use super::opening::{DatabaseArgs, batch, batch_with, create, declare_index};
-use crate::interrupt;
 use crate::measure::{peak_rss_bytes, rounded, seconds};
 use crate::table::print_json;
 use crate::vectors_file::VectorsFile;

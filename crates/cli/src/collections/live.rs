@@ -11,10 +11,10 @@ use clap::Args;
 use pipeann_db::collection::Collection;
 use pipeann_db::schema::PrimaryKey;
 use pipeann_engine::memory::Pool;
+use pipeann_server::interrupt;
 use serde_json::json;
 
 use super::opening::{DatabaseArgs, batch, collection, one, search};
-use crate::interrupt;
 use crate::measure::{anonymous_bytes, peak_rss_bytes, rounded, seconds};
 use crate::table::print_json;
 use crate::vectors_file::VectorsFile;

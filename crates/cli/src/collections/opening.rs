@@ -10,16 +10,17 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use pipeann_db::catalog::{CollectionPath, EntryChange, NewCollection, NewIndex};
 use pipeann_db::collection::{Collection, SearchHit, VectorSearch};
-use pipeann_db::database::{Database, DatabaseOptions};
+use pipeann_db::database::Database;
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_db::schema::{Batch, FieldSpec, PrimaryKey, Schema, SchemaBuilder};
 use pipeann_db::value::{Column, ColumnValues, DataType, DenseVectors, ScalarType, VectorKind};
 use pipeann_db::wal::Level;
-use pipeann_engine::types::VectorSet;
-
-use crate::opening::{By, devices_json, now, wait_copied};
 use pipeann_engine::memory::MemoryLimit;
+use pipeann_engine::types::VectorSet;
+use pipeann_server::opening::{By, database_options};
 use serde_json::Value;
+
+use crate::opening::{devices_json, wait_copied};
 
 /// When writes are answered.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -67,7 +68,7 @@ impl DatabaseArgs {
     /// What keeps it from opening.
     pub(crate) fn open(&self) -> Result<Database> {
         let backend = self.by.backend()?;
-        let mut options = DatabaseOptions::new(now).under(self.memory_limit);
+        let mut options = database_options(Some(self.memory_limit));
         let collection = &mut options.collection;
         collection.log.level = match self.level {
             LevelArg::Sync => Level::Sync,

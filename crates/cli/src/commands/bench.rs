@@ -12,13 +12,13 @@ use clap::Args;
 use pipeann_engine::build::BuildOptions;
 use pipeann_engine::index::Index;
 use pipeann_engine::types::VectorSet;
+use pipeann_server::interrupt;
 use serde_json::{Value, json};
 
 use super::gt;
 use super::search::truth_for;
 use super::width_profile::{self, ProfileArgs};
 use crate::building::build_index;
-use crate::interrupt;
 use crate::job::{BenchCurve, BenchFile, Data};
 use crate::measure::{at_recall, median_index, rounded};
 use crate::opening;

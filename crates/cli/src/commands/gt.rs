@@ -13,10 +13,10 @@ use clap::Args;
 use indicatif::ProgressBar;
 use pipeann_engine::distance::QueryDistance;
 use pipeann_engine::types::{Metric, Unfit, VectorSet, unfit};
+use pipeann_server::interrupt;
 use rayon::prelude::*;
 use serde_json::json;
 
-use crate::interrupt;
 use crate::measure::{CpuTime, rounded, seconds};
 use crate::progress;
 use crate::table::{count, duration, print_json, print_line};

@@ -15,7 +15,6 @@ pub(crate) mod open_time;
 pub(crate) mod partition;
 pub(crate) mod raw;
 pub(crate) mod search;
-pub(crate) mod serve;
 pub(crate) mod updates;
 mod width_choice;
 pub(crate) mod width_profile;

@@ -15,7 +15,6 @@ use serde_json::json;
 
 use super::search::{threads, truth_for};
 use super::width_choice::{Taken, best_widths};
-use crate::interrupt;
 use crate::measure::{at_recall, rounded};
 use crate::opening::{self, Reading};
 use crate::policy::PolicyArgs;
@@ -25,6 +24,7 @@ use crate::truth::Truth;
 use crate::vectors_file::{VectorsFile, check_same_shape};
 use crate::width_table;
 use pipeann_engine::memory::MemoryLimit;
+use pipeann_server::interrupt;
 
 /// What to profile.
 #[derive(Debug, Args)]

@@ -11,13 +11,13 @@ use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use pipeann_engine::types::{Metric, RowId, VectorSet};
 use pipeann_engine::update::LiveIndex;
+use pipeann_server::interrupt;
 use serde_json::json;
 
 use super::curve::{K, curve, print};
 use super::load::{LinkLoad, LinkLoadArgs, search_beside};
 use super::opening::LiveIndexArgs;
 use crate::commands::gt::exact;
-use crate::interrupt;
 use crate::vectors_file::{VectorsFile, check_same_shape};
 
 /// Replace all rows of an index in steps, several times over, and measure after each time

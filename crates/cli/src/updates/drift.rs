@@ -10,12 +10,12 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use pipeann_engine::quant::{CodeOptions, Codebook};
 use pipeann_engine::types::{Metric, VectorSet};
+use pipeann_server::interrupt;
 use serde_json::json;
 
 use super::curve::{K, curve, print};
 use super::load::{LinkLoad, LinkLoadArgs, search_beside};
 use super::opening::LiveIndexArgs;
-use crate::interrupt;
 use crate::table::{count, print_json, print_line};
 use crate::truth::Truth;
 use crate::vectors_file::{VectorsFile, VectorsWriter, check_same_shape};

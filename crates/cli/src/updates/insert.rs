@@ -8,12 +8,12 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use pipeann_engine::search::SearchParams;
 use pipeann_engine::update::LiveIndex;
+use pipeann_server::interrupt;
 use serde_json::{Value, json};
 
 use super::beside::{Beside, BesideLatencies};
 use super::linking::{Linked, Linking};
 use super::opening::LiveIndexArgs;
-use crate::interrupt;
 use crate::measure::{CpuTime, peak_rss_bytes, rounded};
 use crate::opening::{devices_json, wait_copied};
 use crate::policy::PolicyArgs;

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use pipeann_engine::types::{RowId, VectorSet};
 use pipeann_engine::update::{CheckpointReport, LinkPace, LiveIndex};
+use pipeann_server::interrupt;
 
 use super::at_once::{AT_ONCE, insert_rows};
 use super::log_bytes::log_bytes;
-use crate::interrupt;
 
 /// At a rate rows come a few at a time, and there is time.
 const AT_ONCE_AT_A_RATE: usize = 4;

@@ -5,7 +5,6 @@ mod count;
 mod count_modes;
 mod demo;
 mod hop;
-mod joining;
 mod modes;
 mod search;
 mod serve;
@@ -13,7 +12,6 @@ mod split;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-pub(crate) use joining::join;
 
 /// One graph over several servers: serve it, search it, and see what it takes
 #[derive(Debug, Args)]

@@ -15,10 +15,10 @@ use pipeann_cluster::walker::{Asked, Spent};
 use pipeann_cluster::wire::{Hits, PeerId};
 use pipeann_engine::search::DistanceRange;
 use pipeann_engine::types::{VectorSet, VectorType};
+use pipeann_server::joining::Joining;
 use serde_json::json;
 
 use super::super::search::{split, truth_for};
-use super::joining::Joining;
 use super::modes::{Choosing, ModeClient, Steps, Together};
 use crate::columns::FilterArgs;
 use crate::measure::{Latency, rounded};

@@ -1,4 +1,4 @@
-//! `pipeann serve`: a database for clients of Milvus.
+//! `pipeann serve`: a database for clients of Milvus; the flags, and what is run by them.
 
 use std::fmt;
 use std::fs::Permissions;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use pipeann_db::access::ACCESS_FILE;
-use pipeann_db::database::DatabaseOptions;
+use pipeann_engine::memory::MemoryLimit;
 use pipeann_milvus::{
     DEFAULT_METRICS_PORT, DEFAULT_PORT, FrontendSettings, Listening, ServeError, ServeOptions,
     ServerTls, listen,
@@ -22,8 +22,7 @@ use signal_hook::iterator::Signals;
 use crate::access_file::AccessFile;
 use crate::clustered::{Listens, ServersArgs};
 use crate::interrupt;
-use crate::opening::{By, now};
-use pipeann_engine::memory::MemoryLimit;
+use crate::opening::{By, database_options, now};
 
 /// Serve a database to clients of Milvus
 ///
@@ -31,7 +30,7 @@ use pipeann_engine::memory::MemoryLimit;
 /// once. What was answered is durable either way.
 #[derive(Args)]
 #[command(args_override_self = true)]
-pub(crate) struct ServeArgs {
+pub struct ServeArgs {
     /// Read flags from this file too: TOML, the names of flags and their values; those that are given
     /// win
     #[arg(long, value_name = "FILE")]
@@ -152,14 +151,17 @@ fn keep_private(dir: &Path) {
     }
 }
 
-/// Runs the command.
-pub(crate) fn run(args: &ServeArgs) -> Result<()> {
+/// Runs the command, until it is interrupted.
+///
+/// # Errors
+/// What keeps the server from beginning.
+pub fn run(args: &ServeArgs) -> Result<()> {
     take_descriptors();
     keep_private(&args.data_dir);
     // The second signal ends the process whatever it is doing.
     interrupt::flag()?;
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("signals cannot be waited for")?;
-    let mut options = DatabaseOptions::new(now).under(args.memory_limit);
+    let mut options = database_options(Some(args.memory_limit));
     options.collection.flush_behind = true;
     options.collection.graph.backend = Some(args.by.backend()?);
     let tls = args.tls()?;

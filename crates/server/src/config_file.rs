@@ -16,8 +16,12 @@ const FLAG: &str = "config";
 /// The subcommand that has it; else the command itself has it.
 const SERVE: &str = "serve";
 
-/// The arguments of a program, with the flags of the file that they name.
-pub(crate) fn expanded(command: Command, given: Vec<OsString>) -> Result<Vec<OsString>> {
+/// The arguments of a program, with the flags of the file that they name: where it has a subcommand
+/// `serve`, after that alone.
+///
+/// # Errors
+/// A file that cannot be read, is no TOML, or has flags that the command does not take.
+pub fn expanded(command: Command, given: Vec<OsString>) -> Result<Vec<OsString>> {
     let subcommand = command.find_subcommand(SERVE);
     // The program's own name, and that of the subcommand.
     let names = if subcommand.is_some() { 2 } else { 1 };
@@ -94,10 +98,11 @@ fn flags(command: &Command, text: &str, path: &Path) -> Result<Vec<OsString>> {
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory as _, Parser as _};
+    use clap::{Args as _, CommandFactory as _, Parser as _};
 
     use super::*;
-    use crate::{Cli, ServerCli};
+    use crate::ServerCli;
+    use crate::serve::ServeArgs;
 
     fn parsed(text: &str, given: &[&str]) -> Result<ServerCli> {
         let dir = tempfile::tempdir()?;
@@ -106,6 +111,12 @@ mod tests {
         let mut all = vec![OsString::from("server"), OsString::from("--config"), path.into()];
         all.extend(given.iter().map(OsString::from));
         Ok(ServerCli::try_parse_from(expanded(ServerCli::command(), all)?)?)
+    }
+
+    /// A command that serves, and does other things.
+    fn with_subcommands() -> Command {
+        let serve = ServeArgs::augment_args(Command::new(SERVE));
+        Command::new("pipeann").subcommands([serve, Command::new("demo")])
     }
 
     #[test]
@@ -129,13 +140,13 @@ mod tests {
         assert!(refused("authorization = 1").contains("a value that it cannot have"));
         assert!(refused("port = 70000").contains("70000"));
         let missing = ["pipeann", "serve", "--config=/nowhere"].map(OsString::from).to_vec();
-        let error = expanded(Cli::command(), missing).unwrap_err().to_string();
+        let error = expanded(with_subcommands(), missing).unwrap_err().to_string();
         assert!(error.contains("/nowhere"), "{error}");
     }
 
     #[test]
     fn other_commands_read_no_file() {
         let given = ["pipeann", "demo", "--config", "/nowhere"].map(OsString::from).to_vec();
-        assert_eq!(expanded(Cli::command(), given.clone()).unwrap(), given);
+        assert_eq!(expanded(with_subcommands(), given.clone()).unwrap(), given);
     }
 }

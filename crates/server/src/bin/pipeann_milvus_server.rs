@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    pipeann_cli::run_server()
+    pipeann_server::run()
 }

@@ -8,11 +8,11 @@ use anyhow::{Context, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// Exit code of a command that was interrupted: 128 + SIGINT, as shells have it.
-pub(crate) const EXIT_CODE: u8 = 130;
+pub const EXIT_CODE: u8 = 130;
 
 /// The command was stopped from outside.
 #[derive(Debug)]
-pub(crate) struct Interrupted;
+pub struct Interrupted;
 
 impl fmt::Display for Interrupted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -26,7 +26,7 @@ impl std::error::Error for Interrupted {}
 ///
 /// # Errors
 /// Where the handler cannot be installed.
-pub(crate) fn flag() -> Result<Arc<AtomicBool>> {
+pub fn flag() -> Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         // The order matters: the flag is still down when the first signal arrives here.
@@ -42,6 +42,6 @@ pub(crate) fn flag() -> Result<Arc<AtomicBool>> {
 ///
 /// # Errors
 /// [`Interrupted`].
-pub(crate) fn check(flag: &AtomicBool) -> Result<(), Interrupted> {
+pub fn check(flag: &AtomicBool) -> Result<(), Interrupted> {
     if flag.load(Ordering::Relaxed) { Err(Interrupted) } else { Ok(()) }
 }

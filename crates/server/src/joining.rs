@@ -9,12 +9,14 @@ use clap::Args;
 use pipeann_cluster::placement::{FILE_MAX, Placement};
 use pipeann_cluster::transport::tcp::Tls;
 
+use crate::process::one_line;
+
 /// The cluster, and who this is to it.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Joining {
+pub struct Joining {
     /// Servers with their addresses and partitions, as TOML
     #[arg(long, value_name = "FILE")]
-    pub(crate) topology: PathBuf,
+    pub topology: PathBuf,
     /// Certificates of the cluster's authority in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_ca: Option<PathBuf>,
@@ -31,17 +33,23 @@ pub(crate) struct Joining {
 
 impl Joining {
     /// On this machine, without certificates.
-    pub(crate) fn insecure(topology: PathBuf) -> Self {
+    pub fn insecure(topology: PathBuf) -> Self {
         Self { topology, tls_ca: None, tls_cert: None, tls_key: None, insecure: true }
     }
 
     /// The topology.
-    pub(crate) fn placement(&self) -> Result<Placement> {
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no topology.
+    pub fn placement(&self) -> Result<Placement> {
         placement(&self.topology)
     }
 
     /// The certificates, where there are any.
-    pub(crate) fn tls(&self) -> Result<Option<Tls>> {
+    ///
+    /// # Errors
+    /// Their files cannot be read or hold none, or are not named, without `--insecure`.
+    pub fn tls(&self) -> Result<Option<Tls>> {
         let (Some(ca), Some(cert), Some(key)) = (&self.tls_ca, &self.tls_cert, &self.tls_key)
         else {
             if self.insecure {
@@ -53,13 +61,19 @@ impl Joining {
     }
 }
 
-/// The topology, and certificates where their files are named.
-pub(crate) fn join(
+/// What becomes part of a cluster: its topology, and certificates where the files of an authority, a
+/// certificate and its key are named.
+///
+/// # Errors
+/// What went wrong, in one line.
+pub fn join(
     topology: &Path,
     certificates: Option<&[PathBuf; 3]>,
-) -> Result<(Placement, Option<Tls>)> {
-    let placement = placement(topology)?;
-    Ok((placement, certificates.map(|files| tls(files.each_ref())).transpose()?))
+) -> Result<(Placement, Option<Tls>), String> {
+    let joined = placement(topology).and_then(|placement| {
+        Ok((placement, certificates.map(|files| tls(files.each_ref())).transpose()?))
+    });
+    joined.map_err(|error| one_line(&error))
 }
 
 /// Certificates of files: of the authority, of this side, and its key.
@@ -71,7 +85,10 @@ fn tls(files: [&PathBuf; 3]) -> Result<Tls> {
 }
 
 /// The topology of a file.
-pub(super) fn placement(path: &Path) -> Result<Placement> {
+///
+/// # Errors
+/// As [`Joining::placement`].
+pub fn placement(path: &Path) -> Result<Placement> {
     let mut text = String::new();
     let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
     file.take(FILE_MAX as u64 + 1)
