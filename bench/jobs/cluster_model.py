@@ -73,7 +73,7 @@ def counted(job: Job, vectors: VectorSet, index: Path, servers: Sequence[int]) -
 
 def hop_costs(job: Job, vectors: VectorSet, index: Path, cores: int | None) -> tuple[float, float]:
     """Processor time of a message that is alone on its way, both ends, and of waking a state."""
-    command: list[str | Path] = [*pipeann.pinned(cores), pipeann.program(), "cluster", "hop"]
+    command: list[str | Path] = [*pipeann.pinned(cores), pipeann.lab(), "hop"]
     command += ["--index", index, "--queries", vectors.queries, "--list", "20", "--json"]
     rounds = [json_lines(command) for _ in range(job.rounds)]
     rows = [row for rows in rounds for row in rows]

@@ -1,38 +1,38 @@
-//! The command `pipeann`: build, search, measure and inspect indexes; fill databases and look after
-//! them.
+//! The command `pipeann`: build, search, measure and inspect indexes; load databases, serve them and
+//! look after them.
 //!
 //! Composes engine and database and adds no capability of its own. Results go to standard output, as
 //! tables or with `--json` as one object a line; everything else goes to standard error. Exit
 //! codes: 0, 1 for an error (one line with its causes), 2 for a wrong call, 130 for Ctrl-C.
+//!
+//! What is public serves `pipeann-lab`, whose commands read the same files and print the same tables.
 
-mod building;
-mod collections;
+pub mod authority;
+pub mod building;
 mod columns;
 mod commands;
+pub mod exact;
 mod inspection;
-mod job;
 mod making;
-mod measure;
-mod opening;
-mod plots;
-mod policy;
+pub mod measure;
+pub mod opening;
+pub mod policy;
 mod progress;
-mod searching;
-mod table;
-mod truth;
-mod updates;
-mod vectors_file;
-mod width_table;
+pub mod searching;
+pub mod table;
+pub mod truth;
+pub mod vectors_file;
+pub mod width_table;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use pipeann_server::process;
-use pipeann_server::serve::{self, ServeArgs};
+use pipeann_server::serve::{self, ServerFlags};
 
 use commands::{
-    bench, build, cluster, collections as load, convert, db, demo, estimate, gt, import, inspect,
-    open_time, partition, raw, search, updates as updates_command,
+    build, cluster, convert, db, demo, estimate, gt, import, inspect, partition, raw, search,
 };
 
 /// An SSD-resident vector index: build, search, measure and inspect it.
@@ -54,20 +54,21 @@ enum PipeannCommand {
     Gt(gt::GtArgs),
     Convert(convert::ConvertArgs),
     Db(db::DbArgs),
-    Serve(ServeArgs),
+    Serve(ServerFlags),
     Estimate(estimate::EstimateArgs),
     Cluster(cluster::ClusterArgs),
-    Bench(bench::BenchArgs),
     Raw(raw::RawArgs),
-    OpenTime(open_time::OpenTimeArgs),
-    Collections(load::CollectionsArgs),
-    Updates(updates_command::UpdatesArgs),
 }
 
-/// Runs the command `pipeann`.
+/// Runs the command `pipeann`, with the arguments of this process.
 pub fn run() -> ExitCode {
+    run_with(std::env::args_os().collect())
+}
+
+/// The same with these arguments, the name of the program first.
+pub fn run_with(given: Vec<OsString>) -> ExitCode {
     process::begin();
-    let given = match pipeann_server::expanded(Cli::command(), std::env::args_os().collect()) {
+    let given = match pipeann_server::expanded(Cli::command(), given) {
         Ok(given) => given,
         Err(error) => return process::ended(Err(error)),
     };
@@ -82,12 +83,8 @@ pub fn run() -> ExitCode {
         PipeannCommand::Convert(args) => convert::run(&args),
         PipeannCommand::Estimate(args) => estimate::run(&args),
         PipeannCommand::Cluster(args) => cluster::run(&args),
-        PipeannCommand::Bench(args) => bench::run(&args),
         PipeannCommand::Raw(args) => raw::run(&args),
-        PipeannCommand::OpenTime(args) => open_time::run(&args),
         PipeannCommand::Db(args) => db::run(&args),
         PipeannCommand::Serve(args) => serve::run(&args),
-        PipeannCommand::Collections(args) => load::run(&args),
-        PipeannCommand::Updates(args) => updates_command::run(&args),
     })
 }

@@ -13,40 +13,42 @@ use serde_json::{Value, json};
 use crate::progress;
 
 /// A limit in bytes, with or without a unit.
-pub(crate) fn parse_limit(s: &str) -> Result<u64, String> {
+pub fn parse_limit(s: &str) -> Result<u64, String> {
     MemoryLimit::parse_bytes(s)
         .ok_or_else(|| format!("`{s}` is no limit; expected bytes as 512MiB or 1GiB"))
 }
 
 /// Which index, and how its files are read.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct IndexArgs {
+pub struct IndexArgs {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
-    pub(crate) index: PathBuf,
+    pub index: PathBuf,
+    /// How its files are read.
     #[command(flatten)]
-    pub(crate) reading: Reading,
+    pub reading: Reading,
 }
 
 /// How files of an index are read.
 #[derive(Clone, Debug, Default, Args)]
-pub(crate) struct Reading {
+pub struct Reading {
     /// Read through the page cache of the operating system instead of past it (O_DIRECT)
     #[arg(long)]
-    pub(crate) buffered: bool,
+    pub buffered: bool,
     /// Let a kernel thread submit reads (io_uring SQPOLL); burns a core
     #[arg(long)]
-    pub(crate) sqpoll: bool,
+    pub sqpoll: bool,
     /// Keep only pages in memory that searches read, and read none ahead of them. Else a thread of
     /// low priority reads pages until all are there that fit, and what is measured waits for it
     #[arg(long)]
-    pub(crate) no_warming: bool,
+    pub no_warming: bool,
+    /// By what.
     #[command(flatten)]
-    pub(crate) by: By,
+    pub by: By,
 }
 
 /// Waits until a backend has copied what was opened, with a bar where somebody looks.
-pub(crate) fn wait_copied(backend: &dyn Backend) -> CopyProgress {
+pub fn wait_copied(backend: &dyn Backend) -> CopyProgress {
     let mut bar = None;
     let copied = backend.wait_copied(&mut |at| {
         let bar = bar.get_or_insert_with(|| progress::bar("copying", at.all_bytes, "bytes"));
@@ -64,7 +66,7 @@ impl Reading {
     ///
     /// # Errors
     /// As [`By::backend`].
-    pub(crate) fn options(&self, limit: MemoryLimit) -> Result<OpenOptions> {
+    pub fn options(&self, limit: MemoryLimit) -> Result<OpenOptions> {
         Ok(OpenOptions {
             backend: Some(self.by.backend()?),
             direct: !self.buffered,
@@ -80,13 +82,13 @@ impl IndexArgs {
     ///
     /// # Errors
     /// Whatever keeps the index from opening; names the file, or the memory needed.
-    pub(crate) fn open(&self, limit: MemoryLimit) -> Result<Index> {
+    pub fn open(&self, limit: MemoryLimit) -> Result<Index> {
         open(&self.index, limit, &self.reading)
     }
 }
 
 /// What raw devices were asked for since they were opened, for scripts; an empty list without them.
-pub(crate) fn devices_json(backend: &dyn Backend) -> Value {
+pub fn devices_json(backend: &dyn Backend) -> Value {
     let device = |counts: DeviceCounts| {
         json!({
             "reads": counts.reads, "read_bytes": counts.read_bytes, "writes": counts.writes,
@@ -101,7 +103,7 @@ pub(crate) fn devices_json(backend: &dyn Backend) -> Value {
 ///
 /// # Errors
 /// As [`IndexArgs::open`].
-pub(crate) fn open(path: &Path, limit: MemoryLimit, reading: &Reading) -> Result<Index> {
+pub fn open(path: &Path, limit: MemoryLimit, reading: &Reading) -> Result<Index> {
     // An accountant for each, since `bench` opens several indexes one after the other.
     let index = Index::open(path, &reading.options(limit)?)?;
     // What is measured is to come from where it will stay.

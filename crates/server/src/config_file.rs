@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
     use crate::ServerCli;
-    use crate::serve::ServeArgs;
+    use crate::serve::ServerFlags;
 
     fn parsed(text: &str, given: &[&str]) -> Result<ServerCli> {
         let dir = tempfile::tempdir()?;
@@ -115,7 +115,7 @@ mod tests {
 
     /// A command that serves, and does other things.
     fn with_subcommands() -> Command {
-        let serve = ServeArgs::augment_args(Command::new(SERVE));
+        let serve = ServerFlags::augment_args(Command::new(SERVE));
         Command::new("pipeann").subcommands([serve, Command::new("demo")])
     }
 

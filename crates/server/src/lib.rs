@@ -19,7 +19,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser};
-use serve::ServeArgs;
+use serve::ServerFlags;
 
 pub use config_file::expanded;
 
@@ -29,7 +29,7 @@ pub use config_file::expanded;
 #[command(name = "pipeann_milvus_server", version, max_term_width = 100)]
 struct ServerCli {
     #[command(flatten)]
-    serve: ServeArgs,
+    serve: ServerFlags,
 }
 
 /// Runs the program `pipeann_milvus_server`.

@@ -30,7 +30,7 @@ use crate::opening::{By, database_options, now};
 /// once. What was answered is durable either way.
 #[derive(Args)]
 #[command(args_override_self = true)]
-pub struct ServeArgs {
+pub struct ServerFlags {
     /// Read flags from this file too: TOML, the names of flags and their values; those that are given
     /// win
     #[arg(long, value_name = "FILE")]
@@ -99,10 +99,10 @@ enum OnOff {
     Off,
 }
 
-impl fmt::Debug for ServeArgs {
+impl fmt::Debug for ServerFlags {
     /// Without the token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServeArgs")
+        f.debug_struct("ServerFlags")
             .field("config", &self.config)
             .field("data_dir", &self.data_dir)
             .field("host", &self.host)
@@ -113,7 +113,7 @@ impl fmt::Debug for ServeArgs {
     }
 }
 
-impl ServeArgs {
+impl ServerFlags {
     /// What connections are encrypted with, read.
     fn tls(&self) -> Result<Option<ServerTls>> {
         let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
@@ -155,7 +155,7 @@ fn keep_private(dir: &Path) {
 ///
 /// # Errors
 /// What keeps the server from beginning.
-pub fn run(args: &ServeArgs) -> Result<()> {
+pub fn run(args: &ServerFlags) -> Result<()> {
     take_descriptors();
     keep_private(&args.data_dir);
     // The second signal ends the process whatever it is doing.

@@ -4,7 +4,6 @@ mod certificates;
 mod count;
 mod count_modes;
 mod demo;
-mod hop;
 mod modes;
 mod search;
 mod serve;
@@ -27,7 +26,6 @@ enum ClusterCommand {
     Search(search::ClusterSearchArgs),
     Certificates(certificates::CertificatesArgs),
     Count(count::CountArgs),
-    Hop(hop::HopArgs),
     Split(split::ClusterSplitArgs),
 }
 
@@ -39,7 +37,6 @@ pub(crate) fn run(args: &ClusterArgs) -> Result<()> {
         ClusterCommand::Search(args) => search::run(args),
         ClusterCommand::Certificates(args) => certificates::run(args),
         ClusterCommand::Count(args) => count::run(args),
-        ClusterCommand::Hop(args) => hop::run(args),
         ClusterCommand::Split(args) => split::run(args),
     }
 }
