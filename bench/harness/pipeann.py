@@ -1,4 +1,4 @@
-"""Runs of the commands `pipeann` and `pipeann-lab`: build (cached), search, raw device reads, opening."""
+"""Runs of `pipeann` and `pipeann-lab`: build (cached), search, raw device reads, opening."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def predicted(
     costs = Costs.fitted(alone.rows, message, waking)
     one = alone.row_at(job.recall)
     print_table(
-        f"{case.name}: constants of one process and `cluster hop`, us of processor time; "
+        f"{case.name}: constants of one process and `pipeann-lab hop`, us of processor time; "
         f"{vectors.name}",
         ["", "query", "read", "message", "waking", "QPS at the recall", "client, a query"],
         [["", costs.query, costs.read, message, waking, one["qps"], one["client_us"]]],
