@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 TARGET = os.environ.get("CARGO_TARGET_DIR", Path(__file__).resolve().parents[1] / "target")
-PIPEANN = Path(TARGET) / "debug" / "pipeann"
+# It has the commands of `pipeann`, and loads.
+PIPEANN = Path(TARGET) / "debug" / "pipeann-lab"
 NAMES = ("a.raw", "b.raw")
 COPIED = "SPDK index already copied"
 

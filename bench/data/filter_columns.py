@@ -120,7 +120,7 @@ class Columns:
         return found
 
     def write(self, path: Path) -> None:
-        """Write a file of columns as `pipeann collections fill` reads it."""
+        """Write a file of columns as `pipeann-lab collections fill` reads it."""
         marks: list[list[str]] = [[] for _ in range(self.rows)]
         for name, rows in self.labels.items():
             for row in rows.tolist():

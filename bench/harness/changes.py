@@ -17,7 +17,7 @@ def churn(
     index: Path, vectors: VectorSet, *, by: str, times: int, step: float, lists: Sequence[int]
 ) -> list[Row]:
     """Replace all rows some times; a row for each time, its curve in `curve`."""
-    command: list[str | Path] = [pipeann.program(), "updates", "churn", "--index", index]
+    command: list[str | Path] = [pipeann.lab(), "updates", "churn", "--index", index]
     command += ["--memory-limit", "all", "--base", vectors.base, "--queries", vectors.queries]
     command += ["--by", by, "--times", str(times), "--step", str(step)]
     return json_lines([*command, "--list", ",".join(map(str, lists)), "--json"])
@@ -25,7 +25,7 @@ def churn(
 
 def drift(index: Path, vectors: VectorSet, lists: Sequence[int]) -> Row:
     """Insert the rows of a set that are not in the index yet."""
-    command: list[str | Path] = [pipeann.program(), "updates", "drift", "--index", index]
+    command: list[str | Path] = [pipeann.lab(), "updates", "drift", "--index", index]
     command += ["--memory-limit", "all", "--base", vectors.base, "--queries", vectors.queries]
     command += ["--truth", vectors.truth, "--list", ",".join(map(str, lists)), "--json"]
     return json_lines(command)[-1]
@@ -50,7 +50,7 @@ def split(whole: VectorSet, rows: int, first: int) -> VectorSet:
 
     def make(folder: Path) -> None:
         base = folder / f"base{whole.base.suffix}"
-        command: list[str | Path] = [pipeann.program(), "updates", "split", "--base", whole.base]
+        command: list[str | Path] = [pipeann.lab(), "updates", "split", "--base", whole.base]
         json_lines([*command, "--rows", str(rows), "--first", str(first), "--out", base, "--json"])
         updates.truth_of(base, whole.queries, folder / "truth.bin")
 

@@ -1,4 +1,4 @@
-"""Runs of `pipeann collections`: databases filled (cached), killed, reopened, loaded."""
+"""Runs of `pipeann-lab collections`: databases filled (cached), killed, reopened, loaded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from . import places
 from .cache import entry, file_identity, text_identity
-from .pipeann import program
+from .pipeann import lab
 from .processes import Row, json_lines
 from .sets import VectorSet
 
@@ -31,7 +31,7 @@ def filled(name: str, parts: Sequence[tuple[str, VectorSet, int]]) -> Path:
 
     def make(folder: Path) -> None:
         for collection, vectors, rows in parts:
-            command: list[str | Path] = [program(), "collections", "fill"]
+            command: list[str | Path] = [lab(), "collections", "fill"]
             command += ["--dir", folder / "db", "--collection", collection]
             command += ["--base", vectors.base, "--count", str(rows), "--batch", "5000"]
             json_lines([*command, "--build"])
@@ -54,7 +54,7 @@ def fill_and_kill(
     link: bool,
 ) -> Row:
     """Insert rows in a process of its own, and kill it when it has told that they are there."""
-    command: list[str | Path] = [program(), "collections", "fill", "--dir", database]
+    command: list[str | Path] = [lab(), "collections", "fill", "--dir", database]
     command += ["--base", vectors.base, "--from", str(rows.start), "--count", str(len(rows))]
     command += ["--batch", str(batch), "--buffer-bytes", str(buffer)]
     command += ["--link-threads", "2", "--stay"]
@@ -74,7 +74,7 @@ def fill_and_kill(
 def reopen(database: Path, vectors: VectorSet, rows: int, *, buffer: int, link: bool) -> Row:
     """Open a database until the first correct answer, or until all is linked, in a process of
     its own."""
-    command: list[str | Path] = [program(), "collections", "reopen", "--dir", database]
+    command: list[str | Path] = [lab(), "collections", "reopen", "--dir", database]
     command += ["--buffer-bytes", str(buffer)]
     command += ["--base", vectors.base, "--rows", str(rows), *(["--link"] if link else [])]
     return json_lines(command)[-1]
@@ -90,7 +90,7 @@ def live(
     dirty: int,
 ) -> Row:
     """Replace rows of collections while they are searched, under a memory limit."""
-    command: list[str | Path] = [program(), "collections", "live", "--dir", database]
+    command: list[str | Path] = [lab(), "collections", "live", "--dir", database]
     for collection, vectors in parts:
         command += ["--collection", f"{collection}={vectors.base}"]
     command += ["--seconds", str(seconds), "--memory-limit", str(limit)]

@@ -20,7 +20,7 @@ from pathlib import Path
 from . import places, rivals, servers, sets
 from .cache import entry, file_identity, result, text_identity
 from .databases import maker_identity
-from .pipeann import program
+from .pipeann import lab
 from .processes import Command, Row, json_lines
 from .sets import VectorSet
 
@@ -227,7 +227,7 @@ def engine_own(
 ) -> list[Row]:
     """The same collection searched by the database itself, without a door; no truth is needed."""
     data, _ = filled(OURS, behind)
-    command: list[str | Path] = [program(), "collections", "search", "--dir", data]
+    command: list[str | Path] = [lab(), "collections", "search", "--dir", data]
     command += [
         "--collection",
         PLAIN,

@@ -83,7 +83,7 @@ def pinned_version(package: str) -> str:
 def command_line(arguments: Sequence[str] | None = None) -> str:
     """The line by which a reader repeats what runs now."""
     words = sys.argv[1:] if arguments is None else arguments
-    named = ("PIPEANN_BIN", "PIPEANN_PACKAGE")
+    named = ("PIPEANN_BIN", "PIPEANN_LAB_BIN", "PIPEANN_PACKAGE")
     said = [f"{name}={shlex.quote(os.environ[name])}" for name in named if name in os.environ]
     return " ".join([*said, "bench/run", shlex.join(words)])
 

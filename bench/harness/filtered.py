@@ -1,4 +1,4 @@
-"""A collection with columns, the cells of its filters, and `pipeann collections search` on it.
+"""A collection with columns, the cells of its filters, and `pipeann-lab collections search` on it.
 
 A cell is a directory with `queries.u8bin`, `filters.txt` (one expression a line) and `truth.bin`,
 made by `bench/data/filter_cells.py`.
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from . import places, rivals
 from .cache import entry, file_identity, text_identity
-from .pipeann import INDEX_ROOMS, program
+from .pipeann import INDEX_ROOMS, lab
 from .processes import Row, json_lines
 from .sets import VectorSet
 
@@ -43,7 +43,7 @@ class Cell:
 
     @property
     def searched(self) -> list[str | Path]:
-        """The files of a cell as `pipeann collections search` takes them."""
+        """The files of a cell as `pipeann-lab collections search` takes them."""
         files: list[str | Path] = ["--queries", self.folder / "queries.u8bin"]
         files += ["--filters", self.folder / "filters.txt"]
         return [*files, "--truth", self.folder / "truth.bin"]
@@ -114,7 +114,7 @@ def stored_identity() -> str:
 
 def fill(base: Path, columns: Path, rows: int, database: Path, build: bool = True) -> Row:
     """A database whose one collection has these rows and columns, written to disk."""
-    command: list[str | Path] = [program(), "collections", "fill", "--dir", database]
+    command: list[str | Path] = [lab(), "collections", "fill", "--dir", database]
     command += ["--base", base, "--columns", columns, "--count", str(rows), "--batch", "5000"]
     # A large buffer, so that scalar indexes are one run rather than many.
     command += ["--buffer-bytes", str(1 << 30), "--build" if build else "--flush"]
@@ -196,7 +196,7 @@ def search(
     database: Path, asked: Sequence[str | Path], options: SearchOptions
 ) -> tuple[list[Row], Row]:
     """A row for each list length, and what is told of the plans."""
-    command: list[str | Path] = [program(), "collections", "search", "--dir", database, *asked]
+    command: list[str | Path] = [lab(), "collections", "search", "--dir", database, *asked]
     command += ["--collection", COLLECTION, "--k", str(options.k)]
     command += ["--threads", str(options.threads), "--rounds", str(options.rounds)]
     if options.lists:

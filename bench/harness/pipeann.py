@@ -1,4 +1,4 @@
-"""Runs of the `pipeann` command: build (cached), search, raw device reads, opening."""
+"""Runs of `pipeann` and `pipeann-lab`: build (cached), search, raw device reads, opening."""
 
 from __future__ import annotations
 
@@ -25,14 +25,29 @@ def program() -> Path:
     """The pipeann command: `$PIPEANN_BIN`, else compiled from this repository."""
     if named := os.environ.get("PIPEANN_BIN"):
         return Path(named).resolve()
-    subprocess.run(
-        ["cargo", "build", "--release", "--package", "pipeann-cli"],
-        cwd=places.REPO,
-        check=True,
-        stdout=sys.stderr,
-    )
+    return compiled("pipeann-cli", "pipeann")
+
+
+@remember
+def lab() -> Path:
+    """The command `pipeann-lab`, which has what only benchmarks run: `$PIPEANN_LAB_BIN`, else what
+    stands beside `$PIPEANN_BIN`, else compiled from this repository."""
+    if named := os.environ.get("PIPEANN_LAB_BIN"):
+        return Path(named).resolve()
+    if named := os.environ.get("PIPEANN_BIN"):
+        beside = Path(named).resolve().with_name("pipeann-lab")
+        if not beside.is_file():
+            raise SystemExit(f"{beside} is missing: put it there, or name it by PIPEANN_LAB_BIN")
+        return beside
+    return compiled("pipeann-lab", "pipeann-lab")
+
+
+def compiled(package: str, name: str) -> Path:
+    """A command, compiled from this repository."""
+    command = ["cargo", "build", "--release", "--package", package]
+    subprocess.run(command, cwd=places.REPO, check=True, stdout=sys.stderr)
     target = os.environ.get("CARGO_TARGET_DIR") or places.REPO / "target"
-    return Path(target) / "release" / "pipeann"
+    return Path(target) / "release" / name
 
 
 @remember
@@ -269,7 +284,7 @@ def profile_width(
     index: Path, vectors: VectorSet, lists: Sequence[int], recall: float, out: Path
 ) -> Row:
     """Profile an index by width and searches in flight; the widths to take are written to `out`."""
-    command: list[str | Path] = [program(), "bench", "--profile-width", "--index", index]
+    command: list[str | Path] = [lab(), "bench", "--profile-width", "--index", index]
     command += ["--queries", vectors.queries, "--truth", vectors.truth, "--recall", str(recall)]
     command += ["--lists", ",".join(map(str, lists)), "--limit-queries", "1000"]
     return json_lines([*command, "--save", out, "--json"])[-1]
@@ -299,6 +314,4 @@ def inspect(index: Path) -> Row:
 
 def open_time(index: Path, queries: Path) -> Row:
     """Time to open and to the first answer, in a process of its own."""
-    return json_lines([program(), "open-time", "--index", index, "--queries", queries, "--json"])[
-        -1
-    ]
+    return json_lines([lab(), "open-time", "--index", index, "--queries", queries, "--json"])[-1]

@@ -5,7 +5,7 @@
                        servers * device / reads, over skew
 
 The constants of a query and of a read are a line through what one server takes with longer and
-longer lists; those of a hop come from `pipeann cluster hop`. Nothing is fitted to several servers.
+longer lists; those of a hop come from `pipeann-lab hop`. Nothing is fitted to several servers.
 Links between servers, and whoever asks, are taken to have room.
 """
 

@@ -1,4 +1,4 @@
-"""Runs of `pipeann updates`, on copies of indexes where they change one."""
+"""Runs of `pipeann-lab updates`, on copies of indexes where they change one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def insert(
     others: Sequence[str | Path] = (),
 ) -> Row:
     """Link the rows behind those in the index; `others` are further options."""
-    command: list[str | Path] = [pipeann.program(), "updates", "insert", "--index", index]
+    command: list[str | Path] = [pipeann.lab(), "updates", "insert", "--index", index]
     command += ["--base", base, "--count", str(count), "--threads", str(threads)]
     return json_lines([*command, "--memory-limit", memory_limit, *others, "--json"])[-1]
 

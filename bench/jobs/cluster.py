@@ -165,7 +165,7 @@ def take_cluster_hop(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Processor time of a message between servers and of waking what it brings."""
     index = pipeann.index_of(vectors, replace(job.build, partitions=job.settings["partitions"]))
     lists = ",".join(map(str, job.lists[vectors.name]))
-    command = [pipeann.program(), "cluster", "hop", "--index", index, "--json"]
+    command = [pipeann.lab(), "hop", "--index", index, "--json"]
     command += ["--queries", vectors.queries, "--list", lists]
     limits: dict[str, float] = job.settings["at_most"]
     # Between two processors a message alone also has one of them wake the other, which is a matter

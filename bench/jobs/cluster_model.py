@@ -73,7 +73,7 @@ def counted(job: Job, vectors: VectorSet, index: Path, servers: Sequence[int]) -
 
 def hop_costs(job: Job, vectors: VectorSet, index: Path, cores: int | None) -> tuple[float, float]:
     """Processor time of a message that is alone on its way, both ends, and of waking a state."""
-    command: list[str | Path] = [*pipeann.pinned(cores), pipeann.program(), "cluster", "hop"]
+    command: list[str | Path] = [*pipeann.pinned(cores), pipeann.lab(), "hop"]
     command += ["--index", index, "--queries", vectors.queries, "--list", "20", "--json"]
     rounds = [json_lines(command) for _ in range(job.rounds)]
     rows = [row for rows in rounds for row in rows]
@@ -120,7 +120,7 @@ def predicted(
     costs = Costs.fitted(alone.rows, message, waking)
     one = alone.row_at(job.recall)
     print_table(
-        f"{case.name}: constants of one process and `cluster hop`, us of processor time; "
+        f"{case.name}: constants of one process and `pipeann-lab hop`, us of processor time; "
         f"{vectors.name}",
         ["", "query", "read", "message", "waking", "QPS at the recall", "client, a query"],
         [["", costs.query, costs.read, message, waking, one["qps"], one["client_us"]]],

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import tempfile
-from functools import cache as remember
 from pathlib import Path
 
 from harness import places
+from harness.pipeann import lab
 from harness.processes import Row, json_lines
 from harness.sets import VectorSet
 from harness.tables import print_table
@@ -21,19 +18,10 @@ from .catalogue import Job
 IN_MEMORY = Path("/dev/shm")
 
 
-@remember
-def program() -> Path:
-    """The command `pipeann-crash`, compiled from this repository."""
-    command = ["cargo", "build", "--release", "--package", "pipeann-crash"]
-    subprocess.run(command, cwd=places.REPO, check=True, stdout=sys.stderr)
-    target = os.environ.get("CARGO_TARGET_DIR") or places.REPO / "target"
-    return Path(target) / "release" / "pipeann-crash"
-
-
 def outcome(title: str, words: list[str | Path], verdict: Verdict) -> Row | None:
     """What a run found, printed as a table; nothing, and a broken check, where it lost something."""
     try:
-        row = json_lines([program(), *words])[-1]
+        row = json_lines([lab(), "crash", *words])[-1]
     except SystemExit as lost:
         print(f"\n{title}: {lost}")
         verdict.add(f"losses by {title}", Check(1, 0))

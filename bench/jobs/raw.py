@@ -18,7 +18,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from harness import pipeann, places
-from harness.pipeann import SearchOptions, program
+from harness.pipeann import SearchOptions, lab, program
 from harness.processes import Row, json_lines
 from harness.sets import VectorSet
 from harness.stripes import Stripe, stripe_of
@@ -235,7 +235,7 @@ def checkpoint_writes(index: Path, stripe: Stripe, vectors: VectorSet) -> float:
         # Other files of the same bytes, which are known by their checksum.
         shutil.copytree(index, changed)
         before = {path.name for path in changed.rglob("segment-*.pages")}
-        command: list[str | Path] = [program(), "updates", "insert", "--index", changed]
+        command: list[str | Path] = [lab(), "updates", "insert", "--index", changed]
         command += ["--base", vectors.base]
         command += ["--backend", "spdk", "--spdk-config", stripe.config]
         written = sum(device["written_bytes"] for device in counted(command))

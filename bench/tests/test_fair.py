@@ -228,7 +228,7 @@ class Unseen(unittest.TestCase):
 
         with (
             mock.patch.object(filtered, "json_lines", ran),
-            mock.patch.object(filtered, "program", return_value=Path("p")),
+            mock.patch.object(filtered, "lab", return_value=Path("p")),
         ):
             asked = ["--queries", "q", "--filters", "f"]
             filtered.search(Path("d"), asked, filtered.SearchOptions())

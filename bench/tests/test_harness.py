@@ -24,7 +24,7 @@ from xml.etree import ElementTree
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from harness import cache, doors, filtered, fits, plots, servers, sets
+from harness import cache, doors, filtered, fits, pipeann, plots, servers, sets
 from harness.curves import Curve, OutOfRange, interleave
 from harness.paired import Interval, in_pairs, student, until_decided
 from harness.verdict import Check, Verdict
@@ -408,6 +408,23 @@ class Jobs(unittest.TestCase):
             ended = subprocess.CompletedProcess([], code, stdout=said)
             with mock.patch.object(checks.subprocess, "run", return_value=ended):
                 self.assertFalse(catalogue.job("fuzz").run([]).holds)
+
+
+class Programs(unittest.TestCase):
+    def test_the_lab_stands_beside_the_command_or_is_named(self) -> None:
+        self.addCleanup(pipeann.lab.cache_clear)
+        with tempfile.TemporaryDirectory() as folder:
+            here = Path(folder).resolve()
+            with mock.patch.dict(os.environ, {"PIPEANN_BIN": str(here / "pipeann")}):
+                os.environ.pop("PIPEANN_LAB_BIN", None)
+                with self.assertRaises(SystemExit) as missing:
+                    pipeann.lab()
+                self.assertIn("PIPEANN_LAB_BIN", str(missing.exception))
+                (here / "pipeann-lab").touch()
+                self.assertEqual(pipeann.lab(), here / "pipeann-lab")
+                pipeann.lab.cache_clear()
+                os.environ["PIPEANN_LAB_BIN"] = str(here / "older")
+                self.assertEqual(pipeann.lab(), here / "older")
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ impl PyClusterClient {
             seconds("timeout", timeout)? / u32::from(ATTEMPTS),
             seconds("connect_timeout", connect_timeout)?,
         );
-        let (placement, tls) = pipeann_cli::join_cluster(&topology, certificates.as_ref())
+        let (placement, tls) = pipeann_server::joining::join(&topology, certificates.as_ref())
             .map_err(PyFailure::input)?;
         let (servers, partitions) = (placement.servers().len(), placement.partitions());
         // Told apart from other clients of the cluster.

@@ -33,7 +33,7 @@ mod _native {
     /// Becomes the server until it is interrupted; see `pipeann.server`.
     #[pyfunction]
     fn serve(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<()> {
-        py.detach(|| pipeann_cli::server(arguments)).map_err(PyRuntimeError::new_err)
+        py.detach(|| pipeann_server::run_with(arguments)).map_err(PyRuntimeError::new_err)
     }
 
     #[pymodule_init]

@@ -14,16 +14,16 @@ use pipeann_engine::build::{
     StandingGraph,
 };
 use pipeann_engine::types::{Metric, VectorType};
+use pipeann_server::interrupt::Interrupted;
 use serde_json::{Map, Value, json};
 
-use crate::interrupt::Interrupted;
 use crate::measure::{CpuTime, peak_rss_bytes, rounded, seconds};
 use crate::progress;
 use crate::table::{bytes, count, duration};
 use crate::vectors_file::VectorsFile;
 
 /// A finished build.
-pub(crate) struct Built {
+pub struct Built {
     report: BuildReport,
     dim: usize,
     vector_type: &'static str,
@@ -39,7 +39,7 @@ pub(crate) struct Built {
 /// # Errors
 /// [`Interrupted`] where `cancel` was raised, else whatever keeps the build from finishing. The
 /// directory is as it was before, then.
-pub(crate) fn build_index(
+pub fn build_index(
     base: &VectorsFile,
     dir: &Path,
     options: &BuildOptions,
@@ -48,7 +48,7 @@ pub(crate) fn build_index(
 ) -> Result<Built> {
     let set = base.set();
     let (dim, ty) = (set.dim(), set.vector_type());
-    let threads = super::commands::search::threads(options.graph.threads);
+    let threads = crate::searching::threads(options.graph.threads);
     let estimate = build::estimate(set.rows() as u64, dim, ty, options)?;
     eprintln!(
         "building {} x {dim} {ty} ({}, R={}, L={}): about {} on {threads} threads, {} of memory{}, \
@@ -75,7 +75,7 @@ pub(crate) fn build_index(
 ///
 /// # Errors
 /// As [`build_index`].
-pub(crate) fn import_index(
+pub fn import_index(
     index: &DiskannIndex,
     dir: &Path,
     options: &BuildOptions,
@@ -89,7 +89,7 @@ pub(crate) fn import_index(
 ///
 /// # Errors
 /// As [`build_index`].
-pub(crate) fn repartition_index(
+pub fn repartition_index(
     graph: StandingGraph,
     dir: &Path,
     options: &BuildOptions,
@@ -104,7 +104,7 @@ pub(crate) fn repartition_index(
 ///
 /// # Errors
 /// As [`build_index`].
-pub(crate) fn repartition_files(
+pub fn repartition_files(
     graph: &StandingFiles,
     limit: u64,
     dir: &Path,
@@ -136,7 +136,7 @@ fn measured(
 }
 
 /// Runs a build with a progress bar, whatever it costs.
-pub(crate) fn quietly(
+pub fn quietly(
     work: impl FnOnce(&dyn Progress) -> Result<BuildReport, BuildError>,
 ) -> Result<BuildReport> {
     let bars = Bars { bar: Mutex::new(ProgressBar::hidden()) };
@@ -160,7 +160,7 @@ fn explain(error: BuildError) -> anyhow::Error {
 
 impl Built {
     /// The result under the names that scripts know.
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         let r = &self.report;
         let stages: Map<String, Value> =
             r.stages.iter().map(|(s, t)| (s.name().to_owned(), seconds(*t).into())).collect();
@@ -176,7 +176,7 @@ impl Built {
     }
 
     /// The result for people.
-    pub(crate) fn pairs(&self) -> Vec<(&'static str, String)> {
+    pub fn pairs(&self) -> Vec<(&'static str, String)> {
         let r = &self.report;
         let peak = self.peak_rss_bytes.map_or("unknown".into(), bytes);
         let stages: Vec<String> = r

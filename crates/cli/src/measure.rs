@@ -4,17 +4,17 @@ use std::time::Duration;
 
 /// CPU time of this process so far, all threads, microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct CpuTime {
+pub struct CpuTime {
     /// In user space.
-    pub(crate) user_us: f64,
+    pub user_us: f64,
     /// In the kernel on behalf of the process.
-    pub(crate) sys_us: f64,
+    pub sys_us: f64,
 }
 
 impl CpuTime {
     /// What was used up to now.
     #[expect(unsafe_code, reason = "getrusage fills a struct that the caller provides")]
-    pub(crate) fn now() -> Self {
+    pub fn now() -> Self {
         let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
         // SAFETY: `usage` is a writable rusage, and RUSAGE_SELF is a valid target.
         let failed = unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) } != 0;
@@ -26,30 +26,30 @@ impl CpuTime {
     }
 
     /// What was used since `earlier`.
-    pub(crate) fn since(self, earlier: Self) -> Self {
+    pub fn since(self, earlier: Self) -> Self {
         Self { user_us: self.user_us - earlier.user_us, sys_us: self.sys_us - earlier.sys_us }
     }
 
     /// User and kernel together, microseconds.
-    pub(crate) fn total_us(self) -> f64 {
+    pub fn total_us(self) -> f64 {
         self.user_us + self.sys_us
     }
 }
 
 /// The most memory that this process had resident (VmHWM), bytes; `None` where the kernel does
 /// not say.
-pub(crate) fn peak_rss_bytes() -> Option<u64> {
+pub fn peak_rss_bytes() -> Option<u64> {
     high_water_mark(&std::fs::read_to_string("/proc/self/status").ok()?)
 }
 
 /// The memory that this process has resident now and that is no file's (RssAnon), bytes.
-pub(crate) fn anonymous_bytes() -> Option<u64> {
+pub fn anonymous_bytes() -> Option<u64> {
     number_of("RssAnon:", &std::fs::read_to_string("/proc/self/status").ok()?)
 }
 
 /// The bytes that this process has had read from storage so far, the page cache left out; `None`
 /// where the kernel does not say.
-pub(crate) fn storage_read_bytes() -> Option<u64> {
+pub fn storage_read_bytes() -> Option<u64> {
     let io = std::fs::read_to_string("/proc/self/io").ok()?;
     io.lines().find_map(|l| l.strip_prefix("read_bytes:"))?.trim().parse().ok()
 }
@@ -66,18 +66,18 @@ fn number_of(name: &str, status: &str) -> Option<u64> {
 
 /// Mean and percentiles of times.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Latency {
+pub struct Latency {
     /// Mean, microseconds.
-    pub(crate) mean_us: f64,
+    pub mean_us: f64,
     /// Median, microseconds.
-    pub(crate) p50_us: f64,
+    pub p50_us: f64,
     /// 99th percentile, microseconds.
-    pub(crate) p99_us: f64,
+    pub p99_us: f64,
 }
 
 impl Latency {
     /// The figures of `times_ns` (nanoseconds), which are sorted by this.
-    pub(crate) fn of(times_ns: &mut [u64]) -> Self {
+    pub fn of(times_ns: &mut [u64]) -> Self {
         if times_ns.is_empty() {
             return Self::default();
         }
@@ -98,7 +98,7 @@ fn percentile(sorted: &[u64], share: f64) -> u64 {
 }
 
 /// The index of the run with the median value; of two middle ones the lower.
-pub(crate) fn median_index(values: &[f64]) -> usize {
+pub fn median_index(values: &[f64]) -> usize {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
     order[(order.len() - 1) / 2]
@@ -109,7 +109,7 @@ pub(crate) fn median_index(values: &[f64]) -> usize {
 ///
 /// Where recall does not grow from one point to the next, the first of them counts, which is
 /// the cheaper one when points come in the order of growing lists.
-pub(crate) fn at_recall(points: &[(f64, f64)], recall: f64) -> Option<f64> {
+pub fn at_recall(points: &[(f64, f64)], recall: f64) -> Option<f64> {
     let mut sorted = points.to_vec();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
     sorted.dedup_by(|later, earlier| later.0 == earlier.0);
@@ -123,12 +123,12 @@ pub(crate) fn at_recall(points: &[(f64, f64)], recall: f64) -> Option<f64> {
 }
 
 /// Seconds with three decimals, as they appear in JSON.
-pub(crate) fn seconds(time: Duration) -> f64 {
+pub fn seconds(time: Duration) -> f64 {
     rounded(time.as_secs_f64(), 3)
 }
 
 /// `value` to so many decimals, so that JSON stays readable.
-pub(crate) fn rounded(value: f64, decimals: i32) -> f64 {
+pub fn rounded(value: f64, decimals: i32) -> f64 {
     let scale = 10f64.powi(decimals);
     (value * scale).round() / scale
 }

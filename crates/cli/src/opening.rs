@@ -1,87 +1,54 @@
-//! Opening an index or a database the same way in every command.
+//! Opening an index the same way in every command.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
-use pipeann_db::catalog::UnixMs;
 use pipeann_engine::index::{Index, OpenOptions};
-use pipeann_engine::io::{Backend, BackendChoice, CopyProgress, DeviceCounts};
+use pipeann_engine::io::{Backend, CopyProgress, DeviceCounts};
 use pipeann_engine::memory::MemoryLimit;
+use pipeann_server::opening::By;
 use serde_json::{Value, json};
 
 use crate::progress;
 
-/// The clock that databases are given.
-pub(crate) fn now() -> UnixMs {
-    #[expect(clippy::disallowed_methods, reason = "the command is where the clock comes in")]
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    UnixMs(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
-}
-
 /// A limit in bytes, with or without a unit.
-pub(crate) fn parse_limit(s: &str) -> Result<u64, String> {
+pub fn parse_limit(s: &str) -> Result<u64, String> {
     MemoryLimit::parse_bytes(s)
         .ok_or_else(|| format!("`{s}` is no limit; expected bytes as 512MiB or 1GiB"))
 }
 
 /// Which index, and how its files are read.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct IndexArgs {
+pub struct IndexArgs {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
-    pub(crate) index: PathBuf,
+    pub index: PathBuf,
+    /// How its files are read.
     #[command(flatten)]
-    pub(crate) reading: Reading,
+    pub reading: Reading,
 }
 
 /// How files of an index are read.
 #[derive(Clone, Debug, Default, Args)]
-pub(crate) struct Reading {
+pub struct Reading {
     /// Read through the page cache of the operating system instead of past it (O_DIRECT)
     #[arg(long)]
-    pub(crate) buffered: bool,
+    pub buffered: bool,
     /// Let a kernel thread submit reads (io_uring SQPOLL); burns a core
     #[arg(long)]
-    pub(crate) sqpoll: bool,
+    pub sqpoll: bool,
     /// Keep only pages in memory that searches read, and read none ahead of them. Else a thread of
     /// low priority reads pages until all are there that fit, and what is measured waits for it
     #[arg(long)]
-    pub(crate) no_warming: bool,
+    pub no_warming: bool,
+    /// By what.
     #[command(flatten)]
-    pub(crate) by: By,
-}
-
-/// By what reads are done.
-#[derive(Clone, Debug, Default, Args)]
-pub(crate) struct By {
-    /// By what reads are done: io_uring, libaio (wants O_DIRECT), threads, or auto for the best that
-    /// may be used; that is taken too, with a warning, where another is refused. spdk reads pages
-    /// from raw SSDs, to which they are copied first, and all else as auto does. For measurements
-    /// alone, injected:LATENCY_US or injected:LATENCY_US:READS_PER_S: files are held in memory,
-    /// outside of any limit, and each read takes the latency
-    #[arg(long, value_name = "NAME", default_value_t)]
-    pub(crate) backend: BackendChoice,
-    /// The list of SSDs of --backend spdk [default: spdk_bdevs.json in the working directory]
-    #[arg(long, value_name = "FILE.json")]
-    pub(crate) spdk_config: Option<PathBuf>,
-}
-
-impl By {
-    /// The backend.
-    ///
-    /// # Errors
-    /// SSDs that cannot be used, named.
-    pub(crate) fn backend(&self) -> Result<Arc<dyn Backend>> {
-        let backend = self.backend.backend(self.spdk_config.as_deref());
-        backend.with_context(|| format!("--backend {}", self.backend))
-    }
+    pub by: By,
 }
 
 /// Waits until a backend has copied what was opened, with a bar where somebody looks.
-pub(crate) fn wait_copied(backend: &dyn Backend) -> CopyProgress {
+pub fn wait_copied(backend: &dyn Backend) -> CopyProgress {
     let mut bar = None;
     let copied = backend.wait_copied(&mut |at| {
         let bar = bar.get_or_insert_with(|| progress::bar("copying", at.all_bytes, "bytes"));
@@ -99,7 +66,7 @@ impl Reading {
     ///
     /// # Errors
     /// As [`By::backend`].
-    pub(crate) fn options(&self, limit: MemoryLimit) -> Result<OpenOptions> {
+    pub fn options(&self, limit: MemoryLimit) -> Result<OpenOptions> {
         Ok(OpenOptions {
             backend: Some(self.by.backend()?),
             direct: !self.buffered,
@@ -115,13 +82,13 @@ impl IndexArgs {
     ///
     /// # Errors
     /// Whatever keeps the index from opening; names the file, or the memory needed.
-    pub(crate) fn open(&self, limit: MemoryLimit) -> Result<Index> {
+    pub fn open(&self, limit: MemoryLimit) -> Result<Index> {
         open(&self.index, limit, &self.reading)
     }
 }
 
 /// What raw devices were asked for since they were opened, for scripts; an empty list without them.
-pub(crate) fn devices_json(backend: &dyn Backend) -> Value {
+pub fn devices_json(backend: &dyn Backend) -> Value {
     let device = |counts: DeviceCounts| {
         json!({
             "reads": counts.reads, "read_bytes": counts.read_bytes, "writes": counts.writes,
@@ -136,7 +103,7 @@ pub(crate) fn devices_json(backend: &dyn Backend) -> Value {
 ///
 /// # Errors
 /// As [`IndexArgs::open`].
-pub(crate) fn open(path: &Path, limit: MemoryLimit, reading: &Reading) -> Result<Index> {
+pub fn open(path: &Path, limit: MemoryLimit, reading: &Reading) -> Result<Index> {
     // An accountant for each, since `bench` opens several indexes one after the other.
     let index = Index::open(path, &reading.options(limit)?)?;
     // What is measured is to come from where it will stay.

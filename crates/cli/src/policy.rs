@@ -11,7 +11,7 @@ use crate::width_table;
 
 /// One technique of a policy, turned on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Switch {
+pub enum Switch {
     /// `issue=one|fill|informed`
     Issue(Issue),
     /// `head=on|off`
@@ -51,40 +51,40 @@ impl FromStr for Switch {
 
 /// A policy by name, with what departs from its defaults.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct PolicyArgs {
+pub struct PolicyArgs {
     /// Order of reading and computing: auto (pipe, of a width learnt from device and load), pipe, beam,
     /// page; relay and baton, those of a cluster
     #[arg(long, default_value = "auto")]
-    pub(crate) policy: String,
+    pub policy: String,
     /// Reads in flight per query; where the width is dynamic, those it starts with
     /// [default: auto and pipe 4 (8 with dynamic=off), beam 8, page 4]
     #[arg(long, value_name = "READS")]
-    pub(crate) width: Option<u16>,
+    pub width: Option<u16>,
     /// Widest that a dynamic width becomes
     #[arg(long, value_name = "READS", default_value_t = DEFAULT_MAX_WIDTH)]
-    pub(crate) max_width: u16,
-    /// With auto: widths by searches under way from a profile (`pipeann bench --profile-width`)
+    pub max_width: u16,
+    /// With auto: widths by searches under way from a profile (`pipeann-lab bench --profile-width`)
     /// instead of what is learnt
     #[arg(long, value_name = "FILE.toml")]
-    pub(crate) widths: Option<PathBuf>,
+    pub widths: Option<PathBuf>,
     /// With relay and baton: nearest candidates that are looked through for one on this server before
     /// a search goes on at another [default: relay 8, baton its width]
     #[arg(long, value_name = "CANDIDATES")]
-    pub(crate) ahead: Option<u16>,
+    pub ahead: Option<u16>,
     /// Techniques to turn on or off: issue=one|fill|informed, head=on|off, dynamic=on|off, packed=on|off,
     /// stop=on|off
     #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',')]
-    pub(crate) switches: Vec<Switch>,
+    pub switches: Vec<Switch>,
 }
 
 /// The bound of a dynamic width unless told otherwise.
-pub(crate) const DEFAULT_MAX_WIDTH: u16 = 32;
+pub const DEFAULT_MAX_WIDTH: u16 = 32;
 /// Width of a pipeline whose width was fixed without saying at what; that of `beam`.
 const FIXED_WIDTH: u16 = 8;
 
 impl PolicyArgs {
     /// A policy by its name alone.
-    pub(crate) fn named(policy: &str) -> Self {
+    pub fn named(policy: &str) -> Self {
         let (policy, switches) = (policy.to_owned(), Vec::new());
         let (width, widths, ahead) = (None, None, None);
         Self { policy, width, max_width: DEFAULT_MAX_WIDTH, widths, ahead, switches }
@@ -94,7 +94,7 @@ impl PolicyArgs {
     ///
     /// # Errors
     /// An unknown name, a width that contradicts the bound, or a file that is no table of widths.
-    pub(crate) fn policy(&self) -> Result<Policy> {
+    pub fn policy(&self) -> Result<Policy> {
         let mut policy: Policy = self.policy.parse()?;
         if let Some(path) = &self.widths {
             ensure!(policy.by_load == ByLoad::Share, "--widths is for the policy auto");

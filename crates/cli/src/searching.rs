@@ -16,33 +16,38 @@ use crate::truth::Truth;
 
 /// What stays the same from list to list.
 #[derive(Clone, Debug)]
-pub(crate) struct RunSettings {
+pub struct RunSettings {
     /// Name shown with the figures.
-    pub(crate) name: String,
+    pub name: String,
     /// Name of the policy.
-    pub(crate) policy_name: String,
+    pub policy_name: String,
     /// The policy.
-    pub(crate) policy: Policy,
+    pub policy: Policy,
     /// Results for each query.
-    pub(crate) k: usize,
+    pub k: usize,
     /// Threads.
-    pub(crate) threads: usize,
+    pub threads: usize,
     /// Queries in flight on each.
-    pub(crate) in_flight: usize,
+    pub in_flight: usize,
     /// How often to measure; the run with the median rate is reported.
-    pub(crate) repeat: usize,
+    pub repeat: usize,
 }
 
 /// The figures of one run. Counts are means over the queries.
 #[derive(Clone, Debug)]
-pub(crate) struct Figures {
-    pub(crate) list: usize,
-    pub(crate) queries: usize,
+pub struct Figures {
+    /// Length of the candidate list.
+    pub list: usize,
+    /// Queries answered.
+    pub queries: usize,
     /// Against exact truth, where there is any.
-    pub(crate) recall: Option<f64>,
-    pub(crate) wall_s: f64,
-    pub(crate) latency: Latency,
-    pub(crate) cpu: CpuTime,
+    pub recall: Option<f64>,
+    /// Time by the clock.
+    pub wall_s: f64,
+    /// Of single queries.
+    pub latency: Latency,
+    /// Processor time of the process.
+    pub cpu: CpuTime,
     /// Sums over the queries; the width is the widest of any.
     stats: SearchStats,
 }
@@ -50,7 +55,7 @@ pub(crate) struct Figures {
 /// Queries searched before the clock starts, so that threads' queues and buffers exist.
 const WARM_UP: usize = 64;
 /// How long a measurement waits for pages that are read ahead of searches.
-pub(crate) const WARMING_AT_MOST: Duration = Duration::from_secs(600);
+pub const WARMING_AT_MOST: Duration = Duration::from_secs(600);
 
 fn how(list: usize, settings: &RunSettings) -> (SearchParams, BatchOptions) {
     let RunSettings { k, threads, in_flight, .. } = *settings;
@@ -63,7 +68,7 @@ fn how(list: usize, settings: &RunSettings) -> (SearchParams, BatchOptions) {
 ///
 /// # Errors
 /// As [`measure`].
-pub(crate) fn warm_up(
+pub fn warm_up(
     index: &Index,
     queries: VectorSet<'_>,
     list: usize,
@@ -98,7 +103,7 @@ fn search(
 ///
 /// # Errors
 /// Whatever the search refuses or fails at.
-pub(crate) fn measure(
+pub fn measure(
     index: &Index,
     queries: VectorSet<'_>,
     truth: Option<&Truth>,
@@ -148,12 +153,12 @@ impl Figures {
     }
 
     /// Queries answered in a second.
-    pub(crate) fn qps(&self) -> f64 {
+    pub fn qps(&self) -> f64 {
         self.queries as f64 / self.wall_s
     }
 
     /// Mean page reads for a query.
-    pub(crate) fn reads(&self) -> f64 {
+    pub fn reads(&self) -> f64 {
         self.per_query(self.stats.reads)
     }
 
@@ -164,7 +169,7 @@ impl Figures {
     }
 
     /// Process CPU for a query, user and kernel, microseconds.
-    pub(crate) fn cpu_us(&self) -> f64 {
+    pub fn cpu_us(&self) -> f64 {
         self.cpu.total_us() / self.queries as f64
     }
 
@@ -174,7 +179,7 @@ impl Figures {
     }
 
     /// All figures under the names that scripts know.
-    pub(crate) fn json(&self, index: &Index, settings: &RunSettings) -> Value {
+    pub fn json(&self, index: &Index, settings: &RunSettings) -> Value {
         let s = &self.stats;
         let mean = |sum: u64| rounded(self.per_query(sum), 3);
         let micros = |us: f64| rounded(us, 2);
@@ -208,7 +213,7 @@ impl Figures {
     }
 
     /// The columns of [`cells`](Self::cells).
-    pub(crate) fn table<'n>(names: impl Iterator<Item = &'n str>) -> Table {
+    pub fn table<'n>(names: impl Iterator<Item = &'n str>) -> Table {
         Table::new(&[
             "policy",
             "list",
@@ -227,7 +232,7 @@ impl Figures {
     }
 
     /// A line of the table.
-    pub(crate) fn cells(&self, name: &str) -> Vec<String> {
+    pub fn cells(&self, name: &str) -> Vec<String> {
         vec![
             name.to_owned(),
             self.list.to_string(),
@@ -242,5 +247,25 @@ impl Figures {
             format!("{:.0}", self.cpu_us()),
             format!("{:.0}", self.reads_per_s()),
         ]
+    }
+}
+
+/// The first `n` queries, and the others.
+///
+/// # Errors
+/// There are fewer.
+pub fn split(queries: VectorSet<'_>, n: usize) -> Result<(VectorSet<'_>, VectorSet<'_>)> {
+    let (first, others) = queries.bytes().split_at(n * queries.row_bytes());
+    let part = |bytes| {
+        VectorSet::new(bytes, queries.dim(), queries.vector_type()).context("a part of the queries")
+    };
+    Ok((part(first)?, part(others)?))
+}
+
+/// Threads meant by an option where 0 stands for all cores.
+pub fn threads(option: usize) -> usize {
+    match option {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        n => n,
     }
 }

@@ -8,7 +8,7 @@ use anyhow::Result;
 ///
 /// # Errors
 /// Where standard output cannot be written, a closed pipe included.
-pub(crate) fn print_json(value: &serde_json::Value) -> Result<()> {
+pub fn print_json(value: &serde_json::Value) -> Result<()> {
     print_line(&value.to_string())
 }
 
@@ -16,7 +16,7 @@ pub(crate) fn print_json(value: &serde_json::Value) -> Result<()> {
 ///
 /// # Errors
 /// As [`print_json`].
-pub(crate) fn print_line(line: &str) -> Result<()> {
+pub fn print_line(line: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()?;
@@ -25,7 +25,7 @@ pub(crate) fn print_line(line: &str) -> Result<()> {
 
 /// A table whose rows can be printed one by one: the columns are as wide as their titles, and
 /// at least as wide as numbers usually are.
-pub(crate) struct Table {
+pub struct Table {
     widths: Vec<usize>,
     titles: Vec<String>,
 }
@@ -34,13 +34,13 @@ const NUMBER_WIDTH: usize = 8;
 
 impl Table {
     /// A table with these columns; all but the first `texts` are aligned to the right.
-    pub(crate) fn new(titles: &[&str]) -> Self {
+    pub fn new(titles: &[&str]) -> Self {
         let widths = titles.iter().map(|t| t.chars().count().max(NUMBER_WIDTH)).collect();
         Self { widths, titles: titles.iter().map(|t| (*t).to_owned()).collect() }
     }
 
     /// Makes the first column wide enough for `texts`.
-    pub(crate) fn first_column<'t>(mut self, texts: impl Iterator<Item = &'t str>) -> Self {
+    pub fn first_column<'t>(mut self, texts: impl Iterator<Item = &'t str>) -> Self {
         if let Some(width) = self.widths.first_mut() {
             *width = texts.map(|t| t.chars().count()).fold(*width, usize::max);
         }
@@ -48,12 +48,12 @@ impl Table {
     }
 
     /// The line of titles.
-    pub(crate) fn header(&self) -> String {
+    pub fn header(&self) -> String {
         self.line(&self.titles)
     }
 
     /// A line of cells.
-    pub(crate) fn line<S: AsRef<str>>(&self, cells: &[S]) -> String {
+    pub fn line<S: AsRef<str>>(&self, cells: &[S]) -> String {
         let mut out = String::new();
         for (i, (cell, width)) in cells.iter().zip(&self.widths).enumerate() {
             let cell = cell.as_ref();
@@ -72,7 +72,7 @@ impl Table {
 ///
 /// # Errors
 /// As [`print_json`].
-pub(crate) fn print_pairs(pairs: &[(&str, String)]) -> Result<()> {
+pub fn print_pairs(pairs: &[(&str, String)]) -> Result<()> {
     let width = pairs.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     for (name, value) in pairs {
         print_line(&format!("{name:<width$}  {value}"))?;
@@ -81,7 +81,7 @@ pub(crate) fn print_pairs(pairs: &[(&str, String)]) -> Result<()> {
 }
 
 /// Bytes for people: `1.5 GiB`.
-pub(crate) fn bytes(n: u64) -> String {
+pub fn bytes(n: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     let mut value = n as f64;
     let mut unit = "bytes";
@@ -96,7 +96,7 @@ pub(crate) fn bytes(n: u64) -> String {
 }
 
 /// A count for people: `1,000,000`.
-pub(crate) fn count(n: u64) -> String {
+pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {
@@ -109,7 +109,7 @@ pub(crate) fn count(n: u64) -> String {
 }
 
 /// A time for people: `4 min 10 s`.
-pub(crate) fn duration(seconds: f64) -> String {
+pub fn duration(seconds: f64) -> String {
     if seconds < 10.0 {
         return format!("{seconds:.1} s");
     }

@@ -15,30 +15,30 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::vectors_file::{WholeFile, map, read_ivecs};
 
 /// Stands in a truth file where fewer rows match than there are places.
-pub(crate) const NO_ROW: u32 = u32::MAX;
+pub const NO_ROW: u32 = u32::MAX;
 
 /// How answers compare with a truth in which some queries may have fewer rows than asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Compared {
+pub struct Compared {
     /// Rows that should be found, of all queries together.
-    pub(crate) expected: usize,
+    pub expected: usize,
     /// Those that were, or others at the same distance.
-    pub(crate) correct: usize,
+    pub correct: usize,
     /// Rows answered that are nearer than the last true one and not among the true ones, or that
     /// are answered though none are left: they do not match.
-    pub(crate) wrong: usize,
+    pub wrong: usize,
 }
 
 impl Compared {
     /// The share of the expected rows that was found; 1 where none was expected.
-    pub(crate) fn recall(&self) -> f64 {
+    pub fn recall(&self) -> f64 {
         if self.expected == 0 { 1.0 } else { self.correct as f64 / self.expected as f64 }
     }
 }
 
 /// The nearest rows of each query.
 #[derive(Debug)]
-pub(crate) struct Truth {
+pub struct Truth {
     queries: usize,
     k: usize,
     ids: Vec<u32>,
@@ -53,7 +53,7 @@ impl Truth {
     ///
     /// # Panics
     /// Where the lengths differ from `queries` x `k`.
-    pub(crate) fn new(queries: usize, k: usize, ids: Vec<u32>, distances: Vec<f32>) -> Self {
+    pub fn new(queries: usize, k: usize, ids: Vec<u32>, distances: Vec<f32>) -> Self {
         assert_eq!(ids.len(), queries * k, "one id for each place");
         assert!(distances.is_empty() || distances.len() == ids.len(), "one distance for each id");
         Self { queries, k, ids, distances }
@@ -63,7 +63,7 @@ impl Truth {
     ///
     /// # Errors
     /// Unreadable, truncated or empty files, with what was expected.
-    pub(crate) fn open(path: &Path) -> Result<Self> {
+    pub fn open(path: &Path) -> Result<Self> {
         if path.extension().is_some_and(|e| e == "ivecs") {
             let (queries, k, ids) = read_ivecs(path)?;
             return Ok(Self::new(queries, k, ids, Vec::new()));
@@ -105,7 +105,7 @@ impl Truth {
     ///
     /// # Errors
     /// Where the file cannot be written.
-    pub(crate) fn write(&self, path: &Path) -> Result<()> {
+    pub fn write(&self, path: &Path) -> Result<()> {
         let word = |n: usize| u32::try_from(n).context("too many for a truth file");
         let mut file = WholeFile::create(path)?;
         file.write(&word(self.queries)?.to_le_bytes())?;
@@ -120,29 +120,42 @@ impl Truth {
     }
 
     /// Queries answered.
-    pub(crate) fn queries(&self) -> usize {
+    pub fn queries(&self) -> usize {
         self.queries
     }
 
     /// Rows known for each.
-    pub(crate) fn k(&self) -> usize {
+    pub fn k(&self) -> usize {
         self.k
     }
 
     /// All ids, query after query.
-    pub(crate) fn ids(&self) -> &[u32] {
+    pub fn ids(&self) -> &[u32] {
         &self.ids
     }
 
+    /// Truth of a file for the first `used` of `all` queries.
+    ///
+    /// # Errors
+    /// The file holds none, or one of other queries or fewer rows than `k`.
+    pub fn of_first(path: &Path, all: usize, used: usize, k: usize) -> Result<Self> {
+        let mut truth = Self::open(path)?;
+        if truth.queries() == all {
+            truth.truncate(used);
+        }
+        truth.check(used, k).with_context(|| path.display().to_string())?;
+        Ok(truth)
+    }
+
     /// Only the first `queries`.
-    pub(crate) fn truncate(&mut self, queries: usize) {
+    pub fn truncate(&mut self, queries: usize) {
         self.queries = self.queries.min(queries);
         self.ids.truncate(self.queries * self.k);
         self.distances.truncate(self.queries * self.k);
     }
 
     /// Leaves the first `queries` out.
-    pub(crate) fn skip(&mut self, queries: usize) {
+    pub fn skip(&mut self, queries: usize) {
         let queries = self.queries.min(queries);
         self.queries -= queries;
         self.ids.drain(..queries * self.k);
@@ -154,7 +167,7 @@ impl Truth {
     ///
     /// # Errors
     /// With both numbers.
-    pub(crate) fn check(&self, queries: usize, k: usize) -> Result<()> {
+    pub fn check(&self, queries: usize, k: usize) -> Result<()> {
         if self.queries != queries {
             bail!("the truth is for {} queries, but there are {queries}", self.queries);
         }
@@ -176,7 +189,7 @@ impl Truth {
     ///
     /// # Panics
     /// Where [`check`](Self::check) would refuse.
-    pub(crate) fn recall(&self, k: usize, answers: &[Vec<(u64, f32)>]) -> f64 {
+    pub fn recall(&self, k: usize, answers: &[Vec<(u64, f32)>]) -> f64 {
         let ties = self.same_scale(k, answers);
         let mut correct = 0;
         for (query, answer) in answers.iter().enumerate() {
@@ -199,7 +212,7 @@ impl Truth {
     ///
     /// # Panics
     /// Where [`check`](Self::check) would refuse.
-    pub(crate) fn found(&self, k: usize, answers: &[Vec<(u64, f32)>]) -> Compared {
+    pub fn found(&self, k: usize, answers: &[Vec<(u64, f32)>]) -> Compared {
         let mut found = Compared::default();
         for (query, answer) in answers.iter().enumerate() {
             let (ids, distances) = self.row(query);
@@ -243,59 +256,4 @@ impl Truth {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn truth() -> Truth {
-        Truth::new(2, 3, vec![1, 2, 3, 4, 5, 6], vec![1.0, 2.0, 2.0, 0.0, 1.0, 5.0])
-    }
-
-    #[test]
-    fn ties_with_the_last_true_distance_count() {
-        let answers = [vec![(1, 1.0), (9, 2.0)], vec![(4, 0.0), (6, 5.0)]];
-        assert_eq!(truth().recall(2, &answers), 0.75);
-        assert_eq!(truth().recall(1, &answers), 1.0);
-    }
-
-    #[test]
-    fn queries_with_fewer_rows_are_judged_by_those_and_wrong_rows_are_counted() {
-        let ids = vec![1, NO_ROW, NO_ROW, 4, 5, 6, NO_ROW, NO_ROW, NO_ROW];
-        let far = f32::INFINITY;
-        let distances = vec![1.0, far, far, 0.0, 1.0, 5.0, far, far, far];
-        let truth = Truth::new(3, 3, ids, distances);
-        let answers = [vec![(1, 1.0)], vec![(4, 0.0), (9, 5.0), (8, 6.0)], vec![]];
-        let found = truth.found(3, &answers);
-        assert_eq!(found, Compared { expected: 4, correct: 3, wrong: 0 });
-        assert_eq!(found.recall(), 0.75);
-        let answers = [vec![(1, 1.0), (2, 2.0)], vec![(9, 0.5)], vec![(7, 3.0)]];
-        assert_eq!(truth.found(3, &answers), Compared { expected: 4, correct: 1, wrong: 3 });
-        assert_eq!(Compared::default().recall(), 1.0);
-    }
-
-    #[test]
-    fn distances_on_another_scale_do_not_count_as_ties() {
-        // Square roots of the true distances: the second row would pass as a tie.
-        let answers = [vec![(1, 1.0), (9, 1.5)], vec![(4, 0.0), (6, 2.2)]];
-        let mut roots = truth();
-        assert!(roots.same_scale(2, &answers));
-        assert!(!roots.same_scale(3, &answers));
-        roots.distances.clear();
-        assert_eq!(roots.recall(2, &answers), 0.5);
-    }
-
-    #[test]
-    fn files_go_there_and_back_and_are_checked() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("truth.bin");
-        truth().write(&path).unwrap();
-        let read = Truth::open(&path).unwrap();
-        assert_eq!((read.ids(), &read.distances), (truth().ids(), &truth().distances));
-        Truth::new(1, 2, vec![7, 8], Vec::new()).write(&path).unwrap();
-        assert!(Truth::open(&path).unwrap().distances.is_empty());
-        std::fs::write(&path, [1, 0, 0, 0, 9, 0, 0, 0, 1]).unwrap();
-        let error = format!("{:#}", Truth::open(&path).unwrap_err());
-        assert!(error.contains("1 queries x 9") && error.contains("truth.bin"), "{error}");
-        assert!(truth().check(3, 2).unwrap_err().to_string().contains("2 queries"));
-        assert!(truth().check(2, 4).unwrap_err().to_string().contains("too few"));
-    }
-}
+mod tests;

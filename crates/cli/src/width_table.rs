@@ -23,7 +23,7 @@ struct Text {
 ///
 /// # Errors
 /// Names the file, and what is wrong with it.
-pub(crate) fn read(path: &Path) -> Result<WidthTable> {
+pub fn read(path: &Path) -> Result<WidthTable> {
     let name = || path.display().to_string();
     let text = std::fs::read_to_string(path).with_context(name)?;
     parse(&text).with_context(name)
@@ -38,7 +38,7 @@ fn parse(text: &str) -> Result<WidthTable> {
 ///
 /// # Errors
 /// Names the file.
-pub(crate) fn write(path: &Path, table: &WidthTable, about: &str) -> Result<()> {
+pub fn write(path: &Path, table: &WidthTable, about: &str) -> Result<()> {
     let mut file = WholeFile::create(path)?;
     file.write(text_of(table, about).as_bytes())?;
     file.finish()

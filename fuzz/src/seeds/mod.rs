@@ -1,6 +1,6 @@
 //! The seeds: small inputs that the code itself wrote, so that together they reach every section.
 //!
-//! `cargo run --package pipeann-fuzz --bin fuzz-seeds` writes them anew; they are committed, so that a run needs
+//! `cargo run --package pipeann-fuzz --example fuzz-seeds` writes them anew; they are committed, so that a run needs
 //! nothing else, and a format that changes without them fails a test. Identities and times in them
 //! differ from writing to writing, so the bytes are not compared.
 

@@ -25,14 +25,14 @@ pub(crate) use values::json_text_to_python as json_to_python;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
-use pipeann_db::catalog::{CollectionPath, ConsistencyLevel, EntryChange, NewCollection, UnixMs};
+use pipeann_db::catalog::{CollectionPath, ConsistencyLevel, EntryChange, NewCollection};
 use pipeann_db::database::{self, DatabaseOptions};
 use pipeann_db::wal::Level;
 use pipeann_engine::io::{Backend, BackendChoice};
 use pipeann_engine::memory::MemoryLimit;
 use pipeann_engine::types::UnknownName;
+use pipeann_server::opening::database_options;
 use pyo3::prelude::*;
 
 use schemas::{properties, schema};
@@ -271,7 +271,7 @@ fn options(
     group_delay_ms: u32,
     threads: usize,
 ) -> Result<DatabaseOptions, PyFailure> {
-    let mut options = DatabaseOptions::new(now);
+    let mut options = database_options(memory_limit.map(MemoryLimit::Bytes));
     let of = &mut options.collection;
     let known = || PyFailure::input(format!("level is sync, group or none, not `{level}`"));
     of.log.level = Level::from_name(level, group_delay_ms).ok_or_else(known)?;
@@ -279,11 +279,7 @@ fn options(
         return Err(PyFailure::input("threads is 0, at least 1 is needed"));
     }
     of.search_threads = threads;
-    // Without one, all databases of the process have its accountant.
-    Ok(match memory_limit {
-        Some(limit) => options.under(MemoryLimit::Bytes(limit)),
-        None => options,
-    })
+    Ok(options)
 }
 
 /// By what pages of graphs are read.
@@ -291,12 +287,6 @@ fn backend(name: &str, spdk_config: Option<&Path>) -> Result<Arc<dyn Backend>, P
     let choice: BackendChoice =
         name.parse().map_err(|e: UnknownName| PyFailure::input(e.to_string()))?;
     choice.backend(spdk_config).map_err(|e| PyFailure::input(format!("backend {name}: {e}")))
-}
-
-#[expect(clippy::disallowed_methods, reason = "the clock that the database is given")]
-pub(crate) fn now() -> UnixMs {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    UnixMs(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 fn consistency_level(name: &str) -> Result<ConsistencyLevel, PyFailure> {

@@ -12,10 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use numpy::{PyReadonlyArray2, PyUntypedArrayMethods as _};
 use pipeann_milvus::proto::milvus as wire;
 use pipeann_milvus::{FrontendSettings, InProcess, RefusedCall, Served};
+use pipeann_server::opening::now;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::database::{Gate, PyDatabase, PyFailure, now};
+use crate::database::{Gate, PyDatabase, PyFailure};
 use answers::{AnswerRows, hits};
 use requests::{pairs, vectors};
 

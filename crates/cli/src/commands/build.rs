@@ -8,11 +8,12 @@ use pipeann_engine::build::VamanaOptions;
 use pipeann_engine::io::BackendChoice;
 use pipeann_engine::memory::MemoryLimit;
 use pipeann_engine::types::Metric;
+use pipeann_server::interrupt;
+use pipeann_server::opening::By;
 
 use crate::building::build_index;
-use crate::interrupt;
 use crate::making::MakingArgs;
-use crate::opening::{self, By, Reading, parse_limit};
+use crate::opening::{self, Reading, parse_limit};
 use crate::vectors_file::VectorsFile;
 
 /// Build an index of the vectors in a file

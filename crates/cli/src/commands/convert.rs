@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use pipeann_server::interrupt;
 use serde_json::json;
 
-use crate::interrupt;
 use crate::progress;
 use crate::table::{count, print_json, print_line};
 use crate::truth::Truth;

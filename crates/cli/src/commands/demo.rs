@@ -11,17 +11,18 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use pipeann_engine::build::BuildOptions;
 use pipeann_engine::types::Metric;
+use pipeann_server::opening::By;
 
-use super::search::truth_for;
 use crate::building::build_index;
 use crate::inspection::{self, PageFigures};
-use crate::interrupt;
-use crate::opening::{self, By, Reading};
+use crate::opening::{self, Reading};
 use crate::policy::PolicyArgs;
 use crate::searching::{Figures, RunSettings, measure};
 use crate::table::{print_line, print_pairs};
+use crate::truth::Truth;
 use crate::vectors_file::VectorsFile;
 use pipeann_engine::memory::MemoryLimit;
+use pipeann_server::interrupt;
 
 /// Build an index of real vectors, search it, and compare with the exact answer
 ///
@@ -72,7 +73,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<()> {
     let base = VectorsFile::open(&data.base)?;
     let queries = VectorsFile::open(&data.queries)?;
     let used = queries.first(QUERIES);
-    let truth = truth_for(&data.truth, queries.rows(), used.rows(), K)?;
+    let truth = Truth::of_first(&data.truth, queries.rows(), used.rows(), K)?;
     print_line(&format!("vectors: {}", data.base.display()))?;
 
     let path = args.work.join("index");

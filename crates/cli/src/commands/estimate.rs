@@ -10,8 +10,8 @@ use pipeann_engine::quant::CodeKind;
 use pipeann_engine::types::{Metric, VectorType};
 use serde_json::{Value, json};
 
-use super::search::threads;
 use crate::measure::rounded;
+use crate::searching::threads;
 use crate::table::{bytes, count, duration, print_json, print_line, print_pairs};
 use pipeann_engine::memory::MemoryLimit;
 

@@ -7,9 +7,9 @@ use clap::Args;
 use pipeann_engine::build::{BuildError, DiskannIndex, VamanaOptions};
 use pipeann_engine::format::DiskannError;
 use pipeann_engine::types::{Metric, VectorType};
+use pipeann_server::interrupt;
 
 use crate::building::import_index;
-use crate::interrupt;
 use crate::making::MakingArgs;
 
 /// Make an index of a disk index of DiskANN 0.7, keeping its graph

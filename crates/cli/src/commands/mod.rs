@@ -1,9 +1,7 @@
 //! One file for each command.
 
-pub(crate) mod bench;
 pub(crate) mod build;
 pub(crate) mod cluster;
-pub(crate) mod collections;
 pub(crate) mod convert;
 pub(crate) mod db;
 pub(crate) mod demo;
@@ -11,11 +9,6 @@ pub(crate) mod estimate;
 pub(crate) mod gt;
 pub(crate) mod import;
 pub(crate) mod inspect;
-pub(crate) mod open_time;
 pub(crate) mod partition;
 pub(crate) mod raw;
 pub(crate) mod search;
-pub(crate) mod serve;
-pub(crate) mod updates;
-mod width_choice;
-pub(crate) mod width_profile;

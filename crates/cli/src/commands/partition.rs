@@ -7,9 +7,9 @@ use clap::Args;
 use pipeann_engine::build::{BuildOptions, PartitionBy, VamanaOptions};
 use pipeann_engine::index::Index;
 use pipeann_engine::memory::MemoryLimit;
+use pipeann_server::interrupt;
 
 use crate::building::{repartition_files, repartition_index};
-use crate::interrupt;
 use crate::opening::{Reading, parse_limit};
 use crate::progress;
 use crate::table::{print_json, print_pairs};

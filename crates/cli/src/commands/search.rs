@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use pipeann_engine::index::{Answer, Index};
-use pipeann_engine::types::VectorSet;
 
 use crate::opening::IndexArgs;
 use crate::policy::PolicyArgs;
-use crate::searching::{Figures, RunSettings, measure, warm_up};
+use crate::searching::{Figures, RunSettings, measure, split, threads, warm_up};
 use crate::table::{print_json, print_line};
 use crate::truth::Truth;
 use crate::vectors_file::{VectorsFile, check_same_shape, write_ivecs};
@@ -92,7 +91,7 @@ pub(crate) fn run(args: &SearchArgs) -> Result<()> {
         queries.rows()
     );
     let mut truth = match &args.truth {
-        Some(path) => Some(truth_for(path, file.rows(), queries.rows(), args.k)?),
+        Some(path) => Some(Truth::of_first(path, file.rows(), queries.rows(), args.k)?),
         None => None,
     };
     if let Some(truth) = &mut truth {
@@ -128,33 +127,6 @@ pub(crate) fn run(args: &SearchArgs) -> Result<()> {
         print_line(&memory_line(&index))?;
     }
     Ok(())
-}
-
-/// The first `n` queries, and the others.
-pub(crate) fn split(queries: VectorSet<'_>, n: usize) -> Result<(VectorSet<'_>, VectorSet<'_>)> {
-    let (first, others) = queries.bytes().split_at(n * queries.row_bytes());
-    let part = |bytes| {
-        VectorSet::new(bytes, queries.dim(), queries.vector_type()).context("a part of the queries")
-    };
-    Ok((part(first)?, part(others)?))
-}
-
-/// Threads meant by an option where 0 stands for all cores.
-pub(crate) fn threads(option: usize) -> usize {
-    match option {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        n => n,
-    }
-}
-
-/// Truth for the first `used` of `all` queries.
-pub(crate) fn truth_for(path: &Path, all: usize, used: usize, k: usize) -> Result<Truth> {
-    let mut truth = Truth::open(path)?;
-    if truth.queries() == all {
-        truth.truncate(used);
-    }
-    truth.check(used, k).with_context(|| path.display().to_string())?;
-    Ok(truth)
 }
 
 /// Where memory goes, in one line.

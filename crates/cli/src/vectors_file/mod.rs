@@ -12,9 +12,9 @@ mod rows;
 mod texmex;
 mod write;
 
-pub(crate) use numbers::{ColumnNumber, NumbersFile};
-pub(crate) use texmex::{read_ivecs, write_ivecs};
-pub(crate) use write::{VectorsWriter, WholeFile};
+pub use numbers::{ColumnNumber, NumbersFile};
+pub use texmex::{read_ivecs, write_ivecs};
+pub use write::{VectorsWriter, WholeFile};
 
 use std::fmt;
 use std::fs::File;
@@ -26,7 +26,7 @@ use pipeann_engine::types::{VectorSet, VectorType};
 
 /// The formats of vectors that this command reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub enum Format {
     /// u32 rows, u32 dimension, then the rows; one component type by extension.
     Bin(VectorType),
     /// Each row: u32 dimension, then its components.
@@ -41,7 +41,7 @@ const KNOWN: &str = "known are .fbin, .f16bin, .bf16bin, .u8bin, .i8bin, .bbin (
 
 impl Format {
     /// The format that the extension of `path` names.
-    pub(crate) fn of(path: &Path) -> Result<Self> {
+    pub fn of(path: &Path) -> Result<Self> {
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("");
         Ok(match extension {
             "u8bin" => Self::Bin(VectorType::U8),
@@ -62,7 +62,7 @@ impl Format {
     }
 
     /// The component type, where the format has only one.
-    pub(crate) fn vector_type(self) -> Option<VectorType> {
+    pub fn vector_type(self) -> Option<VectorType> {
         match self {
             Self::Bin(ty) | Self::Texmex(ty) => Some(ty),
             Self::Npy => None,
@@ -88,7 +88,7 @@ impl fmt::Display for Format {
 
 /// A file mapped for reading.
 #[expect(unsafe_code, reason = "memmap2 makes mapping unsafe, since others may change the file")]
-pub(crate) fn map(path: &Path) -> Result<Mmap> {
+pub fn map(path: &Path) -> Result<Mmap> {
     let file = File::open(path).with_context(|| format!("{}: cannot be opened", path.display()))?;
     ensure!(
         file.metadata().map(|m| m.is_file()).unwrap_or(false),
@@ -109,7 +109,7 @@ enum Bytes {
 }
 
 /// An opened vector file.
-pub(crate) struct VectorsFile {
+pub struct VectorsFile {
     path: PathBuf,
     bytes: Bytes,
     rows: usize,
@@ -137,7 +137,7 @@ impl VectorsFile {
     /// # Errors
     /// Unknown extension, unreadable, truncated, ragged, empty, or another component type than
     /// its format allows; the message names the file and what was expected.
-    pub(crate) fn open(path: &Path) -> Result<Self> {
+    pub fn open(path: &Path) -> Result<Self> {
         let format = Format::of(path)?;
         let map = map(path)?;
         let name = path.display();
@@ -170,12 +170,12 @@ impl VectorsFile {
     }
 
     /// The vectors.
-    pub(crate) fn set(&self) -> VectorSet<'_> {
+    pub fn set(&self) -> VectorSet<'_> {
         self.first(self.rows)
     }
 
     /// The first `rows` vectors, or all where there are fewer.
-    pub(crate) fn first(&self, rows: usize) -> VectorSet<'_> {
+    pub fn first(&self, rows: usize) -> VectorSet<'_> {
         let all = match &self.bytes {
             Bytes::Mapped(map, start) => &map[*start..],
             Bytes::Copied(bytes) => bytes,
@@ -185,18 +185,18 @@ impl VectorsFile {
     }
 
     /// Rows in the file.
-    pub(crate) fn rows(&self) -> usize {
+    pub fn rows(&self) -> usize {
         self.rows
     }
 
     /// The file's path.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
 /// Refuses queries whose type or dimension differ from those of what they are asked against.
-pub(crate) fn check_same_shape(
+pub fn check_same_shape(
     queries: &VectorsFile,
     (dim, ty): (usize, VectorType),
     other: &Path,

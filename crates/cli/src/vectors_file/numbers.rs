@@ -9,9 +9,12 @@ use super::{map, npy};
 
 /// A number of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum ColumnNumber {
+pub enum ColumnNumber {
+    /// A whole one.
     Integer(i64),
+    /// A broken one.
     Float(f64),
+    /// A truth value.
     Bool(bool),
 }
 
@@ -61,7 +64,7 @@ impl NumberType {
 }
 
 /// An opened column, mapped.
-pub(crate) struct NumbersFile {
+pub struct NumbersFile {
     map: Mmap,
     len: usize,
     ty: NumberType,
@@ -70,7 +73,7 @@ pub(crate) struct NumbersFile {
 
 impl NumbersFile {
     /// Opens a column, which must not be empty.
-    pub(crate) fn open(path: &Path) -> Result<Self> {
+    pub fn open(path: &Path) -> Result<Self> {
         let map = map(path)?;
         let column = npy::column(&map).with_context(|| path.display().to_string());
         let (len, ty, start) = column?;
@@ -79,12 +82,12 @@ impl NumbersFile {
     }
 
     /// Number of numbers.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.len
     }
 
     /// The first one.
-    pub(crate) fn first(&self) -> ColumnNumber {
+    pub fn first(&self) -> ColumnNumber {
         self.get(0)
     }
 
@@ -92,7 +95,7 @@ impl NumbersFile {
     ///
     /// # Panics
     /// Beyond the last one.
-    pub(crate) fn get(&self, row: usize) -> ColumnNumber {
+    pub fn get(&self, row: usize) -> ColumnNumber {
         let bytes = self.ty.bytes();
         self.ty.read(&self.map[self.start + row * bytes..][..bytes])
     }

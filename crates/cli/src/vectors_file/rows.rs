@@ -13,7 +13,7 @@ use super::{Bytes, VectorsFile};
 
 /// The rows of a file in which they lie back to back.
 #[derive(Debug)]
-pub(crate) struct FileRows {
+pub(super) struct FileRows {
     file: File,
     start: usize,
     rows: usize,
@@ -26,7 +26,7 @@ impl VectorsFile {
     ///
     /// # Errors
     /// Where the file cannot be opened again.
-    pub(crate) fn source(&self) -> Result<Box<dyn RowSource + '_>> {
+    pub fn source(&self) -> Result<Box<dyn RowSource + '_>> {
         let Bytes::Mapped(_, start) = self.bytes else { return Ok(Box::new(self.set())) };
         let name = self.path.display();
         let file = File::open(&self.path).with_context(|| format!("{name}: cannot be opened"))?;

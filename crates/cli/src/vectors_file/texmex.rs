@@ -53,7 +53,7 @@ fn rows(bytes: &[u8], component_bytes: usize) -> Result<(usize, usize, Vec<u8>)>
 }
 
 /// Reads `.ivecs`: rows, columns, and the numbers row after row.
-pub(crate) fn read_ivecs(path: &Path) -> Result<(usize, usize, Vec<u32>)> {
+pub fn read_ivecs(path: &Path) -> Result<(usize, usize, Vec<u32>)> {
     let map = map(path)?;
     let (n, k, bytes) = rows(&map, 4).with_context(|| format!("{}: no .ivecs", path.display()))?;
     ensure!(n > 0, "{}: holds no rows", path.display());
@@ -63,7 +63,7 @@ pub(crate) fn read_ivecs(path: &Path) -> Result<(usize, usize, Vec<u32>)> {
 }
 
 /// Writes `.ivecs` from rows of `columns` numbers.
-pub(crate) fn write_ivecs(path: &Path, columns: usize, numbers: &[u32]) -> Result<()> {
+pub fn write_ivecs(path: &Path, columns: usize, numbers: &[u32]) -> Result<()> {
     let mut file = WholeFile::create(path)?;
     for row in numbers.chunks_exact(columns) {
         file.write(&(columns as u32).to_le_bytes())?;

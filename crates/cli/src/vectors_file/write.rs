@@ -10,7 +10,7 @@ use pipeann_engine::types::{VectorType, from_f32, to_f32};
 use super::{Format, bin, npy};
 
 /// A file that gets its name when it is whole; dropped before, it leaves nothing.
-pub(crate) struct WholeFile {
+pub struct WholeFile {
     out: Option<BufWriter<File>>,
     path: PathBuf,
     partial: PathBuf,
@@ -18,7 +18,7 @@ pub(crate) struct WholeFile {
 
 impl WholeFile {
     /// Begins a file; one of the same name is replaced at the end.
-    pub(crate) fn create(path: &Path) -> Result<Self> {
+    pub fn create(path: &Path) -> Result<Self> {
         let mut name = path.file_name().context("the output names no file")?.to_owned();
         name.push(format!(".partial-{}", std::process::id()));
         let partial = path.with_file_name(name);
@@ -29,13 +29,13 @@ impl WholeFile {
     }
 
     /// Appends bytes.
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let out = self.out.as_mut().expect("a file under way has a writer");
         out.write_all(bytes).with_context(|| format!("{}: cannot be written", self.path.display()))
     }
 
     /// Gives the file its name.
-    pub(crate) fn finish(mut self) -> Result<()> {
+    pub fn finish(mut self) -> Result<()> {
         let mut out = self.out.take().expect("a file under way has a writer");
         let done = out.flush().and_then(|()| std::fs::rename(&self.partial, &self.path));
         if done.is_err() {
@@ -55,7 +55,7 @@ impl Drop for WholeFile {
 }
 
 /// Writes vectors in the format that the path's extension names.
-pub(crate) struct VectorsWriter {
+pub struct VectorsWriter {
     file: WholeFile,
     format: Format,
     from: VectorType,
@@ -72,7 +72,7 @@ impl VectorsWriter {
     /// Every type may be written as f32. Others may be written as f16 and bf16, rounded, where they
     /// are within range, and as integers and bits where every component is one;
     /// [`write_row`](Self::write_row) refuses the first that is not.
-    pub(crate) fn create(path: &Path, rows: usize, dim: usize, from: VectorType) -> Result<Self> {
+    pub fn create(path: &Path, rows: usize, dim: usize, from: VectorType) -> Result<Self> {
         let format = Format::of(path)?;
         let to = format.vector_type().unwrap_or(from);
         let mut file = WholeFile::create(path)?;
@@ -92,7 +92,7 @@ impl VectorsWriter {
     }
 
     /// Appends one vector.
-    pub(crate) fn write_row(&mut self, row: &[u8]) -> Result<()> {
+    pub fn write_row(&mut self, row: &[u8]) -> Result<()> {
         if let Format::Texmex(_) = self.format {
             self.file.write(&(self.dim as u32).to_le_bytes())?;
         }
@@ -118,7 +118,7 @@ impl VectorsWriter {
     }
 
     /// Gives the file its name.
-    pub(crate) fn finish(self) -> Result<()> {
+    pub fn finish(self) -> Result<()> {
         self.file.finish()
     }
 }

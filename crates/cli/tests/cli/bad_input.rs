@@ -94,3 +94,14 @@ fn small_sets_are_sets_too() {
         assert_eq!(found, rows.min(10), "{name}");
     }
 }
+
+#[test]
+fn what_only_developers_use_is_not_among_the_commands() {
+    let place = Place::new(10);
+    let help = text(&place.run("--help").stdout);
+    assert!(help.contains("search") && help.contains("serve"), "{help}");
+    for command in ["bench", "updates", "collections", "open-time", "crash"] {
+        assert!(!help.contains(&format!("  {command}")), "{command}: {help}");
+        assert_eq!(place.run(command).status.code(), Some(2), "{command}");
+    }
+}

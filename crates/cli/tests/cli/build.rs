@@ -4,7 +4,8 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::data::{DIM, Place, SMALL, clustered, names, text, u8bin};
+use crate::data::{DIM, Place, SMALL, clustered, text, u8bin};
+use crate::names::names;
 
 #[test]
 fn a_build_reports_its_cost_and_shape() {

@@ -196,24 +196,6 @@ fn certificates_let_in_whoever_has_them_and_nobody_else() {
     drop(serving);
 }
 
-#[test]
-fn a_hop_is_measured() {
-    let (place, _) = place();
-    let line = "cluster hop --index index --buffered --queries query.u8bin --list 20,40 --hops 200";
-    let rows = place.json(line);
-    let of: Vec<_> = rows.iter().map(|row| row["what"].as_str().unwrap()).collect();
-    let expected = [
-        "a byte from thread to thread",
-        "message, 1 under way",
-        "message, 64 under way",
-        "waking, list 20",
-        "waking, list 40",
-    ];
-    assert_eq!(of, expected);
-    let bytes = |row: &Value| row["state_bytes"].as_u64().unwrap();
-    assert!(rows[1..].iter().all(|row| bytes(row) > 200), "{rows:?}");
-}
-
 /// A one-dimensional `.npy` of 64-bit integers.
 fn npy(values: impl Iterator<Item = i64>) -> Vec<u8> {
     let values: Vec<_> = values.flat_map(i64::to_le_bytes).collect();

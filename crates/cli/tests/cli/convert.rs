@@ -55,7 +55,7 @@ fn what_would_lose_something_is_refused() {
     let refused = place.refusal("convert --in half.fbin --out half.u8bin");
     assert!(refused.contains("half.fbin") && refused.contains("0.5"), "{refused}");
     assert!(!place.path("half.u8bin").exists());
-    assert_eq!(crate::data::names(place.dir.path()), ["base.u8bin", "half.fbin", "query.u8bin"]);
+    assert_eq!(crate::names::names(place.dir.path()), ["base.u8bin", "half.fbin", "query.u8bin"]);
     let refused = place.refusal("convert --in base.u8bin --out base.i8bin");
     assert!(refused.contains("row 0 holds 128, which is no i8"), "{refused}");
     assert!(!place.path("base.i8bin").exists());

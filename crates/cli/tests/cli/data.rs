@@ -1,6 +1,6 @@
 //! Clustered vectors in files, and runs of the command.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use pipeann_engine::types::SplitMix64;
@@ -69,7 +69,7 @@ impl Place {
 
     /// The command with the words of `line`, to be run in this directory.
     pub(crate) fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pipeann"));
+        let mut command = Command::new(crate::PROGRAM);
         command.args(line.split_whitespace()).current_dir(self.dir.path());
         command.env_remove("PIPEANN_DATA");
         command
@@ -108,14 +108,4 @@ pub(crate) const SMALL: &str = "--degree 24 --list 40 --code-bytes 12 --threads 
 
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Sorted names in a directory.
-pub(crate) fn names(dir: &Path) -> Vec<String> {
-    let mut names: Vec<String> = std::fs::read_dir(dir)
-        .unwrap()
-        .map(|e| e.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
 }

@@ -1,6 +1,7 @@
 //! Importing an index of DiskANN, and choosing by what it is read.
 
-use crate::data::{DIM, Place, clustered, names};
+use crate::data::{DIM, Place, clustered};
+use crate::names::names;
 
 const ROWS: usize = 400;
 const DEGREE: usize = 12;

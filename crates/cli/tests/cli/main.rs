@@ -1,11 +1,8 @@
 //! The command as users run it, on small data made here.
 
 mod bad_input;
-mod bench;
 mod build;
-mod changes;
 mod cluster;
-mod collections;
 mod convert;
 mod data;
 mod db_backup;
@@ -14,6 +11,9 @@ mod gt;
 mod import;
 mod inspect;
 mod milvus_lite;
+mod names;
 mod search;
 mod serve;
-mod updates;
+
+/// The command that is run.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_pipeann");

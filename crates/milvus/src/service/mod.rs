@@ -2,7 +2,7 @@
 //!
 //! Each call is a function from a request to an answer or a [`CallFailure`](crate::status::CallFailure);
 //! `calls` lists them all, and says which of them wait for something and so run on threads of their
-//! own. `door` knows the database, `listen` the network. Nothing here is a capability: what a call
+//! own. `frontend` knows the database, `listen` the network. Nothing here is a capability: what a call
 //! needs and the database lacks is refused.
 
 mod access_log;

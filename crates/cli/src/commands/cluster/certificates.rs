@@ -7,12 +7,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
-};
+use pipeann_server::joining::placement;
 
-use super::joining::placement;
+use crate::authority::Authority;
 use crate::table::print_line;
 
 /// Make an authority for a cluster, and certificates for its servers and clients
@@ -62,36 +59,4 @@ fn write(path: &Path, text: &str) -> Result<()> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let mut file = file.with_context(|| format!("creating {}", path.display()))?;
     file.write_all(text.as_bytes()).with_context(|| format!("writing {}", path.display()))
-}
-
-/// Signs certificates.
-pub(super) struct Authority {
-    issuer: Issuer<'static, KeyPair>,
-    pub(super) certificate: String,
-    key: String,
-}
-
-impl Authority {
-    pub(super) fn new(cluster: &str) -> Result<Self> {
-        let mut params = CertificateParams::new(Vec::new()).context("an authority")?;
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        params.distinguished_name.push(DnType::CommonName, format!("pipeann cluster {cluster}"));
-        let key = KeyPair::generate().context("drawing a key")?;
-        let certificate = params.self_signed(&key).context("signing the authority")?.pem();
-        let pem = key.serialize_pem();
-        Ok(Self { issuer: Issuer::new(params, key), certificate, key: pem })
-    }
-
-    /// A certificate for either side of a connection, and its key.
-    pub(super) fn sign(&self, name: &str) -> Result<(String, String)> {
-        let signing = || format!("signing the certificate of {name}");
-        let mut params = CertificateParams::new(vec![name.to_owned()]).with_context(signing)?;
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.extended_key_usages =
-            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        let key = KeyPair::generate().context("drawing a key")?;
-        let signed = params.signed_by(&key, &self.issuer).with_context(signing)?;
-        Ok((signed.pem(), key.serialize_pem()))
-    }
 }

@@ -10,13 +10,13 @@ use pipeann_engine::pool::{Filters, LocalCluster, LocalError, Travelled};
 use pipeann_engine::search::SearchParams;
 use serde_json::json;
 
-use super::super::search::truth_for;
 use super::count_modes::{self, ModeArgs};
 use crate::columns::{ColumnArgs, FilterArgs};
 use crate::measure::rounded;
 use crate::opening::IndexArgs;
 use crate::policy::PolicyArgs;
 use crate::table::{Table, print_json, print_line};
+use crate::truth::Truth;
 use crate::vectors_file::{VectorsFile, check_same_shape};
 
 /// Count what searches of a cluster would read, and how often and in how many bytes they would go
@@ -119,7 +119,7 @@ pub(crate) fn run(args: &CountArgs) -> Result<()> {
     check_same_shape(&file, (dim, ty), &args.index.index)?;
     let queries = file.first(args.limit_queries.unwrap_or(usize::MAX));
     let truth =
-        args.truth.as_ref().map(|path| truth_for(path, file.rows(), queries.rows(), args.k));
+        args.truth.as_ref().map(|path| Truth::of_first(path, file.rows(), queries.rows(), args.k));
     let truth = truth.transpose()?;
     let filters = args.filter.of_each(queries.rows())?;
     let resolver =

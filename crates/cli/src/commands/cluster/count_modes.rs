@@ -20,7 +20,6 @@ use pipeann_engine::search::DistanceRange;
 use pipeann_engine::types::VectorSet;
 use serde_json::json;
 
-use super::super::search::truth_for;
 use super::count::CountArgs;
 use super::modes::{Choosing, Steps, Together, centroids, fits};
 use super::split::CENTROIDS;
@@ -87,7 +86,7 @@ pub(super) fn run(args: &CountArgs) -> Result<()> {
     check_same_shape(&file, shape, &args.index.index)?;
     let queries = file.first(args.limit_queries.unwrap_or(usize::MAX));
     let truth =
-        args.truth.as_ref().map(|path| truth_for(path, file.rows(), queries.rows(), args.k));
+        args.truth.as_ref().map(|path| Truth::of_first(path, file.rows(), queries.rows(), args.k));
     let truth = truth.transpose()?;
     let table = Table::new(&COLUMNS);
     if !args.json {

@@ -9,9 +9,9 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use pipeann_engine::index::Index;
 use pipeann_engine::memory::MemoryLimit;
+use pipeann_server::joining::Joining;
 use tempfile::NamedTempFile;
 
-use super::joining::Joining;
 use super::search::{COLUMNS, How, search};
 use crate::opening::IndexArgs;
 use crate::table::{Table, print_line};

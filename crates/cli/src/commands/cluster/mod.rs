@@ -4,8 +4,6 @@ mod certificates;
 mod count;
 mod count_modes;
 mod demo;
-mod hop;
-mod joining;
 mod modes;
 mod search;
 mod serve;
@@ -13,7 +11,6 @@ mod split;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-pub(crate) use joining::join;
 
 /// One graph over several servers: serve it, search it, and see what it takes
 #[derive(Debug, Args)]
@@ -29,7 +26,6 @@ enum ClusterCommand {
     Search(search::ClusterSearchArgs),
     Certificates(certificates::CertificatesArgs),
     Count(count::CountArgs),
-    Hop(hop::HopArgs),
     Split(split::ClusterSplitArgs),
 }
 
@@ -41,7 +37,6 @@ pub(crate) fn run(args: &ClusterArgs) -> Result<()> {
         ClusterCommand::Search(args) => search::run(args),
         ClusterCommand::Certificates(args) => certificates::run(args),
         ClusterCommand::Count(args) => count::run(args),
-        ClusterCommand::Hop(args) => hop::run(args),
         ClusterCommand::Split(args) => split::run(args),
     }
 }

@@ -15,13 +15,13 @@ use pipeann_cluster::walker::{Asked, Spent};
 use pipeann_cluster::wire::{Hits, PeerId};
 use pipeann_engine::search::DistanceRange;
 use pipeann_engine::types::{VectorSet, VectorType};
+use pipeann_server::joining::Joining;
 use serde_json::json;
 
-use super::super::search::{split, truth_for};
-use super::joining::Joining;
 use super::modes::{Choosing, ModeClient, Steps, Together};
 use crate::columns::FilterArgs;
 use crate::measure::{Latency, rounded};
+use crate::searching::split;
 use crate::table::{Table, print_json, print_line};
 use crate::truth::Truth;
 use crate::vectors_file::VectorsFile;
@@ -156,8 +156,10 @@ pub(crate) fn search(
     let file = VectorsFile::open(&how.queries)?;
     let queries = file.first(how.limit_queries.unwrap_or(usize::MAX));
     ensure!(queries.rows() > 0, "there are no queries");
-    let truth =
-        how.truth.as_ref().map(|path| truth_for(path, file.rows(), queries.rows(), how.k as usize));
+    let truth = how
+        .truth
+        .as_ref()
+        .map(|path| Truth::of_first(path, file.rows(), queries.rows(), how.k as usize));
     let mut truth = truth.transpose()?;
     ensure!(how.warm < queries.rows(), "--warm leaves no query to be measured");
     if let Some(truth) = &mut truth {

@@ -15,12 +15,12 @@ use pipeann_cluster::wire::PeerId;
 use pipeann_engine::index::{Index, OpenOptions};
 use pipeann_engine::memory::MemoryLimit;
 use pipeann_engine::pool::{Discipline, PoolOptions};
+use pipeann_server::interrupt;
+use pipeann_server::joining::Joining;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::joining::Joining;
 use crate::columns::ColumnArgs;
-use crate::interrupt;
 use crate::opening::IndexArgs;
 use crate::table::print_line;
 

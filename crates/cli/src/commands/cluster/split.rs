@@ -10,10 +10,10 @@ use pipeann_engine::build::{BuildOptions, SourceRows, VamanaOptions, build_rows}
 use pipeann_engine::index::{Index, OpenOptions};
 use pipeann_engine::memory::MemoryLimit;
 use pipeann_engine::types::VectorSet;
+use pipeann_server::interrupt;
+use pipeann_server::joining::placement;
 
-use super::joining::placement;
 use crate::building::quietly;
-use crate::interrupt;
 use crate::opening::Reading;
 use crate::table::print_line;
 

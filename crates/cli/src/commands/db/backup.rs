@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use pipeann_db::database::{Database, DatabaseOptions, ReadOnlyOptions};
+use pipeann_db::database::{Database, ReadOnlyOptions};
 use pipeann_db::snapshot::{
     BACKUP_FILE, BackupManifest, BackupOptions, Captured, backup_directory, restore, verify_backup,
 };
+use pipeann_server::opening::{database_options, now};
 use serde_json::{Value, json};
 
-use crate::opening::now;
 use crate::table::{Table, bytes, count, print_json, print_line, print_pairs};
 
 /// A database or a backup.
@@ -78,7 +78,7 @@ impl DirArgs {
     }
 
     fn open(&self) -> Result<Database> {
-        let database = DatabaseOptions::new(now);
+        let database = database_options(None);
         let options = ReadOnlyOptions { database, pins: self.pins.pins.clone() };
         Ok(Database::open_read_only(&self.dir, options)?)
     }

@@ -16,15 +16,15 @@ use pipeann_db::bulk::{
 use pipeann_db::catalog::CATALOG_FILE;
 use pipeann_db::catalog::{CollectionPath, EntryChange, NewCollection, NewIndex, Properties};
 use pipeann_db::collection::Collection;
-use pipeann_db::database::{Database, DatabaseOptions};
+use pipeann_db::database::Database;
 use pipeann_db::schema::{FieldSpec, KeyType, Schema};
 use pipeann_db::value::{DataType, ScalarType, VectorKind};
 use pipeann_engine::types::Metric;
+use pipeann_server::interrupt::{self, Interrupted};
+use pipeann_server::opening::database_options;
 use serde_json::json;
 
-use crate::interrupt::{self, Interrupted};
 use crate::measure::{peak_rss_bytes, rounded, seconds};
-use crate::opening::now;
 use crate::progress;
 use crate::table::{bytes, count, duration, print_json, print_pairs};
 
@@ -73,7 +73,7 @@ pub(super) fn load(args: &LoadArgs) -> Result<()> {
     let missing = !args.dir.join(CATALOG_FILE).exists();
     ensure!(!missing || args.create.is_some(), "{}: no database", args.dir.display());
     let cancel = interrupt::flag()?;
-    let database = Database::open(&args.dir, DatabaseOptions::new(now))?;
+    let database = Database::open(&args.dir, database_options(None))?;
     let collection = collection(args, &database)?;
     let schema = Arc::clone(&collection.entry()?.schema);
     let field = vector_field(&schema, args.field.as_deref())?;

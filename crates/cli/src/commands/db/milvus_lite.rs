@@ -10,15 +10,15 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use pipeann_db::database::{Database, DatabaseOptions};
+use pipeann_db::database::Database;
 use pipeann_milvus::{FrontendSettings, InProcess, RefusedCall, TakenOver};
+use pipeann_server::interrupt::{self, Interrupted};
+use pipeann_server::opening::{database_options, now};
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row};
 use serde_json::json;
 
-use crate::interrupt::{self, Interrupted};
-use crate::opening::now;
 use crate::table::{count, print_json, print_pairs};
 
 /// How each file of SQLite 3 begins.
@@ -66,7 +66,7 @@ pub(super) fn import(args: &MilvusLiteArgs) -> Result<()> {
     file.set_limit(Limit::SQLITE_LIMIT_LENGTH, LARGEST_BYTES)?;
     let declared = declared(&file).with_context(named)?;
     let chosen = chosen(declared, &args.collections).with_context(named)?;
-    let database = Database::open(&args.data_dir, DatabaseOptions::new(now))
+    let database = Database::open(&args.data_dir, database_options(None))
         .with_context(|| format!("opening {}", args.data_dir.display()))?;
     let service =
         InProcess::new(FrontendSettings { database: Arc::new(database), now: Arc::new(now) });

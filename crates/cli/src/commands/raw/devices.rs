@@ -8,9 +8,10 @@ use pipeann_engine::index::Index;
 use pipeann_engine::io::BackendChoice;
 use pipeann_engine::io::raw::{Config, Store, StoreStatus, Uuid, claim, devices, release};
 use pipeann_engine::memory::MemoryLimit;
+use pipeann_server::opening::By;
 use serde_json::json;
 
-use crate::opening::{self, By, Reading, parse_limit};
+use crate::opening::{self, Reading, parse_limit};
 use crate::table::{bytes, print_json, print_line, print_pairs};
 
 /// What to do with the SSDs.
