@@ -6,6 +6,7 @@
 //! compiles them, in a process of its own.
 
 mod architecture;
+mod circles;
 mod features;
 mod fuzz;
 mod links;

@@ -6,106 +6,79 @@
 //! queries of several searches in flight.
 
 use std::cell::{Cell, RefCell};
+use std::iter::repeat_n;
 
-use pipeann_engine::search::DistanceRange;
 use pipeann_engine::types::VectorSet;
 
+use super::answer::{BatchProgress, SearchAnswer};
 use super::costs::CostCounters;
 use super::filter::Scope;
-use super::pinned_snapshot::PinnedSnapshot;
-use super::read::ReadView;
-use super::search::{
-    SearchContext, SearchHit, VectorSearch, check_queries, loaded_partitions, metric_of, one,
-};
-use super::selected::Selection;
+use super::read::{ReadView, RowReading};
+use super::request::SearchRequest;
+use super::search::{Nearest, SearchContext, check_queries, loaded_partitions, metric_of, one};
 use super::{Collection, CollectionError};
 use crate::ids::RowId;
-
-/// A search that others may join.
-#[derive(Clone, Copy, Debug)]
-pub struct BatchedSearch<'a> {
-    /// What is asked.
-    pub search: &'a VectorSearch<'a>,
-    /// Of which vectors.
-    pub queries: VectorSet<'a>,
-    /// Which of the nearest rows.
-    pub selection: &'a Selection,
-    /// As of which moment; now unless given.
-    pub held: Option<&'a PinnedSnapshot>,
-}
 
 /// Queries that are searched before the searches they belong to are answered.
 const ANSWERED_AT_ONCE: usize = 32;
 
-/// How far several searches have come.
-#[derive(Clone, Debug, PartialEq)]
-pub enum BatchProgress {
-    /// The rows near the queries of the next few searches are found, and are read now.
-    Found,
-    /// The search in this place is answered: the hits of each of its queries.
-    Answered(usize, Vec<Vec<SearchHit>>),
-}
-
 type ProgressFn<'f> = dyn FnMut(BatchProgress) + 'f;
 
 impl Collection {
-    /// Does several searches as one. They are alike in their field, metric, length of the candidate
-    /// list, partitions, filter, selection and moment. `tell` is given the hits of each in their order, some
+    /// Does several searches as one. They are alike in all but their vectors, `k`, output and asker,
+    /// and in that too where there are groups. `tell` is given the answer of each in their order, some
     /// before the others are searched.
     ///
     /// # Errors
-    /// What any of them would fail with, as told by [`search_selected`](Self::search_selected).
-    /// Those that were not answered by then have no answer, and can be searched alone.
+    /// What any of them would fail with, as told by [`search`](Self::search). Those that were not
+    /// answered by then have no answer, and can be searched alone.
     ///
     /// # Panics
     /// Where the moment is of another collection.
-    pub fn search_joined(
+    pub fn search_batch(
         &self,
-        searches: &[BatchedSearch<'_>],
+        requests: &[&SearchRequest<'_>],
         tell: &mut ProgressFn<'_>,
     ) -> Result<(), CollectionError> {
-        let Some(&BatchedSearch { selection, held, .. }) = searches.first() else { return Ok(()) };
-        let of = (selection.within, held);
         let costs = CostCounters::default();
-        let asked: Vec<_> = searches.iter().map(|joined| (joined.search, joined.queries)).collect();
-        let Some(groups) = selection.groups else {
-            return self.answer_each(&asked, of, &costs, tell);
+        let Some(groups) = requests.first().and_then(|common| common.groups) else {
+            return self.answer_each(requests, &costs, tell);
         };
         // Looking further comes after, since it looks at later moments.
-        let mut first = Vec::with_capacity(searches.len());
-        self.answer_each(&asked, of, &costs, &mut |progress| {
-            if let BatchProgress::Answered(_, hits) = progress {
-                first.push(hits);
+        let mut first = Vec::with_capacity(requests.len());
+        self.answer_each(requests, &costs, &mut |progress| {
+            if let BatchProgress::Answered(_, answer) = progress {
+                first.push(answer.hits);
             }
         })?;
-        for (place, (&(search, queries), first)) in asked.iter().zip(first).enumerate() {
-            let wanted = (selection.within, groups, held);
-            let hits = self.group_from(search, queries, wanted, first)?;
-            tell(BatchProgress::Answered(place, hits));
+        for (place, (request, first)) in requests.iter().zip(first).enumerate() {
+            let hits = self.group_from(request, groups, first, &costs)?;
+            let costs = costs.sum();
+            let answer = SearchAnswer { hits, costs, ..SearchAnswer::default() };
+            tell(BatchProgress::Answered(place, answer));
         }
         Ok(())
     }
 
-    /// Answers each search, in their order.
+    /// Answers each search with the nearest rows, in their order.
     pub(super) fn answer_each(
         &self,
-        searches: &[(&VectorSearch<'_>, VectorSet<'_>)],
-        (within, held): (DistanceRange, Option<&PinnedSnapshot>),
+        requests: &[&SearchRequest<'_>],
         costs: &CostCounters,
         tell: &mut ProgressFn<'_>,
     ) -> Result<(), CollectionError> {
-        let Some(&(common, _)) = searches.first() else { return Ok(()) };
+        let Some(&common) = requests.first() else { return Ok(()) };
         let entry = self.entry()?;
         let formats = self.formats(&entry);
-        let field = self.vector_field(&entry, common.field)?;
+        let field = self.vector_field(&entry, &common.field)?;
         let metric = metric_of(&entry, field, common.metric)?;
-        let mut sources = Vec::with_capacity(searches.len());
-        for (search, queries) in searches {
-            check_queries(field, *queries)?;
-            sources.push(self.sources(&formats, search.output)?);
+        let mut sources = Vec::with_capacity(requests.len());
+        for request in requests {
+            check_queries(field, request.vectors.as_set())?;
+            sources.push(self.sources(&formats, &request.output)?);
         }
-        let filter = self.bound(&formats, common.filter)?;
-        let numbers = loaded_partitions(&entry, common.partitions)?;
+        let filter = self.bound(&formats, common.filter.as_ref())?;
+        let numbers = loaded_partitions(&entry, common.partitions.as_deref())?;
         if self.options.build_on_read {
             self.build_unless_asked(&entry, field)?;
         }
@@ -117,6 +90,7 @@ impl Collection {
         // Where the moment has passed and is taken anew, some are answered.
         let answered = Cell::new(0);
         let tell = RefCell::new(tell);
+        let held = common.moment.as_deref();
         let when = ReadView { entry: &entry, filter: filter.as_deref(), held };
         self.at_one_moment(when, before, |(graph, cuts), moment| {
             let partitions = numbers.as_deref();
@@ -125,39 +99,46 @@ impl Collection {
             // Rows in the graph that the moment does not see are to be passed over.
             let hides = held.is_some() || moment.live.hidden_before > RowId(0);
             let all = numbers.is_none() && filter.is_none() && !hides;
-            let (list, cuts, seen) = (common.list, *cuts, moment.live.applied);
-            let held = held.is_some();
-            let asked = SearchContext {
+            let (cuts, seen) = (*cuts, moment.live.applied);
+            let context = SearchContext {
+                request: common,
                 field,
                 graph,
                 metric,
-                list,
-                within,
                 among,
                 all,
                 cuts,
                 seen,
-                held,
                 costs,
             };
+            let reading =
+                |place: usize| RowReading { formats: &formats, moment, sources: &sources[place] };
             let most = usize::try_from(among.len()).unwrap_or(usize::MAX);
-            while answered.get() < searches.len() {
+            while answered.get() < requests.len() {
                 let first = answered.get();
-                let part = &searches[first..first + answered_at_once(&searches[first..])];
+                let part = &requests[first..first + answered_at_once(&requests[first..])];
                 let joined = JoinedQueries::new(part, most);
-                let mut found = self.nearest(&asked, joined.set(), &joined.ks)?.into_iter();
+                let mut found = self.nearest(&context, joined.set(), &joined.ks)?.into_iter();
                 (tell.borrow_mut())(BatchProgress::Found);
                 let mut query = 0;
-                for (place, (_, queries)) in part.iter().enumerate() {
-                    let mut hits = Vec::with_capacity(queries.rows());
-                    for near in found.by_ref().take(queries.rows()) {
-                        let near = (joined.ks[query], near);
-                        let read = (&*formats, moment, &*sources[first + place]);
-                        hits.push(self.distinct(read, &asked, one(joined.set(), query), near)?);
+                for (place, request) in part.iter().enumerate() {
+                    let queries = request.vectors.as_set().rows();
+                    let mut hits = Vec::with_capacity(queries);
+                    for near in found.by_ref().take(queries) {
+                        let vector = one(joined.set(), query);
+                        let near = Nearest { wanted: joined.ks[query], near };
+                        hits.push(self.distinct(
+                            &reading(first + place),
+                            &context,
+                            vector,
+                            near,
+                        )?);
                         query += 1;
                     }
                     answered.set(first + place + 1);
-                    (tell.borrow_mut())(BatchProgress::Answered(first + place, hits));
+                    let costs = costs.sum();
+                    let answer = SearchAnswer { hits, costs, ..SearchAnswer::default() };
+                    (tell.borrow_mut())(BatchProgress::Answered(first + place, answer));
                 }
             }
             Ok(())
@@ -166,10 +147,10 @@ impl Collection {
 }
 
 /// How many searches are answered together: one at least.
-fn answered_at_once(searches: &[(&VectorSearch<'_>, VectorSet<'_>)]) -> usize {
+fn answered_at_once(requests: &[&SearchRequest<'_>]) -> usize {
     let mut queries = 0;
-    let fit = searches.iter().take_while(|(_, set)| {
-        queries += set.rows();
+    let fit = requests.iter().take_while(|request| {
+        queries += request.vectors.as_set().rows();
         queries <= ANSWERED_AT_ONCE
     });
     fit.count().max(1)
@@ -186,16 +167,13 @@ struct JoinedQueries<'a> {
 
 impl<'a> JoinedQueries<'a> {
     /// `most` keys of each query at most.
-    fn new(searches: &[(&VectorSearch<'_>, VectorSet<'a>)], most: usize) -> Self {
-        let ks = searches
-            .iter()
-            .flat_map(|(search, set)| std::iter::repeat_n(search.k.min(most), set.rows()));
-        let ks = ks.collect();
-        let copied = (searches.len() > 1).then(|| {
-            let each: Vec<&[u8]> = searches.iter().map(|(_, set)| set.bytes()).collect();
-            each.concat()
-        });
-        Self { first: searches[0].1, copied, ks }
+    fn new(requests: &[&'a SearchRequest<'_>], most: usize) -> Self {
+        let sets = || requests.iter().map(|request| request.vectors.as_set());
+        let ks = requests.iter().zip(sets());
+        let ks = ks.flat_map(|(request, set)| repeat_n(request.k.min(most), set.rows())).collect();
+        let copied = (requests.len() > 1)
+            .then(|| sets().map(|set| set.bytes()).collect::<Vec<_>>().concat());
+        Self { first: requests[0].vectors.as_set(), copied, ks }
     }
 
     fn set(&self) -> VectorSet<'_> {

@@ -136,7 +136,7 @@ impl Collection {
     ) -> Result<FilterPlan, CollectionError> {
         let entry = self.entry()?;
         let formats = self.formats(&entry);
-        let bound = self.filters.bound(filter.expression, &formats.schema, filter.templates)?;
+        let bound = self.filters.bound(&filter.expression, &formats.schema, &filter.templates)?;
         let numbers = partition_numbers(&entry, partitions)?;
         let moment = self.moment_for(&entry, Some(&bound));
         let scope = Scope {
@@ -181,7 +181,7 @@ impl Collection {
             }
         });
         Ok(FilterPlan {
-            expression: crate::expr::explicit(filter.expression)?,
+            expression: crate::expr::explicit(&filter.expression)?,
             rows: live,
             estimate,
             source,

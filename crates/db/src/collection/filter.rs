@@ -5,6 +5,7 @@
 //! one by one. Three short cuts come before: values of the partition key name partitions, few values
 //! of the primary key name rows, and a limit ends the looking.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -27,20 +28,28 @@ use crate::schema::{PrimaryKeyRef, partition_number as place_of};
 use crate::value::{RowError, RowView, ValueRef};
 
 /// A filter as it is asked for; `docs/filter-language.md` describes the language.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Filter<'a> {
     /// The expression. A blank one selects every row.
-    pub expression: &'a str,
+    pub expression: Cow<'a, str>,
     /// Values for the templates in it.
-    pub templates: &'a Templates,
+    pub templates: Cow<'a, Templates>,
 }
 
 static NO_TEMPLATES: Templates = Templates::new();
 
 impl<'a> Filter<'a> {
     /// An expression without templates.
-    pub fn new(expression: &'a str) -> Self {
-        Self { expression, templates: &NO_TEMPLATES }
+    pub fn new(expression: impl Into<Cow<'a, str>>) -> Self {
+        Self { expression: expression.into(), templates: Cow::Borrowed(&NO_TEMPLATES) }
+    }
+
+    /// The same, with nothing copied.
+    pub fn borrowed(&self) -> Filter<'_> {
+        Filter {
+            expression: Cow::Borrowed(&self.expression),
+            templates: Cow::Borrowed(&self.templates),
+        }
     }
 }
 
@@ -120,7 +129,7 @@ impl Collection {
     pub(super) fn bound(
         &self,
         formats: &Formats,
-        filter: Option<Filter<'_>>,
+        filter: Option<&Filter<'_>>,
     ) -> Result<Option<Arc<BoundFilter>>, CollectionError> {
         let Some(Filter { expression, templates }) = filter else { return Ok(None) };
         let bound = self.filters.bound(expression, &formats.schema, templates);
@@ -136,7 +145,7 @@ impl Collection {
     /// matched then is taken over: a row never changes under its id.
     pub(super) fn matched(
         &self,
-        filter: Filter<'_>,
+        filter: &Filter<'_>,
         partitions: Option<&[&str]>,
         (since, held): (Option<Matched>, Option<&PinnedSnapshot>),
     ) -> Result<Matched, CollectionError> {

@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 use std::f32::consts::PI;
 
+use super::answer::SearchHit;
 use super::read::FoundRow;
-use super::search::SearchHit;
 use crate::ids::Metric;
 use crate::schema::PrimaryKey;
 

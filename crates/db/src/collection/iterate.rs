@@ -13,7 +13,7 @@ use super::components::ReadSnapshot;
 use super::filter::Scope;
 use super::formats::Formats;
 use super::query::{KeyPlace, RowQuery, by_key};
-use super::read::{FoundRow, Source, partition_numbers};
+use super::read::{FoundRow, RowReading, Source, partition_numbers};
 use super::{Collection, CollectionError};
 use crate::ids::{RowId, Seq};
 
@@ -49,7 +49,7 @@ impl Collection {
         let entry = self.entry()?;
         let formats = self.formats(&entry);
         let sources = self.sources(&formats, query.fields)?;
-        let filter = self.bound(&formats, query.filter)?;
+        let filter = self.bound(&formats, query.filter.as_ref())?;
         let numbers = partition_numbers(&entry, query.partitions)?;
         let behind = self.place_of(&formats.schema, query.order)?;
         let moment = self.moment_for(&entry, filter.as_deref());
@@ -92,7 +92,8 @@ impl RowIterator<'_> {
         }
         let places = by_key(&self.moment, &self.rows, self.behind.clone(), wanted)?;
         let rows: Vec<RowId> = places.iter().skip(self.offset).map(|(_, row)| *row).collect();
-        let read = self.collection.read(&self.formats, &self.moment, &rows, &self.sources);
+        let (formats, moment, sources) = (&*self.formats, &self.moment, &*self.sources);
+        let read = self.collection.read(&RowReading { formats, moment, sources }, &rows);
         let found = read.map_err(|error| match error {
             CollectionError::Missing { .. }
                 if self.collection.components.live().applied != self.moment() =>

@@ -7,6 +7,7 @@
 use super::components::ReadSnapshot;
 use super::formats::Formats;
 use super::prepare::Prepared;
+use super::read::RowReading;
 use super::write::InsertOutcome;
 use super::{Collection, CollectionError};
 use crate::ids::RowId;
@@ -63,7 +64,8 @@ impl Collection {
         let names: Vec<&str> = fields.iter().map(|field| field.spec.name.as_str()).collect();
         let sources = self.sources(formats, &names)?;
         let there: Vec<RowId> = changed.iter().flatten().copied().collect();
-        let mut found = self.read(formats, moment, &there, &sources)?.into_iter();
+        let reading = RowReading { formats, moment, sources: &sources };
+        let mut found = self.read(&reading, &there)?.into_iter();
         let mut next = |row: &Option<RowId>| row.and_then(|_| found.next()).map(|row| row.values);
         let stored: Vec<Option<Vec<Value>>> = changed.iter().map(&mut next).collect();
         for (at, field) in fields.into_iter().enumerate() {

@@ -9,7 +9,7 @@ use super::components::ReadSnapshot;
 use super::filter::{Filter, Scope};
 use super::formats::Formats;
 use super::pinned_snapshot::PinnedSnapshot;
-use super::read::{FoundRow, ReadView, partition_numbers};
+use super::read::{FoundRow, ReadView, RowReading, partition_numbers};
 use super::{Collection, CollectionError};
 use crate::asker;
 use crate::ids::RowId;
@@ -82,7 +82,7 @@ impl Collection {
         let entry = self.entry()?;
         let formats = self.formats(&entry);
         let sources = self.sources(&formats, query.fields)?;
-        let filter = self.bound(&formats, query.filter)?;
+        let filter = self.bound(&formats, query.filter.as_ref())?;
         let numbers = partition_numbers(&entry, query.partitions)?;
         let start = self.place_of(&formats.schema, query.order)?;
         let last = query.limit.map_or(usize::MAX, |limit| query.offset.saturating_add(limit));
@@ -116,7 +116,7 @@ impl Collection {
                         places.map(|(_, row)| row).collect::<Vec<_>>()
                     }
                 };
-                self.read(&formats, moment, &rows, &sources)
+                self.read(&RowReading { formats: &formats, moment, sources: &sources }, &rows)
             },
         )
     }
@@ -148,7 +148,7 @@ impl Collection {
         held: Option<&PinnedSnapshot>,
     ) -> Result<u64, CollectionError> {
         self.check_held(held);
-        Ok(self.matched(filter, partitions, (None, held))?.rows.len())
+        Ok(self.matched(&filter, partitions, (None, held))?.rows.len())
     }
 
     /// Few rows in the order of keys, those behind a place.
@@ -160,7 +160,7 @@ impl Collection {
         behind: Option<&KeyPlace>,
     ) -> Result<Vec<KeyPlace>, CollectionError> {
         let rows: Vec<RowId> = rows.iter().map(RowId).collect();
-        let read = self.read(formats, moment, &rows, &[])?;
+        let read = self.read(&RowReading { formats, moment, sources: &[] }, &rows)?;
         let places = read.into_iter().map(|found| (found.key.as_ref().to_bytes(), found.row));
         let mut places: Vec<KeyPlace> =
             places.filter(|place| behind.is_none_or(|behind| place > behind)).collect();

@@ -48,6 +48,14 @@ pub(super) enum Source {
     Vectors(usize),
 }
 
+/// What is read of rows, and as of when.
+#[derive(Clone, Copy)]
+pub(super) struct RowReading<'a> {
+    pub(super) formats: &'a Formats,
+    pub(super) moment: &'a ReadSnapshot<'a>,
+    pub(super) sources: &'a [Source],
+}
+
 impl Collection {
     /// The rows with these keys, in the order of the keys; a key that no row has is passed over.
     /// Of several rows with one key the newest is read.
@@ -73,7 +81,7 @@ impl Collection {
                     let shown = |row: &&RowId| moment.live.contains(**row);
                     rows.extend(found.last().filter(shown));
                 }
-                self.read(&formats, moment, &rows, &sources)
+                self.read(&RowReading { formats: &formats, moment, sources: &sources }, &rows)
             },
         )
     }
@@ -157,13 +165,14 @@ impl Collection {
     }
 
     /// Where the values of these fields are read.
-    pub(super) fn sources(
+    pub(super) fn sources<N: AsRef<str>>(
         &self,
         formats: &Formats,
-        fields: &[&str],
+        fields: &[N],
     ) -> Result<Vec<Source>, CollectionError> {
-        let source = |name: &&str| {
-            let unknown = || CollectionError::Field { wanted: "field", field: (*name).into() };
+        let source = |name: &N| {
+            let name = name.as_ref();
+            let unknown = || CollectionError::Field { wanted: "field", field: name.to_owned() };
             let position = formats.schema.position(name).ok_or_else(unknown)?;
             let apart = self.components.fields.iter().position(|f| f.position == position);
             Ok(match (formats.stored.column_of(position), apart) {
@@ -178,11 +187,10 @@ impl Collection {
     /// Reads rows that live at this moment.
     pub(super) fn read(
         &self,
-        formats: &Formats,
-        moment: &ReadSnapshot<'_>,
+        reading: &RowReading<'_>,
         rows: &[RowId],
-        sources: &[Source],
     ) -> Result<Vec<FoundRow>, CollectionError> {
+        let RowReading { formats, moment, .. } = *reading;
         let key_column = formats.stored.column_of(formats.schema.primary_key_position());
         let key_column = key_column.expect("the primary key stands in the row");
         let mut found = Vec::with_capacity(rows.len().min(ROWS_AT_ONCE));
@@ -191,7 +199,7 @@ impl Collection {
             let mut failed = Ok(());
             moment.rows.get(rows, &mut |at, blob| {
                 if failed.is_ok() {
-                    match self.read_row(formats, rows[at], blob, key_column, sources) {
+                    match self.read_row(reading, rows[at], blob, key_column) {
                         Ok(row) => found.push(row),
                         Err(error) => failed = Err(error),
                     }
@@ -204,11 +212,10 @@ impl Collection {
 
     fn read_row(
         &self,
-        formats: &Formats,
+        &RowReading { formats, sources, .. }: &RowReading<'_>,
         row: RowId,
         blob: Option<&[u8]>,
         key_column: usize,
-        sources: &[Source],
     ) -> Result<FoundRow, CollectionError> {
         let missing = |what: &str| CollectionError::Missing { row, what: what.to_owned() };
         let stored = formats.open_stored(row, blob.ok_or_else(|| missing("row"))?)?;
@@ -242,10 +249,10 @@ impl Collection {
 }
 
 /// The numbers of partitions given by name.
-pub(super) fn partition_numbers(
+pub(super) fn partition_numbers<N: AsRef<str>>(
     entry: &Entry,
-    names: Option<&[&str]>,
+    names: Option<&[N]>,
 ) -> Result<Option<Vec<u32>>, CollectionError> {
-    let number = |name: &&str| partition_number(entry.partition(name)?);
+    let number = |name: &N| partition_number(entry.partition(name.as_ref())?);
     names.map(|names| names.iter().map(number).collect()).transpose()
 }

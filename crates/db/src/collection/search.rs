@@ -11,52 +11,21 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use pipeann_engine::distance::QueryDistance;
-use pipeann_engine::search::DistanceRange;
+use pipeann_engine::search::{QueryJob, SearchParams};
 use pipeann_engine::types::{Unfit, VectorSet, unfit};
 use roaring::RoaringTreemap;
 
-use super::batch::BatchProgress;
-use super::components::{FieldVectors, ReadSnapshot};
-use super::costs::{CostCounters, SearchCosts};
-use super::filter::Filter;
-use super::formats::Formats;
-use super::pinned_snapshot::PinnedSnapshot;
-use super::read::{FoundRow, Source, partition_numbers};
+use super::answer::{BatchProgress, SearchAnswer, SearchHit};
+use super::components::FieldVectors;
+use super::costs::CostCounters;
+use super::read::{RowReading, partition_numbers};
+use super::request::SearchRequest;
 use super::{Collection, CollectionError};
 use crate::asker;
 use crate::catalog::{CollectionEntry as Entry, IndexState, WantedLoad};
-use crate::field_index::{FieldIndex, GraphOutcome, GraphSearch, has_graph};
+use crate::field_index::{AllowedRows, FieldIndex, GraphOutcome, has_graph};
 use crate::flat::{FlatError, FlatSearch};
 use crate::ids::{Metric, RowId, Seq};
-
-/// What is asked.
-#[derive(Clone, Debug)]
-pub struct VectorSearch<'a> {
-    /// Name of the vector field.
-    pub field: &'a str,
-    /// How many rows each query wants.
-    pub k: usize,
-    /// How vectors are compared: as the index of the field does, unless given.
-    pub metric: Option<Metric>,
-    /// Length of the candidate list in a graph: longer finds more and reads more. Twice `k`, and 64
-    /// at least, unless given.
-    pub list: Option<usize>,
-    /// Names of partitions; all that are loaded unless given.
-    pub partitions: Option<&'a [&'a str]>,
-    /// Which rows are looked for; all unless given.
-    pub filter: Option<Filter<'a>>,
-    /// Names of fields to be read of each row.
-    pub output: &'a [&'a str],
-}
-
-/// A row found by a search.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SearchHit {
-    /// Exact distance; smaller is nearer, for every metric.
-    pub distance: f32,
-    /// The row.
-    pub row: FoundRow,
-}
 
 /// A row near a query, before it is read.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,14 +34,20 @@ pub(super) struct Near {
     pub(super) row: RowId,
 }
 
-/// What all queries of a search have in common.
+/// What is near a query, and how many keys of it are wanted.
+pub(super) struct Nearest {
+    pub(super) wanted: usize,
+    pub(super) near: Vec<Near>,
+}
+
+/// What a search stands for at one moment: its names looked up, its filter resolved.
 pub(super) struct SearchContext<'c> {
+    /// What all queries have in common; each has a `k` of its own.
+    pub(super) request: &'c SearchRequest<'c>,
     pub(super) field: &'c FieldVectors,
     /// Its graph, and how often rows were taken from it before the moment of the search.
     pub(super) graph: &'c Option<(u64, Arc<FieldIndex>)>,
     pub(super) metric: Metric,
-    pub(super) list: Option<usize>,
-    pub(super) within: DistanceRange,
     pub(super) among: &'c Arc<RoaringTreemap>,
     /// Whether these are all rows that live.
     pub(super) all: bool,
@@ -80,9 +55,30 @@ pub(super) struct SearchContext<'c> {
     pub(super) cuts: u64,
     /// The record up to which the moment sees.
     pub(super) seen: Seq,
-    /// Whether the moment is one that is kept, with all that it needs.
-    pub(super) held: bool,
     pub(super) costs: &'c CostCounters,
+}
+
+/// What a graph found for a query.
+struct LinkedRows<'g> {
+    /// How often rows were taken from it before the moment of the search.
+    before: u64,
+    graph: &'g FieldIndex,
+    rows: AllowedRows<'g>,
+    outcome: GraphOutcome,
+}
+
+impl SearchContext<'_> {
+    /// Whether the moment is one that is kept, with all that it needs.
+    fn is_pinned(&self) -> bool {
+        self.request.moment.is_some()
+    }
+
+    /// How the graph is searched for `k` rows.
+    fn params(&self, k: usize) -> SearchParams {
+        let list = self.request.list.unwrap_or_else(|| (2 * k).max(DEFAULT_LIST));
+        let list = list.max(k).min(SearchParams::LIST_MAX);
+        SearchParams { k, list, within: self.request.within, ..SearchParams::default() }
+    }
 }
 
 /// Length of the candidate list for few results.
@@ -91,63 +87,28 @@ const DEFAULT_LIST: usize = 64;
 const QUERIES_AT_ONCE: usize = 256;
 
 impl Collection {
-    /// For each query the nearest rows, nearest first; fewer than `k` where there are fewer keys.
+    /// For each query the nearest of the rows that are wanted, nearest first; fewer than `k` where
+    /// there are fewer keys.
     ///
     /// # Errors
     /// [`CollectionError::NotLoaded`], bad input by name of what is wrong with it, or a failed
     /// read: then there is no answer, rather than one without some rows.
-    pub fn search(
-        &self,
-        search: &VectorSearch<'_>,
-        queries: VectorSet<'_>,
-    ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
-        self.search_counted(search, queries).map(|(hits, _)| hits)
-    }
-
-    /// As [`search`](Self::search), within a range of distances, of a moment that is held or of now.
-    ///
-    /// # Errors
-    /// As [`search`](Self::search).
     ///
     /// # Panics
     /// Where the moment is of another collection.
-    pub(super) fn search_as_of(
-        &self,
-        search: &VectorSearch<'_>,
-        queries: VectorSet<'_>,
-        of: (DistanceRange, Option<&PinnedSnapshot>),
-    ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
-        self.answer((search, queries), of, &CostCounters::default())
-    }
-
-    /// As [`search`](Self::search), with what it took.
-    ///
-    /// # Errors
-    /// As [`search`](Self::search).
-    pub fn search_counted(
-        &self,
-        search: &VectorSearch<'_>,
-        queries: VectorSet<'_>,
-    ) -> Result<(Vec<Vec<SearchHit>>, SearchCosts), CollectionError> {
-        let costs = CostCounters::default();
-        let all = (DistanceRange::default(), None);
-        let found = self.answer((search, queries), all, &costs)?;
-        Ok((found, costs.sum()))
-    }
-
-    /// The hits of one search, each of its queries.
-    fn answer(
-        &self,
-        search: (&VectorSearch<'_>, VectorSet<'_>),
-        of: (DistanceRange, Option<&PinnedSnapshot>),
-        costs: &CostCounters,
-    ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
-        let mut found = Vec::new();
-        self.answer_each(&[search], of, costs, &mut |progress| {
-            if let BatchProgress::Answered(_, hits) = progress {
-                found = hits;
-            }
-        })?;
+    pub fn search(&self, request: &SearchRequest<'_>) -> Result<SearchAnswer, CollectionError> {
+        let mut found = SearchAnswer::default();
+        let mut search = || {
+            self.search_batch(&[request], &mut |progress| {
+                if let BatchProgress::Answered(_, answer) = progress {
+                    found = answer;
+                }
+            })
+        };
+        match &request.asker {
+            Some(asker) => asker::within(Some(Arc::clone(asker)), search)?,
+            None => search()?,
+        }
         Ok(found)
     }
 
@@ -155,15 +116,15 @@ impl Collection {
     /// there are so many.
     pub(super) fn distinct(
         &self,
-        (formats, moment, sources): (&Formats, &ReadSnapshot<'_>, &[Source]),
+        reading: &RowReading<'_>,
         asked: &SearchContext<'_>,
         query: VectorSet<'_>,
-        (wanted, mut near): (usize, Vec<Near>),
+        Nearest { wanted, mut near }: Nearest,
     ) -> Result<Vec<SearchHit>, CollectionError> {
         let mut k = wanted;
         loop {
             let rows: Vec<RowId> = near.iter().map(|near| near.row).collect();
-            let read = self.read(formats, moment, &rows, sources)?;
+            let read = self.read(reading, &rows)?;
             let mut keys = HashSet::new();
             let hits = near.iter().zip(read);
             let hits = hits.map(|(near, row)| SearchHit { distance: near.distance, row });
@@ -194,22 +155,21 @@ impl Collection {
             false => self.nearest_exactly(asked, &pending, queries, ks)?,
         };
         let allow = (!asked.all).then(|| self.answers.allow(asked.among, pending.len(), graph));
-        let of = |query: usize| {
-            let k = ks[query];
-            let list = asked.list.unwrap_or_else(|| (2 * k).max(DEFAULT_LIST));
-            let (among, allow) = (asked.among, allow.as_ref());
-            let search = GraphSearch { k, list, within: asked.within, among, allow };
-            (queries.row(query), search)
-        };
+        let rows = AllowedRows { rows: asked.among, nodes: allow.as_ref() };
         let among_linked = |first: usize, found: &mut [Vec<Near>]| {
             for (part, found) in found.chunks_mut(QUERIES_AT_ONCE).enumerate() {
                 asker::go_on()?;
                 let first = first + part * QUERIES_AT_ONCE;
-                let searches: Vec<_> = (first..first + found.len()).map(of).collect();
-                let outcomes = graph.search_together(&searches);
-                for (i, (near, outcome)) in found.iter_mut().zip(outcomes).enumerate() {
-                    let search = (one(queries, first + i), searches[i].1, outcome);
-                    self.add_linked(asked, (*before, graph), search, near)?;
+                let of_part = first..first + found.len();
+                let params: Vec<_> = of_part.clone().map(|query| asked.params(ks[query])).collect();
+                let job =
+                    |(number, params)| QueryJob { number, query: queries.row(number), params };
+                let jobs: Vec<_> = of_part.zip(&params).map(job).collect();
+                let outcomes = graph.search_together(&jobs, rows);
+                for ((near, outcome), job) in found.iter_mut().zip(outcomes).zip(&jobs) {
+                    let query = one(queries, job.number);
+                    let linked = LinkedRows { before: *before, graph, rows, outcome };
+                    self.add_linked(asked, query, job.params.k, linked, near)?;
                 }
             }
             Ok(())
@@ -244,34 +204,37 @@ impl Collection {
     fn add_linked(
         &self,
         asked: &SearchContext<'_>,
-        (before, graph): (u64, &FieldIndex),
-        (query, search, outcome): (VectorSet<'_>, GraphSearch<'_>, GraphOutcome),
+        query: VectorSet<'_>,
+        k: usize,
+        linked: LinkedRows<'_>,
         near: &mut Vec<Near>,
     ) -> Result<(), CollectionError> {
+        let LinkedRows { before, graph, rows, outcome } = linked;
         let (hits, stats) = outcome.map_err(|error| self.index_error(asked.field, &error))?;
         asked.costs.add_graph(&stats);
         // Rows of the moment that were removed since are not in the graph, or not found there.
-        let removed = asked.held || graph.removals() != before;
+        let removed = asked.is_pinned() || graph.removals() != before;
         let gone = match removed {
             true => &**asked.among - &*self.components.live().among(None),
             false => RoaringTreemap::new(),
         };
         // A walk through a graph in which few rows are wanted may end before it has met enough. How
         // many lie within a range nobody knows, but a list may have been too short for them.
-        let there = search.allow.filter(|_| asked.within.is_all()).map_or(0, |allow| allow.len());
-        let too_few = hits.len() as u64 + gone.len() < there.min(search.k as u64);
+        let there =
+            rows.nodes.filter(|_| asked.request.within.is_all()).map_or(0, |allow| allow.len());
+        let too_few = hits.len() as u64 + gone.len() < there.min(k as u64);
         if too_few || stats.cut_short > 0 {
-            *near = self.nearest_exactly(asked, asked.among, query, &[search.k])?.remove(0);
+            *near = self.nearest_exactly(asked, asked.among, query, &[k])?.remove(0);
             return Ok(());
         }
         if !gone.is_empty() {
-            near.extend(self.nearest_gone(asked, &gone, query, search.k)?);
+            near.extend(self.nearest_gone(asked, &gone, query, k)?);
         }
         near.extend(hits.iter().map(|hit| Near { distance: hit.distance, row: hit.row }));
         near.sort_by(|a, b| a.distance.total_cmp(&b.distance).then(a.row.cmp(&b.row)));
         let mut seen = HashSet::new();
         near.retain(|near| seen.insert(near.row));
-        near.truncate(search.k);
+        near.truncate(k);
         Ok(())
     }
 
@@ -299,7 +262,7 @@ impl Collection {
         let distance = QueryDistance::new(asked.metric, query.vector_type(), query.bytes());
         let each = vectors.chunks_exact(query.bytes().len()).zip(rows);
         let near = each.map(|(vector, row)| Near { distance: distance.distance(vector), row });
-        Ok(near.filter(|near| asked.within.contains(near.distance)).collect())
+        Ok(near.filter(|near| asked.request.within.contains(near.distance)).collect())
     }
 
     /// The same by looking at each of the rows.
@@ -318,13 +281,13 @@ impl Collection {
         let from = RowId(among.min().unwrap_or(0));
         // In the one order that exact distances have, fewer are the first of more.
         let k = ks.iter().copied().max().unwrap_or(0);
-        let (metric, within) = (asked.metric, asked.within);
+        let (metric, within) = (asked.metric, asked.request.within);
         let search = FlatSearch { k, metric, within, threads, from };
         let found = field.vectors.search(queries, search, &|row| among.contains(row.0));
         let found = found.map_err(CollectionError::vectors(&field.name))?;
         let overtaken =
             || field.vectors.cuts() != asked.cuts && self.components.live().applied != asked.seen;
-        if !asked.held && overtaken() {
+        if !asked.is_pinned() && overtaken() {
             return Err(CollectionError::Missing { row: from, what: "vector".to_owned() });
         }
         let near = |(hits, &k): (Vec<_>, _)| {
@@ -411,12 +374,12 @@ pub(super) fn check_queries(
 }
 
 /// The partitions to be searched, `None` for all.
-pub(super) fn loaded_partitions(
+pub(super) fn loaded_partitions<N: AsRef<str>>(
     entry: &Entry,
-    names: Option<&[&str]>,
+    names: Option<&[N]>,
 ) -> Result<Option<Vec<u32>>, CollectionError> {
     let not_loaded = |name: &str| CollectionError::NotLoaded { name: name.to_owned() };
-    for name in names.into_iter().flatten() {
+    for name in names.into_iter().flatten().map(AsRef::as_ref) {
         if !entry.load.includes(entry.partition(name)?.id) {
             return Err(not_loaded(name));
         }

@@ -152,9 +152,9 @@ impl Collection {
         }
         self.before_write()?;
         // Most rows are looked at while other writes go on.
-        let early = self.matched(filter, partitions, (None, None))?;
+        let early = self.matched(&filter, partitions, (None, None))?;
         let order = self.order_when_applied()?;
-        let matched = self.matched(filter, partitions, (Some(early), None))?;
+        let matched = self.matched(&filter, partitions, (Some(early), None))?;
         self.delete_rows(order, matched.rows.iter().map(RowId).collect())
     }
 

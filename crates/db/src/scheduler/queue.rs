@@ -4,18 +4,20 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::group::Group;
-use super::request::{Caller, SearchAnswer, SearchRequest};
+use super::caller::{Caller, Searchable};
+use super::group::{Group, batch_key};
 use super::{ScheduleError, SchedulerOptions};
+use crate::collection::{SearchAnswer, SearchRequest};
 
 /// A search that waits.
 pub(super) struct WaitingSearch {
-    pub(super) request: Box<SearchRequest>,
+    pub(super) collection: Arc<dyn Searchable>,
+    pub(super) request: Box<SearchRequest<'static>>,
     /// None when it is answered.
     pub(super) caller: Option<Box<dyn Caller>>,
     pub(super) since: Instant,
-    /// See [`SearchRequest::batch_key`].
-    pub(super) likeness: u64,
+    /// See [`batch_key`].
+    pub(super) batch_key: u64,
     pub(super) queries: usize,
 }
 
@@ -28,10 +30,15 @@ enum Use {
 }
 
 impl WaitingSearch {
-    pub(super) fn new(request: SearchRequest, caller: Box<dyn Caller>, since: Instant) -> Self {
-        let (likeness, queries) = (request.batch_key(), request.queries.as_set().rows());
+    pub(super) fn new(
+        collection: Arc<dyn Searchable>,
+        request: SearchRequest<'static>,
+        caller: Box<dyn Caller>,
+        since: Instant,
+    ) -> Self {
+        let (batch_key, queries) = (batch_key(&request), request.vectors.as_set().rows());
         let request = Box::new(request);
-        Self { request, caller: Some(caller), since, likeness, queries }
+        Self { collection, request, caller: Some(caller), since, batch_key, queries }
     }
 
     fn usefulness(&self, now: Instant) -> Use {
@@ -49,8 +56,8 @@ impl WaitingSearch {
         }
     }
 
-    fn collection(&self) -> usize {
-        Arc::as_ptr(&self.request.collection).cast::<()>() as usize
+    fn of_collection(&self) -> usize {
+        Arc::as_ptr(&self.collection).cast::<()>() as usize
     }
 }
 
@@ -91,10 +98,10 @@ impl SearchQueues {
         waiting: WaitingSearch,
         options: &SchedulerOptions,
     ) -> Result<(), (WaitingSearch, usize)> {
-        let collection = waiting.collection();
+        let collection = waiting.of_collection();
         let line = self.turns.iter().position(|line| line.collection == collection);
         let of_line = line.map_or(0, |line| self.turns[line].waiting.len());
-        let bytes = waiting.request.queries.bytes();
+        let bytes = waiting.request.vectors.bytes();
         let is_full = of_line >= options.line
             || self.searches >= options.lines
             || (self.searches > 0 && self.bytes + bytes > options.bytes);
@@ -121,7 +128,7 @@ impl SearchQueues {
         let mut left = Vec::new();
         while let Some(waiting) = line.waiting.pop_front() {
             match waiting.usefulness(now) {
-                Use::Gone => self.bytes -= waiting.request.queries.bytes(),
+                Use::Gone => self.bytes -= waiting.request.vectors.bytes(),
                 Use::Late => taken.late.push(waiting),
                 Use::Wanted => {
                     let joins = match &mut group {
@@ -141,7 +148,7 @@ impl SearchQueues {
         }
         self.searches -= before - left.len();
         let gone = taken.group.iter().chain(&taken.late);
-        self.bytes -= gone.map(|waiting| waiting.request.queries.bytes()).sum::<usize>();
+        self.bytes -= gone.map(|waiting| waiting.request.vectors.bytes()).sum::<usize>();
         if !left.is_empty() {
             self.turns.push_back(CollectionQueue { waiting: left.into(), ..line });
         }
