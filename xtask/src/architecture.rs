@@ -3,7 +3,8 @@
 //! Findings are: an import that the table does not allow, in code and tests alike; a path that
 //! the room's `never` column bans, outside its tests; code in no room; a row without a folder;
 //! a crate without a row; a dependency in a `Cargo.toml` that the table does not allow; rooms
-//! that import each other in a circle, and files of a room that do.
+//! that import each other in a circle, files of a room that do, and
+//! folders of a collection that the second table does not let.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::circles::{self, SourceFile};
+use crate::parts;
 use crate::paths::{NamedPath, named_paths};
 use crate::table::{Imports, Room, rooms};
 
@@ -19,7 +21,8 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     let read = |file: &str| {
         fs::read_to_string(root.join(file)).with_context(|| format!("cannot read {file}"))
     };
-    let rooms = rooms(&read("ARCHITECTURE.md")?).context("ARCHITECTURE.md")?;
+    let architecture = read("ARCHITECTURE.md")?;
+    let rooms = rooms(&architecture).context("ARCHITECTURE.md")?;
     let mut findings = circles_of_rooms(&rooms);
     let mut in_circles = Vec::new();
     for member in members(&read("Cargo.toml")?) {
@@ -46,9 +49,10 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
             sources.extend(outside_tests(within, &source, Path::new(&home.place)));
         }
         in_circles.extend(circles::circles(&sources));
+        findings.extend(parts::findings(&architecture, &sources));
     }
-    println!("architecture: {} circles of files", in_circles.len());
-    findings.extend(circles::findings(&in_circles));
+    println!("architecture: {} circles of files, those of {}", in_circles.len(), circles::KNOWN);
+    findings.extend(circles::findings(&in_circles, &read(circles::KNOWN)?));
     Ok(findings)
 }
 

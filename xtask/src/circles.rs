@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use crate::paths::{NamedPath, Naming};
 
-/// Files that stand in a circle and may, by their paths below the repository.
-const KNOWN: &[&str] = &[];
+/// The files that stand in a circle and may, a path below the repository on each line.
+pub(crate) const KNOWN: &str = "xtask/circles.txt";
 
 /// Modules through which an item is followed.
 const MOST_HOPS: usize = 8;
@@ -32,21 +32,26 @@ pub(crate) struct Circle {
     needs: Vec<String>,
 }
 
-/// The circles of a crate's files.
-pub(crate) fn circles(files: &[SourceFile]) -> Vec<Circle> {
+/// For each file those of its room that it needs, and a path by which it names each.
+pub(crate) fn needs(files: &[SourceFile]) -> Vec<BTreeMap<usize, &NamedPath>> {
     let modules: BTreeMap<&[String], usize> =
         files.iter().enumerate().map(|(at, file)| (&*file.module, at)).collect();
     let needs_of = |at: usize| {
-        let file: &SourceFile = &files[at];
+        let file = &files[at];
         let named = file.paths.iter().filter(|path| !matches!(path.naming, Naming::ReExport(_)));
         let found = named.filter_map(|path| {
-            let to = declared(files, &modules, &path.segments, MOST_HOPS)?;
+            let to = declared(files, &modules, &file.module, &path.segments, MOST_HOPS)?;
             let same_room = files[to].module.first() == file.module.first();
             (to != at && same_room).then_some((to, path))
         });
-        found.collect::<BTreeMap<usize, &NamedPath>>()
+        found.collect()
     };
-    let needs: Vec<BTreeMap<usize, &NamedPath>> = (0..files.len()).map(needs_of).collect();
+    (0..files.len()).map(needs_of).collect()
+}
+
+/// The circles of a crate's files.
+pub(crate) fn circles(files: &[SourceFile]) -> Vec<Circle> {
+    let needs = needs(files);
     let shown = |at: usize| files[at].shown.display();
     let circle = |mut circle: Vec<usize>| {
         circle.sort_unstable();
@@ -67,29 +72,41 @@ pub(crate) fn circles(files: &[SourceFile]) -> Vec<Circle> {
     found
 }
 
-/// What is wrong with these circles of all crates.
-pub(crate) fn findings(circles: &[Circle]) -> Vec<String> {
-    let is_known = |file: &PathBuf| KNOWN.iter().any(|known| file.as_os_str() == *known);
+/// What is wrong with these circles of all crates, of which those in `known` may be.
+pub(crate) fn findings(circles: &[Circle], known: &str) -> Vec<String> {
+    let is_known = |file: &PathBuf| known.lines().any(|known| file.as_os_str() == known);
     let new = circles.iter().filter(|circle| !circle.files.iter().all(is_known));
     let new = new.map(|circle| format!("files in a circle:\n    {}", circle.needs.join("\n    ")));
     let is_met = |known: &str| {
         circles.iter().flat_map(|circle| &circle.files).any(|file| file.as_os_str() == known)
     };
-    let gone = KNOWN.iter().filter(|known| !is_met(known));
-    let gone = gone.map(|known| format!("{known}: is in no circle any more; take it off the list"));
+    let gone = known.lines().filter(|known| !is_met(known));
+    let gone = gone.map(|known| format!("{known}: is in no circle any more; take it off {KNOWN}"));
     new.chain(gone).collect()
 }
 
-/// The file that declares what a path names, if it is one of these.
+/// The file that declares what a path names that stands in the module `within`, if it is one of these.
 fn declared(
     files: &[SourceFile],
     modules: &BTreeMap<&[String], usize>,
+    within: &[String],
     path: &[String],
     hops: usize,
 ) -> Option<usize> {
-    if path.first()? != "crate" || hops == 0 {
+    if hops == 0 {
         return None;
     }
+    let whole;
+    let path = match path.first()?.as_str() {
+        "crate" => path,
+        // What does not begin in a child of the module is declared by another crate.
+        child => {
+            let child = [within, &[child.to_owned()]].concat();
+            modules.get(&*child)?;
+            whole = [&["crate".to_owned()], within, path].concat();
+            &whole
+        }
+    };
     let mut depth = 1;
     while depth < path.len() && modules.contains_key(&path[1..=depth]) {
         depth += 1;
@@ -102,13 +119,12 @@ fn declared(
     };
     let handed = files[at].paths.iter().find(hands_on);
     let Some(handed) = handed.filter(|handed| handed.segments != path) else { return Some(at) };
-    // What another crate declares is in no circle.
-    declared(files, modules, &handed.segments, hops - 1)
+    declared(files, modules, &files[at].module, &handed.segments, hops - 1)
 }
 
 /// Strongly connected components (Tarjan, 1972).
 fn components(needs: &[BTreeMap<usize, &NamedPath>]) -> Vec<Vec<usize>> {
-    struct Walk<'n> {
+    struct TarjanWalk<'n> {
         needs: &'n [BTreeMap<usize, &'n NamedPath>],
         met: Vec<Option<usize>>,
         low: Vec<usize>,
@@ -117,7 +133,7 @@ fn components(needs: &[BTreeMap<usize, &NamedPath>]) -> Vec<Vec<usize>> {
         next: usize,
         found: Vec<Vec<usize>>,
     }
-    impl Walk<'_> {
+    impl TarjanWalk<'_> {
         fn visit(&mut self, at: usize) {
             (self.met[at], self.low[at]) = (Some(self.next), self.next);
             self.next += 1;
@@ -142,7 +158,7 @@ fn components(needs: &[BTreeMap<usize, &NamedPath>]) -> Vec<Vec<usize>> {
         }
     }
     let count = needs.len();
-    let mut walk = Walk {
+    let mut walk = TarjanWalk {
         needs,
         met: vec![None; count],
         low: vec![0; count],

@@ -10,6 +10,7 @@ mod circles;
 mod features;
 mod fuzz;
 mod links;
+mod parts;
 mod paths;
 mod table;
 mod tokens;

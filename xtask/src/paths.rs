@@ -71,6 +71,14 @@ impl PathReader<'_> {
         while let Some(token) = self.peek(0) {
             match &token.kind {
                 TokenKind::Word(w) if w == "use" => self.import(),
+                // Who may see an item is no need of it.
+                TokenKind::Word(w)
+                    if w == "pub" && self.peek(2).is_some_and(|t| t.is_word("in")) =>
+                {
+                    while self.peek(0).is_some_and(|t| !t.is_punct(')')) {
+                        self.at += 1;
+                    }
+                }
                 TokenKind::Word(w)
                     if w == "mod" && self.peek(2).is_some_and(|t| t.is_punct('{')) =>
                 {

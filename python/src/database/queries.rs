@@ -1,7 +1,7 @@
 //! Reads: by key, by filter, by nearness.
 
 use numpy::{IntoPyArray, PyUntypedArray, PyUntypedArrayMethods};
-use pipeann_db::collection::{Filter, FoundRow, NameList, RowQuery, SearchAnswer, SearchRequest};
+use pipeann_db::collection::{Filter, FoundRow, GivenNames, RowQuery, SearchAnswer, SearchRequest};
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_db::schema::{PrimaryKey, Schema};
 use pipeann_db::value::VectorKind;
@@ -97,7 +97,7 @@ pub(super) struct WantedRows<'a> {
     pub(super) k: usize,
     pub(super) metric: Option<Metric>,
     pub(super) list: Option<usize>,
-    pub(super) partitions: Option<NameList<'a>>,
+    pub(super) partitions: Option<GivenNames<'a>>,
     pub(super) filter: Option<Filter<'a>>,
 }
 

@@ -13,6 +13,7 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 use pipeann_engine::types::VectorSet;
 
 use super::CollectionError;
+use super::derived::Derived;
 use super::formats::Formats;
 use super::live::LiveRows;
 use super::write_buffers::WriteBuffers;
@@ -135,9 +136,7 @@ impl Components {
 
     /// Whether a flush has to come before more rows.
     pub(super) fn is_full(&self) -> bool {
-        self.fields.iter().any(|field| field.vectors.is_full())
-            || self.scalars.is_full()
-            || self.rows.is_full()
+        self.derived().any(Derived::is_full)
     }
 
     /// What these components take of a record's rows. Looks at none of them, so that it can be made
@@ -172,9 +171,18 @@ impl Components {
 
     /// Whether all would survive the process up to this record.
     pub(super) fn is_flushed(&self, up_to: Seq) -> bool {
-        self.rows.durable() >= up_to
-            && self.scalars.durable() >= up_to
-            && self.fields.iter().all(|field| field.vectors.durable() >= up_to)
+        self.flushed_through() >= up_to
+    }
+
+    /// The last record that all would still include after a power cut.
+    pub(super) fn flushed_through(&self) -> Seq {
+        self.derived().map(Derived::flushed_through).fold(Seq(u64::MAX), Seq::min)
+    }
+
+    /// Each of them.
+    pub(super) fn derived(&self) -> impl Iterator<Item = &dyn Derived> {
+        let fields = self.fields.iter().map(|field| field as &dyn Derived);
+        [&self.rows as &dyn Derived, &self.scalars].into_iter().chain(fields)
     }
 
     /// Applies a record. `make_room` is called where a buffer is full, and the step is repeated
@@ -284,11 +292,11 @@ impl Components {
     /// What a component says.
     pub(super) fn pass(&self, seq: Seq) -> Result<(), CollectionError> {
         for field in &self.fields {
-            field.append(seq, &[], &[], &|| Ok(()))?;
+            field.pass(seq)?;
         }
-        self.scalars.apply(seq, &ScalarBatch::new(Arc::default()))?;
+        self.scalars.pass(seq)?;
         let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
-        self.rows.apply(seq, &[])?;
+        self.rows.pass(seq)?;
         Arc::make_mut(&mut view).pass(seq);
         Ok(())
     }
@@ -363,7 +371,7 @@ impl FieldVectors {
         rows >= least && rows / 2 >= self.fruitless.load(Ordering::Relaxed)
     }
 
-    fn append(
+    pub(super) fn append(
         &self,
         seq: Seq,
         rows: &[RowId],

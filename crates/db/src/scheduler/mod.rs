@@ -15,6 +15,7 @@
 //! Threads are made when they are first needed, and end with the scheduler, which waits for them;
 //! what waits then is answered with an error. Deliberately absent: what a search does, and who asks.
 
+mod alike;
 mod caller;
 mod error;
 mod group;
@@ -22,6 +23,7 @@ mod options;
 mod queue;
 #[cfg(test)]
 mod tests;
+mod waiting;
 mod work;
 
 pub use caller::{Caller, Searchable};
@@ -33,7 +35,8 @@ use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use self::queue::{SearchQueues, WaitingSearch};
+use self::queue::SearchQueues;
+use self::waiting::WaitingSearch;
 use crate::collection::SearchRequest;
 
 /// See the module's description. Shared between threads by reference.

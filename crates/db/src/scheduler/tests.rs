@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use pipeann_engine::search::DistanceRange;
 
-use super::group::are_alike;
+use super::alike::are_alike;
 use super::*;
 use crate::collection::{
     BatchProgress, CollectionError, Filter, QueryVectors, SearchAnswer, SearchHit,

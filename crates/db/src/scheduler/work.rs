@@ -5,7 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::queue::{TakenSearches, WaitingSearch};
+use super::queue::TakenSearches;
+use super::waiting::WaitingSearch;
 use super::{QueuesShared, ScheduleError};
 use crate::asker::{self, Asker, Gone, TooMuch};
 use crate::collection::{BatchProgress, CollectionError, SearchAnswer, SearchRequest, Stages};

@@ -187,7 +187,11 @@ fn compare(c: &Collection, model: &BTreeMap<i64, Row>, numbers: &mut Numbers) {
             let number = model[&key(row)].number as i32;
             assert_eq!(row.values, [Value::Int32(number)], "{expression}");
         }
-        assert_eq!(c.count_matching(filter.clone(), None).unwrap(), expected.len() as u64, "{expression}");
+        assert_eq!(
+            c.count_matching(filter.clone(), None).unwrap(),
+            expected.len() as u64,
+            "{expression}"
+        );
         let page = RowQuery { offset: 3, limit: Some(4), ..query.clone() };
         let some: Vec<i64> = expected.iter().copied().skip(3).take(4).collect();
         assert_eq!(keys(&c.query(&page).unwrap()), some, "{expression}");

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use pipeann_db::catalog::{CollectionPath, EntryChange, NewCollection, NewIndex, Properties};
 use pipeann_db::collection::{
-    BatchProgress, Collection, CollectionError, Filter, Grouping, NameList, QueryVectors,
+    BatchProgress, Collection, CollectionError, Filter, GivenNames, Grouping, QueryVectors,
     SearchAnswer, SearchHit, SearchRequest,
 };
 use pipeann_db::database::Database;
@@ -156,7 +156,7 @@ fn many() -> Vec<SearchRequest<'static>> {
     let each = [1, 7, 10, 10, 40, 100, 130, 190, 2, 60, 33, 5, 12, 90, 64, 32, 31];
     let each = each.into_iter().enumerate().map(|(at, k)| {
         let output = match at % 3 {
-            0 => NameList::default(),
+            0 => GivenNames::default(),
             1 => ["number"].into(),
             _ => ["v", "number"].into(),
         };
