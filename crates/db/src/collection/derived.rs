@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::CollectionError;
-use super::components::FieldVectors;
+use super::field_vectors::FieldVectors;
 use crate::docstore::RowStore;
 use crate::ids::Seq;
 use crate::scalar::{ScalarBatch, ScalarIndexes};

@@ -43,7 +43,7 @@ use crate::catalog::{
     Catalog, CollectionId, CollectionPath, EntryChange, NewCollection, Snapshot, UnixMs,
 };
 use crate::collection::{Collection, CollectionOptions, Home};
-use crate::disk::{DirectoryLock, Disk};
+use crate::disk::DirectoryLock;
 use crate::docstore::RowCache;
 
 /// How a database is opened: settings, and the clock.

@@ -12,7 +12,7 @@ use std::thread;
 
 use super::signal::{Cause, Stepping};
 use super::unlogged::Unlogged;
-use crate::collection::components::FieldVectors;
+use crate::collection::field_vectors::FieldVectors;
 use crate::collection::write::commit_sequencer::CommitTicket;
 use crate::collection::{Collection, CollectionError};
 use crate::field_index::{FieldIndex, FieldIndexError};

@@ -18,7 +18,7 @@ use super::signal::Cause;
 use crate::catalog::{
     CollectionEntry as Entry, EntryChange, IndexDefinition, IndexId, IndexState, WantedLoad,
 };
-use crate::collection::components::FieldVectors;
+use crate::collection::field_vectors::FieldVectors;
 use crate::collection::identity::{INDEX_PREFIX, index_dir};
 use crate::collection::{Collection, CollectionError};
 use crate::field_index::{

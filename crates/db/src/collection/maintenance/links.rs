@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use crate::collection::components::FieldVectors;
+use crate::collection::field_vectors::FieldVectors;
 use crate::collection::{Collection, CollectionError};
 use crate::field_index::FieldIndex;
 use crate::ids::{RowId, Seq};

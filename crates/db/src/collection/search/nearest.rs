@@ -20,7 +20,7 @@ use super::costs::CostCounters;
 use super::request::SearchRequest;
 use crate::asker;
 use crate::catalog::{CollectionEntry as Entry, IndexState, WantedLoad};
-use crate::collection::components::FieldVectors;
+use crate::collection::field_vectors::FieldVectors;
 use crate::collection::partitions::partition_numbers;
 use crate::collection::read::rows::RowReading;
 use crate::collection::{Collection, CollectionError};

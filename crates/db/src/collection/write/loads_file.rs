@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_tables_have_no_gap_and_are_documented() {
-        let page = include_str!("../../../../docs/database-format.md");
+        let page = include_str!("../../../../../docs/database-format.md");
         let section = page.split_once("## Bulk loads").expect("the section is there").1;
         for (fields, bytes) in [(HEADER, HEADER_BYTES), (LOAD, LOAD_BYTES)] {
             let mut end = 0;
