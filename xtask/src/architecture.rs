@@ -3,13 +3,16 @@
 //! Findings are: an import that the table does not allow, in code and tests alike; a path that
 //! the room's `never` column bans, outside its tests; code in no room; a row without a folder;
 //! a crate without a row; a dependency in a `Cargo.toml` that the table does not allow; rooms
-//! that import each other in a circle.
+//! that import each other in a circle, files of a room that do, and
+//! folders of a collection that the second table does not let.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use crate::circles::{self, SourceFile};
+use crate::parts;
 use crate::paths::{NamedPath, named_paths};
 use crate::table::{Imports, Room, rooms};
 
@@ -18,8 +21,10 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     let read = |file: &str| {
         fs::read_to_string(root.join(file)).with_context(|| format!("cannot read {file}"))
     };
-    let rooms = rooms(&read("ARCHITECTURE.md")?).context("ARCHITECTURE.md")?;
-    let mut findings = circles(&rooms);
+    let architecture = read("ARCHITECTURE.md")?;
+    let rooms = rooms(&architecture).context("ARCHITECTURE.md")?;
+    let mut findings = circles_of_rooms(&rooms);
+    let mut in_circles = Vec::new();
     for member in members(&read("Cargo.toml")?) {
         if !rooms.iter().any(|r| r.is_crate() && r.place == format!("{member}/src")) {
             findings
@@ -34,14 +39,20 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     for home in rooms.iter().filter(|r| r.is_crate()) {
         let manifest = home.place.replace("/src", "/Cargo.toml");
         findings.extend(dependencies(home, &manifest, &read(&manifest)?));
+        let mut sources = Vec::new();
         let of_crate = Crate { home, rooms: rooms.iter().filter(|r| r.is_within(home)).collect() };
         for file in rust_files(&root.join(&home.place))? {
             let source = fs::read_to_string(&file)
                 .with_context(|| format!("cannot read {}", file.display()))?;
             let within = file.strip_prefix(root.join(&home.place)).expect("the walk stays inside");
             findings.extend(of_crate.file(within, &source));
+            sources.extend(outside_tests(within, &source, Path::new(&home.place)));
         }
+        in_circles.extend(circles::circles(&sources));
+        findings.extend(parts::findings(&architecture, &sources));
     }
+    println!("architecture: {} circles of files, those of {}", in_circles.len(), circles::KNOWN);
+    findings.extend(circles::findings(&in_circles, &read(circles::KNOWN)?));
     Ok(findings)
 }
 
@@ -111,6 +122,17 @@ fn allows(room: &Room, target: &str) -> bool {
     }
 }
 
+/// A file as its circles are looked for, unless it is one of tests.
+fn outside_tests(file: &Path, source: &str, place: &Path) -> Option<SourceFile> {
+    let module = module_of(file);
+    if module.iter().any(|m| m == "tests") {
+        return None;
+    }
+    let mut paths = named_paths(source, &module);
+    paths.retain(|path| !path.in_tests);
+    Some(SourceFile { shown: place.join(file), module, paths })
+}
+
 /// The module path of a file within `src`. `head_tests.rs` is taken for `head::tests`, which is
 /// how a long test module is moved beside its file.
 pub(crate) fn module_of(file: &Path) -> Vec<String> {
@@ -143,7 +165,7 @@ pub(crate) fn members(manifest: &str) -> Vec<String> {
 }
 
 /// Rooms that may import each other in a circle, or name a room that is not there.
-fn circles(rooms: &[Room]) -> Vec<String> {
+fn circles_of_rooms(rooms: &[Room]) -> Vec<String> {
     let crate_of = |room: &Room| rooms.iter().position(|c| c.is_crate() && room.is_within(c));
     let edges = |from: &Room| -> Vec<usize> {
         let meant = |to: &Room| match &from.imports {

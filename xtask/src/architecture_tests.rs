@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Crate, check, circles, dependencies, members, module_of};
+use super::{Crate, check, circles_of_rooms, dependencies, members, module_of};
 use crate::table::{Room, rooms};
 
 const MAP: &str = "
@@ -118,11 +118,11 @@ fn dependencies_of_crates_follow_the_table() {
 
 #[test]
 fn circles_and_unknown_rooms_are_found() {
-    assert!(circles(&map()).is_empty());
+    assert!(circles_of_rooms(&map()).is_empty());
     let circle = MAP.replace("| words | nothing |", "| words | `search` |");
-    assert_eq!(circles(&rooms(&circle).unwrap()).len(), 1);
+    assert_eq!(circles_of_rooms(&rooms(&circle).unwrap()).len(), 1);
     let unknown = MAP.replace("| words | nothing |", "| words | `cellar` |");
-    assert_eq!(circles(&rooms(&unknown).unwrap()).len(), 1);
+    assert_eq!(circles_of_rooms(&rooms(&unknown).unwrap()).len(), 1);
 }
 
 #[test]

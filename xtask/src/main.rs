@@ -6,9 +6,11 @@
 //! compiles them, in a process of its own.
 
 mod architecture;
+mod circles;
 mod features;
 mod fuzz;
 mod links;
+mod parts;
 mod paths;
 mod table;
 mod tokens;

@@ -15,6 +15,19 @@ pub(crate) struct NamedPath {
     pub(crate) line: usize,
     /// Whether it stands under `#[cfg(test)]`.
     pub(crate) in_tests: bool,
+    /// How it is named.
+    pub(crate) naming: Naming,
+}
+
+/// How a file names a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Naming {
+    /// Within code.
+    Expression,
+    /// By an import, which gives it this name.
+    Import(String),
+    /// By an import for others, which gives it this name.
+    ReExport(String),
 }
 
 /// All paths that `source` names, which is the module `module` of its crate (empty: the root).
@@ -27,6 +40,7 @@ pub(crate) fn named_paths(source: &str, module: &[String]) -> Vec<NamedPath> {
         open: Vec::new(),
         tests_follow: false,
         in_tests: false,
+        is_public: false,
         out: Vec::new(),
     };
     reader.run();
@@ -47,6 +61,8 @@ struct PathReader<'t> {
     /// `#[cfg(test)]` was read; the item it belongs to has not begun its body.
     tests_follow: bool,
     in_tests: bool,
+    /// Of the import that is read.
+    is_public: bool,
     out: Vec<NamedPath>,
 }
 
@@ -55,6 +71,14 @@ impl PathReader<'_> {
         while let Some(token) = self.peek(0) {
             match &token.kind {
                 TokenKind::Word(w) if w == "use" => self.import(),
+                // Who may see an item is no need of it.
+                TokenKind::Word(w)
+                    if w == "pub" && self.peek(2).is_some_and(|t| t.is_word("in")) =>
+                {
+                    while self.peek(0).is_some_and(|t| !t.is_punct(')')) {
+                        self.at += 1;
+                    }
+                }
                 TokenKind::Word(w)
                     if w == "mod" && self.peek(2).is_some_and(|t| t.is_punct('{')) =>
                 {
@@ -120,18 +144,36 @@ impl PathReader<'_> {
 
     /// `use a::{b, c::d as e, f::*};`
     fn import(&mut self) {
+        self.is_public = self.follows_pub();
         self.at += 1;
         self.import_tree(&[]);
+    }
+
+    /// Whether what comes stands behind `pub` or `pub(…)`.
+    fn follows_pub(&self) -> bool {
+        let mut before = &self.tokens[..self.at];
+        if before.last().is_some_and(|t| t.is_punct(')')) {
+            let open = before.iter().rposition(|t| t.is_punct('('));
+            before = &before[..open.unwrap_or(0)];
+        }
+        before.last().is_some_and(|t| t.is_word("pub"))
     }
 
     /// One branch of an import, up to and without its `,`, `}` or `;`.
     fn import_tree(&mut self, prefix: &[String]) {
         let mut path = prefix.to_vec();
+        let mut alias = None;
         let line = self.peek(0).map_or(0, |t| t.line);
         while let Some(token) = self.peek(0).cloned() {
             match token.kind {
                 TokenKind::PathSeparator => self.at += 1,
-                TokenKind::Word(w) if w == "as" => self.at += 2,
+                TokenKind::Word(w) if w == "as" => {
+                    alias = match self.peek(1).map(|t| &t.kind) {
+                        Some(TokenKind::Word(alias)) => Some(alias.clone()),
+                        _ => None,
+                    };
+                    self.at += 2;
+                }
                 TokenKind::Word(w) => {
                     path.push(w);
                     self.at += 1;
@@ -155,7 +197,9 @@ impl PathReader<'_> {
         if within {
             path.push("*".into());
         }
-        self.name(path, line);
+        let name = alias.or_else(|| path.last().cloned()).unwrap_or_default();
+        let naming = if self.is_public { Naming::ReExport(name) } else { Naming::Import(name) };
+        self.name(path, line, naming);
     }
 
     fn import_group(&mut self, prefix: &[String]) {
@@ -187,12 +231,12 @@ impl PathReader<'_> {
             self.at += 1;
         }
         if path.len() > 1 {
-            self.name(path, line);
+            self.name(path, line, Naming::Expression);
         }
     }
 
     /// Notes `path`, with its `self` and `super` resolved.
-    fn name(&mut self, mut path: Vec<String>, line: usize) {
+    fn name(&mut self, mut path: Vec<String>, line: usize, naming: Naming) {
         let Some(first) = path.first().cloned() else { return };
         if first == "self" || first == "super" {
             let mut module = self.module.clone();
@@ -205,7 +249,8 @@ impl PathReader<'_> {
             path.splice(0..0, module);
             path.insert(0, "crate".into());
         }
-        self.out.push(NamedPath { segments: path, line, in_tests: self.in_tests });
+        let in_tests = self.in_tests;
+        self.out.push(NamedPath { segments: path, line, in_tests, naming });
     }
 }
 

@@ -119,7 +119,7 @@ fn only_span(cell: &str) -> Result<String> {
     }
 }
 
-fn spans(cell: &str) -> Vec<String> {
+pub(crate) fn spans(cell: &str) -> Vec<String> {
     cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use pipeann_db::catalog::{
     CollectionId, CollectionPath, EntryChange, IndexState, NewIndex, Properties,
 };
-use pipeann_db::collection::{self, IndexStatus, RowOrder, RowQuery, VectorSearch};
+use pipeann_db::collection::{self, IndexStatus, RowOrder, RowQuery};
 use pipeann_db::database::Database;
 use pipeann_db::ids::Metric;
 use pipeann_db::schema::Schema;
@@ -21,7 +21,7 @@ use super::filters::GivenFilter;
 use super::gate::Gate;
 use super::loading::PAUSE;
 use super::plans::{costs_to_python, plan_to_python};
-use super::queries::texts;
+use super::queries::{WantedRows, texts};
 use super::schemas::{database_of, describe, field, index_status, properties};
 
 /// A collection of an open database. Threads may share it.
@@ -247,13 +247,14 @@ impl PyCollection {
     ) -> PyResult<Bound<'py, PyDict>> {
         let given = GivenFilter::new(Some(filter), filter_params)?.expect("a filter was given");
         let names = partitions.as_deref().map(texts);
-        let (filter, partitions) = (given.as_filter(), names.as_deref());
-        let plan = self.run(py, |c| Ok(c.explain(filter, partitions)?))?;
+        let plan = self.run(py, |c| Ok(c.explain(given.as_filter(), names.as_deref())?))?;
         let plan = plan_to_python(py, &plan)?;
         if let Some((field, queries)) = field.zip(queries) {
-            let (metric, list, filter) = (self::metric(metric)?, list_length, Some(filter));
-            let search = VectorSearch { field, k, metric, list, partitions, filter, output: &[] };
-            let costs = self.search_costs(py, queries, search)?;
+            let (metric, list, filter) =
+                (self::metric(metric)?, list_length, Some(given.as_filter()));
+            let partitions = partitions.map(Into::into);
+            let wanted = WantedRows { field, k, metric, list, partitions, filter };
+            let costs = self.answer_of(py, &*self.schema(py)?, queries, wanted, &[])?.costs;
             plan.set_item("costs", costs_to_python(py, &costs)?)?;
         }
         Ok(plan)
@@ -319,16 +320,15 @@ impl PyCollection {
         fields: Vec<String>,
     ) -> PyResult<Bound<'py, PyList>> {
         let filter = GivenFilter::new(filter, filter_params)?;
-        let search = VectorSearch {
+        let wanted = WantedRows {
             field,
             k,
             metric: self::metric(metric)?,
             list: list_length,
-            partitions: None,
+            partitions: partitions.map(Into::into),
             filter: filter.as_ref().map(GivenFilter::as_filter),
-            output: &[],
         };
-        self.search_rows(py, queries, search, partitions, fields)
+        self.search_rows(py, queries, wanted, fields)
     }
 
     /// Loads a source.

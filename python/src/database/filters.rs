@@ -1,5 +1,7 @@
 //! Filters and their templates, from Python.
 
+use std::borrow::Cow;
+
 use pipeann_db::collection::Filter;
 use pipeann_db::expr::{Constant, Templates};
 use pyo3::exceptions::PyValueError;
@@ -43,7 +45,10 @@ impl GivenFilter {
     }
 
     pub(super) fn as_filter(&self) -> Filter<'_> {
-        Filter { expression: &self.expression, templates: &self.templates }
+        Filter {
+            expression: Cow::Borrowed(&self.expression),
+            templates: Cow::Borrowed(&self.templates),
+        }
     }
 }
 

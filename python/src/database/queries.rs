@@ -1,8 +1,8 @@
 //! Reads: by key, by filter, by nearness.
 
 use numpy::{IntoPyArray, PyUntypedArray, PyUntypedArrayMethods};
-use pipeann_db::collection::{FoundRow, RowQuery, SearchCosts, VectorSearch};
-use pipeann_db::ids::VectorType;
+use pipeann_db::collection::{Filter, FoundRow, GivenNames, RowQuery, SearchAnswer, SearchRequest};
+use pipeann_db::ids::{Metric, VectorType};
 use pipeann_db::schema::{PrimaryKey, Schema};
 use pipeann_db::value::VectorKind;
 use pipeann_engine::types::VectorSet;
@@ -49,18 +49,13 @@ impl PyCollection {
         &self,
         py: Python<'py>,
         queries: &Bound<'py, PyAny>,
-        search: VectorSearch<'_>,
-        partitions: Option<Vec<String>>,
+        wanted: WantedRows<'_>,
         fields: Vec<String>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let field = search.field;
         let schema = self.schema(py)?;
         let output = ReadFields::new(&schema, Some(fields))?;
-        let queries = NumpyQueries::new(&schema, field, queries)?;
-        let partitions = partitions.as_deref().map(texts);
-        let (names, partitions) = (output.names(), partitions.as_deref());
-        let search = VectorSearch { partitions, output: &names, ..search };
-        let answers = self.run(py, |c| Ok(c.search(&search, queries.set(field)?)?))?;
+        let names = output.names();
+        let answers = self.answer_of(py, &schema, queries, wanted, &names)?.hits;
         let hits = py.import("pipeann._values")?.getattr("Hits")?;
         let list = PyList::empty(py);
         for answer in answers {
@@ -76,17 +71,34 @@ impl PyCollection {
         Ok(list)
     }
 
-    /// What a search among the rows of its filter takes.
-    pub(super) fn search_costs(
+    /// A search, with what it took.
+    pub(super) fn answer_of(
         &self,
         py: Python<'_>,
+        schema: &Schema,
         queries: &Bound<'_, PyAny>,
-        search: VectorSearch<'_>,
-    ) -> PyResult<SearchCosts> {
-        let field = search.field;
-        let queries = NumpyQueries::new(&*self.schema(py)?, field, queries)?;
-        self.run(py, |c| Ok(c.search_counted(&search, queries.set(field)?)?.1))
+        wanted: WantedRows<'_>,
+        output: &[&str],
+    ) -> PyResult<SearchAnswer> {
+        let WantedRows { field, k, metric, list, partitions, filter } = wanted;
+        let queries = NumpyQueries::new(schema, field, queries)?;
+        self.run(py, |c| {
+            let output = output.into();
+            let named = SearchRequest::new(field, queries.set(field)?, k);
+            let request = SearchRequest { metric, list, partitions, filter, output, ..named };
+            Ok(c.search(&request)?)
+        })
     }
+}
+
+/// The rows that a search is for, as Python names them.
+pub(super) struct WantedRows<'a> {
+    pub(super) field: &'a str,
+    pub(super) k: usize,
+    pub(super) metric: Option<Metric>,
+    pub(super) list: Option<usize>,
+    pub(super) partitions: Option<GivenNames<'a>>,
+    pub(super) filter: Option<Filter<'a>>,
 }
 
 /// Queries of a field as a search takes them.

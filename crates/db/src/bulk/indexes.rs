@@ -2,21 +2,10 @@
 //! for.
 
 use super::error::LoadError;
-use super::load::{LoadProgress, LoadReport, LoadWatch};
+use super::progress::{IndexProgress, LoadProgress, LoadReport, LoadWatch};
 use crate::catalog::IndexState;
 use crate::collection::{Collection, CollectionError, IndexStatus};
 use crate::ids::ErrorClass;
-
-/// How far the index of a field is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IndexProgress {
-    /// Name of the index.
-    pub index: String,
-    /// Rows in it so far.
-    pub rows: u64,
-    /// Rows there will be.
-    pub total: u64,
-}
 
 /// Has the declared indexes built that are not, and waits until all rows are in those that are.
 /// `progress` is that of the rows.

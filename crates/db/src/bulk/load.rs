@@ -1,11 +1,12 @@
 //! The load itself: batches from the source to the collection, with progress.
 
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::error::LoadError;
 use super::estimate::estimate;
-use super::indexes::{IndexProgress, build_indexes};
+use super::indexes::build_indexes;
+use super::options::LoadOptions;
+use super::progress::{LoadProgress, LoadReport, LoadWatch};
 use super::source::BatchSource;
 use crate::collection::Collection;
 
@@ -16,75 +17,6 @@ const FIRST_BATCH_ROWS: u64 = 1024;
 const GROWTH: u64 = 8;
 const MAX_BATCH_ROWS: u64 = 1 << 20;
 const MAX_BATCH_BYTES: u64 = 48 << 20;
-
-/// How a load is made.
-#[derive(Clone, Debug)]
-pub struct LoadOptions {
-    /// Name of the load, by which it is continued.
-    pub name: String,
-    /// The partition; the default one, or where the partition key says, unless given.
-    pub partition: Option<String>,
-    /// Bytes of log that a batch should take, at most 48 MiB. A batch is in memory about five
-    /// times while it is written.
-    pub batch_bytes: u64,
-    /// Whether to build the indexes that are declared, when all rows are there, and wait for them.
-    pub build_indexes: bool,
-}
-
-impl LoadOptions {
-    /// A load of this name, into the default partition, by batches of 8 MiB, with its indexes.
-    pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), partition: None, batch_bytes: 8 << 20, build_indexes: true }
-    }
-}
-
-/// How far a load has come.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LoadProgress {
-    /// Rows of the source that are in the collection, those of earlier attempts included.
-    pub rows: u64,
-    /// Of these, rows that earlier attempts loaded.
-    pub resumed_at: u64,
-    /// Rows of the source, where that is known.
-    pub total: Option<u64>,
-    /// Rows a second of this attempt so far.
-    pub rows_per_second: f64,
-    /// Time left for the rows, where their number is known.
-    pub left: Option<Duration>,
-    /// The index that is being built, when all rows are there.
-    pub index: Option<IndexProgress>,
-}
-
-/// Who watches a load: its clock and its reader.
-pub trait LoadWatch {
-    /// Time since some moment; never less than before.
-    fn elapsed(&self) -> Duration;
-
-    /// Is told how far the load has come, after each batch and while an index is built. It breaks
-    /// off where it should end.
-    fn progress(&mut self, progress: &LoadProgress) -> ControlFlow<()>;
-
-    /// Waits a moment, some tenths of a second, before it is told again how far an index is.
-    fn pause(&mut self);
-}
-
-/// What a load did.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LoadReport {
-    /// Rows of the source, all of them in the collection.
-    pub rows: u64,
-    /// Of these, rows that earlier attempts loaded; as many as `rows` where the load had ended
-    /// before.
-    pub resumed_at: u64,
-    /// Bytes that this attempt wrote to the log.
-    pub logged_bytes: u64,
-    /// Time that this attempt took for the rows.
-    pub rows_time: Duration,
-    /// Time that this attempt took for the indexes.
-    pub index_time: Duration,
-    /// Names of the indexes that were built.
-    pub indexes: Vec<String>,
-}
 
 /// Loads a source, or the rest of it where the load of this name was begun before. Other writes
 /// and reads go on meanwhile; rows are visible batch by batch.

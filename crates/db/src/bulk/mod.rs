@@ -14,12 +14,15 @@ mod error;
 mod estimate;
 mod indexes;
 mod load;
+mod options;
+mod progress;
 mod source;
 mod vector_file;
 
 pub use error::LoadError;
 pub use estimate::{IndexEstimate, LoadEstimate, estimate};
-pub use indexes::IndexProgress;
-pub use load::{LoadOptions, LoadProgress, LoadReport, LoadWatch, load};
+pub use load::load;
+pub use options::LoadOptions;
+pub use progress::{IndexProgress, LoadProgress, LoadReport, LoadWatch};
 pub use source::{BatchSource, SourceError};
 pub use vector_file::{KeyColumn, VectorFile};

@@ -6,7 +6,8 @@ use super::apply::Edit;
 use super::change::{CollectionPath, NewCollection, Subject};
 use super::edit_names::check_limit;
 use super::entries::{
-    CollectionEntry, CollectionId, CollectionPartition, NameTarget, PartitionId, UnixMs, WantedLoad,
+    CollectionEntry, CollectionId, CollectionPartition, NameTarget, PartitionId, UnixMs,
+    WantedLoad, keyed_partition_name,
 };
 use super::error::{CatalogError, EntityKind, Usage};
 use super::limits::{
@@ -187,9 +188,4 @@ fn partition_names(name: &str, new: &NewCollection) -> Result<Vec<String>, Catal
         return Err(CatalogError::Partitions { found: count });
     }
     Ok((0..count).map(|number| keyed_partition_name(number as usize)).collect())
-}
-
-/// The name of a partition that a partition key chooses.
-pub(super) fn keyed_partition_name(number: usize) -> String {
-    format!("{DEFAULT_PARTITION}_{number}")
 }

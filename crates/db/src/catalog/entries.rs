@@ -288,3 +288,8 @@ impl CollectionEntry {
         self.indexes.iter().filter(move |index| index.field == field)
     }
 }
+
+/// The name of a partition that a partition key chooses.
+pub(super) fn keyed_partition_name(number: usize) -> String {
+    format!("{DEFAULT_PARTITION}_{number}")
+}

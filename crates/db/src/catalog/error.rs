@@ -3,8 +3,8 @@
 use std::fmt;
 use std::io;
 
-use super::file::CATALOG_VERSION;
 use super::limits::{MAX_PARTITIONS, MAX_SHARDS};
+use super::version::CATALOG_VERSION;
 use crate::ids::{ErrorClass, Metric};
 use crate::replication::SharedLogError;
 use crate::schema::{NameError, SchemaError};

@@ -5,10 +5,11 @@
 //! is never half understood: whoever adds a field raises the version. `docs/database-format.md`
 //! has the byte table.
 
-use super::error::FileError;
+use super::error::{CatalogError, FileError};
 use super::snapshot::Snapshot;
 use super::tail::{FileTail, follow};
 use super::validate::validate;
+use super::version::CATALOG_VERSION;
 use crate::files::agrees;
 use crate::value::VectorKind;
 
@@ -16,9 +17,6 @@ use crate::value::VectorKind;
 pub const CATALOG_FILE: &str = "CATALOG";
 /// First bytes of the file.
 pub const CATALOG_MAGIC: [u8; 8] = *b"PIPECATL";
-/// Version that this build writes. It reads version 2 as well, which no changes follow, and version
-/// 1, under which vectors of some kinds stood in rows, where no field is of such a kind.
-pub const CATALOG_VERSION: u32 = 3;
 /// The first version that changes may follow.
 const FOLLOWED_SINCE: u32 = 3;
 /// Kinds that stood in rows under version 1, since nothing searched them.
@@ -45,6 +43,21 @@ pub mod file_header {
 
 /// CRC-64/NVMe of everything before it.
 const CHECKSUM_BYTES: usize = 8;
+
+impl Snapshot {
+    /// The catalogue of a file's bytes.
+    ///
+    /// # Errors
+    /// [`CatalogError::File`].
+    pub fn from_file_bytes(bytes: &[u8]) -> Result<Self, CatalogError> {
+        Ok(decode(bytes)?.snapshot)
+    }
+
+    /// The bytes of a file that holds it.
+    pub fn to_file_bytes(&self) -> Vec<u8> {
+        encode(self).0
+    }
+}
 
 /// The bytes of a catalogue, which no changes follow, and what the first one needs to do so.
 pub(super) fn encode(snapshot: &Snapshot) -> (Vec<u8>, FileTail) {

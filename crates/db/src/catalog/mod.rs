@@ -27,6 +27,7 @@ mod snapshot;
 mod store;
 mod tail;
 mod validate;
+mod version;
 
 #[cfg(test)]
 mod tests;
@@ -39,9 +40,10 @@ pub use entries::{
     TIME_TO_LIVE, UnixMs, WantedLoad, WriteTarget,
 };
 pub use error::{CatalogError, EntityKind, FileError, IndexFault, Usage};
-pub use file::{CATALOG_FILE, CATALOG_MAGIC, CATALOG_VERSION, file_header};
+pub use file::{CATALOG_FILE, CATALOG_MAGIC, file_header};
 pub use index_kind::{BINARY_INDEX_KINDS, SCALAR_INDEX_KINDS, VECTOR_INDEX_KINDS, is_exact_kind};
 pub use shared_map::SharedMap;
 pub use snapshot::Snapshot;
 pub use store::{CatalogStore, MemoryStore, SaveError};
 pub use tail::{CHANGE_MAGIC, KIND_CHANGE, KIND_CHANGE_MARK, change_header};
+pub use version::CATALOG_VERSION;

@@ -40,19 +40,6 @@ impl Snapshot {
         }
     }
 
-    /// The catalogue of a file's bytes.
-    ///
-    /// # Errors
-    /// [`CatalogError::File`].
-    pub fn from_file_bytes(bytes: &[u8]) -> Result<Self, CatalogError> {
-        Ok(super::file::decode(bytes)?.snapshot)
-    }
-
-    /// The bytes of a file that holds it.
-    pub fn to_file_bytes(&self) -> Vec<u8> {
-        super::file::encode(self).0
-    }
-
     /// Counts the changes, from 1.
     pub fn revision(&self) -> u64 {
         self.revision

@@ -7,8 +7,9 @@
 
 use std::collections::BTreeSet;
 
-use super::edit_collection::keyed_partition_name;
-use super::entries::{CollectionEntry, DatabaseEntry, NameTarget, WantedLoad};
+use super::entries::{
+    CollectionEntry, DatabaseEntry, NameTarget, WantedLoad, keyed_partition_name,
+};
 use super::index_kind;
 use super::limits::{
     DEFAULT_DATABASE, DEFAULT_PARTITION, MAX_ALIASES, MAX_COLLECTIONS, MAX_DATABASES,

@@ -7,6 +7,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::age_ranges::{AgeRange, AgeRanges};
 use super::ages_file;
 use crate::catalog::UnixMs;
 use crate::disk::{Disk, read_file, replace_file};
@@ -16,24 +17,6 @@ use crate::ids::RowId;
 const RANGES_OF_TIME: u64 = 1024;
 /// No range is shorter than this.
 const LEAST_MS: u64 = 100;
-
-/// Rows that were written at about the same time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct AgeRange {
-    /// The first of them.
-    pub(super) first: RowId,
-    /// When the last of them was written at the latest.
-    pub(super) until: UnixMs,
-}
-
-/// The list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct AgeRanges {
-    /// In the order of rows.
-    pub(super) ranges: Vec<AgeRange>,
-    /// The age of this row, and of later ones, is not noted.
-    pub(super) end: RowId,
-}
 
 /// The list of a collection, which several threads look at.
 #[derive(Debug)]

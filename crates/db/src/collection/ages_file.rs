@@ -3,7 +3,7 @@
 //! It is replaced whole when a range begins. Rows behind its end count as written when they are next
 //! met, so a file that is older, missing or damaged only lets rows live longer.
 
-use super::ages::{AgeRange, AgeRanges};
+use super::age_ranges::{AgeRange, AgeRanges};
 use crate::catalog::UnixMs;
 use crate::files::{ByteField, agrees, checksum, field, get, put, u32_at, u64_at};
 use crate::ids::RowId;

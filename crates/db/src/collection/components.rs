@@ -7,41 +7,18 @@
 //!   that whoever holds it for reading sees a record in both or in neither, and finds
 //!   every row it sees among the vectors and in the indexes.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, Weak};
-
-use pipeann_engine::types::VectorSet;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use super::CollectionError;
+use super::derived::Derived;
+use super::field_vectors::FieldVectors;
 use super::formats::Formats;
 use super::live::LiveRows;
 use super::write_buffers::WriteBuffers;
 use crate::docstore::{self, RowChange, RowSnapshot, RowStore, StoreError};
-use crate::field_index::FieldIndex;
-use crate::flat::{self, FlatError, FlatVectors};
-use crate::ids::{RowId, Seq, VectorType};
+use crate::ids::{RowId, Seq};
 use crate::scalar::{self, ScalarBatch, ScalarError, ScalarIndexes, ScalarView};
-use crate::schema::{Field, FieldId};
 use crate::wal::{PutRow, Record};
-
-/// The vectors of one field.
-pub(super) struct FieldVectors {
-    pub(super) id: FieldId,
-    pub(super) name: String,
-    /// Position of the field in the schema.
-    pub(super) position: usize,
-    pub(super) dim: usize,
-    pub(super) vector_type: VectorType,
-    pub(super) vectors: FlatVectors,
-    /// The graph that is searched, where one is open, and whether the one before is open still.
-    graph: RwLock<(Option<Arc<FieldIndex>>, Weak<()>)>,
-    /// The record from which on the log may have links that the graph lacks; 0 where it has none.
-    pub(super) links_from: AtomicU64,
-    /// Live rows when a build found that none of them can be in a graph.
-    fruitless: AtomicU64,
-    /// Rows that were pending when a build that should have taken them failed.
-    refused: AtomicU64,
-}
 
 /// See the module's description.
 pub(super) struct Components {
@@ -135,9 +112,7 @@ impl Components {
 
     /// Whether a flush has to come before more rows.
     pub(super) fn is_full(&self) -> bool {
-        self.fields.iter().any(|field| field.vectors.is_full())
-            || self.scalars.is_full()
-            || self.rows.is_full()
+        self.derived().any(Derived::is_full)
     }
 
     /// What these components take of a record's rows. Looks at none of them, so that it can be made
@@ -172,9 +147,18 @@ impl Components {
 
     /// Whether all would survive the process up to this record.
     pub(super) fn is_flushed(&self, up_to: Seq) -> bool {
-        self.rows.durable() >= up_to
-            && self.scalars.durable() >= up_to
-            && self.fields.iter().all(|field| field.vectors.durable() >= up_to)
+        self.flushed_through() >= up_to
+    }
+
+    /// The last record that all would still include after a power cut.
+    pub(super) fn flushed_through(&self) -> Seq {
+        self.derived().map(Derived::flushed_through).fold(Seq(u64::MAX), Seq::min)
+    }
+
+    /// Each of them.
+    pub(super) fn derived(&self) -> impl Iterator<Item = &dyn Derived> {
+        let fields = self.fields.iter().map(|field| field as &dyn Derived);
+        [&self.rows as &dyn Derived, &self.scalars].into_iter().chain(fields)
     }
 
     /// Applies a record. `make_room` is called where a buffer is full, and the step is repeated
@@ -284,102 +268,12 @@ impl Components {
     /// What a component says.
     pub(super) fn pass(&self, seq: Seq) -> Result<(), CollectionError> {
         for field in &self.fields {
-            field.append(seq, &[], &[], &|| Ok(()))?;
+            field.pass(seq)?;
         }
-        self.scalars.apply(seq, &ScalarBatch::new(Arc::default()))?;
+        self.scalars.pass(seq)?;
         let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
-        self.rows.apply(seq, &[])?;
+        self.rows.pass(seq)?;
         Arc::make_mut(&mut view).pass(seq);
         Ok(())
-    }
-}
-
-/// Dimension and type of vectors.
-type VectorShape = (usize, VectorType);
-
-impl FieldVectors {
-    pub(super) fn new(
-        field: &Field,
-        position: usize,
-        shape: VectorShape,
-        vectors: FlatVectors,
-    ) -> Self {
-        let (id, name) = (field.id, field.spec.name.clone());
-        let (dim, vector_type) = shape;
-        Self {
-            id,
-            name,
-            position,
-            dim,
-            vector_type,
-            vectors,
-            graph: RwLock::default(),
-            links_from: AtomicU64::new(0),
-            fruitless: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
-        }
-    }
-
-    /// Bytes of one vector.
-    pub(super) fn vector_bytes(&self) -> usize {
-        self.vector_type.vector_bytes(self.dim)
-    }
-
-    /// The graph that is searched, where one is open.
-    pub(super) fn graph(&self) -> Option<Arc<FieldIndex>> {
-        self.graph.read().unwrap_or_else(PoisonError::into_inner).0.clone()
-    }
-
-    /// Opens or closes a graph for searches.
-    pub(super) fn set_graph(&self, graph: Option<Arc<FieldIndex>>) {
-        let mut slot = self.graph.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(before) = std::mem::replace(&mut slot.0, graph) {
-            slot.1 = before.while_open();
-        }
-    }
-
-    /// Whether a graph that was closed is still being searched, and so open.
-    pub(super) fn is_closing(&self) -> bool {
-        self.graph.read().unwrap_or_else(PoisonError::into_inner).1.strong_count() > 0
-    }
-
-    /// A build of `rows` live rows found `found` that can be in a graph.
-    pub(super) fn note_built(&self, rows: u64, found: u64) {
-        self.fruitless.store(if found == 0 { rows } else { 0 }, Ordering::Relaxed);
-    }
-
-    /// A build that should have taken so many pending rows failed.
-    pub(super) fn note_refused(&self, pending: u64) {
-        self.refused.store(pending, Ordering::Relaxed);
-    }
-
-    /// Whether so many pending rows are worth another build.
-    pub(super) fn may_build(&self, pending: u64) -> bool {
-        pending / 2 >= self.refused.load(Ordering::Relaxed)
-    }
-
-    /// Whether there are rows enough for a graph, and more than when none was found for it.
-    pub(super) fn has_grown(&self, rows: u64, least: u64) -> bool {
-        rows >= least && rows / 2 >= self.fruitless.load(Ordering::Relaxed)
-    }
-
-    fn append(
-        &self,
-        seq: Seq,
-        rows: &[RowId],
-        bytes: &[u8],
-        make_room: &dyn Fn() -> Result<(), CollectionError>,
-    ) -> Result<bool, CollectionError> {
-        let set = VectorSet::new(bytes, self.dim, self.vector_type);
-        let set = set.expect("the schema checked the dimension of every vector");
-        let pressure = match self.vectors.append(seq, rows, set) {
-            Err(FlatError::TailFull { .. }) => {
-                make_room()?;
-                self.vectors.append(seq, rows, set)
-            }
-            other => other,
-        };
-        let pressure = pressure.map_err(CollectionError::vectors(&self.name))?;
-        Ok(pressure == flat::VectorPressure::Flush)
     }
 }

@@ -2,7 +2,7 @@
 
 use pipeann_engine::memory::OverLimit;
 
-use super::loads::{MAX_LOAD_NAME_BYTES, MAX_LOADS};
+use super::load_bounds::{MAX_LOAD_NAME_BYTES, MAX_LOADS};
 use crate::asker::{Gone, TooMuch};
 use crate::catalog::CatalogError;
 use crate::disk::DiskError;

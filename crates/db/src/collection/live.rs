@@ -28,6 +28,9 @@ pub(super) struct LiveRows {
     partitions: BTreeMap<u32, Arc<RoaringTreemap>>,
 }
 
+/// Live rows without those that are over, which many readers ask for.
+pub(super) type Hidden = Option<(Arc<LiveRows>, Arc<LiveRows>)>;
+
 impl LiveRows {
     /// The rows of these partitions.
     pub(super) fn new(

@@ -18,80 +18,62 @@
 //! **When applying fails** behind the log, or the log itself, the collection goes on answering
 //! reads and refuses writes until it is opened again; replay then repairs it.
 //!
-//! Components are derived from the log and may each be behind it; `recover` has the rules.
+//! Components are derived from the log and may each be behind it; `recovery` has the rules.
+//!
+//! Six rooms are made of it: `write`, `read`, `search`, `filter`, `recovery` and `maintenance`. What
+//! they share stands beside them: the components, the formats of a schema, live rows and their ages.
+//! ARCHITECTURE.md says which of them may name which.
 
+mod age_ranges;
 mod ages;
 mod ages_file;
-mod background;
-mod batch;
-mod commit_sequencer;
 mod components;
-mod condition;
-mod costs;
-mod early;
+mod derived;
 mod error;
-mod expiry;
-mod explain;
+mod field_vectors;
 mod filter;
-mod filter_cache;
-mod filter_result_cache;
-mod flush;
-mod follow;
 mod formats;
-mod fuse;
-mod graphs;
 mod identity;
-mod iterate;
-mod links;
 mod live;
 mod live_file;
-mod loads;
-mod loads_file;
+mod load_bounds;
+mod maintenance;
 mod options;
-mod partial;
+mod partitions;
 mod pinned_snapshot;
-mod prefilter;
-mod prepare;
-mod query;
 mod read;
-mod recover;
-mod replay;
-mod scalars;
+mod recovery;
 mod search;
-mod selected;
-mod signal;
-mod snapshot;
-mod stats;
-mod verify;
 mod write;
 mod write_buffers;
 
-pub use batch::{BatchProgress, BatchedSearch};
-pub use costs::SearchCosts;
 pub use error::CollectionError;
-pub use explain::{ConditionPlan, FilterPlan, FilterRowSource, SearchPlan, Walk};
-pub use filter::Filter;
-pub use fuse::{Ranker, fuse};
-pub use graphs::IndexStatus;
+pub use filter::explain::{ConditionPlan, FilterPlan, SearchPlan, Walk};
+pub use filter::matching::Filter;
+pub use filter::prefilter::{FilterRowSource, PrefilterAnswer};
+pub use filter::scalars::ScalarMoment;
 pub use identity::COLLECTIONS_DIR;
-pub use iterate::RowIterator;
-pub use loads::{BulkLoad, LoadState, MAX_LOAD_NAME_BYTES, MAX_LOADS};
+pub use load_bounds::{MAX_LOAD_NAME_BYTES, MAX_LOADS};
+pub use maintenance::graphs::IndexStatus;
+pub use maintenance::stats::CollectionStats;
+pub use maintenance::verify::Finding;
 pub use options::CollectionOptions;
 pub use pinned_snapshot::PinnedSnapshot;
-pub use prefilter::PrefilterAnswer;
-pub use query::{RowOrder, RowQuery};
-pub use read::FoundRow;
-pub use scalars::ScalarMoment;
-pub use search::{SearchHit, VectorSearch};
-pub use selected::{Grouping, MOST_GROUPED, Selection};
-pub use stats::CollectionStats;
-pub use verify::Finding;
-pub use write::{DeleteOutcome, InsertOutcome};
+pub use read::iterate::RowIterator;
+pub use read::query::{RowOrder, RowQuery};
+pub use read::rows::FoundRow;
+pub use search::answer::{BatchProgress, SearchAnswer, SearchHit, Stages};
+pub use search::costs::SearchCosts;
+pub use search::fuse::{Ranker, fuse};
+pub use search::grouping::MOST_GROUPED;
+pub use search::request::{GivenNames, Grouping, QueryVectors, SearchRequest};
+pub use write::bulk_load::{BulkLoad, LoadState};
+pub use write::insert::{DeleteOutcome, InsertOutcome};
 
 pub(crate) use identity::{AGES_FILE, CollectionIdentity, LIVE_FILE, LOG_DIR, collection_dir};
-pub(crate) use loads::LOADS_FILE;
-pub(crate) use recover::{Home, create, open};
-pub(crate) use snapshot::{Component, part_of};
+pub(crate) use maintenance::snapshot::{Component, part_of};
+pub(crate) use recovery::recover::{Home, create, open};
+pub(crate) use write::loads::LOADS_FILE;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -99,17 +81,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use self::ages::Ages;
-use self::background::Unlogged;
-use self::commit_sequencer::CommitSequencer;
 use self::components::Components;
-use self::expiry::Hidden;
-use self::filter_cache::FilterCache;
-use self::filter_result_cache::FilterResultCache;
-use self::flush::FlushBehind;
+use self::filter::filter_cache::FilterCache;
+use self::filter::filter_result_cache::FilterResultCache;
 use self::formats::Formats;
-use self::loads::Loads;
-use self::signal::Signal;
-use self::write::WriterState;
+use self::live::Hidden;
+use self::maintenance::flush_behind::FlushBehind;
+use self::maintenance::signal::Signal;
+use self::maintenance::unlogged::Unlogged;
+use self::write::commit_sequencer::CommitSequencer;
+use self::write::loads::Loads;
+use self::write::state::WriterState;
 use crate::catalog::{Catalog, CollectionEntry as Entry, UnixMs};
 use crate::disk::{Disk, HeldDir};
 use crate::wal::Log;
@@ -238,7 +220,7 @@ pub fn decodes(name: &str, bytes: &[u8]) -> bool {
     match name {
         AGES_FILE => ages_file::decode(id, bytes).is_ok(),
         LIVE_FILE => live_file::decode(id, bytes).is_ok(),
-        LOADS_FILE => loads_file::decode(id, bytes).is_ok(),
+        LOADS_FILE => write::loads_file::decode(id, bytes).is_ok(),
         _ => false,
     }
 }

@@ -17,6 +17,7 @@ mod changes;
 mod error;
 mod open;
 mod read_only;
+mod read_only_source;
 mod shared;
 mod snapshots;
 
@@ -30,19 +31,19 @@ pub use read_only::ReadOnlyOptions;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard};
 
 use pipeann_engine::io::Backend;
 use pipeann_engine::memory::{self, Accountant, MemoryLimit, OverLimit};
 
-use self::read_only::ReadOnlySource;
+use self::read_only_source::ReadOnlySource;
 use crate::access::Access;
 use crate::catalog::{
     Catalog, CollectionId, CollectionPath, EntryChange, NewCollection, Snapshot, UnixMs,
 };
 use crate::collection::{Collection, CollectionOptions, Home};
-use crate::disk::{DirectoryLock, Disk};
+use crate::disk::DirectoryLock;
 use crate::docstore::RowCache;
 
 /// How a database is opened: settings, and the clock.
@@ -138,34 +139,6 @@ impl fmt::Debug for Database {
 }
 
 impl Database {
-    /// Opens the database in `path`, or makes an empty one where the directory is missing or
-    /// empty. Writes that were not yet in the components are taken from the logs.
-    ///
-    /// # Errors
-    /// [`DatabaseError`]: a directory that is in use (by whom), is no database or cannot be
-    /// written; a catalogue or a collection that is damaged. Nothing is changed then that another
-    /// attempt would miss.
-    pub fn open(path: &Path, options: DatabaseOptions) -> Result<Self, DatabaseError> {
-        open::open(path, options)
-    }
-
-    /// Opens a database for a simulation: catalogue, logs and live rows are on `disk`, without a
-    /// lock; rows are in memory, and vectors in the real directory `files`, which has to be empty.
-    /// Both are made from the logs, which are never cut.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open).
-    pub fn open_simulated(
-        disk: Arc<dyn Disk>,
-        files: PathBuf,
-        options: DatabaseOptions,
-    ) -> Result<Self, DatabaseError> {
-        let now = Arc::clone(&options.now);
-        let shared = options.shared.then(Arc::default);
-        let home = Home { disk, files, row_cache: None, pin: None, shared, now };
-        open::open_home(home, options, None)
-    }
-
     /// To be called now and then: what searches have had kept in memory is returned to the system
     /// where nobody has searched since the last call, but for pages of graphs; and so is the memory
     /// of write buffers where all is flushed and nobody has written. A search that comes later

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
 
 use super::catalog_file::CatalogFile;
@@ -20,7 +20,37 @@ use crate::disk::{
 };
 use crate::snapshot::remove_stale_pins;
 
-pub(super) fn open(path: &Path, options: DatabaseOptions) -> Result<Database, DatabaseError> {
+impl Database {
+    /// Opens the database in `path`, or makes an empty one where the directory is missing or
+    /// empty. Writes that were not yet in the components are taken from the logs.
+    ///
+    /// # Errors
+    /// [`DatabaseError`]: a directory that is in use (by whom), is no database or cannot be
+    /// written; a catalogue or a collection that is damaged. Nothing is changed then that another
+    /// attempt would miss.
+    pub fn open(path: &Path, options: DatabaseOptions) -> Result<Self, DatabaseError> {
+        open(path, options)
+    }
+
+    /// Opens a database for a simulation: catalogue, logs and live rows are on `disk`, without a
+    /// lock; rows are in memory, and vectors in the real directory `files`, which has to be empty.
+    /// Both are made from the logs, which are never cut.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_simulated(
+        disk: Arc<dyn Disk>,
+        files: PathBuf,
+        options: DatabaseOptions,
+    ) -> Result<Self, DatabaseError> {
+        let now = Arc::clone(&options.now);
+        let shared = options.shared.then(Arc::default);
+        let home = Home { disk, files, row_cache: None, pin: None, shared, now };
+        open_home(home, options, None)
+    }
+}
+
+fn open(path: &Path, options: DatabaseOptions) -> Result<Database, DatabaseError> {
     let directory = |source| DatabaseError::Directory { dir: path.to_owned(), source };
     fs::create_dir_all(path).map_err(directory)?;
     let files = path.canonicalize().map_err(directory)?;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::open::open_home;
+use super::read_only_source::ReadOnlySource;
 use super::{Database, DatabaseError, DatabaseOptions};
 use crate::collection::Home;
 use crate::disk::RealDisk;
@@ -30,14 +31,6 @@ impl ReadOnlyOptions {
     pub fn new(database: DatabaseOptions) -> Self {
         Self { database, pins: None }
     }
-}
-
-/// What a database that is open for reading only knows of where it comes from.
-#[derive(Debug)]
-pub(super) struct ReadOnlySource {
-    source: PathBuf,
-    pins: Option<PathBuf>,
-    captured: Captured,
 }
 
 impl Database {

@@ -25,6 +25,7 @@ mod lsm;
 mod memory;
 mod row_cache;
 mod state_file;
+mod store_files;
 #[cfg(test)]
 mod tests;
 
@@ -33,12 +34,11 @@ pub use key_bytes::MAX_KEY_BYTES;
 pub use lsm::{LsmRows, RowStoreOptions};
 pub use memory::MemoryRows;
 pub use row_cache::RowCache;
+pub use store_files::{current_files, damaged_files, decodes};
 
 use std::ops::Bound;
-use std::path::Path;
 use std::sync::Arc;
 
-use crate::disk::FileSet;
 use crate::ids::{RowId, Seq};
 
 /// One change to a row.
@@ -93,24 +93,6 @@ pub enum RowPressure {
     Low,
     /// Flush soon. When the buffer is full, `apply` refuses.
     Flush,
-}
-
-/// The files of the store in `dir` as they stand, whoever has it open; `None` where there is no
-/// such directory. They are of one moment if a second look finds the same.
-///
-/// # Errors
-/// [`StoreError::NoStore`], [`StoreError::Damaged`] and [`StoreError::Io`], also where the store changes meanwhile.
-pub fn current_files(dir: &Path) -> Result<Option<FileSet>, StoreError> {
-    lsm::current_files(dir)
-}
-
-/// Reads all tables of the store in `dir`, and says which are not what they were when they were
-/// written; none where there is no store. Nothing may be flushed or compacted meanwhile.
-///
-/// # Errors
-/// As [`current_files`].
-pub fn damaged_files(dir: &Path) -> Result<Vec<String>, StoreError> {
-    lsm::damaged_files(dir)
 }
 
 /// Rows by row id and by primary key. See the [module](self) for what always holds.
@@ -264,16 +246,4 @@ pub trait RowSnapshot: Send + Sync {
         limit: usize,
         each: &mut dyn FnMut(&[u8], RowId),
     ) -> Result<(), StoreError>;
-}
-
-/// Whether bytes are what the file `STATE`, an entry of the key tree or a row of the row tree
-/// holds; for fuzzing.
-#[doc(hidden)]
-pub fn decodes(part: &str, bytes: &[u8]) -> bool {
-    match part {
-        "state" => state_file::StoreState::decode(bytes, Path::new("a store")).is_ok(),
-        "key" => key_bytes::decode_entry(bytes, &mut Vec::new()).is_some(),
-        "row" => key_bytes::decode_row(RowId(0), bytes).is_some(),
-        _ => false,
-    }
 }

@@ -24,7 +24,7 @@ mod tests;
 pub use build::{BuildProgress, BuildRequest, build};
 pub use error::FieldIndexError;
 pub use parameters::{GraphOptions, has_graph};
-pub use search::{GraphHit, GraphOutcome, GraphSearch};
+pub use search::{AllowedRows, GraphHit, GraphOutcome};
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

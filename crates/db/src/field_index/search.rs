@@ -1,30 +1,24 @@
 //! Searching a graph as of one moment.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pipeann_engine::index::{Answer, QueryError};
-use pipeann_engine::search::{DistanceRange, SearchParams, SearchStats};
+use pipeann_engine::search::{QueryJob, SearchParams, SearchStats};
 use pipeann_engine::update::AllowList;
 use roaring::RoaringTreemap;
 
 use super::{FieldIndex, FieldIndexError};
 use crate::ids::RowId;
 
-/// What is asked of the graph.
+/// The rows that a search of a graph answers.
 #[derive(Clone, Copy, Debug)]
-pub struct GraphSearch<'a> {
-    /// How many rows are wanted; at least 1.
-    pub k: usize,
-    /// Length of the candidate list, raised to `k` where it is shorter.
-    pub list: usize,
-    /// Distances that are answered. Where they have an end the list is as long as what lies within
-    /// needs, and [`SearchStats::cut_short`] tells that the longest list allowed was too short.
-    pub within: DistanceRange,
+pub struct AllowedRows<'a> {
     /// The rows that live, or those of them that are wanted.
-    pub among: &'a RoaringTreemap,
-    /// What [`FieldIndex::allow`] says of `among`, where these are not all rows that live.
-    pub allow: Option<&'a AllowList>,
+    pub rows: &'a RoaringTreemap,
+    /// What [`FieldIndex::allow`] says of them, where these are not all rows that live.
+    pub nodes: Option<&'a AllowList>,
 }
 
 /// A row found, with its exact distance; smaller is nearer, for every metric.
@@ -34,13 +28,6 @@ pub struct GraphHit {
     pub distance: f32,
     /// The row.
     pub row: RowId,
-}
-
-impl GraphSearch<'_> {
-    fn params(&self, k: usize, list: usize) -> SearchParams {
-        let list = list.max(k).min(SearchParams::LIST_MAX);
-        SearchParams { k, list, within: self.within, ..SearchParams::default() }
-    }
 }
 
 /// What was found, nearest first, and what finding it took.
@@ -69,32 +56,34 @@ impl FieldIndex {
         self.graph.scans(allow)
     }
 
-    /// The nearest rows of the graph, nearest first, and what finding them took. Rows that were
-    /// told gone are not among them.
+    /// For each query the nearest rows of the graph, nearest first, and what finding them took. Rows
+    /// that were told gone are not among them. Where distances have an end the list is as long as what
+    /// lies within needs, and [`SearchStats::cut_short`] tells that the longest list allowed was too
+    /// short.
     ///
     /// # Errors
-    /// [`FieldIndexError::Search`].
-    pub fn search(&self, query: &[u8], search: GraphSearch<'_>) -> GraphOutcome {
-        self.search_together(&[(query, search)]).remove(0)
-    }
-
-    /// As [`search`](Self::search), for several queries at once, which have `among` and `allow` in
-    /// common.
-    pub fn search_together(&self, queries: &[(&[u8], GraphSearch<'_>)]) -> Vec<GraphOutcome> {
-        let Some((_, GraphSearch { allow, .. })) = queries.first() else { return Vec::new() };
-        if allow.is_some_and(|allow| allow.is_empty()) {
-            return queries.iter().map(|_| Ok(Default::default())).collect();
+    /// Of each query, [`FieldIndexError::Search`].
+    pub fn search_together(
+        &self,
+        jobs: &[QueryJob<'_>],
+        among: AllowedRows<'_>,
+    ) -> Vec<GraphOutcome> {
+        let is_none = among.nodes.is_some_and(|nodes| nodes.is_empty());
+        if is_none || jobs.is_empty() {
+            return jobs.iter().map(|_| Ok(Default::default())).collect();
         }
         self.searched.store(true, Ordering::Relaxed);
         self.asked.store(true, Ordering::Relaxed);
-        let wanted = queries.iter().filter(|(_, search)| search.k > 0);
-        let wanted: Vec<_> = wanted.map(|(query, s)| (*query, s.params(s.k, s.list))).collect();
+        let wanted = match jobs.iter().all(is_wanted) {
+            true => Cow::Borrowed(jobs),
+            false => jobs.iter().copied().filter(is_wanted).collect(),
+        };
         // Where nodes were numbered anew, or the queue broke, each is searched alone.
-        let first = self.graph.search_together(&wanted, *allow).unwrap_or_default();
+        let first = self.graph.search_together(&wanted, among.nodes).unwrap_or_default();
         let mut first = first.into_iter();
-        let each = queries.iter().map(|&(query, search)| match search.k {
-            0 => Ok(Default::default()),
-            _ => self.settled(query, search, first.next()),
+        let each = jobs.iter().map(|job| match is_wanted(job) {
+            false => Ok(Default::default()),
+            true => self.settled(job, among, first.next()),
         });
         each.collect()
     }
@@ -108,46 +97,54 @@ impl FieldIndex {
     /// The rows that are wanted, given the outcome of a first search if there was one.
     fn settled(
         &self,
-        query: &[u8],
-        search: GraphSearch<'_>,
+        job: &QueryJob<'_>,
+        among: AllowedRows<'_>,
         mut first: Option<Result<Answer, QueryError>>,
     ) -> GraphOutcome {
         let mut stats = SearchStats::default();
         // Rows that do not live take places in the answer.
-        let (mut k, mut list) = (search.k, search.list);
-        let mut allow = search.allow.cloned();
+        let mut params = Cow::Borrowed(job.params);
+        let mut allow = among.nodes.cloned();
         loop {
-            let again = || self.graph.search(query, &search.params(k, list), allow.as_ref());
+            let again = || self.graph.search(job.query, &params, allow.as_ref());
             let answer = match first.take().unwrap_or_else(again) {
                 Err(QueryError::Renumbered) => {
-                    allow = Some(self.allow(search.among));
+                    allow = Some(self.allow(among.rows));
                     continue;
                 }
                 Ok(answer) if answer.stats.in_vain > 0 => {
                     stats += answer.stats;
-                    allow = Some(self.allow(search.among));
+                    allow = Some(self.allow(among.rows));
                     continue;
                 }
                 Ok(answer)
                     if answer.stats.cut_short > 0
-                        && let Some(longer) = search.params(k, list).longer() =>
+                        && let Some(longer) = params.longer() =>
                 {
                     stats += SearchStats { cut_short: 0, ..answer.stats };
-                    list = longer.list;
+                    params = Cow::Owned(longer);
                     continue;
                 }
                 answer => answer?,
             };
             stats += answer.stats;
-            let wanted = answer.hits.iter().filter(|hit| search.among.contains(hit.row.0));
+            let wanted = answer.hits.iter().filter(|hit| among.rows.contains(hit.row.0));
             let hits: Vec<GraphHit> = wanted
                 .map(|hit| GraphHit { distance: hit.distance, row: hit.row })
-                .take(search.k)
+                .take(job.params.k)
                 .collect();
-            if hits.len() == search.k || answer.hits.len() < k || k >= SearchParams::LIST_MAX {
+            let k = params.k;
+            if hits.len() == job.params.k || answer.hits.len() < k || k >= SearchParams::LIST_MAX {
                 return Ok((hits, stats));
             }
-            k = (2 * k).min(SearchParams::LIST_MAX);
+            let wider = params.to_mut();
+            wider.k = (2 * k).min(SearchParams::LIST_MAX);
+            wider.list = wider.list.max(wider.k);
         }
     }
+}
+
+/// Whether a query wants any rows.
+fn is_wanted(job: &QueryJob<'_>) -> bool {
+    job.params.k > 0
 }

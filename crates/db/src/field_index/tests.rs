@@ -4,11 +4,11 @@ use std::path::Path;
 
 use pipeann_engine::distance::QueryDistance;
 use pipeann_engine::memory::Accountant;
-use pipeann_engine::search::DistanceRange;
+use pipeann_engine::search::{QueryJob, SearchParams};
 use pipeann_engine::types::VectorSet;
 use roaring::RoaringTreemap;
 
-use super::{BuildProgress, BuildRequest, FieldIndex, GraphOptions, GraphSearch, build};
+use super::{AllowedRows, BuildProgress, BuildRequest, FieldIndex, GraphHit, GraphOptions, build};
 use crate::catalog::Properties;
 use crate::flat::{FlatOptions, FlatVectors};
 use crate::ids::{Metric, RowId, Seq, VectorType};
@@ -61,17 +61,27 @@ fn link(graph: &FieldIndex, rows: std::ops::Range<u64>) {
     assert!(links.iter().all(|link| link.field == FIELD));
 }
 
+fn search(
+    graph: &FieldIndex,
+    query: &[u8],
+    params: &SearchParams,
+    among: AllowedRows<'_>,
+) -> Vec<GraphHit> {
+    let job = QueryJob { number: 0, query, params };
+    graph.search_together(&[job], among).remove(0).unwrap().0
+}
+
 /// How many of the ten nearest of `among` are found, over some queries.
-fn found(graph: &FieldIndex, among: &RoaringTreemap, search: GraphSearch<'_>) -> usize {
+fn found(graph: &FieldIndex, among: AllowedRows<'_>, params: &SearchParams) -> usize {
     let mut right = 0;
     for query in (0..50u64).map(|q| vector(1_000_000 + q)) {
         let distance = QueryDistance::new(Metric::L2, VectorType::U8, &query);
         let mut all: Vec<(f32, u64)> =
-            among.iter().map(|row| (distance.distance(&vector(row)), row)).collect();
+            among.rows.iter().map(|row| (distance.distance(&vector(row)), row)).collect();
         all.sort_by(|a, b| a.partial_cmp(b).unwrap());
-        let (hits, _) = graph.search(&query, search).unwrap();
+        let hits = search(graph, &query, params, among);
         assert_eq!(hits.len(), 10);
-        assert!(hits.iter().all(|hit| among.contains(hit.row.0)), "{hits:?}");
+        assert!(hits.iter().all(|hit| among.rows.contains(hit.row.0)), "{hits:?}");
         right += hits.iter().filter(|hit| all[..10].iter().any(|a| a.1 == hit.row.0)).count();
     }
     right
@@ -86,23 +96,18 @@ fn rows_looked_up_before_a_layout_are_found_after_it() {
     assert!(graph.is_layout_due(), "more than a fifth is new");
     let among: RoaringTreemap = (0..4_000).filter(|row| row % 2 == 0).collect();
     let allow = graph.allow(&among);
-    let search = GraphSearch {
-        k: 10,
-        list: 80,
-        within: DistanceRange::default(),
-        among: &among,
-        allow: Some(&allow),
-    };
-    let before = found(&graph, &among, search);
+    let params = SearchParams { k: 10, list: 80, ..SearchParams::default() };
+    let among = AllowedRows { rows: &among, nodes: Some(&allow) };
+    let before = found(&graph, among, &params);
     assert!(before >= 475, "{before} of 500");
     graph.reorder(Seq(2)).unwrap();
     assert!(!graph.is_layout_due() && !graph.is_changed());
     assert_eq!(graph.applied(), Seq(2));
-    let after = found(&graph, &among, search);
+    let after = found(&graph, among, &params);
     assert!(after >= 475, "{after} of 500 by nodes from before the layout");
     let none = graph.allow(&(5_000..5_010).collect());
-    let search = GraphSearch { allow: Some(&none), ..search };
-    assert!(graph.search(&vector(7), search).unwrap().0.is_empty());
+    let among = AllowedRows { nodes: Some(&none), ..among };
+    assert!(search(&graph, &vector(7), &params, among).is_empty());
 }
 
 #[test]
@@ -125,15 +130,10 @@ fn a_graph_that_nobody_searches_keeps_no_drivers_from_the_second_rest_on() {
     let graph = built(dir.path(), 1_000);
     assert!(!graph.trim(), "there was no search");
     let among: RoaringTreemap = (0..1_000).collect();
-    let search = GraphSearch {
-        k: 10,
-        list: 40,
-        within: DistanceRange::default(),
-        among: &among,
-        allow: None,
-    };
+    let params = SearchParams { k: 10, list: 40, ..SearchParams::default() };
+    let among = AllowedRows { rows: &among, nodes: None };
     for _ in 0..2 {
-        assert_eq!(graph.search(&vector(7), search).unwrap().0[0].row, RowId(7));
+        assert_eq!(search(&graph, &vector(7), &params, among)[0].row, RowId(7));
         assert!(!graph.trim(), "there was one");
         assert!(graph.trim());
         assert!(!graph.trim(), "there is nothing left");

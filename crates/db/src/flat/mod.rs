@@ -41,7 +41,7 @@ pub use error::FlatError;
 pub use files::current_files;
 pub use search::{FlatHit, FlatSearch};
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use pipeann_engine::memory::Accountant;
@@ -126,19 +126,6 @@ impl VectorsState {
 }
 
 impl FlatVectors {
-    /// Opens the vectors in `dir`, or makes an empty store where the directory is missing or
-    /// empty.
-    ///
-    /// # Errors
-    /// [`FlatError`] tells a store in use, a foreign directory or field, a newer version, damage,
-    /// and a memory limit that is too low apart.
-    ///
-    /// # Panics
-    /// For a dimension of zero.
-    pub fn open(dir: &Path, options: &FlatOptions) -> Result<Self, FlatError> {
-        open::open(dir, options)
-    }
-
     /// Appends the vectors of `rows`, and notes `seq`, the number of the batch's last log record.
     /// An empty batch only moves the number. At or below [`applied`](Self::applied) nothing
     /// happens. A row has one vector: its id must not have been appended before.

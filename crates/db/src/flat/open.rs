@@ -11,7 +11,22 @@ use super::segment::{VectorSegment, file_name};
 use super::{FlatError, FlatOptions, FlatVectors, VectorsState};
 use crate::files::{FileLock, LOCK_NAME, hex};
 
-pub(super) fn open(dir: &Path, options: &FlatOptions) -> Result<FlatVectors, FlatError> {
+impl FlatVectors {
+    /// Opens the vectors in `dir`, or makes an empty store where the directory is missing or
+    /// empty.
+    ///
+    /// # Errors
+    /// [`FlatError`] tells a store in use, a foreign directory or field, a newer version, damage,
+    /// and a memory limit that is too low apart.
+    ///
+    /// # Panics
+    /// For a dimension of zero.
+    pub fn open(dir: &Path, options: &FlatOptions) -> Result<Self, FlatError> {
+        open(dir, options)
+    }
+}
+
+fn open(dir: &Path, options: &FlatOptions) -> Result<FlatVectors, FlatError> {
     let shape = BlockShape::new(options.field, options.dim, options.vector_type);
     fs::create_dir_all(dir).map_err(FlatError::io("create", dir))?;
     check_no_stranger(dir)?;

@@ -61,7 +61,7 @@ pub use predicate::{Condition, KeyPredicate};
 pub use signature::{SignatureTest, Sketch, Verdict};
 pub use view::ScalarView;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -153,27 +153,6 @@ struct IndexesState {
 }
 
 impl ScalarIndexes {
-    /// Opens the indexes in `dir`, or makes empty ones where there are none, for these columns.
-    ///
-    /// # Errors
-    /// [`ScalarError`]; where [`is_damage`](ScalarError::is_damage) says so they have to be
-    /// [removed](Self::remove) and made anew.
-    pub fn open(
-        dir: &Path,
-        columns: Arc<[ScalarColumn]>,
-        options: ScalarOptions,
-    ) -> Result<Self, ScalarError> {
-        open::open(dir, columns, options)
-    }
-
-    /// Removes the indexes in `dir`, so that they can be made anew.
-    ///
-    /// # Errors
-    /// [`ScalarError::Io`].
-    pub fn remove(dir: &Path) -> Result<(), ScalarError> {
-        open::remove(dir)
-    }
-
     /// Adds a batch, and notes `seq`, the number of its last log record. At or below
     /// [`applied`](Self::applied) nothing happens. Rows have to come in ascending order of their
     /// ids.

@@ -14,7 +14,30 @@ use super::run::{OpenRun, Run, file_name};
 use super::{IndexesState, ScalarError, ScalarIndexes, ScalarOptions};
 use crate::ids::Seq;
 
-pub(super) fn open(
+impl ScalarIndexes {
+    /// Opens the indexes in `dir`, or makes empty ones where there are none, for these columns.
+    ///
+    /// # Errors
+    /// [`ScalarError`]; where [`is_damage`](ScalarError::is_damage) says so they have to be
+    /// [removed](Self::remove) and made anew.
+    pub fn open(
+        dir: &Path,
+        columns: Arc<[ScalarColumn]>,
+        options: ScalarOptions,
+    ) -> Result<Self, ScalarError> {
+        open(dir, columns, options)
+    }
+
+    /// Removes the indexes in `dir`, so that they can be made anew.
+    ///
+    /// # Errors
+    /// [`ScalarError::Io`].
+    pub fn remove(dir: &Path) -> Result<(), ScalarError> {
+        remove(dir)
+    }
+}
+
+fn open(
     dir: &Path,
     columns: Arc<[ScalarColumn]>,
     options: ScalarOptions,
@@ -102,7 +125,7 @@ fn remove_runs(dir: &Path, listed: &[u64]) -> Result<(), ScalarError> {
     Ok(())
 }
 
-pub(super) fn remove(dir: &Path) -> Result<(), ScalarError> {
+fn remove(dir: &Path) -> Result<(), ScalarError> {
     match fs::remove_dir_all(dir) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(ScalarError::io("remove", dir)(e)),
         _ => Ok(()),

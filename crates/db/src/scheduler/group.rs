@@ -1,6 +1,7 @@
 //! Which searches are done together.
 
-use super::queue::WaitingSearch;
+use super::alike::are_alike;
+use super::waiting::WaitingSearch;
 
 /// Queries of searches that are done together; a search with more of them is done alone.
 pub const MOST_QUERIES: usize = 200;
@@ -31,8 +32,8 @@ impl Group {
         let (least_k, most_k) = (self.least_k.min(k), self.most_k.max(k));
         let fits = self.queries + other.queries <= MOST_QUERIES
             && most_k - least_k <= MOST_K_APART
-            && first.likeness == other.likeness
-            && first.request.is_like(&other.request);
+            && first.batch_key == other.batch_key
+            && are_alike(&first.request, &other.request);
         if fits {
             *self = Self { queries: self.queries + other.queries, least_k, most_k };
         }

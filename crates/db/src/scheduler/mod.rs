@@ -15,27 +15,29 @@
 //! Threads are made when they are first needed, and end with the scheduler, which waits for them;
 //! what waits then is answered with an error. Deliberately absent: what a search does, and who asks.
 
+mod alike;
+mod caller;
 mod error;
 mod group;
 mod options;
 mod queue;
-mod request;
 #[cfg(test)]
 mod tests;
+mod waiting;
 mod work;
 
+pub use caller::{Caller, Searchable};
 pub use error::ScheduleError;
 pub use group::{MOST_K_APART, MOST_QUERIES};
 pub use options::SchedulerOptions;
-pub use request::{
-    Caller, OwnedFilter, OwnedVectors, SearchAnswer, SearchRequest, Searchable, Stages,
-};
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use self::queue::{SearchQueues, WaitingSearch};
+use self::queue::SearchQueues;
+use self::waiting::WaitingSearch;
+use crate::collection::SearchRequest;
 
 /// See the module's description. Shared between threads by reference.
 pub struct Scheduler {
@@ -81,9 +83,14 @@ impl Scheduler {
 
     /// Has a search done. The caller is answered by another thread, or by this one where the search
     /// is refused.
-    pub fn submit(&self, request: SearchRequest, caller: Box<dyn Caller>) {
+    pub fn submit(
+        &self,
+        collection: Arc<dyn Searchable>,
+        request: SearchRequest<'static>,
+        caller: Box<dyn Caller>,
+    ) {
         let options = &self.shared.options;
-        let waiting = WaitingSearch::new(request, caller, (options.clock)());
+        let waiting = WaitingSearch::new(collection, request, caller, (options.clock)());
         let mut state = self.shared.state();
         let refused = match state.is_ending {
             true => Some((waiting, ScheduleError::Ending)),

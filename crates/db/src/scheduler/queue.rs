@@ -1,58 +1,11 @@
 //! Searches that wait: a queue for each collection, and which of them is next.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Instant;
 
+use super::SchedulerOptions;
 use super::group::Group;
-use super::request::{Caller, SearchAnswer, SearchRequest};
-use super::{ScheduleError, SchedulerOptions};
-
-/// A search that waits.
-pub(super) struct WaitingSearch {
-    pub(super) request: Box<SearchRequest>,
-    /// None when it is answered.
-    pub(super) caller: Option<Box<dyn Caller>>,
-    pub(super) since: Instant,
-    /// See [`SearchRequest::batch_key`].
-    pub(super) likeness: u64,
-    pub(super) queries: usize,
-}
-
-/// Whether a search is still to be done.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Use {
-    Wanted,
-    Late,
-    Gone,
-}
-
-impl WaitingSearch {
-    pub(super) fn new(request: SearchRequest, caller: Box<dyn Caller>, since: Instant) -> Self {
-        let (likeness, queries) = (request.batch_key(), request.queries.as_set().rows());
-        let request = Box::new(request);
-        Self { request, caller: Some(caller), since, likeness, queries }
-    }
-
-    fn usefulness(&self, now: Instant) -> Use {
-        match self.request.deadline {
-            _ if self.caller.as_ref().is_none_or(|caller| caller.is_gone()) => Use::Gone,
-            Some(deadline) if deadline <= now => Use::Late,
-            _ => Use::Wanted,
-        }
-    }
-
-    /// Answers whoever waits for it.
-    pub(super) fn answer(self, outcome: Result<SearchAnswer, ScheduleError>) {
-        if let Some(caller) = self.caller {
-            caller.answer(outcome);
-        }
-    }
-
-    fn collection(&self) -> usize {
-        Arc::as_ptr(&self.request.collection).cast::<()>() as usize
-    }
-}
+use super::waiting::{Use, WaitingSearch};
 
 /// The searches of one collection, the oldest first.
 struct CollectionQueue {
@@ -91,10 +44,10 @@ impl SearchQueues {
         waiting: WaitingSearch,
         options: &SchedulerOptions,
     ) -> Result<(), (WaitingSearch, usize)> {
-        let collection = waiting.collection();
+        let collection = waiting.of_collection();
         let line = self.turns.iter().position(|line| line.collection == collection);
         let of_line = line.map_or(0, |line| self.turns[line].waiting.len());
-        let bytes = waiting.request.queries.bytes();
+        let bytes = waiting.request.vectors.bytes();
         let is_full = of_line >= options.line
             || self.searches >= options.lines
             || (self.searches > 0 && self.bytes + bytes > options.bytes);
@@ -121,7 +74,7 @@ impl SearchQueues {
         let mut left = Vec::new();
         while let Some(waiting) = line.waiting.pop_front() {
             match waiting.usefulness(now) {
-                Use::Gone => self.bytes -= waiting.request.queries.bytes(),
+                Use::Gone => self.bytes -= waiting.request.vectors.bytes(),
                 Use::Late => taken.late.push(waiting),
                 Use::Wanted => {
                     let joins = match &mut group {
@@ -141,7 +94,7 @@ impl SearchQueues {
         }
         self.searches -= before - left.len();
         let gone = taken.group.iter().chain(&taken.late);
-        self.bytes -= gone.map(|waiting| waiting.request.queries.bytes()).sum::<usize>();
+        self.bytes -= gone.map(|waiting| waiting.request.vectors.bytes()).sum::<usize>();
         if !left.is_empty() {
             self.turns.push_back(CollectionQueue { waiting: left.into(), ..line });
         }

@@ -8,8 +8,11 @@ use std::time::{Duration, Instant};
 
 use pipeann_engine::search::DistanceRange;
 
+use super::alike::are_alike;
 use super::*;
-use crate::collection::{BatchProgress, BatchedSearch, CollectionError, SearchHit, Selection};
+use crate::collection::{
+    BatchProgress, CollectionError, Filter, QueryVectors, SearchAnswer, SearchHit,
+};
 use crate::ids::VectorType;
 
 /// A collection that holds searches up until it is opened, and notes which it did together.
@@ -47,27 +50,28 @@ impl Noted {
 }
 
 impl Searchable for Noted {
-    fn search_joined(
+    fn search_batch(
         &self,
-        searches: &[BatchedSearch<'_>],
+        requests: &[&SearchRequest<'_>],
         tell: &mut dyn FnMut(BatchProgress),
     ) -> Result<(), CollectionError> {
-        self.begun.fetch_add(searches.len(), Ordering::SeqCst);
+        self.begun.fetch_add(requests.len(), Ordering::SeqCst);
         let mut open = self.open.lock().unwrap();
         while !*open {
             open = self.opened.wait(open).unwrap();
         }
         drop(open);
-        let ks: Vec<usize> = searches.iter().map(|joined| joined.search.k).collect();
+        let ks: Vec<usize> = requests.iter().map(|request| request.k).collect();
         self.groups.lock().unwrap().push(ks.clone());
         tell(BatchProgress::Found);
-        for (place, joined) in searches.iter().enumerate() {
+        for (place, request) in requests.iter().enumerate() {
             assert!(self.panics_at != Some(ks[place]), "no search of {}", ks[place]);
             if self.fails_at == Some(ks[place]) {
                 return Err(CollectionError::BlankDelete);
             }
-            let hits: Vec<Vec<SearchHit>> = vec![Vec::new(); joined.queries.rows()];
-            tell(BatchProgress::Answered(place, hits));
+            let hits: Vec<Vec<SearchHit>> = vec![Vec::new(); request.vectors.as_set().rows()];
+            let answer = SearchAnswer { hits, ..SearchAnswer::default() };
+            tell(BatchProgress::Answered(place, answer));
         }
         Ok(())
     }
@@ -117,11 +121,11 @@ impl Bench {
         Self::new(SchedulerOptions { at_once: 1, ..SchedulerOptions::default() })
     }
 
-    fn submit(&self, request: SearchRequest) -> Arc<AtomicBool> {
+    fn submit(&self, collection: &Arc<Noted>, request: SearchRequest<'static>) -> Arc<AtomicBool> {
         let gone = Arc::<AtomicBool>::default();
         let (answers, asker) = (self.sender.clone(), Arc::clone(&gone));
         let caller = Asker { k: request.k, answers, gone: asker };
-        self.scheduler.submit(request, Box::new(caller));
+        self.scheduler.submit(collection.clone(), request, Box::new(caller));
         gone
     }
 
@@ -133,34 +137,22 @@ impl Bench {
     }
 }
 
-fn request(collection: &Arc<Noted>, k: usize) -> SearchRequest {
-    queries(collection, k, 1)
+fn request(k: usize) -> SearchRequest<'static> {
+    queries(k, 1)
 }
 
-fn queries(collection: &Arc<Noted>, k: usize, count: usize) -> SearchRequest {
-    SearchRequest {
-        collection: Arc::clone(collection) as Arc<dyn Searchable>,
-        field: "v".to_owned(),
-        k,
-        metric: None,
-        list: None,
-        partitions: None,
-        filter: None,
-        output: Vec::new(),
-        selection: Selection::default(),
-        queries: OwnedVectors::new(vec![0; 8 * count], 2, VectorType::F32).unwrap(),
-        held: None,
-        deadline: None,
-    }
+fn queries(k: usize, count: usize) -> SearchRequest<'static> {
+    let vectors = QueryVectors::new(vec![0; 8 * count], 2, VectorType::F32).unwrap();
+    SearchRequest::new("v", vectors, k)
 }
 
 #[test]
 fn what_waits_is_done_together_and_nothing_waits_for_company() {
     let bench = Bench::of_one_thread();
     let noted = Noted::shut();
-    bench.submit(request(&noted, 1));
+    bench.submit(&noted, request(1));
     noted.wait_until_begun(1);
-    (2..=60).for_each(|k| drop(bench.submit(request(&noted, k))));
+    (2..=60).for_each(|k| drop(bench.submit(&noted, request(k))));
     assert_eq!(bench.scheduler.waiting(), 59);
     noted.open();
     let answers = bench.answers(60);
@@ -176,10 +168,10 @@ fn what_waits_is_done_together_and_nothing_waits_for_company() {
 fn groups_are_bounded_in_queries_and_in_how_far_k_is_apart() {
     let bench = Bench::of_one_thread();
     let noted = Noted::shut();
-    bench.submit(request(&noted, 1));
+    bench.submit(&noted, request(1));
     noted.wait_until_begun(1);
     for (k, count) in [(10, 100), (210, 50), (211, 1), (20, 60), (30, 50), (40, 201), (50, 200)] {
-        bench.submit(queries(&noted, k, count));
+        bench.submit(&noted, queries(k, count));
     }
     noted.open();
     bench.answers(8);
@@ -191,33 +183,32 @@ fn groups_are_bounded_in_queries_and_in_how_far_k_is_apart() {
 #[test]
 fn only_searches_that_are_alike_are_done_together() {
     let noted = Noted::shut();
-    let filter = |expression: &str| {
-        let expression = expression.to_owned();
-        Some(OwnedFilter { expression, ..OwnedFilter::default() })
-    };
-    let same = || request(&noted, 5);
+    let filter = |expression: &'static str| Some(Filter::new(expression));
+    let same = || request(5);
     let mut templates = filter("a > 1");
-    templates.as_mut().unwrap().templates.insert("t".into(), crate::expr::Constant::Int(1));
+    let given = templates.as_mut().unwrap().templates.to_mut();
+    given.insert("t".into(), crate::expr::Constant::Int(1));
     let near = DistanceRange { to: std::ops::Bound::Excluded(1.0), ..DistanceRange::default() };
     let different = [
         SearchRequest { field: "w".into(), ..same() },
         SearchRequest { metric: Some(crate::ids::Metric::Cosine), ..same() },
         SearchRequest { list: Some(64), ..same() },
-        SearchRequest { partitions: Some(vec!["p".into()]), ..same() },
+        SearchRequest { partitions: Some(["p"].into()), ..same() },
         SearchRequest { filter: filter("a > 1"), ..same() },
         SearchRequest { filter: filter("a > 2"), ..same() },
         SearchRequest { filter: templates, ..same() },
-        SearchRequest { selection: Selection { within: near, ..Selection::default() }, ..same() },
+        SearchRequest { within: near, ..same() },
     ];
     for (at, one) in different.iter().enumerate() {
-        assert!(one.is_like(one) && !one.is_like(&same()) && !same().is_like(one), "{at}");
-        assert!(different[..at].iter().all(|other| !one.is_like(other)), "{at}");
+        assert!(are_alike(one, one) && !are_alike(one, &same()), "{at}");
+        assert!(!are_alike(&same(), one), "{at}");
+        assert!(different[..at].iter().all(|other| !are_alike(one, other)), "{at}");
     }
     // What is read of the rows is each one's own affair.
-    assert!(same().is_like(&SearchRequest { output: vec!["a".into()], ..same() }));
+    assert!(are_alike(&same(), &SearchRequest { output: ["a"].into(), ..same() }));
     let without = SchedulerOptions { at_once: 1, merge: false, ..SchedulerOptions::default() };
     let bench = Bench::new(without);
-    (0..4).for_each(|k| drop(bench.submit(request(&noted, k))));
+    (0..4).for_each(|k| drop(bench.submit(&noted, request(k))));
     noted.open();
     bench.answers(4);
     assert_eq!(noted.groups(), [[0], [1], [2], [3]]);
@@ -228,11 +219,11 @@ fn collections_take_turns() {
     let bench = Bench::of_one_thread();
     let (busy, other) = (Noted::shut(), Noted::shut());
     other.open();
-    bench.submit(request(&busy, 1));
+    bench.submit(&busy, request(1));
     busy.wait_until_begun(1);
     // Too far apart to be done together.
-    (1..=5).for_each(|k| drop(bench.submit(request(&busy, 1000 * k))));
-    bench.submit(request(&other, 7));
+    (1..=5).for_each(|k| drop(bench.submit(&busy, request(1000 * k))));
+    bench.submit(&other, request(7));
     busy.open();
     let order: Vec<usize> = (0..7).map(|_| bench.answers.recv().unwrap().0).collect();
     assert_eq!(order, [1, 1000, 7, 2000, 3000, 4000, 5000]);
@@ -242,13 +233,13 @@ fn collections_take_turns() {
 fn what_nobody_waits_for_is_not_searched() {
     let bench = Bench::of_one_thread();
     let noted = Noted::shut();
-    bench.submit(request(&noted, 1));
+    bench.submit(&noted, request(1));
     noted.wait_until_begun(1);
     let at = |ms| Some(bench.start + Duration::from_millis(ms));
-    bench.submit(SearchRequest { deadline: at(50), ..request(&noted, 2) });
-    bench.submit(SearchRequest { deadline: at(500), ..request(&noted, 3) });
-    let gone = bench.submit(request(&noted, 4));
-    bench.submit(request(&noted, 5));
+    bench.submit(&noted, SearchRequest { deadline: at(50), ..request(2) });
+    bench.submit(&noted, SearchRequest { deadline: at(500), ..request(3) });
+    let gone = bench.submit(&noted, request(4));
+    bench.submit(&noted, request(5));
     gone.store(true, Ordering::SeqCst);
     bench.passed_ms.store(50, Ordering::SeqCst);
     noted.open();
@@ -266,19 +257,19 @@ fn lines_are_bounded_and_what_comes_beyond_is_refused_at_once() {
     let options = SchedulerOptions { at_once: 1, line: 3, lines: 5, ..SchedulerOptions::default() };
     let bench = Bench::new(options);
     let (one, other) = (Noted::shut(), Noted::shut());
-    bench.submit(request(&one, 0));
+    bench.submit(&one, request(0));
     one.wait_until_begun(1);
-    (1..=4).for_each(|k| drop(bench.submit(request(&one, k))));
+    (1..=4).for_each(|k| drop(bench.submit(&one, request(k))));
     let refused = bench.answers(1);
     assert!(matches!(refused[0], (4, Err(ScheduleError::Full { waiting: 3 }))));
-    (5..=7).for_each(|k| drop(bench.submit(request(&other, k))));
+    (5..=7).for_each(|k| drop(bench.submit(&other, request(k))));
     let refused = bench.answers(1);
     assert!(matches!(refused[0], (7, Err(ScheduleError::Full { waiting: 5 }))));
     one.open();
     other.open();
     assert!(bench.answers(6).iter().all(|(_, outcome)| outcome.is_ok()));
     // There is room again.
-    bench.submit(request(&one, 8));
+    bench.submit(&one, request(8));
     assert!(bench.answers(1)[0].1.is_ok());
 }
 
@@ -287,15 +278,15 @@ fn bytes_that_wait_are_bounded() {
     let options = SchedulerOptions { at_once: 1, bytes: 100, ..SchedulerOptions::default() };
     let bench = Bench::new(options);
     let noted = Noted::shut();
-    bench.submit(request(&noted, 0));
+    bench.submit(&noted, request(0));
     noted.wait_until_begun(1);
-    bench.submit(queries(&noted, 1, 20));
-    bench.submit(request(&noted, 2));
+    bench.submit(&noted, queries(1, 20));
+    bench.submit(&noted, request(2));
     let refused = bench.answers(1);
     assert!(matches!(refused[0], (2, Err(ScheduleError::Full { waiting: 1 }))));
     noted.open();
     assert!(bench.answers(2).iter().all(|(_, outcome)| outcome.is_ok()));
-    bench.submit(request(&noted, 3));
+    bench.submit(&noted, request(3));
     assert!(bench.answers(1)[0].1.is_ok());
 }
 
@@ -303,9 +294,9 @@ fn bytes_that_wait_are_bounded() {
 fn a_search_that_fails_or_panics_has_its_own_outcome_and_others_theirs() {
     let bench = Bench::of_one_thread();
     let noted = Arc::new(Noted { panics_at: Some(4), fails_at: Some(2), ..Noted::default() });
-    bench.submit(request(&noted, 0));
+    bench.submit(&noted, request(0));
     noted.wait_until_begun(1);
-    (1..=5).for_each(|k| drop(bench.submit(request(&noted, k))));
+    (1..=5).for_each(|k| drop(bench.submit(&noted, request(k))));
     noted.open();
     let outcomes: Vec<_> = bench.answers(6).into_iter().map(|(_, outcome)| outcome).collect();
     for (k, outcome) in outcomes.iter().enumerate() {
@@ -320,7 +311,7 @@ fn a_search_that_fails_or_panics_has_its_own_outcome_and_others_theirs() {
         }
     }
     // The thread goes on.
-    bench.submit(request(&noted, 6));
+    bench.submit(&noted, request(6));
     assert!(bench.answers(1)[0].1.is_ok());
 }
 
@@ -328,9 +319,9 @@ fn a_search_that_fails_or_panics_has_its_own_outcome_and_others_theirs() {
 fn the_end_answers_what_waits_and_waits_for_what_is_done() {
     let bench = Bench::of_one_thread();
     let noted = Noted::shut();
-    bench.submit(request(&noted, 0));
+    bench.submit(&noted, request(0));
     noted.wait_until_begun(1);
-    bench.submit(request(&noted, 1));
+    bench.submit(&noted, request(1));
     let Bench { scheduler, sender, answers, .. } = bench;
     std::thread::scope(|scope| {
         let ended = scope.spawn(|| scheduler.end());
@@ -341,7 +332,7 @@ fn the_end_answers_what_waits_and_waits_for_what_is_done() {
         assert!(matches!(answers.recv().unwrap(), (0, Ok(_))));
     });
     let late = Asker { k: 2, answers: sender, gone: Arc::default() };
-    scheduler.submit(request(&noted, 2), Box::new(late));
+    scheduler.submit(noted.clone(), request(2), Box::new(late));
     assert!(matches!(answers.recv().unwrap(), (2, Err(ScheduleError::Ending))));
     assert_eq!(noted.groups(), [[0]]);
 }
@@ -351,10 +342,10 @@ fn threads_are_made_as_they_are_needed_and_work_side_by_side() {
     let bench = Bench::new(SchedulerOptions { at_once: 3, ..SchedulerOptions::default() });
     let noted = Noted::shut();
     (0..3).for_each(|k| {
-        bench.submit(request(&noted, k));
+        bench.submit(&noted, request(k));
         noted.wait_until_begun(k + 1);
     });
-    bench.submit(request(&noted, 3));
+    bench.submit(&noted, request(3));
     assert_eq!(bench.scheduler.waiting(), 1);
     noted.open();
     assert!(bench.answers(4).iter().all(|(_, outcome)| outcome.is_ok()));

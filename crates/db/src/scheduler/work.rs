@@ -5,11 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::queue::{TakenSearches, WaitingSearch};
-use super::request::{Caller, RequestNames, SearchAnswer, Stages};
+use super::queue::TakenSearches;
+use super::waiting::WaitingSearch;
 use super::{QueuesShared, ScheduleError};
 use crate::asker::{self, Asker, Gone, TooMuch};
-use crate::collection::{BatchProgress, BatchedSearch, CollectionError};
+use crate::collection::{BatchProgress, CollectionError, SearchAnswer, SearchRequest, Stages};
 
 impl QueuesShared {
     /// Does what waits, until all is to end.
@@ -42,7 +42,7 @@ impl QueuesShared {
         (began, joined): (Instant, usize),
     ) -> (Vec<WaitingSearch>, Option<ScheduleError>) {
         let mut callers: Vec<_> = group.iter_mut().map(|waiting| waiting.caller.take()).collect();
-        let (clock, asks) = (&self.options.clock, asks_of(&callers));
+        let (clock, asks) = (&self.options.clock, asks_of(&group));
         let (mut since, mut search, mut rows) = (clock(), Duration::ZERO, Duration::ZERO);
         let mut tell = |progress| {
             let now = clock();
@@ -50,12 +50,12 @@ impl QueuesShared {
             since = now;
             match progress {
                 BatchProgress::Found => search += spent,
-                BatchProgress::Answered(place, hits) => {
+                BatchProgress::Answered(place, answer) => {
                     rows += spent;
                     let queue = began.saturating_duration_since(group[place].since);
                     let stages = Stages { queue, search, rows, joined };
                     if let Some(caller) = callers[place].take() {
-                        caller.answer(Ok(SearchAnswer { hits, stages }));
+                        caller.answer(Ok(SearchAnswer { stages, ..answer }));
                     }
                     // Whatever the caller did with it is its own affair.
                     since = clock();
@@ -112,8 +112,8 @@ impl Asker for Company {
 }
 
 /// Who asks, where all of them are known.
-fn asks_of(callers: &[Option<Box<dyn Caller>>]) -> Option<Arc<dyn Asker>> {
-    let each = callers.iter().map(|caller| caller.as_ref()?.asker());
+fn asks_of(group: &[WaitingSearch]) -> Option<Arc<dyn Asker>> {
+    let each = group.iter().map(|waiting| waiting.request.asker.clone());
     let mut asks = each.collect::<Option<Vec<_>>>()?;
     match asks.len() {
         1 => asks.pop(),
@@ -126,17 +126,8 @@ fn search_all(
     tell: &mut dyn FnMut(BatchProgress),
 ) -> Result<(), CollectionError> {
     let Some(first) = group.first() else { return Ok(()) };
-    let names: Vec<RequestNames<'_>> =
-        group.iter().map(|waiting| RequestNames::of(&waiting.request)).collect();
-    let each = names.iter().zip(group);
-    let searches: Vec<_> = each.map(|(names, waiting)| names.search(&waiting.request)).collect();
-    let joined = searches.iter().zip(group).map(|(search, waiting)| BatchedSearch {
-        search,
-        queries: waiting.request.queries.as_set(),
-        selection: &waiting.request.selection,
-        held: waiting.request.held.as_deref(),
-    });
-    first.request.collection.search_joined(&joined.collect::<Vec<_>>(), tell)
+    let requests: Vec<&SearchRequest<'_>> = group.iter().map(|waiting| &*waiting.request).collect();
+    first.collection.search_batch(&requests, tell)
 }
 
 /// Answers somebody, without harm to others if that panics.

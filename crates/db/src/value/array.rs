@@ -4,7 +4,6 @@
 //! ends as u32 (counted from the first text's first byte), then the texts. There are no null
 //! elements. Invariant of both types: the bytes are valid, so reading an element cannot fail.
 
-use super::single::ValueRef;
 use super::types::ScalarType;
 
 /// Bytes of the number of texts, and of each end.
@@ -37,87 +36,22 @@ pub enum ArrayError {
 /// An array, owned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Array {
-    element: ScalarType,
-    bytes: Vec<u8>,
+    pub(super) element: ScalarType,
+    pub(super) bytes: Vec<u8>,
 }
 
 impl Array {
-    /// Collects `values`. Integers of another width are taken where they fit.
-    ///
-    /// # Errors
-    /// [`ArrayError::Element`] with the first value that is of another type, null, or does not
-    /// fit; [`ArrayError::TooLarge`] where texts exceed 4 GiB.
-    pub fn collect<'v>(
-        element: ScalarType,
-        values: impl IntoIterator<Item = ValueRef<'v>>,
-    ) -> Result<Self, ArrayError> {
-        let mut bytes = Vec::new();
-        let mut ends = Vec::new();
-        for (at, value) in values.into_iter().enumerate() {
-            let value = value.with_type(element).ok_or(ArrayError::Element { at, element })?;
-            push_scalar(value, &mut bytes);
-            if element == ScalarType::VarChar {
-                ends.push(u32::try_from(bytes.len()).map_err(|_| ArrayError::TooLarge)?);
-            }
-        }
-        if element == ScalarType::VarChar {
-            let count = u32::try_from(ends.len()).map_err(|_| ArrayError::TooLarge)?;
-            let head = [count].into_iter().chain(ends).flat_map(u32::to_le_bytes);
-            bytes = head.chain(bytes).collect();
-        }
-        Ok(Self { element, bytes })
-    }
-
     /// The array, borrowed.
     pub fn as_ref(&self) -> ArrayRef<'_> {
         ArrayRef { element: self.element, bytes: &self.bytes }
     }
 }
 
-/// Appends the bytes of a scalar; a text without its length.
-pub(super) fn push_scalar(value: ValueRef<'_>, out: &mut Vec<u8>) {
-    match value {
-        ValueRef::Bool(v) => out.push(v.into()),
-        ValueRef::Int8(v) => out.extend(v.to_le_bytes()),
-        ValueRef::Int16(v) => out.extend(v.to_le_bytes()),
-        ValueRef::Int32(v) => out.extend(v.to_le_bytes()),
-        ValueRef::Int64(v) | ValueRef::Timestamptz(v) => out.extend(v.to_le_bytes()),
-        ValueRef::Float(v) => out.extend(v.to_le_bytes()),
-        ValueRef::Double(v) => out.extend(v.to_le_bytes()),
-        ValueRef::VarChar(v) => out.extend(v.as_bytes()),
-        ValueRef::Null | ValueRef::Json(_) | ValueRef::Array(_) | ValueRef::Vector(_) => {
-            unreachable!("the caller has a scalar")
-        }
-    }
-}
-
-/// The scalar in `bytes`; `None` where their number or content is not the type's.
-#[inline]
-pub(super) fn read_scalar(scalar: ScalarType, bytes: &[u8]) -> Option<ValueRef<'_>> {
-    Some(match scalar {
-        ScalarType::Bool => match bytes {
-            [0] => ValueRef::Bool(false),
-            [1] => ValueRef::Bool(true),
-            _ => return None,
-        },
-        ScalarType::Int8 => ValueRef::Int8(i8::from_le_bytes(bytes.try_into().ok()?)),
-        ScalarType::Int16 => ValueRef::Int16(i16::from_le_bytes(bytes.try_into().ok()?)),
-        ScalarType::Int32 => ValueRef::Int32(i32::from_le_bytes(bytes.try_into().ok()?)),
-        ScalarType::Int64 => ValueRef::Int64(i64::from_le_bytes(bytes.try_into().ok()?)),
-        ScalarType::Float => ValueRef::Float(f32::from_le_bytes(bytes.try_into().ok()?)),
-        ScalarType::Double => ValueRef::Double(f64::from_le_bytes(bytes.try_into().ok()?)),
-        ScalarType::Timestamptz => {
-            ValueRef::Timestamptz(i64::from_le_bytes(bytes.try_into().ok()?))
-        }
-        ScalarType::VarChar => ValueRef::VarChar(std::str::from_utf8(bytes).ok()?),
-    })
-}
-
 /// An array, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayRef<'a> {
-    element: ScalarType,
-    bytes: &'a [u8],
+    pub(super) element: ScalarType,
+    pub(super) bytes: &'a [u8],
 }
 
 impl<'a> ArrayRef<'a> {
@@ -155,23 +89,6 @@ impl<'a> ArrayRef<'a> {
         self.len() == 0
     }
 
-    /// Element `i`.
-    ///
-    /// # Panics
-    /// Where `i` is not below [`len`](Self::len).
-    pub fn get(self, i: usize) -> ValueRef<'a> {
-        let bytes = match self.element.width() {
-            Some(width) => &self.bytes[i * width..(i + 1) * width],
-            None => self.text(i, self.len()).expect("checked when the array was made"),
-        };
-        read_scalar(self.element, bytes).expect("checked when the array was made")
-    }
-
-    /// All elements in order.
-    pub fn iter(self) -> impl ExactSizeIterator<Item = ValueRef<'a>> {
-        (0..self.len()).map(move |i| self.get(i))
-    }
-
     /// The bytes, as they stand in a row.
     pub fn bytes(self) -> &'a [u8] {
         self.bytes
@@ -192,7 +109,7 @@ impl<'a> ArrayRef<'a> {
         self.word(0)
     }
 
-    fn text(self, i: usize, count: usize) -> Option<&'a [u8]> {
+    pub(super) fn text(self, i: usize, count: usize) -> Option<&'a [u8]> {
         let texts = self.bytes.get(count.checked_add(1)?.checked_mul(LENGTH_BYTES)?..)?;
         let start = if i == 0 { 0 } else { self.word(i)? };
         texts.get(start..self.word(i + 1)?)

@@ -10,6 +10,7 @@
 mod array;
 mod column;
 mod constants;
+mod elements;
 mod json;
 mod row;
 mod single;

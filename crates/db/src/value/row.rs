@@ -9,8 +9,9 @@
 //! with fewer columns; the missing ones read as the value that the layout names for them. A row
 //! carries no checksum: the log and the row store have theirs. Decoding accepts any bytes.
 
-use super::array::{ArrayRef, push_scalar, read_scalar};
+use super::array::ArrayRef;
 use super::constants::{MAX_ROW_BYTES, MAX_ROW_COLUMNS, ROW_FORMAT, row_header};
+use super::elements::{push_scalar, read_scalar};
 use super::single::{Value, ValueRef};
 use super::types::{DataType, ScalarType};
 use crate::ids::ErrorClass;

@@ -2,8 +2,9 @@
 
 use super::constants::SEGMENT_SUFFIX;
 use super::error::WalError;
+use super::log_id::LogId;
 use super::recovery::find_tail;
-use super::segment::{self, LogId};
+use super::segment;
 use crate::disk::{Disk, DiskError};
 use crate::ids::Seq;
 

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::log_id::LogId;
 use super::record::{PayloadTooLarge, RecordError};
-use super::segment::LogId;
 use crate::disk::DiskError;
 use crate::ids::{ErrorClass, Seq};
 use crate::replication::SharedLogError;

@@ -4,7 +4,7 @@ use super::constants::{
     ByteField, FRAME_ALIGNMENT, FRAME_MAGIC, KIND_MARK, MAX_PAYLOAD_BYTES, frame_header as at,
 };
 use super::error::FrameProblem;
-use super::segment::LogId;
+use super::log_id::LogId;
 use crate::ids::Seq;
 
 /// What a frame says of itself. Frame checksums chain: `previous` is that of the record before.

@@ -7,7 +7,8 @@
 //! where it cannot be written the log goes on.
 
 use super::error::WalError;
-use super::segment::{self, LogId, Segment};
+use super::log_id::LogId;
+use super::segment::{self, Segment};
 use crate::disk::{Disk, read_file, replace_file};
 use crate::ids::Seq;
 

@@ -2,8 +2,8 @@
 
 use super::error::CommitFailure;
 use super::frame::{self, FrameParts};
+use super::log_id::LogId;
 use super::record::RecordKind;
-use super::segment::LogId;
 use super::writer::FrameChunk;
 use crate::ids::Seq;
 

@@ -9,8 +9,9 @@ use std::path::PathBuf;
 
 use super::error::{FrameProblem, WalError};
 use super::frame::MARK_BYTES;
+use super::log_id::LogId;
 use super::scan::{Scan, Scanned};
-use super::segment::{self, LogId, Segment};
+use super::segment::{self, Segment};
 use crate::disk::{AppendFile, Disk, DiskError};
 use crate::ids::Seq;
 

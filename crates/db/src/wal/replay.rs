@@ -4,33 +4,12 @@ use std::sync::Arc;
 use std::vec;
 
 use super::error::{FrameProblem, WalError};
-use super::record::{Record, RecordKind};
+use super::log_id::LogId;
+use super::log_record::LogRecord;
 use super::scan::{Scan, Scanned};
-use super::segment::{LogId, Segment};
+use super::segment::Segment;
 use crate::disk::Disk;
 use crate::ids::Seq;
-
-/// One record as it stands in the log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogRecord {
-    /// Its number.
-    pub seq: Seq,
-    /// What it holds.
-    pub kind: RecordKind,
-    /// Its bytes.
-    pub payload: Vec<u8>,
-}
-
-impl LogRecord {
-    /// What the payload says.
-    ///
-    /// # Errors
-    /// [`WalError::Record`] where it is not what the kind promises, though its checksum is right.
-    pub fn decode(&self) -> Result<Record<'_>, WalError> {
-        let seq = self.seq;
-        Record::decode(self.kind, &self.payload).map_err(|source| WalError::Record { seq, source })
-    }
-}
 
 /// The records from one number on, up to the last that was written when the replay began. Ends
 /// after the first error.

@@ -10,9 +10,10 @@ use super::constants::{
 };
 use super::error::{FrameProblem, WalError};
 use super::frame::{FrameHeader, frame_bytes};
+use super::log_id::LogId;
+use super::log_record::LogRecord;
 use super::record::RecordKind;
-use super::replay::LogRecord;
-use super::segment::{LogId, Segment};
+use super::segment::Segment;
 use crate::disk::{Disk, DiskError, ReadFile};
 use crate::ids::Seq;
 

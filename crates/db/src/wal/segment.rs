@@ -3,25 +3,15 @@
 //! A segment is written under a temporary name, synced, and renamed: under its own name it has
 //! a whole header always, and replaces one of the same name that holds no record anybody needs.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use super::constants::{
     ByteField, SEGMENT_MAGIC, SEGMENT_SUFFIX, SEGMENT_VERSION, segment_header as at,
 };
 use super::error::WalError;
+use super::log_id::LogId;
 use crate::disk::{AppendFile, Disk, DiskError, TEMPORARY_SUFFIX};
 use crate::ids::Seq;
-
-/// Which collection a log belongs to: its uuid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LogId(pub [u8; 16]);
-
-impl fmt::Display for LogId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
 
 /// A segment whose header was found in order.
 #[derive(Clone, Debug, PartialEq, Eq)]

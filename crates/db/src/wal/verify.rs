@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::error::WalError;
+use super::log_id::LogId;
 use super::recovery::{TornTail, find_tail};
 use super::replay::Replay;
-use super::segment::{self, LogId};
+use super::segment;
 use crate::disk::Disk;
 use crate::ids::Seq;
 

@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use super::frame::{self, MARK_BYTES};
+use super::log_id::LogId;
 use super::newest;
-use super::segment::{self, LogId, Segment};
+use super::segment::{self, Segment};
 use crate::disk::{AppendFile, Disk, DiskError};
 use crate::ids::Seq;
 

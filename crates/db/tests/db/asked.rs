@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pipeann_db::asker::{Asker, Gone, TooMuch, within};
-use pipeann_db::collection::{Collection, CollectionError, Filter, RowQuery, VectorSearch};
+use pipeann_db::collection::{Collection, CollectionError, Filter, RowQuery, SearchRequest};
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_engine::types::VectorSet;
 
@@ -102,19 +102,15 @@ fn an_exact_search_whose_asker_goes_ends() {
     let near: Vec<[f32; DIM]> = (0..200).map(vector).collect();
     let queries = bytes(&near);
     let queries = VectorSet::new(&queries, DIM, VectorType::F32).unwrap();
-    let search = VectorSearch {
-        field: "v",
-        k: 10,
+    let search = SearchRequest {
         metric: Some(Metric::L2),
-        list: None,
-        partitions: None,
-        filter: None,
-        output: FIELDS,
+        output: FIELDS.into(),
+        ..SearchRequest::new("v", queries, 10)
     };
     let leaver = leaves_after(2);
-    let found = within(Some(leaver.clone()), || c.search(&search, queries));
+    let found = within(Some(leaver.clone()), || c.search(&search));
     assert!(matches!(found, Err(CollectionError::Gone(Gone::Left))), "{found:?}");
-    assert_eq!(c.search(&search, queries).unwrap().len(), 200);
+    assert_eq!(c.search(&search).unwrap().hits.len(), 200);
 }
 
 #[test]

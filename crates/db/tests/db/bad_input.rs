@@ -1,6 +1,6 @@
 //! Bad input changes nothing and is told by field and row.
 
-use pipeann_db::collection::{Collection, VectorSearch};
+use pipeann_db::collection::{Collection, SearchRequest};
 use pipeann_db::ids::{ErrorClass, Metric, VectorType};
 use pipeann_db::schema::{Batch, PrimaryKey};
 use pipeann_db::value::{Column, ColumnValues, DenseVectors, VectorKind};
@@ -76,16 +76,8 @@ fn questions_that_make_no_sense_are_refused() {
     assert!(c.get(&keys(&[1]), &["other"]).unwrap_err().to_string().contains("`other`"));
     let search = |field, metric, query: &[u8], dim| {
         let queries = VectorSet::new(query, dim, VectorType::F32).unwrap();
-        let search = VectorSearch {
-            field,
-            k: 1,
-            metric,
-            list: None,
-            partitions: None,
-            filter: None,
-            output: &[],
-        };
-        c.search(&search, queries).unwrap_err().to_string()
+        let search = SearchRequest { metric, ..SearchRequest::new(field, queries, 1) };
+        c.search(&search).unwrap_err().to_string()
     };
     let query = bytes(&[vector(1)]);
     let l2 = Some(Metric::L2);
@@ -108,15 +100,7 @@ fn a_collection_that_is_not_loaded_is_not_searched() {
     let query = bytes(&[vector(1)]);
     let queries = VectorSet::new(&query, DIM, VectorType::F32).unwrap();
     let metric = Some(Metric::L2);
-    let search = VectorSearch {
-        field: "v",
-        k: 1,
-        metric,
-        list: None,
-        partitions: None,
-        filter: None,
-        output: &[],
-    };
-    let refused = c.search(&search, queries).unwrap_err().to_string();
+    let search = SearchRequest { metric, ..SearchRequest::new("v", queries, 1) };
+    let refused = c.search(&search).unwrap_err().to_string();
     assert_eq!(refused, "the collection or partition `c` is not loaded; load it first");
 }

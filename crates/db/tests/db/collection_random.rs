@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pipeann_db::catalog::{EntryChange, NewCollection, NewIndex, Properties};
-use pipeann_db::collection::{Collection, FoundRow, RowQuery, VectorSearch};
+use pipeann_db::collection::{Collection, FoundRow, RowQuery, SearchRequest};
 use pipeann_db::database::Database;
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_db::schema::{FieldSpec, PrimaryKey, Schema};
@@ -289,17 +289,13 @@ impl<'d> Pair<'d> {
         nearest.retain(|(_, row)| seen.insert(&row.key));
         nearest.truncate(k);
         let one = partition.map(|name| [name]);
-        let search = VectorSearch {
-            field: &self.schema.fields()[at].spec.name,
-            k,
-            metric: Some(metric),
-            list: None,
-            partitions: one.as_ref().map(|names| &names[..]),
-            filter: None,
-            output: &[],
-        };
         let set = VectorSet::new(query, dim, vector_type).unwrap();
-        let hits = self.collection().search(&search, set).unwrap().remove(0);
+        let search = SearchRequest {
+            metric: Some(metric),
+            partitions: one.map(Into::into),
+            ..SearchRequest::new(&*self.schema.fields()[at].spec.name, set, k)
+        };
+        let hits = self.collection().search(&search).unwrap().hits.remove(0);
         let found: Vec<f32> = hits.iter().map(|hit| hit.distance).collect();
         let exact: Vec<f32> = nearest.iter().map(|near| near.0).collect();
         let farthest = exact.last().copied().unwrap_or_default();

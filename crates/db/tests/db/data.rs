@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pipeann_db::catalog::{CollectionPath, EntryChange, NewCollection, UnixMs};
-use pipeann_db::collection::{Collection, CollectionOptions, RowQuery, SearchHit, VectorSearch};
+use pipeann_db::collection::{Collection, CollectionOptions, RowQuery, SearchHit, SearchRequest};
 use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_db::field_index::GraphOptions;
 use pipeann_db::ids::{Metric, VectorType};
@@ -145,16 +145,12 @@ pub(crate) fn rows(collection: &Collection) -> Vec<(i64, u32)> {
 pub(crate) fn search_by(collection: &Collection, k: usize, near: [f32; DIM]) -> Vec<SearchHit> {
     let query = bytes(&[near]);
     let queries = VectorSet::new(&query, DIM, VectorType::F32).unwrap();
-    let search = VectorSearch {
-        field: "v",
-        k,
+    let search = SearchRequest {
         metric: Some(Metric::L2),
-        list: None,
-        partitions: None,
-        filter: None,
-        output: FIELDS,
+        output: FIELDS.into(),
+        ..SearchRequest::new("v", queries, k)
     };
-    collection.search(&search, queries).unwrap().remove(0)
+    collection.search(&search).unwrap().hits.remove(0)
 }
 
 pub(crate) fn distance(a: [f32; DIM], b: [f32; DIM]) -> f32 {

@@ -1,11 +1,12 @@
 //! Filters in queries, counts, deletes and searches: what is found is what a scan of a model
 //! finds, whatever short cut was taken.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use pipeann_db::catalog::{CollectionPath, EntryChange, NewCollection, NewIndex, Properties};
 use pipeann_db::collection::{
-    Collection, CollectionError, Filter, FoundRow, RowOrder, RowQuery, VectorSearch,
+    Collection, CollectionError, Filter, FoundRow, QueryVectors, RowOrder, RowQuery, SearchRequest,
 };
 use pipeann_db::database::Database;
 use pipeann_db::expr::{Constant, Templates};
@@ -142,14 +143,20 @@ pub(crate) fn keys(rows: &[FoundRow]) -> Vec<i64> {
     rows.iter().map(key).collect()
 }
 
+/// A search for rows near a point that is given later.
+pub(crate) fn near_points(k: usize) -> SearchRequest<'static> {
+    SearchRequest::new("v", QueryVectors::new(Vec::new(), DIM, VectorType::F32).unwrap(), k)
+}
+
 pub(crate) fn nearest(
     collection: &Collection,
-    search: &VectorSearch<'_>,
+    search: &SearchRequest<'_>,
     near: [f32; DIM],
 ) -> Vec<(f32, i64)> {
     let bytes: Vec<u8> = near.iter().flat_map(|c| c.to_le_bytes()).collect();
     let queries = VectorSet::new(&bytes, DIM, VectorType::F32).unwrap();
-    let hits = collection.search(search, queries).unwrap().remove(0);
+    let search = SearchRequest { vectors: queries.into(), ..search.borrowed() };
+    let hits = collection.search(&search).unwrap().hits.remove(0);
     hits.iter().map(|hit| (hit.distance, key(&hit.row))).collect()
 }
 
@@ -165,12 +172,12 @@ fn distance(a: [f32; DIM], b: [f32; DIM]) -> f32 {
 /// Compares everything that takes a filter with the model.
 fn compare(c: &Collection, model: &BTreeMap<i64, Row>, numbers: &mut Numbers) {
     for (expression, test) in FILTERS {
-        let filter = Filter::new(expression);
+        let filter = Filter::new(*expression);
         let expected: Vec<i64> =
             model.values().filter(|row| test(row)).map(|row| row.key).collect();
         let query = RowQuery {
             fields: &["number"],
-            filter: Some(filter),
+            filter: Some(filter.clone()),
             order: RowOrder::Key,
             ..RowQuery::default()
         };
@@ -180,7 +187,11 @@ fn compare(c: &Collection, model: &BTreeMap<i64, Row>, numbers: &mut Numbers) {
             let number = model[&key(row)].number as i32;
             assert_eq!(row.values, [Value::Int32(number)], "{expression}");
         }
-        assert_eq!(c.count_matching(filter, None).unwrap(), expected.len() as u64, "{expression}");
+        assert_eq!(
+            c.count_matching(filter.clone(), None).unwrap(),
+            expected.len() as u64,
+            "{expression}"
+        );
         let page = RowQuery { offset: 3, limit: Some(4), ..query.clone() };
         let some: Vec<i64> = expected.iter().copied().skip(3).take(4).collect();
         assert_eq!(keys(&c.query(&page).unwrap()), some, "{expression}");
@@ -200,15 +211,8 @@ fn compare(c: &Collection, model: &BTreeMap<i64, Row>, numbers: &mut Numbers) {
             assert_eq!(keys(&c.query(&rest).unwrap()), expected[1..], "{expression}");
         }
         let near = point(numbers);
-        let search = VectorSearch {
-            field: "v",
-            k: 10,
-            metric: Some(Metric::L2),
-            list: None,
-            partitions: None,
-            filter: Some(filter),
-            output: &[],
-        };
+        let search =
+            SearchRequest { metric: Some(Metric::L2), filter: Some(filter), ..near_points(10) };
         let mut exact: Vec<f32> =
             expected.iter().map(|key| distance(near, model[key].vector)).collect();
         exact.sort_by(f32::total_cmp);
@@ -275,15 +279,8 @@ fn searches_of_a_graph_find_as_many_rows_as_match() {
     for (expression, test) in FILTERS {
         for _ in 0..10 {
             let near = point(&mut numbers);
-            let search = VectorSearch {
-                field: "v",
-                k: 10,
-                metric: None,
-                list: None,
-                partitions: None,
-                filter: Some(Filter::new(expression)),
-                output: &[],
-            };
+            let search =
+                SearchRequest { filter: Some(Filter::new(*expression)), ..near_points(10) };
             let hits = nearest(&c, &search, near);
             let among = model.values().filter(|row| test(row));
             let mut exact: Vec<f32> = among.map(|row| distance(near, row.vector)).collect();
@@ -336,14 +333,15 @@ fn templates_and_errors_reach_the_caller() {
     let (model, _) = fill(&c, 100);
     let list = vec![Constant::Int(3), Constant::Int(4)];
     let templates = Templates::from([("list".to_owned(), Constant::List(list))]);
-    let filter = Filter { expression: "number in {list}", templates: &templates };
+    let filter =
+        Filter { expression: "number in {list}".into(), templates: Cow::Borrowed(&templates) };
     let expected = model.values().filter(|row| matches!(row.number, 3 | 4)).count() as u64;
     assert_eq!(c.count_matching(filter, None).unwrap(), expected);
     let wrong = Filter::new("number == 'x'");
     let errors = [
-        c.count_matching(wrong, None).unwrap_err(),
-        c.delete_matching(wrong, None).unwrap_err(),
-        c.query(&RowQuery { filter: Some(wrong), ..RowQuery::default() }).unwrap_err(),
+        c.count_matching(wrong.clone(), None).unwrap_err(),
+        c.delete_matching(wrong.clone(), None).unwrap_err(),
+        c.query(&RowQuery { filter: Some(wrong.clone()), ..RowQuery::default() }).unwrap_err(),
         c.iterate(&RowQuery { filter: Some(wrong), ..RowQuery::default() }).unwrap_err(),
     ];
     for error in errors {
@@ -382,14 +380,10 @@ fn a_database_that_nobody_asks_returns_what_answers_had_kept() {
     assert_eq!(accountant.pool_bytes(Pool::Postings), with_buffer, "it was written to");
     database.trim();
     assert!(accountant.pool_bytes(Pool::Postings) < with_buffer, "of {with_buffer} bytes");
-    let search = VectorSearch {
-        field: "v",
-        k: 10,
+    let search = SearchRequest {
         metric: Some(Metric::L2),
-        list: None,
-        partitions: None,
         filter: Some(Filter::new("number < 20")),
-        output: &[],
+        ..near_points(10)
     };
     let found = nearest(&c, &search, [5.0; DIM]);
     let kept = accountant.pool_bytes(Pool::Postings);

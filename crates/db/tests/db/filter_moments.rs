@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use pipeann_db::catalog::{CollectionPath, EntryChange, NewIndex, Properties};
-use pipeann_db::collection::{Filter, RowOrder, RowQuery, VectorSearch};
+use pipeann_db::collection::{Filter, RowOrder, RowQuery, SearchRequest};
 use pipeann_db::ids::Metric;
 use pipeann_db::schema::PrimaryKey;
 use pipeann_db::value::Value;
 use pipeann_engine::memory::Pool;
 
 use crate::data::open;
-use crate::filter::{DIM, Row, batch, create, fill, key, keys, nearest};
+use crate::filter::{DIM, Row, batch, create, fill, key, keys, near_points, nearest};
 use crate::schemas::Numbers;
 
 #[test]
@@ -68,14 +68,10 @@ fn readers_and_deletes_see_each_write_as_a_whole() {
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
             let even = Filter::new("number % 2 == 0");
-            let search = VectorSearch {
-                field: "v",
-                k: 100,
+            let search = SearchRequest {
                 metric: Some(Metric::L2),
-                list: None,
-                partitions: None,
-                filter: Some(even),
-                output: &[],
+                filter: Some(even.clone()),
+                ..near_points(100)
             };
             let query = RowQuery {
                 fields: &["number"],
@@ -86,7 +82,7 @@ fn readers_and_deletes_see_each_write_as_a_whole() {
             while !stop.load(Ordering::Relaxed) || seen == 0 {
                 for rows in [
                     nearest(&c, &search, [0.0; DIM]).len(),
-                    c.count_matching(even, None).unwrap() as usize,
+                    c.count_matching(even.clone(), None).unwrap() as usize,
                 ] {
                     assert!(rows == 0 || rows == 60, "{rows} rows of one write");
                 }
@@ -202,15 +198,7 @@ fn a_repeated_filter_finds_rows_that_enter_the_graph_meanwhile() {
     c.wait_for_index("graph").unwrap();
     let search = |near| {
         let filter = Some(Filter::new("name == 'red' and number < 50"));
-        let search = VectorSearch {
-            field: "v",
-            k: 1,
-            metric: None,
-            list: None,
-            partitions: None,
-            filter,
-            output: &[],
-        };
+        let search = SearchRequest { filter, ..near_points(1) };
         nearest(&c, &search, near)[0]
     };
     let before = c.options().accountant.pool_bytes(Pool::Postings);

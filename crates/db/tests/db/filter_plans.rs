@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pipeann_db::catalog::{CollectionPath, EntryChange, NewIndex, Properties};
-use pipeann_db::collection::{Collection, Filter, SearchCosts, VectorSearch};
+use pipeann_db::collection::{Collection, Filter, SearchAnswer, SearchCosts, SearchRequest};
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_engine::types::VectorSet;
 
@@ -42,16 +42,11 @@ fn compare(
         .collect();
     let bytes: Vec<u8> = near.iter().flatten().flat_map(|c| c.to_le_bytes()).collect();
     let queries = VectorSet::new(&bytes, DIM, VectorType::F32).unwrap();
-    let search = VectorSearch {
-        field: "v",
-        k: 10,
-        metric: None,
-        list: None,
-        partitions: None,
+    let search = SearchRequest {
         filter: Some(Filter::new(expression)),
-        output: &[],
+        ..SearchRequest::new("v", queries, 10)
     };
-    let (hits, costs) = c.search_counted(&search, queries).unwrap();
+    let SearchAnswer { hits, costs, .. } = c.search(&search).unwrap();
     let (mut right, mut wanted) = (0, 0);
     for (near, hits) in near.into_iter().zip(hits) {
         assert!(hits.iter().all(|hit| matches(&model[&key(&hit.row)])), "{expression}");

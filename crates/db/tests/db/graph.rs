@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pipeann_db::catalog::{EntryChange, IndexState, NewIndex, Properties};
-use pipeann_db::collection::{Collection, CollectionError, VectorSearch};
+use pipeann_db::collection::{Collection, CollectionError, SearchRequest};
 use pipeann_db::database::{Database, ReadOnlyOptions};
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_db::schema::PrimaryKey;
@@ -519,16 +519,12 @@ fn searches_of_some_partitions_find_their_rows_and_batches_what_single_queries_d
     let near: Vec<_> = (0..40).map(|query| vector(query * 31 + 5)).collect();
     let queries = bytes(&near);
     let queries = VectorSet::new(&queries, DIM, VectorType::F32).unwrap();
-    let all = VectorSearch {
-        field: "v",
-        k: 5,
-        metric: None,
+    let all = SearchRequest {
         list: Some(80),
-        partitions: None,
-        filter: None,
-        output: FIELDS,
+        output: FIELDS.into(),
+        ..SearchRequest::new("v", queries, 5)
     };
-    let found = c.search(&all, queries).unwrap();
+    let found = c.search(&all).unwrap().hits;
     for (hits, &near) in found.iter().zip(&near) {
         let alone = search_by(&c, 5, near);
         assert_eq!(
@@ -536,9 +532,9 @@ fn searches_of_some_partitions_find_their_rows_and_batches_what_single_queries_d
             alone.iter().map(|h| &h.row.key).collect::<Vec<_>>()
         );
     }
-    let some = VectorSearch { partitions: Some(&["red", "blue"]), ..all };
+    let some = SearchRequest { partitions: Some(["red", "blue"].into()), ..all };
     let (mut right, mut wanted) = (0, 0);
-    for (hits, &near) in c.search(&some, queries).unwrap().iter().zip(&near) {
+    for (hits, &near) in c.search(&some).unwrap().hits.iter().zip(&near) {
         let inside = (2..900u32).filter(|key| key % 3 != 2);
         let mut truth: Vec<f32> = inside.map(|key| distance(near, vector(key))).collect();
         truth.sort_by(f32::total_cmp);

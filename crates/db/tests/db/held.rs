@@ -1,10 +1,11 @@
 //! Moments that are kept: what is read as of them stays what it was, whatever is written since.
 
 use std::ops::Bound;
+use std::sync::Arc;
 
 use pipeann_db::catalog::{EntryChange, NewIndex, Properties};
 use pipeann_db::collection::{
-    Collection, Filter, PinnedSnapshot, RowOrder, RowQuery, SearchHit, Selection, VectorSearch,
+    Collection, Filter, PinnedSnapshot, RowOrder, RowQuery, SearchHit, SearchRequest,
 };
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_db::schema::PrimaryKey;
@@ -14,14 +15,14 @@ use pipeann_engine::types::VectorSet;
 use crate::data::{DIM, FIELDS, batch, bytes, create, keys, open, place, seed, vector};
 
 /// Rows by filter, as key and seed.
-fn read(c: &Collection, held: Option<&PinnedSnapshot>, filter: &str) -> Vec<(i64, u32)> {
+fn read(c: &Collection, held: Option<&Arc<PinnedSnapshot>>, filter: &str) -> Vec<(i64, u32)> {
     let query = RowQuery {
         fields: FIELDS,
         filter: Some(Filter::new(filter)),
         order: RowOrder::NewestOfKey,
         ..RowQuery::default()
     };
-    let found = c.query_as_of(&query, held).unwrap();
+    let found = c.query_as_of(&query, held.map(|held| &**held)).unwrap();
     found.iter().map(|row| (key(&row.key), seed(&row.values))).collect()
 }
 
@@ -34,30 +35,32 @@ fn key(key: &PrimaryKey) -> i64 {
 
 fn near(
     c: &Collection,
-    held: Option<&PinnedSnapshot>,
+    held: Option<&Arc<PinnedSnapshot>>,
     filter: Option<Filter<'_>>,
     from: Bound<f32>,
 ) -> Vec<SearchHit> {
     let query = bytes(&[vector(77)]);
     let queries = VectorSet::new(&query, DIM, VectorType::F32).unwrap();
-    let search = VectorSearch {
-        field: "v",
-        k: 20,
+    let within = DistanceRange { from, ..DistanceRange::default() };
+    let search = SearchRequest {
+        moment: held.cloned(),
+        within,
         metric: Some(Metric::L2),
         list: Some(400),
-        partitions: None,
         filter,
-        output: FIELDS,
+        output: FIELDS.into(),
+        ..SearchRequest::new("v", queries, 20)
     };
-    let within = DistanceRange { from, ..DistanceRange::default() };
-    let selection = Selection { within, ..Selection::default() };
-    c.search_selected_as_of(&search, queries, (&selection, held)).unwrap().remove(0)
+    c.search(&search).unwrap().hits.remove(0)
 }
 
 /// Everything that is compared: rows, rows by filter, counts, and searches of both kinds.
-fn look(c: &Collection, held: Option<&PinnedSnapshot>) -> impl PartialEq + std::fmt::Debug + use<> {
+fn look(
+    c: &Collection,
+    held: Option<&Arc<PinnedSnapshot>>,
+) -> impl PartialEq + std::fmt::Debug + use<> {
     let filter = Filter::new("note like 'note 1%'");
-    let counted = c.count_as_of(filter, None, held).unwrap();
+    let counted = c.count_as_of(filter.clone(), None, held.map(|held| &**held)).unwrap();
     let pages = near(c, held, None, Bound::Unbounded);
     let bound = Bound::Excluded(pages[9].distance);
     let hits = |hits: Vec<SearchHit>| -> Vec<(i64, u32)> {

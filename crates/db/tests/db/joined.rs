@@ -8,14 +8,12 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use pipeann_db::catalog::{CollectionPath, EntryChange, NewCollection, NewIndex, Properties};
 use pipeann_db::collection::{
-    BatchProgress, BatchedSearch, Collection, CollectionError, Grouping, SearchHit, Selection,
+    BatchProgress, Collection, CollectionError, Filter, GivenNames, Grouping, QueryVectors,
+    SearchAnswer, SearchHit, SearchRequest,
 };
 use pipeann_db::database::Database;
 use pipeann_db::ids::{Metric, VectorType};
-use pipeann_db::scheduler::{
-    Caller, OwnedFilter, OwnedVectors, ScheduleError, Scheduler, SchedulerOptions, SearchAnswer,
-    SearchRequest, Searchable,
-};
+use pipeann_db::scheduler::{Caller, ScheduleError, Scheduler, SchedulerOptions, Searchable};
 use pipeann_db::schema::{Batch, FieldSpec, Schema};
 use pipeann_db::value::{Column, ColumnValues, DataType, DenseVectors, ScalarType, VectorKind};
 use pipeann_engine::index::Resident;
@@ -77,22 +75,9 @@ fn filled(database: &Database, linked: usize) -> Arc<Collection> {
     c
 }
 
-fn request(c: &Arc<dyn Searchable>, k: usize, count: usize, seed: u64) -> SearchRequest {
+fn request(k: usize, count: usize, seed: u64) -> SearchRequest<'static> {
     let queries = floats(count, &mut Numbers::new(seed));
-    SearchRequest {
-        collection: Arc::clone(c),
-        field: "v".to_owned(),
-        k,
-        metric: None,
-        list: None,
-        partitions: None,
-        filter: None,
-        output: Vec::new(),
-        selection: Selection::default(),
-        queries: OwnedVectors::new(queries, DIM, VectorType::F32).unwrap(),
-        held: None,
-        deadline: None,
-    }
+    SearchRequest::new("v", QueryVectors::new(queries, DIM, VectorType::F32).unwrap(), k)
 }
 
 /// Holds the first search up until all are asked for, and counts how many were done together.
@@ -105,9 +90,9 @@ struct Gate {
 }
 
 impl Searchable for Gate {
-    fn search_joined(
+    fn search_batch(
         &self,
-        searches: &[BatchedSearch<'_>],
+        requests: &[&SearchRequest<'_>],
         tell: &mut dyn FnMut(BatchProgress),
     ) -> Result<(), CollectionError> {
         self.begun.fetch_add(1, Ordering::SeqCst);
@@ -117,9 +102,9 @@ impl Searchable for Gate {
         }
         drop(open);
         let mut most = self.most_joined.lock().unwrap();
-        *most = searches.len().max(*most);
+        *most = requests.len().max(*most);
         drop(most);
-        self.collection.search_joined(searches, tell)
+        self.collection.search_batch(requests, tell)
     }
 }
 
@@ -136,7 +121,10 @@ impl Caller for Asker {
 }
 
 /// The answers to requests that all wait at once, and how many were done together at most.
-fn scheduled(c: &Arc<Collection>, requests: &[SearchRequest]) -> (Vec<Vec<Vec<SearchHit>>>, usize) {
+fn scheduled(
+    c: &Arc<Collection>,
+    requests: &[SearchRequest<'static>],
+) -> (Vec<Vec<Vec<SearchHit>>>, usize) {
     let gate = Arc::new(Gate {
         collection: Arc::clone(c),
         open: Mutex::new(false),
@@ -148,8 +136,7 @@ fn scheduled(c: &Arc<Collection>, requests: &[SearchRequest]) -> (Vec<Vec<Vec<Se
     let (sender, answers) = channel();
     for (at, request) in requests.iter().enumerate() {
         let collection = Arc::clone(&gate) as Arc<dyn Searchable>;
-        let request = SearchRequest { collection, ..request.clone() };
-        scheduler.submit(request, Box::new(Asker(at, sender.clone())));
+        scheduler.submit(collection, request.clone(), Box::new(Asker(at, sender.clone())));
         while gate.begun.load(Ordering::SeqCst) == 0 {
             std::thread::yield_now();
         }
@@ -165,22 +152,22 @@ fn scheduled(c: &Arc<Collection>, requests: &[SearchRequest]) -> (Vec<Vec<Vec<Se
 }
 
 /// Searches of many `k`, with different outputs and numbers of queries.
-fn many(c: &Arc<dyn Searchable>) -> Vec<SearchRequest> {
+fn many() -> Vec<SearchRequest<'static>> {
     let each = [1, 7, 10, 10, 40, 100, 130, 190, 2, 60, 33, 5, 12, 90, 64, 32, 31];
     let each = each.into_iter().enumerate().map(|(at, k)| {
         let output = match at % 3 {
-            0 => vec![],
-            1 => vec!["number".to_owned()],
-            _ => vec!["v".to_owned(), "number".to_owned()],
+            0 => GivenNames::default(),
+            1 => ["number"].into(),
+            _ => ["v", "number"].into(),
         };
-        SearchRequest { output, ..request(c, k, 1 + at % 4 * 3, at as u64 + 1) }
+        SearchRequest { output, ..request(k, 1 + at % 4 * 3, at as u64 + 1) }
     });
     each.collect()
 }
 
-fn compare(c: &Arc<Collection>, requests: &[SearchRequest]) {
+fn compare(c: &Arc<Collection>, requests: &[SearchRequest<'static>]) {
     // Twice, since what is kept of a filter changes how it is answered.
-    let alone = |request: &SearchRequest| request.alone().unwrap();
+    let alone = |request: &SearchRequest<'_>| c.search(request).unwrap().hits;
     for request in requests {
         alone(request);
     }
@@ -198,28 +185,21 @@ fn answers_are_those_of_searches_alone_with_and_without_a_filter() {
     let dir = tempfile::tempdir().unwrap();
     let database = open(dir.path());
     let c = filled(&database, 3000);
-    let searched = Arc::clone(&c) as Arc<dyn Searchable>;
     let filtered = |expression: &str| {
-        let filter = OwnedFilter { expression: expression.to_owned(), ..Default::default() };
+        let filter = Filter::new(expression.to_owned());
         let with = |one| SearchRequest { filter: Some(filter.clone()), ..one };
-        many(&searched).into_iter().map(with).collect::<Vec<_>>()
+        many().into_iter().map(with).collect::<Vec<_>>()
     };
-    compare(&c, &many(&searched));
+    compare(&c, &many());
     compare(&c, &filtered("number < 7"));
     compare(&c, &filtered("number >= 30 and id != 5"));
     let listed = |one| SearchRequest { list: Some(1), ..one };
-    compare(&c, &many(&searched).into_iter().map(listed).collect::<Vec<_>>());
+    compare(&c, &many().into_iter().map(listed).collect::<Vec<_>>());
     let far = DistanceRange { from: Bound::Excluded(1.3e6), to: Bound::Unbounded };
-    let selections = [
-        Selection { within: far, ..Selection::default() },
-        Selection {
-            groups: Some(Grouping { output: 0, size: 2, fill: false }),
-            ..Selection::default()
-        },
-    ];
-    for selection in selections {
-        let with = |one| SearchRequest { selection, output: vec!["number".to_owned()], ..one };
-        compare(&c, &many(&searched).into_iter().map(with).collect::<Vec<_>>());
+    let groups = Some(Grouping { output: 0, size: 2, fill: false });
+    for (within, groups) in [(far, None), (DistanceRange::default(), groups)] {
+        let with = |one| SearchRequest { within, groups, output: ["number"].into(), ..one };
+        compare(&c, &many().into_iter().map(with).collect::<Vec<_>>());
     }
 }
 
@@ -229,9 +209,9 @@ fn a_search_keeps_the_candidate_list_of_its_own_k() {
     let dir = tempfile::tempdir().unwrap();
     let database = open(dir.path());
     let c = filled(&database, 3000);
-    let searched = Arc::clone(&c) as Arc<dyn Searchable>;
-    let of = |k| SearchRequest { list: Some(1), ..request(&searched, k, 50, 9) };
-    let (narrow, wide) = (of(2).alone().unwrap(), of(150).alone().unwrap());
+    let of = |k| SearchRequest { list: Some(1), ..request(k, 50, 9) };
+    let alone = |k| c.search(&of(k)).unwrap().hits;
+    let (narrow, wide) = (alone(2), alone(150));
     let cut = wide.iter().map(|hits| &hits[..2]);
     assert!(
         narrow.iter().zip(cut).any(|(narrow, cut)| narrow != cut),
@@ -246,15 +226,14 @@ fn searches_done_together_see_rows_that_wait_and_no_deleted_ones() {
     let dir = tempfile::tempdir().unwrap();
     let database = open(dir.path());
     let c = filled(&database, 200);
-    let searched = Arc::clone(&c) as Arc<dyn Searchable>;
     // Too few for a graph: all are compared.
-    compare(&c, &many(&searched));
+    compare(&c, &many());
     let keys: Vec<_> = (0..50).map(pipeann_db::schema::PrimaryKey::Int64).collect();
     c.delete(&keys).unwrap();
-    let (found, _) = scheduled(&c, &many(&searched));
+    let (found, _) = scheduled(&c, &many());
     let rows = found.iter().flatten().flatten();
     assert!(rows.into_iter().all(|hit| !keys.contains(&hit.row.key)));
-    compare(&c, &many(&searched));
+    compare(&c, &many());
 }
 
 #[test]
@@ -263,26 +242,30 @@ fn a_bad_search_among_others_is_refused_as_it_is_alone() {
     let database = open(dir.path());
     let c = filled(&database, 600);
     let searched = Arc::clone(&c) as Arc<dyn Searchable>;
-    let good = || request(&searched, 5, 1, 3);
+    let good = || request(5, 1, 3);
     let nan = f32::NAN.to_le_bytes().repeat(DIM);
-    let nan = OwnedVectors::new(nan, DIM, VectorType::F32).unwrap();
+    let nan = QueryVectors::new(nan, DIM, VectorType::F32).unwrap();
     let requests = [
         good(),
-        SearchRequest { queries: nan, ..good() },
-        SearchRequest { output: vec!["nothing".to_owned()], ..good() },
+        SearchRequest { vectors: nan, ..good() },
+        SearchRequest { output: ["nothing"].into(), ..good() },
         good(),
     ];
     let scheduler = Scheduler::new(SchedulerOptions { at_once: 1, ..Default::default() });
     let (sender, answers) = channel();
     for _ in 0..20 {
         for (at, request) in requests.iter().enumerate() {
-            scheduler.submit(request.clone(), Box::new(Asker(at, sender.clone())));
+            scheduler.submit(
+                Arc::clone(&searched),
+                request.clone(),
+                Box::new(Asker(at, sender.clone())),
+            );
         }
     }
-    let alone: Vec<_> = requests.iter().map(SearchRequest::alone).collect();
+    let alone: Vec<_> = requests.iter().map(|request| c.search(request)).collect();
     for (at, outcome) in answers.iter().take(80) {
         match (outcome, &alone[at]) {
-            (Ok(answer), Ok(alone)) => assert_eq!(answer.hits, *alone),
+            (Ok(answer), Ok(alone)) => assert_eq!(answer.hits, alone.hits),
             (Err(error), Err(alone)) => assert_eq!(error.to_string(), alone.to_string()),
             (outcome, alone) => panic!("{at}: {outcome:?} and alone {alone:?}"),
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pipeann_db::catalog::{CollectionPath, EntryChange, NewCollection, NewIndex, Properties};
-use pipeann_db::collection::{Collection, SearchCosts, VectorSearch};
+use pipeann_db::collection::{Collection, SearchAnswer, SearchCosts, SearchRequest};
 use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_engine::memory::{Accountant, MemoryLimit, Pool};
@@ -57,16 +57,8 @@ fn search(c: &Collection) -> SearchCosts {
     let near: Vec<_> = (0..ROWS).step_by(10).map(|key| vector(key as u32)).collect();
     let bytes = bytes(&near);
     let queries = VectorSet::new(&bytes, DIM, VectorType::F32).unwrap();
-    let search = VectorSearch {
-        field: "v",
-        k: 1,
-        metric: None,
-        list: None,
-        partitions: None,
-        filter: None,
-        output: &[],
-    };
-    let (hits, costs) = c.search_counted(&search, queries).unwrap();
+    let search = SearchRequest::new("v", queries, 1);
+    let SearchAnswer { hits, costs, .. } = c.search(&search).unwrap();
     let found = hits.iter().filter(|hits| hits[0].distance == 0.0).count();
     assert!(found * 100 >= near.len() * 98, "{found} of {} find themselves", near.len());
     costs

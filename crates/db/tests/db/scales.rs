@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use pipeann_db::catalog::{EntryChange, IndexState, NewIndex, Properties};
-use pipeann_db::collection::{Collection, VectorSearch};
+use pipeann_db::collection::{Collection, SearchRequest};
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_engine::types::VectorSet;
 
@@ -35,17 +35,9 @@ fn found(c: &Collection, keys: std::ops::Range<i64>) -> usize {
 
 fn found_of(c: &Collection, rows: &[[f32; DIM]]) -> usize {
     let bytes = bytes(rows);
-    let search = VectorSearch {
-        field: "v",
-        k: 1,
-        metric: None,
-        list: None,
-        partitions: None,
-        filter: None,
-        output: &[],
-    };
     let queries = VectorSet::new(&bytes, DIM, VectorType::F32).unwrap();
-    let hits = c.search(&search, queries).unwrap();
+    let search = SearchRequest::new("v", queries, 1);
+    let hits = c.search(&search).unwrap().hits;
     hits.iter().filter(|hits| hits[0].distance == 0.0).count()
 }
 

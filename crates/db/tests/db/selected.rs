@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use pipeann_db::catalog::{EntryChange, NewIndex};
 use pipeann_db::collection::{
-    Collection, CollectionError, Grouping, RowOrder, RowQuery, SearchHit, Selection, VectorSearch,
+    Collection, CollectionError, Grouping, RowOrder, RowQuery, SearchHit, SearchRequest,
 };
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_engine::search::DistanceRange;
@@ -15,24 +15,25 @@ use crate::data::{
     DIM, FIELDS, batch, bytes, create, distance, keys, open, place, search_by, seed, vector,
 };
 
+const ALL: DistanceRange = DistanceRange { from: Bound::Unbounded, to: Bound::Unbounded };
+
 fn selected(
     c: &Collection,
     k: usize,
     near: [f32; DIM],
-    selection: &Selection,
+    within: DistanceRange,
+    groups: Option<Grouping>,
 ) -> Result<Vec<SearchHit>, CollectionError> {
     let query = bytes(&[near]);
     let queries = VectorSet::new(&query, DIM, VectorType::F32).unwrap();
-    let search = VectorSearch {
-        field: "v",
-        k,
+    let search = SearchRequest {
         metric: Some(Metric::L2),
-        list: None,
-        partitions: None,
-        filter: None,
-        output: FIELDS,
+        output: FIELDS.into(),
+        within,
+        groups,
+        ..SearchRequest::new("v", queries, k)
     };
-    Ok(c.search_selected(&search, queries, selection)?.remove(0))
+    Ok(c.search(&search)?.hits.remove(0))
 }
 
 #[test]
@@ -55,8 +56,8 @@ fn a_range_is_searched_as_far_as_it_goes() {
             (Bound::Excluded(low), Bound::Unbounded),
         ];
         for (from, to) in bounds {
-            let selection = Selection { within: DistanceRange { from, to }, groups: None };
-            let found = selected(&c, k, near, &selection).unwrap();
+            let within = DistanceRange { from, to };
+            let found = selected(&c, k, near, within, None).unwrap();
             let found: Vec<f32> = found.iter().map(|hit| hit.distance).collect();
             let range = (from, to);
             let inside = |d: &&f32| std::ops::RangeBounds::contains(&range, *d);
@@ -90,8 +91,7 @@ fn a_range_is_found_in_a_graph_and_among_rows_that_wait_to_enter_it() {
     {
         let within =
             DistanceRange { from: Bound::Excluded(all[from]), to: Bound::Included(all[to]) };
-        let selection = Selection { within, ..Selection::default() };
-        let found = selected(&c, k, near, &selection).unwrap();
+        let found = selected(&c, k, near, within, None).unwrap();
         let mut found_keys: Vec<_> = found.iter().map(|hit| hit.row.key.clone()).collect();
         found_keys.sort();
         found_keys.dedup();
@@ -118,8 +118,7 @@ fn groups_have_their_nearest_rows() {
     seeds.sort_by(|a, b| distance(near, vector(*a)).total_cmp(&distance(near, vector(*b))));
     for (k, size, fill) in [(1, 1, false), (30, 1, false), (30, 3, true), (12, 5, true)] {
         let groups = Some(Grouping { output: 0, size, fill });
-        let selection = Selection { groups, ..Selection::default() };
-        let found = selected(&c, k, near, &selection).unwrap();
+        let found = selected(&c, k, near, ALL, groups).unwrap();
         assert!(found.is_sorted_by(|a, b| a.distance <= b.distance));
         let mut sizes = BTreeMap::new();
         for hit in &found {
@@ -131,7 +130,7 @@ fn groups_have_their_nearest_rows() {
         assert_eq!(sizes, expected, "{k} groups of {size}");
     }
     let groups = Some(Grouping { output: 1, size: 1, fill: false });
-    let refused = selected(&c, 1, near, &Selection { groups, ..Selection::default() });
+    let refused = selected(&c, 1, near, ALL, groups);
     assert!(matches!(refused, Err(CollectionError::Field { .. })), "vectors make no groups");
 }
 

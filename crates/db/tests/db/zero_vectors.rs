@@ -2,7 +2,7 @@
 //! and before they are in it.
 
 use pipeann_db::catalog::{EntryChange, IndexState, NewIndex, Properties};
-use pipeann_db::collection::{Collection, SearchHit, VectorSearch};
+use pipeann_db::collection::{Collection, SearchHit, SearchRequest};
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_db::schema::PrimaryKey;
 use pipeann_engine::types::VectorSet;
@@ -13,17 +13,11 @@ use crate::data::{DIM, batch, bytes, collection, create, keys, open, place, vect
 const ZERO: u32 = 1_192_979_645;
 
 fn nearest(c: &Collection, query: [f32; DIM], k: usize) -> Vec<SearchHit> {
-    let search = VectorSearch {
-        field: "v",
-        k,
-        metric: Some(Metric::Cosine),
-        list: None,
-        partitions: None,
-        filter: None,
-        output: &[],
-    };
     let query = bytes(&[query]);
-    c.search(&search, VectorSet::new(&query, DIM, VectorType::F32).unwrap()).unwrap().remove(0)
+    let queries = VectorSet::new(&query, DIM, VectorType::F32).unwrap();
+    let search =
+        SearchRequest { metric: Some(Metric::Cosine), ..SearchRequest::new("v", queries, k) };
+    c.search(&search).unwrap().hits.remove(0)
 }
 
 fn check(c: &Collection, rows: usize, zeros: &[i64]) {

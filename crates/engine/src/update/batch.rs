@@ -32,18 +32,18 @@ impl LiveIndex {
         params: &SearchParams,
         among: Option<&AllowList>,
     ) -> Result<Answer, QueryError> {
-        self.search_together(&[(query, params.clone())], among)?.remove(0)
+        self.search_together(&[QueryJob { number: 0, query, params }], among)?.remove(0)
     }
 
     /// Searches several queries on the caller's thread, each by its own parameters, and answers in
-    /// their order. All see the same moment.
+    /// their order; their numbers are the caller's. All see the same moment.
     ///
     /// # Errors
     /// [`QueryError::Renumbered`], and a broken I/O queue; else each query has an outcome of its
     /// own, as that of [`search`](Self::search).
     pub fn search_together(
         &self,
-        queries: &[(&[u8], SearchParams)],
+        queries: &[QueryJob<'_>],
         among: Option<&AllowList>,
     ) -> Result<Vec<Result<Answer, QueryError>>, QueryError> {
         let generation = self.current();
@@ -93,12 +93,12 @@ fn run(
     driver: &mut Driver,
     generation: &Generation,
     session: &Session<'_>,
-    queries: &[(&[u8], SearchParams)],
+    queries: &[QueryJob<'_>],
     allow: Option<&Arc<AllowSet>>,
 ) -> Result<Vec<Result<Answer, QueryError>>, SearchError> {
-    let check = |(query, params): &(&[u8], SearchParams)| {
-        check_shape(&generation.index, query)?;
-        params.validate()?;
+    let check = |job: &QueryJob<'_>| {
+        check_shape(&generation.index, job.query)?;
+        job.params.validate()?;
         Ok(Answer::default())
     };
     let mut outcomes: Vec<Result<Answer, QueryError>> = queries.iter().map(check).collect();
@@ -106,11 +106,10 @@ fn run(
     let mut sound = sound.into_iter();
     let mut next = || {
         let number = sound.next()?;
-        let (query, params) = &queries[number];
-        Some(QueryJob { number, query, params })
+        Some(QueryJob { number, ..queries[number] })
     };
     let mut answer = |number: usize, found: Result<(&[Hit], SearchStats), SearchError>| {
-        let k = queries[number].1.k;
+        let k = queries[number].params.k;
         let whole = |(hits, stats): (&[Hit], SearchStats)| {
             let hits = hits[..hits.len().min(k)].to_vec();
             Answer { hits, stats }

@@ -10,7 +10,7 @@ use anyhow::Context;
 use pipeann_db::catalog::{
     CollectionPath, EntryChange, NewCollection, NewIndex, Properties, UnixMs, WantedLoad,
 };
-use pipeann_db::collection::{Collection, CollectionOptions, VectorSearch};
+use pipeann_db::collection::{Collection, CollectionOptions, SearchRequest};
 use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_db::field_index::GraphOptions;
 use pipeann_db::ids::{Metric, VectorType};
@@ -226,16 +226,8 @@ pub fn search(c: &Collection, vectors: &Vectors, number: u64) -> anyhow::Result<
     let query = vectors.get(number.wrapping_mul(7919) % vectors.rows());
     let set = VectorSet::new(query, vectors.dim(), VectorType::U8).context("one vector")?;
     let metric = Some(Metric::L2);
-    let search = VectorSearch {
-        field: FIELD,
-        k: 10,
-        metric,
-        list: Some(100),
-        partitions: None,
-        filter: None,
-        output: &[],
-    };
-    let hits = c.search(&search, set)?.into_iter().next().context("one answer")?;
+    let search = SearchRequest { metric, list: Some(100), ..SearchRequest::new(FIELD, set, 10) };
+    let hits = c.search(&search)?.hits.into_iter().next().context("one answer")?;
     let key = |key: &PrimaryKey| match key {
         PrimaryKey::Int64(key) => *key,
         PrimaryKey::VarChar(_) => unreachable!("keys are numbers"),

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use pipeann_cli::opening::{devices_json, wait_copied};
 use pipeann_db::catalog::{CollectionPath, EntryChange, NewCollection, NewIndex};
-use pipeann_db::collection::{Collection, SearchHit, VectorSearch};
+use pipeann_db::collection::{Collection, SearchHit, SearchRequest};
 use pipeann_db::database::Database;
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_db::schema::{Batch, FieldSpec, PrimaryKey, Schema, SchemaBuilder};
@@ -185,16 +185,13 @@ pub(crate) fn search(
     k: usize,
     list: Option<usize>,
 ) -> Result<Vec<SearchHit>> {
-    let search = VectorSearch {
-        field: "v",
-        k,
+    let search = SearchRequest {
         metric: Some(Metric::L2),
         list,
-        partitions: None,
-        filter: None,
-        output: &["n"],
+        output: ["n"].into(),
+        ..SearchRequest::new("v", query, k)
     };
-    Ok(collection.search(&search, query)?.remove(0))
+    Ok(collection.search(&search)?.hits.remove(0))
 }
 
 /// The key of a row of these loads.

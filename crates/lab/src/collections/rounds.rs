@@ -10,7 +10,7 @@ use pipeann_cli::measure::{
 };
 use pipeann_cli::searching::WARMING_AT_MOST;
 use pipeann_cli::truth::Compared;
-use pipeann_db::collection::{Collection, Filter, SearchCosts, VectorSearch};
+use pipeann_db::collection::{Collection, Filter, SearchCosts, SearchRequest};
 use pipeann_engine::types::Metric;
 use serde_json::{Value, json};
 
@@ -156,23 +156,20 @@ impl QueryLoad<'_> {
         let written = self.asked.filter(query).map(|filter| {
             self.unseen.map_or(Cow::Borrowed(filter), |unseen| unseen.write(filter).into())
         });
-        let search = VectorSearch {
-            field: self.field,
-            k: self.k,
+        let vector = one(self.asked.queries(), query);
+        let search = SearchRequest {
             metric: self.metric,
             list: self.list,
-            partitions: None,
             filter: written.as_deref().map(Filter::new),
-            output: &[],
+            ..SearchRequest::new(self.field, vector, self.k)
         };
-        let vector = one(self.asked.queries(), query);
         let begun = Instant::now();
-        let found = self.rows.search_counted(&search, vector);
-        let (found, costs) = found.with_context(|| format!("query {query}"))?;
+        let found = self.rows.search(&search);
+        let found = found.with_context(|| format!("query {query}"))?;
         let time_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let hits = found.into_iter().flatten();
+        let hits = found.hits.into_iter().flatten();
         let hits = hits.map(|hit| (key(&hit).unsigned_abs(), hit.distance)).collect();
-        Ok(TimedAnswer { query, hits, time_ns, costs })
+        Ok(TimedAnswer { query, hits, time_ns, costs: found.costs })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Query vectors: a message in bytes, in which each vector stands as its own bytes.
 
+use pipeann_db::collection::QueryVectors;
 use pipeann_db::ids::VectorType;
-use pipeann_db::scheduler::OwnedVectors;
 use pipeann_db::value::VectorKind;
 use prost::Message as _;
 
@@ -78,8 +78,8 @@ impl Queries {
     }
 
     /// As the database takes them.
-    pub(crate) fn into_vectors(self) -> OwnedVectors {
-        OwnedVectors::new(self.bytes, self.dim, self.vector_type).expect("every vector is whole")
+    pub(crate) fn into_vectors(self) -> QueryVectors<'static> {
+        QueryVectors::new(self.bytes, self.dim, self.vector_type).expect("every vector is whole")
     }
 }
 

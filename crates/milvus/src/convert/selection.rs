@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use pipeann_db::collection::{Grouping, Selection};
+use pipeann_db::collection::Grouping;
 use pipeann_db::ids::Metric;
 use pipeann_db::schema::Schema;
 use pipeann_db::value::{DataType, ScalarType};
@@ -22,7 +22,8 @@ const LAST_BOUND: &str = "search_iter_last_bound";
 /// What the parameters of a search ask for.
 #[derive(Debug, Default)]
 pub(crate) struct Selected {
-    pub(crate) selection: Selection,
+    pub(crate) within: DistanceRange,
+    pub(crate) groups: Option<Grouping>,
     /// Name of the field whose values make groups.
     pub(crate) group_field: Option<String>,
     /// Where the search is a page of an iterator.
@@ -46,11 +47,12 @@ impl Selected {
         schema: &Schema,
         output: usize,
     ) -> Result<Self, CallFailure> {
-        let mut selection = range(given, scoring)?;
+        let mut within = range(given, scoring)?;
         let page = given.flag(ITERATOR).then(|| page(given)).transpose()?;
         if let Some(behind) = page.as_ref().and_then(|page| page.behind) {
-            selection.within.from = Bound::Excluded(behind);
+            within.from = Bound::Excluded(behind);
         }
+        let mut groups = None;
         let group_field = given.get("group_by_field").map(str::to_owned);
         if let Some(field) = &group_field {
             if page.is_some() {
@@ -59,19 +61,19 @@ impl Selected {
                 ));
             }
             check_group_field(schema, field)?;
-            selection.groups = Some(groups(given, output)?);
+            groups = Some(grouping(given, output)?);
         }
-        Ok(Self { selection, group_field, page })
+        Ok(Self { within, groups, group_field, page })
     }
 }
 
 /// From `range_filter` to `radius`, which is the far end, as L2 counts: from the near end, which is
 /// in it, to the far end, which is not.
-fn range(given: &Parameters, scoring: Scoring) -> Result<Selection, CallFailure> {
+fn range(given: &Parameters, scoring: Scoring) -> Result<DistanceRange, CallFailure> {
     let (far, near) = (given.number::<f32>("radius")?, given.number::<f32>("range_filter")?);
     let Some(far) = far else {
         // Without a radius there is no range.
-        return Ok(Selection::default());
+        return Ok(DistanceRange::default());
     };
     if let Some(near) = near {
         let (fits, less) = match scoring.metric {
@@ -85,11 +87,10 @@ fn range(given: &Parameters, scoring: Scoring) -> Result<Selection, CallFailure>
             )));
         }
     }
-    let within = DistanceRange {
+    Ok(DistanceRange {
         from: near.map_or(Bound::Unbounded, |near| Bound::Included(scoring.distance(near))),
         to: Bound::Excluded(scoring.distance(far)),
-    };
-    Ok(Selection { within, groups: None })
+    })
 }
 
 fn page(given: &Parameters) -> Result<Page, CallFailure> {
@@ -98,7 +99,7 @@ fn page(given: &Parameters) -> Result<Page, CallFailure> {
     Ok(Page { token, behind })
 }
 
-fn groups(given: &Parameters, output: usize) -> Result<Grouping, CallFailure> {
+fn grouping(given: &Parameters, output: usize) -> Result<Grouping, CallFailure> {
     let size = given.number::<i64>("group_size")?.unwrap_or(1);
     let fits = usize::try_from(size).ok().filter(|size| (1..=MAX_GROUP_SIZE).contains(size));
     let size = fits.ok_or_else(|| {
@@ -151,8 +152,7 @@ mod tests {
     fn a_range_goes_from_near_to_far() {
         let range = |metric, near, far| {
             let given = [("radius", far), ("range_filter", near)];
-            asked(metric, &given)
-                .map(|asked| (asked.selection.within.from, asked.selection.within.to))
+            asked(metric, &given).map(|asked| (asked.within.from, asked.within.to))
         };
         let expected = (Bound::Included(1.0), Bound::Excluded(2.0));
         assert_eq!(range(Metric::L2, "1.0", "2.0").unwrap(), expected);
@@ -161,25 +161,25 @@ mod tests {
         assert_eq!(range(Metric::InnerProduct, "2.0", "1.0").unwrap(), expected);
         let error = range(Metric::Cosine, "0.1", "0.9").unwrap_err();
         assert!(error.reason.contains("must be greater"));
-        let alone = asked(Metric::Cosine, &[("radius", "0.5")]).unwrap().selection;
-        assert_eq!((alone.within.from, alone.within.to), (Bound::Unbounded, Bound::Excluded(0.5)));
+        let alone = asked(Metric::Cosine, &[("radius", "0.5")]).unwrap().within;
+        assert_eq!((alone.from, alone.to), (Bound::Unbounded, Bound::Excluded(0.5)));
     }
 
     #[test]
     fn a_page_begins_behind_the_one_before() {
         let first = asked(Metric::L2, &[(ITERATOR, "True")]).unwrap();
-        assert_eq!(first.selection.within.from, Bound::Unbounded);
+        assert_eq!(first.within.from, Bound::Unbounded);
         assert!(first.page.unwrap().token.is_none());
         let next = [(ITERATOR, "True"), (ITERATOR_TOKEN, "t"), (LAST_BOUND, "0.25")];
         let next = asked(Metric::L2, &next).unwrap();
-        assert_eq!(next.selection.within.from, Bound::Excluded(0.25));
+        assert_eq!(next.within.from, Bound::Excluded(0.25));
         assert_eq!(next.page.unwrap().token.as_deref(), Some("t"));
     }
 
     #[test]
     fn groups_are_made_of_scalars_of_few_values() {
         let groups = asked(Metric::L2, &[("group_by_field", "id"), ("group_size", "2")]).unwrap();
-        let groups = groups.selection.groups.unwrap();
+        let groups = groups.groups.unwrap();
         assert_eq!((groups.output, groups.size, groups.fill), (3, 2, false));
         let refused = |given: &[(&str, &str)]| asked(Metric::L2, given).unwrap_err().reason;
         assert!(refused(&[("group_by_field", "v")]).contains("unsupported data type"));

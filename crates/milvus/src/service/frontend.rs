@@ -346,7 +346,7 @@ impl Call {
 #[cfg(test)]
 mod tests {
     use pipeann_db::catalog::{EntryChange, NewCollection};
-    use pipeann_db::collection::{Filter, VectorSearch};
+    use pipeann_db::collection::{Filter, SearchRequest};
     use pipeann_db::database::DatabaseOptions;
     use pipeann_db::ids::{Metric, VectorType};
     use pipeann_db::schema::{Batch, FieldSpec, Schema};
@@ -378,17 +378,13 @@ mod tests {
             Column::new("v", ColumnValues::Dense(vectors)),
         ];
         collection.insert(Batch { rows: 100, columns }, None).unwrap();
-        let search = VectorSearch {
-            field: "v",
-            k: 5,
-            metric: Some(Metric::L2),
-            list: None,
-            partitions: None,
-            filter: Some(Filter::new("id < 20")),
-            output: &[],
-        };
         let queries = VectorSet::new(&bytes[..8], 2, VectorType::F32).unwrap();
-        assert_eq!(collection.search(&search, queries).unwrap()[0].len(), 5);
+        let search = SearchRequest {
+            metric: Some(Metric::L2),
+            filter: Some(Filter::new("id < 20")),
+            ..SearchRequest::new("v", queries, 5)
+        };
+        assert_eq!(collection.search(&search).unwrap().hits[0].len(), 5);
 
         let kept = accountant.pool_bytes(Pool::Postings);
         let settings = FrontendSettings { database, now: Arc::new(now) };

@@ -47,7 +47,7 @@ pub(super) fn search(
         }
         // Clients send the offset of the whole with each search too. It counts once, behind the ranking.
         let limit = asked.params.limit;
-        let found = request.alone()?.into_iter();
+        let found = collection.search(&request)?.hits.into_iter();
         let found = found.map(|hits| hits.into_iter().take(limit).collect());
         by_search.push((asked.scoring.metric, found.collect()));
     }

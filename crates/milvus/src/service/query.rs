@@ -1,5 +1,7 @@
 //! Reading rows by filter, in the order of their keys.
 
+use std::borrow::Cow;
+
 use pipeann_db::catalog::CollectionEntry as Entry;
 use pipeann_db::collection::{Collection, Filter, PinnedSnapshot, RowOrder, RowQuery};
 
@@ -32,7 +34,8 @@ pub(super) fn query(
     let limit = limit(&parameters)?;
     let offset = window(limit.unwrap_or(0), parameters.number("offset")?)?;
     let templates = templates(request.expr_template_values)?;
-    let filter = Filter { expression: &request.expr, templates: &templates };
+    let filter =
+        Filter { expression: Cow::Borrowed(&request.expr), templates: Cow::Owned(templates) };
     let iterates = parameters.flag(ITERATES);
     let (held, session_ts) = call.moment(&collection, request.guarantee_timestamp, iterates)?;
     let (held, partitions) = (held.as_deref(), partitions.as_deref());
@@ -86,7 +89,7 @@ impl QueryContext<'_> {
         if self.limit.is_some() {
             return Err(CallFailure::parameter("count entities with pagination is not allowed"));
         }
-        let rows = collection.count_as_of(self.filter, self.partitions, self.held)?;
+        let rows = collection.count_as_of(self.filter.borrowed(), self.partitions, self.held)?;
         let data = vec![i64::try_from(rows).unwrap_or(i64::MAX)];
         Ok(FieldData {
             r#type: DataType::Int64.into(),
@@ -111,7 +114,7 @@ impl QueryContext<'_> {
         let query = RowQuery {
             fields: &output.fields,
             partitions: self.partitions,
-            filter: Some(self.filter),
+            filter: Some(self.filter.borrowed()),
             order: RowOrder::NewestOfKey,
             offset: self.offset,
             limit: self.limit,

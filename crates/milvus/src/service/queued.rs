@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pipeann_db::asker::{self, Asker};
-use pipeann_db::scheduler::{Caller, ScheduleError, SearchAnswer, SearchRequest};
+use pipeann_db::collection::{SearchAnswer, SearchRequest};
+use pipeann_db::scheduler::{Caller, ScheduleError};
 use prost::Message as _;
 use tokio::sync::oneshot;
 use tonic::{Request, Response as GrpcResponse};
@@ -12,7 +13,7 @@ use tonic::{Request, Response as GrpcResponse};
 use super::asking::{Stays, WaitingClient};
 use super::frontend::{Call, FrontendContext};
 use super::messages::CallMemory;
-use super::search::SearchUnderWay;
+use super::search::{ReadSearch, SearchUnderWay};
 use crate::metrics::Searched;
 use crate::proto::milvus as wire;
 use crate::proto::milvus::search_request::SearchInput;
@@ -29,7 +30,7 @@ type QueuedAnswer = (Call, Result<wire::SearchResults, CallFailure>);
 /// A client that waits for its answer.
 struct WaitingReply {
     call: Call,
-    asking: SearchUnderWay,
+    under_way: SearchUnderWay,
     client: Arc<WaitingClient>,
     answer: oneshot::Sender<QueuedAnswer>,
 }
@@ -39,14 +40,10 @@ impl Caller for WaitingReply {
         self.answer.is_closed()
     }
 
-    fn asker(&self) -> Option<Arc<dyn Asker>> {
-        Some(Arc::clone(&self.client) as Arc<dyn Asker>)
-    }
-
     fn answer(self: Box<Self>, outcome: Result<SearchAnswer, ScheduleError>) {
-        let Self { call, asking, answer, client } = *self;
+        let Self { call, under_way, answer, client } = *self;
         let outcome = outcome.map_err(CallFailure::from);
-        let outcome = outcome.and_then(|found| encoded(&call, asking, found));
+        let outcome = outcome.and_then(|found| encoded(&call, under_way, found));
         drop(client);
         // A client that has gone meanwhile does without it.
         let _ = answer.send((call, outcome));
@@ -56,13 +53,13 @@ impl Caller for WaitingReply {
 /// Makes the answer, and counts what it took.
 fn encoded(
     call: &Call,
-    asking: SearchUnderWay,
+    under_way: SearchUnderWay,
     found: SearchAnswer,
 ) -> Result<wire::SearchResults, CallFailure> {
     let from = Instant::now();
-    let (counts, filtered) = (call.collection_counts(), asking.is_filtered());
+    let (counts, filtered) = (call.collection_counts(), under_way.is_filtered());
     let (queries, hits) = (found.hits.len(), found.hits.iter().map(Vec::len).sum());
-    let answer = asking.answer(call, found.hits)?;
+    let answer = under_way.answer(call, found.hits)?;
     let (stages, encoding) = (found.stages, from.elapsed());
     if let Some(counts) = counts {
         counts.searched(&Searched { queries, hits, filtered, stages, encoding });
@@ -81,10 +78,13 @@ pub(super) async fn search(
     let (deadline, _stays) = (client.deadline(), Stays(Arc::clone(&client)));
     let call = Call::new(Arc::clone(door), name, &request);
     let (call, outcome) = match read(call, &client, request.into_inner()).await {
-        Ok((call, Ok((request, asking)))) => {
+        Ok((call, Ok(read))) => {
+            let ReadSearch { collection, request, under_way } = read;
             let (answer, answered) = oneshot::channel();
-            let waiting = Box::new(WaitingReply { call, asking, client, answer });
-            door.scheduler.submit(SearchRequest { deadline, ..request }, waiting);
+            let asker = Some(Arc::clone(&client) as Arc<dyn Asker>);
+            let request = SearchRequest { deadline, asker, ..request };
+            let waiting = Box::new(WaitingReply { call, under_way, client, answer });
+            door.scheduler.submit(collection, request, waiting);
             // Where the answer was lost, a defect of this program has ended it.
             answered.await.unwrap_or_else(|_| (within(door), Err(lost("its answer was lost"))))
         }
@@ -103,12 +103,12 @@ async fn read(
     call: Call,
     client: &Arc<WaitingClient>,
     request: wire::SearchRequest,
-) -> Result<(Call, Result<(SearchRequest, SearchUnderWay), CallFailure>), CallFailure> {
+) -> Result<(Call, Result<ReadSearch, CallFailure>), CallFailure> {
     let reads = matches!(request.search_input, Some(SearchInput::Ids(_)));
     let is_small = !reads && request.dsl.len() <= LONG_FILTER && request.encoded_len() <= LARGE;
     let read = move || {
-        let asking = SearchUnderWay::new(&call, request);
-        (call, asking)
+        let read = ReadSearch::new(&call, request);
+        (call, read)
     };
     if is_small {
         return Ok(read());

@@ -1,11 +1,11 @@
 //! Search: the nearest rows of one vector field.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use pipeann_db::catalog::CollectionEntry as Entry;
-use pipeann_db::collection::{Collection, FoundRow, SearchHit};
+use pipeann_db::collection::{Collection, Filter, FoundRow, SearchHit, SearchRequest};
 use pipeann_db::ids::Metric;
-use pipeann_db::scheduler::{OwnedFilter, SearchRequest, Searchable};
 use pipeann_db::schema::Field;
 use pipeann_db::value::Value;
 
@@ -31,12 +31,34 @@ pub(super) fn search(
     call: &Call,
     request: wire::SearchRequest,
 ) -> Result<wire::SearchResults, CallFailure> {
-    let (request, asking) = SearchUnderWay::new(call, request)?;
-    let hits = request.alone()?;
-    asking.answer(call, hits)
+    let ReadSearch { collection, request, under_way } = ReadSearch::new(call, request)?;
+    let found = collection.search(&request)?;
+    under_way.answer(call, found.hits)
 }
 
-/// A search that is under way, and how it is answered.
+/// A search as it was read from the wire: what is asked of which collection, and how it is answered.
+pub(super) struct ReadSearch {
+    pub(super) collection: Arc<Collection>,
+    pub(super) request: SearchRequest<'static>,
+    pub(super) under_way: SearchUnderWay,
+}
+
+impl ReadSearch {
+    /// The search that a request asks for.
+    pub(super) fn new(call: &Call, mut request: wire::SearchRequest) -> Result<Self, CallFailure> {
+        let (entry, collection) = target(call, &request)?;
+        let names = std::mem::take(&mut request.output_fields);
+        let output = Output::new(&entry.schema, &names)?;
+        let named = request.guarantee_timestamp;
+        let (asked, request) = AnswerShape::new((&entry, &collection), request, &output)?;
+        let (moment, session_ts) = call.moment(&collection, named, asked.iterates())?;
+        let request = SearchRequest { moment, ..request };
+        let under_way = SearchUnderWay { entry, output: names, asked, session_ts };
+        Ok(Self { collection, request, under_way })
+    }
+}
+
+/// How a search that is under way is answered.
 pub(super) struct SearchUnderWay {
     entry: Arc<Entry>,
     output: Vec<String>,
@@ -45,21 +67,6 @@ pub(super) struct SearchUnderWay {
 }
 
 impl SearchUnderWay {
-    /// The search that a request asks for.
-    pub(super) fn new(
-        call: &Call,
-        mut request: wire::SearchRequest,
-    ) -> Result<(SearchRequest, Self), CallFailure> {
-        let (entry, collection) = target(call, &request)?;
-        let names = std::mem::take(&mut request.output_fields);
-        let output = Output::new(&entry.schema, &names)?;
-        let named = request.guarantee_timestamp;
-        let (asked, request) = AnswerShape::new((&entry, &collection), request, &output)?;
-        let (held, session_ts) = call.moment(&collection, named, asked.iterates())?;
-        let request = SearchRequest { held, ..request };
-        Ok((request, Self { entry, output: names, asked, session_ts }))
-    }
-
     /// Whether it looks for rows by a filter.
     pub(super) fn is_filtered(&self) -> bool {
         self.asked.filtered
@@ -130,10 +137,10 @@ pub(super) struct AnswerShape {
 
 impl AnswerShape {
     pub(super) fn new(
-        (entry, collection): (&Entry, &Arc<Collection>),
+        (entry, collection): (&Entry, &Collection),
         request: wire::SearchRequest,
         output: &Output<'_>,
-    ) -> Result<(Self, SearchRequest), CallFailure> {
+    ) -> Result<(Self, SearchRequest<'static>), CallFailure> {
         refuse_what_is_not_served(&request)?;
         let params = WireSearchParams::new(Parameters::new(request.search_params)?)?;
         check_collection(entry, &params)?;
@@ -157,19 +164,17 @@ impl AnswerShape {
         let templates = templates(request.expr_template_values)?;
         let partitions = request.partition_names;
         let request = SearchRequest {
-            collection: Arc::clone(collection) as Arc<dyn Searchable>,
-            field: field.spec.name.clone(),
-            k: params.window(),
             metric: Some(scoring.metric),
             list: params.list,
-            partitions: (!partitions.is_empty()).then_some(partitions),
-            filter: (!expression.trim().is_empty())
-                .then_some(OwnedFilter { expression, templates }),
+            partitions: (!partitions.is_empty()).then(|| partitions.into()),
+            filter: (!expression.trim().is_empty()).then(|| Filter {
+                expression: expression.into(),
+                templates: Cow::Owned(templates),
+            }),
+            within: selected.within,
+            groups: selected.groups,
             output: output.into_iter().map(str::to_owned).collect(),
-            selection: selected.selection,
-            queries: queries.into_vectors(),
-            held: None,
-            deadline: None,
+            ..SearchRequest::new(field.spec.name.clone(), queries.into_vectors(), params.window())
         };
         let filtered = request.filter.is_some();
         Ok((Self { params, scoring, selected, filtered }, request))

@@ -1,5 +1,7 @@
 //! Inserts, upserts and deletes. What is answered is on stable storage, and visible.
 
+use std::borrow::Cow;
+
 use std::sync::Arc;
 
 use pipeann_db::catalog::CollectionEntry as Entry;
@@ -100,7 +102,8 @@ pub(super) fn delete(
 ) -> Result<wire::MutationResult, CallFailure> {
     let collection = call.collection(&request.db_name, &request.collection_name)?;
     let templates = templates(request.expr_template_values)?;
-    let filter = Filter { expression: &request.expr, templates: &templates };
+    let filter =
+        Filter { expression: Cow::Borrowed(&request.expr), templates: Cow::Owned(templates) };
     let partitions = partition(&request.partition_name)?.map(|name| [name]);
     let partitions = partitions.as_ref().map(|names| names.as_slice());
     let deleted = collection.delete_matching(filter, partitions)?;

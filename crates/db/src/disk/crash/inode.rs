@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::PowerCut;
+use super::power_cut::PowerCut;
 use super::random::CrashChance;
 
 /// What the system writes back as a whole.

@@ -12,6 +12,7 @@
 
 mod inode;
 mod names;
+mod power_cut;
 mod random;
 
 use std::collections::BTreeMap;
@@ -25,19 +26,8 @@ use super::path::{check_dir, check_file};
 use super::{AppendFile, DirectoryEntry, Disk, ReadFile};
 use inode::Inode;
 use names::{NameTable, Node};
+pub use power_cut::PowerCut;
 use random::CrashChance;
-
-/// What happens to that which was not synced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PowerCut {
-    /// It is gone.
-    Drop,
-    /// It is there: as after a kill, or with luck.
-    Keep,
-    /// Each name change is gone or there, and of each file any part of what was written: cut
-    /// off at any byte, or with sectors missing that hold zeros or rubbish. The seed decides.
-    Torn(u64),
-}
 
 /// How an operation fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::path::parent;
-use super::PowerCut;
+use super::power_cut::PowerCut;
 use super::random::CrashChance;
 
 /// What a name stands for.

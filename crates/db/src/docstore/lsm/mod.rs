@@ -27,6 +27,7 @@ mod late;
 mod open;
 mod published;
 mod read;
+mod store;
 mod version_check;
 mod write;
 
@@ -40,16 +41,11 @@ use lsm_tree::{AbstractTree as _, AnyTree, DescriptorTable, SequenceNumberCounte
 
 use self::late::Late;
 use self::published::Published;
-use self::read::LsmSnapshot;
-use self::write::When;
+use super::StoreError;
 use super::row_cache::{RowCache, RowCachePart};
 use super::state_file::StoreState;
-use super::{RowChange, RowPressure, RowSnapshot, RowStore, StoreError};
 use crate::files::FileLock;
-use crate::ids::{RowId, Seq};
-
-/// Batches that wait for the trees and are written to them at once. Whoever writes meanwhile waits.
-const LATE_AT_ONCE: usize = 4;
+use crate::ids::Seq;
 
 /// How a store on disk is opened.
 #[derive(Clone)]
@@ -59,7 +55,7 @@ pub struct RowStoreOptions {
     /// What is kept of what is read, shared with other stores.
     pub cache: Arc<RowCache>,
     /// Bytes of rows that may wait for a flush, reserved by whoever writes. Half of it is where
-    /// [`RowPressure::Flush`] begins, so that batches can go on while a flush runs.
+    /// [`RowPressure::Flush`](super::RowPressure::Flush) begins, so that batches can go on while a flush runs.
     pub buffer_bytes: u64,
     /// Whether the directory is locked; needless where its owner holds a lock, and a descriptor.
     pub lock: bool,
@@ -113,85 +109,14 @@ impl TreeWriter {
 }
 
 impl LsmRows {
-    /// Opens the store in `dir`, or makes an empty one where the directory is missing or empty.
-    ///
-    /// # Errors
-    /// [`StoreError`] tells a store in use, a foreign directory, a newer version, damage, and a
-    /// memory limit that is too low apart. A failed creation leaves no store behind.
-    pub fn open(dir: &Path, options: &RowStoreOptions) -> Result<Self, StoreError> {
-        open::open(dir, options)
-    }
-
     /// Bytes of the tables on disk.
     #[must_use]
     pub fn disk_bytes(&self) -> u64 {
         self.rows.disk_space() + self.keys.disk_space()
     }
 
-    fn view(&self) -> LsmSnapshot<&Self> {
-        LsmSnapshot::new(self)
-    }
-
     fn writer(&self) -> std::sync::MutexGuard<'_, TreeWriter> {
         self.writer.lock().expect("no panic while a batch is applied")
-    }
-}
-
-impl RowStore for LsmRows {
-    fn apply(&self, seq: Seq, changes: &[RowChange<'_>]) -> Result<RowPressure, StoreError> {
-        self.apply_batch(seq, changes, When::Now)
-    }
-
-    fn apply_late(&self, seq: Seq, changes: &[RowChange<'_>]) -> Result<RowPressure, StoreError> {
-        self.apply_batch(seq, changes, When::Later)
-    }
-
-    fn is_behind(&self) -> bool {
-        !self.late.is_empty()
-    }
-
-    fn catch_up(&self) -> bool {
-        self.is_behind() && self.write_late(&self.writer(), LATE_AT_ONCE)
-    }
-
-    fn is_full(&self) -> bool {
-        self.writer().buffered_bytes() >= self.buffer_bytes
-    }
-
-    fn applied(&self) -> Seq {
-        self.published.applied()
-    }
-
-    fn durable(&self) -> Seq {
-        self.published.durable()
-    }
-
-    fn flush(&self) -> Result<Seq, StoreError> {
-        self.flush_trees()
-    }
-
-    fn compact(&self) -> Result<bool, StoreError> {
-        self.compact_trees()
-    }
-
-    fn snapshot(&self) -> Box<dyn RowSnapshot + '_> {
-        Box::new(self.view())
-    }
-
-    fn held_snapshot(self: Arc<Self>) -> Box<dyn RowSnapshot> {
-        Box::new(LsmSnapshot::new(self))
-    }
-
-    fn get(
-        &self,
-        rows: &[RowId],
-        each: &mut dyn FnMut(usize, Option<&[u8]>),
-    ) -> Result<(), StoreError> {
-        self.view().get(rows, each)
-    }
-
-    fn next_row(&self) -> RowId {
-        self.published.next_row()
     }
 }
 

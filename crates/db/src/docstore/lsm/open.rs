@@ -34,7 +34,18 @@ const BLOCK_BYTES: u32 = 4096;
 const ROWS_RESTART_INTERVAL: u8 = 1;
 const KEYS_RESTART_INTERVAL: u8 = 8;
 
-pub(super) fn open(dir: &Path, options: &RowStoreOptions) -> Result<LsmRows, StoreError> {
+impl LsmRows {
+    /// Opens the store in `dir`, or makes an empty one where the directory is missing or empty.
+    ///
+    /// # Errors
+    /// [`StoreError`] tells a store in use, a foreign directory, a newer version, damage, and a
+    /// memory limit that is too low apart. A failed creation leaves no store behind.
+    pub fn open(dir: &Path, options: &RowStoreOptions) -> Result<Self, StoreError> {
+        open(dir, options)
+    }
+}
+
+fn open(dir: &Path, options: &RowStoreOptions) -> Result<LsmRows, StoreError> {
     if is_missing_or_empty(dir)? {
         create(dir, options)?;
     }

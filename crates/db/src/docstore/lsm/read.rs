@@ -23,6 +23,13 @@ pub(super) struct LsmSnapshot<S: Deref<Target = LsmRows>> {
     pin: Pin,
 }
 
+impl LsmRows {
+    /// Now.
+    pub(super) fn view(&self) -> LsmSnapshot<&Self> {
+        LsmSnapshot::new(self)
+    }
+}
+
 impl<S: Deref<Target = LsmRows>> Drop for LsmSnapshot<S> {
     fn drop(&mut self) {
         self.store.published.unpin(&self.pin);

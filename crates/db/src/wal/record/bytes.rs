@@ -2,7 +2,7 @@
 //! panicking.
 
 use super::super::constants::ByteField;
-use super::codec::RecordError;
+use super::error::RecordError;
 
 /// Appends a structure of fields that each hold a number.
 pub(super) fn push<const N: usize>(out: &mut Vec<u8>, values: [(ByteField, u64); N]) {

@@ -2,6 +2,7 @@
 
 use super::super::constants::{MAX_PAYLOAD_BYTES, link, list_start, put_row};
 use super::bytes::{PayloadReader, number, push};
+use super::error::RecordError;
 use super::{Link, PutRow, Record, RecordKind};
 use crate::ids::{NodeId, RowId};
 
@@ -9,25 +10,6 @@ use crate::ids::{NodeId, RowId};
 const ROW_ID_BYTES: usize = size_of::<u64>();
 /// Bytes of a node id in a list.
 const NODE_ID_BYTES: usize = size_of::<u32>();
-
-/// Why bytes are no record.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RecordError {
-    /// The payload ends inside a part.
-    #[error("{part} needs {missing} more bytes than there are")]
-    CutOff {
-        /// Part that was being read.
-        part: &'static str,
-        /// Bytes that are missing.
-        missing: u64,
-    },
-    /// The payload goes on after the record.
-    #[error("{bytes} bytes follow the end of the record")]
-    Trailing {
-        /// Bytes too many.
-        bytes: usize,
-    },
-}
 
 /// Why a record has no bytes: its payload would be longer than
 /// [`MAX_PAYLOAD_BYTES`].

@@ -7,8 +7,10 @@
 
 mod bytes;
 mod codec;
+mod error;
 
-pub use codec::{PayloadTooLarge, RecordError};
+pub use codec::PayloadTooLarge;
+pub use error::RecordError;
 
 use super::constants::{KIND_DELETE, KIND_LINK, KIND_PUT, KIND_UPSERT};
 use crate::ids::{NodeId, RowId};

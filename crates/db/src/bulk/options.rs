@@ -1,0 +1,22 @@
+//! How a load is made.
+
+/// How a load is made.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// Name of the load, by which it is continued.
+    pub name: String,
+    /// The partition; the default one, or where the partition key says, unless given.
+    pub partition: Option<String>,
+    /// Bytes of log that a batch should take, at most 48 MiB. A batch is in memory about five
+    /// times while it is written.
+    pub batch_bytes: u64,
+    /// Whether to build the indexes that are declared, when all rows are there, and wait for them.
+    pub build_indexes: bool,
+}
+
+impl LoadOptions {
+    /// A load of this name, into the default partition, by batches of 8 MiB, with its indexes.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), partition: None, batch_bytes: 8 << 20, build_indexes: true }
+    }
+}

@@ -1,0 +1,109 @@
+//! Searches that want a few rows of each group instead of the nearest rows.
+//!
+//! Groups look at the nearest rows
+//! and pass some over; where too few are left they look at more, four times as many each time, until
+//! there are enough or no more rows, and at no more than [`MOST_GROUPED`].
+
+use std::collections::HashMap;
+
+use super::answer::{BatchProgress, SearchHit};
+use super::costs::CostCounters;
+use super::nearest::one;
+use super::request::{Grouping, SearchRequest};
+use crate::collection::{Collection, CollectionError};
+use crate::value::Value;
+
+/// The most rows that are put into groups for one query. Groups that come up seldom would else be
+/// looked for among all rows.
+pub const MOST_GROUPED: usize = 65_536;
+
+/// What makes rows a group.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum GroupKey {
+    Null,
+    Bool(bool),
+    Integer(i64),
+    Text(String),
+}
+
+impl GroupKey {
+    fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::Null => Some(Self::Null),
+            Value::Bool(value) => Some(Self::Bool(*value)),
+            Value::VarChar(text) => Some(Self::Text(text.clone())),
+            Value::Timestamptz(instant) => Some(Self::Integer(*instant)),
+            other => other.as_ref().integer().map(Self::Integer),
+        }
+    }
+}
+
+impl Collection {
+    /// The groups of the nearest rows of each query, and of rows further away where those are too
+    /// few; those of a group stand together, where the nearest of them would.
+    ///
+    /// # Errors
+    /// As [`search`](Self::search), and [`CollectionError::Field`] for groups by a field of another
+    /// type.
+    pub(in crate::collection) fn group_from(
+        &self,
+        request: &SearchRequest<'_>,
+        groups: Grouping,
+        first: Vec<Vec<SearchHit>>,
+        costs: &CostCounters,
+    ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
+        let each = first.into_iter().enumerate().map(|(at, mut hits)| {
+            let mut looked_at = request.k;
+            loop {
+                let is_last = hits.len() < looked_at || looked_at >= MOST_GROUPED;
+                let (found, enough) = grouped(request, groups, hits)?;
+                if enough || is_last {
+                    return Ok(found);
+                }
+                looked_at = looked_at.saturating_mul(4).clamp(64, MOST_GROUPED);
+                let list = request.list.map(|list| list.max(looked_at));
+                let vectors = one(request.vectors.as_set(), at).into();
+                let wider = SearchRequest { k: looked_at, list, vectors, ..request.borrowed() };
+                hits = Vec::new();
+                self.answer_each(&[&wider], costs, &mut |progress| {
+                    if let BatchProgress::Answered(_, mut answer) = progress {
+                        hits = answer.hits.remove(0);
+                    }
+                })?;
+            }
+        });
+        each.collect()
+    }
+}
+
+/// The first rows of the first groups, group by group, and whether no further row would change them.
+fn grouped(
+    request: &SearchRequest<'_>,
+    groups: Grouping,
+    hits: Vec<SearchHit>,
+) -> Result<(Vec<SearchHit>, bool), CollectionError> {
+    let mut places: HashMap<GroupKey, usize> = HashMap::new();
+    let mut found: Vec<Vec<SearchHit>> = Vec::new();
+    for hit in hits {
+        let key = GroupKey::of(&hit.row.values[groups.output]);
+        let key = key.ok_or_else(|| CollectionError::Field {
+            wanted: "field of integers, bools or texts to group by, named",
+            field: request.output[groups.output].clone().into_owned(),
+        })?;
+        let place = match places.get(&key) {
+            Some(place) => *place,
+            None if found.len() == request.k => continue,
+            None => {
+                places.insert(key, found.len());
+                found.push(Vec::new());
+                found.len() - 1
+            }
+        };
+        if found[place].len() < groups.size {
+            found[place].push(hit);
+        }
+    }
+    let full = !groups.fill || found.iter().all(|group| group.len() == groups.size);
+    let enough = found.len() == request.k && full;
+    Ok((found.into_iter().flatten().collect(), enough))
+}

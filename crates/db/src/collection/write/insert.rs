@@ -1,0 +1,302 @@
+//! Inserts, upserts and deletes.
+//!
+//! A write is checked, gets row ids and a place in the log under `order`, waits there for its
+//! sync together with others, and is applied and made visible when its turn comes; then it is
+//! answered. Upserts and deletes look keys up, so they first wait until all writes before them
+//! are applied, and hold back later ones until they have their own place in the log.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
+
+use super::prepare::Prepared;
+use super::state::WriterState;
+use crate::collection::filter::matching::Filter;
+use crate::collection::{Collection, CollectionError};
+use crate::disk::{Action, DiskError};
+use crate::ids::{RowId, Seq};
+use crate::schema::{Batch, PrimaryKey, WriteKind};
+use crate::wal::{Record, WalError};
+
+/// Rows that were written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InsertOutcome {
+    /// Their primary keys, in the order of the batch.
+    pub keys: Vec<PrimaryKey>,
+    /// Their row ids, in the order of the batch.
+    pub rows: Range<u64>,
+    /// Rows that were replaced.
+    pub replaced: u64,
+    /// The record of the log that made them.
+    pub seq: Seq,
+    /// Bytes of the record.
+    pub logged_bytes: u64,
+}
+
+/// Is told the row ids of a write before the log has it, and may keep it from being made. No other
+/// write has a place between.
+pub(in crate::collection) type Announce<'a> = &'a dyn Fn(Range<u64>) -> Result<(), CollectionError>;
+
+/// Rows that were deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeleteOutcome {
+    /// How many.
+    pub rows: u64,
+    /// The record of the log that deleted them; the last one so far where there was nothing to
+    /// delete.
+    pub seq: Seq,
+}
+
+impl Collection {
+    /// Adds rows, to the named partition, the default one, or where the partition key says. Keys
+    /// may be there already: each row stays one of its own. All rows become visible at once.
+    ///
+    /// # Errors
+    /// [`CollectionError::Batch`] with field and row, [`CollectionError::Catalog`] for a
+    /// partition that there is not, and [`CollectionError::Log`] where the disk is full: nothing was
+    /// changed. [`CollectionError::Stopped`]: the rows may be there or not when the collection is
+    /// opened again.
+    pub fn insert(
+        &self,
+        batch: Batch,
+        partition: Option<&str>,
+    ) -> Result<InsertOutcome, CollectionError> {
+        self.insert_announced(batch, partition, None)
+    }
+
+    /// As [`insert`](Self::insert), announced.
+    pub(in crate::collection) fn insert_announced(
+        &self,
+        batch: Batch,
+        partition: Option<&str>,
+        announce: Option<Announce<'_>>,
+    ) -> Result<InsertOutcome, CollectionError> {
+        self.before_write()?;
+        let collection = self.entry()?;
+        let formats = self.formats(&collection);
+        if formats.schema.primary_key().spec.auto_id {
+            let order = self.order();
+            let mut next = order.next_row;
+            let assign = || {
+                // Row ids begin at 0, keys at 1.
+                next += 1;
+                i64::try_from(next).expect("2^63 rows are never reached")
+            };
+            let prepared =
+                Prepared::new(&formats, &collection, batch, WriteKind::Insert, partition, assign)?;
+            return self.put(order, prepared, Vec::new(), announce);
+        }
+        let no_ids = || unreachable!("keys are given");
+        let prepared =
+            Prepared::new(&formats, &collection, batch, WriteKind::Insert, partition, no_ids)?;
+        self.put(self.order(), prepared, Vec::new(), announce)
+    }
+
+    /// Replaces all rows that have the keys of these, in whatever partition, and adds those that
+    /// are new. At once: no reader sees neither or both.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert), and [`CollectionError::DuplicateKey`].
+    pub fn upsert(
+        &self,
+        batch: Batch,
+        partition: Option<&str>,
+    ) -> Result<InsertOutcome, CollectionError> {
+        self.before_write()?;
+        let collection = self.entry()?;
+        let formats = self.formats(&collection);
+        let no_ids = || unreachable!("an upsert names its keys");
+        let prepared =
+            Prepared::new(&formats, &collection, batch, WriteKind::Upsert, partition, no_ids)?;
+        prepared.check_distinct()?;
+        let order = self.order_when_applied()?;
+        let deleted = self.rows_of_keys(prepared.key_bytes())?;
+        self.put(order, prepared, deleted, None)
+    }
+
+    /// Deletes all rows that have one of these keys. Keys that no row has are passed over.
+    ///
+    /// # Errors
+    /// [`CollectionError::KeyType`]: nothing was changed. [`CollectionError::Stopped`].
+    pub fn delete(&self, keys: &[PrimaryKey]) -> Result<DeleteOutcome, CollectionError> {
+        self.before_write()?;
+        let collection = self.entry()?;
+        self.check_keys(&collection.schema, keys)?;
+        let order = self.order_when_applied()?;
+        let bytes: Vec<_> = keys.iter().map(|key| key.as_ref().to_bytes()).collect();
+        let deleted = self.rows_of_keys(bytes.iter().map(Vec::as_slice))?;
+        self.delete_rows(order, deleted)
+    }
+
+    /// Deletes all rows that match a filter, of the named partitions or of all. At once: rows that
+    /// are written meanwhile come before or after.
+    ///
+    /// # Errors
+    /// [`CollectionError::Filter`], [`CollectionError::Catalog`] for a partition that there is
+    /// not, [`CollectionError::BlankDelete`]: nothing was changed. [`CollectionError::Stopped`].
+    pub fn delete_matching(
+        &self,
+        filter: Filter<'_>,
+        partitions: Option<&[&str]>,
+    ) -> Result<DeleteOutcome, CollectionError> {
+        if filter.expression.trim().is_empty() {
+            return Err(CollectionError::BlankDelete);
+        }
+        self.before_write()?;
+        // Most rows are looked at while other writes go on.
+        let early = self.matched(&filter, partitions, (None, None))?;
+        let order = self.order_when_applied()?;
+        let matched = self.matched(&filter, partitions, (Some(early), None))?;
+        self.delete_rows(order, matched.rows.iter().map(RowId).collect())
+    }
+
+    /// Deletes these live rows.
+    pub(in crate::collection) fn delete_rows(
+        &self,
+        order: MutexGuard<'_, WriterState>,
+        deleted: Vec<RowId>,
+    ) -> Result<DeleteOutcome, CollectionError> {
+        let rows = deleted.len() as u64;
+        if rows == 0 {
+            return Ok(DeleteOutcome { rows, seq: order.submitted });
+        }
+        let (seq, _) = self.commit(order, &Record::Delete(deleted), 0, None)?;
+        Ok(DeleteOutcome { rows, seq })
+    }
+
+    pub(in crate::collection) fn put(
+        &self,
+        order: MutexGuard<'_, WriterState>,
+        prepared: Prepared,
+        deleted: Vec<RowId>,
+        announce: Option<Announce<'_>>,
+    ) -> Result<InsertOutcome, CollectionError> {
+        prepared.check_partitions(&*self.entry()?)?;
+        let first = order.next_row;
+        let rows = prepared.rows(RowId(first));
+        let (count, replaced) = (rows.len() as u64, deleted.len() as u64);
+        let record = match deleted.is_empty() {
+            true => Record::Put(rows),
+            false => Record::Upsert { deleted, rows },
+        };
+        let (seq, logged_bytes) = self.commit(order, &record, count, announce)?;
+        drop(record);
+        let (keys, rows) = (prepared.keys, first..first + count);
+        Ok(InsertOutcome { keys, rows, replaced, seq, logged_bytes })
+    }
+
+    /// Logs a record that gives out `rows` row ids, waits until it may be answered, and applies
+    /// it. Returns the record's number and its bytes.
+    fn commit(
+        &self,
+        mut order: MutexGuard<'_, WriterState>,
+        record: &Record<'_>,
+        rows: u64,
+        announce: Option<Announce<'_>>,
+    ) -> Result<(Seq, u64), CollectionError> {
+        if let Some(why) = self.turns.stopped() {
+            return Err(CollectionError::Stopped { why });
+        }
+        if self.log.follows() {
+            return Err(self.not_leading());
+        }
+        let stop = |why: String| {
+            self.turns.stop(&why);
+            CollectionError::Stopped { why }
+        };
+        self.components.buffers.hold()?;
+        let payload = record.encode().map_err(WalError::from)?;
+        // Nothing has happened yet where the disk is full.
+        self.log.make_room(payload.len()).map_err(|error| match error {
+            WalError::Poisoned { .. } => stop(error.to_string()),
+            other => other.into(),
+        })?;
+        if let Some(announce) = announce {
+            announce(order.next_row..order.next_row + rows).map_err(|error| match error {
+                // What was announced before stands. Only when the new one may have its name is it
+                // unknown which of them an opening would find.
+                CollectionError::Disk(DiskError::NoSpace { action, .. })
+                    if action != Action::SyncDir =>
+                {
+                    error
+                }
+                other => stop(other.to_string()),
+            })?;
+        }
+        let logged_bytes = payload.len() as u64;
+        let first = order.next_row;
+        self.note_age(&*self.entry()?, (RowId(first), RowId(first + rows)), (self.now)());
+        let ticket = self.log.submit(record.kind(), &payload).map_err(|e| stop(e.to_string()))?;
+        order.submitted = ticket.seq();
+        order.next_row += rows;
+        let place = self.turns.place(ticket.seq());
+        drop(order);
+        drop(payload);
+        let seq = self.log.wait(ticket).map_err(|e| stop(e.to_string()))?;
+        place.wait().map_err(stop)?;
+        let formats = self.current_formats().map_err(|e| stop(e.to_string()))?;
+        let make_room = || self.flush_components().map(drop);
+        match self.components.apply(&formats, seq, record, &make_room) {
+            Ok(soon) => {
+                self.note_written(logged_bytes, soon);
+                place.done();
+                self.signal.wake();
+                Ok((seq, logged_bytes))
+            }
+            Err(error) => Err(stop(error.to_string())),
+        }
+    }
+
+    /// Counts a record that was applied; `soon` says that a flush should come soon.
+    pub(in crate::collection) fn note_written(&self, logged_bytes: u64, soon: bool) {
+        self.logged_bytes.fetch_add(logged_bytes, Ordering::Relaxed);
+        if soon {
+            self.pressed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Refuses early, while nothing has happened: after a failed write, and where a flush that is
+    /// due fails, so that buffers do not fill up behind the log.
+    pub(in crate::collection) fn before_write(&self) -> Result<(), CollectionError> {
+        if self.pin.is_some() {
+            return Err(CollectionError::ReadOnly);
+        }
+        if self.log.follows() {
+            return Err(self.not_leading());
+        }
+        if let Some(why) = self.turns.stopped() {
+            return Err(CollectionError::Stopped { why });
+        }
+        self.wait_for_links()?;
+        self.flush_if_pressed()
+    }
+
+    pub(in crate::collection) fn order(&self) -> MutexGuard<'_, WriterState> {
+        // Whoever panics under it has changed nothing, or has left a place that stops the queue.
+        self.order.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The order, when all that was submitted is applied.
+    pub(in crate::collection) fn order_when_applied(
+        &self,
+    ) -> Result<MutexGuard<'_, WriterState>, CollectionError> {
+        let order = self.order();
+        let applied = self.turns.wait_applied(order.submitted);
+        applied.map_err(|why| CollectionError::Stopped { why })?;
+        Ok(order)
+    }
+
+    pub(in crate::collection) fn rows_of_keys<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k [u8]>,
+    ) -> Result<Vec<RowId>, CollectionError> {
+        let rows = self.components.rows.snapshot();
+        let mut found = Vec::new();
+        for key in keys {
+            found.extend(rows.rows_of_key(key)?);
+        }
+        found.sort_unstable();
+        found.dedup();
+        Ok(found)
+    }
+}

@@ -1,0 +1,61 @@
+//! A search that waits, and whether it is still of use.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::ScheduleError;
+use super::alike::batch_key;
+use super::caller::{Caller, Searchable};
+use crate::collection::{SearchAnswer, SearchRequest};
+
+/// A search that waits.
+pub(super) struct WaitingSearch {
+    pub(super) collection: Arc<dyn Searchable>,
+    pub(super) request: Box<SearchRequest<'static>>,
+    /// None when it is answered.
+    pub(super) caller: Option<Box<dyn Caller>>,
+    pub(super) since: Instant,
+    /// See [`batch_key`].
+    pub(super) batch_key: u64,
+    pub(super) queries: usize,
+}
+
+/// Whether a search is still to be done.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    Wanted,
+    Late,
+    Gone,
+}
+
+impl WaitingSearch {
+    pub(super) fn new(
+        collection: Arc<dyn Searchable>,
+        request: SearchRequest<'static>,
+        caller: Box<dyn Caller>,
+        since: Instant,
+    ) -> Self {
+        let (batch_key, queries) = (batch_key(&request), request.vectors.as_set().rows());
+        let request = Box::new(request);
+        Self { collection, request, caller: Some(caller), since, batch_key, queries }
+    }
+
+    pub(super) fn usefulness(&self, now: Instant) -> Use {
+        match self.request.deadline {
+            _ if self.caller.as_ref().is_none_or(|caller| caller.is_gone()) => Use::Gone,
+            Some(deadline) if deadline <= now => Use::Late,
+            _ => Use::Wanted,
+        }
+    }
+
+    /// Answers whoever waits for it.
+    pub(super) fn answer(self, outcome: Result<SearchAnswer, ScheduleError>) {
+        if let Some(caller) = self.caller {
+            caller.answer(outcome);
+        }
+    }
+
+    pub(super) fn of_collection(&self) -> usize {
+        Arc::as_ptr(&self.collection).cast::<()>() as usize
+    }
+}
