@@ -35,6 +35,7 @@ mod peers;
 mod privileges;
 mod query;
 mod queued;
+mod relay;
 mod roles;
 mod routes;
 mod search;
@@ -56,7 +57,8 @@ pub use frontend::FrontendSettings;
 pub use in_process::{InProcess, RefusedCall};
 pub use listen::{
     DEFAULT_METRICS_PORT, DEFAULT_PORT, Listening, ServeError, ServeOptions, Served, ServerTls,
-    listen,
+    bind, listen,
 };
 pub use lite::{TakenOver, Takeover};
+pub use relay::relay;
 pub use peers::{CatchUp, LeaderAt, PeerTls, Peers, PeersError, ReadTime, ServerAt};
