@@ -1,3 +1,5 @@
+//! Fetching into place, with what kills and damage leave.
+
 use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_store::{GenerationId, Position};
 use uuid::Uuid;
@@ -30,7 +32,7 @@ impl Published {
             let name = format!("d{made}");
             let change = pipeann_db::catalog::EntryChange::CreateDatabase {
                 name,
-                properties: std::collections::BTreeMap::new(),
+                properties: Default::default(),
             };
             database.apply(change).unwrap();
         }

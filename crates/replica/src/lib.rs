@@ -38,4 +38,6 @@ pub use replica::Replica;
 pub use state::{ReadFreshness, ReplicaStatus};
 
 #[cfg(test)]
+mod publishing_tests;
+#[cfg(test)]
 mod tests;

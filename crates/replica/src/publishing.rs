@@ -15,7 +15,7 @@
 //! it only so long.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -241,7 +241,3 @@ fn cut(
     tracing::debug!(?collected, "the store is cleared");
     Ok(())
 }
-
-#[cfg(test)]
-#[path = "publishing_tests.rs"]
-mod tests;

@@ -205,10 +205,11 @@ fn serve(args: &ServeArgs, options: &ServeOptions) -> Result<ServeEnd> {
             options.socket = Some(bind(&args.host, args.port)?);
             let others = relay(peers, &options)?;
             // Where nobody leads yet, nobody answers before this server does.
-            if joined.sees_leader() {
+            let answered = joined.sees_leader();
+            if answered {
                 println!("listening on {}", others.address());
             }
-            relaying = Some((others, joined.sees_leader()));
+            relaying = Some((others, answered));
         }
         joined.take_generation()?;
     }
@@ -236,10 +237,10 @@ fn serve(args: &ServeArgs, options: &ServeOptions) -> Result<ServeEnd> {
         }
     }
     match relaying {
-        Some((others, told)) => {
+        Some((others, answered)) => {
             // It has taken connections until now, so none was refused.
             others.stop();
-            println!("{} {address}", if told { "all data is at" } else { "listening on" });
+            println!("{} {address}", if answered { "all data is at" } else { "listening on" });
         }
         None => println!("listening on {address}"),
     }
