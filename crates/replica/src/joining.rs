@@ -145,7 +145,6 @@ impl JoiningDirectory {
         check(generation)?;
         let inside = self.dir.join(GENERATIONS_DIR);
         let fetching = inside.join("fetching");
-        clear(&inside.join("taken"))?;
         fs::create_dir_all(&fetching).map_err(ReplicaError::files(&fetching))?;
         clear_others(&fetching, generation)?;
         for file in &generation.files {
@@ -210,7 +209,10 @@ fn clear_others(fetching: &Path, generation: &ShardGeneration) -> Result<(), Rep
 /// Gives a file a second name where its length is right and that name is free. Nothing depends on it.
 fn link_same_length(from: &Path, to: &Path, length: u64) {
     let same = fs::symlink_metadata(from).is_ok_and(|it| it.is_file() && it.len() == length);
-    if same && let Some(folder) = to.parent() && fs::create_dir_all(folder).is_ok() {
+    if same
+        && let Some(folder) = to.parent()
+        && fs::create_dir_all(folder).is_ok()
+    {
         let _ = fs::hard_link(from, to);
     }
 }

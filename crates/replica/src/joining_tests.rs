@@ -7,13 +7,13 @@ use uuid::Uuid;
 use super::*;
 
 /// A database that was published twice, and a directory that joins.
-struct Published {
+struct PublishedTwice {
     root: tempfile::TempDir,
     store: ClusterStore,
     databases: usize,
 }
 
-impl Published {
+impl PublishedTwice {
     fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
         let url = format!("file://{}", root.path().join("store").display());
@@ -77,7 +77,7 @@ fn at(number: u64) -> Position {
 
 #[test]
 fn the_newest_takes_its_place_and_what_is_there_is_not_fetched_again() {
-    let mut published = Published::new();
+    let mut published = PublishedTwice::new();
     assert!(published.joining().wants_generation().unwrap(), "the directory is empty");
     let joined = published.take().unwrap();
     assert_eq!((joined.position, joined.fetched.files), (at(2), 3));
@@ -102,7 +102,7 @@ fn the_newest_takes_its_place_and_what_is_there_is_not_fetched_again() {
 
 #[test]
 fn a_fetch_that_ended_midway_goes_on_and_flipped_bits_are_fetched_anew() {
-    let published = Published::new();
+    let published = PublishedTwice::new();
     let server = published.root.path().join("server");
     drop(published.joining());
     // As a kill leaves it: a whole file, one with a flipped bit, half a file, one of another generation.
@@ -124,7 +124,7 @@ fn a_fetch_that_ended_midway_goes_on_and_flipped_bits_are_fetched_anew() {
 
 #[test]
 fn a_kill_while_files_take_their_place_leaves_nothing_that_is_taken_for_a_database() {
-    let published = Published::new();
+    let published = PublishedTwice::new();
     published.take().unwrap();
     let server = published.root.path().join("server");
     // Before the last step: all is there but the catalogue.
@@ -143,7 +143,7 @@ fn a_kill_while_files_take_their_place_leaves_nothing_that_is_taken_for_a_databa
 
 #[test]
 fn a_generation_that_is_damaged_or_half_there_gives_way_to_the_one_before() {
-    let published = Published::new();
+    let published = PublishedTwice::new();
     let large = published.object("collections/7/large");
     let mut bytes = fs::read(&large).unwrap();
     bytes[77] ^= 4;
@@ -162,7 +162,7 @@ fn a_generation_that_is_damaged_or_half_there_gives_way_to_the_one_before() {
 
 #[test]
 fn what_is_no_database_and_whose_directory_it_is_not_is_refused() {
-    let published = Published::new();
+    let published = PublishedTwice::new();
     let generations = ShardGenerations::new(&published.store, SHARD);
     let source = published.root.path().join("source-1/CATALOG");
     for path in ["LOCK", "REPLICA", "collections", "collections2/x", "pins/x"] {

@@ -37,6 +37,14 @@ impl ReplicaOptions {
     pub fn new(store: ClusterStore, name: String, election: Arc<dyn Election>) -> Self {
         let poll = Duration::from_millis(if store.is_local() { 20 } else { 1_000 });
         let note = Duration::from_secs(5);
-        Self { store, name, election, poll, note, generation_bytes: GENERATION_BYTES, cut_off: None }
+        Self {
+            store,
+            name,
+            election,
+            poll,
+            note,
+            generation_bytes: GENERATION_BYTES,
+            cut_off: None,
+        }
     }
 }

@@ -60,6 +60,8 @@ pub(crate) struct GenerationWork {
     pub(crate) included: u64,
     /// Position of the newest generation that is known here.
     pub(crate) newest: Option<Position>,
+    /// Directories of moments that were taken, each with a name of its own.
+    pub(crate) taken: u64,
 }
 
 /// The files of a moment, with second names.
@@ -146,14 +148,16 @@ impl GenerationWork {
     }
 
     /// Gives the files of now second names.
-    fn take(&self, term: &LedTerm) -> Result<TakenFiles, ReplicaError> {
+    fn take(&mut self, term: &LedTerm) -> Result<TakenFiles, ReplicaError> {
         let log_bytes = self.state.log_bytes();
         let (position, from) = (term.leader.position(), term.leader.stamp().timestamp);
         // What was put before is written here after this.
         self.database.sync_applied()?;
         let inside = self.dir.join(GENERATIONS_DIR);
         fs::create_dir_all(&inside).map_err(ReplicaError::files(&inside))?;
-        let dir = inside.join("taken");
+        self.taken += 1;
+        let dir = inside.join(format!("taken-{}", self.taken));
+        // Of a run before.
         clear(&dir)?;
         let mut taken = TakenFiles { dir, position, header: Vec::new(), log_bytes };
         self.database.snapshot_to(&taken.dir)?;

@@ -187,7 +187,7 @@ fn what_a_kill_leaves_of_a_publication_is_no_generation() {
     fs::remove_file(store.join(name)).unwrap();
     fs::write(store.join("file").join(format!("{:032x}-999", 7)), b"half").unwrap();
     // The links of the moment.
-    let left = cluster.dir(0).join("generations/taken");
+    let left = cluster.dir(0).join("generations/taken-1");
     fs::create_dir_all(&left).unwrap();
     fs::write(left.join("CATALOG"), b"left").unwrap();
     join(&cluster, 1).unwrap();

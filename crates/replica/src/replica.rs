@@ -73,6 +73,7 @@ impl Replica {
             term: Arc::clone(&term),
             included: 0,
             newest: None,
+            taken: 0,
         };
         let work = LogWork {
             dir: dir.to_owned(),

@@ -88,13 +88,8 @@ pub(crate) enum WorkSignal {
 
 impl SharedState {
     pub(crate) fn new(position: Option<Position>) -> Self {
-        let status = ReplicaStatus {
-            leads: None,
-            position,
-            timestamp: 0,
-            trouble: None,
-            cut_off: false,
-        };
+        let status =
+            ReplicaStatus { leads: None, position, timestamp: 0, trouble: None, cut_off: false };
         let progress = ReadProgress {
             status,
             asked: 0,

@@ -248,20 +248,20 @@ fn serve(args: &ServeArgs, options: &ServeOptions) -> Result<ServeEnd> {
         println!("metrics at http://{address}/metrics");
     }
     let handle = signals.handle();
-    let watching = thread::Builder::new().name("cut-off".into()).spawn(move || {
+    let watch = move || {
         // It ends, too, when nobody is left who could tell.
         if is_cut_off.recv().is_ok() {
             handle.close();
         }
-    });
+    };
+    let watched = thread::Builder::new().name("cut-off".into()).spawn(watch);
+    watched.context("no thread that watches the log")?;
     let end = if signals.forever().next().is_some() { ServeEnd::Told } else { ServeEnd::CutOff };
     if end == ServeEnd::Told {
         eprintln!("pipeann: ending; calls under way are answered first");
     }
     listening.stop();
     opened.close();
-    // A panic was reported where it happened.
-    let _ = watching.context("no thread that watches the log")?.join();
     Ok(end)
 }
 

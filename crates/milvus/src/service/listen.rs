@@ -1,7 +1,7 @@
 //! The network: one port, a runtime of its own, and an end that lets calls under way finish.
 
 use std::fmt;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -24,6 +24,7 @@ use super::connections::{Connections, Incoming, NetworkLimits};
 use super::edge::Edge;
 use super::frontend::{FrontendContext, FrontendSettings};
 use super::peers::Peers;
+use super::sockets::{listening, main_listener};
 use super::transport::{CallNetwork, Guard, Guarded};
 use crate::proto::milvus::milvus_service_server::MilvusServiceServer;
 
@@ -85,7 +86,7 @@ pub struct ServeOptions {
     pub access_log: Option<Arc<dyn AccessLog>>,
     /// The other servers, where this one is not alone.
     pub peers: Option<Arc<dyn Peers>>,
-    /// What listens already, by [`bind`], in the place of host and port.
+    /// What listens already, by [`bind`](super::bind), in the place of host and port.
     pub socket: Option<Arc<TcpListener>>,
 }
 
@@ -411,57 +412,6 @@ async fn return_freed(door: Weak<FrontendContext>) {
             let _ = tokio::task::spawn_blocking(pipeann_engine::memory::return_freed).await;
         }
     }
-}
-
-/// Listens on a host and port, for [`ServeOptions::socket`]: connections wait until they are served, by
-/// one server after the other.
-///
-/// # Errors
-/// [`ServeError::Address`].
-pub fn bind(host: &str, port: u16) -> Result<Arc<TcpListener>, ServeError> {
-    let bind = || {
-        let addresses: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
-        let listener = TcpListener::bind(addresses.as_slice())?;
-        listener.set_nonblocking(true)?;
-        Ok(Arc::new(listener))
-    };
-    bind().map_err(|source| ServeError::Address { host: host.to_owned(), port, source })
-}
-
-/// The socket of the options, or a new one.
-pub(super) fn main_listener(
-    runtime: &Runtime,
-    options: &ServeOptions,
-) -> Result<(tokio::net::TcpListener, SocketAddr), ServeError> {
-    let (host, port) = (&options.host, options.port);
-    match &options.socket {
-        Some(socket) => adopted(runtime, socket).map_err(|source| ServeError::Address {
-            host: host.clone(),
-            port,
-            source,
-        }),
-        None => listening(runtime, host, port),
-    }
-}
-
-fn adopted(
-    runtime: &Runtime,
-    socket: &TcpListener,
-) -> std::io::Result<(tokio::net::TcpListener, SocketAddr)> {
-    let address = socket.local_addr()?;
-    let _inside = runtime.enter();
-    Ok((tokio::net::TcpListener::from_std(socket.try_clone()?)?, address))
-}
-
-/// The first address of the host that can be listened on.
-fn listening(
-    runtime: &Runtime,
-    host: &str,
-    port: u16,
-) -> Result<(tokio::net::TcpListener, SocketAddr), ServeError> {
-    let socket = bind(host, port)?;
-    let failed = |source| ServeError::Address { host: host.to_owned(), port, source };
-    adopted(runtime, &socket).map_err(failed)
 }
 
 async fn serve<I, C>(

@@ -42,6 +42,7 @@ mod search;
 mod segments;
 mod server;
 mod sight;
+mod sockets;
 mod statistics;
 mod transport;
 mod users;
@@ -57,8 +58,9 @@ pub use frontend::FrontendSettings;
 pub use in_process::{InProcess, RefusedCall};
 pub use listen::{
     DEFAULT_METRICS_PORT, DEFAULT_PORT, Listening, ServeError, ServeOptions, Served, ServerTls,
-    bind, listen,
+    listen,
 };
 pub use lite::{TakenOver, Takeover};
-pub use relay::relay;
 pub use peers::{CatchUp, LeaderAt, PeerTls, Peers, PeersError, ReadTime, ServerAt};
+pub use relay::relay;
+pub use sockets::bind;

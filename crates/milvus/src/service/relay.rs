@@ -17,11 +17,11 @@ use super::calls::Service;
 use super::connections::{Connections, Incoming};
 use super::edge::Edge;
 use super::listen::{
-    CALLS_OF_CONNECTION, Listening, ServeError, ServeOptions, WINDOW_BYTES, main_listener,
-    main_server, runtime,
+    CALLS_OF_CONNECTION, Listening, ServeError, ServeOptions, WINDOW_BYTES, main_server, runtime,
 };
 use super::messages::Messages;
 use super::peers::Peers;
+use super::sockets::main_listener;
 use super::transport::{CallNetwork, Guard, Guarded};
 use crate::proto::milvus::milvus_service_server::MilvusServiceServer;
 
