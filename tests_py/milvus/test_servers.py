@@ -126,6 +126,68 @@ def test_reads_go_on_without_etcd_and_all_comes_back_when_it_was_emptied(cluster
         each.close()
 
 
+def first_number(store: Path) -> int:
+    """The first object that is part of the log."""
+    notes = store / "cut" / "0"
+    return max((int(note.name) for note in notes.glob("*")), default=1) if notes.is_dir() else 1
+
+
+def test_a_wiped_server_comes_back_by_files_when_the_log_was_cut(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, 3)
+    for server in cluster.servers:
+        server.flags += ["--generation-after", "50KiB"]
+    with cluster.running():
+        first = client(cluster.servers[0])
+        first.create_collection("c", dimension=4, metric_type="L2")
+        keys = 0
+
+        def cut() -> bool:
+            nonlocal keys
+            first.insert("c", [row(key) for key in range(keys, keys + 500)])
+            keys += 500
+            return first_number(tmp_path / "store") > 1
+
+        until("a cut of the log", cut)
+        first.close()
+        follower = next(server for server in cluster.servers if server is not leader(cluster))
+        follower.kill()
+        follower.wipe()
+        # It takes calls at once, and others answer them.
+        follower.start()
+        back = client(follower)
+        assert count(back) == keys
+        assert follower.process is not None and follower.process.stdout is not None
+        assert follower.process.stdout.readline().split()[:4] == ["all", "data", "is", "at"]
+        assert count(back, level="Eventually") == keys
+        near = back.search("c", [[keys - 1, 1, 2, 3]], limit=1)
+        assert near[0][0]["id"] == keys - 1
+        back.close()
+        # What it lacks while it is away is cut, too.
+        follower.kill()
+        begin = first_number(tmp_path / "store")
+        others = [server for server in cluster.servers if server is not follower]
+        first = connected(others[0])
+
+        def cut_again() -> bool:
+            nonlocal keys
+            first.insert("c", [row(key) for key in range(keys, keys + 500)])
+            keys += 500
+            return first_number(tmp_path / "store") > begin + 20
+
+        until("another cut", cut_again)
+        follower.start()
+        back = client(follower)
+        assert count(back) == keys
+        assert follower.process is not None and follower.process.stdout is not None
+        assert follower.process.stdout.readline().split()[:4] == ["all", "data", "is", "at"]
+        # Without those that have led, it has everything.
+        for server in others:
+            server.kill()
+        until("all rows", lambda: count(back, level="Eventually") == keys)
+        back.close()
+        first.close()
+
+
 def test_the_guides_first_steps(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     guide = (ROOT / "docs" / "guide" / "servers.md").read_text()
     started, typed = (

@@ -1,6 +1,10 @@
 //! What can go wrong with a server of a cluster.
 
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
 use pipeann_db::database::DatabaseError;
+use pipeann_db::disk::LockError;
 use pipeann_store::{LogError, ObjectsError};
 
 use crate::position::ReplicaFileError;
@@ -10,7 +14,7 @@ use crate::position::ReplicaFileError;
 pub enum ReplicaError {
     /// The store.
     #[error(transparent)]
-    Store(#[from] ObjectsError),
+    Store(ObjectsError),
     /// The log in it.
     #[error(transparent)]
     Log(#[from] LogError),
@@ -20,6 +24,35 @@ pub enum ReplicaError {
     /// The file that says how far it is.
     #[error(transparent)]
     File(#[from] ReplicaFileError),
+    /// The directory cannot be had for a generation.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// No room for a generation on the disk.
+    #[error("the disk is full: {path} of a generation has no room; {source}")]
+    DiskFull {
+        /// The file.
+        path: String,
+        /// As the system says it.
+        source: std::io::Error,
+    },
+    /// A generation is none of a database.
+    #[error("generation {term}-{number} of the store is not one of a database: {why}")]
+    Generation {
+        /// The term that published it.
+        term: u64,
+        /// Its number in that term.
+        number: u64,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A file or a directory of this server.
+    #[error("{}: {source}", path.display())]
+    Files {
+        /// The file.
+        path: PathBuf,
+        /// As the system says it.
+        source: std::io::Error,
+    },
     /// What the read asks for did not come in time.
     #[error("this server could not catch up with the log in time: {why}")]
     Behind {
@@ -29,4 +62,30 @@ pub enum ReplicaError {
     /// No thread.
     #[error("no thread for the log: {0}")]
     Thread(std::io::Error),
+}
+
+impl From<ObjectsError> for ReplicaError {
+    fn from(error: ObjectsError) -> Self {
+        let full = |cause: &std::io::Error| {
+            matches!(cause.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+        };
+        match error {
+            ObjectsError::Local { path, cause } if full(&cause) => {
+                Self::DiskFull { path, source: cause }
+            }
+            error => Self::Store(error),
+        }
+    }
+}
+
+impl ReplicaError {
+    /// For what the system says of a path.
+    pub(crate) fn files(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| match source.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                Self::DiskFull { path: path.display().to_string(), source }
+            }
+            _ => Self::Files { path: path.to_owned(), source },
+        }
+    }
 }

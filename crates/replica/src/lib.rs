@@ -13,11 +13,15 @@
 mod codec;
 mod election;
 mod error;
+mod folder;
 mod group;
+mod header;
+mod joining;
 mod membership;
 mod objects;
 mod options;
 mod position;
+mod publishing;
 mod replica;
 mod state;
 mod work;
@@ -25,11 +29,15 @@ mod work;
 pub use codec::{EncodedChange, KIND_ACCESS, KIND_CATALOG, KIND_RECORD, decode, encode};
 pub use election::{Alone, Elected, Election};
 pub use error::ReplicaError;
+pub use header::GenerationHeader;
+pub use joining::{JoinedGeneration, JoiningDirectory};
 pub use membership::ClusterMembership;
 pub use options::ReplicaOptions;
 pub use position::{ReplicaFile, ReplicaFileError};
 pub use replica::Replica;
 pub use state::{ReadFreshness, ReplicaStatus};
 
+#[cfg(test)]
+mod publishing_tests;
 #[cfg(test)]
 mod tests;

@@ -10,6 +10,7 @@ use pipeann_store::{LogError, ShardLeader, Stamp};
 
 use crate::codec::{EncodedChange, KIND_CATALOG};
 use crate::group::ObjectLog;
+use crate::state::SharedState;
 
 /// Low bits of a hybrid timestamp, which count within a millisecond.
 const COUNT_BITS: u32 = 18;
@@ -53,6 +54,8 @@ pub(crate) struct TermObjects {
     pub(crate) time: Arc<TermTime>,
     /// Of the catalogue, in the last object that changed it.
     pub(crate) revision: AtomicU64,
+    /// Is told how much was put.
+    pub(crate) state: Arc<SharedState>,
 }
 
 impl fmt::Debug for TermObjects {
@@ -73,6 +76,8 @@ impl ObjectLog for TermObjects {
             LogError::Fenced { .. } => SharedLogError::NotLeading { why: error.to_string() },
             error => SharedLogError::Unknown { why: error.to_string() },
         })?;
+        let bytes = changes.iter().map(|change| change.payload.len() as u64).sum();
+        self.state.note_log_bytes(bytes);
         Ok(())
     }
 }

@@ -1,11 +1,15 @@
 //! Settings of a server of a cluster.
 
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use pipeann_store::ClusterStore;
 
 use crate::election::Election;
+
+/// So much of the log is read in about the time that a generation's changes take to be fetched.
+const GENERATION_BYTES: u64 = 256 << 20;
 
 /// How a server takes part.
 #[derive(Clone, Debug)]
@@ -20,13 +24,27 @@ pub struct ReplicaOptions {
     pub poll: Duration,
     /// What was applied is noted on disk so often, so that a start reads no more of the log again.
     pub note: Duration,
+    /// The leader publishes a generation after so many bytes of the log.
+    pub generation_bytes: u64,
+    /// Is told when the log does not reach back to what this server has: it is to be opened anew, with
+    /// a generation.
+    pub cut_off: Option<SyncSender<()>>,
 }
 
 impl ReplicaOptions {
-    /// Looks at the log fifty times a second in a directory, and once in a bucket; notes every five
+    /// Publishes after 256 MiB. Looks at the log fifty times a second in a directory, and once in a bucket; notes every five
     /// seconds.
     pub fn new(store: ClusterStore, name: String, election: Arc<dyn Election>) -> Self {
         let poll = Duration::from_millis(if store.is_local() { 20 } else { 1_000 });
-        Self { store, name, election, poll, note: Duration::from_secs(5) }
+        let note = Duration::from_secs(5);
+        Self {
+            store,
+            name,
+            election,
+            poll,
+            note,
+            generation_bytes: GENERATION_BYTES,
+            cut_off: None,
+        }
     }
 }

@@ -13,6 +13,7 @@ use crate::ReplicaError;
 use crate::election::Elected;
 use crate::options::ReplicaOptions;
 use crate::position::ReplicaFile;
+use crate::publishing::GenerationWork;
 use crate::state::{ReadFreshness, ReplicaStatus, SharedState};
 use crate::work::{LedTerm, LogWork};
 
@@ -26,7 +27,7 @@ pub struct Replica {
     server: Uuid,
     state: Arc<SharedState>,
     term: Arc<Mutex<Option<LedTerm>>>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl fmt::Debug for Replica {
@@ -38,7 +39,8 @@ impl fmt::Debug for Replica {
 impl Drop for Replica {
     fn drop(&mut self) {
         self.state.stop();
-        if let Some(thread) = self.thread.take() {
+        // The one that works first: what it did last is published.
+        for thread in self.threads.drain(..) {
             // A panic of the thread was reported where it happened.
             let _ = thread.join();
         }
@@ -63,6 +65,16 @@ impl Replica {
         let database = Arc::new(Database::open(dir, database)?);
         let state = Arc::new(SharedState::new(file.position()));
         let term = Arc::default();
+        let publisher = GenerationWork {
+            dir: dir.to_owned(),
+            database: Arc::clone(&database),
+            options: options.clone(),
+            state: Arc::clone(&state),
+            term: Arc::clone(&term),
+            included: 0,
+            newest: None,
+            taken: 0,
+        };
         let work = LogWork {
             dir: dir.to_owned(),
             database: Arc::clone(&database),
@@ -74,8 +86,13 @@ impl Replica {
             noted: Instant::now(),
         };
         let thread = thread::Builder::new().name("shared-log".into()).spawn(move || work.run());
-        let thread = Some(thread.map_err(ReplicaError::Thread)?);
-        Ok(Self { database, options, server: file.server(), state, term, thread })
+        let thread = thread.map_err(ReplicaError::Thread)?;
+        let (server, threads) = (file.server(), vec![thread]);
+        let mut replica = Self { database, options, server, state, term, threads };
+        let thread =
+            thread::Builder::new().name("generations".into()).spawn(move || publisher.run());
+        replica.threads.push(thread.map_err(ReplicaError::Thread)?);
+        Ok(replica)
     }
 
     /// The database. It takes writes only while this server leads.

@@ -1,5 +1,6 @@
 //! What a server does now, and how far it has come: told by the one thread that works, asked by reads.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -34,6 +35,8 @@ pub struct ReplicaStatus {
     pub timestamp: u64,
     /// What keeps it from going on, if anything does.
     pub trouble: Option<String>,
+    /// The log does not reach back to what it has: it has to be opened anew, with a generation.
+    pub cut_off: bool,
 }
 
 #[derive(Debug)]
@@ -70,6 +73,8 @@ impl ReadProgress {
 pub(crate) struct SharedState {
     progress: Mutex<ReadProgress>,
     moved: Condvar,
+    /// Bytes of the log that were put or applied here since it was opened.
+    log_bytes: AtomicU64,
 }
 
 /// What the thread that works finds when it has waited.
@@ -83,7 +88,8 @@ pub(crate) enum WorkSignal {
 
 impl SharedState {
     pub(crate) fn new(position: Option<Position>) -> Self {
-        let status = ReplicaStatus { leads: None, position, timestamp: 0, trouble: None };
+        let status =
+            ReplicaStatus { leads: None, position, timestamp: 0, trouble: None, cut_off: false };
         let progress = ReadProgress {
             status,
             asked: 0,
@@ -92,7 +98,23 @@ impl SharedState {
             stopping: false,
             nudged: false,
         };
-        Self { progress: Mutex::new(progress), moved: Condvar::new() }
+        Self { progress: Mutex::new(progress), moved: Condvar::new(), log_bytes: AtomicU64::new(0) }
+    }
+
+    /// The log has become longer by what was put or applied here.
+    pub(crate) fn note_log_bytes(&self, bytes: u64) {
+        self.log_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of the log that were put or applied here so far.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        self.log_bytes.load(Ordering::Relaxed)
+    }
+
+    /// It cannot go on without a generation.
+    pub(crate) fn cut_off(&self) {
+        self.progress().status.cut_off = true;
+        self.moved.notify_all();
     }
 
     fn progress(&self) -> MutexGuard<'_, ReadProgress> {

@@ -1,6 +1,7 @@
 //! Several servers in one process, over one store.
 
 use std::path::Path;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -40,58 +41,71 @@ impl Election for Vote {
 }
 
 /// A cluster whose servers live in directories that stay.
-struct Cluster {
-    root: tempfile::TempDir,
+pub(crate) struct Cluster {
+    pub(crate) root: tempfile::TempDir,
     elected: Arc<Mutex<Option<usize>>>,
 }
 
 impl Cluster {
-    fn new(elected: usize) -> Self {
+    pub(crate) fn new(elected: usize) -> Self {
         let root = tempfile::tempdir().unwrap();
         Self { root, elected: Arc::new(Mutex::new(Some(elected))) }
     }
 
-    fn store(&self) -> ClusterStore {
+    pub(crate) fn store(&self) -> ClusterStore {
         let url = format!("file://{}", self.root.path().join("store").display());
         ClusterStore::open(&url, "test").unwrap()
     }
 
-    fn dir(&self, server: usize) -> std::path::PathBuf {
+    pub(crate) fn dir(&self, server: usize) -> std::path::PathBuf {
         self.root.path().join(format!("server-{server}"))
     }
 
-    fn start(&self, server: usize) -> Replica {
+    pub(crate) fn start(&self, server: usize) -> Replica {
         let election = Arc::new(Vote { me: server, elected: Arc::clone(&self.elected) });
         let options = ReplicaOptions::new(self.store(), format!("server {server}"), election);
         open(&self.dir(server), options)
     }
 
-    fn elect(&self, server: Option<usize>, all: &[&Replica]) {
+    /// One that publishes after so many bytes, and tells whether it is cut off.
+    pub(crate) fn start_publishing(&self, server: usize, bytes: u64) -> (Replica, Receiver<()>) {
+        let election = Arc::new(Vote { me: server, elected: Arc::clone(&self.elected) });
+        let (cut_off, told) = sync_channel(1);
+        let name = format!("server {server}");
+        let options = ReplicaOptions {
+            generation_bytes: bytes,
+            cut_off: Some(cut_off),
+            ..ReplicaOptions::new(self.store(), name, election)
+        };
+        (open(&self.dir(server), options), told)
+    }
+
+    pub(crate) fn elect(&self, server: Option<usize>, all: &[&Replica]) {
         *self.elected.lock().unwrap() = server;
         all.iter().for_each(|replica| replica.nudge());
     }
 }
 
-fn open(dir: &Path, options: ReplicaOptions) -> Replica {
+pub(crate) fn open(dir: &Path, options: ReplicaOptions) -> Replica {
     let started = Instant::now();
     let now = move || UnixMs(1_700_000_000_000 + started.elapsed().as_millis() as u64);
     Replica::open(dir, DatabaseOptions::new(now), options, Uuid::new_v4()).unwrap()
 }
 
 /// Long enough for any machine.
-fn deadline() -> Instant {
+pub(crate) fn deadline() -> Instant {
     Instant::now() + Duration::from_secs(60)
 }
 
-fn until_leads(replica: &Replica) {
+pub(crate) fn until_leads(replica: &Replica) {
     assert!(replica.wait_until(deadline(), |it| it.status().leads.is_some()), "it does not lead");
 }
 
-fn catch_up(replica: &Replica) {
+pub(crate) fn catch_up(replica: &Replica) {
     replica.catch_up(ReadFreshness::Latest, deadline()).unwrap();
 }
 
-fn create(database: &Database, name: &str) -> Arc<Collection> {
+pub(crate) fn create(database: &Database, name: &str) -> Arc<Collection> {
     let schema = Schema::builder()
         .field(FieldSpec::new("id", DataType::Scalar(ScalarType::Int64)).primary_key())
         .field(FieldSpec::new("v", DataType::Vector(VectorKind::Float)).dim(2))
@@ -100,7 +114,7 @@ fn create(database: &Database, name: &str) -> Arc<Collection> {
     database.create_collection("default", name, NewCollection::new(schema)).unwrap()
 }
 
-fn batch(keys: std::ops::Range<i64>) -> Batch {
+pub(crate) fn batch(keys: std::ops::Range<i64>) -> Batch {
     let bytes = keys.clone().flat_map(|key| [key as f32, 1.0]).flat_map(f32::to_le_bytes).collect();
     let vectors = DenseVectors::new(VectorKind::Float, 2, bytes).unwrap();
     let rows = (keys.end - keys.start) as usize;
@@ -111,7 +125,7 @@ fn batch(keys: std::ops::Range<i64>) -> Batch {
     Batch { rows, columns }
 }
 
-fn count(replica: &Replica) -> u64 {
+pub(crate) fn count(replica: &Replica) -> u64 {
     catch_up(replica);
     replica.database().collection("default", "c").unwrap().count(None).unwrap()
 }

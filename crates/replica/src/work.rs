@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use pipeann_db::catalog::UnixMs;
 use pipeann_db::database::{Database, DatabaseError};
 use pipeann_db::replication::{SharedLog, SharedLogError};
-use pipeann_store::{Batch, LeaderName, LogError, Position, ShardId, ShardLeader, ShardReader};
+use pipeann_store::{
+    Batch, LeaderName, LogError, Position, ShardGenerations, ShardId, ShardLeader, ShardReader,
+};
 
 use crate::ReplicaError;
 use crate::codec::decode;
@@ -60,9 +62,19 @@ impl LogWork {
                     }
                 },
                 Ok(_) => break,
-                // Its own history is none of the log's, or not enough of it: all is taken again, and
-                // what is there already is passed over.
-                Err(ReplicaError::Log(LogError::Diverged { .. })) if from.is_some() => from = None,
+                Err(ReplicaError::Log(LogError::Cut { .. })) => {
+                    let why = "the log was cut beyond what this server has".to_owned();
+                    self.cut_off(why);
+                }
+                // Its own history is none of the log's, or not enough of it: a generation is taken. Where
+                // there is none, all is taken again, and what is there already is passed over.
+                Err(ReplicaError::Log(LogError::Diverged { .. })) if from.is_some() => {
+                    match self.has_generation() {
+                        Ok(true) => self.cut_off("what this server has is not in the log".into()),
+                        Ok(false) => from = None,
+                        Err(error) => self.fail(&error),
+                    }
+                }
                 Err(ReplicaError::Database(DatabaseError::Shared(SharedLogError::Gap {
                     ..
                 }))) if from.is_some() => {
@@ -77,6 +89,22 @@ impl LogWork {
         self.note_position(true);
     }
 
+    /// Says that it has to be opened anew, and rests.
+    fn cut_off(&self, why: String) {
+        self.state.trouble(why);
+        self.state.cut_off();
+        if let Some(told) = &self.options.cut_off {
+            // It may have been told already, or have gone.
+            let _ = told.try_send(());
+        }
+        self.state.rest(REST);
+    }
+
+    fn has_generation(&self) -> Result<bool, ReplicaError> {
+        let generations = ShardGenerations::new(&self.options.store, SHARD);
+        Ok(!generations.ids()?.is_empty())
+    }
+
     /// Says what is wrong, and rests.
     fn fail(&self, error: &ReplicaError) {
         self.state.trouble(error.to_string());
@@ -89,7 +117,7 @@ impl LogWork {
         loop {
             let reading = self.state.begin_read();
             while let Some(batch) = reader.next()? {
-                apply(&self.database, &batch)?;
+                self.apply(&batch)?;
                 self.state.applied(batch.position, batch.timestamp);
                 if self.state.is_stopping() {
                     return Ok(reader.position());
@@ -113,7 +141,7 @@ impl LogWork {
         let name = LeaderName::new(self.options.name.clone())?;
         let mut newest = self.state.status().timestamp;
         let mut take = |batch: Batch| {
-            apply(&self.database, &batch)?;
+            self.apply(&batch)?;
             self.state.applied(batch.position, batch.timestamp);
             newest = newest.max(batch.timestamp);
             Ok(())
@@ -127,6 +155,7 @@ impl LogWork {
             leader: Arc::clone(&leader),
             time: Arc::clone(&time),
             revision: AtomicU64::new(self.database.catalog().revision()),
+            state: Arc::clone(&self.state),
         };
         let state = Arc::clone(&self.state);
         let log = SharedObjects::new(Box::new(objects), move || state.nudge());
@@ -159,6 +188,16 @@ impl LogWork {
         Ok(position)
     }
 
+    /// Applies what an object holds.
+    fn apply(&self, batch: &Batch) -> Result<(), DatabaseError> {
+        let written = moment(batch.timestamp);
+        let bytes = batch.entries.iter().map(|entry| entry.payload.len() as u64).sum();
+        self.state.note_log_bytes(bytes);
+        batch.entries.iter().try_for_each(|entry| {
+            self.database.apply_shared(&decode(entry.seq, entry.kind, &entry.payload)?, written)
+        })
+    }
+
     fn set_term(&self, term: Option<LedTerm>) {
         *self.term.lock().unwrap_or_else(PoisonError::into_inner) = term;
     }
@@ -180,12 +219,4 @@ impl LogWork {
             Err(error) => tracing::warn!("how much of the log is applied is not noted: {error}"),
         }
     }
-}
-
-/// Applies what an object holds.
-fn apply(database: &Database, batch: &Batch) -> Result<(), DatabaseError> {
-    let written = moment(batch.timestamp);
-    batch.entries.iter().try_for_each(|entry| {
-        database.apply_shared(&decode(entry.seq, entry.kind, &entry.payload)?, written)
-    })
 }

@@ -5,6 +5,8 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::thread;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
@@ -12,7 +14,7 @@ use pipeann_db::access::ACCESS_FILE;
 use pipeann_engine::memory::MemoryLimit;
 use pipeann_milvus::{
     DEFAULT_METRICS_PORT, DEFAULT_PORT, FrontendSettings, Listening, ServeError, ServeOptions,
-    ServerTls, listen,
+    ServerTls, bind, listen, relay,
 };
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
@@ -20,7 +22,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::access_file::AccessFile;
-use crate::clustered::{Listens, ServersArgs};
+use crate::clustered::{Listens, Opened, ServersArgs};
 use crate::interrupt;
 use crate::opening::{By, database_options, now};
 
@@ -160,15 +162,6 @@ pub fn run(args: &ServerFlags) -> Result<()> {
     keep_private(&args.data_dir);
     // The second signal ends the process whatever it is doing.
     interrupt::flag()?;
-    let mut signals = Signals::new([SIGINT, SIGTERM]).context("signals cannot be waited for")?;
-    let mut options = database_options(Some(args.memory_limit));
-    options.collection.flush_behind = true;
-    options.collection.graph.backend = Some(args.by.backend()?);
-    let tls = args.tls()?;
-    let identity = tls.as_ref().map(|tls| (tls.certificate.clone(), tls.key.clone()));
-    let listens = Listens { host: &args.host, port: args.port, identity };
-    let opened = args.cluster.open(&args.data_dir, options, &listens)?;
-    let settings = FrontendSettings { database: Arc::clone(opened.database()), now: Arc::new(now) };
     let options = ServeOptions {
         host: args.host.clone(),
         port: args.port,
@@ -180,10 +173,59 @@ pub fn run(args: &ServerFlags) -> Result<()> {
         access_log: args.access_log.as_deref().map(AccessFile::open).transpose()?,
         token: args.token.clone(),
         authorization: args.authorization,
-        tls,
-        peers: opened.peers(),
+        tls: args.tls()?,
         ..ServeOptions::default()
     };
+    while serve(args, &options)? == ServeEnd::CutOff {
+        eprintln!("pipeann: the log does not reach back to what is here; all is taken anew");
+    }
+    Ok(())
+}
+
+/// Why a server has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ServeEnd {
+    /// It was told to.
+    Told,
+    /// It is to begin anew, with files from the store.
+    CutOff,
+}
+
+/// Serves until it is told to end, or cannot go on with what it has.
+fn serve(args: &ServerFlags, options: &ServeOptions) -> Result<ServeEnd> {
+    let mut signals = Signals::new([SIGINT, SIGTERM]).context("signals cannot be waited for")?;
+    let mut options = options.clone();
+    let tls = options.tls.as_ref();
+    let identity = tls.map(|tls| (tls.certificate.clone(), tls.key.clone()));
+    let listens = Listens { host: &args.host, port: args.port, identity };
+    let joined = args.cluster.join(&args.data_dir, &listens)?;
+    let mut relaying = None;
+    if let Some(joined) = &joined
+        && joined.wants_generation()?
+    {
+        if let Some(peers) = joined.distant_peers() {
+            options.socket = Some(bind(&args.host, args.port)?);
+            let others = relay(peers, &options)?;
+            // Where nobody leads yet, nobody answers before this server does.
+            let answered = joined.sees_leader();
+            if answered {
+                println!("listening on {}", others.address());
+            }
+            relaying = Some((others, answered));
+        }
+        joined.take_generation()?;
+    }
+    let mut settings = database_options(Some(args.memory_limit));
+    settings.collection.flush_behind = true;
+    settings.collection.graph.backend = Some(args.by.backend()?);
+    let (cut_off, is_cut_off) = sync_channel(1);
+    let opened = match joined {
+        Some(joined) => joined.open(settings, cut_off)?,
+        None => Opened::alone(&args.data_dir, settings)?,
+    };
+    let database = Arc::clone(opened.database());
+    options.peers = opened.peers();
+    let settings = FrontendSettings { database, now: Arc::new(now) };
     let listening = listen_with_metrics(settings, options, args.metrics_port)?;
     let address = listening.address();
     if !address.ip().is_loopback() {
@@ -196,15 +238,33 @@ pub fn run(args: &ServerFlags) -> Result<()> {
             eprintln!("pipeann: passwords and rows pass to {address} unencrypted; see --tls_cert");
         }
     }
-    println!("listening on {address}");
+    match relaying {
+        Some((others, answered)) => {
+            // It has taken connections until now, so none was refused.
+            others.stop();
+            println!("{} {address}", if answered { "all data is at" } else { "listening on" });
+        }
+        None => println!("listening on {address}"),
+    }
     if let Some(address) = listening.metrics_address() {
         println!("metrics at http://{address}/metrics");
     }
-    signals.forever().next();
-    eprintln!("pipeann: ending; calls under way are answered first");
+    let handle = signals.handle();
+    let watch = move || {
+        // It ends, too, when nobody is left who could tell.
+        if is_cut_off.recv().is_ok() {
+            handle.close();
+        }
+    };
+    let watched = thread::Builder::new().name("cut-off".into()).spawn(watch);
+    watched.context("no thread that watches the log")?;
+    let end = if signals.forever().next().is_some() { ServeEnd::Told } else { ServeEnd::CutOff };
+    if end == ServeEnd::Told {
+        eprintln!("pipeann: ending; calls under way are answered first");
+    }
     listening.stop();
     opened.close();
-    Ok(())
+    Ok(end)
 }
 
 /// Listens; does without metrics where nobody has asked for them and their port is in use.

@@ -5,6 +5,7 @@
 //! CATALOG                  names, schemas, partitions, indexes
 //! ACCESS                   users, roles, grants; missing until there is more than the first user
 //! REPLICA                  in one of several servers: how much of their log it has applied
+//! generations/             in one of several servers: files that come from their store or go there
 //! pins/                    what is read beside the writer; see `snapshot`
 //! collections/<id>/        one collection; see `docs/database-format.md`
 //! ```

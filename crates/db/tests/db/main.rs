@@ -33,6 +33,7 @@ mod scales;
 mod schemas;
 mod selected;
 mod shared;
+mod shared_snapshot;
 mod snapshot;
 mod snapshot_index;
 mod zero_vectors;

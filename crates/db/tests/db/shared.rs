@@ -18,10 +18,10 @@ use pipeann_db::replication::{MemoryLog, SharedChange, SharedLogError};
 use crate::data::{batch, collection, create, keys, load, options, place, rows, schema, search_by};
 
 /// One server: its directory, and how much of the log it has applied.
-struct Server {
-    database: Database,
+pub(crate) struct Server {
+    pub(crate) database: Database,
     log: MemoryLog,
-    applied: usize,
+    pub(crate) applied: usize,
 }
 
 fn shared() -> DatabaseOptions {
@@ -29,19 +29,19 @@ fn shared() -> DatabaseOptions {
 }
 
 impl Server {
-    fn open(dir: &Path, log: &MemoryLog, applied: usize) -> Self {
+    pub(crate) fn open(dir: &Path, log: &MemoryLog, applied: usize) -> Self {
         std::fs::write(dir.join(REPLICA_FILE), "").unwrap();
         let database = Database::open(dir, shared()).unwrap();
         Self { database, log: log.clone(), applied }
     }
 
-    fn catch_up(&mut self) {
+    pub(crate) fn catch_up(&mut self) {
         let apply = |change: &SharedChange<'_>| self.database.apply_shared(change, UnixMs(5));
         self.applied = self.log.read(self.applied, apply).unwrap();
     }
 
     /// Leads from now on; the switch loses the answer to the next append.
-    fn lead(&mut self) -> Arc<AtomicBool> {
+    pub(crate) fn lead(&mut self) -> Arc<AtomicBool> {
         let (term, lose_next) = self.log.lead();
         self.catch_up();
         self.database.lead(term).unwrap();
@@ -54,19 +54,19 @@ impl Server {
         self.catch_up();
     }
 
-    fn collection(&self) -> Arc<Collection> {
+    pub(crate) fn collection(&self) -> Arc<Collection> {
         collection(&self.database)
     }
 }
 
-fn insert(c: &Collection, keys: std::ops::Range<i64>) {
+pub(crate) fn insert(c: &Collection, keys: std::ops::Range<i64>) {
     for some in keys.collect::<Vec<_>>().chunks(100) {
         let rows: Vec<_> = some.iter().map(|&key| (key, key as u32)).collect();
         c.insert(batch(&rows), None).unwrap();
     }
 }
 
-fn graph() -> EntryChange {
+pub(crate) fn graph() -> EntryChange {
     let (field, name) = ("v".to_owned(), Some("graph".to_owned()));
     let (kind, metric) = ("DISKANN".to_owned(), Some(Metric::L2));
     let new = NewIndex { field, name, kind, metric, parameters: Properties::new() };

@@ -48,6 +48,8 @@ pub(super) struct Edge {
     channels: Channels,
     /// Those who may wait for an election.
     waiting: Semaphore,
+    /// Whether this server has no data, so that others answer everything.
+    away: bool,
 }
 
 /// A call that is to be sent on.
@@ -62,7 +64,13 @@ struct Outgoing {
 impl Edge {
     pub(super) fn new(peers: Arc<dyn Peers>) -> Arc<Self> {
         let waiting = Semaphore::new(MOST_WAITING);
-        Arc::new(Self { peers, channels: Channels::default(), waiting })
+        Arc::new(Self { peers, channels: Channels::default(), waiting, away: false })
+    }
+
+    /// That of a server without data.
+    pub(super) fn away(peers: Arc<dyn Peers>) -> Arc<Self> {
+        let waiting = Semaphore::new(MOST_WAITING);
+        Arc::new(Self { peers, channels: Channels::default(), waiting, away: true })
     }
 
     /// Answers a request that came at some time: by this service, or by another server's.
@@ -88,6 +96,7 @@ impl Edge {
             (Route::Local(LocalRead::Rows), "Query") if !marked => {
                 Some(Some(GuaranteeField::OfQuery))
             }
+            _ if self.away && !marked => Some(None),
             _ => None,
         };
         let Some(page_of) = page_of else { return here.call(request).await };
@@ -104,7 +113,10 @@ impl Edge {
         let call = Outgoing { parts, whole, arrived, timeout };
         let answered = match page_of {
             None => self.ask_leader(&call).await,
-            Some(field) => self.ask_keeper(&call, field).await,
+            Some(field) => match self.ask_keeper(&call, field).await {
+                None if self.away => self.ask_leader(&call).await,
+                answered => answered,
+            },
         };
         match answered {
             Some(response) => Ok(response),

@@ -1,7 +1,7 @@
 //! The network: one port, a runtime of its own, and an end that lets calls under way finish.
 
 use std::fmt;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -24,6 +24,7 @@ use super::connections::{Connections, Incoming, NetworkLimits};
 use super::edge::Edge;
 use super::frontend::{FrontendContext, FrontendSettings};
 use super::peers::Peers;
+use super::sockets::{listening, main_listener};
 use super::transport::{CallNetwork, Guard, Guarded};
 use crate::proto::milvus::milvus_service_server::MilvusServiceServer;
 
@@ -85,6 +86,8 @@ pub struct ServeOptions {
     pub access_log: Option<Arc<dyn AccessLog>>,
     /// The other servers, where this one is not alone.
     pub peers: Option<Arc<dyn Peers>>,
+    /// What listens already, by [`bind`](super::bind), in the place of host and port.
+    pub socket: Option<Arc<TcpListener>>,
 }
 
 /// What connections are encrypted with, as PEM.
@@ -122,6 +125,7 @@ impl Default for ServeOptions {
             limits: NetworkLimits::default(),
             access_log: None,
             peers: None,
+            socket: None,
         }
     }
 }
@@ -197,6 +201,21 @@ impl fmt::Debug for Listening {
 }
 
 impl Listening {
+    /// One that `serve` serves until it is told to stop.
+    pub(super) fn begin<F>(
+        runtime: Runtime,
+        address: SocketAddr,
+        serve: impl FnOnce(watch::Receiver<bool>) -> F,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (stop, stopped) = watch::channel(false);
+        let served = runtime.spawn(serve(stopped));
+        let served = Served { runtime: Some(runtime), stop: Some(stop), served: Some(served) };
+        Self { address, metrics_address: None, served }
+    }
+
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -264,7 +283,7 @@ pub fn listen(settings: FrontendSettings, options: &ServeOptions) -> Result<List
     }
     let runtime = runtime(options.threads)?;
     let connections = Connections::new(options.limits.clone());
-    let listener = listening(&runtime, &options.host, options.port)?;
+    let listener = main_listener(&runtime, options)?;
     let metrics = options.metrics_port.map(|port| listening(&runtime, &options.metrics_host, port));
     let metrics = metrics.transpose()?;
     let (address, metrics_address) = (listener.1, metrics.as_ref().map(|(_, address)| *address));
@@ -272,20 +291,7 @@ pub fn listen(settings: FrontendSettings, options: &ServeOptions) -> Result<List
         let _inside = runtime.enter();
         Incoming::new(listener.0, &connections)
     };
-    let mut server = Server::builder()
-        .http2_keepalive_interval(Some(options.limits.keep_alive))
-        .http2_keepalive_timeout(Some(KEEP_ALIVE_ANSWER));
-    if let Some(tls) = &options.tls {
-        let failed = |error: tonic::transport::Error| {
-            // Its own words say no more than that it failed.
-            let why =
-                std::error::Error::source(&error).map_or(error.to_string(), ToString::to_string);
-            ServeError::Tls { why }
-        };
-        let _inside = runtime.enter();
-        server =
-            server.tls_config(tls_config(tls).timeout(options.limits.handshake)).map_err(failed)?;
-    }
+    let server = main_server(&runtime, options)?;
     let door = FrontendContext::new(settings, options.scheduler())
         .loading_what_is_read(options.auto_load)
         .beside(options.peers.clone())
@@ -316,6 +322,25 @@ pub fn listen(settings: FrontendSettings, options: &ServeOptions) -> Result<List
     Ok(Listening { address, metrics_address, served })
 }
 
+/// A server of the network as its options say.
+pub(super) fn main_server(runtime: &Runtime, options: &ServeOptions) -> Result<Server, ServeError> {
+    let mut server = Server::builder()
+        .http2_keepalive_interval(Some(options.limits.keep_alive))
+        .http2_keepalive_timeout(Some(KEEP_ALIVE_ANSWER));
+    if let Some(tls) = &options.tls {
+        let failed = |error: tonic::transport::Error| {
+            // Its own words say no more than that it failed.
+            let why =
+                std::error::Error::source(&error).map_or(error.to_string(), ToString::to_string);
+            ServeError::Tls { why }
+        };
+        let _inside = runtime.enter();
+        server =
+            server.tls_config(tls_config(tls).timeout(options.limits.handshake)).map_err(failed)?;
+    }
+    Ok(server)
+}
+
 /// Begins to serve on a socket in the file system; who may write to its directory may call.
 pub(super) fn listen_at(door: Arc<FrontendContext>, path: &Path) -> Result<Served, ServeError> {
     let runtime = runtime(0)?;
@@ -330,7 +355,7 @@ pub(super) fn listen_at(door: Arc<FrontendContext>, path: &Path) -> Result<Serve
     Ok(begin(runtime, Server::builder(), (door, Guard::Open, network), incoming))
 }
 
-fn runtime(threads: usize) -> Result<Runtime, ServeError> {
+pub(super) fn runtime(threads: usize) -> Result<Runtime, ServeError> {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let calls = if threads == 0 { CALLS_PER_CPU * cpus } else { threads };
     Builder::new_multi_thread()
@@ -387,23 +412,6 @@ async fn return_freed(door: Weak<FrontendContext>) {
             let _ = tokio::task::spawn_blocking(pipeann_engine::memory::return_freed).await;
         }
     }
-}
-
-/// The first address of the host that can be listened on.
-fn listening(
-    runtime: &Runtime,
-    host: &str,
-    port: u16,
-) -> Result<(tokio::net::TcpListener, SocketAddr), ServeError> {
-    let bind = || {
-        let addresses: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
-        let listener = TcpListener::bind(addresses.as_slice())?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
-        let _inside = runtime.enter();
-        Ok((tokio::net::TcpListener::from_std(listener)?, address))
-    };
-    bind().map_err(|source| ServeError::Address { host: host.to_owned(), port, source })
 }
 
 async fn serve<I, C>(

@@ -1,10 +1,11 @@
 //! A server as one of several: the flags, and what is opened by them.
 
+mod joined;
 mod peers;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -12,18 +13,13 @@ use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_members::etcd::{Etcd, Options as EtcdOptions, TlsFiles};
 use pipeann_members::{Coordinator, ServerInfo};
 use pipeann_milvus::{PeerTls, Peers};
-use pipeann_replica::{
-    Alone, ClusterMembership, Elected, Election, ReadFreshness, Replica, ReplicaFile,
-    ReplicaOptions,
-};
+use pipeann_replica::{ClusterMembership, Replica, ReplicaFile};
 use pipeann_store::ClusterStore;
 use uuid::Uuid;
 
+pub(crate) use self::joined::JoinedServer;
 use self::peers::ClusterPeers;
-use crate::opening::now;
-
-/// How long a start waits until the log has been read to its end, before it says that it has not.
-const START: Duration = Duration::from_secs(600);
+use crate::opening::{now, parse_limit};
 
 /// How long the lease of a server is: another one leads so long after the leader has died.
 const LEASE: Duration = Duration::from_secs(4);
@@ -64,6 +60,10 @@ pub(crate) struct ServersArgs {
     /// Where other servers reach this one, as HOST:PORT; --host and --port unless given
     #[arg(long, value_name = "ADDRESS", requires = "etcd")]
     advertise: Option<String>,
+    /// While this server leads: publish the database as files in the store after so many bytes of the
+    /// log, as 256MiB, and cut the log before them. A server that comes takes the files
+    #[arg(long, value_name = "SIZE", requires = "store", value_parser = parse_limit)]
+    generation_after: Option<u64>,
     /// What people call this server [default: the address]
     #[arg(long, value_name = "NAME", requires = "etcd")]
     server_name: Option<String>,
@@ -89,6 +89,13 @@ pub(crate) enum Opened {
 }
 
 impl Opened {
+    /// Opens the database in `dir` for this server alone.
+    pub(crate) fn alone(dir: &Path, options: DatabaseOptions) -> Result<Self> {
+        let database = Database::open(dir, options);
+        let database = database.with_context(|| format!("opening {}", dir.display()))?;
+        Ok(Self::Alone(Arc::new(database)))
+    }
+
     /// The database.
     pub(crate) fn database(&self) -> &Arc<Database> {
         match self {
@@ -128,45 +135,27 @@ pub(crate) struct Listens<'a> {
 }
 
 impl ServersArgs {
-    /// Opens the database in `dir`, as the flags say.
-    pub(crate) fn open(
-        &self,
-        dir: &Path,
-        options: DatabaseOptions,
-        listens: &Listens<'_>,
-    ) -> Result<Opened> {
-        let (Some(cluster), Some(url)) = (&self.cluster, &self.store) else {
-            let database = Database::open(dir, options);
-            let database = database.with_context(|| format!("opening {}", dir.display()))?;
-            return Ok(Opened::Alone(Arc::new(database)));
-        };
+    /// Opens the store and joins the others; `None` where the flags say that this server is alone.
+    pub(crate) fn join(&self, dir: &Path, listens: &Listens<'_>) -> Result<Option<JoinedServer>> {
+        let (Some(cluster), Some(url)) = (&self.cluster, &self.store) else { return Ok(None) };
         let store = ClusterStore::open(url, cluster);
         let store = store.with_context(|| format!("opening the store at {url}"))?;
-        let opening = || format!("opening {}", dir.display());
         let file = ReplicaFile::open(dir, store.cluster_id(), Uuid::new_v4());
-        let server = file.with_context(opening)?.server();
+        let file = file.with_context(|| format!("opening {}", dir.display()))?;
         let (members, tls) = match self.etcd.is_empty() {
             true => (None, None),
             false => {
-                let members = self.join(cluster, store.cluster_id(), server, listens)?;
+                let members = self.meet(cluster, store.cluster_id(), file.server(), listens)?;
                 (Some(members), self.peer_tls(listens)?)
             }
         };
-        let election: Arc<dyn Election> = match &members {
-            Some(members) => Arc::clone(members) as Arc<dyn Election>,
-            None => Arc::new(Alone),
-        };
-        let name =
-            members.as_ref().map_or_else(|| "the only server".into(), |m| m.name().to_owned());
-        let settings = ReplicaOptions::new(store, name, election);
-        let replica = Replica::open(dir, options, settings, server).with_context(opening)?;
-        let replica = Arc::new(replica);
-        catch_up(&replica)?;
-        Ok(Opened::Clustered { replica, members, tls })
+        let dir = dir.to_owned();
+        let generation_bytes = self.generation_after;
+        Ok(Some(JoinedServer { dir, store, file, members, tls, generation_bytes }))
     }
 
     /// Joins the others.
-    fn join(
+    fn meet(
         &self,
         cluster: &str,
         cluster_id: Uuid,
@@ -222,32 +211,5 @@ impl ServersArgs {
             (None, Some(_)) => bail!("servers that encrypt need --peer-ca to know each other by"),
             (None, None) => Ok(None),
         }
-    }
-}
-
-/// Waits until the server has all that is in the log, and leads or knows who does. What keeps it from
-/// that is told meanwhile.
-fn catch_up(replica: &Replica) -> Result<()> {
-    let until = Instant::now() + START;
-    let mut told = None;
-    loop {
-        let step = (Instant::now() + Duration::from_secs(5)).min(until);
-        let caught_up = replica.catch_up(ReadFreshness::Latest, step);
-        let knows = |it: &Replica| !matches!(it.elected(), Elected::Nobody { .. });
-        if caught_up.is_ok() && replica.wait_until(step, knows) {
-            return Ok(());
-        }
-        let why = match (caught_up, replica.elected()) {
-            (Err(error), _) => error.to_string(),
-            (Ok(()), Elected::Nobody { why }) => why,
-            (Ok(()), _) => continue,
-        };
-        if Instant::now() >= until {
-            bail!("this server did not begin in {} s: {why}", START.as_secs());
-        }
-        if told.as_ref() != Some(&why) {
-            eprintln!("pipeann: {why}; trying again");
-        }
-        told = Some(why);
     }
 }

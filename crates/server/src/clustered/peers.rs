@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use pipeann_db::catalog::CollectionId;
 use pipeann_milvus::{CatchUp, LeaderAt, PeerTls, Peers, PeersError, ReadTime, ServerAt};
-use pipeann_replica::{ClusterMembership, Elected, ReadFreshness as Wanted, Replica, ReplicaError};
+use pipeann_replica::{
+    ClusterMembership, Elected, Election, ReadFreshness as Wanted, Replica, ReplicaError,
+};
 
 /// See the module's description.
 pub(super) struct ClusterPeers {
@@ -25,9 +27,57 @@ impl fmt::Debug for ClusterPeers {
 
 impl ClusterPeers {
     fn at(&self, address: &str) -> ServerAt {
-        let scheme = if self.tls.is_some() { "https" } else { "http" };
-        ServerAt { uri: format!("{scheme}://{address}"), tls: self.tls.clone() }
+        server_at(address, self.tls.as_ref())
     }
+}
+
+/// The others, as a server without data knows them.
+pub(super) struct DistantPeers {
+    pub(super) members: Arc<ClusterMembership>,
+    pub(super) tls: Option<Arc<PeerTls>>,
+}
+
+impl fmt::Debug for DistantPeers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DistantPeers").field("members", &self.members).finish_non_exhaustive()
+    }
+}
+
+impl Peers for DistantPeers {
+    fn leader(&self) -> LeaderAt {
+        match self.members.elected() {
+            Elected::Other { address } => LeaderAt::There(server_at(&address, self.tls.as_ref())),
+            Elected::Me => LeaderAt::Unknown("this server has no data yet".into()),
+            Elected::Nobody { why } => LeaderAt::Unknown(why),
+        }
+    }
+
+    fn catch_up(
+        &self,
+        _collection: Option<CollectionId>,
+        _read: ReadTime,
+        _deadline: Instant,
+    ) -> CatchUp<'_> {
+        let why = "this server has no data yet".to_owned();
+        Box::pin(std::future::ready(Err(PeersError::Behind(why))))
+    }
+
+    fn timestamp(&self) -> u64 {
+        0
+    }
+
+    fn number(&self) -> u8 {
+        self.members.number()
+    }
+
+    fn server(&self, number: u8) -> Option<ServerAt> {
+        Some(server_at(&self.members.server(number)?.address, self.tls.as_ref()))
+    }
+}
+
+fn server_at(address: &str, tls: Option<&Arc<PeerTls>>) -> ServerAt {
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    ServerAt { uri: format!("{scheme}://{address}"), tls: tls.cloned() }
 }
 
 fn wanted(read: ReadTime) -> Wanted {

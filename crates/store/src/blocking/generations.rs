@@ -77,6 +77,13 @@ impl ShardGenerations {
         self.on(move |it| async move { it.pin(shard, id, &owner, lease).await })
     }
 
+    /// The shard's generations that somebody has pinned, but for those that are only being published.
+    /// Where the log is cut, it is cut at or below their positions.
+    pub fn pinned(&self) -> Result<Vec<GenerationId>, ObjectsError> {
+        let shard = self.shard;
+        self.on(move |it| async move { it.pinned_ids(shard).await })
+    }
+
     /// Begins a pin's lease anew. `false` where the generation is gone or going, or nobody can tell.
     pub fn renew(&self, pin: &mut LeasedPin) -> Result<bool, ObjectsError> {
         let mut own = pin.clone();

@@ -9,6 +9,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::format::NameList;
+use super::pin::PUBLISHER;
 use super::{GenerationId, Generations, ShardGeneration, names};
 use crate::log::{LogError, ShardId, TermLeader};
 use crate::objects::{Listed, ObjectsError, PROBES};
@@ -134,6 +135,23 @@ impl Generations {
             }
         }
         Ok(AllManifests { manifests })
+    }
+
+    /// Generations of a shard that somebody wants to go on reading, by pins that hold; what is only
+    /// being published is none of them. Their positions are to stay in the log.
+    pub async fn pinned_ids(&self, shard: ShardId) -> Result<Vec<GenerationId>, ObjectsError> {
+        let now = self.time().await?;
+        let mut found = Vec::new();
+        for listed in self.listed(names::PINS).await? {
+            let Some(list) = self.names_of(&listed.name).await? else { continue };
+            let lease = Duration::from_millis(list.lease_ms) + SLACK;
+            if list.owner == PUBLISHER || is_past(listed.modified, lease, now) {
+                continue;
+            }
+            let named = list.names.iter().filter_map(|name| names::parsed_manifest(name));
+            found.extend(named.filter(|(of, _)| *of == shard).map(|(_, id)| id));
+        }
+        Ok(found)
     }
 
     /// Names under pins that hold, and pins that do not.

@@ -8,6 +8,9 @@ use super::{GenerationId, Generations, MANIFEST_MAX, ShardGeneration, names};
 use crate::log::ShardId;
 use crate::objects::ObjectsError;
 
+/// Who pins what is being published.
+pub(super) const PUBLISHER: &str = "publishing";
+
 /// A generation that somebody wants to go on reading. It is kept until its lease has passed since it
 /// was pinned or renewed, by the store's own time.
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::format::{NameList, is_below};
+use super::pin::PUBLISHER;
 use super::source::FileSource;
 use super::{
     FILES_MAX, GenerationId, Generations, HEADER_MAX, MANIFEST_MAX, ShardGeneration, StoredFile,
@@ -165,7 +166,7 @@ impl Generations {
 fn pin_of(generation: &ShardGeneration, lease_ms: u64) -> NameList {
     let manifest = names::manifest(generation.shard, generation.id);
     let names = generation.files.iter().map(StoredFile::object).chain([manifest]).collect();
-    NameList { lease_ms, owner: "publishing".to_owned(), names }
+    NameList { lease_ms, owner: PUBLISHER.to_owned(), names }
 }
 
 fn check(header: &[u8], files: &[(String, FileSource)]) -> Result<(), ObjectsError> {

@@ -7,5 +7,6 @@ mod lost;
 mod peers;
 mod raw;
 mod reading;
+mod relayed;
 mod requests;
 mod walked;

@@ -1,0 +1,247 @@
+//! The thread that publishes generations of the database, and cuts the log below them.
+//!
+//! A generation is all files of the database as hard links hold them, at a position of the log up to
+//! which all changes are in them; some later ones may be, too, since applying is idempotent. It is
+//! published while this server leads, after so many bytes of the log, and once more when the lead ends in
+//! order, where enough has come since. It is current by being there: a server's disk has nothing that the
+//! log lacks, so whatever a leader of before publishes late is a beginning of the same history, and has a
+//! lower number than what those after it publish.
+//!
+//! The log is cut at the generation before the newest: so a server that is no further behind than one
+//! generation reads on, and a newest one that turns out to be damaged can be done without. Generations
+//! that somebody has pinned keep the log from there on.
+//!
+//! Files go to the store by a thread that knows the links alone, so that an end of this server waits for
+//! it only so long.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pipeann_db::access::ACCESS_FILE;
+use pipeann_db::database::Database;
+use pipeann_store::{
+    GenerationId, LogError, ObjectsError, Position, ShardGeneration, ShardGenerations, ShardLeader,
+};
+
+use crate::ReplicaError;
+use crate::folder::{GENERATIONS_DIR, clear, files_below};
+use crate::header::GenerationHeader;
+use crate::options::ReplicaOptions;
+use crate::state::{SharedState, WorkSignal};
+use crate::work::{LedTerm, SHARD};
+
+/// How often it is looked whether a generation is due.
+const LOOK: Duration = Duration::from_secs(1);
+/// After a failure it is tried again so much later.
+const AFTER_FAILURE: Duration = Duration::from_secs(30);
+/// So many objects of the log since the newest generation make the next one due, however small.
+const OBJECTS: u64 = 20_000;
+/// When the lead ends, such a part of what makes a generation due is enough.
+const PART_AT_END: u64 = 8;
+/// How long an end of this server waits for the files of its last generation.
+const LAST_FILES: Duration = Duration::from_secs(20);
+/// How often the end of the server is looked for, while files are put.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+/// What is younger stays in the store, though nobody wants it.
+const GRACE: Duration = Duration::from_secs(3600);
+
+/// What the thread has.
+pub(crate) struct GenerationWork {
+    pub(crate) dir: PathBuf,
+    pub(crate) database: Arc<Database>,
+    pub(crate) options: ReplicaOptions,
+    pub(crate) state: Arc<SharedState>,
+    pub(crate) term: Arc<Mutex<Option<LedTerm>>>,
+    /// Bytes of the log that a generation has, of those that were counted.
+    pub(crate) included: u64,
+    /// Position of the newest generation that is known here.
+    pub(crate) newest: Option<Position>,
+    /// Directories of moments that were taken, each with a name of its own.
+    pub(crate) taken: u64,
+}
+
+/// The files of a moment, with second names.
+struct TakenFiles {
+    dir: PathBuf,
+    position: Position,
+    header: Vec<u8>,
+    log_bytes: u64,
+}
+
+impl Drop for TakenFiles {
+    fn drop(&mut self) {
+        // What is left goes at the next start.
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+impl GenerationWork {
+    /// Works until the server ends.
+    pub(crate) fn run(mut self) {
+        let mut led: Option<LedTerm> = None;
+        let mut rest = LOOK;
+        loop {
+            let stops = self.state.rest(rest) == WorkSignal::Stop;
+            rest = LOOK;
+            let leads = self.leads();
+            let ends = stops || leads.is_none();
+            if leads.is_some() && led.is_none() {
+                self.newest = self.newest_position();
+            }
+            if let Some(term) = leads.clone().or_else(|| led.take())
+                && self.is_due(&term, ends)
+                && let Err(error) = self.publish(&term)
+            {
+                tracing::warn!("no generation was published: {error}");
+                rest = AFTER_FAILURE;
+            }
+            led = leads;
+            if stops {
+                return;
+            }
+        }
+    }
+
+    fn leads(&self) -> Option<LedTerm> {
+        self.term.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Where the newest generation stands; where that is not told, as if there were none.
+    fn newest_position(&self) -> Option<Position> {
+        let newest = ShardGenerations::new(&self.options.store, SHARD).newest();
+        newest.ok().flatten().map(|generation| generation.position)
+    }
+
+    fn leads_by(&self, term: &LedTerm) -> bool {
+        self.leads().is_some_and(|now| Arc::ptr_eq(&now.leader, &term.leader))
+    }
+
+    fn is_due(&self, term: &LedTerm, ends: bool) -> bool {
+        let part = if ends { PART_AT_END } else { 1 };
+        let bytes = self.state.log_bytes() - self.included;
+        let before = self.newest.map_or(0, |position| position.number);
+        let objects = term.leader.position().number.saturating_sub(before);
+        // Openings alone are nothing to be published.
+        bytes > 0 && (bytes >= self.options.generation_bytes / part || objects >= OBJECTS)
+    }
+
+    fn publish(&mut self, term: &LedTerm) -> Result<(), ReplicaError> {
+        let generations = ShardGenerations::new(&self.options.store, SHARD);
+        let began = Instant::now();
+        let taken = Arc::new(self.take(term)?);
+        let Some(published) = self.put(&generations, term, &taken)? else { return Ok(()) };
+        let (bytes, files) =
+            published.files.iter().fold((0, 0), |(sum, count), it| (sum + it.length, count + 1));
+        let took = began.elapsed();
+        tracing::info!(id = ?published.id, position = ?published.position, bytes, files, ?took,
+            "a generation is published");
+        (self.included, self.newest) = (taken.log_bytes, Some(published.position));
+        drop(taken);
+        if self.leads_by(term) {
+            cut(&generations, &term.leader, published.id)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the files of now second names.
+    fn take(&mut self, term: &LedTerm) -> Result<TakenFiles, ReplicaError> {
+        let log_bytes = self.state.log_bytes();
+        let (position, from) = (term.leader.position(), term.leader.stamp().timestamp);
+        // What was put before is written here after this.
+        self.database.sync_applied()?;
+        let inside = self.dir.join(GENERATIONS_DIR);
+        fs::create_dir_all(&inside).map_err(ReplicaError::files(&inside))?;
+        self.taken += 1;
+        let dir = inside.join(format!("taken-{}", self.taken));
+        // Of a run before.
+        clear(&dir)?;
+        let mut taken = TakenFiles { dir, position, header: Vec::new(), log_bytes };
+        self.database.snapshot_to(&taken.dir)?;
+        let access = self.dir.join(ACCESS_FILE);
+        if fs::exists(&access).map_err(ReplicaError::files(&access))? {
+            // It is replaced as a whole.
+            let copied = fs::copy(&access, taken.dir.join(ACCESS_FILE));
+            copied.map_err(ReplicaError::files(&access))?;
+        }
+        // Whoever does not lead any more has changes of others.
+        let through = (term.leader.position(), term.leader.stamp().timestamp);
+        let through = self.leads_by(term).then_some(through);
+        taken.header = GenerationHeader::new(from, through).encode();
+        Ok(taken)
+    }
+
+    /// Puts the files into the store; `None` where this server has ended before they were there.
+    fn put(
+        &self,
+        generations: &ShardGenerations,
+        term: &LedTerm,
+        taken: &Arc<TakenFiles>,
+    ) -> Result<Option<ShardGeneration>, ReplicaError> {
+        let mut files = Vec::new();
+        for path in files_below(&taken.dir)? {
+            files.push((path.clone(), taken.dir.join(path)));
+        }
+        let (sender, receiver) = sync_channel(1);
+        let (generations, taken, number) =
+            (generations.clone(), Arc::clone(taken), term.leader.term());
+        let put = move || {
+            let put = generations.publish(number, taken.position, &taken.header, &files);
+            // Nobody waits for it where the server has ended.
+            let _ = sender.send(put);
+        };
+        thread::Builder::new()
+            .name("generation-files".into())
+            .spawn(put)
+            .map_err(ReplicaError::Thread)?;
+        Ok(self.wait(&receiver).transpose()?)
+    }
+
+    fn wait<T>(&self, receiver: &Receiver<T>) -> Option<T> {
+        let mut until: Option<Instant> = None;
+        loop {
+            match receiver.recv_timeout(BETWEEN_LOOKS) {
+                Ok(done) => return Some(done),
+                // It panicked, and has said so.
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if self.state.is_stopping()
+                && *until.get_or_insert_with(|| Instant::now() + LAST_FILES) <= Instant::now()
+            {
+                tracing::info!("the last generation is not whole, and is left");
+                return None;
+            }
+        }
+    }
+}
+
+/// Cuts the log at the generation before `newest`, or below it where others are pinned, and collects
+/// what nobody wants any more.
+fn cut(
+    generations: &ShardGenerations,
+    leader: &ShardLeader,
+    newest: GenerationId,
+) -> Result<(), LogError> {
+    let ids = generations.ids()?;
+    let Some(before) = ids.into_iter().rev().find(|id| *id < newest) else { return Ok(()) };
+    let position = |id| -> Result<Option<Position>, ObjectsError> {
+        Ok(generations.get(id)?.map(|generation| generation.position))
+    };
+    let Some(mut begin) = position(before)? else { return Ok(()) };
+    for id in generations.pinned()? {
+        begin = position(id)?.map_or(begin, |pinned| begin.min(pinned));
+    }
+    // A position of no log of ours is no reason to end.
+    if begin <= leader.position() {
+        let deleted = leader.truncate_before(begin)?;
+        tracing::info!(begin = begin.number, deleted, "the log is cut");
+    }
+    let keep = [(SHARD, newest), (SHARD, before)];
+    let collected = ShardGenerations::collect(leader, &keep, GRACE)?;
+    tracing::debug!(?collected, "the store is cleared");
+    Ok(())
+}

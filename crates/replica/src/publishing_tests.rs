@@ -1,0 +1,202 @@
+//! Generations of servers in one process, over one store.
+
+use std::fs;
+use std::time::Duration;
+
+use pipeann_db::catalog::UnixMs;
+use pipeann_db::schema::PrimaryKey;
+use pipeann_store::{LogError, Position, ShardGenerations, ShardReader};
+use uuid::Uuid;
+
+use crate::tests::{Cluster, batch, count, create, deadline, until_leads};
+use crate::work::SHARD;
+use crate::{GenerationHeader, JoinedGeneration, JoiningDirectory, Replica, ReplicaFile};
+
+/// A generation is due after each insert.
+const SOON: u64 = 100;
+
+fn generations(cluster: &Cluster) -> ShardGenerations {
+    ShardGenerations::new(&cluster.store(), SHARD)
+}
+
+/// Inserts until there is one generation more, and the next keys.
+fn publish(cluster: &Cluster, leader: &Replica, next: &mut i64) {
+    let of = generations(cluster);
+    let newest = || of.ids().unwrap().last().copied();
+    let before = newest();
+    let c = leader.database().collection("default", "c").unwrap();
+    c.insert(batch(*next..*next + 50), None).unwrap();
+    *next += 50;
+    assert!(leader.wait_until(deadline(), |_| newest() > before), "no generation came");
+}
+
+fn join(cluster: &Cluster, server: usize) -> Option<JoinedGeneration> {
+    let (dir, store) = (cluster.dir(server), cluster.store());
+    let file = ReplicaFile::open(&dir, store.cluster_id(), Uuid::new_v4()).unwrap();
+    let joining = JoiningDirectory::new(&dir, &store, file);
+    let wants = joining.wants_generation().unwrap();
+    wants.then(|| joining.take_generation("a test", UnixMs(5_000)).unwrap())
+}
+
+/// Whether the log reaches back to a position, or to its begin.
+fn reaches(cluster: &Cluster, position: Option<Position>) -> bool {
+    match ShardReader::open(&cluster.store(), SHARD, position) {
+        Ok(_) => true,
+        Err(LogError::Cut { .. }) => false,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn an_empty_server_takes_a_generation_and_reads_on_where_the_log_was_cut() {
+    let cluster = Cluster::new(0);
+    let (a, _) = cluster.start_publishing(0, SOON);
+    until_leads(&a);
+    assert_eq!(join(&cluster, 1), None, "nothing is there to be taken");
+    let c = create(a.database(), "c");
+    a.database().access().create_user("somebody", "Password1").unwrap();
+    let mut next = 0;
+    publish(&cluster, &a, &mut next);
+    assert!(reaches(&cluster, None), "the first one is a margin to none");
+    c.delete(&[PrimaryKey::Int64(3)]).unwrap();
+    publish(&cluster, &a, &mut next);
+    publish(&cluster, &a, &mut next);
+    assert!(a.wait_until(deadline(), |_| !reaches(&cluster, None)), "the log is not cut");
+    c.insert(batch(next..next + 7), None).unwrap();
+    let joined = join(&cluster, 2).unwrap();
+    assert!(joined.fetched.files > 0);
+    let newest = generations(&cluster).newest().unwrap().unwrap();
+    let header = GenerationHeader::decode(&newest.header).unwrap();
+    assert!(header.through().unwrap().0 >= newest.position);
+    let b = cluster.start(2);
+    assert_eq!(count(&b), count(&a));
+    assert_eq!(count(&b), next as u64 + 7 - 1);
+    assert!(b.database().access().users().contains(&"somebody".to_owned()));
+    // It can lead, and its writes come to the one that led.
+    cluster.elect(Some(2), &[&a, &b]);
+    until_leads(&b);
+    let d = b.database().collection("default", "c").unwrap();
+    d.insert(batch(next + 7..next + 9), None).unwrap();
+    assert_eq!(count(&a), next as u64 + 9 - 1);
+    // What was applied is noted, so that it needs no generation when it comes again.
+    drop((b, d));
+    assert_eq!(join(&cluster, 2), None);
+}
+
+#[test]
+fn a_server_behind_the_cut_is_told_and_takes_what_it_lacks() {
+    let cluster = Cluster::new(0);
+    let (a, _) = cluster.start_publishing(0, SOON);
+    until_leads(&a);
+    create(a.database(), "c");
+    let mut next = 0;
+    publish(&cluster, &a, &mut next);
+    let b = cluster.start(1);
+    assert_eq!(count(&b), 50);
+    drop(b);
+    let file = ReplicaFile::open(&cluster.dir(1), cluster.store().cluster_id(), Uuid::nil());
+    let position = file.unwrap().position();
+    while reaches(&cluster, position) {
+        publish(&cluster, &a, &mut next);
+    }
+    // One that was opened without a look at the log says so, and keeps what it has.
+    let (b, told) = cluster.start_publishing(1, SOON);
+    told.recv_timeout(Duration::from_secs(60)).unwrap();
+    assert!(b.status().cut_off);
+    let stale = b.database().collection("default", "c").unwrap().count(None).unwrap();
+    assert_eq!(stale, 50);
+    drop(b);
+    let joined = join(&cluster, 1).unwrap();
+    assert!(joined.position > position.unwrap());
+    let b = cluster.start(1);
+    assert_eq!(count(&b), next as u64);
+}
+
+#[test]
+fn the_log_stays_for_a_generation_that_somebody_has_pinned() {
+    let cluster = Cluster::new(0);
+    let (a, _) = cluster.start_publishing(0, SOON);
+    until_leads(&a);
+    create(a.database(), "c");
+    let mut next = 0;
+    publish(&cluster, &a, &mut next);
+    let of = generations(&cluster);
+    let id = of.ids().unwrap()[0];
+    let pin = of.pin(id, "a backup", Duration::from_secs(600)).unwrap().unwrap();
+    assert_eq!(of.pinned().unwrap(), [id]);
+    let pinned = Some(pin.generation.position);
+    for _ in 0..4 {
+        publish(&cluster, &a, &mut next);
+    }
+    assert!(reaches(&cluster, pinned), "and its changes are there");
+    of.release(pin).unwrap();
+    publish(&cluster, &a, &mut next);
+    publish(&cluster, &a, &mut next);
+    assert!(a.wait_until(deadline(), |_| !reaches(&cluster, pinned)), "the log is not cut");
+}
+
+#[test]
+fn the_end_of_a_lead_publishes_what_is_not_in_a_generation() {
+    let cluster = Cluster::new(0);
+    let bytes = 4 * 50 * 20;
+    let (a, _) = cluster.start_publishing(0, bytes);
+    let (b, _) = cluster.start_publishing(1, bytes);
+    until_leads(&a);
+    let c = create(a.database(), "c");
+    c.insert(batch(0..50), None).unwrap();
+    // Handed over.
+    cluster.elect(Some(1), &[&a, &b]);
+    until_leads(&b);
+    let of = generations(&cluster);
+    let there = |count| move |_: &Replica| of.ids().unwrap().len() >= count;
+    assert!(a.wait_until(deadline(), there(1)), "nothing was published");
+    let d = b.database().collection("default", "c").unwrap();
+    d.insert(batch(50..100), None).unwrap();
+    // In order.
+    drop((b, d));
+    assert!(generations(&cluster).ids().unwrap().len() >= 2);
+    // Too little for another one.
+    cluster.elect(Some(0), &[&a]);
+    until_leads(&a);
+    let before = generations(&cluster).ids().unwrap();
+    assert_eq!(count(&a), 100);
+    drop((a, c));
+    let joined = join(&cluster, 2).unwrap();
+    assert!(generations(&cluster).ids().unwrap().len() >= before.len());
+    assert!(joined.position.number > 1);
+    let (c, _) = cluster.start_publishing(2, bytes);
+    assert_eq!(count(&c), 100);
+}
+
+#[test]
+fn what_a_kill_leaves_of_a_publication_is_no_generation() {
+    let cluster = Cluster::new(0);
+    let (a, _) = cluster.start_publishing(0, SOON);
+    until_leads(&a);
+    create(a.database(), "c");
+    let mut next = 0;
+    for _ in 0..3 {
+        publish(&cluster, &a, &mut next);
+    }
+    let rows = count(&a);
+    drop(a);
+    // Files without a manifest, and half a file that nobody names.
+    let store = cluster.root.path().join("store");
+    let newest = generations(&cluster).ids().unwrap().pop().unwrap();
+    let name = format!("manifest/0/{:020}-{:020}", newest.term, newest.number);
+    fs::remove_file(store.join(name)).unwrap();
+    fs::write(store.join("file").join(format!("{:032x}-999", 7)), b"half").unwrap();
+    // The links of the moment.
+    let left = cluster.dir(0).join("generations/taken-1");
+    fs::create_dir_all(&left).unwrap();
+    fs::write(left.join("CATALOG"), b"left").unwrap();
+    join(&cluster, 1).unwrap();
+    let b = cluster.start(1);
+    assert_eq!(count(&b), rows);
+    drop(b);
+    assert_eq!(join(&cluster, 0), None, "it has all");
+    assert!(!left.exists());
+    let (a, _) = cluster.start_publishing(0, SOON);
+    until_leads(&a);
+    publish(&cluster, &a, &mut next);
+}
