@@ -22,7 +22,9 @@ mod replica;
 mod state;
 mod work;
 
-pub use codec::{EncodedChange, KIND_ACCESS, KIND_CATALOG, KIND_RECORD, decode, encode};
+pub use codec::{
+    EncodedChange, KIND_ACCESS, KIND_CATALOG, KIND_RECORD, KIND_REQUEST, decode, encode,
+};
 pub use election::{Alone, Elected, Election};
 pub use error::ReplicaError;
 pub use membership::ClusterMembership;
