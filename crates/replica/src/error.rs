@@ -20,6 +20,9 @@ pub enum ReplicaError {
     /// The file that says how far it is.
     #[error(transparent)]
     File(#[from] ReplicaFileError),
+    /// The file that has the requests that are applied.
+    #[error("requests that are applied cannot be read: {0}")]
+    Requests(std::io::Error),
     /// What the read asks for did not come in time.
     #[error("this server could not catch up with the log in time: {why}")]
     Behind {

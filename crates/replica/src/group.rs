@@ -252,11 +252,8 @@ mod tests {
         let objects = Arc::new(Objects::default());
         let log = SharedObjects::new(Box::new(Arc::clone(&objects)), || {});
         let long = vec![7; OBJECT_BYTES];
-        let request = AppliedRequest {
-            id: RequestId([1; 16]),
-            at_ms: 1,
-            answer: RequestAnswer::default(),
-        };
+        let request =
+            AppliedRequest { id: RequestId([1; 16]), at_ms: 1, answer: RequestAnswer::default() };
         let request = SharedChange::Request(request);
         log.append(&[record(1, 1, &long), request, record(1, 2, &long), request]).unwrap();
         let put = objects.put.lock().unwrap();

@@ -19,6 +19,7 @@ mod objects;
 mod options;
 mod position;
 mod replica;
+mod requests_file;
 mod state;
 mod work;
 

@@ -14,7 +14,9 @@ use crate::catalog::{
 };
 use crate::collection::{self, Collection, CollectionIdentity, collection_dir};
 use crate::disk::remove_tree;
-use crate::replication::{KnownRequests, Leadership, LogStanding, SharedChange, SharedLog, SharedLogError};
+use crate::replication::{
+    KnownRequests, Leadership, LogStanding, SharedChange, SharedLog, SharedLogError,
+};
 
 impl Database {
     /// What this server is to the log that servers share; `None` where only this one has the database.

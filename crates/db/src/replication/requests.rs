@@ -200,6 +200,16 @@ impl KnownRequests {
         known.forget_old(request.at_ms);
     }
 
+    /// How many are remembered.
+    pub fn len(&self) -> usize {
+        self.known().order.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Those that were remembered after so many, and how many those are with the ones before them.
     pub fn after(&self, count: u64) -> (Vec<AppliedRequest>, u64) {
         let known = self.known();
@@ -232,9 +242,7 @@ mod tests {
     fn what_was_applied_is_answered_for_a_time_and_within_a_bound() {
         let requests = Arc::new(KnownRequests::default());
         requests.remember(request(1, 1_000));
-        let known = |n| {
-            matches!(requests.begin(request(n, 0).id), BegunRequest::Applied(answer) if answer.first_row == n)
-        };
+        let known = |n| matches!(requests.begin(request(n, 0).id), BegunRequest::Applied(answer) if answer.first_row == n);
         assert!(known(1) && !known(2));
         requests.remember(request(1, 5_000));
         assert_eq!(requests.after(0).0.len(), 1, "it is remembered once");

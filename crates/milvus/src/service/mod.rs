@@ -33,8 +33,10 @@ mod moments;
 mod partitions;
 mod peers;
 mod privileges;
+mod progress;
 mod query;
 mod queued;
+mod repeats;
 mod roles;
 mod routes;
 mod search;
@@ -47,6 +49,7 @@ mod users;
 mod viewer;
 mod watch;
 mod whole;
+mod whole_answer;
 mod writes;
 
 pub use access_log::{AccessLog, CallEnded};
@@ -59,4 +62,4 @@ pub use listen::{
     listen,
 };
 pub use lite::{TakenOver, Takeover};
-pub use peers::{CatchUp, LeaderAt, PeerTls, Peers, PeersError, ReadTime, ServerAt};
+pub use peers::{CatchUp, LeaderAt, LogEnd, PeerTls, Peers, PeersError, ReadTime, ServerAt};
