@@ -248,7 +248,9 @@ def failover(root: Path, kills: int) -> dict:
 def log_terms(cluster: Cluster) -> list[int]:
     """The terms of all objects of the log, in the order of their numbers."""
     objects = (Path(cluster.store.removeprefix("file://")) / "log" / "0").iterdir()
-    numbered = sorted((found for found in objects if found.name.isdigit()), key=lambda o: int(o.name))
+    numbered = sorted(
+        (found for found in objects if found.name.isdigit()), key=lambda o: int(o.name)
+    )
     terms = []
     for found in numbered:
         with suppress(FileNotFoundError), found.open("rb") as file:
@@ -327,7 +329,9 @@ def fencing(root: Path, runs: int) -> dict:
             "runs": runs,
             "answered": len(answered),
             "terms": len(set(terms)),
-            "old_records": sum(term < most for term, most in zip(terms, newest_before, strict=True)),
+            "old_records": sum(
+                term < most for term, most in zip(terms, newest_before, strict=True)
+            ),
             "lost": len(set(answered) - set(there[0])),
             "differ": sum(sorted(each) != sorted(there[0]) for each in there),
             "stale_reads": stale,

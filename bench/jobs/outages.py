@@ -1,4 +1,4 @@
-"""Servers of one database that die or stop: leaders killed and paused under writes, disks and etcd emptied."""
+"""Servers of one database that die or stop: leaders under writes, all disks, and etcd."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def take_failover(job: Job, verdict: Verdict) -> None:
     )
     for said, times in found["said"].items():
         print(f"{times} x {said}")
-    print(f"{found['unnamed_at_killed']} rows twice that were sent without an id to a server that was killed")
+    unnamed = found["unnamed_at_killed"]
+    print(f"{unnamed} rows twice that were sent, without an id, to a server that was killed")
     for name in ("lost", "differ", "keys_twice", "rows_twice", "failed_reads"):
         verdict.add(name.replace("_", " "), Check(found[name], 0))
     verdict.add("writes again, s", Check(again[-1], job.settings["again_s"]))
@@ -61,7 +62,14 @@ def take_fencing(job: Job, verdict: Verdict) -> None:
     resumed = found["resumed_s"]
     print_table(
         "Leaders stopped under writes until another one led, and asked as soon as they went on",
-        ["runs", "terms", "writes answered", "strong reads refused", "answered after, s", "worst, s"],
+        [
+            "runs",
+            "terms",
+            "writes answered",
+            "strong reads refused",
+            "answered after, s",
+            "worst, s",
+        ],
         [
             [
                 found["runs"],

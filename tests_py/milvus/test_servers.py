@@ -154,7 +154,9 @@ def test_a_call_with_an_id_is_made_once_by_whichever_server(cluster: Cluster) ->
         # Whoever comes back knows what was made before.
         server.stop()
         server.start()
-    assert connected(cluster.servers[1]).insert("c", data, client_request_id="one")["ids"] == made[0]
+    assert (
+        connected(cluster.servers[1]).insert("c", data, client_request_id="one")["ids"] == made[0]
+    )
     assert count(connected(cluster.servers[2])) == 12
 
 

@@ -191,7 +191,7 @@ impl Replica {
                 return Ok(());
             }
             match term.leader.verify() {
-                Err(LogError::Fenced { .. }) => {
+                Err(LogError::Fenced { .. } | LogError::Poisoned { .. }) => {
                     // It was stopped, or asleep, while another one came to lead.
                     let why = "another server leads".to_owned();
                     term.log.end(SharedLogError::NotLeading { why });
