@@ -1,20 +1,28 @@
 """Outages of a cluster on this machine, counted: leaders that are killed, disks that are emptied.
 
 Prints one line of JSON. `failover` kills the leader again and again while three writers write and a
-reader reads through a balancer; `wiped` empties every disk, and then etcd.
+reader reads through a balancer; `fencing` stops it and lets it go on when another one leads; `steady` leaves it
+alone for so many seconds while all processors are busy; `wiped` empties every disk, and then etcd.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import math
+import os
 import selectors
+import signal
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 import time
 from collections import Counter
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from clusters import Cluster, Server, until
@@ -117,11 +125,30 @@ def rows(of: MilvusClient) -> list[tuple[int, int]]:
     return found
 
 
+@dataclass
+class Call:
+    """A write: the server that it was sent to, whether it had an id, and when."""
+
+    server: Server
+    named: bool
+    began: float
+    ended: float = math.inf
+
+    def unnamed_under(self, kills: list[tuple[Server, float]]) -> bool:
+        """Whether its server was killed under it and nobody can tell that it came again."""
+        under = (of is self.server and self.began <= at <= self.ended for of, at in kills)
+        return not self.named and any(under)
+
+
 class Writer(threading.Thread):
-    """Writes row after row, each by another server, and keeps what was answered."""
+    """Writes row after row, each by another server, and keeps what was answered. The first one of
+    several gives its calls ids of its own; the others leave all to the SDK and the servers."""
 
     def __init__(self, cluster: Cluster, number: int, stop: threading.Event) -> None:
         super().__init__(daemon=True)
+        self.servers = cluster.servers
+        self.named = number == 0
+        self.calls: dict[int, Call] = {}
         self.clients = [client(server) for server in cluster.servers]
         self.mark = number * 10_000_000
         self.stopped = stop
@@ -132,11 +159,15 @@ class Writer(threading.Thread):
         while not self.stopped.is_set():
             self.mark += 1
             row = {"mark": self.mark, "v": [float(self.mark % 97)] * 8}
+            names = {"client_request_id": f"write {self.mark}"} if self.named else {}
+            call = Call(self.servers[self.mark % 3], self.named, time.monotonic())
+            self.calls[self.mark] = call
             try:
-                made = self.clients[self.mark % 3].insert("c", [row], timeout=10)
+                made = self.clients[self.mark % 3].insert("c", [row], timeout=10, **names)
                 self.answered.append((made["ids"][0], self.mark))
             except MilvusException:
                 self.failed += 1
+            call.ended = time.monotonic()
 
 
 class Reader(threading.Thread):
@@ -174,10 +205,12 @@ def failover(root: Path, kills: int) -> dict:
             return sum(len(writer.answered) for writer in writers)
 
         again = []
+        killed: list[tuple[Server, float]] = []
         for _ in range(kills):
             before = answered()
             until("writes", lambda before=before: answered() > before + 20)
             dead = leader(cluster)
+            killed.append((dead, time.monotonic()))
             dead.kill()
             began, before = time.monotonic(), answered()
             # Those that were under way may still be counted.
@@ -191,6 +224,9 @@ def failover(root: Path, kills: int) -> dict:
         keys = Counter(key for key, _ in there[0])
         marks = Counter(mark for _, mark in there[0])
         given = [pair for writer in writers for pair in writer.answered]
+        calls = {mark: call for writer in writers for mark, call in writer.calls.items()}
+        twice = {mark: count - 1 for mark, count in marks.items() if count > 1}
+        unnamed = {mark: n for mark, n in twice.items() if calls[mark].unnamed_under(killed)}
         return {
             "kills": kills,
             "answered": len(given),
@@ -200,12 +236,141 @@ def failover(root: Path, kills: int) -> dict:
             "keys_twice": sum(n - 1 for n in keys.values())
             + len(given)
             - len({key for key, _ in given}),
-            "rows_twice": sum(n - 1 for n in marks.values()),
+            "rows_twice": sum(twice.values()) - sum(unnamed.values()),
+            "unnamed_at_killed": sum(unnamed.values()),
             "reads": reader.answered,
             "failed_reads": reader.failed,
             "said": dict(reader.said.most_common(3)),
             "again_s": sorted(again),
         }
+
+
+def log_terms(cluster: Cluster) -> list[int]:
+    """The terms of all objects of the log, in the order of their numbers."""
+    objects = (Path(cluster.store.removeprefix("file://")) / "log" / "0").iterdir()
+    numbered = sorted(
+        (found for found in objects if found.name.isdigit()), key=lambda o: int(o.name)
+    )
+    terms = []
+    for found in numbered:
+        with suppress(FileNotFoundError), found.open("rb") as file:
+            terms.append(int.from_bytes(file.read(56)[48:56], "little"))
+    return terms
+
+
+class Pusher(threading.Thread):
+    """Writes at one server as fast as it answers, so that a put is under way at any time."""
+
+    def __init__(self, server: Server, number: int, stop: threading.Event) -> None:
+        super().__init__(daemon=True)
+        self.client = client(server)
+        self.mark = number * 1_000_000
+        self.stopped = stop
+        self.answered: list[tuple[int, int]] = []
+
+    def run(self) -> None:
+        while not self.stopped.is_set():
+            self.mark += 1
+            row = {"mark": self.mark, "v": [float(self.mark % 97)] * 8}
+            with suppress(MilvusException):
+                made = self.client.insert("c", [row], timeout=15)
+                self.answered.append((made["ids"][0], self.mark))
+        self.client.close()
+
+
+def fencing(root: Path, runs: int) -> dict:
+    """Stops the leader under writes so often, lets it go on when another one leads, and asks it at once."""
+    cluster = Cluster(root, 3)
+    answered: list[tuple[int, int]] = []
+    stale, refused, resumed_s = 0, 0, []
+    with cluster.running():
+        clients = {server.address: client(server) for server in cluster.servers}
+        create(clients[cluster.servers[0].address])
+        for run in range(1, runs + 1):
+            old = leader(cluster)
+            assert old.process is not None
+            stop = threading.Event()
+            pushers = [Pusher(old, 1000 * run + each, stop) for each in range(3)]
+            for pusher in pushers:
+                pusher.start()
+            until("writes", lambda pushers=pushers: all(pusher.answered for pusher in pushers))
+            old.process.send_signal(signal.SIGSTOP)
+            try:
+                if run % 5 == 0:
+                    cluster.etcd.kill()
+                    cluster.etcd.wipe()
+                    cluster.etcd.start()
+                until("another leader", lambda old=old: leader(cluster) is not old)
+                other = next(server for server in cluster.servers if server is not old)
+                mark = 1_000_000 * (1000 * run + 999)
+                row = {"mark": mark, "v": [1.0] * 8}
+                newest = clients[other.address].insert("c", [row], timeout=30)
+                answered.append((newest["ids"][0], mark))
+            finally:
+                # Asked while it is stopped, it finds the question when it goes on.
+                found: list[bool | None] = []
+                asked = threading.Thread(target=ask, args=(old, mark, found))
+                asked.start()
+                time.sleep(0.05)
+                old.process.send_signal(signal.SIGCONT)
+            began = time.monotonic()
+            asked.join()
+            resumed_s.append(time.monotonic() - began)
+            stale += found == [False]
+            refused += found == [None]
+            stop.set()
+            for pusher in pushers:
+                pusher.join()
+                answered += pusher.answered
+        there = [rows(connected(server)) for server in cluster.servers]
+        terms = log_terms(cluster)
+        newest_before = itertools.accumulate(terms, max)
+        return {
+            "runs": runs,
+            "answered": len(answered),
+            "terms": len(set(terms)),
+            "old_records": sum(
+                term < most for term, most in zip(terms, newest_before, strict=True)
+            ),
+            "lost": len(set(answered) - set(there[0])),
+            "differ": sum(sorted(each) != sorted(there[0]) for each in there),
+            "stale_reads": stale,
+            "refused_reads": refused,
+            "resumed_s": sorted(resumed_s),
+        }
+
+
+def ask(server: Server, mark: int, found: list[bool | None]) -> None:
+    """Whether a server has a row that another one has answered; nothing where it does not say."""
+    try:
+        of = client(server)
+        hits = of.query("c", filter=f"mark == {mark}", consistency_level="Strong", timeout=20)
+        found.append(len(hits) == 1)
+    except MilvusException:
+        found.append(None)
+
+
+def steady(root: Path, seconds: int) -> dict:
+    """Leaves the leader alone while all processors are busy, as with a build; counts who led."""
+    cluster = Cluster(root, 3)
+    spin = [sys.executable, "-c", "while True: pass"]
+    with cluster.running():
+        create(client(cluster.servers[0]))
+        before = set(log_terms(cluster))
+        stop = threading.Event()
+        writer = Writer(cluster, 0, stop)
+        writer.start()
+        busy = [subprocess.Popen(spin) for _ in range(2 * (os.cpu_count() or 1))]
+        try:
+            time.sleep(seconds)
+        finally:
+            for each in busy:
+                each.kill()
+                each.wait()
+        stop.set()
+        writer.join()
+        failovers = len(set(log_terms(cluster)) - before)
+    return {"seconds": seconds, "failovers": failovers, "answered": len(writer.answered)}
 
 
 def wiped(root: Path, count: int) -> dict:
@@ -242,9 +407,9 @@ def wiped(root: Path, count: int) -> dict:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["failover", "wiped"])
+    parser.add_argument("what", choices=["failover", "fencing", "steady", "wiped"])
     parser.add_argument("count", type=int)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pipeann-outages-") as made:
-        count = {"failover": failover, "wiped": wiped}[asked.what]
-        print(json.dumps(count(Path(made), asked.count)))
+        outage = {"failover": failover, "fencing": fencing, "steady": steady, "wiped": wiped}
+        print(json.dumps(outage[asked.what](Path(made), asked.count)))

@@ -1,4 +1,4 @@
-"""Servers of one database that die: leaders killed under writes, disks and etcd emptied."""
+"""Servers of one database that die or stop: leaders under writes, all disks, and etcd."""
 
 from __future__ import annotations
 
@@ -49,9 +49,47 @@ def take_failover(job: Job, verdict: Verdict) -> None:
     )
     for said, times in found["said"].items():
         print(f"{times} x {said}")
+    unnamed = found["unnamed_at_killed"]
+    print(f"{unnamed} rows twice that were sent, without an id, to a server that was killed")
     for name in ("lost", "differ", "keys_twice", "rows_twice", "failed_reads"):
         verdict.add(name.replace("_", " "), Check(found[name], 0))
     verdict.add("writes again, s", Check(again[-1], job.settings["again_s"]))
+
+
+def take_fencing(job: Job, verdict: Verdict) -> None:
+    """Leaders stopped and let go on; then one that is left alone while all processors are busy."""
+    found = outage("fencing", job.settings["quick_runs" if job.quick else "runs"])
+    resumed = found["resumed_s"]
+    print_table(
+        "Leaders stopped under writes until another one led, and asked as soon as they went on",
+        [
+            "runs",
+            "terms",
+            "writes answered",
+            "strong reads refused",
+            "answered after, s",
+            "worst, s",
+        ],
+        [
+            [
+                found["runs"],
+                found["terms"],
+                found["answered"],
+                found["refused_reads"],
+                resumed[len(resumed) // 2],
+                resumed[-1],
+            ]
+        ],
+    )
+    for name in ("old_records", "lost", "differ", "stale_reads"):
+        verdict.add(name.replace("_", " "), Check(found[name], 0))
+    alone = outage("steady", job.settings["quick_seconds" if job.quick else "seconds"])
+    print_table(
+        "A leader that is left alone beside busy processors",
+        ["seconds", "writes answered", "other leaders"],
+        [[alone["seconds"], alone["answered"], alone["failovers"]]],
+    )
+    verdict.add("false failovers", Check(alone["failovers"], 0))
 
 
 def take_wiped(job: Job, verdict: Verdict) -> None:

@@ -2,12 +2,13 @@
 
 import subprocess
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from clusters import ROOT, Cluster, binary, until
-from outages import client, connected, leader
+from outages import Pusher, client, connected, create, fencing, leader, rows
 from pymilvus import MilvusClient, MilvusException
 
 
@@ -101,6 +102,90 @@ def test_no_answered_row_is_lost_when_leaders_die(cluster: Cluster) -> None:
     assert set(answered) <= there[0], "an answered row is lost"
     for each in clients:
         each.close()
+
+
+def test_inserts_without_keys_are_stored_once_though_leaders_die_under_them(
+    cluster: Cluster,
+) -> None:
+    create(client(cluster.servers[0]))
+    answered: list[tuple[int, int]] = []
+    for round in range(3):
+        dead = leader(cluster)
+        stop = threading.Event()
+        pushers = [
+            Pusher(server, 10 * round + number, stop)
+            for server in cluster.servers
+            if server is not dead
+            for number in (1 + cluster.servers.index(server), 5 + cluster.servers.index(server))
+        ]
+        for pusher in pushers:
+            pusher.start()
+        until("writes", lambda pushers=pushers: all(len(p.answered) > 5 for p in pushers))
+        dead.kill()
+        before = [len(pusher.answered) for pusher in pushers]
+        until(
+            "writes by the next leader",
+            lambda pushers=pushers, before=before: all(
+                len(pusher.answered) > count + 2
+                for pusher, count in zip(pushers, before, strict=True)
+            ),
+        )
+        stop.set()
+        for pusher in pushers:
+            pusher.join()
+            answered += pusher.answered
+        dead.start()
+    there = rows(connected(cluster.servers[0]))
+    assert set(answered) <= set(there), "an answered row is lost"
+    assert Counter(mark for _, mark in there).most_common(1)[0][1] == 1, "a row is there twice"
+
+
+def test_a_call_with_an_id_is_made_once_by_whichever_server(cluster: Cluster) -> None:
+    clients = [client(server) for server in cluster.servers]
+    create(clients[0])
+    data = [{"mark": mark, "v": [mark] * 8} for mark in range(3)]
+    made = [each.insert("c", data, client_request_id="one")["ids"] for each in clients]
+    assert made[0] == made[1] == made[2]
+    for each in clients:
+        # What was meant twice is there twice.
+        each.insert("c", data)
+    assert count(clients[0]) == 12
+    for server in cluster.servers:
+        # Whoever comes back knows what was made before.
+        server.stop()
+        server.start()
+    assert (
+        connected(cluster.servers[1]).insert("c", data, client_request_id="one")["ids"] == made[0]
+    )
+    assert count(connected(cluster.servers[2])) == 12
+
+
+def test_what_is_taken_away_is_gone_everywhere_when_that_is_answered(cluster: Cluster) -> None:
+    clients = [client(server) for server in cluster.servers]
+    for name, rows_of in [("a", 1), ("b", 2)]:
+        clients[0].create_collection(name, dimension=4)
+        clients[0].insert(name, [row(key) for key in range(rows_of)])
+        # All servers have them.
+        assert [count(each, name) for each in clients] == [rows_of] * 3
+    clients[0].create_alias("a", "x")
+    for turn in range(12):
+        clients[turn % 3].alter_alias("ab"[(turn + 1) % 2], "x")
+        seen = [count(each, "x", level="Eventually") for each in clients]
+        assert seen == [(turn + 1) % 2 + 1] * 3, f"turn {turn}"
+    clients[1].drop_alias("x")
+    clients[2].drop_collection("a")
+    for each in clients:
+        for gone in ("x", "a"):
+            with pytest.raises(MilvusException):
+                count(each, gone, level="Eventually")
+    for each in clients:
+        each.close()
+
+
+def test_a_leader_that_was_stopped_neither_writes_nor_reads_what_is_old(tmp_path: Path) -> None:
+    found = fencing(tmp_path, 2)
+    assert (found["old_records"], found["stale_reads"]) == (0, 0), found
+    assert (found["lost"], found["differ"]) == (0, 0), found
 
 
 def test_reads_go_on_without_etcd_and_all_comes_back_when_it_was_emptied(cluster: Cluster) -> None:

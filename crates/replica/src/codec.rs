@@ -4,13 +4,15 @@
 //! collection's log, 0 for users and roles. `docs/store-format.md` has the kinds.
 
 use pipeann_db::ids::Seq;
-use pipeann_db::replication::{SharedChange, SharedLogError};
+use pipeann_db::replication::{AppliedRequest, SharedChange, SharedLogError};
 use pipeann_store::EntryRef;
 
 /// Kind of a change of the catalogue; its delta.
 pub const KIND_CATALOG: u8 = 1;
 /// Kind of users and roles; their file.
 pub const KIND_ACCESS: u8 = 2;
+/// Kind of the request that the record before it was made for; its id, and what it is answered by.
+pub const KIND_REQUEST: u8 = 3;
 /// Kind of a record of a collection, less the number of its kind there; the collection's id of 8 bytes,
 /// and the payload.
 pub const KIND_RECORD: u8 = 0x10;
@@ -47,6 +49,9 @@ pub fn encode(change: &SharedChange<'_>) -> EncodedChange {
         SharedChange::Access { file } => {
             EncodedChange { seq: 0, kind: KIND_ACCESS, payload: file.to_vec() }
         }
+        SharedChange::Request(request) => {
+            EncodedChange { seq: 0, kind: KIND_REQUEST, payload: request.to_bytes().to_vec() }
+        }
         SharedChange::Record { collection, seq, kind, payload } => {
             assert!(kind < RECORD_KINDS, "kind {kind} of records has no number here");
             let mut bytes = Vec::with_capacity(size_of::<u64>() + payload.len());
@@ -66,6 +71,11 @@ pub fn decode(seq: u64, kind: u8, payload: &[u8]) -> Result<SharedChange<'_>, Sh
     match kind {
         KIND_CATALOG => Ok(SharedChange::Catalog { revision: seq, delta: payload }),
         KIND_ACCESS => Ok(SharedChange::Access { file: payload }),
+        KIND_REQUEST => {
+            let wrong = |_| damaged(format!("{} bytes are no request", payload.len()));
+            let bytes = payload.try_into().map_err(wrong)?;
+            Ok(SharedChange::Request(AppliedRequest::from_bytes(bytes)))
+        }
         KIND_RECORD.. => {
             let short = || damaged(format!("{} bytes are no record", payload.len()));
             let (collection, payload) = payload.split_first_chunk().ok_or_else(short)?;
@@ -79,6 +89,8 @@ pub fn decode(seq: u64, kind: u8, payload: &[u8]) -> Result<SharedChange<'_>, Sh
 
 #[cfg(test)]
 mod tests {
+    use pipeann_db::replication::requests::{RequestAnswer, RequestId};
+
     use super::*;
 
     #[test]
@@ -88,13 +100,22 @@ mod tests {
             SharedChange::Access { file: b"users" },
             SharedChange::Record { collection: u64::MAX, seq: Seq(9), kind: 2, payload: b"" },
             SharedChange::Record { collection: 3, seq: Seq(1), kind: 4, payload: b"rows" },
+            SharedChange::Request(AppliedRequest {
+                id: RequestId([7; 16]),
+                at_ms: 1,
+                answer: RequestAnswer { first_row: 2, rows: 3, removed: 4 },
+            }),
         ];
         for change in &changes {
             let EncodedChange { seq, kind, payload } = encode(change);
             assert_eq!(decode(seq, kind, &payload).unwrap(), *change);
         }
-        for (kind, payload) in [(0, &b"12345678"[..]), (3, b"12345678"), (KIND_RECORD, b"1234567")]
-        {
+        for (kind, payload) in [
+            (0, &b"12345678"[..]),
+            (4, b"12345678"),
+            (KIND_REQUEST, b"12345678"),
+            (KIND_RECORD, b"1234567"),
+        ] {
             let refused = decode(1, kind, payload).unwrap_err();
             assert!(matches!(refused, SharedLogError::Damaged { .. }), "{refused}");
         }

@@ -53,6 +53,9 @@ pub enum ReplicaError {
         /// As the system says it.
         source: std::io::Error,
     },
+    /// The file that has the requests that are applied.
+    #[error("requests that are applied cannot be read: {0}")]
+    Requests(std::io::Error),
     /// What the read asks for did not come in time.
     #[error("this server could not catch up with the log in time: {why}")]
     Behind {

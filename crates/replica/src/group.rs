@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use pipeann_db::replication::{SharedChange, SharedLog, SharedLogError};
 
-use crate::codec::{EncodedChange, encode};
+use crate::codec::{EncodedChange, KIND_REQUEST, encode};
 
 /// The most bytes of an object, but for a change that is longer by itself.
 const OBJECT_BYTES: usize = 16 << 20;
@@ -99,13 +99,14 @@ impl SharedObjects {
     }
 }
 
-/// Changes in groups that each fit an object.
+/// Changes in groups that each fit an object. A request stays with its change.
 fn objects(changes: &[EncodedChange]) -> impl Iterator<Item = &[EncodedChange]> {
     let mut bytes = 0;
     let mut count = 0;
     changes.chunk_by(move |before, after| {
         (bytes, count) = (bytes + before.payload.len(), count + 1);
-        let fits = bytes + after.payload.len() <= OBJECT_BYTES && count < OBJECT_CHANGES;
+        let fits = bytes + after.payload.len() <= OBJECT_BYTES && count < OBJECT_CHANGES
+            || after.kind == KIND_REQUEST;
         if !fits {
             (bytes, count) = (0, 0);
         }
@@ -165,6 +166,10 @@ impl SharedLog for SharedObjects {
         }
         Ok(())
     }
+
+    fn is_over(&self) -> bool {
+        self.failed().is_some()
+    }
 }
 
 #[cfg(test)]
@@ -172,6 +177,8 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use pipeann_db::ids::Seq;
+    use pipeann_db::replication::AppliedRequest;
+    use pipeann_db::replication::requests::{RequestAnswer, RequestId};
 
     use super::*;
 
@@ -238,6 +245,20 @@ mod tests {
             put.iter().flatten().map(|change| change.seq).collect::<Vec<_>>(),
             [1, 2, 3, 4, 5]
         );
+    }
+
+    #[test]
+    fn a_request_is_in_the_object_of_its_change() {
+        let objects = Arc::new(Objects::default());
+        let log = SharedObjects::new(Box::new(Arc::clone(&objects)), || {});
+        let long = vec![7; OBJECT_BYTES];
+        let request =
+            AppliedRequest { id: RequestId([1; 16]), at_ms: 1, answer: RequestAnswer::default() };
+        let request = SharedChange::Request(request);
+        log.append(&[record(1, 1, &long), request, record(1, 2, &long), request]).unwrap();
+        let put = objects.put.lock().unwrap();
+        let kinds = |object: &Vec<EncodedChange>| object.iter().map(|c| c.kind).collect::<Vec<_>>();
+        assert_eq!(put.iter().map(kinds).collect::<Vec<_>>(), [[18, KIND_REQUEST]; 2]);
     }
 
     #[test]

@@ -23,10 +23,13 @@ mod options;
 mod position;
 mod publishing;
 mod replica;
+mod requests_file;
 mod state;
 mod work;
 
-pub use codec::{EncodedChange, KIND_ACCESS, KIND_CATALOG, KIND_RECORD, decode, encode};
+pub use codec::{
+    EncodedChange, KIND_ACCESS, KIND_CATALOG, KIND_RECORD, KIND_REQUEST, decode, encode,
+};
 pub use election::{Alone, Elected, Election};
 pub use error::ReplicaError;
 pub use header::GenerationHeader;

@@ -74,6 +74,14 @@ impl ClusterMembership {
         self.coordinator.servers().into_iter().find(|server| server.id == id)
     }
 
+    /// The other servers whose leases run.
+    pub fn others(&self) -> Vec<ServerInfo> {
+        let me = self.member.server().id;
+        let mut servers = self.coordinator.servers();
+        servers.retain(|server| server.id != me);
+        servers
+    }
+
     /// Ends the membership, so that others need not wait for the end of its lease.
     ///
     /// # Errors

@@ -1,12 +1,12 @@
 //! Objects of the log, put by the leader of a term.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pipeann_db::catalog::UnixMs;
 use pipeann_db::replication::SharedLogError;
-use pipeann_store::{LogError, ShardLeader, Stamp};
+use pipeann_store::{LogError, Position, ShardLeader, Stamp};
 
 use crate::codec::{EncodedChange, KIND_CATALOG};
 use crate::group::ObjectLog;
@@ -30,12 +30,24 @@ pub(crate) fn moment(timestamp: u64) -> UnixMs {
 pub(crate) struct TermTime {
     now: Arc<dyn Fn() -> UnixMs + Send + Sync>,
     last: AtomicU64,
+    /// The last object that is certainly there, and its timestamp.
+    put: Mutex<(Position, u64)>,
 }
 
 impl TermTime {
-    /// Timestamps behind one that there was.
-    pub(crate) fn after(last: u64, now: Arc<dyn Fn() -> UnixMs + Send + Sync>) -> Self {
-        Self { now, last: AtomicU64::new(last) }
+    /// Timestamps behind one that there was, in an object at this position.
+    pub(crate) fn after(
+        (position, last): (Position, u64),
+        now: Arc<dyn Fn() -> UnixMs + Send + Sync>,
+    ) -> Self {
+        // It names all that is there, also where that is of a term whose timestamps were odd.
+        let last = (last + 1) & !1;
+        Self { now, last: AtomicU64::new(last), put: Mutex::new((position, last)) }
+    }
+
+    /// The last object that is certainly there, and its timestamp. Asked without waiting for the next.
+    pub(crate) fn newest(&self) -> (Position, u64) {
+        *self.put.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The next one.
@@ -72,12 +84,13 @@ impl ObjectLog for TermObjects {
         let timestamp = self.time.next();
         let entries: Vec<_> = changes.iter().map(EncodedChange::as_entry).collect();
         let put = self.leader.append(Stamp { catalogue_version, timestamp }, &entries);
-        put.map_err(|error| match error {
+        let position = put.map_err(|error| match error {
             LogError::Fenced { .. } => SharedLogError::NotLeading { why: error.to_string() },
             error => SharedLogError::Unknown { why: error.to_string() },
         })?;
         let bytes = changes.iter().map(|change| change.payload.len() as u64).sum();
         self.state.note_log_bytes(bytes);
+        *self.time.put.lock().unwrap_or_else(PoisonError::into_inner) = (position, timestamp);
         Ok(())
     }
 }

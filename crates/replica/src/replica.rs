@@ -7,13 +7,16 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use pipeann_db::database::{Database, DatabaseOptions};
+use pipeann_db::replication::SharedLogError;
+use pipeann_store::{LogError, Position};
 use uuid::Uuid;
 
 use crate::ReplicaError;
-use crate::election::Elected;
+use crate::election::{Elected, Election};
 use crate::options::ReplicaOptions;
 use crate::position::ReplicaFile;
 use crate::publishing::GenerationWork;
+use crate::requests_file::RequestsFile;
 use crate::state::{ReadFreshness, ReplicaStatus, SharedState};
 use crate::work::{LedTerm, LogWork};
 
@@ -63,6 +66,9 @@ impl Replica {
         let now = Arc::clone(&database.now);
         database.shared = true;
         let database = Arc::new(Database::open(dir, database)?);
+        let cluster = options.store.cluster_id();
+        let requests = RequestsFile::open(dir, cluster, database.requests());
+        let requests = requests.map_err(ReplicaError::Requests)?;
         let state = Arc::new(SharedState::new(file.position()));
         let term = Arc::default();
         let publisher = GenerationWork {
@@ -83,9 +89,18 @@ impl Replica {
             state: Arc::clone(&state),
             term: Arc::clone(&term),
             file,
+            requests,
             noted: Instant::now(),
         };
-        let thread = thread::Builder::new().name("shared-log".into()).spawn(move || work.run());
+        let ending = UnforeseenEnd {
+            state: Arc::clone(&state),
+            term: Arc::clone(&term),
+            election: Arc::clone(&options.election),
+        };
+        let thread = thread::Builder::new().name("shared-log".into()).spawn(move || {
+            let _ending = ending;
+            work.run();
+        });
         let thread = thread.map_err(ReplicaError::Thread)?;
         let (server, threads) = (file.server(), vec![thread]);
         let mut replica = Self { database, options, server, state, term, threads };
@@ -127,20 +142,33 @@ impl Replica {
         self.term.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A hybrid timestamp, milliseconds since 1970 above 18 bits that count, and even. Of a server that
-    /// leads: later than all before it, and at or before none that the log takes from now on. Of others:
-    /// that of the last object that was applied.
+    /// A hybrid timestamp, milliseconds since 1970 above 18 bits that count, and even: that of the last
+    /// object that is here. Of a server that leads it names all that was answered, and what the log takes
+    /// from now on is later.
     pub fn timestamp(&self) -> u64 {
-        self.term().map_or_else(|| self.state.status().timestamp, |term| term.time.next())
+        self.term().map_or_else(|| self.state.status().timestamp, |term| term.time.newest().1)
+    }
+
+    /// How far the log goes, where this server leads for certain: whoever has applied it up to there has
+    /// all that was answered before the call.
+    pub fn leads_up_to(&self) -> Option<Position> {
+        let position = self.term()?.time.newest().0;
+        // Looked at behind the position, so that nobody led in between.
+        (self.options.election.certain_for() > Duration::ZERO).then_some(position)
+    }
+
+    /// The leader said, asked at this moment, that the log goes so far.
+    pub fn heard(&self, position: Position, asked: Instant) {
+        self.state.heard(position, asked);
     }
 
     /// Whether [`catch_up`](Self::catch_up) would return at once.
     pub fn has(&self, wanted: ReadFreshness) -> bool {
+        if self.state.has_died() {
+            return false;
+        }
         match self.term() {
-            Some(_) => {
-                wanted != ReadFreshness::Latest
-                    || self.options.election.certain_for() > Duration::ZERO
-            }
+            Some(term) => term.has(wanted) || self.options.election.certain_for() > Duration::ZERO,
             None => self.state.has(wanted),
         }
     }
@@ -167,22 +195,52 @@ impl Replica {
 
     /// Returns when this server has what a read asks for.
     ///
-    /// A server that leads has everything; before it says so to a read of the latest, it makes sure that
-    /// it leads still: by the election's word, or by a look at the log.
+    /// A server that leads has everything; before it says so of what it cannot know to have written itself, it
+    /// makes sure that it leads still: by the election's word, or by a look at the log. Where another one leads
+    /// by now, it reads the log as others do.
     ///
     /// # Errors
-    /// [`ReplicaError::Behind`] when the deadline has come; [`ReplicaError::Log`] where another server
-    /// leads by now.
+    /// [`ReplicaError::Behind`] when the deadline has come; [`ReplicaError::Log`] where the log is out of
+    /// reach.
     pub fn catch_up(&self, wanted: ReadFreshness, deadline: Instant) -> Result<(), ReplicaError> {
-        if let Some(LedTerm { leader, .. }) = self.term() {
-            if wanted == ReadFreshness::Latest
-                && self.options.election.certain_for() == Duration::ZERO
-            {
-                leader.verify()?;
+        if let Some(term) = self.term().filter(|_| !self.state.has_died()) {
+            if self.has(wanted) {
+                return Ok(());
             }
-            return Ok(());
+            match term.leader.verify() {
+                Err(LogError::Fenced { .. } | LogError::Poisoned { .. }) => {
+                    // It was stopped, or asleep, while another one came to lead.
+                    let why = "another server leads".to_owned();
+                    term.log.end(SharedLogError::NotLeading { why });
+                    self.state.nudge();
+                    self.wait_until(deadline, |it| it.term().is_none());
+                }
+                verified => return Ok(verified?),
+            }
         }
         let behind = |why| ReplicaError::Behind { why };
         self.state.catch_up(wanted, deadline).map_err(behind)
+    }
+}
+
+/// The thread of the log ends. Where that was not asked for, nothing here can be relied on: nobody is to
+/// wait for it or to read what only grows older, and another server is to lead.
+struct UnforeseenEnd {
+    state: Arc<SharedState>,
+    term: Arc<Mutex<Option<LedTerm>>>,
+    election: Arc<dyn Election>,
+}
+
+impl Drop for UnforeseenEnd {
+    fn drop(&mut self) {
+        if self.state.is_stopping() {
+            return;
+        }
+        let led = self.term.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(term) = led {
+            term.log.end(SharedLogError::NotLeading { why: "its thread has failed".into() });
+        }
+        self.state.die("the thread that reads the log has failed; start this server again".into());
+        self.election.give_up();
     }
 }

@@ -48,6 +48,10 @@ struct ReadProgress {
     ended: u64,
     /// When the last read that came to the end began.
     fresh: Option<Instant>,
+    /// How far the leader said that the log goes, and when it was asked, where that is not here yet.
+    heard: Option<(Position, Instant)>,
+    /// Why nothing is read any more.
+    died: Option<String>,
     stopping: bool,
     /// Something happened that the working thread should look at.
     nudged: bool,
@@ -64,6 +68,16 @@ impl ReadProgress {
                     && self.fresh.is_some_and(|fresh| fresh.elapsed() <= staleness)
             }
             ReadFreshness::Latest => false,
+        }
+    }
+
+    /// What is here was all there was when the leader was asked.
+    fn compare_with_heard(&mut self) {
+        if let Some((heard, asked)) = self.heard
+            && self.status.position.is_some_and(|position| position >= heard)
+        {
+            self.fresh = self.fresh.max(Some(asked));
+            self.heard = None;
         }
     }
 }
@@ -95,6 +109,8 @@ impl SharedState {
             asked: 0,
             ended: 0,
             fresh: None,
+            heard: None,
+            died: None,
             stopping: false,
             nudged: false,
         };
@@ -199,8 +215,32 @@ impl SharedState {
         let mut progress = self.progress();
         progress.status.position = Some(position);
         progress.status.timestamp = progress.status.timestamp.max(timestamp);
+        progress.compare_with_heard();
         drop(progress);
         self.moved.notify_all();
+    }
+
+    /// The leader said how far the log goes.
+    pub(crate) fn heard(&self, position: Position, asked: Instant) {
+        let mut progress = self.progress();
+        progress.heard = Some((position, asked));
+        progress.compare_with_heard();
+        progress.nudged |= progress.heard.is_some();
+        drop(progress);
+        self.moved.notify_all();
+    }
+
+    /// Nothing is read any more.
+    pub(crate) fn die(&self, why: String) {
+        let mut progress = self.progress();
+        (progress.status.leads, progress.status.trouble) = (None, Some(why.clone()));
+        progress.died = Some(why);
+        drop(progress);
+        self.moved.notify_all();
+    }
+
+    pub(crate) fn has_died(&self) -> bool {
+        self.progress().died.is_some()
     }
 
     /// It leads by a term from now on, or no more.
@@ -235,6 +275,9 @@ impl SharedState {
     /// What is in the way, when the deadline has come.
     pub(crate) fn catch_up(&self, wanted: ReadFreshness, deadline: Instant) -> Result<(), String> {
         let mut progress = self.progress();
+        if let Some(why) = &progress.died {
+            return Err(why.clone());
+        }
         if progress.has(wanted) {
             return Ok(());
         }
@@ -243,7 +286,7 @@ impl SharedState {
         self.moved.notify_all();
         while progress.ended < mine && progress.status.leads.is_none() {
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || progress.stopping {
+            if left.is_zero() || progress.stopping || progress.died.is_some() {
                 let why = progress.status.trouble.clone();
                 return Err(why.unwrap_or_else(|| "the log is longer than was read so far".into()));
             }

@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 use pipeann_db::catalog::{NewCollection, UnixMs};
 use pipeann_db::collection::{Collection, CollectionError};
 use pipeann_db::database::{Database, DatabaseOptions};
+use pipeann_db::replication::requests::{
+    self, BegunRequest, CurrentRequest, RequestAnswer, RequestId,
+};
 use pipeann_db::schema::{Batch, FieldSpec, PrimaryKey, Schema};
 use pipeann_db::value::{Column, ColumnValues, DataType, DenseVectors, ScalarType, VectorKind};
 use pipeann_store::ClusterStore;
@@ -224,9 +227,117 @@ fn a_server_that_leads_and_is_not_told_of_another_is_refused_by_the_log() {
     let wrote = c.insert(batch(20..21), None);
     assert!(wrote.is_err(), "the log has another term");
     assert!(read.is_err() || a.status().leads.is_none(), "the latest may be elsewhere");
+    assert!(a.wait_until(deadline(), |it| it.status().leads.is_none()), "it still leads");
     let d = b.database().collection("default", "c").unwrap();
     d.insert(batch(30..32), None).unwrap();
     assert_eq!((count(&b), count(&a)), (12, 12));
+}
+
+/// A request of this number.
+fn request(n: u8) -> CurrentRequest {
+    CurrentRequest { id: RequestId([n; 16]), at_ms: 1_700_000_000_000 }
+}
+
+/// What is known of a request on a server.
+fn known(replica: &Replica, n: u8) -> Option<RequestAnswer> {
+    match replica.database().requests().begin(request(n).id) {
+        BegunRequest::Applied(answer) => Some(answer),
+        BegunRequest::New(_) => None,
+    }
+}
+
+#[test]
+fn requests_are_known_to_whoever_leads_next_and_after_a_restart() {
+    let cluster = Cluster::new(0);
+    let (a, b) = (cluster.start(0), cluster.start(1));
+    until_leads(&a);
+    let c = requests::within(Some(request(1)), || create(a.database(), "c"));
+    requests::within(Some(request(2)), || c.insert(batch(0..10), None)).unwrap();
+    c.insert(batch(10..12), None).unwrap();
+    requests::within(Some(request(3)), || c.delete(&[PrimaryKey::Int64(3)])).unwrap();
+    let access = a.database().access();
+    requests::within(Some(request(4)), || access.create_user("ada", "secret-1")).unwrap();
+    catch_up(&b);
+    for server in [&a, &b] {
+        assert_eq!(known(server, 1), Some(RequestAnswer::default()));
+        let written = RequestAnswer { first_row: 0, rows: 10, removed: 0 };
+        assert_eq!(known(server, 2), Some(written));
+        let removed = known(server, 3).map(|answer| answer.removed);
+        assert_eq!((removed, known(server, 5)), (Some(1), None));
+        assert!(known(server, 4).is_some());
+    }
+    // One that has noted how far it is reads no more of the log than from there.
+    drop((b, c));
+    let b = cluster.start(1);
+    catch_up(&b);
+    assert!((1..=4).all(|n| known(&b, n).is_some()));
+    // And one without a disk reads all of it.
+    drop((a, b));
+    std::fs::remove_dir_all(cluster.dir(1)).unwrap();
+    cluster.elect(Some(1), &[]);
+    let b = cluster.start(1);
+    until_leads(&b);
+    assert!((1..=4).all(|n| known(&b, n).is_some()));
+}
+
+#[test]
+fn what_the_leader_says_of_the_log_counts_as_a_look_at_it() {
+    let cluster = Cluster::new(0);
+    let (a, b) = (cluster.start(0), cluster.start(1));
+    until_leads(&a);
+    create(a.database(), "c");
+    catch_up(&b);
+    // Nobody knows for certain here who leads.
+    assert_eq!(a.leads_up_to(), None);
+    let state = crate::state::SharedState::new(b.status().position);
+    let bounded = ReadFreshness::Bounded { staleness: Duration::from_secs(600), at_least: 0 };
+    assert!(!state.has(bounded), "it has never read to an end");
+    let here = b.status().position.unwrap();
+    let next = pipeann_store::Position { number: here.number + 1, ..here };
+    state.heard(next, Instant::now());
+    assert!(!state.has(bounded), "there is more than it has");
+    state.applied(next, 2);
+    assert!(state.has(bounded));
+}
+
+/// Fails when it is asked to stand.
+#[derive(Debug)]
+struct Failing(Arc<std::sync::atomic::AtomicBool>);
+
+impl Election for Failing {
+    fn elected(&self) -> Elected {
+        match self.0.load(std::sync::atomic::Ordering::Relaxed) {
+            true => panic!("as the test wants it"),
+            false => Elected::Other { address: "another".into() },
+        }
+    }
+
+    fn stand(&self, _newest_term: u64) {}
+
+    fn give_up(&self) {
+        self.0.store(false, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    fn certain_for(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+#[test]
+fn a_server_whose_thread_has_failed_reads_nothing_and_says_why() {
+    let cluster = Cluster::new(0);
+    let fails = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let election = Arc::new(Failing(Arc::clone(&fails)));
+    let a = open(&cluster.dir(0), ReplicaOptions::new(cluster.store(), "a".into(), election));
+    catch_up(&a);
+    assert!(a.has(ReadFreshness::Any));
+    fails.store(true, std::sync::atomic::Ordering::Relaxed);
+    a.nudge();
+    assert!(a.wait_until(deadline(), |it| !it.has(ReadFreshness::Any)), "it reads on");
+    for wanted in [ReadFreshness::Any, ReadFreshness::Latest, ReadFreshness::AtLeast(0)] {
+        let refused = a.catch_up(wanted, deadline()).unwrap_err().to_string();
+        assert!(refused.contains("start this server again"), "{refused}");
+    }
 }
 
 #[test]

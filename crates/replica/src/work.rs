@@ -19,7 +19,8 @@ use crate::group::SharedObjects;
 use crate::objects::{TermObjects, TermTime, moment};
 use crate::options::ReplicaOptions;
 use crate::position::ReplicaFile;
-use crate::state::{SharedState, WorkSignal};
+use crate::requests_file::RequestsFile;
+use crate::state::{ReadFreshness, SharedState, WorkSignal};
 
 /// The one log of a cluster.
 pub(crate) const SHARD: ShardId = ShardId(0);
@@ -36,6 +37,7 @@ pub(crate) struct LogWork {
     /// The term that this server leads by.
     pub(crate) term: Arc<Mutex<Option<LedTerm>>>,
     pub(crate) file: ReplicaFile,
+    pub(crate) requests: RequestsFile,
     pub(crate) noted: Instant,
 }
 
@@ -44,6 +46,18 @@ pub(crate) struct LogWork {
 pub(crate) struct LedTerm {
     pub(crate) leader: Arc<ShardLeader>,
     pub(crate) time: Arc<TermTime>,
+    pub(crate) log: Arc<SharedObjects>,
+}
+
+impl LedTerm {
+    /// Whether the server has what a read asks for, also if another one leads by now.
+    pub(crate) fn has(&self, wanted: ReadFreshness) -> bool {
+        match wanted {
+            ReadFreshness::Any => true,
+            ReadFreshness::AtLeast(timestamp) => self.time.newest().1 >= timestamp,
+            ReadFreshness::Bounded { .. } | ReadFreshness::Latest => false,
+        }
+    }
 }
 
 impl LogWork {
@@ -150,7 +164,8 @@ impl LogWork {
         let leader = Arc::new(leader);
         let term = leader.term();
         let newest = newest.max(leader.stamp().timestamp);
-        let time = Arc::new(TermTime::after(newest, Arc::clone(&self.now)));
+        let opened = (leader.position(), newest);
+        let time = Arc::new(TermTime::after(opened, Arc::clone(&self.now)));
         let objects = TermObjects {
             leader: Arc::clone(&leader),
             time: Arc::clone(&time),
@@ -161,7 +176,8 @@ impl LogWork {
         let log = SharedObjects::new(Box::new(objects), move || state.nudge());
         self.database.lead(Arc::clone(&log) as Arc<dyn SharedLog>)?;
         tracing::info!(term, "this server leads");
-        self.set_term(Some(LedTerm { leader: Arc::clone(&leader), time }));
+        let log_of_term = Arc::clone(&log);
+        self.set_term(Some(LedTerm { leader: Arc::clone(&leader), time, log: log_of_term }));
         self.state.leads(Some(term));
         let mut position = leader.position();
         while log.failed().is_none() && self.options.election.elected() == Elected::Me {
@@ -214,6 +230,10 @@ impl LogWork {
         // What came after the position was taken does no harm.
         let noted = self.database.sync_applied().map_err(ReplicaError::from);
         let file = self.file.at(position);
+        // Whoever starts at this position has to know the requests before it.
+        let noted = noted.and_then(|()| {
+            self.requests.save(self.database.requests()).map_err(ReplicaError::Requests)
+        });
         match noted.and_then(|()| Ok(file.save(&self.dir)?)) {
             Ok(()) => self.file = file,
             Err(error) => tracing::warn!("how much of the log is applied is not noted: {error}"),

@@ -254,7 +254,7 @@ impl Access {
         make(&mut state)?;
         let file = file::encode(&state);
         if let Some(leadership) = &self.shared {
-            leadership.append(&[SharedChange::Access { file: &file }])?;
+            leadership.change(SharedChange::Access { file: &file })?;
         }
         self.replace(&file, state)
     }

@@ -176,7 +176,7 @@ impl Catalog {
         if let Some(leadership) = &self.shared {
             let delta = Delta::between(&before, &draft).to_bytes();
             let change = SharedChange::Catalog { revision: draft.revision, delta: &delta };
-            leadership.append(&[change])?;
+            leadership.change(change)?;
         }
         self.save(&mut writer, &before, &draft)?;
         let revision = draft.revision;

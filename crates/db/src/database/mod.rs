@@ -46,6 +46,7 @@ use crate::catalog::{
 use crate::collection::{Collection, CollectionOptions, Home};
 use crate::disk::DirectoryLock;
 use crate::docstore::RowCache;
+use crate::replication::KnownRequests;
 
 /// How a database is opened: settings, and the clock.
 #[derive(Clone)]
@@ -119,6 +120,8 @@ pub struct Database {
     changing: Mutex<()>,
     /// Where it is open for reading only.
     reader: Option<ReadOnlySource>,
+    /// Those that are applied once; the log that servers share has them too.
+    requests: Arc<KnownRequests>,
     _lock: Option<Arc<DirectoryLock>>,
 }
 

@@ -98,6 +98,8 @@ pub(super) fn open_home(
     if let Some(leadership) = &home.shared {
         access = access.shared_by(Arc::clone(leadership));
     }
+    let requests = home.shared.as_ref().map(|shared| Arc::clone(shared.requests()));
+    let requests = requests.unwrap_or_default();
     Ok(Database {
         home,
         access,
@@ -106,6 +108,7 @@ pub(super) fn open_home(
         collections: RwLock::new(collections),
         changing: Mutex::new(()),
         reader: None,
+        requests,
         _lock: lock,
     })
 }

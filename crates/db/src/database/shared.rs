@@ -14,12 +14,19 @@ use crate::catalog::{
 };
 use crate::collection::{self, Collection, CollectionIdentity, collection_dir};
 use crate::disk::remove_tree;
-use crate::replication::{Leadership, LogStanding, SharedChange, SharedLog, SharedLogError};
+use crate::replication::{
+    KnownRequests, Leadership, LogStanding, SharedChange, SharedLog, SharedLogError,
+};
 
 impl Database {
     /// What this server is to the log that servers share; `None` where only this one has the database.
     pub fn leadership(&self) -> Option<&Arc<Leadership>> {
         self.home.shared.as_ref()
+    }
+
+    /// The requests that are applied once, however often they come.
+    pub fn requests(&self) -> &Arc<KnownRequests> {
+        &self.requests
     }
 
     /// Applies the next change of the shared log; one that is included already changes nothing.
@@ -46,6 +53,10 @@ impl Database {
                 }
             }
             SharedChange::Access { file } => Ok(self.access.follow(file)?),
+            SharedChange::Request(request) => {
+                self.requests.remember(request);
+                Ok(())
+            }
             SharedChange::Record { collection, seq, kind, payload } => {
                 let Some(collection) = self.collection_by_id(CollectionId(collection)) else {
                     return Ok(());

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::{SharedChange, SharedLog, SharedLogError};
+use super::requests::{self, RequestAnswer};
+use super::{KnownRequests, SharedChange, SharedLog, SharedLogError};
 
 /// What a server is to a shared log.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +19,7 @@ pub enum LogStanding {
 #[derive(Debug, Default)]
 pub struct Leadership {
     standing: RwLock<LogStanding>,
+    requests: Arc<KnownRequests>,
 }
 
 impl Leadership {
@@ -31,6 +33,20 @@ impl Leadership {
         matches!(self.standing(), LogStanding::Leads(_))
     }
 
+    /// Whether this server leads no more, or is about to: what it was about to write is another
+    /// leader's to write.
+    pub fn is_over(&self) -> bool {
+        match self.standing() {
+            LogStanding::Leads(log) => log.is_over(),
+            LogStanding::Follows => true,
+        }
+    }
+
+    /// The requests whose changes stand in the log.
+    pub fn requests(&self) -> &Arc<KnownRequests> {
+        &self.requests
+    }
+
     pub(crate) fn set(&self, standing: LogStanding) {
         *self.standing.write().unwrap_or_else(PoisonError::into_inner) = standing;
     }
@@ -41,8 +57,26 @@ impl Leadership {
     /// As [`SharedLog::append`].
     pub(crate) fn append(&self, changes: &[SharedChange<'_>]) -> Result<(), SharedLogError> {
         match self.standing() {
-            LogStanding::Leads(log) => log.append(changes),
-            LogStanding::Follows => Err(SharedLogError::NotLeading { why: "it follows".into() }),
+            LogStanding::Leads(log) => log.append(changes)?,
+            LogStanding::Follows => {
+                return Err(SharedLogError::NotLeading { why: "it follows".into() });
+            }
         }
+        for change in changes {
+            if let SharedChange::Request(request) = change {
+                self.requests.remember(*request);
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the one change of a call, with the request that this thread works for.
+    ///
+    /// # Errors
+    /// As [`SharedLog::append`].
+    pub(crate) fn change(&self, change: SharedChange<'_>) -> Result<(), SharedLogError> {
+        let Some(request) = requests::current() else { return self.append(&[change]) };
+        let request = request.applied(RequestAnswer::default());
+        self.append(&[change, SharedChange::Request(request)])
     }
 }

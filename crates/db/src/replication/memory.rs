@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{SharedChange, SharedLog, SharedLogError};
+use super::{AppliedRequest, SharedChange, SharedLog, SharedLogError};
 use crate::ids::Seq;
 
 /// A change that is kept.
@@ -13,6 +13,7 @@ enum KeptChange {
     Catalog { revision: u64, delta: Vec<u8> },
     Access { file: Vec<u8> },
     Record { collection: u64, seq: Seq, kind: u16, payload: Vec<u8> },
+    Request(AppliedRequest),
 }
 
 impl KeptChange {
@@ -25,6 +26,7 @@ impl KeptChange {
             SharedChange::Record { collection, seq, kind, payload } => {
                 Self::Record { collection, seq, kind, payload: payload.to_vec() }
             }
+            SharedChange::Request(request) => Self::Request(request),
         }
     }
 
@@ -37,6 +39,7 @@ impl KeptChange {
             Self::Record { collection, seq, kind, payload } => {
                 SharedChange::Record { collection: *collection, seq: *seq, kind: *kind, payload }
             }
+            Self::Request(request) => SharedChange::Request(*request),
         }
     }
 }

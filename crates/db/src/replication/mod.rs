@@ -13,9 +13,11 @@
 
 mod leadership;
 mod memory;
+pub mod requests;
 
 pub use leadership::{Leadership, LogStanding};
 pub use memory::MemoryLog;
+pub use requests::{AppliedRequest, KnownRequests};
 
 use std::fmt;
 
@@ -47,6 +49,8 @@ pub enum SharedChange<'a> {
         /// What it holds.
         payload: &'a [u8],
     },
+    /// The request that the change before this one was made for. Both are there, or neither.
+    Request(AppliedRequest),
 }
 
 /// Why a change is not known to be in the shared log.
@@ -105,4 +109,9 @@ pub trait SharedLog: fmt::Debug + Send + Sync {
     /// [`SharedLogError::NotLeading`], [`SharedLogError::Unknown`]: the first of the changes may be
     /// there, up to any. After either it takes no more, and the server has to lead anew or to follow.
     fn append(&self, changes: &[SharedChange<'_>]) -> Result<(), SharedLogError>;
+
+    /// Whether it takes no more, so that another log is to be led or followed.
+    fn is_over(&self) -> bool {
+        false
+    }
 }

@@ -25,7 +25,7 @@ use super::shared::SharedRecords;
 use super::writer::{Current, LogWriter};
 use crate::disk::{Action, Disk, DiskError};
 use crate::ids::Seq;
-use crate::replication::SharedLogError;
+use crate::replication::{AppliedRequest, SharedLogError};
 
 /// The write-ahead log of one collection. Shared between threads by reference. The caller holds
 /// the directory's lock for as long as it is open.
@@ -217,6 +217,19 @@ impl Log {
     /// [`WalError::TooLarge`], and [`WalError::Disk`] where the disk has no room for it: nothing
     /// happened, and the log takes records again when there is room. [`WalError::Poisoned`].
     pub fn submit(&self, kind: RecordKind, payload: &[u8]) -> Result<PendingCommit, WalError> {
+        self.submit_for(kind, payload, None)
+    }
+
+    /// As [`submit`](Self::submit), for a request, which the log that servers share then has with it.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn submit_for(
+        &self,
+        kind: RecordKind,
+        payload: &[u8],
+        request: Option<AppliedRequest>,
+    ) -> Result<PendingCommit, WalError> {
         if payload.len() > MAX_PAYLOAD_BYTES {
             return Err(PayloadTooLarge { found: payload.len() as u64 }.into());
         }
@@ -235,6 +248,9 @@ impl Log {
             }
         }
         let seq = queue.push(kind, payload, checksum);
+        if let Some((shared, request)) = self.shared.as_ref().zip(request) {
+            shared.made_for(seq, request);
+        }
         if queue.leading {
             self.joined.notify_all();
         }

@@ -1,15 +1,16 @@
 //! The log of a collection that several servers have: what it gives to the log that they share, and
 //! how it comes to follow that.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::constants::frame_header;
 use super::error::{CommitFailure, WalError};
 use super::frame;
 use super::log::Log;
 use crate::ids::Seq;
-use crate::replication::{Leadership, SharedChange, SharedLogError};
+use crate::replication::{AppliedRequest, Leadership, SharedChange, SharedLogError};
 
 /// Records of one collection, for the shared log.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(super) struct SharedRecords {
     collection: u64,
     /// How many need this log to have on stable storage what it answers.
     synced: AtomicUsize,
+    /// For which requests records were made that are not in the shared log yet.
+    requests: Mutex<BTreeMap<Seq, AppliedRequest>>,
 }
 
 /// While it is there, records are answered when they are on stable storage.
@@ -33,6 +36,15 @@ impl Drop for AnswersAfterSync<'_> {
 }
 
 impl SharedRecords {
+    fn requests(&self) -> MutexGuard<'_, BTreeMap<Seq, AppliedRequest>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A record is made for a request. The queue is locked.
+    pub(super) fn made_for(&self, seq: Seq, request: AppliedRequest) {
+        self.requests().insert(seq, request);
+    }
+
     /// Appends the records of these frames, which are whole.
     pub(super) fn append(&self, frames: &[u8]) -> Result<(), SharedLogError> {
         let mut changes = Vec::new();
@@ -41,6 +53,7 @@ impl SharedRecords {
             let (kind, seq, payload_bytes) = frame::head(header);
             let payload = &behind[..payload_bytes as usize];
             changes.push(SharedChange::Record { collection: self.collection, seq, kind, payload });
+            changes.extend(self.requests().remove(&seq).map(SharedChange::Request));
             rest = &behind[frame::frame_bytes(payload_bytes) as usize - frame_header::BYTES..];
         }
         self.leadership.append(&changes)
@@ -51,7 +64,8 @@ impl Log {
     /// The same, of a collection that several servers have. It follows.
     #[must_use]
     pub fn shared_by(mut self, leadership: Arc<Leadership>, collection: u64) -> Self {
-        self.shared = Some(SharedRecords { leadership, collection, synced: AtomicUsize::new(0) });
+        let (synced, requests) = (AtomicUsize::new(0), Mutex::default());
+        self.shared = Some(SharedRecords { leadership, collection, synced, requests });
         self.queue().follows = true;
         self
     }
@@ -101,6 +115,9 @@ impl Log {
         }
         let checksum = self.writer().written_checksum;
         queue.forget_unwritten(checksum);
+        if let Some(shared) = &self.shared {
+            shared.requests().clear();
+        }
         Ok(queue.written)
     }
 }

@@ -197,7 +197,7 @@ impl Service {
         let request = request.into_inner();
         let answered = move || {
             asker::within(Some(client), || {
-                let outcome = answer(&call, request);
+                let outcome = call.once(name, || answer(&call, request));
                 call.counted(name, outcome)
             })
         };

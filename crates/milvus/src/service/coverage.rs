@@ -27,7 +27,7 @@ answered by the server that began it. What is not served is refused by each (see
 ";
 
 /// Name of a feature, whether it is served, and how or how not.
-const FEATURES: [(&str, &str, &str); 28] = [
+const FEATURES: [(&str, &str, &str); 29] = [
     ("float, float16, bfloat16 and int8 vectors", "yes", "by L2 (squared), IP and COSINE"),
     (
         "binary vectors",
@@ -81,6 +81,12 @@ const FEATURES: [(&str, &str, &str); 28] = [
         "consistency levels, guarantee timestamps",
         "yes",
         "every read of a server that is alone is strong; of several, each level means what it says, and a bounded read has the client's last write too",
+    ),
+    (
+        "changes that are sent again",
+        "yes",
+        "under the same `client-request-id`, by the same user and with the same content, within ten minutes: made once and \
+         answered as before; not those of several steps (`AlterCollection`, loads, releases, `CreateIndex`)",
     ),
     ("rows by key order, limit, offset, `count(*)`", "yes", "no other aggregates, no other order"),
     (

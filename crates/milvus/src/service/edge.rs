@@ -5,7 +5,10 @@
 //! iterator goes to the server that keeps its moment. A request is read whole before it goes on, so that
 //! a client that sends slowly holds up nobody but itself, and bounded and counted as every other one. A
 //! call that was sent on once is never sent on again: where two servers each think that the other leads,
-//! it ends. It is sent a second time only where it is certain that nobody has begun it.
+//! it ends.
+//!
+//! A change that has an id is sent again until it is answered: whoever leads by then knows whether it was
+//! made. Any other call is sent a second time only where it is certain that nobody has begun it.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -27,17 +30,26 @@ use super::asking::{TIMEOUT, timeout_in, timeout_text};
 use super::channels::{CallTurn, Channels, SendError};
 use super::moments::owner;
 use super::peers::{LeaderAt, Peers, ServerAt};
-use super::routes::{LocalRead, Route, called};
+use super::repeats::{self, UNSETTLED};
+use super::routes::{LocalRead, Route, ServedCall, called};
 use super::whole::{Arrived, GuaranteeField, WholeRequest};
+use super::whole_answer;
 
 /// Marks a call that another server has sent on; says which one.
-const FORWARDED: &str = "pipeann-forwarded-by";
+pub(super) const FORWARDED: &str = "pipeann-forwarded-by";
 /// Marks the refusal of a call that was sent to the wrong server, and was not begun.
 const REFUSED: &str = "pipeann-does-not-lead";
 /// How long a call waits for an election at most.
 const ELECTION: Duration = Duration::from_secs(5);
 /// Calls that wait for one; more are refused at once.
 const MOST_WAITING: usize = 1024;
+/// How long a change is sent again at most, after its answer was lost: longer than an election after
+/// a lease.
+const REPEATED: Duration = Duration::from_secs(30);
+/// How long another leader than the one that was lost is waited for, before it is asked again.
+const BETWEEN_TRIES: Duration = Duration::from_millis(250);
+/// How long a change is held back at most that has not come to all servers.
+const EVERYWHERE: Duration = Duration::from_secs(30);
 /// How often it is looked meanwhile who leads.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
@@ -59,6 +71,8 @@ struct Outgoing {
     arrived: Instant,
     /// How long its client waits.
     timeout: Option<Duration>,
+    /// Whether it is a change, which is applied once however often it is sent.
+    once: bool,
 }
 
 impl Edge {
@@ -81,13 +95,18 @@ impl Edge {
         arrived: Instant,
     ) -> Result<Response<Body>, Infallible>
     where
-        S: HttpService<Request<Body>, Response = Response<Body>, Error = Infallible>,
+        S: HttpService<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone,
     {
         let marked = request.headers().contains_key(FORWARDED);
+        let timeout = timeout_in(request.headers());
         let call = called(request.uri().path());
         let (name, route) = call.map_or(("", Route::Process), |call| (call.name, call.route));
+        let takes_away = call.is_some_and(ServedCall::takes_away);
+        let once = call.is_some_and(ServedCall::is_applied_once);
         let page_of = match (route, name) {
-            (Route::Leader, _) if self.peers.leader() == LeaderAt::Here => None,
+            (Route::Leader, _) if self.peers.leader() == LeaderAt::Here => {
+                (once && !marked).then_some(None)
+            }
             (Route::Leader, _) if marked => return Ok(does_not_lead().into_http()),
             (Route::Leader, _) => Some(None),
             (Route::Local(LocalRead::Rows), "Search") if !marked => {
@@ -99,8 +118,14 @@ impl Edge {
             _ if self.away && !marked => Some(None),
             _ => None,
         };
-        let Some(page_of) = page_of else { return here.call(request).await };
-        let (parts, body) = request.into_parts();
+        let Some(page_of) = page_of else {
+            let response = here.call(request).await?;
+            if takes_away {
+                self.everywhere(end(arrived, timeout, EVERYWHERE)).await;
+            }
+            return Ok(response);
+        };
+        let (mut parts, body) = request.into_parts();
         let whole = match WholeRequest::read(body).await {
             Ok(Arrived::Whole(whole)) => whole,
             // The service refuses it, in its own words, before it is decoded.
@@ -109,19 +134,43 @@ impl Edge {
             }
             Err(status) => return Ok(status.into_http()),
         };
-        let timeout = timeout_in(&parts.headers);
-        let call = Outgoing { parts, whole, arrived, timeout };
-        let answered = match page_of {
-            None => self.ask_leader(&call).await,
-            Some(field) => match self.ask_keeper(&call, field).await {
+        if once {
+            repeats::name(&mut parts.headers);
+        }
+        let call = Outgoing { parts, whole, arrived, timeout, once };
+        if let Some(field) = page_of {
+            let answered = match self.ask_keeper(&call, field).await {
                 None if self.away => self.ask_leader(&call).await,
                 answered => answered,
-            },
-        };
-        match answered {
-            Some(response) => Ok(response),
-            None => here.call(call.into_request()).await,
+            };
+            return match answered {
+                Some(response) => Ok(response),
+                None => here.call(call.as_request()).await,
+            };
         }
+        loop {
+            if let Some(response) = self.ask_leader(&call).await {
+                return Ok(response);
+            }
+            let response = here.clone().call(call.as_request()).await?;
+            if once && is_unsettled(&response) && Instant::now() < call.last_try() {
+                tokio::time::sleep(BETWEEN_LOOKS).await;
+                continue;
+            }
+            if takes_away {
+                self.everywhere(end(arrived, timeout, EVERYWHERE)).await;
+            }
+            return Ok(response);
+        }
+    }
+
+    /// Asks another server something of its own.
+    pub(super) async fn ask(
+        &self,
+        server: &ServerAt,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, SendError> {
+        self.channels.send(server, request).await.map(|(response, _)| response)
     }
 
     /// Has a page answered by the server that keeps its moment; `None` where that is this one, or
@@ -144,36 +193,72 @@ impl Edge {
     async fn ask_leader(&self, call: &Outgoing) -> Option<Response<Body>> {
         let patience = call.patience();
         let mut tried: Option<(ServerAt, String)> = None;
-        for _ in 0..2 {
-            let server = match self.look(tried.as_ref().map(|(server, _)| server), patience).await {
+        let mut refusals = 0;
+        // Why nobody knows yet whether it was done.
+        let mut lost: Option<String> = None;
+        loop {
+            let until = match lost {
+                Some(_) => call.last_try().min(Instant::now() + BETWEEN_TRIES),
+                None => patience,
+            };
+            let server = match self.look(tried.as_ref().map(|(server, _)| server), until).await {
                 LeaderAt::Here => return None,
                 LeaderAt::There(server) => server,
+                LeaderAt::Unknown(_) if lost.is_some() && Instant::now() < call.last_try() => {
+                    tokio::time::sleep(BETWEEN_LOOKS).await;
+                    continue;
+                }
                 LeaderAt::Unknown(why) => {
-                    return Some(unavailable(format!("no server leads now: {why}; try again")));
+                    let nobody = format!("no server leads now: {why}; try again");
+                    return Some(unavailable(lost.unwrap_or(nobody)));
                 }
             };
-            let why = match self.send(&server, call).await {
+            let why = match self.send_whole(&server, call).await {
                 Ok(response) if response.headers().contains_key(REFUSED) => {
                     "it does not lead".to_owned()
+                }
+                Ok(response) if call.once && is_unsettled(&response) => {
+                    if Instant::now() >= call.last_try() {
+                        return Some(response);
+                    }
+                    lost = Some(format!("the leader at {} leads no more", server.uri));
+                    "it leads no more".to_owned()
                 }
                 Ok(response) => return Some(response),
                 Err(SendError::Unsent(why)) => why,
                 Err(SendError::Late) => return Some(late()),
                 Err(SendError::Lost(why)) => {
-                    return Some(unavailable(format!(
+                    let said = format!(
                         "the leader at {} was lost before it answered, and may have done what was asked: {why}",
                         server.uri
-                    )));
+                    );
+                    if !call.once {
+                        return Some(unavailable(said));
+                    }
+                    lost = Some(said);
+                    why
                 }
             };
             tracing::debug!(server = server.uri, why, "a call was not taken by the leader");
+            refusals += 1;
+            match &lost {
+                Some(said) if Instant::now() >= call.last_try() => {
+                    return Some(unavailable(said.clone()));
+                }
+                None if refusals == 2 => {
+                    return Some(unavailable(format!(
+                        "the leader at {} cannot be reached, and has not seen this call: {why}; try again",
+                        server.uri
+                    )));
+                }
+                Some(_) | None => {}
+            }
             tried = Some((server, why));
+            if lost.is_some() {
+                // Where too many wait, nobody waits for an election.
+                tokio::time::sleep(BETWEEN_LOOKS).await;
+            }
         }
-        let (server, why) = tried?;
-        Some(unavailable(format!(
-            "the leader at {} cannot be reached, and has not seen this call: {why}; try again",
-            server.uri
-        )))
     }
 
     /// Who leads, as soon as that is somebody, and another one than was tried, or at the end of the
@@ -203,6 +288,36 @@ impl Edge {
         let (response, turn) = self.channels.send(server, request).await?;
         Ok(response.map(|body| Body::new(Relayed { body: Some(body), _turn: turn })))
     }
+
+    /// As [`send`](Self::send); the answer to a change is read whole, since it can be asked for again.
+    async fn send_whole(
+        &self,
+        server: &ServerAt,
+        call: &Outgoing,
+    ) -> Result<Response<Body>, SendError> {
+        if !call.once {
+            return self.send(server, call).await;
+        }
+        let request = call.marked(self.peers.number());
+        let (response, _turn) = self.channels.send(server, request).await?;
+        let (parts, body) = response.into_parts();
+        match whole_answer::read(body).await {
+            Ok(body) => Ok(Response::from_parts(parts, body)),
+            Err(status) => Err(SendError::Lost(status.message().to_owned())),
+        }
+    }
+}
+
+/// Until when something is waited for: a client is to be told before it goes, and nobody waits longer
+/// than this.
+fn end(arrived: Instant, timeout: Option<Duration>, most: Duration) -> Instant {
+    arrived + timeout.map_or(most, |timeout| most.min(timeout / 8 * 7))
+}
+
+/// Whether an answer says nothing of whether the change was made.
+fn is_unsettled(response: &Response<Body>) -> bool {
+    let headers = response.headers();
+    headers.contains_key(UNSETTLED) || headers.contains_key(REFUSED)
 }
 
 impl Outgoing {
@@ -220,18 +335,28 @@ impl Outgoing {
             let left = timeout_text(timeout.saturating_sub(self.arrived.elapsed()));
             headers.insert(TIMEOUT, left.parse().expect("digits and a unit"));
         }
+        self.with_headers(headers)
+    }
+
+    /// Until when it may be sent again after its answer was lost.
+    fn last_try(&self) -> Instant {
+        end(self.arrived, self.timeout, REPEATED)
+    }
+
+    /// As it came.
+    fn as_request(&self) -> Request<Body> {
+        let mut request = self.with_headers(self.parts.headers.clone());
+        *request.extensions_mut() = self.parts.extensions.clone();
+        request
+    }
+
+    fn with_headers(&self, headers: HeaderMap) -> Request<Body> {
         let mut request = Request::new(self.whole.body());
         *request.method_mut() = self.parts.method.clone();
         *request.uri_mut() = self.parts.uri.clone();
         *request.version_mut() = self.parts.version;
         *request.headers_mut() = headers;
         request
-    }
-
-    /// As it came.
-    fn into_request(self) -> Request<Body> {
-        let body = self.whole.body();
-        Request::from_parts(self.parts, body)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The frontend context, what every call knows: the database, the time, and which database of it is meant.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
@@ -12,9 +12,12 @@ use pipeann_db::catalog::{
 };
 use pipeann_db::collection::{Collection, PinnedSnapshot};
 use pipeann_db::database::Database;
+use pipeann_db::replication::requests::{
+    self, BegunRequest, CurrentRequest, RequestAnswer, RequestId,
+};
 use pipeann_db::scheduler::{Scheduler, SchedulerOptions};
 use tonic::codegen::http::HeaderMap;
-use tonic::metadata::MetadataMap;
+use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Request, Response as GrpcResponse};
 
 use super::access_log::AnswerCode;
@@ -25,6 +28,8 @@ use super::messages::{CallMemory, Messages};
 use super::moments::{Moments, is_moment};
 use super::peers::Peers;
 use super::privileges::told_by;
+use super::repeats::{self, UNSETTLED};
+use super::routes::WRITES;
 use super::sight::Sight;
 use super::transport::CallerName;
 use super::viewer::Viewer;
@@ -148,6 +153,11 @@ pub(super) struct Call {
     user: Option<String>,
     /// The privilege that it needs, where it tells what there is.
     told_by: Option<&'static str>,
+    /// Its id, where it has one, and what it was answered by, when it came before or is applied.
+    request: Option<RequestId>,
+    answer: OnceCell<RequestAnswer>,
+    /// Whether it was applied before.
+    is_repeated: Cell<bool>,
     /// The memory of its messages.
     _held: Option<CallMemory>,
 }
@@ -158,13 +168,67 @@ impl Call {
         let user = request.extensions().get::<CallerName>().map(|CallerName(user)| user.clone());
         let held = request.extensions().get::<CallMemory>().cloned();
         let told_by = told_by(name);
-        Self { door, database, about: OnceCell::new(), user, told_by, _held: held }
+        let request = repeats::id_in(request.metadata().as_ref());
+        Self { request, user, told_by, _held: held, database, ..Self::within(door) }
     }
 
     /// A call from within the process; it names its database in the request, if any.
     pub(super) fn within(door: Arc<FrontendContext>) -> Self {
         let (database, user, told_by) = (None, None, None);
-        Self { door, database, about: OnceCell::new(), user, told_by, _held: None }
+        Self {
+            door,
+            database,
+            about: OnceCell::new(),
+            user,
+            told_by,
+            request: None,
+            answer: OnceCell::new(),
+            is_repeated: Cell::new(false),
+            _held: None,
+        }
+    }
+
+    /// What it is answered by, where a call of its id was applied before.
+    pub(super) fn applied(&self) -> Option<RequestAnswer> {
+        self.answer.get().filter(|_| self.is_repeated.get()).copied()
+    }
+
+    /// Its change is made, and would be answered so again.
+    pub(super) fn has_applied(&self, answer: RequestAnswer) {
+        self.answer.get_or_init(|| answer);
+    }
+
+    /// Answers it, so that its change is made once, however often a call of its id comes. One that was
+    /// made before is answered alike.
+    pub(super) fn once<Res: Response>(
+        &self,
+        name: &str,
+        answer: impl FnOnce() -> Result<Res, CallFailure>,
+    ) -> Result<Res, CallFailure> {
+        let Some(id) = self.request else { return answer() };
+        let requests = self.database().requests();
+        let _under_way = match requests.begin(id) {
+            BegunRequest::New(under_way) => under_way,
+            BegunRequest::Applied(_) if !WRITES.contains(&name) => return Ok(Res::default()),
+            BegunRequest::Applied(before) => {
+                self.has_applied(before);
+                self.is_repeated.set(true);
+                return answer();
+            }
+        };
+        let request = CurrentRequest { id, at_ms: self.now().0 };
+        let outcome = requests::within(Some(request), answer);
+        if outcome.is_ok() {
+            // What servers share knows it already.
+            requests.remember(request.applied(self.answer.get().copied().unwrap_or_default()));
+        }
+        outcome
+    }
+
+    /// Whether it failed since this server leads no more: who leads next knows whether its change is made.
+    fn is_unsettled(&self) -> bool {
+        let over = || self.database().leadership().is_some_and(|leadership| leadership.is_over());
+        self.request.is_some() && over()
     }
 
     /// Who calls: `root` where nobody is asked.
@@ -310,7 +374,11 @@ impl Call {
             Some(dir) => failure.without_path(name, dir),
             None => failure,
         });
+        let unsettled = outcome.is_err() && self.is_unsettled();
         let mut response = GrpcResponse::new(Res::of(outcome));
+        if unsettled {
+            response.metadata_mut().insert(UNSETTLED, MetadataValue::from_static("true"));
+        }
         response.extensions_mut().insert(AnswerCode(code));
         response
     }

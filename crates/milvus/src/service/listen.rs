@@ -24,6 +24,7 @@ use super::connections::{Connections, Incoming, NetworkLimits};
 use super::edge::Edge;
 use super::frontend::{FrontendContext, FrontendSettings};
 use super::peers::Peers;
+use super::progress::{ProgressDoor, listen_to_leader};
 use super::sockets::{listening, main_listener};
 use super::transport::{CallNetwork, Guard, Guarded};
 use crate::proto::milvus::milvus_service_server::MilvusServiceServer;
@@ -424,7 +425,11 @@ async fn serve<I, C>(
     C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
 {
     let messages = Arc::clone(&door.messages);
+    let progress = door.peers.clone().map(ProgressDoor);
     let edge = door.peers.clone().map(Edge::new);
+    if let Some(edge) = &edge {
+        tokio::spawn(listen_to_leader(Arc::downgrade(edge)));
+    }
     let service = MilvusServiceServer::new(Service(door))
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(MAX_ANSWER_BYTES);
@@ -436,6 +441,7 @@ async fn serve<I, C>(
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
         .add_service(health)
+        .add_optional_service(progress)
         .add_service(Guarded::new(service, guard, (network, messages), edge))
         .serve_with_incoming_shutdown(incoming, async {
             // Dropped or sent, it means the same.

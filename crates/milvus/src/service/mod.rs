@@ -33,9 +33,11 @@ mod moments;
 mod partitions;
 mod peers;
 mod privileges;
+mod progress;
 mod query;
 mod queued;
 mod relay;
+mod repeats;
 mod roles;
 mod routes;
 mod search;
@@ -49,6 +51,7 @@ mod users;
 mod viewer;
 mod watch;
 mod whole;
+mod whole_answer;
 mod writes;
 
 pub use access_log::{AccessLog, CallEnded};
@@ -61,6 +64,6 @@ pub use listen::{
     listen,
 };
 pub use lite::{TakenOver, Takeover};
-pub use peers::{CatchUp, LeaderAt, PeerTls, Peers, PeersError, ReadTime, ServerAt};
+pub use peers::{CatchUp, LeaderAt, LogEnd, PeerTls, Peers, PeersError, ReadTime, ServerAt};
 pub use relay::relay;
 pub use sockets::bind;

@@ -29,9 +29,9 @@ pub type CatchUp<'a> = Pin<Box<dyn Future<Output = Result<(), PeersError>> + Sen
 ///    durable and visible, names it: after `catch_up` with [`ReadTime::AtLeast`] this one or a later
 ///    one, a read at any server sees the write. So what the log takes after the leader gave out a
 ///    timestamp stands behind it, what was answered before stands at it or before it, and a server
-///    has applied a timestamp when it has applied everything that stands at it or before it. Where
-///    nothing is written, the leader tells the others the time all the same, or a read would wait for
-///    the next write.
+///    has applied a timestamp when it has applied everything that stands at it or before it. No
+///    timestamp is given out that the next write has yet to bring, or reads would wait for it; where
+///    nothing is written the leader says so, so that what the others have counts as fresh.
 /// 3. *Timestamps grow*, also over a change of the leader, and over a restart of all.
 /// 4. *What is taken away is gone everywhere.* A drop, a change of an alias, a right that is revoked, a
 ///    password that is changed and a field that is added are answered when every server that
@@ -54,15 +54,36 @@ pub trait Peers: Send + Sync + fmt::Debug {
     ) -> CatchUp<'_>;
 
     /// A timestamp for what is answered now: milliseconds since 1970 above 18 bits that count, and even.
-    /// At the leader it is later than all before; at another server it is that of what it has
+    /// At the leader it names all that was answered; at another server it is that of what it has
     /// applied.
     fn timestamp(&self) -> u64;
+
+    /// The other servers that are there: whose leases have not ended.
+    fn others(&self) -> Vec<ServerAt>;
+
+    /// Has it looked at once whether there is something to be applied.
+    fn look(&self);
+
+    /// How far the log goes, where this server leads for certain after it was asked.
+    fn leads_up_to(&self) -> Option<LogEnd>;
+
+    /// The leader, asked at this moment, said that the log goes so far.
+    fn heard(&self, end: LogEnd, asked: Instant);
 
     /// The number of this server, which no other one has. It stands in the timestamps of iterators.
     fn number(&self) -> u8;
 
     /// The server with a number, if it is there.
     fn server(&self, number: u8) -> Option<ServerAt>;
+}
+
+/// The end of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogEnd {
+    /// The term of its last object.
+    pub term: u64,
+    /// The number of it.
+    pub number: u64,
 }
 
 /// Who leads.

@@ -33,7 +33,7 @@ use super::freshness::newest_users;
 use super::frontend::named_database_of;
 use super::messages::{Arriving, CallMemory, LeavingAnswer, Messages};
 use super::peers::Peers;
-use super::privileges;
+use super::{privileges, repeats};
 
 const AUTHORIZATION: &str = "authorization";
 const STATUS: &str = "grpc-status";
@@ -288,6 +288,14 @@ where
             let request = request.map(|body| {
                 Body::new(Arriving::new(body, Arc::clone(&held.request), wait, peer.clone()))
             });
+            let request = match repeats::named_by_client(request).await {
+                Ok(request) => request,
+                Err(status) => {
+                    let refused = status.into_http();
+                    noted.iter().for_each(|noted| noted.ended(&refused));
+                    return Ok(refused);
+                }
+            };
             let mut response = match &edge {
                 Some(edge) => edge.answer(service, request, arrived).await?,
                 None => service.call(request).await?,

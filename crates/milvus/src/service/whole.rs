@@ -66,6 +66,17 @@ impl WholeRequest {
         (read == PREFIX_BYTES).then(|| u32::from_be_bytes(length) as usize)
     }
 
+    /// Its bytes.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        self.pieces.iter().map(|piece| &piece[..])
+    }
+
+    /// A request of these bytes.
+    #[cfg(test)]
+    pub(super) fn of(bytes: Vec<u8>) -> Self {
+        Self { bytes: bytes.len(), pieces: [Bytes::from(bytes)].into() }
+    }
+
     /// As the body of a request.
     pub(super) fn body(&self) -> Body {
         Body::new(Replayed { whole: self.clone(), rest: None })

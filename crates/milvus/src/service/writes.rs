@@ -2,11 +2,10 @@
 
 use std::borrow::Cow;
 
-use std::sync::Arc;
-
 use pipeann_db::catalog::CollectionEntry as Entry;
-use pipeann_db::collection::{Filter, InsertOutcome};
-use pipeann_db::schema::Batch;
+use pipeann_db::collection::{Filter, InsertOutcome, keys_of_request};
+use pipeann_db::replication::requests::RequestAnswer;
+use pipeann_db::schema::{Batch, PrimaryKey};
 
 use super::frontend::Call;
 use crate::convert::columns_in::batch;
@@ -37,6 +36,13 @@ impl Rows {
     }
 }
 
+impl Call {
+    /// The schema that a client has to know still: any, where its request was applied before.
+    fn known_schema(&self, named: u64) -> u64 {
+        if self.applied().is_some() { 0 } else { named }
+    }
+}
+
 /// The partition that is named, if any.
 fn partition(name: &str) -> Result<Option<&str>, CallFailure> {
     let named = Some(name).filter(|name| !name.is_empty());
@@ -50,11 +56,14 @@ pub(super) fn insert(
 ) -> Result<wire::MutationResult, CallFailure> {
     let entry = call.entry(&request.db_name, &request.collection_name)?;
     let collection = call.collection(&request.db_name, &request.collection_name)?;
-    let known_schema = request.schema_timestamp;
+    let known_schema = call.known_schema(request.schema_timestamp);
     let rows = Rows { fields: request.fields_data, count: request.num_rows, known_schema };
-    let outcome =
-        collection.insert(rows.into_batch(&entry)?, partition(&request.partition_name)?)?;
-    Ok(written(call, &entry, outcome, false))
+    let (batch, partition) = (rows.into_batch(&entry)?, partition(&request.partition_name)?);
+    let written = match call.applied() {
+        Some(answer) => WrittenRows::again(&entry, &batch, answer),
+        None => WrittenRows::now(call, collection.insert(batch, partition)?),
+    };
+    Ok(written.into_result(call, &entry, false))
 }
 
 pub(super) fn upsert(
@@ -66,32 +75,48 @@ pub(super) fn upsert(
     }
     let entry = call.entry(&request.db_name, &request.collection_name)?;
     let collection = call.collection(&request.db_name, &request.collection_name)?;
-    let known_schema = request.schema_timestamp;
+    let known_schema = call.known_schema(request.schema_timestamp);
     let rows = Rows { fields: request.fields_data, count: request.num_rows, known_schema };
     let (batch, partition) = (rows.into_batch(&entry)?, partition(&request.partition_name)?);
-    let outcome = match request.partial_update {
-        true => collection.upsert_some(batch, partition)?,
-        false => collection.upsert(batch, partition)?,
+    let written = match (call.applied(), request.partial_update) {
+        (Some(answer), _) => WrittenRows::again(&entry, &batch, answer),
+        (None, true) => WrittenRows::now(call, collection.upsert_some(batch, partition)?),
+        (None, false) => WrittenRows::now(call, collection.upsert(batch, partition)?),
     };
-    Ok(written(call, &entry, outcome, true))
+    Ok(written.into_result(call, &entry, true))
 }
 
-fn written(
-    call: &Call,
-    entry: &Arc<Entry>,
-    outcome: InsertOutcome,
-    upsert: bool,
-) -> wire::MutationResult {
-    let rows = outcome.rows.end - outcome.rows.start;
-    let count = i64::try_from(rows).unwrap_or(i64::MAX);
-    wire::MutationResult {
-        succ_index: (0..u32::try_from(rows).unwrap_or(u32::MAX)).collect(),
-        i_ds: Some(ids(&entry.schema, outcome.keys.into_iter())),
-        insert_cnt: count,
-        delete_cnt: if upsert { count } else { 0 },
-        upsert_cnt: if upsert { count } else { 0 },
-        timestamp: call.timestamp(),
-        ..Default::default()
+/// What is answered of rows that were written.
+struct WrittenRows {
+    keys: Vec<PrimaryKey>,
+    count: u64,
+}
+
+impl WrittenRows {
+    /// By this call.
+    fn now(call: &Call, outcome: InsertOutcome) -> Self {
+        let count = outcome.rows.end - outcome.rows.start;
+        let (first_row, removed) = (outcome.rows.start, outcome.replaced);
+        call.has_applied(RequestAnswer { first_row, rows: count, removed });
+        Self { keys: outcome.keys, count }
+    }
+
+    /// When the same request came before.
+    fn again(entry: &Entry, batch: &Batch, answer: RequestAnswer) -> Self {
+        Self { keys: keys_of_request(&entry.schema, batch, answer), count: answer.rows }
+    }
+
+    fn into_result(self, call: &Call, entry: &Entry, upsert: bool) -> wire::MutationResult {
+        let count = i64::try_from(self.count).unwrap_or(i64::MAX);
+        wire::MutationResult {
+            succ_index: (0..u32::try_from(self.count).unwrap_or(u32::MAX)).collect(),
+            i_ds: Some(ids(&entry.schema, self.keys.into_iter())),
+            insert_cnt: count,
+            delete_cnt: if upsert { count } else { 0 },
+            upsert_cnt: if upsert { count } else { 0 },
+            timestamp: call.timestamp(),
+            ..Default::default()
+        }
     }
 }
 
@@ -106,9 +131,16 @@ pub(super) fn delete(
         Filter { expression: Cow::Borrowed(&request.expr), templates: Cow::Owned(templates) };
     let partitions = partition(&request.partition_name)?.map(|name| [name]);
     let partitions = partitions.as_ref().map(|names| names.as_slice());
-    let deleted = collection.delete_matching(filter, partitions)?;
+    let removed = match call.applied() {
+        Some(answer) => answer.removed,
+        None => {
+            let removed = collection.delete_matching(filter, partitions)?.rows;
+            call.has_applied(RequestAnswer { removed, ..RequestAnswer::default() });
+            removed
+        }
+    };
     Ok(wire::MutationResult {
-        delete_cnt: i64::try_from(deleted.rows).unwrap_or(i64::MAX),
+        delete_cnt: i64::try_from(removed).unwrap_or(i64::MAX),
         i_ds: Some(Default::default()),
         timestamp: call.timestamp(),
         ..Default::default()

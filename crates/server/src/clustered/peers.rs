@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pipeann_db::catalog::CollectionId;
-use pipeann_milvus::{CatchUp, LeaderAt, PeerTls, Peers, PeersError, ReadTime, ServerAt};
+use pipeann_milvus::{CatchUp, LeaderAt, LogEnd, PeerTls, Peers, PeersError, ReadTime, ServerAt};
 use pipeann_replica::{
     ClusterMembership, Elected, Election, ReadFreshness as Wanted, Replica, ReplicaError,
 };
+use pipeann_store::Position;
 
 /// See the module's description.
 pub(super) struct ClusterPeers {
@@ -124,6 +125,24 @@ impl Peers for ClusterPeers {
 
     fn timestamp(&self) -> u64 {
         self.replica.timestamp()
+    }
+
+    fn others(&self) -> Vec<ServerAt> {
+        let others = self.members.as_ref().map_or_else(Vec::new, |members| members.others());
+        others.iter().map(|server| self.at(&server.address)).collect()
+    }
+
+    fn look(&self) {
+        self.replica.nudge();
+    }
+
+    fn leads_up_to(&self) -> Option<LogEnd> {
+        let Position { term, number } = self.replica.leads_up_to()?;
+        Some(LogEnd { term, number })
+    }
+
+    fn heard(&self, LogEnd { term, number }: LogEnd, asked: Instant) {
+        self.replica.heard(Position { term, number }, asked);
     }
 
     fn number(&self) -> u8 {

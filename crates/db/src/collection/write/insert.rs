@@ -15,6 +15,7 @@ use crate::collection::filter::matching::Filter;
 use crate::collection::{Collection, CollectionError};
 use crate::disk::{Action, DiskError};
 use crate::ids::{RowId, Seq};
+use crate::replication::requests::{self, RequestAnswer};
 use crate::schema::{Batch, PrimaryKey, WriteKind};
 use crate::wal::{Record, WalError};
 
@@ -47,6 +48,11 @@ pub struct DeleteOutcome {
     pub seq: Seq,
 }
 
+/// The key that a row is given which brings none. Row ids begin at 0, keys at 1.
+pub(super) fn automatic_key(row: u64) -> i64 {
+    i64::try_from(row + 1).expect("2^63 rows are never reached")
+}
+
 impl Collection {
     /// Adds rows, to the named partition, the default one, or where the partition key says. Keys
     /// may be there already: each row stays one of its own. All rows become visible at once.
@@ -76,12 +82,8 @@ impl Collection {
         let formats = self.formats(&collection);
         if formats.schema.primary_key().spec.auto_id {
             let order = self.order();
-            let mut next = order.next_row;
-            let assign = || {
-                // Row ids begin at 0, keys at 1.
-                next += 1;
-                i64::try_from(next).expect("2^63 rows are never reached")
-            };
+            let mut next = order.next_row..;
+            let assign = || automatic_key(next.next().expect("2^63 rows are never reached"));
             let prepared =
                 Prepared::new(&formats, &collection, batch, WriteKind::Insert, partition, assign)?;
             return self.put(order, prepared, Vec::new(), announce);
@@ -226,7 +228,12 @@ impl Collection {
         let logged_bytes = payload.len() as u64;
         let first = order.next_row;
         self.note_age(&*self.entry()?, (RowId(first), RowId(first + rows)), (self.now)());
-        let ticket = self.log.submit(record.kind(), &payload).map_err(|e| stop(e.to_string()))?;
+        let request = requests::current().map(|request| {
+            let removed = record.removed() as u64;
+            request.applied(RequestAnswer { first_row: first, rows, removed })
+        });
+        let ticket = self.log.submit_for(record.kind(), &payload, request);
+        let ticket = ticket.map_err(|e| stop(e.to_string()))?;
         order.submitted = ticket.seq();
         order.next_row += rows;
         let place = self.turns.place(ticket.seq());

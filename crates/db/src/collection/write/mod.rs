@@ -11,4 +11,5 @@ pub(in crate::collection) mod loads;
 pub(in crate::collection) mod loads_file;
 pub(in crate::collection) mod partial;
 pub(in crate::collection) mod prepare;
+pub(in crate::collection) mod repeated;
 pub(in crate::collection) mod state;

@@ -123,7 +123,9 @@ fn a_server_that_leads_no_more_when_the_request_is_there_begins_nothing() {
     let leader = Server::new(1, LeaderAt::Here);
     let led = Server::new(3, LeaderAt::There(leader.at()));
     led.others.leads_once(LeaderAt::Here);
-    let ended = create_a(&led, None);
+    // A call that changes nothing, so that nobody sends it again.
+    let flush = wire::FlushAllRequest::default();
+    let ended = call(&led.served, "FlushAll", &flush, &[], None);
     assert_eq!((ended.code, ended.text.as_str()), (Code::Unavailable, "this server does not lead"));
     // To another server that is certain enough to look again.
     led.others.leads_once(LeaderAt::Here);

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use http_body::{Body as HttpBody, Frame};
 use pipeann_milvus::LeaderAt;
 use pipeann_milvus::proto::milvus as wire;
+use prost::Message as _;
 use prost::bytes::Bytes;
 use tokio::runtime::Runtime;
 use tonic::body::Body;
@@ -208,6 +209,56 @@ fn a_leader_that_is_lost_under_a_call_ends_it_and_it_is_not_made_twice() {
     assert!(began.elapsed() < Duration::from_secs(5));
     assert_eq!((came.lock().unwrap().len(), next.answered.take().len()), (1, 0));
     assert_eq!(flush(&edge, &[], None).code, Code::Ok, "the next call goes to the next one");
+}
+
+/// An answer to an insert, of another number of rows than was asked for.
+fn inserted(rows: i64) -> Says {
+    let answer = wire::MutationResult { insert_cnt: rows, ..Default::default() };
+    Says::This(answer.encode_to_vec(), &[], &[("grpc-status", "0")])
+}
+
+/// An insert whose first leader says this, and is lost behind it; another one answers.
+fn insert_of_two_leaders(says: Says) -> (Ended, HeaderMap, HeaderMap) {
+    let (first, came, edge) = led_by(says);
+    let (_second, came_again, other) = led_by(inserted(7));
+    let there = pipeann_milvus::Peers::leader(&*other.others);
+    let (others, seen) = (Arc::clone(&edge.others), Arc::clone(&came));
+    edge.served.runtime.spawn(async move {
+        arrival(&seen).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        others.lead(there);
+        first.shutdown_background();
+    });
+    let ended = call(&edge.served, "Insert", &crate::served::insert("a", 0..3), &[], None);
+    let headers = |came: &Came| came.lock().unwrap()[0].clone();
+    (ended, headers(&came), headers(&came_again))
+}
+
+#[test]
+fn a_change_whose_leader_is_lost_is_sent_to_the_next_one_by_the_same_id() {
+    let unsettled =
+        Says::This(Vec::new(), &[("pipeann-unsettled", "true")], &[("grpc-status", "0")]);
+    for says in [Says::Nothing, Says::Half, unsettled] {
+        let (ended, first, second) = insert_of_two_leaders(says);
+        assert_eq!(ended.code, Code::Ok, "{}", ended.text);
+        let answer = wire::MutationResult::decode(&ended.message[..]).unwrap();
+        assert_eq!(answer.insert_cnt, 7);
+        let id = |headers: &HeaderMap| headers.get("pipeann-request-id").unwrap().clone();
+        assert_eq!(id(&first), id(&second));
+    }
+}
+
+#[test]
+fn a_change_is_sent_again_no_longer_than_its_client_waits() {
+    let (leader, came, edge) = led_by(Says::Nothing);
+    edge.served.runtime.spawn(async move {
+        arrival(&came).await;
+        leader.shutdown_background();
+    });
+    let request = crate::served::insert("a", 0..3);
+    let ended = call(&edge.served, "Insert", &request, &[], Some(Duration::from_secs(5)));
+    assert_eq!(ended.code, Code::Unavailable, "{}", ended.text);
+    assert!(ended.text.contains("may have done what was asked"), "{}", ended.text);
 }
 
 #[test]

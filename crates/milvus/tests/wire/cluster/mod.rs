@@ -4,6 +4,7 @@ mod forwarded;
 mod iterating;
 mod known;
 mod lost;
+mod once;
 mod peers;
 mod raw;
 mod reading;

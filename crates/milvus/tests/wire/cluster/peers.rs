@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use pipeann_db::catalog::CollectionId;
 use pipeann_milvus::{
-    AccessLog, CallEnded, CatchUp, LeaderAt, Peers, PeersError, ReadTime, ServeOptions, ServerAt,
+    AccessLog, CallEnded, CatchUp, LeaderAt, LogEnd, Peers, PeersError, ReadTime, ServeOptions,
+    ServerAt,
 };
 
 use crate::served::Served;
@@ -26,6 +27,11 @@ pub(super) struct Others {
     time: Arc<AtomicU64>,
     asked: Mutex<Vec<(Option<CollectionId>, ReadTime)>>,
     arrives: Mutex<Option<Arrival>>,
+    /// What is said to be applied, where that is not all.
+    applied: Mutex<Option<u64>>,
+    looked: AtomicU64,
+    end: Mutex<Option<LogEnd>>,
+    heard: Mutex<Vec<LogEnd>>,
     fails: Mutex<Option<PeersError>>,
 }
 
@@ -49,6 +55,10 @@ impl Others {
             time,
             asked: Mutex::default(),
             arrives: Mutex::default(),
+            applied: Mutex::default(),
+            looked: AtomicU64::new(0),
+            end: Mutex::default(),
+            heard: Mutex::default(),
             fails: Mutex::default(),
         })
     }
@@ -78,6 +88,26 @@ impl Others {
     /// What comes when the catalogue is asked for next.
     pub(super) fn arrives(&self, arrival: impl FnOnce() + Send + 'static) {
         *self.arrives.lock().unwrap() = Some(Box::new(arrival));
+    }
+
+    /// Says that this is applied, and no more; or all.
+    pub(super) fn has_applied(&self, timestamp: Option<u64>) {
+        *self.applied.lock().unwrap() = timestamp;
+    }
+
+    /// How often it was asked to look for what is to be applied.
+    pub(super) fn looked(&self) -> u64 {
+        self.looked.load(Ordering::Relaxed)
+    }
+
+    /// Says how far the log goes, as a leader.
+    pub(super) fn leads_up_to(&self, end: LogEnd) {
+        *self.end.lock().unwrap() = Some(end);
+    }
+
+    /// What the leader was heard to say.
+    pub(super) fn heard(&self) -> Vec<LogEnd> {
+        self.heard.lock().unwrap().clone()
     }
 
     /// Says that data is not new enough from now on.
@@ -113,7 +143,24 @@ impl Peers for Others {
     }
 
     fn timestamp(&self) -> u64 {
-        self.time.fetch_add(2, Ordering::Relaxed)
+        let applied = *self.applied.lock().unwrap();
+        applied.unwrap_or_else(|| self.time.fetch_add(2, Ordering::Relaxed))
+    }
+
+    fn others(&self) -> Vec<ServerAt> {
+        self.servers.lock().unwrap().values().cloned().collect()
+    }
+
+    fn look(&self) {
+        self.looked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn leads_up_to(&self) -> Option<LogEnd> {
+        *self.end.lock().unwrap()
+    }
+
+    fn heard(&self, end: LogEnd, _asked: Instant) {
+        self.heard.lock().unwrap().push(end);
     }
 
     fn number(&self) -> u8 {

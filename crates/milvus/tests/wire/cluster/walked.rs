@@ -15,7 +15,7 @@ const PAGE: &str = include_str!("../../../../../docs/milvus-coverage.md");
 
 /// Bytes that are a message.
 #[derive(Debug, Default)]
-struct Sent(Vec<u8>);
+pub(super) struct Sent(pub(super) Vec<u8>);
 
 impl prost::Message for Sent {
     fn encode_raw(&self, into: &mut impl prost::bytes::BufMut) {
