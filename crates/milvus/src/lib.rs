@@ -12,8 +12,10 @@ pub mod proto;
 mod service;
 mod status;
 
+pub use metrics::{MetricFamily, MetricValue};
 pub use service::{
     AccessLog, CallEnded, CatchUp, DEFAULT_METRICS_PORT, DEFAULT_PORT, FrontendSettings, InProcess,
     LeaderAt, Listening, NetworkLimits, PeerTls, Peers, PeersError, ReadTime, RefusedCall,
-    ServeError, ServeOptions, Served, ServerAt, ServerTls, TakenOver, Takeover, coverage, listen,
+    ServeError, ServeOptions, Served, ServerAt, ServerTls, TakenOver, Takeover, ask_figures,
+    coverage, listen,
 };

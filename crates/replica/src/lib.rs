@@ -11,6 +11,8 @@
 //! collections, and a row never comes before its schema.
 
 mod codec;
+mod commits;
+mod drain;
 mod election;
 mod error;
 mod group;
@@ -19,16 +21,20 @@ mod objects;
 mod options;
 mod position;
 mod replica;
+mod restore;
 mod state;
 mod work;
 
 pub use codec::{EncodedChange, KIND_ACCESS, KIND_CATALOG, KIND_RECORD, decode, encode};
+pub use commits::{CommitCounts, SizeCounts};
+pub use drain::{DrainWatch, ask_to_drain, forget_drain};
 pub use election::{Alone, Elected, Election};
 pub use error::ReplicaError;
-pub use membership::ClusterMembership;
+pub use membership::{ClusterMembership, FORMATS};
 pub use options::ReplicaOptions;
 pub use position::{ReplicaFile, ReplicaFileError};
 pub use replica::Replica;
+pub use restore::{RestoreError, RestoredLog, restore_into_store, restore_to_directory};
 pub use state::{ReadFreshness, ReplicaStatus};
 
 #[cfg(test)]

@@ -3,12 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use pipeann_db::catalog::UnixMs;
 use pipeann_db::replication::SharedLogError;
 use pipeann_store::{LogError, ShardLeader, Stamp};
 
 use crate::codec::{EncodedChange, KIND_CATALOG};
+use crate::commits::CommitTally;
 use crate::group::ObjectLog;
 
 /// Low bits of a hybrid timestamp, which count within a millisecond.
@@ -53,6 +55,7 @@ pub(crate) struct TermObjects {
     pub(crate) time: Arc<TermTime>,
     /// Of the catalogue, in the last object that changed it.
     pub(crate) revision: AtomicU64,
+    pub(crate) tally: Arc<CommitTally>,
 }
 
 impl fmt::Debug for TermObjects {
@@ -68,7 +71,11 @@ impl ObjectLog for TermObjects {
         let catalogue_version = self.revision.fetch_max(revision, Ordering::Relaxed).max(revision);
         let timestamp = self.time.next();
         let entries: Vec<_> = changes.iter().map(EncodedChange::as_entry).collect();
+        let bytes = changes.iter().map(|change| change.payload.len()).sum();
+        let began = Instant::now();
         let put = self.leader.append(Stamp { catalogue_version, timestamp }, &entries);
+        let number = put.as_ref().ok().map(|position| position.number);
+        self.tally.put(changes.len(), bytes, began.elapsed(), number);
         put.map_err(|error| match error {
             LogError::Fenced { .. } => SharedLogError::NotLeading { why: error.to_string() },
             error => SharedLogError::Unknown { why: error.to_string() },

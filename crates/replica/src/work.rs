@@ -12,6 +12,7 @@ use pipeann_store::{Batch, LeaderName, LogError, Position, ShardId, ShardLeader,
 
 use crate::ReplicaError;
 use crate::codec::decode;
+use crate::commits::CommitTally;
 use crate::election::Elected;
 use crate::group::SharedObjects;
 use crate::objects::{TermObjects, TermTime, moment};
@@ -21,6 +22,10 @@ use crate::state::{SharedState, WorkSignal};
 
 /// The one log of a cluster.
 pub(crate) const SHARD: ShardId = ShardId(0);
+/// Looks that found nothing, before they become fewer.
+const QUIET: u32 = 5;
+/// How often it is asked meanwhile who is elected.
+const ELECTION_LOOK: Duration = Duration::from_millis(100);
 /// Wait after something went wrong, before it is tried again.
 const REST: Duration = Duration::from_millis(500);
 
@@ -33,6 +38,7 @@ pub(crate) struct LogWork {
     pub(crate) state: Arc<SharedState>,
     /// The term that this server leads by.
     pub(crate) term: Arc<Mutex<Option<LedTerm>>>,
+    pub(crate) tally: Arc<CommitTally>,
     pub(crate) file: ReplicaFile,
     pub(crate) noted: Instant,
 }
@@ -86,7 +92,9 @@ impl LogWork {
     /// Reads and applies until this server is elected, or ends; returns how far it has come.
     fn follow(&mut self, from: Option<Position>) -> Result<Option<Position>, ReplicaError> {
         let mut reader = ShardReader::open(&self.options.store, SHARD, from)?;
+        let mut quiet = 0;
         loop {
+            let before = reader.position();
             let reading = self.state.begin_read();
             while let Some(batch) = reader.next()? {
                 apply(&self.database, &batch)?;
@@ -102,8 +110,27 @@ impl LogWork {
             if self.options.election.elected() == Elected::Me {
                 return Ok(reader.position());
             }
-            if self.state.wait(self.options.poll) == WorkSignal::Stop {
+            quiet = if reader.position() == before { quiet + 1 } else { 0 };
+            if self.pause(quiet) == WorkSignal::Stop {
                 return Ok(reader.position());
+            }
+        }
+    }
+
+    /// Waits until the log is to be looked at, after so many looks that found nothing. That this server is
+    /// elected meanwhile is no reason to wait.
+    fn pause(&self, quiet: u32) -> WorkSignal {
+        let ReplicaOptions { poll, idle_poll, .. } = self.options;
+        let until = Instant::now() + if quiet < QUIET { poll } else { idle_poll };
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let slice = left.min(ELECTION_LOOK);
+            let began = Instant::now();
+            let signal = self.state.wait(slice);
+            let is_asked = began.elapsed() < slice;
+            let is_elected = self.options.election.elected() == Elected::Me;
+            if signal == WorkSignal::Stop || is_asked || is_elected || left <= slice {
+                return signal;
             }
         }
     }
@@ -127,6 +154,7 @@ impl LogWork {
             leader: Arc::clone(&leader),
             time: Arc::clone(&time),
             revision: AtomicU64::new(self.database.catalog().revision()),
+            tally: Arc::clone(&self.tally),
         };
         let state = Arc::clone(&self.state);
         let log = SharedObjects::new(Box::new(objects), move || state.nudge());
@@ -183,7 +211,7 @@ impl LogWork {
 }
 
 /// Applies what an object holds.
-fn apply(database: &Database, batch: &Batch) -> Result<(), DatabaseError> {
+pub(crate) fn apply(database: &Database, batch: &Batch) -> Result<(), DatabaseError> {
     let written = moment(batch.timestamp);
     batch.entries.iter().try_for_each(|entry| {
         database.apply_shared(&decode(entry.seq, entry.kind, &entry.payload)?, written)

@@ -16,11 +16,9 @@ use pipeann_milvus::{
 };
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 
 use crate::access_file::AccessFile;
-use crate::clustered::{Listens, ServersArgs};
+use crate::clustered::{Listens, ServerEnding, ServersArgs};
 use crate::interrupt;
 use crate::opening::{By, now};
 use pipeann_engine::memory::MemoryLimit;
@@ -158,7 +156,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     keep_private(&args.data_dir);
     // The second signal ends the process whatever it is doing.
     interrupt::flag()?;
-    let mut signals = Signals::new([SIGINT, SIGTERM]).context("signals cannot be waited for")?;
+    let ending = ServerEnding::by_signals()?;
     let mut options = DatabaseOptions::new(now).under(args.memory_limit);
     options.collection.flush_behind = true;
     options.collection.graph.backend = Some(args.by.backend()?);
@@ -198,8 +196,10 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     if let Some(address) = listening.metrics_address() {
         println!("metrics at http://{address}/metrics");
     }
-    signals.forever().next();
-    eprintln!("pipeann: ending; calls under way are answered first");
+    ending.by_drain_of(&opened)?;
+    let asked_by = ending.wait();
+    eprintln!("pipeann: ending, asked by {asked_by}; calls under way are answered first");
+    opened.hand_over(|| listening.led_calls());
     listening.stop();
     opened.close();
     Ok(())

@@ -25,6 +25,7 @@ use tonic::{Status, TimeoutExpired};
 
 use super::asking::{TIMEOUT, timeout_in, timeout_text};
 use super::channels::{CallTurn, Channels, SendError};
+use super::edge_counts::{EdgeCounts, SentOn};
 use super::moments::owner;
 use super::peers::{LeaderAt, Peers, ServerAt};
 use super::routes::{LocalRead, Route, called};
@@ -38,6 +39,8 @@ const REFUSED: &str = "pipeann-does-not-lead";
 const ELECTION: Duration = Duration::from_secs(5);
 /// Calls that wait for one; more are refused at once.
 const MOST_WAITING: usize = 1024;
+/// How long a server that was elected and does not lead yet is left alone at first; then twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// How often it is looked meanwhile who leads.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
@@ -46,6 +49,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 pub(super) struct Edge {
     pub(super) peers: Arc<dyn Peers>,
     channels: Channels,
+    counts: Arc<EdgeCounts>,
     /// Those who may wait for an election.
     waiting: Semaphore,
 }
@@ -60,9 +64,9 @@ struct Outgoing {
 }
 
 impl Edge {
-    pub(super) fn new(peers: Arc<dyn Peers>) -> Arc<Self> {
+    pub(super) fn new(peers: Arc<dyn Peers>, counts: Arc<EdgeCounts>) -> Arc<Self> {
         let waiting = Semaphore::new(MOST_WAITING);
-        Arc::new(Self { peers, channels: Channels::default(), waiting })
+        Arc::new(Self { peers, channels: Channels::default(), counts, waiting })
     }
 
     /// Answers a request that came at some time: by this service, or by another server's.
@@ -78,6 +82,8 @@ impl Edge {
         let marked = request.headers().contains_key(FORWARDED);
         let call = called(request.uri().path());
         let (name, route) = call.map_or(("", Route::Process), |call| (call.name, call.route));
+        let begun = || (route == Route::Leader).then(|| self.counts.begin_led());
+        let led = begun();
         let page_of = match (route, name) {
             (Route::Leader, _) if self.peers.leader() == LeaderAt::Here => None,
             (Route::Leader, _) if marked => return Ok(does_not_lead().into_http()),
@@ -91,6 +97,8 @@ impl Edge {
             _ => None,
         };
         let Some(page_of) = page_of else { return here.call(request).await };
+        // Only where it may be answered here does it hold up who hands the lead over.
+        drop(led);
         let (parts, body) = request.into_parts();
         let whole = match WholeRequest::read(body).await {
             Ok(Arrived::Whole(whole)) => whole,
@@ -108,7 +116,10 @@ impl Edge {
         };
         match answered {
             Some(response) => Ok(response),
-            None => here.call(call.into_request()).await,
+            None => {
+                let _led = begun();
+                here.call(call.into_request()).await
+            }
         }
     }
 
@@ -118,6 +129,7 @@ impl Edge {
         let keeper = owner(call.whole.guarantee(field))?;
         let server =
             (keeper != self.peers.number()).then(|| self.peers.server(keeper)).flatten()?;
+        self.counts.sent(SentOn::Iterator);
         Some(match self.send(&server, call).await {
             Ok(response) => response,
             Err(SendError::Late) => late(),
@@ -132,7 +144,10 @@ impl Edge {
     async fn ask_leader(&self, call: &Outgoing) -> Option<Response<Body>> {
         let patience = call.patience();
         let mut tried: Option<(ServerAt, String)> = None;
-        for _ in 0..2 {
+        let mut reason = SentOn::Leader;
+        let mut pause = FIRST_PAUSE;
+        let mut tries = 0;
+        while tries < 2 {
             let server = match self.look(tried.as_ref().map(|(server, _)| server), patience).await {
                 LeaderAt::Here => return None,
                 LeaderAt::There(server) => server,
@@ -140,12 +155,24 @@ impl Edge {
                     return Some(unavailable(format!("no server leads now: {why}; try again")));
                 }
             };
+            self.counts.sent(reason);
             let why = match self.send(&server, call).await {
                 Ok(response) if response.headers().contains_key(REFUSED) => {
+                    reason = SentOn::NotLeading;
+                    // It may have been elected and not have begun to lead; or another one is, meanwhile.
+                    if Instant::now() + pause < patience {
+                        tokio::time::sleep(pause).await;
+                        pause *= 2;
+                        tried = None;
+                        continue;
+                    }
                     "it does not lead".to_owned()
                 }
                 Ok(response) => return Some(response),
-                Err(SendError::Unsent(why)) => why,
+                Err(SendError::Unsent(why)) => {
+                    reason = SentOn::Unreachable;
+                    why
+                }
                 Err(SendError::Late) => return Some(late()),
                 Err(SendError::Lost(why)) => {
                     return Some(unavailable(format!(
@@ -156,6 +183,7 @@ impl Edge {
             };
             tracing::debug!(server = server.uri, why, "a call was not taken by the leader");
             tried = Some((server, why));
+            tries += 1;
         }
         let (server, why) = tried?;
         Some(unavailable(format!(

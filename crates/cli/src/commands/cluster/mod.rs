@@ -1,4 +1,4 @@
-//! `pipeann cluster`: one graph over several servers.
+//! `pipeann cluster`: one graph over several servers, and looking after several servers of one database.
 
 mod certificates;
 mod count;
@@ -15,7 +15,12 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 pub(crate) use joining::join;
 
-/// One graph over several servers: serve it, search it, and see what it takes
+use crate::clustered::{ClusterRestoreArgs, ClusterStatusArgs, DrainArgs, drain, restore, status};
+
+/// Several servers: look after those of one database, or cut one graph over some
+///
+/// `status`, `drain` and `restore` are for servers of one database, which `pipeann serve --cluster`
+/// starts. The others are for one graph that is cut over servers by a topology file.
 #[derive(Debug, Args)]
 pub(crate) struct ClusterArgs {
     #[command(subcommand)]
@@ -31,6 +36,9 @@ enum ClusterCommand {
     Count(count::CountArgs),
     Hop(hop::HopArgs),
     Split(split::ClusterSplitArgs),
+    Status(ClusterStatusArgs),
+    Drain(DrainArgs),
+    Restore(ClusterRestoreArgs),
 }
 
 /// Runs the command.
@@ -43,5 +51,8 @@ pub(crate) fn run(args: &ClusterArgs) -> Result<()> {
         ClusterCommand::Count(args) => count::run(args),
         ClusterCommand::Hop(args) => hop::run(args),
         ClusterCommand::Split(args) => split::run(args),
+        ClusterCommand::Status(args) => status(args),
+        ClusterCommand::Drain(args) => drain(args),
+        ClusterCommand::Restore(args) => restore(args),
     }
 }
