@@ -65,19 +65,19 @@ pub fn forget_drain(coordinator: &dyn Coordinator, server: Uuid) -> Result<(), M
 }
 
 /// Looks out for whether this server is asked to end.
-pub struct DrainWatch {
+pub struct EndWatch {
     coordinator: Arc<dyn Coordinator>,
     notices: Notices,
     me: ServerProcess,
 }
 
-impl fmt::Debug for DrainWatch {
+impl fmt::Debug for EndWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DrainWatch").field("me", &self.me).finish_non_exhaustive()
+        f.debug_struct("EndWatch").field("me", &self.me).finish_non_exhaustive()
     }
 }
 
-impl DrainWatch {
+impl EndWatch {
     pub(crate) fn new(coordinator: Arc<dyn Coordinator>, me: &ServerInfo) -> Self {
         let notices = coordinator.watch();
         Self { coordinator, notices, me: drain_of(me) }
@@ -145,13 +145,13 @@ mod tests {
         let memory = SharedMemory::new(cluster, Duration::from_secs(1), Arc::new(Boottime));
         let coordinator: Arc<dyn Coordinator> = memory.connect(cluster).unwrap();
         let (one, again) = (server(1, 10), server(1, 11));
-        let watch = DrainWatch::new(Arc::clone(&coordinator), &one);
+        let watch = EndWatch::new(Arc::clone(&coordinator), &one);
         let waiting = thread::spawn(move || watch.wait());
         ask_to_drain(&*coordinator, &server(2, 10)).unwrap();
         ask_to_drain(&*coordinator, &one).unwrap();
         waiting.join().unwrap();
         assert_eq!(drains(&*coordinator).unwrap().len(), 2);
-        let watch = DrainWatch::new(Arc::clone(&coordinator), &again);
+        let watch = EndWatch::new(Arc::clone(&coordinator), &again);
         assert!(!watch.asked().unwrap());
         assert_eq!(drains(&*coordinator).unwrap(), BTreeSet::from([(Uuid::from_u128(2), 10)]));
         forget_drain(&*coordinator, Uuid::from_u128(2)).unwrap();

@@ -27,7 +27,7 @@ mod work;
 
 pub use codec::{EncodedChange, KIND_ACCESS, KIND_CATALOG, KIND_RECORD, decode, encode};
 pub use commits::{CommitCounts, SizeCounts};
-pub use drain::{DrainWatch, ask_to_drain, forget_drain};
+pub use drain::{EndWatch, ask_to_drain, forget_drain};
 pub use election::{Alone, Elected, Election};
 pub use error::ReplicaError;
 pub use membership::{ClusterMembership, FORMATS};

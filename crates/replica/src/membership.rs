@@ -11,7 +11,7 @@ use pipeann_members::{
 };
 use uuid::Uuid;
 
-use crate::drain::{DrainWatch, drain_of, drains};
+use crate::drain::{EndWatch, drain_of, drains};
 use crate::election::{Elected, Election};
 use crate::work::SHARD;
 
@@ -106,8 +106,8 @@ impl ClusterMembership {
     }
 
     /// Looks out for whether this server is asked to end.
-    pub fn drain_watch(&self) -> DrainWatch {
-        DrainWatch::new(Arc::clone(&self.coordinator), self.member.server())
+    pub fn drain_watch(&self) -> EndWatch {
+        EndWatch::new(Arc::clone(&self.coordinator), self.member.server())
     }
 
     /// Stands for the lead no more, and hands it to another server where it is led here: to the one

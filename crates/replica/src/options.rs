@@ -21,16 +21,20 @@ pub struct ReplicaOptions {
     /// And so often where nothing has come for a while. Below the staleness of bounded reads, or they would
     /// ask the store each time.
     pub idle_poll: Duration,
+    /// From the begin of one put to that of the next, where changes wait: puts are paid for. One that comes
+    /// after a rest is put at once.
+    pub put_gap: Duration,
     /// What was applied is noted on disk so often, so that a start reads no more of the log again.
     pub note: Duration,
 }
 
 impl ReplicaOptions {
     /// Looks at the log fifty times a second in a directory; once in a bucket, and at rest every 2.5 s,
-    /// since each look is paid for. Notes every five seconds.
+    /// since each look is paid for, and puts at most twenty objects a second there. Notes every five
+    /// seconds.
     pub fn new(store: ClusterStore, name: String, election: Arc<dyn Election>) -> Self {
-        let (poll, idle_poll) = if store.is_local() { (20, 20) } else { (1_000, 2_500) };
-        let [poll, idle_poll] = [poll, idle_poll].map(Duration::from_millis);
-        Self { store, name, election, poll, idle_poll, note: Duration::from_secs(5) }
+        let times = if store.is_local() { [20, 20, 0] } else { [1_000, 2_500, 50] };
+        let [poll, idle_poll, put_gap] = times.map(Duration::from_millis);
+        Self { store, name, election, poll, idle_poll, put_gap, note: Duration::from_secs(5) }
     }
 }

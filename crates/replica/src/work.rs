@@ -157,7 +157,8 @@ impl LogWork {
             tally: Arc::clone(&self.tally),
         };
         let state = Arc::clone(&self.state);
-        let log = SharedObjects::new(Box::new(objects), move || state.nudge());
+        let log =
+            SharedObjects::new(Box::new(objects), self.options.put_gap, move || state.nudge());
         self.database.lead(Arc::clone(&log) as Arc<dyn SharedLog>)?;
         tracing::info!(term, "this server leads");
         self.set_term(Some(LedTerm { leader: Arc::clone(&leader), time }));
