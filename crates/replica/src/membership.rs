@@ -331,7 +331,7 @@ mod tests {
         assert!(refused.to_string().contains("server 1 at 10.0.0.1:1"), "{refused}");
         drop(first);
         // Nobody is there whom it could not stand beside.
-        join(2, 2).unwrap();
+        let _second = join(2, 2).unwrap();
         let refused = join(1, 1).unwrap_err().to_string();
         assert!(refused.contains("this one reads 1 to 1"), "{refused}");
     }

@@ -1,9 +1,22 @@
 //! What a database was at a moment.
 
+use std::sync::LazyLock;
+
 use super::*;
 
 /// Beyond all that happens in a test, by the clock of its servers.
 const NOW: UnixMs = UnixMs(1_700_000_600_000);
+
+/// One clock for all servers: a moment is one of whoever leads.
+static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+fn start(cluster: &Cluster, server: usize) -> Replica {
+    let election = Arc::new(Vote { me: server, elected: Arc::clone(&cluster.elected) });
+    let options = ReplicaOptions::new(cluster.store(), format!("server {server}"), election);
+    let now = || UnixMs(1_700_000_000_000 + BEGAN.elapsed().as_millis() as u64);
+    let database = DatabaseOptions::new(now);
+    Replica::open(&cluster.dir(server), database, options, Uuid::new_v4()).unwrap()
+}
 
 /// The moment of what was applied last, when no later change can have it.
 fn moment(replica: &Replica) -> UnixMs {
@@ -25,7 +38,7 @@ fn rows(dir: &Path) -> u64 {
 #[test]
 fn moments_come_back_as_they_were_over_changes_of_the_leader() {
     let cluster = Cluster::new(0);
-    let (a, b) = (cluster.start(0), cluster.start(1));
+    let (a, b) = (start(&cluster, 0), start(&cluster, 1));
     until_leads(&a);
     let before = moment(&a);
     let c = create(a.database(), "c");
@@ -66,7 +79,7 @@ fn moments_come_back_as_they_were_over_changes_of_the_leader() {
 #[test]
 fn moments_that_the_log_does_not_tell_are_refused_and_leave_nothing() {
     let cluster = Cluster::new(0);
-    let a = cluster.start(0);
+    let a = start(&cluster, 0);
     until_leads(&a);
     let c = create(a.database(), "c");
     c.insert(batch(0..10), None).unwrap();
@@ -100,7 +113,7 @@ fn moments_that_the_log_does_not_tell_are_refused_and_leave_nothing() {
 #[test]
 fn a_moment_becomes_another_cluster() {
     let cluster = Cluster::new(0);
-    let a = cluster.start(0);
+    let a = start(&cluster, 0);
     until_leads(&a);
     let c = create(a.database(), "c");
     c.insert(batch(0..10), None).unwrap();
