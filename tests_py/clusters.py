@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,12 +40,17 @@ class Server:
         self.address = ""
         # 0 for any that is free.
         self.port = 0
+        # Where it tells its metrics; 0 for nowhere.
+        self.watched = 0
+        # The command it is of, where that is not the one that tests are of.
+        self.program: Path | None = None
         self.process: subprocess.Popen[str] | None = None
 
     def command(self) -> list[str]:
         """What starts it."""
         here = ["--data_dir", str(self.data), "--host", "127.0.0.1", "--port", str(self.port)]
-        return [str(binary()), "serve", *here, "--metrics_port", "0", *self.flags]
+        watched = ["--metrics_port", str(self.watched)]
+        return [str(self.program or binary()), "serve", *here, *watched, *self.flags]
 
     def start(self) -> str:
         """Starts it, and returns its address when it takes calls."""
@@ -63,6 +69,17 @@ class Server:
         assert said[:2] == ["listening", "on"], said
         self.address = said[2]
         return self.address
+
+    def tells(self, path: str = "/metrics") -> str:
+        """What it tells those who watch it."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.watched}{path}", timeout=30) as found:
+            return found.read().decode()
+
+    def figures(self) -> dict[str, float]:
+        """Its metrics, by name and labels."""
+        lines = (line for line in self.tells().splitlines() if not line.startswith("#"))
+        pairs = (line.rsplit(" ", 1) for line in lines)
+        return {name: float(value) for name, value in pairs}
 
     def refused(self) -> str:
         """What it says where it does not start."""
@@ -170,6 +187,19 @@ class Cluster:
         )
         server.port = free_port()
         return server
+
+    def command(self, what: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """`pipeann cluster WHAT` for this cluster."""
+        name = self.servers[0].flags[1]
+        of = ["--cluster", name, "--store", self.store]
+        if what != "restore":
+            of += ["--etcd", self.etcd.url]
+        return subprocess.run(
+            [str(binary()), "cluster", what, *words, *of],
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
 
     @contextmanager
     def running(self) -> Iterator[None]:

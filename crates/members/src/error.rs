@@ -79,6 +79,18 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// A live server and this one do not read each other.
+    #[error("the server {server} at {address}, of version {version}, is there: {why}")]
+    Incompatible {
+        /// What people call that server.
+        server: String,
+        /// Where it is reached.
+        address: String,
+        /// Its version.
+        version: String,
+        /// Which of them does not read what.
+        why: String,
+    },
     /// A key was written by a later version, which is left alone.
     #[error("{key} has format {format}, of a later version than this one")]
     Newer {

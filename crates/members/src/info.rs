@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::Error;
+use crate::{Error, SharedFormats};
 
 /// The longest text of each kind, in bytes.
 const TEXT_MAX: usize = 64;
@@ -23,6 +23,8 @@ pub struct ServerInfo {
     pub peer_address: String,
     /// Its version.
     pub version: String,
+    /// What it writes and reads of what servers share.
+    pub formats: SharedFormats,
     /// The regions whose data it is to hold.
     pub regions: Vec<String>,
     /// When its process began, in milliseconds since 1970.
@@ -37,6 +39,7 @@ impl ServerInfo {
         }
         text("name of the server", &self.name)?;
         text("version of the server", &self.version)?;
+        self.formats.check()?;
         address("address for clients", &self.address)?;
         address("address for peers", &self.peer_address)?;
         if self.regions.len() > REGIONS_MAX {
@@ -87,6 +90,7 @@ mod tests {
             address: "10.0.0.1:19530".into(),
             peer_address: "[fe80::1]:7000".into(),
             version: "0.1.0".into(),
+            formats: SharedFormats::FIRST,
             regions: vec!["eu".into()],
             started_ms: 5,
         }

@@ -17,6 +17,7 @@ mod counts;
 mod election;
 mod error;
 pub mod etcd;
+mod formats;
 mod info;
 mod keys;
 mod lease;
@@ -32,5 +33,6 @@ pub use coordinator::{
 pub use coordinator::{SHARDS_MAX, TERM_MAX, VALUE_MAX, VALUES_MAX};
 pub use counts::Traffic;
 pub use error::Error;
+pub use formats::SharedFormats;
 pub use info::ServerInfo;
 pub use notices::{Noticed, Notices};

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{LeadingServer, ServerInfo, TERM_MAX};
+use crate::{LeadingServer, ServerInfo, SharedFormats, TERM_MAX};
 
 /// The format of all records.
 const FORMAT: u32 = 1;
@@ -120,6 +120,8 @@ pub(crate) struct SeatFields {
     peer_address: String,
     version: String,
     #[serde(default)]
+    formats: SharedFormats,
+    #[serde(default)]
     regions: Vec<String>,
     started_ms: u64,
 }
@@ -136,6 +138,7 @@ impl KeyRecord for ServerSeat {
             address: info.address,
             peer_address: info.peer_address,
             version: info.version,
+            formats: info.formats,
             regions: info.regions,
             started_ms: info.started_ms,
         }
@@ -148,6 +151,7 @@ impl KeyRecord for ServerSeat {
             address: fields.address,
             peer_address: fields.peer_address,
             version: fields.version,
+            formats: fields.formats,
             regions: fields.regions,
             started_ms: fields.started_ms,
         };
@@ -246,6 +250,7 @@ mod tests {
             address: "a:1".into(),
             peer_address: "a:2".into(),
             version: "0.1.0".into(),
+            formats: SharedFormats { writes: 2, oldest_read: 1, newest_read: 3 },
             regions: vec!["eu".into()],
             started_ms: u64::MAX,
         };
@@ -273,6 +278,9 @@ mod tests {
         assert_eq!(ServerSeat::decode(more.as_bytes()).unwrap(), seat());
         let fewer = text.replace(r#""regions":["eu"],"#, "");
         assert!(ServerSeat::decode(fewer.as_bytes()).unwrap().info.regions.is_empty());
+        let told = r#""formats":{"writes":2,"oldest_read":1,"newest_read":3},"#;
+        let untold = ServerSeat::decode(text.replace(told, "").as_bytes()).unwrap();
+        assert_eq!(untold.info.formats, SharedFormats::FIRST);
         assert_eq!(ServerSeat::decode(br#"{"format":2}"#), Err(Unreadable::Newer(2)));
     }
 

@@ -48,6 +48,7 @@ fn who_leads_less_goes_before() {
             address: "a:1".into(),
             peer_address: "a:2".into(),
             version: "1".into(),
+            formats: crate::SharedFormats::FIRST,
             regions: Vec::new(),
             started_ms: 0,
         };

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use pipeann_db::replication::{SharedChange, SharedLog, SharedLogError};
 
@@ -35,6 +36,8 @@ struct WaitingChanges {
     given: u64,
     done: u64,
     leading: bool,
+    /// When the last put began.
+    began: Option<Instant>,
     failed: Option<SharedLogError>,
 }
 
@@ -43,6 +46,8 @@ pub(crate) struct SharedObjects {
     log: Box<dyn ObjectLog>,
     waiting: Mutex<WaitingChanges>,
     moved: Condvar,
+    /// From the begin of one put to that of the next.
+    gap: Duration,
     /// Is told when it has failed.
     on_failure: Box<dyn Fn() + Send + Sync>,
 }
@@ -54,13 +59,14 @@ impl fmt::Debug for SharedObjects {
 }
 
 impl SharedObjects {
-    /// Puts objects by `log`.
+    /// Puts objects by `log`, one that comes after a rest at once, and the next ones `gap` apart.
     pub(crate) fn new(
         log: Box<dyn ObjectLog>,
+        gap: Duration,
         on_failure: impl Fn() + Send + Sync + 'static,
     ) -> Arc<Self> {
         let (waiting, moved) = (Mutex::default(), Condvar::new());
-        Arc::new(Self { log, waiting, moved, on_failure: Box::new(on_failure) })
+        Arc::new(Self { log, waiting, moved, gap, on_failure: Box::new(on_failure) })
     }
 
     /// Why the term is over, if it is.
@@ -78,6 +84,31 @@ impl SharedObjects {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Waits until the gap behind the last put has passed, or an object is full; others hand over more
+    /// meanwhile.
+    fn gather<'w>(
+        &'w self,
+        mut waiting: MutexGuard<'w, WaitingChanges>,
+    ) -> MutexGuard<'w, WaitingChanges> {
+        let left = |waiting: &WaitingChanges| {
+            let full = waiting.bytes >= OBJECT_BYTES || waiting.changes.len() >= OBJECT_CHANGES;
+            let since = waiting.began.map_or(self.gap, |began| began.elapsed());
+            if full || waiting.failed.is_some() {
+                Duration::ZERO
+            } else {
+                self.gap - since.min(self.gap)
+            }
+        };
+        loop {
+            let left = left(&waiting);
+            if left.is_zero() {
+                return waiting;
+            }
+            waiting =
+                self.moved.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
     /// Waits for whoever puts an object, or puts one.
     fn advance<'w>(
         &'w self,
@@ -87,6 +118,13 @@ impl SharedObjects {
             return self.moved.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
         waiting.leading = true;
+        waiting = self.gather(waiting);
+        if waiting.failed.is_some() {
+            waiting.leading = false;
+            self.moved.notify_all();
+            return waiting;
+        }
+        waiting.began = Some(Instant::now());
         let changes = std::mem::take(&mut waiting.changes);
         waiting.bytes = 0;
         let done = waiting.given;
@@ -208,7 +246,7 @@ mod tests {
     #[test]
     fn threads_share_objects_and_each_finds_its_changes_in_order() {
         let objects = Arc::new(Objects::default());
-        let log = SharedObjects::new(Box::new(Arc::clone(&objects)), || {});
+        let log = SharedObjects::new(Box::new(Arc::clone(&objects)), Duration::ZERO, || {});
         std::thread::scope(|scope| {
             for thread in 0..8u64 {
                 let log = &log;
@@ -234,7 +272,7 @@ mod tests {
     #[test]
     fn what_is_long_is_cut_at_changes() {
         let objects = Arc::new(Objects::default());
-        let log = SharedObjects::new(Box::new(Arc::clone(&objects)), || {});
+        let log = SharedObjects::new(Box::new(Arc::clone(&objects)), Duration::ZERO, || {});
         let long = vec![7; OBJECT_BYTES / 2];
         let changes: Vec<_> = (1..=5).map(|seq| record(1, seq, &long)).collect();
         log.append(&changes).unwrap();
@@ -266,7 +304,7 @@ mod tests {
         let objects = Arc::new(Objects { fail_at: Some(3), ..Objects::default() });
         let told = Arc::new(AtomicUsize::new(0));
         let tell = Arc::clone(&told);
-        let log = SharedObjects::new(Box::new(Arc::clone(&objects)), move || {
+        let log = SharedObjects::new(Box::new(Arc::clone(&objects)), Duration::ZERO, move || {
             tell.fetch_add(1, Ordering::Relaxed);
         });
         let failed: usize = std::thread::scope(|scope| {
@@ -284,5 +322,44 @@ mod tests {
         assert!(told.load(Ordering::Relaxed) > 0);
         assert!(log.failed().is_some());
         assert!(log.append(&[record(9, 1, b"row")]).is_err());
+    }
+
+    #[test]
+    fn a_lone_change_is_put_at_once_and_busy_writers_share_what_a_gap_gathers() {
+        let objects = Arc::new(Objects::default());
+        // Whoever waits for this gap does not end.
+        let day = Duration::from_secs(86_400);
+        let log = SharedObjects::new(Box::new(Arc::clone(&objects)), day, || {});
+        log.append(&[record(1, 1, b"row")]).unwrap();
+        assert_eq!(objects.put.lock().unwrap().len(), 1);
+        // Who waits is told of the end.
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| log.append(&[record(1, 2, b"row")]));
+            while log.waiting().changes.is_empty() {
+                std::thread::yield_now();
+            }
+            log.end(SharedLogError::NotLeading { why: "over".into() });
+            waiting.join().unwrap().unwrap_err();
+        });
+        assert_eq!(objects.put.lock().unwrap().len(), 1);
+
+        let objects = Arc::new(Objects::default());
+        let gap = Duration::from_millis(50);
+        let log = SharedObjects::new(Box::new(Arc::clone(&objects)), gap, || {});
+        let began = Instant::now();
+        std::thread::scope(|scope| {
+            for thread in 0..8u64 {
+                let log = &log;
+                scope.spawn(move || {
+                    for seq in 1..=5 {
+                        log.append(&[record(thread, seq, b"row")]).unwrap();
+                    }
+                });
+            }
+        });
+        let gaps = began.elapsed().as_millis() / gap.as_millis();
+        let put = objects.put.lock().unwrap();
+        assert!(put.len() as u128 <= gaps + 1, "{} objects in {gaps} gaps", put.len());
+        assert_eq!(put.iter().map(Vec::len).sum::<usize>(), 40);
     }
 }

@@ -11,6 +11,8 @@
 //! collections, and a row never comes before its schema.
 
 mod codec;
+mod commits;
+mod drain;
 mod election;
 mod error;
 mod folder;
@@ -24,20 +26,24 @@ mod position;
 mod publishing;
 mod replica;
 mod requests_file;
+mod restore;
 mod state;
 mod work;
 
 pub use codec::{
     EncodedChange, KIND_ACCESS, KIND_CATALOG, KIND_RECORD, KIND_REQUEST, decode, encode,
 };
+pub use commits::{CommitCounts, SizeCounts};
+pub use drain::{EndWatch, ask_to_drain, forget_drain};
 pub use election::{Alone, Elected, Election};
 pub use error::ReplicaError;
 pub use header::GenerationHeader;
 pub use joining::{JoinedGeneration, JoiningDirectory};
-pub use membership::ClusterMembership;
+pub use membership::{ClusterMembership, FORMATS};
 pub use options::ReplicaOptions;
 pub use position::{ReplicaFile, ReplicaFileError};
 pub use replica::Replica;
+pub use restore::{RestoreError, RestoredLog, restore_into_store, restore_to_directory};
 pub use state::{ReadFreshness, ReplicaStatus};
 
 #[cfg(test)]

@@ -2,14 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use pipeann_members::{ClusterMember, Coordinator, Error as MembersError, PutIf, ServerInfo};
+use pipeann_members::{
+    ClusterMember, Coordinator, Error as MembersError, PutIf, ServerInfo, SharedFormats, Traffic,
+};
 use uuid::Uuid;
 
+use crate::drain::{EndWatch, drain_of, drains};
 use crate::election::{Elected, Election};
 use crate::work::SHARD;
+
+/// What this version writes and reads of what servers share. A version that makes a new format reads it
+/// first, and writes it when all servers read it: so a cluster is upgraded server by server.
+pub const FORMATS: SharedFormats = SharedFormats { writes: 1, oldest_read: 1, newest_read: 1 };
 
 /// Names of values that tell which server has a number.
 const NUMBERS: &str = "numbers/";
@@ -25,6 +33,8 @@ pub struct ClusterMembership {
     number: u8,
     /// The newest term for which it stands, if it does.
     standing: Mutex<Option<u64>>,
+    /// It stands no more.
+    withdrawn: AtomicBool,
     numbers: Mutex<KnownNumbers>,
 }
 
@@ -46,16 +56,22 @@ impl ClusterMembership {
     /// Joins, and gets the number by which timestamps name this server; a server keeps its number.
     ///
     /// # Errors
-    /// As [`Coordinator::join`]; where 256 live servers have all numbers.
+    /// As [`Coordinator::join`]; where 256 live servers have all numbers;
+    /// [`Incompatible`](MembersError::Incompatible) where a live server does not read what this one
+    /// writes, or the other way round.
     pub fn join(
         coordinator: Arc<dyn Coordinator>,
         server: ServerInfo,
     ) -> Result<Self, MembersError> {
         let id = server.id;
+        check_beside_all(&*coordinator, &server)?;
         let member = coordinator.join(server)?;
+        // One that joined meanwhile has not seen this one, or has.
+        check_beside_all(&*coordinator, member.server())?;
         let (number, servers) = take_number(&*coordinator, id)?;
         let numbers = Mutex::new(KnownNumbers { servers, asked: None });
-        Ok(Self { coordinator, member, number, standing: Mutex::new(None), numbers })
+        let (standing, withdrawn) = (Mutex::new(None), AtomicBool::new(false));
+        Ok(Self { coordinator, member, number, standing, withdrawn, numbers })
     }
 
     /// What people call this server.
@@ -80,6 +96,53 @@ impl ClusterMembership {
         let mut servers = self.coordinator.servers();
         servers.retain(|server| server.id != me);
         servers
+    }
+
+    /// What this server has told of itself.
+    pub fn info(&self) -> &ServerInfo {
+        self.member.server()
+    }
+
+    /// What was sent to etcd and lost so far.
+    pub fn traffic(&self) -> Traffic {
+        self.coordinator.traffic()
+    }
+
+    /// For how long this server's lease certainly runs.
+    pub fn lease_left(&self) -> Duration {
+        self.member.lease_left()
+    }
+
+    /// Looks out for whether this server is asked to end.
+    pub fn drain_watch(&self) -> EndWatch {
+        EndWatch::new(Arc::clone(&self.coordinator), self.member.server())
+    }
+
+    /// Stands for the lead no more, and hands it to another server where it is led here: to the one
+    /// that has run longest, which surely has read the log, of those that are not asked to end
+    /// themselves. Returns which one, where the lead was handed to one.
+    ///
+    /// # Errors
+    /// What etcd said; the lead is given up all the same.
+    pub fn hand_over(&self) -> Result<Option<ServerInfo>, MembersError> {
+        self.withdrawn.store(true, Ordering::SeqCst);
+        let me = self.member.server().id;
+        let handed = self.heirs(me).and_then(|heirs| {
+            let leads = self.member.leads(SHARD.0).is_some();
+            let Some(heir) = heirs.into_iter().next().filter(|_| leads) else { return Ok(None) };
+            self.member.transfer(SHARD.0, heir.id).map(|_| Some(heir))
+        });
+        self.give_up();
+        handed
+    }
+
+    /// The other servers, those first that should lead first.
+    fn heirs(&self, me: Uuid) -> Result<Vec<ServerInfo>, MembersError> {
+        let asked = drains(&*self.coordinator)?;
+        let mut others = self.coordinator.servers();
+        others.retain(|server| server.id != me && !asked.contains(&drain_of(server)));
+        others.sort_by_key(|server| (server.started_ms, server.id));
+        Ok(others)
     }
 
     /// Ends the membership, so that others need not wait for the end of its lease.
@@ -129,6 +192,9 @@ impl Election for ClusterMembership {
 
     fn stand(&self, newest_term: u64) {
         let mut standing = self.standing();
+        if self.withdrawn.load(Ordering::SeqCst) {
+            return;
+        }
         if standing.is_some_and(|term| term >= newest_term) {
             return;
         }
@@ -148,6 +214,16 @@ impl Election for ClusterMembership {
     fn certain_for(&self) -> Duration {
         self.member.leads(SHARD.0).map_or(Duration::ZERO, |lead| lead.left)
     }
+}
+
+/// Refuses where a live server cannot stand beside this one.
+fn check_beside_all(
+    coordinator: &dyn Coordinator,
+    server: &ServerInfo,
+) -> Result<(), MembersError> {
+    let others = coordinator.servers();
+    let mut others = others.iter().filter(|other| other.id != server.id);
+    others.try_for_each(|other| server.check_beside(other))
 }
 
 /// Which server has which number, and by which revision.
@@ -195,4 +271,76 @@ fn take_number(
         }
     }
     Err(last.expect("there was an attempt"))
+}
+
+#[cfg(test)]
+mod tests {
+    use pipeann_members::memory::SharedMemory;
+    use pipeann_members::{Boottime, HandClock};
+
+    use super::*;
+    use crate::drain::ask_to_drain;
+
+    fn info(id: u128, writes: u32) -> ServerInfo {
+        ServerInfo {
+            id: Uuid::from_u128(id),
+            name: format!("server {id}"),
+            address: format!("10.0.0.{id}:1"),
+            peer_address: format!("10.0.0.{id}:1"),
+            version: "0.1.0".into(),
+            formats: SharedFormats { writes, oldest_read: 1, newest_read: writes },
+            regions: Vec::new(),
+            started_ms: u64::MAX - id as u64,
+        }
+    }
+
+    #[test]
+    fn a_lead_is_handed_to_who_has_run_longest_and_is_not_asked_to_end() {
+        let cluster = Uuid::from_u128(9);
+        let clock = Arc::new(HandClock::default());
+        let memory = SharedMemory::new(cluster, Duration::from_secs(1), Arc::clone(&clock) as _);
+        clock.advance(Duration::from_secs(1));
+        let join =
+            |id| ClusterMembership::join(memory.connect(cluster).unwrap(), info(id, 1)).unwrap();
+        let all = [1, 2, 3].map(join);
+        let elected = |at: usize| {
+            let pass = || clock.advance(Duration::from_millis(100));
+            (0..100).any(|_| {
+                pass();
+                all[at].elected() == Elected::Me
+            })
+        };
+        all[0].stand(7);
+        assert!(elected(0));
+        [1, 2].into_iter().for_each(|at| all[at].stand(7));
+        ask_to_drain(&*all[0].coordinator, all[0].info()).unwrap();
+        // The third began first, and is asked to end too.
+        ask_to_drain(&*all[0].coordinator, all[2].info()).unwrap();
+        let heir = all[0].hand_over().unwrap().unwrap();
+        assert_eq!(heir.id, all[1].info().id);
+        assert!(elected(1));
+        // It stands no more, and its successor has nobody left to hand it to but itself.
+        all[0].stand(7);
+        assert_eq!(all[1].hand_over().unwrap(), None);
+        assert!(!elected(0));
+        assert!(elected(2), "who is asked to end leads rather than nobody");
+    }
+
+    #[test]
+    fn a_server_that_others_cannot_read_does_not_join() {
+        let cluster = Uuid::from_u128(9);
+        let memory = SharedMemory::new(cluster, Duration::from_secs(1), Arc::new(Boottime));
+        let join = |id, writes| {
+            ClusterMembership::join(memory.connect(cluster).unwrap(), info(id, writes))
+        };
+        let first = join(1, 1).unwrap();
+        let refused = join(2, 2).unwrap_err();
+        assert!(matches!(refused, MembersError::Incompatible { .. }), "{refused}");
+        assert!(refused.to_string().contains("server 1 at 10.0.0.1:1"), "{refused}");
+        drop(first);
+        // Nobody is there whom it could not stand beside.
+        let _second = join(2, 2).unwrap();
+        let refused = join(1, 1).unwrap_err().to_string();
+        assert!(refused.contains("this one reads 1 to 1"), "{refused}");
+    }
 }

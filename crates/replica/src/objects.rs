@@ -3,12 +3,14 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use pipeann_db::catalog::UnixMs;
 use pipeann_db::replication::SharedLogError;
 use pipeann_store::{LogError, Position, ShardLeader, Stamp};
 
 use crate::codec::{EncodedChange, KIND_CATALOG};
+use crate::commits::CommitTally;
 use crate::group::ObjectLog;
 use crate::state::SharedState;
 
@@ -68,6 +70,7 @@ pub(crate) struct TermObjects {
     pub(crate) revision: AtomicU64,
     /// Is told how much was put.
     pub(crate) state: Arc<SharedState>,
+    pub(crate) tally: Arc<CommitTally>,
 }
 
 impl fmt::Debug for TermObjects {
@@ -83,7 +86,11 @@ impl ObjectLog for TermObjects {
         let catalogue_version = self.revision.fetch_max(revision, Ordering::Relaxed).max(revision);
         let timestamp = self.time.next();
         let entries: Vec<_> = changes.iter().map(EncodedChange::as_entry).collect();
+        let bytes = changes.iter().map(|change| change.payload.len()).sum();
+        let began = Instant::now();
         let put = self.leader.append(Stamp { catalogue_version, timestamp }, &entries);
+        let number = put.as_ref().ok().map(|position| position.number);
+        self.tally.put(changes.len(), bytes, began.elapsed(), number);
         let position = put.map_err(|error| match error {
             LogError::Fenced { .. } => SharedLogError::NotLeading { why: error.to_string() },
             error => SharedLogError::Unknown { why: error.to_string() },

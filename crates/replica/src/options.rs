@@ -22,6 +22,12 @@ pub struct ReplicaOptions {
     pub election: Arc<dyn Election>,
     /// A server that follows looks at the log so often, where no read asks for it.
     pub poll: Duration,
+    /// And so often where nothing has come for a while. Below the staleness of bounded reads, or they would
+    /// ask the store each time.
+    pub idle_poll: Duration,
+    /// From the begin of one put to that of the next, where changes wait: puts are paid for. One that comes
+    /// after a rest is put at once.
+    pub put_gap: Duration,
     /// What was applied is noted on disk so often, so that a start reads no more of the log again.
     pub note: Duration,
     /// The leader publishes a generation after so many bytes of the log.
@@ -32,17 +38,20 @@ pub struct ReplicaOptions {
 }
 
 impl ReplicaOptions {
-    /// Publishes after 256 MiB. Looks at the log fifty times a second in a directory, and once in a bucket; notes every five
-    /// seconds.
+    /// Publishes after 256 MiB. Looks at the log fifty times a second in a directory; once in a bucket, and
+    /// at rest every 2.5 s, since each look is paid for, and puts at most twenty objects a second there.
+    /// Notes every five seconds.
     pub fn new(store: ClusterStore, name: String, election: Arc<dyn Election>) -> Self {
-        let poll = Duration::from_millis(if store.is_local() { 20 } else { 1_000 });
-        let note = Duration::from_secs(5);
+        let times = if store.is_local() { [20, 20, 0] } else { [1_000, 2_500, 50] };
+        let [poll, idle_poll, put_gap] = times.map(Duration::from_millis);
         Self {
             store,
             name,
             election,
             poll,
-            note,
+            idle_poll,
+            put_gap,
+            note: Duration::from_secs(5),
             generation_bytes: GENERATION_BYTES,
             cut_off: None,
         }

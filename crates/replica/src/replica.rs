@@ -2,16 +2,18 @@
 
 use std::fmt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_db::replication::SharedLogError;
-use pipeann_store::{LogError, Position};
+use pipeann_store::{ClusterStore, LogError, Position};
 use uuid::Uuid;
 
 use crate::ReplicaError;
+use crate::commits::{CommitCounts, CommitTally};
 use crate::election::{Elected, Election};
 use crate::options::ReplicaOptions;
 use crate::position::ReplicaFile;
@@ -30,6 +32,9 @@ pub struct Replica {
     server: Uuid,
     state: Arc<SharedState>,
     term: Arc<Mutex<Option<LedTerm>>>,
+    tally: Arc<CommitTally>,
+    /// Calls that only a leader answers are not to be begun here any more.
+    closing: AtomicBool,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -70,7 +75,7 @@ impl Replica {
         let requests = RequestsFile::open(dir, cluster, database.requests());
         let requests = requests.map_err(ReplicaError::Requests)?;
         let state = Arc::new(SharedState::new(file.position()));
-        let term = Arc::default();
+        let (term, tally) = (Arc::default(), Arc::<CommitTally>::default());
         let publisher = GenerationWork {
             dir: dir.to_owned(),
             database: Arc::clone(&database),
@@ -88,6 +93,7 @@ impl Replica {
             now,
             state: Arc::clone(&state),
             term: Arc::clone(&term),
+            tally: Arc::clone(&tally),
             file,
             requests,
             noted: Instant::now(),
@@ -102,8 +108,8 @@ impl Replica {
             work.run();
         });
         let thread = thread.map_err(ReplicaError::Thread)?;
-        let (server, threads) = (file.server(), vec![thread]);
-        let mut replica = Self { database, options, server, state, term, threads };
+        let (server, closing, threads) = (file.server(), AtomicBool::new(false), vec![thread]);
+        let mut replica = Self { database, options, server, state, term, tally, closing, threads };
         let thread =
             thread::Builder::new().name("generations".into()).spawn(move || publisher.run());
         replica.threads.push(thread.map_err(ReplicaError::Thread)?);
@@ -125,8 +131,45 @@ impl Replica {
         self.state.status()
     }
 
+    /// How old its data may be: what was acknowledged longer ago is here. Zero where it leads, none where
+    /// it has not come to the log's end yet.
+    pub fn age(&self) -> Option<Duration> {
+        let leads = self.state.status().leads.is_some();
+        if leads { Some(Duration::ZERO) } else { self.state.age() }
+    }
+
+    /// What it has put while it led.
+    pub fn commits(&self) -> CommitCounts {
+        self.tally.counts()
+    }
+
+    /// Where the log is.
+    pub fn store(&self) -> &ClusterStore {
+        &self.options.store
+    }
+
+    /// Says from now on that another server is to lead, so that no more calls are begun that only a
+    /// leader answers. Those under way may end: it leads until it is not elected any more.
+    pub fn close_lead(&self) {
+        self.closing.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether its lead was closed.
+    pub fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::SeqCst)
+    }
+
     /// Who leads, as far as this server knows.
     pub fn elected(&self) -> Elected {
+        match self.elected_or_about_to() {
+            Elected::Me if self.is_closing() => {
+                Elected::Nobody { why: "this server hands its lead over".into() }
+            }
+            elected => elected,
+        }
+    }
+
+    fn elected_or_about_to(&self) -> Elected {
         match (self.state.status().leads, self.options.election.elected()) {
             (Some(_), _) => Elected::Me,
             (None, Elected::Me) => {

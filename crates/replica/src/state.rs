@@ -152,6 +152,11 @@ impl SharedState {
         self.moved.notify_all();
     }
 
+    /// How long ago a read began that came to the log's end: what was acknowledged before that is here.
+    pub(crate) fn age(&self) -> Option<Duration> {
+        self.progress().fresh.map(|fresh| fresh.elapsed())
+    }
+
     pub(crate) fn is_stopping(&self) -> bool {
         self.progress().stopping
     }

@@ -18,6 +18,8 @@ use uuid::Uuid;
 
 use super::*;
 
+mod restored;
+
 /// Whom everybody takes for elected: the number of a server.
 #[derive(Debug)]
 struct Vote {

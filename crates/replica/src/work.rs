@@ -14,6 +14,7 @@ use pipeann_store::{
 
 use crate::ReplicaError;
 use crate::codec::decode;
+use crate::commits::CommitTally;
 use crate::election::Elected;
 use crate::group::SharedObjects;
 use crate::objects::{TermObjects, TermTime, moment};
@@ -24,6 +25,10 @@ use crate::state::{ReadFreshness, SharedState, WorkSignal};
 
 /// The one log of a cluster.
 pub(crate) const SHARD: ShardId = ShardId(0);
+/// Looks that found nothing, before they become fewer.
+const QUIET: u32 = 5;
+/// How often it is asked meanwhile who is elected.
+const ELECTION_LOOK: Duration = Duration::from_millis(100);
 /// Wait after something went wrong, before it is tried again.
 const REST: Duration = Duration::from_millis(500);
 
@@ -36,6 +41,7 @@ pub(crate) struct LogWork {
     pub(crate) state: Arc<SharedState>,
     /// The term that this server leads by.
     pub(crate) term: Arc<Mutex<Option<LedTerm>>>,
+    pub(crate) tally: Arc<CommitTally>,
     pub(crate) file: ReplicaFile,
     pub(crate) requests: RequestsFile,
     pub(crate) noted: Instant,
@@ -128,7 +134,9 @@ impl LogWork {
     /// Reads and applies until this server is elected, or ends; returns how far it has come.
     fn follow(&mut self, from: Option<Position>) -> Result<Option<Position>, ReplicaError> {
         let mut reader = ShardReader::open(&self.options.store, SHARD, from)?;
+        let mut quiet = 0;
         loop {
+            let before = reader.position();
             let reading = self.state.begin_read();
             while let Some(batch) = reader.next()? {
                 self.apply(&batch)?;
@@ -144,8 +152,27 @@ impl LogWork {
             if self.options.election.elected() == Elected::Me {
                 return Ok(reader.position());
             }
-            if self.state.wait(self.options.poll) == WorkSignal::Stop {
+            quiet = if reader.position() == before { quiet + 1 } else { 0 };
+            if self.pause(quiet) == WorkSignal::Stop {
                 return Ok(reader.position());
+            }
+        }
+    }
+
+    /// Waits until the log is to be looked at, after so many looks that found nothing. That this server is
+    /// elected meanwhile is no reason to wait.
+    fn pause(&self, quiet: u32) -> WorkSignal {
+        let ReplicaOptions { poll, idle_poll, .. } = self.options;
+        let until = Instant::now() + if quiet < QUIET { poll } else { idle_poll };
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let slice = left.min(ELECTION_LOOK);
+            let began = Instant::now();
+            let signal = self.state.wait(slice);
+            let is_asked = began.elapsed() < slice;
+            let is_elected = self.options.election.elected() == Elected::Me;
+            if signal == WorkSignal::Stop || is_asked || is_elected || left <= slice {
+                return signal;
             }
         }
     }
@@ -171,9 +198,11 @@ impl LogWork {
             time: Arc::clone(&time),
             revision: AtomicU64::new(self.database.catalog().revision()),
             state: Arc::clone(&self.state),
+            tally: Arc::clone(&self.tally),
         };
         let state = Arc::clone(&self.state);
-        let log = SharedObjects::new(Box::new(objects), move || state.nudge());
+        let log =
+            SharedObjects::new(Box::new(objects), self.options.put_gap, move || state.nudge());
         self.database.lead(Arc::clone(&log) as Arc<dyn SharedLog>)?;
         tracing::info!(term, "this server leads");
         let log_of_term = Arc::clone(&log);
@@ -206,12 +235,9 @@ impl LogWork {
 
     /// Applies what an object holds.
     fn apply(&self, batch: &Batch) -> Result<(), DatabaseError> {
-        let written = moment(batch.timestamp);
         let bytes = batch.entries.iter().map(|entry| entry.payload.len() as u64).sum();
         self.state.note_log_bytes(bytes);
-        batch.entries.iter().try_for_each(|entry| {
-            self.database.apply_shared(&decode(entry.seq, entry.kind, &entry.payload)?, written)
-        })
+        apply(&self.database, batch)
     }
 
     fn set_term(&self, term: Option<LedTerm>) {
@@ -239,4 +265,12 @@ impl LogWork {
             Err(error) => tracing::warn!("how much of the log is applied is not noted: {error}"),
         }
     }
+}
+
+/// Applies what an object holds.
+pub(crate) fn apply(database: &Database, batch: &Batch) -> Result<(), DatabaseError> {
+    let written = moment(batch.timestamp);
+    batch.entries.iter().try_for_each(|entry| {
+        database.apply_shared(&decode(entry.seq, entry.kind, &entry.payload)?, written)
+    })
 }

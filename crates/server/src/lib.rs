@@ -21,6 +21,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser};
 use serve::ServerFlags;
 
+pub use clustered::EtcdArgs;
 pub use config_file::expanded;
 
 /// The program `pipeann_milvus_server`: the command `pipeann serve` under the name that launchers look

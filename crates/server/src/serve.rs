@@ -18,11 +18,9 @@ use pipeann_milvus::{
 };
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 
 use crate::access_file::AccessFile;
-use crate::clustered::{Listens, Opened, ServersArgs};
+use crate::clustered::{EndCause, Listens, Opened, ServerEnding, ServersArgs};
 use crate::interrupt;
 use crate::opening::{By, database_options, now};
 
@@ -162,6 +160,7 @@ pub fn run(args: &ServerFlags) -> Result<()> {
     keep_private(&args.data_dir);
     // The second signal ends the process whatever it is doing.
     interrupt::flag()?;
+    let ending = ServerEnding::by_signals()?;
     let options = ServeOptions {
         host: args.host.clone(),
         port: args.port,
@@ -176,24 +175,14 @@ pub fn run(args: &ServerFlags) -> Result<()> {
         tls: args.tls()?,
         ..ServeOptions::default()
     };
-    while serve(args, &options)? == ServeEnd::CutOff {
+    while serve(args, &options, &ending)? == EndCause::CutOff {
         eprintln!("pipeann: the log does not reach back to what is here; all is taken anew");
     }
     Ok(())
 }
 
-/// Why a server has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ServeEnd {
-    /// It was told to.
-    Told,
-    /// It is to begin anew, with files from the store.
-    CutOff,
-}
-
 /// Serves until it is told to end, or cannot go on with what it has.
-fn serve(args: &ServerFlags, options: &ServeOptions) -> Result<ServeEnd> {
-    let mut signals = Signals::new([SIGINT, SIGTERM]).context("signals cannot be waited for")?;
+fn serve(args: &ServerFlags, options: &ServeOptions, ending: &ServerEnding) -> Result<EndCause> {
     let mut options = options.clone();
     let tls = options.tls.as_ref();
     let identity = tls.map(|tls| (tls.certificate.clone(), tls.key.clone()));
@@ -249,22 +238,16 @@ fn serve(args: &ServerFlags, options: &ServeOptions) -> Result<ServeEnd> {
     if let Some(address) = listening.metrics_address() {
         println!("metrics at http://{address}/metrics");
     }
-    let handle = signals.handle();
-    let watch = move || {
-        // It ends, too, when nobody is left who could tell.
-        if is_cut_off.recv().is_ok() {
-            handle.close();
-        }
-    };
-    let watched = thread::Builder::new().name("cut-off".into()).spawn(watch);
-    watched.context("no thread that watches the log")?;
-    let end = if signals.forever().next().is_some() { ServeEnd::Told } else { ServeEnd::CutOff };
-    if end == ServeEnd::Told {
-        eprintln!("pipeann: ending; calls under way are answered first");
+    ending.by_drain_of(&opened)?;
+    ending.by_cut_off(is_cut_off)?;
+    let cause = ending.wait();
+    if let EndCause::Asked(by) = cause {
+        eprintln!("pipeann: ending, asked by {by}; calls under way are answered first");
+        opened.hand_over(|| listening.led_calls());
     }
     listening.stop();
     opened.close();
-    Ok(end)
+    Ok(cause)
 }
 
 /// Listens; does without metrics where nobody has asked for them and their port is in use.

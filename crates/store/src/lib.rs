@@ -19,4 +19,4 @@ mod sim;
 pub use blocking::{ClusterStore, ShardGenerations, ShardLeader, ShardReader, shards};
 pub use generations::{Collected, Fetched, GenerationId, LeasedPin, ShardGeneration, StoredFile};
 pub use log::{Batch, Entry, EntryRef, LeaderName, LogError, Position, ShardId, Stamp};
-pub use objects::{Advice, ObjectsError};
+pub use objects::{Advice, ObjectsError, StoreRequests};

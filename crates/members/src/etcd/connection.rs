@@ -30,6 +30,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(3);
 pub(super) struct Shared {
     pub(super) keys: KeySpace,
     pub(super) cluster: Uuid,
+    pub(super) founds: bool,
     pub(super) clock: Arc<dyn BootClock>,
     pub(super) calls: EndpointCalls,
     pub(super) view: View,
@@ -61,7 +62,7 @@ impl Etcd {
             let why = format!("{:?} is not of 1 to 60 whole seconds", options.ttl);
             return Err(Error::Invalid { what: "length of leases", why });
         }
-        if options.cluster.is_nil() {
+        if options.cluster.is_nil() && options.founds {
             return Err(Error::Invalid { what: "id of the cluster", why: "is nil".into() });
         }
         let endpoints = endpoints(urls, &options)?;
@@ -74,6 +75,7 @@ impl Etcd {
                 view: View::new(keys.clone(), Arc::clone(&tallies)),
                 keys,
                 cluster: options.cluster,
+                founds: options.founds,
                 clock: options.clock,
                 calls: EndpointCalls::new(
                     endpoints,

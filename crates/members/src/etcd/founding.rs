@@ -45,12 +45,16 @@ pub(super) async fn charter(shared: &Shared) -> Result<(Charter, i64), Error> {
                 Unreadable::Newer(format) => Error::Newer { key: key.clone(), format },
                 Unreadable::Garbage(why) => Error::Unreadable { key: key.clone(), why },
             })?;
-            if charter.cluster == shared.cluster {
+            if charter.cluster == shared.cluster || shared.cluster.is_nil() {
                 return Ok((charter, found.mod_revision));
             }
             let name = key.trim_end_matches("/cluster").trim_start_matches("/pipeann/").into();
             let (ours, theirs) = (shared.cluster, charter.cluster);
             return Err(Error::OtherCluster { name, ours, theirs });
+        }
+        if !shared.founds {
+            let why = format!("etcd has no key {key}: no server of it has been there");
+            return Err(Error::Invalid { what: "name of the cluster", why });
         }
         found_cluster(shared, &key).await?;
     }

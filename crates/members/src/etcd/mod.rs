@@ -33,8 +33,11 @@ use crate::{BootClock, Boottime};
 pub struct Options {
     /// The name of the cluster, which its keys begin with.
     pub cluster_name: String,
-    /// Which cluster it is: the id of its store. Another one of the same name is refused.
+    /// Which cluster it is: the id of its store. Another one of the same name is refused. Nil stands for
+    /// whichever it is, where none is founded.
     pub cluster: Uuid,
+    /// Whether the cluster begins here where etcd knows none of the name; who only looks begins none.
+    pub founds: bool,
     /// User and password, where etcd asks for them.
     pub user: Option<(String, String)>,
     /// Certificates; without them URLs with `https` are believed by nobody's authority and fail.
@@ -59,6 +62,7 @@ impl Options {
         Self {
             cluster_name: cluster_name.into(),
             cluster,
+            founds: true,
             user: None,
             tls: None,
             ttl: Duration::from_secs(5),

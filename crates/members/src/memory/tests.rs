@@ -1,7 +1,7 @@
 //! What befalls servers in memory, by a clock set by hand.
 
 use super::*;
-use crate::{HandClock, Lead, Standing};
+use crate::{HandClock, Lead, SharedFormats, Standing};
 
 const S: fn(u64) -> Duration = Duration::from_secs;
 
@@ -32,6 +32,7 @@ fn info(id: u128) -> ServerInfo {
         address: format!("h{id}:1"),
         peer_address: format!("h{id}:2"),
         version: "1".into(),
+        formats: SharedFormats::FIRST,
         regions: Vec::new(),
         started_ms: 0,
     }

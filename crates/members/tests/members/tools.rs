@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pipeann_members::etcd::{Etcd, Options};
-use pipeann_members::{ClusterMember, Coordinator, ServerInfo};
+use pipeann_members::{ClusterMember, Coordinator, ServerInfo, SharedFormats};
 use uuid::Uuid;
 
 /// Far more than anything takes on a machine that others use too.
@@ -22,6 +22,7 @@ pub(crate) fn info(id: u128) -> ServerInfo {
         address: format!("h{id}:1"),
         peer_address: format!("h{id}:2"),
         version: "1".into(),
+        formats: SharedFormats::FIRST,
         regions: vec!["eu".into()],
         started_ms: 7,
     }

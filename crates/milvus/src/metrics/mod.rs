@@ -5,6 +5,7 @@
 //! no collection that there is are counted without one, so that nobody can make up series. There may
 //! be many collections that nobody searches: what counts searches is made by the first one.
 
+mod families;
 mod process;
 mod text;
 
@@ -17,6 +18,7 @@ use pipeann_db::collection::Stages;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 
+pub use families::{MetricFamily, MetricValue};
 pub(crate) use text::{DeviceGauges, Gauges};
 
 /// The stages of a search, as they are named.

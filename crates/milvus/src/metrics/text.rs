@@ -13,7 +13,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::{EndCounts, Metrics, OfCollection, STAGES, Searches, process};
+use super::{EndCounts, MetricFamily, Metrics, OfCollection, STAGES, Searches, process};
 
 /// What is not counted but there.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ pub(crate) struct Gauges {
     pub(crate) limit: Option<u64>,
     /// Of each raw device what it was asked for.
     pub(crate) devices: Vec<DeviceGauges>,
+    /// Figures of those who stand behind the door.
+    pub(crate) families: Vec<MetricFamily>,
 }
 
 /// What a raw device was asked for.
@@ -80,6 +82,7 @@ impl Collector for Series {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         self.gauges(&mut encoder)?;
         self.devices(&mut encoder)?;
+        self.state.families.iter().try_for_each(|family| family.encode(&mut encoder))?;
         self.calls(&mut encoder)?;
         let counters: [(&str, &str, CountedValue); 3] = [
             ("pipeann_search_queries", "Query vectors of searches", |of| of.queries.get()),

@@ -87,7 +87,7 @@ impl Channels {
 }
 
 /// A channel that connects at its first call, and again at a call after it was lost.
-fn connecting(server: &ServerAt) -> Result<Channel, String> {
+pub(super) fn connecting(server: &ServerAt) -> Result<Channel, String> {
     let unusable = |error: tonic::transport::Error| format!("{}: {}", server.uri, cause(&error));
     let mut endpoint = Endpoint::from_shared(server.uri.clone())
         .map_err(unusable)?

@@ -28,6 +28,7 @@ use tonic::{Status, TimeoutExpired};
 
 use super::asking::{TIMEOUT, timeout_in, timeout_text};
 use super::channels::{CallTurn, Channels, SendError};
+use super::edge_counts::{EdgeCounts, SentOn};
 use super::moments::owner;
 use super::peers::{LeaderAt, Peers, ServerAt};
 use super::repeats::{self, UNSETTLED};
@@ -50,6 +51,8 @@ const REPEATED: Duration = Duration::from_secs(30);
 const BETWEEN_TRIES: Duration = Duration::from_millis(250);
 /// How long a change is held back at most that has not come to all servers.
 const EVERYWHERE: Duration = Duration::from_secs(30);
+/// How long a server that was elected and does not lead yet is left alone at first; then twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// How often it is looked meanwhile who leads.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
@@ -58,6 +61,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 pub(super) struct Edge {
     pub(super) peers: Arc<dyn Peers>,
     channels: Channels,
+    counts: Arc<EdgeCounts>,
     /// Those who may wait for an election.
     waiting: Semaphore,
     /// Whether this server has no data, so that others answer everything.
@@ -76,15 +80,15 @@ struct Outgoing {
 }
 
 impl Edge {
-    pub(super) fn new(peers: Arc<dyn Peers>) -> Arc<Self> {
+    pub(super) fn new(peers: Arc<dyn Peers>, counts: Arc<EdgeCounts>) -> Arc<Self> {
         let waiting = Semaphore::new(MOST_WAITING);
-        Arc::new(Self { peers, channels: Channels::default(), waiting, away: false })
+        Arc::new(Self { peers, channels: Channels::default(), counts, waiting, away: false })
     }
 
     /// That of a server without data.
-    pub(super) fn away(peers: Arc<dyn Peers>) -> Arc<Self> {
+    pub(super) fn away(peers: Arc<dyn Peers>, counts: Arc<EdgeCounts>) -> Arc<Self> {
         let waiting = Semaphore::new(MOST_WAITING);
-        Arc::new(Self { peers, channels: Channels::default(), waiting, away: true })
+        Arc::new(Self { peers, channels: Channels::default(), counts, waiting, away: true })
     }
 
     /// Answers a request that came at some time: by this service, or by another server's.
@@ -103,6 +107,8 @@ impl Edge {
         let (name, route) = call.map_or(("", Route::Process), |call| (call.name, call.route));
         let takes_away = call.is_some_and(ServedCall::takes_away);
         let once = call.is_some_and(ServedCall::is_applied_once);
+        let begun = || (route == Route::Leader).then(|| self.counts.begin_led());
+        let led = begun();
         let page_of = match (route, name) {
             (Route::Leader, _) if self.peers.leader() == LeaderAt::Here => {
                 (once && !marked).then_some(None)
@@ -125,6 +131,8 @@ impl Edge {
             }
             return Ok(response);
         };
+        // Only where it may be answered here does it hold up who hands the lead over.
+        drop(led);
         let (mut parts, body) = request.into_parts();
         let whole = match WholeRequest::read(body).await {
             Ok(Arrived::Whole(whole)) => whole,
@@ -152,7 +160,9 @@ impl Edge {
             if let Some(response) = self.ask_leader(&call).await {
                 return Ok(response);
             }
+            let led = begun();
             let response = here.clone().call(call.as_request()).await?;
+            drop(led);
             if once && is_unsettled(&response) && Instant::now() < call.last_try() {
                 tokio::time::sleep(BETWEEN_LOOKS).await;
                 continue;
@@ -179,6 +189,7 @@ impl Edge {
         let keeper = owner(call.whole.guarantee(field))?;
         let server =
             (keeper != self.peers.number()).then(|| self.peers.server(keeper)).flatten()?;
+        self.counts.sent(SentOn::Iterator);
         Some(match self.send(&server, call).await {
             Ok(response) => response,
             Err(SendError::Late) => late(),
@@ -193,6 +204,8 @@ impl Edge {
     async fn ask_leader(&self, call: &Outgoing) -> Option<Response<Body>> {
         let patience = call.patience();
         let mut tried: Option<(ServerAt, String)> = None;
+        let mut reason = SentOn::Leader;
+        let mut pause = FIRST_PAUSE;
         let mut refusals = 0;
         // Why nobody knows yet whether it was done.
         let mut lost: Option<String> = None;
@@ -213,8 +226,17 @@ impl Edge {
                     return Some(unavailable(lost.unwrap_or(nobody)));
                 }
             };
+            self.counts.sent(reason);
             let why = match self.send_whole(&server, call).await {
                 Ok(response) if response.headers().contains_key(REFUSED) => {
+                    reason = SentOn::NotLeading;
+                    // It may have been elected and not have begun to lead; or another one is, meanwhile.
+                    if Instant::now() + pause < patience {
+                        tokio::time::sleep(pause).await;
+                        pause *= 2;
+                        tried = None;
+                        continue;
+                    }
                     "it does not lead".to_owned()
                 }
                 Ok(response) if call.once && is_unsettled(&response) => {
@@ -225,7 +247,10 @@ impl Edge {
                     "it leads no more".to_owned()
                 }
                 Ok(response) => return Some(response),
-                Err(SendError::Unsent(why)) => why,
+                Err(SendError::Unsent(why)) => {
+                    reason = SentOn::Unreachable;
+                    why
+                }
                 Err(SendError::Late) => return Some(late()),
                 Err(SendError::Lost(why)) => {
                     let said = format!(

@@ -23,6 +23,7 @@ use tonic::{Request, Response as GrpcResponse};
 use super::access_log::AnswerCode;
 use super::asking::Turns;
 use super::attempts::Attempts;
+use super::edge_counts::EdgeCounts;
 use super::listen::MAX_ANSWER_BYTES;
 use super::messages::{CallMemory, Messages};
 use super::moments::{Moments, is_moment};
@@ -66,6 +67,8 @@ pub(super) struct FrontendContext {
     pub(super) attempts: Arc<Attempts>,
     /// The other servers, where this one is not alone.
     pub(super) peers: Option<Arc<dyn Peers>>,
+    /// What was sent on to them.
+    pub(super) edge: Arc<EdgeCounts>,
     timestamps: Timestamps,
     moments: Moments,
     sessions: AtomicI64,
@@ -94,6 +97,7 @@ impl FrontendContext {
             turns: Turns::new(),
             attempts: Arc::default(),
             peers: None,
+            edge: Arc::default(),
             timestamps: Timestamps::default(),
             moments: Moments::default(),
             sessions: AtomicI64::new(1),
@@ -248,6 +252,11 @@ impl Call {
 
     pub(super) fn database(&self) -> &Database {
         &self.door.settings.database
+    }
+
+    /// The other servers, where there are some.
+    pub(super) fn peers(&self) -> Option<&Arc<dyn Peers>> {
+        self.door.peers.as_ref()
     }
 
     pub(super) fn now(&self) -> UnixMs {

@@ -22,6 +22,7 @@ use super::asking::MOST_WAITING;
 use super::calls::Service;
 use super::connections::{Connections, Incoming, NetworkLimits};
 use super::edge::Edge;
+use super::edge_counts::EdgeCounts;
 use super::frontend::{FrontendContext, FrontendSettings};
 use super::peers::Peers;
 use super::progress::{ProgressDoor, listen_to_leader};
@@ -192,6 +193,7 @@ pub enum ServeError {
 pub struct Listening {
     address: SocketAddr,
     metrics_address: Option<SocketAddr>,
+    edge: Arc<EdgeCounts>,
     served: Served,
 }
 
@@ -225,6 +227,12 @@ impl Listening {
     /// Where it tells its metrics.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics_address
+    }
+
+    /// Calls under way here that only a leader answers. Where it is none after another server was said to
+    /// lead, none begins.
+    pub fn led_calls(&self) -> usize {
+        self.edge.led()
     }
 
     /// Takes no more calls, and returns when those under way are answered, or some seconds later.
@@ -310,6 +318,7 @@ pub fn listen(settings: FrontendSettings, options: &ServeOptions) -> Result<List
         request: options.limits.request,
         log: options.access_log.clone(),
     };
+    let edge = Arc::clone(&door.edge);
     let served = begin(runtime, server, (Arc::clone(&door), guard, network), incoming);
     if let (Some((listener, metrics_at)), Some(runtime), Some(stop)) =
         (metrics, &served.runtime, &served.stop)
@@ -320,7 +329,7 @@ pub fn listen(settings: FrontendSettings, options: &ServeOptions) -> Result<List
         let incoming = Incoming::new(listener, &Connections::new(limits));
         runtime.spawn(super::watch::serve(door, (incoming, metrics_at), stop.subscribe()));
     }
-    Ok(Listening { address, metrics_address, served })
+    Ok(Listening { address, metrics_address, edge, served })
 }
 
 /// A server of the network as its options say.
@@ -426,7 +435,7 @@ async fn serve<I, C>(
 {
     let messages = Arc::clone(&door.messages);
     let progress = door.peers.clone().map(ProgressDoor);
-    let edge = door.peers.clone().map(Edge::new);
+    let edge = door.peers.clone().map(|peers| Edge::new(peers, Arc::clone(&door.edge)));
     if let Some(edge) = &edge {
         tokio::spawn(listen_to_leader(Arc::downgrade(edge)));
     }

@@ -18,6 +18,8 @@ mod coverage;
 mod databases;
 mod describe;
 mod edge;
+mod edge_counts;
+mod figures;
 mod flush;
 mod freshness;
 mod frontend;
@@ -57,6 +59,7 @@ mod writes;
 pub use access_log::{AccessLog, CallEnded};
 pub use connections::NetworkLimits;
 pub use coverage::coverage;
+pub use figures::ask_figures;
 pub use frontend::FrontendSettings;
 pub use in_process::{InProcess, RefusedCall};
 pub use listen::{

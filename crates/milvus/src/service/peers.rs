@@ -13,6 +13,7 @@ use std::time::Instant;
 use pipeann_db::catalog::CollectionId;
 
 pub use crate::convert::read_time::ReadTime;
+use crate::metrics::MetricFamily;
 
 /// Returns when the data is new enough.
 pub type CatchUp<'a> = Pin<Box<dyn Future<Output = Result<(), PeersError>> + Send + 'a>>;
@@ -75,6 +76,21 @@ pub trait Peers: Send + Sync + fmt::Debug {
 
     /// The server with a number, if it is there.
     fn server(&self, number: u8) -> Option<ServerAt>;
+
+    /// Figures for whoever watches this server.
+    fn families(&self) -> Vec<MetricFamily> {
+        Vec::new()
+    }
+
+    /// What this server is among the others, as JSON, for those who look after them.
+    fn figures(&self) -> serde_json::Value {
+        serde_json::Value::Null
+    }
+
+    /// Whether it is about to end, and wants no new callers.
+    fn is_ending(&self) -> bool {
+        false
+    }
 }
 
 /// The end of a log.

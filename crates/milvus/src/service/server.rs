@@ -84,12 +84,19 @@ pub(super) fn timestamp(
 
 /// What the nodes are, for clients that show it.
 pub(super) fn metrics(
-    _call: &Call,
+    call: &Call,
     request: wire::GetMetricsRequest,
 ) -> Result<wire::GetMetricsResponse, CallFailure> {
     let asked: HashMap<String, serde_json::Value> = serde_json::from_str(&request.request)
         .map_err(|error| CallFailure::parameter(format!("the request is not JSON: {error}")))?;
     let kind = asked.get("metric_type").and_then(serde_json::Value::as_str).unwrap_or_default();
+    if kind == super::figures::FIGURES
+        && let Some(peers) = call.peers()
+    {
+        let response = peers.figures().to_string();
+        let component_name = ROLE.to_owned();
+        return Ok(wire::GetMetricsResponse { response, component_name, ..Default::default() });
+    }
     if kind != "system_info" {
         return Err(CallFailure::unsupported(format!("the metric type `{kind}`")));
     }

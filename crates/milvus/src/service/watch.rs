@@ -1,4 +1,4 @@
-//! For those who watch the server: `/metrics` for Prometheus and `/healthz`, over plain HTTP.
+//! For those who watch the server: `/metrics` for Prometheus, `/healthz` and `/readyz`, over plain HTTP.
 
 use std::future;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use super::connections::{CountedConnection, Incoming};
 use super::frontend::FrontendContext;
-use crate::metrics;
+use crate::metrics::{self, MetricFamily, MetricValue};
 
 /// The text format that the metrics are in.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -50,6 +50,7 @@ pub(super) async fn serve(
     let routes = Router::new()
         .route("/metrics", get(text))
         .route("/healthz", get(async || "OK"))
+        .route("/readyz", get(ready))
         .with_state(door);
     let ended = async move {
         // Told or dropped, it means the same.
@@ -60,6 +61,14 @@ pub(super) async fn serve(
     {
         tracing::error!("metrics are not served any more: {error}");
     }
+}
+
+/// Whether new callers are wanted: not of a server that is about to end.
+async fn ready(State(door): State<Arc<FrontendContext>>) -> (StatusCode, &'static str) {
+    if door.peers.as_ref().is_some_and(|peers| peers.is_ending()) {
+        return (StatusCode::SERVICE_UNAVAILABLE, "ending");
+    }
+    (StatusCode::OK, "OK")
 }
 
 async fn text(State(door): State<Arc<FrontendContext>>) -> Response {
@@ -103,5 +112,17 @@ fn state(door: &FrontendContext) -> metrics::Gauges {
         pools: pools.collect(),
         limit: accountant.limit_bytes(),
         devices: devices.into_iter().map(device).collect(),
+        families: families(door),
     }
+}
+
+/// What the other servers are to this one, where there are some.
+fn families(door: &FrontendContext) -> Vec<MetricFamily> {
+    let Some(peers) = &door.peers else { return Vec::new() };
+    let sent = door.edge.all().map(|(why, n)| (why.to_owned(), MetricValue::Counter(n)));
+    let (name, help) =
+        ("pipeann_forwarded_calls", "Calls that were sent to another server, by why");
+    let mut families = vec![MetricFamily::by(name, help, "reason", sent)];
+    families.extend(peers.families());
+    families
 }

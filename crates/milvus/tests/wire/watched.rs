@@ -79,6 +79,7 @@ fn what_a_collection_is_asked_is_counted_until_it_is_dropped() {
 fn health_is_told_by_http_and_by_grpc_without_a_token() {
     let served = Served::guarded(Some("root:Milvus"));
     assert_eq!(get(&served, "/healthz").1, "OK");
+    assert_eq!(get(&served, "/readyz").1, "OK");
     assert!(get(&served, "/else").0.starts_with("HTTP/1.1 404"));
     let channel = served.runtime.block_on(served.endpoint().connect()).unwrap();
     let mut client = HealthClient::new(channel);

@@ -1,5 +1,8 @@
 //! A server as one of several: the flags, and what is opened by them.
 
+mod ending;
+mod etcd;
+mod figures;
 mod joined;
 mod peers;
 
@@ -10,19 +13,17 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pipeann_db::database::{Database, DatabaseOptions};
-use pipeann_members::etcd::{Etcd, Options as EtcdOptions, TlsFiles};
 use pipeann_members::{Coordinator, ServerInfo};
 use pipeann_milvus::{PeerTls, Peers};
-use pipeann_replica::{ClusterMembership, Replica, ReplicaFile};
+use pipeann_replica::{ClusterMembership, FORMATS, Replica, ReplicaFile};
 use pipeann_store::ClusterStore;
 use uuid::Uuid;
 
+pub(crate) use self::ending::{EndCause, ServerEnding};
+pub use self::etcd::EtcdArgs;
 pub(crate) use self::joined::JoinedServer;
 use self::peers::ClusterPeers;
 use crate::opening::{now, parse_limit};
-
-/// How long the lease of a server is: another one leads so long after the leader has died.
-const LEASE: Duration = Duration::from_secs(4);
 
 /// Whether a server is one of several, and by what they share.
 #[derive(Clone, Args)]
@@ -35,28 +36,8 @@ pub(crate) struct ServersArgs {
     /// s3://BUCKET/PREFIX with the usual variables AWS_*
     #[arg(long, value_name = "URL", requires = "cluster")]
     store: Option<String>,
-    /// Where etcd tells servers of each other, and which of them takes the writes: URLs with commas
-    /// between. Without it the cluster has this server alone
-    #[arg(long, value_name = "URLS", requires = "cluster", value_delimiter = ',')]
-    etcd: Vec<String>,
-    /// User and password for etcd, as USER:PASSWORD
-    #[arg(
-        long,
-        value_name = "USER",
-        requires = "etcd",
-        env = "PIPEANN_ETCD_USER",
-        hide_env_values = true
-    )]
-    etcd_user: Option<String>,
-    /// Who signs etcd's certificate, in PEM
-    #[arg(long, value_name = "FILE", requires = "etcd")]
-    etcd_ca: Option<PathBuf>,
-    /// This server's certificate for etcd, in PEM
-    #[arg(long, value_name = "FILE", requires_all = ["etcd_ca", "etcd_key"])]
-    etcd_cert: Option<PathBuf>,
-    /// The key of that certificate
-    #[arg(long, value_name = "FILE", requires = "etcd_cert")]
-    etcd_key: Option<PathBuf>,
+    #[command(flatten)]
+    etcd: EtcdArgs,
     /// Where other servers reach this one, as HOST:PORT; --host and --port unless given
     #[arg(long, value_name = "ADDRESS", requires = "etcd")]
     advertise: Option<String>,
@@ -108,7 +89,7 @@ impl Opened {
     pub(crate) fn peers(&self) -> Option<Arc<dyn Peers>> {
         let Self::Clustered { replica, members, tls } = self else { return None };
         let (replica, members) = (Arc::clone(replica), members.clone());
-        Some(Arc::new(ClusterPeers { replica, members, tls: tls.clone() }))
+        Some(Arc::new(ClusterPeers { replica, members, tls: tls.clone(), began: Instant::now() }))
     }
 
     /// Tells the others that this server goes, after its last call: another one leads at once.
@@ -142,7 +123,7 @@ impl ServersArgs {
         let store = store.with_context(|| format!("opening the store at {url}"))?;
         let file = ReplicaFile::open(dir, store.cluster_id(), Uuid::new_v4());
         let file = file.with_context(|| format!("opening {}", dir.display()))?;
-        let (members, tls) = match self.etcd.is_empty() {
+        let (members, tls) = match self.etcd.urls.is_empty() {
             true => (None, None),
             false => {
                 let members = self.meet(cluster, store.cluster_id(), file.server(), listens)?;
@@ -171,27 +152,14 @@ impl ServersArgs {
             None if listens.host.contains(':') => format!("[{}]:{}", listens.host, listens.port),
             None => format!("{}:{}", listens.host, listens.port),
         };
-        let mut options = EtcdOptions::new(cluster, cluster_id);
-        options.ttl = LEASE;
-        if let Some(user) = &self.etcd_user {
-            let Some((user, password)) = user.split_once(':') else {
-                bail!("--etcd-user is USER:PASSWORD");
-            };
-            options.user = Some((user.to_owned(), password.to_owned()));
-        }
-        options.tls = self.etcd_ca.clone().map(|authority| TlsFiles {
-            authority,
-            identity: self.etcd_cert.clone().zip(self.etcd_key.clone()),
-            server_name: None,
-        });
-        let urls: Vec<_> = self.etcd.iter().map(String::as_str).collect();
-        let etcd = Etcd::connect(&urls, options).context("asking etcd")?;
+        let etcd = self.etcd.connect(cluster, cluster_id, true)?;
         let info = ServerInfo {
             id: server,
             name: self.server_name.clone().unwrap_or_else(|| address.chars().take(64).collect()),
             address: address.clone(),
             peer_address: address,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            formats: FORMATS,
             regions: Vec::new(),
             started_ms: now().0,
         };

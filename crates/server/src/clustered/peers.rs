@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pipeann_db::catalog::CollectionId;
-use pipeann_milvus::{CatchUp, LeaderAt, LogEnd, PeerTls, Peers, PeersError, ReadTime, ServerAt};
+use pipeann_milvus::{
+    CatchUp, LeaderAt, LogEnd, MetricFamily, PeerTls, Peers, PeersError, ReadTime, ServerAt,
+};
 use pipeann_replica::{
     ClusterMembership, Elected, Election, ReadFreshness as Wanted, Replica, ReplicaError,
 };
@@ -18,6 +20,8 @@ pub(super) struct ClusterPeers {
     pub(super) members: Option<Arc<ClusterMembership>>,
     /// By what other servers are known, where connections are encrypted.
     pub(super) tls: Option<Arc<PeerTls>>,
+    /// When this server began to answer.
+    pub(super) began: Instant,
 }
 
 impl fmt::Debug for ClusterPeers {
@@ -152,5 +156,17 @@ impl Peers for ClusterPeers {
     fn server(&self, number: u8) -> Option<ServerAt> {
         let server = self.members.as_ref()?.server(number)?;
         Some(self.at(&server.address))
+    }
+
+    fn families(&self) -> Vec<MetricFamily> {
+        super::figures::families(self)
+    }
+
+    fn figures(&self) -> serde_json::Value {
+        super::figures::figures(self)
+    }
+
+    fn is_ending(&self) -> bool {
+        self.replica.is_closing()
     }
 }

@@ -9,7 +9,8 @@ use super::pool::StoreRuntime;
 use crate::generations::Generations;
 use crate::log::{self, ShardId, ShardLog};
 use crate::objects::{
-    self, Identity, ObjectBucket, ObjectsError, OfThisMachine, RetryPatience, StoreUrl,
+    self, Identity, ObjectBucket, ObjectsError, OfThisMachine, RetryPatience, StoreRequests,
+    StoreUrl,
 };
 
 /// How long an operation is tried again by default.
@@ -43,6 +44,31 @@ impl ClusterStore {
 
     /// The same, where every operation is tried again for `patience` instead of 20 seconds.
     pub fn open_with(url: &str, cluster: &str, patience: Duration) -> Result<Self, ObjectsError> {
+        Self::opened(url, cluster, patience, true)
+    }
+
+    /// Opens a store that is a cluster's already, to read what is there: nothing is put, and so nothing is
+    /// probed. Fails with `Missing` where it is nobody's, and as [`open`](Self::open).
+    pub fn open_to_read(
+        url: &str,
+        cluster: &str,
+        patience: Duration,
+    ) -> Result<Self, ObjectsError> {
+        if let StoreUrl::Directory(root) = StoreUrl::parse(url)?
+            && !root.is_dir()
+        {
+            // Opening would make it.
+            return Err(ObjectsError::Missing { object: root.display().to_string() });
+        }
+        Self::opened(url, cluster, patience, false)
+    }
+
+    fn opened(
+        url: &str,
+        cluster: &str,
+        patience: Duration,
+        claims: bool,
+    ) -> Result<Self, ObjectsError> {
         let local = !matches!(StoreUrl::parse(url)?, StoreUrl::S3 { .. });
         let (url, cluster) = (url.to_owned(), cluster.to_owned());
         let patience = RetryPatience::new(patience, Arc::new(OfThisMachine::default()));
@@ -51,8 +77,12 @@ impl ClusterStore {
         let kept = patience.clone();
         let (bucket, identity) = pool.wait(async move {
             let bucket = objects::open(&url)?;
-            objects::probe(&bucket, &kept).await?;
-            let identity = Identity::open(&bucket, &kept, &cluster).await?;
+            let identity = if claims {
+                objects::probe(&bucket, &kept).await?;
+                Identity::open(&bucket, &kept, &cluster).await?
+            } else {
+                Identity::find(&bucket, &kept, &cluster).await?
+            };
             Ok::<_, ObjectsError>((bucket, identity))
         })?;
         Ok(Self { inner: Arc::new(StoreHandle { bucket, identity, patience, pool, local }) })
@@ -63,6 +93,18 @@ impl ClusterStore {
         self.inner.identity.uuid
     }
 
+    /// The lowest number that is part of a shard's log; from one listing. What is below was cut off.
+    pub fn log_begin(&self, shard: ShardId) -> Result<u64, ObjectsError> {
+        let log = self.log(shard);
+        self.pool().wait(async move { log.begin().await })
+    }
+
+    /// The greatest number of a shard's log, if it is above `above`; from one listing.
+    pub fn log_end(&self, shard: ShardId, above: u64) -> Result<Option<u64>, ObjectsError> {
+        let log = self.log(shard);
+        self.pool().wait(async move { log.end(above).await })
+    }
+
     /// Whether it is a directory or memory, where a look costs next to nothing.
     pub fn is_local(&self) -> bool {
         self.inner.local
@@ -71,6 +113,11 @@ impl ClusterStore {
     /// The cluster's name.
     pub fn cluster(&self) -> &str {
         &self.inner.identity.name
+    }
+
+    /// What was asked of it so far, by this handle and its clones.
+    pub fn requests(&self) -> StoreRequests {
+        self.inner.bucket.requests()
     }
 
     pub(super) fn pool(&self) -> &StoreRuntime {

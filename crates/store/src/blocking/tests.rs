@@ -101,3 +101,37 @@ fn what_the_caller_fails_with_is_told() {
     let Err(LogError::Apply { position, cause, .. }) = result else { panic!("it was opened") };
     assert_eq!((position.number, cause.to_string().as_str()), (1, "no room"));
 }
+
+#[test]
+fn who_reads_puts_nothing_and_what_is_asked_is_counted() {
+    let home = tempfile::tempdir().unwrap();
+    let url = format!("file://{}/deep", home.path().display());
+    let patience = Duration::from_secs(1);
+    let nobodys = ClusterStore::open_to_read(&url, "blue", patience).unwrap_err();
+    assert!(matches!(nobodys, ObjectsError::Missing { .. }), "{nobodys}");
+    assert!(!home.path().join("deep").exists());
+    std::fs::create_dir(home.path().join("deep")).unwrap();
+    let nobodys = ClusterStore::open_to_read(&url, "blue", patience).unwrap_err();
+    assert!(matches!(nobodys, ObjectsError::Missing { .. }), "{nobodys}");
+
+    let store = ClusterStore::open(&url, "blue").unwrap();
+    let leader = lead(&store, "a");
+    let before = store.requests();
+    append(&leader, 1).unwrap();
+    let after = store.requests();
+    assert_eq!((after.puts - before.puts, after.errors), (1, 0));
+    assert!(after.bytes_put > before.bytes_put);
+
+    let looking = ClusterStore::open_to_read(&url, "blue", patience).unwrap();
+    assert_eq!(looking.cluster_id(), store.cluster_id());
+    assert_eq!(read(&looking), [1]);
+    assert_eq!(looking.log_begin(ShardId(1)).unwrap(), 1);
+    assert_eq!(looking.log_end(ShardId(1), 0).unwrap(), Some(2));
+    assert_eq!(looking.log_end(ShardId(1), 2).unwrap(), None);
+    let asked = looking.requests();
+    assert_eq!((asked.puts, asked.deletes, asked.bytes_put), (0, 0, 0));
+    assert!(asked.gets > 0 && asked.lists > 0 && asked.bytes_got > 0);
+    assert_eq!(asked.all(), asked.gets + asked.lists);
+    let other = ClusterStore::open_to_read(&url, "red", patience).unwrap_err();
+    assert!(matches!(other, ObjectsError::OtherCluster { .. }), "{other}");
+}

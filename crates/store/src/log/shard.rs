@@ -86,6 +86,11 @@ impl ShardLog {
         Ok(object)
     }
 
+    /// The greatest number above `above`, if there is one.
+    pub async fn end(&self, above: u64) -> Result<Option<u64>, ObjectsError> {
+        Ok(self.numbers_after(above).await?.last().copied())
+    }
+
     /// Numbers of objects above `number`, ascending.
     pub(super) async fn numbers_after(&self, number: u64) -> Result<Vec<u64>, ObjectsError> {
         let (folder, after) = (names::folder(self.shard), self.name(number));

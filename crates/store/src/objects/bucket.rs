@@ -12,6 +12,7 @@ use object_store::path::Path;
 use object_store::{Error as Cause, GetOptions, GetResult, ObjectStore, PutMode, PutOptions};
 
 use super::ObjectsError;
+use super::counts::{RequestTally, StoreRequests, count};
 
 /// What came of a put-if-absent that the store answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +44,7 @@ pub struct ObjectBucket {
     parts: Option<Arc<UploadParts>>,
     /// Where objects are files of this machine.
     root: Option<PathBuf>,
+    tally: Arc<RequestTally>,
 }
 
 /// A [`MultipartStore`], which does not show itself.
@@ -57,7 +59,7 @@ impl std::fmt::Debug for UploadParts {
 impl ObjectBucket {
     /// All objects of `store` below `prefix`, which may be empty.
     pub fn new(store: Arc<dyn ObjectStore>, prefix: Path) -> Self {
-        Self { store, prefix, parts: None, root: None }
+        Self { store, prefix, parts: None, root: None, tally: Arc::default() }
     }
 
     /// The same, where uploads in parts are known by the store.
@@ -68,6 +70,11 @@ impl ObjectBucket {
     /// The same, where objects are files below `root`.
     pub(super) fn with_root(self, root: PathBuf) -> Self {
         Self { root: Some(root), ..self }
+    }
+
+    /// What was asked of it so far, by this handle and its clones. Uploads in parts are not counted.
+    pub fn requests(&self) -> StoreRequests {
+        self.tally.requests()
     }
 
     pub(crate) fn parts(&self) -> Option<&UploadParts> {
@@ -116,6 +123,8 @@ impl ObjectBucket {
 
     async fn put(&self, name: &str, bytes: Bytes, mode: PutMode) -> Result<(), Cause> {
         let options = PutOptions { mode, ..PutOptions::default() };
+        count(&self.tally.puts, 1);
+        count(&self.tally.bytes_put, bytes.len() as u64);
         self.store.put_opts(&self.path(name), bytes.into(), options).await.map(drop)
     }
 
@@ -126,7 +135,7 @@ impl ObjectBucket {
         if length > most {
             return Err(ObjectsError::damaged(name, format!("has {length} bytes, at most {most}")));
         }
-        collect(result, length).await.map(Some).map_err(|cause| self.failure(name, cause))
+        self.collected(name, result, length).await
     }
 
     /// Bytes `range` of an object; `None` where there is none. The object is at least that long.
@@ -141,7 +150,7 @@ impl ObjectBucket {
         if result.range.end - result.range.start != length {
             return Err(ObjectsError::damaged(name, "ends before the range that was asked for"));
         }
-        collect(result, length).await.map(Some).map_err(|cause| self.failure(name, cause))
+        self.collected(name, result, length).await
     }
 
     async fn opened(
@@ -149,11 +158,23 @@ impl ObjectBucket {
         name: &str,
         options: GetOptions,
     ) -> Result<Option<GetResult>, ObjectsError> {
+        count(&self.tally.gets, 1);
         match self.store.get_opts(&self.path(name), options).await {
             Ok(result) => Ok(Some(result)),
             Err(Cause::NotFound { .. }) => Ok(None),
             Err(cause) => Err(self.failure(name, cause)),
         }
+    }
+
+    async fn collected(
+        &self,
+        name: &str,
+        result: GetResult,
+        length: u64,
+    ) -> Result<Option<Bytes>, ObjectsError> {
+        let bytes = collect(result, length).await.map_err(|cause| self.failure(name, cause))?;
+        count(&self.tally.bytes_got, length);
+        Ok(Some(bytes))
     }
 
     /// What is known of an object without reading it; `None` where there is none.
@@ -169,6 +190,7 @@ impl ObjectBucket {
         folder: &str,
         after: Option<&str>,
     ) -> Result<Vec<Listed>, ObjectsError> {
+        count(&self.tally.lists, 1);
         let within = self.path(folder);
         let stream = match after {
             Some(after) => self.store.list_with_offset(Some(&within), &self.path(after)),
@@ -182,6 +204,7 @@ impl ObjectBucket {
 
     /// The folders directly below `folder`, by the last part of their names.
     pub async fn folders(&self, folder: &str) -> Result<Vec<String>, ObjectsError> {
+        count(&self.tally.lists, 1);
         let listed = self.store.list_with_delimiter(Some(&self.path(folder))).await;
         let listed = listed.map_err(|cause| self.failure(folder, cause))?;
         let last = |path: &Path| path.filename().map(str::to_owned);
@@ -190,6 +213,7 @@ impl ObjectBucket {
 
     /// Deletes an object; that there is none is no error.
     pub async fn delete(&self, name: &str) -> Result<(), ObjectsError> {
+        count(&self.tally.deletes, 1);
         let path = self.path(name);
         let one = Box::pin(futures_util::stream::once(async move { Ok(path) }));
         match self.store.delete_stream(one).try_collect::<Vec<_>>().await {
@@ -203,6 +227,7 @@ impl ObjectBucket {
     }
 
     pub(crate) fn failure(&self, name: &str, cause: Cause) -> ObjectsError {
+        count(&self.tally.errors, 1);
         if super::directory::is_unsynced(&cause) {
             return ObjectsError::Unsynced { store: self.shown() };
         }

@@ -25,6 +25,24 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// The identity that the store has, which is not made where it has none.
+    pub async fn find(
+        bucket: &ObjectBucket,
+        patience: &RetryPatience,
+        name: &str,
+    ) -> Result<Self, ObjectsError> {
+        let found = patience.retry(|| bucket.get(IDENTITY_OBJECT, MOST)).await?;
+        let missing = || ObjectsError::Missing { object: IDENTITY_OBJECT.to_owned() };
+        Self::decode(&found.ok_or_else(missing)?)?.named(name)
+    }
+
+    fn named(self, name: &str) -> Result<Self, ObjectsError> {
+        if self.name == name {
+            return Ok(self);
+        }
+        Err(ObjectsError::OtherCluster { wanted: name.to_owned(), found: self.name })
+    }
+
     /// The identity that the store has, which is made where it has none.
     pub async fn open(
         bucket: &ObjectBucket,
@@ -39,12 +57,7 @@ impl Identity {
         loop {
             // Whatever a put came to, what is read is what counts.
             if let Some(bytes) = patience.retry(|| bucket.get(IDENTITY_OBJECT, MOST)).await? {
-                let found = Self::decode(&bytes)?;
-                if found.name != name {
-                    let wanted = name.to_owned();
-                    return Err(ObjectsError::OtherCluster { wanted, found: found.name });
-                }
-                return Ok(found);
+                return Self::decode(&bytes)?.named(name);
             }
             let own = Self { name: name.to_owned(), uuid: Uuid::from_u128(patience.token()) };
             match bucket.put_new(IDENTITY_OBJECT, own.encode()).await {

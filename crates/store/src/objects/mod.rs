@@ -10,6 +10,7 @@
 mod bucket;
 mod codec;
 mod connector;
+mod counts;
 mod directory;
 mod error;
 mod identity;
@@ -21,6 +22,7 @@ mod url;
 
 pub use bucket::{Listed, ObjectBucket, PutOutcome};
 pub(crate) use codec::{Fields, put_text, seal, unseal};
+pub use counts::StoreRequests;
 pub use error::{Advice, ObjectsError};
 pub use identity::{IDENTITY_OBJECT, Identity};
 pub use open::open;

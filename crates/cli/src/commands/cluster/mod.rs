@@ -1,18 +1,28 @@
-//! `pipeann cluster`: one graph over several servers.
+//! `pipeann cluster`: one graph over several servers, and looking after several servers of one database.
 
 mod certificates;
 mod count;
 mod count_modes;
 mod demo;
 mod modes;
+mod operator;
+mod restore;
 mod search;
 mod serve;
 mod split;
+mod status;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-/// One graph over several servers: serve it, search it, and see what it takes
+use self::operator::{DrainArgs, drain};
+use self::restore::{ClusterRestoreArgs, restore};
+use self::status::{ClusterStatusArgs, status};
+
+/// Several servers: look after those of one database, or cut one graph over some
+///
+/// `status`, `drain` and `restore` are for servers of one database, which `pipeann serve --cluster`
+/// starts. The others are for one graph that is cut over servers by a topology file.
 #[derive(Debug, Args)]
 pub(crate) struct ClusterArgs {
     #[command(subcommand)]
@@ -27,6 +37,9 @@ enum ClusterCommand {
     Certificates(certificates::CertificatesArgs),
     Count(count::CountArgs),
     Split(split::ClusterSplitArgs),
+    Status(ClusterStatusArgs),
+    Drain(DrainArgs),
+    Restore(ClusterRestoreArgs),
 }
 
 /// Runs the command.
@@ -38,5 +51,8 @@ pub(crate) fn run(args: &ClusterArgs) -> Result<()> {
         ClusterCommand::Certificates(args) => certificates::run(args),
         ClusterCommand::Count(args) => count::run(args),
         ClusterCommand::Split(args) => split::run(args),
+        ClusterCommand::Status(args) => status(args),
+        ClusterCommand::Drain(args) => drain(args),
+        ClusterCommand::Restore(args) => restore(args),
     }
 }

@@ -1,0 +1,163 @@
+//! Asking a server to end in order: a value in etcd, which that server looks out for.
+//!
+//! It names the server and the start of its process, so that one that was started again is not meant.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pipeann_members::{Coordinator, Error as MembersError, Noticed, Notices, PutIf, ServerInfo};
+use uuid::Uuid;
+
+/// Names of the values; the id of the server follows.
+const DRAINS: &str = "drain/";
+/// How long a notice is waited for at once.
+const NOTICE: Duration = Duration::from_secs(60);
+
+/// A process of a server: its id, and when it began.
+type ServerProcess = (Uuid, u64);
+
+pub(crate) fn drain_of(server: &ServerInfo) -> ServerProcess {
+    (server.id, server.started_ms)
+}
+
+fn value_name(id: Uuid) -> String {
+    format!("{DRAINS}{id}")
+}
+
+fn began(bytes: &[u8]) -> Option<u64> {
+    std::str::from_utf8(bytes).ok()?.parse().ok()
+}
+
+/// Those that are asked to end.
+pub(crate) fn drains(
+    coordinator: &dyn Coordinator,
+) -> Result<BTreeSet<ServerProcess>, MembersError> {
+    let values = coordinator.values(DRAINS)?;
+    let asked = values.iter().filter_map(|value| {
+        let id = Uuid::try_parse(value.name.strip_prefix(DRAINS)?).ok()?;
+        Some((id, began(&value.bytes)?))
+    });
+    Ok(asked.collect())
+}
+
+/// Asks a server to hand its lead over, to take no more calls, and to end when those under way are
+/// answered.
+///
+/// # Errors
+/// As [`Coordinator::put_value`].
+pub fn ask_to_drain(
+    coordinator: &dyn Coordinator,
+    server: &ServerInfo,
+) -> Result<(), MembersError> {
+    let began = server.started_ms.to_string();
+    coordinator.put_value(&value_name(server.id), began.as_bytes(), PutIf::Any).map(drop)
+}
+
+/// Takes that back, where the server has ended or is not to end any more; one that has begun to is not
+/// held up.
+///
+/// # Errors
+/// As [`Coordinator::remove_value`].
+pub fn forget_drain(coordinator: &dyn Coordinator, server: Uuid) -> Result<(), MembersError> {
+    coordinator.remove_value(&value_name(server), PutIf::Any).map(drop)
+}
+
+/// Looks out for whether this server is asked to end.
+pub struct EndWatch {
+    coordinator: Arc<dyn Coordinator>,
+    notices: Notices,
+    me: ServerProcess,
+}
+
+impl fmt::Debug for EndWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EndWatch").field("me", &self.me).finish_non_exhaustive()
+    }
+}
+
+impl EndWatch {
+    pub(crate) fn new(coordinator: Arc<dyn Coordinator>, me: &ServerInfo) -> Self {
+        let notices = coordinator.watch();
+        Self { coordinator, notices, me: drain_of(me) }
+    }
+
+    /// Returns when this server is asked to end. What was meant for a process before this one is
+    /// removed.
+    pub fn wait(&self) {
+        let mine = value_name(self.me.0);
+        let mut due = true;
+        loop {
+            if due {
+                match self.asked() {
+                    Ok(true) => return,
+                    Ok(false) => {}
+                    // The watch tells of everything again when etcd answers.
+                    Err(error) => tracing::debug!("whether it is to end is not known: {error}"),
+                }
+            }
+            due = match self.notices.next(NOTICE) {
+                Some(Noticed::Everything) => true,
+                Some(Noticed::Value(name)) => name == mine,
+                Some(Noticed::Servers | Noticed::Leader(_)) | None => false,
+            };
+        }
+    }
+
+    fn asked(&self) -> Result<bool, MembersError> {
+        let name = value_name(self.me.0);
+        let Some(value) = self.coordinator.value(&name)? else { return Ok(false) };
+        match began(&value.bytes) {
+            Some(began) if began == self.me.1 => return Ok(true),
+            // One that has begun since looks out itself.
+            Some(began) if began > self.me.1 => return Ok(false),
+            _ => {}
+        }
+        // Changed meanwhile, it is looked at again.
+        let _ = self.coordinator.remove_value(&name, PutIf::At(value.revision));
+        Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use pipeann_members::memory::SharedMemory;
+    use pipeann_members::{Boottime, SharedFormats};
+
+    use super::*;
+
+    fn server(id: u128, started_ms: u64) -> ServerInfo {
+        ServerInfo {
+            id: Uuid::from_u128(id),
+            name: format!("server {id}"),
+            address: format!("10.0.0.{id}:1"),
+            peer_address: format!("10.0.0.{id}:1"),
+            version: "0.1.0".into(),
+            formats: SharedFormats::FIRST,
+            regions: Vec::new(),
+            started_ms,
+        }
+    }
+
+    #[test]
+    fn a_server_that_is_asked_to_end_learns_it_and_one_started_again_does_not() {
+        let cluster = Uuid::from_u128(9);
+        let memory = SharedMemory::new(cluster, Duration::from_secs(1), Arc::new(Boottime));
+        let coordinator: Arc<dyn Coordinator> = memory.connect(cluster).unwrap();
+        let (one, again) = (server(1, 10), server(1, 11));
+        let watch = EndWatch::new(Arc::clone(&coordinator), &one);
+        let waiting = thread::spawn(move || watch.wait());
+        ask_to_drain(&*coordinator, &server(2, 10)).unwrap();
+        ask_to_drain(&*coordinator, &one).unwrap();
+        waiting.join().unwrap();
+        assert_eq!(drains(&*coordinator).unwrap().len(), 2);
+        let watch = EndWatch::new(Arc::clone(&coordinator), &again);
+        assert!(!watch.asked().unwrap());
+        assert_eq!(drains(&*coordinator).unwrap(), BTreeSet::from([(Uuid::from_u128(2), 10)]));
+        forget_drain(&*coordinator, Uuid::from_u128(2)).unwrap();
+        assert!(drains(&*coordinator).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,257 @@
+//! What the database was at a moment: its log up to there, applied to a new directory or put into a new
+//! store.
+//!
+//! A moment is one of the leader's clock, which stamps each object before it puts it. All that was
+//! acknowledged before the moment is in, nothing that began after it; what was under way is in or not.
+//!
+//! Nothing is changed in the store that is read but the pin of a generation, where there is one, so
+//! that what begins with it is not collected meanwhile. A log that was cut does not tell what it was
+//! from its begin on, and is refused.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use pipeann_db::catalog::UnixMs;
+use pipeann_db::database::{Database, DatabaseError, DatabaseOptions, REPLICA_FILE};
+use pipeann_store::{
+    Batch, ClusterStore, EntryRef, LeaderName, LeasedPin, LogError, ObjectsError, Position,
+    ShardGenerations, ShardLeader, ShardReader, Stamp,
+};
+use uuid::Uuid;
+
+use crate::objects::{hybrid, moment};
+use crate::position::{ReplicaFile, ReplicaFileError};
+use crate::work::{SHARD, apply};
+
+/// Added to the name of a directory until it is whole.
+const UNFINISHED: &str = ".restoring";
+/// How long a generation is pinned, and how often that is renewed.
+const PINNED: Duration = Duration::from_secs(3600);
+const RENEWED: Duration = Duration::from_secs(600);
+/// Who pins and writes, for people.
+const NAME: &str = "pipeann cluster restore";
+
+/// Why a moment is not restored.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// The store does not tell what was then.
+    #[error("the store does not cover {moment} ms since 1970: {why}", moment = .moment.0)]
+    NotCovered {
+        /// The moment.
+        moment: UnixMs,
+        /// From when on it does, if it does at all; milliseconds since 1970.
+        from: Option<UnixMs>,
+        /// For people.
+        why: String,
+    },
+    /// Something is there already.
+    #[error("{place} is not empty; name one that is, or that is not there")]
+    NotEmpty {
+        /// The directory, or the store.
+        place: String,
+    },
+    /// The files of the new directory.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] ObjectsError),
+    /// The log in it.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The database that is made.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+    /// The file that says whose it is.
+    #[error(transparent)]
+    File(#[from] ReplicaFileError),
+}
+
+/// What was restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RestoredLog {
+    /// Objects of the log up to the moment.
+    pub objects: u64,
+    /// Changes in them.
+    pub changes: u64,
+    /// The last of them.
+    pub position: Option<Position>,
+    /// When that was put; milliseconds since 1970.
+    pub written: UnixMs,
+}
+
+/// Makes a database of one server's own in `dir`, which is empty or not there, as it was at `at`. `now`
+/// is the moment of asking, beyond which nothing is known.
+///
+/// # Errors
+/// [`RestoreError`]. `dir` is made when it is whole, and not before.
+pub fn restore_to_directory(
+    store: &ClusterStore,
+    (at, now): (UnixMs, UnixMs),
+    dir: &Path,
+    options: DatabaseOptions,
+) -> Result<RestoredLog, RestoreError> {
+    let io = |path: &Path| {
+        let path = path.to_owned();
+        move |source| RestoreError::Io { path, source }
+    };
+    if fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(RestoreError::NotEmpty { place: dir.display().to_string() });
+    }
+    let mut unfinished = dir.as_os_str().to_owned();
+    unfinished.push(UNFINISHED);
+    let unfinished = PathBuf::from(unfinished);
+    if unfinished.exists() {
+        // What a restore before this one has left.
+        fs::remove_dir_all(&unfinished).map_err(io(&unfinished))?;
+    }
+    ReplicaFile::open(&unfinished, store.cluster_id(), Uuid::new_v4())?;
+    let restored = {
+        let options = DatabaseOptions { shared: true, ..options.clone() };
+        let database = Database::open(&unfinished, options)?;
+        let restored = read_up_to(store, (at, now), &mut |batch| Ok(apply(&database, batch)?))?;
+        database.sync_applied()?;
+        restored
+    };
+    // From here on it is nobody else's.
+    let mark = unfinished.join(REPLICA_FILE);
+    fs::remove_file(&mark).map_err(io(&mark))?;
+    drop(Database::open(&unfinished, DatabaseOptions { shared: false, ..options })?);
+    File::open(&unfinished).and_then(|file| file.sync_all()).map_err(io(&unfinished))?;
+    if dir.exists() {
+        fs::remove_dir(dir).map_err(io(dir))?;
+    }
+    fs::rename(&unfinished, dir).map_err(io(dir))?;
+    if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        File::open(parent).and_then(|file| file.sync_all()).map_err(io(parent))?;
+    }
+    Ok(restored)
+}
+
+/// Begins the log of `into`, a store without one, as that of `store` was at `at`.
+///
+/// # Errors
+/// [`RestoreError`]. What was put until then stays: the store is to be emptied.
+pub fn restore_into_store(
+    store: &ClusterStore,
+    (at, now): (UnixMs, UnixMs),
+    into: &ClusterStore,
+) -> Result<RestoredLog, RestoreError> {
+    if into.log_begin(SHARD)? > 1 || into.log_end(SHARD, 0)?.is_some() {
+        return Err(RestoreError::NotEmpty { place: format!("the store of {}", into.cluster()) });
+    }
+    let name = LeaderName::new(NAME.to_owned())?;
+    let leader = ShardLeader::open(into, SHARD, None, &name, &mut |_| Ok(()))?;
+    read_up_to(store, (at, now), &mut |batch| {
+        if batch.entries.is_empty() {
+            return Ok(());
+        }
+        let Batch { catalogue_version, timestamp, .. } = *batch;
+        let entries: Vec<_> = batch
+            .entries
+            .iter()
+            .map(|it| EntryRef { seq: it.seq, kind: it.kind, payload: &it.payload })
+            .collect();
+        leader.append(Stamp { catalogue_version, timestamp }, &entries)?;
+        Ok(())
+    })
+}
+
+/// Hands over the log from its first object to the last one of the moment.
+fn read_up_to(
+    store: &ClusterStore,
+    (at, now): (UnixMs, UnixMs),
+    take: &mut dyn FnMut(&Batch) -> Result<(), RestoreError>,
+) -> Result<RestoredLog, RestoreError> {
+    if at > now {
+        let why = "that is yet to come".to_owned();
+        return Err(RestoreError::NotCovered { moment: at, from: None, why });
+    }
+    let mut pin = OldestPin::take(store)?;
+    let restored = read_pinned(store, at, &mut pin, take);
+    pin.release();
+    restored
+}
+
+fn read_pinned(
+    store: &ClusterStore,
+    at: UnixMs,
+    pin: &mut OldestPin,
+    take: &mut dyn FnMut(&Batch) -> Result<(), RestoreError>,
+) -> Result<RestoredLog, RestoreError> {
+    let refused = |from, why: String| Err(RestoreError::NotCovered { moment: at, from, why });
+    let begin = store.log_begin(SHARD)?;
+    if begin > 1 {
+        let why = format!(
+            "its log was cut, and begins with object {begin}; what was before stands in generations, \
+             from which this version restores nothing"
+        );
+        return refused(None, why);
+    }
+    let until = hybrid(UnixMs(at.0 + 1)) - 1;
+    let mut reader = ShardReader::open(store, SHARD, None)?;
+    let nothing = RestoredLog { objects: 0, changes: 0, position: None, written: UnixMs(0) };
+    let mut restored = nothing;
+    while let Some(batch) = reader.next()? {
+        if batch.timestamp > until {
+            if restored.changes == 0 {
+                let from = moment(batch.timestamp);
+                let why = format!("its first object is of {} ms", from.0);
+                return refused(Some(from), why);
+            }
+            break;
+        }
+        take(&batch)?;
+        restored.objects += 1;
+        restored.changes += batch.entries.len() as u64;
+        restored.position = Some(batch.position);
+        restored.written = moment(batch.timestamp);
+        pin.renew()?;
+    }
+    if restored.objects == 0 {
+        return refused(None, "it has no log".into());
+    }
+    Ok(restored)
+}
+
+/// The oldest generation of the log, held while the log is read: it is cut above no pin.
+struct OldestPin {
+    generations: ShardGenerations,
+    pin: Option<LeasedPin>,
+    renewed: Instant,
+}
+
+impl OldestPin {
+    fn take(store: &ClusterStore) -> Result<Self, RestoreError> {
+        let generations = ShardGenerations::new(store, SHARD);
+        let oldest = generations.ids()?.into_iter().next();
+        let pin = oldest.map(|id| generations.pin(id, NAME, PINNED)).transpose()?.flatten();
+        Ok(Self { generations, pin, renewed: Instant::now() })
+    }
+
+    fn renew(&mut self) -> Result<(), RestoreError> {
+        if let Some(pin) = &mut self.pin
+            && self.renewed.elapsed() >= RENEWED
+        {
+            // Where it is gone, a cut is met, and told.
+            self.generations.renew(pin)?;
+            self.renewed = Instant::now();
+        }
+        Ok(())
+    }
+
+    fn release(self) {
+        if let Some(pin) = self.pin
+            && let Err(error) = self.generations.release(pin)
+        {
+            tracing::debug!("a pin is left to its lease: {error}");
+        }
+    }
+}

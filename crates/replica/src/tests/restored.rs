@@ -1,0 +1,135 @@
+//! What a database was at a moment.
+
+use std::sync::LazyLock;
+
+use super::*;
+
+/// Beyond all that happens in a test, by the clock of its servers.
+const NOW: UnixMs = UnixMs(1_700_000_600_000);
+
+/// One clock for all servers: a moment is one of whoever leads.
+static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+fn start(cluster: &Cluster, server: usize) -> Replica {
+    let election = Arc::new(Vote { me: server, elected: Arc::clone(&cluster.elected) });
+    let options = ReplicaOptions::new(cluster.store(), format!("server {server}"), election);
+    let now = || UnixMs(1_700_000_000_000 + BEGAN.elapsed().as_millis() as u64);
+    let database = DatabaseOptions::new(now);
+    Replica::open(&cluster.dir(server), database, options, Uuid::new_v4()).unwrap()
+}
+
+/// The moment of what was applied last, when no later change can have it.
+fn moment(replica: &Replica) -> UnixMs {
+    let moment = |it: &Replica| it.timestamp() >> 18;
+    let at = moment(replica);
+    assert!(replica.wait_until(deadline(), |it| moment(it) > at + 1), "the time stands still");
+    UnixMs(at)
+}
+
+fn options() -> DatabaseOptions {
+    DatabaseOptions::new(|| NOW)
+}
+
+fn rows(dir: &Path) -> u64 {
+    let database = Database::open(dir, options()).unwrap();
+    database.collection("default", "c").unwrap().count(None).unwrap()
+}
+
+#[test]
+fn moments_come_back_as_they_were_over_changes_of_the_leader() {
+    let cluster = Cluster::new(0);
+    let (a, b) = (start(&cluster, 0), start(&cluster, 1));
+    until_leads(&a);
+    let before = moment(&a);
+    let c = create(a.database(), "c");
+    let mut moments = vec![(moment(&a), 0)];
+    c.insert(batch(0..10), None).unwrap();
+    moments.push((moment(&a), 10));
+    c.delete(&[PrimaryKey::Int64(3)]).unwrap();
+    moments.push((moment(&a), 9));
+    cluster.elect(Some(1), &[&a, &b]);
+    until_leads(&b);
+    catch_up(&b);
+    let c = b.database().collection("default", "c").unwrap();
+    c.insert(batch(20..25), None).unwrap();
+    moments.push((moment(&b), 14));
+    b.database().drop_collection("default", "c").unwrap();
+    let dropped = moment(&b);
+    let reading = cluster.store();
+    for (number, (at, wanted)) in moments.iter().enumerate() {
+        let dir = cluster.dir(100 + number);
+        let restored = restore_to_directory(&reading, (*at, NOW), &dir, options()).unwrap();
+        assert!(restored.written <= *at, "{restored:?}");
+        assert_eq!(rows(&dir), *wanted, "moment {number}");
+        // It is a database of its own, which takes changes.
+        let database = Database::open(&dir, options()).unwrap();
+        let c = database.collection("default", "c").unwrap();
+        c.insert(batch(50..52), None).unwrap();
+        assert_eq!(c.count(None).unwrap(), wanted + 2);
+    }
+    let dir = cluster.dir(200);
+    restore_to_directory(&reading, (dropped, NOW), &dir, options()).unwrap();
+    let database = Database::open(&dir, options()).unwrap();
+    assert!(database.collection("default", "c").is_err());
+    assert!(before < moments[0].0);
+    let full = restore_to_directory(&reading, (dropped, NOW), &dir, options()).unwrap_err();
+    assert!(matches!(full, RestoreError::NotEmpty { .. }), "{full}");
+}
+
+#[test]
+fn moments_that_the_log_does_not_tell_are_refused_and_leave_nothing() {
+    let cluster = Cluster::new(0);
+    let a = start(&cluster, 0);
+    until_leads(&a);
+    let c = create(a.database(), "c");
+    c.insert(batch(0..10), None).unwrap();
+    let (reading, dir) = (cluster.store(), cluster.dir(100));
+    let refused = |at: u64, now: UnixMs| {
+        let refused = restore_to_directory(&reading, (UnixMs(at), now), &dir, options());
+        assert!(!dir.exists());
+        match refused.unwrap_err() {
+            RestoreError::NotCovered { moment, from, why } => {
+                assert_eq!(moment, UnixMs(at));
+                (from, why)
+            }
+            other => panic!("{other}"),
+        }
+    };
+    let (from, _) = refused(1_600_000_000_000, NOW);
+    assert!(from.is_some_and(|from| from.0 >= 1_700_000_000_000), "{from:?}");
+    let (_, why) = refused(NOW.0 + 1, NOW);
+    assert!(why.contains("yet to come"), "{why}");
+    // A log that was cut.
+    drop(a);
+    let name = pipeann_store::LeaderName::new("x").unwrap();
+    let shard = pipeann_store::ShardId(0);
+    let leader =
+        pipeann_store::ShardLeader::open(&reading, shard, None, &name, &mut |_| Ok(())).unwrap();
+    leader.truncate_before(leader.position()).unwrap();
+    let (_, why) = refused(NOW.0, NOW);
+    assert!(why.contains("was cut"), "{why}");
+}
+
+#[test]
+fn a_moment_becomes_another_cluster() {
+    let cluster = Cluster::new(0);
+    let a = start(&cluster, 0);
+    until_leads(&a);
+    let c = create(a.database(), "c");
+    c.insert(batch(0..10), None).unwrap();
+    let at = moment(&a);
+    c.insert(batch(10..20), None).unwrap();
+    let url = format!("file://{}", cluster.root.path().join("other").display());
+    let other = ClusterStore::open(&url, "other").unwrap();
+    let restored = restore_into_store(&cluster.store(), (at, NOW), &other).unwrap();
+    assert!(restored.changes >= 2, "{restored:?}");
+    let election = Arc::new(Vote { me: 0, elected: Arc::clone(&cluster.elected) });
+    let options = ReplicaOptions::new(other.clone(), "restored".into(), election);
+    let b = open(&cluster.dir(9), options);
+    until_leads(&b);
+    assert_eq!((count(&b), count(&a)), (10, 20));
+    b.database().collection("default", "c").unwrap().insert(batch(30..31), None).unwrap();
+    assert_eq!((count(&b), count(&a)), (11, 20));
+    let full = restore_into_store(&cluster.store(), (at, NOW), &other).unwrap_err();
+    assert!(matches!(full, RestoreError::NotEmpty { .. }), "{full}");
+}

@@ -1,0 +1,374 @@
+"""Looking after a cluster on this machine, counted: moments restored, versions exchanged, rest.
+
+Prints one line of JSON. `restore` writes by three servers, kills leaders, and compares random
+moments with what was written when; `upgrade` exchanges servers for those of another version and
+back, one after the other, under load; `cost` loads collections and counts what servers ask of
+store and etcd while nobody asks them, and while writers do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from contextlib import ExitStack
+from datetime import datetime, timezone
+from pathlib import Path
+
+from clusters import Cluster, Server, binary, free_port, running, until
+from outages import Balancer, Reader, client, connected, leader
+from pymilvus import DataType, MilvusClient, MilvusException
+
+# When a change began and ended, by the clock of this machine; its key, and the mark that it has
+# then, or none where it is deleted.
+Change = tuple[float, float, int, int | None]
+
+
+def create(of: MilvusClient, name: str = "c") -> None:
+    """Rows with a key of the writer's own, and a mark."""
+    schema = of.create_schema()
+    schema.add_field("id", DataType.INT64, is_primary=True)
+    schema.add_field("mark", DataType.INT64)
+    schema.add_field("v", DataType.FLOAT_VECTOR, dim=8)
+    index = of.prepare_index_params()
+    index.add_index("v", index_type="AUTOINDEX", metric_type="L2")
+    of.create_collection(name, schema=schema, index_params=index)
+
+
+def marks(of: MilvusClient) -> dict[int, int]:
+    """The mark of each key."""
+    found: dict[int, int] = {}
+    fields = ["id", "mark"]
+    pages = of.query_iterator(
+        "c", filter="id >= 0", output_fields=fields, batch_size=2000, consistency_level="Strong"
+    )
+    while page := pages.next():
+        found |= {row["id"]: row["mark"] for row in page}
+    pages.close()
+    return found
+
+
+class Historian(threading.Thread):
+    """Puts and deletes rows of its own keys, and keeps when."""
+
+    KEYS = 200
+
+    def __init__(self, cluster: Cluster, number: int, stop: threading.Event) -> None:
+        super().__init__(daemon=True)
+        self.clients = [client(server) for server in cluster.servers]
+        self.first = number * 1000
+        self.chance = random.Random(number)
+        self.stopped = stop
+        self.changes: list[Change] = []
+        self.failed = 0
+
+    def run(self) -> None:
+        mark = 0
+        while not self.stopped.is_set():
+            mark += 1
+            key = self.first + self.chance.randrange(self.KEYS)
+            is_put = self.chance.random() < 0.7
+            of = self.clients[mark % len(self.clients)]
+            began, ended = time.time(), float("inf")
+            try:
+                if is_put:
+                    of.upsert(
+                        "c", [{"id": key, "mark": mark, "v": [float(key % 97)] * 8}], timeout=10
+                    )
+                else:
+                    of.delete("c", ids=[key], timeout=10)
+                ended = time.time()
+            except MilvusException:
+                # It may come about at any time from now on, or never.
+                self.failed += 1
+            self.changes.append((began, ended, key, mark if is_put else None))
+
+
+def possible(changes: list[Change], at: float) -> dict[int, set[int | None]]:
+    """Marks that each key may have at a moment: that of its last change that had ended, those
+    under way, and those of changes before of which nobody knows what became of them."""
+    found: dict[int, set[int | None]] = {}
+    lost: dict[int, set[int | None]] = {}
+    for began, ended, key, mark in changes:
+        if ended < at:
+            found[key] = {mark} | lost.get(key, set())
+        elif began <= at:
+            found.setdefault(key, {None}).add(mark)
+            if ended == float("inf"):
+                lost.setdefault(key, set()).add(mark)
+    return found
+
+
+def restore(root: Path, moments: int) -> dict:
+    """Compares so many moments with what was written when."""
+    cluster = Cluster(root, 3)
+    with cluster.running():
+        create(client(cluster.servers[0]))
+        began = time.time()
+        stop = threading.Event()
+        writers = [Historian(cluster, number, stop) for number in range(3)]
+        for writer in writers:
+            writer.start()
+
+        def done() -> int:
+            return sum(len(writer.changes) for writer in writers)
+
+        for _ in range(2):
+            before = done()
+            until("changes", lambda before=before: done() > before + 100 * moments)
+            dead = leader(cluster)
+            dead.kill()
+            before = done()
+            until("changes again", lambda before=before: done() > before + 100)
+            dead.start()
+        ended = time.time()
+        chance = random.Random(1)
+        at = sorted(chance.uniform(began + 1, ended - 0.1) for _ in range(moments - 1))
+        failed: list[str] = []
+        # The first half while writers go on.
+        for number, moment in enumerate(at):
+            if number == len(at) // 2:
+                stop.set()
+                for writer in writers:
+                    writer.join()
+            failed += check(cluster, root / f"made-{number}", moment, writers)
+        # And all that there is.
+        failed += check(cluster, root / "made-now", time.time() - 0.01, writers)
+        return {
+            "moments": moments,
+            "changes": done(),
+            "unknown": sum(writer.failed for writer in writers),
+            "rows": len(marks(connected(cluster.servers[0]))),
+            "wrong": len(failed),
+            "said": failed[:5],
+        }
+
+
+def check(cluster: Cluster, made: Path, moment: float, writers: list[Historian]) -> list[str]:
+    """Keys that a moment has otherwise than they were written."""
+    text = datetime.fromtimestamp(moment, timezone.utc).isoformat(timespec="milliseconds")
+    # A whole millisecond belongs to the moment.
+    least = datetime.fromisoformat(text).timestamp()
+    ran = cluster.command("restore", "--at", text, "--to", str(made), "--json")
+    if ran.returncode != 0:
+        return [ran.stderr.strip()]
+    alone = Server(made, "")
+    alone.flags = []
+    with running(alone):
+        found = marks(client(alone))
+    wrong = []
+    for writer in writers:
+        changes = list(writer.changes)
+        before, after = possible(changes, least), possible(changes, least + 0.001)
+        for key in range(writer.first, writer.first + writer.KEYS):
+            may = before.get(key, {None}) | after.get(key, {None})
+            if found.get(key) not in may:
+                wrong.append(f"{text}: {key} has {found.get(key)}, not one of {may}")
+    return wrong
+
+
+class BalancedWriter(threading.Thread):
+    """Writes rows through a balancer, with the SDK's own patience."""
+
+    def __init__(self, uri: str, number: int, stop: threading.Event) -> None:
+        super().__init__(daemon=True)
+        self.client = MilvusClient(uri=uri)
+        self.key = number * 10_000_000
+        self.stopped = stop
+        self.answered: list[int] = []
+        self.said: list[str] = []
+
+    def run(self) -> None:
+        while not self.stopped.is_set():
+            self.key += 1
+            row = {"id": self.key, "mark": 0, "v": [float(self.key % 97)] * 8}
+            try:
+                self.client.insert("c", [row])
+                self.answered.append(self.key)
+            except MilvusException as error:
+                self.said.append(str(error)[:200])
+
+
+def upgrade(root: Path, before: Path, rounds: int) -> dict:
+    """Exchanges all servers for those of another command and back, so often."""
+    cluster = Cluster(root, 3)
+    for server in cluster.servers:
+        server.program = before
+    with cluster.running():
+        create(client(cluster.servers[0]))
+        stop = threading.Event()
+        uri = Balancer(cluster.servers).uri
+        writers = [BalancedWriter(uri, number, stop) for number in range(2)]
+        reader = Reader(uri, stop)
+        for thread in [*writers, reader]:
+            thread.start()
+
+        def goes_on() -> None:
+            written = sum(len(writer.answered) for writer in writers)
+            read = reader.answered
+            until(
+                "answers",
+                lambda: (
+                    sum(len(w.answered) for w in writers) > written + 20
+                    and reader.answered > read + 20
+                ),
+            )
+
+        goes_on()
+        exchanged, codes = 0, []
+        for _ in range(rounds):
+            for program in [binary(), before]:
+                # The leader last, so that it changes as seldom as it can.
+                leads = leader(cluster)
+                order = [s for s in cluster.servers if s is not leads] + [leads]
+                for server in order:
+                    codes.append(server.stop())
+                    server.program = program
+                    server.start()
+                    exchanged += 1
+                    goes_on()
+        stop.set()
+        for thread in [*writers, reader]:
+            thread.join()
+        there = [set(marks(connected(server))) for server in cluster.servers]
+        answered = {key for writer in writers for key in writer.answered}
+        said = [text for writer in writers for text in writer.said] + list(reader.said)
+        return {
+            "exchanged": exchanged,
+            "codes": sum(code != 0 for code in codes),
+            "writes": len(answered),
+            "reads": reader.answered,
+            "failed_writes": sum(len(writer.said) for writer in writers),
+            "failed_reads": reader.failed,
+            "lost": sum(len(answered - each) for each in there),
+            "differ": sum(each != there[0] for each in there),
+            "said": said[:5],
+        }
+
+
+def bucket(stack: ExitStack) -> str:
+    """A bucket of S3 as moto speaks it; what it is reached by goes to the environment."""
+    port = free_port()
+    quiet = subprocess.DEVNULL
+    command = [sys.executable, "-m", "moto.server", "--host", "127.0.0.1", "--port", str(port)]
+    server = subprocess.Popen(command, stdout=quiet, stderr=quiet)
+    stack.callback(server.wait)
+    stack.callback(server.kill)
+    url = f"http://127.0.0.1:{port}"
+
+    def made() -> bool:
+        try:
+            make = urllib.request.Request(f"{url}/bucket", method="PUT")
+            make.add_header("Authorization", "AWS4-HMAC-SHA256 Credential=x/1/us-east-1/s3/aws4")
+            urllib.request.urlopen(make, timeout=5).close()
+        except OSError:
+            return False
+        return True
+
+    until("S3", made)
+    os.environ |= {
+        "AWS_ENDPOINT_URL": url,
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_REGION": "us-east-1",
+    }
+    return "s3://bucket/cost"
+
+
+def asked(cluster: Cluster) -> dict[str, float]:
+    """What all servers have asked for so far."""
+    sums: dict[str, float] = {}
+    for server in cluster.servers:
+        for name, value in server.figures().items():
+            if name.startswith(("pipeann_store_requests", "pipeann_etcd_writes", "pipeann_lease")):
+                short = name.replace("pipeann_", "").replace("_total", "")
+                sums[short] = sums.get(short, 0) + value
+    return sums
+
+
+def rates(cluster: Cluster, seconds: float) -> dict[str, float]:
+    """The same a second, over some time."""
+    before, began = asked(cluster), time.monotonic()
+    time.sleep(seconds)
+    after, took = asked(cluster), time.monotonic() - began
+    return {name: (after[name] - before[name]) / took for name in after}
+
+
+def cost(root: Path, collections: int, seconds: float, store: str) -> dict:
+    """What so many loaded collections cost at rest, and what writers cost."""
+    with ExitStack() as stack:
+        cluster = Cluster(root, 3)
+        if store == "s3":
+            cluster.store = bucket(stack)
+            for server in cluster.servers:
+                server.flags[server.flags.index("--store") + 1] = cluster.store
+        for server in cluster.servers:
+            server.watched = free_port()
+        stack.enter_context(cluster.running())
+        of = client(cluster.servers[0])
+        for number in range(collections):
+            of.create_collection(f"c{number}", dimension=8)
+        of.insert("c0", [{"id": 1, "vector": [1.0] * 8}])
+        # Graphs, and whatever else follows what was made.
+        time.sleep(min(10.0, seconds))
+        idle = rates(cluster, seconds)
+        requests = sum(rate for name, rate in idle.items() if name.startswith("store_requests"))
+        lone = []
+        for key in range(20):
+            time.sleep(0.3)
+            began = time.monotonic()
+            of.insert("c0", [{"id": 100 + key, "vector": [1.0] * 8}])
+            lone.append(time.monotonic() - began)
+        # As many writers as share objects.
+        stop = threading.Event()
+
+        def write(thread: int) -> None:
+            mine, key = client(cluster.servers[thread % 3]), 1_000_000 * (thread + 1)
+            while not stop.is_set():
+                key += 1
+                mine.insert("c0", [{"id": key, "vector": [1.0] * 8}])
+
+        threads = [threading.Thread(target=write, args=(n,), daemon=True) for n in range(16)]
+        for thread in threads:
+            thread.start()
+        busy = rates(cluster, min(20.0, seconds))
+        stop.set()
+        for thread in threads:
+            thread.join()
+        return {
+            "store": store,
+            "collections": collections,
+            "seconds": seconds,
+            "idle_store_requests_s": requests,
+            "idle_store": {name: rate for name, rate in idle.items() if "store" in name},
+            "idle_etcd_writes_s": idle["etcd_writes"],
+            "idle_renewals_s": idle["lease_renewals"],
+            "busy_puts_s": busy['store_requests{operation="put"}'],
+            "lone_write_s": sorted(lone)[len(lone) // 2],
+        }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=["restore", "upgrade", "cost"])
+    parser.add_argument("count", type=int)
+    parser.add_argument("--before", type=Path, help="the command of the version before")
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--store", choices=["directory", "s3"], default="s3")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="pipeann-upkeep-") as made:
+        where = Path(made)
+        if given.what == "restore":
+            found = restore(where, given.count)
+        elif given.what == "upgrade":
+            found = upgrade(where, given.before, given.count)
+        else:
+            found = cost(where, given.count, given.seconds, given.store)
+        print(json.dumps(found))
