@@ -20,7 +20,7 @@
 //! | `rewrite` | all pages in a new order: `renumber` chooses it, `gather` makes the pages |
 //! | `retrain` | a codebook for the rows of now, and whether it is due |
 //! | `upkeep` | when a checkpoint, a consolidation and a rewrite are due |
-//! | `strays` | files that no generation names any more |
+//! | `orphan_files` | files that no generation names any more |
 //! | `consolidate` | deleted nodes leave the graph |
 //!
 //! Who waits for whom: searches take latches of a few instructions (the current generation, one
