@@ -15,7 +15,7 @@ use crate::options::ReplicaOptions;
 use crate::position::ReplicaFile;
 use crate::publishing::GenerationWork;
 use crate::state::{ReadFreshness, ReplicaStatus, SharedState};
-use crate::work::{LedTerm, LogWork};
+use crate::work::{LedTerm, LedTerms, LogWork};
 
 /// How often an election is asked by who waits for its end.
 const ELECTION_LOOK: Duration = Duration::from_millis(20);
@@ -26,7 +26,7 @@ pub struct Replica {
     options: ReplicaOptions,
     server: Uuid,
     state: Arc<SharedState>,
-    term: Arc<Mutex<Option<LedTerm>>>,
+    terms: Arc<Mutex<LedTerms>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -64,16 +64,17 @@ impl Replica {
         database.shared = true;
         let database = Arc::new(Database::open(dir, database)?);
         let state = Arc::new(SharedState::new(file.position()));
-        let term = Arc::default();
+        let terms = Arc::default();
         let publisher = GenerationWork {
             dir: dir.to_owned(),
             database: Arc::clone(&database),
             options: options.clone(),
             state: Arc::clone(&state),
-            term: Arc::clone(&term),
+            terms: Arc::clone(&terms),
             included: 0,
             newest: None,
             taken: 0,
+            term: 0,
         };
         let work = LogWork {
             dir: dir.to_owned(),
@@ -81,14 +82,14 @@ impl Replica {
             options: options.clone(),
             now,
             state: Arc::clone(&state),
-            term: Arc::clone(&term),
+            terms: Arc::clone(&terms),
             file,
             noted: Instant::now(),
         };
         let thread = thread::Builder::new().name("shared-log".into()).spawn(move || work.run());
         let thread = thread.map_err(ReplicaError::Thread)?;
         let (server, threads) = (file.server(), vec![thread]);
-        let mut replica = Self { database, options, server, state, term, threads };
+        let mut replica = Self { database, options, server, state, terms, threads };
         let thread =
             thread::Builder::new().name("generations".into()).spawn(move || publisher.run());
         replica.threads.push(thread.map_err(ReplicaError::Thread)?);
@@ -124,7 +125,7 @@ impl Replica {
     }
 
     fn term(&self) -> Option<LedTerm> {
-        self.term.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.terms.lock().unwrap_or_else(PoisonError::into_inner).now.clone()
     }
 
     /// A hybrid timestamp, milliseconds since 1970 above 18 bits that count, and even. Of a server that

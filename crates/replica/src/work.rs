@@ -33,8 +33,8 @@ pub(crate) struct LogWork {
     pub(crate) options: ReplicaOptions,
     pub(crate) now: Arc<dyn Fn() -> UnixMs + Send + Sync>,
     pub(crate) state: Arc<SharedState>,
-    /// The term that this server leads by.
-    pub(crate) term: Arc<Mutex<Option<LedTerm>>>,
+    /// The terms that this server leads by.
+    pub(crate) terms: Arc<Mutex<LedTerms>>,
     pub(crate) file: ReplicaFile,
     pub(crate) noted: Instant,
 }
@@ -44,6 +44,13 @@ pub(crate) struct LogWork {
 pub(crate) struct LedTerm {
     pub(crate) leader: Arc<ShardLeader>,
     pub(crate) time: Arc<TermTime>,
+}
+
+/// The term that this server leads by, and the last one until somebody has seen that it is over.
+#[derive(Default)]
+pub(crate) struct LedTerms {
+    pub(crate) now: Option<LedTerm>,
+    pub(crate) last: Option<LedTerm>,
 }
 
 impl LogWork {
@@ -199,7 +206,11 @@ impl LogWork {
     }
 
     fn set_term(&self, term: Option<LedTerm>) {
-        *self.term.lock().unwrap_or_else(PoisonError::into_inner) = term;
+        let mut terms = self.terms.lock().unwrap_or_else(PoisonError::into_inner);
+        if term.is_some() {
+            terms.last.clone_from(&term);
+        }
+        terms.now = term;
     }
 
     /// Notes how far it has come, now and then.
