@@ -32,7 +32,7 @@ use crate::folder::{GENERATIONS_DIR, clear, files_below};
 use crate::header::GenerationHeader;
 use crate::options::ReplicaOptions;
 use crate::state::{SharedState, WorkSignal};
-use crate::work::{LedTerm, SHARD};
+use crate::work::{LedTerm, LedTerms, SHARD};
 
 /// How often it is looked whether a generation is due.
 const LOOK: Duration = Duration::from_secs(1);
@@ -55,11 +55,12 @@ pub(crate) struct GenerationWork {
     pub(crate) database: Arc<Database>,
     pub(crate) options: ReplicaOptions,
     pub(crate) state: Arc<SharedState>,
-    pub(crate) term: Arc<Mutex<Option<LedTerm>>>,
+    pub(crate) terms: Arc<Mutex<LedTerms>>,
     /// Bytes of the log that a generation has, of those that were counted.
     pub(crate) included: u64,
-    /// Position of the newest generation that is known here.
+    /// Position of the newest generation that is known here, and by which term it was looked for.
     pub(crate) newest: Option<Position>,
+    pub(crate) term: u64,
     /// Directories of moments that were taken, each with a name of its own.
     pub(crate) taken: u64,
 }
@@ -82,32 +83,36 @@ impl Drop for TakenFiles {
 impl GenerationWork {
     /// Works until the server ends.
     pub(crate) fn run(mut self) {
-        let mut led: Option<LedTerm> = None;
         let mut rest = LOOK;
         loop {
             let stops = self.state.rest(rest) == WorkSignal::Stop;
             rest = LOOK;
-            let leads = self.leads();
-            let ends = stops || leads.is_none();
-            if leads.is_some() && led.is_none() {
-                self.newest = self.newest_position();
-            }
-            if let Some(term) = leads.clone().or_else(|| led.take())
-                && self.is_due(&term, ends)
+            let (term, leads) = self.led();
+            if let Some(term) = term
+                && self.is_due(&term, stops || !leads)
                 && let Err(error) = self.publish(&term)
             {
                 tracing::warn!("no generation was published: {error}");
                 rest = AFTER_FAILURE;
             }
-            led = leads;
             if stops {
                 return;
             }
         }
     }
 
-    fn leads(&self) -> Option<LedTerm> {
-        self.term.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The term that this server leads by, or that has ended since this was asked last; and which it is.
+    fn led(&self) -> (Option<LedTerm>, bool) {
+        let mut terms = self.terms.lock().unwrap_or_else(PoisonError::into_inner);
+        match terms.now.clone() {
+            Some(term) => (Some(term), true),
+            None => (terms.last.take(), false),
+        }
+    }
+
+    fn leads_by(&self, term: &LedTerm) -> bool {
+        let terms = self.terms.lock().unwrap_or_else(PoisonError::into_inner);
+        terms.now.as_ref().is_some_and(|now| Arc::ptr_eq(&now.leader, &term.leader))
     }
 
     /// Where the newest generation stands; where that is not told, as if there were none.
@@ -116,11 +121,10 @@ impl GenerationWork {
         newest.ok().flatten().map(|generation| generation.position)
     }
 
-    fn leads_by(&self, term: &LedTerm) -> bool {
-        self.leads().is_some_and(|now| Arc::ptr_eq(&now.leader, &term.leader))
-    }
-
-    fn is_due(&self, term: &LedTerm, ends: bool) -> bool {
+    fn is_due(&mut self, term: &LedTerm, ends: bool) -> bool {
+        if self.term != term.leader.term() {
+            (self.newest, self.term) = (self.newest_position(), term.leader.term());
+        }
         let part = if ends { PART_AT_END } else { 1 };
         let bytes = self.state.log_bytes() - self.included;
         let before = self.newest.map_or(0, |position| position.number);

@@ -20,7 +20,7 @@ use crate::position::ReplicaFile;
 use crate::publishing::GenerationWork;
 use crate::requests_file::RequestsFile;
 use crate::state::{ReadFreshness, ReplicaStatus, SharedState};
-use crate::work::{LedTerm, LogWork};
+use crate::work::{LedTerm, LedTerms, LogWork};
 
 /// How often an election is asked by who waits for its end.
 const ELECTION_LOOK: Duration = Duration::from_millis(20);
@@ -31,7 +31,7 @@ pub struct Replica {
     options: ReplicaOptions,
     server: Uuid,
     state: Arc<SharedState>,
-    term: Arc<Mutex<Option<LedTerm>>>,
+    terms: Arc<Mutex<LedTerms>>,
     tally: Arc<CommitTally>,
     /// Calls that only a leader answers are not to be begun here any more.
     closing: AtomicBool,
@@ -75,16 +75,17 @@ impl Replica {
         let requests = RequestsFile::open(dir, cluster, database.requests());
         let requests = requests.map_err(ReplicaError::Requests)?;
         let state = Arc::new(SharedState::new(file.position()));
-        let (term, tally) = (Arc::default(), Arc::<CommitTally>::default());
+        let (terms, tally) = (Arc::default(), Arc::<CommitTally>::default());
         let publisher = GenerationWork {
             dir: dir.to_owned(),
             database: Arc::clone(&database),
             options: options.clone(),
             state: Arc::clone(&state),
-            term: Arc::clone(&term),
+            terms: Arc::clone(&terms),
             included: 0,
             newest: None,
             taken: 0,
+            term: 0,
         };
         let work = LogWork {
             dir: dir.to_owned(),
@@ -92,7 +93,7 @@ impl Replica {
             options: options.clone(),
             now,
             state: Arc::clone(&state),
-            term: Arc::clone(&term),
+            terms: Arc::clone(&terms),
             tally: Arc::clone(&tally),
             file,
             requests,
@@ -100,7 +101,7 @@ impl Replica {
         };
         let ending = UnforeseenEnd {
             state: Arc::clone(&state),
-            term: Arc::clone(&term),
+            terms: Arc::clone(&terms),
             election: Arc::clone(&options.election),
         };
         let thread = thread::Builder::new().name("shared-log".into()).spawn(move || {
@@ -109,7 +110,7 @@ impl Replica {
         });
         let thread = thread.map_err(ReplicaError::Thread)?;
         let (server, closing, threads) = (file.server(), AtomicBool::new(false), vec![thread]);
-        let mut replica = Self { database, options, server, state, term, tally, closing, threads };
+        let mut replica = Self { database, options, server, state, terms, tally, closing, threads };
         let thread =
             thread::Builder::new().name("generations".into()).spawn(move || publisher.run());
         replica.threads.push(thread.map_err(ReplicaError::Thread)?);
@@ -182,7 +183,7 @@ impl Replica {
     }
 
     fn term(&self) -> Option<LedTerm> {
-        self.term.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.terms.lock().unwrap_or_else(PoisonError::into_inner).now.clone()
     }
 
     /// A hybrid timestamp, milliseconds since 1970 above 18 bits that count, and even: that of the last
@@ -270,7 +271,7 @@ impl Replica {
 /// wait for it or to read what only grows older, and another server is to lead.
 struct UnforeseenEnd {
     state: Arc<SharedState>,
-    term: Arc<Mutex<Option<LedTerm>>>,
+    terms: Arc<Mutex<LedTerms>>,
     election: Arc<dyn Election>,
 }
 
@@ -279,7 +280,7 @@ impl Drop for UnforeseenEnd {
         if self.state.is_stopping() {
             return;
         }
-        let led = self.term.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let led = self.terms.lock().unwrap_or_else(PoisonError::into_inner).now.take();
         if let Some(term) = led {
             term.log.end(SharedLogError::NotLeading { why: "its thread has failed".into() });
         }

@@ -39,8 +39,8 @@ pub(crate) struct LogWork {
     pub(crate) options: ReplicaOptions,
     pub(crate) now: Arc<dyn Fn() -> UnixMs + Send + Sync>,
     pub(crate) state: Arc<SharedState>,
-    /// The term that this server leads by.
-    pub(crate) term: Arc<Mutex<Option<LedTerm>>>,
+    /// The terms that this server leads by.
+    pub(crate) terms: Arc<Mutex<LedTerms>>,
     pub(crate) tally: Arc<CommitTally>,
     pub(crate) file: ReplicaFile,
     pub(crate) requests: RequestsFile,
@@ -64,6 +64,13 @@ impl LedTerm {
             ReadFreshness::Bounded { .. } | ReadFreshness::Latest => false,
         }
     }
+}
+
+/// The term that this server leads by, and the last one until somebody has seen that it is over.
+#[derive(Default)]
+pub(crate) struct LedTerms {
+    pub(crate) now: Option<LedTerm>,
+    pub(crate) last: Option<LedTerm>,
 }
 
 impl LogWork {
@@ -241,7 +248,11 @@ impl LogWork {
     }
 
     fn set_term(&self, term: Option<LedTerm>) {
-        *self.term.lock().unwrap_or_else(PoisonError::into_inner) = term;
+        let mut terms = self.terms.lock().unwrap_or_else(PoisonError::into_inner);
+        if term.is_some() {
+            terms.last.clone_from(&term);
+        }
+        terms.now = term;
     }
 
     /// Notes how far it has come, now and then.
