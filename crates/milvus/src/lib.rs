@@ -14,6 +14,7 @@ mod status;
 
 pub use service::{
     AccessLog, CallEnded, CatchUp, DEFAULT_METRICS_PORT, DEFAULT_PORT, FrontendSettings, InProcess,
-    LeaderAt, Listening, LogEnd, NetworkLimits, PeerTls, Peers, PeersError, ReadTime, RefusedCall,
-    ServeError, ServeOptions, Served, ServerAt, ServerTls, TakenOver, Takeover, coverage, listen,
+    LeaderAt, Listening, NetworkLimits, PeerTls, Peers, PeersError, ReadTime, RefusedCall,
+    ServeError, ServeOptions, Served, ServerAt, ServerTls, SharedLogEnd, TakenOver, Takeover,
+    coverage, listen,
 };
