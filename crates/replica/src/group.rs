@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn a_request_is_in_the_object_of_its_change() {
         let objects = Arc::new(Objects::default());
-        let log = SharedObjects::new(Box::new(Arc::clone(&objects)), || {});
+        let log = SharedObjects::new(Box::new(Arc::clone(&objects)), Duration::ZERO, || {});
         let long = vec![7; OBJECT_BYTES];
         let request =
             AppliedRequest { id: RequestId([1; 16]), at_ms: 1, answer: RequestAnswer::default() };

@@ -111,7 +111,7 @@ pub fn current() -> Option<CurrentRequest> {
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct RememberedRequests {
     answers: HashMap<RequestId, RequestAnswer>,
     /// In the order in which they came.
     order: VecDeque<AppliedRequest>,
@@ -120,7 +120,7 @@ struct Known {
     under_way: HashSet<RequestId>,
 }
 
-impl Known {
+impl RememberedRequests {
     fn forget_old(&mut self, now_ms: u64) {
         while let Some(oldest) = self.order.front()
             && (self.order.len() > MOST_REMEMBERED
@@ -136,7 +136,7 @@ impl Known {
 /// See the module's description. Shared between threads by reference.
 #[derive(Debug, Default)]
 pub struct KnownRequests {
-    known: Mutex<Known>,
+    known: Mutex<RememberedRequests>,
     ended: Condvar,
 }
 
@@ -171,7 +171,7 @@ impl Drop for RequestUnderWay {
 }
 
 impl KnownRequests {
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, RememberedRequests> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -216,7 +216,7 @@ impl Listening {
         let (stop, stopped) = watch::channel(false);
         let served = runtime.spawn(serve(stopped));
         let served = Served { runtime: Some(runtime), stop: Some(stop), served: Some(served) };
-        Self { address, metrics_address: None, served }
+        Self { address, metrics_address: None, edge: Arc::default(), served }
     }
 
     /// Where it listens.

@@ -67,6 +67,6 @@ pub use listen::{
     listen,
 };
 pub use lite::{TakenOver, Takeover};
-pub use peers::{CatchUp, LeaderAt, LogEnd, PeerTls, Peers, PeersError, ReadTime, ServerAt};
+pub use peers::{CatchUp, LeaderAt, PeerTls, Peers, PeersError, ReadTime, ServerAt, SharedLogEnd};
 pub use relay::relay;
 pub use sockets::bind;

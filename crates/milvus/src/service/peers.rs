@@ -66,10 +66,10 @@ pub trait Peers: Send + Sync + fmt::Debug {
     fn look(&self);
 
     /// How far the log goes, where this server leads for certain after it was asked.
-    fn leads_up_to(&self) -> Option<LogEnd>;
+    fn leads_up_to(&self) -> Option<SharedLogEnd>;
 
     /// The leader, asked at this moment, said that the log goes so far.
-    fn heard(&self, end: LogEnd, asked: Instant);
+    fn heard(&self, end: SharedLogEnd, asked: Instant);
 
     /// The number of this server, which no other one has. It stands in the timestamps of iterators.
     fn number(&self) -> u8;
@@ -95,7 +95,7 @@ pub trait Peers: Send + Sync + fmt::Debug {
 
 /// The end of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogEnd {
+pub struct SharedLogEnd {
     /// The term of its last object.
     pub term: u64,
     /// The number of it.

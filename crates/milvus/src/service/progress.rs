@@ -18,7 +18,7 @@ use tonic::codegen::http::{HeaderMap, HeaderValue, Request, Response};
 use tonic::server::NamedService;
 
 use super::edge::Edge;
-use super::peers::{LeaderAt, LogEnd, Peers};
+use super::peers::{LeaderAt, Peers, SharedLogEnd};
 
 /// The one call.
 pub(super) const PATH: &str = "/pipeann.Servers/Progress";
@@ -61,7 +61,7 @@ impl HttpService<Request<Body>> for ProgressDoor {
         let mut response = Status::ok("").into_http();
         let headers = response.headers_mut();
         headers.insert(APPLIED, HeaderValue::from(applied));
-        if let Some(LogEnd { term, number }) = self.0.leads_up_to() {
+        if let Some(SharedLogEnd { term, number }) = self.0.leads_up_to() {
             let end =
                 HeaderValue::try_from(format!("{term}:{number}")).expect("digits and a colon");
             headers.insert(LOG_END, end);
@@ -142,7 +142,7 @@ pub(super) async fn listen_to_leader(edge: Weak<Edge>) {
         if let Some((term, number)) = end
             && let (Ok(term), Ok(number)) = (term.parse(), number.parse())
         {
-            edge.peers.heard(LogEnd { term, number }, asked);
+            edge.peers.heard(SharedLogEnd { term, number }, asked);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use pipeann_db::catalog::CollectionId;
 use pipeann_milvus::{
-    CatchUp, LeaderAt, LogEnd, MetricFamily, PeerTls, Peers, PeersError, ReadTime, ServerAt,
+    CatchUp, LeaderAt, MetricFamily, PeerTls, Peers, PeersError, ReadTime, ServerAt, SharedLogEnd,
 };
 use pipeann_replica::{
     ClusterMembership, Elected, Election, ReadFreshness as Wanted, Replica, ReplicaError,
@@ -140,12 +140,12 @@ impl Peers for ClusterPeers {
         self.replica.nudge();
     }
 
-    fn leads_up_to(&self) -> Option<LogEnd> {
+    fn leads_up_to(&self) -> Option<SharedLogEnd> {
         let Position { term, number } = self.replica.leads_up_to()?;
-        Some(LogEnd { term, number })
+        Some(SharedLogEnd { term, number })
     }
 
-    fn heard(&self, LogEnd { term, number }: LogEnd, asked: Instant) {
+    fn heard(&self, SharedLogEnd { term, number }: SharedLogEnd, asked: Instant) {
         self.replica.heard(Position { term, number }, asked);
     }
 

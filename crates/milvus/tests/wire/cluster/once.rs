@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pipeann_milvus::proto::milvus as wire;
-use pipeann_milvus::{LeaderAt, LogEnd, ServeOptions};
+use pipeann_milvus::{LeaderAt, ServeOptions, SharedLogEnd};
 use prost::Message as _;
 use tonic::Code;
 
@@ -142,7 +142,7 @@ fn a_leader_says_how_far_the_log_goes() {
     let (leader, follower) = Server::pair(&ServeOptions::default());
     follower.pass(1_500);
     assert_eq!(follower.others.heard(), [], "it does not lead for certain");
-    let end = LogEnd { term: 3, number: 77 };
+    let end = SharedLogEnd { term: 3, number: 77 };
     leader.others.leads_up_to(end);
     for _ in 0..200 {
         follower.pass(50);

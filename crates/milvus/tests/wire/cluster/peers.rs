@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use pipeann_db::catalog::CollectionId;
 use pipeann_milvus::{
-    AccessLog, CallEnded, CatchUp, LeaderAt, LogEnd, Peers, PeersError, ReadTime, ServeOptions,
-    ServerAt,
+    AccessLog, CallEnded, CatchUp, LeaderAt, Peers, PeersError, ReadTime, ServeOptions, ServerAt,
+    SharedLogEnd,
 };
 
 use crate::served::Served;
@@ -30,8 +30,8 @@ pub(super) struct Others {
     /// What is said to be applied, where that is not all.
     applied: Mutex<Option<u64>>,
     looked: AtomicU64,
-    end: Mutex<Option<LogEnd>>,
-    heard: Mutex<Vec<LogEnd>>,
+    end: Mutex<Option<SharedLogEnd>>,
+    heard: Mutex<Vec<SharedLogEnd>>,
     fails: Mutex<Option<PeersError>>,
 }
 
@@ -101,12 +101,12 @@ impl Others {
     }
 
     /// Says how far the log goes, as a leader.
-    pub(super) fn leads_up_to(&self, end: LogEnd) {
+    pub(super) fn leads_up_to(&self, end: SharedLogEnd) {
         *self.end.lock().unwrap() = Some(end);
     }
 
     /// What the leader was heard to say.
-    pub(super) fn heard(&self) -> Vec<LogEnd> {
+    pub(super) fn heard(&self) -> Vec<SharedLogEnd> {
         self.heard.lock().unwrap().clone()
     }
 
@@ -155,11 +155,11 @@ impl Peers for Others {
         self.looked.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn leads_up_to(&self) -> Option<LogEnd> {
+    fn leads_up_to(&self) -> Option<SharedLogEnd> {
         *self.end.lock().unwrap()
     }
 
-    fn heard(&self, end: LogEnd, _asked: Instant) {
+    fn heard(&self, end: SharedLogEnd, _asked: Instant) {
         self.heard.lock().unwrap().push(end);
     }
 
