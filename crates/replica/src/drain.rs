@@ -149,10 +149,11 @@ mod tests {
         let coordinator: Arc<dyn Coordinator> = memory.connect(cluster).unwrap();
         let (one, again) = (server(1, 10), server(1, 11));
         let watch = EndWatch::new(Arc::clone(&coordinator), &one);
-        let waiting = thread::spawn(move || watch.wait());
-        ask_to_drain(&*coordinator, &server(2, 10)).unwrap();
-        ask_to_drain(&*coordinator, &one).unwrap();
-        waiting.join().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| watch.wait());
+            ask_to_drain(&*coordinator, &server(2, 10)).unwrap();
+            ask_to_drain(&*coordinator, &one).unwrap();
+        });
         assert_eq!(drains(&*coordinator).unwrap().len(), 2);
         let watch = EndWatch::new(Arc::clone(&coordinator), &again);
         assert!(!watch.asked().unwrap());

@@ -51,7 +51,7 @@ async fn ask(server: &ServerAt, token: Option<String>) -> Result<Value, String> 
     let channel = connecting(server)?;
     let mut client = MilvusServiceClient::new(channel).max_decoding_message_size(MOST_BYTES);
     let request = json!({"metric_type": FIGURES}).to_string();
-    let mut request = Request::new(wire::GetMetricsRequest { request, ..Default::default() });
+    let mut request = Request::new(wire::GetMetricsRequest { request });
     if let Some(token) = token {
         let token = token.parse().map_err(|_| "the token cannot be sent".to_owned())?;
         request.metadata_mut().insert("authorization", token);
