@@ -12,7 +12,7 @@ mod rows;
 mod texmex;
 mod write;
 
-pub use numbers::{ColumnNumber, NumbersFile};
+pub(crate) use numbers::{ColumnNumber, NumbersFile};
 pub use texmex::{read_ivecs, write_ivecs};
 pub use write::{VectorsWriter, WholeFile};
 

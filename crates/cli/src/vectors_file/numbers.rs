@@ -9,7 +9,7 @@ use super::{map, npy};
 
 /// A number of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum ColumnNumber {
+pub(crate) enum ColumnNumber {
     /// A whole one.
     Integer(i64),
     /// A broken one.
@@ -64,7 +64,7 @@ impl NumberType {
 }
 
 /// An opened column, mapped.
-pub struct NumbersFile {
+pub(crate) struct NumbersFile {
     map: Mmap,
     len: usize,
     ty: NumberType,
@@ -73,7 +73,7 @@ pub struct NumbersFile {
 
 impl NumbersFile {
     /// Opens a column, which must not be empty.
-    pub fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let map = map(path)?;
         let column = npy::column(&map).with_context(|| path.display().to_string());
         let (len, ty, start) = column?;
@@ -82,12 +82,12 @@ impl NumbersFile {
     }
 
     /// Number of numbers.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     /// The first one.
-    pub fn first(&self) -> ColumnNumber {
+    pub(crate) fn first(&self) -> ColumnNumber {
         self.get(0)
     }
 
@@ -95,7 +95,7 @@ impl NumbersFile {
     ///
     /// # Panics
     /// Beyond the last one.
-    pub fn get(&self, row: usize) -> ColumnNumber {
+    pub(crate) fn get(&self, row: usize) -> ColumnNumber {
         let bytes = self.ty.bytes();
         self.ty.read(&self.map[self.start + row * bytes..][..bytes])
     }
