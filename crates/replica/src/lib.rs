@@ -30,7 +30,7 @@ pub use codec::{EncodedChange, KIND_ACCESS, KIND_CATALOG, KIND_RECORD, decode, e
 pub use election::{Alone, Elected, Election};
 pub use error::ReplicaError;
 pub use header::GenerationHeader;
-pub use joining::{JoinedGeneration, JoiningDirectory};
+pub use joining::{JoinedGeneration, ServerDirectory};
 pub use membership::ClusterMembership;
 pub use options::ReplicaOptions;
 pub use position::{ReplicaFile, ReplicaFileError};
