@@ -8,15 +8,10 @@ use pipeann_engine::index::{Index, OpenOptions};
 use pipeann_engine::io::{Backend, CopyProgress, DeviceCounts};
 use pipeann_engine::memory::MemoryLimit;
 use pipeann_server::opening::By;
+pub use pipeann_server::opening::parse_limit;
 use serde_json::{Value, json};
 
 use crate::progress;
-
-/// A limit in bytes, with or without a unit.
-pub fn parse_limit(s: &str) -> Result<u64, String> {
-    MemoryLimit::parse_bytes(s)
-        .ok_or_else(|| format!("`{s}` is no limit; expected bytes as 512MiB or 1GiB"))
-}
 
 /// Which index, and how its files are read.
 #[derive(Clone, Debug, Args)]

@@ -16,6 +16,6 @@ pub use metrics::{MetricFamily, MetricValue};
 pub use service::{
     AccessLog, CallEnded, CatchUp, DEFAULT_METRICS_PORT, DEFAULT_PORT, FrontendSettings, InProcess,
     LeaderAt, Listening, NetworkLimits, PeerTls, Peers, PeersError, ReadTime, RefusedCall,
-    ServeError, ServeOptions, Served, ServerAt, ServerTls, SharedLogEnd, TakenOver, Takeover, ask_figures, bind,
-    coverage, listen, relay,
+    ServeError, ServeOptions, Served, ServerAt, ServerTls, SharedLogEnd, TakenOver, Takeover,
+    ask_figures, bind, coverage, listen, relay,
 };

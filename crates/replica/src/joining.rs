@@ -33,7 +33,7 @@ const ATTEMPTS: usize = 30;
 
 /// A directory whose database is not open, and the store of its cluster.
 #[derive(Clone, Debug)]
-pub struct JoiningDirectory {
+pub struct ServerDirectory {
     dir: PathBuf,
     store: ClusterStore,
     file: ReplicaFile,
@@ -48,7 +48,7 @@ pub struct JoinedGeneration {
     pub fetched: Fetched,
 }
 
-impl JoiningDirectory {
+impl ServerDirectory {
     /// The directory `dir` with the file `REPLICA` that says `file`.
     pub fn new(dir: &Path, store: &ClusterStore, file: ReplicaFile) -> Self {
         Self { dir: dir.to_owned(), store: store.clone(), file }

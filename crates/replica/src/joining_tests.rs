@@ -47,10 +47,10 @@ impl PublishedTwice {
         generations.publish(3, at(number), b"{}", &files).unwrap();
     }
 
-    fn joining(&self) -> JoiningDirectory {
+    fn joining(&self) -> ServerDirectory {
         let dir = self.root.path().join("server");
         let file = ReplicaFile::open(&dir, self.store.cluster_id(), Uuid::from_u128(5)).unwrap();
-        JoiningDirectory::new(&dir, &self.store, file)
+        ServerDirectory::new(&dir, &self.store, file)
     }
 
     fn take(&self) -> Result<JoinedGeneration, ReplicaError> {
@@ -179,7 +179,7 @@ fn what_is_no_database_and_whose_directory_it_is_not_is_refused() {
     let dir = published.root.path().join("strange");
     fs::create_dir_all(dir.join("generations")).unwrap();
     let file = ReplicaFile::open(&dir, published.store.cluster_id(), Uuid::nil()).unwrap();
-    let strange = JoiningDirectory::new(&dir, &published.store, file);
+    let strange = ServerDirectory::new(&dir, &published.store, file);
     assert!(!strange.wants_generation().unwrap());
     assert!(dir.join("generations").exists());
     // One that is open elsewhere is left alone.

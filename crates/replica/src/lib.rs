@@ -38,7 +38,7 @@ pub use drain::{EndWatch, ask_to_drain, forget_drain};
 pub use election::{Alone, Elected, Election};
 pub use error::ReplicaError;
 pub use header::GenerationHeader;
-pub use joining::{JoinedGeneration, JoiningDirectory};
+pub use joining::{JoinedGeneration, ServerDirectory};
 pub use membership::{ClusterMembership, FORMATS};
 pub use options::ReplicaOptions;
 pub use position::{ReplicaFile, ReplicaFileError};

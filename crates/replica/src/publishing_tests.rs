@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::tests::{Cluster, batch, count, create, deadline, until_leads};
 use crate::work::SHARD;
-use crate::{GenerationHeader, JoinedGeneration, JoiningDirectory, Replica, ReplicaFile};
+use crate::{GenerationHeader, JoinedGeneration, Replica, ReplicaFile, ServerDirectory};
 
 /// A generation is due after each insert.
 const SOON: u64 = 100;
@@ -33,7 +33,7 @@ fn publish(cluster: &Cluster, leader: &Replica, next: &mut i64) {
 fn join(cluster: &Cluster, server: usize) -> Option<JoinedGeneration> {
     let (dir, store) = (cluster.dir(server), cluster.store());
     let file = ReplicaFile::open(&dir, store.cluster_id(), Uuid::new_v4()).unwrap();
-    let joining = JoiningDirectory::new(&dir, &store, file);
+    let joining = ServerDirectory::new(&dir, &store, file);
     let wants = joining.wants_generation().unwrap();
     wants.then(|| joining.take_generation("a test", UnixMs(5_000)).unwrap())
 }

@@ -12,6 +12,15 @@ use pipeann_db::database::DatabaseOptions;
 use pipeann_engine::io::{Backend, BackendChoice};
 use pipeann_engine::memory::MemoryLimit;
 
+/// A limit in bytes, with or without a unit.
+///
+/// # Errors
+/// That it is none.
+pub fn parse_limit(s: &str) -> Result<u64, String> {
+    MemoryLimit::parse_bytes(s)
+        .ok_or_else(|| format!("`{s}` is no limit; expected bytes as 512MiB or 1GiB"))
+}
+
 /// The clock that databases are given.
 pub fn now() -> UnixMs {
     #[expect(clippy::disallowed_methods, reason = "the process is where the clock comes in")]

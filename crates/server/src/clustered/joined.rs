@@ -9,8 +9,8 @@ use anyhow::{Context, Result, bail};
 use pipeann_db::database::DatabaseOptions;
 use pipeann_milvus::{PeerTls, Peers};
 use pipeann_replica::{
-    Alone, ClusterMembership, Elected, Election, JoinedGeneration, JoiningDirectory, ReadFreshness,
-    Replica, ReplicaFile, ReplicaOptions,
+    Alone, ClusterMembership, Elected, Election, JoinedGeneration, ReadFreshness, Replica,
+    ReplicaFile, ReplicaOptions, ServerDirectory,
 };
 use pipeann_store::ClusterStore;
 
@@ -32,8 +32,8 @@ pub(crate) struct JoinedServer {
 }
 
 impl JoinedServer {
-    fn directory(&self) -> JoiningDirectory {
-        JoiningDirectory::new(&self.dir, &self.store, self.file)
+    fn directory(&self) -> ServerDirectory {
+        ServerDirectory::new(&self.dir, &self.store, self.file)
     }
 
     /// Whether files have to come from the store before the database can be opened.

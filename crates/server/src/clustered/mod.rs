@@ -8,7 +8,7 @@ mod peers;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;

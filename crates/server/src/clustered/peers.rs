@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pipeann_db::catalog::CollectionId;
+use pipeann_members::ServerInfo;
 use pipeann_milvus::{
     CatchUp, LeaderAt, MetricFamily, PeerTls, Peers, PeersError, ReadTime, ServerAt, SharedLogEnd,
 };
@@ -70,6 +71,19 @@ impl Peers for DistantPeers {
     fn timestamp(&self) -> u64 {
         0
     }
+
+    fn others(&self) -> Vec<ServerAt> {
+        let at = |server: &ServerInfo| server_at(&server.address, self.tls.as_ref());
+        self.members.others().iter().map(at).collect()
+    }
+
+    fn look(&self) {}
+
+    fn leads_up_to(&self) -> Option<SharedLogEnd> {
+        None
+    }
+
+    fn heard(&self, _: SharedLogEnd, _: Instant) {}
 
     fn number(&self) -> u8 {
         self.members.number()
