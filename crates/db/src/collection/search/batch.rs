@@ -124,15 +124,11 @@ impl Collection {
                 for (place, request) in part.iter().enumerate() {
                     let queries = request.vectors.as_set().rows();
                     let mut hits = Vec::with_capacity(queries);
+                    let reading = reading(first + place);
                     for near in found.by_ref().take(queries) {
                         let vector = one(joined.set(), query);
                         let near = NearRows { wanted: joined.ks[query], near };
-                        hits.push(self.distinct(
-                            &reading(first + place),
-                            &context,
-                            vector,
-                            near,
-                        )?);
+                        hits.push(self.distinct(&reading, &context, vector, near)?);
                         query += 1;
                     }
                     answered.set(first + place + 1);
