@@ -32,7 +32,7 @@ fn a_server_without_data_has_all_calls_answered_and_gives_its_socket_to_one_with
     let mut client = connected();
     // Of the process, of the catalogue, and of rows.
     let version = wire::GetVersionRequest::default();
-    assert_ok(&leader.served.call(client.get_version(version.clone())).status.unwrap());
+    assert_ok(&leader.served.call(client.get_version(version)).status.unwrap());
     let has = wire::HasCollectionRequest { collection_name: "a".into(), ..Default::default() };
     assert!(leader.served.call(client.has_collection(has)).value);
     let query = wire::QueryRequest {
