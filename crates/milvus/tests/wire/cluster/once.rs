@@ -72,11 +72,8 @@ fn deletes_upserts_and_changes_of_the_catalogue_are_answered_as_before() {
     };
     let [first, second] = twice("Upsert", &|| upsert.encode_to_vec());
     assert_eq!((written(&first).upsert_cnt, written(&second)), (5, written(&first)));
-    let user = wire::CreateCredentialRequest {
-        username: "ada".into(),
-        password: "c2VjcmV0LTE=".into(),
-        ..Default::default()
-    };
+    let user =
+        wire::CreateCredentialRequest { username: "ada".into(), password: "c2VjcmV0LTE=".into() };
     let [first, second] = twice("CreateCredential", &|| user.encode_to_vec());
     assert_eq!((first.code, &first), (Code::Ok, &second));
     let again = call(&leader.served, "CreateCredential", &user, &[], None);
