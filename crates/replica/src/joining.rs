@@ -17,13 +17,14 @@ use pipeann_db::database::{CATALOG_FILE, REPLICA_FILE};
 use pipeann_db::disk::{DirectoryLock, Holder};
 use pipeann_db::snapshot::PINS_DIR;
 use pipeann_store::{
-    ClusterStore, Fetched, LogError, ObjectsError, Position, ShardGeneration, ShardGenerations,
-    ShardReader,
+    ClusterStore, Fetched, LeasedPin, LogError, ObjectsError, Position, ShardGeneration,
+    ShardGenerations, ShardReader,
 };
 
 use crate::ReplicaError;
 use crate::folder::{GENERATIONS_DIR, clear, files_below, sync_names};
 use crate::position::ReplicaFile;
+use crate::requests_file::REQUESTS_FILE;
 use crate::work::SHARD;
 
 /// How long a generation is kept for who fetches it.
@@ -137,6 +138,11 @@ impl ServerDirectory {
         Err(worst.unwrap_or_else(none).into())
     }
 
+    /// Fetches a generation that somebody holds into its place.
+    pub(crate) fn take_held(&self, held: &LeasedPin) -> Result<JoinedGeneration, ReplicaError> {
+        self.take(&self.generations(), &held.generation)
+    }
+
     fn take(
         &self,
         generations: &ShardGenerations,
@@ -169,6 +175,7 @@ impl ServerDirectory {
             if there { fs::rename(&from, &to).map_err(ReplicaError::files(&to)) } else { Ok(()) }
         };
         rename(ACCESS_FILE)?;
+        rename(REQUESTS_FILE)?;
         rename(COLLECTIONS_DIR)?;
         // On stable storage before the catalogue is, with what was renamed.
         self.file.at(position).save(&self.dir)?;
@@ -182,7 +189,7 @@ impl ServerDirectory {
 fn check(generation: &ShardGeneration) -> Result<(), ReplicaError> {
     let is_known = |path: &str| {
         let inside = path.strip_prefix(COLLECTIONS_DIR).is_some_and(|rest| rest.starts_with('/'));
-        inside || path == CATALOG_FILE || path == ACCESS_FILE
+        inside || [CATALOG_FILE, ACCESS_FILE, REQUESTS_FILE].contains(&path)
     };
     let stranger = generation.files.iter().find(|file| !is_known(&file.path));
     let why = match stranger {

@@ -31,6 +31,7 @@ use crate::ReplicaError;
 use crate::folder::{GENERATIONS_DIR, clear, files_below};
 use crate::header::GenerationHeader;
 use crate::options::ReplicaOptions;
+use crate::requests_file::{self, REQUESTS_FILE};
 use crate::state::{SharedState, WorkSignal};
 use crate::work::{LedTerm, LedTerms, SHARD};
 
@@ -171,6 +172,11 @@ impl GenerationWork {
             let copied = fs::copy(&access, taken.dir.join(ACCESS_FILE));
             copied.map_err(ReplicaError::files(&access))?;
         }
+        // Those that were applied up to the position, for a server that reads the log from there on.
+        let requests = taken.dir.join(REQUESTS_FILE);
+        let cluster = self.options.store.cluster_id();
+        requests_file::write_all(&requests, cluster, self.database.requests())
+            .map_err(ReplicaError::files(&requests))?;
         // Whoever does not lead any more has changes of others.
         let through = (term.leader.position(), term.leader.stamp().timestamp);
         let through = self.leads_by(term).then_some(through);

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Its name.
-const REQUESTS_FILE: &str = "REQUESTS";
+pub(crate) const REQUESTS_FILE: &str = "REQUESTS";
 const MAGIC: &[u8; 8] = b"parequst";
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 28;
@@ -74,17 +74,13 @@ impl RequestsFile {
                 self.written = Some(written + new.len());
             }
             _ => {
-                let (all, _) = requests.after(0);
                 let beside = self.path.with_extension("new");
-                let mut file = File::create(&beside)?;
-                file.write_all(&header(self.cluster))?;
-                file.write_all(&batch(&all))?;
-                file.sync_all()?;
+                let written = write_all(&beside, self.cluster, requests)?;
                 fs::rename(&beside, &self.path)?;
                 if let Some(dir) = self.path.parent() {
                     File::open(dir)?.sync_all()?;
                 }
-                self.written = Some(all.len());
+                self.written = Some(written);
             }
         }
         self.saved = count;
@@ -94,6 +90,16 @@ impl RequestsFile {
     fn is_mostly_live(&self, written: usize, requests: &KnownRequests) -> bool {
         2 * requests.len() >= written
     }
+}
+
+/// Writes a file of all that are remembered, and says how many those are.
+pub(crate) fn write_all(path: &Path, cluster: Uuid, requests: &KnownRequests) -> io::Result<usize> {
+    let (all, _) = requests.after(0);
+    let mut file = File::create(path)?;
+    file.write_all(&header(cluster))?;
+    file.write_all(&batch(&all))?;
+    file.sync_all()?;
+    Ok(all.len())
 }
 
 fn header(cluster: Uuid) -> [u8; HEADER_BYTES] {

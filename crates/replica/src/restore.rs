@@ -1,12 +1,12 @@
-//! What the database was at a moment: its log up to there, applied to a new directory or put into a new
-//! store.
+//! What the database was at a moment: the newest generation before it and the log up to there, applied to
+//! a new directory; or all of the log up to there, put into a new store.
 //!
 //! A moment is one of the leader's clock, which stamps each object before it puts it. All that was
 //! acknowledged before the moment is in, nothing that began after it; what was under way is in or not.
 //!
 //! Nothing is changed in the store that is read but the pin of a generation, where there is one, so
-//! that what begins with it is not collected meanwhile. A log that was cut does not tell what it was
-//! from its begin on, and is refused.
+//! that what begins with it is not collected meanwhile. A moment before the oldest generation is refused
+//! where the log was cut, and so is a new store: it would begin without what was cut.
 
 use std::fs::{self, File};
 use std::io;
@@ -21,8 +21,12 @@ use pipeann_store::{
 };
 use uuid::Uuid;
 
+use crate::ReplicaError;
+use crate::header::GenerationHeader;
+use crate::joining::ServerDirectory;
 use crate::objects::{hybrid, moment};
 use crate::position::{ReplicaFile, ReplicaFileError};
+use crate::requests_file::REQUESTS_FILE;
 use crate::work::{SHARD, apply};
 
 /// Added to the name of a directory until it is whole.
@@ -63,6 +67,9 @@ pub enum RestoreError {
     /// The store.
     #[error(transparent)]
     Store(#[from] ObjectsError),
+    /// A generation in it, or its way into the directory.
+    #[error(transparent)]
+    Generation(#[from] ReplicaError),
     /// The log in it.
     #[error(transparent)]
     Log(#[from] LogError),
@@ -77,7 +84,7 @@ pub enum RestoreError {
 /// What was restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestoredLog {
-    /// Objects of the log up to the moment.
+    /// Objects of the log up to the moment, behind what stood in a generation.
     pub objects: u64,
     /// Changes in them.
     pub changes: u64,
@@ -112,17 +119,27 @@ pub fn restore_to_directory(
         // What a restore before this one has left.
         fs::remove_dir_all(&unfinished).map_err(io(&unfinished))?;
     }
-    ReplicaFile::open(&unfinished, store.cluster_id(), Uuid::new_v4())?;
-    let restored = {
+    is_past(at, now)?;
+    let file = ReplicaFile::open(&unfinished, store.cluster_id(), Uuid::new_v4())?;
+    let mut held = HeldGeneration::before(store, at)?;
+    let restored = held.fetch(ServerDirectory::new(&unfinished, store, file)).and_then(|begin| {
         let options = DatabaseOptions { shared: true, ..options.clone() };
         let database = Database::open(&unfinished, options)?;
-        let restored = read_up_to(store, (at, now), &mut |batch| Ok(apply(&database, batch)?))?;
+        let take = &mut |batch: &Batch| Ok(apply(&database, batch)?);
+        let restored = read_from(store, (begin, at), &mut held, take)?;
         database.sync_applied()?;
-        restored
-    };
+        Ok(restored)
+    });
+    held.release();
+    let restored = restored?;
     // From here on it is nobody else's.
-    let mark = unfinished.join(REPLICA_FILE);
-    fs::remove_file(&mark).map_err(io(&mark))?;
+    for name in [REPLICA_FILE, REQUESTS_FILE] {
+        let mark = unfinished.join(name);
+        match fs::remove_file(&mark) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(&mark)(error)),
+            _ => {}
+        }
+    }
     drop(Database::open(&unfinished, DatabaseOptions { shared: false, ..options })?);
     File::open(&unfinished).and_then(|file| file.sync_all()).map_err(io(&unfinished))?;
     if dir.exists() {
@@ -149,7 +166,9 @@ pub fn restore_into_store(
     }
     let name = LeaderName::new(NAME.to_owned())?;
     let leader = ShardLeader::open(into, SHARD, None, &name, &mut |_| Ok(()))?;
-    read_up_to(store, (at, now), &mut |batch| {
+    is_past(at, now)?;
+    let mut held = HeldGeneration::oldest(store)?;
+    let restored = read_from(store, (None, at), &mut held, &mut |batch| {
         if batch.entries.is_empty() {
             return Ok(());
         }
@@ -161,47 +180,48 @@ pub fn restore_into_store(
             .collect();
         leader.append(Stamp { catalogue_version, timestamp }, &entries)?;
         Ok(())
-    })
+    });
+    held.release();
+    restored
 }
 
-/// Hands over the log from its first object to the last one of the moment.
-fn read_up_to(
-    store: &ClusterStore,
-    (at, now): (UnixMs, UnixMs),
-    take: &mut dyn FnMut(&Batch) -> Result<(), RestoreError>,
-) -> Result<RestoredLog, RestoreError> {
+fn is_past(at: UnixMs, now: UnixMs) -> Result<(), RestoreError> {
     if at > now {
         let why = "that is yet to come".to_owned();
         return Err(RestoreError::NotCovered { moment: at, from: None, why });
     }
-    let mut pin = OldestPin::take(store)?;
-    let restored = read_pinned(store, at, &mut pin, take);
-    pin.release();
-    restored
+    Ok(())
 }
 
-fn read_pinned(
+/// The last timestamp of a moment.
+fn last_of(at: UnixMs) -> u64 {
+    hybrid(UnixMs(at.0 + 1)) - 1
+}
+
+/// Hands over the log, behind what the caller has begun with, up to the last object of the moment.
+fn read_from(
     store: &ClusterStore,
-    at: UnixMs,
-    pin: &mut OldestPin,
+    (begun, at): (Option<RestoredLog>, UnixMs),
+    held: &mut HeldGeneration,
     take: &mut dyn FnMut(&Batch) -> Result<(), RestoreError>,
 ) -> Result<RestoredLog, RestoreError> {
     let refused = |from, why: String| Err(RestoreError::NotCovered { moment: at, from, why });
     let begin = store.log_begin(SHARD)?;
-    if begin > 1 {
+    if begun.is_none() && begin > 1 {
+        let from = held.header.and_then(|header| header.through()).map(|(_, at)| moment(at));
         let why = format!(
             "its log was cut, and begins with object {begin}; what was before stands in generations, \
-             from which this version restores nothing"
+             which a directory is restored from, at a moment behind the oldest"
         );
-        return refused(None, why);
+        return refused(from, why);
     }
-    let until = hybrid(UnixMs(at.0 + 1)) - 1;
-    let mut reader = ShardReader::open(store, SHARD, None)?;
+    let until = last_of(at);
+    let mut reader = ShardReader::open(store, SHARD, begun.and_then(|it| it.position))?;
     let nothing = RestoredLog { objects: 0, changes: 0, position: None, written: UnixMs(0) };
-    let mut restored = nothing;
+    let mut restored = begun.unwrap_or(nothing);
     while let Some(batch) = reader.next()? {
         if batch.timestamp > until {
-            if restored.changes == 0 {
+            if begun.is_none() && restored.changes == 0 {
                 let from = moment(batch.timestamp);
                 let why = format!("its first object is of {} ms", from.0);
                 return refused(Some(from), why);
@@ -213,27 +233,64 @@ fn read_pinned(
         restored.changes += batch.entries.len() as u64;
         restored.position = Some(batch.position);
         restored.written = moment(batch.timestamp);
-        pin.renew()?;
+        held.renew()?;
     }
-    if restored.objects == 0 {
+    if restored.position.is_none() {
         return refused(None, "it has no log".into());
     }
     Ok(restored)
 }
 
-/// The oldest generation of the log, held while the log is read: it is cut above no pin.
-struct OldestPin {
+/// A generation of the log, held while the log is read: it is cut above no pin.
+struct HeldGeneration {
     generations: ShardGenerations,
     pin: Option<LeasedPin>,
+    header: Option<GenerationHeader>,
+    /// Whether its files have nothing that came after the moment.
+    begins: bool,
     renewed: Instant,
 }
 
-impl OldestPin {
-    fn take(store: &ClusterStore) -> Result<Self, RestoreError> {
+impl HeldGeneration {
+    /// The oldest one, if there is any.
+    fn oldest(store: &ClusterStore) -> Result<Self, RestoreError> {
         let generations = ShardGenerations::new(store, SHARD);
         let oldest = generations.ids()?.into_iter().next();
         let pin = oldest.map(|id| generations.pin(id, NAME, PINNED)).transpose()?.flatten();
-        Ok(Self { generations, pin, renewed: Instant::now() })
+        let header = pin.as_ref().and_then(|pin| GenerationHeader::decode(&pin.generation.header));
+        Ok(Self { generations, pin, header, begins: false, renewed: Instant::now() })
+    }
+
+    /// The newest one whose files have nothing that came after the moment; else the oldest.
+    fn before(store: &ClusterStore, at: UnixMs) -> Result<Self, RestoreError> {
+        let generations = ShardGenerations::new(store, SHARD);
+        for id in generations.ids()?.into_iter().rev() {
+            let Some(pin) = generations.pin(id, NAME, PINNED)? else { continue };
+            let header = GenerationHeader::decode(&pin.generation.header);
+            let through = header.and_then(|header| header.through());
+            if through.is_some_and(|(_, timestamp)| timestamp <= last_of(at)) {
+                let pin = Some(pin);
+                return Ok(Self {
+                    generations,
+                    pin,
+                    header,
+                    begins: true,
+                    renewed: Instant::now(),
+                });
+            }
+            generations.release(pin)?;
+        }
+        Self::oldest(store)
+    }
+
+    /// Has its files come, where the restored database begins with them; says what they hold.
+    fn fetch(&self, into: ServerDirectory) -> Result<Option<RestoredLog>, RestoreError> {
+        let (Some(pin), Some(header), true) = (&self.pin, self.header, self.begins) else {
+            return Ok(None);
+        };
+        let position = Some(into.take_held(pin)?.position);
+        let written = moment(header.timestamp());
+        Ok(Some(RestoredLog { objects: 0, changes: 0, position, written }))
     }
 
     fn renew(&mut self) -> Result<(), RestoreError> {

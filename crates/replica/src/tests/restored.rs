@@ -10,19 +10,29 @@ const NOW: UnixMs = UnixMs(1_700_000_600_000);
 /// One clock for all servers: a moment is one of whoever leads.
 static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
+fn now() -> UnixMs {
+    UnixMs(1_700_000_000_000 + BEGAN.elapsed().as_millis() as u64)
+}
+
 fn start(cluster: &Cluster, server: usize) -> Replica {
+    start_publishing(cluster, server, u64::MAX)
+}
+
+fn start_publishing(cluster: &Cluster, server: usize, bytes: u64) -> Replica {
     let election = Arc::new(Vote { me: server, elected: Arc::clone(&cluster.elected) });
-    let options = ReplicaOptions::new(cluster.store(), format!("server {server}"), election);
-    let now = || UnixMs(1_700_000_000_000 + BEGAN.elapsed().as_millis() as u64);
+    let name = format!("server {server}");
+    let options = ReplicaOptions {
+        generation_bytes: bytes,
+        ..ReplicaOptions::new(cluster.store(), name, election)
+    };
     let database = DatabaseOptions::new(now);
     Replica::open(&cluster.dir(server), database, options, Uuid::new_v4()).unwrap()
 }
 
 /// The moment of what was applied last, when no later change can have it.
 fn moment(replica: &Replica) -> UnixMs {
-    let moment = |it: &Replica| it.timestamp() >> 18;
-    let at = moment(replica);
-    assert!(replica.wait_until(deadline(), |it| moment(it) > at + 1), "the time stands still");
+    let at = replica.timestamp() >> 18;
+    assert!(replica.wait_until(deadline(), |_| now().0 > at + 1), "the time stands still");
     UnixMs(at)
 }
 
@@ -132,4 +142,52 @@ fn a_moment_becomes_another_cluster() {
     assert_eq!((count(&b), count(&a)), (11, 20));
     let full = restore_into_store(&cluster.store(), (at, NOW), &other).unwrap_err();
     assert!(matches!(full, RestoreError::NotEmpty { .. }), "{full}");
+}
+
+#[test]
+fn a_moment_behind_a_cut_begins_with_a_generation() {
+    let cluster = Cluster::new(0);
+    let a = start_publishing(&cluster, 0, 100);
+    until_leads(&a);
+    let c = create(a.database(), "c");
+    c.insert(batch(0..10), None).unwrap();
+    let early = moment(&a);
+    let store = cluster.store();
+    let begin = || store.log_begin(crate::work::SHARD).unwrap();
+    let mut next = 10;
+    let mut moments = Vec::new();
+    for _ in 0..40 {
+        c.insert(batch(next..next + 20), None).unwrap();
+        next += 20;
+        moments.push((moment(&a), next as u64));
+        a.wait_until(Instant::now() + Duration::from_millis(200), |_| begin() > 1);
+        if begin() > 1 {
+            break;
+        }
+    }
+    assert!(a.wait_until(deadline(), |_| begin() > 1), "the log is not cut");
+    c.delete(&[PrimaryKey::Int64(3)]).unwrap();
+    moments.push((moment(&a), next as u64 - 1));
+    c.insert(batch(next..next + 5), None).unwrap();
+    let mut restored = 0;
+    for (number, (at, wanted)) in moments.into_iter().enumerate() {
+        let dir = cluster.dir(100 + number);
+        match restore_to_directory(&store, (at, NOW), &dir, options()) {
+            Ok(_) => {
+                assert_eq!(rows(&dir), wanted, "moment {number}");
+                restored += 1;
+            }
+            // Before the oldest generation.
+            Err(RestoreError::NotCovered { from: Some(from), .. }) => assert!(from > at),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(restored > 0, "nothing is covered");
+    let refused = restore_to_directory(&store, (early, NOW), &cluster.dir(99), options());
+    let RestoreError::NotCovered { from, why, .. } = refused.unwrap_err() else { panic!() };
+    assert!(why.contains("was cut") && from.is_some_and(|from| from > early), "{why} {from:?}");
+    let url = format!("file://{}", cluster.root.path().join("other").display());
+    let other = ClusterStore::open(&url, "other").unwrap();
+    let refused = restore_into_store(&store, (NOW, NOW), &other).unwrap_err();
+    assert!(refused.to_string().contains("was cut"), "{refused}");
 }

@@ -1,12 +1,21 @@
 //! What a server of several tells of itself: figures for Prometheus, and an object for `cluster status`.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pipeann_milvus::{MetricFamily, MetricValue};
-use pipeann_replica::{CommitCounts, FORMATS, ReplicaStatus, SizeCounts};
+use pipeann_replica::{
+    ClusterMembership, CommitCounts, FORMATS, Replica, ReplicaStatus, SizeCounts,
+};
 use serde_json::{Value, json};
 
-use super::peers::ClusterPeers;
+/// Whose figures they are.
+pub(super) struct FiguredServer<'a> {
+    pub(super) replica: &'a Replica,
+    /// Without it this server is the only one.
+    pub(super) members: Option<&'a ClusterMembership>,
+    /// When it began to answer.
+    pub(super) began: Instant,
+}
 
 /// Low bits of a hybrid timestamp, which count within a millisecond.
 const COUNT_BITS: u32 = 18;
@@ -33,15 +42,15 @@ fn histogram(
 }
 
 /// The figures. `docs/guide/metrics.md` lists them.
-pub(super) fn families(of: &ClusterPeers) -> Vec<MetricFamily> {
+pub(super) fn families(of: &FiguredServer<'_>) -> Vec<MetricFamily> {
     let mut all = log(of);
     all.extend(store(of));
     all.extend(etcd(of));
     all
 }
 
-fn log(of: &ClusterPeers) -> Vec<MetricFamily> {
-    let replica = &of.replica;
+fn log(of: &FiguredServer<'_>) -> Vec<MetricFamily> {
+    let replica = of.replica;
     let (status, commits) = (replica.status(), replica.commits());
     let term = status.position.map_or(0, |at| at.term);
     let yes = |is: bool| f64::from(u8::from(is));
@@ -117,7 +126,7 @@ fn applied(status: &ReplicaStatus, commits: &CommitCounts) -> u64 {
     if status.leads.is_some() { noted.max(commits.written) } else { noted }
 }
 
-fn store(of: &ClusterPeers) -> Vec<MetricFamily> {
+fn store(of: &FiguredServer<'_>) -> Vec<MetricFamily> {
     let asked = of.replica.store().requests();
     let named = |all: &[(&str, u64)]| -> Vec<_> {
         all.iter().map(|(name, count)| ((*name).to_owned(), MetricValue::Counter(*count))).collect()
@@ -146,8 +155,8 @@ fn store(of: &ClusterPeers) -> Vec<MetricFamily> {
     ]
 }
 
-fn etcd(of: &ClusterPeers) -> Vec<MetricFamily> {
-    let Some(members) = &of.members else { return Vec::new() };
+fn etcd(of: &FiguredServer<'_>) -> Vec<MetricFamily> {
+    let Some(members) = of.members else { return Vec::new() };
     let traffic = members.traffic();
     let left = members.lease_left().as_secs_f64();
     vec![
@@ -174,12 +183,12 @@ fn etcd(of: &ClusterPeers) -> Vec<MetricFamily> {
 }
 
 /// What `cluster status` shows of a server.
-pub(super) fn figures(of: &ClusterPeers) -> Value {
-    let replica = &of.replica;
+pub(super) fn figures(of: &FiguredServer<'_>) -> Value {
+    let replica = of.replica;
     let (status, commits, asked) =
         (replica.status(), replica.commits(), replica.store().requests());
     json!({
-        "server": of.members.as_ref().map(|members| members.name()),
+        "server": of.members.map(|members| members.name()),
         "id": replica.server().to_string(),
         "version": env!("CARGO_PKG_VERSION"),
         "formats": FORMATS,
@@ -191,7 +200,7 @@ pub(super) fn figures(of: &ClusterPeers) -> Value {
         "written": commits.written,
         "age_s": replica.age().map(|age| age.as_secs_f64()),
         "trouble": status.trouble,
-        "lease_left_s": of.members.as_ref().map(|members| members.lease_left().as_secs_f64()),
+        "lease_left_s": of.members.map(|members| members.lease_left().as_secs_f64()),
         "store_requests": asked.all(),
         "store_errors": asked.errors,
         "up_s": Duration::as_secs(&of.began.elapsed()),

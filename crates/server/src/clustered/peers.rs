@@ -14,6 +14,8 @@ use pipeann_replica::{
 };
 use pipeann_store::Position;
 
+use super::figures::{self, FiguredServer};
+
 /// See the module's description.
 pub(super) struct ClusterPeers {
     pub(super) replica: Arc<Replica>,
@@ -34,6 +36,11 @@ impl fmt::Debug for ClusterPeers {
 impl ClusterPeers {
     fn at(&self, address: &str) -> ServerAt {
         server_at(address, self.tls.as_ref())
+    }
+
+    fn figured(&self) -> FiguredServer<'_> {
+        let (replica, members) = (&*self.replica, self.members.as_deref());
+        FiguredServer { replica, members, began: self.began }
     }
 }
 
@@ -173,11 +180,11 @@ impl Peers for ClusterPeers {
     }
 
     fn families(&self) -> Vec<MetricFamily> {
-        super::figures::families(self)
+        figures::families(&self.figured())
     }
 
     fn figures(&self) -> serde_json::Value {
-        super::figures::figures(self)
+        figures::figures(&self.figured())
     }
 
     fn is_ending(&self) -> bool {

@@ -12,10 +12,13 @@ use pipeann_members::{Coordinator, ServerInfo};
 use pipeann_milvus::{PeerTls, ServerAt};
 use pipeann_replica::{ask_to_drain, forget_drain};
 use pipeann_server::EtcdArgs;
+use pipeann_store::ClusterStore;
 use uuid::Uuid;
 
 use crate::table::print_line;
 
+/// How long the store is asked again where it does not answer.
+const PATIENCE: Duration = Duration::from_secs(3);
 /// How often it is looked whether a server has gone.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
@@ -56,6 +59,12 @@ impl fmt::Debug for OperatorArgs {
 }
 
 impl OperatorArgs {
+    /// Opens the store, to read.
+    pub(super) fn open_store(&self) -> Result<ClusterStore> {
+        ClusterStore::open_to_read(&self.store, &self.cluster, PATIENCE)
+            .with_context(|| format!("opening the store at {}", self.store))
+    }
+
     /// Connects to etcd; nothing begins there.
     pub(super) fn connect(&self, cluster_id: Uuid) -> Result<Etcd> {
         ensure!(!self.etcd.urls.is_empty(), "--etcd URLS is needed: it knows the servers");
@@ -102,7 +111,7 @@ pub(crate) struct DrainArgs {
 /// Runs `pipeann cluster drain`.
 pub(crate) fn drain(args: &DrainArgs) -> Result<()> {
     // Who may write to etcd may have servers end; the store's id keeps other clusters of the name out.
-    let store = super::status::open_store(&args.operator)?;
+    let store = args.operator.open_store()?;
     let etcd = args.operator.connect(store.cluster_id())?;
     let servers = etcd.servers();
     let server = found(&servers, &args.server)?;

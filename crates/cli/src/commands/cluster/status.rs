@@ -13,8 +13,6 @@ use uuid::Uuid;
 use super::operator::OperatorArgs;
 use crate::table::{Table, print_json, print_line};
 
-/// How long the store is asked again where it does not answer.
-const PATIENCE: Duration = Duration::from_secs(3);
 /// The one log of a database that servers share.
 const SHARD: u64 = 0;
 
@@ -31,12 +29,6 @@ pub(crate) struct ClusterStatusArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-}
-
-/// Opens the store of the flags, to read.
-pub(super) fn open_store(args: &OperatorArgs) -> Result<ClusterStore> {
-    ClusterStore::open_to_read(&args.store, &args.cluster, PATIENCE)
-        .with_context(|| format!("opening the store at {}", args.store))
 }
 
 /// What was found.
@@ -71,7 +63,7 @@ pub(crate) fn status(args: &ClusterStatusArgs) -> Result<()> {
 
 fn look(args: &ClusterStatusArgs) -> Result<ClusterSight> {
     let began = Instant::now();
-    let store = open_store(&args.operator);
+    let store = args.operator.open_store();
     let id = store.as_ref().map_or(Uuid::nil(), ClusterStore::cluster_id);
     let etcd = args.operator.connect(id)?;
     let servers = etcd.servers();
