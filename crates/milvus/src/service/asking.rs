@@ -14,8 +14,8 @@ use pipeann_db::asker::{Asker, Gone, TooMuch};
 use tonic::codegen::http::HeaderMap;
 use tonic::metadata::MetadataMap;
 
-use super::listen::MAX_ANSWER_BYTES;
 use super::messages::{CallMemory, locked};
+use super::serve_options::MAX_ANSWER_BYTES;
 
 /// The header that says how long a client waits.
 pub(super) const TIMEOUT: &str = "grpc-timeout";

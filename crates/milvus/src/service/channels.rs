@@ -12,8 +12,8 @@ use tonic::codegen::http::{Request, Response};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{ConnectError, TimeoutExpired};
 
-use super::listen::{CALLS_OF_CONNECTION, WINDOW_BYTES};
 use super::peers::{PeerTls, ServerAt};
+use super::serve_options::{CALLS_OF_CONNECTION, WINDOW_BYTES};
 
 /// Servers that there are connections to; the one that was called longest ago gives way.
 const MOST: usize = 16;

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use pipeann_db::scheduler::SchedulerOptions;
 
 use super::frontend::{Call, FrontendContext, FrontendSettings};
-use super::listen::{ServeError, Served, listen_at};
+use super::listen::{Served, listen_at};
+use super::serve_options::ServeError;
 use super::{hybrid, query, search};
 use crate::proto::milvus as wire;
 use crate::status::CallFailure;

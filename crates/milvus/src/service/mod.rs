@@ -44,6 +44,7 @@ mod roles;
 mod routes;
 mod search;
 mod segments;
+mod serve_options;
 mod server;
 mod sight;
 mod sockets;
@@ -62,11 +63,9 @@ pub use coverage::coverage;
 pub use figures::ask_figures;
 pub use frontend::FrontendSettings;
 pub use in_process::{InProcess, RefusedCall};
-pub use listen::{
-    DEFAULT_METRICS_PORT, DEFAULT_PORT, Listening, ServeError, ServeOptions, Served, ServerTls,
-    listen,
-};
+pub use listen::{Listening, Served, listen};
 pub use lite::{TakenOver, Takeover};
 pub use peers::{CatchUp, LeaderAt, PeerTls, Peers, PeersError, ReadTime, ServerAt, SharedLogEnd};
 pub use relay::relay;
+pub use serve_options::{DEFAULT_METRICS_PORT, DEFAULT_PORT, ServeError, ServeOptions, ServerTls};
 pub use sockets::bind;

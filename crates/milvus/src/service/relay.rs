@@ -16,11 +16,10 @@ use tonic::server::NamedService;
 use super::calls::Service;
 use super::connections::{Connections, Incoming};
 use super::edge::Edge;
-use super::listen::{
-    CALLS_OF_CONNECTION, Listening, ServeError, ServeOptions, WINDOW_BYTES, main_server, runtime,
-};
+use super::listen::{Listening, main_server, runtime};
 use super::messages::Messages;
 use super::peers::Peers;
+use super::serve_options::{CALLS_OF_CONNECTION, ServeError, ServeOptions, WINDOW_BYTES};
 use super::sockets::main_listener;
 use super::transport::{CallNetwork, Guard, Guarded};
 use crate::proto::milvus::milvus_service_server::MilvusServiceServer;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::runtime::Runtime;
 
-use super::listen::{ServeError, ServeOptions};
+use super::serve_options::{ServeError, ServeOptions};
 
 /// Listens on a host and port, for [`ServeOptions::socket`]: connections wait until they are served, by
 /// one server after the other.

@@ -11,7 +11,7 @@ use prost::bytes::{Buf, Bytes};
 use tonic::Status;
 use tonic::body::Body;
 
-use super::listen::MAX_REQUEST_BYTES;
+use super::serve_options::MAX_REQUEST_BYTES;
 
 /// What stands before a message: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;

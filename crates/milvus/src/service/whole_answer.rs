@@ -11,7 +11,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::HeaderMap;
 
-use super::listen::MAX_ANSWER_BYTES;
+use super::serve_options::MAX_ANSWER_BYTES;
 
 /// All of an answer.
 struct WholeAnswer {
