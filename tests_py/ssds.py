@@ -9,15 +9,18 @@ import time
 from pathlib import Path
 
 TARGET = os.environ.get("CARGO_TARGET_DIR", Path(__file__).resolve().parents[1] / "target")
-# It has the commands of `pipeann`, and loads.
-PIPEANN = Path(TARGET) / "debug" / "pipeann-lab"
+PIPEANN = Path(TARGET) / "debug" / "pipeann"
+# It has loads.
+LAB = PIPEANN.with_name("pipeann-lab")
+LOADS = ("updates", "collections")
 NAMES = ("a.raw", "b.raw")
 COPIED = "SPDK index already copied"
 
 
 def run(*words: str | Path, cwd: Path, ok: bool = True) -> subprocess.CompletedProcess[str]:
     """The command, in a working directory; its failure is the test's unless it is expected."""
-    command = [str(word) for word in (PIPEANN, *words)]
+    program = LAB if words[0] in LOADS else PIPEANN
+    command = [str(word) for word in (program, *words)]
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
     assert (done.returncode == 0) == ok, done.stderr + done.stdout
     return done

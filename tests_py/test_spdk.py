@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from ssds import (
     COPIED,
+    LAB,
     PIPEANN,
     claimed,
     content,
@@ -331,7 +332,7 @@ def test_pollers_come_first_and_threads_of_a_load_behind_them(place: Path, pin: 
     run("raw", "claim", cwd=place)
     words = ("updates", "insert", "--index", "index", "--base", "more.npy", "--discard")
     words += ("--backend", "spdk", "--buffered", "--rate", "20")
-    command = [str(word) for word in (PIPEANN, *words)]
+    command = [str(word) for word in (LAB, *words)]
     with subprocess.Popen(command, cwd=place, stdout=subprocess.DEVNULL) as process:
         seen: dict[str, set[frozenset[int]]] = {}
         # Until it has linked for some time, or has ended.
@@ -343,7 +344,7 @@ def test_pollers_come_first_and_threads_of_a_load_behind_them(place: Path, pin: 
     # A thread is where its parent was until it has pinned itself.
     assert "raw-poller-0" in seen and seen["raw-poller-0"] >= {FIRST if pin == "on" else ALL}
     # Of threads without a name of their own the first is not pinned, and those that link are.
-    linked = seen["pipeann"] - {ALL}
+    linked = seen[LAB.name] - {ALL}
     assert linked == ({BEHIND} if pin == "on" and BEHIND != ALL else set()), seen
     every = set().union(*seen.values())
     assert pin == "on" or every == {ALL}
