@@ -69,7 +69,8 @@ def cut_short(words: tuple[str, ...], limit: int, *, told: bool, place: Path) ->
         [str(PIPEANN), *words],
         cwd=place,
         preexec_fn=limited(limit, told=told),
-        restore_signals=False,
+        # Python ignores the signal of the limit, and hands that on unless it is told not to.
+        restore_signals=not told,
         capture_output=True,
         text=True,
         timeout=300,
