@@ -124,23 +124,11 @@ impl EndWatch {
 mod tests {
     use std::thread;
 
+    use pipeann_members::Boottime;
     use pipeann_members::memory::SharedMemory;
-    use pipeann_members::{Boottime, SharedFormats};
 
     use super::*;
-
-    fn server(id: u128, started_ms: u64) -> ServerInfo {
-        ServerInfo {
-            id: Uuid::from_u128(id),
-            name: format!("server {id}"),
-            address: format!("10.0.0.{id}:1"),
-            peer_address: format!("10.0.0.{id}:1"),
-            version: "0.1.0".into(),
-            formats: SharedFormats::FIRST,
-            regions: Vec::new(),
-            started_ms,
-        }
-    }
+    use crate::tests::server_info as server;
 
     #[test]
     fn a_server_that_is_asked_to_end_learns_it_and_one_started_again_does_not() {
@@ -160,5 +148,9 @@ mod tests {
         assert_eq!(drains(&*coordinator).unwrap(), BTreeSet::from([(Uuid::from_u128(2), 10)]));
         forget_drain(&*coordinator, Uuid::from_u128(2)).unwrap();
         assert!(drains(&*coordinator).unwrap().is_empty());
+        // What is meant for it is not taken away by one that still looks out for its forerunner.
+        ask_to_drain(&*coordinator, &again).unwrap();
+        assert!(!EndWatch::new(Arc::clone(&coordinator), &one).asked().unwrap());
+        assert!(watch.asked().unwrap());
     }
 }

@@ -5,18 +5,11 @@ use pipeann_members::{Boottime, HandClock};
 
 use super::*;
 use crate::drain::ask_to_drain;
+use crate::tests::server_info;
 
 fn info(id: u128, writes: u32) -> ServerInfo {
-    ServerInfo {
-        id: Uuid::from_u128(id),
-        name: format!("server {id}"),
-        address: format!("10.0.0.{id}:1"),
-        peer_address: format!("10.0.0.{id}:1"),
-        version: "0.1.0".into(),
-        formats: SharedFormats { writes, oldest_read: 1, newest_read: writes },
-        regions: Vec::new(),
-        started_ms: u64::MAX - id as u64,
-    }
+    let formats = SharedFormats { writes, oldest_read: 1, newest_read: writes };
+    ServerInfo { formats, ..server_info(id, u64::MAX - id as u64) }
 }
 
 #[test]

@@ -4,11 +4,12 @@ use std::fs;
 use std::time::Duration;
 
 use pipeann_db::catalog::UnixMs;
+use pipeann_db::replication::requests;
 use pipeann_db::schema::PrimaryKey;
 use pipeann_store::{LogError, Position, ShardGenerations, ShardReader};
 use uuid::Uuid;
 
-use crate::tests::{Cluster, batch, count, create, deadline, until_leads};
+use crate::tests::{Cluster, batch, count, create, deadline, known, request, until_leads};
 use crate::work::SHARD;
 use crate::{GenerationHeader, JoinedGeneration, Replica, ReplicaFile, ServerDirectory};
 
@@ -17,6 +18,15 @@ const SOON: u64 = 100;
 
 fn generations(cluster: &Cluster) -> ShardGenerations {
     ShardGenerations::new(&cluster.store(), SHARD)
+}
+
+/// A cluster whose leader publishes soon and has a collection, and the next key in it.
+fn publishing() -> (Cluster, Replica, i64) {
+    let cluster = Cluster::new(0);
+    let (a, _) = cluster.start_publishing(0, SOON);
+    until_leads(&a);
+    create(a.database(), "c");
+    (cluster, a, 0)
 }
 
 /// Inserts until there is one generation more, and the next keys.
@@ -84,12 +94,24 @@ fn an_empty_server_takes_a_generation_and_reads_on_where_the_log_was_cut() {
 }
 
 #[test]
+fn a_server_that_takes_a_generation_knows_the_requests_before_it() {
+    let (cluster, a, mut next) = publishing();
+    let c = a.database().collection("default", "c").unwrap();
+    requests::within(Some(request(1)), || c.insert(batch(1000..1010), None)).unwrap();
+    let there = known(&a, 1);
+    assert!(there.is_some());
+    // Nobody reads of it in the log any more.
+    while reaches(&cluster, None) {
+        publish(&cluster, &a, &mut next);
+    }
+    join(&cluster, 1).unwrap();
+    let b = cluster.start(1);
+    assert_eq!((known(&b, 1), known(&b, 2)), (there, None));
+}
+
+#[test]
 fn a_server_behind_the_cut_is_told_and_takes_what_it_lacks() {
-    let cluster = Cluster::new(0);
-    let (a, _) = cluster.start_publishing(0, SOON);
-    until_leads(&a);
-    create(a.database(), "c");
-    let mut next = 0;
+    let (cluster, a, mut next) = publishing();
     publish(&cluster, &a, &mut next);
     let b = cluster.start(1);
     assert_eq!(count(&b), 50);
@@ -114,11 +136,7 @@ fn a_server_behind_the_cut_is_told_and_takes_what_it_lacks() {
 
 #[test]
 fn the_log_stays_for_a_generation_that_somebody_has_pinned() {
-    let cluster = Cluster::new(0);
-    let (a, _) = cluster.start_publishing(0, SOON);
-    until_leads(&a);
-    create(a.database(), "c");
-    let mut next = 0;
+    let (cluster, a, mut next) = publishing();
     publish(&cluster, &a, &mut next);
     let of = generations(&cluster);
     let id = of.ids().unwrap()[0];
@@ -170,11 +188,7 @@ fn the_end_of_a_lead_publishes_what_is_not_in_a_generation() {
 
 #[test]
 fn what_a_kill_leaves_of_a_publication_is_no_generation() {
-    let cluster = Cluster::new(0);
-    let (a, _) = cluster.start_publishing(0, SOON);
-    until_leads(&a);
-    create(a.database(), "c");
-    let mut next = 0;
+    let (cluster, a, mut next) = publishing();
     for _ in 0..3 {
         publish(&cluster, &a, &mut next);
     }

@@ -13,6 +13,7 @@ use pipeann_db::replication::requests::{
 };
 use pipeann_db::schema::{Batch, FieldSpec, PrimaryKey, Schema};
 use pipeann_db::value::{Column, ColumnValues, DataType, DenseVectors, ScalarType, VectorKind};
+use pipeann_members::{ServerInfo, SharedFormats};
 use pipeann_store::ClusterStore;
 use uuid::Uuid;
 
@@ -95,6 +96,20 @@ pub(crate) fn open(dir: &Path, options: ReplicaOptions) -> Replica {
     let started = Instant::now();
     let now = move || UnixMs(1_700_000_000_000 + started.elapsed().as_millis() as u64);
     Replica::open(dir, DatabaseOptions::new(now), options, Uuid::new_v4()).unwrap()
+}
+
+/// A server of etcd's list.
+pub(crate) fn server_info(id: u128, started_ms: u64) -> ServerInfo {
+    ServerInfo {
+        id: Uuid::from_u128(id),
+        name: format!("server {id}"),
+        address: format!("10.0.0.{id}:1"),
+        peer_address: format!("10.0.0.{id}:1"),
+        version: "0.1.0".into(),
+        formats: SharedFormats::FIRST,
+        regions: Vec::new(),
+        started_ms,
+    }
 }
 
 /// Long enough for any machine.
@@ -236,12 +251,12 @@ fn a_server_that_leads_and_is_not_told_of_another_is_refused_by_the_log() {
 }
 
 /// A request of this number.
-fn request(n: u8) -> CurrentRequest {
+pub(crate) fn request(n: u8) -> CurrentRequest {
     CurrentRequest { id: RequestId([n; 16]), at_ms: 1_700_000_000_000 }
 }
 
 /// What is known of a request on a server.
-fn known(replica: &Replica, n: u8) -> Option<RequestAnswer> {
+pub(crate) fn known(replica: &Replica, n: u8) -> Option<RequestAnswer> {
     match replica.database().requests().begin(request(n).id) {
         BegunRequest::Applied(answer) => Some(answer),
         BegunRequest::New(_) => None,

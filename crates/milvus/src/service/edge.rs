@@ -81,14 +81,17 @@ struct Outgoing {
 
 impl Edge {
     pub(super) fn new(peers: Arc<dyn Peers>, counts: Arc<EdgeCounts>) -> Arc<Self> {
-        let waiting = Semaphore::new(MOST_WAITING);
-        Arc::new(Self { peers, channels: Channels::default(), counts, waiting, away: false })
+        Arc::new(Self::of(peers, counts, false))
     }
 
     /// That of a server without data.
-    pub(super) fn away(peers: Arc<dyn Peers>, counts: Arc<EdgeCounts>) -> Arc<Self> {
+    pub(super) fn away(peers: Arc<dyn Peers>) -> Arc<Self> {
+        Arc::new(Self::of(peers, Arc::default(), true))
+    }
+
+    fn of(peers: Arc<dyn Peers>, counts: Arc<EdgeCounts>, away: bool) -> Self {
         let waiting = Semaphore::new(MOST_WAITING);
-        Arc::new(Self { peers, channels: Channels::default(), counts, waiting, away: true })
+        Self { peers, channels: Channels::default(), counts, waiting, away }
     }
 
     /// Answers a request that came at some time: by this service, or by another server's.

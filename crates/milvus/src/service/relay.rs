@@ -48,7 +48,7 @@ pub fn relay(peers: Arc<dyn Peers>, options: &ServeOptions) -> Result<Listening,
         log: options.access_log.clone(),
     };
     let messages = Messages::new(&Accountant::new(None));
-    let edge = Some(Edge::away(peers, Arc::default()));
+    let edge = Some(Edge::away(peers));
     let service = Guarded::new(NoData, guard, (network, messages), edge);
     Ok(Listening::begin(runtime, address, |mut stopped| async move {
         let (reporter, health) = tonic_health::server::health_reporter();
