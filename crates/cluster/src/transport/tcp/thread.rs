@@ -347,11 +347,18 @@ impl Thread {
         let _ = self.poll.registry().deregister(socket);
     }
 
-    /// Says goodbye to everyone, also to who is not a peer yet: the other side may think it is one.
+    /// Says goodbye to everyone, also to who is not a peer yet: the other side may think it is one. To
+    /// servers last: whoever still heard of this side when it has left a server would be told that the
+    /// other is gone.
     fn leave(&mut self) {
         let now = self.shared.now_us();
         let goodbye = Message::Goodbye(Goodbye { why: Leave::Stopping, words: "it stops" });
-        for at in 0..self.entries.len() {
+        let mut order: Vec<usize> = (0..self.entries.len()).collect();
+        order.sort_by_key(|at| {
+            let who = self.entries[*at].as_ref().and_then(|entry| entry.claims);
+            who.is_some_and(|who| who.server().is_some())
+        });
+        for at in order {
             let Some(entry) = &mut self.entries[at] else { continue };
             match &entry.peer {
                 Some(peer) => {

@@ -61,6 +61,25 @@ fn one_that_is_killed_is_missed_and_comes_back() {
 }
 
 #[test]
+fn one_that_leaves_has_left_its_clients_when_it_leaves_servers() {
+    let (placement, mut nodes) = servers(2, None);
+    nodes[1].reach(PeerId::Server(0), b"first");
+    let client = Node::open(settings(PeerId::Client(9), &placement, None), None);
+    client.reach(PeerId::Server(1), b"there?");
+    assert_eq!(nodes[1].body(PeerId::Client(9)), b"there?");
+    let Node { tcp, seen } = nodes.pop().unwrap();
+    drop(tcp);
+    let left: Vec<_> = seen
+        .iter()
+        .filter_map(|seen| match seen {
+            Seen::Down(peer, Why::Stopping) => Some(peer),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(left, [PeerId::Client(9), PeerId::Server(0)]);
+}
+
+#[test]
 fn one_that_leaves_before_it_was_answered_says_goodbye_too() {
     let (placement, mut listeners) = cluster(2);
     let settings = settings(PeerId::Server(1), &placement, None);
