@@ -159,12 +159,19 @@ def insert(client: Any, target: Target, base: np.ndarray, bags: list[list[int]] 
 
 def index(client: Any, target: Target, kind: str, count: int) -> float:
     """Builds the index of all rows and loads it, and returns the seconds until it answers."""
+    from pymilvus import MilvusException
+
     began = time.perf_counter()
     client.flush(target.collection)
     wanted = client.prepare_index_params()
     params = {"M": 16, "efConstruction": 200} if kind == "HNSW" else {}
     wanted.add_index(target.field, index_type=kind, metric_type="L2", params=params)
-    client.create_index(target.collection, wanted)
+    try:
+        client.create_index(target.collection, wanted)
+    except MilvusException as error:
+        # A long call that lost its connection was sent again by the SDK; the first has built it.
+        if "already exists" not in str(error):
+            raise
     while True:
         # An embedded client has no such count: its index is there when the call returns.
         state = client.describe_index(target.collection, target.field)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -9,7 +10,7 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -122,11 +123,19 @@ def running(*servers: Server) -> Iterator[None]:
             server.kill()
 
 
+# Ports that `free_port` gave: whoever has one may not listen yet.
+_given: set[int] = set()
+
+
 def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nobody listens on now, each time another one."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        if port not in _given:
+            _given.add(port)
+            return port
 
 
 class Etcd:
@@ -148,15 +157,16 @@ class Etcd:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Starts it, and waits until it takes connections."""
+        """Starts it, and waits until it takes calls."""
         quiet = subprocess.DEVNULL
         self.process = subprocess.Popen(self.command, stdout=quiet, stderr=quiet)
         until("etcd", self._answers)
 
     def _answers(self) -> bool:
-        with socket.socket() as probe:
-            probe.settimeout(1)
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+        # It listens before it has elected itself.
+        with suppress(OSError), urllib.request.urlopen(f"{self.url}/health", timeout=1) as found:
+            return json.load(found)["health"] == "true"
+        return False
 
     def kill(self) -> None:
         """Ends it at once; its data stays."""

@@ -93,7 +93,8 @@ def test_a_server_is_all_of_its_processes() -> None:
             server = Server.parse(f"sh=http://127.0.0.1:1@{process.pid}")
             alone = Server("sleep", "", child)
             assert (server.name, server.uri) == ("sh", "http://127.0.0.1:1")
-            rss, one = server.rss_bytes(), alone.rss_bytes()
+            # The child's is read first: it may still become `sleep`.
+            one, rss = alone.rss_bytes(), server.rss_bytes()
             assert rss is not None and one is not None and rss > one > 0
         finally:
             os.kill(child, 15)

@@ -264,14 +264,19 @@ def test_a_database_is_not_closed_by_what_it_calls(tmp_path: Path) -> None:
 
 
 CHILD = """
-    import sys, numpy as np
+    import sys, time
     from pipeann import Database, bulk
     directory, file = sys.argv[1:]
+    def told(progress):
+        print(progress.rows, flush=True)
+        # It does not end before it is killed.
+        if progress.rows > 50_000:
+            time.sleep(600)
     with Database.open(directory, level="none") as database:
         c = database.collection("c")
         print("ready", flush=True)
         c.bulk_load(bulk.vectors(file, "v", key="id"), batch_bytes=64 << 10,
-                    progress=lambda p: print(p.rows, flush=True))
+                    progress=told)
 """
 
 

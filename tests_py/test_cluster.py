@@ -217,8 +217,8 @@ def test_bad_connections_are_refused(topology: Path, tmp_path: Path) -> None:
         Client(topology, tls_ca=tmp_path / "ca.pem", tls_cert="cert.pem", tls_key="key.pem")
     text = topology.read_text().replace(":7102", ":7199")
     (tmp_path / "other.toml").write_text(text)
-    with pytest.raises(errors.RetryError, match=r"did not answer within 0.5 s: 2$"):
-        Client(tmp_path / "other.toml", insecure=True, connect_timeout=0.5)
+    with pytest.raises(errors.RetryError, match=r"did not answer within 5.0 s: 2$"):
+        Client(tmp_path / "other.toml", insecure=True, connect_timeout=5)
 
 
 def test_a_closed_client_says_so(topology: Path, vectors: np.ndarray) -> None:
@@ -261,7 +261,7 @@ def test_certificates_are_asked_for(
         exec(said, names)
         assert names["ids"][:, 0].tolist() == list(range(7))
         with pytest.raises(errors.RetryError, match="0, 1, 2"):
-            Client(servers.topology, insecure=True, connect_timeout=1)
+            Client(servers.topology, insecure=True, connect_timeout=5)
     finally:
         servers.stop()
 
@@ -334,10 +334,10 @@ def test_partial_answers_name_what_they_lack(
             assert set(again[:, 0]) <= here, "nothing of what is missing, all of what is there"
             with pytest.raises(errors.RetryError, match="partition [23]"):
                 client.search(vectors)
-        with pytest.raises(errors.RetryError, match="1$"):
-            Client(servers.topology, insecure=True, connect_timeout=1)
+        with pytest.raises(errors.RetryError, match=": 1$"):
+            Client(servers.topology, insecure=True, connect_timeout=5)
         with Client(
-            servers.topology, insecure=True, connect_timeout=1, all_servers=False
+            servers.topology, insecure=True, connect_timeout=5, all_servers=False
         ) as client:
             _, _, stats = client.search(vectors[:20], partial=True)
             assert (stats["coverage"] == 4 / 6).all()

@@ -3,6 +3,7 @@ that takes no more, devices that are too small."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import signal
@@ -59,6 +60,15 @@ def written(place: Path, offset: int) -> bool:
         return f.read(4096).strip(b"\0") != b""
 
 
+def killed(place: Path, process: subprocess.Popen[bytes]) -> None:
+    """Kills it, and waits until writes that it had under way are over: its devices are its until then."""
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    for name in NAMES:
+        with (place / name).open("rb") as device:
+            fcntl.flock(device, fcntl.LOCK_EX)
+
+
 def emptied(place: Path) -> None:
     """Devices as they were claimed, of whose stripe nothing is left."""
     run("raw", "release", "--index", "index", cwd=place)
@@ -84,8 +94,7 @@ def test_a_copy_that_was_killed_is_made_again(place: Path) -> None:
         deadline = time.monotonic() + 60
         while not written(place, offset) and process.poll() is None:
             assert time.monotonic() < deadline
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+        killed(place, process)
         held = copies(place)
         if held:
             assert COPIED in search(place, "spdk")[1]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
-from harness import places, rivals, sets
+from harness import places, rivals
 from harness.pipeann import program
 from harness.processes import json_lines
+from harness.sets import VectorSet
 from harness.tables import print_table
 from harness.verdict import Check, Verdict
 
@@ -15,12 +16,12 @@ from .catalogue import Job
 SCRIPT = places.REPO / "tests_py" / "joins.py"
 
 
-def take_cluster_join(job: Job, verdict: Verdict) -> None:
+def take_cluster_join(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Three servers to their first answers, and a fourth beside their rows."""
     os.environ["PIPEANN_BIN"] = str(program())
     settings = job.settings
-    base = sets.vector_set(job.sets[0]).base
-    (found,) = json_lines([rivals.filtered_python(), SCRIPT, base, str(settings["rows"])])
+    script = [rivals.filtered_python(), SCRIPT, vectors.base, str(settings["rows"])]
+    (found,) = json_lines(script)
     over_copy = found["local_s"] / found["copy_s"]
     print_table(
         "A fourth server, empty, beside three of one database",

@@ -1,5 +1,6 @@
 """The supported versions of pymilvus, in environments of their own, and all forms with each."""
 
+import fcntl
 import json
 import os
 import subprocess
@@ -18,12 +19,16 @@ def environment(version: str) -> Path:
     """The interpreter of an environment with that version, which is made where there is none."""
     folder = ROOT / "target" / f"pymilvus-{version}"
     ready = folder / "ready"
-    if not ready.exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        wanted = [f"pymilvus=={version}.*", "pytest>=8"]
-        command = [folder / "bin" / "pip", "install", "--quiet", *wanted]
-        subprocess.run(command, check=True)
-        ready.touch()
+    folder.parent.mkdir(exist_ok=True)
+    with folder.with_suffix(f"{folder.suffix}.lock").open("w") as lock:
+        # Somebody else may be making it.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not ready.exists():
+            subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+            wanted = [f"pymilvus=={version}.*", "pytest>=8"]
+            command = [folder / "bin" / "pip", "install", "--quiet", *wanted]
+            subprocess.run(command, check=True)
+            ready.touch()
     return folder / "bin" / "python"
 
 

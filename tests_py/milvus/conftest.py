@@ -4,26 +4,19 @@ import os
 import subprocess
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from clusters import binary
 
 pymilvus = pytest.importorskip("pymilvus")
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def binary() -> Path:
-    """The command as cargo builds it for tests."""
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    found = target / "debug" / "pipeann"
-    assert found.is_file(), f"{found} is missing; `cargo build --package pipeann-cli` makes it"
-    return found
 
 
 @pytest.fixture(scope="session")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Host and port of a server with an empty database."""
+    """Host and port of a server with an empty database; `$PIPEANN_ADDRESS` names one that runs."""
+    if named := os.environ.get("PIPEANN_ADDRESS"):
+        yield named
+        return
     data = tmp_path_factory.mktemp("served")
     command = [binary(), "serve", "--data_dir", data, "--host", "127.0.0.1", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

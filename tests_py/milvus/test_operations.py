@@ -122,6 +122,8 @@ def test_status_tells_who_is_there_and_what_is_wrong(cluster: Cluster) -> None:
     assert leads.process is not None
     hangs = next(server for server in cluster.servers if server is not leads)
     assert hangs.process is not None
+    # Just renewed, so that it lasts until it was looked at.
+    until("a lease", lambda: hangs.figures()["pipeann_lease_left_seconds"] > 3)
     hangs.process.send_signal(signal.SIGSTOP)
     try:
         asked = cluster.command("status", "--within", "1")

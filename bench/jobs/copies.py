@@ -1,0 +1,105 @@
+"""Servers that hold the same rows beside one server: what they cost, and how far behind they are."""
+
+from __future__ import annotations
+
+import os
+
+from harness import places, rivals
+from harness.pipeann import program
+from harness.processes import json_lines
+from harness.sets import VectorSet
+from harness.tables import print_table
+from harness.verdict import Check, Verdict
+
+from .catalogue import Job
+
+SCRIPT = places.REPO / "tests_py" / "copies.py"
+
+
+def counted(what: str, job: Job, vectors: VectorSet, *words: str) -> dict:
+    """What the script counted on a set, with the binary that is measured."""
+    os.environ["PIPEANN_BIN"] = str(program())
+    rows = str(job.settings["rows"])
+    (found,) = json_lines([rivals.filtered_python(), SCRIPT, what, vectors.base, rows, *words])
+    return found
+
+
+def take_replicas(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
+    """Processor time of a search and lag, without writers and beside them."""
+    settings = job.settings
+    words = ("--queries", str(settings["search_queries"]), "--rate", str(settings["rate"]))
+    found = counted("replicas", job, vectors, *words)
+    one, three = found["1"], found["3"]
+    print_table(
+        f"{found['rows']} rows of {vectors.name}",
+        [
+            "servers",
+            "us a search",
+            "beside writers",
+            "rows/s",
+            "processors for writing",
+            "lag p99, ms",
+            "beside writers p50",
+            "and p99",
+        ],
+        [
+            [
+                servers,
+                row["quiet_us"],
+                row["busy_us"],
+                row["rows_s"],
+                row["writing_cpu"],
+                row["quiet_lag_s"] * 1e3,
+                row["lag_middle_s"] * 1e3,
+                row["lag_s"] * 1e3,
+            ]
+            for servers, row in ((1, one), (3, three))
+        ],
+    )
+    quiet, busy = (three[of] / one[of] for of in ("quiet_us", "busy_us"))
+    unseen = three["own_asked"] - three["own_seen"]
+    print(f"{three['own_asked']} own writes were asked for by another server")
+    verdict.add("own writes not seen", Check(unseen, 0))
+    verdict.add("processor time over one", Check(quiet, settings["quiet"]))
+    verdict.add("beside writers", Check(busy, settings["busy"]))
+    verdict.add("lag, s", Check(three["lag_s"], settings["lag_s"]))
+
+
+def take_cluster_ingest(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
+    """Writes beside reads, for long."""
+    settings = job.settings
+    found = counted("ingest", job, vectors, "--seconds", str(settings["seconds"]))
+    one, three = found["1"], found["3"]
+    print_table(
+        f"{found['seconds']:.0f} s of writes and reads on {vectors.name}",
+        [
+            "servers",
+            "rows/s",
+            "acknowledged p50, ms",
+            "p99",
+            "reads",
+            "p50, ms",
+            "p99 at first",
+            "p99 at last",
+            "put over rows' size",
+        ],
+        [
+            [
+                servers,
+                row["rows_s"],
+                row["ack_p50_s"] * 1e3,
+                row["ack_p99_s"] * 1e3,
+                row["reads"],
+                row["read_p50_s"] * 1e3,
+                row["read_p99_first_s"] * 1e3,
+                row["read_p99_last_s"] * 1e3,
+                row["put_over_size"],
+            ]
+            for servers, row in ((1, one), (3, three))
+        ],
+    )
+    rate = three["rows_s"] / one["rows_s"]
+    later = three["read_p99_last_s"] / three["read_p99_first_s"]
+    verdict.add("rows/s over one server's", Check(rate, settings["rate_least"], at_most=False))
+    verdict.add("p99 of reads over that at first", Check(later, settings["later"]))
+    verdict.add("bytes put for each of a row", Check(three["put_over_size"], settings["put"]))

@@ -1,0 +1,358 @@
+"""What servers that hold the same rows cost beside one, and how far behind they are.
+
+Prints one line of JSON. `replicas` asks three servers of a cluster and one server the same, without
+writers and beside some; `ingest` writes and reads for so many seconds, to both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from clusters import Cluster, Server, free_port, until
+from joins import bytes_below, fill, vectors
+from outages import client
+from pymilvus import DataType, MilvusClient, MilvusException
+
+# Keys of what is looked for elsewhere, above all others.
+MARKERS = itertools.count(1 << 40)
+WRITERS = 2
+READERS = 2
+BATCH = 100
+
+
+def create(of: MilvusClient, dim: int) -> None:
+    """`c`, whose keys are the numbers of its rows."""
+    schema = of.create_schema(auto_id=False)
+    schema.add_field("id", DataType.INT64, is_primary=True)
+    schema.add_field("v", DataType.FLOAT_VECTOR, dim=dim)
+    index = of.prepare_index_params()
+    index.add_index("v", index_type="DISKANN", metric_type="L2")
+    of.create_collection("c", schema=schema, index_params=index)
+
+
+def linked(server: Server) -> bool:
+    """Whether all rows of a server are in its graph."""
+    of = client(server)
+    pending = of.describe_index("c", "v")["pending_index_rows"]
+    of.close()
+    return pending == 0
+
+
+def cpu_s(servers: list[Server]) -> float:
+    """Processor time of servers up to now."""
+    ticks = 0
+    for server in servers:
+        assert server.process is not None
+        # The name in parentheses may have spaces.
+        words = Path(f"/proc/{server.process.pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(words[11]) + int(words[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_share(servers: list[Server]) -> float:
+    """Processors that servers keep busy, over ten seconds."""
+    before, began = cpu_s(servers), time.monotonic()
+    time.sleep(10)
+    return (cpu_s(servers) - before) / (time.monotonic() - began)
+
+
+def percentile(times: list[float], share: float) -> float:
+    """Of some times; nothing of none."""
+    return float(np.percentile(times, share)) if times else 0.0
+
+
+@contextmanager
+def arrangement(root: Path, count: int) -> Iterator[list[Server]]:
+    """So many servers of a cluster; one that is alone is of none."""
+    if count > 1:
+        cluster = Cluster(root, count)
+        for server in cluster.servers:
+            server.watched = free_port()
+        with cluster.running():
+            yield cluster.servers
+        return
+    server = Server(root / "alone", "")
+    server.flags = []
+    server.start()
+    try:
+        yield [server]
+    finally:
+        server.kill()
+
+
+class Writer(threading.Thread):
+    """Writes batches at a rate, as fast as it can where that is 0, in turn by each server. Of eight
+    batches six are new rows and two replace the one before; then an old one is deleted."""
+
+    def __init__(
+        self,
+        servers: list[Server],
+        rows: np.ndarray,
+        first: int,
+        rate: float,
+        stop: threading.Event,
+    ) -> None:
+        super().__init__(daemon=True)
+        self.clients = [client(server) for server in servers]
+        self.rows, self.next, self.rate, self.stopped = rows, first, rate, stop
+        self.written = self.deleted = 0
+        self.took: list[float] = []
+        self.failed: MilvusException | None = None
+
+    def run(self) -> None:
+        began = time.monotonic()
+        for turn in itertools.count():
+            due = began + self.written / self.rate if self.rate else 0.0
+            if self.stopped.wait(max(0.0, due - time.monotonic())):
+                return
+            try:
+                self.write(turn, self.clients[turn % len(self.clients)])
+            except MilvusException as error:
+                self.failed = error
+                return
+
+    def write(self, turn: int, of: MilvusClient) -> None:
+        first = self.next
+        rows = [
+            {"id": first + at, "v": self.rows[(first + at) % len(self.rows)]} for at in range(BATCH)
+        ]
+        began = time.monotonic()
+        if turn % 4 == 3:
+            of.upsert("c", rows)
+        else:
+            of.insert("c", rows)
+        self.took.append(time.monotonic() - began)
+        # The third of four is replaced by the fourth.
+        self.next += BATCH if turn % 4 != 2 else 0
+        self.written += BATCH
+        if turn % 8 == 7:
+            old = first - 3 * BATCH
+            of.delete("c", ids=list(range(old, old + BATCH)))
+            self.deleted += BATCH
+
+
+class Reader(threading.Thread):
+    """Searches in turn by each server, and keeps when and how long."""
+
+    def __init__(
+        self,
+        servers: list[Server],
+        asked: np.ndarray,
+        number: int,
+        most: int | None,
+        stop: threading.Event,
+    ) -> None:
+        super().__init__(daemon=True)
+        self.clients = [client(server) for server in servers]
+        self.asked, self.number, self.most, self.stopped = asked, number, most, stop
+        self.took: list[tuple[float, float]] = []
+
+    def run(self) -> None:
+        for turn in itertools.count(self.number):
+            if self.stopped.is_set() or self.most is not None and len(self.took) >= self.most:
+                return
+            ask = [self.asked[turn % len(self.asked)]]
+            began = time.monotonic()
+            of = self.clients[turn % len(self.clients)]
+            found = of.search("c", ask, limit=10, consistency_level="Eventually")
+            assert len(found[0]) == 10
+            self.took.append((began, time.monotonic() - began))
+
+
+def searches(servers: list[Server], asked: np.ndarray, most: int) -> float:
+    """Processor time of the servers for so many searches of each reader."""
+    stop = threading.Event()
+    readers = [Reader(servers, asked, number * 7919, most, stop) for number in range(READERS)]
+    before = cpu_s(servers)
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+    assert all(len(reader.took) == most for reader in readers), "a reader ended early"
+    return cpu_s(servers) - before
+
+
+@contextmanager
+def writing(
+    servers: list[Server], rows: np.ndarray, first: int, rate: float
+) -> Iterator[list[Writer]]:
+    """Writers of so many rows a second together, of as many as they can where that is 0."""
+    stop = threading.Event()
+    apart = 1 << 32
+    writers = [
+        Writer(servers, rows, first + number * apart, rate / WRITERS, stop)
+        for number in range(WRITERS)
+    ]
+    for writer in writers:
+        writer.start()
+    try:
+        yield writers
+    finally:
+        stop.set()
+        for writer in writers:
+            writer.join()
+    for writer in writers:
+        if writer.failed is not None:
+            raise writer.failed
+
+
+@dataclass
+class Lag:
+    """How long after a write was acknowledged another server has it."""
+
+    behind: list[float] = field(default_factory=list)
+    own_seen: int = 0
+    own_asked: int = 0
+
+    def sample(self, servers: list[Server], row: np.ndarray, count: int) -> None:
+        """Writes markers by one server, and looks for them at the next."""
+        clients = [client(server) for server in servers]
+        for number in range(count):
+            key = next(MARKERS)
+            first, second = (clients[(number + of) % len(clients)] for of in (0, 1))
+            first.insert("c", [{"id": key, "v": row}])
+            written = time.monotonic()
+            if number % 2:
+                # The session is the process's: a write by one client is seen by another one.
+                seen = second.query("c", ids=[key], consistency_level="Session")
+                self.own_seen += len(seen)
+                self.own_asked += 1
+                continue
+            while not second.query("c", ids=[key], consistency_level="Eventually"):
+                assert time.monotonic() - written < 60, "a write is not seen within a minute"
+            self.behind.append(time.monotonic() - written)
+
+
+def asked_of(servers: list[Server], base: np.ndarray, queries: int, rate: float) -> dict:
+    """Processor time a query without writers and beside them, and how far behind the others are."""
+    rows = base.astype(np.float32)
+    first = client(servers[0])
+    create(first, rows.shape[1])
+    fill(first, base)
+    for server in servers:
+        until("the graph", lambda server=server: linked(server), seconds=3600)
+    asked = rows[:: max(1, len(rows) // 1000)]
+    searches(servers, asked, queries // 10)
+    quiet_us = searches(servers, asked, queries) / (queries * READERS) * 1e6
+    lag = Lag()
+    if len(servers) > 1:
+        lag.sample(servers, rows[0], 100)
+    with writing(servers, rows, len(rows), rate) as writers:
+        time.sleep(2)
+        # What writing takes by itself, just before and just after.
+        alone = [cpu_share(servers)]
+        began, written = time.monotonic(), sum(writer.written for writer in writers)
+        both = searches(servers, asked, queries)
+        took = time.monotonic() - began
+        written = sum(writer.written for writer in writers) - written
+        alone.append(cpu_share(servers))
+        beside = Lag()
+        if len(servers) > 1:
+            beside.sample(servers, rows[0], 200)
+    writing_cpu = statistics.mean(alone)
+    busy_us = (both - writing_cpu * took) / (queries * READERS) * 1e6
+    return {
+        "quiet_us": quiet_us,
+        "busy_us": busy_us,
+        "writing_cpu": writing_cpu,
+        "rows_s": written / took,
+        "quiet_lag_s": percentile(lag.behind, 99),
+        "lag_s": percentile(beside.behind, 99),
+        "lag_middle_s": percentile(beside.behind, 50),
+        "own_asked": lag.own_asked + beside.own_asked,
+        "own_seen": lag.own_seen + beside.own_seen,
+    }
+
+
+def replicas(root: Path, base: np.ndarray, queries: int, rate: float) -> dict:
+    """Three servers and one, in turn."""
+    found = {}
+    for count in (1, 3):
+        with arrangement(root / str(count), count) as servers:
+            found[str(count)] = asked_of(servers, base, queries, rate)
+    return {"rows": len(base), **found}
+
+
+def uploaded(servers: list[Server]) -> float:
+    """Bytes that servers put into the store up to now."""
+    name = 'pipeann_store_bytes_total{operation="put"}'
+    return sum(server.figures().get(name, 0.0) for server in servers)
+
+
+def written_to(servers: list[Server], base: np.ndarray, seconds: float) -> dict:
+    """Writes and reads for so long, as fast as they go."""
+    rows = base.astype(np.float32)
+    create(client(servers[0]), rows.shape[1])
+    asked = rows[:: max(1, len(rows) // 1000)]
+    cluster = len(servers) > 1
+    before = uploaded(servers) if cluster else 0.0
+    stop = threading.Event()
+    began = time.monotonic()
+    with writing(servers, rows, 0, 0.0) as writers:
+        time.sleep(min(5, seconds / 10))
+        readers = [Reader(servers, asked, number * 7919, None, stop) for number in range(READERS)]
+        for reader in readers:
+            reader.start()
+        time.sleep(max(0.0, began + seconds - time.monotonic()))
+        stop.set()
+        for reader in readers:
+            reader.join()
+    took = time.monotonic() - began
+    acknowledged = [took for writer in writers for took in writer.took]
+    reads = sorted(pair for reader in readers for pair in reader.took)
+    window = min(300.0, seconds / 6)
+    first = [time for at, time in reads if at < reads[0][0] + window]
+    last = [time for at, time in reads if at > reads[-1][0] - window]
+    written = sum(writer.written for writer in writers)
+    changed = written + sum(writer.deleted for writer in writers)
+    put = uploaded(servers) - before if cluster else 0.0
+    return {
+        "rows_s": changed / took,
+        "ack_p50_s": percentile(acknowledged, 50),
+        "ack_p99_s": percentile(acknowledged, 99),
+        "reads": len(reads),
+        "read_p50_s": statistics.median(time for _, time in reads),
+        "read_p99_first_s": percentile(first, 99),
+        "read_p99_last_s": percentile(last, 99),
+        # A row as its client sends it: its vector and its key.
+        "put_over_size": put / (written * (rows.shape[1] * 4 + 8)),
+    }
+
+
+def ingest(root: Path, base: np.ndarray, seconds: float) -> dict:
+    """One server and three, in turn."""
+    found = {}
+    for count in (1, 3):
+        with arrangement(root / str(count), count) as servers:
+            found[str(count)] = written_to(servers, base, seconds)
+        found[str(count)]["bytes"] = bytes_below(root / str(count))
+    return {"seconds": seconds, **found}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=["replicas", "ingest"])
+    parser.add_argument("base", type=Path)
+    parser.add_argument("rows", type=int)
+    parser.add_argument("--queries", type=int, default=3000)
+    parser.add_argument("--rate", type=float, default=1000.0)
+    parser.add_argument("--seconds", type=float, default=1800.0)
+    asked = parser.parse_args()
+    base = vectors(asked.base, asked.rows)
+    with tempfile.TemporaryDirectory(prefix="pipeann-copies-") as made:
+        if asked.what == "replicas":
+            print(json.dumps(replicas(Path(made), base, asked.queries, asked.rate)))
+        else:
+            print(json.dumps(ingest(Path(made), base, asked.seconds)))
