@@ -216,7 +216,16 @@ fn read_from(
         return refused(from, why);
     }
     let until = last_of(at);
-    let mut reader = ShardReader::open(store, SHARD, begun.and_then(|it| it.position))?;
+    let mut reader = match ShardReader::open(store, SHARD, begun.and_then(|it| it.position)) {
+        Ok(reader) => reader,
+        // Whoever was about to cut it had not seen the pin.
+        Err(LogError::Cut { .. }) if begun.is_some() => {
+            let why = "its log was cut while this restore began; asked again, it begins with a newer \
+                       generation, where the moment is behind one";
+            return refused(None, why.to_owned());
+        }
+        Err(error) => return Err(error.into()),
+    };
     let nothing = RestoredLog { objects: 0, changes: 0, position: None, written: UnixMs(0) };
     let mut restored = begun.unwrap_or(nothing);
     while let Some(batch) = reader.next()? {

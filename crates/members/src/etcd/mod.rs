@@ -68,7 +68,7 @@ impl Options {
             ttl: Duration::from_secs(5),
             connect_timeout: Duration::from_secs(5),
             call_timeout: Duration::from_secs(3),
-            join_patience: Duration::from_secs(2),
+            join_patience: Duration::from_secs(10),
             clock: Arc::new(Boottime),
         }
     }

@@ -19,6 +19,8 @@ pub(crate) struct EtcdProcess {
     home: TempDir,
     ports: [u16; 2],
     flags: Vec<String>,
+    /// How often it has said that it serves.
+    served: usize,
 }
 
 impl EtcdProcess {
@@ -44,7 +46,7 @@ impl EtcdProcess {
         let started = (0..20).find_map(|_| {
             let (home, ports) = (tempfile::tempdir().unwrap(), free_ports());
             let child = spawn(home.path(), ports, flags);
-            let mut etcd = Self { child, home, ports, flags: flags.to_vec() };
+            let mut etcd = Self { child, home, ports, flags: flags.to_vec(), served: 0 };
             etcd.is_up().then_some(etcd)
         });
         Some(started.expect("etcd starts"))
@@ -87,14 +89,17 @@ impl EtcdProcess {
         std::fs::remove_dir_all(self.home.path().join("data")).unwrap();
     }
 
-    /// Waits until it takes connections and has had time to elect itself; false where it has ended.
+    /// Waits until it says that it serves; false where it has ended. Whether somebody takes connections
+    /// at its port does not tell that it is this one.
     fn is_up(&mut self) -> bool {
         let begun = Instant::now();
         while begun.elapsed() < LONG {
             if self.child.try_wait().unwrap().is_some() {
                 return false;
             }
-            if std::net::TcpStream::connect(("127.0.0.1", self.ports[0])).is_ok() {
+            let said = std::fs::read_to_string(self.home.path().join("log")).unwrap();
+            if said.matches("ready to serve client requests").count() > self.served {
+                self.served += 1;
                 return true;
             }
             pause(Duration::from_millis(20));

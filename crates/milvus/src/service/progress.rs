@@ -97,7 +97,8 @@ impl Edge {
             let mut behind = Vec::new();
             for server in waits {
                 let asked = self.ask(&server, question(wanted));
-                let has = match tokio::time::timeout(ANSWER, asked).await {
+                let patience = ANSWER.min(until.saturating_duration_since(Instant::now()));
+                let has = match tokio::time::timeout(patience, asked).await {
                     Ok(Ok(answer)) => {
                         // One that does not know the question is of another version.
                         number(answer.headers(), APPLIED).is_none_or(|applied| applied >= wanted)

@@ -208,18 +208,18 @@ mod threads {
 
     #[test]
     fn each_device_has_a_thread_of_its_own_that_sleeps_when_there_is_nothing_to_do() {
-        let platters = (0..3).map(|_| Platter::new(SimDevOptions::default())).collect();
+        let platters = (0..5).map(|_| Platter::new(SimDevOptions::default())).collect();
         let rig = Rig { platters };
-        // Other tests have pollers too, so these are told apart by what they took.
+        // Other tests have pollers too, but none of them has so many.
         let devices = rig.devices(&Power::default()).unwrap();
         let until = Instant::now() + Duration::from_secs(5);
-        while pollers("(raw-poller-2)").1 == 0 {
+        while pollers("(raw-poller-4)").1 == 0 {
             assert!(Instant::now() < until, "pollers have names");
             pause(Duration::from_millis(10));
         }
-        let (before, _) = pollers("(raw-poller-2)");
+        let (before, _) = pollers("(raw-poller-4)");
         pause(Duration::from_millis(500));
-        let (after, _) = pollers("(raw-poller-2)");
+        let (after, _) = pollers("(raw-poller-4)");
         drop(devices);
         assert!(after - before <= 10, "{} ticks in half a second", after - before);
     }

@@ -4,7 +4,7 @@ use pipeann_milvus::proto::milvus as wire;
 use pipeann_milvus::{LeaderAt, ServeOptions};
 use tonic::Code;
 
-use super::peers::{Server, at};
+use super::peers::{Server, at, own_address};
 use super::raw::call;
 use crate::rows::{keys, numbers, search};
 use crate::served::{assert_ok, insert, pair, query};
@@ -88,7 +88,7 @@ fn a_page_whose_server_is_no_more_is_as_of_now() {
 #[test]
 fn a_page_whose_server_is_not_reached_is_refused() {
     let (leader, _follower, moment) = begun();
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = std::net::TcpListener::bind((own_address(), 0)).unwrap().local_addr().unwrap();
     leader.others.set_server(2, Some(at(closed)));
     let ended = call(&leader.served, "Query", &request("id > 3", moment), &[], None);
     assert_eq!(ended.code, Code::Unavailable);

@@ -20,7 +20,7 @@ fn asking_who() -> ServeOptions {
 fn make(server: &Server, token: Option<&str>) -> Ended {
     let token = token.map(|token| BASE64_STANDARD.encode(token));
     let metadata: Vec<_> = token.iter().map(|token| ("authorization", token.as_str())).collect();
-    let timeout = Some(Duration::from_secs(5));
+    let timeout = Some(Duration::from_secs(60));
     call(&server.served, "CreateCollection", &create("a", &declared()), &metadata, timeout)
 }
 

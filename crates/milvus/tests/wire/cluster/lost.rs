@@ -17,7 +17,7 @@ use tonic::codegen::http::{HeaderMap, Request, Response};
 use tonic::codegen::tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Code, Status};
 
-use super::peers::{Server, at};
+use super::peers::{Server, at, own_address};
 use super::raw::{Ended, ask, call};
 
 /// What a leader answers.
@@ -116,7 +116,7 @@ fn led_by(says: Says) -> (Runtime, Came, Server) {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
     let came = Came::default();
-    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+    let listener = runtime.block_on(tokio::net::TcpListener::bind((own_address(), 0))).unwrap();
     let address = listener.local_addr().unwrap();
     let serve = tonic::transport::Server::builder()
         .add_service(Service(says, Arc::clone(&came)))
@@ -182,12 +182,12 @@ fn the_time_that_is_left_goes_along() {
     // Nobody leads for a while, and then that one does.
     let there = pipeann_milvus::Peers::leader(&*edge.others);
     edge.others.lead(LeaderAt::Unknown("not yet".to_owned()));
-    edge.learns(500, there);
+    edge.learns(3_000, there);
     flush(&edge, &[], Some(Duration::from_secs(20)));
     let came = came.lock().unwrap();
     let left = came[0].get("grpc-timeout").unwrap().to_str().unwrap().strip_suffix('m').unwrap();
     let left: u64 = left.parse().unwrap();
-    assert!((10_000..=19_500).contains(&left), "{left} ms");
+    assert!((10_000..=19_000).contains(&left), "{left} ms");
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn a_change_is_sent_again_no_longer_than_its_client_waits() {
         leader.shutdown_background();
     });
     let request = crate::served::insert("a", 0..3);
-    let ended = call(&edge.served, "Insert", &request, &[], Some(Duration::from_secs(5)));
+    let ended = call(&edge.served, "Insert", &request, &[], Some(Duration::from_secs(12)));
     assert_eq!(ended.code, Code::Unavailable, "{}", ended.text);
     assert!(ended.text.contains("may have done what was asked"), "{}", ended.text);
 }
@@ -284,14 +284,14 @@ fn a_leader_that_says_nothing_is_waited_for_as_long_as_the_client_waits() {
 
 #[test]
 fn a_leader_has_as_many_calls_of_one_server_as_it_takes_of_one_connection() {
-    let (_leader, came, edge) = led_by(Says::Nothing);
+    let (leader, came, edge) = led_by(Says::Nothing);
     edge.served.runtime.block_on(async {
         let mut calls = Vec::new();
         for _ in 0..2 {
             let channel = edge.served.endpoint().connect().await.unwrap();
             for _ in 0..100 {
                 let mut request = tonic::Request::new(Vec::new());
-                request.set_timeout(Duration::from_secs(4));
+                request.set_timeout(Duration::from_secs(60));
                 calls.push(tokio::spawn(ask(channel.clone(), "FlushAll", request)));
             }
         }
@@ -300,6 +300,7 @@ fn a_leader_has_as_many_calls_of_one_server_as_it_takes_of_one_connection() {
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
         assert_eq!(came.lock().unwrap().len(), 128);
+        leader.shutdown_background();
         for call in calls {
             assert_ne!(call.await.unwrap().code, Code::Ok);
         }

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -248,6 +249,13 @@ impl Server {
         follower.others.set_server(1, Some(leader.at()));
         (leader, follower)
     }
+}
+
+/// A loopback address of its own. A port of it that is given up goes to no other test.
+pub(super) fn own_address() -> Ipv4Addr {
+    static TAKEN: AtomicU8 = AtomicU8::new(1);
+    let process = std::process::id().to_le_bytes();
+    Ipv4Addr::new(127, 128 | process[1], process[0], TAKEN.fetch_add(1, Ordering::Relaxed))
 }
 
 pub(super) fn at(address: std::net::SocketAddr) -> ServerAt {
