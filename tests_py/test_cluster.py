@@ -217,7 +217,7 @@ def test_bad_connections_are_refused(topology: Path, tmp_path: Path) -> None:
         Client(topology, tls_ca=tmp_path / "ca.pem", tls_cert="cert.pem", tls_key="key.pem")
     text = topology.read_text().replace(":7102", ":7199")
     (tmp_path / "other.toml").write_text(text)
-    with pytest.raises(errors.RetryError, match=r"did not answer within 5.0 s: 2$"):
+    with pytest.raises(errors.RetryError, match=r"did not answer within 5 s: 2$"):
         Client(tmp_path / "other.toml", insecure=True, connect_timeout=5)
 
 

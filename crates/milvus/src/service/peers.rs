@@ -34,7 +34,7 @@ pub type CatchUp<'a> = Pin<Box<dyn Future<Output = Result<(), PeersError>> + Sen
 ///    timestamp is given out that the next write has yet to bring, or reads would wait for it; where
 ///    nothing is written the leader says so, so that what the others have counts as fresh.
 /// 3. *Timestamps grow*, also over a change of the leader, and over a restart of all.
-/// 4. *What is taken away is gone everywhere.* A drop, a change of an alias, a right that is revoked, a
+/// 4. *What is taken away is gone everywhere.* A drop, rows that are truncated, a change of an alias, a right that is revoked, a
 ///    password that is changed and a field that is added are answered when every server that
 ///    answers reads has them. So names that are known here are not looked up anew for every search;
 ///    those that are not known are looked up with `catch_up(None, Latest)`, and then refused.

@@ -57,6 +57,7 @@ const TAKES_AWAY: &[&str] = &[
     "AlterCollection",
     "AlterCollectionField",
     "AddCollectionField",
+    "TruncateCollection",
     "ReleaseCollection",
     "DropPartition",
     "ReleasePartitions",

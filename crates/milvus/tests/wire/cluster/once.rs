@@ -100,16 +100,21 @@ fn drop_a(server: &Server, timeout: Option<Duration>) -> Ended {
 fn what_is_taken_away_is_answered_when_it_is_gone_everywhere_or_its_server_is() {
     let (leader, follower) = Server::pair(&ServeOptions::default());
     assert_ok(&leader.served.create("a"));
-    follower.others.has_applied(Some(2));
-    let others = Arc::clone(&follower.others);
-    follower.served.runtime.spawn(async move {
-        while others.looked() < 2 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        others.has_applied(None);
-    });
-    assert_eq!(drop_a(&leader, None).code, Code::Ok);
-    assert!(follower.others.looked() >= 2, "it was waited for");
+    let truncate =
+        wire::TruncateCollectionRequest { collection_name: "a".into(), ..Default::default() };
+    let truncated = || call(&leader.served, "TruncateCollection", &truncate, &[], None);
+    for taken_away in [&truncated as &dyn Fn() -> Ended, &|| drop_a(&leader, None)] {
+        follower.others.has_applied(Some(2));
+        let (others, before) = (Arc::clone(&follower.others), follower.others.looked());
+        follower.served.runtime.spawn(async move {
+            while others.looked() < before + 2 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            others.has_applied(None);
+        });
+        assert_eq!(taken_away().code, Code::Ok);
+        assert!(follower.others.looked() >= before + 2, "it was waited for");
+    }
     // One whose lease ends.
     assert_ok(&leader.served.create("a"));
     follower.others.has_applied(Some(2));
