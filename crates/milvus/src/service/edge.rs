@@ -40,6 +40,8 @@ use super::whole_answer;
 pub(super) const FORWARDED: &str = "pipeann-forwarded-by";
 /// Marks the refusal of a call that was sent to the wrong server, and was not begun.
 const REFUSED: &str = "pipeann-does-not-lead";
+/// The timestamp that names a change, in the leader's answer to the server that sent it on.
+const WRITTEN: &str = "pipeann-written";
 /// How long a call waits for an election at most.
 const ELECTION: Duration = Duration::from_secs(5);
 /// Calls that wait for one; more are refused at once.
@@ -128,7 +130,11 @@ impl Edge {
             _ => None,
         };
         let Some(page_of) = page_of else {
-            let response = here.call(request).await?;
+            let mut response = here.call(request).await?;
+            if marked && once {
+                let written = HeaderValue::from(self.peers.timestamp());
+                response.headers_mut().insert(WRITTEN, written);
+            }
             if takes_away {
                 self.everywhere(end(arrived, timeout, EVERYWHERE)).await;
             }
@@ -203,6 +209,15 @@ impl Edge {
         })
     }
 
+    /// Takes what is between servers off a leader's answer, and remembers it.
+    fn note_written(&self, mut response: Response<Body>) -> Response<Body> {
+        let written = response.headers_mut().remove(WRITTEN);
+        if let Some(timestamp) = written.and_then(|it| it.to_str().ok()?.parse().ok()) {
+            self.peers.wrote(timestamp);
+        }
+        response
+    }
+
     /// Has a call answered by the leader; `None` where that is this server.
     async fn ask_leader(&self, call: &Outgoing) -> Option<Response<Body>> {
         let patience = call.patience();
@@ -230,7 +245,8 @@ impl Edge {
                 }
             };
             self.counts.sent(reason);
-            let why = match self.send_whole(&server, call).await {
+            let sent = self.send_whole(&server, call).await;
+            let why = match sent.map(|response| self.note_written(response)) {
                 Ok(response) if response.headers().contains_key(REFUSED) => {
                     reason = SentOn::NotLeading;
                     // It may have been elected and not have begun to lead; or another one is, meanwhile.

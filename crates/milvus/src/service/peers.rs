@@ -59,6 +59,10 @@ pub trait Peers: Send + Sync + fmt::Debug {
     /// applied.
     fn timestamp(&self) -> u64;
 
+    /// A change that this server sent on was answered, and is named by this timestamp: reads of level
+    /// Bounded that come to this server later see it.
+    fn wrote(&self, timestamp: u64);
+
     /// The other servers that are there: whose leases have not ended.
     fn others(&self) -> Vec<ServerAt>;
 

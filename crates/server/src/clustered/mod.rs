@@ -8,6 +8,7 @@ mod peers;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -89,7 +90,8 @@ impl Opened {
     pub(crate) fn peers(&self) -> Option<Arc<dyn Peers>> {
         let Self::Clustered { replica, members, tls } = self else { return None };
         let (replica, members) = (Arc::clone(replica), members.clone());
-        Some(Arc::new(ClusterPeers { replica, members, tls: tls.clone(), began: Instant::now() }))
+        let (tls, began, written) = (tls.clone(), Instant::now(), AtomicU64::new(0));
+        Some(Arc::new(ClusterPeers { replica, members, tls, began, written }))
     }
 
     /// Tells the others that this server goes, after its last call: another one leads at once.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pipeann_db::catalog::CollectionId;
@@ -25,6 +26,8 @@ pub(super) struct ClusterPeers {
     pub(super) tls: Option<Arc<PeerTls>>,
     /// When this server began to answer.
     pub(super) began: Instant,
+    /// The newest timestamp of a change that was sent on from here; 0 before the first.
+    pub(super) written: AtomicU64,
 }
 
 impl fmt::Debug for ClusterPeers {
@@ -79,6 +82,8 @@ impl Peers for DistantPeers {
         0
     }
 
+    fn wrote(&self, _timestamp: u64) {}
+
     fn others(&self) -> Vec<ServerAt> {
         let at = |server: &ServerInfo| server_at(&server.address, self.tls.as_ref());
         self.members.others().iter().map(at).collect()
@@ -106,12 +111,14 @@ fn server_at(address: &str, tls: Option<&Arc<PeerTls>>) -> ServerAt {
     ServerAt { uri: format!("{scheme}://{address}"), tls: tls.cloned() }
 }
 
-fn wanted(read: ReadTime) -> Wanted {
+/// What a read asks for, at a server that has sent on changes up to a timestamp.
+fn wanted(read: ReadTime, written: u64) -> Wanted {
     match read {
         ReadTime::Latest => Wanted::Latest,
         ReadTime::AtLeast(timestamp) => Wanted::AtLeast(timestamp),
         ReadTime::Bounded { staleness_ms, at_least } => {
-            Wanted::Bounded { staleness: Duration::from_millis(staleness_ms), at_least }
+            let staleness = Duration::from_millis(staleness_ms);
+            Wanted::Bounded { staleness, at_least: at_least.max(written) }
         }
         ReadTime::Any => Wanted::Any,
     }
@@ -132,7 +139,7 @@ impl Peers for ClusterPeers {
         read: ReadTime,
         deadline: Instant,
     ) -> CatchUp<'_> {
-        let wanted = wanted(read);
+        let wanted = wanted(read, self.written.load(Ordering::Relaxed));
         if self.replica.has(wanted) {
             return Box::pin(std::future::ready(Ok(())));
         }
@@ -150,6 +157,10 @@ impl Peers for ClusterPeers {
 
     fn timestamp(&self) -> u64 {
         self.replica.timestamp()
+    }
+
+    fn wrote(&self, timestamp: u64) {
+        self.written.fetch_max(timestamp, Ordering::Relaxed);
     }
 
     fn others(&self) -> Vec<ServerAt> {

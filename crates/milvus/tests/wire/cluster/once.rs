@@ -91,6 +91,25 @@ fn a_server_that_is_alone_knows_them_too() {
     assert_eq!(served.database.collection("default", "a").unwrap().count(None).unwrap(), 4);
 }
 
+#[test]
+fn a_change_that_was_sent_on_is_named_to_who_sent_it_and_not_to_the_client() {
+    let (leader, follower) = Server::pair(&ServeOptions::default());
+    assert_ok(&leader.served.create("a"));
+    for (at, asked) in [&leader, &follower].into_iter().enumerate() {
+        let ended = insert_as(asked, 0..3, &format!("of {at}"));
+        assert!(ended.metadata.iter().all(|(name, _)| !name.contains("written")), "{ended:?}");
+        assert_eq!((leader.others.written(), follower.others.written() > 0), (0, at == 1));
+    }
+    let before = follower.others.written();
+    let request = wire::DeleteRequest {
+        collection_name: "a".into(),
+        expr: "id == 1".into(),
+        ..Default::default()
+    };
+    assert_eq!(call(&follower.served, "Delete", &request, &[], None).code, Code::Ok);
+    assert!(follower.others.written() > before, "timestamps grow");
+}
+
 fn drop_a(server: &Server, timeout: Option<Duration>) -> Ended {
     let request = wire::DropCollectionRequest { collection_name: "a".into(), ..Default::default() };
     call(&server.served, "DropCollection", &request, &[], timeout)

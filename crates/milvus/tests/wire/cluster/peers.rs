@@ -31,6 +31,7 @@ pub(super) struct Others {
     /// What is said to be applied, where that is not all.
     applied: Mutex<Option<u64>>,
     looked: AtomicU64,
+    written: AtomicU64,
     end: Mutex<Option<SharedLogEnd>>,
     heard: Mutex<Vec<SharedLogEnd>>,
     fails: Mutex<Option<PeersError>>,
@@ -58,6 +59,7 @@ impl Others {
             arrives: Mutex::default(),
             applied: Mutex::default(),
             looked: AtomicU64::new(0),
+            written: AtomicU64::new(0),
             end: Mutex::default(),
             heard: Mutex::default(),
             fails: Mutex::default(),
@@ -94,6 +96,11 @@ impl Others {
     /// Says that this is applied, and no more; or all.
     pub(super) fn has_applied(&self, timestamp: Option<u64>) {
         *self.applied.lock().unwrap() = timestamp;
+    }
+
+    /// The timestamp of the last change that was sent on.
+    pub(super) fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
     }
 
     /// How often it was asked to look for what is to be applied.
@@ -146,6 +153,10 @@ impl Peers for Others {
     fn timestamp(&self) -> u64 {
         let applied = *self.applied.lock().unwrap();
         applied.unwrap_or_else(|| self.time.fetch_add(2, Ordering::Relaxed))
+    }
+
+    fn wrote(&self, timestamp: u64) {
+        self.written.fetch_max(timestamp, Ordering::Relaxed);
     }
 
     fn others(&self) -> Vec<ServerAt> {
