@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from clusters import Cluster, Server, free_port, until
 from joins import bytes_below, fill, vectors
-from outages import client
+from outages import Balancer, client
 from pymilvus import DataType, MilvusClient, MilvusException
 
 # Keys of what is looked for elsewhere, above all others.
@@ -219,17 +219,20 @@ class Lag:
     def sample(self, servers: list[Server], row: np.ndarray, count: int) -> None:
         """Writes markers by one server, and looks for them at the next."""
         clients = [client(server) for server in servers]
+        # A session is known by the address that it calls, whoever answers there.
+        balancer = Balancer(servers)
+        session = MilvusClient(uri=balancer.uri)
         for number in range(count):
             key = next(MARKERS)
+            if number % 2:
+                session.insert("c", [{"id": key, "v": row}])
+                balancer.cut()
+                self.own_seen += len(session.query("c", ids=[key], consistency_level="Session"))
+                self.own_asked += 1
+                continue
             first, second = (clients[(number + of) % len(clients)] for of in (0, 1))
             first.insert("c", [{"id": key, "v": row}])
             written = time.monotonic()
-            if number % 2:
-                # The session is the process's: a write by one client is seen by another one.
-                seen = second.query("c", ids=[key], consistency_level="Session")
-                self.own_seen += len(seen)
-                self.own_asked += 1
-                continue
             while not second.query("c", ids=[key], consistency_level="Eventually"):
                 assert time.monotonic() - written < 60, "a write is not seen within a minute"
             self.behind.append(time.monotonic() - written)

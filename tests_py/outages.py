@@ -35,6 +35,7 @@ class Balancer:
     def __init__(self, servers: list[Server]) -> None:
         self.servers = servers
         self.turn = 0
+        self.passing: set[socket.socket] = set()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.uri = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
@@ -53,11 +54,18 @@ class Balancer:
                 return socket.create_connection((host, int(port)), timeout=1)
         return None
 
+    def cut(self) -> None:
+        """Ends all connections: whoever comes again comes to another server."""
+        while self.passing:
+            with suppress(OSError):
+                self.passing.pop().shutdown(socket.SHUT_RDWR)
+
     def _pass_on(self, client: socket.socket) -> None:
         server = self._server()
         if server is None:
             client.close()
             return
+        self.passing.add(client)
         with client, server, selectors.DefaultSelector() as ready:
             ready.register(client, selectors.EVENT_READ, server)
             ready.register(server, selectors.EVENT_READ, client)
