@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
 import statistics
 import tempfile
 import threading
@@ -20,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from bench_processes import Server as Watched
 from clusters import Cluster, Server, free_port, until
 from joins import bytes_below, fill, vectors
 from outages import Balancer, client
@@ -52,20 +52,9 @@ def linked(server: Server) -> bool:
 
 def cpu_s(servers: list[Server]) -> float:
     """Processor time of servers up to now."""
-    ticks = 0
-    for server in servers:
-        assert server.process is not None
-        # The name in parentheses may have spaces.
-        words = Path(f"/proc/{server.process.pid}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(words[11]) + int(words[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def cpu_share(servers: list[Server]) -> float:
-    """Processors that servers keep busy, over ten seconds."""
-    before, began = cpu_s(servers), time.monotonic()
-    time.sleep(10)
-    return (cpu_s(servers) - before) / (time.monotonic() - began)
+    assert all(server.process is not None for server in servers)
+    watched = (Watched("", "", server.process.pid) for server in servers if server.process)
+    return sum(found.cpu_s() or 0.0 for found in watched)
 
 
 def percentile(times: list[float], share: float) -> float:
@@ -158,8 +147,15 @@ class Reader(threading.Thread):
         self.clients = [client(server) for server in servers]
         self.asked, self.number, self.most, self.stopped = asked, number, most, stop
         self.took: list[tuple[float, float]] = []
+        self.failed: MilvusException | None = None
 
     def run(self) -> None:
+        try:
+            self.read()
+        except MilvusException as error:
+            self.failed = error
+
+    def read(self) -> None:
         for turn in itertools.count(self.number):
             if self.stopped.is_set() or self.most is not None and len(self.took) >= self.most:
                 return
@@ -178,10 +174,18 @@ def searches(servers: list[Server], asked: np.ndarray, most: int) -> float:
     before = cpu_s(servers)
     for reader in readers:
         reader.start()
-    for reader in readers:
-        reader.join()
+    ended(readers)
     assert all(len(reader.took) == most for reader in readers), "a reader ended early"
     return cpu_s(servers) - before
+
+
+def ended(threads: list[Writer] | list[Reader]) -> None:
+    """Waits for threads, and fails as one of them has failed."""
+    for thread in threads:
+        thread.join()
+    for thread in threads:
+        if thread.failed is not None:
+            raise thread.failed
 
 
 @contextmanager
@@ -201,11 +205,7 @@ def writing(
         yield writers
     finally:
         stop.set()
-        for writer in writers:
-            writer.join()
-    for writer in writers:
-        if writer.failed is not None:
-            raise writer.failed
+        ended(writers)
 
 
 @dataclass
@@ -226,9 +226,11 @@ class Lag:
             key = next(MARKERS)
             if number % 2:
                 session.insert("c", [{"id": key, "v": row}])
+                turns = balancer.turn
                 balancer.cut()
                 self.own_seen += len(session.query("c", ids=[key], consistency_level="Session"))
                 self.own_asked += 1
+                assert balancer.turn == turns + 1, "it was another server's turn"
                 continue
             first, second = (clients[(number + of) % len(clients)] for of in (0, 1))
             first.insert("c", [{"id": key, "v": row}])
@@ -254,23 +256,32 @@ def asked_of(servers: list[Server], base: np.ndarray, queries: int, rate: float)
         lag.sample(servers, rows[0], 100)
     with writing(servers, rows, len(rows), rate) as writers:
         time.sleep(2)
-        # What writing takes by itself, just before and just after.
-        alone = [cpu_share(servers)]
-        began, written = time.monotonic(), sum(writer.written for writer in writers)
+
+        def written() -> int:
+            return sum(writer.written for writer in writers)
+
+        def alone() -> tuple[float, int]:
+            """What ten seconds of writing take by themselves, and how many rows those were."""
+            before, rows = cpu_s(servers), written()
+            time.sleep(10)
+            return cpu_s(servers) - before, written() - rows
+
+        parts = [alone()]
+        began, rows_before = time.monotonic(), written()
         both = searches(servers, asked, queries)
-        took = time.monotonic() - began
-        written = sum(writer.written for writer in writers) - written
-        alone.append(cpu_share(servers))
+        took, rows_beside = time.monotonic() - began, written() - rows_before
+        parts.append(alone())
         beside = Lag()
         if len(servers) > 1:
             beside.sample(servers, rows[0], 200)
-    writing_cpu = statistics.mean(alone)
-    busy_us = (both - writing_cpu * took) / (queries * READERS) * 1e6
+    # By the row: beside searches writers may come to fewer of them.
+    row_us = sum(spent for spent, _ in parts) / sum(count for _, count in parts) * 1e6
+    busy_us = (both * 1e6 - row_us * rows_beside) / (queries * READERS)
     return {
         "quiet_us": quiet_us,
         "busy_us": busy_us,
-        "writing_cpu": writing_cpu,
-        "rows_s": written / took,
+        "row_us": row_us,
+        "rows_s": rows_beside / took,
         "quiet_lag_s": percentile(lag.behind, 99),
         "lag_s": percentile(beside.behind, 99),
         "lag_middle_s": percentile(beside.behind, 50),
@@ -310,14 +321,13 @@ def written_to(servers: list[Server], base: np.ndarray, seconds: float) -> dict:
             reader.start()
         time.sleep(max(0.0, began + seconds - time.monotonic()))
         stop.set()
-        for reader in readers:
-            reader.join()
+        ended(readers)
     took = time.monotonic() - began
-    acknowledged = [took for writer in writers for took in writer.took]
+    acknowledged = [each for writer in writers for each in writer.took]
     reads = sorted(pair for reader in readers for pair in reader.took)
     window = min(300.0, seconds / 6)
-    first = [time for at, time in reads if at < reads[0][0] + window]
-    last = [time for at, time in reads if at > reads[-1][0] - window]
+    first = [each for at, each in reads if at < reads[0][0] + window]
+    last = [each for at, each in reads if at > reads[-1][0] - window]
     written = sum(writer.written for writer in writers)
     changed = written + sum(writer.deleted for writer in writers)
     put = uploaded(servers) - before if cluster else 0.0
@@ -326,7 +336,7 @@ def written_to(servers: list[Server], base: np.ndarray, seconds: float) -> dict:
         "ack_p50_s": percentile(acknowledged, 50),
         "ack_p99_s": percentile(acknowledged, 99),
         "reads": len(reads),
-        "read_p50_s": statistics.median(time for _, time in reads),
+        "read_p50_s": statistics.median(each for _, each in reads),
         "read_p99_first_s": percentile(first, 99),
         "read_p99_last_s": percentile(last, 99),
         # A row as its client sends it: its vector and its key.

@@ -21,7 +21,8 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,13 +61,21 @@ class Balancer:
             with suppress(OSError):
                 self.passing.pop().shutdown(socket.SHUT_RDWR)
 
+    @contextmanager
+    def _noted(self, client: socket.socket) -> Iterator[None]:
+        """Keeps a connection among those that can be cut, as long as it is passed on."""
+        self.passing.add(client)
+        try:
+            yield
+        finally:
+            self.passing.discard(client)
+
     def _pass_on(self, client: socket.socket) -> None:
         server = self._server()
         if server is None:
             client.close()
             return
-        self.passing.add(client)
-        with client, server, selectors.DefaultSelector() as ready:
+        with client, server, selectors.DefaultSelector() as ready, self._noted(client):
             ready.register(client, selectors.EVENT_READ, server)
             ready.register(server, selectors.EVENT_READ, client)
             with suppress(OSError):

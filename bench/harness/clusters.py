@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import pipeann
+from . import pipeann, places, rivals
 from .cache import entry
 from .processes import Row, json_lines
 from .sets import VectorSet
@@ -69,6 +69,21 @@ class Cluster:
     def cpu_s(self) -> float:
         """Processor time of all servers up to now."""
         return sum(cpu_s(process) for process in self.processes)
+
+
+def counted(script: str, *words: object, python: str | Path | None = None) -> Row:
+    """What a script of `tests_py` counted, with the binary that is measured; its interpreter is that of
+    the rivals that filter, where none is given."""
+    os.environ["PIPEANN_BIN"] = str(pipeann.program())
+    command = [python or rivals.filtered_python(), places.REPO / "tests_py" / script]
+    (found,) = json_lines([*command, *map(str, words)])
+    return found
+
+
+def tests_python() -> str | Path:
+    """The interpreter of this project's tests, which `make test` and `make python` make."""
+    named = os.environ.get("PIPEANN_TEST_PYTHON")
+    return named or places.REPO / ".venv" / "bin" / "python"
 
 
 def cpu_s(process: int) -> float:

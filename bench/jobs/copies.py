@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import os
-
-from harness import places, rivals
-from harness.pipeann import program
-from harness.processes import json_lines
+from harness.clusters import counted
 from harness.sets import VectorSet
 from harness.tables import print_table
 from harness.verdict import Check, Verdict
 
 from .catalogue import Job
 
-SCRIPT = places.REPO / "tests_py" / "copies.py"
-
-
-def counted(what: str, job: Job, vectors: VectorSet, *words: str) -> dict:
-    """What the script counted on a set, with the binary that is measured."""
-    os.environ["PIPEANN_BIN"] = str(program())
-    rows = str(job.settings["rows"])
-    (found,) = json_lines([rivals.filtered_python(), SCRIPT, what, vectors.base, rows, *words])
-    return found
+SCRIPT = "copies.py"
 
 
 def take_replicas(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Processor time of a search and lag, without writers and beside them."""
     settings = job.settings
-    words = ("--queries", str(settings["search_queries"]), "--rate", str(settings["rate"]))
-    found = counted("replicas", job, vectors, *words)
+    words = ("--queries", settings["search_queries"], "--rate", settings["rate"])
+    found = counted(SCRIPT, "replicas", vectors.base, settings["rows"], *words)
     one, three = found["1"], found["3"]
     print_table(
         f"{found['rows']} rows of {vectors.name}",
@@ -37,7 +25,7 @@ def take_replicas(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
             "us a search",
             "beside writers",
             "rows/s",
-            "processors for writing",
+            "us a row written",
             "lag p99, ms",
             "beside writers p50",
             "and p99",
@@ -48,7 +36,7 @@ def take_replicas(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
                 row["quiet_us"],
                 row["busy_us"],
                 row["rows_s"],
-                row["writing_cpu"],
+                row["row_us"],
                 row["quiet_lag_s"] * 1e3,
                 row["lag_middle_s"] * 1e3,
                 row["lag_s"] * 1e3,
@@ -68,7 +56,8 @@ def take_replicas(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
 def take_cluster_ingest(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Writes beside reads, for long."""
     settings = job.settings
-    found = counted("ingest", job, vectors, "--seconds", str(settings["seconds"]))
+    of = (vectors.base, settings["rows"])
+    found = counted(SCRIPT, "ingest", *of, "--seconds", settings["seconds"])
     one, three = found["1"], found["3"]
     print_table(
         f"{found['seconds']:.0f} s of writes and reads on {vectors.name}",

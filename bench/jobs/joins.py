@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import os
-
-from harness import places, rivals
-from harness.pipeann import program
-from harness.processes import json_lines
+from harness.clusters import counted
 from harness.sets import VectorSet
 from harness.tables import print_table
 from harness.verdict import Check, Verdict
 
 from .catalogue import Job
 
-SCRIPT = places.REPO / "tests_py" / "joins.py"
-
 
 def take_cluster_join(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Three servers to their first answers, and a fourth beside their rows."""
-    os.environ["PIPEANN_BIN"] = str(program())
     settings = job.settings
-    script = [rivals.filtered_python(), SCRIPT, vectors.base, str(settings["rows"])]
-    (found,) = json_lines(script)
+    found = counted("joins.py", vectors.base, settings["rows"])
     over_copy = found["local_s"] / found["copy_s"]
     print_table(
         "A fourth server, empty, beside three of one database",

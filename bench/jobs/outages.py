@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import os
-
-from harness import places, rivals
-from harness.pipeann import program
-from harness.processes import json_lines
+from harness.clusters import counted
 from harness.tables import print_table
 from harness.verdict import Check, Verdict
 
 from .catalogue import Job
 
-SCRIPT = places.REPO / "tests_py" / "outages.py"
-
-
-def outage(what: str, count: int) -> dict:
-    """What the script counted, with the binary that is measured."""
-    os.environ["PIPEANN_BIN"] = str(program())
-    (found,) = json_lines([rivals.filtered_python(), SCRIPT, what, str(count)])
-    return found
+SCRIPT = "outages.py"
 
 
 def take_failover(job: Job, verdict: Verdict) -> None:
     """Three servers, three writers, a reader through a balancer; the leader is killed, often."""
-    found = outage("failover", job.settings["quick_kills" if job.quick else "kills"])
+    found = counted(SCRIPT, "failover", job.settings["quick_kills" if job.quick else "kills"])
     again = found["again_s"]
     print_table(
         "Leaders killed while three writers wrote and one reader read through a balancer",
@@ -60,7 +49,7 @@ def take_failover(job: Job, verdict: Verdict) -> None:
 
 def take_fencing(job: Job, verdict: Verdict) -> None:
     """Leaders stopped and let go on; then one that is left alone while all processors are busy."""
-    found = outage("fencing", job.settings["quick_runs" if job.quick else "runs"])
+    found = counted(SCRIPT, "fencing", job.settings["quick_runs" if job.quick else "runs"])
     resumed = found["resumed_s"]
     print_table(
         "Leaders stopped under writes until another one led, and asked as soon as they went on",
@@ -85,7 +74,7 @@ def take_fencing(job: Job, verdict: Verdict) -> None:
     )
     for name in ("old_records", "lost", "differ", "stale_reads"):
         verdict.add(name.replace("_", " "), Check(found[name], 0))
-    alone = outage("steady", job.settings["quick_seconds" if job.quick else "seconds"])
+    alone = counted(SCRIPT, "steady", job.settings["quick_seconds" if job.quick else "seconds"])
     print_table(
         "A leader that is left alone beside busy processors",
         ["seconds", "writes answered", "other leaders"],
@@ -96,7 +85,7 @@ def take_fencing(job: Job, verdict: Verdict) -> None:
 
 def take_wiped(job: Job, verdict: Verdict) -> None:
     """Three servers without their disks, and then without etcd's data."""
-    found = outage("wiped", job.settings["quick_rows" if job.quick else "rows"])
+    found = counted(SCRIPT, "wiped", job.settings["quick_rows" if job.quick else "rows"])
     print_table(
         "All disks emptied, then etcd",
         ["rows", "lost, of three servers twice", "queries", "answers that differ"],

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import os
-
-from harness import places
-from harness.pipeann import program
-from harness.processes import json_lines
+from harness.clusters import counted, tests_python
 from harness.tables import print_table
 from harness.verdict import Check, Verdict
 
 from .catalogue import Job
 
-SCRIPT = places.REPO / "tests_py" / "suites.py"
-# The environment of this project's tests: `make test` and `make python` make it.
-PYTHON = places.REPO / ".venv" / "bin" / "python"
-
 
 def take_cluster_suites(job: Job, verdict: Verdict) -> None:
     """What passes against one server passes against each of three."""
-    os.environ["PIPEANN_BIN"] = str(program())
     chosen = job.settings["quick_suites"] if job.quick else []
-    (found,) = json_lines([PYTHON, SCRIPT, *chosen])
+    found = counted("suites.py", *chosen, python=tests_python())
     one = set(found["one"]["passed"])
     print_table(
         "Tests of stock clients",

@@ -8,23 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness import places, rivals
+from harness import places
 from harness.cache import entry
-from harness.pipeann import program
-from harness.processes import json_lines
+from harness.clusters import counted, tests_python
 from harness.tables import print_table
 from harness.verdict import Check, Verdict
 
 from .catalogue import Job
 
-SCRIPT = places.REPO / "tests_py" / "upkeep.py"
-
-
-def counted(python: Path | str, *words: object) -> dict:
-    """What the script counted, with the binary that is measured."""
-    os.environ["PIPEANN_BIN"] = str(program())
-    (found,) = json_lines([python, SCRIPT, *map(str, words)])
-    return found
+SCRIPT = "upkeep.py"
 
 
 def setting(job: Job, name: str) -> int:
@@ -39,7 +31,7 @@ def say(found: dict) -> None:
 
 def take_restore(job: Job, verdict: Verdict) -> None:
     """Random moments against what was written when."""
-    found = counted(rivals.filtered_python(), "restore", setting(job, "moments"))
+    found = counted(SCRIPT, "restore", setting(job, "moments"))
     print_table(
         "Moments restored from the log, leaders killed meanwhile",
         ["moments", "changes", "of unknown outcome", "rows at the end", "keys that differ"],
@@ -73,7 +65,7 @@ def before(revision: str) -> Path:
 def take_upgrade(job: Job, verdict: Verdict) -> None:
     """All servers exchanged for those of another version and back."""
     old = before(job.settings["revision"])
-    found = counted(rivals.filtered_python(), "upgrade", setting(job, "rounds"), "--before", old)
+    found = counted(SCRIPT, "upgrade", setting(job, "rounds"), "--before", old)
     print_table(
         "Servers exchanged for the other version's, one after the other, and back",
         ["exchanged", "writes", "reads", "failed writes", "failed reads", "lost"],
@@ -92,9 +84,8 @@ def take_upgrade(job: Job, verdict: Verdict) -> None:
 def take_cluster_cost(job: Job, verdict: Verdict) -> None:
     """What loaded collections cost at rest, and what writers cost."""
     words = [setting(job, "collections"), "--seconds", setting(job, "seconds")]
-    # The environment of this project's tests, which has moto.
-    python = os.environ.get("PIPEANN_TEST_PYTHON") or places.REPO / ".venv" / "bin" / "python"
-    found = counted(python, "cost", *words)
+    # The environment of the tests has moto.
+    found = counted(SCRIPT, "cost", *words, python=tests_python())
     print_table(
         f"{found['collections']} loaded collections on three servers, over S3",
         [

@@ -69,8 +69,8 @@ fn an_empty_server_takes_a_generation_and_reads_on_where_the_log_was_cut() {
     publish(&cluster, &a, &mut next);
     // A slow machine may have published one more meanwhile.
     let reached = reaches(&cluster, None);
-    let count_of = generations(&cluster).ids().unwrap().len();
-    assert!(reached || count_of > 1, "the first one is a margin to none");
+    let there = generations(&cluster).ids().unwrap().len();
+    assert!(reached || there > 1, "the first one is a margin to none");
     c.delete(&[PrimaryKey::Int64(3)]).unwrap();
     publish(&cluster, &a, &mut next);
     publish(&cluster, &a, &mut next);

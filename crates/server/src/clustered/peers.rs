@@ -202,3 +202,19 @@ impl Peers for ClusterPeers {
         self.replica.is_closing()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounded_reads_see_what_was_sent_on_before_and_others_what_they_ask_for() {
+        let bounded = |at_least| ReadTime::Bounded { staleness_ms: 5_000, at_least };
+        let staleness = Duration::from_secs(5);
+        for (asked, sent_on, at_least) in [(0, 0, 0), (0, 9, 9), (7, 9, 9), (11, 9, 11)] {
+            assert_eq!(wanted(bounded(asked), sent_on), Wanted::Bounded { staleness, at_least });
+        }
+        assert_eq!(wanted(ReadTime::AtLeast(7), 9), Wanted::AtLeast(7));
+        assert_eq!(wanted(ReadTime::Any, 9), Wanted::Any);
+    }
+}
