@@ -5,7 +5,8 @@
 
 use std::arch::x86_64::*;
 
-use super::{BYTE_BLOCK, PairFn, PairOp, avx2_half, scalar};
+use super::pair_op::{BYTE_BLOCK, PairFn, PairOp};
+use super::{avx2_half, scalar};
 use crate::types::VectorType;
 
 pub(super) fn pair_fn(op: PairOp, ty: VectorType) -> PairFn {

@@ -5,7 +5,8 @@
 
 use std::arch::x86_64::*;
 
-use super::{PairFn, PairOp, scalar};
+use super::pair_op::{PairFn, PairOp};
+use super::scalar;
 use crate::types::VectorType;
 
 /// The kernel for bf16, or for f16 where `ty` is anything else.

@@ -7,7 +7,8 @@
 
 use std::arch::x86_64::*;
 
-use super::{BYTE_BLOCK, PairFn, PairOp, avx2, avx512_half};
+use super::pair_op::{BYTE_BLOCK, PairFn, PairOp};
+use super::{avx2, avx512_half};
 use crate::types::VectorType;
 
 /// Which of the sets beside AVX-512 F, BW, DQ and VL the CPU has.

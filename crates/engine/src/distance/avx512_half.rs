@@ -4,7 +4,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{PairFn, PairOp};
+use super::pair_op::{PairFn, PairOp};
 use crate::types::VectorType;
 
 /// The kernel for bf16, or for f16 where `ty` is anything else.

@@ -21,6 +21,7 @@ mod level;
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 mod neon;
 mod pair;
+mod pair_op;
 mod prefetch;
 mod products;
 mod query;
@@ -30,27 +31,14 @@ mod tests;
 
 pub use level::SimdLevel;
 pub use pair::PairDistance;
+pub use pair_op::PairOp;
 pub use prefetch::prefetch;
 pub(crate) use prefetch::prefetch_line;
 pub(crate) use products::Products;
 pub use query::QueryDistance;
 
 use crate::types::VectorType;
-
-/// A raw operation on a pair of vectors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PairOp {
-    /// Sum of squared differences.
-    SquaredL2,
-    /// Sum of products.
-    Dot,
-}
-
-/// Reads `dim` components at either pointer, at any alignment.
-type PairFn = unsafe fn(*const u8, *const u8, usize) -> f32;
-
-/// The most bytes whose sums of squares or products fit an `i32`: 32768 x 255^2 < 2^31.
-const BYTE_BLOCK: usize = 32_768;
+use pair_op::PairFn;
 
 /// One operation at one component type and dimension, bound to the best code for this CPU.
 #[derive(Clone, Copy, Debug)]

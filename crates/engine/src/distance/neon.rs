@@ -3,15 +3,16 @@
 
 use std::arch::aarch64::*;
 
-use super::{BYTE_BLOCK, Op, PairFn, scalar};
+use super::pair_op::{BYTE_BLOCK, PairFn, PairOp};
+use super::scalar;
 use crate::types::VectorType;
 
-pub(super) fn pair_fn(op: Op, ty: VectorType) -> PairFn {
+pub(super) fn pair_fn(op: PairOp, ty: VectorType) -> PairFn {
     match (op, ty) {
-        (Op::SquaredL2, VectorType::F32) => f32_pair::<true>,
-        (Op::Dot, VectorType::F32) => f32_pair::<false>,
-        (Op::SquaredL2, VectorType::U8) => u8_pair::<true>,
-        (Op::Dot, VectorType::U8) => u8_pair::<false>,
+        (PairOp::SquaredL2, VectorType::F32) => f32_pair::<true>,
+        (PairOp::Dot, VectorType::F32) => f32_pair::<false>,
+        (PairOp::SquaredL2, VectorType::U8) => u8_pair::<true>,
+        (PairOp::Dot, VectorType::U8) => u8_pair::<false>,
         // What the compiler makes of the portable code, until such a machine is at hand.
         (_, VectorType::F16 | VectorType::BF16 | VectorType::I8 | VectorType::Binary) => {
             scalar::pair_fn(op, ty)

@@ -4,7 +4,7 @@
 
 use half::{bf16, f16};
 
-use super::{BYTE_BLOCK, PairFn, PairOp};
+use super::pair_op::{BYTE_BLOCK, PairFn, PairOp};
 use crate::types::VectorType;
 
 const LANES: usize = 8;

@@ -1,5 +1,6 @@
 //! Every kernel level against f64 arithmetic, at awkward dimensions and alignments.
 
+use super::pair_op::BYTE_BLOCK;
 use super::*;
 use crate::types::{Metric, VectorSet, from_f32, to_f32};
 
