@@ -7,122 +7,21 @@
 //! as hard as those it was fitted to, descriptors of images and embeddings of sentences.
 
 mod error;
+mod expectation;
 mod fitted;
 mod model;
+mod question;
 mod shape;
 #[cfg(test)]
 mod tests;
 
 pub use error::EstimateError;
+pub use expectation::{Errors, Expectation, LoadSpeed};
+pub use question::{DeviceSpeed, Effort, Limit, Machine, Question};
 pub use shape::{MemoryBytes, Shape};
 
-use crate::build::{self, BuildOptions};
-use crate::types::VectorType;
+use crate::build;
 use model::CostModel;
-
-/// Memory that searches will have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
-    /// The least that the index opens with.
-    Floor,
-    /// So many bytes.
-    Bytes(u64),
-    /// All pages in memory.
-    All,
-}
-
-/// How much a search does, of which its recall follows.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Effort {
-    /// Length of the candidate list.
-    List(usize),
-    /// Recall@10 among many searches, by the shortest list that is expected to have it.
-    Recall(f64),
-}
-
-/// What random reads of an index's pages take, as `pipeann raw` measures it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DeviceSpeed {
-    /// Time of one read alone, microseconds.
-    pub read_us: f64,
-    /// Reads a second, many in flight.
-    pub reads_per_s: f64,
-}
-
-/// What searches will run on.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Machine {
-    /// Threads that search when the index is busy.
-    pub threads: usize,
-    /// The device; `None` for the one that the model was fitted on.
-    pub device: Option<DeviceSpeed>,
-}
-
-/// What is to be estimated.
-#[derive(Clone, Debug)]
-pub struct Question {
-    /// Rows.
-    pub rows: u64,
-    /// Components of a vector.
-    pub dim: usize,
-    /// Their type.
-    pub vector_type: VectorType,
-    /// How the index will be built.
-    pub build: BuildOptions,
-    /// Memory for searching.
-    pub limit: Limit,
-    /// How much a search does.
-    pub effort: Effort,
-    /// What it runs on.
-    pub machine: Machine,
-}
-
-/// What searches of one kind of load find and take, for 10 results each.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LoadSpeed {
-    /// Recall@10.
-    pub recall: f64,
-    /// Pages read from the device for a query.
-    pub reads: f64,
-    /// Mean latency, microseconds.
-    pub mean_us: f64,
-    /// Queries a second.
-    pub qps: f64,
-}
-
-/// How far off the model was on indexes that it had not seen: nine in ten of them were nearer.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Errors {
-    /// Of recall, absolute.
-    pub recall: f64,
-    /// Of reads, as a share.
-    pub reads: f64,
-    /// Of queries a second, as a share.
-    pub qps: f64,
-    /// Of the latency of a search that is alone, as a share.
-    pub latency: f64,
-}
-
-/// What an index is expected to cost and give.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Expectation {
-    /// Its layout.
-    pub shape: Shape,
-    /// Memory that searching takes.
-    pub memory: MemoryBytes,
-    /// Share of the pages that stay in memory.
-    pub resident: f64,
-    /// What building it costs, and its size on disk.
-    pub build: build::Estimate,
-    /// Length of the candidate list.
-    pub list: usize,
-    /// One search after the other, on one thread.
-    pub idle: LoadSpeed,
-    /// Eight searches in flight on each thread.
-    pub busy: LoadSpeed,
-    /// How far off this may be.
-    pub errors: Errors,
-}
 
 /// Estimates an index.
 ///
