@@ -3,7 +3,7 @@
 use super::constants::{
     MAX_DEGREE, MAX_DIM, MAX_PATH_BYTES, MAX_RECORD_BYTES, MAX_RECORDS_PER_PAGE,
 };
-use super::file_header::FileKind;
+use super::file_kind::FileKind;
 use crate::types::{ErrorClass, PageId};
 
 /// Why a record layout is not possible.

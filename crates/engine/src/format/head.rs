@@ -7,7 +7,7 @@
 use super::bytes::{OutOfBytes, Reader, get_u32, put, u32s};
 use super::constants::{MAX_DEGREE, head_start as start};
 use super::error::FormatError;
-use super::file_header::FileKind;
+use super::file_kind::FileKind;
 
 /// A head index in parts. Positions count from 0 over `nodes`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

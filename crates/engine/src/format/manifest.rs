@@ -8,7 +8,7 @@
 use super::checksum::Identity;
 use super::constants::{ABSENT, ALIGNMENT, MAX_CODE_BYTES, MAX_DEGREE};
 use super::error::FormatError;
-use super::file_header::FileKind;
+use super::file_kind::FileKind;
 use super::layout::RecordLayout;
 use super::relative_path::RelativePath;
 use crate::types::{Metric, NodeId};

@@ -11,7 +11,7 @@ use super::constants::{
     manifest_start as start, partition_entry, segment_entry,
 };
 use super::error::FormatError;
-use super::file_header::FileKind;
+use super::file_kind::FileKind;
 use super::layout::RecordLayout;
 use super::manifest::{
     BuildParameters, FileEntry, HeadParameters, Manifest, PartitionEntry, SegmentEntry,

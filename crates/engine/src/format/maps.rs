@@ -4,7 +4,7 @@
 use super::bytes::u32s;
 use super::constants::ABSENT;
 use super::error::FormatError;
-use super::file_header::FileKind;
+use super::file_kind::FileKind;
 
 /// The body of a page map, a row map or a list of tombstones.
 pub fn encode_map(entries: &[u32]) -> Vec<u8> {

@@ -12,6 +12,7 @@ pub mod constants;
 mod diskann;
 mod error;
 mod file_header;
+mod file_kind;
 mod head;
 mod layout;
 mod manifest;
@@ -27,7 +28,8 @@ pub use blocks::{BlockChecksums, block_count};
 pub use checksum::Identity;
 pub use diskann::{DISKANN_SECTOR_BYTES, DiskannError, DiskannLayout, DiskannSummary};
 pub use error::{FormatError, LayoutError, PageError};
-pub use file_header::{FileHeader, FileKind, open_body, seal_body};
+pub use file_header::{FileHeader, open_body, seal_body};
+pub use file_kind::FileKind;
 pub use head::HeadParts;
 pub use layout::{LayoutOptions, RecordLayout};
 pub use manifest::{
