@@ -24,7 +24,9 @@ struct Inner {
 enum Medium {
     Disk(std::fs::File),
     Memory(MemoryFile),
-    Raw(Arc<RawFile>),
+    /// With all of the file on the file system, where it is read until it is on the stripe, and if
+    /// a device is lost.
+    Raw(Arc<RawFile>, Option<Device>),
 }
 
 impl File {
@@ -42,9 +44,11 @@ impl File {
         Self::new(name, direct, Medium::Memory(file))
     }
 
-    /// A file of the stripe over raw devices.
-    pub(super) fn from_raw(name: &Path, file: Arc<RawFile>) -> Self {
-        Self::new(name, true, Medium::Raw(file))
+    /// A file of the stripe over raw devices, and where to read it otherwise.
+    pub(super) fn from_raw(name: &Path, file: Arc<RawFile>, rest: Option<Self>) -> Self {
+        let bytes = file.bytes();
+        let rest = rest.map(|file| Device::new(vec![Extent { file, offset: 0, bytes }]));
+        Self::new(name, true, Medium::Raw(file, rest))
     }
 
     fn new(path: &Path, direct: bool, medium: Medium) -> Self {
@@ -71,28 +75,36 @@ impl File {
                 IoError::Length { path: Arc::clone(self.path()), errno: Errno::of(&error) }
             }),
             Medium::Memory(file) => Ok(file.bytes()),
-            Medium::Raw(file) => Ok(file.bytes()),
+            Medium::Raw(file, _) => Ok(file.bytes()),
         }
     }
 
     pub(super) fn disk(&self, backend: &'static str) -> Result<&std::fs::File, IoError> {
         match &self.inner.medium {
             Medium::Disk(file) => Ok(file),
-            Medium::Memory(_) | Medium::Raw(_) => Err(self.foreign(backend)),
+            Medium::Memory(_) | Medium::Raw(..) => Err(self.foreign(backend)),
         }
     }
 
     pub(super) fn memory(&self, backend: &'static str) -> Result<&MemoryFile, IoError> {
         match &self.inner.medium {
             Medium::Memory(file) => Ok(file),
-            Medium::Disk(_) | Medium::Raw(_) => Err(self.foreign(backend)),
+            Medium::Disk(_) | Medium::Raw(..) => Err(self.foreign(backend)),
         }
     }
 
     /// Where it is among raw devices, if it is of these.
     pub(super) fn raw(&self) -> Option<&RawFile> {
         match &self.inner.medium {
-            Medium::Raw(file) => Some(file),
+            Medium::Raw(file, _) => Some(file),
+            _ => None,
+        }
+    }
+
+    /// All of it on the file system, if it is of the stripe as well.
+    pub(super) fn rest(&self) -> Option<&Device> {
+        match &self.inner.medium {
+            Medium::Raw(_, rest) => rest.as_ref(),
             _ => None,
         }
     }

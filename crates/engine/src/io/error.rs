@@ -205,6 +205,11 @@ pub enum IoError {
 }
 
 impl IoError {
+    /// What the side of raw devices says, as this side does.
+    pub(super) fn raw(error: impl fmt::Display) -> Self {
+        Self::Raw { reason: error.to_string().into() }
+    }
+
     /// Whether to retry, to fix the input or the machine, or to stop.
     pub fn class(&self) -> ErrorClass {
         match self {

@@ -31,7 +31,8 @@ use super::buffer::{BufferId, BufferPool};
 use super::device::{Device, File};
 use super::error::IoError;
 use super::fork::ForkGuard;
-use super::memory_file::{MemoryFiles, MemoryOp, check_memory, grow_memory};
+use super::memory_files::MemoryFiles;
+use super::memory_op::{MemoryOp, check_memory, grow_memory};
 use super::waker::Waker;
 
 const NAME: &str = "injected";

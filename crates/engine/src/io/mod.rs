@@ -31,6 +31,8 @@ pub mod injected;
 pub mod libaio;
 pub mod memory;
 mod memory_file;
+mod memory_files;
+mod memory_op;
 mod op;
 pub mod raw;
 pub mod sim;

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::super::error::Errno;
+use super::super::error::{Errno, IoError};
 
 /// What a request does: `IOCB_CMD_*` of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,11 +97,13 @@ pub(super) struct Context {
 
 impl Context {
     /// Room for `depth` requests at once.
-    pub(super) fn new(depth: usize) -> Result<Self, Errno> {
+    pub(super) fn new(depth: usize) -> Result<Self, IoError> {
         let mut id: libc::c_ulong = 0;
         // SAFETY: the kernel writes one word to `id`, which is zero as it wants it.
         let made = unsafe { libc::syscall(libc::SYS_io_setup, depth as libc::c_long, &raw mut id) };
-        answer_of(made).map(|_| Self { id, list: Vec::with_capacity(depth) })
+        let what = "libaio (the limit of the system is fs.aio-max-nr)";
+        answer_of(made).map_err(|errno| IoError::Setup { what, errno })?;
+        Ok(Self { id, list: Vec::with_capacity(depth) })
     }
 
     /// Submits requests; returns how many were taken, or why not even the first was.

@@ -17,9 +17,7 @@ use super::device::File;
 use super::error::{Errno, IoError};
 use super::op::open_disk;
 use context::Context;
-use queue::AioQueue;
-
-const NAME: &str = "libaio";
+use queue::{AioQueue, NAME};
 
 /// Reads and writes through `io_submit`.
 #[derive(Debug)]
@@ -37,13 +35,9 @@ impl Libaio {
     /// [`IoError::Setup`], with `ENOSYS` where the kernel lacks it and `EAGAIN` where
     /// `fs.aio-max-nr` leaves nothing.
     pub fn new() -> Result<Self, IoError> {
-        Context::new(1).map_err(setup_error)?;
+        Context::new(1)?;
         Ok(Self { told_of_buffered: AtomicBool::new(false), told_of_limit: AtomicBool::new(false) })
     }
-}
-
-fn setup_error(errno: Errno) -> IoError {
-    IoError::Setup { what: "libaio (the limit of the system is fs.aio-max-nr)", errno }
 }
 
 impl Backend for Libaio {

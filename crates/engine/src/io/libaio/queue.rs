@@ -23,7 +23,9 @@ use super::super::fork::ForkGuard;
 use super::super::op::{Kind, Op, Step, grow_disk};
 use super::super::waker::{Waker, Watch, Watching};
 use super::context::{Answer, Command, Context, Request};
-use super::{NAME, setup_error};
+
+/// The name of the backend whose files it takes.
+pub(super) const NAME: &str = "libaio";
 
 /// How often the kernel may say that it has no room at the moment.
 const PATIENCE: u32 = 1000;
@@ -53,7 +55,7 @@ impl AioQueue {
         let guard = ForkGuard::new()?;
         Ok(Self {
             pool: BufferPool::new(options.buffers, options.buffer_bytes)?,
-            context: ManuallyDrop::new(Context::new(depth + 1).map_err(setup_error)?),
+            context: ManuallyDrop::new(Context::new(depth + 1)?),
             ops: (0..depth).map(|_| None).collect(),
             free: (0..depth as u32).rev().collect(),
             noted: Vec::with_capacity(depth + 1),

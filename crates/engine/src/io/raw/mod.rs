@@ -58,8 +58,8 @@ impl Raw {
         {
             return Ok(raw);
         }
-        let config = Config::read(path).map_err(raw_error)?;
-        let store = Store::open(devices(&config)?).map_err(raw_error)?;
+        let config = Config::read(path).map_err(IoError::raw)?;
+        let store = Store::open(devices(&config)?).map_err(IoError::raw)?;
         tracing::info!("Using SPDK for vector I/O & {} for attribute I/O", rest.name());
         let raw = Arc::new(Self::over(store, rest)?);
         open.push((known, Arc::downgrade(&raw)));
@@ -85,11 +85,6 @@ impl Raw {
     pub fn store(&self) -> &Store {
         &self.store
     }
-}
-
-/// What the devices' side says, as this side does.
-fn raw_error(error: impl std::fmt::Display) -> IoError {
-    IoError::Raw { reason: error.to_string().into() }
 }
 
 impl Backend for Raw {
@@ -118,11 +113,11 @@ impl Backend for Raw {
         self.store.wants(Uuid::from_bytes(sealed.index), sealed.generation, &segments);
         let (mut files, mut jobs) = (Vec::with_capacity(segments.len()), Vec::new());
         for segment in segments {
-            let found = self.store.find(&segment).map_err(raw_error)?;
+            let found = self.store.find(&segment).map_err(IoError::raw)?;
             // Held in any case: it is read until the copy is there, and where a device is lost.
             let rest = Some(self.rest.open_file(&segment.path, mode)?);
-            let file = Arc::new(RawFile::sealed(segment.bytes, found, rest));
-            files.push(File::from_raw(&segment.path, Arc::clone(&file)));
+            let file = Arc::new(RawFile::sealed(segment.bytes, found));
+            files.push(File::from_raw(&segment.path, Arc::clone(&file), rest));
             if !file.is_placed() {
                 jobs.push(CopyJob { segment, file: Arc::downgrade(&file) });
             }

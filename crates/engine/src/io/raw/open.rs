@@ -10,7 +10,6 @@ use pipeann_raw::device::RawDevice;
 use pipeann_raw::memory::{Memory, Plain};
 use pipeann_raw::{Devices, FileDev, FileOptions};
 
-use super::raw_error;
 use crate::io::error::IoError;
 
 pub use pipeann_raw::{claim, release};
@@ -25,13 +24,13 @@ pub fn devices(config: &Config) -> Result<Devices, IoError> {
     for ssd in &config.ssds {
         devices.push(match ssd {
             Ssd::File(path) => {
-                Box::new(FileDev::open(path, FileOptions::default()).map_err(raw_error)?)
+                Box::new(FileDev::open(path, FileOptions::default()).map_err(IoError::raw)?)
             }
             Ssd::Pci(address) => nvme(&format!("trtype:PCIe traddr:{address}"))?,
             Ssd::Transport(transport) => nvme(transport)?,
         });
     }
-    Devices::serve(devices, memory, config.serve).map_err(raw_error)
+    Devices::serve(devices, memory, config.serve).map_err(IoError::raw)
 }
 
 /// Memory that all of the list reach.
@@ -39,7 +38,7 @@ pub fn devices(config: &Config) -> Result<Devices, IoError> {
 fn memory(config: &Config) -> Result<Arc<dyn Memory>, IoError> {
     match config.needing_spdk().next() {
         None => Ok(Arc::new(Plain)),
-        Some(address) => Err(raw_error(format_args!(
+        Some(address) => Err(IoError::raw(format_args!(
             "{address} is an NVMe device, which this build cannot use: it was made without SPDK. \
              Install SPDK and build with `--features spdk` (docs/guide/spdk.md), or read the index \
              from its files with `--backend io_uring`"
@@ -49,7 +48,7 @@ fn memory(config: &Config) -> Result<Arc<dyn Memory>, IoError> {
 
 #[cfg(not(feature = "spdk"))]
 fn nvme(address: &str) -> Result<Box<dyn RawDevice>, IoError> {
-    Err(raw_error(format_args!("{address}: this build has no SPDK")))
+    Err(IoError::raw(format_args!("{address}: this build has no SPDK")))
 }
 
 #[cfg(feature = "spdk")]
@@ -67,10 +66,10 @@ fn memory(config: &Config) -> Result<Arc<dyn Memory>, IoError> {
         huge_pages: !devices.is_empty(),
         devices,
     });
-    Ok(Arc::new(environment.map_err(raw_error)?))
+    Ok(Arc::new(environment.map_err(IoError::raw)?))
 }
 
 #[cfg(feature = "spdk")]
 fn nvme(transport: &str) -> Result<Box<dyn RawDevice>, IoError> {
-    Ok(Box::new(pipeann_spdk::Nvme::open(transport).map_err(raw_error)?))
+    Ok(Box::new(pipeann_spdk::Nvme::open(transport).map_err(IoError::raw)?))
 }

@@ -1,26 +1,21 @@
-//! Where a file of the stripe is: in a region of it, or still on the file system.
+//! Where a file of the stripe is: in a region of it, or not there yet.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use pipeann_raw::Region;
 
-use crate::io::device::{Device, Extent, File};
-
 /// A file that has, or will have, a region of the stripe.
 pub(in crate::io) struct RawFile {
     bytes: AtomicU64,
     region: OnceLock<Arc<Region>>,
-    /// All of the file, where it is read until the region is there, and if a device is lost.
-    rest: Option<Device>,
 }
 
 impl RawFile {
-    /// A file that does not change, with its copy and where to read it otherwise.
-    pub(super) fn sealed(bytes: u64, region: Option<Arc<Region>>, rest: Option<File>) -> Self {
-        let rest = rest.map(|file| Device::new(vec![Extent { file, offset: 0, bytes }]));
+    /// A file that does not change, with its copy if there is one.
+    pub(super) fn sealed(bytes: u64, region: Option<Arc<Region>>) -> Self {
         let region = region.map(OnceLock::from).unwrap_or_default();
-        Self { bytes: AtomicU64::new(bytes), region, rest }
+        Self { bytes: AtomicU64::new(bytes), region }
     }
 
     /// From now on it is read from there.
@@ -36,11 +31,6 @@ impl RawFile {
     /// Where it starts in the stripe, if it is there.
     pub(super) fn start(&self) -> Option<u64> {
         self.region.get().map(|region| region.start)
-    }
-
-    /// All of it on the file system.
-    pub(super) fn rest(&self) -> Option<&Device> {
-        self.rest.as_ref()
     }
 
     pub(in crate::io) fn bytes(&self) -> u64 {

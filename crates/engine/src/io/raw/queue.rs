@@ -17,7 +17,6 @@ use std::time::Duration;
 use pipeann_raw::device::DeviceAction;
 use pipeann_raw::{Answer, Bell, DeviceError, OnLoss, Port, PortTarget, Store, bell};
 
-use super::{RawFile, raw_error};
 use crate::io::backend::{Backend, Completion, Queue, QueueOptions, Transfer, Wait};
 use crate::io::buffer::{BufferId, BufferPool};
 use crate::io::device::{Device, File};
@@ -94,7 +93,7 @@ impl RawQueue {
         let own = bell().map_err(setup("a bell"))?;
         let bells = Arc::new(BothBells { own, rest: OnceLock::new() });
         let room = options.depth.min(MOST_COMMANDS);
-        let port = store.port(room, Arc::clone(&bells) as Arc<dyn Bell>).map_err(raw_error)?;
+        let port = store.port(room, Arc::clone(&bells) as Arc<dyn Bell>).map_err(IoError::raw)?;
         let bytes = BufferPool::region_bytes(options.buffers, options.buffer_bytes);
         let region = store.devices().memory().allocate(bytes);
         let region = region.map_err(setup("memory that devices reach"))?;
@@ -155,10 +154,10 @@ impl RawQueue {
     }
 
     /// Where a range of the stripe is read if a device that has some of it is lost.
-    fn instead<'f>(&self, raw: &'f RawFile, start: u64, bytes: usize) -> Option<&'f Device> {
+    fn instead<'f>(&self, file: &'f File, start: u64, bytes: usize) -> Option<&'f Device> {
         let devices = self.store.devices();
         let device = self.store.lost_in(start, bytes as u64)?;
-        let rest = raw.rest().filter(|_| devices.on_loss() == OnLoss::Files)?;
+        let rest = file.rest().filter(|_| devices.on_loss() == OnLoss::Files)?;
         devices.count_from_file(device);
         Some(rest)
     }
@@ -173,8 +172,7 @@ impl RawQueue {
         if failed.action != DeviceAction::Read || !failed.status.is_loss() {
             return Ok(false);
         }
-        let raw = file.raw().expect("it is on the stripe");
-        let Some(device) = self.instead(raw, *start, operation.bytes) else { return Ok(false) };
+        let Some(device) = self.instead(file, *start, operation.bytes) else { return Ok(false) };
         let again = Operation { stripe: None, ..*operation };
         if self.push_rest(Transfer::Read, device, again).is_err() {
             return Ok(false);
@@ -321,12 +319,12 @@ impl Queue for RawQueue {
         };
         operation.offset = place.offset;
         let Some(start) = raw.start() else {
-            let device = raw.rest().ok_or(IoError::NoExtent)?;
+            let device = file.rest().ok_or(IoError::NoExtent)?;
             return self.push_rest(transfer, device, operation);
         };
         let start = start + place.offset;
         if transfer == Transfer::Read
-            && let Some(device) = self.instead(raw, start, bytes)
+            && let Some(device) = self.instead(file, start, bytes)
         {
             return self.push_rest(transfer, device, operation);
         }

@@ -72,8 +72,8 @@ impl Scratch {
         let start = self.next.fetch_add(ROOM, Ordering::Relaxed);
         assert!(start + ROOM <= self.raw.status().capacity, "the devices have room");
         let region = Arc::new(Region { start, bytes: ROOM });
-        let raw = RawFile::sealed(bytes.len() as u64, Some(region), None);
-        let file = File::from_raw(path, Arc::new(raw));
+        let raw = RawFile::sealed(bytes.len() as u64, Some(region));
+        let file = File::from_raw(path, Arc::new(raw), None);
         let room =
             Device::new(vec![crate::io::Extent { file: file.clone(), offset: 0, bytes: ROOM }]);
         let options =
@@ -90,12 +90,9 @@ impl Scratch {
             queue.wait(&mut out)?;
             out.pop().expect("it ended").result?;
         }
-        let raw = RawFile::sealed(
-            bytes.len() as u64,
-            Some(Arc::new(Region { start, bytes: ROOM })),
-            None,
-        );
-        Ok(File::from_raw(path, Arc::new(raw)))
+        let raw =
+            RawFile::sealed(bytes.len() as u64, Some(Arc::new(Region { start, bytes: ROOM })));
+        Ok(File::from_raw(path, Arc::new(raw), None))
     }
 }
 

@@ -24,7 +24,10 @@ use super::super::error::{Errno, IoError};
 use super::super::fork::ForkGuard;
 use super::super::op::{Kind, Op, Step, grow_disk};
 use super::super::waker::{Waker, Watch, Watching};
-use super::{NAME, build_ring, register, setup_error};
+use super::ring::{build_ring, register, setup_error};
+
+/// The name of the backend whose files it takes.
+pub(super) const NAME: &str = "io_uring";
 
 /// The slot of the watch.
 const WATCH: u32 = u32::MAX;
