@@ -12,7 +12,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
-use super::Accountant;
+use super::ledger::Ledger;
 
 /// Holds memory that it can do without.
 pub trait Elastic: Send + Sync {
@@ -113,10 +113,10 @@ impl Members {
 
     /// Takes back what is missing for `bytes` more under the limit, the least used first. False
     /// where that cannot be had.
-    pub(super) fn make_room(&self, accountant: &Accountant, bytes: u64) -> bool {
-        let Some(limit) = accountant.limit_bytes() else { return false };
+    pub(super) fn make_room(&self, ledger: &Ledger, bytes: u64) -> bool {
+        let Some(limit) = ledger.limit_bytes() else { return false };
         let _alone = lock(&self.moving);
-        let short = accountant.held_bytes().saturating_add(bytes).saturating_sub(limit);
+        let short = ledger.held_bytes().saturating_add(bytes).saturating_sub(limit);
         if short == 0 {
             return true;
         }
@@ -138,8 +138,8 @@ impl Members {
     }
 
     /// Divides what is left of the limit anew, by use.
-    pub(super) fn balance(&self, accountant: &Accountant) {
-        let Some(limit) = accountant.limit_bytes() else { return };
+    pub(super) fn balance(&self, ledger: &Ledger) {
+        let Some(limit) = ledger.limit_bytes() else { return };
         let _alone = match self.moving.try_lock() {
             Ok(alone) => alone,
             Err(TryLockError::Poisoned(e)) => e.into_inner(),
@@ -148,7 +148,7 @@ impl Members {
         };
         let members = self.stand(true);
         let held: u64 = members.iter().map(|member| member.held).sum();
-        let beside = accountant.held_bytes().saturating_sub(held);
+        let beside = ledger.held_bytes().saturating_sub(held);
         let slack = members.iter().map(|member| member.of.leaves_bytes()).max().unwrap_or(0);
         let budget = limit.saturating_sub(beside).saturating_sub(slack);
         let targets = shares(&members, budget);
@@ -159,7 +159,7 @@ impl Members {
             }
         }
         for (member, target) in members.iter().zip(&targets) {
-            let free = accountant.free_bytes().saturating_sub(slack);
+            let free = ledger.free_bytes().saturating_sub(slack);
             let more = target.saturating_sub(member.held).min(free);
             if more >= portion.min(member.wanted.saturating_sub(member.held)) && more > 0 {
                 member.of.take(more);
@@ -207,7 +207,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::{Pool, Reservation};
+    use crate::memory::{Accountant, Pool, Reservation};
 
     /// Holds reservations of 1 KiB each, as many as it has.
     struct Cache {

@@ -10,116 +10,28 @@
 
 mod elastic;
 mod freed;
+mod ledger;
 mod limit;
 mod physical;
+mod pools;
 
 pub use elastic::Elastic;
 pub use freed::return_freed;
+pub use ledger::OverLimit;
 pub use limit::{MemoryLimit, ParseLimitError};
 pub use physical::physical_bytes;
+pub use pools::Pool;
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard, Once, OnceLock, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 
 use self::elastic::Members;
-
-/// What a reservation is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(usize)]
-pub enum Pool {
-    /// Compressed vectors, and the codebook.
-    Codes = 0,
-    /// Adjacency and node ids of the head index.
-    HeadIndex = 1,
-    /// Where each logical page stands.
-    PageMap = 2,
-    /// Resident pages.
-    PageCache = 3,
-    /// Rows not linked into the graph yet, and deltas of linked ones.
-    Pending = 4,
-    /// Cached rows of the row store.
-    RowStore = 5,
-    /// Scalar indexes and signatures.
-    Postings = 6,
-    /// Per-query state, look-up tables and read buffers.
-    QueryScratch = 7,
-    /// Memory through which segments are copied to raw devices.
-    Dma = 8,
-}
-
-impl Pool {
-    /// All pools, in the order of their numbers.
-    pub const ALL: [Self; 9] = [
-        Self::Codes,
-        Self::HeadIndex,
-        Self::PageMap,
-        Self::PageCache,
-        Self::Pending,
-        Self::RowStore,
-        Self::Postings,
-        Self::QueryScratch,
-        Self::Dma,
-    ];
-
-    /// The name shown in statistics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Codes => "codes",
-            Self::HeadIndex => "head_index",
-            Self::PageMap => "page_map",
-            Self::PageCache => "page_cache",
-            Self::Pending => "pending",
-            Self::RowStore => "row_store",
-            Self::Postings => "postings",
-            Self::QueryScratch => "query_scratch",
-            Self::Dma => "dma",
-        }
-    }
-}
-
-/// A reservation that would pass the limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OverLimit {
-    /// The pool that wanted to grow.
-    pub pool: Pool,
-    /// Bytes asked for.
-    pub asked_bytes: u64,
-    /// Bytes held already, by all pools.
-    pub held_bytes: u64,
-    /// The limit in force, bytes.
-    pub limit_bytes: u64,
-}
-
-impl OverLimit {
-    /// The smallest limit under which the reservation would have been granted, bytes.
-    pub fn needed_bytes(&self) -> u64 {
-        self.held_bytes.saturating_add(self.asked_bytes)
-    }
-}
-
-impl fmt::Display for OverLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "memory limit of {} bytes is too low: {} needs {} bytes beside {} already held; \
-             set the limit to at least {} bytes",
-            self.limit_bytes,
-            self.pool.name(),
-            self.asked_bytes,
-            self.held_bytes,
-            self.needed_bytes()
-        )
-    }
-}
-
-impl std::error::Error for OverLimit {}
+use self::ledger::Ledger;
 
 /// Counts the bytes held in each pool against one limit.
 pub struct Accountant {
-    limit_bytes: AtomicU64,
-    total_bytes: AtomicU64,
-    pools: [AtomicU64; Pool::ALL.len()],
+    ledger: Ledger,
     elastic: Members,
     /// Whether a thread divides anew what gives way.
     balancing: AtomicBool,
@@ -139,9 +51,7 @@ impl Accountant {
     /// counts as these, which is said once as a warning.
     pub fn new(limit_bytes: Option<u64>) -> Arc<Self> {
         Arc::new(Self {
-            limit_bytes: AtomicU64::new(within_the_machine(limit_bytes)),
-            total_bytes: AtomicU64::new(0),
-            pools: Default::default(),
+            ledger: Ledger::new(limit_bytes),
             elastic: Members::default(),
             balancing: AtomicBool::new(false),
         })
@@ -156,30 +66,29 @@ impl Accountant {
 
     /// The limit in bytes, or `None` where there is none.
     pub fn limit_bytes(&self) -> Option<u64> {
-        let limit = self.limit_bytes.load(Ordering::Relaxed);
-        (limit != u64::MAX).then_some(limit)
+        self.ledger.limit_bytes()
     }
 
     /// Sets the limit in bytes, or lifts it. One above [`physical_bytes`] counts as in
     /// [`new`](Self::new). Takes nothing from anyone: an open index gives pages back
     /// where its own limit is changed.
     pub fn set_limit_bytes(&self, limit: Option<u64>) {
-        self.limit_bytes.store(within_the_machine(limit), Ordering::Relaxed);
+        self.ledger.set_limit_bytes(limit);
     }
 
     /// Bytes held by all pools.
     pub fn held_bytes(&self) -> u64 {
-        self.total_bytes.load(Ordering::Relaxed)
+        self.ledger.held_bytes()
     }
 
     /// Bytes held by one pool.
     pub fn pool_bytes(&self, pool: Pool) -> u64 {
-        self.pools[pool as usize].load(Ordering::Relaxed)
+        self.ledger.pool_bytes(pool)
     }
 
     /// Bytes that may still be reserved.
     pub fn free_bytes(&self) -> u64 {
-        self.limit_bytes.load(Ordering::Relaxed).saturating_sub(self.held_bytes())
+        self.ledger.free_bytes()
     }
 
     /// Bytes that may still be reserved when all that gives way has done so.
@@ -200,7 +109,7 @@ impl Accountant {
     /// Divides what is left of the limit anew among those whose memory gives way, by how much
     /// each is used.
     pub fn balance(&self) {
-        self.elastic.balance(self);
+        self.elastic.balance(&self.ledger);
     }
 
     /// As [`balance`](Self::balance), on a thread that ends with it; none where one is at it.
@@ -231,7 +140,9 @@ impl Accountant {
         const TRIES: usize = 3;
         for _ in 0..TRIES {
             match self.reserve_free(pool, bytes) {
-                Err(refused) if !self.elastic.make_room(self, bytes) => return Err(refused),
+                Err(refused) if !self.elastic.make_room(&self.ledger, bytes) => {
+                    return Err(refused);
+                }
                 Err(_) => {}
                 granted => return granted,
             }
@@ -248,36 +159,9 @@ impl Accountant {
         pool: Pool,
         bytes: u64,
     ) -> Result<Reservation, OverLimit> {
-        let limit_bytes = self.limit_bytes.load(Ordering::Relaxed);
-        self.total_bytes
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| {
-                held.checked_add(bytes).filter(|&sum| sum <= limit_bytes)
-            })
-            .map_err(|held_bytes| OverLimit {
-                pool,
-                asked_bytes: bytes,
-                held_bytes,
-                limit_bytes,
-            })?;
-        self.pools[pool as usize].fetch_add(bytes, Ordering::Relaxed);
+        self.ledger.take(pool, bytes)?;
         Ok(Reservation { accountant: Arc::clone(self), pool, bytes })
     }
-}
-
-/// A limit as it is kept: `u64::MAX` is none.
-fn within_the_machine(limit: Option<u64>) -> u64 {
-    static SAID: Once = Once::new();
-    let Some(limit) = limit else { return u64::MAX };
-    let physical = physical_bytes();
-    if limit > physical {
-        SAID.call_once(|| {
-            tracing::warn!(
-                "a memory limit of {limit} bytes is more than this process may have; \
-                 it counts as {physical} bytes"
-            );
-        });
-    }
-    limit.min(physical)
 }
 
 /// Bytes taken from an [`Accountant`], given back on drop.
@@ -300,8 +184,7 @@ impl Reservation {
     /// Where so much is not held.
     pub fn give_back(&mut self, bytes: u64) {
         self.bytes = self.bytes.checked_sub(bytes).expect("no more than is held is given back");
-        self.accountant.pools[self.pool as usize].fetch_sub(bytes, Ordering::Relaxed);
-        self.accountant.total_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.accountant.ledger.give_back(self.pool, bytes);
     }
 }
 
