@@ -12,114 +12,32 @@
 //! Invariants: what was taken in ends exactly once, by the sink; no more waits than was agreed.
 //! Deliberately absent: who asked, where partitions are, and what becomes of a search that left.
 
+mod counters;
 mod discipline;
 mod inbox;
 mod local;
+mod resolve;
+mod task;
 mod worker;
 
+pub use counters::PoolCounts;
 pub use discipline::Discipline;
 pub use inbox::Full;
 pub use local::{Filters, LocalCluster, LocalError, QueryAndFilter, Travel, Travelled};
+pub use resolve::{FILTER_MAX, ResolveFilter, Unresolved};
+pub use task::{End, PoolError, Sink, Task};
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use crate::filter::AllowSet;
 use crate::index::{Index, QueryError};
-use crate::search::{
-    Expansion, Frontier, FrontierError, Hit, SearchError, SearchParams, SearchStats,
-};
+use crate::search::SearchError;
+use counters::Counters;
 use discipline::BatchTurn;
 use inbox::Inbox;
+use task::WaitingTasks;
 use worker::{RingWorker, driver};
-
-/// What a pool is asked to do.
-#[derive(Debug)]
-pub enum Task {
-    /// A query, to be begun: the bytes of one vector, and how it is searched.
-    Query(Vec<u8>, Box<SearchParams>),
-    /// The same among the rows that pass a filter.
-    Filtered(Vec<u8>, Box<SearchParams>, Vec<u8>),
-    /// A search from elsewhere, to be gone on with.
-    State(Vec<u8>),
-    /// Nodes to be expanded once, for a search whose list is kept elsewhere.
-    Expand(Box<Frontier>),
-    /// What cannot be done, for this reason: its end is told like that of others.
-    Refused(String),
-}
-
-/// What became of a task.
-#[derive(Debug)]
-pub enum End {
-    /// Up to `k` hits, nearest first, and what the whole search has cost.
-    Found(Vec<Hit>, SearchStats),
-    /// What an expansion gave, and what it has cost.
-    Expanded(Expansion, SearchStats),
-    /// It goes on where a partition is.
-    Elsewhere {
-        /// The partition.
-        partition: u32,
-        /// The search.
-        state: Vec<u8>,
-        /// What it has cost so far.
-        stats: SearchStats,
-    },
-    /// There is no answer.
-    Failed(PoolError),
-}
-
-/// Why a task has no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum PoolError {
-    /// The query cannot be asked of this index. The caller has to change it.
-    #[error(transparent)]
-    Query(#[from] QueryError),
-    /// The nodes cannot be expanded here.
-    #[error(transparent)]
-    Frontier(#[from] FrontierError),
-    /// The search failed.
-    #[error(transparent)]
-    Search(#[from] SearchError),
-    /// It was none that can be done.
-    #[error("{0}")]
-    Refused(String),
-    /// Its time was over before it could begin or go on.
-    #[error("the deadline has passed")]
-    Deadline,
-    /// The pool is closing.
-    #[error("the server is closing")]
-    Closing,
-}
-
-/// Reads filters, for the nodes that can be read here.
-pub trait ResolveFilter: Send + Sync {
-    /// The nodes here whose rows pass, made by [`Index::allow_here`]. Called on a thread of the pool,
-    /// once for each search that comes; what takes long gives up at `until`.
-    ///
-    /// # Errors
-    /// [`Unresolved`].
-    fn resolve(&self, filter: &[u8], until: Option<Instant>) -> Result<Arc<AllowSet>, Unresolved>;
-}
-
-/// Why a filter was not read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unresolved {
-    /// What is wrong with it, for whoever wrote it.
-    Refused(String),
-    /// There was no time to look at all rows.
-    Late,
-}
-
-/// Longest filter that a search can carry, bytes: it goes with every message of it.
-pub const FILTER_MAX: usize = 64 << 10;
-
-/// Told of each end, on a thread of the pool.
-pub trait Sink: Send + Sync {
-    /// The task of this ticket has ended. Must not wait: a thread of the pool does.
-    fn ended(&self, ticket: u64, end: End);
-}
 
 /// How large a pool is.
 #[derive(Clone, Copy, Debug)]
@@ -140,30 +58,6 @@ impl Default for PoolOptions {
     }
 }
 
-/// Sums since the pool began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PoolCounts {
-    /// Queries begun here.
-    pub begun: u64,
-    /// Searches that came from elsewhere.
-    pub came: u64,
-    /// Expansions for searches that are kept elsewhere.
-    pub expanded: u64,
-    /// Searches that left.
-    pub left: u64,
-    /// Searches that ended here, with an answer or without.
-    pub ended: u64,
-}
-
-#[derive(Default)]
-struct Counters {
-    begun: AtomicU64,
-    came: AtomicU64,
-    expanded: AtomicU64,
-    left: AtomicU64,
-    ended: AtomicU64,
-}
-
 /// See the module's description. Dropping it ends the threads; what still waits fails.
 pub struct Pool {
     index: Arc<Index>,
@@ -172,13 +66,6 @@ pub struct Pool {
     sink: Arc<dyn Sink>,
     filters: Option<Arc<dyn ResolveFilter>>,
     threads: Vec<JoinHandle<()>>,
-}
-
-#[derive(Debug)]
-struct WaitingTasks {
-    ticket: u64,
-    deadline: Option<Instant>,
-    task: Task,
 }
 
 impl Pool {
@@ -267,10 +154,7 @@ impl Pool {
 
     /// What it has done.
     pub fn counts(&self) -> PoolCounts {
-        let Counters { begun, came, expanded, left, ended } = &*self.counters;
-        let [begun, came, expanded, left, ended] =
-            [begun, came, expanded, left, ended].map(|counter| counter.load(Ordering::Relaxed));
-        PoolCounts { begun, came, expanded, left, ended }
+        self.counters.sums()
     }
 
     /// Tasks that wait.

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use super::counters::Counters;
 use super::discipline::BatchTurn;
 use super::inbox::{self, Inbox};
-use super::{
-    Counters, End, FILTER_MAX, PoolError, ResolveFilter, Sink, Task, Unresolved, WaitingTasks,
-};
+use super::resolve::{FILTER_MAX, ResolveFilter, Unresolved};
+use super::task::{End, PoolError, Sink, Task, WaitingTasks};
 use crate::filter::AllowSet;
 use crate::index::{Index, QueryError, check_vector};
 use crate::search::{
