@@ -4,11 +4,14 @@
 
 use rayon::prelude::*;
 
+use super::any_scale::minds_length;
+use super::codebook_error::CodebookError;
+use super::kind::CodeKind;
+use super::load::load;
 use super::product::Product;
 use super::rabitq::Rabitq;
-use super::scale::minds_length;
-use super::{CodeKind, CodeOptions, CodebookError, train};
-use crate::types::{Metric, VectorSet, VectorType, to_f32};
+use super::train::{self, CodeOptions};
+use crate::types::{Metric, VectorSet, VectorType};
 
 /// Rows encoded together, so that a subspace's centroids are fetched once for all of them.
 const ROWS_PER_BLOCK: usize = 32;
@@ -79,6 +82,11 @@ impl Codebook {
             Coder::Product(_) => CodeKind::Product,
             Coder::Rabitq(_) => CodeKind::Rabitq,
         }
+    }
+
+    /// Whether its codes serve rows of any length.
+    pub fn is_any_scale(&self) -> bool {
+        self.kind() == CodeKind::Rabitq && self.longest_squared == 0.0
     }
 
     /// Bits of a component in a code; `None` where components are coded together.
@@ -267,19 +275,6 @@ impl Codebook {
         match &self.coder {
             Coder::Product(product) => product.decode(code, out),
             Coder::Rabitq(rabitq) => rabitq.decode(code, out),
-        }
-    }
-}
-
-/// Converts a vector to what is encoded or looked up: normalised where the metric asks for it,
-/// except that a zero vector stays zero.
-pub(super) fn load(bytes: &[u8], ty: VectorType, metric: Metric, out: &mut [f32]) {
-    to_f32(bytes, ty, out);
-    if metric.normalises() {
-        let norm = out.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
-        if norm > 0.0 {
-            let inverse = (1.0 / norm) as f32;
-            out.iter_mut().for_each(|x| *x *= inverse);
         }
     }
 }

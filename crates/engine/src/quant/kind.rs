@@ -3,7 +3,15 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::rabitq::{FACTOR_BYTES, padded};
+use crate::format::constants::rabitq_code;
+
+/// Bytes of the factors in front of the components of a RaBitQ code.
+pub(super) const FACTOR_BYTES: usize = rabitq_code::BYTES;
+
+/// Components of vectors as they are turned for RaBitQ codes: whole bytes of bits.
+pub(super) fn padded(dim: usize) -> usize {
+    dim.next_multiple_of(8)
+}
 
 /// How vectors are coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

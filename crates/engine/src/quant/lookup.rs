@@ -1,9 +1,11 @@
 //! What a query needs to be compared with codes, for either kind of them.
 
-use super::codebook::{self, Coder};
+use super::code_kernel::CodeKernel;
+use super::codebook::{Codebook, Coder};
+use super::load::load;
 use super::product_table::ProductTable;
 use super::rabitq_query::RabitqQuery;
-use super::{CodeKernel, Codebook};
+use super::rabitq_score::score_fn;
 use crate::types::{Metric, VectorType};
 
 /// Scratch for one query at a time: allocated once, refilled without allocating.
@@ -37,7 +39,10 @@ impl LookupTable {
     fn build(book: &Codebook, kernel: CodeKernel) -> Self {
         let form = match book.coder() {
             Coder::Product(product) => Form::Product(ProductTable::new(product, kernel)),
-            Coder::Rabitq(rabitq) => Form::Rabitq(RabitqQuery::new(rabitq, kernel.level())),
+            Coder::Rabitq(rabitq) => {
+                let score = score_fn(kernel.level(), rabitq.bits);
+                Form::Rabitq(RabitqQuery::new(rabitq, score))
+            }
         };
         Self { query: vec![0.0; book.dim()], jaccard: false, form }
     }
@@ -72,7 +77,7 @@ impl LookupTable {
             "table made for a codebook of another shape"
         );
         let metric = book.metric();
-        codebook::load(query, ty, metric, &mut self.query);
+        load(query, ty, metric, &mut self.query);
         self.jaccard = metric == Metric::Jaccard;
         match (&mut self.form, book.coder()) {
             (Form::Product(table), Coder::Product(product)) => {

@@ -8,14 +8,20 @@
 //! [`QueryDistance`](crate::distance::QueryDistance). No I/O here, and no allocation after
 //! [`LookupTable::new`].
 
+mod any_scale;
 mod choice;
+mod code_kernel;
 mod codebook;
 mod codebook_bytes;
+mod codebook_error;
 mod codes;
+mod draws;
 mod kind;
+mod load;
 mod lookup;
 mod product;
 mod product_table;
+mod query_parts;
 mod rabitq;
 #[cfg(target_arch = "x86_64")]
 mod rabitq_avx512;
@@ -32,6 +38,8 @@ mod score;
 mod score_gather;
 #[cfg(target_arch = "x86_64")]
 mod score_vbmi;
+#[cfg(target_arch = "x86_64")]
+mod split_vbmi;
 mod subspace;
 #[cfg(test)]
 mod tests;
@@ -40,13 +48,14 @@ mod train;
 mod type_tests;
 
 pub use choice::chosen_code_bytes;
+pub use code_kernel::CodeKernel;
 pub use codebook::Codebook;
-pub use codebook_bytes::CodebookError;
+pub use codebook_error::CodebookError;
 pub use codes::CodesView;
 pub use kind::{CodeKind, UnknownCodeKind};
 pub use lookup::LookupTable;
 pub(crate) use scale::most_lost;
-pub use score::{CodeKernel, score_many};
+pub use score::score_many;
 pub use train::CodeOptions;
 
 /// Centroids of a subspace: one for every value of a byte.

@@ -8,8 +8,9 @@
 
 use std::ops::Range;
 
+use super::CENTROIDS;
+use super::codebook_error::CodebookError;
 use super::subspace::SubspaceKernel;
-use super::{CENTROIDS, CodebookError};
 
 /// The centroids of all subspaces.
 #[derive(Clone, Debug, PartialEq)]

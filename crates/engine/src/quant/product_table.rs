@@ -10,25 +10,14 @@
     expect(unsafe_code, reason = "calls into code for one instruction set")
 )]
 
+use super::CENTROIDS;
+use super::code_kernel::CodeKernel;
 use super::product::Product;
+use super::query_parts::{SplitParts, SubspaceParts};
 #[cfg(target_arch = "x86_64")]
-use super::score_vbmi;
+use super::split_vbmi;
 use super::subspace::SubspaceKernel;
-use super::{CENTROIDS, CodeKernel};
 use crate::types::Metric;
-
-/// The parts of one subspace.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
-pub(super) struct SubspaceParts(pub(super) [f32; CENTROIDS]);
-
-/// The same as 16-bit integers, split into low and high bytes.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
-pub(super) struct SplitParts {
-    pub(super) low: [u8; CENTROIDS],
-    pub(super) high: [u8; CENTROIDS],
-}
 
 /// Scratch for one query at a time: allocated once, refilled without allocating.
 #[derive(Clone, Debug)]
@@ -87,7 +76,7 @@ impl ProductTable {
         let squares = matches!(metric, Metric::L2 | Metric::Hamming);
         #[cfg(target_arch = "x86_64")]
         if !self.split.is_empty() {
-            let fill = if squares { score_vbmi::fill::<true> } else { score_vbmi::fill::<false> };
+            let fill = if squares { split_vbmi::fill::<true> } else { split_vbmi::fill::<false> };
             let Self { parts, leasts, split, .. } = self;
             // SAFETY: 16-bit tables exist only where the CPU was found to have AVX-512 VBMI.
             let (bias, step) = unsafe { fill(product, query, parts, leasts, split) };

@@ -13,12 +13,8 @@
 //! last one may be shorter), of each block all lowest bits, then all second lowest, and so on.
 //! Component k of a block is bit k % 8 of byte k / 8.
 
-use super::CodeKind;
+use super::kind::{CodeKind, FACTOR_BYTES, padded};
 use super::rotation::Rotation;
-use crate::format::constants::rabitq_code;
-
-/// Bytes of the factors in front of the components.
-pub(super) const FACTOR_BYTES: usize = rabitq_code::BYTES;
 
 /// Components of a block.
 pub(super) const BLOCK: usize = 64;
@@ -32,11 +28,6 @@ const STARTS: [f32; 3] = [0.85, 1.0, 1.15];
 
 /// Improvements of a distance; after these it hardly moves.
 const IMPROVEMENTS: usize = 4;
-
-/// Components of turned vectors: whole bytes of bits.
-pub(super) fn padded(dim: usize) -> usize {
-    dim.next_multiple_of(8)
-}
 
 /// What decides about codes.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,9 +6,9 @@
 use std::arch::x86_64::*;
 
 use super::CodesView;
-use super::rabitq::{BLOCK, FACTOR_BYTES};
-use super::rabitq_query::RabitqQuery;
-use super::rabitq_score::ScoreFn;
+use super::kind::FACTOR_BYTES;
+use super::rabitq::BLOCK;
+use super::rabitq_query::{RabitqQuery, ScoreFn};
 
 /// The scoring of codes of 1 to 8 bits. The CPU must have AVX-512 F, BW and VNNI.
 pub(super) fn score_fn(bits: usize) -> ScoreFn {

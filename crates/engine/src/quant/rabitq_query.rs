@@ -5,13 +5,17 @@
 //! products with codes can overflow; it is at most 1/32,000 of the largest component, unless the
 //! vectors have many thousand components.
 
-use super::rabitq::{BLOCK, FACTOR_BYTES, Rabitq, padded};
-use super::rabitq_score::{ScoreFn, score_fn};
-use crate::distance::SimdLevel;
+use super::codes::CodesView;
+use super::kind::{FACTOR_BYTES, padded};
+use super::rabitq::{BLOCK, Rabitq};
 use crate::types::Metric;
 
 /// The largest integer of a component.
 const LARGEST: f32 = 32_000.0;
+
+/// Scores many codes. The CPU has what the function was chosen for; every id is a row of the
+/// codes, which are as long as the query's, and there are as many estimates as ids.
+pub(super) type ScoreFn = unsafe fn(&RabitqQuery, CodesView<'_>, &[u32], &mut [f32]);
 
 /// Scratch for one query at a time: allocated once, refilled without allocating.
 #[derive(Clone, Debug)]
@@ -40,7 +44,8 @@ pub(super) struct RabitqQuery {
 }
 
 impl RabitqQuery {
-    pub(super) fn new(coder: &Rabitq, level: SimdLevel) -> Self {
+    /// `score` is for codes of the coder's bits and for this CPU.
+    pub(super) fn new(coder: &Rabitq, score: ScoreFn) -> Self {
         let len = padded(coder.mean.len());
         let blocks = len.next_multiple_of(BLOCK);
         Self {
@@ -54,7 +59,7 @@ impl RabitqQuery {
             bias: 0.0,
             of_norm: 0.0,
             step: 0.0,
-            score: score_fn(level, coder.bits),
+            score,
         }
     }
 

@@ -3,15 +3,12 @@
 #![expect(unsafe_code, reason = "rows are read through a raw view after one bounds check")]
 
 use super::CodesView;
-use super::rabitq::{BLOCK, FACTOR_BYTES};
+use super::kind::FACTOR_BYTES;
+use super::rabitq::BLOCK;
 #[cfg(target_arch = "x86_64")]
 use super::rabitq_avx512;
-use super::rabitq_query::RabitqQuery;
+use super::rabitq_query::{RabitqQuery, ScoreFn};
 use crate::distance::SimdLevel;
-
-/// Scores many codes. The CPU has what the function was chosen for; every id is a row of the
-/// codes, which are as long as the query's, and there are as many estimates as ids.
-pub(super) type ScoreFn = unsafe fn(&RabitqQuery, CodesView<'_>, &[u32], &mut [f32]);
 
 /// The scoring for an instruction set, which must be available, and codes of so many bits.
 #[cfg_attr(

@@ -67,7 +67,7 @@ fn estimates_are_those_of_what_codes_stand_for_by_every_kernel() {
                 let codes = encode_all(&book, set);
                 let codebook::Coder::Rabitq(rabitq) = book.coder() else { panic!("other codes") };
                 let (mut query, mut row) = (vec![0.0; dim], vec![0.0; dim]);
-                codebook::load(set.row(0), ty, metric, &mut query);
+                load::load(set.row(0), ty, metric, &mut query);
                 let mut found: Option<Vec<f32>> = None;
                 for kernel in CodeKernel::ALL {
                     let Some(mut table) = LookupTable::with_kernel(&book, kernel) else { continue };
@@ -82,7 +82,7 @@ fn estimates_are_those_of_what_codes_stand_for_by_every_kernel() {
                 let found = found.expect("the portable kernel runs anywhere");
                 let scale = norm(&query) + norm(&rabitq.mean) + 1e-3;
                 for (&id, &got) in ids.iter().zip(&found) {
-                    codebook::load(set.row(id as usize), ty, metric, &mut row);
+                    load::load(set.row(id as usize), ty, metric, &mut row);
                     let code = &codes[id as usize * book.code_bytes()..][..book.code_bytes()];
                     let want = expected(&book, &rabitq.mean, &query, &row, code);
                     let off = (f64::from(got) - want).abs();

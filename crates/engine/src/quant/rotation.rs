@@ -5,7 +5,7 @@
 //! so that a few rounds mix everything. Every step keeps lengths, so the whole is a rotation (or
 //! a reflection), and its inverse takes the steps backwards.
 
-use super::train::Draws;
+use super::draws::Draws;
 
 /// Rounds: after one, sparse vectors still show; from three on nothing was gained.
 const ROUNDS: usize = 3;

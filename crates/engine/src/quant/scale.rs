@@ -1,4 +1,5 @@
-//! Whether codes can tell rows of every length apart, and what is trained where they cannot.
+//! Whether codes can tell rows of every length apart; where they cannot, codes of
+//! [any scale](super::any_scale) are trained.
 //!
 //! Product codes stand for what was near the rows of their training. A row far beyond these is
 //! coded as their rim, and rows that are short beside the others have a few codes for all: the
@@ -9,9 +10,10 @@
 
 use rayon::prelude::*;
 
-use super::rabitq::Rabitq;
-use super::{CodeKind, CodeOptions, Codebook, chosen_code_bytes};
-use crate::types::{Metric, VectorSet, VectorType, fit_squared_norm};
+use super::any_scale::minds_length;
+use super::codebook::Codebook;
+use super::kind::CodeKind;
+use crate::types::{VectorSet, fit_squared_norm};
 
 /// A row may be so many times longer than what the longest code stands for. Up to there the
 /// direction of a code at the rim tells a few such rows apart.
@@ -38,11 +40,6 @@ pub(crate) fn most_lost(rows: u64) -> u64 {
 }
 
 impl Codebook {
-    /// Whether its codes serve rows of any length.
-    pub fn is_any_scale(&self) -> bool {
-        self.kind() == CodeKind::Rabitq && self.longest_squared() == 0.0
-    }
-
     /// Whether codes tell rows of this squared norm apart from longer and shorter ones.
     pub fn reaches(&self, squared_norm: f64) -> bool {
         self.squared_reach().is_none_or(|reach| squared_norm <= reach)
@@ -77,25 +74,4 @@ impl Codebook {
         };
         (0..set.rows()).into_par_iter().filter(is_lost).count() as u64
     }
-}
-
-impl Rabitq {
-    /// Codes about the origin, of as many bits as suit the options.
-    pub(super) fn of_any_scale(dim: usize, o: &CodeOptions) -> Self {
-        let kind = CodeKind::Rabitq;
-        let code_bytes = match o.kind {
-            CodeKind::Rabitq => o.code_bytes,
-            // Rows of mixed lengths are told apart by few of the others' bits; the suitable number
-            // of bits costs little beside what is lost without them.
-            CodeKind::Product => {
-                o.code_bytes.max(chosen_code_bytes(kind, dim, VectorType::F32, None))
-            }
-        };
-        Self::of_bytes(code_bytes, vec![0.0; dim], o.seed)
-    }
-}
-
-/// Whether the length of a float vector says anything.
-pub(super) fn minds_length(metric: Metric) -> bool {
-    matches!(metric, Metric::L2 | Metric::InnerProduct)
 }

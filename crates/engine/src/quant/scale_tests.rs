@@ -1,8 +1,8 @@
 //! Rows of every length: which codes reach them, and which are made where others would not.
 
+use super::draws::Draws;
 use super::scale::most_lost;
 use super::tests::{encode_all, options};
-use super::train::Draws;
 use super::{CodeKind, CodeOptions, Codebook, LookupTable, score_many};
 use crate::distance::QueryDistance;
 use crate::types::{Metric, VectorSet, VectorType};

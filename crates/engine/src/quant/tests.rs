@@ -170,7 +170,7 @@ fn estimates_are_the_distance_to_what_codes_stand_for() {
 pub(super) fn check_estimates(book: &Codebook, set: VectorSet<'_>, codes: &[u8], ids: &[u32]) {
     let (metric, ty) = (book.metric(), set.vector_type());
     let mut query = vec![0.0; book.dim()];
-    codebook::load(set.row(0), ty, metric, &mut query);
+    load::load(set.row(0), ty, metric, &mut query);
     let mut decoded = vec![0.0; book.dim()];
     let exact: Vec<f64> = ids
         .iter()

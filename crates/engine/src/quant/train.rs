@@ -6,12 +6,14 @@
 
 use rayon::prelude::*;
 
-use super::codebook;
+use super::CENTROIDS;
+use super::draws::Draws;
+use super::kind::CodeKind;
+use super::load::load;
 use super::product::span;
 use super::subspace::SubspaceKernel;
-use super::{CENTROIDS, CodeKind};
 use crate::distance::{Kernel, PairOp};
-use crate::types::{Metric, SplitMix64, VectorSet, part_to_f32};
+use crate::types::{Metric, VectorSet, part_to_f32};
 
 /// Rows that k-means++ draws its starting points from; more cost time and change little.
 const START_ROWS: usize = 4096;
@@ -48,29 +50,6 @@ impl CodeOptions {
             iterations: 12,
             seed: 0,
         }
-    }
-}
-
-/// What training draws, from a seed.
-pub(super) struct Draws(SplitMix64);
-
-impl Draws {
-    pub(super) fn new(seed: u64) -> Self {
-        Self(SplitMix64::new(seed))
-    }
-
-    pub(super) fn next(&mut self) -> u64 {
-        self.0.next_u64()
-    }
-
-    /// Below `n`, which is not 0.
-    fn below(&mut self, n: usize) -> usize {
-        self.0.rest_of(n as u64) as usize
-    }
-
-    /// Within 0..1.
-    fn unit(&mut self) -> f64 {
-        self.0.unit()
     }
 }
 
@@ -115,7 +94,7 @@ pub(super) fn mean(set: VectorSet<'_>, metric: Metric, o: &CodeOptions) -> Vec<f
         sample(set.rows(), o.training_rows.clamp(1, CodeOptions::MOST_TRAINING_ROWS), o.seed);
     let (mut sums, mut row) = (vec![0f64; set.dim()], vec![0f32; set.dim()]);
     for &at in &sample {
-        codebook::load(set.row(at), set.vector_type(), metric, &mut row);
+        load(set.row(at), set.vector_type(), metric, &mut row);
         sums.iter_mut().zip(&row).for_each(|(sum, &x)| *sum += f64::from(x));
     }
     let mean = |sum: &f64| (sum / sample.len().max(1) as f64) as f32;
