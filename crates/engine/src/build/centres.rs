@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 
 use super::error::BuildError;
-use super::partition::most_rows;
+use super::partition_bounds::most_rows;
 use super::progress::check_cancel;
 use super::random::{Random, shuffled};
 use crate::distance::PairDistance;

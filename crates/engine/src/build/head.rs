@@ -3,7 +3,8 @@
 use std::sync::atomic::AtomicBool;
 
 use super::progress::{Cancelled, Silent};
-use super::vamana::{VamanaOptions, vamana};
+use super::vamana::vamana;
+use super::vamana_options::VamanaOptions;
 use crate::distance::PairDistance;
 use crate::format::HeadParts;
 use crate::graph::medoid;

@@ -15,7 +15,7 @@ use super::progress::{Progress, Stage};
 use super::reach::connect;
 use super::site::Site;
 use super::sizes::Sizes;
-use super::vamana::VamanaOptions;
+use super::vamana_options::VamanaOptions;
 use crate::distance::PairDistance;
 use crate::graph::Adjacency;
 use crate::types::VectorSet;

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::error::BuildError;
 use super::near_graph::NearGraph;
-use super::partition::IMBALANCE;
+use super::partition_bounds::IMBALANCE;
 
 /// Cuts that are tried, of which the best is taken.
 const CUTS: i32 = 2;

@@ -13,7 +13,7 @@ use super::progress::{Cancelled, Progress, Silent};
 use super::random::{Random, shuffled};
 use super::reservoir::Reservoirs;
 use super::threads::{Shared, each_item, thread_count};
-use super::vamana::VamanaOptions;
+use super::vamana_options::VamanaOptions;
 use super::worker::Worker;
 use crate::distance::{PairDistance, Products};
 use crate::graph::PruneOptions;

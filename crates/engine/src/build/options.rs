@@ -1,7 +1,7 @@
 //! What a build can be told.
 
 use super::error::BuildError;
-use super::vamana::VamanaOptions;
+use super::vamana_options::VamanaOptions;
 use crate::quant::CodeKind;
 use crate::types::Metric;
 

@@ -19,6 +19,9 @@ use super::near_graph::NearGraph;
 use super::nearest::Nearest;
 use super::numbering::EdgesBetween;
 use super::options::PartitionBy;
+use super::partition_bounds::NEAR;
+#[cfg(feature = "partitioner")]
+use super::partition_bounds::NEAR_IN_FILES;
 use super::plan::CutPlan;
 use super::progress::check_cancel;
 use super::random::shuffled;
@@ -28,22 +31,9 @@ use super::site::Site;
 use super::spill::Spill;
 use crate::distance::PairDistance;
 
-/// Rows of the largest partition over those of the mean, at most.
-pub(crate) const IMBALANCE: f64 = 1.05;
-/// Near neighbours whose edges are cut or kept: about what searches go through near their ends. With
-/// ten of them, searches leave their partition some times in a hundred more.
-pub(crate) const NEAR: usize = 16;
-/// As [`NEAR`], where lists of them are in files.
-pub(crate) const NEAR_IN_FILES: usize = 10;
 /// Passes in which rows go where more of their neighbours are, once they are in partitions.
 #[cfg(feature = "partitioner")]
 const PASSES: usize = 10;
-
-/// The most rows that one of `count` partitions may have.
-pub(crate) fn most_rows(rows: usize, count: usize) -> usize {
-    let most = (rows as f64 * IMBALANCE / count as f64).floor() as usize;
-    most.max(rows.div_ceil(count))
-}
 
 /// The rows of each partition, ascending.
 pub(crate) fn assign(

@@ -9,7 +9,7 @@
 use std::sync::atomic::AtomicBool;
 
 use super::error::BuildError;
-use super::partition::most_rows;
+use super::partition_bounds::most_rows;
 use super::progress::check_cancel;
 
 /// Passes that look for rows to relieve a partition of, before any will do.

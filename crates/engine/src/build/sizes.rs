@@ -3,7 +3,7 @@
 use super::error::BuildError;
 use super::leaf_links::ROW_BYTES;
 use super::options::{BuildOptions, PartitionBy};
-use super::partition::NEAR;
+use super::partition_bounds::NEAR;
 use crate::format::constants::BLOCK_BYTES;
 use crate::format::{FileKind, LayoutOptions, RecordLayout};
 use crate::quant::{CodeKind, chosen_code_bytes};

@@ -3,7 +3,8 @@
 use std::sync::atomic::AtomicBool;
 
 use super::Rows;
-use crate::build::partition::{assign, most_rows};
+use crate::build::partition::assign;
+use crate::build::partition_bounds::most_rows;
 use crate::build::{NONE, Nearest, PartitionBy};
 use crate::distance::PairDistance;
 use crate::types::{Metric, VectorSet, VectorType};
