@@ -1,36 +1,13 @@
 //! What the room `update` needs of an open index beside searching it.
 
-use super::{Index, error::OpenError, error::QueryError};
-use crate::filter::AllowSet;
+use super::Index;
+use super::error::{OpenError, QueryError};
+use super::tombstones::Tombstones;
 use crate::format::Identity;
 use crate::format::constants::ABSENT;
 use crate::quant::CodesView;
-use crate::search::{CodeAccess, Overlay, PagePatch};
-use crate::types::{NodeId, PageId};
-use std::sync::Arc;
-
-/// Deleted nodes of a generation that are still part of the graph.
-pub(super) struct Tombstones {
-    nodes: AllowSet,
-}
-
-impl Tombstones {
-    /// `None` where there are no nodes.
-    pub(super) fn new(nodes: Vec<u32>) -> Option<Self> {
-        let some = !nodes.is_empty();
-        some.then(|| Self { nodes: AllowSet::new(nodes.into_iter().map(NodeId)) })
-    }
-}
-
-impl Overlay for Tombstones {
-    fn patch(&self, _: PageId) -> Option<Arc<PagePatch>> {
-        None
-    }
-
-    fn is_deleted(&self, node: NodeId) -> bool {
-        self.nodes.may_allow(node)
-    }
-}
+use crate::search::CodeAccess;
+use crate::types::NodeId;
 
 impl Index {
     /// What checksums of this index are seeded with.
@@ -54,7 +31,7 @@ impl Index {
 
     /// The deleted nodes of this generation, ascending.
     pub(crate) fn tombstones(&self) -> Vec<NodeId> {
-        self.tombstones.as_ref().map_or_else(Vec::new, |t| t.nodes.to_vec())
+        self.tombstones.as_ref().map_or_else(Vec::new, Tombstones::to_vec)
     }
 
     /// Physical page of each logical page of the first partition.

@@ -19,11 +19,14 @@ mod frames;
 mod live;
 mod next_generation;
 mod open;
+mod open_options;
+mod page_stats;
 mod pages;
 mod part;
 mod rows;
 mod share;
 mod standing;
+mod tombstones;
 mod verify;
 mod warming;
 
@@ -32,11 +35,11 @@ mod tests;
 
 pub(crate) use batch::check_vector;
 pub use batch::{Answer, BatchOptions, Cursor};
-pub use dial::PageStats;
 pub use error::{OpenError, QueryError};
 pub(crate) use next_generation::{SuccessorMemory, SuccessorSize};
 pub(crate) use open::read_manifest;
-pub use open::{OpenOptions, Resident};
+pub use open_options::{OpenOptions, Resident};
+pub use page_stats::PageStats;
 pub use standing::StandingError;
 pub use verify::{Damage, VerifyReport};
 
@@ -49,8 +52,8 @@ use crate::io::{Backend, Device, IoError};
 use crate::memory::{Accountant, Pool, Reservation};
 use crate::quant::Codebook;
 use crate::search::{
-    AllPages, CodeAccess, ConcurrentLoad, Driver, EpochGuard, GraphView, Overlay, PageSource,
-    ReadCosts, ReadFailure, SearchStats, UnderWay,
+    AllPages, CodeAccess, ConcurrentLoad, Driver, EpochGuard, GraphView, Origin, Overlay,
+    PageSource, ReadCosts, ReadFailure, SearchStats, UnderWay,
 };
 use crate::types::{Metric, NodeId, PageId};
 
@@ -58,9 +61,9 @@ use cache::PageCache;
 use code_stream::CodeStream;
 use codes::StreamedCodes;
 use dial::MemoryDial;
-use live::Tombstones;
 use pages::PageFiles;
 use share::Membership;
+use tombstones::Tombstones;
 use warming::Warming;
 
 /// See the module's description. Shared between threads by reference.
@@ -115,6 +118,12 @@ impl Index {
     /// What the codes in memory mean.
     pub fn codebook(&self) -> &Codebook {
         &self.codebook
+    }
+
+    /// What a search that comes from elsewhere has to be of.
+    pub fn origin(&self) -> Origin {
+        let Manifest { uuid, generation, codebook_version, .. } = self.manifest;
+        Origin { uuid, generation, codebook: codebook_version }
     }
 
     /// The directory.

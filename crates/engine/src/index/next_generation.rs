@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use super::Index;
 use super::cache::PageCache;
 use super::error::OpenError;
-use super::open::{
-    Floor, OpenOptions, Opener, Resident, check_lengths, floor, pages_of, read_manifest,
-};
+use super::open::{Floor, Opener, check_lengths, floor, pages_of, read_manifest};
+use super::open_options::{OpenOptions, Resident};
 use super::pages::PageFiles;
 use super::part::OpenedPart;
 use super::warming::{Warmed, Warming};

@@ -2,17 +2,23 @@
 //! are in memory. Searches borrow them through the index; the thread that reads pages ahead of
 //! searches has a share of its own.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::cache::PageCache;
 use super::error::OpenError;
-use super::rows::RowMapFile;
 use crate::format::{Identity, PartitionEntry, RecordLayout, check_page};
 use crate::io::{Backend, Device, IoError, QueueOptions, Wait};
 use crate::memory::Accountant;
 use crate::search::{Owned, ReadFailure};
 use crate::types::PageId;
+
+/// The row map of one partition, open.
+pub(super) struct RowMapFile {
+    pub(super) path: PathBuf,
+    pub(super) file: File,
+}
 
 /// The pages of one partition.
 pub(super) struct Partition {

@@ -6,7 +6,7 @@
 use super::Index;
 use super::error::OpenError;
 use crate::format::{FileKind, Manifest, NamedFile};
-use crate::search::{Origin, Owned};
+use crate::search::Owned;
 use crate::types::PageId;
 
 /// Which partitions of an index are opened.
@@ -89,11 +89,5 @@ impl Index {
     pub fn reads_partition(&self, number: usize) -> bool {
         let Some(partition) = self.manifest.partitions.get(number) else { return false };
         self.pages.is_here(partition.first_page)
-    }
-
-    /// What a search that comes from elsewhere has to be of.
-    pub fn origin(&self) -> Origin {
-        let Manifest { uuid, generation, codebook_version, .. } = self.manifest;
-        Origin { uuid, generation, codebook: codebook_version }
     }
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use super::Index;
 use super::error::QueryError;
 use super::open::blocked;
-use super::pages::Partition;
+use super::pages::{Partition, RowMapFile};
 use crate::filter::AllowSet;
 use crate::format::constants::{ABSENT, BLOCK_BYTES};
 use crate::format::{BlockChecksums, FileHeader, FileKind, decode_row_map, decode_row_pairs};
@@ -17,12 +17,6 @@ use crate::search::SearchError;
 use crate::types::{NodeId, RowId};
 
 const ROWS_PER_BLOCK: u64 = BLOCK_BYTES as u64 / 4;
-
-/// The row map of one partition, open.
-pub(super) struct RowMapFile {
-    pub(super) path: PathBuf,
-    pub(super) file: File,
-}
 
 /// A row map with its checksums.
 struct CheckedRowMap<'i> {
