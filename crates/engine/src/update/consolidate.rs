@@ -18,17 +18,10 @@ use super::fold::pruned;
 use super::generation::Generation;
 use super::images::{Images, PageReader, Spare, WithResident};
 use super::live::LiveIndex;
+use super::pass::Pass;
 use crate::quant::{LookupTable, score_many};
 use crate::search::{Edges, Overlay, PageSource};
 use crate::types::{NodeId, PageId};
-
-/// A consolidation under way.
-pub(super) struct Pass {
-    /// Deleted when it began.
-    dead: HashSet<u32>,
-    /// The next page.
-    next: u32,
-}
 
 /// What a step of consolidation has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,32 +116,11 @@ impl LiveIndex {
 }
 
 impl Generation {
-    pub(super) fn page_count(&self) -> u32 {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner).pages()
-    }
-
     fn begin_pass(&self) -> Pass {
         let dead = self.kept_tombstones().into_iter().collect();
         // The head index lets go of all of these before any of them leaves the graph.
         self.drop_deleted_from_head();
         Pass { dead, next: 0 }
-    }
-
-    /// Whether a deleted node has left the graph; its slot is free in the next generation.
-    pub(super) fn is_removed(&self, node: NodeId) -> bool {
-        let patch = self.deleted.contains(node).then(|| self.patch(self.layout().page_of(node)));
-        let slot = self.layout().slot_of(node);
-        patch.flatten().is_some_and(|p| p.slot(slot).is_some_and(|s| s.removed))
-    }
-
-    /// Deleted nodes that are still part of the graph, ascending.
-    pub(super) fn kept_tombstones(&self) -> Vec<u32> {
-        self.deleted.iter().filter(|&n| !self.is_removed(n)).map(|n| n.0).collect()
-    }
-
-    /// Number of deleted nodes that are still part of the graph.
-    pub(super) fn tombstones(&self) -> u64 {
-        self.deleted.iter().filter(|&n| !self.is_removed(n)).count() as u64
     }
 
     /// Replaces edges to dead nodes in these pages, on a thread for each reader. Returns the
@@ -253,19 +225,6 @@ impl Generation {
             pool.push(n, |out| self.vector_into(images, NodeId(n), out));
         }
         pool.complete(*held, self.index.metric(), self.vector_type(), self.rule())
-    }
-
-    /// Brings the pages of these nodes to hand, resident ones too: they may be displaced before
-    /// they are looked at.
-    pub(super) fn load_nodes<'a>(
-        &self,
-        reader: &mut PageReader,
-        nodes: impl Iterator<Item = &'a u32>,
-    ) -> Result<(), UpdateError> {
-        let mut pages: Vec<PageId> = nodes.map(|&n| self.layout().page_of(NodeId(n))).collect();
-        pages.sort_unstable();
-        pages.dedup();
-        reader.load(&self.index, &pages)
     }
 
     /// Live edges of a node, and of the edges of each of its dead neighbours and some live ones

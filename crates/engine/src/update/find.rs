@@ -7,8 +7,9 @@ use std::sync::PoisonError;
 
 use super::error::UpdateError;
 use super::generation::Generation;
-use super::images::SeenPages;
 use super::insert::{LinkedRow, check_row};
+use super::insert_scratch::InsertScratch;
+use super::link_pace::{LinkPace, MOST_IN_FLIGHT};
 use super::live::{LiveIndex, check_shape};
 use super::session::{Collector, Session};
 use crate::search::{
@@ -16,41 +17,6 @@ use crate::search::{
 };
 use crate::types::RowId;
 
-/// Scratch of a thread that inserts, kept for reuse.
-pub(super) struct InsertScratch {
-    driver: Driver,
-    seen: Vec<SeenPages>,
-}
-
-/// How much of the device rows that are linked take from searches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinkPace {
-    /// Several rows at once, with as many reads in flight as are quickest.
-    Full,
-    /// Fewer rows at once, with few reads in flight: searches wait less for theirs. They do not see
-    /// that rows are linked, and go as wide as ever.
-    Gentle,
-}
-
-impl LinkPace {
-    /// Rows of one call whose neighbours are searched for at once.
-    const fn in_flight(self) -> usize {
-        match self {
-            Self::Full => MOST_IN_FLIGHT,
-            Self::Gentle => 4,
-        }
-    }
-
-    /// Reads in flight of one such search.
-    const fn width(self) -> u16 {
-        match self {
-            Self::Full => 8,
-            Self::Gentle => 2,
-        }
-    }
-}
-
-const MOST_IN_FLIGHT: usize = 8;
 /// Reads in flight of a thread.
 const DEPTH: usize = 64;
 

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::bitmap::NodeBitmap;
 use super::error::UpdateError;
-use super::find::InsertScratch;
-use super::images::Images;
+use super::images::{Images, PageReader};
+use super::insert_scratch::InsertScratch;
 use super::patches::Patches;
 use super::rows::RowTable;
 use super::slots::Slots;
@@ -269,6 +269,40 @@ impl Generation {
         let node = self.rows.remove(row)?;
         self.deleted.insert(node);
         Some(node)
+    }
+
+    /// Whether a deleted node has left the graph; its slot is free in the next generation.
+    pub(super) fn is_removed(&self, node: NodeId) -> bool {
+        let patch = self.deleted.contains(node).then(|| self.patch(self.layout().page_of(node)));
+        let slot = self.layout().slot_of(node);
+        patch.flatten().is_some_and(|p| p.slot(slot).is_some_and(|s| s.removed))
+    }
+
+    /// Deleted nodes that are still part of the graph, ascending.
+    pub(super) fn kept_tombstones(&self) -> Vec<u32> {
+        self.deleted.iter().filter(|&n| !self.is_removed(n)).map(|n| n.0).collect()
+    }
+
+    /// Number of deleted nodes that are still part of the graph.
+    pub(super) fn tombstones(&self) -> u64 {
+        self.deleted.iter().filter(|&n| !self.is_removed(n)).count() as u64
+    }
+
+    /// Brings the pages of these nodes to hand, resident ones too: they may be displaced before
+    /// they are looked at.
+    pub(super) fn load_nodes<'a>(
+        &self,
+        reader: &mut PageReader,
+        nodes: impl Iterator<Item = &'a u32>,
+    ) -> Result<(), UpdateError> {
+        let mut pages: Vec<PageId> = nodes.map(|&n| self.layout().page_of(NodeId(n))).collect();
+        pages.sort_unstable();
+        pages.dedup();
+        reader.load(&self.index, &pages)
+    }
+
+    pub(super) fn page_count(&self) -> u32 {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner).pages()
     }
 
     pub(super) fn head(&self) -> Option<Arc<HeadIndex>> {

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::consolidate::Pass;
 use super::error::UpdateError;
 use super::files::{DiskFiles, Files, IndexLock};
 use super::generation::Generation;
 use super::insert::LinkedRow;
 use super::orphan_files::remove_orphans;
+use super::pass::Pass;
 use crate::filter::AllowSet;
 use crate::index::{
     Index, OpenError, OpenOptions, PageStats, QueryError, VerifyReport, check_vector,

@@ -10,7 +10,7 @@
 //! | `generation` | one generation with its changes; `patches`, `rows`, `bitmap`, `slots` are its parts |
 //! | `session` | the generation as one search sees it |
 //! | `together` | searches: one, or several at once on one thread |
-//! | `find` | rows to link: the search for their neighbours, several at once |
+//! | `find` | rows to link: the search for their neighbours, several at once; `link_pace` says how many |
 //! | `insert` | linking a row that was searched for, or by a [`LinkedRow`] made before |
 //! | `choose` | the edges of one node |
 //! | `images` | pages at hand while edges are chosen; `page_table`, a table by page number |
@@ -21,7 +21,7 @@
 //! | `retrain` | a codebook for the rows of now, and whether it is due |
 //! | `upkeep` | when a checkpoint, a consolidation and a rewrite are due |
 //! | `orphan_files` | files that no generation names any more |
-//! | `consolidate` | deleted nodes leave the graph |
+//! | `consolidate` | deleted nodes leave the graph; `pass`, how far that has come |
 //!
 //! Who waits for whom: searches take latches of a few instructions (the current generation, one
 //! page's patch) and never wait for an insert, a checkpoint or I/O of another. Inserts share the
@@ -44,9 +44,12 @@ mod generation;
 mod head;
 mod images;
 mod insert;
+mod insert_scratch;
+mod link_pace;
 mod live;
 mod orphan_files;
 mod page_table;
+mod pass;
 mod patches;
 mod renumber;
 mod retrain;
@@ -65,8 +68,9 @@ pub use checkpoint::CheckpointReport;
 pub use consolidate::ConsolidateReport;
 pub use error::UpdateError;
 pub use files::{DiskFiles, Files, NewFile};
-pub use find::{LinkPace, LinkedFn};
+pub use find::LinkedFn;
 pub use insert::LinkedRow;
+pub use link_pace::LinkPace;
 pub use live::{AllowList, LiveIndex, LiveOptions};
 pub use rewrite::Rewrite;
 pub use upkeep::{Due, UpkeepOptions, UpkeepReport};

@@ -4,9 +4,9 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::find::LinkPace;
 use super::generation::Generation;
 use super::images::SeenPages;
+use super::link_pace::LinkPace;
 use crate::graph::HeadIndex;
 use crate::io::{Device, IoError};
 use crate::search::{
