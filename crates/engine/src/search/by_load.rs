@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use super::pace::PaceShare;
-use super::params::{ParamError, SearchParams};
+use super::param_error::ParamError;
+use super::width::Width;
 
 /// Reads in flight of a search among so many that each would get fewer, where nothing is known of
 /// the device or processors are its limit: so many bytes, four reads at
@@ -88,7 +89,7 @@ impl WidthTable {
             let order = format!("the step of {later} searches comes after that of {earlier}");
             return Err(ParamError::WidthSteps(order));
         }
-        let max = SearchParams::WIDTH_MAX;
+        let max = Width::MOST;
         match steps.iter().find(|&&(_, width)| width == 0 || width > max) {
             Some(&(_, width)) => Err(ParamError::Range {
                 name: "width",

@@ -15,35 +15,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use super::driver_meter::Meter;
+use super::driver_slot::QuerySlot;
 use super::driver_spin::look_out;
-use super::epoch_guard::EpochGuard;
+use super::error::SearchError;
 use super::feed::{AnswerFn, Drawn, Feed, FeedOutcome, Jobs, QueryJob};
-use super::load::UnderWay;
 use super::params::SearchParams;
-use super::portable::PortableError;
-use super::source::PageSource;
+use super::source::{PageSource, SeenIndex};
 use super::state::{SearchState, Step};
-use super::view::GraphView;
 use crate::filter::AllowSet;
 use crate::io::{Backend, BufferId, Completion, IoError, Queue, QueueOptions, Wait, Waker};
 use crate::types::PageId;
-
-/// Why a query has no answer.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum SearchError {
-    /// A page or code could not be read, or is corrupt. Other queries are not affected.
-    #[error("search failed: {0}")]
-    Unreadable(String),
-    /// Only a part of the graph can be read here, and the search needs the rest.
-    #[error("search failed: page {} is held by another server", .0.0)]
-    NotHere(PageId),
-    /// A state that came from elsewhere is none for this index.
-    #[error(transparent)]
-    State(#[from] PortableError),
-    /// The I/O queue of the thread broke.
-    #[error("search failed: the I/O queue broke: {0}")]
-    Queue(String),
-}
 
 /// Settings of a driver.
 #[derive(Clone, Debug)]
@@ -62,30 +43,6 @@ impl Default for DriverOptions {
     }
 }
 
-struct QuerySlot {
-    state: SearchState,
-    job: usize,
-    started: Instant,
-    first_read_ns: Option<u64>,
-    compute_ns: u64,
-    active: bool,
-    touched: bool,
-    under_way: Option<UnderWay>,
-    /// Searches under way when it began, itself among them.
-    among: u32,
-}
-
-impl QuerySlot {
-    fn begin(&mut self, source: &dyn PageSource) {
-        self.under_way = source.begun();
-        self.among = source.view().searches;
-        self.started = Instant::now();
-        self.first_read_ns = None;
-        self.compute_ns = 0;
-        self.active = true;
-    }
-}
-
 fn nanos_since(start: Instant) -> u64 {
     start.elapsed().as_nanos() as u64
 }
@@ -97,20 +54,6 @@ struct ReadUnderWay {
     /// Bit i: slot i waits for the page.
     waiters: u64,
     active: bool,
-}
-
-/// An index as it is seen until the driver waits.
-struct SeenIndex<'a> {
-    source: &'a dyn PageSource,
-    lease: &'a EpochGuard<'a>,
-    view: GraphView<'a>,
-}
-
-impl<'a> SeenIndex<'a> {
-    fn of(source: &'a dyn PageSource, lease: &'a EpochGuard<'a>) -> Self {
-        let view = GraphView { pages: source.all_pages(lease), ..source.view() };
-        Self { source, lease, view }
-    }
 }
 
 /// Numbers drivers, so that leases of different ones are counted apart.
@@ -148,17 +91,7 @@ impl Driver {
             wait: Wait::Sleep,
         })?;
         let view = source.view();
-        let slot = || QuerySlot {
-            state: SearchState::new(&view),
-            job: 0,
-            started: Instant::now(),
-            first_read_ns: None,
-            compute_ns: 0,
-            active: false,
-            touched: false,
-            under_way: None,
-            among: 0,
-        };
+        let slot = || QuerySlot::new(&view);
         let none =
             ReadUnderWay { page: PageId(0), buffer: BufferId::NONE, waiters: 0, active: false };
         Ok(Self {

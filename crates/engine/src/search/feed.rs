@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::driver::SearchError;
-use super::expansion::Expansion;
+use super::error::SearchError;
+use super::frontier::Expansion;
 use super::hits::Hit;
 use super::params::SearchParams;
 use super::state::SearchState;

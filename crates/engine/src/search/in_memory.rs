@@ -15,7 +15,7 @@
 use super::candidates::{Candidate, CandidateProgress};
 use super::deferred::NO_STASH;
 use super::hits::Hit;
-use super::overlay::PageRecords;
+use super::page_records::PageRecords;
 use super::state::{SearchState, Step};
 use super::view::{AllPages, GraphView};
 use super::visited::Seen;
@@ -34,56 +34,69 @@ const LONGER_THAN_CODE: usize = 4;
 impl SearchState {
     /// Puts the first candidates into the list.
     pub(super) fn seed_in_memory(&mut self, view: &GraphView<'_>, pages: AllPages<'_>) {
-        let query = std::mem::take(&mut self.query);
+        let query = std::mem::take(&mut self.portable.query);
         let distance = QueryDistance::new(view.metric, view.layout.vector_type(), &query);
-        self.in_memory = true;
+        self.derived.in_memory = true;
         self.look_again();
         let long = LONGER_THAN_CODE * view.codebook.code_bytes();
-        self.screens = view.codes.is_resident() && view.layout.vector_bytes() >= long;
-        if self.screens {
-            self.table.fill(view.codebook, &query, view.layout.vector_type());
+        self.derived.screens = view.codes.is_resident() && view.layout.vector_bytes() >= long;
+        if self.derived.screens {
+            self.derived.table.fill(view.codebook, &query, view.layout.vector_type());
         }
-        self.seeds.clear();
+        self.derived.seeds.clear();
         match view.head {
-            Some(head) if self.params.policy.head && self.screens => {
-                let (list, codes) = (self.params.head_list, view.codes.view());
-                head.search(&mut self.head_scratch, &self.table, codes, list, &mut self.seeds);
-                self.stats.code_distances += self.head_scratch.scored() as u64;
-                for (score, node) in &mut self.seeds {
+            Some(head) if self.portable.params.policy.head && self.derived.screens => {
+                let (list, codes) = (self.portable.params.head_list, view.codes.view());
+                head.search(
+                    &mut self.derived.head_scratch,
+                    &self.derived.table,
+                    codes,
+                    list,
+                    &mut self.derived.seeds,
+                );
+                self.portable.stats.code_distances += self.derived.head_scratch.scored() as u64;
+                for (score, node) in &mut self.derived.seeds {
                     let coded = *score;
                     exact(view, pages, &distance, &[*node], std::slice::from_mut(score));
-                    self.coding_error.add(*score - coded);
+                    self.portable.coding_error.add(*score - coded);
                 }
-                self.stats.exact_distances += self.seeds.len() as u64;
+                self.portable.stats.exact_distances += self.derived.seeds.len() as u64;
             }
-            Some(head) if self.params.policy.head => {
+            Some(head) if self.portable.params.policy.head => {
                 let mut scored = 0;
                 let score = |nodes: &[u32], out: &mut [f32]| {
                     scored += nodes.len();
                     exact(view, pages, &distance, nodes, out);
                 };
-                let list = self.params.head_list;
-                head.search_by(&mut self.head_scratch, list, score, &mut self.seeds);
-                self.stats.exact_distances += scored as u64;
+                let list = self.portable.params.head_list;
+                head.search_by(
+                    &mut self.derived.head_scratch,
+                    list,
+                    score,
+                    &mut self.derived.seeds,
+                );
+                self.portable.stats.exact_distances += scored as u64;
             }
             _ => {
                 let mut score = [0.0];
                 exact(view, pages, &distance, &[view.entry.0], &mut score);
-                self.stats.exact_distances += 1;
-                self.seeds.push((score[0], view.entry.0));
+                self.portable.stats.exact_distances += 1;
+                self.derived.seeds.push((score[0], view.entry.0));
             }
         }
-        self.query = query;
-        for i in 0..self.seeds.len() {
-            let (distance, node) = self.seeds[i];
-            self.visited.insert(node);
+        self.portable.query = query;
+        for i in 0..self.derived.seeds.len() {
+            let (distance, node) = self.derived.seeds[i];
+            self.derived.visited.insert(node);
             self.add_exact(distance, NodeId(node));
         }
     }
 
     /// Explores the nearest candidate that is not explored yet.
     pub(super) fn step_in_memory(&mut self, view: &GraphView<'_>, pages: AllPages<'_>) -> Step {
-        let Some(nearest) = self.list.first_unread(self.params.window_in_memory()) else {
+        let Some(nearest) =
+            self.portable.list.first_unread(self.portable.params.window_in_memory())
+        else {
             return Step::Done;
         };
         if self.leaves_range(nearest) {
@@ -94,10 +107,10 @@ impl SearchState {
     }
 
     fn explore_in_memory(&mut self, view: &GraphView<'_>, pages: AllPages<'_>, at: usize) {
-        let Candidate { node, distance, .. } = self.list.entries()[at];
-        self.list.set_progress(at, CandidateProgress::Explored);
-        self.stats.hops += 1;
-        self.stats.resident_pages += 1;
+        let Candidate { node, distance, .. } = self.portable.list.entries()[at];
+        self.portable.list.set_progress(at, CandidateProgress::Explored);
+        self.portable.stats.hops += 1;
+        self.portable.stats.resident_pages += 1;
         let (page, slot) = (view.layout.page_of(node), view.layout.slot_of(node));
         let Some(bytes) = pages.explored(page) else { return };
         let records = PageRecords::new(view, page, bytes);
@@ -107,58 +120,70 @@ impl SearchState {
         if !view.is_deleted(node) {
             self.add_hit(Hit { distance, row: records.row_id(slot), node, returned: false });
         }
-        records.neighbours_into(slot, &mut self.neighbours);
-        self.fresh.clear();
-        for &id in &self.neighbours {
-            if id < view.node_slots && self.visited.insert(id) != Seen::Before {
-                self.fresh.push(id);
+        records.neighbours_into(slot, &mut self.derived.neighbours);
+        self.derived.fresh.clear();
+        for &id in &self.derived.neighbours {
+            if id < view.node_slots && self.derived.visited.insert(id) != Seen::Before {
+                self.derived.fresh.push(id);
             }
         }
-        if self.screens {
+        if self.derived.screens {
             self.screen(view);
         }
-        let n = self.fresh.len();
-        self.stats.exact_distances += n as u64;
-        let query = std::mem::take(&mut self.query);
+        let n = self.derived.fresh.len();
+        self.portable.stats.exact_distances += n as u64;
+        let query = std::mem::take(&mut self.portable.query);
         let distance = QueryDistance::new(view.metric, view.layout.vector_type(), &query);
-        exact(view, pages, &distance, &self.fresh, &mut self.scores[..n]);
-        self.query = query;
+        exact(view, pages, &distance, &self.derived.fresh, &mut self.derived.scores[..n]);
+        self.portable.query = query;
         for i in 0..n {
-            if self.screens {
-                self.coding_error.add(self.scores[i] - self.coded[i]);
+            if self.derived.screens {
+                self.portable.coding_error.add(self.derived.scores[i] - self.derived.coded[i]);
             }
-            if self.scores[i] < self.list.bound() {
-                self.add_exact(self.scores[i], NodeId(self.fresh[i]));
+            if self.derived.scores[i] < self.portable.list.bound() {
+                self.add_exact(self.derived.scores[i], NodeId(self.derived.fresh[i]));
             }
         }
     }
 
     /// Leaves out of `fresh` what, by its code, will hardly enter the list.
     fn screen(&mut self, view: &GraphView<'_>) {
-        let n = self.fresh.len();
-        score_many(&self.table, view.codes.view(), &self.fresh, &mut self.scores[..n]);
-        self.stats.code_distances += n as u64;
-        let reach = self.coding_error.screen(self.list.bound());
-        self.coded.clear();
+        let n = self.derived.fresh.len();
+        score_many(
+            &self.derived.table,
+            view.codes.view(),
+            &self.derived.fresh,
+            &mut self.derived.scores[..n],
+        );
+        self.portable.stats.code_distances += n as u64;
+        let reach = self.portable.coding_error.screen(self.portable.list.bound());
+        self.derived.coded.clear();
         let mut kept = 0;
         for i in 0..n {
-            if self.scores[i] <= reach {
-                self.fresh[kept] = self.fresh[i];
-                self.coded.push(self.scores[i]);
+            if self.derived.scores[i] <= reach {
+                self.derived.fresh[kept] = self.derived.fresh[i];
+                self.derived.coded.push(self.derived.scores[i]);
                 kept += 1;
             }
         }
-        self.fresh.truncate(kept);
+        self.derived.fresh.truncate(kept);
     }
 
     fn add_exact(&mut self, distance: f32, node: NodeId) {
         // A visited set that was full has forgotten nodes; their distance is the same again.
-        if distance == f32::INFINITY || self.visited.is_full() && self.list.contains(node, distance)
+        if distance == f32::INFINITY
+            || self.derived.visited.is_full() && self.portable.list.contains(node, distance)
         {
             return;
         }
         let progress = CandidateProgress::Unread;
-        self.list.insert(Candidate { distance, node, stash: NO_STASH, progress, allowed: true });
+        self.portable.list.insert(Candidate {
+            distance,
+            node,
+            stash: NO_STASH,
+            progress,
+            allowed: true,
+        });
         self.keep_in_range();
     }
 }

@@ -2,14 +2,12 @@
 //!
 //! A graph that is cut over several servers stays one graph: all codes are everywhere, and a page
 //! is on one of them. A search reads what is here, and says where it has to go on
-//! ([`Step::Elsewhere`]) when what it wants next is not
+//! ([`Step::Elsewhere`](super::Step::Elsewhere)) when what it wants next is not
 //! (BatANN, section 4; docs/decisions/0041).
 
 use std::ops::Range;
 
-use super::state::{SearchState, Step};
-use super::view::GraphView;
-use crate::types::{NodeId, PageId};
+use crate::types::PageId;
 
 /// Where a graph comes from: a search that goes on elsewhere does so on the same one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,54 +70,6 @@ impl Owned {
     /// The ranges.
     pub fn ranges(&self) -> &[Range<u32>] {
         &self.ranges
-    }
-}
-
-impl GraphView<'_> {
-    /// Whether the page of a node can be read here.
-    #[inline]
-    pub(super) fn reads_here(&self, node: NodeId) -> bool {
-        self.owned.is_none_or(|owned| owned.holds(self.layout.page_of(node)))
-    }
-
-    /// The end of the nodes from `node` on that can be read here one after the other; `None` where
-    /// it cannot be.
-    pub(super) fn nodes_here_until(&self, node: NodeId) -> Option<u32> {
-        let Some(owned) = self.owned else { return Some(self.node_slots) };
-        let page = self.layout.page_of(node);
-        let last = owned.around(page)?.end - 1;
-        let end = self.layout.node(PageId(last), 0).0;
-        Some(end.saturating_add(self.layout.records_per_page() as u32).min(self.node_slots))
-    }
-}
-
-impl SearchState {
-    /// Where a search that is to begin at home has read nothing yet and came from nowhere.
-    pub(super) fn goes_home(&self, view: &GraphView<'_>) -> Option<Step> {
-        let home = view.home.filter(|_| self.params.policy.home && self.stats.moves == 0)?;
-        let has_read = self.stats.reads + self.stats.resident_pages > 0;
-        let nearest = self.list.entries().first().filter(|_| !has_read)?;
-        let page = view.layout.page_of(nearest.node);
-        (!home.holds(page)).then_some(Step::Elsewhere(page))
-    }
-
-    /// Of the entries worth a read, the nearest that can be read here, where it is among the first
-    /// `ahead` of them; `nearest` is the nearest one of all.
-    pub(super) fn nearest_here(
-        &self,
-        view: &GraphView<'_>,
-        nearest: usize,
-        window: usize,
-        ahead: usize,
-    ) -> Option<usize> {
-        if view.owned.is_none() {
-            return Some(nearest);
-        }
-        let entries = self.list.entries();
-        (nearest..window.min(entries.len()))
-            .filter(|&at| self.is_worth_reading(at))
-            .take(ahead)
-            .find(|&at| view.reads_here(entries[at].node))
     }
 }
 

@@ -59,3 +59,18 @@ pub trait PageSource: Sync {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ReadFailure(pub String);
+
+/// An index as it is seen until the driver waits.
+pub(super) struct SeenIndex<'a> {
+    pub(super) source: &'a dyn PageSource,
+    pub(super) lease: &'a EpochGuard<'a>,
+    pub(super) view: GraphView<'a>,
+}
+
+impl<'a> SeenIndex<'a> {
+    #[inline]
+    pub(super) fn of(source: &'a dyn PageSource, lease: &'a EpochGuard<'a>) -> Self {
+        let view = GraphView { pages: source.all_pages(lease), ..source.view() };
+        Self { source, lease, view }
+    }
+}

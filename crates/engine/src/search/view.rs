@@ -112,4 +112,20 @@ impl GraphView<'_> {
     pub fn is_deleted(&self, node: NodeId) -> bool {
         self.overlay.is_some_and(|overlay| overlay.is_deleted(node))
     }
+
+    /// Whether the page of a node can be read here.
+    #[inline]
+    pub(super) fn reads_here(&self, node: NodeId) -> bool {
+        self.owned.is_none_or(|owned| owned.holds(self.layout.page_of(node)))
+    }
+
+    /// The end of the nodes from `node` on that can be read here one after the other; `None` where
+    /// it cannot be.
+    pub(super) fn nodes_here_until(&self, node: NodeId) -> Option<u32> {
+        let Some(owned) = self.owned else { return Some(self.node_slots) };
+        let page = self.layout.page_of(node);
+        let last = owned.around(page)?.end - 1;
+        let end = self.layout.node(PageId(last), 0).0;
+        Some(end.saturating_add(self.layout.records_per_page() as u32).min(self.node_slots))
+    }
 }

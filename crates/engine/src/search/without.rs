@@ -74,30 +74,30 @@ impl SearchState {
         &mut self,
         view: &GraphView<'_>,
     ) -> Result<(), CodesUnavailable> {
-        let without = &self.params.without;
-        if !self.seeds.is_empty() || without.ranges().is_empty() {
+        let without = &self.portable.params.without;
+        if !self.derived.seeds.is_empty() || without.ranges().is_empty() {
             return Ok(());
         }
         let step = view.node_slots.div_ceil(STAND_INS).max(1) as usize;
-        self.fresh.clear();
+        self.derived.fresh.clear();
         let nodes = (0..view.node_slots).step_by(step);
-        self.fresh.extend(nodes.filter(|node| !without.covers(view.layout, NodeId(*node))));
+        self.derived.fresh.extend(nodes.filter(|node| !without.covers(view.layout, NodeId(*node))));
         if !view.codes.is_resident() {
-            view.codes.ensure(&self.fresh)?;
+            view.codes.ensure(&self.derived.fresh)?;
         }
-        let scores = &mut self.scores[..self.fresh.len()];
-        score_many(&self.table, view.codes.view(), &self.fresh, scores);
-        self.stats.code_distances += scores.len() as u64;
-        self.seeds.extend(scores.iter().copied().zip(self.fresh.iter().copied()));
-        self.seeds.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        self.seeds.truncate(self.params.head_list);
+        let scores = &mut self.derived.scores[..self.derived.fresh.len()];
+        score_many(&self.derived.table, view.codes.view(), &self.derived.fresh, scores);
+        self.portable.stats.code_distances += scores.len() as u64;
+        self.derived.seeds.extend(scores.iter().copied().zip(self.derived.fresh.iter().copied()));
+        self.derived.seeds.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        self.derived.seeds.truncate(self.portable.params.head_list);
         Ok(())
     }
 
     /// The next node that a ranking may go on with: behind pages that nobody reads; `None` where
     /// there is none any more.
     pub(super) fn past_missing(&self, view: &GraphView<'_>, node: NodeId) -> Option<NodeId> {
-        let Some(pages) = self.params.without.around(view.layout.page_of(node)) else {
+        let Some(pages) = self.portable.params.without.around(view.layout.page_of(node)) else {
             return Some(node);
         };
         let last = view.layout.node(PageId(pages.end - 1), 0).0;
@@ -108,7 +108,7 @@ impl SearchState {
     /// The end of the nodes from `node` on, before `end`, that lie in front of pages that nobody reads.
     pub(super) fn until_missing(&self, view: &GraphView<'_>, node: NodeId, end: u32) -> u32 {
         let page = view.layout.page_of(node).0;
-        let ahead = self.params.without.ranges().iter().find(|pages| pages.start > page);
+        let ahead = self.portable.params.without.ranges().iter().find(|pages| pages.start > page);
         ahead.map_or(end, |pages| view.layout.node(PageId(pages.start), 0).0.min(end))
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::fixture::Fixture;
 use super::machine::run;
 use crate::filter::AllowSet;
-use crate::search::allow_list::AllowPlan;
+use crate::search::allowed::AllowPlan;
 use crate::search::{Hit, PageSource, Policy, SearchParams, SearchState, Step};
 use crate::types::{NodeId, PageId, RowId};
 

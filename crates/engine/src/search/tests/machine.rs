@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::fixture::Fixture;
 use crate::filter::AllowSet;
-use crate::search::allow_list::AllowPlan;
+use crate::search::allowed::AllowPlan;
 use crate::search::{Issue, PageSource, Policy, SearchParams, SearchState, Step, Width};
 use crate::types::{NodeId, PageId};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::fixture::{Fixture, Numbers};
 use crate::filter::AllowSet;
-use crate::search::allow_list::AllowPlan;
+use crate::search::allowed::AllowPlan;
 use crate::search::{
     CandidateProgress, Hit, Issue, Origin, Owned, PageSource, Policy, PortableError, SearchParams,
     SearchState, SearchStats, Step,
@@ -183,7 +183,7 @@ fn a_walk_takes_nodes_for_allowed_until_it_is_where_they_are_known() {
         let among = Some((3, passes, AllowPlan::Walk));
         let found =
             walk_among(&mut fixture, &params, &query, &part_of, among, |state, owned, f| {
-                for c in state.list.entries() {
+                for c in state.portable.list.entries() {
                     let (here, pass) = (owned.holds(f.layout.page_of(c.node)), passes(c.node.0, 3));
                     assert!(!here || c.allowed == pass, "{c:?}");
                     taken += usize::from(!here && c.allowed && !pass);
@@ -209,13 +209,15 @@ fn it_leaves_when_all_that_it_looks_ahead_for_is_elsewhere() {
         let mut left = 0;
         for query in fixture.queries(10) {
             walk(&mut fixture, &params, &query, &part_of, |state, owned, fixture| {
-                let next = (0..state.list.entries().len()).filter(|&at| state.is_worth_reading(at));
-                let page = |at: usize| fixture.layout.page_of(state.list.entries()[at].node);
+                let next = (0..state.portable.list.entries().len())
+                    .filter(|&at| state.is_worth_reading(at));
+                let page =
+                    |at: usize| fixture.layout.page_of(state.portable.list.entries()[at].node);
                 assert!(next.take(ahead).all(|at| !owned.holds(page(at))));
                 let at_hand = |progress| {
                     matches!(progress, CandidateProgress::AtHand | CandidateProgress::Issued)
                 };
-                assert!(!state.list.entries().iter().any(|c| at_hand(c.progress)));
+                assert!(!state.portable.list.entries().iter().any(|c| at_hand(c.progress)));
                 left += 1;
             });
         }
@@ -312,7 +314,10 @@ fn what_is_at_hand_is_explored_before_a_read_is_chosen() {
                 let at_hand =
                     |c: &&crate::search::Candidate| c.progress == CandidateProgress::AtHand;
                 let window = state.params().window();
-                assert_eq!(state.list.entries().iter().take(window).filter(at_hand).count(), 0);
+                assert_eq!(
+                    state.portable.list.entries().iter().take(window).filter(at_hand).count(),
+                    0
+                );
                 waiting.push_back(page);
             }
             Step::Explored => {}
@@ -366,7 +371,7 @@ fn where_all_can_be_read_a_search_goes_home_once_and_reads_what_it_would_have_re
             fixture.home = Some(Owned::new([own.clone()]));
             let mut state = SearchState::new(&fixture.view());
             state.begin(&fixture.view(), &query, &params(home.clone()), None).unwrap();
-            let entry = fixture.layout.page_of(state.list.entries()[0].node);
+            let entry = fixture.layout.page_of(state.portable.list.entries()[0].node);
             let step = state.step(&fixture.view()).unwrap();
             if own.contains(&entry.0) {
                 assert_eq!(step, Step::Read(entry));

@@ -8,7 +8,7 @@ use super::fixture::Fixture;
 use super::machine::run;
 use crate::distance::QueryDistance;
 use crate::filter::AllowSet;
-use crate::search::allow_list::AllowPlan;
+use crate::search::allowed::AllowPlan;
 use crate::search::{
     DistanceRange, Hit, PageSource, Policy, SearchParams, SearchState, SearchStats,
 };

@@ -2,7 +2,7 @@
 
 use super::fixture::Fixture;
 use super::relay::{Passes, cut, params, walk, walk_among};
-use crate::search::allow_list::AllowPlan;
+use crate::search::allowed::AllowPlan;
 use crate::search::{Owned, PageSource, Policy, PortableError, SearchParams, SearchState, Step};
 use crate::types::NodeId;
 
