@@ -13,11 +13,11 @@ use tonic::{Request, Response as GrpcResponse, Status as GrpcStatus};
 
 use super::aim::Aimed;
 use super::asking::{Stays, WaitingClient};
-use super::frontend::{Call, FrontendContext, named_database};
+use super::caller::{CallerName, named_database};
+use super::frontend::{Call, FrontendContext};
 use super::messages::CallMemory;
-use super::privileges;
+use super::rights;
 use super::routes::{LocalRead, Route, ServedCall};
-use super::transport::CallerName;
 use super::{
     aliases, collections, databases, describe, flush, grants, hybrid, indexes, loading, partitions,
     query, queued, roles, segments, server, statistics, users, writes,
@@ -155,6 +155,12 @@ calls! {
     "ListResourceGroups" list_resource_groups(wire::ListResourceGroupsRequest) -> wire::ListResourceGroupsResponse = roles::resource_groups, at once, catalogue, "the default one alone";
 }
 
+/// The call of a path, as `/milvus.proto.milvus.MilvusService/Search`; none where it is not served.
+pub(super) fn called(path: &str) -> Option<&'static ServedCall> {
+    let name = path.rsplit('/').next()?;
+    CALLS.iter().find(|call| call.name == name)
+}
+
 impl Service {
     /// Whether the caller may make this call, where it is asked who calls.
     pub(super) fn check<Req: Aimed>(
@@ -168,7 +174,7 @@ impl Service {
         let named = named_database(request.metadata()).unwrap_or(DEFAULT_DATABASE);
         let database = &self.0.settings.database;
         let (access, catalog) = (database.access(), database.catalog());
-        privileges::check(access, &catalog, user, call, request.get_ref(), named)
+        rights::check(access, &catalog, user, call, request.get_ref(), named)
     }
 
     fn at_once<Req, Res: Response>(

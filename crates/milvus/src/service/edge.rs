@@ -23,25 +23,19 @@ use tonic::body::Body;
 use tonic::codegen::Service as HttpService;
 use tonic::codegen::http::request::Parts;
 use tonic::codegen::http::{HeaderMap, HeaderValue, Request, Response};
-use tonic::metadata::MetadataValue;
 use tonic::{Status, TimeoutExpired};
 
 use super::asking::{TIMEOUT, timeout_in, timeout_text};
 use super::channels::{CallTurn, Channels, SendError};
 use super::edge_counts::{EdgeCounts, SentOn};
+use super::marks::{FORWARDED, REFUSED, WRITTEN, does_not_lead, is_unsettled};
 use super::moments::owner;
 use super::peers::{LeaderAt, Peers, ServerAt};
-use super::repeats::{self, UNSETTLED};
-use super::routes::{LocalRead, Route, ServedCall, called};
+use super::repeats;
+use super::routes::{LocalRead, Route, ServedCall};
 use super::whole::{Arrived, GuaranteeField, WholeRequest};
 use super::whole_answer;
 
-/// Marks a call that another server has sent on; says which one.
-pub(super) const FORWARDED: &str = "pipeann-forwarded-by";
-/// Marks the refusal of a call that was sent to the wrong server, and was not begun.
-const REFUSED: &str = "pipeann-does-not-lead";
-/// The timestamp that names a change, in the leader's answer to the server that sent it on.
-const WRITTEN: &str = "pipeann-written";
 /// How long a call waits for an election at most.
 const ELECTION: Duration = Duration::from_secs(5);
 /// Calls that wait for one; more are refused at once.
@@ -96,11 +90,13 @@ impl Edge {
         Self { peers, channels: Channels::default(), counts, waiting, away }
     }
 
-    /// Answers a request that came at some time: by this service, or by another server's.
+    /// Answers a request that came at some time, and is this call where it is one that is served: by this
+    /// service, or by another server's.
     pub(super) async fn answer<S>(
         &self,
         mut here: S,
         request: Request<Body>,
+        call: Option<&ServedCall>,
         arrived: Instant,
     ) -> Result<Response<Body>, Infallible>
     where
@@ -108,7 +104,6 @@ impl Edge {
     {
         let marked = request.headers().contains_key(FORWARDED);
         let timeout = timeout_in(request.headers());
-        let call = called(request.uri().path());
         let (name, route) = call.map_or(("", Route::Process), |call| (call.name, call.route));
         let takes_away = call.is_some_and(ServedCall::takes_away);
         let once = call.is_some_and(ServedCall::is_applied_once);
@@ -358,12 +353,6 @@ fn end(arrived: Instant, timeout: Option<Duration>, most: Duration) -> Instant {
     arrived + timeout.map_or(most, |timeout| most.min(timeout / 8 * 7))
 }
 
-/// Whether an answer says nothing of whether the change was made.
-fn is_unsettled(response: &Response<Body>) -> bool {
-    let headers = response.headers();
-    headers.contains_key(UNSETTLED) || headers.contains_key(REFUSED)
-}
-
 impl Outgoing {
     /// Until when it may wait for somebody who takes it; its client is to learn why it was in vain.
     fn patience(&self) -> Instant {
@@ -411,13 +400,6 @@ fn late() -> Response<Body> {
 
 fn unavailable(why: String) -> Response<Body> {
     Status::unavailable(why).into_http()
-}
-
-/// Refuses a call for the leader that came to this server, and was not begun.
-pub(super) fn does_not_lead() -> Status {
-    let mut refusal = Status::unavailable("this server does not lead");
-    refusal.metadata_mut().insert(REFUSED, MetadataValue::from_static("true"));
-    refusal
 }
 
 /// The body of an answer that comes from another server.

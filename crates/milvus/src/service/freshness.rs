@@ -12,10 +12,10 @@ use tonic::{Request, Status};
 
 use super::aim::Aimed;
 use super::asking::timeout_in;
+use super::caller::named_database;
 use super::calls::Service;
-use super::edge::does_not_lead;
-use super::frontend::named_database;
 use super::loading::check_loaded;
+use super::marks::does_not_lead;
 use super::peers::{LeaderAt, Peers, PeersError, ReadTime};
 use super::routes::{LocalRead, Route};
 

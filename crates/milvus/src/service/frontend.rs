@@ -16,31 +16,28 @@ use pipeann_db::replication::requests::{
     self, BegunRequest, CurrentRequest, RequestAnswer, RequestId,
 };
 use pipeann_db::scheduler::{Scheduler, SchedulerOptions};
-use tonic::codegen::http::HeaderMap;
-use tonic::metadata::{MetadataMap, MetadataValue};
+use tonic::metadata::MetadataValue;
 use tonic::{Request, Response as GrpcResponse};
 
 use super::access_log::AnswerCode;
 use super::asking::Turns;
 use super::attempts::Attempts;
+use super::caller::{CallerName, named_database};
 use super::edge_counts::EdgeCounts;
+use super::marks::UNSETTLED;
 use super::messages::{CallMemory, Messages};
 use super::moments::{Moments, is_moment};
 use super::peers::Peers;
 use super::privileges::told_by;
-use super::repeats::{self, UNSETTLED};
+use super::repeats;
 use super::routes::WRITES;
 use super::serve_options::MAX_ANSWER_BYTES;
 use super::sight::Sight;
-use super::transport::CallerName;
 use super::viewer::Viewer;
 use crate::convert::names;
 use crate::convert::timestamps::{Timestamps, even};
 use crate::metrics::{Metrics, OfCollection};
 use crate::status::{CallFailure, Code, Response};
-
-/// The database of a call, for clients that name it beside the request.
-const DATABASE_KEY: &str = "dbname";
 
 /// What is served.
 #[derive(Clone)]
@@ -132,18 +129,6 @@ impl FrontendContext {
         }
         self.settings.database.trim();
     }
-}
-
-/// The database that is named beside a request.
-pub(super) fn named_database(metadata: &MetadataMap) -> Option<&str> {
-    let named = metadata.get(DATABASE_KEY).and_then(|name| name.to_str().ok());
-    named.filter(|name| !name.is_empty())
-}
-
-/// As [`named_database`], of what a request begins with.
-pub(super) fn named_database_of(headers: &HeaderMap) -> &str {
-    let named = headers.get(DATABASE_KEY).and_then(|name| name.to_str().ok());
-    named.filter(|name| !name.is_empty()).unwrap_or(DEFAULT_DATABASE)
 }
 
 /// One call.

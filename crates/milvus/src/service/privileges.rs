@@ -4,18 +4,14 @@
 //! who is known. One that tells what there is needs a right that the role `public` has at first; without
 //! it a name that its caller may not see is answered as one that is not there ([`sight`](super::sight)).
 
-use pipeann_db::access::{ANY, Access, Grant};
-use pipeann_db::catalog::{CollectionId, Snapshot};
+use pipeann_db::access::ANY;
 use tonic::Status;
-
-use super::aim::Aimed;
-use super::viewer::Viewer;
 
 /// Every privilege, in grants.
 pub(super) const ALL: &str = "All";
 pub(super) const COLLECTION: &str = "Collection";
 const GLOBAL: &str = "Global";
-const USER: &str = "User";
+pub(super) const USER: &str = "User";
 
 /// Calls by privilege, and the kind of object that it is on.
 const NEEDED: &[(&str, &str, &[&str])] = &[
@@ -233,101 +229,21 @@ pub(super) fn is_server_wide(privilege: &str) -> bool {
         || parts.iter().any(|part| part.contains(&privilege) && of_server(privilege))
 }
 
-/// Refuses a call that its caller has no right to make; `named` is the database of calls that name
-/// none.
-///
-/// A right is looked up by the collection that a name stands for, so that an alias neither gives nor
-/// takes one, and in the database where that collection is, whatever the request says beside it.
-pub(super) fn check(
-    access: &Access,
-    catalog: &Snapshot,
-    user: &str,
-    call: &str,
-    request: &impl Aimed,
-    named: &str,
-) -> Result<(), Status> {
-    if let Some(privilege) = told_by(call) {
-        let viewer = Viewer { access, user, privilege: Some(privilege) };
-        return viewer.check(catalog, request, named);
-    }
+/// The privilege that a call needs, and the kind of object that it is on.
+pub(super) fn needed(call: &str) -> Option<(&'static str, &'static str)> {
     let needed = NEEDED.iter().find(|(_, _, calls)| calls.contains(&call));
-    let Some((privilege, kind, _)) = needed else {
-        // What is in no list is nobody's: a test compares them with the calls.
-        return if FREE.contains(&call) { Ok(()) } else { Err(denied(call, user, named)) };
-    };
-    let (given, objects) = request.aim();
-    if *kind == USER && objects == [user] {
-        return Ok(());
-    }
-    let database = if given.is_empty() { named } else { given };
-    let stands_for = |database: &str, name: &str| match catalog.collection(database, name) {
-        Ok(entry) => entry.name.clone(),
-        Err(_) => name.to_owned(),
-    };
-    let mut wanted: Vec<(&str, String)> = objects
-        .into_iter()
-        .filter(|object| !object.is_empty())
-        .map(|object| match *kind {
-            USER => (database, object.to_owned()),
-            _ => (database, stands_for(database, object)),
-        })
-        .collect();
-    if let Some(alias) = request.alias()
-        && let Ok(left) = catalog.alias(database, alias)
-    {
-        wanted.push((database, left.name.clone()));
-    }
-    if let Some((target, name)) = request.target() {
-        wanted.push((if target.is_empty() { database } else { target }, name.to_owned()));
-    }
-    let numbered = request.number().map(|id| CollectionId(id.cast_unsigned()));
-    if let Some(entry) = numbered.and_then(|id| catalog.collection_by_id(id))
-        && let Some(home) = catalog.home_of(entry)
-    {
-        wanted.push((home, entry.name.clone()));
-    }
-    if wanted.is_empty() {
-        wanted.push((database, ANY.to_owned()));
-    }
-    let groups = groups_with(privilege);
-    let everywhere = *kind == USER || is_server_wide(privilege);
-    for (database, object) in wanted {
-        let within = if everywhere { ANY } else { database };
-        let wanted = Grant {
-            kind: (*kind).to_owned(),
-            object,
-            privilege: (*privilege).to_owned(),
-            database: within.to_owned(),
-        };
-        if !access.allows(user, &wanted, &groups) {
-            return Err(denied(privilege, user, database));
-        }
-    }
-    Ok(())
+    needed.map(|(privilege, kind, _)| (*privilege, *kind))
+}
+
+/// Whether everybody who is known may make a call.
+pub(super) fn is_free(call: &str) -> bool {
+    FREE.contains(&call)
 }
 
 /// The privilege of a call that tells what there is.
 pub(super) fn told_by(call: &str) -> Option<&'static str> {
     let told = TOLD.iter().find(|(_, calls)| calls.contains(&call));
     told.map(|(privilege, _)| *privilege)
-}
-
-/// Refuses a call that nothing lets its caller make, whatever it is about: before it is read.
-pub(super) fn check_anywhere(
-    access: &Access,
-    user: &str,
-    call: &str,
-    named: &str,
-) -> Result<(), Status> {
-    let needed = NEEDED.iter().find(|(_, _, calls)| calls.contains(&call));
-    // Everybody may do some things with his own user, which are small.
-    let Some((privilege, kind, _)) = needed.filter(|(_, kind, _)| *kind != USER) else {
-        return Ok(());
-    };
-    match access.allows_somewhere(user, (*kind, *privilege), &groups_with(privilege)) {
-        true => Ok(()),
-        false => Err(denied(privilege, user, named)),
-    }
 }
 
 /// Groups that there always are in which a privilege is.

@@ -15,19 +15,15 @@ use tonic::body::Body;
 use tonic::codegen::http::{HeaderMap, HeaderValue, Request};
 use uuid::Uuid;
 
-use super::edge::FORWARDED;
-use super::frontend::named_database_of;
-use super::routes::called;
-use super::transport::CallerName;
+use super::caller::{CallerName, named_database_of};
+use super::marks::FORWARDED;
+use super::routes::ServedCall;
 use super::whole::{Arrived, WholeRequest};
 
 /// The id of a call that is sent on, or that its client has named.
 const REQUEST: &str = "pipeann-request-id";
 /// By which clients name their calls, if they do.
 const CLIENT_REQUEST: &str = "client-request-id";
-/// Marks an answer that says nothing of whether the change was made: what was about to make it ended. Whoever leads
-/// next knows.
-pub(super) const UNSETTLED: &str = "pipeann-unsettled";
 
 /// The id of a request, where it has one.
 pub(super) fn id_in(headers: &HeaderMap) -> Option<RequestId> {
@@ -47,22 +43,24 @@ fn set(headers: &mut HeaderMap, id: Uuid) {
     headers.insert(REQUEST, id);
 }
 
-/// Gives a change that came from a client the id that its client means, if it named one. Other servers
-/// have done that.
+/// Gives a request that came from a client the id that its client means, if it named one and the call is a
+/// change. Other servers have done that.
 ///
 /// # Errors
 /// What became of the client or of the memory for its request.
-pub(super) async fn named_by_client(mut request: Request<Body>) -> Result<Request<Body>, Status> {
+pub(super) async fn named_by_client(
+    mut request: Request<Body>,
+    call: Option<&ServedCall>,
+) -> Result<Request<Body>, Status> {
     if request.headers().contains_key(FORWARDED) {
         return Ok(request);
     }
     request.headers_mut().remove(REQUEST);
     let named = request.headers().get(CLIENT_REQUEST).filter(|id| !id.is_empty()).cloned();
-    let path = request.uri().path().to_owned();
-    let (Some(named), true) = (named, called(&path).is_some_and(|call| call.is_applied_once()))
-    else {
+    let (Some(named), true) = (named, call.is_some_and(ServedCall::is_applied_once)) else {
         return Ok(request);
     };
+    let path = request.uri().path().to_owned();
     let (mut parts, body) = request.into_parts();
     let whole = match WholeRequest::read(body).await? {
         Arrived::Whole(whole) => whole,
@@ -83,6 +81,7 @@ pub(super) async fn named_by_client(mut request: Request<Body>) -> Result<Reques
 
 #[cfg(test)]
 mod tests {
+    use super::super::calls::called;
     use super::*;
 
     const INSERT: &str = "/milvus.proto.milvus.MilvusService/Insert";
@@ -103,7 +102,7 @@ mod tests {
         }
         request.extensions_mut().insert(CallerName(user.to_owned()));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let named = runtime.block_on(named_by_client(request)).unwrap();
+        let named = runtime.block_on(named_by_client(request, called(path))).unwrap();
         let found = id_in(named.headers());
         // What was read is still there.
         let (_, body) = named.into_parts();

@@ -1,7 +1,5 @@
 //! Where each call is answered, when a server is one of several.
 
-use super::calls::CALLS;
-
 /// One call of the service.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ServedCall {
@@ -120,14 +118,9 @@ impl Route {
     }
 }
 
-/// The call of a path, as `/milvus.proto.milvus.MilvusService/Search`; none where it is not served.
-pub(super) fn called(path: &str) -> Option<&'static ServedCall> {
-    let name = path.rsplit('/').next()?;
-    CALLS.iter().find(|call| call.name == name)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::calls::called;
     use super::*;
 
     #[test]

@@ -27,26 +27,21 @@ use tonic::{Code, Status};
 use super::access_log::{AccessLog, AnswerCode, CallEnded};
 use super::asking::timeout_in;
 use super::attempts::Attempts;
+use super::caller::{CallerName, named_database_of};
+use super::calls::called;
 use super::connections::{BusyConnection, Connections};
 use super::edge::Edge;
 use super::freshness::newest_users;
-use super::frontend::named_database_of;
 use super::messages::{Arriving, CallMemory, LeavingAnswer, Messages};
 use super::peers::Peers;
-use super::{privileges, repeats};
+use super::users::FIRST_PASSWORD;
+use super::{repeats, rights};
 
 const AUTHORIZATION: &str = "authorization";
 const STATUS: &str = "grpc-status";
 const MESSAGE: &str = "grpc-message";
 const UNSERVED: HeaderValue =
     HeaderValue::from_static("this call is not served by pipeann; see docs/milvus-coverage.md");
-
-/// The password of `root` until it is given another one, as in Milvus.
-pub(super) const FIRST_PASSWORD: &str = "Milvus";
-
-/// Who made a call, where it is asked.
-#[derive(Clone, Debug)]
-pub(super) struct CallerName(pub(super) String);
 
 /// Whom the service answers.
 #[derive(Clone)]
@@ -129,7 +124,7 @@ impl Guard {
                 // What nothing lets him do is not read.
                 let call = request.uri().path().rsplit('/').next().unwrap_or_default();
                 let named = named_database_of(request.headers());
-                let check = || privileges::check_anywhere(access.access(), &user, call, named);
+                let check = || rights::check_anywhere(access.access(), &user, call, named);
                 let mut may = check();
                 if may.is_err() && peers.is_some() {
                     newest_users(peers, timeout_in(request.headers())).await;
@@ -284,11 +279,12 @@ where
             let peer = network.peer(&request);
             let held = CallMemory::new(&messages);
             request.extensions_mut().insert(held.clone());
+            let called = called(request.uri().path());
             let wait = network.request;
             let request = request.map(|body| {
                 Body::new(Arriving::new(body, Arc::clone(&held.request), wait, peer.clone()))
             });
-            let request = match repeats::named_by_client(request).await {
+            let request = match repeats::named_by_client(request, called).await {
                 Ok(request) => request,
                 Err(status) => {
                     let refused = status.into_http();
@@ -297,7 +293,7 @@ where
                 }
             };
             let mut response = match &edge {
-                Some(edge) => edge.answer(service, request, arrived).await?,
+                Some(edge) => edge.answer(service, request, called, arrived).await?,
                 None => service.call(request).await?,
             };
             tell(&mut response);

@@ -5,10 +5,12 @@ use base64::prelude::BASE64_STANDARD as STANDARD;
 use pipeann_db::access::{ADMIN, AccessError};
 
 use super::frontend::Call;
-use super::transport::FIRST_PASSWORD;
 use crate::proto::common::Status;
 use crate::proto::milvus as wire;
 use crate::status::CallFailure;
+
+/// The password of `root` until it is given another one, as in Milvus.
+pub(super) const FIRST_PASSWORD: &str = "Milvus";
 
 /// A password as it is sent.
 fn password(sent: &str) -> Result<String, CallFailure> {
