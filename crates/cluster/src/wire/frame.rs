@@ -2,7 +2,8 @@
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::decode::DecodeError;
+use super::decode_error::DecodeError;
+use super::kind::Kind;
 use super::message::Message;
 
 /// The version of frames and messages. Another one is refused.
@@ -15,55 +16,6 @@ pub const FRAME_MAX: usize = 1 << 20;
 pub const HELLO_MAX: usize = 16 << 10;
 /// Keeps checksums of other formats from passing for ours.
 const SEED: u64 = u64::from_le_bytes(*b"pipewire");
-
-macro_rules! kinds {
-    ($($(#[$doc:meta])* $name:ident = $number:literal),+ $(,)?) => {
-        /// What a frame holds.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        #[repr(u8)]
-        pub enum Kind { $($(#[$doc])* $name = $number),+ }
-
-        impl Kind {
-            /// All of them.
-            pub const ALL: &'static [Self] = &[$(Self::$name),+];
-        }
-    };
-}
-
-kinds! {
-    /// Who speaks, and of what.
-    Hello = 1,
-    /// A new query.
-    Begin = 2,
-    /// A query under way.
-    State = 3,
-    /// The answer to a query.
-    Answer = 4,
-    /// Why an attempt ended without an answer.
-    Failure = 5,
-    /// The asker wants no answer any more.
-    Cancel = 6,
-    /// Nodes to be read and scored, for searches whose list stays with the asker.
-    Score = 7,
-    /// What was read and scored.
-    Scored = 8,
-    /// How much may be sent.
-    Credit = 9,
-    /// Whether somebody is there.
-    Ping = 10,
-    /// Somebody is there.
-    Pong = 11,
-    /// The last frame of a connection.
-    Goodbye = 12,
-}
-
-impl Kind {
-    /// Whether frames of this kind take from the credit of a peer. Those that keep the connection
-    /// itself do not, or a full peer could not say that it has room again.
-    pub fn takes_credit(self) -> bool {
-        !matches!(self, Self::Hello | Self::Credit | Self::Ping | Self::Pong | Self::Goodbye)
-    }
-}
 
 /// Why bytes are no frame of ours.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

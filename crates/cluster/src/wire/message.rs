@@ -1,8 +1,8 @@
 //! The messages. Times are microseconds left, never moments: servers share no clock.
 
-use super::frame::Kind;
 use super::hello::Hello;
 use super::ids::QueryId;
+use super::kind::Kind;
 use super::lists::{Hits, Numbers};
 use super::score::{Score, Scored};
 

@@ -8,18 +8,21 @@
 //! Deliberately absent: sockets, clocks, threads, and any idea of what states and parameters hold.
 
 mod decode;
+mod decode_error;
 mod encode;
 mod frame;
 mod hello;
 mod ids;
+mod kind;
 mod lists;
 mod message;
 mod score;
 
-pub use decode::DecodeError;
-pub use frame::{FRAME_HEADER, FRAME_MAX, FrameError, HELLO_MAX, Kind, VERSION, frame_len, read};
+pub use decode_error::DecodeError;
+pub use frame::{FRAME_HEADER, FRAME_MAX, FrameError, HELLO_MAX, VERSION, frame_len, read};
 pub use hello::{Hello, Mismatch};
 pub use ids::{PeerId, QueryId};
+pub use kind::Kind;
 pub use lists::{Hit, Hits, Numbers, TRACE_MAX};
 pub use message::{Answer, Begin, Failure, FailureCode, Goodbye, Leave, Message, Mode, State};
 pub use score::{NEIGHBOURS_MAX, NODES_MAX, Neighbours, Read, Reads, Score, Scored};

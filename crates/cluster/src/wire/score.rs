@@ -3,7 +3,7 @@
 //! An asker sends each owner of its next candidates one [`Score`] a step and gets one [`Scored`] back.
 //! Without nodes it asks for entries of the head index.
 
-use super::decode::DecodeError;
+use super::decode_error::DecodeError;
 use super::ids::QueryId;
 use super::lists::Numbers;
 

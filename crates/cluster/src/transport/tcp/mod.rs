@@ -12,6 +12,7 @@
 mod connection;
 mod dispatch;
 mod lane;
+mod open_error;
 mod settings;
 mod thread;
 mod tls;
@@ -25,37 +26,13 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+pub use open_error::OpenError;
 pub use settings::{Identity, Limits, Settings};
 pub use tls::{Tls, TlsError};
 
 use super::{Handler, Network, Refused};
 use crate::wire::{Message, PeerId};
 use lane::{Peer, Shared};
-
-/// Why a network does not begin.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// Somebody else listens there.
-    #[error("the address {0} is already in use")]
-    AddressInUse(SocketAddr),
-    /// The address cannot be listened at.
-    #[error("cannot listen at {address}: {source}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// This server is not in the topology.
-    #[error("the topology has no server {0}")]
-    UnknownServer(u32),
-    /// A limit contradicts another.
-    #[error("{0}")]
-    Limits(&'static str),
-    /// The system gives no queue of events or no thread.
-    #[error("the network thread cannot begin: {0}")]
-    Thread(#[source] io::Error),
-}
 
 /// Listens at an address. An address in use is an error of its own.
 pub fn listen(address: SocketAddr) -> Result<TcpListener, OpenError> {

@@ -1,6 +1,6 @@
 //! What a network is told when it begins.
 
-use super::OpenError;
+use super::open_error::OpenError;
 use super::tls::Tls;
 use crate::placement::Placement;
 use crate::wire::{FRAME_MAX, HELLO_MAX, Hello, Message, Numbers, PeerId};

@@ -11,9 +11,9 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use rustls::Connection as Session;
 
 use super::super::{Event, Handler, Why};
-use super::OpenError;
 use super::connection::Connection;
 use super::lane::{Peer, Shared, lock};
+use super::open_error::OpenError;
 use super::settings::Settings;
 use crate::wire::{Goodbye, Leave, Message, PeerId};
 
