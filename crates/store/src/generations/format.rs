@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use uuid::Uuid;
 
+use super::generation_id::GenerationId;
 use super::names;
 use crate::log::{Position, ShardId};
 use crate::objects::{Fields, ObjectsError, put_text, seal, unseal};
@@ -24,15 +25,6 @@ const PATH_MAX: usize = 1024;
 const NAME_MIN: usize = 6;
 /// Bytes of a file in a manifest before its path's text.
 const FILE_BYTES: usize = 42;
-
-/// Which of a shard's generations. The later is the greater.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GenerationId {
-    /// The term of the leader that published it.
-    pub term: u64,
-    /// Counted from 1 in each term.
-    pub number: u64,
-}
 
 /// A shard's whole derived state at one position of its log, as files.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,6 +20,7 @@
 mod collect;
 mod fetch;
 mod format;
+mod generation_id;
 mod names;
 mod pin;
 mod publish;
@@ -34,9 +35,8 @@ use crate::objects::{ObjectBucket, RetryPatience};
 
 pub use collect::{Collected, Collecting};
 pub use fetch::Fetched;
-pub use format::{
-    FILES_MAX, GenerationId, HEADER_MAX, MANIFEST_MAX, NameList, ShardGeneration, StoredFile,
-};
+pub use format::{FILES_MAX, HEADER_MAX, MANIFEST_MAX, NameList, ShardGeneration, StoredFile};
+pub use generation_id::GenerationId;
 pub use pin::LeasedPin;
 pub use source::FileSource;
 

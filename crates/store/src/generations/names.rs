@@ -1,6 +1,6 @@
 //! Names of objects that generations are made of.
 
-use super::GenerationId;
+use super::generation_id::GenerationId;
 use crate::log::ShardId;
 
 /// Folder of files.

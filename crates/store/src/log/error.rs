@@ -1,6 +1,6 @@
 //! What may go wrong with a log, and what the reader of an error can do.
 
-use super::{Position, ShardId};
+use super::position::{Position, ShardId};
 use crate::objects::{Advice, ObjectsError};
 
 /// Whatever a caller's own function fails with.

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::LogError;
+use super::error::LogError;
+use super::position::{Position, ShardId};
 use crate::objects::{Fields, ObjectsError, put_text, seal, unseal};
 
 /// What every object begins with.
@@ -23,25 +24,6 @@ pub(super) const HEAD_BYTES: usize = 112;
 pub(super) const ENTRY_HEAD_BYTES: usize = 13;
 /// Bytes of the checksum that ends an object.
 pub(super) const CHECKSUM_BYTES: usize = 8;
-
-/// A log of its own. 0 is the catalogue's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ShardId(pub u64);
-
-impl std::fmt::Display for ShardId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// Where an object stands in its shard's log. Of positions in one log, the later is the greater.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Position {
-    /// The term that wrote it; counted from 1.
-    pub term: u64,
-    /// Its number; counted from 1, with none left out.
-    pub number: u64,
-}
 
 /// A record.
 #[derive(Clone, Debug, PartialEq, Eq)]

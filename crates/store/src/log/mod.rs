@@ -24,19 +24,21 @@ mod names;
 mod opening;
 #[cfg(test)]
 mod planted;
+mod position;
 mod put;
 mod reader;
 mod shard;
 
 pub use error::{BoxError, LogError};
 pub use format::{
-    Batch, ENTRIES_MAX, EncodedEntries, Entry, EntryRef, LEADER_MAX, LeaderName, OBJECT_MAX,
-    Position, ShardId, Stamp, VERSION, read_object,
+    Batch, ENTRIES_MAX, EncodedEntries, Entry, EntryRef, LEADER_MAX, LeaderName, OBJECT_MAX, Stamp,
+    VERSION, read_object,
 };
 pub use leader::TermLeader;
 pub use opening::{Opening, OpeningStep};
 #[cfg(test)]
 pub(crate) use planted::Planted;
+pub use position::{Position, ShardId};
 pub use reader::Reader;
 pub use shard::{ShardLog, shards};
 
