@@ -21,7 +21,7 @@ use super::record::{PayloadTooLarge, Record, RecordKind};
 use super::recovery::{Recovery, Successor, TornTail, find_tail, take_over};
 use super::replay::Replay;
 use super::segment::{self, Segment};
-use super::shared::SharedRecords;
+use super::shared_records::SharedRecords;
 use super::writer::{Current, LogWriter};
 use crate::disk::{Action, Disk, DiskError};
 use crate::ids::Seq;

@@ -41,6 +41,7 @@ mod replay;
 mod scan;
 mod segment;
 mod shared;
+mod shared_records;
 mod verify;
 mod writer;
 
@@ -56,5 +57,5 @@ pub use options::{Level, LogOptions};
 pub use record::{Link, PayloadTooLarge, PutRow, Record, RecordError, RecordKind};
 pub use recovery::{Recovery, TornTail};
 pub use replay::Replay;
-pub use shared::AnswersAfterSync;
+pub use shared_records::AnswersAfterSync;
 pub use verify::{Verified, verify};
