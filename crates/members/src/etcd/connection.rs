@@ -1,23 +1,20 @@
 //! A connection to etcd: opened within a deadline or refused by name.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
-use uuid::Uuid;
 
-use super::calls::EndpointCalls;
 use super::runner::Runner;
 use super::seat::Seated;
+use super::shared::Shared;
 use super::{Options, founding, values, watching};
 use crate::coordinator::{check_value, check_value_name};
-use crate::counts::Tallies;
 use crate::keys::KeySpace;
 use crate::lease::{TTL_MAX, TTL_MIN};
-use crate::view::View;
 use crate::{
-    BootClock, ClusterMember, Coordinator, Error, LeadingServer, Notices, PutIf, ServerInfo,
-    StoredValue, Traffic,
+    ClusterMember, Coordinator, Error, LeadingServer, Notices, PutIf, ServerInfo, StoredValue,
+    Traffic,
 };
 
 /// The most URLs.
@@ -25,27 +22,6 @@ const URLS_MAX: usize = 16;
 /// etcd takes it for an attack to be asked more often than every five seconds whether it is there.
 const PING: Duration = Duration::from_secs(6);
 const PING_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// What the tasks share. They hold no thread, so that dropping the last caller's end ends them.
-pub(super) struct Shared {
-    pub(super) keys: KeySpace,
-    pub(super) cluster: Uuid,
-    pub(super) founds: bool,
-    pub(super) clock: Arc<dyn BootClock>,
-    pub(super) calls: EndpointCalls,
-    pub(super) view: View,
-    pub(super) tallies: Arc<Tallies>,
-    pub(super) join_patience: Duration,
-    /// What was asked for, and what the cluster has.
-    asked_ttl: Duration,
-    ttl: OnceLock<Duration>,
-}
-
-impl Shared {
-    pub(super) fn ttl(&self) -> Duration {
-        self.ttl.get().copied().unwrap_or(self.asked_ttl)
-    }
-}
 
 /// The coordinator on etcd.
 pub struct Etcd {
@@ -67,27 +43,9 @@ impl Etcd {
         }
         let endpoints = endpoints(urls, &options)?;
         let runner = Arc::new(Runner::start()?);
-        let tallies = Arc::<Tallies>::default();
         let shared = {
             let _inside = runner.handle().enter();
-            let call_timeout = options.call_timeout.min(options.connect_timeout);
-            Arc::new(Shared {
-                view: View::new(keys.clone(), Arc::clone(&tallies)),
-                keys,
-                cluster: options.cluster,
-                founds: options.founds,
-                clock: options.clock,
-                calls: EndpointCalls::new(
-                    endpoints,
-                    options.user,
-                    call_timeout,
-                    Arc::clone(&tallies),
-                ),
-                tallies,
-                join_patience: options.join_patience,
-                asked_ttl: options.ttl,
-                ttl: OnceLock::new(),
-            })
+            Arc::new(Shared::new(keys, endpoints, &options))
         };
         let connecting = Arc::clone(&shared);
         let last = Arc::new(Mutex::new(String::from("no answer in time")));
@@ -125,11 +83,7 @@ async fn open(shared: Arc<Shared>, last: &Mutex<String>) -> Result<(), Error> {
             Err(e) => return Err(e),
         }
     };
-    let ttl = Duration::from_secs(charter.ttl_s.into());
-    if ttl != shared.asked_ttl {
-        tracing::warn!(asked = ?shared.asked_ttl, ?ttl, "leases are as long as the cluster's are");
-    }
-    shared.ttl.get_or_init(|| ttl);
+    shared.agree_on_ttl(Duration::from_secs(charter.ttl_s.into()));
     let revision = watching::list(&shared).await?;
     tokio::spawn(watching::watch(shared, Some(revision)));
     Ok(())

@@ -12,8 +12,8 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::calls::proto::TxnRequest;
-use super::founding::{at, delete, put, ranges, read};
-use super::seat::Holding;
+use super::holding::Holding;
+use super::transactions::{at, delete, put, ranges, read};
 use crate::election::next_term;
 use crate::notices::Noticed;
 use crate::records::{KeyRecord, NewestTerm, ServerSeat, Throne, Unreadable};

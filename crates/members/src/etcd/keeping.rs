@@ -8,9 +8,10 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::calls::proto::{KeyValue, TxnRequest};
-use super::connection::Shared;
-use super::founding::{at, charter, one, put};
-use super::seat::{Holding, Tenure};
+use super::founding::charter;
+use super::holding::{Holding, Tenure};
+use super::shared::Shared;
+use super::transactions::{at, one, put};
 use crate::Error;
 use crate::lease::Countdown;
 use crate::notices::Noticed;

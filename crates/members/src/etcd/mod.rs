@@ -1,7 +1,8 @@
 //! The coordinator on etcd.
 //!
 //! `calls` asks, `founding` claims the name of the cluster, `watching` feeds the view,
-//! `keeping` renews a lease, `electing` campaigns, `seat` is what a caller holds of a server.
+//! `keeping` renews a lease, `electing` campaigns, `seat` is what a caller holds of a server. They share
+//! what is in `shared`; the last three, of each server that has joined, what is in `holding`.
 //!
 //! All of it runs on one thread of its own with a small runtime. In the runtime of the doors a
 //! renewal would wait behind whatever a busy server computes there; a thread that sleeps nearly all
@@ -12,9 +13,12 @@ mod calls;
 mod connection;
 mod electing;
 mod founding;
+mod holding;
 mod keeping;
 mod runner;
 mod seat;
+mod shared;
+mod transactions;
 mod values;
 mod watching;
 

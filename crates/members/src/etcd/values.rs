@@ -1,8 +1,8 @@
 //! The small store of values for other parts.
 
 use super::calls::proto::*;
-use super::connection::Shared;
-use super::founding::{at, delete, one, put, ranges, read};
+use super::shared::Shared;
+use super::transactions::{at, delete, one, put, ranges, read};
 use crate::{Error, PutIf, StoredValue, VALUE_MAX, VALUES_MAX};
 
 /// Values of one page: the longest of them fill half of the longest answer.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::calls::proto::*;
-use super::connection::Shared;
+use super::shared::Shared;
 use crate::Error;
 use crate::view::KeyCell;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::{SharedMemory, unreachable};
+use super::shared::{SharedMemory, unreachable};
 use crate::coordinator::check_term;
 use crate::{ClusterMember, Error, Lead, LeadingServer, ServerInfo, Standing};
 

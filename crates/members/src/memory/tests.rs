@@ -1,7 +1,12 @@
 //! What befalls servers in memory, by a clock set by hand.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+
 use super::*;
-use crate::{HandClock, Lead, SharedFormats, Standing};
+use crate::{ClusterMember, Coordinator, HandClock, Lead, ServerInfo, SharedFormats, Standing};
 
 const S: fn(u64) -> Duration = Duration::from_secs;
 
