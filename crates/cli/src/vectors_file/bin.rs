@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use pipeann_engine::types::VectorType;
 
-use super::FileShape;
+use super::file_shape::{FileShape, check_length};
 
 pub(super) const HEADER_BYTES: usize = 8;
 
@@ -20,19 +20,4 @@ pub(super) fn shape(bytes: &[u8], ty: VectorType) -> Result<FileShape> {
     let announced = HEADER_BYTES as u128 + rows as u128 * ty.vector_bytes(dim) as u128;
     check_length(bytes.len(), announced, &format!("its header announces {rows} x {dim} {ty}"))?;
     Ok(FileShape { rows, dim, ty, start: HEADER_BYTES })
-}
-
-/// Refuses a file that is shorter or longer than it says.
-pub(super) fn check_length(found: usize, announced: u128, says: &str) -> Result<()> {
-    let found = found as u128;
-    ensure!(
-        found >= announced,
-        "truncated: {says}, which takes {announced} bytes, but the file has {found}"
-    );
-    ensure!(
-        found == announced,
-        "{says}, which takes {announced} bytes, but the file has {found}: \
-         the extension or the header is wrong"
-    );
-    Ok(())
 }

@@ -6,101 +6,33 @@
 //! before a row is handed out, so a truncated file is refused when it is opened.
 
 mod bin;
+mod file_shape;
+mod format;
+mod mapped;
 mod npy;
+mod number;
 mod numbers;
 mod rows;
 mod texmex;
+mod whole_file;
 mod write;
 
-pub(crate) use numbers::{ColumnNumber, NumbersFile};
+pub use format::Format;
+pub use mapped::map;
+pub(crate) use number::ColumnNumber;
+pub(crate) use numbers::NumbersFile;
 pub use texmex::{read_ivecs, write_ivecs};
-pub use write::{VectorsWriter, WholeFile};
+pub use whole_file::WholeFile;
+pub use write::VectorsWriter;
 
 use std::fmt;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use memmap2::Mmap;
 use pipeann_engine::types::{VectorSet, VectorType};
 
-/// The formats of vectors that this command reads and writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// u32 rows, u32 dimension, then the rows; one component type by extension.
-    Bin(VectorType),
-    /// Each row: u32 dimension, then its components.
-    Texmex(VectorType),
-    /// NumPy's array file.
-    Npy,
-}
-
-/// What all messages about an unusable extension end with.
-const KNOWN: &str = "known are .fbin, .f16bin, .bf16bin, .u8bin, .i8bin, .bbin (bits, eight in a \
-                     byte), .fvecs, .bvecs, .npy";
-
-impl Format {
-    /// The format that the extension of `path` names.
-    pub fn of(path: &Path) -> Result<Self> {
-        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("");
-        Ok(match extension {
-            "u8bin" => Self::Bin(VectorType::U8),
-            "fbin" => Self::Bin(VectorType::F32),
-            "f16bin" => Self::Bin(VectorType::F16),
-            "bf16bin" => Self::Bin(VectorType::BF16),
-            "i8bin" => Self::Bin(VectorType::I8),
-            "bbin" => Self::Bin(VectorType::Binary),
-            "bvecs" => Self::Texmex(VectorType::U8),
-            "fvecs" => Self::Texmex(VectorType::F32),
-            "npy" => Self::Npy,
-            "ivecs" => bail!(
-                "{}: .ivecs holds ids, not vectors; it converts to and from a truth file (.bin)",
-                path.display()
-            ),
-            _ => bail!("{}: the extension names no vector format; {KNOWN}", path.display()),
-        })
-    }
-
-    /// The component type, where the format has only one.
-    pub fn vector_type(self) -> Option<VectorType> {
-        match self {
-            Self::Bin(ty) | Self::Texmex(ty) => Some(ty),
-            Self::Npy => None,
-        }
-    }
-}
-
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Bin(VectorType::U8) => ".u8bin",
-            Self::Bin(VectorType::F32) => ".fbin",
-            Self::Bin(VectorType::F16) => ".f16bin",
-            Self::Bin(VectorType::BF16) => ".bf16bin",
-            Self::Bin(VectorType::I8) => ".i8bin",
-            Self::Bin(VectorType::Binary) => ".bbin",
-            Self::Texmex(VectorType::U8) => ".bvecs",
-            Self::Texmex(_) => ".fvecs",
-            Self::Npy => ".npy",
-        })
-    }
-}
-
-/// A file mapped for reading.
-#[expect(unsafe_code, reason = "memmap2 makes mapping unsafe, since others may change the file")]
-pub fn map(path: &Path) -> Result<Mmap> {
-    let file = File::open(path).with_context(|| format!("{}: cannot be opened", path.display()))?;
-    ensure!(
-        file.metadata().map(|m| m.is_file()).unwrap_or(false),
-        "{}: not a regular file",
-        path.display()
-    );
-    // SAFETY: the map is read-only and its bytes are only ever viewed as plain integers and
-    // floats, for which every bit pattern is valid; inputs are documented as not to be changed
-    // or cut while a command runs.
-    let map = unsafe { Mmap::map(&file) };
-    map.with_context(|| format!("{}: cannot be mapped into memory", path.display()))
-}
+use file_shape::FileShape;
 
 enum Bytes {
     /// The file, and where its first row begins.
@@ -121,14 +53,6 @@ impl fmt::Debug for VectorsFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({} x {} {})", self.path.display(), self.rows, self.dim, self.ty)
     }
-}
-
-/// What a format's parser finds: rows, dimension, type, and where the rows begin.
-struct FileShape {
-    rows: usize,
-    dim: usize,
-    ty: VectorType,
-    start: usize,
 }
 
 impl VectorsFile {

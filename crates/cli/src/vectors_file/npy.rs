@@ -4,9 +4,8 @@
 use anyhow::{Context, Result, bail, ensure};
 use pipeann_engine::types::VectorType;
 
-use super::FileShape;
-use super::bin::check_length;
-use super::numbers::NumberType;
+use super::file_shape::{FileShape, check_length};
+use super::number::NumberType;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// What messages about another type end with.

@@ -5,7 +5,9 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use pipeann_engine::types::VectorType;
 
-use super::{FileShape, WholeFile, map};
+use super::file_shape::FileShape;
+use super::mapped::map;
+use super::whole_file::WholeFile;
 
 /// No data set comes near; a larger number means that the file is something else.
 const DIM_MAX: usize = 1 << 20;

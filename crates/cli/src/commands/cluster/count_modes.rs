@@ -1,12 +1,11 @@
 //! `pipeann cluster count --mode`: every message of a mode counted, and what servers read for it.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use clap::Args;
 use pipeann_cluster::placement::{Placement, Server};
 use pipeann_cluster::relay::{Asker, AskerSettings, Found, NoAnswer, Orchestrator, Query};
 use pipeann_cluster::walker::{
@@ -20,8 +19,8 @@ use pipeann_engine::search::DistanceRange;
 use pipeann_engine::types::VectorSet;
 use serde_json::json;
 
-use super::count::CountArgs;
-use super::modes::{Choosing, Steps, Together, centroids, fits};
+use super::count_args::{CountArgs, ModeArgs};
+use super::modes::{Steps, Together, centroids, fits};
 use super::split::CENTROIDS;
 use crate::measure::rounded;
 use crate::table::{Table, print_json, print_line};
@@ -34,20 +33,6 @@ const HOPS: u16 = u16::MAX;
 const LONG: u64 = 1 << 50;
 /// Longest that a search waits for its thread.
 const LONGEST: Duration = Duration::from_secs(3600);
-
-/// Which mode is counted, and what it needs.
-#[derive(Clone, Debug, Args)]
-pub(super) struct ModeArgs {
-    /// Count every message of this mode [default: hops of searches that are passed on]
-    #[arg(long, value_enum)]
-    pub(super) mode: Option<Together>,
-    #[command(flatten)]
-    choosing: Choosing,
-    /// With --mode scatter: directory of indexes of servers' own rows, as `split` makes it for as many
-    /// servers
-    #[arg(long, value_name = "DIR")]
-    separate: Option<PathBuf>,
-}
 
 /// Means over the queries of a run.
 struct ModeMeans {

@@ -2,6 +2,7 @@
 
 mod certificates;
 mod count;
+mod count_args;
 mod count_modes;
 mod demo;
 mod modes;
@@ -35,7 +36,7 @@ enum ClusterCommand {
     Serve(serve::ClusterServeArgs),
     Search(search::ClusterSearchArgs),
     Certificates(certificates::CertificatesArgs),
-    Count(count::CountArgs),
+    Count(count_args::CountArgs),
     Split(split::ClusterSplitArgs),
     Status(ClusterStatusArgs),
     Drain(DrainArgs),
