@@ -7,7 +7,7 @@ use pyo3::types::{PyDict, PyList, PyMapping, PyString};
 
 use super::columns::{Items, column, column_of_items, items};
 use super::failure::PyFailure;
-use super::values;
+use super::{numbers, values};
 
 /// Rows, from a mapping of columns or a sequence of mappings.
 pub(super) fn batch(schema: &Schema, object: &Bound<'_, PyAny>) -> PyResult<Batch> {
@@ -124,7 +124,7 @@ pub(super) fn keys(object: &Bound<'_, PyAny>) -> PyResult<Vec<pipeann_db::schema
         if object.is_instance_of::<PyString>() {
             return values::text(object).map(PrimaryKey::VarChar);
         }
-        values::integer(object).map(PrimaryKey::Int64)
+        numbers::integer(object).map(PrimaryKey::Int64)
     };
     let bad = |at: usize, error: &PyErr| {
         let message = format!("key {at}: {}", error.value(object.py()));

@@ -13,8 +13,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
 use super::failure::PyFailure;
-use super::values;
 use super::vectors::{array_bytes, dim_of, one_dense, one_sparse, raw_bytes};
+use super::{numbers, values};
 
 /// The marker of numpy for no instant.
 const NOT_A_TIME: i64 = i64::MIN;
@@ -39,7 +39,7 @@ pub(super) fn items<'py>(object: &Bound<'py, PyAny>) -> PyResult<Items<'py>> {
         || object.is_instance_of::<PyBytes>()
         || object.is_instance_of::<PyDict>();
     if is_one {
-        return Err(values::wrong("a list or an array with an entry for each row", object));
+        return Err(numbers::wrong("a list or an array with an entry for each row", object));
     }
     // Masked entries become None; numbers become Python's.
     let listed = if object.is_instance_of::<PyUntypedArray>() {
@@ -49,7 +49,7 @@ pub(super) fn items<'py>(object: &Bound<'py, PyAny>) -> PyResult<Items<'py>> {
     };
     let entries = listed
         .try_iter()
-        .map_err(|_| values::wrong("a list or an array with an entry for each row", object))?;
+        .map_err(|_| numbers::wrong("a list or an array with an entry for each row", object))?;
     entries.map(|item| item.map(|item| (!item.is_none()).then_some(item))).collect()
 }
 
@@ -224,10 +224,10 @@ impl<'py> Each<'_, 'py> {
             ScalarType::Bool => ColumnValues::Bool(self.collect(values::boolean)?),
             // The schema narrows them, and names the row that does not fit.
             ScalarType::Int8 | ScalarType::Int16 | ScalarType::Int32 | ScalarType::Int64 => {
-                ColumnValues::Int64(self.collect(values::integer)?)
+                ColumnValues::Int64(self.collect(numbers::integer)?)
             }
-            ScalarType::Float => ColumnValues::Float(self.collect(values::single)?),
-            ScalarType::Double => ColumnValues::Double(self.collect(values::float)?),
+            ScalarType::Float => ColumnValues::Float(self.collect(numbers::single)?),
+            ScalarType::Double => ColumnValues::Double(self.collect(numbers::float)?),
             ScalarType::Timestamptz => ColumnValues::Timestamptz(self.collect(values::timestamp)?),
             ScalarType::VarChar => {
                 ColumnValues::VarChar(self.collect::<String, Texts>(values::text)?)

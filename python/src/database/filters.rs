@@ -9,7 +9,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
 use super::failure::PyFailure;
-use super::values::{boolean, float, integer, text, timestamp, wrong};
+use super::numbers::{float, integer, wrong};
+use super::values::{boolean, text, timestamp};
 
 /// How deep lists may stand in each other.
 const DEEPEST: usize = 16;

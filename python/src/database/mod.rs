@@ -6,11 +6,13 @@
 mod answers;
 mod batches;
 mod collection;
+mod collection_methods;
 mod columns;
 mod failure;
 mod filters;
 mod gate;
 mod loading;
+mod numbers;
 mod plans;
 mod queries;
 mod schemas;

@@ -6,7 +6,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use super::values::{float, integer, single, wrong};
+use super::numbers::{float, integer, single, wrong};
 
 /// What numpy calls the components; bits stand eight to a byte. bfloat16 has no type of numpy's
 /// own, so its upper halves are taken and given as uint16.
