@@ -5,7 +5,7 @@ use pipeann_cluster::wire::{
     Mode, Neighbours, Numbers, PeerId, QueryId, Read, Reads, Score, Scored, State,
 };
 
-use super::Seeds;
+use super::seed::Seeds;
 
 pub(super) fn add(seeds: &mut Seeds) {
     let query = QueryId { asker: PeerId::Client(77), number: 5 };

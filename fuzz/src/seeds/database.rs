@@ -9,7 +9,7 @@ use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_db::schema::{Batch, FieldSpec, PrimaryKey, Schema};
 use pipeann_db::value::{Column, ColumnValues, DataType, DenseVectors, ScalarType, VectorKind};
 
-use super::Seeds;
+use super::seed::Seeds;
 
 const DIM: usize = 2;
 

@@ -14,7 +14,7 @@ use pipeann_engine::quant::{CodeKind, CodeOptions, Codebook};
 use pipeann_engine::search::{DistanceRange, Policy, SearchParams, SearchState, Step};
 use pipeann_engine::types::{Metric, NodeId, PageId, RowId, VectorSet, VectorType};
 
-use super::Seeds;
+use super::seed::Seeds;
 use crate::targets::{DISKANN_METADATA_BYTES, FILE_KINDS, PAGE_IDENTITY, SmallGraph};
 
 const UUID: [u8; 16] = *b"identity of seed";

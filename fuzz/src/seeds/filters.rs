@@ -1,6 +1,6 @@
 //! Filters over the schema of the target: a letter for a field of each type.
 
-use super::Seeds;
+use super::seed::Seeds;
 
 const FILTERS: &[&str] = &[
     "a > 5 and not (d <= 2.5 or b)",

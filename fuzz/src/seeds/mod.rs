@@ -10,30 +10,15 @@ mod engine;
 mod filters;
 mod raw;
 mod rooms;
+mod seed;
 mod store;
 
 use std::io;
 use std::path::Path;
 
-/// An input: its target, its name and its bytes.
-#[derive(Clone, Debug)]
-pub struct Seed {
-    /// Name of the target.
-    pub target: &'static str,
-    /// Name of the file.
-    pub name: String,
-    /// The input.
-    pub bytes: Vec<u8>,
-}
+pub use seed::Seed;
 
-/// Collects seeds.
-struct Seeds(Vec<Seed>);
-
-impl Seeds {
-    fn add(&mut self, target: &'static str, name: impl Into<String>, bytes: impl Into<Vec<u8>>) {
-        self.0.push(Seed { target, name: name.into(), bytes: bytes.into() });
-    }
-}
+use seed::Seeds;
 
 /// All seeds, made now.
 pub fn all() -> Vec<Seed> {

@@ -5,7 +5,7 @@ use pipeann_raw::marker::{
 };
 use uuid::Uuid;
 
-use super::Seeds;
+use super::seed::Seeds;
 
 const SET: Uuid = Uuid::from_bytes(*b"a stripe's uuid.");
 /// Bytes of an identity that say something.

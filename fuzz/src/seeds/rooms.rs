@@ -18,7 +18,7 @@ use pipeann_db::wal::{Link, PutRow, Record};
 use pipeann_engine::memory::Accountant;
 use pipeann_engine::types::{Metric, NodeId, RowId, VectorSet, VectorType};
 
-use super::Seeds;
+use super::seed::Seeds;
 use crate::targets::{joined, older_layout, row_layout, scalar_columns};
 
 const IDENTITY: [u8; 16] = *b"a collection id.";

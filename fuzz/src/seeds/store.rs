@@ -8,7 +8,7 @@ use pipeann_engine::types::{Metric, VectorSet, VectorType};
 use pipeann_store::log::{EntryRef, LeaderName, Position, ShardId, Stamp};
 use pipeann_store::{ClusterStore, ShardGenerations, ShardLeader};
 
-use super::Seeds;
+use super::seed::Seeds;
 
 const SHARD: ShardId = ShardId(3);
 const HOUR: Duration = Duration::from_secs(3600);
