@@ -65,6 +65,17 @@ pub enum Proof {
     Busy,
 }
 
+/// A role that there is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownRole {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// Who has it.
+    pub users: Vec<String>,
+}
+
 /// Passwords that were not accepted since the database was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RefusedPasswords {
@@ -207,15 +218,17 @@ impl Access {
         Some(self.state().users.get(user)?.description.clone())
     }
 
-    /// Names of roles, each with what it is for and its users.
-    pub fn roles(&self) -> Vec<(String, String, Vec<String>)> {
+    /// All roles, by name.
+    pub fn roles(&self) -> Vec<KnownRole> {
         let state = self.state();
         let users = |role: &str| {
             let has = state.users.iter().filter(|(_, user)| user.roles.contains(role));
             has.map(|(name, _)| name.clone()).collect()
         };
-        let role = |(name, role): (&String, &model::Role)| {
-            (name.clone(), role.description.clone(), users(name))
+        let role = |(name, role): (&String, &model::Role)| KnownRole {
+            name: name.clone(),
+            description: role.description.clone(),
+            users: users(name),
         };
         state.roles.iter().map(role).collect()
     }

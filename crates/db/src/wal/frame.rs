@@ -91,36 +91,32 @@ fn get<const N: usize>(header: &[u8; at::BYTES], field: ByteField) -> [u8; N] {
     out
 }
 
-/// Kind, number and payload's length of a frame that this program made.
-pub(super) fn head(header: &[u8; at::BYTES]) -> (u16, Seq, u32) {
-    (
-        u16::from_le_bytes(get(header, at::KIND)),
-        Seq(u64::from_le_bytes(get(header, at::SEQ))),
-        u32::from_le_bytes(get(header, at::PAYLOAD_BYTES)),
-    )
-}
-
 impl FrameHeader {
-    /// Reads a header of the log `id`. That it follows the record before is not checked.
-    pub(super) fn decode(header: &[u8; at::BYTES], id: LogId) -> Result<Self, FrameProblem> {
-        let magic = u32::from_le_bytes(get(header, at::MAGIC));
-        if magic != FRAME_MAGIC {
-            return Err(FrameProblem::Magic { found: magic });
-        }
-        let (expected, found) =
-            (header_checksum(header, id), u64::from_le_bytes(get(header, at::CHECKSUM)));
-        if expected != found {
-            return Err(FrameProblem::HeaderChecksum { expected, found });
-        }
-        Ok(Self {
+    /// Reads a header that this program made. Nothing of it is checked.
+    pub(super) fn of(header: &[u8; at::BYTES]) -> Self {
+        Self {
             kind: u16::from_le_bytes(get(header, at::KIND)),
             flags: u16::from_le_bytes(get(header, at::FLAGS)),
             payload_bytes: u32::from_le_bytes(get(header, at::PAYLOAD_BYTES)),
             seq: Seq(u64::from_le_bytes(get(header, at::SEQ))),
             previous: u64::from_le_bytes(get(header, at::PREVIOUS)),
             payload_checksum: u64::from_le_bytes(get(header, at::PAYLOAD_CHECKSUM)),
-            checksum: found,
-        })
+            checksum: u64::from_le_bytes(get(header, at::CHECKSUM)),
+        }
+    }
+
+    /// Reads a header of the log `id`. That it follows the record before is not checked.
+    pub(super) fn decode(header: &[u8; at::BYTES], id: LogId) -> Result<Self, FrameProblem> {
+        let magic = u32::from_le_bytes(get(header, at::MAGIC));
+        if magic != FRAME_MAGIC {
+            return Err(FrameProblem::Magic { found: magic });
+        }
+        let read = Self::of(header);
+        let (expected, found) = (header_checksum(header, id), read.checksum);
+        if expected != found {
+            return Err(FrameProblem::HeaderChecksum { expected, found });
+        }
+        Ok(read)
     }
 
     /// Compares what follows the header, payload and padding, with what the header says.

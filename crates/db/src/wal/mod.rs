@@ -33,6 +33,7 @@ mod log;
 mod log_id;
 mod log_record;
 mod newest;
+mod opening;
 mod options;
 mod queue;
 pub mod record;

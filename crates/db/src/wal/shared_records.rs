@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::constants::frame_header;
-use super::frame;
+use super::frame::{FrameHeader, frame_bytes};
 use crate::ids::Seq;
 use crate::replication::{AppliedRequest, Leadership, SharedChange, SharedLogError};
 
@@ -71,11 +71,11 @@ impl SharedRecords {
         let mut changes = Vec::new();
         let mut rest = frames;
         while let Some((header, behind)) = rest.split_first_chunk() {
-            let (kind, seq, payload_bytes) = frame::head(header);
+            let FrameHeader { kind, seq, payload_bytes, .. } = FrameHeader::of(header);
             let payload = &behind[..payload_bytes as usize];
             changes.push(SharedChange::Record { collection: self.collection, seq, kind, payload });
             changes.extend(self.requests().remove(&seq).map(SharedChange::Request));
-            rest = &behind[frame::frame_bytes(payload_bytes) as usize - frame_header::BYTES..];
+            rest = &behind[frame_bytes(payload_bytes) as usize - frame_header::BYTES..];
         }
         self.leadership.append(&changes)
     }

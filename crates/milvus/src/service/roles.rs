@@ -1,6 +1,6 @@
 //! Roles, and the one resource group, which some clients look for beside them.
 
-use pipeann_db::access::AccessError;
+use pipeann_db::access::{AccessError, KnownRole};
 
 use super::frontend::Call;
 use crate::proto::common::Status;
@@ -28,7 +28,7 @@ pub(super) fn select(
     let asked = request.role.map(|role| role.name).filter(|name| !name.is_empty());
     let mut known = call.database().access().roles();
     if let Some(role) = asked {
-        known.retain(|(name, ..)| *name == role);
+        known.retain(|known| known.name == role);
         if known.is_empty() {
             return Err(AccessError::NoRole { role }.into());
         }
@@ -37,9 +37,9 @@ pub(super) fn select(
         let users = users.into_iter().filter(|_| request.include_user_info);
         users.map(|name| wire::UserEntity { name }).collect()
     };
-    let result = |(name, description, has): (String, String, Vec<String>)| wire::RoleResult {
-        role: Some(wire::RoleEntity { name, description }),
-        users: users(has),
+    let result = |known: KnownRole| wire::RoleResult {
+        role: Some(wire::RoleEntity { name: known.name, description: known.description }),
+        users: users(known.users),
     };
     let results = known.into_iter().map(result).collect();
     Ok(wire::SelectRoleResponse { results, ..Default::default() })

@@ -72,8 +72,8 @@ impl Collection {
         if self.components.rows.catch_up() {
             return Ok(true);
         }
-        if let Some((index, cause, progress)) = self.signal.begin_build() {
-            let built = self.build_graph(index, cause, &progress);
+        if let Some(begun) = self.signal.begin_build() {
+            let built = self.build_graph(&begun);
             self.signal.end_build();
             return built.map(|()| true);
         }

@@ -14,16 +14,14 @@ use std::sync::{Arc, PoisonError};
 use pipeann_engine::index::PageStats;
 
 use super::early::{EarlyGraphs, OpenedGraph};
-use super::signal::Cause;
+use super::signal::{BegunBuild, Cause};
 use crate::catalog::{
     CollectionEntry as Entry, EntryChange, IndexDefinition, IndexId, IndexState, WantedLoad,
 };
 use crate::collection::field_vectors::FieldVectors;
 use crate::collection::identity::{INDEX_PREFIX, index_dir};
 use crate::collection::{Collection, CollectionError};
-use crate::field_index::{
-    self, BuildProgress, BuildRequest, FieldIndex, FieldIndexError, has_graph,
-};
+use crate::field_index::{self, BuildRequest, FieldIndex, FieldIndexError, has_graph};
 use crate::ids::RowId;
 
 /// Ends the name of a graph's directory while it is built.
@@ -351,10 +349,9 @@ impl Collection {
     /// loaded. The catalogue says how it ended.
     pub(in crate::collection) fn build_graph(
         &self,
-        index: IndexId,
-        cause: Cause,
-        progress: &BuildProgress,
+        begun: &BegunBuild,
     ) -> Result<(), CollectionError> {
+        let &BegunBuild { index, cause, ref progress } = begun;
         let entry = self.entry()?;
         let Some(definition) = entry.indexes.iter().find(|definition| definition.id == index)
         else {

@@ -28,6 +28,13 @@ pub(in crate::collection) enum Cause {
     Scale,
 }
 
+/// A graph whose build has begun.
+pub(in crate::collection) struct BegunBuild {
+    pub(in crate::collection) index: IndexId,
+    pub(in crate::collection) cause: Cause,
+    pub(in crate::collection) progress: Arc<BuildProgress>,
+}
+
 /// What is to be done, and how it goes.
 #[derive(Default)]
 pub(in crate::collection) struct Signal {
@@ -138,16 +145,15 @@ impl Signal {
     }
 
     /// For the work: the next graph that is to be built, which counts as begun from here on.
-    pub(in crate::collection) fn begin_build(
-        &self,
-    ) -> Option<(IndexId, Cause, Arc<BuildProgress>)> {
+    pub(in crate::collection) fn begin_build(&self) -> Option<BegunBuild> {
         let mut state = self.state();
         if state.stopped {
             return None;
         }
-        let ((index, cause), progress) = (state.builds.pop_front()?, Arc::default());
+        let ((index, cause), progress) =
+            (state.builds.pop_front()?, Arc::<BuildProgress>::default());
         state.building = Some((index, Arc::clone(&progress)));
-        Some((index, cause, progress))
+        Some(BegunBuild { index, cause, progress })
     }
 
     /// For the work: the build is over.

@@ -24,6 +24,13 @@ struct PreparedRow {
     end: usize,
 }
 
+/// A row as the log has it.
+struct EncodedRow<'a> {
+    partition: u32,
+    key: &'a [u8],
+    blob: &'a [u8],
+}
+
 impl Prepared {
     /// Checks a batch and encodes it. `next_id` gives automatic keys.
     pub(in crate::collection) fn new(
@@ -92,20 +99,23 @@ impl Prepared {
 
     /// The encoded keys.
     pub(in crate::collection) fn key_bytes(&self) -> impl Iterator<Item = &[u8]> {
-        self.parts().map(|(_, key, _)| key)
+        self.parts().map(|row| row.key)
     }
 
     /// The rows under ids from `first` on.
     pub(in crate::collection) fn rows(&self, first: RowId) -> Vec<PutRow<'_>> {
         let ids = (first.0..).map(RowId);
         let rows = ids.zip(self.parts());
-        rows.map(|(row, (partition, key, blob))| PutRow { row, partition, key, blob }).collect()
+        let put = |(row, EncodedRow { partition, key, blob })| PutRow { row, partition, key, blob };
+        rows.map(put).collect()
     }
 
-    fn parts(&self) -> impl Iterator<Item = (u32, &[u8], &[u8])> {
+    fn parts(&self) -> impl Iterator<Item = EncodedRow<'_>> {
         let starts = std::iter::once(0).chain(self.rows.iter().map(|row| row.end));
-        starts.zip(&self.rows).map(|(start, row)| {
-            (row.partition, &self.bytes[start..row.key_end], &self.bytes[row.key_end..row.end])
+        starts.zip(&self.rows).map(|(start, row)| EncodedRow {
+            partition: row.partition,
+            key: &self.bytes[start..row.key_end],
+            blob: &self.bytes[row.key_end..row.end],
         })
     }
 }
