@@ -64,6 +64,14 @@ struct Slot {
     waits: Option<(PeerId, Leaving)>,
 }
 
+/// A query that wants a slot: which attempt at it, how often that may still be sent on, and until when.
+struct ArrivedQuery {
+    query: QueryId,
+    attempt: u16,
+    hops: u16,
+    deadline: u64,
+}
+
 /// What goes to a peer.
 enum Leaving {
     State { partition: u32, state: Vec<u8> },
@@ -193,7 +201,7 @@ impl<W: Walker> Server<W> {
             }
             let Some(slot) = self.free(query) else { continue };
             self.walker.submit(Work::Cancel { ticket: slot.ticket });
-            self.tell(net, query, slot.attempt, FailureCode::Deadline, None, "no time is left");
+            self.tell_late(net, query, slot.attempt);
         }
         None
     }
@@ -224,11 +232,15 @@ impl<W: Walker> Server<W> {
     fn begin(&mut self, now: u64, net: &dyn Network, begin: Begin<'_>) {
         if !begin.partial && !begin.missing.is_empty() {
             let words = "partitions are left out of a query that takes no partial answer";
-            self.tell(net, begin.query, begin.attempt, FailureCode::Refused, None, words);
+            let Begin { query, attempt, .. } = begin;
+            let code = FailureCode::Refused;
+            self.tell(net, Failure { query, attempt, code, partition: None, words });
             return;
         }
-        let slot = (begin.attempt, begin.hops, now.saturating_add(begin.left_us));
-        let Some(ticket) = self.take(now, net, begin.query, slot) else { return };
+        let Begin { query, attempt, hops, left_us, .. } = begin;
+        let deadline = now.saturating_add(left_us);
+        let arrived = ArrivedQuery { query, attempt, hops, deadline };
+        let Some(ticket) = self.take(now, net, arrived) else { return };
         self.counters.begun += 1;
         let slot = self.slots.get_mut(&begin.query).expect("just taken");
         slot.trace = self.settings.number.to_le_bytes().to_vec();
@@ -245,19 +257,20 @@ impl<W: Walker> Server<W> {
 
     fn state(&mut self, now: u64, net: &dyn Network, state: State<'_>) {
         self.counters.arrived += 1;
-        let State { query, attempt, partition, .. } = state;
+        let State { query, attempt, partition, hops, left_us, .. } = state;
         if !self.owns(net, (query, attempt), partition) {
             return;
         }
-        let slot = (attempt, state.hops, now.saturating_add(state.left_us));
-        let Some(ticket) = self.take(now, net, query, slot) else { return };
+        let deadline = now.saturating_add(left_us);
+        let arrived = ArrivedQuery { query, attempt, hops, deadline };
+        let Some(ticket) = self.take(now, net, arrived) else { return };
         let slot = self.slots.get_mut(&query).expect("just taken");
         slot.trace = state.trace.bytes().to_vec();
         if state.trace.len() < TRACE_MAX {
             slot.trace.extend_from_slice(&self.settings.number.to_le_bytes());
         }
         slot.missing = state.missing.bytes().to_vec();
-        let (left_us, state) = (state.left_us, state.state.to_vec());
+        let state = state.state.to_vec();
         self.walker.submit(Work::Wake { ticket, partition, left_us, state });
     }
 
@@ -272,21 +285,17 @@ impl<W: Walker> Server<W> {
         let owns = self.settings.placement.owner(partition) == Some(number);
         if !owns {
             let words = format!("server {number} does not own partition {partition}");
-            self.tell(net, query, attempt, FailureCode::NotOwner, Some(partition), &words);
+            let (code, partition) = (FailureCode::NotOwner, Some(partition));
+            self.tell(net, Failure { query, attempt, code, partition, words: &words });
         }
         owns
     }
 
     /// Takes a slot for what arrived, unless what is here already is as far or further.
-    fn take(
-        &mut self,
-        now: u64,
-        net: &dyn Network,
-        query: QueryId,
-        (attempt, hops, deadline): (u16, u16, u64),
-    ) -> Option<Ticket> {
+    fn take(&mut self, now: u64, net: &dyn Network, arrived: ArrivedQuery) -> Option<Ticket> {
+        let ArrivedQuery { query, attempt, hops, deadline } = arrived;
         if deadline <= now {
-            self.tell(net, query, attempt, FailureCode::Deadline, None, "no time is left");
+            self.tell_late(net, query, attempt);
             return None;
         }
         if let Some(here) = self.slots.get(&query) {
@@ -302,7 +311,8 @@ impl<W: Walker> Server<W> {
         if *used >= self.settings.slots {
             self.counters.beyond_grant += 1;
             let words = "more queries of one asker than it was granted";
-            self.tell(net, query, attempt, FailureCode::NoRoom, None, words);
+            let code = FailureCode::NoRoom;
+            self.tell(net, Failure { query, attempt, code, partition: None, words });
             return None;
         }
         *used += 1;
@@ -430,18 +440,15 @@ impl<W: Walker> Server<W> {
     }
 
     /// Tells an asker of a query that has no slot. Where it has no room, it learns by its own clock.
-    fn tell(
-        &mut self,
-        net: &dyn Network,
-        query: QueryId,
-        attempt: u16,
-        code: FailureCode,
-        partition: Option<u32>,
-        words: &str,
-    ) {
-        let failure = Failure { query, attempt, code, partition, words };
-        if net.send(query.asker, &Message::Failure(failure)).is_ok() {
+    fn tell(&mut self, net: &dyn Network, failure: Failure<'_>) {
+        if net.send(failure.query.asker, &Message::Failure(failure)).is_ok() {
             self.counters.failed += 1;
         }
+    }
+
+    /// Tells an asker that the time of a query is over.
+    fn tell_late(&mut self, net: &dyn Network, query: QueryId, attempt: u16) {
+        let (code, words) = (FailureCode::Deadline, "no time is left");
+        self.tell(net, Failure { query, attempt, code, partition: None, words });
     }
 }

@@ -104,7 +104,17 @@ enum Plan {
     Up { at: PeerId, of: PeerId, number: u64 },
     Down { at: PeerId, of: PeerId, why: Why },
     Refused { at: PeerId, of: PeerId, why: Why },
-    Frame { to: PeerId, from: PeerId, number: u64, bytes: Vec<u8>, fate: Fate },
+    Frame(SimFrame),
+}
+
+/// A frame that is on its way.
+struct SimFrame {
+    to: PeerId,
+    from: PeerId,
+    /// Of the connection that it is sent over.
+    number: u64,
+    bytes: Vec<u8>,
+    fate: Fate,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -251,22 +261,19 @@ impl SimNet {
                 tell(at, Event::Refused { address, who: Some(of), why: &why });
             }
             Plan::Down { .. } | Plan::Refused { .. } => {}
-            Plan::Frame { to, from, number, bytes, fate } => {
-                self.arrive(inner, (to, from, number), bytes, fate, tell);
-            }
+            Plan::Frame(frame) => self.arrive(inner, frame, tell),
         }
     }
 
     fn arrive(
         &self,
         mut inner: MutexGuard<'_, Inner>,
-        (to, from, number): (PeerId, PeerId, u64),
-        bytes: Vec<u8>,
-        fate: Fate,
+        frame: SimFrame,
         tell: impl FnOnce(PeerId, Event<'_>),
     ) {
+        let SimFrame { to, from, number, fate, .. } = frame;
         if inner.frozen.contains(&to) {
-            return inner.plan(FROZEN_US, Plan::Frame { to, from, number, bytes, fate });
+            return inner.plan(FROZEN_US, Plan::Frame(frame));
         }
         let now = inner.now;
         // What was on its way when its connection ended is lost.
@@ -274,13 +281,12 @@ impl SimNet {
         let side = &mut pair.sides[usize::from(to > from)];
         if !side.met {
             let wait = side.up_at - now;
-            let again = Plan::Frame { to, from, number, bytes, fate };
-            inner.plan(wait, again);
+            inner.plan(wait, Plan::Frame(frame));
             return;
         }
-        let len = bytes.len() as u64;
+        let len = frame.bytes.len() as u64;
         let paid = fate != Fate::Second;
-        let message = match wire::read(&bytes) {
+        let message = match wire::read(&frame.bytes) {
             Ok((message, _)) => message,
             Err(error) => {
                 assert!(fate == Fate::Damaged, "a frame that cannot be read: {error}");
@@ -446,10 +452,11 @@ impl Inner {
         } else if self.chance.hits(self.weather.twice) {
             let after = self.delay();
             let bytes = bytes.clone();
-            self.plan(after, Plan::Frame { to, from: me, number, bytes, fate: Fate::Second });
+            let second = SimFrame { to, from: me, number, bytes, fate: Fate::Second };
+            self.plan(after, Plan::Frame(second));
         }
         let after = self.delay();
-        self.plan(after, Plan::Frame { to, from: me, number, bytes, fate });
+        self.plan(after, Plan::Frame(SimFrame { to, from: me, number, bytes, fate }));
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Steps of queries whose list stays with their asker: each is in a slot from when it arrives until its
 //! scores have left, and nothing of the query stays between two of them.
 
-use super::{Server, Slot};
+use super::{ArrivedQuery, Server, Slot};
 use crate::relay::work::{Scores, Walker, Work};
 use crate::transport::{Network, Refused};
 use crate::wire::{FailureCode, Message, Neighbours, Numbers, QueryId, Reads, Score, Scored};
@@ -10,19 +10,20 @@ impl<W: Walker> Server<W> {
     /// Takes a step to be scored. A later step of its attempt has fewer hops left, as a state has
     /// that was sent on.
     pub(super) fn score(&mut self, now: u64, net: &dyn Network, score: Score<'_>) {
-        let Score { query, attempt, hops, partition, .. } = score;
+        let Score { query, attempt, hops, partition, left_us, .. } = score;
         if !self.owns(net, (query, attempt), partition) {
             return;
         }
-        let slot = (attempt, hops, now.saturating_add(score.left_us));
-        let Some(ticket) = self.take(now, net, query, slot) else { return };
+        let deadline = now.saturating_add(left_us);
+        let arrived = ArrivedQuery { query, attempt, hops, deadline };
+        let Some(ticket) = self.take(now, net, arrived) else { return };
         self.slots.get_mut(&query).expect("just taken").starts = score.starts;
         self.walker.submit(Work::Score {
             ticket,
             nodes: score.nodes.iter().collect(),
             bound: score.bound,
             most: score.most,
-            left_us: score.left_us,
+            left_us,
             parameters: score.parameters.to_vec(),
             vector: score.vector.to_vec(),
         });
