@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::sleep;
+use uuid::Uuid;
 
 use super::calls::proto::TxnRequest;
 use super::holding::Holding;
@@ -26,6 +27,16 @@ const FLIGHTS_MAX: usize = 16;
 const RETRY: Duration = Duration::from_millis(150);
 /// The longest sleep; whatever is due has its own.
 const SLEEP_MAX: Duration = Duration::from_secs(3600);
+
+/// Who is to lead.
+struct Heir {
+    server: Uuid,
+    address: String,
+    /// That it has joined under.
+    lease: i64,
+    /// The version of its own key.
+    seated: i64,
+}
 
 /// What there is to do for a shard.
 enum ElectionCause {
@@ -172,7 +183,12 @@ async fn take(holding: &Holding, shard: u64, revision: i64) -> Result<(), Error>
         (state.tenure, state.wants.get(&shard).copied())
     };
     let (Some(tenure), Some(at_least)) = (tenure, at_least) else { return Ok(()) };
-    let heir = (holding.info.id, holding.info.address.clone(), tenure.lease, tenure.revision);
+    let heir = Heir {
+        server: holding.info.id,
+        address: holding.info.address.clone(),
+        lease: tenure.lease,
+        seated: tenure.revision,
+    };
     if enthrone(holding, shard, revision, heir, at_least).await?.is_some() {
         holding.won(shard);
         // It may have been resigned while the answer was under way.
@@ -186,9 +202,10 @@ async fn enthrone(
     holding: &Holding,
     shard: u64,
     revision: i64,
-    (server, address, lease, seated): (uuid::Uuid, String, i64, i64),
+    heir: Heir,
     at_least: u64,
 ) -> Result<Option<LeadingServer>, Error> {
+    let Heir { server, address, lease, seated } = heir;
     let shared = &holding.shared;
     let (term_revision, term) = following(holding, shard, at_least)?;
     let (leader_key, term_key) = (shared.keys.leader(shard), shared.keys.term(shard));
@@ -245,7 +262,8 @@ pub(super) async fn hand_over(
         return Err(Error::Refused("the other server's record cannot be read".into()));
     };
     let to = seat.info.id;
-    let heir = (to, seat.info.address, heir.lease, heir.revision);
+    let heir =
+        Heir { server: to, address: seat.info.address, lease: heir.lease, seated: heir.revision };
     let handed = enthrone(holding, shard, revision, heir, at_least).await;
     match handed {
         // Its lease has ended between the look and the transaction.

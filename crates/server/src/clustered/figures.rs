@@ -28,12 +28,19 @@ fn counter(name: &'static str, help: &'static str, value: u64) -> MetricFamily {
     MetricFamily::one(name, help, MetricValue::Counter(value))
 }
 
-/// A histogram by powers of two from `least` to `most`, with values times `unit`.
+/// The bounds of a histogram: from which power of two to which, and of what.
+struct PowerBounds {
+    least: usize,
+    most: usize,
+    unit: f64,
+}
+
+/// A histogram by powers of two.
 fn histogram(
     name: &'static str,
     help: &'static str,
     sizes: &SizeCounts,
-    (least, most, unit): (usize, usize, f64),
+    PowerBounds { least, most, unit }: PowerBounds,
 ) -> MetricFamily {
     let bounds = sizes.buckets(least, most).into_iter();
     let buckets = bounds.map(|(bound, count)| (bound * unit, count)).collect();
@@ -96,19 +103,19 @@ fn log(of: &FiguredServer<'_>) -> Vec<MetricFamily> {
             "pipeann_cluster_commit_changes",
             "Changes that shared an object of the log",
             &commits.changes,
-            (0, 16, 1.0),
+            PowerBounds { least: 0, most: 16, unit: 1.0 },
         ),
         histogram(
             "pipeann_cluster_commit_bytes",
             "Bytes of changes that shared an object of the log",
             &commits.bytes,
-            (6, 25, 1.0),
+            PowerBounds { least: 6, most: 25, unit: 1.0 },
         ),
         histogram(
             "pipeann_cluster_commit_seconds",
             "Time in which an object of the log was put",
             &commits.micros,
-            (6, 25, 1e-6),
+            PowerBounds { least: 6, most: 25, unit: 1e-6 },
         ),
         counter(
             "pipeann_cluster_commit_failures",

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
+use xxhash_rust::xxh3::Xxh3;
 
 use super::source::{blocking, digest_of, local};
 use super::{Generations, ShardGeneration, StoredFile};
@@ -91,7 +92,7 @@ impl Generations {
         // What an earlier call has left may be wrong; what this one fetched anew may not.
         for fresh in [false, true] {
             let (place, length) = (partial.clone(), file.length);
-            let (mut at, mut hash, mut out) =
+            let PartialFile { mut at, mut hash, mut out } =
                 blocking(move || begin(&place, length, fresh)).await?;
             while at < file.length {
                 let range = at..file.length.min(at + RANGE);
@@ -132,12 +133,17 @@ fn is_right(path: &Path, file: &StoredFile) -> Result<bool, ObjectsError> {
     }
 }
 
-/// Opens what there is of a file, to go on with it: its length, their hash.
-fn begin(
-    path: &Path,
-    most: u64,
-    fresh: bool,
-) -> Result<(u64, xxhash_rust::xxh3::Xxh3, File), ObjectsError> {
+/// What there is of a file.
+struct PartialFile {
+    /// Its length.
+    at: u64,
+    /// Of its bytes.
+    hash: Xxh3,
+    out: File,
+}
+
+/// Opens what there is of a file, to go on with it.
+fn begin(path: &Path, most: u64, fresh: bool) -> Result<PartialFile, ObjectsError> {
     let of = |cause| local(path, cause);
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(of)?;
@@ -147,7 +153,7 @@ fn begin(
         out.set_len(0).map_err(of)?;
     }
     let (at, hash) = digest_of(path, most)?;
-    Ok((at, hash, out))
+    Ok(PartialFile { at, hash, out })
 }
 
 /// Makes the names in a folder durable.
