@@ -19,7 +19,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 
 pub use families::{MetricFamily, MetricValue};
-pub(crate) use text::{DeviceGauges, Gauges};
+pub(crate) use text::{CollectionGauges, DeviceGauges, Gauges};
 
 /// The stages of a search, as they are named.
 const STAGES: [&str; 4] = ["queue", "search", "rows", "encoding"];

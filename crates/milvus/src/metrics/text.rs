@@ -18,8 +18,8 @@ use super::{EndCounts, MetricFamily, Metrics, OfCollection, STAGES, Searches, pr
 /// What is not counted but there.
 #[derive(Debug)]
 pub(crate) struct Gauges {
-    /// Of each collection its id, the names of its database and its own, and rows that live.
-    pub(crate) collections: Vec<(CollectionId, [String; 2], u64)>,
+    /// Of each collection.
+    pub(crate) collections: Vec<CollectionGauges>,
     /// Searches that wait.
     pub(crate) waiting: usize,
     /// Passwords that were not accepted.
@@ -36,6 +36,17 @@ pub(crate) struct Gauges {
     pub(crate) families: Vec<MetricFamily>,
 }
 
+/// A collection that is there.
+#[derive(Debug)]
+pub(crate) struct CollectionGauges {
+    /// Its id.
+    pub(crate) id: CollectionId,
+    /// The name of its database, and its own.
+    pub(crate) names: [String; 2],
+    /// Rows that live.
+    pub(crate) rows: u64,
+}
+
 /// What a raw device was asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeviceGauges {
@@ -50,9 +61,9 @@ pub(crate) struct DeviceGauges {
 impl Metrics {
     /// All series. What belongs to collections that are not there any more is forgotten.
     pub(crate) fn text(&self, state: Gauges) -> Result<String, Error> {
-        let named = state.collections.iter().map(|(id, ..)| self.of(*id)).collect();
+        let named = state.collections.iter().map(|of| self.of(of.id)).collect();
         let mut all = self.collections.write().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|id, _| state.collections.iter().any(|(of, ..)| of == id));
+        all.retain(|id, _| state.collections.iter().any(|of| of.id == *id));
         drop(all);
         let elsewhere = self.elsewhere.all();
         let mut registry = Registry::default();
@@ -119,7 +130,7 @@ impl Series {
     fn each(&self) -> impl Iterator<Item = (Labels<'_>, &Searches)> {
         let named =
             self.named.iter().map(|of| of.searches.get().map_or(&self.none, |found| &**found));
-        self.state.collections.iter().map(|(_, names, _)| labels(names)).zip(named)
+        self.state.collections.iter().map(|of| labels(&of.names)).zip(named)
     }
 
     fn gauges(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
@@ -149,7 +160,7 @@ impl Series {
         }
         let (name, help) = ("pipeann_rows", "Rows that live");
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (_, names, rows) in &self.state.collections {
+        for CollectionGauges { names, rows, .. } in &self.state.collections {
             ConstGauge::new(*rows).encode(family.encode_family(&labels(names))?)?;
         }
         Ok(())
@@ -182,8 +193,10 @@ impl Series {
 
     fn calls(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
         let named = self.state.collections.iter().zip(&self.named);
-        let named =
-            named.map(|((_, [database, name], _), of)| ([&**database, &**name], of.calls.all()));
+        let named = named.map(|(gauges, of)| {
+            let [database, name] = &gauges.names;
+            ([&**database, &**name], of.calls.all())
+        });
         let of_none = std::iter::once((["", ""], self.elsewhere.clone()));
         let all: Vec<([&str; 2], EndCounts)> = of_none.chain(named).collect();
         let (name, help) = ("pipeann_requests", "Calls that were answered");

@@ -174,7 +174,8 @@ pub fn listen(settings: FrontendSettings, options: &ServeOptions) -> Result<List
         log: options.access_log.clone(),
     };
     let edge = Arc::clone(&door.edge);
-    let served = begin(runtime, server, (Arc::clone(&door), guard, network), incoming);
+    let entrance = Entrance { door: Arc::clone(&door), guard, network };
+    let served = begin(runtime, server, entrance, incoming);
     if let (Some((listener, metrics_at)), Some(runtime), Some(stop)) =
         (metrics, &served.runtime, &served.stop)
     {
@@ -217,7 +218,8 @@ pub(super) fn listen_at(door: Arc<FrontendContext>, path: &Path) -> Result<Serve
     let incoming = UnixListenerStream::new(listener.map_err(failed)?);
     let request = NetworkLimits::default().request;
     let network = CallNetwork { connections: None, request, log: None };
-    Ok(begin(runtime, Server::builder(), (door, Guard::Open, network), incoming))
+    let entrance = Entrance { door, guard: Guard::Open, network };
+    Ok(begin(runtime, Server::builder(), entrance, incoming))
 }
 
 pub(super) fn runtime(threads: usize) -> Result<Runtime, ServeError> {
@@ -241,20 +243,22 @@ fn tls_config(tls: &ServerTls) -> ServerTlsConfig {
     }
 }
 
-fn begin<I, C>(
-    runtime: Runtime,
-    server: Server,
-    (door, guard, network): (Arc<FrontendContext>, Guard, CallNetwork),
-    incoming: I,
-) -> Served
+/// What is served, to whom, and over what.
+struct Entrance {
+    door: Arc<FrontendContext>,
+    guard: Guard,
+    network: CallNetwork,
+}
+
+fn begin<I, C>(runtime: Runtime, server: Server, entrance: Entrance, incoming: I) -> Served
 where
     I: Stream<Item = std::io::Result<C>> + Send + 'static,
     C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
 {
     let (stop, stopped) = watch::channel(false);
-    runtime.spawn(tidy(Arc::downgrade(&door)));
-    runtime.spawn(return_freed(Arc::downgrade(&door)));
-    let served = runtime.spawn(serve(server, (door, guard, network), incoming, stopped));
+    runtime.spawn(tidy(Arc::downgrade(&entrance.door)));
+    runtime.spawn(return_freed(Arc::downgrade(&entrance.door)));
+    let served = runtime.spawn(serve(server, entrance, incoming, stopped));
     Served { runtime: Some(runtime), stop: Some(stop), served: Some(served) }
 }
 
@@ -281,7 +285,7 @@ async fn return_freed(door: Weak<FrontendContext>) {
 
 async fn serve<I, C>(
     server: Server,
-    (door, guard, network): (Arc<FrontendContext>, Guard, CallNetwork),
+    Entrance { door, guard, network }: Entrance,
     incoming: I,
     mut stopped: watch::Receiver<bool>,
 ) where

@@ -94,7 +94,11 @@ fn state(door: &FrontendContext) -> metrics::Gauges {
         let collection = database.collection(name, &entry.name).ok();
         // Of one that is being dropped nothing is known any more.
         let rows = collection.and_then(|collection| collection.count(None).ok()).unwrap_or(0);
-        (entry.id, [name.to_owned(), entry.name.clone()], rows)
+        metrics::CollectionGauges {
+            id: entry.id,
+            names: [name.to_owned(), entry.name.clone()],
+            rows,
+        }
     });
     let accountant = database.accountant();
     let pools = Pool::ALL.into_iter().map(|pool| (pool.name(), accountant.pool_bytes(pool)));
