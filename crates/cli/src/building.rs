@@ -13,6 +13,7 @@ use pipeann_engine::build::{
     self, BuildError, BuildOptions, BuildReport, DiskannIndex, Progress, Stage, StandingFiles,
     StandingGraph,
 };
+use pipeann_engine::format::Manifest;
 use pipeann_engine::types::{Metric, VectorType};
 use pipeann_server::interrupt::Interrupted;
 use serde_json::{Map, Value, json};
@@ -63,7 +64,8 @@ pub fn build_index(
         bytes(estimate.disk_bytes),
     );
     let source = limit.map(|_| base.source()).transpose()?;
-    measured((dim, ty, options.metric), |bars| match (limit, &source) {
+    let shape = IndexShape { dim, ty, metric: options.metric };
+    measured(shape, |bars| match (limit, &source) {
         (Some(limit), Some(source)) => {
             build::build_limited(&**source, limit, dir, options, bars, cancel)
         }
@@ -81,7 +83,7 @@ pub fn import_index(
     options: &BuildOptions,
     cancel: &AtomicBool,
 ) -> Result<Built> {
-    let shape = (index.dim(), index.vector_type(), index.metric());
+    let shape = IndexShape { dim: index.dim(), ty: index.vector_type(), metric: index.metric() };
     measured(shape, |bars| build::import_diskann(index, dir, options, bars, cancel))
 }
 
@@ -95,8 +97,7 @@ pub fn repartition_index(
     options: &BuildOptions,
     cancel: &AtomicBool,
 ) -> Result<Built> {
-    let layout = &graph.manifest.layout;
-    let shape = (layout.dim(), layout.vector_type(), graph.manifest.metric);
+    let shape = IndexShape::of(&graph.manifest);
     measured(shape, |bars| build::repartition(graph, dir, options, bars, cancel))
 }
 
@@ -111,14 +112,27 @@ pub fn repartition_files(
     options: &BuildOptions,
     cancel: &AtomicBool,
 ) -> Result<Built> {
-    let manifest = graph.manifest();
-    let shape = (manifest.layout.dim(), manifest.layout.vector_type(), manifest.metric);
+    let shape = IndexShape::of(graph.manifest());
     measured(shape, |bars| build::repartition_limited(graph, limit, dir, options, bars, cancel))
+}
+
+/// What vectors an index is of, and how they are compared.
+struct IndexShape {
+    dim: usize,
+    ty: VectorType,
+    metric: Metric,
+}
+
+impl IndexShape {
+    fn of(manifest: &Manifest) -> Self {
+        let layout = &manifest.layout;
+        Self { dim: layout.dim(), ty: layout.vector_type(), metric: manifest.metric }
+    }
 }
 
 /// Runs a build with a progress bar, and takes its cost.
 fn measured(
-    (dim, ty, metric): (usize, VectorType, Metric),
+    IndexShape { dim, ty, metric }: IndexShape,
     work: impl FnOnce(&dyn Progress) -> Result<BuildReport, BuildError>,
 ) -> Result<Built> {
     let cpu = CpuTime::now();

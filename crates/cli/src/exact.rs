@@ -40,11 +40,12 @@ pub fn exact(
     check_finite(queries, "query")?;
     let bar = progress::bar("truth", queries.rows() as u64, "queries");
     let starts: Vec<usize> = (0..queries.rows()).step_by(QUERIES_PER_TASK).collect();
+    let task = NearestTask { base, queries, k, metric };
     let parts = starts
         .par_iter()
         .map(|&from| {
             let until = (from + QUERIES_PER_TASK).min(queries.rows());
-            task(base, queries, from..until, k, metric, cancel, &bar)
+            task.run(from..until, cancel, &bar)
         })
         .collect::<Result<Vec<_>, _>>()?;
     bar.finish_and_clear();
@@ -54,34 +55,43 @@ pub fn exact(
     Ok(Truth::new(queries.rows(), k, ids, distances))
 }
 
-fn task(
-    base: VectorSet<'_>,
-    queries: VectorSet<'_>,
-    range: std::ops::Range<usize>,
+/// Whose nearest rows are wanted, among which, and how many.
+struct NearestTask<'a> {
+    base: VectorSet<'a>,
+    queries: VectorSet<'a>,
     k: usize,
     metric: Metric,
-    cancel: &AtomicBool,
-    bar: &ProgressBar,
-) -> Result<Vec<Vec<(f32, u32)>>, interrupt::Interrupted> {
-    let n = range.len() as u64;
-    let mut seekers: Vec<(QueryDistance<'_>, NearestSoFar)> = range
-        .map(|q| {
-            let distance = QueryDistance::new(metric, base.vector_type(), queries.row(q));
-            (distance, NearestSoFar::new(k))
-        })
-        .collect();
-    let block = (BLOCK_BYTES / base.row_bytes()).max(1);
-    for first in (0..base.rows()).step_by(block) {
-        interrupt::check(cancel)?;
-        let last = (first + block).min(base.rows());
-        for (distance, nearest) in &mut seekers {
-            for row in first..last {
-                nearest.offer(distance.distance(base.row(row)), row as u32);
+}
+
+impl NearestTask<'_> {
+    /// The nearest of the queries in `range`.
+    fn run(
+        &self,
+        range: std::ops::Range<usize>,
+        cancel: &AtomicBool,
+        bar: &ProgressBar,
+    ) -> Result<Vec<Vec<(f32, u32)>>, interrupt::Interrupted> {
+        let &Self { base, queries, k, metric } = self;
+        let n = range.len() as u64;
+        let mut seekers: Vec<(QueryDistance<'_>, NearestSoFar)> = range
+            .map(|q| {
+                let distance = QueryDistance::new(metric, base.vector_type(), queries.row(q));
+                (distance, NearestSoFar::new(k))
+            })
+            .collect();
+        let block = (BLOCK_BYTES / base.row_bytes()).max(1);
+        for first in (0..base.rows()).step_by(block) {
+            interrupt::check(cancel)?;
+            let last = (first + block).min(base.rows());
+            for (distance, nearest) in &mut seekers {
+                for row in first..last {
+                    nearest.offer(distance.distance(base.row(row)), row as u32);
+                }
             }
         }
+        bar.inc(n);
+        Ok(seekers.into_iter().map(|(_, nearest)| nearest.finish()).collect())
     }
-    bar.inc(n);
-    Ok(seekers.into_iter().map(|(_, nearest)| nearest.finish()).collect())
 }
 
 /// The `k` nearest of the rows offered so far, which come in ascending order.

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::vectors_file::{WholeFile, map, read_ivecs};
+use crate::vectors_file::{IntegerRows, WholeFile, map, read_ivecs};
 
 /// Stands in a truth file where fewer rows match than there are places.
 pub const NO_ROW: u32 = u32::MAX;
@@ -65,8 +65,8 @@ impl Truth {
     /// Unreadable, truncated or empty files, with what was expected.
     pub fn open(path: &Path) -> Result<Self> {
         if path.extension().is_some_and(|e| e == "ivecs") {
-            let (queries, k, ids) = read_ivecs(path)?;
-            return Ok(Self::new(queries, k, ids, Vec::new()));
+            let IntegerRows { rows, columns, numbers } = read_ivecs(path)?;
+            return Ok(Self::new(rows, columns, numbers, Vec::new()));
         }
         let bytes = map(path)?;
         Self::decode(&bytes).with_context(|| {

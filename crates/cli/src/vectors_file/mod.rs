@@ -21,7 +21,7 @@ pub use format::Format;
 pub use mapped::map;
 pub(crate) use number::ColumnNumber;
 pub(crate) use numbers::NumbersFile;
-pub use texmex::{read_ivecs, write_ivecs};
+pub use texmex::{IntegerRows, read_ivecs, write_ivecs};
 pub use whole_file::WholeFile;
 pub use write::VectorsWriter;
 

@@ -25,17 +25,26 @@ pub(super) fn shape(bytes: &[u8]) -> Result<FileShape> {
     Ok(FileShape { rows, dim, ty, start })
 }
 
-/// The same of a column of numbers: how many, of what type, and where they begin.
-pub(super) fn column(bytes: &[u8]) -> Result<(usize, NumberType, usize)> {
+/// What the header of a column says.
+pub(super) struct ColumnShape {
+    /// Numbers in it.
+    pub(super) len: usize,
+    pub(super) ty: NumberType,
+    /// Where they begin.
+    pub(super) start: usize,
+}
+
+/// The same of a column of numbers.
+pub(super) fn column(bytes: &[u8]) -> Result<ColumnShape> {
     let (header, start) = dictionary(bytes)?;
     let descr = quoted(value(header, "descr")?).context("an array of records")?;
     let ty = NumberType::of(descr)
         .with_context(|| format!("numbers of type {descr}; expected <i4, <i8, <f4, <f8 or |b1"))?;
     in_c_order(header)?;
-    let [rows] = dimensions(header, "a value for each row")?;
-    let announced = start as u128 + rows as u128 * ty.bytes() as u128;
-    check_length(bytes.len(), announced, &format!("its header announces {rows} numbers {descr}"))?;
-    Ok((rows, ty, start))
+    let [len] = dimensions(header, "a value for each row")?;
+    let announced = start as u128 + len as u128 * ty.bytes() as u128;
+    check_length(bytes.len(), announced, &format!("its header announces {len} numbers {descr}"))?;
+    Ok(ColumnShape { len, ty, start })
 }
 
 /// The header's dictionary, and where the array begins.

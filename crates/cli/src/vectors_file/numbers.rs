@@ -22,7 +22,7 @@ impl NumbersFile {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let map = map(path)?;
         let column = npy::column(&map).with_context(|| path.display().to_string());
-        let (len, ty, start) = column?;
+        let npy::ColumnShape { len, ty, start } = column?;
         ensure!(len > 0, "{}: it has no numbers", path.display());
         Ok(Self { map, len, ty, start })
     }

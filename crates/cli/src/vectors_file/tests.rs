@@ -203,5 +203,6 @@ fn ivecs_go_there_and_back() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.ivecs");
     write_ivecs(&path, 2, &[1, 2, 3, u32::MAX]).unwrap();
-    assert_eq!(read_ivecs(&path).unwrap(), (2, 2, vec![1, 2, 3, u32::MAX]));
+    let numbers = vec![1, 2, 3, u32::MAX];
+    assert_eq!(read_ivecs(&path).unwrap(), IntegerRows { rows: 2, columns: 2, numbers });
 }

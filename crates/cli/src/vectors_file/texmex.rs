@@ -14,13 +14,22 @@ const DIM_MAX: usize = 1 << 20;
 
 /// Copies the rows of `.fvecs` or `.bvecs` without their prefixes.
 pub(super) fn read(bytes: &[u8], ty: VectorType) -> Result<(FileShape, Vec<u8>)> {
-    let (rows, dim, out) = rows(bytes, ty.vector_bytes(1))?;
-    Ok((FileShape { rows, dim, ty, start: 0 }, out))
+    let PlainRows { rows, dim, bytes } = plain_rows(bytes, ty.vector_bytes(1))?;
+    Ok((FileShape { rows, dim, ty, start: 0 }, bytes))
 }
 
-fn rows(bytes: &[u8], component_bytes: usize) -> Result<(usize, usize, Vec<u8>)> {
+/// Rows without their prefixes.
+#[derive(Default)]
+struct PlainRows {
+    rows: usize,
+    dim: usize,
+    /// Back to back.
+    bytes: Vec<u8>,
+}
+
+fn plain_rows(bytes: &[u8], component_bytes: usize) -> Result<PlainRows> {
     if bytes.is_empty() {
-        return Ok((0, 0, Vec::new()));
+        return Ok(PlainRows::default());
     }
     let dim_at = |at: usize| -> Option<usize> {
         let word = bytes.get(at..at + 4)?;
@@ -51,17 +60,29 @@ fn rows(bytes: &[u8], component_bytes: usize) -> Result<(usize, usize, Vec<u8>)>
         at += row_bytes;
         row += 1;
     }
-    Ok((row, dim, out))
+    Ok(PlainRows { rows: row, dim, bytes: out })
 }
 
-/// Reads `.ivecs`: rows, columns, and the numbers row after row.
-pub fn read_ivecs(path: &Path) -> Result<(usize, usize, Vec<u32>)> {
+/// What `.ivecs` holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IntegerRows {
+    /// Rows in it.
+    pub rows: usize,
+    /// Numbers in each.
+    pub columns: usize,
+    /// The numbers, row after row.
+    pub numbers: Vec<u32>,
+}
+
+/// Reads `.ivecs`.
+pub fn read_ivecs(path: &Path) -> Result<IntegerRows> {
     let map = map(path)?;
-    let (n, k, bytes) = rows(&map, 4).with_context(|| format!("{}: no .ivecs", path.display()))?;
-    ensure!(n > 0, "{}: holds no rows", path.display());
+    let PlainRows { rows, dim: columns, bytes } =
+        plain_rows(&map, 4).with_context(|| format!("{}: no .ivecs", path.display()))?;
+    ensure!(rows > 0, "{}: holds no rows", path.display());
     let numbers =
         bytes.chunks_exact(4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect();
-    Ok((n, k, numbers))
+    Ok(IntegerRows { rows, columns, numbers })
 }
 
 /// Writes `.ivecs` from rows of `columns` numbers.

@@ -155,7 +155,14 @@ fn nearest(args: &CountArgs) -> Result<Option<(Centroids, usize)>> {
     Ok(Some((centroids(&path)?, most)))
 }
 
-/// Asks all queries; each with the messages and bytes that it took.
+/// A query that was answered, and the messages and bytes that it took.
+struct CountedAnswer {
+    found: Found,
+    messages: u64,
+    bytes: u64,
+}
+
+/// Asks all queries.
 fn ask(
     args: &CountArgs,
     servers: &mut Servers,
@@ -163,7 +170,7 @@ fn ask(
     queries: VectorSet<'_>,
     nearest: Option<&(Centroids, usize)>,
     list: usize,
-) -> Result<Vec<(Found, u64, u64)>> {
+) -> Result<Vec<CountedAnswer>> {
     let mode = args.modes.mode.expect("checked by the caller");
     let ty = queries.vector_type();
     let (list, k) = (u32::try_from(list)?, u32::try_from(args.k)?);
@@ -226,7 +233,7 @@ fn ask(
             (Together::Scatter, _) | (_, 0) => gather(found, args.k),
             _ => found.remove(0),
         };
-        Ok::<_, NoAnswer>((found, messages, bytes))
+        Ok::<_, NoAnswer>(CountedAnswer { found, messages, bytes })
     });
     Ok(merged.collect::<Result<_, _>>()?)
 }
@@ -234,7 +241,7 @@ fn ask(
 impl ModeMeans {
     fn of(
         (servers, list): (usize, usize),
-        answers: &[(Found, u64, u64)],
+        answers: &[CountedAnswer],
         visits: Vec<u64>,
         k: usize,
         truth: Option<&Truth>,
@@ -242,12 +249,12 @@ impl ModeMeans {
         let queries = answers.len().max(1) as f64;
         let spent: Vec<Spent> = answers
             .iter()
-            .map(|(found, ..)| Spent::decode(&found.stats).unwrap_or_default())
+            .map(|answer| Spent::decode(&answer.found.stats).unwrap_or_default())
             .collect();
         let mean = |sum: u64| sum as f64 / queries;
         let of_spent = |of: fn(&Spent) -> u32| mean(spent.iter().map(|s| u64::from(of(s))).sum());
-        let hits = answers.iter().map(|(found, ..)| {
-            let hits = Hits::of(&found.hits).unwrap_or_default();
+        let hits = answers.iter().map(|answer| {
+            let hits = Hits::of(&answer.found.hits).unwrap_or_default();
             hits.iter().map(|hit| (hit.row, hit.distance)).collect()
         });
         let recall = truth.map(|truth| truth.recall(k, &hits.collect::<Vec<_>>()));
@@ -259,9 +266,9 @@ impl ModeMeans {
             recall,
             reads: of_spent(|s| s.reads.saturating_add(s.from_memory)),
             codes: of_spent(|s| s.codes),
-            rounds: mean(answers.iter().map(|(found, ..)| u64::from(found.rounds)).sum()),
-            messages: mean(answers.iter().map(|(_, messages, _)| messages).sum()),
-            bytes: mean(answers.iter().map(|(.., bytes)| bytes).sum()),
+            rounds: mean(answers.iter().map(|answer| u64::from(answer.found.rounds)).sum()),
+            messages: mean(answers.iter().map(|answer| answer.messages).sum()),
+            bytes: mean(answers.iter().map(|answer| answer.bytes).sum()),
             skew: most / each.max(f64::MIN_POSITIVE),
         }
     }
