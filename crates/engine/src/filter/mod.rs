@@ -69,14 +69,9 @@ impl AllowSet {
 
     /// The same of about `expected` nodes, all below `slots`; others are left out.
     pub fn below(slots: u32, expected: u64, nodes: impl IntoIterator<Item = NodeId>) -> Self {
-        let nodes = nodes.into_iter().filter(|node| node.0 < slots);
-        if expected < u64::from(slots) / DENSE {
-            return Self::new(nodes);
-        }
-        let mut bits = vec![0_u64; (slots as usize).div_ceil(64)].into_boxed_slice();
-        nodes.for_each(|NodeId(node)| bits[node as usize / 64] |= 1 << (node % 64));
-        let len = bits.iter().map(|word| u64::from(word.count_ones())).sum();
-        Self { nodes: NodeSet::Bits(bits), len, known: None }
+        let mut gathered = GatheredNodes::new(slots, expected);
+        nodes.into_iter().for_each(|NodeId(node)| gathered.add(&[node]));
+        gathered.finish()
     }
 
     /// The nodes, about `expected` of them, whose rows pass a test.
@@ -162,6 +157,52 @@ impl AllowSet {
             NodeSet::Tested(_) => {}
             NodeSet::Some(nodes) => out.extend(nodes.range(first..).take(most)),
             NodeSet::Bits(bits) => take_bits(bits, first, most, out),
+        }
+    }
+}
+
+/// Nodes of a set that is being made, in any order.
+pub(crate) struct GatheredNodes {
+    slots: u32,
+    nodes: NodesSoFar,
+}
+
+enum NodesSoFar {
+    Few(Vec<NodeId>),
+    Bits(Box<[u64]>),
+}
+
+impl GatheredNodes {
+    /// None yet of about `expected` nodes below `slots`.
+    pub(crate) fn new(slots: u32, expected: u64) -> Self {
+        let nodes = if expected < u64::from(slots) / DENSE {
+            NodesSoFar::Few(Vec::new())
+        } else {
+            NodesSoFar::Bits(vec![0; (slots as usize).div_ceil(64)].into_boxed_slice())
+        };
+        Self { slots, nodes }
+    }
+
+    /// Adds those of these that are below the slots.
+    #[inline]
+    pub(crate) fn add(&mut self, nodes: &[u32]) {
+        let below = nodes.iter().copied().filter(|&node| node < self.slots);
+        match &mut self.nodes {
+            NodesSoFar::Few(few) => few.extend(below.map(NodeId)),
+            NodesSoFar::Bits(bits) => {
+                below.for_each(|node| bits[node as usize / 64] |= 1 << (node % 64));
+            }
+        }
+    }
+
+    /// The set of them.
+    pub(crate) fn finish(self) -> AllowSet {
+        match self.nodes {
+            NodesSoFar::Few(few) => AllowSet::new(few),
+            NodesSoFar::Bits(bits) => {
+                let len = bits.iter().map(|word| u64::from(word.count_ones())).sum();
+                AllowSet { nodes: NodeSet::Bits(bits), len, known: None }
+            }
         }
     }
 }

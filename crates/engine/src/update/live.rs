@@ -247,12 +247,12 @@ impl LiveIndex {
         Ok(was_there)
     }
 
-    /// The nodes of these rows, about `expected` of them, for searching among them only; rows that
-    /// the index does not hold are left out. It is fastest where rows ascend.
-    pub fn among(&self, rows: impl IntoIterator<Item = RowId>, expected: u64) -> AllowList {
+    /// The nodes of about `expected` rows, for searching among them only; rows that the index does not
+    /// hold are left out. `rows` hands them on in batches, fastest where they ascend.
+    pub fn among(&self, expected: u64, rows: impl FnOnce(&mut dyn FnMut(&[RowId]))) -> AllowList {
         let generation = self.current();
         let slots = generation.node_slots.load(Ordering::Acquire);
-        let nodes = generation.rows.allow_set(slots, expected, rows.into_iter());
+        let nodes = generation.rows.allow_set(slots, expected, rows);
         AllowList { numbering: Some(generation.numbering), nodes: Arc::new(nodes) }
     }
 

@@ -2,17 +2,17 @@
 //! deleted cost nothing.
 
 use std::collections::HashMap;
-use std::iter;
 use std::sync::{PoisonError, RwLock};
 
 use rustc_hash::FxBuildHasher;
 
-use crate::filter::AllowSet;
+use crate::filter::{AllowSet, GatheredNodes};
 use crate::format::constants::ABSENT;
 use crate::types::{NodeId, RowId};
 
 const CHUNK: usize = 1024;
-/// Entries that are found before the first of them is read, so that memory brings several at once.
+/// Entries that are read before the first of their nodes is noted, so that memory brings several at
+/// once.
 const AT_ONCE: usize = 64;
 
 struct RowChunk {
@@ -58,34 +58,30 @@ impl RowTable {
         (node != ABSENT).then_some(NodeId(node))
     }
 
-    /// The nodes, below `slots`, of those of these about `expected` rows that the table has; fastest
-    /// where rows ascend.
+    /// The nodes, below `slots`, of those of these about `expected` rows that the table has.
     pub(super) fn allow_set(
         &self,
         slots: u32,
         expected: u64,
-        rows: impl Iterator<Item = RowId>,
+        rows: impl FnOnce(&mut dyn FnMut(&[RowId])),
     ) -> AllowSet {
         let chunks = self.chunks.read().unwrap_or_else(PoisonError::into_inner);
+        let mut gathered = GatheredNodes::new(slots, expected);
         let mut last = (u64::MAX, None);
-        let entry = |row| {
-            let (chunk, at) = place(row);
-            if chunk != last.0 {
-                last = (chunk, chunks.get(&chunk));
+        let mut found = [ABSENT; AT_ONCE];
+        rows(&mut |batch: &[RowId]| {
+            for rows in batch.chunks(AT_ONCE) {
+                for (node, &row) in found.iter_mut().zip(rows) {
+                    let (chunk, at) = place(row);
+                    if chunk != last.0 {
+                        last = (chunk, chunks.get(&chunk).map(|chunk| &*chunk.nodes));
+                    }
+                    *node = last.1.map_or(ABSENT, |nodes| nodes[at]);
+                }
+                gathered.add(&found[..rows.len()]);
             }
-            Some(&last.1?.nodes[at])
-        };
-        let mut entries = rows.filter_map(entry);
-        let (mut found, mut nodes) = (Vec::with_capacity(AT_ONCE), Vec::with_capacity(AT_ONCE));
-        let nodes = iter::from_fn(move || {
-            if nodes.is_empty() {
-                found.extend(entries.by_ref().take(AT_ONCE));
-                nodes.extend(found.drain(..).copied());
-            }
-            nodes.pop()
         });
-        let nodes = nodes.filter(|&node| node != ABSENT).map(NodeId);
-        AllowSet::below(slots, expected, nodes)
+        gathered.finish()
     }
 
     /// Enters a row; false where it is there already, which changes nothing.
@@ -186,7 +182,9 @@ mod tests {
         let table = RowTable::from_map(&map);
         for step in [1, 3, CHUNK - 1] {
             let asked = (0..rows + 200).step_by(step);
-            let found = table.allow_set(rows, 10, asked.clone().map(|row| RowId(row.into())));
+            let ids: Vec<_> = asked.clone().map(|row| RowId(row.into())).collect();
+            let expected = if step == 1 { u64::from(rows) } else { 10 };
+            let found = table.allow_set(rows, expected, |batch| ids.chunks(100).for_each(batch));
             let mut expected: Vec<_> = asked
                 .filter_map(|row| table.get(RowId(row.into())))
                 .filter(|node| node.0 < rows)

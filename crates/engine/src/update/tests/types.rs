@@ -67,11 +67,11 @@ fn inserts_and_deletes(ty: VectorType, metric: Metric) {
     rows.check(300..2_000, "consolidated", &searched(&index));
     index.checkpoint(1).unwrap();
     rows.check(300..2_000, "folded", &searched(&index));
-    let some = index.among((1_990..2_000).map(RowId), 10);
+    let some = index.among(10, |batch| (1_990..2_000).for_each(|row| batch(&[RowId(row)])));
     let hits = index.search(rows.row(700), &params(80), Some(&some)).unwrap().hits;
     assert_eq!(hits.len(), 10);
     assert!(hits.iter().all(|h| h.row.0 >= 1_990), "{hits:?}");
-    assert!(index.among([RowId(3)], 1).is_empty(), "a deleted row has no node");
+    assert!(index.among(1, |batch| batch(&[RowId(3)])).is_empty(), "a deleted row has no node");
     drop(index);
     assert_sound(&place.path);
     let index = read_only(&place.path);
