@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use super::load::{CountedThread, UnderWay};
-use super::pace::Lap;
+use super::pace::{Lap, UNDECIDED};
 use super::stats::SearchStats;
 
 /// Processors that this process may use.
@@ -14,10 +14,15 @@ static PROCESSORS: LazyLock<u32> =
 /// Reads and searches that are remembered, roughly: of older ones the part is forgotten.
 const READS: f32 = 512.0;
 const SEARCHES: f32 = 16.0;
-/// Reads from which a slope is told.
+/// Reads of one window, and windows that are remembered.
+const WINDOW: u32 = 64;
+const WINDOWS: f32 = 16.0;
+/// Reads, or windows, from which a slope is told.
 const FEW: f32 = 32.0;
+const FEW_WINDOWS: f32 = 4.0;
 /// Variance of the logarithm of the reads in flight from which a slope is told.
 const SPREAD: f32 = 1e-3;
+const SPREAD_OF_WINDOWS: f32 = 4e-3;
 
 /// See the module's description. Tags are those of the driver's reads.
 #[derive(Debug)]
@@ -27,6 +32,7 @@ pub(super) struct Meter {
     /// Tags of reads that were pushed and not yet started.
     pushed: Vec<u32>,
     depths: Depths,
+    windows: Windows,
     naps: Naps,
     joined: Option<CountedThread>,
 }
@@ -37,7 +43,8 @@ impl Meter {
         Self {
             reads: vec![(Instant::now(), 0); depth],
             pushed: Vec::with_capacity(depth),
-            depths: Depths::default(),
+            depths: Depths::of_reads(),
+            windows: Windows::default(),
             naps: Naps::new(),
             joined: None,
         }
@@ -92,7 +99,9 @@ impl Meter {
             let (since, among) = self.reads[tag as usize];
             if among > 0 {
                 let took = now.saturating_duration_since(since);
-                self.depths.note(among, took.as_nanos() as u64);
+                let (depth, time) = logs(among, took.as_nanos() as u64);
+                self.depths.note(depth, time);
+                self.windows.note(depth, time);
                 counted += 1;
             }
         }
@@ -114,16 +123,72 @@ impl Meter {
             slept,
             threads: 0,
             processors: *PROCESSORS,
-            crowding: self.depths.slope(),
+            crowding: match self.depths.slope() {
+                reads if searches > 1 => self.windows.cautious(reads, UNDECIDED),
+                reads => reads,
+            },
             pages_per_read: self.depths.read_ns().map(|read_ns| read_ns / page_ns.max(1.0)),
             in_flight: self.depths.in_flight(),
         });
     }
 }
 
-/// Sums over the reads of one driver, older ones less and less.
-#[derive(Debug, Default)]
+/// Logarithms of the reads in flight when one started, itself among them, and of its time.
+fn logs(in_flight: u32, ns: u64) -> (f32, f32) {
+    ((in_flight.max(1) as f32).ln(), (ns.max(1) as f32).ln())
+}
+
+/// How the time of reads grows with the reads in flight, where many searches keep those about even.
+///
+/// From read to read they waver by what has just ended, which the time of a read hardly follows: it
+/// depends as much on what comes after it. So means of many reads in a row are compared, which differ
+/// as widths do.
+#[derive(Debug)]
+struct Windows {
+    reads: u32,
+    depth: f32,
+    time: f32,
+    means: Depths,
+    /// The slope when means last differed enough for one.
+    known: Option<f32>,
+}
+
+impl Default for Windows {
+    fn default() -> Self {
+        let means = Depths::new(WINDOWS, FEW_WINDOWS, SPREAD_OF_WINDOWS);
+        Self { reads: 0, depth: 0.0, time: 0.0, means, known: None }
+    }
+}
+
+impl Windows {
+    fn note(&mut self, depth: f32, time: f32) {
+        self.reads += 1;
+        self.depth += depth;
+        self.time += time;
+        if self.reads == WINDOW {
+            let reads = WINDOW as f32;
+            self.means.note(self.depth / reads, self.time / reads);
+            (self.reads, self.depth, self.time) = (0, 0.0, 0.0);
+            self.known = self.means.differ().then(|| self.means.slope()).flatten().or(self.known);
+        }
+    }
+
+    /// Of two slopes, this and that of reads, the one that says less; what is between `bounds` says
+    /// nothing, nor do two that disagree.
+    fn cautious(&self, reads: Option<f32>, (least, most): (f32, f32)) -> Option<f32> {
+        let (Some(reads), Some(windows)) = (reads, self.known) else { return reads };
+        let middle = (least + most) / 2.0;
+        let (low, high) = (reads.min(windows), reads.max(windows));
+        Some(middle.clamp(low, high))
+    }
+}
+
+/// Sums over reads of one driver, or over windows of them, older ones less and less.
+#[derive(Debug)]
 struct Depths {
+    keep: f32,
+    few: f32,
+    spread: f32,
     n: f32,
     x: f32,
     y: f32,
@@ -132,25 +197,37 @@ struct Depths {
 }
 
 impl Depths {
-    /// A read that took so long and was started when so many were in flight, itself among them.
-    fn note(&mut self, in_flight: u32, ns: u64) {
-        let (x, y) = ((in_flight.max(1) as f32).ln(), (ns.max(1) as f32).ln());
-        let keep = 1.0 - 1.0 / READS;
+    /// Nothing yet, of which about `most` are to be remembered; a slope is told from a `few`, which
+    /// differ by the variance `spread`.
+    const fn new(most: f32, few: f32, spread: f32) -> Self {
+        Self { keep: 1.0 - 1.0 / most, few, spread, n: 0.0, x: 0.0, y: 0.0, xx: 0.0, xy: 0.0 }
+    }
+
+    const fn of_reads() -> Self {
+        Self::new(READS, FEW, SPREAD)
+    }
+
+    /// Logarithms of the reads in flight and of the time of one.
+    fn note(&mut self, depth: f32, time: f32) {
         // Means are moved instead of sums kept: differences of great sums are noise.
-        self.n = self.n * keep + 1.0;
+        self.n = self.n * self.keep + 1.0;
         let part = 1.0 / self.n;
-        let (dx, dy) = (x - self.x, y - self.y);
+        let (dx, dy) = (depth - self.x, time - self.y);
         self.x += dx * part;
         self.y += dy * part;
         self.xx = (1.0 - part) * (self.xx + part * dx * dx);
         self.xy = (1.0 - part) * (self.xy + part * dx * dy);
     }
 
+    fn differ(&self) -> bool {
+        self.xx > self.spread
+    }
+
     /// How the time of a read grows with the reads in flight, as a power of them; zero where as
     /// many were in flight all the time, since nothing speaks against more of them then.
     fn slope(&self) -> Option<f32> {
-        let slope = if self.xx > SPREAD { (self.xy / self.xx).clamp(-1.0, 2.0) } else { 0.0 };
-        (self.n >= FEW).then_some(slope)
+        let slope = if self.differ() { (self.xy / self.xx).clamp(-1.0, 2.0) } else { 0.0 };
+        (self.n >= self.few).then_some(slope)
     }
 
     /// Reads in flight when one was started, itself among them, in the mean (of logarithms).
@@ -213,8 +290,8 @@ mod tests {
     use super::*;
 
     fn slope(reads: impl Iterator<Item = (u32, u64)>) -> Option<f32> {
-        let mut depths = Depths::default();
-        reads.for_each(|(in_flight, ns)| depths.note(in_flight, ns));
+        let mut depths = Depths::of_reads();
+        reads.map(|(in_flight, ns)| logs(in_flight, ns)).for_each(|(x, y)| depths.note(x, y));
         depths.slope()
     }
 
@@ -232,6 +309,52 @@ mod tests {
     fn few_reads_tell_nothing_and_an_even_depth_allows_more() {
         assert_eq!(slope((1..20).map(|n| (n, u64::from(n)))), None);
         assert_eq!(slope((0..100).map(|i| (7, 1000 + i))), Some(0.0));
+    }
+
+    /// What windows and reads say together where a step of the width doubles the reads in flight now
+    /// and then, each read follows its own depth as a power `own`, and all follow the mean depth as
+    /// a power `mean`.
+    fn both(own: f32, mean: f32) -> f32 {
+        let (mut reads, mut windows) = (Depths::of_reads(), Windows::default());
+        for read in 0..8 * 64 * 16_u32 {
+            let level = if read / 1024 % 2 == 0 { 32.0_f32 } else { 64.0 };
+            let wavers = 1.0 + (read % 13) as f32 / 13.0;
+            let (depth, time) = ((level * wavers).ln(), own * wavers.ln() + mean * level.ln());
+            reads.note(depth, time);
+            windows.note(depth, time);
+        }
+        windows.cautious(reads.slope(), UNDECIDED).unwrap()
+    }
+
+    #[test]
+    fn reads_and_windows_have_to_agree() {
+        assert!(both(1.0, 1.0) > 0.9);
+        assert!(both(0.0, 0.0).abs() < 0.1);
+        // A queue that reads do not see, since others overtake them; and one that is none.
+        let undecided = UNDECIDED.0..UNDECIDED.1;
+        assert!(undecided.contains(&both(0.0, 1.0)) && undecided.contains(&both(1.0, 0.0)));
+        let few = Windows::default();
+        assert_eq!(
+            (few.cautious(Some(0.9), UNDECIDED), few.cautious(None, UNDECIDED)),
+            (Some(0.9), None)
+        );
+    }
+
+    #[test]
+    fn an_even_width_leaves_what_windows_told_before() {
+        let mut windows = Windows::default();
+        let told = |windows: &mut Windows, depth: f32, time: f32| {
+            (0..64).for_each(|_| windows.note(depth, time));
+            windows.known
+        };
+        for window in 0..20 {
+            let depth = (window % 4) as f32;
+            told(&mut windows, depth, depth);
+        }
+        let before = windows.known.unwrap();
+        assert!(before > 0.9, "{before}");
+        let after = (0..400).fold(None, |_, _| told(&mut windows, 1.0, 5.0));
+        assert!(after.is_some());
     }
 
     #[test]

@@ -11,7 +11,8 @@
 //!
 //! Where the device is crowded, searches become narrower: they read least then. Where it is not and
 //! processors are idle, they become wider. Where processors are not idle, an equal share is what
-//! they return to, as reads cost them time, too. A search that is alone is idle by nature, and for it
+//! they return to, as reads cost them time, too; and also where it is not told whether the device is
+//! crowded. A search that is alone is idle by nature, and for it
 //! crowding alone decides.
 //!
 //! The step grows while its direction stays and is halved when that changes, since what a step
@@ -25,6 +26,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const CROWDED: f32 = 0.6;
 /// Below it there is room for more.
 const ROOMY: f32 = 0.25;
+/// Between them it is not told which of both it is.
+pub(super) const UNDECIDED: (f32, f32) = (ROOMY, CROWDED);
 /// Idleness that is worth more reads.
 const IDLE: f32 = 0.1;
 /// Idleness that comes of waking up and not of waiting.
@@ -35,6 +38,11 @@ const WEIGHT: f32 = 1.0 / 8.0;
 const STEP: (f32, f32) = (1.0 / 16.0, 1.0 / 256.0);
 /// The greatest step that widens: room that was not there costs all searches reads.
 const STEP_WIDER: f32 = 1.0 / 32.0;
+
+/// Whether so much crowding speaks neither for more reads nor for fewer.
+fn is_undecided(crowding: f32) -> bool {
+    (UNDECIDED.0..UNDECIDED.1).contains(&crowding)
+}
 
 /// What the driver of a search has measured when it ends.
 #[derive(Clone, Copy, Debug, Default)]
@@ -190,6 +198,7 @@ impl Pace {
                 _ if idle < BUSY => back.signum(),
                 Some(crowding) if crowding > CROWDED => -1.0,
                 Some(crowding) if crowding < ROOMY && idle > IDLE && !lap.suffices() => 1.0,
+                Some(crowding) if is_undecided(crowding) && back.abs() > STEP.0 => back.signum(),
                 _ => 0.0,
             };
             self.among.go(direction, (Self::BOUNDS.0.ln(), Self::BOUNDS.1.ln()));
@@ -255,6 +264,17 @@ mod tests {
             let moved = after(&pace, 32, 30, before);
             assert!((moved - 1.0).abs() > 0.3, "{moved}");
             let back = after(&pace, 32, 200, busy);
+            assert!((back - 1.0).abs() < 0.1, "{back}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_told_of_the_device_leads_back_to_an_equal_share() {
+        for before in [Lap { crowding: Some(1.0), ..WAITS }, WAITS] {
+            let pace = Pace::default();
+            let moved = after(&pace, 32, 60, before);
+            assert!((moved - 1.0).abs() > 0.3, "{moved}");
+            let back = after(&pace, 32, 200, Lap { crowding: Some(0.4), ..WAITS });
             assert!((back - 1.0).abs() < 0.1, "{back}");
         }
     }
