@@ -51,8 +51,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
         in_circles.extend(circles::circles(&sources));
         findings.extend(parts::findings(&architecture, &sources));
     }
-    println!("architecture: {} circles of files, those of {}", in_circles.len(), circles::KNOWN);
-    findings.extend(circles::findings(&in_circles, &read(circles::KNOWN)?));
+    findings.extend(circles::findings(&in_circles));
     Ok(findings)
 }
 

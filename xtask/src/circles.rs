@@ -1,16 +1,12 @@
 //! Files of a room that need each other in a circle.
 //!
 //! A file needs those whose items it names, followed through the `use` lines of the modules between:
-//! what a `mod.rs` only hands on, it does not need itself. Tests do not count. Files that may still
-//! stand in a circle are listed; the list can only become shorter.
+//! what a `mod.rs` only hands on, it does not need itself. Tests do not count.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::paths::{NamedPath, Naming};
-
-/// The files that stand in a circle and may, a path below the repository on each line.
-pub(crate) const KNOWN: &str = "xtask/circles.txt";
 
 /// Modules through which an item is followed.
 const MOST_HOPS: usize = 8;
@@ -72,17 +68,10 @@ pub(crate) fn circles(files: &[SourceFile]) -> Vec<Circle> {
     found
 }
 
-/// What is wrong with these circles of all crates, of which those in `known` may be.
-pub(crate) fn findings(circles: &[Circle], known: &str) -> Vec<String> {
-    let is_known = |file: &PathBuf| known.lines().any(|known| file.as_os_str() == known);
-    let new = circles.iter().filter(|circle| !circle.files.iter().all(is_known));
-    let new = new.map(|circle| format!("files in a circle:\n    {}", circle.needs.join("\n    ")));
-    let is_met = |known: &str| {
-        circles.iter().flat_map(|circle| &circle.files).any(|file| file.as_os_str() == known)
-    };
-    let gone = known.lines().filter(|known| !is_met(known));
-    let gone = gone.map(|known| format!("{known}: is in no circle any more; take it off {KNOWN}"));
-    new.chain(gone).collect()
+/// What is wrong with these circles of all crates.
+pub(crate) fn findings(circles: &[Circle]) -> Vec<String> {
+    let needs = circles.iter().map(|circle| circle.needs.join("\n    "));
+    needs.map(|needs| format!("files in a circle:\n    {needs}")).collect()
 }
 
 /// The file that declares what a path names that stands in the module `within`, if it is one of these.
