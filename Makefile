@@ -49,7 +49,7 @@ test: etcd lint deny
 	cargo test --locked --workspace --tests
 	$(MAKE) fuzz
 	VIRTUAL_ENV="$(VENV)" "$(VENV)/bin/maturin" develop --quiet --locked --extras test
-	"$(VENV)/bin/python" -m pytest
+	"$(VENV)/bin/python" -m pytest -n 2 --dist loadfile
 	$(MAKE) optimised-test
 
 # Said before an hour of tests, not after. The tests themselves say so too.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use pipeann_db::replication::{SharedChange, SharedLog, SharedLogError};
 
 use crate::codec::{EncodedChange, KIND_REQUEST, encode};
+use crate::time::ServerTime;
 
 /// The most bytes of an object, but for a change that is longer by itself.
 const OBJECT_BYTES: usize = 16 << 20;
@@ -46,6 +47,7 @@ pub(crate) struct SharedObjects {
     log: Box<dyn ObjectLog>,
     waiting: Mutex<WaitingChanges>,
     moved: Condvar,
+    time: ServerTime,
     /// From the begin of one put to that of the next.
     gap: Duration,
     /// Is told when it has failed.
@@ -62,11 +64,12 @@ impl SharedObjects {
     /// Puts objects by `log`, one that comes after a rest at once, and the next ones `gap` apart.
     pub(crate) fn new(
         log: Box<dyn ObjectLog>,
+        time: ServerTime,
         gap: Duration,
         on_failure: impl Fn() + Send + Sync + 'static,
     ) -> Arc<Self> {
         let (waiting, moved) = (Mutex::default(), Condvar::new());
-        Arc::new(Self { log, waiting, moved, gap, on_failure: Box::new(on_failure) })
+        Arc::new(Self { log, waiting, moved, time, gap, on_failure: Box::new(on_failure) })
     }
 
     /// Why the term is over, if it is.
@@ -84,6 +87,14 @@ impl SharedObjects {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn wait_more<'w>(
+        &'w self,
+        waiting: MutexGuard<'w, WaitingChanges>,
+        at_most: Option<Duration>,
+    ) -> MutexGuard<'w, WaitingChanges> {
+        self.time.wait_on((&self.waiting, &self.moved), waiting, at_most)
+    }
+
     /// Waits until the gap behind the last put has passed, or an object is full; others hand over more
     /// meanwhile.
     fn gather<'w>(
@@ -92,7 +103,7 @@ impl SharedObjects {
     ) -> MutexGuard<'w, WaitingChanges> {
         let left = |waiting: &WaitingChanges| {
             let full = waiting.bytes >= OBJECT_BYTES || waiting.changes.len() >= OBJECT_CHANGES;
-            let since = waiting.began.map_or(self.gap, |began| began.elapsed());
+            let since = waiting.began.map_or(self.gap, |began| self.time.since(began));
             if full || waiting.failed.is_some() {
                 Duration::ZERO
             } else {
@@ -104,8 +115,7 @@ impl SharedObjects {
             if left.is_zero() {
                 return waiting;
             }
-            waiting =
-                self.moved.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
+            waiting = self.wait_more(waiting, Some(left));
         }
     }
 
@@ -115,7 +125,7 @@ impl SharedObjects {
         mut waiting: MutexGuard<'w, WaitingChanges>,
     ) -> MutexGuard<'w, WaitingChanges> {
         if waiting.leading {
-            return self.moved.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            return self.wait_more(waiting, None);
         }
         waiting.leading = true;
         waiting = self.gather(waiting);
@@ -124,7 +134,7 @@ impl SharedObjects {
             self.moved.notify_all();
             return waiting;
         }
-        waiting.began = Some(Instant::now());
+        waiting.began = Some(self.time.now());
         let changes = std::mem::take(&mut waiting.changes);
         waiting.bytes = 0;
         let done = waiting.given;
@@ -246,7 +256,12 @@ mod tests {
     #[test]
     fn threads_share_objects_and_each_finds_its_changes_in_order() {
         let objects = Arc::new(Objects::default());
-        let log = SharedObjects::new(Box::new(Arc::clone(&objects)), Duration::ZERO, || {});
+        let log = SharedObjects::new(
+            Box::new(Arc::clone(&objects)),
+            ServerTime::Machine,
+            Duration::ZERO,
+            || {},
+        );
         std::thread::scope(|scope| {
             for thread in 0..8u64 {
                 let log = &log;
@@ -272,7 +287,12 @@ mod tests {
     #[test]
     fn what_is_long_is_cut_at_changes() {
         let objects = Arc::new(Objects::default());
-        let log = SharedObjects::new(Box::new(Arc::clone(&objects)), Duration::ZERO, || {});
+        let log = SharedObjects::new(
+            Box::new(Arc::clone(&objects)),
+            ServerTime::Machine,
+            Duration::ZERO,
+            || {},
+        );
         let long = vec![7; OBJECT_BYTES / 2];
         let changes: Vec<_> = (1..=5).map(|seq| record(1, seq, &long)).collect();
         log.append(&changes).unwrap();
@@ -288,7 +308,12 @@ mod tests {
     #[test]
     fn a_request_is_in_the_object_of_its_change() {
         let objects = Arc::new(Objects::default());
-        let log = SharedObjects::new(Box::new(Arc::clone(&objects)), Duration::ZERO, || {});
+        let log = SharedObjects::new(
+            Box::new(Arc::clone(&objects)),
+            ServerTime::Machine,
+            Duration::ZERO,
+            || {},
+        );
         let long = vec![7; OBJECT_BYTES];
         let request =
             AppliedRequest { id: RequestId([1; 16]), at_ms: 1, answer: RequestAnswer::default() };
@@ -304,9 +329,14 @@ mod tests {
         let objects = Arc::new(Objects { fail_at: Some(3), ..Objects::default() });
         let told = Arc::new(AtomicUsize::new(0));
         let tell = Arc::clone(&told);
-        let log = SharedObjects::new(Box::new(Arc::clone(&objects)), Duration::ZERO, move || {
-            tell.fetch_add(1, Ordering::Relaxed);
-        });
+        let log = SharedObjects::new(
+            Box::new(Arc::clone(&objects)),
+            ServerTime::Machine,
+            Duration::ZERO,
+            move || {
+                tell.fetch_add(1, Ordering::Relaxed);
+            },
+        );
         let failed: usize = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4u64)
                 .map(|thread| {
@@ -329,7 +359,8 @@ mod tests {
         let objects = Arc::new(Objects::default());
         // Whoever waits for this gap does not end.
         let day = Duration::from_secs(86_400);
-        let log = SharedObjects::new(Box::new(Arc::clone(&objects)), day, || {});
+        let log =
+            SharedObjects::new(Box::new(Arc::clone(&objects)), ServerTime::Machine, day, || {});
         log.append(&[record(1, 1, b"row")]).unwrap();
         assert_eq!(objects.put.lock().unwrap().len(), 1);
         // Who waits is told of the end.
@@ -345,7 +376,8 @@ mod tests {
 
         let objects = Arc::new(Objects::default());
         let gap = Duration::from_millis(50);
-        let log = SharedObjects::new(Box::new(Arc::clone(&objects)), gap, || {});
+        let log =
+            SharedObjects::new(Box::new(Arc::clone(&objects)), ServerTime::Machine, gap, || {});
         let began = Instant::now();
         std::thread::scope(|scope| {
             for thread in 0..8u64 {

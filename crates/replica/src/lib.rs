@@ -28,6 +28,7 @@ mod replica;
 mod requests_file;
 mod restore;
 mod state;
+mod time;
 mod work;
 
 pub use codec::{
@@ -45,8 +46,13 @@ pub use position::{ReplicaFile, ReplicaFileError};
 pub use replica::Replica;
 pub use restore::{RestoreError, RestoredLog, restore_into_store, restore_to_directory};
 pub use state::{ReadFreshness, ReplicaStatus};
+pub use time::{ServerTime, SimulatedTime};
 
 #[cfg(test)]
+mod planted;
+#[cfg(test)]
 mod publishing_tests;
+#[cfg(test)]
+mod sim;
 #[cfg(test)]
 mod tests;

@@ -71,6 +71,9 @@ pub(crate) struct TermObjects {
     /// Is told how much was put.
     pub(crate) state: Arc<SharedState>,
     pub(crate) tally: Arc<CommitTally>,
+    /// What a simulation breaks.
+    #[cfg(test)]
+    pub(crate) planted: Option<crate::planted::ServerFault>,
 }
 
 impl fmt::Debug for TermObjects {
@@ -91,12 +94,17 @@ impl ObjectLog for TermObjects {
         let put = self.leader.append(Stamp { catalogue_version, timestamp }, &entries);
         let number = put.as_ref().ok().map(|position| position.number);
         self.tally.put(changes.len(), bytes, began.elapsed(), number);
+        #[cfg(test)]
+        if put.is_err() && self.planted == Some(crate::planted::ServerFault::AnsweredBeforePut) {
+            return Ok(());
+        }
         let position = put.map_err(|error| match error {
             LogError::Fenced { .. } => SharedLogError::NotLeading { why: error.to_string() },
             error => SharedLogError::Unknown { why: error.to_string() },
         })?;
         let bytes = changes.iter().map(|change| change.payload.len() as u64).sum();
         self.state.note_log_bytes(bytes);
+        self.state.note_put(timestamp);
         *self.time.put.lock().unwrap_or_else(PoisonError::into_inner) = (position, timestamp);
         Ok(())
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use pipeann_store::ClusterStore;
 
 use crate::election::Election;
+use crate::time::ServerTime;
 
 /// So much of the log is read in about the time that a generation's changes take to be fetched.
 const GENERATION_BYTES: u64 = 256 << 20;
@@ -35,6 +36,11 @@ pub struct ReplicaOptions {
     /// Is told when the log does not reach back to what this server has: it is to be opened anew, with
     /// a generation.
     pub cut_off: Option<SyncSender<()>>,
+    /// The time it goes by.
+    pub time: ServerTime,
+    /// What a simulation breaks.
+    #[cfg(test)]
+    pub(crate) planted: Option<crate::planted::ServerFault>,
 }
 
 impl ReplicaOptions {
@@ -54,6 +60,9 @@ impl ReplicaOptions {
             note: Duration::from_secs(5),
             generation_bytes: GENERATION_BYTES,
             cut_off: None,
+            time: ServerTime::Machine,
+            #[cfg(test)]
+            planted: None,
         }
     }
 }

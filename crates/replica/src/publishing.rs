@@ -18,7 +18,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use pipeann_db::access::ACCESS_FILE;
@@ -136,12 +135,12 @@ impl GenerationWork {
 
     fn publish(&mut self, term: &LedTerm) -> Result<(), ReplicaError> {
         let generations = ShardGenerations::new(&self.options.store, SHARD);
-        let began = Instant::now();
+        let began = self.options.time.now();
         let taken = Arc::new(self.take(term)?);
         let Some(published) = self.put(&generations, term, &taken)? else { return Ok(()) };
         let (bytes, files) =
             published.files.iter().fold((0, 0), |(sum, count), it| (sum + it.length, count + 1));
-        let took = began.elapsed();
+        let took = self.options.time.since(began);
         tracing::info!(id = ?published.id, position = ?published.position, bytes, files, ?took,
             "a generation is published");
         (self.included, self.newest) = (taken.log_bytes, Some(published.position));
@@ -166,6 +165,11 @@ impl GenerationWork {
         clear(&dir)?;
         let mut taken = TakenFiles { dir, position, header: Vec::new(), log_bytes };
         self.database.snapshot_to(&taken.dir)?;
+        #[cfg(test)]
+        if self.options.planted == Some(crate::planted::ServerFault::GenerationNamedLate) {
+            self.state.rest(Duration::from_millis(200));
+            taken.position = term.leader.position();
+        }
         let access = self.dir.join(ACCESS_FILE);
         if fs::exists(&access).map_err(ReplicaError::files(&access))? {
             // It is replaced as a whole.
@@ -203,24 +207,22 @@ impl GenerationWork {
             // Nobody waits for it where the server has ended.
             let _ = sender.send(put);
         };
-        thread::Builder::new()
-            .name("generation-files".into())
-            .spawn(put)
-            .map_err(ReplicaError::Thread)?;
+        self.options.time.spawn("generation-files", put).map_err(ReplicaError::Thread)?;
         Ok(self.wait(&receiver).transpose()?)
     }
 
     fn wait<T>(&self, receiver: &Receiver<T>) -> Option<T> {
+        let time = &self.options.time;
         let mut until: Option<Instant> = None;
         loop {
-            match receiver.recv_timeout(BETWEEN_LOOKS) {
+            match time.receive(receiver, BETWEEN_LOOKS) {
                 Ok(done) => return Some(done),
                 // It panicked, and has said so.
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if self.state.is_stopping()
-                && *until.get_or_insert_with(|| Instant::now() + LAST_FILES) <= Instant::now()
+                && *until.get_or_insert_with(|| time.now() + LAST_FILES) <= time.now()
             {
                 tracing::info!("the last generation is not whole, and is left");
                 return None;

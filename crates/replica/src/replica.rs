@@ -4,11 +4,11 @@ use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pipeann_db::database::{Database, DatabaseOptions};
-use pipeann_db::replication::SharedLogError;
+use pipeann_db::replication::{ChangesUnderWay, SharedLogError};
 use pipeann_store::{ClusterStore, LogError, Position};
 use uuid::Uuid;
 
@@ -74,7 +74,7 @@ impl Replica {
         let cluster = options.store.cluster_id();
         let requests = RequestsFile::open(dir, cluster, database.requests());
         let requests = requests.map_err(ReplicaError::Requests)?;
-        let state = Arc::new(SharedState::new(file.position()));
+        let state = Arc::new(SharedState::new(file.position(), options.time.clone()));
         let (terms, tally) = (Arc::default(), Arc::<CommitTally>::default());
         let publisher = GenerationWork {
             dir: dir.to_owned(),
@@ -97,22 +97,22 @@ impl Replica {
             tally: Arc::clone(&tally),
             file,
             requests,
-            noted: Instant::now(),
+            noted: options.time.now(),
         };
         let ending = UnforeseenEnd {
             state: Arc::clone(&state),
             terms: Arc::clone(&terms),
             election: Arc::clone(&options.election),
         };
-        let thread = thread::Builder::new().name("shared-log".into()).spawn(move || {
+        let time = options.time.clone();
+        let thread = time.spawn("shared-log", move || {
             let _ending = ending;
             work.run();
         });
         let thread = thread.map_err(ReplicaError::Thread)?;
         let (server, closing, threads) = (file.server(), AtomicBool::new(false), vec![thread]);
         let mut replica = Self { database, options, server, state, terms, tally, closing, threads };
-        let thread =
-            thread::Builder::new().name("generations".into()).spawn(move || publisher.run());
+        let thread = time.spawn("generations", move || publisher.run());
         replica.threads.push(thread.map_err(ReplicaError::Thread)?);
         Ok(replica)
     }
@@ -190,7 +190,7 @@ impl Replica {
     /// object that is here. Of a server that leads it names all that was answered, and what the log takes
     /// from now on is later.
     pub fn timestamp(&self) -> u64 {
-        self.term().map_or_else(|| self.state.status().timestamp, |term| term.time.newest().1)
+        self.term().map_or_else(|| self.state.newest(), |term| term.time.newest().1)
     }
 
     /// How far the log goes, where this server leads for certain: whoever has applied it up to there has
@@ -212,9 +212,49 @@ impl Replica {
             return false;
         }
         match self.term() {
-            Some(term) => term.has(wanted) || self.options.election.certain_for() > Duration::ZERO,
+            // In this order: a change that failed meanwhile has ended the term.
+            Some(term) => self.applied_all_of(wanted) && self.leads_with(&term, wanted),
             None => self.state.has(wanted),
         }
+    }
+
+    /// Whether a read may rely on what this server has put itself.
+    fn leads_with(&self, term: &LedTerm, wanted: ReadFreshness) -> bool {
+        #[cfg(test)]
+        if self.options.planted == Some(crate::planted::ServerFault::LeaseTakenForGranted) {
+            return true;
+        }
+        term.has(wanted)
+            || term.log.failed().is_none() && self.options.election.certain_for() > Duration::ZERO
+    }
+
+    /// Whether nothing is under way that others may have read from the log and that a read of the latest
+    /// would miss here.
+    fn applied_all_of(&self, wanted: ReadFreshness) -> bool {
+        wanted != ReadFreshness::Latest
+            || self.under_way().is_none_or(|changes| changes.are_over(changes.begun()))
+    }
+
+    fn under_way(&self) -> Option<&Arc<ChangesUnderWay>> {
+        self.database.leadership().map(|leadership| leadership.under_way())
+    }
+
+    /// Waits for changes that this server leads and has not yet applied, where a read has to see them.
+    fn wait_for_changes(
+        &self,
+        wanted: ReadFreshness,
+        deadline: Instant,
+    ) -> Result<(), ReplicaError> {
+        let Some(changes) = self.under_way().filter(|_| wanted == ReadFreshness::Latest) else {
+            return Ok(());
+        };
+        #[cfg(test)]
+        if self.options.planted == Some(crate::planted::ServerFault::ChangesUnderWayMissed) {
+            return Ok(());
+        }
+        let over = self.options.time.wait_for_changes(changes, changes.begun(), deadline);
+        let why = || "a change is under way, and the store has not answered".to_owned();
+        if over { Ok(()) } else { Err(ReplicaError::Behind { why: why() }) }
     }
 
     /// Returns when this server's state satisfies `comes`, or says that it did not until the deadline.
@@ -223,7 +263,7 @@ impl Replica {
             if comes(self) {
                 return true;
             }
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = self.options.time.until(deadline);
             if left.is_zero() {
                 return false;
             }
@@ -239,28 +279,33 @@ impl Replica {
 
     /// Returns when this server has what a read asks for.
     ///
-    /// A server that leads has everything; before it says so of what it cannot know to have written itself, it
-    /// makes sure that it leads still: by the election's word, or by a look at the log. Where another one leads
-    /// by now, it reads the log as others do.
+    /// A server that leads has everything when the changes that it has begun are applied. Before it says so of
+    /// what it cannot know to have written itself, it makes sure that it leads still: by the election's word,
+    /// or by a look at the log. Where another one leads by now, it reads the log as others do.
     ///
     /// # Errors
     /// [`ReplicaError::Behind`] when the deadline has come; [`ReplicaError::Log`] where the log is out of
     /// reach.
     pub fn catch_up(&self, wanted: ReadFreshness, deadline: Instant) -> Result<(), ReplicaError> {
         if let Some(term) = self.term().filter(|_| !self.state.has_died()) {
-            if self.has(wanted) {
+            self.wait_for_changes(wanted, deadline)?;
+            if self.leads_with(&term, wanted) {
                 return Ok(());
             }
-            match term.leader.verify() {
+            // What came of a put that failed is in the log, or not.
+            let is_over = term.log.failed().is_some();
+            match if is_over { Ok(()) } else { term.leader.verify() } {
+                Ok(()) if !is_over => return Ok(()),
+                Ok(()) => {}
                 Err(LogError::Fenced { .. } | LogError::Poisoned { .. }) => {
                     // It was stopped, or asleep, while another one came to lead.
                     let why = "another server leads".to_owned();
                     term.log.end(SharedLogError::NotLeading { why });
-                    self.state.nudge();
-                    self.wait_until(deadline, |it| it.term().is_none());
                 }
-                verified => return Ok(verified?),
+                Err(error) => return Err(error.into()),
             }
+            self.state.nudge();
+            self.wait_until(deadline, |it| it.term().is_none());
         }
         let behind = |why| ReplicaError::Behind { why };
         self.state.catch_up(wanted, deadline).map_err(behind)

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use pipeann_store::Position;
 
+use crate::time::ServerTime;
+
 /// How new the data has to be that a read sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadFreshness {
@@ -59,13 +61,13 @@ struct ReadProgress {
 
 impl ReadProgress {
     /// Whether what a read asks for is applied for certain.
-    fn has(&self, wanted: ReadFreshness) -> bool {
+    fn has(&self, wanted: ReadFreshness, time: &ServerTime) -> bool {
         match wanted {
             ReadFreshness::Any => true,
             ReadFreshness::AtLeast(timestamp) => self.status.timestamp >= timestamp,
             ReadFreshness::Bounded { staleness, at_least } => {
                 self.status.timestamp >= at_least
-                    && self.fresh.is_some_and(|fresh| fresh.elapsed() <= staleness)
+                    && self.fresh.is_some_and(|fresh| time.since(fresh) <= staleness)
             }
             ReadFreshness::Latest => false,
         }
@@ -87,8 +89,11 @@ impl ReadProgress {
 pub(crate) struct SharedState {
     progress: Mutex<ReadProgress>,
     moved: Condvar,
+    time: ServerTime,
     /// Bytes of the log that were put or applied here since it was opened.
     log_bytes: AtomicU64,
+    /// The timestamp of the last object that this server has put.
+    put: AtomicU64,
 }
 
 /// What the thread that works finds when it has waited.
@@ -101,7 +106,7 @@ pub(crate) enum WorkSignal {
 }
 
 impl SharedState {
-    pub(crate) fn new(position: Option<Position>) -> Self {
+    pub(crate) fn new(position: Option<Position>, time: ServerTime) -> Self {
         let status =
             ReplicaStatus { leads: None, position, timestamp: 0, trouble: None, cut_off: false };
         let progress = ReadProgress {
@@ -114,12 +119,23 @@ impl SharedState {
             stopping: false,
             nudged: false,
         };
-        Self { progress: Mutex::new(progress), moved: Condvar::new(), log_bytes: AtomicU64::new(0) }
+        let (progress, moved) = (Mutex::new(progress), Condvar::new());
+        Self { progress, moved, time, log_bytes: AtomicU64::new(0), put: AtomicU64::new(0) }
     }
 
     /// The log has become longer by what was put or applied here.
     pub(crate) fn note_log_bytes(&self, bytes: u64) {
         self.log_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// An object was put here.
+    pub(crate) fn note_put(&self, timestamp: u64) {
+        self.put.fetch_max(timestamp, Ordering::SeqCst);
+    }
+
+    /// The timestamp of the last object that was put or applied here: names all that was answered here.
+    pub(crate) fn newest(&self) -> u64 {
+        self.put.load(Ordering::SeqCst).max(self.progress().status.timestamp)
     }
 
     /// Bytes of the log that were put or applied here so far.
@@ -135,6 +151,15 @@ impl SharedState {
 
     fn progress(&self) -> MutexGuard<'_, ReadProgress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until something has changed, at most so long.
+    fn wait_more<'g>(
+        &'g self,
+        progress: MutexGuard<'g, ReadProgress>,
+        at_most: Duration,
+    ) -> MutexGuard<'g, ReadProgress> {
+        self.time.wait_on((&self.progress, &self.moved), progress, Some(at_most))
     }
 
     pub(crate) fn status(&self) -> ReplicaStatus {
@@ -154,7 +179,7 @@ impl SharedState {
 
     /// How long ago a read began that came to the log's end: what was acknowledged before that is here.
     pub(crate) fn age(&self) -> Option<Duration> {
-        self.progress().fresh.map(|fresh| fresh.elapsed())
+        self.progress().fresh.map(|fresh| self.time.since(fresh))
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -163,46 +188,43 @@ impl SharedState {
 
     /// Waits until it is time to look at the log, or somebody asks for it.
     pub(crate) fn wait(&self, poll: Duration) -> WorkSignal {
-        let until = Instant::now() + poll;
+        let until = self.time.now() + poll;
         let mut progress = self.progress();
         loop {
             if progress.stopping {
                 return WorkSignal::Stop;
             }
-            let left = until.saturating_duration_since(Instant::now());
+            let left = self.time.until(until);
             if progress.nudged || progress.asked > progress.ended || left.is_zero() {
                 progress.nudged = false;
                 return WorkSignal::Look;
             }
-            progress =
-                self.moved.wait_timeout(progress, left).unwrap_or_else(PoisonError::into_inner).0;
+            progress = self.wait_more(progress, left);
         }
     }
 
     /// As [`wait`](Self::wait), whoever asks: something is wrong, and is tried again after a while.
     pub(crate) fn rest(&self, time: Duration) -> WorkSignal {
-        let until = Instant::now() + time;
+        let until = self.time.now() + time;
         let mut progress = self.progress();
         while !progress.stopping {
-            let left = until.saturating_duration_since(Instant::now());
+            let left = self.time.until(until);
             if left.is_zero() {
                 return WorkSignal::Look;
             }
-            progress =
-                self.moved.wait_timeout(progress, left).unwrap_or_else(PoisonError::into_inner).0;
+            progress = self.wait_more(progress, left);
         }
         WorkSignal::Stop
     }
 
     /// Waits until something has changed, at most so long.
     pub(crate) fn wait_for_change(&self, time: Duration) {
-        let progress = self.progress();
-        drop(self.moved.wait_timeout(progress, time).unwrap_or_else(PoisonError::into_inner));
+        drop(self.wait_more(self.progress(), time));
     }
 
     /// A read to the log's end begins; to be given to [`end_read`](Self::end_read).
     pub(crate) fn begin_read(&self) -> (u64, Instant) {
-        (self.progress().asked, Instant::now())
+        (self.progress().asked, self.time.now())
     }
 
     /// A read has come to the end of the log.
@@ -271,7 +293,7 @@ impl SharedState {
     }
 
     pub(crate) fn has(&self, wanted: ReadFreshness) -> bool {
-        self.progress().has(wanted)
+        self.progress().has(wanted, &self.time)
     }
 
     /// Waits until what a read asks for is applied, or this server leads.
@@ -283,20 +305,19 @@ impl SharedState {
         if let Some(why) = &progress.died {
             return Err(why.clone());
         }
-        if progress.has(wanted) {
+        if progress.has(wanted, &self.time) {
             return Ok(());
         }
         progress.asked += 1;
         let mine = progress.asked;
         self.moved.notify_all();
         while progress.ended < mine && progress.status.leads.is_none() {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = self.time.until(deadline);
             if left.is_zero() || progress.stopping || progress.died.is_some() {
                 let why = progress.status.trouble.clone();
                 return Err(why.unwrap_or_else(|| "the log is longer than was read so far".into()));
             }
-            progress =
-                self.moved.wait_timeout(progress, left).unwrap_or_else(PoisonError::into_inner).0;
+            progress = self.wait_more(progress, left);
         }
         Ok(())
     }

@@ -306,7 +306,7 @@ fn what_the_leader_says_of_the_log_counts_as_a_look_at_it() {
     catch_up(&b);
     // Nobody knows for certain here who leads.
     assert_eq!(a.leads_up_to(), None);
-    let state = crate::state::SharedState::new(b.status().position);
+    let state = crate::state::SharedState::new(b.status().position, ServerTime::Machine);
     let bounded = ReadFreshness::Bounded { staleness: Duration::from_secs(600), at_least: 0 };
     assert!(!state.has(bounded), "it has never read to an end");
     let here = b.status().position.unwrap();

@@ -19,6 +19,8 @@ use crate::election::Elected;
 use crate::group::SharedObjects;
 use crate::objects::{TermObjects, TermTime, moment};
 use crate::options::ReplicaOptions;
+#[cfg(test)]
+use crate::planted::ServerFault;
 use crate::position::ReplicaFile;
 use crate::requests_file::RequestsFile;
 use crate::state::{ReadFreshness, SharedState, WorkSignal};
@@ -146,6 +148,11 @@ impl LogWork {
             let before = reader.position();
             let reading = self.state.begin_read();
             while let Some(batch) = reader.next()? {
+                #[cfg(test)]
+                if self.options.planted == Some(ServerFault::SaidBeforeApplied) {
+                    self.state.applied(batch.position, batch.timestamp);
+                    self.state.rest(Duration::from_millis(50));
+                }
                 self.apply(&batch)?;
                 self.state.applied(batch.position, batch.timestamp);
                 if self.state.is_stopping() {
@@ -153,6 +160,12 @@ impl LogWork {
                 }
                 self.note_position(false);
             }
+            #[cfg(test)]
+            let reading = if self.options.planted == Some(ServerFault::EndSeenBefore) {
+                self.state.begin_read()
+            } else {
+                reading
+            };
             self.state.end_read(reading);
             self.note_position(false);
             self.options.election.stand(reader.position().map_or(0, |position| position.term));
@@ -170,13 +183,14 @@ impl LogWork {
     /// elected meanwhile is no reason to wait.
     fn pause(&self, quiet: u32) -> WorkSignal {
         let ReplicaOptions { poll, idle_poll, .. } = self.options;
-        let until = Instant::now() + if quiet < QUIET { poll } else { idle_poll };
+        let time = &self.options.time;
+        let until = time.now() + if quiet < QUIET { poll } else { idle_poll };
         loop {
-            let left = until.saturating_duration_since(Instant::now());
+            let left = time.until(until);
             let slice = left.min(ELECTION_LOOK);
-            let began = Instant::now();
+            let began = time.now();
             let signal = self.state.wait(slice);
-            let is_asked = began.elapsed() < slice;
+            let is_asked = time.since(began) < slice;
             let is_elected = self.options.election.elected() == Elected::Me;
             if signal == WorkSignal::Stop || is_asked || is_elected || left <= slice {
                 return signal;
@@ -189,6 +203,10 @@ impl LogWork {
         let name = LeaderName::new(self.options.name.clone())?;
         let mut newest = self.state.status().timestamp;
         let mut take = |batch: Batch| {
+            #[cfg(test)]
+            if self.options.planted == Some(ServerFault::OpeningNotApplied) {
+                return Ok(());
+            }
             self.apply(&batch)?;
             self.state.applied(batch.position, batch.timestamp);
             newest = newest.max(batch.timestamp);
@@ -206,10 +224,12 @@ impl LogWork {
             revision: AtomicU64::new(self.database.catalog().revision()),
             state: Arc::clone(&self.state),
             tally: Arc::clone(&self.tally),
+            #[cfg(test)]
+            planted: self.options.planted,
         };
         let state = Arc::clone(&self.state);
-        let log =
-            SharedObjects::new(Box::new(objects), self.options.put_gap, move || state.nudge());
+        let (time_of_log, gap) = (self.options.time.clone(), self.options.put_gap);
+        let log = SharedObjects::new(Box::new(objects), time_of_log, gap, move || state.nudge());
         self.database.lead(Arc::clone(&log) as Arc<dyn SharedLog>)?;
         tracing::info!(term, "this server leads");
         let log_of_term = Arc::clone(&log);
@@ -259,16 +279,20 @@ impl LogWork {
     fn note_position(&mut self, at_once: bool) {
         let Some(position) = self.state.status().position else { return };
         if self.file.position() == Some(position)
-            || !at_once && self.noted.elapsed() < self.options.note
+            || !at_once && self.options.time.since(self.noted) < self.options.note
         {
             return;
         }
-        self.noted = Instant::now();
+        self.noted = self.options.time.now();
         // What came after the position was taken does no harm.
         let noted = self.database.sync_applied().map_err(ReplicaError::from);
         let file = self.file.at(position);
         // Whoever starts at this position has to know the requests before it.
         let noted = noted.and_then(|()| {
+            #[cfg(test)]
+            if self.options.planted == Some(ServerFault::RequestsNotNoted) {
+                return Ok(());
+            }
             self.requests.save(self.database.requests()).map_err(ReplicaError::Requests)
         });
         match noted.and_then(|()| Ok(file.save(&self.dir)?)) {

@@ -13,8 +13,7 @@ pub mod blocking;
 pub mod generations;
 pub mod log;
 pub mod objects;
-#[cfg(test)]
-mod sim;
+pub mod sim;
 
 pub use blocking::{ClusterStore, ShardGenerations, ShardLeader, ShardReader, shards};
 pub use generations::{Collected, Fetched, GenerationId, LeasedPin, ShardGeneration, StoredFile};

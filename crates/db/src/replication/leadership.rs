@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::requests::{self, RequestAnswer};
-use super::{KnownRequests, SharedChange, SharedLog, SharedLogError};
+use super::{ChangesUnderWay, KnownRequests, SharedChange, SharedLog, SharedLogError};
 
 /// What a server is to a shared log.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +20,7 @@ pub enum LogStanding {
 pub struct Leadership {
     standing: RwLock<LogStanding>,
     requests: Arc<KnownRequests>,
+    under_way: Arc<ChangesUnderWay>,
 }
 
 impl Leadership {
@@ -45,6 +46,11 @@ impl Leadership {
     /// The requests whose changes stand in the log.
     pub fn requests(&self) -> &Arc<KnownRequests> {
         &self.requests
+    }
+
+    /// Changes of rows that this server has begun and not yet applied.
+    pub fn under_way(&self) -> &Arc<ChangesUnderWay> {
+        &self.under_way
     }
 
     pub(crate) fn set(&self, standing: LogStanding) {

@@ -14,10 +14,13 @@
 mod leadership;
 mod memory;
 pub mod requests;
+mod under_way;
 
 pub use leadership::{Leadership, LogStanding};
 pub use memory::MemoryLog;
 pub use requests::{AppliedRequest, KnownRequests};
+pub(crate) use under_way::ChangeUnderWay;
+pub use under_way::{BegunChanges, ChangesUnderWay};
 
 use std::fmt;
 

@@ -7,7 +7,7 @@ use super::error::{CommitFailure, WalError};
 use super::log::Log;
 use super::shared_records::{AnswersAfterSync, SharedRecords};
 use crate::ids::Seq;
-use crate::replication::Leadership;
+use crate::replication::{ChangeUnderWay, Leadership};
 
 impl Log {
     /// The same, of a collection that several servers have. It follows.
@@ -21,6 +21,11 @@ impl Log {
     /// Whether several servers have it.
     pub fn is_shared(&self) -> bool {
         self.shared.is_some()
+    }
+
+    /// A change begins, and ends when this is dropped; none where the log is this server's alone.
+    pub(crate) fn begin_change(&self) -> Option<ChangeUnderWay> {
+        self.shared.as_ref().map(SharedRecords::begin_change)
     }
 
     /// Whether a record may be answered before it is on stable storage here.

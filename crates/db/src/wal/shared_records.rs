@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::constants::frame_header;
 use super::frame::{FrameHeader, frame_bytes};
 use crate::ids::Seq;
-use crate::replication::{AppliedRequest, Leadership, SharedChange, SharedLogError};
+use crate::replication::{
+    AppliedRequest, ChangeUnderWay, Leadership, SharedChange, SharedLogError,
+};
 
 /// Records of one collection, for the shared log.
 #[derive(Debug)]
@@ -59,6 +61,10 @@ impl SharedRecords {
     /// Forgets for which requests records were made that are not in the shared log.
     pub(super) fn forget_requests(&self) {
         self.requests().clear();
+    }
+
+    pub(super) fn begin_change(&self) -> ChangeUnderWay {
+        self.leadership.under_way().begin()
     }
 
     /// Whether a record may be answered before it is on stable storage here.

@@ -10,7 +10,7 @@ use crate::generations::Generations;
 use crate::log::{self, ShardId, ShardLog};
 use crate::objects::{
     self, Identity, ObjectBucket, ObjectsError, OfThisMachine, RetryPatience, StoreRequests,
-    StoreUrl,
+    StoreUrl, Surroundings,
 };
 
 /// How long an operation is tried again by default.
@@ -85,6 +85,21 @@ impl ClusterStore {
             };
             Ok::<_, ObjectsError>((bucket, identity))
         })?;
+        Ok(Self { inner: Arc::new(StoreHandle { bucket, identity, patience, pool, local }) })
+    }
+
+    /// A handle of a simulated store, whose work is done by the caller's own thread; `surroundings` are
+    /// those of one server, and their waits block. `local` as [`is_local`](Self::is_local).
+    pub fn simulated(
+        bucket: ObjectBucket,
+        cluster: &str,
+        surroundings: Arc<dyn Surroundings>,
+        local: bool,
+    ) -> Result<Self, ObjectsError> {
+        let patience = RetryPatience::new(PATIENCE, Arc::clone(&surroundings));
+        let pool = StoreRuntime::Caller(surroundings);
+        let (kept, name, of) = (patience.clone(), cluster.to_owned(), bucket.clone());
+        let identity = pool.wait(async move { Identity::open(&of, &kept, &name).await })?;
         Ok(Self { inner: Arc::new(StoreHandle { bucket, identity, patience, pool, local }) })
     }
 

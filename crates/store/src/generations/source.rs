@@ -77,6 +77,10 @@ pub(super) fn digest_of(path: &Path, most: u64) -> Result<(u64, Xxh3), ObjectsEr
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ObjectsError> + Send + 'static,
 ) -> Result<T, ObjectsError> {
+    // Without a runtime the caller's thread is one that may block.
+    if tokio::runtime::Handle::try_current().is_err() {
+        return work();
+    }
     tokio::task::spawn_blocking(work).await.expect("work on files does not panic")
 }
 

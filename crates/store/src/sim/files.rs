@@ -13,12 +13,12 @@ use bytes::Bytes;
 use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::seeds::{all_hold, is_noticed};
 use super::store::{FickleStore, Moods};
 use super::world::{OfWorld, SimulatedWorld};
-use super::{all_hold, is_noticed};
 use crate::generations::{Collecting, FileSource, Generations, ShardGeneration};
 use crate::log::{LeaderName, LogError, Opening, Position, ShardId, ShardLog};
-use crate::objects::{Advice, ObjectsError, RetryPatience};
+use crate::objects::{Advice, ObjectsError, RetryPatience, Surroundings};
 
 const PUBLISHERS: u64 = 3;
 const READERS: u64 = 3;
@@ -166,8 +166,8 @@ impl Server {
 
 fn run(seed: u64, plant: fn(&mut Generations)) -> Result<(), String> {
     let world = SimulatedWorld::new(seed);
-    let store = FickleStore::new(&world, Moods::drawn(&world));
-    let surroundings = Arc::new(OfWorld(Arc::clone(&world)));
+    let surroundings: Arc<dyn Surroundings> = Arc::new(OfWorld(Arc::clone(&world)));
+    let store = FickleStore::new(Arc::clone(&surroundings), Moods::drawn(&*surroundings));
     let patience = RetryPatience::new(Duration::from_secs(20), surroundings);
     let common = Rc::new(RefCell::new(KnownFiles::default()));
     let server = || {

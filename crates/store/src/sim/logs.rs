@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::seeds::{all_hold, is_noticed};
 use super::store::{FickleStore, Moods};
 use super::world::{OfWorld, SimulatedWorld};
-use super::{all_hold, is_noticed};
 use crate::log::{
     Batch, EncodedEntries, EntryRef, LeaderName, LogError, Opening, OpeningStep, Planted, Position,
     Reader, ShardId, ShardLog, Stamp, TermLeader,
 };
-use crate::objects::RetryPatience;
+use crate::objects::{RetryPatience, Surroundings};
 
 const LEADERS: u64 = 3;
 const READERS: u64 = 2;
@@ -238,8 +238,8 @@ impl Server {
 /// What has happened in a run, or what was wrong.
 fn run(seed: u64, planted: Option<Planted>) -> Result<BTreeMap<&'static str, u64>, String> {
     let world = SimulatedWorld::new(seed);
-    let store = FickleStore::new(&world, Moods::drawn(&world));
-    let surroundings = Arc::new(OfWorld(Arc::clone(&world)));
+    let surroundings: Arc<dyn Surroundings> = Arc::new(OfWorld(Arc::clone(&world)));
+    let store = FickleStore::new(Arc::clone(&surroundings), Moods::drawn(&*surroundings));
     let patience = RetryPatience::new(Duration::from_secs(20), surroundings);
     let common = Rc::new(RefCell::new(KnownOfLog::default()));
     let server = || {

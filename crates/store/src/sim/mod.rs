@@ -1,37 +1,18 @@
-//! Leaders, readers and collectors over a store that misbehaves, from a seed.
+//! A store that misbehaves, from a seed; and leaders, readers and collectors over it.
 //!
-//! [`world`] is the clock, chance and the executor, [`store`] the store, [`logs`] and [`files`] what is
-//! tried. `cargo test` runs 30 seeds; `PIPEANN_SIM_SEEDS=1000 cargo test -p pipeann-store sim` runs as
-//! many as one likes. Planted faults have to be noticed within 1,000 seeds, or as many as are run.
+//! [`FickleStore`] is that store, also for simulations of whole servers. In the tests of
+//! this crate `world` is the clock, chance and the executor, `logs` and `files` are what is tried. `cargo
+//! test` runs 30 seeds; `PIPEANN_SIM_SEEDS=1000 cargo test -p pipeann-store sim` runs as many as one
+//! likes. Planted faults have to be noticed within 1,000 seeds, or as many as are run.
 
+#[cfg(test)]
 mod files;
+#[cfg(test)]
 mod logs;
+#[cfg(test)]
+mod seeds;
 mod store;
+#[cfg(test)]
 mod world;
 
-/// Seeds where nothing else is said.
-const SEEDS: u64 = 30;
-/// A planted fault is noticed within so many.
-const PLANTED_SEEDS: u64 = 1000;
-
-fn seeds() -> u64 {
-    #[expect(clippy::disallowed_methods, reason = "a test is steered by whoever starts it")]
-    let told = std::env::var("PIPEANN_SIM_SEEDS").ok();
-    told.map_or(SEEDS, |it| it.parse().expect("PIPEANN_SIM_SEEDS is a number"))
-}
-
-/// Runs all seeds; the first that fails is told.
-fn all_hold(mut run: impl FnMut(u64) -> Result<(), String>) {
-    for seed in 0..seeds() {
-        if let Err(why) = run(seed) {
-            panic!("seed {seed}: {why}");
-        }
-    }
-}
-
-/// Runs seeds until one fails, which has to be.
-fn is_noticed(run: impl Fn(u64) -> Result<(), String>) {
-    let found = (0..PLANTED_SEEDS).find_map(|seed| run(seed).err().map(|why| (seed, why)));
-    let (seed, why) = found.expect("a planted fault is noticed");
-    println!("noticed at seed {seed}: {why}");
-}
+pub use store::{FickleStore, Moods};

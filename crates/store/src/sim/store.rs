@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -22,50 +23,60 @@ use object_store::{
     Result,
 };
 
-use super::world::SimulatedWorld;
-use crate::objects::ObjectBucket;
+use crate::objects::{ObjectBucket, Surroundings};
 
 /// Names in a page of a listing.
 const PAGE: usize = 3;
+/// What a request takes.
+const TYPICAL: Duration = Duration::from_millis(20);
 
 /// What befalls requests; shares in a thousand.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Moods {
+pub struct Moods {
     /// Refused without effect.
-    pub(super) refused: u64,
+    pub refused: u64,
     /// No answer, and no effect.
-    pub(super) lost: u64,
+    pub lost: u64,
     /// No answer, although it took effect.
-    pub(super) unanswered: u64,
+    pub unanswered: u64,
     /// No answer, and an effect long after.
-    pub(super) late: u64,
+    pub late: u64,
     /// "Exists" of a name that is free.
-    pub(super) conflict: u64,
+    pub conflict: u64,
     /// Nothing answers for half a minute.
-    pub(super) away: u64,
+    pub away: u64,
 }
 
 impl Moods {
-    pub(super) const KIND: Self =
+    /// Nothing goes wrong.
+    pub const KIND: Self =
         Self { refused: 0, lost: 0, unanswered: 0, late: 0, conflict: 0, away: 0 };
 
     /// Some of each, mostly little.
-    pub(super) fn drawn(world: &SimulatedWorld) -> Self {
-        let share = || world.below([1, 20, 60, 150][world.below(4) as usize]);
+    pub fn drawn(world: &dyn Surroundings) -> Self {
+        let below = |bound: u64| below(world, bound);
+        let share = || below([1, 20, 60, 150][below(4) as usize]);
         let (refused, lost, unanswered) = (share(), share(), share());
         let (late, conflict) = (share() / 2, share());
-        Self { refused, lost, unanswered, late, conflict, away: world.below(3) }
+        Self { refused, lost, unanswered, late, conflict, away: below(3) }
     }
+}
+
+/// A number below a bound, by chance.
+fn below(world: &dyn Surroundings, bound: u64) -> u64 {
+    world.random() as u64 % bound
 }
 
 /// All handles share the objects.
 #[derive(Clone)]
-pub(super) struct FickleStore {
-    world: Arc<SimulatedWorld>,
+pub struct FickleStore {
+    world: Arc<dyn Surroundings>,
     inside: Arc<Mutex<FickleObjects>>,
     /// How often a put or a delete is on its way for up to a minute, as from a server that stands
     /// still; a share in a thousand.
     slow: u64,
+    /// Whoever has this handle was killed: nothing that it asks for gets here any more.
+    gone: Arc<AtomicBool>,
 }
 
 struct FickleObjects {
@@ -100,20 +111,32 @@ impl FickleObjects {
 }
 
 impl FickleStore {
-    pub(super) fn new(world: &Arc<SimulatedWorld>, moods: Moods) -> Self {
+    /// An empty one.
+    pub fn new(world: Arc<dyn Surroundings>, moods: Moods) -> Self {
         let (objects, late) = (BTreeMap::new(), Vec::new());
         let inside = FickleObjects { objects, late, moods, away_until: Duration::ZERO };
-        Self { world: Arc::clone(world), inside: Arc::new(Mutex::new(inside)), slow: 0 }
+        Self { world, inside: Arc::new(Mutex::new(inside)), slow: 0, gone: Arc::default() }
     }
 
     /// A server's own way to the objects; some servers stand still now and then.
-    pub(super) fn handle(&self) -> ObjectBucket {
-        let slow = [2, 10, 300][self.world.below(3) as usize];
+    pub fn handle(&self) -> ObjectBucket {
+        let slow = [2, 10, 300][self.below(3) as usize];
         ObjectBucket::new(Arc::new(Self { slow, ..self.clone() }), Path::default())
     }
 
+    /// The way of a server whose time is its own, until it is killed.
+    pub fn handle_of(&self, world: Arc<dyn Surroundings>, gone: Arc<AtomicBool>) -> ObjectBucket {
+        let own = Self { world, gone, ..self.clone() };
+        ObjectBucket::new(Arc::new(own), Path::default())
+    }
+
+    /// From now on so much goes wrong.
+    pub fn change_moods(&self, moods: Moods) {
+        self.inside().moods = moods;
+    }
+
     /// From now on nothing goes wrong, and what is under way takes effect.
-    pub(super) fn heal(&self) {
+    pub fn heal(&self) {
         let mut inside = self.inside();
         inside.moods = Moods::KIND;
         inside.away_until = Duration::ZERO;
@@ -139,48 +162,71 @@ impl FickleStore {
         self.inside().moods
     }
 
+    fn below(&self, bound: u64) -> u64 {
+        below(&*self.world, bound)
+    }
+
+    /// Whether something happens that does so `share` times in a thousand.
+    fn happens(&self, share: u64) -> bool {
+        self.below(1000) < share
+    }
+
+    /// A time of mostly a few milliseconds, and rarely much longer.
+    async fn pause(&self) {
+        let times = [1, 1, 1, 2, 2, 4, 8, 30][self.below(8) as usize];
+        self.wait(TYPICAL * times * (self.below(1000) as u32) / 1000).await;
+    }
+
+    async fn wait(&self, wait: Duration) {
+        self.world.sleep(wait).await;
+    }
+
     /// A request on its way, and perhaps no further.
     async fn request(&self) -> Result<()> {
+        if self.gone.load(Ordering::SeqCst) {
+            let path = "anything".to_owned();
+            return Err(Error::PermissionDenied { path, source: "it was killed".into() });
+        }
         let moods = self.moods();
-        if self.world.happens(moods.away) {
+        if self.happens(moods.away) {
             self.inside().away_until = self.world.now() + Duration::from_secs(30);
         }
-        self.world.pause(Duration::from_millis(20)).await;
+        self.pause().await;
         if self.world.now() < self.inside().away_until {
-            self.world.wait(Duration::from_secs(1)).await;
+            self.wait(Duration::from_secs(1)).await;
             return Err(failure("nothing answers"));
         }
-        if self.world.happens(moods.refused) {
+        if self.happens(moods.refused) {
             return Err(failure("503"));
         }
         Ok(())
     }
 
     async fn timed_out<T>(&self) -> Result<T> {
-        self.world.wait(Duration::from_secs(5)).await;
+        self.wait(Duration::from_secs(5)).await;
         Err(failure("time-out"))
     }
 
     async fn change(&self, effect: Effect) -> Result<bool> {
-        if self.world.happens(self.slow) {
-            self.world.wait(Duration::from_millis(self.world.below(60_000))).await;
+        if self.happens(self.slow) {
+            self.wait(Duration::from_millis(self.below(60_000))).await;
         }
         self.request().await?;
         let moods = self.moods();
-        if self.world.happens(moods.lost) {
+        if self.happens(moods.lost) {
             return self.timed_out().await;
         }
-        if self.world.happens(moods.late) {
-            let at = self.world.now() + Duration::from_millis(self.world.below(120_000));
+        if self.happens(moods.late) {
+            let at = self.world.now() + Duration::from_millis(self.below(120_000));
             self.inside().late.push((at, effect));
             return self.timed_out().await;
         }
         let now = self.world.now();
         let done = self.inside().take(effect, now);
-        if self.world.happens(moods.unanswered) {
+        if self.happens(moods.unanswered) {
             return self.timed_out().await;
         }
-        self.world.pause(Duration::from_millis(20)).await;
+        self.pause().await;
         Ok(done)
     }
 
@@ -246,7 +292,7 @@ impl ObjectStore for FickleStore {
         let fresh = matches!(options.mode, PutMode::Create);
         let exists =
             || Error::AlreadyExists { path: location.to_string(), source: "409 or 412".into() };
-        if fresh && self.world.happens(self.moods().conflict) {
+        if fresh && self.happens(self.moods().conflict) {
             self.request().await?;
             return Err(exists());
         }
@@ -268,7 +314,7 @@ impl ObjectStore for FickleStore {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         self.request().await?;
         let found = self.inside().objects.get(location).cloned();
-        self.world.pause(Duration::from_millis(20)).await;
+        self.pause().await;
         let Some((bytes, modified)) = found else {
             return Err(Error::NotFound { path: location.to_string(), source: "404".into() });
         };

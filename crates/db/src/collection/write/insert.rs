@@ -232,6 +232,8 @@ impl Collection {
             let removed = record.removed() as u64;
             request.applied(RequestAnswer { first_row: first, rows, removed })
         });
+        // Until it can be read here: others may read it as soon as it is in the log that they share.
+        let _under_way = self.log.begin_change();
         let ticket = self.log.submit_for(record.kind(), &payload, request);
         let ticket = ticket.map_err(|e| stop(e.to_string()))?;
         order.submitted = ticket.seq();

@@ -1,0 +1,333 @@
+//! Clients, and the way of a change from the server that was called to the one that leads.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use pipeann_db::collection::{Collection, RowQuery, keys_of_request};
+use pipeann_db::replication::requests::{self, BegunRequest, CurrentRequest, RequestId};
+use pipeann_db::schema::{Batch, PrimaryKey};
+use pipeann_db::value::{Column, ColumnValues, DenseVectors, Value, VectorKind};
+
+use super::history::{RegisterEffect, RegisterOperation};
+use super::servers::{Cluster, RunningServer};
+use super::world::ServerWorld;
+use crate::planted::ServerFault;
+use crate::{Elected, ReadFreshness};
+
+/// How long a call goes on.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Between attempts of a call.
+const AGAIN: Duration = Duration::from_millis(50);
+/// Messages between servers that are lost, in a thousand.
+const LOST: u64 = 30;
+
+/// What a client changes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ClientChange {
+    /// A key has a value, or none.
+    Key(i64, Option<i64>),
+    /// A row whose key the server gives.
+    Row(i64),
+}
+
+/// What was made of a change.
+#[derive(Clone, Debug)]
+pub(super) enum Outcome {
+    /// It is made; the key of the row, where it was given one, and the leader's timestamp.
+    Made { key: Option<PrimaryKey>, timestamp: u64 },
+    /// Nobody knows.
+    Unknown,
+    /// It was not sent to anybody.
+    Unsent,
+}
+
+/// All that clients saw.
+#[derive(Default)]
+pub(super) struct History {
+    pub(super) operations: BTreeMap<i64, Vec<RegisterOperation>>,
+    /// Rows that were asked for, and the keys that they got where that was answered.
+    pub(super) rows: BTreeMap<i64, Option<PrimaryKey>>,
+    pub(super) wrong: Option<String>,
+    pub(super) happened: BTreeMap<&'static str, u64>,
+    clock: u64,
+}
+
+/// The operations of one run.
+#[derive(Clone)]
+pub(super) struct Clients {
+    pub(super) cluster: Arc<Cluster>,
+    pub(super) history: Arc<Mutex<History>>,
+}
+
+impl Clients {
+    fn world(&self) -> &Arc<ServerWorld> {
+        &self.cluster.world
+    }
+
+    pub(super) fn count(&self, what: &'static str) {
+        *self.history.lock().unwrap().happened.entry(what).or_default() += 1;
+    }
+
+    pub(super) fn wrong(&self, why: String) {
+        self.history.lock().unwrap().wrong.get_or_insert(why);
+    }
+
+    /// A number above all before.
+    fn tick(&self) -> u64 {
+        let mut history = self.history.lock().unwrap();
+        history.clock += 1;
+        history.clock
+    }
+
+    fn note(&self, key: i64, effect: RegisterEffect, begin: u64, end: Option<u64>) {
+        let operation = RegisterOperation { effect, begin, end };
+        self.history.lock().unwrap().operations.entry(key).or_default().push(operation);
+    }
+
+    /// A client's life: so many calls, to any server.
+    pub(super) fn call(&self, client: i64, calls: u64, keys: u64) {
+        // A key that nobody else writes, and what it was written and seen with last.
+        let own = 1000 + client;
+        let mut written: Option<(i64, u64)> = None;
+        for call in 0..calls {
+            self.world().pause(Duration::from_millis(600));
+            let value = (client + 1) * 10_000 + call as i64;
+            let key = self.world().below(keys) as i64;
+            match self.world().below(10) {
+                0..=2 => drop(self.write(key, Some(value))),
+                3 => drop(self.write(key, None)),
+                4..=6 => self.read(key),
+                7 => self.insert(value),
+                8 => {
+                    written = match self.write(own, Some(value)) {
+                        Outcome::Made { timestamp, .. } => Some((value, timestamp)),
+                        Outcome::Unknown => None,
+                        Outcome::Unsent => written,
+                    };
+                }
+                _ => {
+                    if let Some((value, timestamp)) = written {
+                        self.read_own(own, value, timestamp);
+                    }
+                }
+            }
+        }
+    }
+
+    fn write(&self, key: i64, value: Option<i64>) -> Outcome {
+        let begin = self.tick();
+        let outcome = self.change(ClientChange::Key(key, value));
+        let end = self.tick();
+        match outcome {
+            Outcome::Made { .. } => self.note(key, RegisterEffect::Write(value), begin, Some(end)),
+            Outcome::Unknown => self.note(key, RegisterEffect::Write(value), begin, None),
+            Outcome::Unsent => {}
+        }
+        outcome
+    }
+
+    fn insert(&self, value: i64) {
+        match self.change(ClientChange::Row(value)) {
+            Outcome::Made { key, .. } => {
+                self.history.lock().unwrap().rows.insert(value, key);
+            }
+            Outcome::Unknown => {
+                self.history.lock().unwrap().rows.insert(value, None);
+            }
+            Outcome::Unsent => {}
+        }
+    }
+
+    /// A strong read by any server.
+    fn read(&self, key: i64) {
+        let Some(server) = self.any() else { return };
+        let begin = self.tick();
+        let read = server.life.within(|| {
+            let deadline = self.deadline();
+            server.replica.catch_up(ReadFreshness::Latest, deadline).ok()?;
+            value_of(&server, key)
+        });
+        if let Some(value) = read
+            && !server.life.is_killed()
+        {
+            self.count("strong reads");
+            self.note(key, RegisterEffect::Read(value), begin, Some(self.tick()));
+        }
+    }
+
+    /// A read of one's own last write, by any server.
+    fn read_own(&self, key: i64, value: i64, timestamp: u64) {
+        let Some(server) = self.any() else { return };
+        let begin = self.tick();
+        let read = server.life.within(|| {
+            let deadline = self.deadline();
+            server.replica.catch_up(ReadFreshness::AtLeast(timestamp), deadline).ok()?;
+            value_of(&server, key)
+        });
+        if let Some(read) = read
+            && !server.life.is_killed()
+        {
+            self.count("reads of own writes");
+            self.note(key, RegisterEffect::Read(read), begin, Some(self.tick()));
+            if read != Some(value) {
+                let seen = (&server.replica, server.replica.status());
+                self.wrong(format!(
+                    "{key} was written {value} at {timestamp} and is read {read:?} at {seen:?}"
+                ));
+            }
+        }
+    }
+
+    fn deadline(&self) -> Instant {
+        self.world().instant() + Duration::from_secs(10)
+    }
+
+    fn any(&self) -> Option<Arc<RunningServer>> {
+        let sites = &self.cluster.sites;
+        sites[self.world().below(sites.len() as u64) as usize].server()
+    }
+
+    /// Sends a change to any server, which sends it on until it is answered.
+    pub(super) fn change(&self, change: ClientChange) -> Outcome {
+        let Some(edge) = self.any() else { return Outcome::Unsent };
+        let mut id = self.new_id();
+        let until = self.world().now() + PATIENCE;
+        while self.world().now() < until {
+            if edge.life.is_killed() {
+                return Outcome::Unknown;
+            }
+            let leader = match edge.replica.elected() {
+                Elected::Me => Some(Arc::clone(&edge)),
+                Elected::Other { address } => self.cluster.at(&address),
+                Elected::Nobody { .. } => None,
+            };
+            if let Some(leader) = leader
+                && let Some(made) = self.send(&edge, &leader, id, change)
+            {
+                self.count("changes");
+                return if edge.life.is_killed() { Outcome::Unknown } else { made };
+            }
+            self.world().wait(AGAIN);
+            if self.cluster.planted == Some(ServerFault::RepeatedWithoutId) {
+                id = self.new_id();
+            }
+        }
+        Outcome::Unknown
+    }
+
+    fn new_id(&self) -> RequestId {
+        let (high, low) = (self.world().below(u64::MAX), self.world().below(u64::MAX));
+        RequestId((u128::from(high) << 64 | u128::from(low)).to_le_bytes())
+    }
+
+    /// One attempt; the request or its answer may be lost.
+    fn send(
+        &self,
+        edge: &Arc<RunningServer>,
+        leader: &Arc<RunningServer>,
+        id: RequestId,
+        change: ClientChange,
+    ) -> Option<Outcome> {
+        let is_sent = !Arc::ptr_eq(edge, leader);
+        let travels = || {
+            self.world().pause(Duration::from_millis(5));
+            !is_sent || !self.world().happens(LOST)
+        };
+        if !travels() {
+            return None;
+        }
+        let made = leader.life.within(|| made_by(leader, id, self.world(), change));
+        if leader.life.is_killed() || !travels() {
+            self.count("answers lost");
+            return None;
+        }
+        made
+    }
+}
+
+/// What a server makes of a change that it was sent.
+fn made_by(
+    server: &RunningServer,
+    id: RequestId,
+    world: &ServerWorld,
+    change: ClientChange,
+) -> Option<Outcome> {
+    let database = server.replica.database();
+    let name = if matches!(change, ClientChange::Row(_)) { "rows" } else { "keys" };
+    let collection = database.collection("default", name).ok()?;
+    let at_ms = 1_700_000_000_000 + world.now().as_millis() as u64;
+    let key = match database.requests().begin(id) {
+        BegunRequest::Applied(answer) => match change {
+            ClientChange::Row(value) => {
+                let batch = row(None, value);
+                keys_of_request(&collection.entry().ok()?.schema, &batch, answer).pop()
+            }
+            ClientChange::Key(..) => None,
+        },
+        BegunRequest::New(_under_way) => {
+            let request = Some(CurrentRequest { id, at_ms });
+            requests::within(request, || apply(&collection, change))?
+        }
+    };
+    Some(Outcome::Made { key, timestamp: server.replica.timestamp() })
+}
+
+fn apply(collection: &Collection, change: ClientChange) -> Option<Option<PrimaryKey>> {
+    let made = match change {
+        ClientChange::Key(key, Some(value)) => {
+            collection.upsert(row(Some(key), value), None).map(|_| None)
+        }
+        ClientChange::Key(key, None) => collection.delete(&[PrimaryKey::Int64(key)]).map(|_| None),
+        ClientChange::Row(value) => {
+            collection.insert(row(None, value), None).map(|mut it| it.keys.pop())
+        }
+    };
+    made.ok()
+}
+
+/// A row with a value, and a key where it is not given one.
+fn row(key: Option<i64>, value: i64) -> Batch {
+    let bytes = [value as f32, 1.0].into_iter().flat_map(f32::to_le_bytes).collect();
+    let vector = DenseVectors::new(VectorKind::Float, 2, bytes).expect("one vector of two");
+    let mut columns = vec![
+        Column::new("n", ColumnValues::Int64(vec![value])),
+        Column::new("v", ColumnValues::Dense(vector)),
+    ];
+    columns.extend(key.map(|key| Column::new("id", ColumnValues::Int64(vec![key]))));
+    Batch { rows: 1, columns }
+}
+
+fn number(values: &[Value]) -> i64 {
+    match values {
+        [Value::Int64(value)] => *value,
+        other => panic!("one number is read and not {other:?}"),
+    }
+}
+
+/// The value of a key at a server; none where it cannot be read there.
+pub(super) fn value_of(server: &RunningServer, key: i64) -> Option<Option<i64>> {
+    let collection = server.replica.database().collection("default", "keys").ok()?;
+    let rows = collection.get(&[PrimaryKey::Int64(key)], &["n"]).ok()?;
+    Some(rows.first().map(|row| number(&row.values)))
+}
+
+/// All rows of a collection at a server: keys and values.
+pub(super) fn rows_of(
+    server: &RunningServer,
+    name: &str,
+) -> Result<Vec<(PrimaryKey, i64)>, String> {
+    let collection = server.replica.database().collection("default", name);
+    let collection = collection.map_err(|error| error.to_string())?;
+    let query = RowQuery { fields: &["n"], ..RowQuery::default() };
+    let rows = collection.query(&query).map_err(|error| error.to_string())?;
+    let mut rows: Vec<_> = rows
+        .into_iter()
+        .map(|row| {
+            let n = number(&row.values);
+            (row.key, n)
+        })
+        .collect();
+    rows.sort_by_key(|(_, value)| *value);
+    Ok(rows)
+}
