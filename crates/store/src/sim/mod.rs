@@ -2,7 +2,7 @@
 //!
 //! [`FickleStore`] is that store, also for simulations of whole servers. In the tests of
 //! this crate `world` is the clock, chance and the executor, `logs` and `files` are what is tried. `cargo
-//! test` runs 30 seeds; `PIPEANN_SIM_SEEDS=1000 cargo test -p pipeann-store sim` runs as many as one
+//! test` runs 60 seeds; `PIPEANN_SIM_SEEDS=1000 cargo test -p pipeann-store sim` runs as many as one
 //! likes. Planted faults have to be noticed within 1,000 seeds, or as many as are run.
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Runs from many seeds.
 
 /// Seeds where nothing else is said.
-const SEEDS: u64 = 30;
+const SEEDS: u64 = 60;
 /// A planted fault is noticed within so many.
 const PLANTED_SEEDS: u64 = 1000;
 
