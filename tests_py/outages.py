@@ -48,9 +48,11 @@ class Balancer:
                 threading.Thread(target=self._pass_on, args=(client,), daemon=True).start()
 
     def _server(self) -> socket.socket | None:
-        for _ in self.servers:
-            self.turn += 1
-            host, port = self.servers[self.turn % len(self.servers)].address.rsplit(":", 1)
+        # Its own turn, since others come meanwhile: it tries each server once.
+        self.turn += 1
+        first = self.turn
+        for turn in range(first, first + len(self.servers)):
+            host, port = self.servers[turn % len(self.servers)].address.rsplit(":", 1)
             with suppress(OSError):
                 return socket.create_connection((host, int(port)), timeout=1)
         return None

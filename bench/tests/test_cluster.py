@@ -23,7 +23,7 @@ from harness.processes import Row
 from harness.projection import Costs
 from harness.sets import VectorSet
 from harness.verdict import Verdict
-from jobs import catalogue, cluster_experiments, cluster_layout, cluster_model, cluster_modes
+from jobs import catalogue, chaos, cluster_experiments, cluster_layout, cluster_model, cluster_modes
 
 VECTORS = VectorSet("sift1m", Path("base.u8bin"), Path("query.u8bin"), Path("truth.bin"), 32)
 
@@ -245,6 +245,51 @@ class Experiments(unittest.TestCase):
         self.assertTrue({"W = 1", "a < b", "0.8", "1"} <= set(texts))
         first = next(element for element in found if element.tag.endswith("circle"))
         self.assertEqual(float(first.attrib["cx"]), plots.LEFT)
+
+
+class Chaos(unittest.TestCase):
+    """Lines of the table, and what they come to."""
+
+    def taken(self, only: str, **counts: float) -> tuple[Verdict, str]:
+        """Rows of these names, of a script that counted so."""
+        printed = StringIO()
+        counted = mock.patch.object(chaos, "counted", return_value=counts)
+        program = mock.patch.object(pipeann, "program", return_value=Path("pipeann"))
+        with counted, program, redirect_stdout(printed):
+            verdict = catalogue.job("chaos", quick=True, only=only).run([])
+        return verdict, printed.getvalue()
+
+    def test_a_row_that_is_short_makes_the_job_short(self) -> None:
+        counts = dict.fromkeys(["failed_writes", "failed_reads", "lost", "differ", "codes"], 0)
+        told = {"exchanged": 3, "writes": 10, "reads": 20}
+        verdict, printed = self.taken("rolling_*", **counts, **told)
+        self.assertTrue(verdict.holds)
+        self.assertEqual(printed.splitlines()[-1].split(" | ")[-1], "holds")
+        verdict, printed = self.taken("rolling_*", **counts | {"lost": 1}, **told)
+        self.assertFalse(verdict.holds)
+        self.assertIn("lost 1", printed)
+        self.assertEqual(printed.splitlines()[-1].split(" | ")[-1], "short")
+
+    def test_a_row_that_does_not_end_is_short_and_others_go_on(self) -> None:
+        fails = mock.patch.object(chaos, "counted", side_effect=SystemExit("it failed with 1"))
+        program = mock.patch.object(pipeann, "program", return_value=Path("pipeann"))
+        with fails, program, redirect_stdout(StringIO()) as printed:
+            verdict = catalogue.job("chaos", quick=True, only="rolling_*,store_gone").run([])
+        self.assertFalse(verdict.holds)
+        for name in ("rolling_restart", "store_gone"):
+            self.assertIn(f"{name} did not come to its end", verdict.problems)
+        self.assertEqual(printed.getvalue().count("it failed with 1"), 2)
+
+    def test_every_setting_is_used_and_has_a_quick_one(self) -> None:
+        whole, quick = catalogue.job("chaos"), catalogue.job("chaos", quick=True)
+        self.assertEqual(set(whole.settings), set(quick.settings))
+        source = Path(chaos.__file__).read_text()
+        for name, value in whole.settings.items():
+            self.assertIn(f'"{name}"', source)
+            self.assertGreater(value, quick.settings[name])
+        rows = {name for name in vars(chaos) if name.startswith("take_")}
+        rows -= {"take_chaos", "take_cluster_frames"}
+        self.assertEqual(rows, {row.__name__ for row in chaos.ROWS})
 
 
 if __name__ == "__main__":
