@@ -44,12 +44,13 @@ run: $(VENV)/ready
 # the assertions that a release leaves out. It shares only while both are compiled with the same
 # features, as a test of xtask watches: so the tests are those of the whole workspace. The tests of
 # Rust build the command too, which those of Python start as a server. Examples are not built here:
-# the lints have checked them.
+# the lints have checked them. Tests of Python wait for servers half of the time, so they run as two
+# processes on any machine.
 test: etcd lint deny
 	cargo test --locked --workspace --tests
 	$(MAKE) fuzz
 	VIRTUAL_ENV="$(VENV)" "$(VENV)/bin/maturin" develop --quiet --locked --extras test
-	"$(VENV)/bin/python" -m pytest -n 2 --dist loadfile
+	"$(VENV)/bin/python" -m pytest --numprocesses 2 --dist loadfile
 	$(MAKE) optimised-test
 
 # Said before an hour of tests, not after. The tests themselves say so too.

@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Thread
 
 import numpy as np
 from chaos import vectors
 from clusters import binary, free_port
+from copies import percentile
 from faults import Wire
-from loads import p99
+from loads import until_told
 
 from pipeann import Index, errors
 from pipeann.cluster import Client
@@ -112,7 +112,7 @@ class Asks:
 
     def run(self) -> list[dict]:
         queries = np.load(self.folder / "queries.npy")
-        stop, told = Event(), []
+        told: list[dict] = []
         reference = Index.open(self.folder / "index", direct=False)
         alone = {"policy": "relay", "threads": 1, "in_flight": 1}
         options = {name: value for name, value in SAME.items() if name != "ahead"}
@@ -120,39 +120,26 @@ class Asks:
         client = Client(
             self.folder / "asker.toml", insecure=True, connect_timeout=30, timeout=self.timeout
         )
-        turns = iter(range(1 << 60))
-        began = time.monotonic()
 
-        def ask() -> None:
-            for turn in turns:
-                due = began + turn / self.rate if self.rate else time.monotonic()
-                if stop.wait(max(0.0, due - time.monotonic())):
-                    return
-                at = turn % len(queries)
-                sent = time.monotonic()
-                row = {"due": due, "sent": sent, "coverage": 0.0, "right": False, "said": ""}
-                try:
-                    ids, _, stats = client.search(
-                        queries[at : at + 1], partial=self.partial, stats=True, **SAME
-                    )
-                    row["coverage"] = float(stats["coverage"][0])
-                    row["missing"] = stats["missing"][0]
-                    row["attempts"] = int(stats["attempts"][0])
-                    row["right"] = bool((ids[0] == wanted[0][at]).all())
-                except errors.RetryError as error:
-                    row["said"] = str(error)[:200]
-                row["took"] = time.monotonic() - sent
-                told.append(row)
+        def ask(turn: int, due: float) -> None:
+            at = turn % len(queries)
+            sent = time.monotonic()
+            row = {"due": due, "sent": sent, "coverage": 0.0, "right": False, "said": ""}
+            try:
+                ids, _, stats = client.search(
+                    queries[at : at + 1], partial=self.partial, stats=True, **SAME
+                )
+                row["coverage"] = float(stats["coverage"][0])
+                row["missing"] = stats["missing"][0]
+                row["attempts"] = int(stats["attempts"][0])
+                row["right"] = bool((ids[0] == wanted[0][at]).all())
+            except errors.RetryError as error:
+                row["said"] = str(error)[:200]
+            row["took"] = time.monotonic() - sent
+            told.append(row)
 
         with client:
-            threads = [Thread(target=ask, daemon=True) for _ in range(self.threads)]
-            print("begins", flush=True)
-            for thread in threads:
-                thread.start()
-            sys.stdin.read()
-            stop.set()
-            for thread in threads:
-                thread.join()
+            until_told(self.threads, self.rate, ask)
         return told
 
 
@@ -249,7 +236,7 @@ def lost(folder: Path, seconds: int) -> dict:
             time.sleep(seconds)
             for wire in wires:
                 wire.faulty = False
-    calm = sorted(each["took"] for each in told if each["sent"] < began)
+    calm = [each["took"] for each in told if each["sent"] < began]
     under = [each for each in told if each["sent"] >= began]
     again = [each for each in under if each.get("attempts", 1) > 1]
     return {
@@ -260,15 +247,11 @@ def lost(folder: Path, seconds: int) -> dict:
         "errors": len(fallen(told)),
         "words": sorted({each["said"] for each in fallen(told)})[:3],
         "again": len(again),
-        "calm_p95_s": calm[int(0.95 * (len(calm) - 1))],
-        "again_p50_s": p50([each["took"] for each in again]),
-        "again_p99_s": p99([each["took"] for each in again]),
-        "p99_s": p99([each["took"] for each in under]),
+        "calm_p95_s": percentile(calm, 95),
+        "again_p50_s": percentile([each["took"] for each in again], 50),
+        "again_p99_s": percentile([each["took"] for each in again], 99),
+        "p99_s": percentile([each["took"] for each in under], 99),
     }
-
-
-def p50(times: list[float]) -> float:
-    return sorted(times)[len(times) // 2] if times else 0.0
 
 
 KINDS: dict[str, Callable[[Path, int], dict]] = {"gone": gone, "lost": lost}

@@ -21,8 +21,9 @@ from pathlib import Path
 
 from chaos import NAMED, balanced, leads, marked, said, summed, watched
 from clusters import Cluster, until
+from copies import percentile
 from faults import FaultyStore
-from loads import FAILURES, Asking, Reads, best_rate, p99, reading
+from loads import FAILURES, Asking, Reads, best_rate, reading
 from outages import client, connected, rows
 from upkeep import bucket
 
@@ -116,14 +117,14 @@ def fails(root: Path, mode: str, seconds: int) -> dict:
             "rate": rate,
             "faults": store.faults,
             "written": len(given),
-            "write_p50_s": sorted(took)[len(took) // 2] if took else 0.0,
+            "write_p50_s": percentile(took, 50),
             "write_worst_s": max(took, default=0.0),
             "refused": len(refused),
             "words": dict(Counter(refused).most_common(3)),
             "unnamed": sum(not re.search(NAMED, text) for text in refused),
             "reads": len(local.took),
             "failed_reads": len(local.failed),
-            "read_p99_s": p99(local.between(began, ended)),
+            "read_p99_s": percentile(local.between(began, ended), 99),
             "bounded_reads": len(known.took),
             "failed_bounded": len(known.failed),
             "said": said(Reads(failed=local.failed + known.failed)),

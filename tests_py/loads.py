@@ -61,11 +61,6 @@ class Reads:
         return [took for due, took in self.took if begin <= due < end]
 
 
-def p99(times: Sequence[float]) -> float:
-    """The 99th percentile; nothing of none."""
-    return sorted(times)[int(0.99 * (len(times) - 1))] if times else 0.0
-
-
 @contextmanager
 def reading(uris: Sequence[str], asking: Asking) -> Iterator[Reads]:
     """Reads by a process for each address while the block runs; they are there when it ended."""
@@ -141,26 +136,20 @@ def bare(uri: str, asking: Asking) -> Callable[[int], None]:
     return ask
 
 
-def ask(uri: str, asking: Asking) -> Reads:
-    """Reads until the input ends."""
-    reads, search = Reads(), (bare if asking.bare else by_sdk)(uri, asking)
+def until_told(count: int, rate: float, read: Callable[[int, float], None]) -> None:
+    """Has so many threads call `read` with its turn and when that was due: so many a second, or as
+    fast as it returns where that is 0; until the input ends."""
     turns, stop = itertools.count(), threading.Event()
     began = time.monotonic()
 
-    def read() -> None:
+    def take() -> None:
         for turn in turns:
-            due = began + turn / asking.rate if asking.rate else time.monotonic()
+            due = began + turn / rate if rate else time.monotonic()
             if stop.wait(max(0.0, due - time.monotonic())):
                 return
-            # Whoever asks for more than can be answered is late himself; what is late then is the call.
-            due = time.monotonic() if asking.bare else due
-            try:
-                search(turn)
-                reads.took.append((due, time.monotonic() - due))
-            except FAILURES as error:
-                reads.failed.append((due, str(error)[:300]))
+            read(turn, due)
 
-    threads = [threading.Thread(target=read, daemon=True) for _ in range(asking.threads)]
+    threads = [threading.Thread(target=take, daemon=True) for _ in range(count)]
     print("begins", flush=True)
     for thread in threads:
         thread.start()
@@ -168,6 +157,22 @@ def ask(uri: str, asking: Asking) -> Reads:
     stop.set()
     for thread in threads:
         thread.join()
+
+
+def ask(uri: str, asking: Asking) -> Reads:
+    """Reads until the input ends."""
+    reads, search = Reads(), (bare if asking.bare else by_sdk)(uri, asking)
+
+    def read(turn: int, due: float) -> None:
+        # Whoever asks for more than can be answered is late himself; what is late then is the call.
+        due = time.monotonic() if asking.bare else due
+        try:
+            search(turn)
+            reads.took.append((due, time.monotonic() - due))
+        except FAILURES as error:
+            reads.failed.append((due, str(error)[:300]))
+
+    until_told(asking.threads, asking.rate, read)
     return reads
 
 

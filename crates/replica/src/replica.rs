@@ -287,27 +287,29 @@ impl Replica {
     /// [`ReplicaError::Behind`] when the deadline has come; [`ReplicaError::Log`] where the log is out of
     /// reach.
     pub fn catch_up(&self, wanted: ReadFreshness, deadline: Instant) -> Result<(), ReplicaError> {
+        let behind = |why| ReplicaError::Behind { why };
         if let Some(term) = self.term().filter(|_| !self.state.has_died()) {
             self.wait_for_changes(wanted, deadline)?;
             if self.leads_with(&term, wanted) {
                 return Ok(());
             }
-            // What came of a put that failed is in the log, or not.
-            let is_over = term.log.failed().is_some();
-            match if is_over { Ok(()) } else { term.leader.verify() } {
-                Ok(()) if !is_over => return Ok(()),
-                Ok(()) => {}
-                Err(LogError::Fenced { .. } | LogError::Poisoned { .. }) => {
-                    // It was stopped, or asleep, while another one came to lead.
-                    let why = "another server leads".to_owned();
-                    term.log.end(SharedLogError::NotLeading { why });
+            // What came of a put that failed is told by the log, and not by its leader.
+            if term.log.failed().is_none() {
+                match term.leader.verify() {
+                    Ok(()) => return Ok(()),
+                    Err(LogError::Fenced { .. } | LogError::Poisoned { .. }) => {
+                        // It was stopped, or asleep, while another one came to lead.
+                        let why = "another server leads".to_owned();
+                        term.log.end(SharedLogError::NotLeading { why });
+                    }
+                    Err(error) => return Err(error.into()),
                 }
-                Err(error) => return Err(error.into()),
             }
             self.state.nudge();
-            self.wait_until(deadline, |it| it.term().is_none());
+            if !self.wait_until(deadline, |it| it.term().is_none()) {
+                return Err(behind("the term by which this server led does not end".to_owned()));
+            }
         }
-        let behind = |why| ReplicaError::Behind { why };
         self.state.catch_up(wanted, deadline).map_err(behind)
     }
 }

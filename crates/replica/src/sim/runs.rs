@@ -9,6 +9,7 @@ use pipeann_db::catalog::NewCollection;
 use pipeann_db::database::Database;
 use pipeann_db::schema::{FieldSpec, PrimaryKey, Schema};
 use pipeann_db::value::{DataType, ScalarType, VectorKind};
+use pipeann_store::sim::seeds::{self, all_hold};
 
 use super::clients::{Clients, History, rows_of, value_of};
 use super::history::{RegisterEffect, RegisterOperation, is_linearizable};
@@ -25,8 +26,6 @@ const KEYS: u64 = 3;
 const HEALED: Duration = Duration::from_secs(180);
 /// Seeds where nothing else is said.
 const SEEDS: u64 = 30;
-/// A planted fault is noticed within so many.
-const PLANTED_SEEDS: u64 = 1000;
 
 /// Collections: one whose keys clients name, one whose keys servers give.
 fn create(database: &Database) -> bool {
@@ -241,21 +240,15 @@ fn run(seed: u64, planted: Option<ServerFault>) -> Result<BTreeMap<&'static str,
     Ok(history.happened.clone())
 }
 
-fn seeds() -> u64 {
-    #[expect(clippy::disallowed_methods, reason = "a test is steered by whoever starts it")]
-    let told = std::env::var("PIPEANN_SIM_SEEDS").ok();
-    told.map_or(SEEDS, |it| it.parse().expect("PIPEANN_SIM_SEEDS is a number"))
-}
-
 #[test]
 fn servers_hold() {
     let mut all: BTreeMap<&str, u64> = BTreeMap::new();
-    for seed in 0..seeds() {
-        let happened = run(seed, None).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
-        for (what, count) in happened {
+    all_hold(SEEDS, |seed| {
+        for (what, count) in run(seed, None)? {
             *all.entry(what).or_default() += count;
         }
-    }
+        Ok(())
+    });
     println!("{all:?}");
     for what in
         ["answers lost", "changes", "kills", "pauses", "reads of own writes", "strong reads"]
@@ -264,11 +257,9 @@ fn servers_hold() {
     }
 }
 
-/// Runs seeds until one fails, which has to be.
+/// Runs seeds with a planted fault until one fails, which has to be.
 fn is_noticed(planted: ServerFault) {
-    let found = (0..PLANTED_SEEDS).find_map(|seed| Some((seed, run(seed, Some(planted)).err()?)));
-    let (seed, why) = found.expect("a planted fault is noticed");
-    println!("noticed at seed {seed}: {why}");
+    seeds::is_noticed(|seed| run(seed, Some(planted)).map(drop));
 }
 
 #[test]

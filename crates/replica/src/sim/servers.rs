@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use pipeann_db::catalog::UnixMs;
 use pipeann_db::database::DatabaseOptions;
+use pipeann_members::ServerInfo;
 use pipeann_members::memory::SharedMemory;
-use pipeann_members::{ServerInfo, SharedFormats};
 use pipeann_store::ClusterStore;
 use pipeann_store::sim::{FickleStore, Moods};
 use uuid::Uuid;
 
 use super::world::{ClockOf, Life, OfServer, ServerWorld};
 use crate::planted::ServerFault;
+use crate::tests::server_info;
 use crate::time::ServerTime;
 use crate::{ClusterMembership, Election, Replica, ReplicaFile, ReplicaOptions, ServerDirectory};
 
@@ -282,20 +283,11 @@ impl ServerSite {
     }
 
     fn address(&self) -> String {
-        format!("10.0.0.{}:1", self.number)
+        self.info(Uuid::nil()).address
     }
 
     fn info(&self, id: Uuid) -> ServerInfo {
-        ServerInfo {
-            id,
-            name: format!("site {}", self.number),
-            address: self.address(),
-            peer_address: self.address(),
-            version: "0".into(),
-            formats: SharedFormats::FIRST,
-            regions: Vec::new(),
-            started_ms: 0,
-        }
+        ServerInfo { id, ..server_info(self.number as u128, 0) }
     }
 }
 

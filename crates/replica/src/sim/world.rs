@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use pipeann_members::BootClock;
 use pipeann_store::objects::Surroundings;
+use pipeann_store::sim::SimulatedDice;
 
 use crate::time::SimulatedTime;
 
@@ -65,7 +66,7 @@ struct TurnTaker {
 
 struct WorldTurns {
     now: Duration,
-    dice: u64,
+    dice: SimulatedDice,
     actors: Vec<TurnTaker>,
     running: Option<usize>,
     /// How often the turn went on.
@@ -129,7 +130,7 @@ impl fmt::Debug for ServerWorld {
 
 impl ServerWorld {
     pub(super) fn new(seed: u64) -> Arc<Self> {
-        let dice = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1405_7b7e_f767_814f;
+        let dice = SimulatedDice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1405_7b7e_f767_814f);
         let turns = WorldTurns {
             now: Duration::ZERO,
             dice,
@@ -361,13 +362,8 @@ fn sleeps(thread: &str) -> bool {
 }
 
 impl WorldTurns {
-    /// SplitMix64.
     fn draw(&mut self) -> u64 {
-        self.dice = self.dice.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut it = self.dice;
-        it = (it ^ (it >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        it = (it ^ (it >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        it ^ (it >> 31)
+        self.dice.draw()
     }
 
     /// The next one runs, if anybody waits for time.

@@ -5,14 +5,15 @@
 //! test` runs 60 seeds; `PIPEANN_SIM_SEEDS=1000 cargo test -p pipeann-store sim` runs as many as one
 //! likes. Planted faults have to be noticed within 1,000 seeds, or as many as are run.
 
+mod dice;
 #[cfg(test)]
 mod files;
 #[cfg(test)]
 mod logs;
-#[cfg(test)]
-mod seeds;
+pub mod seeds;
 mod store;
 #[cfg(test)]
 mod world;
 
+pub use dice::SimulatedDice;
 pub use store::{FickleStore, Moods};

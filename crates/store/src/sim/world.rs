@@ -12,6 +12,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
+use super::dice::SimulatedDice;
 use crate::objects::Surroundings;
 
 /// A run that takes longer, by its own clock, hangs.
@@ -24,7 +25,7 @@ pub(super) struct SimulatedWorld(Mutex<Ticking>);
 #[derive(Debug)]
 struct Ticking {
     now: Duration,
-    dice: u64,
+    dice: SimulatedDice,
     timers: BinaryHeap<Reverse<Timer>>,
     counted: u64,
 }
@@ -59,6 +60,7 @@ impl Ord for Timer {
 impl SimulatedWorld {
     pub(super) fn new(seed: u64) -> Arc<Self> {
         let dice = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d;
+        let dice = SimulatedDice(dice);
         let (now, timers) = (Duration::ZERO, BinaryHeap::new());
         Arc::new(Self(Mutex::new(Ticking { now, dice, timers, counted: 0 })))
     }
@@ -67,14 +69,8 @@ impl SimulatedWorld {
         self.0.lock().expect("nothing panics while it is held")
     }
 
-    /// SplitMix64.
     pub(super) fn draw(&self) -> u64 {
-        let mut inside = self.inside();
-        inside.dice = inside.dice.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut it = inside.dice;
-        it = (it ^ (it >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        it = (it ^ (it >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        it ^ (it >> 31)
+        self.inside().dice.draw()
     }
 
     pub(super) fn below(&self, bound: u64) -> u64 {
