@@ -59,6 +59,7 @@ impl SearchState {
         let header = PortableHeader::read(&mut r, view.origin)?;
         header.check(view, allow.is_some(), r.0.len())?;
         let without = Owned::decode(&r.0[r.0.len() - header.range_bytes()..])
+            .filter(|it| it.ranges().last().is_none_or(|last| last.end <= view.layout.max_pages()))
             .ok_or(PortableError::Malformed("no ranges of pages"))?;
         let (filter, rest) = r.0.split_at(header.filter_bytes);
         let (query, rest) = rest.split_at(header.query_bytes);

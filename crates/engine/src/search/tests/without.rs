@@ -105,7 +105,9 @@ fn a_state_carries_what_is_gone_and_ranges_that_are_none_are_refused() {
     moved.import(&view, &good, None).unwrap();
     assert_eq!(moved.params().without, without);
     let at = good.len() - 2 * Owned::RANGE_BYTES;
-    for bad in [[1_u32, 1, 7, 9], [1, 7, 7, 9], [7, 9, 1, 3], [3, 1, 7, 9]] {
+    let beyond = view.layout.max_pages() + 1;
+    let none = [[1_u32, 1, 7, 9], [1, 7, 7, 9], [7, 9, 1, 3], [3, 1, 7, 9], [1, 3, 7, beyond]];
+    for bad in none {
         let mut bytes = good[..at].to_vec();
         bytes.extend(bad.iter().flat_map(|page| page.to_le_bytes()));
         let refused = moved.import(&view, &bytes, None);
