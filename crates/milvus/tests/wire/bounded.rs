@@ -144,6 +144,8 @@ fn what_a_user_may_do_nowhere_is_refused_before_it_is_read() {
 fn an_answer_for_which_there_is_no_memory_is_refused_and_given_back() {
     let served = Served::new();
     served.filled("a", 40_000);
+    // What the request of the rows took would be room for their answer.
+    given_back(&served);
     let accountant = served.database.accountant();
     let before = accountant.held_bytes();
     accountant.set_limit_bytes(Some(before + (1 << 20)));
