@@ -6,8 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
-from clusters import ROOT, Cluster, binary, until
+from clusters import ROOT, Cluster, binary, free_port, until
+from copies import create as create_by_key
+from joins import fill
 from outages import Pusher, client, connected, create, fencing, leader, rows
 from pymilvus import MilvusClient, MilvusException
 
@@ -288,3 +291,41 @@ def test_the_guides_first_steps(cluster: Cluster, capsys: pytest.CaptureFixture[
         typed = typed.replace(f"127.0.0.1:1953{number}", server.address)
     exec(typed, {})
     assert "'id': 1" in capsys.readouterr().out
+
+
+def test_reads_of_a_server_whose_device_is_slow_are_answered_by_another(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, 2)
+    for server in cluster.servers:
+        server.watched = free_port()
+    slow, quick = cluster.servers
+    # A fiftieth of a second for each page.
+    slow.flags += ["--backend", "injected:20000"]
+    with cluster.running():
+        create_by_key(client(quick), 16)
+        fill(client(quick), np.random.default_rng(1).normal(0, 50, (3000, 16)))
+
+        def forwarded(why: str) -> float:
+            return slow.figures()[f'pipeann_forwarded_calls_total{{reason="{why}"}}']
+
+        stop, reads = threading.Event(), []
+
+        def read(thread: int) -> None:
+            of = client(slow)
+            while not stop.is_set():
+                ask = [[float(thread)] * 16]
+                found = of.search("c", ask, limit=5, consistency_level="Bounded")
+                reads.append(len(found[0]))
+            of.close()
+
+        threads = [threading.Thread(target=read, args=(n,), daemon=True) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        until("reads that begin elsewhere", lambda: forwarded("slow_here") > 50, seconds=300)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert set(reads) == {5}
+        figures = slow.figures()
+        hedged, won = (figures[f"pipeann_hedged_reads_{end}"] for end in ("total", "won_total"))
+        assert 1 <= won <= hedged <= len(reads) / 20 + 1
+        assert quick.figures()["pipeann_hedged_reads_total"] == 0, "it was asked once each time"

@@ -8,7 +8,8 @@
 //!
 //! - Lines take turns, so that a collection that is asked much does not hold up others.
 //! - Lines are bounded, in searches and in bytes: what comes beyond is refused at once.
-//! - A search whose time has passed, or whose caller is gone, is not done.
+//! - A search whose time has passed, or whose caller is gone, is not done; nor one that has waited long, and
+//!   has less time left than such searches take.
 //! - Where searches done together fail, or panic, each is done again alone, so that each has the
 //!   outcome that it would have had alone. A panic is answered as an error.
 //!
@@ -20,6 +21,7 @@ mod caller;
 mod error;
 mod group;
 mod options;
+mod pace;
 mod queue;
 #[cfg(test)]
 mod tests;

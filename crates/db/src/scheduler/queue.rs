@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::SchedulerOptions;
 use super::group::Group;
+use super::pace::Paces;
 use super::waiting::{Use, WaitingSearch};
 
 /// The searches of one collection, the oldest first.
@@ -20,6 +21,7 @@ pub(super) struct SearchQueues {
     turns: VecDeque<CollectionQueue>,
     searches: usize,
     bytes: usize,
+    pub(super) paces: Paces,
 }
 
 /// What a thread is given to do.
@@ -73,7 +75,8 @@ impl SearchQueues {
         let before = line.waiting.len();
         let mut left = Vec::new();
         while let Some(waiting) = line.waiting.pop_front() {
-            match waiting.usefulness(now) {
+            let needed = self.paces.needed(line.collection, waiting.queries);
+            match waiting.usefulness(now, needed) {
                 Use::Gone => self.bytes -= waiting.request.vectors.bytes(),
                 Use::Late => taken.late.push(waiting),
                 Use::Wanted => {
@@ -103,7 +106,8 @@ impl SearchQueues {
 
     /// All that wait, which do not any more.
     pub(super) fn take_all(&mut self) -> Vec<WaitingSearch> {
-        let all = std::mem::take(self).turns.into_iter();
+        (self.searches, self.bytes) = (0, 0);
+        let all = std::mem::take(&mut self.turns).into_iter();
         all.flat_map(|line| line.waiting).collect()
     }
 }

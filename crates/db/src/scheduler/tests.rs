@@ -253,6 +253,27 @@ fn what_nobody_waits_for_is_not_searched() {
 }
 
 #[test]
+fn what_has_waited_and_cannot_be_done_in_time_is_not_begun() {
+    let bench = Bench::of_one_thread();
+    let noted = Noted::shut();
+    bench.submit(&noted, queries(1, 4));
+    noted.wait_until_begun(1);
+    let at = |ms| Some(bench.start + Duration::from_millis(ms));
+    // The four take 200 ms; one is given twice its share.
+    for (k, deadline) in [(2, 290), (3, 310), (4, 1_000)] {
+        bench.submit(&noted, SearchRequest { deadline: at(deadline), ..request(k) });
+    }
+    bench.passed_ms.store(200, Ordering::SeqCst);
+    noted.open();
+    let answers = bench.answers(4);
+    assert!(matches!(answers[1], (2, Err(ScheduleError::Late))));
+    assert!(answers[2..].iter().all(|(_, outcome)| outcome.is_ok()));
+    // What has not waited is tried, however little time it has.
+    bench.submit(&noted, SearchRequest { deadline: at(201), ..request(5) });
+    assert!(bench.answers(1)[0].1.is_ok());
+}
+
+#[test]
 fn lines_are_bounded_and_what_comes_beyond_is_refused_at_once() {
     let options = SchedulerOptions { at_once: 1, line: 3, lines: 5, ..SchedulerOptions::default() };
     let bench = Bench::new(options);

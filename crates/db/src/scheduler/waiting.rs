@@ -1,7 +1,7 @@
 //! A search that waits, and whether it is still of use.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::ScheduleError;
 use super::alike::batch_key;
@@ -40,10 +40,14 @@ impl WaitingSearch {
         Self { collection, request, caller: Some(caller), since, batch_key, queries }
     }
 
-    pub(super) fn usefulness(&self, now: Instant) -> Use {
+    /// Whether it is to be begun now, where it takes so long.
+    pub(super) fn usefulness(&self, now: Instant, needed: Duration) -> Use {
+        // One that has not waited may be what shows that searches take less by now.
+        let waited = now.saturating_duration_since(self.since) > needed;
         match self.request.deadline {
             _ if self.caller.as_ref().is_none_or(|caller| caller.is_gone()) => Use::Gone,
             Some(deadline) if deadline <= now => Use::Late,
+            Some(deadline) if waited && deadline - now < needed => Use::Late,
             _ => Use::Wanted,
         }
     }

@@ -63,7 +63,13 @@ impl QueuesShared {
             }
         };
         let search = || asker::within(asks, || search_all(&group, &mut tell));
+        let begun = clock();
         let done = catch_unwind(AssertUnwindSafe(search));
+        if let (Ok(Ok(())), Some(first)) = (&done, group.first()) {
+            let queries = group.iter().map(|waiting| waiting.queries).sum();
+            let took = clock().saturating_duration_since(begun);
+            self.state().lines.paces.note(first.of_collection(), queries, took);
+        }
         let why = match done {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(ScheduleError::Search(error)),

@@ -32,6 +32,19 @@ pub enum ReadTime {
     Any,
 }
 
+impl ReadTime {
+    /// For a read that another server sent on which has everything up to a timestamp: what may be a
+    /// little old is not older than there.
+    pub(crate) fn not_before(self, seen: u64) -> Self {
+        match self {
+            Self::Bounded { staleness_ms, at_least } => {
+                Self::Bounded { staleness_ms, at_least: at_least.max(seen) }
+            }
+            Self::Latest | Self::AtLeast(_) | Self::Any => self,
+        }
+    }
+}
+
 /// What a request says about it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Guarantee {
@@ -98,6 +111,15 @@ mod tests {
                 read,
                 "{level:?} {timestamp}"
             );
+        }
+    }
+
+    #[test]
+    fn what_is_sent_on_is_no_older_than_where_it_came_from() {
+        assert_eq!(bounded(0).not_before(7), bounded(7));
+        assert_eq!(bounded(9).not_before(7), bounded(9));
+        for other in [ReadTime::Latest, ReadTime::AtLeast(3), ReadTime::Any] {
+            assert_eq!(other.not_before(7), other);
         }
     }
 

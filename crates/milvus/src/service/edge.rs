@@ -13,6 +13,7 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -25,10 +26,13 @@ use tonic::codegen::http::request::Parts;
 use tonic::codegen::http::{HeaderMap, HeaderValue, Request, Response};
 use tonic::{Status, TimeoutExpired};
 
+use super::access_log::AnswerCode;
 use super::asking::{TIMEOUT, timeout_in, timeout_text};
 use super::channels::{CallTurn, Channels, SendError};
 use super::edge_counts::{EdgeCounts, SentOn};
-use super::marks::{FORWARDED, REFUSED, WRITTEN, does_not_lead, is_unsettled};
+use super::hedged::HedgedRead;
+use super::hedging::{Hedging, ReadKind};
+use super::marks::{FAILED, FORWARDED, READ_AFTER, REFUSED, WRITTEN, does_not_lead, is_unsettled};
 use super::moments::owner;
 use super::peers::{LeaderAt, Peers, ServerAt};
 use super::repeats;
@@ -60,8 +64,21 @@ pub(super) struct Edge {
     counts: Arc<EdgeCounts>,
     /// Those who may wait for an election.
     waiting: Semaphore,
+    hedging: Hedging,
+    /// Whose turn it is to be asked beside this server.
+    turn: AtomicUsize,
+    /// The newest timestamp of a change that was sent on.
+    written: AtomicU64,
     /// Whether this server has no data, so that others answer everything.
     away: bool,
+}
+
+/// Who is asked before this server, or beside it.
+enum Asked {
+    /// The leader, where that is another one.
+    Leader,
+    /// For a read, who keeps its moment, which stands in this field; else another one where this one is late.
+    Others(Option<GuaranteeField>),
 }
 
 /// A call that is to be sent on.
@@ -87,7 +104,16 @@ impl Edge {
 
     fn of(peers: Arc<dyn Peers>, counts: Arc<EdgeCounts>, away: bool) -> Self {
         let waiting = Semaphore::new(MOST_WAITING);
-        Self { peers, channels: Channels::default(), counts, waiting, away }
+        Self {
+            peers,
+            channels: Channels::default(),
+            counts,
+            waiting,
+            hedging: Hedging::default(),
+            turn: AtomicUsize::new(0),
+            written: AtomicU64::new(0),
+            away,
+        }
     }
 
     /// Answers a request that came at some time, and is this call where it is one that is served: by this
@@ -109,23 +135,24 @@ impl Edge {
         let once = call.is_some_and(ServedCall::is_applied_once);
         let begun = || (route == Route::Leader).then(|| self.counts.begin_led());
         let led = begun();
-        let page_of = match (route, name) {
+        let kind = ReadKind::of(name);
+        let asked = match (route, kind) {
             (Route::Leader, _) if self.peers.leader() == LeaderAt::Here => {
-                (once && !marked).then_some(None)
+                (once && !marked).then_some(Asked::Leader)
             }
             (Route::Leader, _) if marked => return Ok(does_not_lead().into_http()),
-            (Route::Leader, _) => Some(None),
-            (Route::Local(LocalRead::Rows), "Search") if !marked => {
-                Some(Some(GuaranteeField::OfSearch))
+            (Route::Leader, _) => Some(Asked::Leader),
+            (Route::Local(LocalRead::Rows), Some(kind)) if !marked => {
+                Some(Asked::Others(GuaranteeField::of(kind)))
             }
-            (Route::Local(LocalRead::Rows), "Query") if !marked => {
-                Some(Some(GuaranteeField::OfQuery))
-            }
-            _ if self.away && !marked => Some(None),
+            _ if self.away && !marked => Some(Asked::Leader),
             _ => None,
         };
-        let Some(page_of) = page_of else {
+        let Some(asked) = asked else {
             let mut response = here.call(request).await?;
+            if marked && kind.is_some() {
+                tell_failure(&mut response);
+            }
             if marked && once {
                 let written = HeaderValue::from(self.peers.timestamp());
                 response.headers_mut().insert(WRITTEN, written);
@@ -150,13 +177,18 @@ impl Edge {
             repeats::name(&mut parts.headers);
         }
         let call = Outgoing { parts, whole, arrived, timeout, once };
-        if let Some(field) = page_of {
-            let answered = match self.ask_keeper(&call, field).await {
+        if let Asked::Others(field) = asked {
+            let keeper = field.and_then(|field| owner(call.whole.guarantee(field)));
+            let answered = match self.ask_keeper(&call, keeper).await {
                 None if self.away => self.ask_leader(&call).await,
                 answered => answered,
             };
-            return match answered {
-                Some(response) => Ok(response),
+            if let Some(response) = answered {
+                return Ok(response);
+            }
+            // The pages of a moment are those of who keeps it.
+            return match kind.filter(|_| keeper.is_none()) {
+                Some(kind) => Ok(self.read(kind, here, &call).await),
                 None => here.call(call.as_request()).await,
             };
         }
@@ -189,13 +221,15 @@ impl Edge {
 
     /// Has a page answered by the server that keeps its moment; `None` where that is this one, or
     /// nobody any more.
-    async fn ask_keeper(&self, call: &Outgoing, field: GuaranteeField) -> Option<Response<Body>> {
-        let keeper = owner(call.whole.guarantee(field))?;
-        let server =
-            (keeper != self.peers.number()).then(|| self.peers.server(keeper)).flatten()?;
+    async fn ask_keeper(&self, call: &Outgoing, keeper: Option<u8>) -> Option<Response<Body>> {
+        let keeper = keeper.filter(|keeper| *keeper != self.peers.number())?;
+        let server = self.peers.server(keeper)?;
         self.counts.sent(SentOn::Iterator);
         Some(match self.send(&server, call).await {
-            Ok(response) => response,
+            Ok(mut response) => {
+                response.headers_mut().remove(FAILED);
+                response
+            }
             Err(SendError::Late) => late(),
             Err(SendError::Unsent(why) | SendError::Lost(why)) => unavailable(format!(
                 "the server at {}, which began this iterator, cannot be reached: {why}; try again",
@@ -204,11 +238,47 @@ impl Edge {
         })
     }
 
+    /// Answers a read, here or by another server where this one is late or fails.
+    async fn read<S>(&self, kind: ReadKind, mut here: S, call: &Outgoing) -> Response<Body>
+    where
+        S: HttpService<Request<Body>, Response = Response<Body>, Error = Infallible>,
+    {
+        let of_here = async {
+            let Ok(response) = here.call(call.as_request()).await;
+            response
+        };
+        let there = || Some(self.send_read(self.another()?, call));
+        let read = HedgedRead { kind, hedging: &self.hedging, counts: &self.counts };
+        let mut response = read.answer(of_here, there).await;
+        response.headers_mut().remove(FAILED);
+        response
+    }
+
+    /// One of the others, each in turn.
+    fn another(&self) -> Option<ServerAt> {
+        let mut others = self.peers.others();
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        (!others.is_empty()).then(|| others.swap_remove(turn % others.len()))
+    }
+
+    /// Has a read answered by another server from data that is as new as what is here; all of the answer.
+    async fn send_read(
+        &self,
+        server: ServerAt,
+        call: &Outgoing,
+    ) -> Result<Response<Body>, SendError> {
+        let mut request = call.marked(self.peers.number());
+        let seen = self.peers.timestamp().max(self.written.load(Ordering::Relaxed));
+        request.headers_mut().insert(READ_AFTER, HeaderValue::from(seen));
+        whole(self.channels.send(&server, request).await?).await
+    }
+
     /// Takes what is between servers off a leader's answer, and remembers it.
     fn note_written(&self, mut response: Response<Body>) -> Response<Body> {
         let written = response.headers_mut().remove(WRITTEN);
         if let Some(timestamp) = written.and_then(|it| it.to_str().ok()?.parse().ok()) {
             self.peers.wrote(timestamp);
+            self.written.fetch_max(timestamp, Ordering::Relaxed);
         }
         response
     }
@@ -338,12 +408,24 @@ impl Edge {
             return self.send(server, call).await;
         }
         let request = call.marked(self.peers.number());
-        let (response, _turn) = self.channels.send(server, request).await?;
-        let (parts, body) = response.into_parts();
-        match whole_answer::read(body).await {
-            Ok(body) => Ok(Response::from_parts(parts, body)),
-            Err(status) => Err(SendError::Lost(status.message().to_owned())),
-        }
+        whole(self.channels.send(server, request).await?).await
+    }
+}
+
+/// All of an answer.
+async fn whole((response, _turn): (Response<Body>, CallTurn)) -> Result<Response<Body>, SendError> {
+    let (parts, body) = response.into_parts();
+    match whole_answer::read(body).await {
+        Ok(body) => Ok(Response::from_parts(parts, body)),
+        Err(status) => Err(SendError::Lost(status.message().to_owned())),
+    }
+}
+
+/// Tells the server that sent a read on that it failed; what was said stands inside the answer.
+fn tell_failure(response: &mut Response<Body>) {
+    let code = response.extensions().get::<AnswerCode>().map_or(0, |AnswerCode(code)| *code);
+    if code != 0 {
+        response.headers_mut().insert(FAILED, HeaderValue::from(code));
     }
 }
 

@@ -14,14 +14,23 @@ pub(super) enum SentOn {
     NotLeading,
     /// Again: the server that it was sent to could not be reached.
     Unreachable,
+    /// It is a read that takes long here.
+    Hedge,
+    /// It is a read that failed here.
+    FailedHere,
+    /// It is a read, and reads take long here.
+    SlowHere,
 }
 
 impl SentOn {
-    const ALL: [(Self, &'static str); 4] = [
+    const ALL: [(Self, &'static str); 7] = [
         (Self::Leader, "leader"),
         (Self::Iterator, "iterator"),
         (Self::NotLeading, "not_leading"),
         (Self::Unreachable, "unreachable"),
+        (Self::Hedge, "hedge"),
+        (Self::FailedHere, "failed_here"),
+        (Self::SlowHere, "slow_here"),
     ];
 }
 
@@ -30,6 +39,8 @@ impl SentOn {
 pub(super) struct EdgeCounts {
     sent: [AtomicU64; SentOn::ALL.len()],
     led: AtomicUsize,
+    hedged: AtomicU64,
+    won: AtomicU64,
 }
 
 impl EdgeCounts {
@@ -41,6 +52,21 @@ impl EdgeCounts {
     pub(super) fn all(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let count = |why: SentOn| self.sent[why as usize].load(Ordering::Relaxed);
         SentOn::ALL.into_iter().map(move |(why, name)| (name, count(why)))
+    }
+
+    /// A read was asked of a second server beside the first one.
+    pub(super) fn hedged(&self) {
+        self.hedged.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The second server answered it before the first one.
+    pub(super) fn won(&self) {
+        self.won.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many reads were asked of a second server, and how many of those it answered.
+    pub(super) fn hedges(&self) -> (u64, u64) {
+        (self.hedged.load(Ordering::Relaxed), self.won.load(Ordering::Relaxed))
     }
 
     /// A call of the leader's begins here. Taken before it is looked who leads, so that whoever closes
@@ -76,7 +102,15 @@ mod tests {
             (0..=times).for_each(|_| counts.sent(why));
         }
         let found: Vec<_> = counts.all().collect();
-        let wanted = [("leader", 1), ("iterator", 2), ("not_leading", 3), ("unreachable", 4)];
+        let wanted = [
+            ("leader", 1),
+            ("iterator", 2),
+            ("not_leading", 3),
+            ("unreachable", 4),
+            ("hedge", 5),
+            ("failed_here", 6),
+            ("slow_here", 7),
+        ];
         assert_eq!(found, wanted);
         let (one, two) = (counts.begin_led(), counts.begin_led());
         drop(one);

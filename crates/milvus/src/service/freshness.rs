@@ -15,7 +15,7 @@ use super::asking::timeout_in;
 use super::caller::named_database;
 use super::calls::Service;
 use super::loading::check_loaded;
-use super::marks::does_not_lead;
+use super::marks::{READ_AFTER, does_not_lead};
 use super::peers::{LeaderAt, Peers, PeersError, ReadTime};
 use super::routes::{LocalRead, Route};
 
@@ -92,7 +92,10 @@ impl Service {
         let entry = self.entry(request)?;
         let (guarantee, partitions) = request.get_ref().read()?;
         check_loaded(&entry, partitions).ok()?;
-        Some((entry.id, guarantee.read_time(entry.consistency)))
+        // Of a server that sent it on.
+        let seen = request.metadata().get(READ_AFTER).and_then(|it| it.to_str().ok()?.parse().ok());
+        let read_time = guarantee.read_time(entry.consistency);
+        Some((entry.id, read_time.not_before(seen.unwrap_or(0))))
     }
 }
 

@@ -15,6 +15,11 @@ pub(super) const WRITTEN: &str = "pipeann-written";
 /// next knows.
 pub(super) const UNSETTLED: &str = "pipeann-unsettled";
 
+/// The code of Milvus, in the answer to a read that was sent on and failed.
+pub(super) const FAILED: &str = "pipeann-failed";
+/// The timestamp of what the server has that sends a read on, so that no answer is older than its own.
+pub(super) const READ_AFTER: &str = "pipeann-read-after";
+
 /// Whether an answer says nothing of whether the change was made.
 pub(super) fn is_unsettled(response: &Response<Body>) -> bool {
     let headers = response.headers();

@@ -25,6 +25,8 @@ mod flush;
 mod freshness;
 mod frontend;
 mod grants;
+mod hedged;
+mod hedging;
 mod hybrid;
 mod in_process;
 mod indexes;

@@ -126,7 +126,13 @@ fn families(door: &FrontendContext) -> Vec<MetricFamily> {
     let sent = door.edge.all().map(|(why, n)| (why.to_owned(), MetricValue::Counter(n)));
     let (name, help) =
         ("pipeann_forwarded_calls", "Calls that were sent to another server, by why");
-    let mut families = vec![MetricFamily::by(name, help, "reason", sent)];
+    let (hedged, won) = door.edge.hedges();
+    let one = |name, help, count| MetricFamily::one(name, help, MetricValue::Counter(count));
+    let mut families = vec![
+        MetricFamily::by(name, help, "reason", sent),
+        one("pipeann_hedged_reads", "Reads that were asked of a second server", hedged),
+        one("pipeann_hedged_reads_won", "Those that the second server answered first", won),
+    ];
     families.extend(peers.families());
     families
 }

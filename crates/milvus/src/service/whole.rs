@@ -11,6 +11,7 @@ use prost::bytes::{Buf, Bytes};
 use tonic::Status;
 use tonic::body::Body;
 
+use super::hedging::ReadKind;
 use super::serve_options::MAX_REQUEST_BYTES;
 
 /// What stands before a message: whether it is compressed, and its length.
@@ -104,6 +105,17 @@ impl WholeRequest {
 pub(super) enum GuaranteeField {
     OfSearch,
     OfQuery,
+}
+
+impl GuaranteeField {
+    /// That of a read, where it can have a moment.
+    pub(super) fn of(kind: ReadKind) -> Option<Self> {
+        match kind {
+            ReadKind::Search => Some(Self::OfSearch),
+            ReadKind::Query => Some(Self::OfQuery),
+            ReadKind::HybridSearch => None,
+        }
+    }
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

@@ -1,6 +1,7 @@
 //! Servers that are several: any of them takes any call.
 
 mod forwarded;
+mod hedged;
 mod iterating;
 mod known;
 mod lost;

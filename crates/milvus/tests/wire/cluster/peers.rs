@@ -35,6 +35,8 @@ pub(super) struct Others {
     end: Mutex<Option<SharedLogEnd>>,
     heard: Mutex<Vec<SharedLogEnd>>,
     fails: Mutex<Option<PeersError>>,
+    /// How long whoever reads rows waits for them.
+    holds: Mutex<Option<Duration>>,
 }
 
 impl fmt::Debug for Others {
@@ -63,6 +65,7 @@ impl Others {
             end: Mutex::default(),
             heard: Mutex::default(),
             fails: Mutex::default(),
+            holds: Mutex::default(),
         })
     }
 
@@ -122,6 +125,11 @@ impl Others {
     pub(super) fn fails(&self, error: Option<PeersError>) {
         *self.fails.lock().unwrap() = error;
     }
+
+    /// Has reads of rows wait for so long from now on.
+    pub(super) fn holds(&self, time: Option<Duration>) {
+        *self.holds.lock().unwrap() = time;
+    }
 }
 
 impl Peers for Others {
@@ -139,6 +147,10 @@ impl Peers for Others {
         Box::pin(async move {
             assert!(deadline > Instant::now());
             self.asked.lock().unwrap().push((collection, wanted));
+            let held = *self.holds.lock().unwrap();
+            if let Some(time) = held.filter(|_| collection.is_some()) {
+                tokio::time::sleep(time).await;
+            }
             if let Some(error) = self.fails.lock().unwrap().clone() {
                 return Err(error);
             }

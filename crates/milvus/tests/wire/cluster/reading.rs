@@ -179,6 +179,8 @@ fn partitioned(database: &pipeann_db::database::Database) {
 #[test]
 fn a_read_that_cannot_be_new_enough_says_so() {
     let (_leader, follower) = with_rows();
+    // Another server would be asked.
+    follower.others.set_server(1, None);
     let read = query("a", "", &["count(*)"]);
     for error in [
         PeersError::NoLeader("the lease has ended".to_owned()),
