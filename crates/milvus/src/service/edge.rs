@@ -74,7 +74,7 @@ pub(super) struct Edge {
 }
 
 /// Who is asked before this server, or beside it.
-enum Asked {
+enum AskedFirst {
     /// The leader, where that is another one.
     Leader,
     /// For a read, who keeps its moment, which stands in this field; else another one where this one is late.
@@ -138,14 +138,14 @@ impl Edge {
         let kind = ReadKind::of(name);
         let asked = match (route, kind) {
             (Route::Leader, _) if self.peers.leader() == LeaderAt::Here => {
-                (once && !marked).then_some(Asked::Leader)
+                (once && !marked).then_some(AskedFirst::Leader)
             }
             (Route::Leader, _) if marked => return Ok(does_not_lead().into_http()),
-            (Route::Leader, _) => Some(Asked::Leader),
+            (Route::Leader, _) => Some(AskedFirst::Leader),
             (Route::Local(LocalRead::Rows), Some(kind)) if !marked => {
-                Some(Asked::Others(GuaranteeField::of(kind)))
+                Some(AskedFirst::Others(GuaranteeField::of(kind)))
             }
-            _ if self.away && !marked => Some(Asked::Leader),
+            _ if self.away && !marked => Some(AskedFirst::Leader),
             _ => None,
         };
         let Some(asked) = asked else {
@@ -177,7 +177,7 @@ impl Edge {
             repeats::name(&mut parts.headers);
         }
         let call = Outgoing { parts, whole, arrived, timeout, once };
-        if let Asked::Others(field) = asked {
+        if let AskedFirst::Others(field) = asked {
             let keeper = field.and_then(|field| owner(call.whole.guarantee(field)));
             let answered = match self.ask_keeper(&call, keeper).await {
                 None if self.away => self.ask_leader(&call).await,

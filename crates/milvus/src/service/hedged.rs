@@ -22,7 +22,7 @@ use super::marks::FAILED;
 use crate::status::Code;
 
 /// What a server says to a read.
-enum Judged {
+enum ReadOutcome {
     Answer(Response<Body>),
     /// It is told where nobody has an answer.
     Failed(Response<Body>),
@@ -56,16 +56,16 @@ impl HedgedRead<'_> {
             First::Here(late) => self.here_first(here, || there().map(judged), late).await,
         };
         match judged {
-            Judged::Answer(told) | Judged::Failed(told) => told,
+            ReadOutcome::Answer(told) | ReadOutcome::Failed(told) => told,
         }
     }
 
-    async fn here_first<There: Future<Output = Judged>>(
+    async fn here_first<There: Future<Output = ReadOutcome>>(
         self,
-        mut here: Pin<&mut impl Future<Output = Judged>>,
+        mut here: Pin<&mut impl Future<Output = ReadOutcome>>,
         there: impl Fn() -> Option<There>,
         late: Option<Duration>,
-    ) -> Judged {
+    ) -> ReadOutcome {
         let began = Instant::now();
         let in_time = match late {
             Some(late) => timeout(late, &mut here).await.ok(),
@@ -78,15 +78,15 @@ impl HedgedRead<'_> {
                 None => here.await,
             },
         };
-        let Judged::Failed(failed) = ended else {
+        let ReadOutcome::Failed(failed) = ended else {
             self.hedging.answered_here(self.kind, began.elapsed());
             return ended;
         };
-        let Some(again) = there() else { return Judged::Failed(failed) };
+        let Some(again) = there() else { return ReadOutcome::Failed(failed) };
         self.counts.sent(SentOn::FailedHere);
         match again.await {
-            Judged::Answer(answer) => Judged::Answer(answer),
-            Judged::Failed(_) => Judged::Failed(failed),
+            ReadOutcome::Answer(answer) => ReadOutcome::Answer(answer),
+            ReadOutcome::Failed(_) => ReadOutcome::Failed(failed),
         }
     }
 
@@ -94,16 +94,16 @@ impl HedgedRead<'_> {
     async fn hedge(
         self,
         began: Instant,
-        here: Pin<&mut impl Future<Output = Judged>>,
-        there: Pin<&mut impl Future<Output = Judged>>,
-    ) -> Judged {
+        here: Pin<&mut impl Future<Output = ReadOutcome>>,
+        there: Pin<&mut impl Future<Output = ReadOutcome>>,
+    ) -> ReadOutcome {
         self.counts.sent(SentOn::Hedge);
         self.counts.hedged();
         let sent = Instant::now();
         let (by, judged) = race(here, there).await;
         match by {
-            Some(By::First) => self.hedging.answered_here(self.kind, began.elapsed()),
-            Some(By::Second) => {
+            Some(AnsweredBy::First) => self.hedging.answered_here(self.kind, began.elapsed()),
+            Some(AnsweredBy::Second) => {
                 self.counts.won();
                 let waited = began.elapsed();
                 self.hedging.answered_there(self.kind, waited, sent.elapsed(), Some(waited));
@@ -116,10 +116,10 @@ impl HedgedRead<'_> {
     /// A read of a server that is slow.
     async fn there_first(
         self,
-        here: Pin<&mut impl Future<Output = Judged>>,
-        there: impl Future<Output = Judged>,
+        here: Pin<&mut impl Future<Output = ReadOutcome>>,
+        there: impl Future<Output = ReadOutcome>,
         (late, lost): (Duration, Duration),
-    ) -> Judged {
+    ) -> ReadOutcome {
         self.counts.sent(SentOn::SlowHere);
         let began = Instant::now();
         let mut there = pin!(there);
@@ -137,11 +137,11 @@ impl HedgedRead<'_> {
             self.hedging.answered_there(self.kind, waited, waited, None);
         };
         match told {
-            Ok(Judged::Answer(answer)) => {
+            Ok(ReadOutcome::Answer(answer)) => {
                 answered();
-                Judged::Answer(answer)
+                ReadOutcome::Answer(answer)
             }
-            Ok(Judged::Failed(_)) => {
+            Ok(ReadOutcome::Failed(_)) => {
                 self.hedging.lost_there(self.kind);
                 here.await
             }
@@ -150,8 +150,8 @@ impl HedgedRead<'_> {
                 let tried = Instant::now();
                 let (by, judged) = race(there, here).await;
                 match by {
-                    Some(By::First) => answered(),
-                    Some(By::Second) => {
+                    Some(AnsweredBy::First) => answered(),
+                    Some(AnsweredBy::Second) => {
                         self.counts.won();
                         self.hedging.answered_here(self.kind, tried.elapsed());
                     }
@@ -165,60 +165,62 @@ impl HedgedRead<'_> {
 
 /// Who answered.
 #[derive(Clone, Copy)]
-enum By {
+enum AnsweredBy {
     First,
     Second,
 }
 
 /// The first answer of two; where neither has one, what the first one said.
 async fn race(
-    mut first: Pin<&mut impl Future<Output = Judged>>,
-    mut second: Pin<&mut impl Future<Output = Judged>>,
-) -> (Option<By>, Judged) {
+    mut first: Pin<&mut impl Future<Output = ReadOutcome>>,
+    mut second: Pin<&mut impl Future<Output = ReadOutcome>>,
+) -> (Option<AnsweredBy>, ReadOutcome) {
     let ended = poll_fn(|context| match first.as_mut().poll(context) {
-        Poll::Ready(judged) => Poll::Ready((By::First, judged)),
-        Poll::Pending => second.as_mut().poll(context).map(|judged| (By::Second, judged)),
+        Poll::Ready(judged) => Poll::Ready((AnsweredBy::First, judged)),
+        Poll::Pending => second.as_mut().poll(context).map(|judged| (AnsweredBy::Second, judged)),
     });
     let (first_failed, by, other) = match ended.await {
-        (by, Judged::Answer(answer)) => return (Some(by), Judged::Answer(answer)),
-        (By::First, Judged::Failed(failed)) => (Some(failed), By::Second, second.await),
-        (By::Second, Judged::Failed(_)) => (None, By::First, first.await),
+        (by, ReadOutcome::Answer(answer)) => return (Some(by), ReadOutcome::Answer(answer)),
+        (AnsweredBy::First, ReadOutcome::Failed(failed)) => {
+            (Some(failed), AnsweredBy::Second, second.await)
+        }
+        (AnsweredBy::Second, ReadOutcome::Failed(_)) => (None, AnsweredBy::First, first.await),
     };
     match other {
-        Judged::Answer(answer) => (Some(by), Judged::Answer(answer)),
-        Judged::Failed(failed) => (None, Judged::Failed(first_failed.unwrap_or(failed))),
+        ReadOutcome::Answer(answer) => (Some(by), ReadOutcome::Answer(answer)),
+        ReadOutcome::Failed(failed) => (None, ReadOutcome::Failed(first_failed.unwrap_or(failed))),
     }
 }
 
 /// Whether another server may answer better than this one did. What is wrong with the request is wrong
 /// everywhere.
-fn of_here(answer: Response<Body>) -> Judged {
+fn of_here(answer: Response<Body>) -> ReadOutcome {
     const FAILURES: [Code; 2] = [Code::Internal, Code::ServiceUnavailable];
     let code = answer.extensions().get::<AnswerCode>().map_or(0, |AnswerCode(code)| *code);
     let failed = FAILURES.iter().any(|failure| failure.number() == code)
         || Status::from_header_map(answer.headers())
             .is_some_and(|status| status.code() == GrpcCode::Unavailable);
-    if failed { Judged::Failed(answer) } else { Judged::Answer(answer) }
+    if failed { ReadOutcome::Failed(answer) } else { ReadOutcome::Answer(answer) }
 }
 
 /// Of another server only an answer counts: what it refuses, this one says in its own words.
-fn of_another(told: Result<Response<Body>, SendError>) -> Judged {
+fn of_another(told: Result<Response<Body>, SendError>) -> ReadOutcome {
     match told {
         Ok(answer) => {
             let refused = Status::from_header_map(answer.headers())
                 .is_some_and(|status| status.code() != GrpcCode::Ok);
             if refused || answer.headers().contains_key(FAILED) {
-                Judged::Failed(answer)
+                ReadOutcome::Failed(answer)
             } else {
-                Judged::Answer(answer)
+                ReadOutcome::Answer(answer)
             }
         }
         // Told to nobody: this server was asked too.
         Err(SendError::Late) => {
-            Judged::Failed(Status::cancelled("another server was too late").into_http())
+            ReadOutcome::Failed(Status::cancelled("another server was too late").into_http())
         }
         Err(SendError::Unsent(why) | SendError::Lost(why)) => {
-            Judged::Failed(Status::unavailable(why).into_http())
+            ReadOutcome::Failed(Status::unavailable(why).into_http())
         }
     }
 }
