@@ -4,7 +4,6 @@ command makes it again."""
 
 from __future__ import annotations
 
-import resource
 import signal
 import subprocess
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from limits import limited
 from ssds import PIPEANN, run
 
 from pipeann import Index
@@ -52,25 +52,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def limited(limit: int, *, told: bool) -> Callable[[], None]:
-    """A process whose files may grow to a limit; beyond it a write fails, or else the process dies."""
-
-    def limit_it() -> None:
-        if told:
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-    return limit_it
-
-
 def cut_short(words: tuple[str, ...], limit: int, *, told: bool, place: Path) -> tuple[int, str]:
     done = subprocess.run(
-        [str(PIPEANN), *words],
+        limited([str(PIPEANN), *words], limit, told=told),
         cwd=place,
-        preexec_fn=limited(limit, told=told),
-        # Python ignores the signal of the limit, and hands that on unless it is told not to.
-        restore_signals=not told,
         capture_output=True,
         text=True,
         timeout=300,

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import resource
 import signal
 import subprocess
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from limits import limited
 from ssds import COPIED, NAMES, PIPEANN, claimed, copies, run
 
 from pipeann import Index
@@ -48,9 +48,13 @@ def search(place: Path, backend: str) -> tuple[bytes, str]:
     return out.read_bytes(), said
 
 
-def copying(place: Path, **others: object) -> subprocess.Popen[bytes]:
+def copying(
+    place: Path, limit: int | None = None, *, told: bool = False
+) -> subprocess.Popen[bytes]:
     command = [str(word) for word in (PIPEANN, "raw", "copy", "--index", "index")]
-    return subprocess.Popen(command, cwd=place, stderr=subprocess.PIPE, **others)
+    if limit is not None:
+        command = limited(command, limit, told=told)
+    return subprocess.Popen(command, cwd=place, stderr=subprocess.PIPE)
 
 
 def written(place: Path, offset: int) -> bool:
@@ -109,9 +113,7 @@ def test_a_copy_that_was_killed_is_made_again(place: Path) -> None:
 def test_a_process_that_dies_at_a_write_leaves_no_copy(place: Path) -> None:
     """Wherever that is: the system ends a process that writes beyond its limit of file sizes."""
     for limit in (STRIPE + (64 << 10), STRIPE + (5 << 20), STRIPE + (11 << 20)):
-        process = copying(
-            place, preexec_fn=lambda at=limit: resource.setrlimit(resource.RLIMIT_FSIZE, (at, at))
-        )
+        process = copying(place, limit=limit, told=False)
         process.communicate()
         assert process.returncode == -signal.SIGXFSZ
         assert copies(place) == []
@@ -120,13 +122,8 @@ def test_a_process_that_dies_at_a_write_leaves_no_copy(place: Path) -> None:
 
 
 def test_a_disk_that_takes_no_more_is_told_of_and_the_files_are_read(place: Path) -> None:
-    def limited() -> None:
-        # Ignored, writes fail instead.
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        at = STRIPE + (5 << 20)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (at, at))
-
-    process = copying(place, preexec_fn=limited, restore_signals=False)
+    limit = STRIPE + (5 << 20)
+    process = copying(place, limit=limit, told=True)
     _, said = process.communicate()
     assert process.returncode == 1
     # Whichever device has met its limit first.
@@ -135,9 +132,7 @@ def test_a_disk_that_takes_no_more_is_told_of_and_the_files_are_read(place: Path
     assert copies(place) == []
     command = [str(word) for word in (PIPEANN, *ASK, "--backend", "spdk", "--buffered")]
     command += ["--out", "full.bin"]
-    done = subprocess.run(
-        command, cwd=place, preexec_fn=limited, restore_signals=False, capture_output=True
-    )
+    done = subprocess.run(limited(command, limit, told=True), cwd=place, capture_output=True)
     assert done.returncode == 0, done.stderr
     assert (place / "full.bin").read_bytes() == search(place, "io_uring")[0]
     recovered(place)
