@@ -43,7 +43,8 @@ impl QueuesShared {
     ) -> (Vec<WaitingSearch>, Option<ScheduleError>) {
         let mut callers: Vec<_> = group.iter_mut().map(|waiting| waiting.caller.take()).collect();
         let (clock, asks) = (&self.options.clock, asks_of(&group));
-        let (mut since, mut search, mut rows) = (clock(), Duration::ZERO, Duration::ZERO);
+        let begun = clock();
+        let (mut since, mut search, mut rows) = (begun, Duration::ZERO, Duration::ZERO);
         let mut tell = |progress| {
             let now = clock();
             let spent = now.saturating_duration_since(since);
@@ -63,7 +64,6 @@ impl QueuesShared {
             }
         };
         let search = || asker::within(asks, || search_all(&group, &mut tell));
-        let begun = clock();
         let done = catch_unwind(AssertUnwindSafe(search));
         if let (Ok(Ok(())), Some(first)) = (&done, group.first()) {
             let queries = group.iter().map(|waiting| waiting.queries).sum();

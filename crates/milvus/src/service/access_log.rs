@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tonic::codegen::http::Response;
+
 /// A call that was answered, refused ones among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallEnded<'a> {
@@ -32,3 +34,10 @@ pub trait AccessLog: Send + Sync {
 /// Left in an answer: the code of Milvus.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnswerCode(pub(super) i32);
+
+impl AnswerCode {
+    /// That of an answer of this server; 0 where nothing was noted.
+    pub(super) fn of<B>(answer: &Response<B>) -> i32 {
+        answer.extensions().get::<Self>().map_or(0, |Self(code)| *code)
+    }
+}

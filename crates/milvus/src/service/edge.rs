@@ -226,10 +226,7 @@ impl Edge {
         let server = self.peers.server(keeper)?;
         self.counts.sent(SentOn::Iterator);
         Some(match self.send(&server, call).await {
-            Ok(mut response) => {
-                response.headers_mut().remove(FAILED);
-                response
-            }
+            Ok(response) => response,
             Err(SendError::Late) => late(),
             Err(SendError::Unsent(why) | SendError::Lost(why)) => unavailable(format!(
                 "the server at {}, which began this iterator, cannot be reached: {why}; try again",
@@ -394,7 +391,9 @@ impl Edge {
 
     async fn send(&self, server: &ServerAt, call: &Outgoing) -> Result<Response<Body>, SendError> {
         let request = call.marked(self.peers.number());
-        let (response, turn) = self.channels.send(server, request).await?;
+        let (mut response, turn) = self.channels.send(server, request).await?;
+        // Between servers; here the answer goes on whatever it says.
+        response.headers_mut().remove(FAILED);
         Ok(response.map(|body| Body::new(Relayed { body: Some(body), _turn: turn })))
     }
 
@@ -423,7 +422,7 @@ async fn whole((response, _turn): (Response<Body>, CallTurn)) -> Result<Response
 
 /// Tells the server that sent a read on that it failed; what was said stands inside the answer.
 fn tell_failure(response: &mut Response<Body>) {
-    let code = response.extensions().get::<AnswerCode>().map_or(0, |AnswerCode(code)| *code);
+    let code = AnswerCode::of(response);
     if code != 0 {
         response.headers_mut().insert(FAILED, HeaderValue::from(code));
     }

@@ -196,7 +196,7 @@ async fn race(
 /// everywhere.
 fn of_here(answer: Response<Body>) -> ReadOutcome {
     const FAILURES: [Code; 2] = [Code::Internal, Code::ServiceUnavailable];
-    let code = answer.extensions().get::<AnswerCode>().map_or(0, |AnswerCode(code)| *code);
+    let code = AnswerCode::of(&answer);
     let failed = FAILURES.iter().any(|failure| failure.number() == code)
         || Status::from_header_map(answer.headers())
             .is_some_and(|status| status.code() == GrpcCode::Unavailable);
