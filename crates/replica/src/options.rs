@@ -33,6 +33,8 @@ pub struct ReplicaOptions {
     pub note: Duration,
     /// The leader publishes a generation after so many bytes of the log.
     pub generation_bytes: u64,
+    /// The log is kept for so long, and a generation before it, so that any moment since can be restored.
+    pub keep_log: Duration,
     /// Is told when the log does not reach back to what this server has: it is to be opened anew, with
     /// a generation.
     pub cut_off: Option<SyncSender<()>>,
@@ -59,6 +61,7 @@ impl ReplicaOptions {
             put_gap,
             note: Duration::from_secs(5),
             generation_bytes: GENERATION_BYTES,
+            keep_log: Duration::ZERO,
             cut_off: None,
             time: ServerTime::Machine,
             #[cfg(test)]

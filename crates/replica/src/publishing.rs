@@ -9,7 +9,8 @@
 //!
 //! The log is cut at the generation before the newest: so a server that is no further behind than one
 //! generation reads on, and a newest one that turns out to be damaged can be done without. Generations
-//! that somebody has pinned keep the log from there on.
+//! that somebody has pinned keep the log from there on; and where the log is to be kept for a time, the
+//! newest generation that is older does, with all that came after it.
 //!
 //! Files go to the store by a thread that knows the links alone, so that an end of this server waits for
 //! it only so long.
@@ -29,6 +30,7 @@ use pipeann_store::{
 use crate::ReplicaError;
 use crate::folder::{GENERATIONS_DIR, clear, files_below};
 use crate::header::GenerationHeader;
+use crate::objects::moment;
 use crate::options::ReplicaOptions;
 use crate::requests_file::{self, REQUESTS_FILE};
 use crate::state::{SharedState, WorkSignal};
@@ -146,7 +148,7 @@ impl GenerationWork {
         (self.included, self.newest) = (taken.log_bytes, Some(published.position));
         drop(taken);
         if self.leads_by(term) {
-            cut(&generations, &term.leader, published.id)?;
+            cut(&generations, &term.leader, published.id, self.options.keep_log)?;
         }
         Ok(())
     }
@@ -231,29 +233,50 @@ impl GenerationWork {
     }
 }
 
-/// Cuts the log at the generation before `newest`, or below it where others are pinned, and collects
-/// what nobody wants any more.
+/// Cuts the log at the generation before `newest`, or below it where others are pinned or `keep` is longer
+/// ago, and collects what nobody wants any more.
 fn cut(
     generations: &ShardGenerations,
     leader: &ShardLeader,
     newest: GenerationId,
+    keep: Duration,
 ) -> Result<(), LogError> {
-    let ids = generations.ids()?;
-    let Some(before) = ids.into_iter().rev().find(|id| *id < newest) else { return Ok(()) };
-    let position = |id| -> Result<Option<Position>, ObjectsError> {
-        Ok(generations.get(id)?.map(|generation| generation.position))
-    };
-    let Some(mut begin) = position(before)? else { return Ok(()) };
+    let mut kept = vec![newest];
+    let Some(mut begin) = first_kept(generations, leader, &mut kept, keep)? else { return Ok(()) };
     for id in generations.pinned()? {
-        begin = position(id)?.map_or(begin, |pinned| begin.min(pinned));
+        let pinned = generations.get(id)?.map(|generation| generation.position);
+        begin = pinned.map_or(begin, |pinned| begin.min(pinned));
     }
     // A position of no log of ours is no reason to end.
     if begin <= leader.position() {
         let deleted = leader.truncate_before(begin)?;
         tracing::info!(begin = begin.number, deleted, "the log is cut");
     }
-    let keep = [(SHARD, newest), (SHARD, before)];
+    let keep: Vec<_> = kept.into_iter().map(|id| (SHARD, id)).collect();
     let collected = ShardGenerations::collect(leader, &keep, GRACE)?;
     tracing::debug!(?collected, "the store is cleared");
     Ok(())
+}
+
+/// Where the newest generation stands that is older than those in `kept` and than `keep`; it and those
+/// between them are added to `kept`. `None` where all are younger: then nothing is to be cut.
+fn first_kept(
+    generations: &ShardGenerations,
+    leader: &ShardLeader,
+    kept: &mut Vec<GenerationId>,
+    keep: Duration,
+) -> Result<Option<Position>, ObjectsError> {
+    let now = moment(leader.stamp().timestamp).0;
+    let since = now.saturating_sub(u64::try_from(keep.as_millis()).unwrap_or(u64::MAX));
+    let newest = kept.first().copied();
+    for id in generations.ids()?.into_iter().rev().filter(|id| Some(*id) < newest) {
+        let Some(generation) = generations.get(id)? else { continue };
+        kept.push(id);
+        // Of one that does not tell how far its contents go, no moment is known that it comes before.
+        let through = GenerationHeader::decode(&generation.header).and_then(|it| it.through());
+        if keep.is_zero() || through.is_some_and(|(_, at)| moment(at).0 <= since) {
+            return Ok(Some(generation.position));
+        }
+    }
+    Ok(None)
 }

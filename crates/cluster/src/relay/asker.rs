@@ -1,7 +1,7 @@
 //! An asker's side: queries on their way to an answer, each with a deadline.
 //!
 //! Servers are asked in turn, or the one that a query names. An attempt that fails where another may not is made again at the next
-//! server, one that is not heard of for too long likewise; answers to attempts before the last, and
+//! server, at once the first time and then after waits that grow; one that is not heard of for too long likewise; answers to attempts before the last, and
 //! second answers, are dropped. A query is under way only while every server that is up has a slot
 //! for it; one of which an attempt was given up without word of its end keeps its slot until its
 //! deadline, since a state of it may still be somewhere.
@@ -21,6 +21,13 @@ use crate::placement::Placement;
 use crate::transport::{Event, Handler, Network};
 use crate::wire::{Answer, Begin, Failure, FailureCode, Message, Numbers, PeerId, QueryId};
 
+/// How long a query waits before it is begun again because an attempt failed once more; doubles each time.
+const REST_FIRST_US: u64 = 2_000;
+/// The longest such wait.
+const REST_MOST_US: u64 = 50_000;
+/// States of a query that may be lost before that counts as any other failure.
+const LOST_MOST: u16 = 64;
+
 struct Asked {
     query: Query,
     deadline: u64,
@@ -38,8 +45,11 @@ struct Asked {
     pinged: bool,
     /// Servers that were found missing.
     gone: BTreeSet<u32>,
-    /// Attempts that ended because one was found missing: not counted against the query.
+    /// Attempts that ended because a server was found missing, or a connection took the state with it: not
+    /// counted against the query.
     excused: u16,
+    /// Attempts that somebody said had failed.
+    failed: u16,
     /// Whether the next attempt asks one server for what it has alone.
     alone: bool,
     /// Partitions that the last attempt leaves out.
@@ -64,6 +74,8 @@ pub struct Asker {
     next_number: u64,
     queries: HashMap<u64, Asked>,
     waiting: VecDeque<u64>,
+    /// Queries that are not begun again before a time.
+    resting: BTreeSet<(u64, u64)>,
     /// Queries under way.
     under_way: usize,
     /// Slots of ended queries that may still be taken, until when.
@@ -111,6 +123,7 @@ impl Asker {
             next_number: 0,
             queries: HashMap::new(),
             waiting: VecDeque::new(),
+            resting: BTreeSet::new(),
             under_way: 0,
             lingering: BTreeSet::new(),
             ended: Vec::new(),
@@ -140,6 +153,7 @@ impl Asker {
             pinged: false,
             gone: BTreeSet::new(),
             excused: 0,
+            failed: 0,
             alone: false,
             left_out: Vec::new(),
         };
@@ -219,7 +233,7 @@ impl Asker {
     pub fn message(&mut self, now: u64, net: &dyn Network, message: Message<'_>) {
         match message {
             Message::Answer(answer) => self.answer(answer),
-            Message::Failure(failure) => self.failure(failure),
+            Message::Failure(failure) => self.failure(now, failure),
             // Servers have nothing else to say to an asker.
             _ => {}
         }
@@ -230,6 +244,10 @@ impl Asker {
     pub fn due(&mut self, now: u64, net: &dyn Network) -> Option<u64> {
         while self.lingering.first().is_some_and(|(until, _)| *until <= now) {
             self.lingering.pop_first();
+        }
+        while self.resting.first().is_some_and(|(until, _)| *until <= now) {
+            let (_, number) = self.resting.pop_first().expect("just seen");
+            self.waiting.push_front(number);
         }
         let mut due: Vec<u64> = Vec::new();
         let mut doubted = None;
@@ -266,7 +284,9 @@ impl Asker {
             until.min(asked.deadline).min(asked.doubts_at.unwrap_or(u64::MAX))
         });
         let again = self.heard.ask_again(now, self.settings.attempt_us / 2, net);
-        times.chain(self.lingering.first().map(|(until, _)| *until)).chain(again).min()
+        let rested = self.resting.first().map(|(until, _)| *until);
+        let free = self.lingering.first().map(|(until, _)| *until);
+        times.chain(free).chain(rested).chain(again).min()
     }
 
     /// The query of a message of its last attempt.
@@ -295,14 +315,15 @@ impl Asker {
         self.end(number, Ok(found));
     }
 
-    fn failure(&mut self, failure: Failure<'_>) {
+    fn failure(&mut self, now: u64, failure: Failure<'_>) {
         let Failure { query, attempt, code, partition, words } = failure;
         let Some(number) = self.current(query, attempt) else { return };
         let may_succeed = match code {
             FailureCode::PartitionGone
             | FailureCode::NoRoom
             | FailureCode::Internal
-            | FailureCode::Leaving => true,
+            | FailureCode::Leaving
+            | FailureCode::Lost => true,
             FailureCode::Deadline
             | FailureCode::Hops
             | FailureCode::NotOwner
@@ -317,9 +338,21 @@ impl Asker {
             asked.excused += 1;
             return self.again(number, false);
         }
+        asked.failed += 1;
+        // A state that may be lost may be somewhere, too; who failed has nothing of the query any more.
+        let lost = code == FailureCode::Lost;
+        asked.excused += u16::from(lost && asked.failed <= LOST_MOST);
         if may_succeed && asked.begun - asked.excused < self.settings.attempts {
-            // Who failed has nothing of it any more.
-            return self.again(number, false);
+            let rest = match asked.failed {
+                0 | 1 => 0,
+                more => (REST_FIRST_US << (more - 2).min(16)).min(REST_MOST_US),
+            };
+            self.again(number, lost);
+            if rest > 0 && self.waiting.front() == Some(&number) {
+                self.waiting.pop_front();
+                self.resting.insert((now.saturating_add(rest), number));
+            }
+            return;
         }
         self.end(number, Err(NoAnswer::Failed { code, partition, words: words.to_owned() }));
     }
@@ -382,6 +415,7 @@ impl Asker {
             self.under_way -= 1;
         } else {
             self.waiting.retain(|waiting| *waiting != number);
+            self.resting.retain(|(_, resting)| *resting != number);
         }
         if asked.lingers {
             self.lingering.insert((asked.deadline, number));

@@ -282,7 +282,8 @@ impl Orchestrator {
             | FailureCode::NotOwner
             | FailureCode::NoRoom
             | FailureCode::Internal
-            | FailureCode::Leaving => true,
+            | FailureCode::Leaving
+            | FailureCode::Lost => true,
             FailureCode::Deadline | FailureCode::Hops | FailureCode::Refused => false,
         };
         if code == FailureCode::NotOwner {

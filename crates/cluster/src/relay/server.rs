@@ -1,10 +1,12 @@
 //! A server's side: queries that begin here or come by, each in a slot until it has left.
 
 mod scoring;
+mod sent;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use self::sent::{SentState, SentStates};
 use super::work::{Scores, Ticket, Walked, Walker, Work};
 use crate::placement::Placement;
 use crate::transport::{Event, Handler, Network, Refused, Why};
@@ -90,6 +92,7 @@ pub struct Server<W> {
     used: HashMap<PeerId, u32>,
     /// Why servers of the topology are not connected, for whoever asks for what they have.
     absent: HashMap<u32, String>,
+    sent: SentStates,
     next_ticket: u64,
     counters: ServerCounters,
 }
@@ -128,6 +131,7 @@ impl<W: Walker> Server<W> {
             deadlines: BTreeSet::new(),
             used: HashMap::new(),
             absent: HashMap::new(),
+            sent: SentStates::default(),
             next_ticket: 0,
             counters: ServerCounters::default(),
         }
@@ -182,14 +186,32 @@ impl<W: Walker> Server<W> {
         }
     }
 
-    /// A peer is gone: what waits for it fails, and what it asked is given up.
+    /// A peer is gone: what waits for it fails, what it asked is given up, and who waits for a state that
+    /// was sent to it is told that it may be lost.
     pub fn down(&mut self, now: u64, net: &dyn Network, peer: PeerId) {
         self.room(now, net, peer);
+        if let Some(server) = peer.server() {
+            self.tell_lost(now, net, server);
+        }
         let asked: Vec<_> = self.slots.keys().copied().filter(|of| of.asker == peer).collect();
         for query in asked {
             if let Some(slot) = self.free(query) {
                 self.walker.submit(Work::Cancel { ticket: slot.ticket });
             }
+        }
+    }
+
+    fn tell_lost(&mut self, now: u64, net: &dyn Network, server: u32) {
+        for sent in self.sent.take(now, server) {
+            let SentState { query, attempt, partition, .. } = sent;
+            // One that has come back was not lost.
+            if self.slots.contains_key(&query) {
+                continue;
+            }
+            let words =
+                format!("the connection to server {server}, of partition {partition}, ended");
+            let (code, partition) = (FailureCode::Lost, Some(partition));
+            self.tell(net, Failure { query, attempt, code, partition, words: &words });
         }
     }
 
@@ -427,6 +449,13 @@ impl<W: Walker> Server<W> {
             }
             Ok(sent) => {
                 if sent.is_ok() {
+                    if let (Leaving::State { partition, .. }, Some(server)) =
+                        (&leaving, to.server())
+                    {
+                        let (partition, deadline) = (*partition, slot.deadline);
+                        let state = SentState { query, attempt, partition, deadline };
+                        self.sent.note(now, server, state);
+                    }
                     *match &leaving {
                         Leaving::State { .. } => &mut self.counters.left,
                         Leaving::Answer { .. } => &mut self.counters.answered,

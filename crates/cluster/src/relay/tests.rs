@@ -9,7 +9,7 @@ use super::*;
 use crate::placement::{self, Placement};
 use crate::transport::{Network, Refused};
 use crate::wire::{
-    Begin, FailureCode, Hit, Hits, Message, Mode, Numbers, PeerId, QueryId, State, read,
+    Begin, Failure, FailureCode, Hit, Hits, Message, Mode, Numbers, PeerId, QueryId, State, read,
 };
 
 const ASKER: PeerId = PeerId::Client(5);
@@ -266,6 +266,42 @@ fn an_owner_that_is_gone_is_told_at_once_with_its_partition() {
 }
 
 #[test]
+fn who_waits_for_a_state_whose_connection_ended_is_told_at_once() {
+    let mut bench = Bench::new();
+    for number in 1..4 {
+        bench.begin(number, 0, 4);
+        let ticket = bench.ticket();
+        bench.leaves(ticket, 2);
+        assert_eq!(bench.wires.one().0, NEXT);
+    }
+    // One comes back and is here; one answers, which its asker knows; of the first nothing was heard.
+    bench.state(state(2, 0, 2));
+    bench.state(state(3, 0, 2));
+    let [.., Work::Wake { ticket, .. }] = bench.work()[..] else { panic!("two states came") };
+    bench.done(ticket);
+    bench.wires.sent.take();
+    bench.server.down(300, &bench.wires, NEXT);
+    let told: Vec<_> = bench.wires.sent.take();
+    let told: Vec<_> = told.iter().map(|(to, frame)| (*to, read(frame).unwrap().0)).collect();
+    let lost = |number| {
+        let (query, code) = (query(number), FailureCode::Lost);
+        let words = "the connection to server 1, of partition 2, ended";
+        let failure = Failure { query, attempt: 0, code, partition: Some(2), words };
+        (ASKER, Message::Failure(failure))
+    };
+    assert_eq!(told, [lost(1), lost(3)]);
+    bench.server.down(300, &bench.wires, NEXT);
+    assert!(bench.wires.silent(), "once");
+    // Those whose time is over are waited for by nobody.
+    bench.begin(4, 0, 4);
+    let ticket = bench.ticket();
+    bench.leaves(ticket, 2);
+    bench.wires.sent.take();
+    bench.server.down(10_100, &bench.wires, NEXT);
+    assert!(bench.wires.silent());
+}
+
+#[test]
 fn what_finds_no_room_waits_in_its_slot() {
     let mut bench = Bench::new();
     bench.begin(1, 0, 4);
@@ -285,7 +321,14 @@ fn what_finds_no_room_waits_in_its_slot() {
     bench.leaves(ticket, 2);
     bench.wires.refuse.borrow_mut().insert(NEXT, Refused::Down);
     bench.server.down(300, &bench.wires, NEXT);
-    assert_eq!(bench.wires.failure(), (FailureCode::PartitionGone, Some(2)));
+    let told = bench.wires.sent.take();
+    let told = told.iter().map(|(to, frame)| match read(frame).unwrap().0 {
+        Message::Failure(failure) if *to == ASKER => (failure.query, failure.code),
+        other => panic!("{other:?}"),
+    });
+    // Of what was sent before it is told that it may be lost.
+    let wanted = [(query(2), FailureCode::PartitionGone), (query(1), FailureCode::Lost)];
+    assert_eq!(told.collect::<Vec<_>>(), wanted);
     assert!(bench.is_empty());
 }
 

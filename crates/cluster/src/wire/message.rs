@@ -111,11 +111,13 @@ pub enum FailureCode {
     Internal = 6,
     /// The server is going away.
     Leaving = 7,
+    /// The connection ended over which the state was sent on: it may be lost, or not.
+    Lost = 8,
 }
 
 impl FailureCode {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Deadline,
         Self::Hops,
         Self::PartitionGone,
@@ -124,6 +126,7 @@ impl FailureCode {
         Self::Refused,
         Self::Internal,
         Self::Leaving,
+        Self::Lost,
     ];
 }
 

@@ -1,6 +1,7 @@
 //! What a database was at a moment.
 
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 
@@ -192,4 +193,66 @@ fn a_moment_behind_a_cut_begins_with_a_generation() {
     let other = ClusterStore::open(&url, "other").unwrap();
     let refused = restore_into_store(&store, (NOW, NOW), &other).unwrap_err();
     assert!(refused.to_string().contains("was cut"), "{refused}");
+}
+
+#[test]
+fn every_moment_comes_back_for_as_long_as_the_log_is_kept() {
+    const KEPT: Duration = Duration::from_secs(3600);
+    let cluster = Cluster::new(0);
+    let passed = Arc::new(AtomicU64::new(0));
+    let clock = {
+        let passed = Arc::clone(&passed);
+        move || UnixMs(now().0 + passed.load(Ordering::SeqCst))
+    };
+    let election = Arc::new(Vote { me: 0, elected: Arc::clone(&cluster.elected) });
+    let settings = ReplicaOptions {
+        generation_bytes: 100,
+        keep_log: KEPT,
+        ..ReplicaOptions::new(cluster.store(), "server 0".to_owned(), election)
+    };
+    let database = DatabaseOptions::new(clock.clone());
+    let a = Replica::open(&cluster.dir(0), database, settings, Uuid::new_v4()).unwrap();
+    until_leads(&a);
+    let c = create(a.database(), "c");
+    let store = cluster.store();
+    let begin = || store.log_begin(crate::work::SHARD).unwrap();
+    let generations = pipeann_store::ShardGenerations::new(&store, crate::work::SHARD);
+    let mut next = 0;
+    // Inserts some rows, and waits for a generation of them; the moment, and the rows at it.
+    let mut insert = || {
+        let newest = || generations.ids().unwrap().last().copied();
+        let before = newest();
+        c.insert(batch(next..next + 20), None).unwrap();
+        next += 20;
+        let at = UnixMs(a.timestamp() >> 18);
+        assert!(a.wait_until(deadline(), |_| clock().0 > at.0 + 1 && newest() > before));
+        (at, next as u64)
+    };
+    let early: Vec<_> = (0..4).map(|_| insert()).collect();
+    assert_eq!(begin(), 1, "nothing is cut that is young");
+    passed.store(2 * KEPT.as_millis() as u64, Ordering::SeqCst);
+    let mut late = Vec::new();
+    while begin() == 1 {
+        late.push(insert());
+    }
+    late.push(insert());
+    // Nobody cuts the log under who restores.
+    drop((c, a));
+    let asked = clock();
+    let restored = |number: usize, at: UnixMs| {
+        let dir = cluster.dir(100 + number);
+        restore_to_directory(&store, (at, asked), &dir, options()).map(|_| rows(&dir))
+    };
+    for (number, &(at, wanted)) in late.iter().enumerate() {
+        assert_eq!(restored(number, at).unwrap(), wanted, "moment {number}");
+    }
+    // One just before the time that is kept, but behind the generation that is, comes back too.
+    let (at, wanted) = early[early.len() - 1];
+    match restored(50, at) {
+        Ok(rows) => assert_eq!(rows, wanted),
+        Err(RestoreError::NotCovered { .. }) => {}
+        Err(error) => panic!("{error}"),
+    }
+    let gone = restored(51, early[0].0).unwrap_err();
+    assert!(matches!(gone, RestoreError::NotCovered { .. }), "{gone}");
 }

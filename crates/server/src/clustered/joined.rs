@@ -29,6 +29,7 @@ pub(crate) struct JoinedServer {
     pub(super) members: Option<Arc<ClusterMembership>>,
     pub(super) tls: Option<Arc<PeerTls>>,
     pub(super) generation_bytes: Option<u64>,
+    pub(super) keep_log: Option<Duration>,
 }
 
 impl JoinedServer {
@@ -86,6 +87,7 @@ impl JoinedServer {
         if let Some(bytes) = self.generation_bytes {
             settings.generation_bytes = bytes;
         }
+        settings.keep_log = self.keep_log.unwrap_or_default();
         let server = self.file.server();
         let replica = Replica::open(&self.dir, options, settings, server).with_context(opening)?;
         let replica = Arc::new(replica);

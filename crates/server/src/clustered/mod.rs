@@ -9,7 +9,7 @@ mod peers;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -46,6 +46,10 @@ pub(crate) struct ServersArgs {
     /// log, as 256MiB, and cut the log before them. A server that comes takes the files
     #[arg(long, value_name = "SIZE", requires = "store", value_parser = parse_limit)]
     generation_after: Option<u64>,
+    /// While this server leads: keep the log for so long, as 36h or 7days, and a generation before it, so
+    /// that `pipeann cluster restore` can go back to any moment since [default: what two generations need]
+    #[arg(long, value_name = "TIME", requires = "store", value_parser = humantime::parse_duration)]
+    keep_log: Option<Duration>,
     /// What people call this server [default: the address]
     #[arg(long, value_name = "NAME", requires = "etcd")]
     server_name: Option<String>,
@@ -133,8 +137,8 @@ impl ServersArgs {
             }
         };
         let dir = dir.to_owned();
-        let generation_bytes = self.generation_after;
-        Ok(Some(JoinedServer { dir, store, file, members, tls, generation_bytes }))
+        let (generation_bytes, keep_log) = (self.generation_after, self.keep_log);
+        Ok(Some(JoinedServer { dir, store, file, members, tls, generation_bytes, keep_log }))
     }
 
     /// Joins the others.

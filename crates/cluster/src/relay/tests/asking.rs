@@ -85,6 +85,12 @@ impl Desk {
         self.asker.message(100, &self.wires, Message::Failure(failure));
     }
 
+    fn lost(&mut self, now: u64, attempt: u16) {
+        let (query, code, words) = (query(0), FailureCode::Lost, "lost");
+        let failure = Failure { query, attempt, code, partition: Some(1), words };
+        self.asker.message(now, &self.wires, Message::Failure(failure));
+    }
+
     fn ended(&mut self) -> Ended {
         let mut ended = self.asker.take_ended();
         assert_eq!(ended.len(), 1, "one end");
@@ -223,4 +229,64 @@ fn partitions_left_out_of_a_query_that_takes_all_are_refused() {
     let (_, frame) = bench.wires.one();
     let Message::Answer(answer) = read(&frame).unwrap().0 else { panic!("an answer") };
     assert!(answer.missing.iter().eq([2]));
+}
+
+#[test]
+fn a_state_that_may_be_lost_is_asked_for_again_without_waiting_for_its_time() {
+    let mut desk = Desk::new();
+    assert_eq!(desk.ask(false), (SERVERS[0], 0, false, vec![]));
+    desk.lost(100, 0);
+    assert_eq!(desk.begun(), [(SERVERS[1], 1, false, vec![])]);
+    desk.lost(110, 0);
+    assert_eq!(desk.begun(), [], "of an attempt that is over");
+    // Connections that end again and again: it waits a little longer each time, and is not given up for
+    // having been begun more than three times.
+    let mut now = 200;
+    for attempt in 1..6 {
+        desk.lost(now, attempt);
+        assert_eq!(desk.begun(), []);
+        let due = desk.asker.due(now, &desk.wires).unwrap();
+        let rest = 2_000 << (attempt - 1);
+        assert_eq!(due, (now + rest).min(10_000));
+        if now + rest >= 10_000 {
+            break;
+        }
+        desk.asker.due(due - 1, &desk.wires);
+        assert_eq!(desk.begun(), []);
+        desk.asker.due(due, &desk.wires);
+        let begun = desk.begun();
+        assert_eq!((begun.len(), begun[0].1), (1, attempt + 1));
+        now = due;
+    }
+    desk.asker.due(10_000, &desk.wires);
+    assert!(matches!(desk.ended(), Err(NoAnswer::Deadline { .. })));
+    assert_eq!(desk.asker.open(), 0);
+    // What rested when its time was over is not begun afterwards.
+    desk.asker.due(u64::MAX - 1, &desk.wires);
+    assert_eq!(desk.begun(), []);
+}
+
+#[test]
+fn what_may_be_lost_keeps_its_slot_until_its_deadline() {
+    let mut desk = Desk::new();
+    for _ in 0..4 {
+        desk.ask(false);
+    }
+    desk.lost(100, 0);
+    desk.begun();
+    desk.answer(1, &[]);
+    assert!(desk.ended().is_ok());
+    let query = || Query {
+        mode: Mode::Relay,
+        parameters: Vec::new(),
+        vector: Vec::new(),
+        left_us: 10_000,
+        hops: 9,
+        at: None,
+        partial: false,
+    };
+    desk.asker.ask(200, &desk.wires, query()).unwrap();
+    assert_eq!(desk.begun(), [], "a state of the first may still be somewhere");
+    desk.asker.due(10_000, &desk.wires);
+    assert_eq!(desk.begun().len(), 1);
 }

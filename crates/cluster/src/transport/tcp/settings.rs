@@ -33,7 +33,8 @@ pub struct Limits {
     pub ping_us: u64,
     /// It is taken for dead after so long a one.
     pub silent_us: u64,
-    /// The first wait before a server is dialled again; doubles each time.
+    /// The first wait before a server is dialled again; doubles each time. A connection that held for as
+    /// long is dialled anew at once.
     pub redial_first_us: u64,
     /// The longest such wait.
     pub redial_most_us: u64,

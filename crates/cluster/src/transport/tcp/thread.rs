@@ -67,6 +67,8 @@ struct Dial {
     /// When next; `None` while there is a connection.
     at: Option<u64>,
     failures: u32,
+    /// Since when there is a connection.
+    reached: Option<u64>,
 }
 
 /// Begins a network.
@@ -102,6 +104,7 @@ pub(super) fn start(
             name: server.tls_name.clone(),
             at: Some(0),
             failures: 0,
+            reached: None,
         })
         .collect();
     let name = match settings.me {
@@ -328,12 +331,14 @@ impl Thread {
         let limits = self.settings.limits;
         let Some(dial) = self.dials.iter_mut().find(|dial| dial.server == server) else { return };
         if reached {
-            (dial.failures, dial.at) = (0, None);
+            (dial.failures, dial.at, dial.reached) = (0, None, Some(now));
             return;
         }
+        // One that held is dialled at once: states wait for it. Whoever hangs up on each is not.
+        let held = dial.reached.take().is_some_and(|at| now >= at + limits.redial_first_us);
         let doubled = limits.redial_first_us.saturating_mul(1 << dial.failures.min(20));
-        let wait = doubled.min(limits.redial_most_us);
-        dial.failures += 1;
+        let wait = if held { 0 } else { doubled.min(limits.redial_most_us) };
+        dial.failures += u32::from(!held);
         // Between half of it and all: servers that lost one at the same moment spread out.
         self.chance = self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let wait = wait - wait / 2 * (self.chance >> 33) / (1 << 31);

@@ -67,6 +67,23 @@ fn a_page_is_of_its_moment_whoever_is_asked() {
 }
 
 #[test]
+fn a_read_of_the_level_eventually_names_no_moment() {
+    let (leader, follower) = Server::pair(&ServeOptions::default());
+    leader.served.filled("a", 10);
+    // Clients send 1 for that level, which would be a moment of this server.
+    follower.others.set_server(0, Some(leader.at()));
+    leader.answered.take();
+    follower.answered.take();
+    let (first, moment) = page(&follower, "id >= 0", 1);
+    assert_eq!(first, [0, 1, 2, 3]);
+    assert_eq!(leader.answered.take(), [], "it is answered here");
+    // An iterator of that level begins a moment, too.
+    let insert = leader.served.call(leader.served.client().insert(insert("a", 10..12))).status;
+    assert_ok(&insert.unwrap());
+    assert_eq!(page(&follower, "id > 7", moment), (vec![8, 9], moment));
+}
+
+#[test]
 fn moments_that_begin_at_the_same_time_differ() {
     let (leader, follower) = Server::pair(&ServeOptions::default());
     leader.served.filled("a", 10);
