@@ -186,6 +186,11 @@ impl From<ScheduleError> for CallFailure {
                 Code::RateLimit,
                 format!("rate limit exceeded: too many concurrent requests, queue is full: {text}"),
             ),
+            // As well, so that other servers are not asked for what is too much here: that would be twice
+            // the work where there is too much of it.
+            ScheduleError::Late => {
+                Self::new(Code::RateLimit, format!("rate limit exceeded: {text}"))
+            }
             ScheduleError::Panicked(_) => {
                 Self::new(Code::Internal, format!("the server failed at this call: {text}"))
             }
@@ -280,6 +285,7 @@ mod tests {
         assert_eq!(failure.code, Code::RateLimit);
         assert!(failure.reason.contains("rate limit exceeded"), "{}", failure.reason);
         assert!(failure.reason.contains("queue is full"), "{}", failure.reason);
+        assert_eq!(CallFailure::from(ScheduleError::Late).code, Code::RateLimit);
         let failure = CallFailure::from(ScheduleError::Search(CollectionError::Dropped));
         assert_eq!(failure.code, Code::CollectionNotFound);
         assert!(failure.reason.starts_with("collection not found"), "{}", failure.reason);
