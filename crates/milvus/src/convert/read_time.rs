@@ -6,7 +6,7 @@ use pipeann_db::catalog::ConsistencyLevel;
 use crate::proto::common::ConsistencyLevel as WireLevel;
 
 /// What clients send for a read of anything that is there.
-const EVENTUALLY: u64 = 1;
+pub(crate) const EVENTUALLY: u64 = 1;
 /// What they send for a read that may be a little old.
 const BOUNDED: u64 = 2;
 /// How old a bounded read may be, as in Milvus.

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pipeann_db::catalog::{CollectionId, UnixMs};
 use pipeann_db::collection::{Collection, PinnedSnapshot};
 
+use crate::convert::read_time::EVENTUALLY;
 use crate::status::CallFailure;
 
 /// Moments that are kept at most; those that were not read for longest give way.
@@ -30,10 +31,7 @@ struct Begun {
 #[derive(Default)]
 pub(super) struct Moments(Mutex<Vec<Begun>>);
 
-/// What clients name as the timestamp of reads of the level Eventually: any data will do.
-const EVENTUALLY: u64 = 1;
-
-/// Whether a timestamp is that of a moment.
+/// Whether a timestamp is that of a moment. Clients name an odd one for a level, too.
 pub(super) fn is_moment(timestamp: u64) -> bool {
     timestamp & 1 == 1 && timestamp != EVENTUALLY
 }

@@ -30,16 +30,7 @@ impl Desk {
     }
 
     fn ask(&mut self, partial: bool) -> Begun {
-        let query = Query {
-            mode: Mode::Relay,
-            parameters: Vec::new(),
-            vector: Vec::new(),
-            left_us: 10_000,
-            hops: 9,
-            at: None,
-            partial,
-        };
-        self.asker.ask(0, &self.wires, query).unwrap();
+        self.asker.ask(0, &self.wires, whatever(partial)).unwrap();
         self.begun().remove(0)
     }
 
@@ -95,6 +86,18 @@ impl Desk {
         let mut ended = self.asker.take_ended();
         assert_eq!(ended.len(), 1, "one end");
         ended.remove(0).1
+    }
+}
+
+fn whatever(partial: bool) -> Query {
+    Query {
+        mode: Mode::Relay,
+        parameters: Vec::new(),
+        vector: Vec::new(),
+        left_us: 10_000,
+        hops: 9,
+        at: None,
+        partial,
     }
 }
 
@@ -276,16 +279,7 @@ fn what_may_be_lost_keeps_its_slot_until_its_deadline() {
     desk.begun();
     desk.answer(1, &[]);
     assert!(desk.ended().is_ok());
-    let query = || Query {
-        mode: Mode::Relay,
-        parameters: Vec::new(),
-        vector: Vec::new(),
-        left_us: 10_000,
-        hops: 9,
-        at: None,
-        partial: false,
-    };
-    desk.asker.ask(200, &desk.wires, query()).unwrap();
+    desk.asker.ask(200, &desk.wires, whatever(false)).unwrap();
     assert_eq!(desk.begun(), [], "a state of the first may still be somewhere");
     desk.asker.due(10_000, &desk.wires);
     assert_eq!(desk.begun().len(), 1);
