@@ -12,8 +12,8 @@ pub enum ScheduleError {
         /// Searches that wait, of the collection or of all.
         waiting: usize,
     },
-    /// Its time passed before it was begun, or too little was left of it.
-    #[error("too many searches wait: the deadline passed, or was near, before this one was begun")]
+    /// Its time passed before it was begun, or too little was left of it, or would be.
+    #[error("too many searches wait for this one to be answered before its deadline")]
     Late,
     /// The scheduler ends.
     #[error("no search is begun any more, since the server is ending")]

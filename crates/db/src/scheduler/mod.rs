@@ -7,7 +7,8 @@
 //! `k` differ by [`MOST_K_APART`] at most. Nothing ever waits for company.
 //!
 //! - Lines take turns, so that a collection that is asked much does not hold up others.
-//! - Lines are bounded, in searches and in bytes: what comes beyond is refused at once.
+//! - Lines are bounded, in searches and in bytes: what comes beyond is refused at once. So is a search that
+//!   has a deadline, where those before it are expected to take more than half of the time until then.
 //! - A search whose time has passed, or whose caller is gone, is not done; nor one that has waited long, and
 //!   has less time left than such searches take.
 //! - Where searches done together fail, or panic, each is done again alone, so that each has the
@@ -96,10 +97,7 @@ impl Scheduler {
         let mut state = self.shared.state();
         let refused = match state.is_ending {
             true => Some((waiting, ScheduleError::Ending)),
-            false => {
-                let full = |(back, waiting)| (back, ScheduleError::Full { waiting });
-                state.lines.push(waiting, options).map_err(full).err()
-            }
+            false => state.lines.push(waiting, options).err(),
         };
         // Threads that are idle may have been woken for others, so one more than is needed may come.
         let is_short = state.idle < state.lines.searches() && state.threads < options.at_once;

@@ -10,8 +10,9 @@ use std::time::Duration;
 const MOST: usize = 64;
 /// How slowly it follows what comes.
 const WEIGHT: u32 = 8;
-/// How much more time a search has to have left than one took on the average.
-const ROOM: u32 = 2;
+/// How much more time a search has to have left than one took on the average, and than what waits before
+/// it is expected to take.
+pub(super) const ROOM: u32 = 2;
 
 /// See the module's description.
 #[derive(Default)]
@@ -32,11 +33,16 @@ impl Paces {
         self.0.push_back((collection, pace));
     }
 
-    /// The time that so many query vectors need; none where it is not known.
-    pub(super) fn needed(&self, collection: usize, queries: usize) -> Duration {
+    /// The time that so many query vectors take by all that is known; none where nothing is.
+    pub(super) fn expected(&self, collection: usize, queries: usize) -> Duration {
         let found = self.0.iter().find(|(of, _)| *of == collection);
         let (_, pace) = found.copied().unwrap_or_default();
-        pace.saturating_mul(ROOM).saturating_mul(u32::try_from(queries).unwrap_or(u32::MAX))
+        pace.saturating_mul(u32::try_from(queries).unwrap_or(u32::MAX))
+    }
+
+    /// The time that so many query vectors are given.
+    pub(super) fn needed(&self, collection: usize, queries: usize) -> Duration {
+        self.expected(collection, queries).saturating_mul(ROOM)
     }
 }
 

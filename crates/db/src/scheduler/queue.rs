@@ -1,12 +1,12 @@
 //! Searches that wait: a queue for each collection, and which of them is next.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::SchedulerOptions;
 use super::group::Group;
 use super::pace::Paces;
 use super::waiting::{Use, WaitingSearch};
+use super::{ScheduleError, SchedulerOptions};
 
 /// The searches of one collection, the oldest first.
 struct CollectionQueue {
@@ -21,6 +21,8 @@ pub(super) struct SearchQueues {
     turns: VecDeque<CollectionQueue>,
     searches: usize,
     bytes: usize,
+    /// What all that waits is expected to take of one thread.
+    expected: Duration,
     pub(super) paces: Paces,
 }
 
@@ -40,12 +42,12 @@ impl SearchQueues {
     /// Puts a search at the end of its line.
     ///
     /// # Errors
-    /// The search again, where there is no room, and how many wait.
+    /// The search again, where there is no room, or where what waits takes most of its time.
     pub(super) fn push(
         &mut self,
-        waiting: WaitingSearch,
+        mut waiting: WaitingSearch,
         options: &SchedulerOptions,
-    ) -> Result<(), (WaitingSearch, usize)> {
+    ) -> Result<(), (WaitingSearch, ScheduleError)> {
         let collection = waiting.of_collection();
         let line = self.turns.iter().position(|line| line.collection == collection);
         let of_line = line.map_or(0, |line| self.turns[line].waiting.len());
@@ -55,10 +57,16 @@ impl SearchQueues {
             || (self.searches > 0 && self.bytes + bytes > options.bytes);
         if is_full {
             let waits = if of_line >= options.line { of_line } else { self.searches };
-            return Err((waiting, waits));
+            return Err((waiting, ScheduleError::Full { waiting: waits }));
         }
+        let threads = u32::try_from(options.at_once).unwrap_or(u32::MAX).max(1);
+        if waiting.is_hopeless(self.expected / threads) {
+            return Err((waiting, ScheduleError::Late));
+        }
+        waiting.expected = self.paces.expected(collection, waiting.queries);
         self.searches += 1;
         self.bytes += bytes;
+        self.expected += waiting.expected;
         match line {
             Some(line) => self.turns[line].waiting.push_back(waiting),
             None => self.turns.push_back(CollectionQueue { collection, waiting: [waiting].into() }),
@@ -77,7 +85,10 @@ impl SearchQueues {
         while let Some(waiting) = line.waiting.pop_front() {
             let needed = self.paces.needed(line.collection, waiting.queries);
             match waiting.usefulness(now, needed) {
-                Use::Gone => self.bytes -= waiting.request.vectors.bytes(),
+                Use::Gone => {
+                    self.bytes -= waiting.request.vectors.bytes();
+                    self.expected -= waiting.expected;
+                }
                 Use::Late => taken.late.push(waiting),
                 Use::Wanted => {
                     let joins = match &mut group {
@@ -96,8 +107,10 @@ impl SearchQueues {
             }
         }
         self.searches -= before - left.len();
-        let gone = taken.group.iter().chain(&taken.late);
-        self.bytes -= gone.map(|waiting| waiting.request.vectors.bytes()).sum::<usize>();
+        for gone in taken.group.iter().chain(&taken.late) {
+            self.bytes -= gone.request.vectors.bytes();
+            self.expected -= gone.expected;
+        }
         if !left.is_empty() {
             self.turns.push_back(CollectionQueue { waiting: left.into(), ..line });
         }
@@ -106,7 +119,7 @@ impl SearchQueues {
 
     /// All that wait, which do not any more.
     pub(super) fn take_all(&mut self) -> Vec<WaitingSearch> {
-        (self.searches, self.bytes) = (0, 0);
+        (self.searches, self.bytes, self.expected) = (0, 0, Duration::ZERO);
         let all = std::mem::take(&mut self.turns).into_iter();
         all.flat_map(|line| line.waiting).collect()
     }

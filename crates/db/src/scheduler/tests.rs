@@ -38,6 +38,10 @@ impl Noted {
         self.opened.notify_all();
     }
 
+    fn shut_again(&self) {
+        *self.open.lock().unwrap() = false;
+    }
+
     fn groups(&self) -> Vec<Vec<usize>> {
         self.groups.lock().unwrap().clone()
     }
@@ -270,6 +274,35 @@ fn what_has_waited_and_cannot_be_done_in_time_is_not_begun() {
     assert!(answers[2..].iter().all(|(_, outcome)| outcome.is_ok()));
     // What has not waited is tried, however little time it has.
     bench.submit(&noted, SearchRequest { deadline: at(201), ..request(5) });
+    assert!(bench.answers(1)[0].1.is_ok());
+}
+
+#[test]
+fn what_would_wait_for_most_of_its_time_is_refused_at_once() {
+    let bench = Bench::of_one_thread();
+    let noted = Noted::shut();
+    bench.submit(&noted, queries(1, 4));
+    noted.wait_until_begun(1);
+    bench.passed_ms.store(200, Ordering::SeqCst);
+    noted.open();
+    assert_eq!(bench.answers(1)[0].0, 1);
+    noted.shut_again();
+    bench.submit(&noted, request(2));
+    noted.wait_until_begun(2);
+    // By now one takes 50 ms. Of those that come at once, each waits for those before it.
+    let at = |ms: u64| Some(bench.start + Duration::from_millis(200 + ms));
+    let come = [(3, None), (4, at(101)), (5, at(199)), (6, at(201)), (7, at(299)), (8, None)];
+    for (k, deadline) in come {
+        bench.submit(&noted, SearchRequest { deadline, ..request(k) });
+    }
+    for refused in bench.answers(2) {
+        assert!(matches!(refused, (5 | 7, Err(ScheduleError::Late))), "{refused:?}");
+    }
+    noted.open();
+    let answers = bench.answers(5);
+    assert!(answers.iter().all(|(_, outcome)| outcome.is_ok()));
+    // Nothing waits any more, so whatever comes is tried.
+    bench.submit(&noted, SearchRequest { deadline: at(1), ..request(9) });
     assert!(bench.answers(1)[0].1.is_ok());
 }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::ScheduleError;
 use super::alike::batch_key;
 use super::caller::{Caller, Searchable};
+use super::pace::ROOM;
 use crate::collection::{SearchAnswer, SearchRequest};
 
 /// A search that waits.
@@ -18,6 +19,8 @@ pub(super) struct WaitingSearch {
     /// See [`batch_key`].
     pub(super) batch_key: u64,
     pub(super) queries: usize,
+    /// How long it is expected to take, as it was known when it came.
+    pub(super) expected: Duration,
 }
 
 /// Whether a search is still to be done.
@@ -36,8 +39,16 @@ impl WaitingSearch {
         since: Instant,
     ) -> Self {
         let (batch_key, queries) = (batch_key(&request), request.vectors.as_set().rows());
-        let request = Box::new(request);
-        Self { collection, request, caller: Some(caller), since, batch_key, queries }
+        let (request, caller) = (Box::new(request), Some(caller));
+        let expected = Duration::ZERO;
+        Self { collection, request, caller, since, batch_key, queries, expected }
+    }
+
+    /// Whether it need not wait at all, since that may take most of its time. Told at once, whoever asks can
+    /// do something else; and what does wait is not so old that chance makes it late.
+    pub(super) fn is_hopeless(&self, wait: Duration) -> bool {
+        let left = |deadline: Instant| deadline.saturating_duration_since(self.since);
+        self.request.deadline.is_some_and(|deadline| wait.saturating_mul(ROOM) > left(deadline))
     }
 
     /// Whether it is to be begun now, where it takes so long.
