@@ -97,7 +97,7 @@ impl Scheduler {
         let mut state = self.shared.state();
         let refused = match state.is_ending {
             true => Some((waiting, ScheduleError::Ending)),
-            false => state.lines.push(waiting, options).err(),
+            false => state.lines.push(waiting, options),
         };
         // Threads that are idle may have been woken for others, so one more than is needed may come.
         let is_short = state.idle < state.lines.searches() && state.threads < options.at_once;

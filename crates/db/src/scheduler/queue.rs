@@ -39,15 +39,13 @@ impl SearchQueues {
         self.searches
     }
 
-    /// Puts a search at the end of its line.
-    ///
-    /// # Errors
-    /// The search again, where there is no room, or where what waits takes most of its time.
+    /// Puts a search at the end of its line. Returns it, and why, where there is no room, or where what
+    /// waits takes most of its time.
     pub(super) fn push(
         &mut self,
         mut waiting: WaitingSearch,
         options: &SchedulerOptions,
-    ) -> Result<(), (WaitingSearch, ScheduleError)> {
+    ) -> Option<(WaitingSearch, ScheduleError)> {
         let collection = waiting.of_collection();
         let line = self.turns.iter().position(|line| line.collection == collection);
         let of_line = line.map_or(0, |line| self.turns[line].waiting.len());
@@ -57,11 +55,11 @@ impl SearchQueues {
             || (self.searches > 0 && self.bytes + bytes > options.bytes);
         if is_full {
             let waits = if of_line >= options.line { of_line } else { self.searches };
-            return Err((waiting, ScheduleError::Full { waiting: waits }));
+            return Some((waiting, ScheduleError::Full { waiting: waits }));
         }
         let threads = u32::try_from(options.at_once).unwrap_or(u32::MAX).max(1);
         if waiting.is_hopeless(self.expected / threads) {
-            return Err((waiting, ScheduleError::Late));
+            return Some((waiting, ScheduleError::Late));
         }
         waiting.expected = self.paces.expected(collection, waiting.queries);
         self.searches += 1;
@@ -71,7 +69,7 @@ impl SearchQueues {
             Some(line) => self.turns[line].waiting.push_back(waiting),
             None => self.turns.push_back(CollectionQueue { collection, waiting: [waiting].into() }),
         }
-        Ok(())
+        None
     }
 
     /// The oldest search of the line whose turn it is, with those that join it; `None` where nothing

@@ -11,12 +11,12 @@ pub(super) const BACK_US: u64 = 5_000;
 /// Those of which something was seen.
 #[derive(Debug, Default)]
 pub(super) struct OtherServers {
-    seen: HashMap<u32, Seen>,
+    seen: HashMap<u32, ServerStanding>,
 }
 
 /// What was seen last of a server.
 #[derive(Debug)]
-enum Seen {
+enum ServerStanding {
     Connected,
     /// Its connection has ended; it is waited for until then.
     Lost {
@@ -31,7 +31,7 @@ enum Seen {
 impl OtherServers {
     /// A server is connected.
     pub(super) fn connected(&mut self, server: u32) {
-        self.seen.insert(server, Seen::Connected);
+        self.seen.insert(server, ServerStanding::Connected);
     }
 
     /// A connection has ended. Whoever said goodbye is not waited for.
@@ -40,36 +40,39 @@ impl OtherServers {
             return self.gone(server, why);
         }
         let back_by = now.saturating_add(BACK_US);
-        self.seen.insert(server, Seen::Lost { why: why.to_string(), back_by });
+        self.seen.insert(server, ServerStanding::Lost { why: why.to_string(), back_by });
     }
 
     /// A server could not be reached: it is waited for no longer.
     pub(super) fn gone(&mut self, server: u32, why: &Why) {
-        self.seen.insert(server, Seen::Gone { why: why.to_string() });
+        self.seen.insert(server, ServerStanding::Gone { why: why.to_string() });
     }
 
     /// Why a server is not connected, where that is known.
     pub(super) fn why(&self, server: u32) -> Option<&str> {
         match self.seen.get(&server)? {
-            Seen::Connected => None,
-            Seen::Lost { why, .. } | Seen::Gone { why } => Some(why),
+            ServerStanding::Connected => None,
+            ServerStanding::Lost { why, .. } | ServerStanding::Gone { why } => Some(why),
         }
     }
 
     /// Whether something will be seen of a server in a moment. That holds for one that is connected and
     /// takes nothing too: that its connection has ended is about to be told.
     pub(super) fn is_awaited(&self, server: u32) -> bool {
-        matches!(self.seen.get(&server), Some(Seen::Connected | Seen::Lost { .. }))
+        matches!(
+            self.seen.get(&server),
+            Some(ServerStanding::Connected | ServerStanding::Lost { .. })
+        )
     }
 
     /// Those that are waited for no longer.
     pub(super) fn give_up(&mut self, now: u64) -> Vec<u32> {
         let mut given_up = Vec::new();
         for (&server, seen) in &mut self.seen {
-            if let Seen::Lost { why, back_by } = seen
+            if let ServerStanding::Lost { why, back_by } = seen
                 && *back_by <= now
             {
-                *seen = Seen::Gone { why: std::mem::take(why) };
+                *seen = ServerStanding::Gone { why: std::mem::take(why) };
                 given_up.push(server);
             }
         }
@@ -80,9 +83,9 @@ impl OtherServers {
 
     /// When the next is waited for no longer.
     pub(super) fn next_due(&self) -> Option<u64> {
-        let back_by = |seen: &Seen| match seen {
-            Seen::Lost { back_by, .. } => Some(*back_by),
-            Seen::Connected | Seen::Gone { .. } => None,
+        let back_by = |seen: &ServerStanding| match seen {
+            ServerStanding::Lost { back_by, .. } => Some(*back_by),
+            ServerStanding::Connected | ServerStanding::Gone { .. } => None,
         };
         self.seen.values().filter_map(back_by).min()
     }
