@@ -1,17 +1,15 @@
 //! A server's side: queries that begin here or come by, each in a slot until it has left.
 
-mod others;
 mod scoring;
 mod sent;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use self::others::OtherServers;
 use self::sent::{SentState, SentStates};
 use super::work::{Scores, Ticket, Walked, Walker, Work};
 use crate::placement::Placement;
-use crate::transport::{Event, Handler, Network, Refused};
+use crate::transport::{Event, Handler, Network, Refused, Why};
 use crate::wire::{
     Answer, Begin, Failure, FailureCode, Hits, Message, Numbers, PeerId, QueryId, State, TRACE_MAX,
 };
@@ -92,8 +90,8 @@ pub struct Server<W> {
     tickets: HashMap<Ticket, QueryId>,
     deadlines: BTreeSet<(u64, QueryId)>,
     used: HashMap<PeerId, u32>,
-    /// Those of the topology, for whoever asks for what they have.
-    others: OtherServers,
+    /// Why servers of the topology are not connected, for whoever asks for what they have.
+    absent: HashMap<u32, String>,
     sent: SentStates,
     next_ticket: u64,
     counters: ServerCounters,
@@ -106,22 +104,12 @@ impl<W: Walker + Send> Handler for Server<W> {
             Event::Message { peer, message, hold: _hold } => self.message(now, net, peer, message),
             Event::Room { peer } => self.room(now, net, peer),
             Event::Down { peer, why } => {
-                if let Some(server) = self.in_topology(peer) {
-                    self.others.lost(now, server, why);
-                }
+                self.note_absent(peer, why);
                 self.down(now, net, peer);
             }
-            Event::Refused { who: Some(peer), why, .. } => {
-                if let Some(server) = self.in_topology(peer) {
-                    self.others.gone(server, why);
-                    self.room(now, net, peer);
-                }
-            }
+            Event::Refused { who: Some(peer), why, .. } => self.note_absent(peer, why),
             Event::Up { peer, .. } => {
-                if let Some(server) = self.in_topology(peer) {
-                    self.others.connected(server);
-                    self.room(now, net, peer);
-                }
+                peer.server().and_then(|server| self.absent.remove(&server));
             }
             Event::Alive { .. } | Event::Refused { who: None, .. } => {}
         }
@@ -142,7 +130,7 @@ impl<W: Walker> Server<W> {
             tickets: HashMap::new(),
             deadlines: BTreeSet::new(),
             used: HashMap::new(),
-            others: OtherServers::default(),
+            absent: HashMap::new(),
             sent: SentStates::default(),
             next_ticket: 0,
             counters: ServerCounters::default(),
@@ -188,7 +176,7 @@ impl<W: Walker> Server<W> {
         self.leave(now, net, query, leaving);
     }
 
-    /// A peer has room again, or is back, or is waited for no longer.
+    /// A peer has room again.
     pub fn room(&mut self, now: u64, net: &dyn Network, peer: PeerId) {
         for query in self.waiting_for(peer) {
             let waits = self.slots.get_mut(&query).and_then(|slot| slot.waits.take());
@@ -198,8 +186,8 @@ impl<W: Walker> Server<W> {
         }
     }
 
-    /// A peer is gone: what waits for it fails, unless it may be back in a moment; what it asked is given
-    /// up, and who waits for a state that was sent to it is told that it may be lost.
+    /// A peer is gone: what waits for it fails, what it asked is given up, and who waits for a state that
+    /// was sent to it is told that it may be lost.
     pub fn down(&mut self, now: u64, net: &dyn Network, peer: PeerId) {
         self.room(now, net, peer);
         if let Some(server) = peer.server() {
@@ -227,32 +215,31 @@ impl<W: Walker> Server<W> {
         }
     }
 
-    /// Ends what is past its deadline, and waiting for servers that are not back; says when the next of
-    /// both is.
+    /// Ends what is past its deadline; says when the next one is.
     pub fn due(&mut self, now: u64, net: &dyn Network) -> Option<u64> {
-        for server in self.others.give_up(now) {
-            self.room(now, net, PeerId::Server(server));
-        }
         while let Some(&(deadline, query)) = self.deadlines.first() {
             if deadline > now {
-                break;
+                return Some(deadline);
             }
             let Some(slot) = self.free(query) else { continue };
             self.walker.submit(Work::Cancel { ticket: slot.ticket });
             self.tell_late(net, query, slot.attempt);
         }
-        self.next_due()
+        None
     }
 
-    /// The number of a peer that is a server of the topology.
-    fn in_topology(&self, peer: PeerId) -> Option<u32> {
-        peer.server().filter(|server| self.settings.placement.server(*server).is_ok())
+    /// Keeps why a server of the topology is not connected.
+    fn note_absent(&mut self, peer: PeerId, why: &Why) {
+        if let Some(server) = peer.server()
+            && self.settings.placement.server(server).is_ok()
+        {
+            self.absent.insert(server, why.to_string());
+        }
     }
 
     /// When something is due next, as far as nothing is before that.
     pub fn next_due(&self) -> Option<u64> {
-        let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
-        deadline.into_iter().chain(self.others.next_due()).min()
+        self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
     /// The queries of which something waits for room, in an order that no hash decides.
@@ -409,12 +396,8 @@ impl<W: Walker> Server<W> {
                         };
                         let to = PeerId::Server(owner);
                         match net.send(to, &Message::State(message)) {
-                            // It waits as for room.
-                            Err(Refused::Down) if self.others.is_awaited(owner) => {
-                                (to, Ok(Err(Refused::Full)))
-                            }
                             Err(Refused::Down | Refused::Unknown) => {
-                                let why = self.others.why(owner).map(|why| format!(": {why}"));
+                                let why = self.absent.get(&owner).map(|why| format!(": {why}"));
                                 let words = format!(
                                     "server {owner}, of partition {partition}, is gone{}",
                                     why.unwrap_or_default()

@@ -2,14 +2,14 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::rc::Rc;
+use std::sync::Arc;
 
 use super::*;
 use crate::placement::{self, Placement};
-use crate::transport::{Event, Handler, Network, Refused, Why};
+use crate::transport::{Network, Refused};
 use crate::wire::{
-    Begin, Failure, FailureCode, Hello, Hit, Hits, Message, Mode, Numbers, PeerId, QueryId, State,
-    read,
+    Begin, Failure, FailureCode, Hit, Hits, Message, Mode, Numbers, PeerId, QueryId, State, read,
 };
 
 const ASKER: PeerId = PeerId::Client(5);
@@ -58,11 +58,11 @@ impl Wires {
 }
 
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<Work>>>);
+struct Kept(Rc<RefCell<Vec<Work>>>);
 
 impl Walker for Kept {
     fn submit(&self, work: Work) {
-        self.0.lock().unwrap().push(work);
+        self.0.borrow_mut().push(work);
     }
 }
 
@@ -98,7 +98,7 @@ impl Bench {
 
     /// The work that was given since this was asked last.
     fn work(&self) -> Vec<Work> {
-        std::mem::take(&mut *self.work.0.lock().unwrap())
+        self.work.0.take()
     }
 
     /// The ticket of the only work that was given.
@@ -299,52 +299,6 @@ fn who_waits_for_a_state_whose_connection_ended_is_told_at_once() {
     bench.wires.sent.take();
     bench.server.down(10_100, &bench.wires, NEXT);
     assert!(bench.wires.silent());
-}
-
-#[test]
-fn a_state_waits_for_a_server_that_may_be_back_in_a_moment() {
-    let waiting = || {
-        let mut bench = Bench::new();
-        bench.wires.refuse.borrow_mut().insert(NEXT, Refused::Down);
-        bench.server.event(150, &bench.wires, Event::Down { peer: NEXT, why: &Why::Closed });
-        bench.begin(1, 0, 4);
-        let ticket = bench.ticket();
-        bench.leaves(ticket, 2);
-        assert!(bench.wires.silent() && !bench.is_empty());
-        bench
-    };
-    let gone = |bench: &Bench| {
-        assert_eq!(bench.wires.failure(), (FailureCode::PartitionGone, Some(2)));
-        assert!(bench.is_empty());
-    };
-    // It is back.
-    let mut bench = waiting();
-    bench.wires.refuse.borrow_mut().clear();
-    let hello = Hello {
-        cluster: "blue",
-        who: NEXT,
-        index: [1; 16],
-        generation: 1,
-        codebook: 1,
-        partitions: Numbers::default(),
-        slots: 2,
-        credit: 0,
-    };
-    bench.server.event(900, &bench.wires, Event::Up { peer: NEXT, hello });
-    assert!(bench.wires.one().0 == NEXT && bench.is_empty());
-    assert_eq!(bench.server.next_due(), None);
-    // It cannot be reached.
-    let mut bench = waiting();
-    let address = ([127, 0, 0, 1], 2).into();
-    let refused = Event::Refused { address, who: Some(NEXT), why: &Why::Silent };
-    bench.server.event(900, &bench.wires, refused);
-    gone(&bench);
-    // Its moment is over.
-    let mut bench = waiting();
-    assert_eq!(bench.server.due(5_149, &bench.wires), Some(5_150));
-    assert!(bench.wires.silent());
-    assert_eq!(bench.server.due(5_150, &bench.wires), None);
-    gone(&bench);
 }
 
 #[test]
