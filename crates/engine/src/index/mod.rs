@@ -225,6 +225,7 @@ impl PageSource for Index {
             node_slots: self.node_slots(),
             codes_per_read: self.costs.codes_per_read(),
             searches: self.load.searches(),
+            alone: self.load.alone(),
             share: self.load.share(),
             pages: None,
             overlay: self.tombstones.as_ref().map(|t| t as &dyn Overlay),

@@ -262,7 +262,7 @@ impl Driver {
         if completions.is_empty() {
             self.meter.started();
             self.unflushed = 0;
-            if active == 1 && source.view().searches == 1 {
+            if active == 1 && source.view().alone {
                 let wanted = || room && feed.has_more();
                 look_out(self.queue.as_mut(), &mut completions, wanted).map_err(broken)?;
             }
@@ -349,8 +349,8 @@ impl Driver {
         feed: &mut dyn Feed,
     ) -> Result<usize, SearchError> {
         let from = Instant::now();
-        // The reads of a search that is alone leave at once, those of many in batches.
-        let alone = seen.view.searches == 1;
+        // The reads of a single search leave at once, those of many in batches.
+        let single = seen.view.searches == 1;
         loop {
             match self.slots[s].state.step(&seen.view) {
                 Ok(Step::Read(page)) => {
@@ -358,7 +358,7 @@ impl Driver {
                     let started = slot.started;
                     slot.first_read_ns.get_or_insert_with(|| nanos_since(started));
                     self.request(s, page, seen)?;
-                    if alone {
+                    if single {
                         self.flush()?;
                     }
                 }

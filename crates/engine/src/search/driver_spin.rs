@@ -3,7 +3,8 @@
 //!
 //! Falling asleep and being woken costs time, and a search waits a dozen times
 //! (`docs/decisions/0030-first-answers.md`). While other searches are under way the processor has
-//! better things to do, and so has a single one with what would wake the search up.
+//! better things to do, and so has a single one with what would wake the search up. Where others were
+//! until just now they soon are again ([`ConcurrentLoad`](super::ConcurrentLoad)).
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};

@@ -6,9 +6,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::pace::{Lap, Pace, PaceShare};
 
+/// Searches that find no other beside them and still count as among others, after the last that did.
+///
+/// Few clients over several servers leave each by itself most of the time; one client has no company.
+const COMPANY: u32 = 32;
+
 #[derive(Debug, Default)]
 struct LoadCounts {
     searches: AtomicU32,
+    /// How many of [`COMPANY`] are still to come.
+    company: AtomicU32,
     threads: AtomicU32,
     reads: AtomicU32,
     pace: Pace,
@@ -24,6 +31,11 @@ impl ConcurrentLoad {
         self.0.searches.load(Ordering::Relaxed)
     }
 
+    /// Whether one search is under way, and was no other with any of the last ones.
+    pub fn alone(&self) -> bool {
+        self.searches() == 1 && self.0.company.load(Ordering::Relaxed) == 0
+    }
+
     /// What searches keep to that begin now.
     pub fn share(&self) -> PaceShare {
         self.0.pace.share(self.searches())
@@ -32,7 +44,15 @@ impl ConcurrentLoad {
     /// Counts a search until what is returned is dropped.
     #[must_use]
     pub fn begin(&self) -> UnderWay {
-        self.0.searches.fetch_add(1, Ordering::Relaxed);
+        let beside = self.0.searches.fetch_add(1, Ordering::Relaxed);
+        let company = &self.0.company;
+        let left = company.load(Ordering::Relaxed);
+        // Of two that do so at once one may go unnoticed, which is one of many.
+        if beside == 0 && left > 0 {
+            company.store(left - 1, Ordering::Relaxed);
+        } else if beside > 0 && left < COMPANY {
+            company.store(COMPANY, Ordering::Relaxed);
+        }
         UnderWay(self.clone())
     }
 
@@ -117,6 +137,28 @@ mod tests {
         assert_eq!(load.clone().searches(), 1);
         drop(second);
         assert_eq!(load.searches(), 0);
+    }
+
+    #[test]
+    fn a_search_is_alone_when_none_was_beside_the_last_ones() {
+        let load = ConcurrentLoad::default();
+        assert!(!load.alone(), "there is none");
+        let first = load.begin();
+        assert!(load.alone());
+        let second = load.begin();
+        assert!(!load.alone());
+        drop(first);
+        assert!(!load.alone(), "it was not when it began");
+        drop(second);
+        let later: Vec<bool> = (0..COMPANY + 2)
+            .map(|_| {
+                let _search = load.begin();
+                load.alone()
+            })
+            .collect();
+        let among = later.iter().take_while(|alone| !**alone).count();
+        assert_eq!(among, COMPANY as usize - 1);
+        assert!(later[among..].iter().all(|alone| *alone));
     }
 
     #[test]

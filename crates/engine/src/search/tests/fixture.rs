@@ -243,6 +243,7 @@ impl PageSource for Fixture {
             entry: NodeId(0),
             codes_per_read: 8000,
             searches: 1,
+            alone: true,
             share: PaceShare::default(),
             pages: self.all_pages(&NO_LEASE),
             overlay: None,
