@@ -34,7 +34,7 @@ pub struct FlatSearch {
     pub within: DistanceRange,
     /// Threads that take part, the caller's included; at least 1.
     pub threads: usize,
-    /// No row before this one is wanted, so that blocks with older rows only need not be read.
+    /// No row before this one is wanted: none is compared, and blocks of older rows only are not read.
     pub from: RowId,
 }
 
@@ -162,7 +162,8 @@ impl FlatVectors {
         let mut nearest = queries_of(queries, search.k);
         let in_all = search.within.is_all();
         let mut compare = |rows: &mut dyn Iterator<Item = RowId>, vectors: &[u8]| {
-            for (row, vector) in rows.zip(vectors.chunks_exact(vector_bytes)) {
+            let all = rows.zip(vectors.chunks_exact(vector_bytes));
+            for (row, vector) in all.filter(|(row, _)| *row >= search.from) {
                 if !asker::worked(distances.len() * vector_bytes) {
                     return;
                 }
@@ -183,7 +184,12 @@ impl FlatVectors {
                         compare(&mut block.rows(), block.vectors());
                     })?;
                 }
-                Piece::Chunk(chunk) => compare(&mut chunk.rows().iter().copied(), chunk.vectors()),
+                Piece::Chunk(chunk) => {
+                    // Most of a tail has joined a graph, where searches ask for those that have not.
+                    let old = chunk.rows().iter().take_while(|row| **row < search.from).count();
+                    let vectors = &chunk.vectors()[old * vector_bytes..];
+                    compare(&mut chunk.rows()[old..].iter().copied(), vectors);
+                }
             }
         }
         asker::is_wanted()?;

@@ -118,17 +118,23 @@ fn many_blocks_are_searched_by_several_threads_as_by_one() {
     assert_eq!(flat.view().segments.len(), 2);
     let queries: Vec<u8> = log[3].iter().take(5).flat_map(|row| row.1).collect();
     let allow = |row: RowId| row.0 % 7 != 3;
-    for threads in [1, 2, 5] {
+    let last = log.iter().flatten().map(|(row, _)| *row).max().unwrap();
+    // Among rows of segments, of the tail, and beyond.
+    for (threads, from) in
+        [(1, 0), (2, 0), (5, 0), (1, last / 2), (2, last - 1000), (1, last), (1, last + 1)]
+    {
+        let from = RowId(from);
         let search = FlatSearch {
             k: 20,
             metric: Metric::L2,
             within: DistanceRange::default(),
             threads,
-            from: RowId(0),
+            from,
         };
         let found = flat.search(set(&queries), search, &allow).unwrap();
+        let wanted = |row| row >= from && allow(row);
         for (i, hits) in found.iter().enumerate() {
-            assert_eq!(*hits, naive(&log, set(&queries).row(i), 20, Metric::L2, allow));
+            assert_eq!(*hits, naive(&log, set(&queries).row(i), 20, Metric::L2, wanted));
         }
     }
     assert_holds(&flat, &log);
