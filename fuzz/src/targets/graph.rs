@@ -83,6 +83,7 @@ impl SmallGraph {
             node_slots: (self.pages.len() * self.layout.records_per_page()) as u32,
             codes_per_read: 1,
             searches: 1,
+            alone: true,
             share: PaceShare::default(),
             pages: None,
             overlay: None,
