@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::device::DeviceAction;
-use crate::poller::Request;
+use crate::lane::Request;
 use crate::ring::ring;
 
 /// Requests a second that one thread pushes into a ring and another takes out, with so many on their

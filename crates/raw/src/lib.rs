@@ -34,6 +34,7 @@ mod file;
 mod file_ring;
 mod foreign;
 mod head;
+mod lane;
 pub mod marker;
 pub mod memory;
 #[cfg(test)]

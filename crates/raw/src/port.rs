@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use crate::bell::Bell;
 use crate::device::{DeviceAction, Status};
-use crate::poller::{Arrivals, Office, PollerLane, Reply, Request};
+use crate::lane::{Arrivals, PollerLane, Reply, Request};
+use crate::poller::Office;
 use crate::ring::{Consumer, Producer, ring};
 use crate::stripe::Stripe;
 

@@ -22,6 +22,7 @@ mod filter_plans;
 mod flush;
 mod full_disk;
 mod graph;
+mod graph_moments;
 mod held;
 mod joined;
 mod log_kill;

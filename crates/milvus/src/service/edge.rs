@@ -11,14 +11,10 @@
 //! made. Any other call is sent a second time only where it is certain that nobody has begun it.
 
 use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use http_body::{Body as HttpBody, Frame, SizeHint};
-use prost::bytes::Bytes;
 use tokio::sync::Semaphore;
 use tonic::body::Body;
 use tonic::codegen::Service as HttpService;
@@ -35,6 +31,7 @@ use super::hedging::{Hedging, ReadKind};
 use super::marks::{FAILED, FORWARDED, READ_AFTER, REFUSED, WRITTEN, does_not_lead, is_unsettled};
 use super::moments::owner;
 use super::peers::{LeaderAt, Peers, ServerAt};
+use super::relayed_body::RelayedBody;
 use super::repeats;
 use super::routes::{LocalRead, Route, ServedCall};
 use super::whole::{Arrived, GuaranteeField, WholeRequest};
@@ -394,7 +391,7 @@ impl Edge {
         let (mut response, turn) = self.channels.send(server, request).await?;
         // Between servers; here the answer goes on whatever it says.
         response.headers_mut().remove(FAILED);
-        Ok(response.map(|body| Body::new(Relayed { body: Some(body), _turn: turn })))
+        Ok(response.map(|body| Body::new(RelayedBody::new(body, turn))))
     }
 
     /// As [`send`](Self::send); the answer to a change is read whole, since it can be asked for again.
@@ -481,45 +478,4 @@ fn late() -> Response<Body> {
 
 fn unavailable(why: String) -> Response<Body> {
     Status::unavailable(why).into_http()
-}
-
-/// The body of an answer that comes from another server.
-struct Relayed {
-    /// Until it has ended.
-    body: Option<Body>,
-    _turn: CallTurn,
-}
-
-impl HttpBody for Relayed {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let Some(body) = &mut self.body else { return Poll::Ready(None) };
-        let Poll::Ready(frame) = Pin::new(body).poll_frame(context) else { return Poll::Pending };
-        Poll::Ready(match frame {
-            Some(Err(error)) => {
-                self.body = None;
-                // Said as every other end of a call, or the client would see a broken stream.
-                let lost = Status::unavailable(format!(
-                    "the server that answers was lost, and may have done what was asked: {}",
-                    error.message()
-                ));
-                let mut trailers = HeaderMap::new();
-                Some(lost.add_header(&mut trailers).map(|()| Frame::trailers(trailers)))
-            }
-            frame => frame,
-        })
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.as_ref().is_none_or(HttpBody::is_end_stream)
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.as_ref().map_or_else(SizeHint::default, HttpBody::size_hint)
-    }
 }

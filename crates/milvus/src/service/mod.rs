@@ -43,6 +43,7 @@ mod progress;
 mod query;
 mod queued;
 mod relay;
+mod relayed_body;
 mod repeats;
 mod rights;
 mod roles;
