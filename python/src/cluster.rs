@@ -55,6 +55,18 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
+/// A mode by its name, and whether a search reads in rounds, one record of each page.
+fn mode_of(name: &str) -> PyResult<(Mode, bool)> {
+    match name {
+        "relay" => Ok((Mode::Relay, false)),
+        "baton" => Ok((Mode::Baton, true)),
+        other => {
+            let message = format!("unknown mode {other:?}: expected \"relay\" or \"baton\"");
+            Err(PyFailure::input(message).into())
+        }
+    }
+}
+
 fn failure(row: usize, why: NoAnswer) -> PyErr {
     let message = format!("query {row}: {why}");
     let failure = match why {
@@ -140,14 +152,7 @@ impl PyClusterClient {
         timeout: Option<f64>,
     ) -> PyResult<(IdsAndDistances<'py>, Bound<'py, PyDict>)> {
         let client = self.client()?;
-        let (mode, baton) = match mode {
-            "relay" => (Mode::Relay, false),
-            "baton" => (Mode::Baton, true),
-            other => {
-                let message = format!("unknown mode {other:?}: expected \"relay\" or \"baton\"");
-                return Err(PyFailure::input(message).into());
-            }
-        };
+        let (mode, baton) = mode_of(mode)?;
         if in_flight == 0 {
             return Err(PyFailure::input("in_flight is 0, but must be at least 1").into());
         }

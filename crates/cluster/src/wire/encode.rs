@@ -40,16 +40,15 @@ impl Message<'_> {
     }
 
     fn body_len(&self) -> usize {
-        /// Of a query id, and of the attempt behind it.
+        /// Of a query id, and with the attempt behind it.
         const QUERY: usize = 17;
-        const ATTEMPT: usize = 2;
+        const ATTEMPT: usize = QUERY + 2;
         match self {
             Self::Hello(hello) => {
                 2 + hello.cluster.len() + 9 + 16 + 8 + 4 + 4 + 8 + 4 + hello.partitions.0.len()
             }
             Self::Begin(begin) => {
-                QUERY
-                    + ATTEMPT
+                ATTEMPT
                     + 8
                     + 2
                     + 1
@@ -62,8 +61,7 @@ impl Message<'_> {
                     + begin.vector.len()
             }
             Self::State(state) => {
-                QUERY
-                    + ATTEMPT
+                ATTEMPT
                     + 8
                     + 2
                     + 4
@@ -75,8 +73,7 @@ impl Message<'_> {
                     + state.state.len()
             }
             Self::Answer(answer) => {
-                QUERY
-                    + ATTEMPT
+                ATTEMPT
                     + 4
                     + answer.hits.0.len()
                     + 4
@@ -86,11 +83,10 @@ impl Message<'_> {
                     + 4
                     + answer.stats.len()
             }
-            Self::Failure(failure) => QUERY + ATTEMPT + 1 + 5 + 2 + failure.words.len(),
+            Self::Failure(failure) => ATTEMPT + 1 + 5 + 2 + failure.words.len(),
             Self::Cancel(_) => QUERY,
             Self::Score(score) => {
-                QUERY
-                    + ATTEMPT
+                ATTEMPT
                     + 8
                     + 2
                     + 4
@@ -105,8 +101,7 @@ impl Message<'_> {
                     + score.vector.len()
             }
             Self::Scored(scored) => {
-                QUERY
-                    + ATTEMPT
+                ATTEMPT
                     + 2
                     + 4
                     + scored.reads.0.len()

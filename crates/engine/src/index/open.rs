@@ -86,12 +86,7 @@ impl Index {
         ));
         let rest_comes = codes.demand();
         let stream = CodeStream::start(Arc::clone(&codes));
-        let codebook_path = path.join(manifest.codebook_file.path.as_str());
-        let codebook_bytes = opener.body(&codebook_path, FileKind::Codebook)?;
-        let codebook = Codebook::from_bytes(&codebook_bytes).map_err(|e| OpenError::Format {
-            path: codebook_path,
-            source: FormatError::value(FileKind::Codebook, "body", "a codebook", e),
-        })?;
+        let codebook = opener.codebook()?;
         let head = opener.head()?.map(Arc::new);
         let partitions = opener.partitions(&part, &accountant)?;
         let tombstones = opener.tombstones(&part)?;
@@ -139,15 +134,21 @@ impl Index {
             _held: vec![head_held, map_held, scratch_held],
             manifest,
         };
-        if options.resident == Resident::All {
-            index.pages.load(index.pages.all_here())?;
-        }
-        if index.share.is_some() && index.page_stats().room < here {
-            // Others may hold what these pages have as good a right to.
-            index.accountant.balance();
-        }
-        index.warming.wake();
+        index.fill(options.resident, here)?;
         Ok(index)
+    }
+
+    /// Reads the pages that are to be in memory, of so many that there are here, or begins to.
+    fn fill(&self, resident: Resident, here: u32) -> Result<(), OpenError> {
+        if resident == Resident::All {
+            self.pages.load(self.pages.all_here())?;
+        }
+        if self.share.is_some() && self.page_stats().room < here {
+            // Others may hold what these pages have as good a right to.
+            self.accountant.balance();
+        }
+        self.warming.wake();
+        Ok(())
     }
 
     /// The least memory under which this index opens, by pool.
@@ -258,6 +259,15 @@ impl Opener<'_> {
         let identity = self.manifest.identity();
         let (_, body) = open_body(&bytes, kind, &identity).map_err(format_error(path))?;
         Ok(body.to_vec())
+    }
+
+    fn codebook(&self) -> Result<Codebook, OpenError> {
+        let path = self.path.join(self.manifest.codebook_file.path.as_str());
+        let body = self.body(&path, FileKind::Codebook)?;
+        Codebook::from_bytes(&body).map_err(|e| OpenError::Format {
+            path,
+            source: FormatError::value(FileKind::Codebook, "body", "a codebook", e),
+        })
     }
 
     pub(super) fn head(&self) -> Result<Option<HeadIndex>, OpenError> {

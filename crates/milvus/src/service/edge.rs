@@ -174,20 +174,8 @@ impl Edge {
             repeats::name(&mut parts.headers);
         }
         let call = Outgoing { parts, whole, arrived, timeout, once };
-        if let AskedFirst::Others(field) = asked {
-            let keeper = field.and_then(|field| owner(call.whole.guarantee(field)));
-            let answered = match self.ask_keeper(&call, keeper).await {
-                None if self.away => self.ask_leader(&call).await,
-                answered => answered,
-            };
-            if let Some(response) = answered {
-                return Ok(response);
-            }
-            // The pages of a moment are those of who keeps it.
-            return match kind.filter(|_| keeper.is_none()) {
-                Some(kind) => Ok(self.read(kind, here, &call).await),
-                None => here.call(call.as_request()).await,
-            };
+        if let AskedFirst::Others(moment) = asked {
+            return self.answer_read(here, &call, kind, moment).await;
         }
         loop {
             if let Some(response) = self.ask_leader(&call).await {
@@ -204,6 +192,32 @@ impl Edge {
                 self.everywhere(end(arrived, timeout, EVERYWHERE)).await;
             }
             return Ok(response);
+        }
+    }
+
+    /// Answers a read, by whoever keeps its moment if it has one, or by this server or another one.
+    async fn answer_read<S>(
+        &self,
+        mut here: S,
+        call: &Outgoing,
+        kind: Option<ReadKind>,
+        moment: Option<GuaranteeField>,
+    ) -> Result<Response<Body>, Infallible>
+    where
+        S: HttpService<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone,
+    {
+        let keeper = moment.and_then(|field| owner(call.whole.guarantee(field)));
+        let answered = match self.ask_keeper(call, keeper).await {
+            None if self.away => self.ask_leader(call).await,
+            answered => answered,
+        };
+        if let Some(response) = answered {
+            return Ok(response);
+        }
+        // The pages of a moment are those of who keeps it.
+        match kind.filter(|_| keeper.is_none()) {
+            Some(kind) => Ok(self.read(kind, here, call).await),
+            None => here.call(call.as_request()).await,
         }
     }
 
@@ -331,10 +345,7 @@ impl Edge {
                 }
                 Err(SendError::Late) => return Some(late()),
                 Err(SendError::Lost(why)) => {
-                    let said = format!(
-                        "the leader at {} was lost before it answered, and may have done what was asked: {why}",
-                        server.uri
-                    );
+                    let said = lost_words(&server, &why);
                     if !call.once {
                         return Some(unavailable(said));
                     }
@@ -349,10 +360,7 @@ impl Edge {
                     return Some(unavailable(said.clone()));
                 }
                 None if refusals == 2 => {
-                    return Some(unavailable(format!(
-                        "the leader at {} cannot be reached, and has not seen this call: {why}; try again",
-                        server.uri
-                    )));
+                    return Some(unavailable(unseen_words(&server, &why)));
                 }
                 Some(_) | None => {}
             }
@@ -474,6 +482,20 @@ impl Outgoing {
 /// In the words of a server that answers too late itself.
 fn late() -> Response<Body> {
     Status::cancelled(TimeoutExpired(()).to_string()).into_http()
+}
+
+fn lost_words(leader: &ServerAt, why: &str) -> String {
+    format!(
+        "the leader at {} was lost before it answered, and may have done what was asked: {why}",
+        leader.uri
+    )
+}
+
+fn unseen_words(leader: &ServerAt, why: &str) -> String {
+    format!(
+        "the leader at {} cannot be reached, and has not seen this call: {why}; try again",
+        leader.uri
+    )
 }
 
 fn unavailable(why: String) -> Response<Body> {

@@ -89,19 +89,7 @@ impl From<CatalogError> for CallFailure {
         let text = error.to_string();
         let (code, reason) = match error {
             CatalogError::NotFound { kind, name, within } => not_found(kind, &name, &within),
-            CatalogError::Exists { kind: EntityKind::Alias, name, within } => {
-                (Code::AliasTaken, format!("alias exists, {text}[database={within}][alias={name}]"))
-            }
-            CatalogError::Exists { kind: EntityKind::Collection, name, within } => (
-                Code::AliasCollectionConflict,
-                format!(
-                    "collection name [{name}] conflicts with an existing collection in database [{within}]: {text}"
-                ),
-            ),
-            CatalogError::Exists { kind: EntityKind::Index, .. } => (
-                Code::InvalidParameter,
-                format!("at most one distinct index is allowed per field: {text}"),
-            ),
+            CatalogError::Exists { kind, name, within } => exists(kind, &name, &within, text),
             CatalogError::Index {
                 fault: IndexFault::UnknownKind { ref found, data_type, .. },
                 ..
@@ -137,9 +125,6 @@ impl From<CatalogError> for CallFailure {
                     "database:{name} not empty, must drop all collections before drop database: {text}"
                 ),
             ),
-            CatalogError::Exists { kind: EntityKind::Database, name, .. } => {
-                (Code::Unexpected, format!("database already exist: {name}"))
-            }
             CatalogError::Shards { .. } => (
                 Code::InvalidParameter,
                 format!("maximum shards's number should be limited to {MAX_SHARDS}: {text}"),
@@ -252,6 +237,26 @@ fn not_found(kind: EntityKind, name: &str, within: &str) -> (Code, String) {
         EntityKind::Field => {
             (Code::InvalidParameter, format!("cannot create index on non-exist field: {name}"))
         }
+    }
+}
+
+fn exists(kind: EntityKind, name: &str, within: &str, text: String) -> (Code, String) {
+    match kind {
+        EntityKind::Alias => {
+            (Code::AliasTaken, format!("alias exists, {text}[database={within}][alias={name}]"))
+        }
+        EntityKind::Collection => (
+            Code::AliasCollectionConflict,
+            format!(
+                "collection name [{name}] conflicts with an existing collection in database [{within}]: {text}"
+            ),
+        ),
+        EntityKind::Index => (
+            Code::InvalidParameter,
+            format!("at most one distinct index is allowed per field: {text}"),
+        ),
+        EntityKind::Database => (Code::Unexpected, format!("database already exist: {name}")),
+        EntityKind::Partition | EntityKind::Field => (by_class(ErrorClass::FixInput), text),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `pipeann cluster serve`: one server of a cluster.
 
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -102,20 +102,7 @@ pub(crate) fn run(args: &ClusterServeArgs) -> Result<()> {
         placement.partitions()
     );
     index.wait_resident()?;
-    let separate = args.separate.as_ref().map(|dir| {
-        let options =
-            OpenOptions { codes_per_read, ..args.index.reading.options(args.memory_limit)? };
-        let separate =
-            Index::open(dir, &options).with_context(|| format!("opening {}", dir.display()))?;
-        let shape = |index: &Index| (index.dim(), index.layout().vector_type(), index.metric());
-        ensure!(
-            shape(&separate) == shape(&index),
-            "{} holds other vectors than the index",
-            dir.display()
-        );
-        separate.wait_resident()?;
-        Ok(Arc::new(separate))
-    });
+    let separate = args.separate.as_ref().map(|dir| open_separate(args, dir, &index));
     let separate = separate.transpose()?;
     let origin = index.origin();
     let others = placement.servers().len() - 1;
@@ -176,6 +163,22 @@ pub(crate) fn run(args: &ClusterServeArgs) -> Result<()> {
     });
     drop(host);
     Ok(())
+}
+
+/// The index of this server's rows alone, beside the one that all servers have together.
+fn open_separate(args: &ClusterServeArgs, dir: &Path, index: &Index) -> Result<Arc<Index>> {
+    let codes_per_read = args.codes_per_read;
+    let options = OpenOptions { codes_per_read, ..args.index.reading.options(args.memory_limit)? };
+    let separate =
+        Index::open(dir, &options).with_context(|| format!("opening {}", dir.display()))?;
+    let shape = |index: &Index| (index.dim(), index.layout().vector_type(), index.metric());
+    ensure!(
+        shape(&separate) == shape(index),
+        "{} holds other vectors than the index",
+        dir.display()
+    );
+    separate.wait_resident()?;
+    Ok(Arc::new(separate))
 }
 
 /// Prints a line once all others are connected: before that a query that goes to one of them is begun
