@@ -214,8 +214,8 @@ def take_overload(job: Job) -> Line:
             "goodput over best": Check(found["goodput"] / found["best"], 0.8, at_most=False),
             "memory over limit": Check(found["memory"] / found["limit"], 1),
         },
-        f"best {found['best']:.1f}/s of {found['vectors']} vectors each, {found['asked']:.1f}/s asked for,"
-        f" {found['failed']} refused or late",
+        f"best {found['best']:.1f}/s of {found['vectors']} vectors each,"
+        f" {found['asked']:.1f}/s asked for, {found['failed']} refused or late",
     )
 
 
