@@ -261,8 +261,8 @@ def overload(root: Path, seconds: int) -> dict:
     with watched(root, 3, "--memory-limit", f"{limit >> 20}MiB") as cluster:
         in_graphs(cluster, vectors(20_000, 32))
         uris = direct(cluster)
-        # Many vectors a call, so that servers are what is busy, and not those who ask: with 100 these
-        # take a fifth of two processors at three times the load, with 400 a twelfth.
+        # Many vectors a call, so that servers are what is busy, and not those who ask: with 100
+        # these take a fifth of two processors at three times the load, with 400 a twelfth.
         asking = {"dim": 32, "vectors": VECTORS, "timeout": within_s, "bare": 1}
         best = best_rate(uris, Asking(**asking), 8.0)
         memory = Memory(cluster.servers)
