@@ -27,7 +27,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
 /// Each dependency of a selection, with its features.
 fn chosen(root: &Path, selection: &[&str]) -> Result<BTreeSet<String>> {
     let output = Command::new("cargo")
-        .args(["tree", "--quiet", "--locked", "--prefix", "none", "--no-dedupe"])
+        .args(["tree", "--quiet", "--locked", "--prefix", "none"])
         .args(["--format", "{p} [{f}]"])
         .args(selection)
         .current_dir(root)
@@ -35,7 +35,10 @@ fn chosen(root: &Path, selection: &[&str]) -> Result<BTreeSet<String>> {
         .context("cargo cannot be started")?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "cargo tree fails: {said}");
-    Ok(String::from_utf8(output.stdout)?.lines().map(str::to_owned).collect())
+    let lines = String::from_utf8(output.stdout)?;
+    // What was listed before is marked, and what it depends on not listed again.
+    let dependency = |line: &str| line.strip_suffix(" (*)").unwrap_or(line).to_owned();
+    Ok(lines.lines().map(dependency).collect())
 }
 
 #[cfg(test)]
