@@ -27,6 +27,10 @@ impl ObjectLog for Arc<Objects> {
     }
 }
 
+fn log_over(objects: &Arc<Objects>, gap: Duration) -> Arc<SharedObjects> {
+    SharedObjects::new(Box::new(Arc::clone(objects)), ServerTime::Machine, gap, || {})
+}
+
 fn record(collection: u64, seq: u64, payload: &[u8]) -> SharedChange<'_> {
     SharedChange::Record { collection, seq: Seq(seq), kind: 2, payload }
 }
@@ -34,12 +38,7 @@ fn record(collection: u64, seq: u64, payload: &[u8]) -> SharedChange<'_> {
 #[test]
 fn threads_share_objects_and_each_finds_its_changes_in_order() {
     let objects = Arc::new(Objects::default());
-    let log = SharedObjects::new(
-        Box::new(Arc::clone(&objects)),
-        ServerTime::Machine,
-        Duration::ZERO,
-        || {},
-    );
+    let log = log_over(&objects, Duration::ZERO);
     std::thread::scope(|scope| {
         for thread in 0..8u64 {
             let log = &log;
@@ -62,12 +61,7 @@ fn threads_share_objects_and_each_finds_its_changes_in_order() {
 #[test]
 fn what_is_long_is_cut_at_changes() {
     let objects = Arc::new(Objects::default());
-    let log = SharedObjects::new(
-        Box::new(Arc::clone(&objects)),
-        ServerTime::Machine,
-        Duration::ZERO,
-        || {},
-    );
+    let log = log_over(&objects, Duration::ZERO);
     let long = vec![7; OBJECT_BYTES / 2];
     let changes: Vec<_> = (1..=5).map(|seq| record(1, seq, &long)).collect();
     log.append(&changes).unwrap();
@@ -80,12 +74,7 @@ fn what_is_long_is_cut_at_changes() {
 #[test]
 fn a_request_is_in_the_object_of_its_change() {
     let objects = Arc::new(Objects::default());
-    let log = SharedObjects::new(
-        Box::new(Arc::clone(&objects)),
-        ServerTime::Machine,
-        Duration::ZERO,
-        || {},
-    );
+    let log = log_over(&objects, Duration::ZERO);
     let long = vec![7; OBJECT_BYTES];
     let request =
         AppliedRequest { id: RequestId([1; 16]), at_ms: 1, answer: RequestAnswer::default() };
@@ -131,7 +120,7 @@ fn a_lone_change_is_put_at_once_and_busy_writers_share_what_a_gap_gathers() {
     let objects = Arc::new(Objects::default());
     // Whoever waits for this gap does not end.
     let day = Duration::from_secs(86_400);
-    let log = SharedObjects::new(Box::new(Arc::clone(&objects)), ServerTime::Machine, day, || {});
+    let log = log_over(&objects, day);
     log.append(&[record(1, 1, b"row")]).unwrap();
     assert_eq!(objects.put.lock().unwrap().len(), 1);
     // Who waits is told of the end.
@@ -147,7 +136,7 @@ fn a_lone_change_is_put_at_once_and_busy_writers_share_what_a_gap_gathers() {
 
     let objects = Arc::new(Objects::default());
     let gap = Duration::from_millis(50);
-    let log = SharedObjects::new(Box::new(Arc::clone(&objects)), ServerTime::Machine, gap, || {});
+    let log = log_over(&objects, gap);
     let began = Instant::now();
     std::thread::scope(|scope| {
         for thread in 0..8u64 {

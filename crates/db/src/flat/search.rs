@@ -185,7 +185,8 @@ impl FlatVectors {
                     })?;
                 }
                 Piece::Chunk(chunk) => {
-                    // Most of a tail has joined a graph, where searches ask for those that have not.
+                    // Most of a tail has joined a graph, and searches ask for rows that have not: those
+                    // before are passed over without a call for each.
                     let old = chunk.rows().iter().take_while(|row| **row < search.from).count();
                     let vectors = &chunk.vectors()[old * vector_bytes..];
                     compare(&mut chunk.rows()[old..].iter().copied(), vectors);

@@ -115,7 +115,7 @@ impl Meter {
         let Some(joined) = &self.joined else { return };
         let pages = stats.reads + stats.resident_pages;
         let (slept, awake_ns) = self.naps.share(Instant::now(), pages);
-        // One that is alone looks out for its reads while it is awake.
+        // One that is alone may look out for its reads while it is awake.
         let alone_ns = (stats.compute_ns / pages.max(1)) as f32;
         let page_ns = if searches > 1 { awake_ns } else { alone_ns };
         joined.note(Lap {

@@ -31,7 +31,7 @@ impl ConcurrentLoad {
         self.0.searches.load(Ordering::Relaxed)
     }
 
-    /// Whether one search is under way, and was no other with any of the last ones.
+    /// Whether a single search is under way, and none of the last ones found another when it began.
     pub fn alone(&self) -> bool {
         self.searches() == 1 && self.0.company.load(Ordering::Relaxed) == 0
     }

@@ -86,7 +86,7 @@ pub struct GraphView<'a> {
     pub codes_per_read: u32,
     /// Searches of the index that are under way, with the one that is about to begin.
     pub searches: u32,
-    /// Whether one alone is under way, and was none beside any of the last ones.
+    /// Whether it is a single one, and none of the last ones found another when it began.
     pub alone: bool,
     /// What has been learnt of how many reads they keep in flight.
     pub share: PaceShare,
