@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 use pipeann_engine::types::VectorSet;
 
 use super::CollectionError;
+use super::expected_links::ExpectedLinks;
 use crate::field_index::FieldIndex;
 use crate::flat::{self, FlatError, FlatVectors};
 use crate::ids::{RowId, Seq, VectorType};
@@ -24,6 +25,8 @@ pub(super) struct FieldVectors {
     graph: RwLock<(Option<Arc<FieldIndex>>, Weak<()>)>,
     /// The record from which on the log may have links that the graph lacks; 0 where it has none.
     pub(super) links_from: AtomicU64,
+    /// Links that another server makes.
+    pub(super) expected_links: ExpectedLinks,
     /// Live rows when a build found that none of them can be in a graph.
     fruitless: AtomicU64,
     /// Rows that were pending when a build that should have taken them failed.
@@ -51,6 +54,7 @@ impl FieldVectors {
             vectors,
             graph: RwLock::default(),
             links_from: AtomicU64::new(0),
+            expected_links: ExpectedLinks::default(),
             fruitless: AtomicU64::new(0),
             refused: AtomicU64::new(0),
         }

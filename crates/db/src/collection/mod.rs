@@ -30,6 +30,7 @@ mod ages_file;
 mod components;
 mod derived;
 mod error;
+mod expected_links;
 mod field_vectors;
 mod filter;
 mod formats;

@@ -131,7 +131,8 @@ impl Database {
         self.collections.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
     }
 
-    fn all_collections(&self) -> Vec<Arc<Collection>> {
+    /// All collections, as they are now.
+    pub fn all_collections(&self) -> Vec<Arc<Collection>> {
         let collections = self.collections.read().unwrap_or_else(PoisonError::into_inner);
         collections.values().cloned().collect()
     }

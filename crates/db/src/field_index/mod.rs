@@ -14,6 +14,7 @@
 //!
 //! Deliberately absent: threads. Whoever owns the field links, checkpoints and consolidates.
 
+mod adopting;
 mod build;
 mod error;
 mod parameters;
@@ -21,6 +22,7 @@ mod search;
 #[cfg(test)]
 mod tests;
 
+pub use adopting::LinkOf;
 pub use build::{BuildProgress, BuildRequest, build};
 pub use error::FieldIndexError;
 pub use parameters::{GraphOptions, has_graph};
@@ -28,13 +30,14 @@ pub use search::{AllowedRows, GraphHit, GraphOutcome};
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use pipeann_engine::index::{Index, PageStats, VerifyReport};
 use pipeann_engine::memory::Accountant;
-use pipeann_engine::update::{Due, LinkPace, LiveIndex, UpdateError, UpkeepOptions};
+use pipeann_engine::update::{Due, LinkPace, LiveIndex, RowLink, UpdateError, UpkeepOptions};
 use roaring::RoaringTreemap;
 
+use self::adopting::KeptLinks;
 use crate::ids::{RowId, Seq};
 use crate::wal::Link;
 
@@ -55,6 +58,10 @@ pub struct FieldIndex {
     /// Since the last [`trim`](Self::trim).
     asked: AtomicBool,
     ended: AtomicBool,
+    /// Where other servers may want them.
+    kept: Mutex<Option<KeptLinks>>,
+    /// Links that were ever kept.
+    links_kept: AtomicU64,
     deleted_share: f64,
     upkeep: UpkeepOptions,
     /// Dropped last, when the graph has let go of its directory.
@@ -81,6 +88,8 @@ impl FieldIndex {
             searched: AtomicBool::new(false),
             asked: AtomicBool::new(false),
             ended: AtomicBool::new(false),
+            kept: Mutex::default(),
+            links_kept: AtomicU64::new(0),
             deleted_share: options.deleted_share,
             upkeep: options.upkeep(),
             open: Arc::default(),
@@ -177,6 +186,7 @@ impl FieldIndex {
         let mut failed = Ok(());
         let called = self.graph.insert_many(rows, self.pace(), &mut |nth, outcome| match outcome {
             Ok(link) => {
+                self.keep_link(|| RowLink::from(&link));
                 self.forget(link.row);
                 links.push(Link {
                     field: self.field,
@@ -214,6 +224,7 @@ impl FieldIndex {
             row: link.row,
             neighbours: link.neighbours.clone(),
             back_edges: link.back_edges.clone(),
+            neighbour_rows: Vec::new(),
         };
         self.graph.apply_link(&link, vector)?;
         self.forget(link.row);

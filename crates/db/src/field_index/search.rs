@@ -102,9 +102,10 @@ impl FieldIndex {
     }
 
     /// To be called now and then: returns memory that is kept for searches if there was none since
-    /// the last time, and says whether it did.
+    /// the last time, and that of links; and says whether it did.
     pub fn trim(&self) -> bool {
-        !self.asked.swap(false, Ordering::Relaxed) && self.graph.drop_spare_drivers()
+        let rests = !self.asked.swap(false, Ordering::Relaxed);
+        self.drop_kept_links() | (rests && self.graph.drop_spare_drivers())
     }
 
     /// The rows that are wanted, given the outcome of a first search if there was one.

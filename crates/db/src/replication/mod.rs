@@ -5,8 +5,8 @@
 //! apply the changes in their order and make none. Which server leads is not decided here; an old
 //! leader is refused by the shared log.
 //!
-//! Links of graphs are no changes: each server links the rows for itself, and its own log does not
-//! have them either. So a record has the same number in the log of a collection on every server.
+//! Links of graphs are no changes: each server has a graph of its own, and the log of none has them.
+//! How the leader has linked a row is told to whoever asks. So a record has the same number in the log of a collection on every server.
 //!
 //! Applying is idempotent: changes of the catalogue have revisions, records have numbers, and users
 //! and roles come as a whole. Bytes to this room; what they mean is known where they are made.

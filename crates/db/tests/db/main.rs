@@ -1,5 +1,6 @@
 //! Integration tests of the database: real processes, real files.
 
+mod adopted_links;
 mod asked;
 mod backup_kill;
 mod bad_input;

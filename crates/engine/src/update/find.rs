@@ -114,7 +114,7 @@ impl Generation {
         Ok(())
     }
 
-    fn check_new(&self, row: RowId, vector: &[u8]) -> Result<(), UpdateError> {
+    pub(super) fn check_new(&self, row: RowId, vector: &[u8]) -> Result<(), UpdateError> {
         check_shape(&self.index, vector).map_err(UpdateError::Vector)?;
         check_row(row)?;
         if self.rows.get(row).is_some() { Err(UpdateError::RowExists(row)) } else { Ok(()) }

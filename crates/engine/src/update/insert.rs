@@ -28,16 +28,19 @@ pub struct LinkedRow {
     pub row: RowId,
     /// Edges of the node, nearest first.
     pub neighbours: Vec<NodeId>,
-    /// Nodes that got an edge to it.
+    /// Nodes that got an edge to it, all of them among `neighbours`.
     pub back_edges: Vec<NodeId>,
+    /// The rows of `neighbours`, in their order; empty in a link that is made again. The log does
+    /// not have them.
+    pub neighbour_rows: Vec<RowId>,
 }
 
 /// One insert in so many enters the head index.
-const HEAD_SHARE: u64 = 100;
+pub(super) const HEAD_SHARE: u64 = 100;
 /// Bytes that a patch of one slot takes beside its edges and its vector.
 const SLOT_BYTES: u64 = 144;
 /// Cached pages while links are replayed, bytes.
-const REPLAY_CACHE_BYTES: usize = 8 << 20;
+pub(super) const REPLAY_CACHE_BYTES: usize = 8 << 20;
 
 impl Generation {
     /// Links a row for which a search has seen the pages around it, and memory was taken.
@@ -117,12 +120,25 @@ impl Generation {
             self.set_head(None);
         }
         let ids = |nodes: Vec<u32>| nodes.into_iter().map(NodeId).collect();
-        Ok(LinkedRow { node, row, neighbours: ids(chosen.edges), back_edges: ids(chosen.diverse) })
+        let neighbour_rows = chosen.edges.iter().map(|&to| self.row_of(NodeId(to), &images));
+        Ok(LinkedRow {
+            node,
+            row,
+            neighbour_rows: neighbour_rows.collect(),
+            neighbours: ids(chosen.edges),
+            back_edges: ids(chosen.diverse),
+        })
+    }
+
+    /// The row of a node whose page is at hand; one that cannot be where it is not.
+    fn row_of(&self, node: NodeId, images: &dyn Images) -> RowId {
+        let records = self.records(images, self.layout().page_of(node));
+        records.map_or(RowId(u64::MAX), |records| records.row_id(self.layout().slot_of(node)))
     }
 
     /// Refuses a row that the codes cannot tell from others: one that is far longer than those of
     /// their training, or one of many that are longer or far shorter. A search would not find it.
-    fn check_scale(&self, row: RowId, vector: &[u8]) -> Result<(), UpdateError> {
+    pub(super) fn check_scale(&self, row: RowId, vector: &[u8]) -> Result<(), UpdateError> {
         let book = self.index.view().codebook;
         let squared_norm = fit_squared_norm(vector, self.vector_type()).unwrap_or(f64::INFINITY);
         let is_one_too_many = || {
@@ -153,7 +169,7 @@ impl Generation {
     /// A free slot: in the page of the nearest node that has one, else where [`Slots`] finds one.
     ///
     /// [`Slots`]: super::slots::Slots
-    fn take_slot(&self, vector: &[u8], near: &[u32]) -> Result<NodeId, UpdateError> {
+    pub(super) fn take_slot(&self, vector: &[u8], near: &[u32]) -> Result<NodeId, UpdateError> {
         let layout = *self.layout();
         let view = self.index.view();
         let nearest = |firsts: &[u32]| {
@@ -171,7 +187,7 @@ impl Generation {
     }
 
     /// Puts code and record of a node that has its slot.
-    fn publish(&self, row: RowId, node: NodeId, vector: &[u8], edges: &[u32]) {
+    pub(super) fn publish(&self, row: RowId, node: NodeId, vector: &[u8], edges: &[u32]) {
         let mut code = vec![0; self.index.manifest().code_bytes as usize];
         self.index.view().codebook.encode(vector, self.vector_type(), &mut code);
         self.index.put_code(node, &code);
@@ -207,7 +223,7 @@ impl Generation {
 
     /// Appends an edge, without looking at the bound. Answers with the number of edges in memory,
     /// and whether they are all.
-    fn append_edge(&self, from: NodeId, to: NodeId) -> (usize, bool) {
+    pub(super) fn append_edge(&self, from: NodeId, to: NodeId) -> (usize, bool) {
         let (page, slot) = (self.layout().page_of(from), self.layout().slot_of(from));
         let (first, state) = self.patches.change(page, |patch| {
             let first = patch.slot(slot).is_none();
@@ -226,13 +242,13 @@ impl Generation {
         state
     }
 
-    fn is_over(&self, (edges, all): (usize, bool)) -> bool {
+    pub(super) fn is_over(&self, (edges, all): (usize, bool)) -> bool {
         let degree = self.layout().max_degree();
         edges > if all { degree + slack(degree) } else { slack(degree) }
     }
 
     /// Prunes the list of `node` to the degree. `None` where its edges are not at hand.
-    fn shrink(&self, node: NodeId, images: &dyn Images) -> Option<Vec<u32>> {
+    pub(super) fn shrink(&self, node: NodeId, images: &dyn Images) -> Option<Vec<u32>> {
         let mut before = Vec::new();
         if !self.edges_into(images, node, &mut before) {
             return None;
@@ -258,7 +274,7 @@ impl Generation {
     }
 
     /// Puts `to` in place of the last edge of `from`, the farthest one of a pruned list.
-    fn insist_on_edge(&self, from: NodeId, to: NodeId) {
+    pub(super) fn insist_on_edge(&self, from: NodeId, to: NodeId) {
         let (page, slot) = (self.layout().page_of(from), self.layout().slot_of(from));
         let degree = self.layout().max_degree();
         self.patches.change(page, |patch| {

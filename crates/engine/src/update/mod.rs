@@ -12,6 +12,7 @@
 //! | `together` | searches: one, or several at once on one thread |
 //! | `find` | rows to link: the search for their neighbours, several at once; `link_pace` says how many |
 //! | `insert` | linking a row that was searched for, or by a [`LinkedRow`] made before |
+//! | `adopt` | linking a row by the edges that another index has chosen |
 //! | `choose` | the edges of one node |
 //! | `images` | pages at hand while edges are chosen; `page_table`, a table by page number |
 //! | `head` | the head index as rows come and go |
@@ -29,6 +30,7 @@
 //! neither. Durability between checkpoints is the log's: nothing here is on stable storage before
 //! a checkpoint.
 
+mod adopt;
 mod batch;
 mod bitmap;
 mod checkpoint;
@@ -64,6 +66,7 @@ mod writing;
 #[cfg(test)]
 mod tests;
 
+pub use adopt::{AdoptedFn, RowLink};
 pub use checkpoint::CheckpointReport;
 pub use consolidate::ConsolidateReport;
 pub use error::UpdateError;

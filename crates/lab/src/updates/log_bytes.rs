@@ -32,7 +32,13 @@ mod tests {
     #[test]
     fn a_row_and_its_link_are_two_padded_frames() {
         let (neighbours, back_edges) = (vec![NodeId(1), NodeId(2)], vec![NodeId(1)]);
-        let link = LinkedRow { node: NodeId(7), row: RowId(7), neighbours, back_edges };
+        let link = LinkedRow {
+            node: NodeId(7),
+            row: RowId(7),
+            neighbours,
+            back_edges,
+            neighbour_rows: vec![],
+        };
         assert_eq!(log_bytes(128, &link), (48 + 168) + (48 + 40));
     }
 }

@@ -20,10 +20,10 @@ use crate::ids::{ErrorClass, RowId, Seq};
 use crate::wal::{Link, Record, WalError};
 
 /// Rows linked between two looks at what else there is to do.
-const ROWS_OF_STEP: usize = 512;
+pub(super) const ROWS_OF_STEP: usize = 512;
 /// Rows that a thread links at once, their searches sharing the wait for the device. What a
 /// checkpoint or a step of consolidation waits for.
-const ROWS_AT_ONCE: usize = 32;
+pub(super) const ROWS_AT_ONCE: usize = 32;
 /// A backlog larger than one in so many rows of the graph is cheaper to build than to link.
 const BACKLOG_SHARE: u64 = 4;
 /// Backlogs below this are linked in any case.
@@ -138,7 +138,11 @@ impl Collection {
         graph: &FieldIndex,
     ) -> Result<(bool, bool), CollectionError> {
         self.log_unlogged_links()?;
-        let rows: Vec<RowId> = graph.pending().iter().take(ROWS_OF_STEP).map(RowId).collect();
+        let pending = graph.pending();
+        let rows = match self.follows() {
+            true => field.expected_links.to_link(&pending, ROWS_OF_STEP),
+            false => pending.iter().take(ROWS_OF_STEP).map(RowId).collect(),
+        };
         if rows.is_empty() {
             return Ok((false, false));
         }
@@ -147,6 +151,9 @@ impl Collection {
         let work: Vec<(RowId, &[u8])> = rows.iter().copied().zip(vectors).collect();
         let threads = self.options.graph.link_threads.max(1);
         let (mut links, mut failed) = (Vec::new(), None);
+        if self.log.is_shared() {
+            graph.keep_links(&self.options.accountant);
+        }
         let mut linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
         thread::scope(|scope| {
             let parts = work.chunks(work.len().div_ceil(threads));
@@ -215,7 +222,7 @@ impl Collection {
         links: &mut Unlogged,
     ) -> Result<Option<(Seq, CommitTicket<'_>)>, CollectionError> {
         if self.log.is_shared() {
-            // Each server links for itself; after a crash the rows are linked anew.
+            // Other servers are told of them; after a crash the rows are linked anew.
             links.0.clear();
         }
         if links.0.is_empty() || self.turns.stopped().is_some() {

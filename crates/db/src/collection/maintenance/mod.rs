@@ -1,6 +1,7 @@
 //! What is done behind reads and writes: flushes, graphs and their links, rows whose time is over,
 //! and checks of the files.
 
+pub(in crate::collection) mod adoption;
 pub(in crate::collection) mod background;
 pub(in crate::collection) mod early;
 pub(in crate::collection) mod expiry;

@@ -1,5 +1,6 @@
 //! Behaviour of the room, on small indexes built from a seed.
 
+mod adopt;
 mod codes;
 mod crash;
 mod displaced;
