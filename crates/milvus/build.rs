@@ -4,7 +4,7 @@ use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=proto");
-    let files = protox::compile(["milvus.proto"], ["proto"])?;
+    let files = protox::compile(["milvus.proto", "servers.proto"], ["proto"])?;
     // Large messages are decoded apart from the network.
     let codec = "crate::proto::codec::ApartCodec";
     tonic_prost_build::configure().codec_path(codec).compile_fds(files)?;

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clusters import ROOT, Cluster, binary, free_port, until
+from clusters import ROOT, Cluster, Server, binary, free_port, until
 from copies import create as create_by_key
 from joins import fill
 from outages import Pusher, client, connected, create, fencing, leader, rows
@@ -276,6 +276,54 @@ def test_a_wiped_server_comes_back_by_files_when_the_log_was_cut(tmp_path: Path)
         until("all rows", lambda: count(back, level="Eventually") == keys)
         back.close()
         first.close()
+
+
+def test_rows_enter_the_graphs_of_all_servers_by_the_links_of_the_leader(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, 3)
+    for server in cluster.servers:
+        server.watched = free_port()
+    rows = np.random.default_rng(7).integers(0, 255, (9_000, 16)).astype(np.float32)
+
+    def adopted(server: Server) -> float:
+        return server.figures()["pipeann_adopted_links_total"]
+
+    def written(first: int, last: int) -> None:
+        """Inserts rows by any server, and waits until servers that follow have linked most of them
+        as the leader has."""
+        servers = [server for server in cluster.servers if server.process]
+        clients = [connected(server) for server in servers]
+
+        def insert(keys: range) -> None:
+            some = [{"id": key, "v": rows[key]} for key in keys]
+            clients[keys.start // 50 % len(clients)].insert("c", some)
+
+        insert(range(first, first + 50))
+        # Who leads now has written that.
+        follow = [server for server in servers if server is not leader(cluster)]
+        before = [adopted(server) for server in follow]
+        for key in range(first + 50, last, 50):
+            insert(range(key, key + 50))
+        enough = (last - first) * 0.8
+
+        def taken_over() -> bool:
+            now = [adopted(server) for server in follow]
+            return all(n - b >= enough for n, b in zip(now, before, strict=True))
+
+        until("links of the leader", taken_over)
+        for of in clients:
+            near = of.search("c", rows[first:last:100], limit=1, consistency_level="Strong")
+            keys = [hits[0]["id"] for hits in near]
+            assert keys == list(range(first, last, 100))
+            of.close()
+
+    with cluster.running():
+        first = client(cluster.servers[0])
+        create_by_key(first, 16)
+        fill(first, rows[:5_000])
+        first.close()
+        written(5_000, 7_000)
+        leader(cluster).kill()
+        written(7_000, 9_000)
 
 
 def test_the_guides_first_steps(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,6 +75,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::ServerKey;
 
     fn server(writes: u32, oldest_read: u32, newest_read: u32) -> ServerInfo {
         ServerInfo {
@@ -85,6 +86,7 @@ mod tests {
             version: format!("0.{writes}.0"),
             formats: SharedFormats { writes, oldest_read, newest_read },
             regions: Vec::new(),
+            key: ServerKey::default(),
             started_ms: 5,
         }
     }

@@ -1,5 +1,7 @@
 //! What a server tells of itself, and what of that is believed.
 
+use std::fmt;
+
 use uuid::Uuid;
 
 use crate::{Error, SharedFormats};
@@ -9,6 +11,34 @@ const TEXT_MAX: usize = 64;
 const ADDRESS_MAX: usize = 255;
 /// The most regions of a server.
 const REGIONS_MAX: usize = 64;
+
+/// What only servers of the cluster know of one of them: it is drawn anew each time that its process
+/// begins, and stands in etcd. Servers of before have none.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct ServerKey(String);
+
+impl ServerKey {
+    /// A new one, of 122 random bits.
+    pub fn draw() -> Self {
+        Self(Uuid::new_v4().simple().to_string())
+    }
+
+    /// Its text; empty where there is none.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn of(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for ServerKey {
+    /// Without its text.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ServerKey")
+    }
+}
 
 /// A server as others see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +57,8 @@ pub struct ServerInfo {
     pub formats: SharedFormats,
     /// The regions whose data it is to hold.
     pub regions: Vec<String>,
+    /// What others of the cluster show it that ask it as servers.
+    pub key: ServerKey,
     /// When its process began, in milliseconds since 1970.
     pub started_ms: u64,
 }
@@ -40,6 +72,9 @@ impl ServerInfo {
         text("name of the server", &self.name)?;
         text("version of the server", &self.version)?;
         self.formats.check()?;
+        if !self.key.text().is_empty() {
+            text("key of the server", self.key.text())?;
+        }
         address("address for clients", &self.address)?;
         address("address for peers", &self.peer_address)?;
         if self.regions.len() > REGIONS_MAX {
@@ -92,6 +127,7 @@ mod tests {
             version: "0.1.0".into(),
             formats: SharedFormats::FIRST,
             regions: vec!["eu".into()],
+            key: ServerKey::draw(),
             started_ms: 5,
         }
     }
@@ -106,6 +142,7 @@ mod tests {
         };
         assert!(refused(|it| it.id = Uuid::nil()).starts_with("id of the server"));
         assert!(refused(|it| it.name.clear()).starts_with("name of the server"));
+        assert!(refused(|it| it.key = ServerKey("x".repeat(65))).starts_with("key of the server"));
         assert!(refused(|it| it.name = "a\nb".into()).starts_with("name of the server"));
         assert!(refused(|it| it.version = "x".repeat(65)).contains("65 bytes"));
         for bad in ["host", ":1", "host:0", "host:70000", "a/b:1", "ho st:1"] {

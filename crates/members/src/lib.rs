@@ -34,5 +34,5 @@ pub use coordinator::{SHARDS_MAX, TERM_MAX, VALUE_MAX, VALUES_MAX};
 pub use counts::Traffic;
 pub use error::Error;
 pub use formats::SharedFormats;
-pub use info::ServerInfo;
+pub use info::{ServerInfo, ServerKey};
 pub use notices::{Noticed, Notices};

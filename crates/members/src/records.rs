@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{LeadingServer, ServerInfo, SharedFormats, TERM_MAX};
+use crate::{LeadingServer, ServerInfo, ServerKey, SharedFormats, TERM_MAX};
 
 /// The format of all records.
 const FORMAT: u32 = 1;
@@ -123,6 +123,8 @@ pub(crate) struct SeatFields {
     formats: SharedFormats,
     #[serde(default)]
     regions: Vec<String>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    key: String,
     started_ms: u64,
 }
 
@@ -140,6 +142,7 @@ impl KeyRecord for ServerSeat {
             version: info.version,
             formats: info.formats,
             regions: info.regions,
+            key: info.key.text().to_owned(),
             started_ms: info.started_ms,
         }
     }
@@ -153,6 +156,7 @@ impl KeyRecord for ServerSeat {
             version: fields.version,
             formats: fields.formats,
             regions: fields.regions,
+            key: ServerKey::of(fields.key),
             started_ms: fields.started_ms,
         };
         info.check().map_err(|e| e.to_string())?;

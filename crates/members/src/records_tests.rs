@@ -11,6 +11,7 @@ fn seat() -> ServerSeat {
         version: "0.1.0".into(),
         formats: SharedFormats { writes: 2, oldest_read: 1, newest_read: 3 },
         regions: vec!["eu".into()],
+        key: ServerKey::of("secret".into()),
         started_ms: u64::MAX,
     };
     ServerSeat { info, instance: Uuid::from_u128(2) }
@@ -37,6 +38,9 @@ fn a_later_version_may_add_fields_and_change_the_format() {
     assert_eq!(ServerSeat::decode(more.as_bytes()).unwrap(), seat());
     let fewer = text.replace(r#""regions":["eu"],"#, "");
     assert!(ServerSeat::decode(fewer.as_bytes()).unwrap().info.regions.is_empty());
+    let keyless = ServerSeat::decode(text.replace(r#""key":"secret","#, "").as_bytes()).unwrap();
+    assert_eq!(keyless.info.key, ServerKey::default());
+    assert!(!format!("{:?}", seat()).contains("secret"), "it is not told by accident");
     let told = r#""formats":{"writes":2,"oldest_read":1,"newest_read":3},"#;
     let untold = ServerSeat::decode(text.replace(told, "").as_bytes()).unwrap();
     assert_eq!(untold.info.formats, SharedFormats::FIRST);

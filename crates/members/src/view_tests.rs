@@ -1,6 +1,7 @@
 //! What a view makes of lists, changes that come late, and garbage.
 
 use super::*;
+use crate::ServerKey;
 
 fn view() -> View {
     View::new(KeySpace::new("blue").unwrap(), Arc::default())
@@ -50,6 +51,7 @@ fn who_leads_less_goes_before() {
             version: "1".into(),
             formats: crate::SharedFormats::FIRST,
             regions: Vec::new(),
+            key: ServerKey::default(),
             started_ms: 0,
         };
         let key = KeySpace::new("blue").unwrap().server(info.id).into_bytes();

@@ -13,7 +13,7 @@ use pipeann_db::replication::requests::{
 };
 use pipeann_db::schema::{Batch, FieldSpec, PrimaryKey, Schema};
 use pipeann_db::value::{Column, ColumnValues, DataType, DenseVectors, ScalarType, VectorKind};
-use pipeann_members::{ServerInfo, SharedFormats};
+use pipeann_members::{ServerInfo, ServerKey, SharedFormats};
 use pipeann_store::ClusterStore;
 use uuid::Uuid;
 
@@ -108,6 +108,7 @@ pub(crate) fn server_info(id: u128, started_ms: u64) -> ServerInfo {
         version: "0.1.0".into(),
         formats: SharedFormats::FIRST,
         regions: Vec::new(),
+        key: ServerKey::default(),
         started_ms,
     }
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::*;
-use crate::{ClusterMember, Coordinator, HandClock, Lead, ServerInfo, SharedFormats, Standing};
+use crate::{
+    ClusterMember, Coordinator, HandClock, Lead, ServerInfo, ServerKey, SharedFormats, Standing,
+};
 
 const S: fn(u64) -> Duration = Duration::from_secs;
 
@@ -39,6 +41,7 @@ fn info(id: u128) -> ServerInfo {
         version: "1".into(),
         formats: SharedFormats::FIRST,
         regions: Vec::new(),
+        key: ServerKey::default(),
         started_ms: 0,
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pipeann_members::etcd::{Etcd, Options};
-use pipeann_members::{ClusterMember, Coordinator, ServerInfo, SharedFormats};
+use pipeann_members::{ClusterMember, Coordinator, ServerInfo, ServerKey, SharedFormats};
 use uuid::Uuid;
 
 /// Far more than anything takes on a machine that others use too.
@@ -24,6 +24,7 @@ pub(crate) fn info(id: u128) -> ServerInfo {
         version: "1".into(),
         formats: SharedFormats::FIRST,
         regions: vec!["eu".into()],
+        key: ServerKey::default(),
         started_ms: 7,
     }
 }

@@ -26,4 +26,6 @@ compiled! {
     schema = "milvus.proto.schema";
     #[doc = "Requests, responses and the service."]
     milvus = "milvus.proto.milvus";
+    #[doc = "What servers of one database ask each other."]
+    servers = "pipeann.servers";
 }

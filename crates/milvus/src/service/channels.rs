@@ -64,6 +64,13 @@ impl Channels {
         Ok((response, turn))
     }
 
+    /// The connection to a server, and a turn of the calls under way there.
+    pub(super) async fn channel(&self, server: &ServerAt) -> Result<(Channel, CallTurn), String> {
+        let OpenChannel { channel, turns, .. } = self.to(server)?;
+        let turn = turns.acquire_owned().await.expect("turns are never closed");
+        Ok((channel, turn))
+    }
+
     fn to(&self, server: &ServerAt) -> Result<OpenChannel, String> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = match open.iter().position(|open| open.server == *server) {

@@ -20,6 +20,7 @@ use tonic::body::Body;
 use tonic::codegen::Service as HttpService;
 use tonic::codegen::http::request::Parts;
 use tonic::codegen::http::{HeaderMap, HeaderValue, Request, Response};
+use tonic::transport::Channel;
 use tonic::{Status, TimeoutExpired};
 
 use super::access_log::AnswerCode;
@@ -58,7 +59,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 pub(super) struct Edge {
     pub(super) peers: Arc<dyn Peers>,
     channels: Channels,
-    counts: Arc<EdgeCounts>,
+    pub(super) counts: Arc<EdgeCounts>,
     /// Those who may wait for an election.
     waiting: Semaphore,
     hedging: Hedging,
@@ -228,6 +229,11 @@ impl Edge {
         request: Request<Body>,
     ) -> Result<Response<Body>, SendError> {
         self.channels.send(server, request).await.map(|(response, _)| response)
+    }
+
+    /// A connection to another server, and a turn of its calls.
+    pub(super) async fn channel(&self, server: &ServerAt) -> Result<(Channel, CallTurn), String> {
+        self.channels.channel(server).await
     }
 
     /// Has a page answered by the server that keeps its moment; `None` where that is this one, or

@@ -22,6 +22,7 @@ use super::connections::{Connections, Incoming, NetworkLimits};
 use super::edge::Edge;
 use super::edge_counts::EdgeCounts;
 use super::frontend::{FrontendContext, FrontendSettings};
+use super::graph_links::{GraphsDoor, follow_links};
 use super::progress::{ProgressDoor, listen_to_leader};
 use super::serve_options::{
     CALLS_OF_CONNECTION, MAX_ANSWER_BYTES, MAX_REQUEST_BYTES, ServeError, ServeOptions, ServerTls,
@@ -294,9 +295,11 @@ async fn serve<I, C>(
 {
     let messages = Arc::clone(&door.messages);
     let progress = door.peers.clone().map(ProgressDoor);
+    let graphs = door.peers.clone().map(|peers| GraphsDoor::service(&door, peers));
     let edge = door.peers.clone().map(|peers| Edge::new(peers, Arc::clone(&door.edge)));
     if let Some(edge) = &edge {
         tokio::spawn(listen_to_leader(Arc::downgrade(edge)));
+        tokio::spawn(follow_links(Arc::downgrade(edge), Arc::downgrade(&door)));
     }
     let service = MilvusServiceServer::new(Service(door))
         .max_decoding_message_size(MAX_REQUEST_BYTES)
@@ -310,6 +313,7 @@ async fn serve<I, C>(
         .initial_connection_window_size(WINDOW_BYTES)
         .add_service(health)
         .add_optional_service(progress)
+        .add_optional_service(graphs)
         .add_service(Guarded::new(service, guard, (network, messages), edge))
         .serve_with_incoming_shutdown(incoming, async {
             // Dropped or sent, it means the same.

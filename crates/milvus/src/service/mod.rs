@@ -25,6 +25,7 @@ mod flush;
 mod freshness;
 mod frontend;
 mod grants;
+mod graph_links;
 mod hedged;
 mod hedging;
 mod hybrid;
@@ -71,7 +72,9 @@ pub use frontend::FrontendSettings;
 pub use in_process::{InProcess, RefusedCall};
 pub use listen::{Listening, Served, listen};
 pub use lite::{TakenOver, Takeover};
-pub use peers::{CatchUp, LeaderAt, PeerTls, Peers, PeersError, ReadTime, ServerAt, SharedLogEnd};
+pub use peers::{
+    CatchUp, LeaderAt, PeerKey, PeerTls, Peers, PeersError, ReadTime, ServerAt, SharedLogEnd,
+};
 pub use relay::relay;
 pub use serve_options::{DEFAULT_METRICS_PORT, DEFAULT_PORT, ServeError, ServeOptions, ServerTls};
 pub use sockets::bind;

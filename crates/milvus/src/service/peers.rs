@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pipeann_db::catalog::CollectionId;
+use subtle::ConstantTimeEq as _;
 
 pub use crate::convert::read_time::ReadTime;
 use crate::metrics::MetricFamily;
@@ -78,6 +79,16 @@ pub trait Peers: Send + Sync + fmt::Debug {
     /// The number of this server, which no other one has. It stands in the timestamps of iterators.
     fn number(&self) -> u8;
 
+    /// What this server is shown by others that ask it as servers; without it none may.
+    fn key(&self) -> Option<PeerKey> {
+        None
+    }
+
+    /// The leader, where that is another server, and what it wants to be shown.
+    fn leading_peer(&self) -> Option<(ServerAt, PeerKey)> {
+        None
+    }
+
     /// The server with a number, if it is there.
     fn server(&self, number: u8) -> Option<ServerAt>;
 
@@ -115,6 +126,34 @@ pub enum LeaderAt {
     There(ServerAt),
     /// Nobody that is known; the text says why, to whoever calls.
     Unknown(String),
+}
+
+/// What a server tells the others of its cluster alone, to know them by.
+#[derive(Clone)]
+pub struct PeerKey(Arc<str>);
+
+impl PeerKey {
+    /// The key of this text.
+    pub fn new(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// Its text, for the server whose it is.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it is this, compared in a time that tells nothing.
+    pub fn is(&self, shown: &[u8]) -> bool {
+        self.0.as_bytes().ct_eq(shown).into()
+    }
+}
+
+impl fmt::Debug for PeerKey {
+    /// Without its text.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PeerKey")
+    }
 }
 
 /// Where another server takes calls.

@@ -127,11 +127,13 @@ fn families(door: &FrontendContext) -> Vec<MetricFamily> {
     let (name, help) =
         ("pipeann_forwarded_calls", "Calls that were sent to another server, by why");
     let (hedged, won) = door.edge.hedges();
+    let adopted = door.edge.all_adopted();
     let one = |name, help, count| MetricFamily::one(name, help, MetricValue::Counter(count));
     let mut families = vec![
         MetricFamily::by(name, help, "reason", sent),
         one("pipeann_hedged_reads", "Reads that were asked of a second server", hedged),
         one("pipeann_hedged_reads_won", "Those that the second server answered first", won),
+        one("pipeann_adopted_links", "Rows linked by the edges that the leader chose", adopted),
     ];
     families.extend(peers.families());
     families

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pipeann_db::database::{Database, DatabaseOptions};
-use pipeann_members::{Coordinator, ServerInfo};
+use pipeann_members::{Coordinator, ServerInfo, ServerKey};
 use pipeann_milvus::{PeerTls, Peers};
 use pipeann_replica::{ClusterMembership, FORMATS, Replica, ReplicaFile};
 use pipeann_store::ClusterStore;
@@ -167,6 +167,7 @@ impl ServersArgs {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             formats: FORMATS,
             regions: Vec::new(),
+            key: ServerKey::draw(),
             started_ms: now().0,
         };
         let etcd: Arc<dyn Coordinator> = Arc::new(etcd);

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use pipeann_db::catalog::CollectionId;
 use pipeann_members::ServerInfo;
 use pipeann_milvus::{
-    CatchUp, LeaderAt, MetricFamily, PeerTls, Peers, PeersError, ReadTime, ServerAt, SharedLogEnd,
+    CatchUp, LeaderAt, MetricFamily, PeerKey, PeerTls, Peers, PeersError, ReadTime, ServerAt,
+    SharedLogEnd,
 };
 use pipeann_replica::{
     ClusterMembership, Elected, Election, ReadFreshness as Wanted, Replica, ReplicaError,
@@ -106,6 +107,12 @@ impl Peers for DistantPeers {
     }
 }
 
+/// What a server is shown by others, where it has told it.
+fn peer_key(server: &ServerInfo) -> Option<PeerKey> {
+    let text = server.key.text();
+    (!text.is_empty()).then(|| PeerKey::new(text))
+}
+
 fn server_at(address: &str, tls: Option<&Arc<PeerTls>>) -> ServerAt {
     let scheme = if tls.is_some() { "https" } else { "http" };
     ServerAt { uri: format!("{scheme}://{address}"), tls: tls.cloned() }
@@ -183,6 +190,17 @@ impl Peers for ClusterPeers {
 
     fn number(&self) -> u8 {
         self.members.as_ref().map_or(0, |members| members.number())
+    }
+
+    fn key(&self) -> Option<PeerKey> {
+        peer_key(self.members.as_ref()?.info())
+    }
+
+    fn leading_peer(&self) -> Option<(ServerAt, PeerKey)> {
+        let Elected::Other { address } = self.replica.elected() else { return None };
+        let others = self.members.as_ref()?.others();
+        let leader = others.iter().find(|server| server.address == address)?;
+        Some((self.at(&address), peer_key(leader)?))
     }
 
     fn server(&self, number: u8) -> Option<ServerAt> {

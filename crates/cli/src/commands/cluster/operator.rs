@@ -159,7 +159,7 @@ fn found<'s>(servers: &'s [ServerInfo], called: &str) -> Result<&'s ServerInfo> 
 
 #[cfg(test)]
 mod tests {
-    use pipeann_members::SharedFormats;
+    use pipeann_members::{ServerKey, SharedFormats};
 
     use super::*;
 
@@ -172,6 +172,7 @@ mod tests {
             version: "0.1.0".into(),
             formats: SharedFormats::FIRST,
             regions: Vec::new(),
+            key: ServerKey::default(),
             started_ms: 0,
         }
     }

@@ -4,6 +4,7 @@ mod forwarded;
 mod hedged;
 mod iterating;
 mod known;
+mod links;
 mod lost;
 mod once;
 mod peers;

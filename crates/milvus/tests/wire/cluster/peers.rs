@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use pipeann_db::catalog::CollectionId;
 use pipeann_milvus::{
-    AccessLog, CallEnded, CatchUp, LeaderAt, Peers, PeersError, ReadTime, ServeOptions, ServerAt,
-    SharedLogEnd,
+    AccessLog, CallEnded, CatchUp, LeaderAt, PeerKey, Peers, PeersError, ReadTime, ServeOptions,
+    ServerAt, SharedLogEnd,
 };
 
 use crate::served::Served;
@@ -37,6 +37,7 @@ pub(super) struct Others {
     fails: Mutex<Option<PeersError>>,
     /// How long whoever reads rows waits for them.
     holds: Mutex<Option<Duration>>,
+    key: Mutex<Option<PeerKey>>,
 }
 
 impl fmt::Debug for Others {
@@ -66,7 +67,13 @@ impl Others {
             heard: Mutex::default(),
             fails: Mutex::default(),
             holds: Mutex::default(),
+            key: Mutex::default(),
         })
+    }
+
+    /// What others have to show it from now on.
+    pub(super) fn set_key(&self, key: Option<PeerKey>) {
+        *self.key.lock().unwrap() = key;
     }
 
     pub(super) fn lead(&self, leader: LeaderAt) {
@@ -185,6 +192,10 @@ impl Peers for Others {
 
     fn heard(&self, end: SharedLogEnd, _asked: Instant) {
         self.heard.lock().unwrap().push(end);
+    }
+
+    fn key(&self) -> Option<PeerKey> {
+        self.key.lock().unwrap().clone()
     }
 
     fn number(&self) -> u8 {
