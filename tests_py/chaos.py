@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from clusters import Cluster, Server, free_port, until
 from copies import create as create_by_key
-from copies import linked, percentile
+from copies import link_all, percentile
 from joins import fill
 from loads import FAILURES, Asking, Reads, best_rate, reading
 from outages import Balancer, client, connected, create
@@ -247,8 +247,8 @@ def in_graphs(cluster: Cluster, base: np.ndarray) -> None:
     first = client(cluster.servers[0])
     create_by_key(first, base.shape[1])
     fill(first, base)
+    link_all(cluster.servers)
     for server in cluster.servers:
-        until("the graph", lambda server=server: linked(server), seconds=600)
         found = client(server).query(
             "c", filter="", output_fields=["count(*)"], consistency_level="Strong"
         )

@@ -13,14 +13,14 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from bench_processes import Server as Watched
-from clusters import Cluster, Server, free_port, until
+from clusters import Cluster, Server, free_port
 from joins import bytes_below, fill, vectors
 from outages import Balancer, client
 from pymilvus import DataType, MilvusClient, MilvusException
@@ -44,12 +44,19 @@ def create(of: MilvusClient, dim: int) -> None:
     of.create_collection("c", schema=schema, index_params=index)
 
 
-def linked(server: Server) -> bool:
-    """Whether all rows of a server are in its graph."""
-    of = client(server)
-    pending = of.describe_index("c", "v")["pending_index_rows"]
-    of.close()
-    return pending == 0
+def growing(server: Server) -> float:
+    """Rows of a server that are not in its graph; another one's are its own affair."""
+    name = "pipeann_growing_rows"
+    return sum(n for of, n in server.figures().items() if of.startswith(name))
+
+
+def link_all(servers: list[Server]) -> None:
+    """Waits until all rows are in the graphs of all servers."""
+    deadline = time.monotonic() + 3600
+    # Each look counts rows, which is not to count.
+    while any(growing(server) for server in servers):
+        assert time.monotonic() < deadline, "rows do not enter the graphs"
+        time.sleep(0.25)
 
 
 def cpu_s(servers: list[Server]) -> float:
@@ -76,6 +83,7 @@ def arrangement(root: Path, count: int) -> Iterator[list[Server]]:
         return
     server = Server(root / "alone", "")
     server.flags = []
+    server.watched = free_port()
     server.start()
     try:
         yield [server]
@@ -242,52 +250,61 @@ class Lag:
             self.behind.append(time.monotonic() - written)
 
 
+class Load:
+    """Writers beside something, and what that takes until all rows are in the graphs of all servers:
+    what is put off while others want the processors counts as well."""
+
+    def __init__(self, servers: list[Server], rows: np.ndarray, number: int, rate: float) -> None:
+        self.servers, self.rows, self.rate = servers, rows, rate
+        # Keys of its own.
+        self.first = len(rows) + (number + 1) * (1 << 36)
+        self.cpu_s = self.took_s = 0.0
+        self.written = 0
+        self.growing: list[float] = []
+
+    def run(self, work: Callable[[], object]) -> None:
+        before, began = cpu_s(self.servers), time.monotonic()
+        with writing(self.servers, self.rows, self.first, self.rate) as writers:
+            work()
+            self.growing = [growing(server) for server in self.servers]
+        self.took_s = time.monotonic() - began
+        link_all(self.servers)
+        self.cpu_s = cpu_s(self.servers) - before
+        self.written = sum(writer.written for writer in writers)
+
+
 def asked_of(servers: list[Server], base: np.ndarray, queries: int, rate: float) -> dict:
     """Processor time a query without writers and beside them, and how far behind the others are."""
     rows = base.astype(np.float32)
     first = client(servers[0])
     create(first, rows.shape[1])
     fill(first, base)
-    for server in servers:
-        until("the graph", lambda server=server: linked(server), seconds=3600)
+    link_all(servers)
     asked = rows[:: max(1, len(rows) // 1000)]
     searches(servers, asked, queries // 10)
-    each = [searches(servers, asked, queries) for _ in range(ROUNDS)]
-    quiet_us = statistics.median(each) / (queries * READERS) * 1e6
-    lag = Lag()
+    quiet = [searches(servers, asked, queries) for _ in range(ROUNDS)]
+    quiet_us = statistics.median(quiet) / (queries * READERS) * 1e6
+    lag, beside = Lag(), Lag()
     if len(servers) > 1:
         lag.sample(servers, rows[0], 100)
-    with writing(servers, rows, len(rows), rate) as writers:
-        time.sleep(2)
-
-        def written() -> int:
-            return sum(writer.written for writer in writers)
-
-        def alone() -> tuple[float, int]:
-            """What ten seconds of writing take by themselves, and how many rows those were."""
-            before, rows = cpu_s(servers), written()
-            time.sleep(10)
-            return cpu_s(servers) - before, written() - rows
-
-        parts = [alone()]
-        began, rows_before = time.monotonic(), written()
-        both = searches(servers, asked, queries)
-        took, rows_beside = time.monotonic() - began, written() - rows_before
-        waiting = first.describe_index("c", "v")["pending_index_rows"]
-        parts.append(alone())
-        beside = Lag()
-        if len(servers) > 1:
-            beside.sample(servers, rows[0], 200)
-    # By the row: beside searches writers may come to fewer of them.
-    row_us = sum(spent for spent, _ in parts) / sum(count for _, count in parts) * 1e6
-    busy_us = (both * 1e6 - row_us * rows_beside) / (queries * READERS)
+    loads = [Load(servers, rows, number, rate) for number in range(2 * ROUNDS + 1)]
+    parts = []
+    for without, within in zip(loads[:ROUNDS], loads[ROUNDS:], strict=False):
+        without.run(lambda: time.sleep(10))
+        within.run(lambda: searches(servers, asked, queries))
+        parts.append((without, within))
+    if len(servers) > 1:
+        loads[-1].run(lambda: beside.sample(servers, rows[0], 200))
+    each = [
+        (within.cpu_s - without.cpu_s / without.written * within.written) / (queries * READERS)
+        for without, within in parts
+    ]
     return {
+        "busy_us": statistics.median(each) * 1e6,
+        "row_us": statistics.median(load.cpu_s / load.written for load, _ in parts) * 1e6,
+        "rows_s": statistics.median(load.written / load.took_s for _, load in parts),
+        "growing": max(max(load.growing) for _, load in parts),
         "quiet_us": quiet_us,
-        "busy_us": busy_us,
-        "row_us": row_us,
-        "rows_s": rows_beside / took,
-        # Each of them is compared with by each search.
-        "waiting": waiting,
         "quiet_lag_s": percentile(lag.behind, 99),
         "lag_s": percentile(beside.behind, 99),
         "lag_middle_s": percentile(beside.behind, 50),

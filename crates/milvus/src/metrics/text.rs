@@ -45,6 +45,8 @@ pub(crate) struct CollectionGauges {
     pub(crate) names: [String; 2],
     /// Rows that live.
     pub(crate) rows: u64,
+    /// Rows of them that wait to enter a graph.
+    pub(crate) growing: u64,
 }
 
 /// What a raw device was asked for.
@@ -162,6 +164,11 @@ impl Series {
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for CollectionGauges { names, rows, .. } in &self.state.collections {
             ConstGauge::new(*rows).encode(family.encode_family(&labels(names))?)?;
+        }
+        let (name, help) = ("pipeann_growing_rows", "Rows that wait to enter a graph here");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for CollectionGauges { names, growing, .. } in &self.state.collections {
+            ConstGauge::new(*growing).encode(family.encode_family(&labels(names))?)?;
         }
         Ok(())
     }

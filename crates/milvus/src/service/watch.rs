@@ -93,11 +93,12 @@ fn state(door: &FrontendContext) -> metrics::Gauges {
     let collections = named.map(|(name, entry)| {
         let collection = database.collection(name, &entry.name).ok();
         // Of one that is being dropped nothing is known any more.
-        let rows = collection.and_then(|collection| collection.count(None).ok()).unwrap_or(0);
+        let rows = collection.as_ref().and_then(|collection| collection.count(None).ok());
         metrics::CollectionGauges {
             id: entry.id,
             names: [name.to_owned(), entry.name.clone()],
-            rows,
+            rows: rows.unwrap_or(0),
+            growing: collection.map_or(0, |collection| collection.growing_rows()),
         }
     });
     let accountant = database.accountant();

@@ -103,6 +103,22 @@ impl Collection {
         })
     }
 
+    /// Rows that wait to enter a graph here, or for a graph that is wanted, so that each search compares
+    /// all of them; those of all vector fields together.
+    pub fn growing_rows(&self) -> u64 {
+        let Ok(entry) = self.entry() else { return 0 };
+        if entry.load == WantedLoad::Released {
+            return 0;
+        }
+        let wanted = |field: &&FieldVectors| entry.indexes_of(field.id).any(has_graph);
+        let fields = self.components.fields.iter().filter(wanted);
+        let growing = |field: &FieldVectors| match field.graph() {
+            Some(graph) => graph.pending().len(),
+            None => self.components.live().len(),
+        };
+        fields.map(growing).sum()
+    }
+
     /// Which pages of a field's graph are in memory; `None` where it has no graph that is open.
     pub fn page_stats(&self, field: &str) -> Option<PageStats> {
         let field = self.components.fields.iter().find(|each| each.name == field)?;
