@@ -9,12 +9,13 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import statistics
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,6 +58,32 @@ def link_all(servers: list[Server]) -> None:
     while any(growing(server) for server in servers):
         assert time.monotonic() < deadline, "rows do not enter the graphs"
         time.sleep(0.25)
+
+
+# Threads that answer calls: those that search, and those of connections.
+ANSWERING = ("search", "milvus")
+
+
+def answering_s(servers: list[Server]) -> dict[tuple[int, int], float]:
+    """Processor time up to now of each thread that answers calls. What is done behind the writes comes
+    in lumps, in other threads, and is told apart."""
+    found = {}
+    for server in servers:
+        assert server.process is not None
+        for task in Path(f"/proc/{server.process.pid}/task").iterdir():
+            with suppress(FileNotFoundError):
+                name, _, rest = (task / "stat").read_text().rpartition(")")
+                if name.partition("(")[2] in ANSWERING:
+                    fields = rest.split()
+                    ticks = int(fields[11]) + int(fields[12])
+                    found[server.process.pid, int(task.name)] = ticks / os.sysconf("SC_CLK_TCK")
+    return found
+
+
+def spent(servers: list[Server], before: dict[tuple[int, int], float]) -> float:
+    """Processor time of threads that answer calls, since then; one that has ended had nothing to do."""
+    now = answering_s(servers)
+    return sum(spent - before.get(thread, 0.0) for thread, spent in now.items())
 
 
 def cpu_s(servers: list[Server]) -> float:
@@ -178,15 +205,15 @@ class Reader(threading.Thread):
 
 
 def searches(servers: list[Server], asked: np.ndarray, most: int) -> float:
-    """Processor time of the servers for so many searches of each reader."""
+    """Processor time for so many searches of each reader, of threads that answer calls."""
     stop = threading.Event()
     readers = [Reader(servers, asked, number * 7919, most, stop) for number in range(READERS)]
-    before = cpu_s(servers)
+    before = answering_s(servers)
     for reader in readers:
         reader.start()
     ended(readers)
     assert all(len(reader.took) == most for reader in readers), "a reader ended early"
-    return cpu_s(servers) - before
+    return spent(servers, before)
 
 
 def ended(threads: list[Writer] | list[Reader]) -> None:
@@ -251,23 +278,25 @@ class Lag:
 
 
 class Load:
-    """Writers beside something, and what that takes until all rows are in the graphs of all servers:
-    what is put off while others want the processors counts as well."""
+    """Writers beside something: what threads take meanwhile that answer calls, and what all take until
+    all rows are in the graphs of all servers, with what was put off."""
 
     def __init__(self, servers: list[Server], rows: np.ndarray, number: int, rate: float) -> None:
         self.servers, self.rows, self.rate = servers, rows, rate
         # Keys of its own.
         self.first = len(rows) + (number + 1) * (1 << 36)
-        self.cpu_s = self.took_s = 0.0
+        self.cpu_s = self.answering_s = self.took_s = 0.0
         self.written = 0
         self.growing: list[float] = []
 
     def run(self, work: Callable[[], object]) -> None:
         before, began = cpu_s(self.servers), time.monotonic()
+        answering = answering_s(self.servers)
         with writing(self.servers, self.rows, self.first, self.rate) as writers:
             work()
             self.growing = [growing(server) for server in self.servers]
         self.took_s = time.monotonic() - began
+        self.answering_s = spent(self.servers, answering)
         link_all(self.servers)
         self.cpu_s = cpu_s(self.servers) - before
         self.written = sum(writer.written for writer in writers)
@@ -296,12 +325,16 @@ def asked_of(servers: list[Server], base: np.ndarray, queries: int, rate: float)
     if len(servers) > 1:
         loads[-1].run(lambda: beside.sample(servers, rows[0], 200))
     each = [
-        (within.cpu_s - without.cpu_s / without.written * within.written) / (queries * READERS)
+        (within.answering_s - without.answering_s / without.written * within.written)
+        / (queries * READERS)
         for without, within in parts
     ]
     return {
         "busy_us": statistics.median(each) * 1e6,
-        "row_us": statistics.median(load.cpu_s / load.written for load, _ in parts) * 1e6,
+        # What is done behind the writes comes in lumps: all of it together.
+        "row_us": sum(load.cpu_s for load, _ in parts)
+        / sum(load.written for load, _ in parts)
+        * 1e6,
         "rows_s": statistics.median(load.written / load.took_s for _, load in parts),
         "growing": max(max(load.growing) for _, load in parts),
         "quiet_us": quiet_us,

@@ -3,26 +3,37 @@
 
 use std::process::ExitCode;
 
-use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::{allocator, interrupt};
 
+/// Names what is told on standard error, as `warn,pipeann_db=debug`.
+const LOG: &str = "RUST_LOG";
+/// What is told unless somebody says otherwise. The engine warns of little, such as io_uring being
+/// blocked; people should see it. Of raw devices they see what is done with them, too.
+const USUAL_LOG: &str = "warn,pipeann_raw=info,pipeann_engine::io::raw=info";
+
 /// To be called before there are other threads, once.
 pub fn begin() {
     allocator::keep_little();
-    // The engine warns of little, such as io_uring being blocked; people should see it. Of raw devices
-    // they see what is done with them, too.
-    let shown = Targets::new()
-        .with_default(LevelFilter::WARN)
-        .with_target("pipeann_raw", LevelFilter::INFO)
-        .with_target("pipeann_engine::io::raw", LevelFilter::INFO);
+    let asked = std::env::var(LOG).unwrap_or_default();
+    let shown = shown(&asked).unwrap_or_else(|why| {
+        eprintln!("pipeann: {LOG}={asked} is not understood, and has no effect: {why}");
+        EnvFilter::new(USUAL_LOG)
+    });
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
+        .with_ansi(false)
         .without_time()
         .with_target(false);
     tracing_subscriber::registry().with(lines.with_filter(shown)).init();
+}
+
+/// What is told where somebody asks for this, or for nothing.
+fn shown(asked: &str) -> Result<EnvFilter, tracing_subscriber::filter::ParseError> {
+    EnvFilter::builder().parse(if asked.is_empty() { USUAL_LOG } else { asked })
 }
 
 /// The exit code: 0, 1 for an error, which is told in one line with its causes, 130 for Ctrl-C.
@@ -71,5 +82,14 @@ mod tests {
         assert_eq!(super::one_line(&error), "run `x`: a.bin: too short");
         let error = anyhow!("two\nlines").context("why");
         assert_eq!(super::one_line(&error), "why: two lines");
+    }
+
+    #[test]
+    fn what_is_told_is_asked_for_as_in_other_programs() {
+        assert!(super::shown("").unwrap().to_string().contains("pipeann_raw=info"));
+        for asked in ["debug", "pipeann_db=trace", "warn,pipeann_milvus::service=debug"] {
+            assert_eq!(super::shown(asked).unwrap().to_string().len(), asked.len(), "{asked}");
+        }
+        assert!(super::shown("pipeann_db=loudly").is_err());
     }
 }

@@ -1,55 +1,83 @@
 //! Which pending rows of a field are linked here, where the server that leads links them as well and
-//! tells how.
+//! tells how; and what it has told.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use pipeann_engine::update::RowLink;
 use roaring::RoaringTreemap;
 
 use crate::ids::RowId;
 
 /// See the module's description. Until somebody says that links are to be expected, none are.
 #[derive(Default)]
-pub(super) struct ExpectedLinks(Mutex<Option<RoaringTreemap>>);
+pub(super) struct ExpectedLinks(Mutex<Expected>);
+
+#[derive(Default)]
+struct Expected {
+    come: bool,
+    /// Rows that are linked here all the same.
+    here: RoaringTreemap,
+    /// Links that were told, and wait to be made here.
+    told: Vec<(u64, RowLink)>,
+}
 
 impl ExpectedLinks {
-    /// The rows that are linked here all the same; `None` where all are.
-    fn linked_here(&self) -> MutexGuard<'_, Option<RoaringTreemap>> {
+    fn state(&self) -> MutexGuard<'_, Expected> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Links come from now on, or come no more. Says whether that is new.
     pub(super) fn set(&self, come: bool) -> bool {
-        let mut here = self.linked_here();
-        let is_new = here.is_some() != come;
+        let mut state = self.state();
+        let is_new = state.come != come;
         if is_new {
-            *here = come.then(RoaringTreemap::new);
+            *state = Expected { come, ..Expected::default() };
         }
         is_new
     }
 
     /// No links come for these rows.
     pub(super) fn link_here(&self, rows: impl IntoIterator<Item = RowId>) {
-        if let Some(here) = &mut *self.linked_here() {
-            here.extend(rows.into_iter().map(|row| row.0));
+        let mut state = self.state();
+        if state.come {
+            state.here.extend(rows.into_iter().map(|row| row.0));
         }
+    }
+
+    /// Links that have come, each with its order among those that were made.
+    pub(super) fn tell(&self, links: impl IntoIterator<Item = (u64, RowLink)>) {
+        let mut state = self.state();
+        if state.come {
+            state.told.extend(links);
+        }
+    }
+
+    /// What has come since the last time, in the order in which it was made.
+    pub(super) fn take_told(&self) -> Vec<RowLink> {
+        let mut told = std::mem::take(&mut self.state().told);
+        told.sort_by_key(|(order, _)| *order);
+        told.into_iter().map(|(_, link)| link).collect()
     }
 
     /// The first of the pending rows that are linked here.
     pub(super) fn to_link(&self, pending: &RoaringTreemap, most: usize) -> Vec<RowId> {
-        match &mut *self.linked_here() {
-            None => pending.iter().take(most).map(RowId).collect(),
-            Some(here) => {
-                *here &= pending;
-                here.iter().take(most).map(RowId).collect()
-            }
+        let mut state = self.state();
+        if !state.come {
+            return pending.iter().take(most).map(RowId).collect();
         }
+        state.here &= pending;
+        state.here.iter().take(most).map(RowId).collect()
     }
 
-    /// The first of the pending rows whose links are to come from elsewhere, if any are to.
+    /// The first of the pending rows whose links are to come from elsewhere; none while some that have
+    /// come are to be made first.
     pub(super) fn to_ask_for(&self, pending: &RoaringTreemap, most: usize) -> Vec<RowId> {
-        let here = self.linked_here();
-        let is_here = |row: &u64| here.as_ref().is_some_and(|here| here.contains(*row));
-        pending.iter().filter(|row| !is_here(row)).take(most).map(RowId).collect()
+        let state = self.state();
+        if !state.told.is_empty() {
+            return Vec::new();
+        }
+        let elsewhere = pending.iter().filter(|row| !state.here.contains(*row));
+        elsewhere.take(most).map(RowId).collect()
     }
 }
 
@@ -73,5 +101,23 @@ mod tests {
         assert_eq!(links.to_link(&pending, 2), rows(&[0, 1]));
         assert!(links.set(true));
         assert_eq!(links.to_link(&pending, 9), [], "all that was said before is forgotten");
+    }
+
+    #[test]
+    fn links_are_made_in_their_order_before_others_are_asked_for() {
+        let (links, pending) = (ExpectedLinks::default(), (0..10).collect::<RoaringTreemap>());
+        let link = |row| RowLink { row: RowId(row), ..RowLink::default() };
+        links.tell([(1, link(1))]);
+        assert_eq!(links.take_told(), [], "none are expected");
+        links.set(true);
+        links.tell([(9, link(1)), (7, link(2))]);
+        links.tell([(8, link(3))]);
+        assert_eq!(links.to_ask_for(&pending, 4), []);
+        assert_eq!(links.take_told(), [link(2), link(3), link(1)]);
+        assert_eq!(links.to_ask_for(&pending, 1), [RowId(0)]);
+        links.tell([(9, link(1))]);
+        links.set(false);
+        links.set(true);
+        assert_eq!(links.take_told(), []);
     }
 }

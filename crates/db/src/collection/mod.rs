@@ -134,6 +134,8 @@ pub struct Collection {
     linking: Mutex<Unlogged>,
     /// Held while a graph is opened and made the one that is searched.
     opening: Mutex<()>,
+    /// Rows that entered a graph by links of another server.
+    adopted: AtomicU64,
     signal: Arc<Signal>,
     me: Weak<Self>,
     /// Of a reader: the directory that it reads, which stays until nobody does. Dropped last.

@@ -72,8 +72,9 @@ fn a_server_that_follows_links_rows_as_the_leader_has() {
     // In any order; one is gone meanwhile.
     pair.follower.catch_up();
     let told = wanted.iter().copied().zip(told).rev();
-    assert_eq!(pair.following.adopt_links(field, told).unwrap(), 399);
-    assert_eq!(pair.pending(), 0);
+    pair.following.tell_links(field, told);
+    assert_eq!(pair.following.wait_for_index("graph").unwrap().pending, 0);
+    assert_eq!(pair.following.adopted_links(), 399);
     assert_eq!(rows(&pair.following), rows(&pair.led));
     let found = search_by(&pair.following, 1, vector(1_200));
     assert_eq!(found[0].row.key, keys(&[1_200])[0]);
@@ -90,24 +91,25 @@ fn rows_of_which_the_leader_knows_nothing_are_linked_here() {
     pair.insert_linked(1_000..1_100);
     let (field, wanted) = pair.wanted();
     let told = |told: LinkOf| wanted.iter().copied().map(move |row| (row, told.clone()));
-    assert_eq!(pair.following.adopt_links(field, told(LinkOf::Waits)).unwrap(), 0);
+    pair.following.tell_links(field, told(LinkOf::Waits));
     assert_eq!(pair.wanted().1, wanted, "they are asked for again");
     // Of another row, and of another field.
     let LinkOf::Made { link, .. } = pair.led.links_of(field, &wanted).remove(0) else {
         panic!("it is kept")
     };
     let made = LinkOf::Made { order: 0, link };
-    assert_eq!(pair.following.adopt_links(field, [(wanted[1], made.clone())]).unwrap(), 0);
-    assert_eq!(pair.following.adopt_links(FieldId(77), [(wanted[0], made)]).unwrap(), 0);
-    assert_eq!(pair.pending(), 100);
+    pair.following.tell_links(field, [(wanted[1], made.clone())]);
+    pair.following.tell_links(FieldId(77), [(wanted[0], made)]);
+    assert_eq!((pair.wanted().1, pair.pending()), (wanted.clone(), 100));
     let nobody = pair.led.links_of(field, &[RowId(1 << 40)]);
     assert_eq!(
         (nobody, pair.led.links_of(FieldId(77), &wanted[..1])),
         (vec![LinkOf::Unknown], vec![LinkOf::Unknown])
     );
-    assert_eq!(pair.following.adopt_links(field, told(LinkOf::Unknown)).unwrap(), 0);
+    pair.following.tell_links(field, told(LinkOf::Unknown));
     assert!(pair.following.links_wanted().is_empty(), "nobody is asked for them any more");
     assert_eq!(pair.following.wait_for_index("graph").unwrap().pending, 0);
+    assert_eq!(pair.following.adopted_links(), 0);
 }
 
 #[test]
@@ -132,5 +134,7 @@ fn rows_are_linked_here_when_links_come_no_more_and_when_this_server_leads() {
     let (field, wanted) = &wanted[0];
     let told = pair.following.links_of(*field, wanted);
     let told = wanted.iter().copied().zip(told);
-    assert_eq!(pair.led.adopt_links(*field, told).unwrap(), 1);
+    pair.led.tell_links(*field, told);
+    assert_eq!(pair.led.wait_for_index("graph").unwrap().pending, 0);
+    assert_eq!(pair.led.adopted_links(), 1);
 }

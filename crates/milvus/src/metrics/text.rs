@@ -47,6 +47,8 @@ pub(crate) struct CollectionGauges {
     pub(crate) rows: u64,
     /// Rows of them that wait to enter a graph.
     pub(crate) growing: u64,
+    /// Rows of them that entered a graph by links of another server.
+    pub(crate) adopted: u64,
 }
 
 /// What a raw device was asked for.
@@ -169,6 +171,11 @@ impl Series {
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for CollectionGauges { names, growing, .. } in &self.state.collections {
             ConstGauge::new(*growing).encode(family.encode_family(&labels(names))?)?;
+        }
+        let (name, help) = ("pipeann_adopted_links", "Rows linked as the leader has");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for CollectionGauges { names, adopted, .. } in &self.state.collections {
+            ConstCounter::new(*adopted).encode(family.encode_family(&labels(names))?)?;
         }
         Ok(())
     }

@@ -59,7 +59,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 pub(super) struct Edge {
     pub(super) peers: Arc<dyn Peers>,
     channels: Channels,
-    pub(super) counts: Arc<EdgeCounts>,
+    counts: Arc<EdgeCounts>,
     /// Those who may wait for an election.
     waiting: Semaphore,
     hedging: Hedging,

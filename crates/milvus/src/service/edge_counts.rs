@@ -41,7 +41,6 @@ pub(super) struct EdgeCounts {
     led: AtomicUsize,
     hedged: AtomicU64,
     won: AtomicU64,
-    adopted: AtomicU64,
 }
 
 impl EdgeCounts {
@@ -68,16 +67,6 @@ impl EdgeCounts {
     /// How many reads were asked of a second server, and how many of those it answered.
     pub(super) fn hedges(&self) -> (u64, u64) {
         (self.hedged.load(Ordering::Relaxed), self.won.load(Ordering::Relaxed))
-    }
-
-    /// So many rows entered a graph here by the links of the leader.
-    pub(super) fn adopted(&self, rows: u64) {
-        self.adopted.fetch_add(rows, Ordering::Relaxed);
-    }
-
-    /// How many rows entered graphs here by the links of the leader.
-    pub(super) fn all_adopted(&self) -> u64 {
-        self.adopted.load(Ordering::Relaxed)
     }
 
     /// A call of the leader's begins here. Taken before it is looked who leads, so that whoever closes

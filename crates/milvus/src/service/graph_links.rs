@@ -182,18 +182,8 @@ async fn ask_for_all(
                 Err(_) => return Asked::Failed,
             };
             let told = rows.into_iter().zip(told);
-            let told: Vec<_> = told.map(|(row, told)| (row, from_wire(row, told))).collect();
-            let collection = Arc::clone(collection);
-            let adopted =
-                tokio::task::spawn_blocking(move || collection.adopt_links(field, told)).await;
-            match adopted {
-                Ok(Ok(adopted)) => edge.counts.adopted(adopted),
-                Ok(Err(error)) => {
-                    tracing::warn!("links of the leader cannot be taken over: {error}");
-                    return Asked::Failed;
-                }
-                Err(_) => return Asked::Failed,
-            }
+            let told = told.map(|(row, told)| (row, from_wire(row, told)));
+            collection.tell_links(field, told);
         }
     }
     asked

@@ -98,7 +98,8 @@ fn state(door: &FrontendContext) -> metrics::Gauges {
             id: entry.id,
             names: [name.to_owned(), entry.name.clone()],
             rows: rows.unwrap_or(0),
-            growing: collection.map_or(0, |collection| collection.growing_rows()),
+            growing: collection.as_ref().map_or(0, |collection| collection.growing_rows()),
+            adopted: collection.map_or(0, |collection| collection.adopted_links()),
         }
     });
     let accountant = database.accountant();
@@ -128,13 +129,11 @@ fn families(door: &FrontendContext) -> Vec<MetricFamily> {
     let (name, help) =
         ("pipeann_forwarded_calls", "Calls that were sent to another server, by why");
     let (hedged, won) = door.edge.hedges();
-    let adopted = door.edge.all_adopted();
     let one = |name, help, count| MetricFamily::one(name, help, MetricValue::Counter(count));
     let mut families = vec![
         MetricFamily::by(name, help, "reason", sent),
         one("pipeann_hedged_reads", "Reads that were asked of a second server", hedged),
         one("pipeann_hedged_reads_won", "Those that the second server answered first", won),
-        one("pipeann_adopted_links", "Rows linked by the edges that the leader chose", adopted),
     ];
     families.extend(peers.families());
     families

@@ -4,6 +4,7 @@
 //! others take its links over. Who asks whom, and when nobody is asked any more, is not decided here.
 
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use pipeann_engine::update::RowLink;
 
@@ -50,40 +51,49 @@ impl Collection {
         }
     }
 
-    /// Takes over what the server that leads has told of these rows of a vector field. Those that it
-    /// knows nothing of, and those that most neighbours are missing of, are linked here. Answers how
-    /// many were linked.
-    ///
-    /// # Errors
-    /// [`CollectionError`]: vectors that cannot be read, or a graph that takes no changes.
-    pub fn adopt_links(
-        &self,
-        field: FieldId,
-        told: impl IntoIterator<Item = (RowId, LinkOf)>,
-    ) -> Result<u64, CollectionError> {
+    /// What the server that leads has told of these rows of a vector field: links enter the graph soon, as
+    /// other work behind the writes is done. Rows that it knows nothing of, and those that most neighbours
+    /// are missing of, are linked here.
+    pub fn tell_links(&self, field: FieldId, told: impl IntoIterator<Item = (RowId, LinkOf)>) {
         let Some(field) = self.components.fields.iter().find(|each| each.id == field) else {
-            return Ok(0);
+            return;
         };
-        let Some(graph) = field.graph() else { return Ok(0) };
-        let pending = graph.pending();
-        let mut made = Vec::new();
+        let (mut made, mut unknown) = (Vec::new(), Vec::new());
         for (row, told) in told {
             match told {
-                LinkOf::Made { order, link } if link.row == row && pending.contains(row.0) => {
-                    made.push((order, link));
-                }
+                LinkOf::Made { order, link } if link.row == row => made.push((order, link)),
                 LinkOf::Made { .. } | LinkOf::Waits => {}
-                LinkOf::Unknown => field.expected_links.link_here([row]),
+                LinkOf::Unknown => unknown.push(row),
             }
         }
-        // Each after those that it was linked to.
-        made.sort_by_key(|(order, _)| *order);
-        let links: Vec<RowLink> = made.into_iter().map(|(_, link)| link).collect();
-        let adopted = self.adopt_in(field, &graph, &links)?;
-        self.signal.moved();
-        // A checkpoint may be due, and some rows may be left.
-        self.wake_background();
-        Ok(adopted)
+        let is_work = !made.is_empty() || !unknown.is_empty();
+        field.expected_links.link_here(unknown);
+        field.expected_links.tell(made);
+        if is_work {
+            self.wake_background();
+        }
+    }
+
+    /// How many rows were linked by what another server has told.
+    pub fn adopted_links(&self) -> u64 {
+        self.adopted.load(Ordering::Relaxed)
+    }
+
+    /// Links rows as the server that leads has, where it has told. Says whether there were any.
+    pub(super) fn adopt_told(
+        &self,
+        field: &FieldVectors,
+        graph: &FieldIndex,
+    ) -> Result<bool, CollectionError> {
+        let pending = graph.pending();
+        let mut links = field.expected_links.take_told();
+        links.retain(|link| pending.contains(link.row.0));
+        if links.is_empty() {
+            return Ok(false);
+        }
+        let adopted = self.adopt_in(field, graph, &links)?;
+        self.adopted.fetch_add(adopted, Ordering::Relaxed);
+        Ok(true)
     }
 
     fn adopt_in(

@@ -107,6 +107,7 @@ impl Collection {
             self.signal.build(index.id, Cause::Backlog);
             return Ok(true);
         }
+        let adopted = self.adopt_told(field, graph)?;
         let (linked, full) = self.link_some(field, graph)?;
         let mut due = full || graph.is_checkpoint_due();
         let strewn = graph.is_layout_due();
@@ -127,7 +128,7 @@ impl Collection {
         } else if due {
             self.write_graph(field, |applied| graph.checkpoint(applied))?;
         }
-        Ok(linked || consolidating || lays_out || due)
+        Ok(adopted || linked || consolidating || lays_out || due)
     }
 
     /// Links the oldest pending rows. Answers whether there were any, and whether the graph asks

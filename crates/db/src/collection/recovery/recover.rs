@@ -136,6 +136,7 @@ pub(crate) fn open(
         now: Arc::clone(&home.now),
         linking: Mutex::default(),
         opening: Mutex::new(()),
+        adopted: AtomicU64::new(0),
         signal: Arc::default(),
         me: Weak::clone(me),
         pin: home.pin.clone(),
