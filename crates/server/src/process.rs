@@ -18,7 +18,7 @@ const USUAL_LOG: &str = "warn,pipeann_raw=info,pipeann_engine::io::raw=info";
 /// To be called before there are other threads, once.
 pub fn begin() {
     allocator::keep_little();
-    let asked = std::env::var(LOG).unwrap_or_default();
+    let asked = asked_log();
     let shown = shown(&asked).unwrap_or_else(|why| {
         eprintln!("pipeann: {LOG}={asked} is not understood, and has no effect: {why}");
         EnvFilter::new(USUAL_LOG)
@@ -29,6 +29,14 @@ pub fn begin() {
         .without_time()
         .with_target(false);
     tracing_subscriber::registry().with(lines.with_filter(shown)).init();
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it holds before there are options, for what reads them"
+)]
+fn asked_log() -> String {
+    std::env::var(LOG).unwrap_or_default()
 }
 
 /// What is told where somebody asks for this, or for nothing.
