@@ -17,14 +17,15 @@
 mod adopting;
 mod build;
 mod error;
+mod kept_links;
 mod parameters;
 mod search;
 #[cfg(test)]
 mod tests;
 
-pub use adopting::LinkOf;
 pub use build::{BuildProgress, BuildRequest, build};
 pub use error::FieldIndexError;
+pub use kept_links::LinkOf;
 pub use parameters::{GraphOptions, has_graph};
 pub use search::{AllowedRows, GraphHit, GraphOutcome};
 
@@ -37,7 +38,7 @@ use pipeann_engine::memory::Accountant;
 use pipeann_engine::update::{Due, LinkPace, LiveIndex, RowLink, UpdateError, UpkeepOptions};
 use roaring::RoaringTreemap;
 
-use self::adopting::KeptLinks;
+use self::kept_links::KeptLinks;
 use crate::ids::{RowId, Seq};
 use crate::wal::Link;
 
