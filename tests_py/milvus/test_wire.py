@@ -25,6 +25,8 @@ SCALARS = {
     FieldDescriptor.TYPE_UINT32: "uint32",
     FieldDescriptor.TYPE_UINT64: "uint64",
 }
+# What servers ask each other, which no client knows.
+AMONG_SERVERS = "servers.proto"
 # Packed floats, read as the bytes that they are.
 OURS_ONLY = {"milvus.proto.schema.PackedFloats": "milvus.proto.schema.FloatArray"}
 FIELD = re.compile(r"^(?:optional )?(repeated )?(map<\w+, [\w.]+>|[\w.]+) (\w+) = (\d+);$")
@@ -37,6 +39,8 @@ def definition() -> tuple[dict[str, dict[str, tuple[int, str]]], dict[str, dict[
     enums: dict[str, dict[str, int]] = {}
     calls = []
     for path in sorted(DEFINITION.glob("*.proto")):
+        if path.name == AMONG_SERVERS:
+            continue
         open_message, open_enum, package = None, None, ""
         for line in path.read_text().splitlines():
             line = line.strip()
