@@ -8,13 +8,10 @@
 //! Lists that grow past their bound are pruned as in a replay: with the exact vectors of their own
 //! page, and what the codes stand for elsewhere.
 
-use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
-
 use super::error::UpdateError;
 use super::generation::Generation;
 use super::images::{PageReader, WithResident};
-use super::insert::{HEAD_SHARE, LinkedRow, REPLAY_CACHE_BYTES};
+use super::insert::{LinkedRow, REPLAY_CACHE_BYTES};
 use super::live::LiveIndex;
 use crate::types::{NodeId, RowId};
 
@@ -80,11 +77,7 @@ impl Generation {
         let back = self.nodes_of(&link.back_edges);
         self.check_scale(link.row, vector)?;
         self.charge_record(back.len())?;
-        let node = self.take_slot(vector, &edges)?;
-        if !self.rows.insert(link.row, node) {
-            self.slots.lock().unwrap_or_else(PoisonError::into_inner).give_back(node);
-            return Err(UpdateError::RowExists(link.row));
-        }
+        let node = self.place(link.row, vector, &edges)?;
         self.publish(link.row, node, vector, &edges);
         let mut is_found = false;
         for from in back {
@@ -93,10 +86,7 @@ impl Generation {
         if !is_found {
             self.insist_on_edge(NodeId(edges[0]), node);
         }
-        let nth = self.linked.fetch_add(1, Ordering::Relaxed);
-        if nth.is_multiple_of(HEAD_SHARE) {
-            self.enter_head(node);
-        }
+        self.note_linked(node);
         Ok(true)
     }
 

@@ -36,7 +36,7 @@ pub struct LinkedRow {
 }
 
 /// One insert in so many enters the head index.
-pub(super) const HEAD_SHARE: u64 = 100;
+const HEAD_SHARE: u64 = 100;
 /// Bytes that a patch of one slot takes beside its edges and its vector.
 const SLOT_BYTES: u64 = 144;
 /// Cached pages while links are replayed, bytes.
@@ -51,11 +51,16 @@ impl Generation {
         seen: &SeenPages,
     ) -> Result<LinkedRow, UpdateError> {
         let link = self.link(row, vector, seen)?;
+        self.note_linked(link.node);
+        Ok(link)
+    }
+
+    /// Counts a row that was linked; some enter the head index.
+    pub(super) fn note_linked(&self, node: NodeId) {
         let nth = self.linked.fetch_add(1, Ordering::Relaxed);
         if nth.is_multiple_of(HEAD_SHARE) {
-            self.enter_head(link.node);
+            self.enter_head(node);
         }
-        Ok(link)
     }
 
     /// The nearest live nodes in the pages seen, nearest first, up to `most`. Where all of them
@@ -100,11 +105,7 @@ impl Generation {
             pool.push(node, |out| self.vector_into(&images, NodeId(node), out));
         }
         let chosen = pool.choose(self.index.metric(), self.vector_type(), self.rule());
-        let node = self.take_slot(vector, &near)?;
-        if !self.rows.insert(row, node) {
-            self.slots.lock().unwrap_or_else(PoisonError::into_inner).give_back(node);
-            return Err(UpdateError::RowExists(row));
-        }
+        let node = self.place(row, vector, &near)?;
         self.publish(row, node, vector, &chosen.edges);
         let mut found_again = false;
         for &from in &chosen.diverse {
@@ -166,10 +167,25 @@ impl Generation {
         record as u64 + SLOT_BYTES + 8 * back_edges as u64
     }
 
+    /// Gives a row that has no node one of its own, near these.
+    pub(super) fn place(
+        &self,
+        row: RowId,
+        vector: &[u8],
+        near: &[u32],
+    ) -> Result<NodeId, UpdateError> {
+        let node = self.take_slot(vector, near)?;
+        if !self.rows.insert(row, node) {
+            self.slots.lock().unwrap_or_else(PoisonError::into_inner).give_back(node);
+            return Err(UpdateError::RowExists(row));
+        }
+        Ok(node)
+    }
+
     /// A free slot: in the page of the nearest node that has one, else where [`Slots`] finds one.
     ///
     /// [`Slots`]: super::slots::Slots
-    pub(super) fn take_slot(&self, vector: &[u8], near: &[u32]) -> Result<NodeId, UpdateError> {
+    fn take_slot(&self, vector: &[u8], near: &[u32]) -> Result<NodeId, UpdateError> {
         let layout = *self.layout();
         let view = self.index.view();
         let nearest = |firsts: &[u32]| {
@@ -324,10 +340,7 @@ impl Generation {
             self.entry.store(node.0, Ordering::Release);
             self.set_head(None);
         }
-        let nth = self.linked.fetch_add(1, Ordering::Relaxed);
-        if nth.is_multiple_of(HEAD_SHARE) {
-            self.enter_head(node);
-        }
+        self.note_linked(node);
         Ok(())
     }
 }
