@@ -10,7 +10,9 @@ use rustc_hash::FxBuildHasher;
 use crate::ids::RowId;
 
 /// Links that are kept, the newest ones: some seconds of inserts.
-const KEPT: usize = 8_192;
+const KEPT: usize = 4_096;
+/// With all changes that are not on disk they take one part in so many of a memory limit, at most.
+const SHARE_OF_LIMIT: u64 = 16;
 /// What a link takes at most where nodes have 64 edges, which is what is accounted for.
 const LINK_BYTES: u64 = 1_024;
 
@@ -44,9 +46,15 @@ pub(super) struct KeptLinks {
 }
 
 impl KeptLinks {
-    /// None yet, after so many that were kept before; nothing where memory leaves no room for them.
+    /// None yet, after so many that were kept before; nothing where they would take more than a small
+    /// part of a memory limit: many collections may be written, and who asks can do without.
     pub(super) fn after(first: u64, accountant: &Arc<Accountant>) -> Option<Self> {
-        let memory = accountant.reserve(Pool::Pending, KEPT as u64 * LINK_BYTES).ok()?;
+        let bytes = KEPT as u64 * LINK_BYTES;
+        let all = accountant.pool_bytes(Pool::Pending) + bytes;
+        if accountant.limit_bytes().is_some_and(|limit| all > limit / SHARE_OF_LIMIT) {
+            return None;
+        }
+        let memory = accountant.reserve(Pool::Pending, bytes).ok()?;
         let (links, of_row) = (VecDeque::new(), HashMap::default());
         Some(Self { links, first, of_row, is_used: true, _memory: memory })
     }
@@ -104,6 +112,9 @@ mod tests {
         assert_eq!(kept.get(RowId(all - 1)), made(7 + all, all - 1));
         assert_eq!((kept.links.len(), kept.of_row.len()), (KEPT, KEPT - 1));
         assert!(!kept.rests() && kept.rests());
-        assert!(KeptLinks::after(0, &Accountant::new(Some(1 << 20))).is_none());
+        let limited = Accountant::new(Some(256 << 20));
+        let all: Vec<_> =
+            std::iter::from_fn(|| KeptLinks::after(0, &limited)).take(1_000).collect();
+        assert!(!all.is_empty() && limited.held_bytes() <= 16 << 20, "others have room");
     }
 }

@@ -57,8 +57,7 @@ impl Channels {
         server: &ServerAt,
         request: Request<Body>,
     ) -> Result<(Response<Body>, CallTurn), SendError> {
-        let OpenChannel { mut channel, turns, .. } = self.to(server).map_err(SendError::Unsent)?;
-        let turn = turns.acquire_owned().await.expect("turns are never closed");
+        let (mut channel, turn) = self.channel(server).await.map_err(SendError::Unsent)?;
         poll_fn(|context| channel.poll_ready(context)).await.map_err(|error| failed(&error))?;
         let response = channel.call(request).await.map_err(|error| failed(&error))?;
         Ok((response, turn))
