@@ -5,13 +5,13 @@
 //! failure nothing is put any more: the term is over, and what was handed over may be there or not.
 
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pipeann_db::replication::{SharedChange, SharedLog, SharedLogError};
 
 use crate::codec::{EncodedChange, KIND_REQUEST, encode};
-use crate::time::ServerTime;
+use crate::time::{ChangeSignal, ServerTime};
 
 /// The most bytes of an object, but for a change that is longer by itself.
 const OBJECT_BYTES: usize = 16 << 20;
@@ -46,7 +46,7 @@ struct WaitingChanges {
 pub(crate) struct SharedObjects {
     log: Box<dyn ObjectLog>,
     waiting: Mutex<WaitingChanges>,
-    moved: Condvar,
+    moved: ChangeSignal,
     time: ServerTime,
     /// From the begin of one put to that of the next.
     gap: Duration,
@@ -68,7 +68,7 @@ impl SharedObjects {
         gap: Duration,
         on_failure: impl Fn() + Send + Sync + 'static,
     ) -> Arc<Self> {
-        let (waiting, moved) = (Mutex::default(), Condvar::new());
+        let (waiting, moved) = (Mutex::default(), ChangeSignal::new(time.clone()));
         Arc::new(Self { log, waiting, moved, time, gap, on_failure: Box::new(on_failure) })
     }
 
@@ -80,7 +80,7 @@ impl SharedObjects {
     /// Takes nothing more, for this reason; an earlier one stays. What is being put may get there.
     pub(crate) fn end(&self, why: SharedLogError) {
         self.waiting().failed.get_or_insert(why);
-        self.moved.notify_all();
+        self.moved.tell();
     }
 
     fn waiting(&self) -> MutexGuard<'_, WaitingChanges> {
@@ -92,7 +92,7 @@ impl SharedObjects {
         waiting: MutexGuard<'w, WaitingChanges>,
         at_most: Option<Duration>,
     ) -> MutexGuard<'w, WaitingChanges> {
-        self.time.wait_on((&self.waiting, &self.moved), waiting, at_most)
+        self.moved.wait(&self.waiting, waiting, at_most)
     }
 
     /// Waits until the gap behind the last put has passed, or an object is full; others hand over more
@@ -131,7 +131,7 @@ impl SharedObjects {
         waiting = self.gather(waiting);
         if waiting.failed.is_some() {
             waiting.leading = false;
-            self.moved.notify_all();
+            self.moved.tell();
             return waiting;
         }
         waiting.began = Some(self.time.now());
@@ -181,7 +181,7 @@ impl Drop for PutEnding<'_> {
         }
         let failed = waiting.failed.is_some();
         drop(waiting);
-        self.group.moved.notify_all();
+        self.group.moved.tell();
         if failed {
             (self.group.on_failure)();
         }

@@ -169,7 +169,7 @@ impl GenerationWork {
         self.database.snapshot_to(&taken.dir)?;
         #[cfg(test)]
         if self.options.planted == Some(crate::planted::ServerFault::GenerationNamedLate) {
-            self.state.rest(Duration::from_millis(200));
+            self.state.rest(Duration::from_secs(1));
             taken.position = term.leader.position();
         }
         let access = self.dir.join(ACCESS_FILE);

@@ -1,12 +1,12 @@
 //! What a server does now, and how far it has come: told by the one thread that works, asked by reads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pipeann_store::Position;
 
-use crate::time::ServerTime;
+use crate::time::{ChangeSignal, ServerTime};
 
 /// How new the data has to be that a read sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ impl ReadProgress {
 #[derive(Debug)]
 pub(crate) struct SharedState {
     progress: Mutex<ReadProgress>,
-    moved: Condvar,
+    moved: ChangeSignal,
     time: ServerTime,
     /// Bytes of the log that were put or applied here since it was opened.
     log_bytes: AtomicU64,
@@ -119,7 +119,7 @@ impl SharedState {
             stopping: false,
             nudged: false,
         };
-        let (progress, moved) = (Mutex::new(progress), Condvar::new());
+        let (progress, moved) = (Mutex::new(progress), ChangeSignal::new(time.clone()));
         Self { progress, moved, time, log_bytes: AtomicU64::new(0), put: AtomicU64::new(0) }
     }
 
@@ -146,7 +146,7 @@ impl SharedState {
     /// It cannot go on without a generation.
     pub(crate) fn cut_off(&self) {
         self.progress().status.cut_off = true;
-        self.moved.notify_all();
+        self.moved.tell();
     }
 
     fn progress(&self) -> MutexGuard<'_, ReadProgress> {
@@ -159,7 +159,7 @@ impl SharedState {
         progress: MutexGuard<'g, ReadProgress>,
         at_most: Duration,
     ) -> MutexGuard<'g, ReadProgress> {
-        self.time.wait_on((&self.progress, &self.moved), progress, Some(at_most))
+        self.moved.wait(&self.progress, progress, Some(at_most))
     }
 
     pub(crate) fn status(&self) -> ReplicaStatus {
@@ -169,12 +169,12 @@ impl SharedState {
     /// Has the working thread look at once.
     pub(crate) fn nudge(&self) {
         self.progress().nudged = true;
-        self.moved.notify_all();
+        self.moved.tell();
     }
 
     pub(crate) fn stop(&self) {
         self.progress().stopping = true;
-        self.moved.notify_all();
+        self.moved.tell();
     }
 
     /// How long ago a read began that came to the log's end: what was acknowledged before that is here.
@@ -234,7 +234,7 @@ impl SharedState {
         progress.fresh = Some(began);
         progress.status.trouble = None;
         drop(progress);
-        self.moved.notify_all();
+        self.moved.tell();
     }
 
     /// A batch was applied.
@@ -244,7 +244,7 @@ impl SharedState {
         progress.status.timestamp = progress.status.timestamp.max(timestamp);
         progress.compare_with_heard();
         drop(progress);
-        self.moved.notify_all();
+        self.moved.tell();
     }
 
     /// The leader said how far the log goes.
@@ -254,7 +254,7 @@ impl SharedState {
         progress.compare_with_heard();
         progress.nudged |= progress.heard.is_some();
         drop(progress);
-        self.moved.notify_all();
+        self.moved.tell();
     }
 
     /// Nothing is read any more.
@@ -263,7 +263,7 @@ impl SharedState {
         (progress.status.leads, progress.status.trouble) = (None, Some(why.clone()));
         progress.died = Some(why);
         drop(progress);
-        self.moved.notify_all();
+        self.moved.tell();
     }
 
     pub(crate) fn has_died(&self) -> bool {
@@ -279,7 +279,7 @@ impl SharedState {
             progress.status.trouble = None;
         }
         drop(progress);
-        self.moved.notify_all();
+        self.moved.tell();
     }
 
     pub(crate) fn trouble(&self, why: String) {
@@ -289,7 +289,7 @@ impl SharedState {
         }
         progress.status.trouble = Some(why);
         drop(progress);
-        self.moved.notify_all();
+        self.moved.tell();
     }
 
     pub(crate) fn has(&self, wanted: ReadFreshness) -> bool {
@@ -310,7 +310,7 @@ impl SharedState {
         }
         progress.asked += 1;
         let mine = progress.asked;
-        self.moved.notify_all();
+        self.moved.tell();
         while progress.ended < mine && progress.status.leads.is_none() {
             let left = self.time.until(deadline);
             if left.is_zero() || progress.stopping || progress.died.is_some() {

@@ -8,8 +8,11 @@ use std::time::{Duration, Instant};
 
 use pipeann_db::replication::{BegunChanges, ChangesUnderWay};
 
-/// In a simulation: how often somebody looks who would be woken.
+/// In a simulation: how often somebody looks for what nobody tells of.
 const SIMULATED_LOOK: Duration = Duration::from_millis(5);
+/// And for what is told of, in case that it was told by a thread of a database, which takes no turns,
+/// between a look and the wait.
+const SIMULATED_DOUBT: Duration = Duration::from_millis(250);
 
 /// Time and threads of a simulation.
 pub trait SimulatedTime: std::fmt::Debug + Send + Sync {
@@ -17,6 +20,10 @@ pub trait SimulatedTime: std::fmt::Debug + Send + Sync {
     fn now(&self) -> Instant;
     /// Returns when so much time has passed; others work meanwhile.
     fn wait(&self, time: Duration);
+    /// As [`wait`](Self::wait), or until [`tell`](Self::tell) is called with the same number.
+    fn wait_to_be_told(&self, signal: usize, at_most: Duration);
+    /// Wakes all that wait to be told.
+    fn tell(&self, signal: usize);
     /// Does `work` on a thread that takes turns with all others.
     ///
     /// # Errors
@@ -50,26 +57,6 @@ impl ServerTime {
     /// How much time is left until a moment.
     pub(crate) fn until(&self, moment: Instant) -> Duration {
         moment.saturating_duration_since(self.now())
-    }
-
-    /// Waits until `moved` is told, at most so long where that is said; or for no reason.
-    pub(crate) fn wait_on<'g, T>(
-        &self,
-        (mutex, moved): (&'g Mutex<T>, &Condvar),
-        guard: MutexGuard<'g, T>,
-        at_most: Option<Duration>,
-    ) -> MutexGuard<'g, T> {
-        match (self, at_most) {
-            (Self::Machine, None) => moved.wait(guard).unwrap_or_else(PoisonError::into_inner),
-            (Self::Machine, Some(time)) => {
-                moved.wait_timeout(guard, time).unwrap_or_else(PoisonError::into_inner).0
-            }
-            (Self::Simulated(time), at_most) => {
-                drop(guard);
-                time.wait(at_most.unwrap_or(SIMULATED_LOOK).min(SIMULATED_LOOK));
-                mutex.lock().unwrap_or_else(PoisonError::into_inner)
-            }
-        }
     }
 
     /// Waits until these changes are over, or the deadline has come; whether they are over.
@@ -113,6 +100,55 @@ impl ServerTime {
         match self {
             Self::Machine => thread::Builder::new().name(name.to_owned()).spawn(work),
             Self::Simulated(time) => time.spawn(name, Box::new(work)),
+        }
+    }
+}
+
+/// A condition variable, by the time of a server.
+#[derive(Debug)]
+pub(crate) struct ChangeSignal {
+    told: Condvar,
+    time: ServerTime,
+}
+
+impl ChangeSignal {
+    pub(crate) fn new(time: ServerTime) -> Self {
+        Self { told: Condvar::new(), time }
+    }
+
+    /// Which one it is, to a simulation.
+    fn number(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Wakes all that wait.
+    pub(crate) fn tell(&self) {
+        match &self.time {
+            ServerTime::Machine => self.told.notify_all(),
+            ServerTime::Simulated(time) => time.tell(self.number()),
+        }
+    }
+
+    /// Waits until it is told, at most so long where that is said; or for no reason.
+    pub(crate) fn wait<'g, T>(
+        &self,
+        mutex: &'g Mutex<T>,
+        guard: MutexGuard<'g, T>,
+        at_most: Option<Duration>,
+    ) -> MutexGuard<'g, T> {
+        match (&self.time, at_most) {
+            (ServerTime::Machine, None) => {
+                self.told.wait(guard).unwrap_or_else(PoisonError::into_inner)
+            }
+            (ServerTime::Machine, Some(time)) => {
+                self.told.wait_timeout(guard, time).unwrap_or_else(PoisonError::into_inner).0
+            }
+            (ServerTime::Simulated(time), at_most) => {
+                drop(guard);
+                let at_most = at_most.unwrap_or(SIMULATED_DOUBT).min(SIMULATED_DOUBT);
+                time.wait_to_be_told(self.number(), at_most);
+                mutex.lock().unwrap_or_else(PoisonError::into_inner)
+            }
         }
     }
 }

@@ -24,6 +24,8 @@ const CALLS: u64 = 20;
 const KEYS: u64 = 3;
 /// When nothing goes wrong any more, all servers have all changes after so long.
 const HEALED: Duration = Duration::from_secs(180);
+/// It is tried again and again meanwhile, each time for so long.
+const ONE_TRY: Duration = Duration::from_secs(1);
 /// Where it takes longer, so often and each time so long is waited by the machine's time.
 const LOOKS_BESIDE: usize = 100;
 const BESIDE: Duration = Duration::from_millis(100);
@@ -145,7 +147,7 @@ fn heals(world: &ServerWorld, mut is_so: impl FnMut() -> bool) -> bool {
     until(world, HEALED, &mut is_so)
         || (0..LOOKS_BESIDE).any(|_| {
             doze(BESIDE);
-            until(world, Duration::from_secs(1), &mut is_so)
+            until(world, ONE_TRY, &mut is_so)
         })
 }
 
@@ -167,8 +169,8 @@ type ServerRows = (Vec<(PrimaryKey, i64)>, Vec<(PrimaryKey, i64)>);
 /// All servers have the same, and what each key has is read once more.
 fn check_end(cluster: &Cluster, clients: &Clients) {
     let world = &cluster.world;
-    let caught_up = |server: &Arc<RunningServer>| {
-        let deadline = world.instant() + HEALED;
+    let caught_up = |server: &Arc<RunningServer>, within: Duration| {
+        let deadline = world.instant() + within;
         server.life.within(|| server.replica.catch_up(ReadFreshness::Latest, deadline).is_ok())
     };
     let read = |server: &Arc<RunningServer>| {
@@ -179,7 +181,7 @@ fn check_end(cluster: &Cluster, clients: &Clients) {
     for (site, seen) in cluster.sites.iter().zip(&mut seen) {
         let reads = || {
             let Some(server) = site.server() else { return false };
-            let is_read = caught_up(&server).then(|| read(&server));
+            let is_read = caught_up(&server, ONE_TRY).then(|| read(&server));
             *seen = is_read.and_then(Result::ok);
             seen.is_some()
         };
@@ -191,7 +193,7 @@ fn check_end(cluster: &Cluster, clients: &Clients) {
     if all.iter().any(|it| *it != all[0]) {
         return clients.wrong(format!("servers differ: {all:?}"));
     }
-    let Some(server) = cluster.sites[0].server().filter(|server| caught_up(server)) else {
+    let Some(server) = cluster.sites[0].server().filter(|server| caught_up(server, HEALED)) else {
         return clients.wrong("the first server has ended".into());
     };
     let mut history = clients.history.lock().unwrap();

@@ -32,6 +32,8 @@ const BESIDE_TURNS: u64 = 50;
 /// A run that takes longer, by its own clock, hangs.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
+/// How long after it was told of something a thread goes on at the latest.
+const WOKEN_WITHIN: Duration = Duration::from_millis(5);
 /// Threads of killed servers end soon, but let others work meanwhile.
 const GHOST_STEP: Duration = Duration::from_millis(1);
 
@@ -56,12 +58,32 @@ struct TurnTaker {
     turn: ActorState,
     /// When its wait ends; those of one moment in an order by chance.
     wake: (Duration, u64),
-    told: Arc<Condvar>,
+    /// What ends its wait before.
+    signal: Option<usize>,
+    baton: Arc<TurnBaton>,
     /// As the kernel counts threads.
     thread: Option<String>,
     life: Option<Arc<Life>>,
     /// The turn at which it was found asleep.
     asleep_at: u64,
+}
+
+/// Handed to the thread whose turn it is: by whoever holds no lock that this one takes next.
+#[derive(Default)]
+struct TurnBaton(Mutex<bool>, Condvar);
+
+impl TurnBaton {
+    fn give(&self) {
+        *self.0.lock().unwrap() = true;
+        self.1.notify_one();
+    }
+
+    fn take(&self) {
+        let mut given = self.0.lock().unwrap();
+        while !std::mem::take(&mut *given) {
+            given = self.1.wait(given).unwrap();
+        }
+    }
 }
 
 struct WorldTurns {
@@ -172,6 +194,11 @@ impl ServerWorld {
 
     /// Lets others work for so long.
     pub(super) fn wait(&self, time: Duration) {
+        self.wait_at_most(time, None);
+    }
+
+    /// Lets others work for so long, or until this is told.
+    fn wait_at_most(&self, time: Duration, signal: Option<usize>) {
         let Some(me) = ME.get() else {
             // A thread of a database, which works beside all this.
             return doze(LOOK);
@@ -197,11 +224,28 @@ impl ServerWorld {
                     until = until.max(life.paused_until());
                 }
             }
-            turns = self.take_turn(turns, me, until, life.clone());
+            turns = self.take_turn(turns, me, (until, signal), life.clone());
             // It may have been stopped meanwhile.
             let stopped = life.as_ref().is_some_and(|life| life.paused_until() > turns.now);
             if !stopped || life.as_ref().is_some_and(|life| life.is_killed()) {
                 return;
+            }
+            until = turns.now;
+        }
+    }
+
+    /// Has all go on soon that wait for this.
+    fn tell(&self, signal: usize) {
+        let mut turns = self.turns();
+        let now = turns.now;
+        for actor in 0..turns.actors.len() {
+            let of = &turns.actors[actor];
+            if of.turn == ActorState::Waits && of.signal == Some(signal) {
+                let at = now + WOKEN_WITHIN * (turns.draw() % 1000) as u32 / 1000;
+                let order = turns.draw();
+                let actor = &mut turns.actors[actor];
+                actor.wake = actor.wake.min((at, order));
+                actor.signal = None;
             }
         }
     }
@@ -210,20 +254,31 @@ impl ServerWorld {
         &'t self,
         mut turns: MutexGuard<'t, WorldTurns>,
         me: usize,
-        until: Duration,
+        (until, signal): (Duration, Option<usize>),
         life: Option<Arc<Life>>,
     ) -> MutexGuard<'t, WorldTurns> {
         let order = turns.draw();
         let actor = &mut turns.actors[me];
-        (actor.turn, actor.wake, actor.life) = (ActorState::Waits, (until, order), life);
-        let told = Arc::clone(&actor.told);
-        if turns.running.is_none_or(|running| running == me) {
-            turns.pass();
+        (actor.turn, actor.life) = (ActorState::Waits, life);
+        (actor.wake, actor.signal) = ((until, order), signal);
+        let mine = Arc::clone(&actor.baton);
+        let passes = turns.running.is_none_or(|running| running == me);
+        let next = passes.then(|| turns.pass()).flatten();
+        drop(turns);
+        if let Some(next) = next {
+            next.give();
         }
-        while turns.actors[me].turn != ActorState::Runs {
-            turns = told.wait(turns).expect("nothing panics while it is held");
+        mine.take();
+        self.turns()
+    }
+
+    /// Lets the next one run.
+    fn pass(&self, mut turns: MutexGuard<'_, WorldTurns>) {
+        let next = turns.pass();
+        drop(turns);
+        if let Some(next) = next {
+            next.give();
         }
-        turns
     }
 
     /// The threads that have not ended, this one left out.
@@ -262,7 +317,8 @@ impl ServerWorld {
             name: name.to_owned(),
             turn: ActorState::Waits,
             wake: (now, order),
-            told: Arc::default(),
+            signal: None,
+            baton: Arc::default(),
             thread: None,
             life: life.clone(),
             asleep_at: 0,
@@ -287,7 +343,7 @@ impl ServerWorld {
     fn begin(&self, me: usize) {
         let turns = self.turns();
         let (now, life) = (turns.now, turns.actors[me].life.clone());
-        drop(self.take_turn(turns, me, now, life));
+        drop(self.take_turn(turns, me, (now, None), life));
     }
 
     fn end(&self, me: usize, failed: Option<Box<dyn Any + Send>>) {
@@ -300,7 +356,7 @@ impl ServerWorld {
             turns.failed.get_or_insert(text.unwrap_or_else(|| "a thread panicked".into()));
         }
         if turns.running == Some(me) {
-            turns.pass();
+            self.pass(turns);
         }
     }
 
@@ -330,17 +386,15 @@ impl ServerWorld {
                 return;
             }
             let Some(running) = turns.running else { continue };
-            let is_asleep = turns.actors[running].thread.as_ref().is_some_and(|it| sleeps(it));
-            seen = if is_asleep && seen.0 == turns.passed {
-                (seen.0, seen.1 + 1)
-            } else {
-                (turns.passed, 0)
-            };
+            // The look itself is only worth it where nothing went on since the last one.
+            let is_asleep = seen.0 == turns.passed
+                && turns.actors[running].thread.as_ref().is_some_and(|it| sleeps(it));
+            seen = if is_asleep { (seen.0, seen.1 + 1) } else { (turns.passed, 0) };
             if seen.1 >= ASLEEP {
                 let passed = turns.passed;
                 let actor = &mut turns.actors[running];
                 (actor.turn, actor.asleep_at) = (ActorState::Sleeps, passed);
-                turns.pass();
+                self.pass(turns);
             }
         }
     }
@@ -366,19 +420,19 @@ impl WorldTurns {
         self.dice.draw()
     }
 
-    /// The next one runs, if anybody waits for time.
-    fn pass(&mut self) {
+    /// The next one runs, if anybody waits for time, when it is given its baton.
+    fn pass(&mut self) -> Option<Arc<TurnBaton>> {
         self.passed += 1;
         let waiting = self.actors.iter().enumerate().filter(|(_, it)| it.turn == ActorState::Waits);
         self.running = waiting.min_by_key(|(_, it)| it.wake).map(|(number, _)| number);
-        let Some(next) = self.running else { return };
-        let actor = &mut self.actors[next];
+        let actor = &mut self.actors[self.running?];
         actor.turn = ActorState::Runs;
-        actor.told.notify_one();
+        let baton = Arc::clone(&actor.baton);
         self.now = self.now.max(actor.wake.0);
         if self.now > LONGEST {
             self.failed.get_or_insert("the run does not end".into());
         }
+        Some(baton)
     }
 }
 
@@ -435,6 +489,14 @@ impl SimulatedTime for OfServer {
 
     fn wait(&self, time: Duration) {
         self.world.wait(time);
+    }
+
+    fn wait_to_be_told(&self, signal: usize, at_most: Duration) {
+        self.world.wait_at_most(at_most, Some(signal));
+    }
+
+    fn tell(&self, signal: usize) {
+        self.world.tell(signal);
     }
 
     fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>> {
