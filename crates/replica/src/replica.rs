@@ -201,6 +201,25 @@ impl Replica {
         (self.options.election.certain_for() > Duration::ZERO).then_some(position)
     }
 
+    /// Returns where this server leads, and led still when it was asked: before a change is made, so that one
+    /// which finds nothing to do, and so puts nothing into the log, is answered by whoever has all that was
+    /// answered before.
+    ///
+    /// # Errors
+    /// As [`catch_up`](Self::catch_up), and [`ReplicaError::Behind`] where it does not lead.
+    pub fn confirm_lead(&self, deadline: Instant) -> Result<(), ReplicaError> {
+        #[cfg(test)]
+        if self.options.planted == Some(crate::planted::ServerFault::LeadNotConfirmed) {
+            return Ok(());
+        }
+        if self.leads_up_to().is_some() {
+            return Ok(());
+        }
+        self.catch_up(ReadFreshness::Latest, deadline)?;
+        let why = || "this server does not lead".to_owned();
+        if self.term().is_some() { Ok(()) } else { Err(ReplicaError::Behind { why: why() }) }
+    }
+
     /// The leader said, asked at this moment, that the log goes so far.
     pub fn heard(&self, position: Position, asked: Instant) {
         self.state.heard(position, asked);

@@ -56,7 +56,13 @@ impl Service {
             Route::Process => {}
             // Another one may have come to lead while the request came.
             Route::Leader if peers.leader() != LeaderAt::Here => return Err(does_not_lead()),
-            Route::Leader => {}
+            Route::Leader => {
+                // What finds nothing to do is refused by no log.
+                if let Err(error) = peers.confirm_lead(until).await {
+                    let leads = peers.leader() == LeaderAt::Here;
+                    return Err(if leads { error.into() } else { does_not_lead() });
+                }
+            }
             Route::Local(LocalRead::Catalogue) => newest(None).await?,
             Route::Local(LocalRead::Counts) => {
                 newest(None).await?;

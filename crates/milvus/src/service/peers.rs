@@ -39,11 +39,16 @@ pub type CatchUp<'a> = Pin<Box<dyn Future<Output = Result<(), PeersError>> + Sen
 ///    password that is changed and a field that is added are answered when every server that
 ///    answers reads has them. So names that are known here are not looked up anew for every search;
 ///    those that are not known are looked up with `catch_up(None, Latest)`, and then refused.
-/// 5. *Who does not lead writes nothing.* It is looked who leads when a request is there; a call that
-///    began then may end when another server leads, and the database refuses the write.
+/// 5. *Who does not lead changes nothing.* It is made sure who leads when a request is there; a call that
+///    began then may end when another server leads, and the database refuses the write. A change that finds
+///    nothing to do is no write: so whoever answers it led for certain after it came.
 pub trait Peers: Send + Sync + fmt::Debug {
     /// Who leads now. Asked at each call that goes to the leader, so it must not wait.
     fn leader(&self) -> LeaderAt;
+
+    /// Returns where this server leads, and led still after it was asked. Asked for each call that goes to
+    /// the leader, so it waits only where that is not known without.
+    fn confirm_lead(&self, deadline: Instant) -> CatchUp<'_>;
 
     /// Returns when this server's data is as new as a read wants; or says that it is not so: at the
     /// deadline, or before that where it is not known what is newest. `collection` is what is read;

@@ -144,7 +144,7 @@ impl Clients {
         let Some(server) = self.any() else { return };
         let begin = self.tick();
         let read = server.life.within(|| {
-            let deadline = self.deadline();
+            let deadline = deadline_of(self.world());
             server.replica.catch_up(ReadFreshness::Latest, deadline).ok()?;
             value_of(&server, key)
         });
@@ -161,7 +161,7 @@ impl Clients {
         let Some(server) = self.any() else { return };
         let begin = self.tick();
         let read = server.life.within(|| {
-            let deadline = self.deadline();
+            let deadline = deadline_of(self.world());
             server.replica.catch_up(ReadFreshness::AtLeast(timestamp), deadline).ok()?;
             value_of(&server, key)
         });
@@ -177,10 +177,6 @@ impl Clients {
                 ));
             }
         }
-    }
-
-    fn deadline(&self) -> Instant {
-        self.world().instant() + Duration::from_secs(10)
     }
 
     fn any(&self) -> Option<Arc<RunningServer>> {
@@ -246,6 +242,11 @@ impl Clients {
     }
 }
 
+/// How long a server tries to be sure of something.
+fn deadline_of(world: &ServerWorld) -> Instant {
+    world.instant() + Duration::from_secs(10)
+}
+
 /// What a server makes of a change that it was sent.
 fn made_by(
     server: &RunningServer,
@@ -257,6 +258,8 @@ fn made_by(
     let name = if matches!(change, ClientChange::Row(_)) { "rows" } else { "keys" };
     let collection = database.collection("default", name).ok()?;
     let at_ms = 1_700_000_000_000 + world.now().as_millis() as u64;
+    // As a server does before each call that only the leader answers.
+    server.replica.confirm_lead(deadline_of(world)).ok()?;
     let key = match database.requests().begin(id) {
         BegunRequest::Applied(answer) => match change {
             ClientChange::Row(value) => {

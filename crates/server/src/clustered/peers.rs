@@ -42,11 +42,31 @@ impl ClusterPeers {
         server_at(address, self.tls.as_ref())
     }
 
+    /// Waits for the replica on a thread that may wait.
+    fn waits(
+        &self,
+        wait: impl FnOnce(&Replica) -> Result<(), ReplicaError> + Send + 'static,
+    ) -> CatchUp<'_> {
+        let replica = Arc::clone(&self.replica);
+        Box::pin(async move {
+            let waited = tokio::task::spawn_blocking(move || wait(&replica));
+            let behind = |why: String| PeersError::Behind(why);
+            let waited = waited.await.map_err(|error| behind(error.to_string()))?;
+            waited.map_err(|error| match error {
+                ReplicaError::Log(error) => PeersError::NoLeader(error.to_string()),
+                error => behind(error.to_string()),
+            })
+        })
+    }
+
     fn figured(&self) -> FiguredServer<'_> {
         let (replica, members) = (&*self.replica, self.members.as_deref());
         FiguredServer { replica, members, began: self.began }
     }
 }
+
+/// Why a server answers nothing itself.
+const NO_DATA: &str = "this server has no data yet";
 
 /// The others, as a server without data knows them.
 pub(super) struct DistantPeers {
@@ -64,9 +84,13 @@ impl Peers for DistantPeers {
     fn leader(&self) -> LeaderAt {
         match self.members.elected() {
             Elected::Other { address } => LeaderAt::There(server_at(&address, self.tls.as_ref())),
-            Elected::Me => LeaderAt::Unknown("this server has no data yet".into()),
+            Elected::Me => LeaderAt::Unknown(NO_DATA.into()),
             Elected::Nobody { why } => LeaderAt::Unknown(why),
         }
+    }
+
+    fn confirm_lead(&self, _deadline: Instant) -> CatchUp<'_> {
+        Box::pin(std::future::ready(Err(PeersError::Behind(NO_DATA.into()))))
     }
 
     fn catch_up(
@@ -75,8 +99,7 @@ impl Peers for DistantPeers {
         _read: ReadTime,
         _deadline: Instant,
     ) -> CatchUp<'_> {
-        let why = "this server has no data yet".to_owned();
-        Box::pin(std::future::ready(Err(PeersError::Behind(why))))
+        Box::pin(std::future::ready(Err(PeersError::Behind(NO_DATA.into()))))
     }
 
     fn timestamp(&self) -> u64 {
@@ -140,6 +163,18 @@ impl Peers for ClusterPeers {
         }
     }
 
+    fn confirm_lead(&self, _deadline: Instant) -> CatchUp<'_> {
+        Box::pin(std::future::ready(Err(PeersError::Behind(NO_DATA.into()))))
+    }
+
+    fn confirm_lead(&self, deadline: Instant) -> CatchUp<'_> {
+        // The only one leads as long as it writes.
+        if self.members.is_none() || self.replica.leads_up_to().is_some() {
+            return Box::pin(std::future::ready(Ok(())));
+        }
+        self.waits(move |replica| replica.confirm_lead(deadline))
+    }
+
     fn catch_up(
         &self,
         _collection: Option<CollectionId>,
@@ -150,16 +185,7 @@ impl Peers for ClusterPeers {
         if self.replica.has(wanted) {
             return Box::pin(std::future::ready(Ok(())));
         }
-        let replica = Arc::clone(&self.replica);
-        Box::pin(async move {
-            let waited = tokio::task::spawn_blocking(move || replica.catch_up(wanted, deadline));
-            let behind = |why: String| PeersError::Behind(why);
-            let waited = waited.await.map_err(|error| behind(error.to_string()))?;
-            waited.map_err(|error| match error {
-                ReplicaError::Log(error) => PeersError::NoLeader(error.to_string()),
-                error => behind(error.to_string()),
-            })
-        })
+        self.waits(move |replica| replica.catch_up(wanted, deadline))
     }
 
     fn timestamp(&self) -> u64 {

@@ -160,6 +160,10 @@ impl Collection {
     ) -> Result<DeleteOutcome, CollectionError> {
         let rows = deleted.len() as u64;
         if rows == 0 {
+            // That there is nothing to delete is the leader's to say.
+            if self.log.follows() {
+                return Err(self.not_leading());
+            }
             return Ok(DeleteOutcome { rows, seq: order.submitted });
         }
         let (seq, _) = self.commit(order, &Record::Delete(deleted), 0, None)?;

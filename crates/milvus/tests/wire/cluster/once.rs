@@ -81,6 +81,38 @@ fn deletes_upserts_and_changes_of_the_catalogue_are_answered_as_before() {
 }
 
 #[test]
+fn that_there_is_nothing_to_do_is_said_only_by_who_leads_for_certain() {
+    let leader = Server::new(1, LeaderAt::Here);
+    // It led before these rows were written, and has not heard that it does no more.
+    let led = Server::new(3, LeaderAt::Here);
+    let edge = Server::new(2, LeaderAt::There(led.at()));
+    for server in [&leader, &led] {
+        assert_ok(&server.served.create("a"));
+    }
+    assert_eq!(written(&insert_as(&leader, 0..5, "rows")).insert_cnt, 5);
+    for (key, asked) in [(1, &led), (2, &edge)] {
+        led.others.lead(LeaderAt::Here);
+        led.others.is_unsure(LeaderAt::There(leader.at()));
+        edge.learns(200, LeaderAt::There(leader.at()));
+        let delete = wire::DeleteRequest {
+            collection_name: "a".into(),
+            expr: format!("id == {key}"),
+            ..Default::default()
+        };
+        let ended = call(&asked.served, "Delete", &delete, &[], None);
+        assert_eq!(ended.code, Code::Ok, "{}", ended.text);
+        assert_eq!(written(&ended).delete_cnt, 1);
+    }
+    // Nobody else leads, and it cannot be found out: nothing is begun.
+    led.others.lead(LeaderAt::Here);
+    led.others.is_unsure(LeaderAt::Here);
+    let flush = wire::FlushAllRequest::default();
+    let ended = call(&led.served, "FlushAll", &flush, &[], None);
+    assert_eq!(ended.code, Code::Unavailable);
+    assert!(ended.text.contains("not certain that this server leads"), "{}", ended.text);
+}
+
+#[test]
 fn a_server_that_is_alone_knows_them_too() {
     let served = crate::served::Served::new();
     assert_ok(&served.create("a"));

@@ -38,6 +38,8 @@ pub(super) struct Others {
     /// How long whoever reads rows waits for them.
     holds: Mutex<Option<Duration>>,
     key: Mutex<Option<PeerKey>>,
+    /// Who leads, as it finds out when it is to be certain.
+    unsure: Mutex<Option<LeaderAt>>,
 }
 
 impl fmt::Debug for Others {
@@ -68,6 +70,7 @@ impl Others {
             fails: Mutex::default(),
             holds: Mutex::default(),
             key: Mutex::default(),
+            unsure: Mutex::default(),
         })
     }
 
@@ -118,6 +121,11 @@ impl Others {
         self.looked.load(Ordering::Relaxed)
     }
 
+    /// Is not certain, when it is asked next, that it leads; and finds this out then.
+    pub(super) fn is_unsure(&self, then: LeaderAt) {
+        *self.unsure.lock().unwrap() = Some(then);
+    }
+
     /// Says how far the log goes, as a leader.
     pub(super) fn leads_up_to(&self, end: SharedLogEnd) {
         *self.end.lock().unwrap() = Some(end);
@@ -143,6 +151,16 @@ impl Peers for Others {
     fn leader(&self) -> LeaderAt {
         let before = self.before.lock().unwrap().pop();
         before.unwrap_or_else(|| self.leader.lock().unwrap().clone())
+    }
+
+    fn confirm_lead(&self, deadline: Instant) -> CatchUp<'_> {
+        assert!(deadline > Instant::now());
+        let unsure = self.unsure.lock().unwrap().take();
+        Box::pin(async move {
+            let Some(then) = unsure else { return Ok(()) };
+            *self.leader.lock().unwrap() = then;
+            Err(PeersError::Behind("it is not certain that this server leads".into()))
+        })
     }
 
     fn catch_up(
