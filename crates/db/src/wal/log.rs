@@ -179,7 +179,17 @@ impl Log {
     /// [`WalError::Poisoned`].
     pub fn sync(&self) -> Result<Seq, WalError> {
         let last = self.queue().last;
-        self.reach(last, Reach::Durable, Duration::ZERO)
+        self.sync_through(last)
+    }
+
+    /// As [`sync`](Self::sync), of what was submitted up to here. What is forgotten meanwhile, since this
+    /// server leads no more, is not waited for.
+    pub(super) fn sync_through(&self, last: Seq) -> Result<Seq, WalError> {
+        let mut queue = self.queue();
+        while queue.durable < last.min(queue.last) {
+            queue = self.advance(queue, Reach::Durable, Duration::ZERO)?;
+        }
+        Ok(last.min(queue.last))
     }
 
     /// Syncs and ends the log.

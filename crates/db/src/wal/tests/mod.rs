@@ -8,6 +8,7 @@ mod lifecycle;
 mod load;
 mod power_cut;
 mod records;
+mod shared;
 mod sharing;
 
 use std::sync::Arc;
