@@ -251,6 +251,29 @@ fn a_server_that_leads_and_is_not_told_of_another_is_refused_by_the_log() {
     assert_eq!((count(&b), count(&a)), (12, 12));
 }
 
+#[test]
+fn that_nothing_is_to_be_deleted_is_answered_by_whoever_leads_for_certain() {
+    let cluster = Cluster::new(0);
+    let a = cluster.start(0);
+    until_leads(&a);
+    let c = create(a.database(), "c");
+    a.confirm_lead(deadline()).unwrap();
+    assert_eq!(c.delete(&[PrimaryKey::Int64(20)]).unwrap().rows, 0);
+    let deaf = Arc::new(Mutex::new(Some(1)));
+    let election = Arc::new(Vote { me: 1, elected: Arc::clone(&deaf) });
+    let options = ReplicaOptions::new(cluster.store(), "the other".into(), election);
+    let b = open(&cluster.dir(1), options);
+    until_leads(&b);
+    let d = b.database().collection("default", "c").unwrap();
+    d.insert(batch(20..21), None).unwrap();
+    // The first one has not heard of it, and has no such row.
+    *cluster.elected.lock().unwrap() = None;
+    a.confirm_lead(deadline()).unwrap_err();
+    c.delete(&[PrimaryKey::Int64(99)]).unwrap_err();
+    b.confirm_lead(deadline()).unwrap();
+    assert_eq!(d.delete(&[PrimaryKey::Int64(20), PrimaryKey::Int64(99)]).unwrap().rows, 1);
+}
+
 /// A request of this number.
 pub(crate) fn request(n: u8) -> CurrentRequest {
     CurrentRequest { id: RequestId([n; 16]), at_ms: 1_700_000_000_000 }

@@ -202,7 +202,7 @@ impl Cluster {
         state.lives += 1;
         let dir = self.root.join(format!("site-{number}-{}", state.lives));
         if keeps_disk {
-            copy(&state.dir, &dir).expect("there is room");
+            copy_at_rest(&state.dir, &dir).expect("there is room");
         }
         state.dir = dir;
         state.down_until = self.world.now() + down;
@@ -291,7 +291,23 @@ impl ServerSite {
     }
 }
 
-/// What a disk has when its server is killed.
+/// What a disk has when its server is killed. Threads of its database may remove a file meanwhile: then it is
+/// not the disk of one moment, and is copied anew.
+fn copy_at_rest(from: &Path, to: &Path) -> std::io::Result<()> {
+    const TRIES: usize = 100;
+    let mut copied = copy(from, to);
+    for _ in 1..TRIES {
+        match &copied {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                std::fs::remove_dir_all(to)?;
+                copied = copy(from, to);
+            }
+            _ => break,
+        }
+    }
+    copied
+}
+
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(to)?;
     let entries = match std::fs::read_dir(from) {
