@@ -163,10 +163,6 @@ impl Peers for ClusterPeers {
         }
     }
 
-    fn confirm_lead(&self, _deadline: Instant) -> CatchUp<'_> {
-        Box::pin(std::future::ready(Err(PeersError::Behind(NO_DATA.into()))))
-    }
-
     fn confirm_lead(&self, deadline: Instant) -> CatchUp<'_> {
         // The only one leads as long as it writes.
         if self.members.is_none() || self.replica.leads_up_to().is_some() {
