@@ -25,11 +25,13 @@ fn a_sync_does_not_wait_for_what_is_forgotten_meanwhile() {
     // Whoever began to sync before that, and slept.
     let (ended, told) = channel();
     let slept = Arc::clone(&log);
-    std::thread::spawn(move || ended.send(slept.sync_through(Seq(2))));
+    let syncs = move || ended.send(slept.sync_through(Seq(2)));
+    // Not joined: it is not to hold up the test where it does not end.
+    std::thread::Builder::new().name("syncs".into()).spawn(syncs).unwrap();
     let synced = told.recv_timeout(Duration::from_secs(60)).expect("a sync ends");
     assert_eq!(synced.unwrap(), Seq(1));
     // What takes the number of the record that was lost is waited for as ever.
-    log.submit(RecordKind::Put, b"of the next leader").unwrap();
+    let _written_by_sync = log.submit(RecordKind::Put, b"of the next leader").unwrap();
     assert_eq!(log.sync().unwrap(), Seq(2));
     assert_eq!(super::contents(&log, 1)[1].1, b"of the next leader");
 }
