@@ -7,8 +7,6 @@ pub(crate) enum ServerFault {
     AnsweredBeforePut,
     /// A server that was elected once takes its lead for certain.
     LeaseTakenForGranted,
-    /// A change is made by whoever takes itself for the leader.
-    LeadNotConfirmed,
     /// A server that leads does not wait for its own changes before it reads the latest.
     ChangesUnderWayMissed,
     /// A follower says that it has a batch before it has applied it.

@@ -290,12 +290,6 @@ fn a_lease_taken_for_granted_is_noticed() {
 
 #[test]
 #[ignore = "takes many seeds: `bench/run simnet`"]
-fn a_lead_that_is_not_confirmed_is_noticed() {
-    is_noticed(ServerFault::LeadNotConfirmed);
-}
-
-#[test]
-#[ignore = "takes many seeds: `bench/run simnet`"]
 fn a_change_under_way_that_a_read_misses_is_noticed() {
     is_noticed(ServerFault::ChangesUnderWayMissed);
 }
