@@ -19,6 +19,8 @@ pub(crate) enum ServerFault {
     GenerationNamedLate,
     /// An edge sends a change again under another id.
     RepeatedWithoutId,
+    /// A bounded read is answered by whatever is there.
+    BoundNotKept,
     /// A follower takes the end of the log that it saw for the one that a read asks for.
     EndSeenBefore,
 }

@@ -21,6 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const AGAIN: Duration = Duration::from_millis(50);
 /// Messages between servers that are lost, in a thousand.
 const LOST: u64 = 30;
+/// How much older a bounded read may be than its begin.
+const STALENESS: Duration = Duration::from_secs(1);
 
 /// What a client changes.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +52,22 @@ pub(super) struct History {
     pub(super) rows: BTreeMap<i64, Option<PrimaryKey>>,
     pub(super) wrong: Option<String>,
     pub(super) happened: BTreeMap<&'static str, u64>,
-    clock: u64,
+    /// The time of each number that was given out.
+    ticks: Vec<Duration>,
+}
+
+impl History {
+    /// A number above all before.
+    fn tick(&mut self, now: Duration) -> u64 {
+        let before = self.ticks.last().copied().unwrap_or_default();
+        self.ticks.push(now.max(before));
+        self.ticks.len() as u64
+    }
+
+    /// The last number up to a time.
+    fn number_at(&self, time: Duration) -> u64 {
+        self.ticks.partition_point(|at| *at <= time) as u64
+    }
 }
 
 /// The operations of one run.
@@ -75,9 +92,8 @@ impl Clients {
 
     /// A number above all before.
     fn tick(&self) -> u64 {
-        let mut history = self.history.lock().unwrap();
-        history.clock += 1;
-        history.clock
+        let now = self.world().now();
+        self.history.lock().unwrap().tick(now)
     }
 
     fn note(&self, key: i64, effect: RegisterEffect, begin: u64, end: Option<u64>) {
@@ -97,7 +113,8 @@ impl Clients {
             match self.world().below(10) {
                 0..=2 => drop(self.write(key, Some(value))),
                 3 => drop(self.write(key, None)),
-                4..=6 => self.read(key),
+                4..=5 => self.read(key, ReadFreshness::Latest),
+                6 => self.read(key, ReadFreshness::Bounded { staleness: STALENESS, at_least: 0 }),
                 7 => self.insert(value),
                 8 => {
                     written = match self.write(own, Some(value)) {
@@ -139,19 +156,24 @@ impl Clients {
         }
     }
 
-    /// A strong read by any server.
-    fn read(&self, key: i64) {
+    /// A read by any server: of the latest, or as if it had begun up to so long before.
+    fn read(&self, key: i64, wanted: ReadFreshness) {
         let Some(server) = self.any() else { return };
-        let begin = self.tick();
+        let (begin, what) = match wanted {
+            ReadFreshness::Bounded { staleness, .. } => {
+                let time = self.world().now().saturating_sub(staleness);
+                (self.history.lock().unwrap().number_at(time), "bounded reads")
+            }
+            _ => (self.tick(), "strong reads"),
+        };
         let read = server.life.within(|| {
-            let deadline = deadline_of(self.world());
-            server.replica.catch_up(ReadFreshness::Latest, deadline).ok()?;
+            server.replica.catch_up(wanted, deadline_of(self.world())).ok()?;
             value_of(&server, key)
         });
         if let Some(value) = read
             && !server.life.is_killed()
         {
-            self.count("strong reads");
+            self.count(what);
             self.note(key, RegisterEffect::Read(value), begin, Some(self.tick()));
         }
     }

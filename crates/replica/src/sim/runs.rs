@@ -265,9 +265,15 @@ fn servers_hold() {
         Ok(())
     });
     println!("{all:?}");
-    for what in
-        ["answers lost", "changes", "kills", "pauses", "reads of own writes", "strong reads"]
-    {
+    for what in [
+        "answers lost",
+        "bounded reads",
+        "changes",
+        "kills",
+        "pauses",
+        "reads of own writes",
+        "strong reads",
+    ] {
         assert!(all.get(what).is_some_and(|it| *it > 10), "{what} is rare: {all:?}");
     }
 }
@@ -320,6 +326,11 @@ fn a_generation_named_late_is_noticed() {
 #[test]
 fn a_change_repeated_under_another_id_is_noticed() {
     is_noticed(ServerFault::RepeatedWithoutId);
+}
+
+#[test]
+fn a_bounded_read_of_whatever_is_there_is_noticed() {
+    is_noticed(ServerFault::BoundNotKept);
 }
 
 #[test]
