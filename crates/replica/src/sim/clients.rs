@@ -4,10 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use pipeann_db::collection::{Collection, RowQuery, keys_of_request};
+use pipeann_db::catalog::{CatalogError, NewCollection};
+use pipeann_db::collection::{RowQuery, keys_of_request};
+use pipeann_db::database::{Database, DatabaseError};
 use pipeann_db::replication::requests::{self, BegunRequest, CurrentRequest, RequestId};
-use pipeann_db::schema::{Batch, PrimaryKey};
-use pipeann_db::value::{Column, ColumnValues, DenseVectors, Value, VectorKind};
+use pipeann_db::schema::{Batch, FieldSpec, PrimaryKey, Schema};
+use pipeann_db::value::{
+    Column, ColumnValues, DataType, DenseVectors, ScalarType, Value, VectorKind,
+};
 
 use super::history::{RegisterEffect, RegisterOperation};
 use super::servers::{Cluster, RunningServer};
@@ -24,6 +28,9 @@ const LOST: u64 = 30;
 /// How much older a bounded read may be than its begin.
 const STALENESS: Duration = Duration::from_secs(1);
 
+/// Registers from this number on are collections that are there, with the value 1, or are not.
+const COLLECTIONS: i64 = 2000;
+
 /// What a client changes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ClientChange {
@@ -31,6 +38,10 @@ pub(super) enum ClientChange {
     Key(i64, Option<i64>),
     /// A row whose key the server gives.
     Row(i64),
+    /// A collection of this number is there, or is not.
+    Collection(i64, bool),
+    /// A collection of this number has a row.
+    Within(i64),
 }
 
 /// What was made of a change.
@@ -106,11 +117,13 @@ impl Clients {
         // A key that nobody else writes, and what it was written and seen with last.
         let own = 1000 + client;
         let mut written: Option<(i64, u64)> = None;
+        // A collection that nobody else makes or drops; the next one has another name.
+        let mut made = COLLECTIONS + 1000 * client;
         for call in 0..calls {
             self.world().pause(Duration::from_millis(600));
             let value = (client + 1) * 10_000 + call as i64;
             let key = self.world().below(keys) as i64;
-            match self.world().below(10) {
+            match self.world().below(13) {
                 0..=2 => drop(self.write(key, Some(value))),
                 3 => drop(self.write(key, None)),
                 4..=5 => self.read(key, ReadFreshness::Latest),
@@ -123,25 +136,62 @@ impl Clients {
                         Outcome::Unsent => written,
                     };
                 }
-                _ => {
+                9..=10 => {
                     if let Some((value, timestamp)) = written {
                         self.read_own(own, value, timestamp);
                     }
                 }
+                11 => {
+                    self.make_and_drop(made);
+                    made += 1;
+                }
+                _ => self.read_collection(),
             }
+        }
+    }
+
+    /// A collection comes, has a row, and is dropped, where all of that is answered.
+    fn make_and_drop(&self, number: i64) {
+        let change = |effect, change| {
+            let begin = self.tick();
+            let outcome = self.change(change);
+            self.note_write(number, effect, begin, &outcome);
+            matches!(outcome, Outcome::Made { .. })
+        };
+        if change(Some(1), ClientChange::Collection(number, true)) {
+            self.count("collections");
+            self.change(ClientChange::Within(number));
+            self.world().pause(Duration::from_secs(2));
+            if self.world().happens(700) {
+                change(None, ClientChange::Collection(number, false));
+            }
+        }
+    }
+
+    /// Whether a collection that somebody has made is there, at any server.
+    fn read_collection(&self) {
+        let numbers: Vec<i64> =
+            self.history.lock().unwrap().operations.range(COLLECTIONS..).map(|it| *it.0).collect();
+        if !numbers.is_empty() {
+            let number = numbers[self.world().below(numbers.len() as u64) as usize];
+            self.read(number, ReadFreshness::Latest);
         }
     }
 
     fn write(&self, key: i64, value: Option<i64>) -> Outcome {
         let begin = self.tick();
         let outcome = self.change(ClientChange::Key(key, value));
+        self.note_write(key, value, begin, &outcome);
+        outcome
+    }
+
+    fn note_write(&self, key: i64, value: Option<i64>, begin: u64, outcome: &Outcome) {
         let end = self.tick();
         match outcome {
             Outcome::Made { .. } => self.note(key, RegisterEffect::Write(value), begin, Some(end)),
             Outcome::Unknown => self.note(key, RegisterEffect::Write(value), begin, None),
             Outcome::Unsent => {}
         }
-        outcome
     }
 
     fn insert(&self, value: i64) {
@@ -277,8 +327,6 @@ fn made_by(
     change: ClientChange,
 ) -> Option<Outcome> {
     let database = server.replica.database();
-    let name = if matches!(change, ClientChange::Row(_)) { "rows" } else { "keys" };
-    let collection = database.collection("default", name).ok()?;
     let at_ms = 1_700_000_000_000 + world.now().as_millis() as u64;
     // As a server does before each call that only the leader answers.
     server.replica.confirm_lead(deadline_of(world)).ok()?;
@@ -286,29 +334,63 @@ fn made_by(
         BegunRequest::Applied(answer) => match change {
             ClientChange::Row(value) => {
                 let batch = row(None, value);
+                let collection = database.collection("default", "rows").ok()?;
                 keys_of_request(&collection.entry().ok()?.schema, &batch, answer).pop()
             }
-            ClientChange::Key(..) => None,
+            _ => None,
         },
         BegunRequest::New(_under_way) => {
             let request = Some(CurrentRequest { id, at_ms });
-            requests::within(request, || apply(&collection, change))?
+            requests::within(request, || apply(database, change))?
         }
     };
     Some(Outcome::Made { key, timestamp: server.replica.timestamp() })
 }
 
-fn apply(collection: &Collection, change: ClientChange) -> Option<Option<PrimaryKey>> {
-    let made = match change {
+fn apply(database: &Database, change: ClientChange) -> Option<Option<PrimaryKey>> {
+    let collection = |name: &str| database.collection("default", name).ok();
+    match change {
         ClientChange::Key(key, Some(value)) => {
-            collection.upsert(row(Some(key), value), None).map(|_| None)
+            collection("keys")?.upsert(row(Some(key), value), None).ok()?;
         }
-        ClientChange::Key(key, None) => collection.delete(&[PrimaryKey::Int64(key)]).map(|_| None),
+        ClientChange::Key(key, None) => {
+            collection("keys")?.delete(&[PrimaryKey::Int64(key)]).ok()?;
+        }
         ClientChange::Row(value) => {
-            collection.insert(row(None, value), None).map(|mut it| it.keys.pop())
+            let inserted = collection("rows")?.insert(row(None, value), None);
+            return Some(inserted.ok()?.keys.pop());
         }
-    };
-    made.ok()
+        ClientChange::Collection(number, true) => {
+            let new = NewCollection::new(schema(false));
+            database.create_collection("default", &name_of(number), new).ok()?;
+        }
+        ClientChange::Collection(number, false) => {
+            match database.drop_collection("default", &name_of(number)) {
+                // Somebody has asked for it before.
+                Err(DatabaseError::Catalog(CatalogError::NotFound { .. })) => {}
+                dropped => dropped.ok()?,
+            }
+        }
+        ClientChange::Within(number) => {
+            collection(&name_of(number))?.upsert(row(Some(1), number), None).ok()?;
+        }
+    }
+    Some(None)
+}
+
+fn name_of(collection: i64) -> String {
+    format!("c{collection}")
+}
+
+/// That of all collections; keys are those of clients, or given by servers.
+pub(super) fn schema(gives: bool) -> Schema {
+    let key = FieldSpec::new("id", DataType::Scalar(ScalarType::Int64)).primary_key();
+    Schema::builder()
+        .field(if gives { key.auto_id() } else { key })
+        .field(FieldSpec::new("n", DataType::Scalar(ScalarType::Int64)))
+        .field(FieldSpec::new("v", DataType::Vector(VectorKind::Float)).dim(2))
+        .build()
+        .expect("it is a schema")
 }
 
 /// A row with a value, and a key where it is not given one.
@@ -330,8 +412,12 @@ fn number(values: &[Value]) -> i64 {
     }
 }
 
-/// The value of a key at a server; none where it cannot be read there.
+/// The value of a key at a server, or of a collection that is there; none where it cannot be read there.
 pub(super) fn value_of(server: &RunningServer, key: i64) -> Option<Option<i64>> {
+    if key >= COLLECTIONS {
+        let found = server.replica.database().collection("default", &name_of(key));
+        return Some(found.is_ok().then_some(1));
+    }
     let collection = server.replica.database().collection("default", "keys").ok()?;
     let rows = collection.get(&[PrimaryKey::Int64(key)], &["n"]).ok()?;
     Some(rows.first().map(|row| number(&row.values)))

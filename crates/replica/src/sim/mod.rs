@@ -3,7 +3,7 @@
 //! Servers are what runs elsewhere: their databases, the log in a store that misbehaves, generations,
 //! memberships, elections. [`world`] lets one of their threads run at a time and says when it is
 //! whose turn, so that a seed tells which one comes next; [`servers`] starts, stops and kills them;
-//! [`clients`] send changes and reads to any of them and note when each began and ended;
+//! [`of_server`] is what each sees of it; [`clients`] send changes and reads to any of them and note when each began and ended;
 //! [`history`] says whether one register a key could have answered so.
 //!
 //! `cargo test` runs 30 seeds; `PIPEANN_SIM_SEEDS=1000 cargo test -p pipeann-replica sim` runs as many as one
@@ -12,6 +12,7 @@
 
 mod clients;
 mod history;
+mod of_server;
 mod runs;
 mod servers;
 mod world;

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use pipeann_db::catalog::NewCollection;
 use pipeann_db::database::Database;
-use pipeann_db::schema::{FieldSpec, PrimaryKey, Schema};
-use pipeann_db::value::{DataType, ScalarType, VectorKind};
+use pipeann_db::schema::PrimaryKey;
 use pipeann_store::sim::seeds::{self, all_hold};
 
-use super::clients::{Clients, History, rows_of, value_of};
+use super::clients::{Clients, History, rows_of, schema, value_of};
 use super::history::{RegisterEffect, RegisterOperation, is_linearizable};
 use super::servers::{Cluster, LOOK, RunningServer};
 use super::world::{ServerWorld, doze};
@@ -34,15 +33,6 @@ const SEEDS: u64 = 30;
 
 /// Collections: one whose keys clients name, one whose keys servers give.
 fn create(database: &Database) -> bool {
-    let schema = |gives: bool| {
-        let key = FieldSpec::new("id", DataType::Scalar(ScalarType::Int64)).primary_key();
-        Schema::builder()
-            .field(if gives { key.auto_id() } else { key })
-            .field(FieldSpec::new("n", DataType::Scalar(ScalarType::Int64)))
-            .field(FieldSpec::new("v", DataType::Vector(VectorKind::Float)).dim(2))
-            .build()
-            .expect("it is a schema")
-    };
     [("keys", false), ("rows", true)].into_iter().all(|(name, gives)| {
         database.collection("default", name).is_ok()
             || database
@@ -163,8 +153,8 @@ fn until(world: &ServerWorld, time: Duration, mut is_so: impl FnMut() -> bool) -
     false
 }
 
-/// Keys and values of a server's collections: those with named keys, and those with given ones.
-type ServerRows = (Vec<(PrimaryKey, i64)>, Vec<(PrimaryKey, i64)>);
+/// Keys and values of each of a server's collections.
+type ServerRows = BTreeMap<String, Vec<(PrimaryKey, i64)>>;
 
 /// All servers have the same, and what each key has is read once more.
 fn check_end(cluster: &Cluster, clients: &Clients) {
@@ -173,8 +163,10 @@ fn check_end(cluster: &Cluster, clients: &Clients) {
         let deadline = world.instant() + within;
         server.life.within(|| server.replica.catch_up(ReadFreshness::Latest, deadline).is_ok())
     };
-    let read = |server: &Arc<RunningServer>| {
-        Ok::<_, String>((rows_of(server, "keys")?, rows_of(server, "rows")?))
+    let read = |server: &Arc<RunningServer>| -> Result<ServerRows, String> {
+        let catalog = server.replica.database().catalog();
+        let all = catalog.collections("default").map_err(|error| error.to_string())?;
+        all.map(|it| Ok((it.name.clone(), rows_of(server, &it.name)?))).collect()
     };
     // A server may begin anew meanwhile, with a generation.
     let mut seen: Vec<Option<ServerRows>> = vec![None; SITES];
@@ -206,8 +198,7 @@ fn check_end(cluster: &Cluster, clients: &Clients) {
         };
         operations.push(end);
     }
-    let rows = all.into_iter().next().expect("there are sites").1;
-    let wrong = check_rows(&history, &rows).err();
+    let wrong = check_rows(&history, &all[0]["rows"]).err();
     history.wrong = history.wrong.take().or(wrong);
 }
 
@@ -269,6 +260,7 @@ fn servers_hold() {
         "answers lost",
         "bounded reads",
         "changes",
+        "collections",
         "kills",
         "pauses",
         "reads of own writes",

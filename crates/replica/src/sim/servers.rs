@@ -13,7 +13,8 @@ use pipeann_store::ClusterStore;
 use pipeann_store::sim::{FickleStore, Moods};
 use uuid::Uuid;
 
-use super::world::{ClockOf, Life, OfServer, ServerWorld};
+use super::of_server::{ClockOf, OfServer};
+use super::world::{Life, ServerWorld};
 use crate::planted::ServerFault;
 use crate::tests::server_info;
 use crate::time::ServerTime;

@@ -7,21 +7,14 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use pipeann_members::BootClock;
-use pipeann_store::objects::Surroundings;
 use pipeann_store::sim::SimulatedDice;
-
-use crate::time::SimulatedTime;
 
 /// How often it is looked whether the running thread sleeps, and after how many looks it does.
 const LOOK: Duration = Duration::from_millis(1);
@@ -117,6 +110,11 @@ impl Life {
         self.killed.load(Ordering::SeqCst)
     }
 
+    /// What has passed for a killed server alone.
+    pub(super) fn ghost_time(&self) -> Duration {
+        Duration::from_nanos(self.ghost.load(Ordering::SeqCst))
+    }
+
     pub(super) fn pause_until(&self, until: Duration) {
         *self.paused_until.lock().unwrap() = until;
     }
@@ -173,6 +171,11 @@ impl ServerWorld {
         self.turns().now
     }
 
+    /// The moment of time zero, as threads see it.
+    pub(super) fn began(&self) -> Instant {
+        self.began
+    }
+
     /// A moment as threads see it.
     pub(super) fn instant(&self) -> Instant {
         self.began + self.now()
@@ -198,7 +201,7 @@ impl ServerWorld {
     }
 
     /// Lets others work for so long, or until this is told.
-    fn wait_at_most(&self, time: Duration, signal: Option<usize>) {
+    pub(super) fn wait_at_most(&self, time: Duration, signal: Option<usize>) {
         let Some(me) = ME.get() else {
             // A thread of a database, which works beside all this.
             return doze(LOOK);
@@ -235,7 +238,7 @@ impl ServerWorld {
     }
 
     /// Has all go on soon that wait for this.
-    fn tell(&self, signal: usize) {
+    pub(super) fn tell(&self, signal: usize) {
         let mut turns = self.turns();
         let now = turns.now;
         for actor in 0..turns.actors.len() {
@@ -433,82 +436,5 @@ impl WorldTurns {
             self.failed.get_or_insert("the run does not end".into());
         }
         Some(baton)
-    }
-}
-
-/// The world as one server sees it.
-#[derive(Clone)]
-pub(super) struct OfServer {
-    pub(super) world: Arc<ServerWorld>,
-    pub(super) life: Arc<Life>,
-}
-
-impl fmt::Debug for OfServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OfServer")
-    }
-}
-
-impl OfServer {
-    fn time(&self) -> Duration {
-        self.world.now() + Duration::from_nanos(self.life.ghost.load(Ordering::SeqCst))
-    }
-}
-
-impl Surroundings for OfServer {
-    fn now(&self) -> Duration {
-        self.time()
-    }
-
-    fn sleep(&self, wait: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(BlockingSleep(self.clone(), wait))
-    }
-
-    fn random(&self) -> u128 {
-        let mut turns = self.world.turns();
-        u128::from(turns.draw()) << 64 | u128::from(turns.draw())
-    }
-}
-
-/// Blocks its thread when it is polled.
-struct BlockingSleep(OfServer, Duration);
-
-impl Future for BlockingSleep {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        self.0.world.wait(self.1);
-        Poll::Ready(())
-    }
-}
-
-impl SimulatedTime for OfServer {
-    fn now(&self) -> Instant {
-        self.world.began + self.time()
-    }
-
-    fn wait(&self, time: Duration) {
-        self.world.wait(time);
-    }
-
-    fn wait_to_be_told(&self, signal: usize, at_most: Duration) {
-        self.world.wait_at_most(at_most, Some(signal));
-    }
-
-    fn tell(&self, signal: usize) {
-        self.world.tell(signal);
-    }
-
-    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>> {
-        self.world.spawn(name, Some(Arc::clone(&self.life)), work)
-    }
-}
-
-/// The clock by which leases are counted.
-pub(super) struct ClockOf(pub(super) Arc<ServerWorld>);
-
-impl BootClock for ClockOf {
-    fn now(&self) -> Duration {
-        self.0.now()
     }
 }
