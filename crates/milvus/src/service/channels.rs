@@ -143,3 +143,19 @@ fn cause(error: &dyn Error) -> String {
     }
     cause.to_string()
 }
+
+/// Of a leader that may have done what it was asked.
+pub(super) fn lost_words(leader: &ServerAt, why: &str) -> String {
+    format!(
+        "the leader at {} was lost before it answered, and may have done what was asked: {why}",
+        leader.uri
+    )
+}
+
+/// Of a leader that has not.
+pub(super) fn unseen_words(leader: &ServerAt, why: &str) -> String {
+    format!(
+        "the leader at {} cannot be reached, and has not seen this call: {why}; try again",
+        leader.uri
+    )
+}

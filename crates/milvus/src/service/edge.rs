@@ -25,7 +25,7 @@ use tonic::{Status, TimeoutExpired};
 
 use super::access_log::AnswerCode;
 use super::asking::{TIMEOUT, timeout_in, timeout_text};
-use super::channels::{CallTurn, Channels, SendError};
+use super::channels::{CallTurn, Channels, SendError, lost_words, unseen_words};
 use super::edge_counts::{EdgeCounts, SentOn};
 use super::hedged::HedgedRead;
 use super::hedging::{Hedging, ReadKind};
@@ -488,20 +488,6 @@ impl Outgoing {
 /// In the words of a server that answers too late itself.
 fn late() -> Response<Body> {
     Status::cancelled(TimeoutExpired(()).to_string()).into_http()
-}
-
-fn lost_words(leader: &ServerAt, why: &str) -> String {
-    format!(
-        "the leader at {} was lost before it answered, and may have done what was asked: {why}",
-        leader.uri
-    )
-}
-
-fn unseen_words(leader: &ServerAt, why: &str) -> String {
-    format!(
-        "the leader at {} cannot be reached, and has not seen this call: {why}; try again",
-        leader.uri
-    )
 }
 
 fn unavailable(why: String) -> Response<Body> {

@@ -150,9 +150,21 @@ pub(crate) fn run(args: &ClusterServeArgs) -> Result<()> {
         if args.replica { partitions } else { server.partitions.len() },
         partitions
     ))?;
+    until_ended(args, &host, others, &mut signals);
+    drop(host);
+    Ok(())
+}
+
+/// Waits for whatever is to end the server, and tells meanwhile when it has met the others.
+fn until_ended(
+    args: &ClusterServeArgs,
+    host: &ServerHost<IndexWalker>,
+    others: usize,
+    signals: &mut Signals,
+) {
     let ending = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| tell_when_met(&host, args.server, others, &ending));
+        scope.spawn(|| tell_when_met(host, args.server, others, &ending));
         if args.until_eof {
             let mut nothing = [0];
             while std::io::stdin().read(&mut nothing).is_ok_and(|read| read > 0) {}
@@ -161,8 +173,6 @@ pub(crate) fn run(args: &ClusterServeArgs) -> Result<()> {
         }
         ending.store(true, Ordering::Relaxed);
     });
-    drop(host);
-    Ok(())
 }
 
 /// The index of this server's rows alone, beside the one that all servers have together.
