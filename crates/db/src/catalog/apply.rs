@@ -173,6 +173,8 @@ impl Catalog {
         }
         draft.revision += 1;
         debug_assert_eq!(super::validate::validate(&draft), Ok(()), "an edit keeps the rules");
+        // Until readers see it: others may read it as soon as it is in the log that they share.
+        let _under_way = self.shared.as_ref().map(|leadership| leadership.under_way().begin());
         if let Some(leadership) = &self.shared {
             let delta = Delta::between(&before, &draft).to_bytes();
             let change = SharedChange::Catalog { revision: draft.revision, delta: &delta };

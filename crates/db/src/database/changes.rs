@@ -79,6 +79,8 @@ impl Database {
         let id = CollectionId(snapshot.next_id());
         let named = DatabaseError::of(&place.collection);
         let identity = CollectionIdentity { id, created: now };
+        // Until it is open: others may show it as soon as the log that they share names it.
+        let _under_way = self.leadership().map(|leadership| leadership.under_way().begin());
         // What a failed attempt may have left under this id.
         let dir = collection_dir(id);
         remove_tree(&*self.home.disk, &dir)?;

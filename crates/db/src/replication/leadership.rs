@@ -48,7 +48,7 @@ impl Leadership {
         &self.requests
     }
 
-    /// Changes of rows that this server has begun and not yet applied.
+    /// Changes that this server has begun and not yet applied.
     pub fn under_way(&self) -> &Arc<ChangesUnderWay> {
         &self.under_way
     }

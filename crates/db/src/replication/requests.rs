@@ -179,10 +179,12 @@ impl KnownRequests {
     pub fn begin(self: &Arc<Self>, id: RequestId) -> BegunRequest {
         let mut known = self.known();
         loop {
-            if let Some(answer) = known.answers.get(&id) {
-                return BegunRequest::Applied(*answer);
-            }
-            if known.under_way.insert(id) {
+            // Its answer is known as soon as it is in the log that servers share, and it may not be seen here yet.
+            if !known.under_way.contains(&id) {
+                if let Some(answer) = known.answers.get(&id) {
+                    return BegunRequest::Applied(*answer);
+                }
+                known.under_way.insert(id);
                 return BegunRequest::New(RequestUnderWay { requests: Arc::clone(self), id });
             }
             known = self.ended.wait(known).unwrap_or_else(PoisonError::into_inner);

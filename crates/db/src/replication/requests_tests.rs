@@ -55,7 +55,10 @@ fn one_that_is_under_way_is_waited_for() {
         let second = scope.spawn(|| requests.begin(id));
         (0..200).for_each(|_| std::thread::yield_now());
         assert!(!second.is_finished());
+        // Its change may not be seen here yet.
         requests.remember(request(7, 1));
+        (0..200).for_each(|_| std::thread::yield_now());
+        assert!(!second.is_finished());
         drop(first);
         let second = second.join().unwrap();
         assert!(matches!(second, BegunRequest::Applied(answer) if answer.first_row == 7));

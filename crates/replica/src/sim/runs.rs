@@ -24,7 +24,7 @@ const KEYS: u64 = 3;
 /// When nothing goes wrong any more, all servers have all changes after so long.
 const HEALED: Duration = Duration::from_secs(180);
 /// It is tried again and again meanwhile, each time for so long.
-const ONE_TRY: Duration = Duration::from_secs(1);
+const ONE_TRY: Duration = Duration::from_secs(20);
 /// Where it takes longer, so often and each time so long is waited by the machine's time.
 const LOOKS_BESIDE: usize = 100;
 const BESIDE: Duration = Duration::from_millis(100);
@@ -161,31 +161,39 @@ fn check_end(cluster: &Cluster, clients: &Clients) {
     let world = &cluster.world;
     let caught_up = |server: &Arc<RunningServer>, within: Duration| {
         let deadline = world.instant() + within;
-        server.life.within(|| server.replica.catch_up(ReadFreshness::Latest, deadline).is_ok())
+        let caught = || server.replica.catch_up(ReadFreshness::Latest, deadline);
+        server.life.within(caught).map_err(|error| error.to_string())
     };
     let read = |server: &Arc<RunningServer>| -> Result<ServerRows, String> {
         let catalog = server.replica.database().catalog();
         let all = catalog.collections("default").map_err(|error| error.to_string())?;
-        all.map(|it| Ok((it.name.clone(), rows_of(server, &it.name)?))).collect()
+        all.map(|it| {
+            let rows = rows_of(server, &it.name);
+            Ok((it.name.clone(), rows.map_err(|error| format!("{}: {error}", it.name))?))
+        })
+        .collect()
     };
     // A server may begin anew meanwhile, with a generation.
     let mut seen: Vec<Option<ServerRows>> = vec![None; SITES];
     for (site, seen) in cluster.sites.iter().zip(&mut seen) {
+        let mut why = "no server runs there".to_owned();
         let reads = || {
             let Some(server) = site.server() else { return false };
-            let is_read = caught_up(&server, ONE_TRY).then(|| read(&server));
-            *seen = is_read.and_then(Result::ok);
+            let found = caught_up(&server, ONE_TRY).and_then(|()| read(&server));
+            *seen = found.map_err(|error| why = error).ok();
             seen.is_some()
         };
         if !heals(world, reads) {
-            return clients.wrong(format!("site {} has not all of the log", site.number));
+            let status = site.server().map(|server| server.replica.status());
+            let why = format!("site {} has not all: {why}, {status:?}", site.number);
+            return clients.wrong(why);
         }
     }
     let all: Vec<_> = seen.into_iter().flatten().collect();
     if all.iter().any(|it| *it != all[0]) {
         return clients.wrong(format!("servers differ: {all:?}"));
     }
-    let Some(server) = cluster.sites[0].server().filter(|server| caught_up(server, HEALED)) else {
+    let Some(server) = cluster.sites[0].server().filter(|it| caught_up(it, HEALED).is_ok()) else {
         return clients.wrong("the first server has ended".into());
     };
     let mut history = clients.history.lock().unwrap();

@@ -1,9 +1,11 @@
 //! Servers, each in a directory: started, killed with the disk as it was, and begun again.
 
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use pipeann_db::catalog::UnixMs;
 use pipeann_db::database::DatabaseOptions;
@@ -14,7 +16,7 @@ use pipeann_store::sim::{FickleStore, Moods};
 use uuid::Uuid;
 
 use super::of_server::{ClockOf, OfServer};
-use super::world::{Life, ServerWorld};
+use super::world::{Life, ServerWorld, doze};
 use crate::planted::ServerFault;
 use crate::tests::server_info;
 use crate::time::ServerTime;
@@ -292,27 +294,55 @@ impl ServerSite {
     }
 }
 
-/// What a disk has when its server is killed. Threads of its database may remove a file meanwhile: then it is
-/// not the disk of one moment, and is copied anew.
-fn copy_at_rest(from: &Path, to: &Path) -> std::io::Result<()> {
-    const TRIES: usize = 100;
-    let mut copied = copy(from, to);
-    for _ in 1..TRIES {
-        match &copied {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                std::fs::remove_dir_all(to)?;
-                copied = copy(from, to);
+/// What a disk has when its server is killed. Threads of its database may work meanwhile, which take no turns:
+/// then it is not the disk of one moment, and is copied anew.
+fn copy_at_rest(from: &Path, to: &Path) -> io::Result<()> {
+    const TRIES: usize = 1000;
+    for _ in 0..TRIES {
+        let before = states_below(from);
+        let copied = copy(from, to);
+        match (&before, states_below(from), &copied) {
+            (Ok(before), Ok(after), Ok(())) if *before == after => return Ok(()),
+            (Err(error), ..) | (_, _, Err(error)) if error.kind() != ErrorKind::NotFound => {
+                return copied.and(before.map(drop));
             }
-            _ => break,
+            _ => {}
         }
+        // It may not have come so far.
+        let _ = std::fs::remove_dir_all(to);
+        doze(Duration::from_millis(1));
     }
-    copied
+    Err(io::Error::other("its files do not come to rest"))
 }
 
-fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+/// What a file is, and when it was changed.
+type FileState = (PathBuf, u64, u64, Option<SystemTime>);
+
+fn states_below(dir: &Path) -> io::Result<Vec<FileState>> {
+    let mut found = Vec::new();
+    let mut dirs = vec![dir.to_owned()];
+    while let Some(dir) = dirs.pop() {
+        let entries = match std::fs::read_dir(&dir) {
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let state = entry.metadata()?;
+            if state.is_dir() {
+                dirs.push(entry.path());
+            }
+            found.push((entry.path(), state.ino(), state.len(), state.modified().ok()));
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::create_dir_all(to)?;
     let entries = match std::fs::read_dir(from) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         entries => entries?,
     };
     for entry in entries {
