@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use pipeann_db::access::Proof;
 use pipeann_db::catalog::{
@@ -13,7 +13,9 @@ use pipeann_db::catalog::{
 use pipeann_db::collection::{Collection, CollectionError};
 use pipeann_db::database::{Database, DatabaseError, DatabaseOptions, REPLICA_FILE};
 use pipeann_db::ids::Metric;
-use pipeann_db::replication::{MemoryLog, SharedChange, SharedLogError};
+use pipeann_db::replication::{
+    ChangesUnderWay, MemoryLog, SharedChange, SharedLog, SharedLogError,
+};
 
 use crate::data::{batch, collection, create, keys, load, options, place, rows, schema, search_by};
 
@@ -138,6 +140,50 @@ fn a_server_that_follows_takes_no_change() {
     a.lead();
     insert(&c, 10..20);
     assert_eq!(c.count(None).unwrap(), 20);
+}
+
+/// A log that counts changes, and those of them that nobody would wait for while it takes them.
+#[derive(Debug)]
+struct Watched {
+    log: Arc<dyn SharedLog>,
+    under_way: Arc<ChangesUnderWay>,
+    taken: AtomicUsize,
+    unseen: AtomicUsize,
+}
+
+impl SharedLog for Watched {
+    fn append(&self, changes: &[SharedChange<'_>]) -> Result<(), SharedLogError> {
+        let unseen = self.under_way.are_over(self.under_way.begun());
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        self.unseen.fetch_add(usize::from(unseen), Ordering::Relaxed);
+        self.log.append(changes)
+    }
+}
+
+#[test]
+fn a_change_is_under_way_from_before_others_may_read_it_until_it_is_seen_here() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = MemoryLog::default();
+    let a = Server::open(dir.path(), &log, 0);
+    let under_way = Arc::clone(a.database.leadership().unwrap().under_way());
+    let watched = Arc::new(Watched {
+        log: log.lead().0,
+        under_way: Arc::clone(&under_way),
+        taken: AtomicUsize::new(0),
+        unseen: AtomicUsize::new(0),
+    });
+    a.database.lead(Arc::clone(&watched) as Arc<dyn SharedLog>).unwrap();
+    let c = create(&a.database);
+    insert(&c, 0..10);
+    c.delete(&keys(&[1])).unwrap();
+    a.database.access().create_user("me", "Password1").unwrap();
+    a.database.access().drop_user("me").unwrap();
+    let CollectionPath { database, collection } = place();
+    a.database.drop_collection(&database, &collection).unwrap();
+    // A collection is made and loaded.
+    assert_eq!(watched.taken.load(Ordering::Relaxed), 7);
+    assert_eq!(watched.unseen.load(Ordering::Relaxed), 0);
+    assert!(under_way.are_over(under_way.begun()), "nothing is under way any more");
 }
 
 #[test]
