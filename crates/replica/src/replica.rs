@@ -19,7 +19,7 @@ use crate::options::ReplicaOptions;
 use crate::position::ReplicaFile;
 use crate::publishing::GenerationWork;
 use crate::requests_file::RequestsFile;
-use crate::state::{ReadFreshness, ReplicaStatus, SharedState};
+use crate::state::{CaughtUp, ReadFreshness, ReplicaStatus, SharedState};
 use crate::work::{LedTerm, LedTerms, LogWork};
 
 /// How often an election is asked by who waits for its end.
@@ -309,29 +309,37 @@ impl Replica {
             return Ok(());
         }
         let behind = |why| ReplicaError::Behind { why };
-        if let Some(term) = self.term().filter(|_| !self.state.has_died()) {
-            self.wait_for_changes(wanted, deadline)?;
-            if self.leads_with(&term, wanted) {
-                return Ok(());
-            }
-            // What came of a put that failed is told by the log, and not by its leader.
-            if term.log.failed().is_none() {
-                match term.leader.verify() {
-                    Ok(()) => return Ok(()),
-                    Err(LogError::Fenced { .. } | LogError::Poisoned { .. }) => {
-                        // It was stopped, or asleep, while another one came to lead.
-                        let why = "another server leads".to_owned();
-                        term.log.end(SharedLogError::NotLeading { why });
+        loop {
+            if let Some(term) = self.term().filter(|_| !self.state.has_died()) {
+                self.wait_for_changes(wanted, deadline)?;
+                if self.leads_with(&term, wanted) {
+                    return Ok(());
+                }
+                // What came of a put that failed is told by the log, and not by its leader.
+                if term.log.failed().is_none() {
+                    match term.leader.verify() {
+                        Ok(()) => return Ok(()),
+                        Err(LogError::Fenced { .. } | LogError::Poisoned { .. }) => {
+                            // It was stopped, or asleep, while another one came to lead.
+                            let why = "another server leads".to_owned();
+                            term.log.end(SharedLogError::NotLeading { why });
+                        }
+                        Err(error) => return Err(error.into()),
                     }
-                    Err(error) => return Err(error.into()),
+                }
+                self.state.nudge();
+                if !self.wait_until(deadline, |it| it.term().is_none()) {
+                    return Err(behind(
+                        "the term by which this server led does not end".to_owned(),
+                    ));
                 }
             }
-            self.state.nudge();
-            if !self.wait_until(deadline, |it| it.term().is_none()) {
-                return Err(behind("the term by which this server led does not end".to_owned()));
+            match self.state.catch_up(wanted, deadline).map_err(behind)? {
+                CaughtUp::Applied => return Ok(()),
+                // It came to lead meanwhile, and what the read asks for may be another leader's by now.
+                CaughtUp::Leads => {}
             }
         }
-        self.state.catch_up(wanted, deadline).map_err(behind)
     }
 }
 

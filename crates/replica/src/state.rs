@@ -48,6 +48,8 @@ struct ReadProgress {
     /// first is `n` has the second be `n` when it ends.
     asked: u64,
     ended: u64,
+    /// How often this server has come to lead.
+    led: u64,
     /// When the last read that came to the end began.
     fresh: Option<Instant>,
     /// How far the leader said that the log goes, and when it was asked, where that is not here yet.
@@ -105,6 +107,15 @@ pub(crate) enum WorkSignal {
     Stop,
 }
 
+/// How a wait for what a read asks for has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CaughtUp {
+    /// It is applied.
+    Applied,
+    /// This server has come to lead. By now another one may.
+    Leads,
+}
+
 impl SharedState {
     pub(crate) fn new(position: Option<Position>, time: ServerTime) -> Self {
         let status =
@@ -113,6 +124,7 @@ impl SharedState {
             status,
             asked: 0,
             ended: 0,
+            led: 0,
             fresh: None,
             heard: None,
             died: None,
@@ -195,7 +207,9 @@ impl SharedState {
                 return WorkSignal::Stop;
             }
             let left = self.time.until(until);
-            if progress.nudged || progress.asked > progress.ended || left.is_zero() {
+            // Who leads reads nothing.
+            let is_asked = progress.asked > progress.ended && progress.status.leads.is_none();
+            if progress.nudged || is_asked || left.is_zero() {
                 progress.nudged = false;
                 return WorkSignal::Look;
             }
@@ -275,6 +289,7 @@ impl SharedState {
         let mut progress = self.progress();
         progress.status.leads = term;
         if term.is_some() {
+            progress.led += 1;
             progress.ended = progress.asked;
             progress.status.trouble = None;
         }
@@ -300,16 +315,20 @@ impl SharedState {
     ///
     /// # Errors
     /// What is in the way, when the deadline has come.
-    pub(crate) fn catch_up(&self, wanted: ReadFreshness, deadline: Instant) -> Result<(), String> {
+    pub(crate) fn catch_up(
+        &self,
+        wanted: ReadFreshness,
+        deadline: Instant,
+    ) -> Result<CaughtUp, String> {
         let mut progress = self.progress();
         if let Some(why) = &progress.died {
             return Err(why.clone());
         }
         if progress.has(wanted, &self.time) {
-            return Ok(());
+            return Ok(CaughtUp::Applied);
         }
         progress.asked += 1;
-        let mine = progress.asked;
+        let (mine, led) = (progress.asked, progress.led);
         self.moved.tell();
         while progress.ended < mine && progress.status.leads.is_none() {
             let left = self.time.until(deadline);
@@ -319,6 +338,12 @@ impl SharedState {
             }
             progress = self.wait_more(progress, left);
         }
-        Ok(())
+        // Reads that were asked for end as a server comes to lead.
+        let leads = progress.led != led || progress.status.leads.is_some();
+        Ok(if leads { CaughtUp::Leads } else { CaughtUp::Applied })
     }
 }
+
+#[cfg(test)]
+#[path = "state_tests.rs"]
+mod tests;

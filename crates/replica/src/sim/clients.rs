@@ -59,6 +59,8 @@ pub(super) enum Outcome {
 #[derive(Default)]
 pub(super) struct History {
     pub(super) operations: BTreeMap<i64, Vec<RegisterOperation>>,
+    /// Bounded reads: the key, what was seen, up to which number all has to be in it, and when it ended.
+    pub(super) bounded: Vec<(i64, Option<i64>, u64, u64)>,
     /// Rows that were asked for, and the keys that they got where that was answered.
     pub(super) rows: BTreeMap<i64, Option<PrimaryKey>>,
     pub(super) wrong: Option<String>,
@@ -126,8 +128,8 @@ impl Clients {
             match self.world().below(13) {
                 0..=2 => drop(self.write(key, Some(value))),
                 3 => drop(self.write(key, None)),
-                4..=5 => self.read(key, ReadFreshness::Latest),
-                6 => self.read(key, ReadFreshness::Bounded { staleness: STALENESS, at_least: 0 }),
+                4..=5 => self.read(key),
+                6 => self.read_bounded(key),
                 7 => self.insert(value),
                 8 => {
                     written = match self.write(own, Some(value)) {
@@ -174,7 +176,7 @@ impl Clients {
             self.history.lock().unwrap().operations.range(COLLECTIONS..).map(|it| *it.0).collect();
         if !numbers.is_empty() {
             let number = numbers[self.world().below(numbers.len() as u64) as usize];
-            self.read(number, ReadFreshness::Latest);
+            self.read(number);
         }
     }
 
@@ -206,40 +208,43 @@ impl Clients {
         }
     }
 
-    /// A read by any server: of the latest, or as if it had begun up to so long before.
-    fn read(&self, key: i64, wanted: ReadFreshness) {
+    /// A strong read by any server.
+    fn read(&self, key: i64) {
         let Some(server) = self.any() else { return };
-        let (begin, what) = match wanted {
-            ReadFreshness::Bounded { staleness, .. } => {
-                let time = self.world().now().saturating_sub(staleness);
-                (self.history.lock().unwrap().number_at(time), "bounded reads")
-            }
-            _ => (self.tick(), "strong reads"),
-        };
-        let read = server.life.within(|| {
-            server.replica.catch_up(wanted, deadline_of(self.world())).ok()?;
-            value_of(&server, key)
-        });
-        if let Some(value) = read
-            && !server.life.is_killed()
-        {
-            self.count(what);
+        let begin = self.tick();
+        if let Some(value) = self.seen(&server, key, ReadFreshness::Latest) {
+            self.count("strong reads");
             self.note(key, RegisterEffect::Read(value), begin, Some(self.tick()));
         }
+    }
+
+    /// A read by any server that may lack what was answered lately.
+    fn read_bounded(&self, key: i64) {
+        let Some(server) = self.any() else { return };
+        let before = self.world().now().saturating_sub(STALENESS);
+        let begin = self.history.lock().unwrap().number_at(before);
+        let wanted = ReadFreshness::Bounded { staleness: STALENESS, at_least: 0 };
+        if let Some(value) = self.seen(&server, key, wanted) {
+            self.count("bounded reads");
+            let end = self.tick();
+            self.history.lock().unwrap().bounded.push((key, value, begin, end));
+        }
+    }
+
+    /// What a read of a key sees at a server; nothing where it is not answered.
+    fn seen(&self, server: &RunningServer, key: i64, wanted: ReadFreshness) -> Option<Option<i64>> {
+        let read = server.life.within(|| {
+            server.replica.catch_up(wanted, deadline_of(self.world())).ok()?;
+            value_of(server, key)
+        });
+        read.filter(|_| !server.life.is_killed())
     }
 
     /// A read of one's own last write, by any server.
     fn read_own(&self, key: i64, value: i64, timestamp: u64) {
         let Some(server) = self.any() else { return };
         let begin = self.tick();
-        let read = server.life.within(|| {
-            let deadline = deadline_of(self.world());
-            server.replica.catch_up(ReadFreshness::AtLeast(timestamp), deadline).ok()?;
-            value_of(&server, key)
-        });
-        if let Some(read) = read
-            && !server.life.is_killed()
-        {
+        if let Some(read) = self.seen(&server, key, ReadFreshness::AtLeast(timestamp)) {
             self.count("reads of own writes");
             self.note(key, RegisterEffect::Read(read), begin, Some(self.tick()));
             if read != Some(value) {

@@ -54,9 +54,49 @@ pub(super) fn is_linearizable(operations: &[RegisterOperation]) -> bool {
     false
 }
 
+/// Whether a read may have seen this value: one that was written before its end, or none at first, and that no
+/// write took the place of which was answered before `begin` and began after that one was answered.
+pub(super) fn may_be_seen(
+    operations: &[RegisterOperation],
+    seen: Option<i64>,
+    (begin, end): (u64, u64),
+) -> bool {
+    let writes = || {
+        operations.iter().filter_map(|it| match it.effect {
+            RegisterEffect::Write(value) => Some((value, it)),
+            RegisterEffect::Read(_) => None,
+        })
+    };
+    let is_over = |written: u64| {
+        writes().any(|(_, it)| it.end.is_some_and(|end| end <= begin) && it.begin > written)
+    };
+    let of_write = writes()
+        .filter(|(value, it)| *value == seen && it.begin < end)
+        .any(|(_, it)| it.end.is_none_or(|end| !is_over(end)));
+    of_write || seen.is_none() && !is_over(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_replaced_long_ago_is_not_seen() {
+        let write = |value, begin, end| RegisterOperation {
+            effect: RegisterEffect::Write(value),
+            begin,
+            end,
+        };
+        let operations =
+            [write(Some(1), 1, Some(2)), write(Some(2), 3, Some(4)), write(None, 5, None)];
+        let sees = |seen, begin| may_be_seen(&operations, seen, (begin, 9));
+        assert!(sees(Some(1), 3) && !sees(Some(1), 4), "the second one is answered by then");
+        assert!(sees(Some(2), 3) && sees(Some(2), 8), "nobody knows when the third one is made");
+        assert!(sees(None, 8) && !sees(Some(3), 8));
+        assert!(may_be_seen(&operations[..2], None, (1, 9)), "nothing was there at first");
+        assert!(!may_be_seen(&operations[..2], None, (2, 9)));
+        assert!(!may_be_seen(&operations[..2], Some(2), (1, 3)), "it is not written yet");
+    }
 
     fn operation(effect: RegisterEffect, begin: u64, end: u64) -> RegisterOperation {
         RegisterOperation { effect, begin, end: (end > 0).then_some(end) }

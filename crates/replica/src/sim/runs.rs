@@ -11,7 +11,7 @@ use pipeann_db::schema::PrimaryKey;
 use pipeann_store::sim::seeds::{self, all_hold};
 
 use super::clients::{Clients, History, rows_of, schema, value_of};
-use super::history::{RegisterEffect, RegisterOperation, is_linearizable};
+use super::history::{RegisterEffect, RegisterOperation, is_linearizable, may_be_seen};
 use super::servers::{Cluster, LOOK, RunningServer};
 use super::world::{ServerWorld, doze};
 use crate::ReadFreshness;
@@ -184,9 +184,9 @@ fn check_end(cluster: &Cluster, clients: &Clients) {
             seen.is_some()
         };
         if !heals(world, reads) {
-            let status = site.server().map(|server| server.replica.status());
-            let why = format!("site {} has not all: {why}, {status:?}", site.number);
-            return clients.wrong(why);
+            let statuses = cluster.sites.iter().map(|it| Some(it.server()?.replica.status()));
+            let statuses: Vec<_> = statuses.collect();
+            return clients.wrong(format!("site {} has not all: {why}; {statuses:?}", site.number));
         }
     }
     let all: Vec<_> = seen.into_iter().flatten().collect();
@@ -249,6 +249,15 @@ fn run(seed: u64, planted: Option<ServerFault>) -> Result<BTreeMap<&'static str,
     for (key, operations) in &history.operations {
         if !is_linearizable(operations) {
             return Err(format!("key {key} is no register: {operations:?}"));
+        }
+    }
+    for (key, seen, begin, end) in &history.bounded {
+        let operations = history.operations.get(key).map_or(&[][..], |it| it);
+        if !may_be_seen(operations, *seen, (*begin, *end)) {
+            return Err(format!(
+                "a bounded read of {key} that has to have all up to {begin} saw {seen:?} at {end}: \
+                 {operations:?}"
+            ));
         }
     }
     Ok(history.happened.clone())

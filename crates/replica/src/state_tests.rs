@@ -1,0 +1,60 @@
+//! What ends a wait for the log, and what does not.
+
+use super::*;
+
+fn state() -> SharedState {
+    SharedState::new(None, ServerTime::Machine)
+}
+
+fn deadline() -> Instant {
+    Instant::now() + Duration::from_secs(60)
+}
+
+/// Has somebody wait for the latest, and does something when he does; how it has ended.
+fn ended_by(state: &SharedState, end: impl FnOnce()) -> Result<CaughtUp, String> {
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| state.catch_up(ReadFreshness::Latest, deadline()));
+        while state.begin_read().0 == 0 {
+            std::thread::yield_now();
+        }
+        end();
+        waits.join().expect("it does not panic")
+    })
+}
+
+#[test]
+fn a_read_to_the_end_of_the_log_answers_those_who_asked_before_it_began() {
+    let state = state();
+    let before = state.begin_read();
+    let ended = ended_by(&state, || {
+        // This one began too early.
+        state.end_read(before);
+        state.end_read(state.begin_read());
+    });
+    assert_eq!(ended, Ok(CaughtUp::Applied));
+}
+
+#[test]
+fn that_a_server_comes_to_lead_is_no_answer_and_is_told_also_when_it_is_over() {
+    let now = state();
+    assert_eq!(ended_by(&now, || now.leads(Some(1))), Ok(CaughtUp::Leads));
+    let over = state();
+    let ended = ended_by(&over, || {
+        over.leads(Some(1));
+        over.leads(None);
+    });
+    assert_eq!(ended, Ok(CaughtUp::Leads));
+}
+
+#[test]
+fn who_leads_is_not_woken_by_those_who_ask_for_the_log() {
+    let state = state();
+    state.leads(Some(1));
+    assert_eq!(state.catch_up(ReadFreshness::Latest, deadline()), Ok(CaughtUp::Leads));
+    let (began, rest) = (Instant::now(), Duration::from_millis(50));
+    assert_eq!(state.wait(rest), WorkSignal::Look);
+    assert!(began.elapsed() >= rest, "nobody asked for that");
+    // Who follows again looks at once.
+    state.leads(None);
+    assert_eq!(state.wait(Duration::from_secs(600)), WorkSignal::Look);
+}
