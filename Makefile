@@ -11,6 +11,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 export PYO3_PYTHON := $(VENV)/bin/python
 DENY_VERSION := 0.20.2
 DENY := $(TARGET)/tools/deny-$(DENY_VERSION)/bin/cargo-deny
+EDITION := $(shell sed -n 's/^edition = "\(.*\)"/\1/p' Cargo.toml)
 XTASK = cargo xtask architecture words links features
 CLIPPY = cargo clippy --locked --workspace --all-targets -- -D warnings
 # What `cargo clippy` calls the compiler by, and tells it. Documentation is told the same, so that it
@@ -60,8 +61,12 @@ etcd:
 		echo "or leave out the tests that need it: PIPEANN_WITHOUT_ETCD=1 make test" >&2; exit 1; }
 
 # Without `TESTS` nothing is linked. Tests of one crate: TESTS="--package pipeann-db --lib wal::".
+# Only files that differ from the last commit are looked at for their format, which is most of the time
+# otherwise; `make lint` looks at all.
 quick: $(VENV)/ready
-	cargo fmt --all --check
+	git ls-files --modified --others --exclude-standard --deduplicate '*.rs' | \
+		while read -r file; do ! test -f "$$file" || echo "$$file"; done | \
+		xargs --no-run-if-empty rustfmt --check --edition $(EDITION)
 	$(XTASK)
 	$(CLIPPY)
 	$(if $(TESTS),cargo test --quiet --locked $(TESTS))
