@@ -64,8 +64,7 @@ etcd:
 # Only files that differ from the last commit are looked at for their format, which is most of the time
 # otherwise; `make lint` looks at all.
 quick: $(VENV)/ready
-	git ls-files --modified --others --exclude-standard --deduplicate '*.rs' | \
-		while read -r file; do ! test -f "$$file" || echo "$$file"; done | \
+	{ git diff --name-only --diff-filter=d HEAD -- '*.rs'; git ls-files --others --exclude-standard '*.rs'; } | \
 		xargs --no-run-if-empty rustfmt --check --edition $(EDITION)
 	$(XTASK)
 	$(CLIPPY)
