@@ -73,6 +73,16 @@ impl Cluster {
         open(&self.dir(server), options)
     }
 
+    /// One that votes for itself, in an election that the others do not hear of; it leads.
+    fn lead_unheard(&self, server: usize) -> Replica {
+        let elected = Arc::new(Mutex::new(Some(server)));
+        let election = Arc::new(Vote { me: server, elected });
+        let options = ReplicaOptions::new(self.store(), "the other".into(), election);
+        let replica = open(&self.dir(server), options);
+        until_leads(&replica);
+        replica
+    }
+
     /// One that publishes after so many bytes, and tells whether it is cut off.
     pub(crate) fn start_publishing(&self, server: usize, bytes: u64) -> (Replica, Receiver<()>) {
         let election = Arc::new(Vote { me: server, elected: Arc::clone(&self.elected) });
@@ -234,12 +244,7 @@ fn a_server_that_leads_and_is_not_told_of_another_is_refused_by_the_log() {
     until_leads(&a);
     let c = create(a.database(), "c");
     c.insert(batch(0..10), None).unwrap();
-    // It votes for itself, in an election that the first one does not hear of.
-    let deaf = Arc::new(Mutex::new(Some(1)));
-    let election = Arc::new(Vote { me: 1, elected: Arc::clone(&deaf) });
-    let options = ReplicaOptions::new(cluster.store(), "the other".into(), election);
-    let b = open(&cluster.dir(1), options);
-    until_leads(&b);
+    let b = cluster.lead_unheard(1);
     *cluster.elected.lock().unwrap() = None;
     let read = a.catch_up(ReadFreshness::Latest, deadline());
     let wrote = c.insert(batch(20..21), None);
@@ -259,11 +264,7 @@ fn that_nothing_is_to_be_deleted_is_answered_by_whoever_leads_for_certain() {
     let c = create(a.database(), "c");
     a.confirm_lead(deadline()).unwrap();
     assert_eq!(c.delete(&[PrimaryKey::Int64(20)]).unwrap().rows, 0);
-    let deaf = Arc::new(Mutex::new(Some(1)));
-    let election = Arc::new(Vote { me: 1, elected: Arc::clone(&deaf) });
-    let options = ReplicaOptions::new(cluster.store(), "the other".into(), election);
-    let b = open(&cluster.dir(1), options);
-    until_leads(&b);
+    let b = cluster.lead_unheard(1);
     let d = b.database().collection("default", "c").unwrap();
     d.insert(batch(20..21), None).unwrap();
     // The first one has not heard of it, and has no such row.

@@ -266,11 +266,9 @@ impl Access {
         let mut state = (*self.state()).clone();
         make(&mut state)?;
         let file = file::encode(&state);
-        // Until it counts here: others may go by it as soon as it is in the log that they share.
-        let _under_way = self.shared.as_ref().map(|leadership| leadership.under_way().begin());
-        if let Some(leadership) = &self.shared {
-            leadership.change(SharedChange::Access { file: &file })?;
-        }
+        let change = SharedChange::Access { file: &file };
+        let shared = self.shared.as_ref().map(|leadership| leadership.change(change));
+        let _under_way = shared.transpose()?;
         self.replace(&file, state)
     }
 

@@ -173,13 +173,12 @@ impl Catalog {
         }
         draft.revision += 1;
         debug_assert_eq!(super::validate::validate(&draft), Ok(()), "an edit keeps the rules");
-        // Until readers see it: others may read it as soon as it is in the log that they share.
-        let _under_way = self.shared.as_ref().map(|leadership| leadership.under_way().begin());
-        if let Some(leadership) = &self.shared {
+        let shared = self.shared.as_ref().map(|leadership| {
             let delta = Delta::between(&before, &draft).to_bytes();
             let change = SharedChange::Catalog { revision: draft.revision, delta: &delta };
-            leadership.change(change)?;
-        }
+            leadership.change(change)
+        });
+        let _under_way = shared.transpose()?;
         self.save(&mut writer, &before, &draft)?;
         let revision = draft.revision;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(draft);

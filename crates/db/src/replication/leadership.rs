@@ -3,7 +3,9 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::requests::{self, RequestAnswer};
-use super::{ChangesUnderWay, KnownRequests, SharedChange, SharedLog, SharedLogError};
+use super::{
+    ChangeUnderWay, ChangesUnderWay, KnownRequests, SharedChange, SharedLog, SharedLogError,
+};
 
 /// What a server is to a shared log.
 #[derive(Clone, Debug, Default)]
@@ -76,13 +78,24 @@ impl Leadership {
         Ok(())
     }
 
-    /// Appends the one change of a call, with the request that this thread works for.
+    /// Appends the one change of a call, with the request that this thread works for. It is under way until
+    /// what is returned goes: others may read it as soon as it is in the log, so that has to be kept until
+    /// it is seen here.
     ///
     /// # Errors
     /// As [`SharedLog::append`].
-    pub(crate) fn change(&self, change: SharedChange<'_>) -> Result<(), SharedLogError> {
-        let Some(request) = requests::current() else { return self.append(&[change]) };
-        let request = request.applied(RequestAnswer::default());
-        self.append(&[change, SharedChange::Request(request)])
+    pub(crate) fn change(
+        &self,
+        change: SharedChange<'_>,
+    ) -> Result<ChangeUnderWay, SharedLogError> {
+        let under_way = self.under_way.begin();
+        match requests::current() {
+            None => self.append(&[change])?,
+            Some(request) => {
+                let request = request.applied(RequestAnswer::default());
+                self.append(&[change, SharedChange::Request(request)])?;
+            }
+        }
+        Ok(under_way)
     }
 }

@@ -30,6 +30,7 @@ pub struct ChangesUnderWay {
 
 /// A change from before it may get into the shared log until it is applied, or has failed.
 #[derive(Debug)]
+#[must_use = "the change is over as soon as it is dropped"]
 pub(crate) struct ChangeUnderWay {
     of: Arc<ChangesUnderWay>,
     number: u64,

@@ -55,12 +55,21 @@ pub(super) enum Outcome {
     Unsent,
 }
 
+/// A read of a key that may lack what was answered lately.
+#[derive(Debug)]
+pub(super) struct BoundedRead {
+    pub(super) key: i64,
+    pub(super) seen: Option<i64>,
+    /// All that was answered up to this number has to be in it.
+    pub(super) begin: u64,
+    pub(super) end: u64,
+}
+
 /// All that clients saw.
 #[derive(Default)]
 pub(super) struct History {
     pub(super) operations: BTreeMap<i64, Vec<RegisterOperation>>,
-    /// Bounded reads: the key, what was seen, up to which number all has to be in it, and when it ended.
-    pub(super) bounded: Vec<(i64, Option<i64>, u64, u64)>,
+    pub(super) bounded: Vec<BoundedRead>,
     /// Rows that were asked for, and the keys that they got where that was answered.
     pub(super) rows: BTreeMap<i64, Option<PrimaryKey>>,
     pub(super) wrong: Option<String>,
@@ -224,10 +233,10 @@ impl Clients {
         let before = self.world().now().saturating_sub(STALENESS);
         let begin = self.history.lock().unwrap().number_at(before);
         let wanted = ReadFreshness::Bounded { staleness: STALENESS, at_least: 0 };
-        if let Some(value) = self.seen(&server, key, wanted) {
+        if let Some(seen) = self.seen(&server, key, wanted) {
             self.count("bounded reads");
-            let end = self.tick();
-            self.history.lock().unwrap().bounded.push((key, value, begin, end));
+            let read = BoundedRead { key, seen, begin, end: self.tick() };
+            self.history.lock().unwrap().bounded.push(read);
         }
     }
 

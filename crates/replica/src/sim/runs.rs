@@ -251,13 +251,10 @@ fn run(seed: u64, planted: Option<ServerFault>) -> Result<BTreeMap<&'static str,
             return Err(format!("key {key} is no register: {operations:?}"));
         }
     }
-    for (key, seen, begin, end) in &history.bounded {
-        let operations = history.operations.get(key).map_or(&[][..], |it| it);
-        if !may_be_seen(operations, *seen, (*begin, *end)) {
-            return Err(format!(
-                "a bounded read of {key} that has to have all up to {begin} saw {seen:?} at {end}: \
-                 {operations:?}"
-            ));
+    for read in &history.bounded {
+        let operations = history.operations.get(&read.key).map_or(&[][..], |it| it);
+        if !may_be_seen(operations, read.seen, (read.begin, read.end)) {
+            return Err(format!("{read:?} lacks what was answered before: {operations:?}"));
         }
     }
     Ok(history.happened.clone())

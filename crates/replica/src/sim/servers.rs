@@ -316,7 +316,13 @@ fn copy_at_rest(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// What a file is, and when it was changed.
-type FileState = (PathBuf, u64, u64, Option<SystemTime>);
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct FileState {
+    path: PathBuf,
+    inode: u64,
+    bytes: u64,
+    changed: Option<SystemTime>,
+}
 
 fn states_below(dir: &Path) -> io::Result<Vec<FileState>> {
     let mut found = Vec::new();
@@ -332,7 +338,8 @@ fn states_below(dir: &Path) -> io::Result<Vec<FileState>> {
             if state.is_dir() {
                 dirs.push(entry.path());
             }
-            found.push((entry.path(), state.ino(), state.len(), state.modified().ok()));
+            let (inode, bytes, changed) = (state.ino(), state.len(), state.modified().ok());
+            found.push(FileState { path: entry.path(), inode, bytes, changed });
         }
     }
     found.sort_unstable();
