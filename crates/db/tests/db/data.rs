@@ -1,7 +1,9 @@
 //! What the tests of collections are made with.
 
+use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use pipeann_db::catalog::{CollectionPath, EntryChange, NewCollection, UnixMs};
 use pipeann_db::collection::{Collection, CollectionOptions, RowQuery, SearchHit, SearchRequest};
@@ -39,6 +41,22 @@ pub(crate) fn options() -> DatabaseOptions {
     };
     let others = DatabaseOptions::new(|| UnixMs(1_000_000));
     DatabaseOptions { collection, row_cache_bytes: 1 << 20, ..others }
+}
+
+/// Waits until what others do behind a call has come to be as it should.
+///
+/// # Panics
+/// Where it does not.
+pub(crate) fn eventually<T: Debug>(now: impl Fn() -> T, is_so: impl Fn(&T) -> bool) {
+    let begun = Instant::now();
+    loop {
+        let now = now();
+        if is_so(&now) {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "it stays {now:?}");
+        std::thread::yield_now();
+    }
 }
 
 pub(crate) fn open(dir: &Path) -> Database {

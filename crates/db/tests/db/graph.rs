@@ -11,8 +11,8 @@ use pipeann_db::ids::Metric;
 use pipeann_db::schema::PrimaryKey;
 
 use crate::data::{
-    batch, collection, create, distance, keys, load, open, options, place, rows, search_by, seed,
-    vector,
+    batch, collection, create, distance, eventually, keys, load, open, options, place, rows,
+    search_by, seed, vector,
 };
 
 /// What a collection should hold: the seed of each key.
@@ -232,8 +232,9 @@ fn a_released_collection_gives_its_memory_back_and_loses_nothing() {
     let loaded = accountant.held_bytes();
     assert!(loaded > before + 100_000, "{loaded} after {before}");
     database.apply(EntryChange::Release { place: place(), partitions: None }).unwrap();
-    // Flat vectors may have grown a little in between.
-    assert!(accountant.held_bytes() < before + 10_000, "{} held", accountant.held_bytes());
+    // Flat vectors may have grown a little in between, and a step of maintenance that was under way
+    // keeps the graph until it ends.
+    eventually(|| accountant.held_bytes(), |&held| held < before + 10_000);
     insert(&c, &mut model, 900..1300, 1);
     c.delete(&keys(&[3])).unwrap();
     model.remove(&3);
