@@ -33,11 +33,12 @@ fn reads(answers: &[Answer]) -> u64 {
 #[test]
 fn searches_read_as_little_as_the_narrowest_where_the_device_is_the_limit() {
     let base = clustered(6000, 24, VectorType::F32, 1);
-    let queries = clustered(200, 24, VectorType::F32, 2);
+    let queries = clustered(100, 24, VectorType::F32, 2);
     let dir = tempfile::tempdir().unwrap();
     build_in(&dir.path().join("i"), &base, &options(Metric::L2));
     for in_flight in [1, 16] {
-        let index = on("30:10000", &dir.path().join("i"));
+        // So slow that it stays the limit where this process gets little of its processors.
+        let index = on("30:3000", &dir.path().join("i"));
         let of = |policy| reads(&searched(&index, &queries, policy, in_flight));
         let [least, most] = [1, 8].map(|w| of(Policy { width: Width::Fixed(w), ..Policy::pipe() }));
         // The device is known by now, but how it is used is not learnt from one batch alone.
