@@ -284,9 +284,15 @@ def test_rows_enter_the_graphs_of_all_servers_by_the_links_of_the_leader(tmp_pat
         server.watched = free_port()
     rows = np.random.default_rng(7).integers(0, 255, (9_000, 16)).astype(np.float32)
 
+    def figure(server: Server, name: str) -> float:
+        return sum(n for of, n in server.figures().items() if of.startswith(name + "{"))
+
     def adopted(server: Server) -> float:
-        name = "pipeann_adopted_links_total"
-        return sum(n for of, n in server.figures().items() if of.startswith(name))
+        return figure(server, "pipeann_adopted_links_total")
+
+    def has_linked(server: Server, there: int) -> bool:
+        named = [figure(server, f"pipeann_{kind}") for kind in ("rows", "growing_rows")]
+        return named == [there, 0]
 
     def written(first: int, last: int) -> None:
         """Inserts rows by any server, and waits until servers that follow have linked most of them
@@ -322,6 +328,9 @@ def test_rows_enter_the_graphs_of_all_servers_by_the_links_of_the_leader(tmp_pat
         create_by_key(first, 16)
         fill(first, rows[:5_000])
         first.close()
+        # What comes while a server builds its graph is in that without the leader's links.
+        for server in cluster.servers:
+            until("a graph of each server", lambda of=server: has_linked(of, 5_000))
         written(5_000, 7_000)
         leader(cluster).kill()
         written(7_000, 9_000)
