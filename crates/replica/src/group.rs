@@ -17,9 +17,6 @@ use crate::time::{ChangeSignal, ServerTime};
 const OBJECT_BYTES: usize = 16 << 20;
 /// What may wait beside the object that is being put.
 const WAITING_BYTES: usize = 2 * OBJECT_BYTES;
-/// The most changes of an object.
-const OBJECT_CHANGES: usize = 64 << 10;
-
 /// Where objects are put, one after the other.
 pub(crate) trait ObjectLog: fmt::Debug + Send + Sync {
     /// Puts changes, in their order, as one object, and returns when it is certain to be there.
@@ -27,6 +24,10 @@ pub(crate) trait ObjectLog: fmt::Debug + Send + Sync {
     /// # Errors
     /// As [`SharedLog::append`].
     fn put(&self, changes: &[EncodedChange]) -> Result<(), SharedLogError>;
+
+    /// All that was put so far is answered as being there. Of what was put before a failure some writers
+    /// may be told of the failure: it is there, and not applied by who put it.
+    fn note_answered(&self);
 }
 
 #[derive(Debug, Default)]
@@ -50,6 +51,8 @@ pub(crate) struct SharedObjects {
     time: ServerTime,
     /// From the begin of one put to that of the next.
     gap: Duration,
+    /// The most changes of an object.
+    object_changes: usize,
     /// Is told when it has failed.
     on_failure: Box<dyn Fn() + Send + Sync>,
 }
@@ -61,15 +64,18 @@ impl fmt::Debug for SharedObjects {
 }
 
 impl SharedObjects {
-    /// Puts objects by `log`, one that comes after a rest at once, and the next ones `gap` apart.
+    /// Puts objects of so many changes at most by `log`, one that comes after a rest at once, and the next
+    /// ones `gap` apart.
     pub(crate) fn new(
         log: Box<dyn ObjectLog>,
         time: ServerTime,
         gap: Duration,
+        object_changes: usize,
         on_failure: impl Fn() + Send + Sync + 'static,
     ) -> Arc<Self> {
         let (waiting, moved) = (Mutex::default(), ChangeSignal::new(time.clone()));
-        Arc::new(Self { log, waiting, moved, time, gap, on_failure: Box::new(on_failure) })
+        let on_failure = Box::new(on_failure);
+        Arc::new(Self { log, waiting, moved, time, gap, object_changes, on_failure })
     }
 
     /// Why the term is over, if it is.
@@ -102,7 +108,8 @@ impl SharedObjects {
         mut waiting: MutexGuard<'w, WaitingChanges>,
     ) -> MutexGuard<'w, WaitingChanges> {
         let left = |waiting: &WaitingChanges| {
-            let full = waiting.bytes >= OBJECT_BYTES || waiting.changes.len() >= OBJECT_CHANGES;
+            let full =
+                waiting.bytes >= OBJECT_BYTES || waiting.changes.len() >= self.object_changes;
             let since = waiting.began.map_or(self.gap, |began| self.time.since(began));
             if full || waiting.failed.is_some() {
                 Duration::ZERO
@@ -140,20 +147,20 @@ impl SharedObjects {
         let done = waiting.given;
         drop(waiting);
         let mut ending = PutEnding { group: self, outcome: None };
-        ending.outcome =
-            Some(objects(&changes).try_for_each(|object| self.log.put(object)).map(|()| done));
+        let mut objects = objects(&changes, self.object_changes);
+        ending.outcome = Some(objects.try_for_each(|object| self.log.put(object)).map(|()| done));
         drop(ending);
         self.waiting()
     }
 }
 
-/// Changes in groups that each fit an object. A request stays with its change.
-fn objects(changes: &[EncodedChange]) -> impl Iterator<Item = &[EncodedChange]> {
+/// Changes in groups that each fit an object of so many. A request stays with its change.
+fn objects(changes: &[EncodedChange], most: usize) -> impl Iterator<Item = &[EncodedChange]> {
     let mut bytes = 0;
     let mut count = 0;
     changes.chunk_by(move |before, after| {
         (bytes, count) = (bytes + before.payload.len(), count + 1);
-        let fits = bytes + after.payload.len() <= OBJECT_BYTES && count < OBJECT_CHANGES
+        let fits = bytes + after.payload.len() <= OBJECT_BYTES && count < most
             || after.kind == KIND_REQUEST;
         if !fits {
             (bytes, count) = (0, 0);
@@ -174,7 +181,13 @@ impl Drop for PutEnding<'_> {
         waiting.leading = false;
         let unknown = || SharedLogError::Unknown { why: "putting an object panicked".into() };
         match self.outcome.take().unwrap_or_else(|| Err(unknown())) {
-            Ok(done) => waiting.done = done,
+            Ok(done) => {
+                waiting.done = done;
+                // Who waited may have been told already that the term is over.
+                if waiting.failed.is_none() {
+                    self.group.log.note_answered();
+                }
+            }
             Err(error) => {
                 waiting.failed.get_or_insert(error);
             }

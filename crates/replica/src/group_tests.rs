@@ -12,6 +12,8 @@ use super::*;
 struct Objects {
     put: Mutex<Vec<Vec<EncodedChange>>>,
     fail_at: Option<usize>,
+    /// How many of them are answered as being there.
+    answered: AtomicUsize,
 }
 
 impl ObjectLog for Arc<Objects> {
@@ -25,10 +27,14 @@ impl ObjectLog for Arc<Objects> {
         put.push(changes.to_vec());
         Ok(())
     }
+
+    fn note_answered(&self) {
+        self.answered.store(self.put.lock().unwrap().len(), Ordering::Relaxed);
+    }
 }
 
 fn log_over(objects: &Arc<Objects>, gap: Duration) -> Arc<SharedObjects> {
-    SharedObjects::new(Box::new(Arc::clone(objects)), ServerTime::Machine, gap, || {})
+    SharedObjects::new(Box::new(Arc::clone(objects)), ServerTime::Machine, gap, 64 << 10, || {})
 }
 
 fn record(collection: u64, seq: u64, payload: &[u8]) -> SharedChange<'_> {
@@ -94,6 +100,7 @@ fn after_a_failure_nothing_is_put_and_everybody_is_told() {
         Box::new(Arc::clone(&objects)),
         ServerTime::Machine,
         Duration::ZERO,
+        64 << 10,
         move || {
             tell.fetch_add(1, Ordering::Relaxed);
         },
@@ -113,6 +120,18 @@ fn after_a_failure_nothing_is_put_and_everybody_is_told() {
     assert!(told.load(Ordering::Relaxed) > 0);
     assert!(log.failed().is_some());
     assert!(log.append(&[record(9, 1, b"row")]).is_err());
+}
+
+#[test]
+fn an_object_whose_writers_are_told_of_the_failure_of_the_next_is_not_answered() {
+    let objects = Arc::new(Objects { fail_at: Some(2), ..Objects::default() });
+    let log = log_over(&objects, Duration::ZERO);
+    log.append(&[record(1, 1, b"row")]).unwrap();
+    assert_eq!(objects.answered.load(Ordering::Relaxed), 1);
+    let long = vec![7; OBJECT_BYTES];
+    log.append(&[record(1, 2, &long), record(1, 3, &long)]).unwrap_err();
+    assert_eq!(objects.put.lock().unwrap().len(), 2, "the first of the two is there");
+    assert_eq!(objects.answered.load(Ordering::Relaxed), 1);
 }
 
 #[test]

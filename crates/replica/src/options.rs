@@ -11,6 +11,7 @@ use crate::time::ServerTime;
 
 /// So much of the log is read in about the time that a generation's changes take to be fetched.
 const GENERATION_BYTES: u64 = 256 << 20;
+const OBJECT_CHANGES: usize = 64 << 10;
 
 /// How a server takes part.
 #[derive(Clone, Debug)]
@@ -29,6 +30,8 @@ pub struct ReplicaOptions {
     /// From the begin of one put to that of the next, where changes wait: puts are paid for. One that comes
     /// after a rest is put at once.
     pub put_gap: Duration,
+    /// The most changes of one object; those of a call that has more are put as several.
+    pub object_changes: usize,
     /// What was applied is noted on disk so often, so that a start reads no more of the log again.
     pub note: Duration,
     /// The leader publishes a generation after so many bytes of the log.
@@ -59,6 +62,7 @@ impl ReplicaOptions {
             poll,
             idle_poll,
             put_gap,
+            object_changes: OBJECT_CHANGES,
             note: Duration::from_secs(5),
             generation_bytes: GENERATION_BYTES,
             keep_log: Duration::ZERO,

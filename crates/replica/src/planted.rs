@@ -21,6 +21,8 @@ pub(crate) enum ServerFault {
     RepeatedWithoutId,
     /// A bounded read is answered by whatever is there.
     BoundNotKept,
+    /// What is put counts as applied, also where its writers are told of a failure.
+    PutTakenForApplied,
     /// A follower takes the end of the log that it saw for the one that a read asks for.
     EndSeenBefore,
 }

@@ -156,8 +156,8 @@ impl GenerationWork {
     /// Gives the files of now second names.
     fn take(&mut self, term: &LedTerm) -> Result<TakenFiles, ReplicaError> {
         let log_bytes = self.state.log_bytes();
-        let (position, from) = (term.leader.position(), term.leader.stamp().timestamp);
-        // What was put before is written here after this.
+        let (position, from) = term.time.applied();
+        // What was put up to there is written here after this.
         self.database.sync_applied()?;
         let inside = self.dir.join(GENERATIONS_DIR);
         fs::create_dir_all(&inside).map_err(ReplicaError::files(&inside))?;

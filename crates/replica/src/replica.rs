@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pipeann_db::database::{Database, DatabaseOptions};
-use pipeann_db::replication::{ChangesUnderWay, SharedLogError};
+use pipeann_db::replication::{BegunChanges, ChangesUnderWay, SharedLogError};
 use pipeann_store::{ClusterStore, LogError, Position};
 use uuid::Uuid;
 
@@ -228,7 +228,7 @@ impl Replica {
         }
         match self.term() {
             // In this order: a change that failed meanwhile has ended the term.
-            Some(term) => self.applied_all_of(wanted) && self.leads_with(&term, wanted),
+            Some(term) => self.applied_all_of(&term, wanted) && self.leads_with(&term, wanted),
             None => self.state.has(wanted),
         }
     }
@@ -243,11 +243,11 @@ impl Replica {
             || term.log.failed().is_none() && self.options.election.certain_for() > Duration::ZERO
     }
 
-    /// Whether nothing is under way that others may have read from the log and that a read of the latest
-    /// would miss here.
-    fn applied_all_of(&self, wanted: ReadFreshness) -> bool {
-        wanted != ReadFreshness::Latest
-            || self.under_way().is_none_or(|changes| changes.are_over(changes.begun()))
+    /// Whether nothing is under way that others may have read from the log and that a read would miss here
+    /// which asks for it.
+    fn applied_all_of(&self, term: &LedTerm, wanted: ReadFreshness) -> bool {
+        let Some(changes) = self.under_way() else { return true };
+        to_be_seen(changes, term, wanted).is_none_or(|begun| changes.are_over(begun))
     }
 
     fn under_way(&self) -> Option<&Arc<ChangesUnderWay>> {
@@ -257,17 +257,17 @@ impl Replica {
     /// Waits for changes that this server leads and has not yet applied, where a read has to see them.
     fn wait_for_changes(
         &self,
+        term: &LedTerm,
         wanted: ReadFreshness,
         deadline: Instant,
     ) -> Result<(), ReplicaError> {
-        let Some(changes) = self.under_way().filter(|_| wanted == ReadFreshness::Latest) else {
-            return Ok(());
-        };
+        let Some(changes) = self.under_way() else { return Ok(()) };
+        let Some(begun) = to_be_seen(changes, term, wanted) else { return Ok(()) };
         #[cfg(test)]
         if self.options.planted == Some(crate::planted::ServerFault::ChangesUnderWayMissed) {
             return Ok(());
         }
-        let over = self.options.time.wait_for_changes(changes, changes.begun(), deadline);
+        let over = self.options.time.wait_for_changes(changes, begun, deadline);
         let why = || "a change is under way, and the store has not answered".to_owned();
         if over { Ok(()) } else { Err(ReplicaError::Behind { why: why() }) }
     }
@@ -311,7 +311,7 @@ impl Replica {
         let behind = |why| ReplicaError::Behind { why };
         loop {
             if let Some(term) = self.term().filter(|_| !self.state.has_died()) {
-                self.wait_for_changes(wanted, deadline)?;
+                self.wait_for_changes(&term, wanted, deadline)?;
                 if self.leads_with(&term, wanted) {
                     return Ok(());
                 }
@@ -340,6 +340,21 @@ impl Replica {
                 CaughtUp::Leads => {}
             }
         }
+    }
+}
+
+/// The changes of this term that a read has to see, as far as they are not applied for certain.
+fn to_be_seen(
+    changes: &ChangesUnderWay,
+    term: &LedTerm,
+    wanted: ReadFreshness,
+) -> Option<BegunChanges> {
+    match wanted {
+        ReadFreshness::Latest => Some(changes.begun()),
+        ReadFreshness::AtLeast(timestamp) | ReadFreshness::Bounded { at_least: timestamp, .. } => {
+            term.time.to_be_applied(timestamp)
+        }
+        ReadFreshness::Any => None,
     }
 }
 

@@ -44,6 +44,8 @@ pub struct ReplicaStatus {
 #[derive(Debug)]
 struct ReadProgress {
     status: ReplicaStatus,
+    /// The greatest position that was applied, also where some is read once more since.
+    furthest: Option<Position>,
     /// Reads to the log's end that were asked for, and those that have ended: one that begins when the
     /// first is `n` has the second be `n` when it ends.
     asked: u64,
@@ -121,6 +123,7 @@ impl SharedState {
         let status =
             ReplicaStatus { leads: None, position, timestamp: 0, trouble: None, cut_off: false };
         let progress = ReadProgress {
+            furthest: status.position,
             status,
             asked: 0,
             ended: 0,
@@ -255,10 +258,21 @@ impl SharedState {
     pub(crate) fn applied(&self, position: Position, timestamp: u64) {
         let mut progress = self.progress();
         progress.status.position = Some(position);
+        progress.furthest = progress.furthest.max(Some(position));
         progress.status.timestamp = progress.status.timestamp.max(timestamp);
         progress.compare_with_heard();
         drop(progress);
         self.moved.tell();
+    }
+
+    /// Whether the object at a position was applied here before.
+    pub(crate) fn has_applied(&self, position: Position) -> bool {
+        self.progress().furthest >= Some(position)
+    }
+
+    /// What was applied here is of another history than the log's.
+    pub(crate) fn forget_applied(&self) {
+        self.progress().furthest = None;
     }
 
     /// The leader said how far the log goes.
@@ -331,6 +345,10 @@ impl SharedState {
         let (mine, led) = (progress.asked, progress.led);
         self.moved.tell();
         while progress.ended < mine && progress.status.leads.is_none() {
+            // What it asks for may come before the log's end.
+            if progress.has(wanted, &self.time) {
+                return Ok(CaughtUp::Applied);
+            }
             let left = self.time.until(deadline);
             if left.is_zero() || progress.stopping || progress.died.is_some() {
                 let why = progress.status.trouble.clone();

@@ -12,8 +12,16 @@ fn deadline() -> Instant {
 
 /// Has somebody wait for the latest, and does something when he does; how it has ended.
 fn ended_by(state: &SharedState, end: impl FnOnce()) -> Result<CaughtUp, String> {
+    wait_ended_by(state, ReadFreshness::Latest, end)
+}
+
+fn wait_ended_by(
+    state: &SharedState,
+    wanted: ReadFreshness,
+    end: impl FnOnce(),
+) -> Result<CaughtUp, String> {
     std::thread::scope(|scope| {
-        let waits = scope.spawn(|| state.catch_up(ReadFreshness::Latest, deadline()));
+        let waits = scope.spawn(|| state.catch_up(wanted, deadline()));
         while state.begin_read().0 == 0 {
             std::thread::yield_now();
         }
@@ -57,4 +65,25 @@ fn who_leads_is_not_woken_by_those_who_ask_for_the_log() {
     // Who follows again looks at once.
     state.leads(None);
     assert_eq!(state.wait(Duration::from_secs(600)), WorkSignal::Look);
+}
+
+#[test]
+fn a_read_of_what_is_applied_before_the_end_of_the_log_ends_then() {
+    let state = state();
+    let ended = wait_ended_by(&state, ReadFreshness::AtLeast(7), || {
+        state.applied(Position { term: 1, number: 1 }, 6);
+        state.applied(Position { term: 1, number: 2 }, 8);
+    });
+    assert_eq!(ended, Ok(CaughtUp::Applied));
+}
+
+#[test]
+fn what_was_applied_before_is_known_while_it_is_read_once_more() {
+    let state = state();
+    let at = |number| Position { term: 1, number };
+    state.applied(at(5), 9);
+    state.applied(at(2), 4);
+    assert_eq!([2, 5, 6].map(|number| state.has_applied(at(number))), [true, true, false]);
+    state.forget_applied();
+    assert!(!state.has_applied(at(2)), "it was of another history");
 }

@@ -13,7 +13,7 @@ use pipeann_store::{
 };
 
 use crate::ReplicaError;
-use crate::codec::decode;
+use crate::codec::{KIND_ACCESS, decode};
 use crate::commits::CommitTally;
 use crate::election::Elected;
 use crate::group::SharedObjects;
@@ -62,7 +62,7 @@ impl LedTerm {
     pub(crate) fn has(&self, wanted: ReadFreshness) -> bool {
         match wanted {
             ReadFreshness::Any => true,
-            ReadFreshness::AtLeast(timestamp) => self.time.newest().1 >= timestamp,
+            ReadFreshness::AtLeast(timestamp) => self.time.applied().1 >= timestamp,
             ReadFreshness::Bounded { .. } | ReadFreshness::Latest => false,
         }
     }
@@ -100,7 +100,10 @@ impl LogWork {
                 Err(ReplicaError::Log(LogError::Diverged { .. })) if from.is_some() => {
                     match self.has_generation() {
                         Ok(true) => self.cut_off("what this server has is not in the log".into()),
-                        Ok(false) => from = None,
+                        Ok(false) => {
+                            self.state.forget_applied();
+                            from = None;
+                        }
                         Err(error) => self.fail(&error),
                     }
                 }
@@ -146,7 +149,8 @@ impl LogWork {
         let mut quiet = 0;
         loop {
             let before = reader.position();
-            let reading = self.state.begin_read();
+            let (reading, listings) = (self.state.begin_read(), reader.listings());
+            let mut more = false;
             while let Some(batch) = reader.next()? {
                 #[cfg(test)]
                 if self.options.planted == Some(ServerFault::SaidBeforeApplied) {
@@ -159,6 +163,11 @@ impl LogWork {
                     return Ok(reader.position());
                 }
                 self.note_position(false);
+                // Those who wait do not wait for what comes all the time behind that.
+                more = reader.listings() > listings && reader.has_given_all_listed();
+                if more {
+                    break;
+                }
             }
             #[cfg(test)]
             let reading = if self.options.planted == Some(ServerFault::EndSeenBefore) {
@@ -173,7 +182,7 @@ impl LogWork {
                 return Ok(reader.position());
             }
             quiet = if reader.position() == before { quiet + 1 } else { 0 };
-            if self.pause(quiet) == WorkSignal::Stop {
+            if !more && self.pause(quiet) == WorkSignal::Stop {
                 return Ok(reader.position());
             }
         }
@@ -217,7 +226,9 @@ impl LogWork {
         let term = leader.term();
         let newest = newest.max(leader.stamp().timestamp);
         let opened = (leader.position(), newest);
-        let time = Arc::new(TermTime::after(opened, Arc::clone(&self.now)));
+        let changes = self.database.leadership().map(|it| Arc::clone(it.under_way()));
+        let changes = changes.expect("the database of a replica is shared");
+        let time = Arc::new(TermTime::after(opened, Arc::clone(&self.now), changes));
         let objects = TermObjects {
             leader: Arc::clone(&leader),
             time: Arc::clone(&time),
@@ -228,25 +239,24 @@ impl LogWork {
             planted: self.options.planted,
         };
         let state = Arc::clone(&self.state);
-        let (time_of_log, gap) = (self.options.time.clone(), self.options.put_gap);
-        let log = SharedObjects::new(Box::new(objects), time_of_log, gap, move || state.nudge());
+        let ReplicaOptions { time: time_of_log, put_gap, object_changes, .. } =
+            self.options.clone();
+        let told = move || state.nudge();
+        let objects = Box::new(objects);
+        let log = SharedObjects::new(objects, time_of_log, put_gap, object_changes, told);
         self.database.lead(Arc::clone(&log) as Arc<dyn SharedLog>)?;
         tracing::info!(term, "this server leads");
         let log_of_term = Arc::clone(&log);
-        self.set_term(Some(LedTerm { leader: Arc::clone(&leader), time, log: log_of_term }));
+        self.set_term(Some(LedTerm { leader, time: Arc::clone(&time), log: log_of_term }));
         self.state.leads(Some(term));
-        let mut position = leader.position();
         while log.failed().is_none() && self.options.election.elected() == Elected::Me {
             if self.state.wait(self.options.poll.max(Duration::from_millis(100)))
                 == WorkSignal::Stop
             {
                 break;
             }
-            if log.failed().is_none() {
-                position = leader.position();
-                self.state.applied(position, leader.stamp().timestamp);
-                self.note_position(false);
-            }
+            self.note_applied(&time);
+            self.note_position(false);
         }
         let why =
             log.failed().map_or_else(|| "it was not elected again".to_owned(), |e| e.to_string());
@@ -257,14 +267,24 @@ impl LogWork {
         self.options.election.give_up();
         // What was put is written here too, when those under way have ended.
         self.database.follow()?;
-        Ok(position)
+        Ok(self.note_applied(&time))
+    }
+
+    /// Says how far a term's objects are applied. One may be there, and its writers told of a failure, so
+    /// that it is not applied: it is read again by whoever follows.
+    fn note_applied(&self, time: &TermTime) -> Position {
+        let (position, timestamp) = time.applied();
+        self.state.applied(position, timestamp);
+        position
     }
 
     /// Applies what an object holds.
     fn apply(&self, batch: &Batch) -> Result<(), DatabaseError> {
         let bytes = batch.entries.iter().map(|entry| entry.payload.len() as u64).sum();
         self.state.note_log_bytes(bytes);
-        apply(&self.database, batch)
+        // Users and roles come as a whole, so those of an object that is read once more are older ones.
+        let again = self.state.has_applied(batch.position);
+        apply_those(&self.database, batch, |kind| !again || kind != KIND_ACCESS)
     }
 
     fn set_term(&self, term: Option<LedTerm>) {
@@ -304,8 +324,17 @@ impl LogWork {
 
 /// Applies what an object holds.
 pub(crate) fn apply(database: &Database, batch: &Batch) -> Result<(), DatabaseError> {
+    apply_those(database, batch, |_| true)
+}
+
+/// Applies what an object holds of these kinds.
+fn apply_those(
+    database: &Database,
+    batch: &Batch,
+    is_applied: impl Fn(u8) -> bool,
+) -> Result<(), DatabaseError> {
     let written = moment(batch.timestamp);
-    batch.entries.iter().try_for_each(|entry| {
+    batch.entries.iter().filter(|entry| is_applied(entry.kind)).try_for_each(|entry| {
         database.apply_shared(&decode(entry.seq, entry.kind, &entry.payload)?, written)
     })
 }

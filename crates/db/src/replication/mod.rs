@@ -19,8 +19,7 @@ mod under_way;
 pub use leadership::{Leadership, LogStanding};
 pub use memory::MemoryLog;
 pub use requests::{AppliedRequest, KnownRequests};
-pub(crate) use under_way::ChangeUnderWay;
-pub use under_way::{BegunChanges, ChangesUnderWay};
+pub use under_way::{BegunChanges, ChangeUnderWay, ChangesUnderWay};
 
 use std::fmt;
 

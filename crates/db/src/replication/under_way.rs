@@ -31,7 +31,7 @@ pub struct ChangesUnderWay {
 /// A change from before it may get into the shared log until it is applied, or has failed.
 #[derive(Debug)]
 #[must_use = "the change is over as soon as it is dropped"]
-pub(crate) struct ChangeUnderWay {
+pub struct ChangeUnderWay {
     of: Arc<ChangesUnderWay>,
     number: u64,
 }
@@ -52,7 +52,8 @@ impl ChangesUnderWay {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn begin(self: &Arc<Self>) -> ChangeUnderWay {
+    /// A change begins.
+    pub fn begin(self: &Arc<Self>) -> ChangeUnderWay {
         let mut changes = self.changes();
         let number = changes.begun;
         changes.begun += 1;

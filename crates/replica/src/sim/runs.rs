@@ -343,3 +343,9 @@ fn a_bounded_read_of_whatever_is_there_is_noticed() {
 fn an_end_seen_before_the_read_is_noticed() {
     is_noticed(ServerFault::EndSeenBefore);
 }
+
+#[test]
+#[ignore = "takes many seeds: `bench/run simnet`"]
+fn what_is_put_and_not_answered_taken_for_applied_is_noticed() {
+    is_noticed(ServerFault::PutTakenForApplied);
+}

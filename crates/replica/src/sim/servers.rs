@@ -26,6 +26,8 @@ use crate::{ClusterMembership, Election, Replica, ReplicaFile, ReplicaOptions, S
 pub(super) const LEASE: Duration = Duration::from_secs(2);
 /// So many bytes of the log make a generation, so that a run has some.
 const GENERATION_BYTES: u64 = 1500;
+/// So few that a call with a request is an object, and what waits becomes several.
+const OBJECT_CHANGES: usize = 2;
 /// Between looks of whoever waits.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
@@ -176,6 +178,7 @@ impl Cluster {
         let election = Arc::clone(&members) as Arc<dyn Election>;
         let options = ReplicaOptions {
             generation_bytes: GENERATION_BYTES,
+            object_changes: OBJECT_CHANGES,
             note: Duration::from_millis(500),
             cut_off: Some(cut_off),
             time: ServerTime::Simulated(surroundings),

@@ -156,8 +156,23 @@ impl ShardReader {
 
     /// The position of the last batch given out, or where reading began.
     pub fn position(&self) -> Option<Position> {
+        self.look(Reader::position)
+    }
+
+    /// How many listings of the store have shown something so far.
+    pub fn listings(&self) -> u64 {
+        self.look(Reader::listings)
+    }
+
+    /// Whether all is given out that the last listing has shown. Where others write all the time, it is
+    /// this that tells that a reader has come to where the log ended when the listing was asked for.
+    pub fn has_given_all_listed(&self) -> bool {
+        self.look(Reader::has_given_all_listed)
+    }
+
+    fn look<T>(&self, of: impl FnOnce(&Reader) -> T) -> T {
         let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        reader.as_ref().and_then(Reader::position)
+        of(reader.as_ref().expect("put back by the call before"))
     }
 
     fn take(&mut self) -> Reader {

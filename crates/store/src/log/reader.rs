@@ -11,6 +11,9 @@ use super::{Batch, LogError, Position, ShardLog, Stamp};
 
 /// Objects that are fetched while the caller applies those before.
 const READ_AHEAD: usize = 4;
+/// Objects that are asked for by their names, one after the other, before a listing tells how many more
+/// there are.
+const ASKED_BY_NAME: u32 = 16;
 
 type Fetch = Pin<Box<dyn Future<Output = Result<Option<DecodedObject>, LogError>> + Send>>;
 
@@ -20,6 +23,10 @@ pub struct Reader {
     last: Tip,
     /// Objects up to this number were listed.
     listed: u64,
+    /// Listings so far that showed something.
+    listings: u64,
+    /// Objects that were found by their names since the last listing, or since there was none.
+    by_name: u32,
     /// What is being fetched, in order, and the number after it.
     ahead: FuturesOrdered<Fetch>,
     ahead_next: u64,
@@ -97,7 +104,8 @@ impl Reader {
         // Also where the object was found: what is below a cut is no part of the log.
         log.not_cut(last.number.max(1)).await?;
         let (listed, ahead_next) = (last.number, last.number + 1);
-        Ok(Self { log, last, listed, ahead: FuturesOrdered::new(), ahead_next })
+        let (listings, by_name, ahead) = (0, 0, FuturesOrdered::new());
+        Ok(Self { log, last, listed, listings, by_name, ahead, ahead_next })
     }
 
     /// The position of the last batch that was given out, or where reading began.
@@ -118,16 +126,28 @@ impl Reader {
         self.listed = self.listed.max(number);
     }
 
+    /// How many listings have shown something so far.
+    pub fn listings(&self) -> u64 {
+        self.listings
+    }
+
+    /// Whether all objects are given out that the last listing has shown.
+    pub fn has_given_all_listed(&self) -> bool {
+        self.listed <= self.last.number
+    }
+
     /// The next batch, or `None` where there is no more for now.
     ///
     /// After an error the reader stands where it stood; `Objects` errors may pass.
     pub async fn next(&mut self) -> Result<Option<Batch>, LogError> {
         let number = self.last.number + 1;
         if self.ahead.is_empty() && self.listed < number {
-            if self.log.asks_by_name {
+            if self.log.asks_by_name && self.by_name < ASKED_BY_NAME {
                 let Some(object) = self.log.get(number).await? else {
+                    self.by_name = 0;
                     return self.log.not_cut(number).await.map(|()| None);
                 };
+                self.by_name += 1;
                 self.ahead.push_back(Box::pin(std::future::ready(Ok(Some(object)))));
                 (self.listed, self.ahead_next) = (number, number + 1);
             } else if !self.list(number).await? {
@@ -183,10 +203,12 @@ impl Reader {
 
     /// Lists from `number` on; `false` where there is nothing.
     async fn list(&mut self, number: u64) -> Result<bool, LogError> {
+        self.by_name = 0;
         let numbers = self.log.numbers_after(number - 1).await?;
         if numbers.is_empty() {
             return Ok(false);
         }
+        self.listings += 1;
         // A listing is no moment: it may show an object and miss the one before it. A name that is
         // missing for good is told from that when it is fetched.
         self.listed = *numbers.last().expect("not empty");

@@ -76,6 +76,31 @@ async fn a_reader_at_the_end_goes_on_when_there_is_more() {
 }
 
 #[tokio::test]
+async fn a_reader_knows_that_it_has_come_to_where_a_listing_ended_also_while_others_write() {
+    for log in [log(), log().asking_by_name()] {
+        let leader = lead(&log, "a").await;
+        let mut reader = Reader::open(log.clone(), None).await.unwrap();
+        // One more comes with each that is read.
+        for seq in 1..=40 {
+            leader.append(at(seq), &record(seq)).await.unwrap();
+        }
+        let mut ends = 0;
+        for seq in 41..=200 {
+            leader.append(at(seq), &record(seq)).await.unwrap();
+            let listings = reader.listings();
+            assert!(reader.next().await.unwrap().is_some());
+            ends += u32::from(reader.listings() > listings);
+        }
+        assert!(ends > 1, "{ends} listings");
+        while !reader.has_given_all_listed() {
+            leader.append(at(1_000), &record(1_000)).await.unwrap();
+            reader.next().await.unwrap().unwrap();
+        }
+        assert!(reader.next().await.unwrap().is_some(), "that is not the end of the log");
+    }
+}
+
+#[tokio::test]
 async fn an_old_leader_is_fenced_and_stays_so() {
     let log = log();
     let old = lead(&log, "old").await;
