@@ -23,6 +23,9 @@ pub enum WriteKind {
     Insert,
     /// Rows that replace those of the same key. Keys are always given, and kept.
     Upsert,
+    /// The same, completed by what is stored of the rows. Among that may be dynamic keys with the name
+    /// of a field that was added later: they stay.
+    CompletedUpsert,
 }
 
 /// Rows that fit their schema: every field has a value in every row, or is nullable.

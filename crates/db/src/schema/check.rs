@@ -4,7 +4,7 @@ use super::batch::{Batch, CheckedBatch, WriteKind};
 use super::definition::Schema;
 use super::error::{BatchError, ValueFault};
 use super::field::FieldSpec;
-use super::key::KeyType;
+use super::key::{KeyType, MAX_KEY_BYTES, PrimaryKeyRef};
 use super::rules::{check_json_length, check_value};
 use crate::value::{
     Column, ColumnValues, DataType, ScalarType, Texts, ValueRef, VectorKind, check_json_object,
@@ -48,7 +48,7 @@ impl Schema {
                 Some(_) if is_assigned => {
                     return Err(BatchError::AssignedKey { field: spec.name.clone() });
                 }
-                Some(column) => self.check_column(spec, column, rows)?,
+                Some(column) => self.check_column(spec, column, rows, kind)?,
                 None if is_assigned || !spec.is_required() => {}
                 None => return Err(BatchError::MissingField { field: spec.name.clone() }),
             }
@@ -72,6 +72,7 @@ impl Schema {
         spec: &FieldSpec,
         column: &Column,
         rows: usize,
+        kind: WriteKind,
     ) -> Result<(), BatchError> {
         let field = || spec.name.clone();
         let (values, valid) = (&column.values, &column.valid);
@@ -95,7 +96,7 @@ impl Schema {
             if value.is_null() {
                 continue;
             }
-            self.check_row(spec, value).map_err(|fault| BatchError::Value {
+            self.check_row(spec, value, kind).map_err(|fault| BatchError::Value {
                 field: field(),
                 row,
                 fault,
@@ -104,14 +105,45 @@ impl Schema {
         Ok(())
     }
 
-    fn check_row(&self, spec: &FieldSpec, value: ValueRef<'_>) -> Result<(), ValueFault> {
+    /// Whether values of the dynamic field that are given name no key that is a field.
+    ///
+    /// # Errors
+    /// As [`check_batch`](Self::check_batch).
+    pub fn check_dynamic_keys(&self, given: &Column) -> Result<(), BatchError> {
+        let values = (0..given.values.rows()).map(|row| given.get(row)).enumerate();
+        for (row, value) in values {
+            if let ValueRef::Json(text) = value {
+                let field = || given.field.clone();
+                self.check_dynamic(text).map_err(|fault| BatchError::Value {
+                    field: field(),
+                    row,
+                    fault,
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_row(
+        &self,
+        spec: &FieldSpec,
+        value: ValueRef<'_>,
+        kind: WriteKind,
+    ) -> Result<(), ValueFault> {
         match (spec.data_type, value) {
             (DataType::Scalar(wanted), value) if value.with_type(wanted).is_none() => {
                 let found = value.integer().expect("other types were refused");
                 Err(ValueFault::Range { found, wanted })
             }
-            (_, ValueRef::Json(text)) if spec.is_dynamic() => self.check_dynamic(text),
-            (_, value) => check_value(spec, value),
+            (_, ValueRef::Json(text))
+                if spec.is_dynamic() && kind != WriteKind::CompletedUpsert =>
+            {
+                self.check_dynamic(text)
+            }
+            (_, value) => {
+                check_value(spec, value)?;
+                if spec.primary_key { check_key(value) } else { Ok(()) }
+            }
         }
     }
 
@@ -126,6 +158,14 @@ impl Schema {
         })?;
         shadowed.map_or(Ok(()), |key| Err(ValueFault::ShadowedField { key }))
     }
+}
+
+/// Whether the bytes of a primary key fit the row store, which every key has to.
+fn check_key(value: ValueRef<'_>) -> Result<(), ValueFault> {
+    let ValueRef::VarChar(text) = value else { return Ok(()) };
+    let bytes = PrimaryKeyRef::VarChar(text).encoded_bytes();
+    let most = MAX_KEY_BYTES;
+    if bytes > most { Err(ValueFault::KeyTooLong { bytes, most }) } else { Ok(()) }
 }
 
 fn check_type(spec: &FieldSpec, values: &ColumnValues) -> Result<(), BatchError> {

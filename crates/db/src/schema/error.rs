@@ -32,6 +32,17 @@ pub enum ValueFault {
         /// Limit of the field.
         most: u32,
     },
+    /// A primary key that is longer than any can be.
+    #[error(
+        "the primary key takes {bytes} bytes, {most} are possible: two more than its text, and one more \
+         for each zero byte"
+    )]
+    KeyTooLong {
+        /// Bytes of the key, as it is stored.
+        bytes: usize,
+        /// The most that are possible.
+        most: usize,
+    },
     /// Too many elements.
     #[error("the array has {elements} elements, the field takes {most}")]
     TooManyElements {

@@ -44,6 +44,9 @@ pub struct KeyError {
     pub wanted: KeyType,
 }
 
+/// The most encoded bytes of a primary key: what the row store takes.
+pub const MAX_KEY_BYTES: usize = 32_762;
+
 const ZERO: u8 = 0;
 const ESCAPED: u8 = 0xff;
 const END: u8 = 1;
@@ -71,6 +74,16 @@ impl PrimaryKeyRef<'_> {
                     }
                 }
                 out.extend([ZERO, END]);
+            }
+        }
+    }
+
+    /// How many bytes [`encode`](Self::encode) appends.
+    pub fn encoded_bytes(self) -> usize {
+        match self {
+            Self::Int64(_) => 8,
+            Self::VarChar(key) => {
+                key.len() + 2 + key.as_bytes().iter().filter(|&&byte| byte == ZERO).count()
             }
         }
     }

@@ -1,9 +1,12 @@
 //! Bad input changes nothing and is told by field and row.
 
+use pipeann_db::catalog::NewCollection;
 use pipeann_db::collection::{Collection, SearchRequest};
 use pipeann_db::ids::{ErrorClass, Metric, VectorType};
-use pipeann_db::schema::{Batch, PrimaryKey};
-use pipeann_db::value::{Column, ColumnValues, DenseVectors, VectorKind};
+use pipeann_db::schema::{Batch, FieldSpec, MAX_KEY_BYTES, PrimaryKey, Schema};
+use pipeann_db::value::{
+    Column, ColumnValues, DataType, DenseVectors, ScalarType, Texts, VectorKind,
+};
 use pipeann_engine::types::VectorSet;
 
 use crate::data::{DIM, batch, bytes, create, keys, open, rows, vector};
@@ -103,4 +106,41 @@ fn a_collection_that_is_not_loaded_is_not_searched() {
     let search = SearchRequest { metric, ..SearchRequest::new("v", queries, 1) };
     let refused = c.search(&search).unwrap_err().to_string();
     assert_eq!(refused, "the collection or partition `c` is not loaded; load it first");
+}
+
+#[test]
+fn keys_that_no_row_can_have_are_refused_before_they_are_logged() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let text = DataType::Scalar(ScalarType::VarChar);
+    let schema = Schema::builder()
+        .field(FieldSpec::new("id", text).max_bytes(65_535).primary_key())
+        .field(FieldSpec::new("v", DataType::Vector(VectorKind::Float)).dim(4))
+        .build()
+        .unwrap();
+    let c = database.create_collection("default", "c", NewCollection::new(schema)).unwrap();
+    let batch = |key: &str| {
+        let dense = DenseVectors::new(VectorKind::Float, 4, bytes(&[vector(1)])).unwrap();
+        let ids = Column::new("id", ColumnValues::VarChar([key].iter().collect::<Texts>()));
+        Batch { rows: 1, columns: vec![ids, Column::new("v", ColumnValues::Dense(dense))] }
+    };
+    let most = MAX_KEY_BYTES - 2;
+    for long in ["x".repeat(most + 1), "\0".repeat(most / 2 + 1)] {
+        let error = c.insert(batch(&long), None).unwrap_err();
+        assert!(error.to_string().contains("the primary key takes"), "{error}");
+        c.upsert(batch(&long), None).unwrap_err();
+        // A row that there cannot be is not there.
+        let key = [PrimaryKey::VarChar(long)];
+        assert!(c.get(&key, &[]).unwrap().is_empty());
+        assert_eq!(c.delete(&key).unwrap().rows, 0);
+    }
+    let far = [PrimaryKey::VarChar("x".repeat(70_000))];
+    assert!(c.get(&far, &[]).unwrap().is_empty());
+    let longest = "x".repeat(most);
+    c.insert(batch(&longest), None).unwrap();
+    drop(c);
+    drop(database);
+    let database = open(dir.path());
+    let c = crate::data::collection(&database);
+    assert_eq!(c.get(&[PrimaryKey::VarChar(longest)], &[]).unwrap().len(), 1);
 }

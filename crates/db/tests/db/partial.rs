@@ -153,3 +153,22 @@ fn updates_of_one_row_by_many_threads_are_all_there() {
     assert_eq!(text.matches('t').count(), 100, "{text}");
     assert!(text.starts_with(r#"{"a":1,"b":{"c":1.0},"#), "{text}");
 }
+
+#[test]
+fn dynamic_keys_stay_whose_name_a_field_has_taken_since() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let c = filled(&database);
+    let field = FieldSpec::new("a", DataType::Scalar(ScalarType::Int64)).nullable();
+    database.apply(EntryChange::AddField { place: place(), field: Box::new(field) }).unwrap();
+    let upsert = |columns| c.upsert_some(Batch { rows: 1, columns }, None);
+    upsert(vec![longs("id", &[1]), longs("n", &[11])]).unwrap();
+    upsert(vec![longs("id", &[1]), longs("a", &[5]), json(&[r#"{"z":2}"#])]).unwrap();
+    let key = crate::data::keys(&[1]);
+    let found = c.get(&key, &["n", "a", "$meta"]).unwrap().remove(0).values;
+    assert_eq!(found[..2], [Value::Int64(11), Value::Int64(5)]);
+    let Value::Json(meta) = &found[2] else { panic!("{found:?}") };
+    assert!(meta.contains(r#""a":1"#) && meta.contains(r#""z":2"#), "{meta}");
+    let error = upsert(vec![longs("id", &[1]), json(&[r#"{"a":3}"#])]).unwrap_err();
+    assert!(error.to_string().contains("`a` is the name of a field"), "{error}");
+}

@@ -11,6 +11,34 @@ use crate::status::CallFailure;
 
 /// The most query vectors of a request.
 const MAX_QUERIES: usize = 16_384;
+/// The most rows that a request may find, those of all its query vectors together.
+const MAX_HITS: usize = 4 << 20;
+
+/// Refuses requests of no query vector, and of too many.
+pub(crate) fn check_queries(queries: usize) -> Result<(), CallFailure> {
+    if (1..=MAX_QUERIES).contains(&queries) {
+        return Ok(());
+    }
+    Err(CallFailure::parameter(format!(
+        "nq [{queries}] is invalid, nq (number of search vector per search request) should be in range [1, {MAX_QUERIES}], but got {queries}"
+    )))
+}
+
+/// Refuses requests that may find too many rows: they are held in memory until all are found, some tens
+/// of bytes each. `rows` says how many there are.
+pub(crate) fn check_hits(
+    queries: usize,
+    window: usize,
+    rows: impl FnOnce() -> u64,
+) -> Result<(), CallFailure> {
+    let fits = |window: usize| queries.saturating_mul(window) <= MAX_HITS;
+    if fits(window) || usize::try_from(rows()).is_ok_and(fits) {
+        return Ok(());
+    }
+    Err(CallFailure::parameter(format!(
+        "number of result entries is too large: nq [{queries}] * (offset+limit) [{window}] should be at most {MAX_HITS}"
+    )))
+}
 
 /// The query vectors of a request, one after the other.
 #[derive(Debug)]
@@ -46,11 +74,7 @@ impl Queries {
             )));
         }
         let queries = vectors.values.len();
-        if !(1..=MAX_QUERIES).contains(&queries) {
-            return Err(CallFailure::parameter(format!(
-                "nq [{queries}] is invalid, nq (number of search vector per search request) should be in range [1, {MAX_QUERIES}], but got {queries}"
-            )));
-        }
+        check_queries(queries)?;
         let expected = vector_type.vector_bytes(dim);
         if let Some(wrong) = vectors.values.iter().find(|vector| vector.len() != expected) {
             return Err(CallFailure::parameter(format!(
@@ -77,6 +101,11 @@ impl Queries {
         Ok(Self { bytes: vectors.concat(), dim, vector_type })
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.bytes.len() / self.vector_type.vector_bytes(self.dim)
+    }
+
     /// As the database takes them.
     pub(crate) fn into_vectors(self) -> QueryVectors<'static> {
         QueryVectors::new(self.bytes, self.dim, self.vector_type).expect("every vector is whole")
@@ -99,6 +128,16 @@ mod tests {
         let queries = Queries::new(&bytes, VectorKind::Float, 2).unwrap().into_vectors();
         let set = queries.as_set();
         assert_eq!((set.rows(), set.dim(), set.row(1)), (2, 2, &[1; 8][..]));
+    }
+
+    #[test]
+    fn what_would_find_too_many_rows_is_refused() {
+        let check = |queries, window, rows| check_hits(queries, window, || rows);
+        check(1, 16_384, u64::MAX).unwrap();
+        check(16_384, 256, u64::MAX).unwrap();
+        check(16_384, 16_384, 200).unwrap();
+        let refused = check(16_384, 257, 257).unwrap_err().reason;
+        assert!(refused.contains("number of result entries is too large: nq [16384]"), "{refused}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::convert::columns_in::keys;
 use crate::convert::hits::{Scoring, results, scored};
 use crate::convert::output::Output;
 use crate::convert::parameters::Parameters;
-use crate::convert::queries::Queries;
+use crate::convert::queries::{Queries, check_hits, check_queries};
 use crate::convert::search_params::WireSearchParams;
 use crate::convert::selection::{Page, Selected};
 use crate::convert::templates::templates;
@@ -153,6 +153,7 @@ impl AnswerShape {
             Some(SearchInput::Ids(ids)) => by_keys(collection, field, ids)?,
             None => Queries::new(&[], kind, dim(&field.spec))?,
         };
+        check_hits(queries.count(), params.window(), || collection.stats().rows)?;
         let scoring = Scoring { metric: metric(entry, field, params.metric)?, round: params.round };
         let mut output = output.fields.clone();
         let selected = Selected::new(&params.others, scoring, &entry.schema, output.len())?;
@@ -193,6 +194,8 @@ impl AnswerShape {
 /// The vectors of the rows with these keys, all of which have to be there.
 fn by_keys(collection: &Collection, field: &Field, ids: IDs) -> Result<Queries, CallFailure> {
     let wanted = keys(ids);
+    // Of none it is said below.
+    check_queries(wanted.len().max(1))?;
     let rows = collection.get(&wanted, &[&field.spec.name])?;
     if rows.len() != wanted.len() || wanted.is_empty() {
         let (found, wanted) = (rows.len(), wanted.len());

@@ -38,7 +38,7 @@ impl Collection {
         let batch = self.completed(&formats, &moment, &changed, batch)?;
         let no_ids = || unreachable!("an upsert names its keys");
         let mut prepared =
-            Prepared::new(&formats, &entry, batch, WriteKind::Upsert, partition, no_ids)?;
+            Prepared::new(&formats, &entry, batch, WriteKind::CompletedUpsert, partition, no_ids)?;
         prepared.check_distinct()?;
         if partition.is_none() && !entry.has_partition_key() {
             let home = |row: &Option<RowId>| row.and_then(|row| moment.live.partition_of(row));
@@ -71,7 +71,10 @@ impl Collection {
         for (at, field) in fields.into_iter().enumerate() {
             let stored = stored.iter().map(|row| row.as_ref().map(|row| row[at].as_ref()));
             match columns.iter_mut().find(|column| column.field == field.spec.name) {
-                Some(dynamic) => merge(dynamic, rows, stored),
+                Some(dynamic) => {
+                    formats.schema.check_dynamic_keys(dynamic)?;
+                    merge(dynamic, rows, stored);
+                }
                 None => columns.push(kept(field, stored)),
             }
         }

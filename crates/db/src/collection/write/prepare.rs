@@ -6,9 +6,13 @@ use crate::catalog::{CollectionEntry as Entry, PartitionId, WriteTarget};
 use crate::collection::CollectionError;
 use crate::collection::formats::Formats;
 use crate::collection::partitions::partition_number;
+use crate::docstore;
 use crate::ids::RowId;
-use crate::schema::{Batch, PrimaryKey, WriteKind};
+use crate::schema::{self, Batch, PrimaryKey, WriteKind};
 use crate::wal::PutRow;
+
+// What the schema lets through is logged, and has to fit the row store then.
+const _: () = assert!(schema::MAX_KEY_BYTES <= docstore::MAX_KEY_BYTES);
 
 /// Rows that fit the schema, without ids.
 pub(in crate::collection) struct Prepared {

@@ -11,7 +11,7 @@ use super::{LsmRows, tree};
 use crate::docstore::key_bytes::{
     decode_entry, decode_row, entry_row, key_entry, key_prefix, row_key,
 };
-use crate::docstore::{Row, RowSnapshot, StoreError};
+use crate::docstore::{MAX_KEY_BYTES, Row, RowSnapshot, StoreError};
 use crate::ids::{RowId, Seq};
 
 /// Of more rows than this that are read at once none is kept: they are looked through, not answers.
@@ -130,6 +130,10 @@ impl<S: Deref<Target = LsmRows> + Send + Sync> RowSnapshot for LsmSnapshot<S> {
     }
 
     fn rows_of_key(&self, key: &[u8]) -> Result<Vec<RowId>, StoreError> {
+        if key.len() > MAX_KEY_BYTES {
+            // No row has it, and the store below takes none that long.
+            return Ok(Vec::new());
+        }
         let (mut prefix, mut rows) = (Vec::new(), Vec::new());
         key_prefix(key, &mut prefix);
         let mut last = prefix.clone();
