@@ -15,8 +15,8 @@ class Field:
     name: unique in the collection.
     type: "bool", "int8", "int16", "int32", "int64", "float", "double", "timestamptz", "varchar",
         "json", "array<T>" of any of the scalars, or "float_vector", "uint8_vector", "int8_vector",
-        "float16_vector", "bfloat16_vector", "binary_vector", "sparse_float_vector". Float and
-        uint8 vectors can be searched.
+        "float16_vector", "bfloat16_vector", "binary_vector", "sparse_float_vector". All but sparse
+        ones can be searched.
     primary_key: the key of a row; int64 or varchar.
     auto_id: the key is assigned, and not given.
     partition_key: rows are spread over partitions by this field.

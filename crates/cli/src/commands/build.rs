@@ -22,7 +22,7 @@ use crate::vectors_file::VectorsFile;
 /// when it is whole; Ctrl-C leaves nothing behind.
 #[derive(Debug, Args)]
 pub(crate) struct BuildArgs {
-    /// Vectors: .u8bin, .fbin, .fvecs, .bvecs or .npy
+    /// Vectors: .fbin, .f16bin, .bf16bin, .u8bin, .i8bin, .bbin, .fvecs, .bvecs or .npy
     #[arg(long, value_name = "FILE")]
     base: PathBuf,
     /// How vectors are compared: l2, ip or cosine; binary ones: hamming or jaccard

@@ -17,7 +17,7 @@ use crate::vectors_file::{VectorsFile, check_same_shape};
 /// Find the exact nearest rows of every query
 #[derive(Debug, Args)]
 pub(crate) struct GtArgs {
-    /// Vectors to search: .u8bin, .fbin, .fvecs, .bvecs or .npy
+    /// Vectors to search: .fbin, .f16bin, .bf16bin, .u8bin, .i8bin, .bbin, .fvecs, .bvecs or .npy
     #[arg(long, value_name = "FILE")]
     base: PathBuf,
     /// Queries, of the same type and dimension

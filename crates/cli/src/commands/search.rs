@@ -24,7 +24,7 @@ use pipeann_engine::memory::MemoryLimit;
 pub(crate) struct SearchArgs {
     #[command(flatten)]
     index: IndexArgs,
-    /// Queries: .u8bin, .fbin, .fvecs, .bvecs or .npy
+    /// Queries: .fbin, .f16bin, .bf16bin, .u8bin, .i8bin, .bbin, .fvecs, .bvecs or .npy
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
     /// Exact truth of these queries, as `pipeann gt` writes it, or .ivecs

@@ -50,6 +50,17 @@ impl AgeRanges {
         begins
     }
 
+    /// Forgets rows from `next` on, which there are not: their ids are given out once more. Answers
+    /// whether some were known.
+    fn cut(&mut self, next: RowId) -> bool {
+        if self.end <= next {
+            return false;
+        }
+        self.end = next;
+        self.ranges.retain(|range| range.first < next);
+        true
+    }
+
     /// The first row that lives, of a time to live; ranges of which no row does are forgotten.
     fn first_alive(&mut self, now: UnixMs, ttl_ms: u64) -> RowId {
         let is_over = |range: &AgeRange| range.until.0.saturating_add(ttl_ms) <= now.0;
@@ -64,10 +75,11 @@ impl AgeRanges {
 }
 
 impl Ages {
-    /// The ages that were saved under `path`; a file that cannot be read says nothing.
-    pub(super) fn open(disk: &dyn Disk, path: String, collection: [u8; 16]) -> Self {
+    /// The ages that were saved under `path`, of rows before `next`; a file that cannot be read says
+    /// nothing. It may be ahead of a log that has lost its end.
+    pub(super) fn open(disk: &dyn Disk, path: String, collection: [u8; 16], next: RowId) -> Self {
         let read = read_file(disk, &path, ages_file::MAX_BYTES);
-        let list = match read.map(|bytes| ages_file::decode(collection, &bytes)) {
+        let mut list = match read.map(|bytes| ages_file::decode(collection, &bytes)) {
             Ok(Ok(list)) => list,
             Ok(Err(why)) => {
                 tracing::warn!(file = %disk.locate(&path).display(), "ages of rows are lost: {why}");
@@ -80,7 +92,8 @@ impl Ages {
                 AgeRanges::default()
             }
         };
-        Self { state: Mutex::new(KnownAges { list, changed: false }), path, collection }
+        let changed = list.cut(next);
+        Self { state: Mutex::new(KnownAges { list, changed }), path, collection }
     }
 
     /// Rows from `first` to `end` are written now. Answers whether the list is to be saved.
@@ -140,6 +153,17 @@ mod tests {
         assert_eq!(list.first_alive(UnixMs(15_100), TTL), row(9));
         assert_eq!(list.first_alive(UnixMs(15_100), TTL), row(9), "what is over stays known");
         assert_eq!(list.ranges.len(), 1);
+    }
+
+    #[test]
+    fn rows_that_a_log_has_lost_have_no_age_when_their_ids_come_again() {
+        let mut list = AgeRanges::default();
+        list.note(row(3), UnixMs(1_000), TTL, true);
+        list.note(row(9), UnixMs(5_000), TTL, true);
+        assert!(!list.cut(row(9)));
+        assert!(list.cut(row(3)));
+        assert!(list.note(row(9), UnixMs(90_000), TTL, true));
+        assert_eq!(list.first_alive(UnixMs(91_000), TTL), row(3));
     }
 
     #[test]

@@ -4,7 +4,8 @@ use super::batch::{Batch, CheckedBatch, WriteKind};
 use super::definition::Schema;
 use super::error::{BatchError, ValueFault};
 use super::field::FieldSpec;
-use super::key::{KeyType, MAX_KEY_BYTES, PrimaryKeyRef};
+use super::key::{KeyType, PrimaryKeyRef};
+use super::limits::MAX_KEY_BYTES;
 use super::rules::{check_json_length, check_value};
 use crate::value::{
     Column, ColumnValues, DataType, ScalarType, Texts, ValueRef, VectorKind, check_json_object,

@@ -44,9 +44,6 @@ pub struct KeyError {
     pub wanted: KeyType,
 }
 
-/// The most encoded bytes of a primary key: what the row store takes.
-pub const MAX_KEY_BYTES: usize = 32_762;
-
 const ZERO: u8 = 0;
 const ESCAPED: u8 = 0xff;
 const END: u8 = 1;

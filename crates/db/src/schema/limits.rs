@@ -20,3 +20,6 @@ pub const MAX_JSON_BYTES: usize = 65_536;
 pub const MAX_ARRAY_CAPACITY: u32 = 4096;
 /// A varchar key that is assigned automatically needs room for the digits of an i64.
 pub const AUTO_ID_TEXT_BYTES: u32 = 20;
+/// The most bytes of a primary key as it is stored, which is what the row store takes: of a text two more
+/// than it has, and one more for each zero byte.
+pub const MAX_KEY_BYTES: usize = 32_762;

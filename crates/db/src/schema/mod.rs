@@ -25,7 +25,7 @@ pub use batch::{Batch, CheckedBatch, WriteKind};
 pub use definition::{Schema, SchemaBuilder};
 pub use error::{BatchError, FieldRule, SchemaError, ValueFault};
 pub use field::{DYNAMIC_FIELD, Field, FieldAlteration, FieldId, FieldSpec};
-pub use key::{KeyError, KeyType, MAX_KEY_BYTES, PrimaryKey, PrimaryKeyRef};
+pub use key::{KeyError, KeyType, PrimaryKey, PrimaryKeyRef};
 pub use name::{NameError, check_name, check_partition_name};
 pub use partition::partition_number;
 pub use row_format::{RowFormat, VectorPlacement};

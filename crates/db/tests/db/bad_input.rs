@@ -3,7 +3,8 @@
 use pipeann_db::catalog::NewCollection;
 use pipeann_db::collection::{Collection, SearchRequest};
 use pipeann_db::ids::{ErrorClass, Metric, VectorType};
-use pipeann_db::schema::{Batch, FieldSpec, MAX_KEY_BYTES, PrimaryKey, Schema};
+use pipeann_db::schema::limits::MAX_KEY_BYTES;
+use pipeann_db::schema::{Batch, FieldSpec, PrimaryKey, Schema};
 use pipeann_db::value::{
     Column, ColumnValues, DataType, DenseVectors, ScalarType, Texts, VectorKind,
 };

@@ -121,9 +121,9 @@ calls! {
     "GetIndexState" get_index_state(wire::GetIndexStateRequest) -> wire::GetIndexStateResponse = indexes::state, at once, leader, "";
     "GetIndexBuildProgress" get_index_build_progress(wire::GetIndexBuildProgressRequest) -> wire::GetIndexBuildProgressResponse = indexes::progress, at once, leader, "";
     "Insert" insert(wire::InsertRequest) -> wire::MutationResult = writes::insert, apart, leader, "";
-    "Upsert" upsert(wire::UpsertRequest) -> wire::MutationResult = writes::upsert, apart, leader, "keys are given, and kept";
+    "Upsert" upsert(wire::UpsertRequest) -> wire::MutationResult = writes::upsert, apart, leader, "keys are given, and kept; no `field_ops`";
     "Delete" delete(wire::DeleteRequest) -> wire::MutationResult = writes::delete, apart, leader, "counts rows that were there";
-    "Search" search(wire::SearchRequest) -> wire::SearchResults = queued::search, scheduled, rows, "no functions";
+    "Search" search(wire::SearchRequest) -> wire::SearchResults = queued::search, scheduled, rows, "no functions, aggregation or highlighting";
     "HybridSearch" hybrid_search(wire::HybridSearchRequest) -> wire::SearchResults = hybrid::search, apart, rows, "ranked by `rrf` or `weighted`; no groups";
     "Query" query(wire::QueryRequest) -> wire::QueryResults = query::query, apart, rows, "no aggregates but `count(*)`";
     "Flush" flush(wire::FlushRequest) -> wire::FlushResponse = flush::flush, apart, leader, "";

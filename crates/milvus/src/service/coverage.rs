@@ -27,7 +27,7 @@ answered by the server that began it. What is not served is refused by each (see
 ";
 
 /// Name of a feature, whether it is served, and how or how not.
-const FEATURES: [(&str, &str, &str); 29] = [
+const FEATURES: [(&str, &str, &str); 30] = [
     ("float, float16, bfloat16 and int8 vectors", "yes", "by L2 (squared), IP and COSINE"),
     (
         "binary vectors",
@@ -75,7 +75,8 @@ const FEATURES: [(&str, &str, &str); 29] = [
         "search and query iterators",
         "yes",
         "both kinds; every page is as of the first one, for the 256 iterators that were read last, within ten minutes of \
-         the page before; pages behind that are as of now. Of several servers the one that began it answers its pages",
+         the page before; pages behind that are as of now, and may leave out rows that are equally far. Of rows that \
+         are equally far at most 16,384 are given. Of several servers the one that began it answers its pages",
     ),
     (
         "consistency levels, guarantee timestamps",
@@ -121,6 +122,14 @@ const FEATURES: [(&str, &str, &str); 29] = [
         "bulk import, snapshots, replication, resource groups",
         "no",
         "see `pipeann db` for loading and backups",
+    ),
+    (
+        "limits",
+        "",
+        "64 databases, 65,536 collections, 1,024 partitions of one; 64 fields, 10 of them vectors of 2 to 32,768 \
+         dimensions; names of 255 bytes, texts of 65,535, texts that are primary keys of 32,760 (a zero byte counts \
+         twice), JSON of 65,536; arrays of 4,096. A request has at most 64 MiB and 16,384 query vectors, finds at \
+         most 16,384 rows with its offset for each and 4,194,304 for all, and an answer has at most 256 MiB",
     ),
 ];
 

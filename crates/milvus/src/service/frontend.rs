@@ -12,6 +12,7 @@ use pipeann_db::catalog::{
 };
 use pipeann_db::collection::{Collection, PinnedSnapshot};
 use pipeann_db::database::Database;
+use pipeann_db::ids::RowId;
 use pipeann_db::replication::requests::{
     self, BegunRequest, CurrentRequest, RequestAnswer, RequestId,
 };
@@ -283,6 +284,16 @@ impl Call {
                 Ok((Some(moment), timestamp))
             }
         }
+    }
+
+    /// See [`Moments::border`].
+    pub(super) fn border(&self, timestamp: u64, distance: f32) -> Arc<[RowId]> {
+        self.door.moments.border(timestamp, distance)
+    }
+
+    /// See [`Moments::note_border`].
+    pub(super) fn note_border(&self, timestamp: u64, distance: f32, rows: Arc<[RowId]>) {
+        self.door.moments.note_border(timestamp, distance, rows);
     }
 
     /// A collection is no more.

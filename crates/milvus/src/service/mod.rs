@@ -73,7 +73,8 @@ pub use in_process::{InProcess, RefusedCall};
 pub use listen::{Listening, Served, listen};
 pub use lite::{TakenOver, Takeover};
 pub use peers::{
-    CatchUp, LeaderAt, PeerKey, PeerTls, Peers, PeersError, ReadTime, ServerAt, SharedLogEnd,
+    CatchUp, LeaderAt, PEERS_WAITING, PeerKey, PeerTls, Peers, PeersError, ReadTime, ServerAt,
+    SharedLogEnd,
 };
 pub use relay::relay;
 pub use serve_options::{DEFAULT_METRICS_PORT, DEFAULT_PORT, ServeError, ServeOptions, ServerTls};

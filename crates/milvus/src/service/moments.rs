@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pipeann_db::catalog::{CollectionId, UnixMs};
 use pipeann_db::collection::{Collection, PinnedSnapshot};
+use pipeann_db::ids::RowId;
 
 use crate::convert::read_time::EVENTUALLY;
 use crate::status::CallFailure;
@@ -25,6 +26,17 @@ struct Begun {
     timestamp: u64,
     read: UnixMs,
     moment: Arc<PinnedSnapshot>,
+    /// Of the last two pages of a search that ended with different distances.
+    borders: [PageBorder; 2],
+}
+
+/// The distance with which pages of a search have ended, and all rows of them that are so far: the
+/// client tells the distance alone when it asks for the next page, and more rows may be as far.
+#[derive(Clone, Default)]
+struct PageBorder {
+    distance: Option<f32>,
+    /// Ascending.
+    rows: Arc<[RowId]>,
 }
 
 /// All that are kept, the one that was read last at the end.
@@ -74,7 +86,8 @@ impl Moments {
         if begun.len() == MOST_MOMENTS {
             begun.remove(0);
         }
-        begun.push(Begun { timestamp, read: now, moment: Arc::clone(&moment) });
+        let borders = Default::default();
+        begun.push(Begun { timestamp, read: now, moment: Arc::clone(&moment), borders });
         Ok((moment, timestamp))
     }
 
@@ -95,6 +108,26 @@ impl Moments {
         let moment = Arc::clone(&found.moment);
         begun.push(found);
         Some(moment).filter(|moment| moment.collection() == collection)
+    }
+
+    /// The rows that pages of a moment have given which are as far as one of them has ended.
+    pub(super) fn border(&self, timestamp: u64, distance: f32) -> Arc<[RowId]> {
+        let begun = self.begun();
+        let moment = begun.iter().find(|begun| begun.timestamp == timestamp);
+        let mut borders = moment.iter().flat_map(|begun| &begun.borders);
+        let border = borders.find(|border| border.distance == Some(distance));
+        border.map_or_else(Arc::default, |border| Arc::clone(&border.rows))
+    }
+
+    /// A page of a moment ends at this distance; `rows`, ascending, are all so far that are that far.
+    pub(super) fn note_border(&self, timestamp: u64, distance: f32, rows: Arc<[RowId]>) {
+        let mut begun = self.begun();
+        let moment = begun.iter_mut().find(|begun| begun.timestamp == timestamp);
+        let Some(Begun { borders: [before, last], .. }) = moment else { return };
+        if last.distance != Some(distance) {
+            *before = std::mem::take(last);
+        }
+        *last = PageBorder { distance: Some(distance), rows };
     }
 
     /// Drops those that nobody reads any more.

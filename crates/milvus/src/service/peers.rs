@@ -16,6 +16,10 @@ use subtle::ConstantTimeEq as _;
 pub use crate::convert::read_time::ReadTime;
 use crate::metrics::MetricFamily;
 
+/// So many calls may wait on a thread of the door's for what [`Peers`] are asked; threads are there for
+/// these beside those that calls are answered on.
+pub const PEERS_WAITING: usize = 64;
+
 /// Returns when the data is new enough.
 pub type CatchUp<'a> = Pin<Box<dyn Future<Output = Result<(), PeersError>> + Send + 'a>>;
 

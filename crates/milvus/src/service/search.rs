@@ -1,11 +1,12 @@
 //! Search: the nearest rows of one vector field.
 
 use std::borrow::Cow;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use pipeann_db::catalog::CollectionEntry as Entry;
 use pipeann_db::collection::{Collection, Filter, FoundRow, SearchHit, SearchRequest};
-use pipeann_db::ids::Metric;
+use pipeann_db::ids::{Metric, RowId};
 use pipeann_db::schema::Field;
 use pipeann_db::value::Value;
 
@@ -17,7 +18,7 @@ use crate::convert::hits::{Scoring, results, scored};
 use crate::convert::output::Output;
 use crate::convert::parameters::Parameters;
 use crate::convert::queries::{Queries, check_hits, check_queries};
-use crate::convert::search_params::WireSearchParams;
+use crate::convert::search_params::{MAX_WINDOW, WireSearchParams};
 use crate::convert::selection::{Page, Selected};
 use crate::convert::templates::templates;
 use crate::convert::types::dim;
@@ -52,8 +53,16 @@ impl ReadSearch {
         let named = request.guarantee_timestamp;
         let (asked, request) = AnswerShape::new((&entry, &collection), request, &output)?;
         let (moment, session_ts) = call.moment(&collection, named, asked.iterates())?;
-        let request = SearchRequest { moment, ..request };
-        let under_way = SearchUnderWay { entry, output: names, asked, session_ts };
+        let mut request = SearchRequest { moment, ..request };
+        let given = asked.behind().map(|behind| call.border(session_ts, behind));
+        let given = given.unwrap_or_default();
+        if let (Some(behind), 1..=MAX_WINDOW) = (asked.behind(), given.len()) {
+            // Of those that are as far, more than these may be there.
+            request.within.from = Bound::Included(behind);
+            request.k += given.len();
+            request.list = request.list.map(|list| list.max(request.k));
+        }
+        let under_way = SearchUnderWay { entry, output: names, asked, session_ts, given };
         Ok(Self { collection, request, under_way })
     }
 }
@@ -64,6 +73,8 @@ pub(super) struct SearchUnderWay {
     output: Vec<String>,
     asked: AnswerShape,
     session_ts: u64,
+    /// Rows of pages before this one that may be found again, ascending.
+    given: Arc<[RowId]>,
 }
 
 impl SearchUnderWay {
@@ -76,9 +87,14 @@ impl SearchUnderWay {
     pub(super) fn answer(
         self,
         call: &Call,
-        hits: Vec<Vec<SearchHit>>,
+        mut hits: Vec<Vec<SearchHit>>,
     ) -> Result<wire::SearchResults, CallFailure> {
-        let Self { entry, output, asked, session_ts } = self;
+        let Self { entry, output, asked, session_ts, given } = self;
+        if let (true, Some(hits)) = (asked.selected.page.is_some(), hits.first_mut()) {
+            hits.retain(|hit| given.binary_search(&hit.row.row).is_err());
+            hits.truncate(asked.params.window());
+            note_border(call, session_ts, (asked.behind(), &given), hits);
+        }
         let AnswerShape { params, scoring, selected, .. } = asked;
         let output = Output::new(&entry.schema, &output)?;
         let last = hits.first().and_then(|hits| hits.last()).map(|hit| hit.distance);
@@ -111,6 +127,21 @@ fn next_page(call: &Call, page: Page, last: Option<f32>) -> SearchIteratorV2Resu
     let token = page.token.unwrap_or_else(|| format!("pages-{}", call.session()));
     // An empty page stays where it is.
     SearchIteratorV2Results { token, last_bound: last.or(page.behind).unwrap_or(0.0) }
+}
+
+/// Notes which rows are as far as the last of a page, with those of the pages before it that ended there.
+fn note_border(
+    call: &Call,
+    session_ts: u64,
+    (behind, given): (Option<f32>, &[RowId]),
+    hits: &[SearchHit],
+) {
+    let Some(last) = hits.last().map(|hit| hit.distance) else { return };
+    let before = given.iter().copied().filter(|_| behind == Some(last));
+    let here = hits.iter().rev().take_while(|hit| hit.distance == last).map(|hit| hit.row.row);
+    let mut rows: Vec<RowId> = before.chain(here).collect();
+    rows.sort_unstable();
+    call.note_border(session_ts, last, rows.into());
 }
 
 /// What would change the answer and is not served.
@@ -183,6 +214,11 @@ impl AnswerShape {
 
     pub(super) fn has_groups_or_pages(&self) -> bool {
         self.selected.group_field.is_some() || self.selected.page.is_some()
+    }
+
+    /// With which distance the page before has ended, where this is the next one of an iterator.
+    fn behind(&self) -> Option<f32> {
+        self.selected.page.as_ref().and_then(|page| page.behind)
     }
 
     /// Whether this is a page of an iterator of either kind.

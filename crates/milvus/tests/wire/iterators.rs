@@ -1,6 +1,7 @@
 //! Iterators of clients: all pages are of the moment of the first one.
 
 use pipeann_milvus::proto::milvus as wire;
+use pipeann_milvus::proto::schema::SearchIteratorV2Results;
 
 use crate::rows::{keys, numbers, search};
 use crate::served::{Served, assert_ok, insert, pair, query};
@@ -82,6 +83,42 @@ fn pages_of_a_search_are_of_one_moment() {
     // The first kind of iterator asks for a range.
     let range = [("params", r#"{"radius":1000.0,"range_filter":64.0}"#)];
     assert_eq!(page(&range, earlier).0, [4, 5, 6, 7]);
+}
+
+#[test]
+fn pages_give_all_rows_that_are_equally_far() {
+    let served = Served::new();
+    served.filled("a", 40);
+    let page = |query: f32, limit: &str, moment, behind: Option<&SearchIteratorV2Results>| {
+        let bound = behind.map(|it| it.last_bound.to_string());
+        let mut params = vec![("topk", limit), ("iterator", "True"), ("search_iter_v2", "True")];
+        params.extend(behind.map(|it| ("search_iter_id", it.token.as_str())));
+        params.extend(bound.as_deref().map(|bound| ("search_iter_last_bound", bound)));
+        let request =
+            wire::SearchRequest { guarantee_timestamp: moment, ..search(&[query], &params) };
+        let found = served.call(served.client().search(request));
+        assert_ok(&found.status.unwrap());
+        let results = found.results.unwrap();
+        (numbers(results.ids), found.session_ts, results.search_iterator_v2_results.unwrap())
+    };
+    for (query, limit) in [(19.0, "4"), (19.5, "1"), (19.5, "3")] {
+        let (mut all, moment, mut behind) = page(query, limit, 0, None);
+        loop {
+            let (mut some, _, next) = page(query, limit, moment, Some(&behind));
+            if some.is_empty() {
+                break;
+            }
+            if next.last_bound > behind.last_bound {
+                let again = page(query, limit, moment, Some(&behind)).0;
+                assert_eq!(again, some, "a page that is asked for once more is the same");
+            }
+            all.append(&mut some);
+            behind = next;
+        }
+        assert!(all.is_sorted_by_key(|id| (*id as f64 - f64::from(query)).abs()), "{all:?}");
+        all.sort_unstable();
+        assert_eq!(all, (0..40).collect::<Vec<_>>());
+    }
 }
 
 #[test]

@@ -15,9 +15,10 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_members::{Coordinator, ServerInfo, ServerKey};
-use pipeann_milvus::{PeerTls, Peers};
+use pipeann_milvus::{PEERS_WAITING, PeerTls, Peers};
 use pipeann_replica::{ClusterMembership, FORMATS, Replica, ReplicaFile};
 use pipeann_store::ClusterStore;
+use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 pub(crate) use self::ending::{EndCause, ServerEnding};
@@ -95,7 +96,8 @@ impl Opened {
         let Self::Clustered { replica, members, tls } = self else { return None };
         let (replica, members) = (Arc::clone(replica), members.clone());
         let (tls, began, written) = (tls.clone(), Instant::now(), AtomicU64::new(0));
-        Some(Arc::new(ClusterPeers { replica, members, tls, began, written }))
+        let waiting = Semaphore::new(PEERS_WAITING);
+        Some(Arc::new(ClusterPeers { replica, members, tls, began, written, waiting }))
     }
 
     /// Tells the others that this server goes, after its last call: another one leads at once.

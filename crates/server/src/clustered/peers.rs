@@ -15,6 +15,7 @@ use pipeann_replica::{
     ClusterMembership, Elected, Election, ReadFreshness as Wanted, Replica, ReplicaError,
 };
 use pipeann_store::Position;
+use tokio::sync::Semaphore;
 
 use super::figures::{self, FiguredServer};
 
@@ -29,6 +30,8 @@ pub(super) struct ClusterPeers {
     pub(super) began: Instant,
     /// The newest timestamp of a change that was sent on from here; 0 before the first.
     pub(super) written: AtomicU64,
+    /// For those that wait for the replica, each on a thread.
+    pub(super) waiting: Semaphore,
 }
 
 impl fmt::Debug for ClusterPeers {
@@ -42,15 +45,20 @@ impl ClusterPeers {
         server_at(address, self.tls.as_ref())
     }
 
-    /// Waits for the replica on a thread that may wait.
+    /// Waits for the replica on a thread that may wait, when one is free for that: while the store does not
+    /// answer there may be more who wait than threads, on which calls are answered too.
     fn waits(
         &self,
+        deadline: Instant,
         wait: impl FnOnce(&Replica) -> Result<(), ReplicaError> + Send + 'static,
     ) -> CatchUp<'_> {
         let replica = Arc::clone(&self.replica);
         Box::pin(async move {
-            let waited = tokio::task::spawn_blocking(move || wait(&replica));
             let behind = |why: String| PeersError::Behind(why);
+            let free = tokio::time::timeout_at(deadline.into(), self.waiting.acquire());
+            let many = || behind("too many calls wait for the shared log".to_owned());
+            let _free = free.await.map_err(|_| many())?;
+            let waited = tokio::task::spawn_blocking(move || wait(&replica));
             let waited = waited.await.map_err(|error| behind(error.to_string()))?;
             waited.map_err(|error| match error {
                 ReplicaError::Log(error) => PeersError::NoLeader(error.to_string()),
@@ -168,7 +176,7 @@ impl Peers for ClusterPeers {
         if self.members.is_none() || self.replica.leads_up_to().is_some() {
             return Box::pin(std::future::ready(Ok(())));
         }
-        self.waits(move |replica| replica.confirm_lead(deadline))
+        self.waits(deadline, move |replica| replica.confirm_lead(deadline))
     }
 
     fn catch_up(
@@ -181,7 +189,7 @@ impl Peers for ClusterPeers {
         if self.replica.has(wanted) {
             return Box::pin(std::future::ready(Ok(())));
         }
-        self.waits(move |replica| replica.catch_up(wanted, deadline))
+        self.waits(deadline, move |replica| replica.catch_up(wanted, deadline))
     }
 
     fn timestamp(&self) -> u64 {

@@ -24,7 +24,7 @@ use crate::policy::PolicyArgs;
 pub(crate) struct CountArgs {
     #[command(flatten)]
     pub(super) index: IndexArgs,
-    /// Queries: .u8bin, .fbin, .fvecs, .bvecs or .npy
+    /// Queries: .fbin, .f16bin, .bf16bin, .u8bin, .i8bin, .bbin, .fvecs, .bvecs or .npy
     #[arg(long, value_name = "FILE")]
     pub(super) queries: PathBuf,
     /// Exact truth of these queries, as `pipeann gt` writes it, or .ivecs

@@ -46,7 +46,7 @@ pub(crate) struct ClusterSearchArgs {
 /// What is asked.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct How {
-    /// Queries: .u8bin, .fbin, .fvecs, .bvecs or .npy
+    /// Queries: .fbin, .f16bin, .bf16bin, .u8bin, .i8bin, .bbin, .fvecs, .bvecs or .npy
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
     /// Exact truth of these queries, as `pipeann gt` writes it, or .ivecs

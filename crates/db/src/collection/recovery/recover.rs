@@ -108,7 +108,8 @@ pub(crate) fn open(
     let live = components.live();
     let next_row = live.next_row.max(components.rows.next_row()).0;
     let loads = Loads::open(&*home.disk, &dir, identity.bytes(), next_row)?;
-    let ages = Ages::open(&*home.disk, format!("{dir}/{AGES_FILE}"), identity.bytes());
+    let ages_file = format!("{dir}/{AGES_FILE}");
+    let ages = Ages::open(&*home.disk, ages_file, identity.bytes(), RowId(next_row));
     let answers = FilterResultCache::new(&options.accountant);
     let collection = Arc::new_cyclic(|me| Collection {
         identity,

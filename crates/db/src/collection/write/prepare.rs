@@ -8,11 +8,11 @@ use crate::collection::formats::Formats;
 use crate::collection::partitions::partition_number;
 use crate::docstore;
 use crate::ids::RowId;
-use crate::schema::{self, Batch, PrimaryKey, WriteKind};
+use crate::schema::{Batch, PrimaryKey, WriteKind, limits};
 use crate::wal::PutRow;
 
 // What the schema lets through is logged, and has to fit the row store then.
-const _: () = assert!(schema::MAX_KEY_BYTES <= docstore::MAX_KEY_BYTES);
+const _: () = assert!(limits::MAX_KEY_BYTES <= docstore::MAX_KEY_BYTES);
 
 /// Rows that fit the schema, without ids.
 pub(in crate::collection) struct Prepared {
