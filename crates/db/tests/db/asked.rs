@@ -1,14 +1,21 @@
 //! Calls whose asker goes: they end, and change nothing.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use pipeann_db::asker::{Asker, Gone, TooMuch, within};
-use pipeann_db::collection::{Collection, CollectionError, Filter, RowQuery, SearchRequest};
+use pipeann_db::catalog::NewCollection;
+use pipeann_db::collection::{
+    Collection, CollectionError, Filter, Grouping, RowQuery, SearchRequest,
+};
 use pipeann_db::ids::{Metric, VectorType};
+use pipeann_db::schema::{Batch, FieldSpec, PrimaryKey, Schema};
+use pipeann_db::value::{
+    Column, ColumnValues, DataType, DenseVectors, ScalarType, Texts, Value, VectorKind,
+};
 use pipeann_engine::types::VectorSet;
 
-use crate::data::{DIM, FIELDS, batch, bytes, create, open, vector};
+use crate::data::{DIM, FIELDS, batch, bytes, create, load, open, vector};
 
 /// Goes at the look with this number, and takes so many bytes of answer.
 struct Leaver {
@@ -93,6 +100,67 @@ fn a_delete_whose_asker_goes_deletes_nothing() {
     let deleted = within(Some(leaves_after(2)), delete);
     assert!(matches!(deleted, Err(CollectionError::Gone(_))), "{deleted:?}");
     assert_eq!(c.count(None).unwrap(), 4000);
+}
+
+/// Counts the bytes of answers.
+#[derive(Default)]
+struct Counter(AtomicU64);
+
+impl Asker for Counter {
+    fn gone(&self) -> Option<Gone> {
+        None
+    }
+
+    fn grows(&self, bytes: u64) -> Result<(), TooMuch> {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[test]
+fn rows_that_are_looked_at_for_their_groups_are_not_read_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let scalar = |name: &str, scalar| FieldSpec::new(name, DataType::Scalar(scalar));
+    let schema = Schema::builder()
+        .field(scalar("id", ScalarType::Int64).primary_key())
+        .field(scalar("kind", ScalarType::Int64))
+        .field(scalar("text", ScalarType::VarChar).max_bytes(1000))
+        .field(FieldSpec::new("v", DataType::Vector(VectorKind::Float)).dim(DIM as u32))
+        .build()
+        .unwrap();
+    let c = database.create_collection("default", "c", NewCollection::new(schema)).unwrap();
+    load(&database);
+    let rows = 2_000;
+    let text = "x".repeat(1000);
+    let longs = |of: fn(i64) -> i64| ColumnValues::Int64((0..rows).map(of).collect());
+    let all: Vec<_> = (0..rows as u32).map(vector).collect();
+    let dense = DenseVectors::new(VectorKind::Float, DIM, bytes(&all)).unwrap();
+    let texts = ColumnValues::VarChar((0..rows).map(|_| &text).collect::<Texts>());
+    let columns = vec![
+        Column::new("id", longs(|id| id)),
+        Column::new("kind", longs(|id| id % 3)),
+        Column::new("text", texts),
+        Column::new("v", ColumnValues::Dense(dense)),
+    ];
+    c.insert(Batch { rows: rows as usize, columns }, None).unwrap();
+    let near = bytes(&[vector(5)]);
+    let search = SearchRequest {
+        metric: Some(Metric::L2),
+        output: ["text", "kind"].into(),
+        groups: Some(Grouping { output: 1, size: 2, fill: false }),
+        ..SearchRequest::new("v", VectorSet::new(&near, DIM, VectorType::F32).unwrap(), 10)
+    };
+    let counter = Arc::new(Counter::default());
+    let hits = within(Some(counter.clone()), || c.search(&search)).unwrap().hits.remove(0);
+    assert_eq!(hits.len(), 6);
+    for hit in &hits {
+        let PrimaryKey::Int64(key) = hit.row.key else { panic!("{hit:?}") };
+        let values = [Value::VarChar(text.clone()), Value::Int64(key % 3)];
+        assert_eq!(hit.row.values, values);
+    }
+    let bytes = counter.0.load(Ordering::Relaxed);
+    assert!(bytes < 1_000_000, "{bytes} bytes for six rows of a kilobyte");
 }
 
 #[test]

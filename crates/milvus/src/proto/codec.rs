@@ -3,10 +3,15 @@
 //! A thread that decodes serves no connection meanwhile, and a message of 64 MiB in many small parts
 //! takes it seconds. So for what is large the runtime gives the work of the thread to another one first.
 //! Memory is counted where messages come and go, in `service`; nothing is allocated here that prost
-//! would not.
+//! would not. A message of many small parts takes many times its bytes when it is decoded: the parts are
+//! counted before, charged to the call that they are of, and refused where no client sends so many.
+
+use std::fmt;
+use std::sync::Arc;
 
 use prost::Message;
 use prost::bytes::Buf as _;
+use prost::encoding::WireType;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
@@ -14,6 +19,36 @@ use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
 
 /// Messages of more bytes are done apart: below, handing over costs about what it spares others.
 const LARGE_BYTES: usize = 256 << 10;
+
+/// Parts of a message itself, so many at least are taken, and more where they are longer than this: each
+/// may be a message of some hundred bytes when it is decoded.
+const MOST_PARTS: u64 = 4096;
+const PART_BYTES: u64 = 64;
+/// What a part of a part takes: a text that is empty, and what the allocator adds.
+const INNER_PART_BYTES: u64 = 64;
+/// So deep messages stand in each other.
+const DEPTH: u32 = 6;
+
+/// What is told how many bytes more than its own a message takes when it is decoded, and may refuse.
+#[derive(Clone)]
+pub(crate) struct DecodedBytes(Arc<dyn Fn(u64) -> Result<(), Status> + Send + Sync>);
+
+impl DecodedBytes {
+    pub(crate) fn new(take: impl Fn(u64) -> Result<(), Status> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(take))
+    }
+}
+
+impl fmt::Debug for DecodedBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DecodedBytes")
+    }
+}
+
+tokio::task_local! {
+    /// Of the call that a task answers.
+    pub(crate) static CHARGED: DecodedBytes;
+}
 
 /// See the module's description.
 #[derive(Debug)]
@@ -66,12 +101,71 @@ impl<U: Message + Default> Decoder for Apart<ProstDecoder<U>> {
     type Error = Status;
 
     fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
-        apart(from.remaining(), || self.0.decode(from))
+        apart(from.remaining(), || {
+            check_parts(from.chunk())?;
+            self.0.decode(from)
+        })
     }
 
     fn buffer_settings(&self) -> BufferSettings {
         self.0.buffer_settings()
     }
+}
+
+/// Refuses a message of more parts than a client sends, and charges those that it has.
+fn check_parts(message: &[u8]) -> Result<(), Status> {
+    let (mut parts, mut inner) = (0, 0);
+    walk(message, &mut |part| {
+        parts += 1;
+        inner += inner_parts(part, DEPTH);
+    });
+    if parts > MOST_PARTS.max(message.len() as u64 / PART_BYTES) {
+        return Err(Status::invalid_argument(format!(
+            "the request has {parts} parts in {} bytes; send less at once",
+            message.len()
+        )));
+    }
+    let bytes = inner * INNER_PART_BYTES;
+    // The network has counted the message itself.
+    let more = bytes.saturating_sub(message.len() as u64);
+    CHARGED.try_with(|charged| (charged.0)(more)).unwrap_or(Ok(()))
+}
+
+/// How many parts of parts there are, if these bytes are a message at all; they may be a text.
+fn inner_parts(bytes: &[u8], depth: u32) -> u64 {
+    let mut parts = 0;
+    let is_message = walk(bytes, &mut |part| {
+        parts += 1;
+        parts += if depth > 0 { inner_parts(part, depth - 1) } else { 0 };
+    });
+    if is_message { parts } else { 0 }
+}
+
+/// Calls `each` with what is of some length in a message: texts, bytes and messages. Says whether it is
+/// a message to its end.
+fn walk(mut bytes: &[u8], each: &mut dyn FnMut(&[u8])) -> bool {
+    while !bytes.is_empty() {
+        let Ok((_, wire_type)) = prost::encoding::decode_key(&mut bytes) else { return false };
+        let skipped = match wire_type {
+            WireType::Varint => prost::encoding::decode_varint(&mut bytes).ok().map(|_| 0),
+            WireType::SixtyFourBit => Some(8),
+            WireType::ThirtyTwoBit => Some(4),
+            WireType::LengthDelimited => {
+                let length = prost::encoding::decode_varint(&mut bytes).ok();
+                let length = length.and_then(|length| usize::try_from(length).ok());
+                if let Some(part) = length.and_then(|length| bytes.get(..length)) {
+                    each(part);
+                }
+                length
+            }
+            WireType::StartGroup | WireType::EndGroup => None,
+        };
+        match skipped.and_then(|skipped| bytes.get(skipped..)) {
+            Some(rest) => bytes = rest,
+            None => return false,
+        }
+    }
+    true
 }
 
 /// Does something with so many bytes, where no connection waits for it.
@@ -99,6 +193,36 @@ mod tests {
             apart(bytes, || tells.recv_timeout(Duration::from_secs(3)).is_ok())
         });
         runtime.block_on(works).unwrap()
+    }
+
+    #[test]
+    fn many_small_parts_are_refused_or_charged() {
+        let taken = Arc::new(std::sync::Mutex::new(0));
+        let told = Arc::clone(&taken);
+        let charged = DecodedBytes::new(move |bytes| {
+            *told.lock().unwrap() += bytes;
+            if bytes > 1 << 20 { Err(Status::resource_exhausted("no")) } else { Ok(()) }
+        });
+        let check = |bytes: &[u8]| {
+            CHARGED.sync_scope(charged.clone(), || check_parts(bytes)).map_err(|it| it.code())
+        };
+        // Empty searches, of which each takes some hundred bytes.
+        assert_eq!(check(&[0x2a, 0].repeat(4096)), Ok(()));
+        assert_eq!(check(&[0x2a, 0].repeat(4097)), Err(tonic::Code::InvalidArgument));
+        assert_eq!(*taken.lock().unwrap(), 0);
+        // Short texts in one part of a message.
+        let nested = |texts: usize| {
+            let texts = [0x0a, 1, b'x'].repeat(texts);
+            let mut all = vec![0x12];
+            prost::encoding::encode_varint(texts.len() as u64, &mut all);
+            [all, texts].concat()
+        };
+        assert_eq!(check(&nested(100)), Ok(()));
+        assert_eq!(*taken.lock().unwrap(), 100 * 64 - nested(100).len() as u64);
+        assert_eq!(check(&nested(20_000)), Err(tonic::Code::ResourceExhausted));
+        // Bytes that are no message have no parts, and a message that is cut is prost's to refuse.
+        assert_eq!(check(&[0x12, 4, 0xff, 0xff, 0xff, 0xff]), Ok(()));
+        assert_eq!(check(&[0x12, 200, 1, 1]), Ok(()));
     }
 
     #[test]

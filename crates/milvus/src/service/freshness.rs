@@ -80,7 +80,8 @@ impl Service {
                 }
             }
         }
-        Ok(())
+        // A name may be another collection's by now, and a right revoked.
+        self.check(call, request)
     }
 
     /// The collection of a request, if it is known here.

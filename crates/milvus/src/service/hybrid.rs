@@ -1,12 +1,13 @@
 //! Hybrid search: several searches of one collection, ranked as one.
 
-use pipeann_db::collection::{SearchHit, fuse};
+use pipeann_db::collection::{SearchHit, SearchRequest, fuse};
 use pipeann_db::ids::Metric;
 
 use super::frontend::Call;
 use super::search::{AnswerShape, target};
 use crate::convert::hits::{ScoredHits, results, round};
 use crate::convert::output::Output;
+use crate::convert::queries::check_hits;
 use crate::convert::ranking::Ranking;
 use crate::proto::milvus as wire;
 use crate::status::CallFailure;
@@ -38,13 +39,21 @@ pub(super) fn search(
     };
     let (entry, collection) = target(call, &whole)?;
     let output = Output::new(&entry.schema, &request.output_fields)?;
-    let mut by_search: Vec<(Metric, Vec<Vec<SearchHit>>)> = Vec::with_capacity(searches);
-    for mut one in request.requests {
+    let shape = |mut one: wire::SearchRequest| {
         one.partition_names.clone_from(&whole.partition_names);
-        let (asked, request) = AnswerShape::new((&entry, &collection), one, &output)?;
-        if asked.has_groups_or_pages() {
-            return Err(CallFailure::unsupported("grouping and iterating in a hybrid search"));
-        }
+        AnswerShape::new((&entry, &collection), one, &output)
+    };
+    let shapes = request.requests.into_iter().map(shape);
+    let shapes: Vec<(AnswerShape, SearchRequest<'_>)> = shapes.collect::<Result<_, _>>()?;
+    if shapes.iter().any(|(asked, _)| asked.has_groups_or_pages()) {
+        return Err(CallFailure::unsupported("grouping and iterating in a hybrid search"));
+    }
+    // What all of them have found is ranked together.
+    let queries = shapes.iter().map(|(_, request)| request.vectors.as_set().rows()).sum();
+    let window = shapes.iter().map(|(_, request)| request.k).max().unwrap_or(0);
+    check_hits(queries, window, || collection.stats().rows)?;
+    let mut by_search: Vec<(Metric, Vec<Vec<SearchHit>>)> = Vec::with_capacity(searches);
+    for (asked, request) in shapes {
         // Clients send the offset of the whole with each search too. It counts once, behind the ranking.
         let limit = asked.params.limit;
         let found = collection.search(&request)?.hits.into_iter();

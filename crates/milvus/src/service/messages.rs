@@ -137,6 +137,15 @@ pub(super) fn locked(share: &Mutex<Share>) -> MutexGuard<'_, Share> {
     share.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Counts more bytes of a request.
+pub(super) fn grow(share: &Mutex<Share>, bytes: u64) -> Result<(), Status> {
+    locked(share).grow(bytes).map_err(|refused| {
+        Status::resource_exhausted(format!(
+            "rate limit exceeded: no memory for this request: {refused}"
+        ))
+    })
+}
+
 /// A request as it comes.
 pub(super) struct Arriving {
     body: Body,
@@ -167,11 +176,7 @@ impl Arriving {
         self.bytes += data.len() as u64;
         let late = self.began + self.wait + Duration::from_secs(self.bytes / LEAST_BYTES_PER_S);
         self.patience.as_mut().reset(late);
-        locked(&self.share).grow(data.len() as u64).map_err(|refused| {
-            Status::resource_exhausted(format!(
-                "rate limit exceeded: no memory for this request: {refused}"
-            ))
-        })
+        grow(&self.share, data.len() as u64)
     }
 }
 
@@ -212,15 +217,25 @@ impl HttpBody for Arriving {
     }
 }
 
+/// What is given to the connection at once of an answer. It takes the next piece when it has sent most
+/// of this one; what it has taken, nobody counts.
+const PIECE_BYTES: usize = 64 << 10;
+
 /// An answer on its way, and what is held until it is taken.
 pub(super) struct LeavingAnswer<T> {
     body: Body,
+    /// What has come from the body, and is not given on yet.
+    left: Bytes,
     _held: T,
 }
 
 impl<T> LeavingAnswer<T> {
     pub(super) fn new(body: Body, held: T) -> Self {
-        Self { body, _held: held }
+        Self { body, left: Bytes::new(), _held: held }
+    }
+
+    fn next_piece(&mut self) -> Frame<Bytes> {
+        Frame::data(self.left.split_to(self.left.len().min(PIECE_BYTES)))
     }
 }
 
@@ -232,15 +247,34 @@ impl<T: Unpin> HttpBody for LeavingAnswer<T> {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        Pin::new(&mut self.get_mut().body).poll_frame(context)
+        let this = self.get_mut();
+        if !this.left.is_empty() {
+            return Poll::Ready(Some(Ok(this.next_piece())));
+        }
+        match Pin::new(&mut this.body).poll_frame(context) {
+            Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                Ok(data) => {
+                    this.left = data;
+                    Poll::Ready(Some(Ok(this.next_piece())))
+                }
+                Err(other) => Poll::Ready(Some(Ok(other))),
+            },
+            other => other,
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.left.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let (body, left) = (self.body.size_hint(), self.left.len() as u64);
+        let mut hint = SizeHint::new();
+        hint.set_lower(body.lower() + left);
+        if let Some(upper) = body.upper() {
+            hint.set_upper(upper + left);
+        }
+        hint
     }
 }
 

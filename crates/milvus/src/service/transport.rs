@@ -32,10 +32,11 @@ use super::calls::called;
 use super::connections::{BusyConnection, Connections};
 use super::edge::Edge;
 use super::freshness::newest_users;
-use super::messages::{Arriving, CallMemory, LeavingAnswer, Messages};
+use super::messages::{Arriving, CallMemory, LeavingAnswer, Messages, grow};
 use super::peers::Peers;
 use super::users::FIRST_PASSWORD;
 use super::{repeats, rights};
+use crate::proto::codec::{CHARGED, DecodedBytes};
 
 const AUTHORIZATION: &str = "authorization";
 const STATUS: &str = "grpc-status";
@@ -292,10 +293,15 @@ where
                     return Ok(refused);
                 }
             };
-            let mut response = match &edge {
-                Some(edge) => edge.answer(service, request, called, arrived).await?,
-                None => service.call(request).await?,
+            let share = Arc::clone(&held.request);
+            let charged = DecodedBytes::new(move |bytes| grow(&share, bytes));
+            let answered = async move {
+                match &edge {
+                    Some(edge) => edge.answer(service, request, called, arrived).await,
+                    None => service.call(request).await,
+                }
             };
+            let mut response = CHARGED.scope(charged, answered).await?;
             tell(&mut response);
             noted.iter().for_each(|noted| noted.ended(&response));
             Ok(response.map(|body| Body::new(LeavingAnswer::new(body, (held.answer, peer)))))

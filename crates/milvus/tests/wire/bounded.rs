@@ -10,7 +10,7 @@ use pipeann_engine::memory::Pool;
 use pipeann_milvus::proto::milvus as wire;
 use pipeann_milvus::{NetworkLimits, ServeOptions};
 
-use crate::served::{Served, assert_ok, insert, query};
+use crate::served::{Served, assert_ok, dynamic, insert, query};
 
 /// What a connection of HTTP/2 begins with: the preface, and settings that change nothing.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
@@ -219,4 +219,33 @@ fn who_says_nothing_is_hung_up_on() {
     let mut stream = TcpStream::connect(served.listening.address()).unwrap();
     stream.write_all(PREFACE).unwrap();
     assert!(is_closed(&mut stream), "it made no call");
+}
+
+#[test]
+fn requests_of_many_small_parts_are_refused_before_they_are_decoded() {
+    let served = Served::new();
+    served.filled("a", 3);
+    let asked = |searches: usize, names: usize| {
+        let requests = vec![wire::SearchRequest::default(); searches];
+        let partition_names = vec![String::new(); names];
+        let collection_name = "a".into();
+        let hybrid = wire::HybridSearchRequest {
+            collection_name,
+            requests,
+            partition_names,
+            ..Default::default()
+        };
+        served.runtime.block_on(served.client().hybrid_search(hybrid))
+    };
+    let few = asked(2_000, 0).unwrap().into_inner().status.unwrap();
+    assert!(few.reason.contains("maximum of ann search requests is 1024"), "{few:?}");
+    for (searches, names) in [(200_000, 0), (0, 200_000)] {
+        let refused = asked(searches, names).unwrap_err();
+        assert_eq!(refused.code(), tonic::Code::InvalidArgument);
+        assert!(refused.message().contains("the request has 200001 parts"), "{refused:?}");
+    }
+    // Values of a column are parts of a part, and no client is refused for many.
+    let mut many = insert("a", 10..50_010);
+    many.fields_data.push(dynamic("$meta", &["{}"; 50_000]));
+    assert_ok(&served.call(served.client().insert(many)).status.unwrap());
 }

@@ -10,7 +10,9 @@ use super::answer::{BatchProgress, SearchHit};
 use super::costs::CostCounters;
 use super::nearest::one;
 use super::request::{Grouping, SearchRequest};
+use crate::collection::read::rows::{FoundRow, ReadView, RowReading};
 use crate::collection::{Collection, CollectionError};
+use crate::ids::RowId;
 use crate::value::Value;
 
 /// The most rows that are put into groups for one query. Groups that come up seldom would else be
@@ -52,18 +54,25 @@ impl Collection {
         first: Vec<Vec<SearchHit>>,
         costs: &CostCounters,
     ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
+        // Of rows that are looked at for their groups alone nothing else is read.
+        let field = &*request.output[groups.output];
         let each = first.into_iter().enumerate().map(|(at, mut hits)| {
-            let mut looked_at = request.k;
+            let (mut looked_at, mut is_whole) = (request.k, true);
             loop {
                 let is_last = hits.len() < looked_at || looked_at >= MOST_GROUPED;
-                let (found, enough) = grouped(request, groups, hits)?;
+                let output = if is_whole { groups.output } else { 0 };
+                let by = Grouping { output, ..groups };
+                let (found, enough) = grouped(hits, request.k, by, field)?;
                 if enough || is_last {
-                    return Ok(found);
+                    return if is_whole { Ok(found) } else { self.with_output(request, found) };
                 }
-                looked_at = looked_at.saturating_mul(4).clamp(64, MOST_GROUPED);
+                (looked_at, is_whole) =
+                    (looked_at.saturating_mul(4).clamp(64, MOST_GROUPED), false);
                 let list = request.list.map(|list| list.max(looked_at));
                 let vectors = one(request.vectors.as_set(), at).into();
-                let wider = SearchRequest { k: looked_at, list, vectors, ..request.borrowed() };
+                let output = [field].into();
+                let wider =
+                    SearchRequest { k: looked_at, list, vectors, output, ..request.borrowed() };
                 hits = Vec::new();
                 self.answer_each(&[&wider], costs, &mut |progress| {
                     if let BatchProgress::Answered(_, mut answer) = progress {
@@ -74,13 +83,40 @@ impl Collection {
         });
         each.collect()
     }
+
+    /// The hits with the fields that a request asks for, but for rows that have been deleted meanwhile.
+    fn with_output(
+        &self,
+        request: &SearchRequest<'_>,
+        hits: Vec<SearchHit>,
+    ) -> Result<Vec<SearchHit>, CollectionError> {
+        let entry = self.entry()?;
+        let formats = self.formats(&entry);
+        let sources = self.sources(&formats, &request.output)?;
+        let held = request.moment.as_deref();
+        let when = ReadView { entry: &entry, filter: None, held };
+        let read = self.at_one_moment(
+            when,
+            || (),
+            |(), moment| {
+                let rows = hits.iter().map(|hit| hit.row.row);
+                let live: Vec<RowId> = rows.filter(|row| moment.live.contains(*row)).collect();
+                self.read(&RowReading { formats: &formats, moment, sources: &sources }, &live)
+            },
+        )?;
+        let mut read: HashMap<RowId, FoundRow> =
+            read.into_iter().map(|row| (row.row, row)).collect();
+        let whole = |hit: SearchHit| Some(SearchHit { row: read.remove(&hit.row.row)?, ..hit });
+        Ok(hits.into_iter().filter_map(whole).collect())
+    }
 }
 
 /// The first rows of the first groups, group by group, and whether no further row would change them.
 fn grouped(
-    request: &SearchRequest<'_>,
-    groups: Grouping,
     hits: Vec<SearchHit>,
+    k: usize,
+    groups: Grouping,
+    field: &str,
 ) -> Result<(Vec<SearchHit>, bool), CollectionError> {
     let mut places: HashMap<GroupKey, usize> = HashMap::new();
     let mut found: Vec<Vec<SearchHit>> = Vec::new();
@@ -88,11 +124,11 @@ fn grouped(
         let key = GroupKey::of(&hit.row.values[groups.output]);
         let key = key.ok_or_else(|| CollectionError::Field {
             wanted: "field of integers, bools or texts to group by, named",
-            field: request.output[groups.output].clone().into_owned(),
+            field: field.to_owned(),
         })?;
         let place = match places.get(&key) {
             Some(place) => *place,
-            None if found.len() == request.k => continue,
+            None if found.len() == k => continue,
             None => {
                 places.insert(key, found.len());
                 found.push(Vec::new());
@@ -104,6 +140,6 @@ fn grouped(
         }
     }
     let full = !groups.fill || found.iter().all(|group| group.len() == groups.size);
-    let enough = found.len() == request.k && full;
+    let enough = found.len() == k && full;
     Ok((found.into_iter().flatten().collect(), enough))
 }
