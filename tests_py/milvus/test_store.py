@@ -73,3 +73,24 @@ def test_what_does_not_belong_together_is_refused_by_name(tmp_path: Path) -> Non
         process.terminate()
         process.wait(timeout=30)
     assert "belongs to no cluster" in Server(single, store).refused()
+
+
+def test_one_signal_ends_a_server_that_cannot_begin(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    server = Server(tmp_path / "data", f"file://{store}")
+    with running(server):
+        client(server).create_collection("c", dimension=4)
+    server.wipe()
+    newest = max(each for each in store.rglob("*") if each.is_file() and "log" in each.parts)
+    newest.write_bytes(newest.read_bytes()[:-3])
+    with subprocess.Popen(server.command(), stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            said = ""
+            while "trying again" not in said:
+                said = process.stderr.readline()
+                assert said, "it says what keeps it, and goes on"
+            process.terminate()
+            assert process.wait(timeout=60) == 130
+        finally:
+            process.kill()

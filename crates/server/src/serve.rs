@@ -5,6 +5,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::sync_channel;
 
 use anyhow::{Context, Result};
@@ -158,7 +159,7 @@ pub fn run(args: &ServerFlags) -> Result<()> {
     take_descriptors();
     keep_private(&args.data_dir);
     // The second signal ends the process whatever it is doing.
-    interrupt::flag()?;
+    let interrupted = interrupt::flag()?;
     let ending = ServerEnding::by_signals()?;
     let options = ServeOptions {
         host: args.host.clone(),
@@ -174,14 +175,18 @@ pub fn run(args: &ServerFlags) -> Result<()> {
         tls: args.tls()?,
         ..ServeOptions::default()
     };
-    while serve(args, &options, &ending)? == EndCause::CutOff {
+    while serve(args, &options, (&ending, &interrupted))? == EndCause::CutOff {
         eprintln!("pipeann: the log does not reach back to what is here; all is taken anew");
     }
     Ok(())
 }
 
-/// Serves until it is told to end, or cannot go on with what it has.
-fn serve(args: &ServerFlags, options: &ServeOptions, ending: &ServerEnding) -> Result<EndCause> {
+/// Serves until it is told to end, or cannot go on with what it has. Before it serves, a signal ends it.
+fn serve(
+    args: &ServerFlags,
+    options: &ServeOptions,
+    (ending, interrupted): (&ServerEnding, &AtomicBool),
+) -> Result<EndCause> {
     let mut options = options.clone();
     let tls = options.tls.as_ref();
     let identity = tls.map(|tls| (tls.certificate.clone(), tls.key.clone()));
@@ -202,13 +207,14 @@ fn serve(args: &ServerFlags, options: &ServeOptions, ending: &ServerEnding) -> R
             relaying = Some((others, answered));
         }
         joined.take_generation()?;
+        interrupt::check(interrupted)?;
     }
     let mut settings = database_options(Some(args.memory_limit));
     settings.collection.flush_behind = true;
     settings.collection.graph.backend = Some(args.by.backend()?);
     let (cut_off, is_cut_off) = sync_channel(1);
     let opened = match joined {
-        Some(joined) => joined.open(settings, cut_off)?,
+        Some(joined) => joined.open(settings, cut_off, interrupted)?,
         None => Opened::alone(&args.data_dir, settings)?,
     };
     let database = Arc::clone(opened.database());

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ use pipeann_store::ClusterStore;
 
 use super::Opened;
 use super::peers::DistantPeers;
+use crate::interrupt;
 use crate::opening::now;
 
 /// How long a start waits until the log has been read to its end, before it says that it has not.
@@ -75,8 +77,13 @@ impl JoinedServer {
     }
 
     /// Opens the database, and returns when it has all that is in the log. `cut_off` is told when it
-    /// has to be opened anew.
-    pub(crate) fn open(self, options: DatabaseOptions, cut_off: SyncSender<()>) -> Result<Opened> {
+    /// has to be opened anew. Who is `interrupted` meanwhile waits no longer.
+    pub(crate) fn open(
+        self,
+        options: DatabaseOptions,
+        cut_off: SyncSender<()>,
+        interrupted: &AtomicBool,
+    ) -> Result<Opened> {
         let opening = || format!("opening {}", self.dir.display());
         let election: Arc<dyn Election> = match &self.members {
             Some(members) => Arc::clone(members) as Arc<dyn Election>,
@@ -91,18 +98,19 @@ impl JoinedServer {
         let server = self.file.server();
         let replica = Replica::open(&self.dir, options, settings, server).with_context(opening)?;
         let replica = Arc::new(replica);
-        catch_up(&replica)?;
+        catch_up(&replica, interrupted)?;
         Ok(Opened::Clustered { replica, members: self.members, tls: self.tls })
     }
 }
 
 /// Waits until the server has all that is in the log, and leads or knows who does. What keeps it from
 /// that is told meanwhile.
-fn catch_up(replica: &Replica) -> Result<()> {
+fn catch_up(replica: &Replica, interrupted: &AtomicBool) -> Result<()> {
     let until = Instant::now() + START;
     let mut told = None;
     loop {
-        let step = (Instant::now() + Duration::from_secs(5)).min(until);
+        interrupt::check(interrupted)?;
+        let step = (Instant::now() + Duration::from_secs(1)).min(until);
         let caught_up = replica.catch_up(ReadFreshness::Latest, step);
         let knows = |it: &Replica| !matches!(it.elected(), Elected::Nobody { .. });
         if caught_up.is_ok() && replica.wait_until(step, knows) {
