@@ -13,7 +13,7 @@ use super::{Batch, LogError, Position, ShardLog, Stamp};
 const READ_AHEAD: usize = 4;
 /// Objects that are asked for by their names, one after the other, before a listing tells how many more
 /// there are.
-const ASKED_BY_NAME: u32 = 16;
+const ASKED_BY_NAME: u32 = 256;
 
 type Fetch = Pin<Box<dyn Future<Output = Result<Option<DecodedObject>, LogError>> + Send>>;
 

@@ -85,7 +85,7 @@ async fn a_reader_knows_that_it_has_come_to_where_a_listing_ended_also_while_oth
             leader.append(at(seq), &record(seq)).await.unwrap();
         }
         let mut ends = 0;
-        for seq in 41..=200 {
+        for seq in 41..=1_000 {
             leader.append(at(seq), &record(seq)).await.unwrap();
             let listings = reader.listings();
             assert!(reader.next().await.unwrap().is_some());
@@ -93,7 +93,7 @@ async fn a_reader_knows_that_it_has_come_to_where_a_listing_ended_also_while_oth
         }
         assert!(ends > 1, "{ends} listings");
         while !reader.has_given_all_listed() {
-            leader.append(at(1_000), &record(1_000)).await.unwrap();
+            leader.append(at(2_000), &record(2_000)).await.unwrap();
             reader.next().await.unwrap().unwrap();
         }
         assert!(reader.next().await.unwrap().is_some(), "that is not the end of the log");
