@@ -135,3 +135,13 @@ def test_files_are_loaded(tmp_path: Path, kind: str, suffix: str) -> None:
         collection.bulk_load(bulk.vectors(path, "v", key="id"))
         rows: Any = collection.get([7], ["v"])
         np.testing.assert_array_equal(rows[0]["v"], base[7])
+
+
+def test_a_file_of_bits_is_not_taken_for_bytes(tmp_path: Path) -> None:
+    base = narrow("binary_vector", numbers(50, 1))
+    path = tmp_path / "base.bbin"
+    path.write_bytes(np.array([50, DIM], "<u4").tobytes() + base.tobytes())
+    with pytest.raises(InputError):
+        Index.build(tmp_path / "i", path)
+    index = Index.build(tmp_path / "i", path, metric="hamming")
+    assert index.dim == DIM

@@ -32,9 +32,14 @@ impl<'py> Given<'py> {
         let rows = sources.call_method1("rows_of", (vectors, names.0, names.1))?;
         // Only bits are compared by some metrics.
         let bits = VectorType::Binary.takes_metric(metric).then_some(VectorType::Binary);
-        let is_bf16 = |path: PathBuf| path.extension().is_some_and(|e| e == "bf16bin");
-        let bf16 = vectors.extract().is_ok_and(is_bf16).then_some(VectorType::BF16);
-        Ok(Self { rows, wanted: bits.or(bf16) })
+        let path = vectors.extract::<PathBuf>().ok();
+        let named = path.and_then(|path| match path.extension()?.to_str()? {
+            "bf16bin" => Some(VectorType::BF16),
+            // By any other metric they are refused.
+            "bbin" => Some(VectorType::Binary),
+            _ => None,
+        });
+        Ok(Self { rows, wanted: bits.or(named) })
     }
 
     /// Builds an index of them, within `memory` bytes where that is given.

@@ -234,3 +234,14 @@ def test_a_killed_process_loses_nothing_that_was_answered(tmp_path: Path) -> Non
     with MilvusClient(str(path)) as client:
         assert client.count("c") == 99
         assert client.search("c", [[8.0, 0, 0, 1]], limit=1)[0].ids == [8]
+
+
+def test_text_keys_are_taken_as_they_are(tmp_path: Path) -> None:
+    client = MilvusClient(uri=str(tmp_path / "d"))
+    client.create_collection("k", dimension=2, id_type="string", max_length=64)
+    keys = ["O'Brien", "C:\\new\\table", "x'] or id not in ['", "plain"]
+    client.insert("k", [{"id": key, "vector": [n, 1.0]} for n, key in enumerate(keys)])
+    for key in keys:
+        assert [row["id"] for row in client.get("k", ids=[key])] == [key]
+    assert {row["id"] for row in client.get("k", ids=keys)} == set(keys)
+    client.close()

@@ -15,7 +15,7 @@ mod status;
 pub use metrics::{MetricFamily, MetricValue};
 pub use service::{
     AccessLog, CallEnded, CatchUp, DEFAULT_METRICS_PORT, DEFAULT_PORT, FrontendSettings, InProcess,
-    LeaderAt, Listening, NetworkLimits, PEERS_WAITING, PeerKey, PeerTls, Peers, PeersError,
-    ReadTime, RefusedCall, ServeError, ServeOptions, Served, ServerAt, ServerTls, SharedLogEnd,
-    TakenOver, Takeover, ask_figures, bind, coverage, listen, relay,
+    LeaderAt, Listening, NetworkLimits, PeerKey, PeerTls, Peers, PeersError, ReadTime, RefusedCall,
+    ServeError, ServeOptions, Served, ServerAt, ServerTls, SharedLogEnd, TakenOver, Takeover,
+    ask_figures, bind, coverage, listen, peers_waiting, relay,
 };

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use pipeann_db::replication::{SharedChange, SharedLog, SharedLogError};
+use pipeann_db::replication::{BegunChanges, SharedChange, SharedLog, SharedLogError};
 
 use crate::codec::{EncodedChange, KIND_REQUEST, encode};
 use crate::time::{ChangeSignal, ServerTime};
@@ -23,7 +23,10 @@ pub(crate) trait ObjectLog: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// As [`SharedLog::append`].
-    fn put(&self, changes: &[EncodedChange]) -> Result<(), SharedLogError>;
+    fn put(&self, changes: &[EncodedChange], begun: BegunChanges) -> Result<(), SharedLogError>;
+
+    /// The changes that have begun until now. Asked as some are handed over, so those are among them.
+    fn begun(&self) -> BegunChanges;
 
     /// All that was put so far is answered as being there. Of what was put before a failure some writers
     /// may be told of the failure: it is there, and not applied by who put it.
@@ -34,6 +37,8 @@ pub(crate) trait ObjectLog: fmt::Debug + Send + Sync {
 struct WaitingChanges {
     changes: Vec<EncodedChange>,
     bytes: usize,
+    /// What had begun when the last of them was handed over.
+    begun: Option<BegunChanges>,
     /// Changes handed over so far, and those that are there.
     given: u64,
     done: u64,
@@ -144,11 +149,13 @@ impl SharedObjects {
         waiting.began = Some(self.time.now());
         let changes = std::mem::take(&mut waiting.changes);
         waiting.bytes = 0;
+        let begun = waiting.begun.take().unwrap_or_else(|| self.log.begun());
         let done = waiting.given;
         drop(waiting);
         let mut ending = PutEnding { group: self, outcome: None };
         let mut objects = objects(&changes, self.object_changes);
-        ending.outcome = Some(objects.try_for_each(|object| self.log.put(object)).map(|()| done));
+        ending.outcome =
+            Some(objects.try_for_each(|object| self.log.put(object, begun)).map(|()| done));
         drop(ending);
         self.waiting()
     }
@@ -218,6 +225,7 @@ impl SharedLog for SharedObjects {
         waiting.bytes += bytes;
         waiting.given += encoded.len() as u64;
         waiting.changes.extend(encoded);
+        waiting.begun = Some(self.log.begun());
         let mine = waiting.given;
         while waiting.done < mine {
             if let Some(error) = &waiting.failed {

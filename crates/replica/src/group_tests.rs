@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pipeann_db::ids::Seq;
-use pipeann_db::replication::AppliedRequest;
 use pipeann_db::replication::requests::{RequestAnswer, RequestId};
+use pipeann_db::replication::{AppliedRequest, ChangesUnderWay};
 
 use super::*;
 
@@ -17,7 +17,7 @@ struct Objects {
 }
 
 impl ObjectLog for Arc<Objects> {
-    fn put(&self, changes: &[EncodedChange]) -> Result<(), SharedLogError> {
+    fn put(&self, changes: &[EncodedChange], _: BegunChanges) -> Result<(), SharedLogError> {
         // Others come meanwhile.
         (0..200).for_each(|_| std::thread::yield_now());
         let mut put = self.put.lock().unwrap();
@@ -26,6 +26,10 @@ impl ObjectLog for Arc<Objects> {
         }
         put.push(changes.to_vec());
         Ok(())
+    }
+
+    fn begun(&self) -> BegunChanges {
+        ChangesUnderWay::default().begun()
     }
 
     fn note_answered(&self) {

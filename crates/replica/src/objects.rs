@@ -155,12 +155,11 @@ impl fmt::Debug for TermObjects {
 }
 
 impl ObjectLog for TermObjects {
-    fn put(&self, changes: &[EncodedChange]) -> Result<(), SharedLogError> {
+    fn put(&self, changes: &[EncodedChange], begun: BegunChanges) -> Result<(), SharedLogError> {
         let revisions = changes.iter().filter(|change| change.kind == KIND_CATALOG);
         let revision = revisions.map(|change| change.seq).max().unwrap_or(0);
         let catalogue_version = self.revision.fetch_max(revision, Ordering::Relaxed).max(revision);
         let timestamp = self.time.next();
-        let begun = self.time.changes.begun();
         let entries: Vec<_> = changes.iter().map(EncodedChange::as_entry).collect();
         let bytes = changes.iter().map(|change| change.payload.len()).sum();
         let began = Instant::now();
@@ -184,6 +183,10 @@ impl ObjectLog for TermObjects {
             self.time.note_answered();
         }
         Ok(())
+    }
+
+    fn begun(&self) -> BegunChanges {
+        self.time.changes.begun()
     }
 
     fn note_answered(&self) {

@@ -127,9 +127,15 @@ def keys(ids: Any) -> list[int] | list[str] | None:
 
 
 def keys_filter(key: str, ids: list[Any]) -> str:
-    """A filter for these keys, as pymilvus writes it."""
-    quote = "'" if isinstance(ids[0], str) else ""
-    return f"{key} in [{','.join(f'{quote}{one}{quote}' for one in ids)}]"
+    """A filter for these keys, as pymilvus writes it, but for what ends a text or escapes in it."""
+    return f"{key} in [{','.join(map(_literal, ids))}]"
+
+
+def _literal(key: Any) -> str:
+    if not isinstance(key, str):
+        return str(key)
+    escaped = key.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def narrowed(rows: list[Any]) -> list[Any] | None:

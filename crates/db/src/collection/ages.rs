@@ -114,6 +114,12 @@ impl Ages {
         state.list.first_alive(now, ttl_ms)
     }
 
+    /// Rows from `next` on there are not: what was about to write them has failed.
+    pub(super) fn cut(&self, next: RowId) {
+        let mut state = self.state();
+        state.changed |= state.list.cut(next);
+    }
+
     /// Saves the list where it has changed since.
     pub(super) fn save(&self, disk: &dyn Disk) -> Result<(), crate::disk::DiskError> {
         let list = {

@@ -171,4 +171,7 @@ fn dynamic_keys_stay_whose_name_a_field_has_taken_since() {
     assert!(meta.contains(r#""a":1"#) && meta.contains(r#""z":2"#), "{meta}");
     let error = upsert(vec![longs("id", &[1]), json(&[r#"{"a":3}"#])]).unwrap_err();
     assert!(error.to_string().contains("`a` is the name of a field"), "{error}");
+    let long = json(&["{}", "{}"]).with_validity(vec![true]);
+    let error = upsert(vec![longs("id", &[1]), long]).unwrap_err();
+    assert!(matches!(error, CollectionError::Batch(BatchError::Length { .. })), "{error:?}");
 }

@@ -131,21 +131,19 @@ fn check_parts(message: &[u8]) -> Result<(), Status> {
     CHARGED.try_with(|charged| (charged.0)(more)).unwrap_or(Ok(()))
 }
 
-/// How many parts of parts there are, if these bytes are a message at all; they may be a text.
+/// How many parts of parts there are up to where these bytes are no message; a text hardly begins as one.
+/// Deeper than messages go, there may be as many as there is room for.
 fn inner_parts(bytes: &[u8], depth: u32) -> u64 {
+    let Some(below) = depth.checked_sub(1) else { return bytes.len() as u64 / 2 };
     let mut parts = 0;
-    let is_message = walk(bytes, &mut |part| {
-        parts += 1;
-        parts += if depth > 0 { inner_parts(part, depth - 1) } else { 0 };
-    });
-    if is_message { parts } else { 0 }
+    walk(bytes, &mut |part| parts += 1 + inner_parts(part, below));
+    parts
 }
 
-/// Calls `each` with what is of some length in a message: texts, bytes and messages. Says whether it is
-/// a message to its end.
-fn walk(mut bytes: &[u8], each: &mut dyn FnMut(&[u8])) -> bool {
+/// Calls `each` with what is of some length in a message, texts, bytes and messages, as far as it is one.
+fn walk(mut bytes: &[u8], each: &mut dyn FnMut(&[u8])) {
     while !bytes.is_empty() {
-        let Ok((_, wire_type)) = prost::encoding::decode_key(&mut bytes) else { return false };
+        let Ok((_, wire_type)) = prost::encoding::decode_key(&mut bytes) else { return };
         let skipped = match wire_type {
             WireType::Varint => prost::encoding::decode_varint(&mut bytes).ok().map(|_| 0),
             WireType::SixtyFourBit => Some(8),
@@ -158,14 +156,14 @@ fn walk(mut bytes: &[u8], each: &mut dyn FnMut(&[u8])) -> bool {
                 }
                 length
             }
-            WireType::StartGroup | WireType::EndGroup => None,
+            // Of fields that are not known; what stands in them is counted as if it stood here.
+            WireType::StartGroup | WireType::EndGroup => Some(0),
         };
         match skipped.and_then(|skipped| bytes.get(skipped..)) {
             Some(rest) => bytes = rest,
-            None => return false,
+            None => return,
         }
     }
-    true
 }
 
 /// Does something with so many bytes, where no connection waits for it.
@@ -220,6 +218,12 @@ mod tests {
         assert_eq!(check(&nested(100)), Ok(()));
         assert_eq!(*taken.lock().unwrap(), 100 * 64 - nested(100).len() as u64);
         assert_eq!(check(&nested(20_000)), Err(tonic::Code::ResourceExhausted));
+        // Behind a group that nobody knows, and before what is no message.
+        let hidden = [&[0xa3, 6, 0xa4, 6][..], &[0x2a, 0].repeat(5000)].concat();
+        assert_eq!(check(&hidden), Err(tonic::Code::InvalidArgument));
+        let mut cut = nested(20_000);
+        cut.push(0xff);
+        assert_eq!(check(&cut), Err(tonic::Code::ResourceExhausted));
         // Bytes that are no message have no parts, and a message that is cut is prost's to refuse.
         assert_eq!(check(&[0x12, 4, 0xff, 0xff, 0xff, 0xff]), Ok(()));
         assert_eq!(check(&[0x12, 200, 1, 1]), Ok(()));

@@ -23,7 +23,7 @@ use super::edge::Edge;
 use super::edge_counts::EdgeCounts;
 use super::frontend::{FrontendContext, FrontendSettings};
 use super::graph_links::{GraphsDoor, follow_links};
-use super::peers::PEERS_WAITING;
+use super::peers::peers_waiting;
 use super::progress::{ProgressDoor, listen_to_leader};
 use super::serve_options::{
     CALLS_OF_CONNECTION, MAX_ANSWER_BYTES, MAX_REQUEST_BYTES, ServeError, ServeOptions, ServerTls,
@@ -231,7 +231,7 @@ pub(super) fn runtime(threads: usize) -> Result<Runtime, ServeError> {
         .enable_all()
         .thread_name("milvus")
         .worker_threads(cpus)
-        .max_blocking_threads(calls + MOST_WAITING + PEERS_WAITING)
+        .max_blocking_threads(calls + MOST_WAITING + peers_waiting())
         .build()
         .map_err(ServeError::Runtime)
 }

@@ -73,8 +73,8 @@ pub use in_process::{InProcess, RefusedCall};
 pub use listen::{Listening, Served, listen};
 pub use lite::{TakenOver, Takeover};
 pub use peers::{
-    CatchUp, LeaderAt, PEERS_WAITING, PeerKey, PeerTls, Peers, PeersError, ReadTime, ServerAt,
-    SharedLogEnd,
+    CatchUp, LeaderAt, PeerKey, PeerTls, Peers, PeersError, ReadTime, ServerAt, SharedLogEnd,
+    peers_waiting,
 };
 pub use relay::relay;
 pub use serve_options::{DEFAULT_METRICS_PORT, DEFAULT_PORT, ServeError, ServeOptions, ServerTls};

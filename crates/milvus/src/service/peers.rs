@@ -18,7 +18,13 @@ use crate::metrics::MetricFamily;
 
 /// So many calls may wait on a thread of the door's for what [`Peers`] are asked; threads are there for
 /// these beside those that calls are answered on.
-pub const PEERS_WAITING: usize = 64;
+pub fn peers_waiting() -> usize {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    (WAITING_PER_CPU * cpus).max(LEAST_WAITING)
+}
+
+const WAITING_PER_CPU: usize = 16;
+const LEAST_WAITING: usize = 64;
 
 /// Returns when the data is new enough.
 pub type CatchUp<'a> = Pin<Box<dyn Future<Output = Result<(), PeersError>> + Send + 'a>>;

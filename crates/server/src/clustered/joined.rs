@@ -22,6 +22,9 @@ use crate::opening::now;
 
 /// How long a start waits until the log has been read to its end, before it says that it has not.
 const START: Duration = Duration::from_secs(600);
+/// How long it waits before it looks whether it is to end: at first, and later.
+const FIRST_STEP: Duration = Duration::from_secs(1);
+const LONGEST_STEP: Duration = Duration::from_secs(8);
 
 /// See the module's description.
 pub(crate) struct JoinedServer {
@@ -107,10 +110,12 @@ impl JoinedServer {
 /// that is told meanwhile.
 fn catch_up(replica: &Replica, interrupted: &AtomicBool) -> Result<()> {
     let until = Instant::now() + START;
-    let mut told = None;
+    let (mut told, mut step) = (None, FIRST_STEP / 2);
     loop {
         interrupt::check(interrupted)?;
-        let step = (Instant::now() + Duration::from_secs(1)).min(until);
+        // Each step asks anew, and a distant store takes its time for all that is written meanwhile.
+        step = (2 * step).min(LONGEST_STEP);
+        let step = (Instant::now() + step).min(until);
         let caught_up = replica.catch_up(ReadFreshness::Latest, step);
         let knows = |it: &Replica| !matches!(it.elected(), Elected::Nobody { .. });
         if caught_up.is_ok() && replica.wait_until(step, knows) {

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_members::{Coordinator, ServerInfo, ServerKey};
-use pipeann_milvus::{PEERS_WAITING, PeerTls, Peers};
+use pipeann_milvus::{PeerTls, Peers, peers_waiting};
 use pipeann_replica::{ClusterMembership, FORMATS, Replica, ReplicaFile};
 use pipeann_store::ClusterStore;
 use tokio::sync::Semaphore;
@@ -96,7 +96,7 @@ impl Opened {
         let Self::Clustered { replica, members, tls } = self else { return None };
         let (replica, members) = (Arc::clone(replica), members.clone());
         let (tls, began, written) = (tls.clone(), Instant::now(), AtomicU64::new(0));
-        let waiting = Semaphore::new(PEERS_WAITING);
+        let waiting = Arc::new(Semaphore::new(peers_waiting()));
         Some(Arc::new(ClusterPeers { replica, members, tls, began, written, waiting }))
     }
 

@@ -31,7 +31,7 @@ pub(super) struct ClusterPeers {
     /// The newest timestamp of a change that was sent on from here; 0 before the first.
     pub(super) written: AtomicU64,
     /// For those that wait for the replica, each on a thread.
-    pub(super) waiting: Semaphore,
+    pub(super) waiting: Arc<Semaphore>,
 }
 
 impl fmt::Debug for ClusterPeers {
@@ -52,13 +52,17 @@ impl ClusterPeers {
         deadline: Instant,
         wait: impl FnOnce(&Replica) -> Result<(), ReplicaError> + Send + 'static,
     ) -> CatchUp<'_> {
-        let replica = Arc::clone(&self.replica);
+        let (replica, waiting) = (Arc::clone(&self.replica), Arc::clone(&self.waiting));
         Box::pin(async move {
             let behind = |why: String| PeersError::Behind(why);
-            let free = tokio::time::timeout_at(deadline.into(), self.waiting.acquire());
+            let free = tokio::time::timeout_at(deadline.into(), waiting.acquire_owned());
             let many = || behind("too many calls wait for the shared log".to_owned());
-            let _free = free.await.map_err(|_| many())?;
-            let waited = tokio::task::spawn_blocking(move || wait(&replica));
+            let free = free.await.map_err(|_| many())?;
+            // The thread goes on when nobody waits for it any more.
+            let waited = tokio::task::spawn_blocking(move || {
+                let _free = free;
+                wait(&replica)
+            });
             let waited = waited.await.map_err(|error| behind(error.to_string()))?;
             waited.map_err(|error| match error {
                 ReplicaError::Log(error) => PeersError::NoLeader(error.to_string()),

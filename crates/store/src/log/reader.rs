@@ -171,6 +171,7 @@ impl Reader {
                     return Ok(None);
                 }
                 if let Some(object) = self.log.get(number).await? {
+                    (self.listed, self.ahead_next) = (told, number + 1);
                     object
                 } else {
                     self.log.not_cut(number).await?;

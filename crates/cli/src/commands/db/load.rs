@@ -125,7 +125,11 @@ fn collection(args: &LoadArgs, database: &Database) -> Result<Arc<Collection>> {
         parameters: Properties::new(),
     };
     let place = CollectionPath::new(&args.database, &args.collection);
-    database.apply(EntryChange::CreateIndex { place, new })?;
+    if let Err(error) = database.apply(EntryChange::CreateIndex { place, new }) {
+        // Or the next load would find a collection without an index.
+        database.drop_collection(&args.database, &args.collection)?;
+        return Err(error.into());
+    }
     Ok(made)
 }
 

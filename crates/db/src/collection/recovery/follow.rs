@@ -113,6 +113,8 @@ impl Collection {
         self.turns.resume(written);
         order.submitted = written;
         order.next_row = self.components.live().next_row.max(self.components.rows.next_row()).0;
+        // Ages were noted before the log took the rows, and others may get their ids.
+        self.ages.cut(RowId(order.next_row));
         Ok(())
     }
 

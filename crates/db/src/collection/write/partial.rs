@@ -71,10 +71,12 @@ impl Collection {
         for (at, field) in fields.into_iter().enumerate() {
             let stored = stored.iter().map(|row| row.as_ref().map(|row| row[at].as_ref()));
             match columns.iter_mut().find(|column| column.field == field.spec.name) {
-                Some(dynamic) => {
+                // Of another length it is refused below.
+                Some(dynamic) if is_of(dynamic, rows) => {
                     formats.schema.check_dynamic_keys(dynamic)?;
-                    merge(dynamic, rows, stored);
+                    merge(dynamic, stored);
                 }
+                Some(_) => {}
                 None => columns.push(kept(field, stored)),
             }
         }
@@ -92,12 +94,14 @@ fn kept<'v>(field: &'v Field, stored: impl Iterator<Item = Option<ValueRef<'v>>>
     if valid.iter().all(|valid| *valid) { column } else { column.with_validity(valid) }
 }
 
+/// Whether a column has so many values.
+fn is_of(given: &Column, rows: usize) -> bool {
+    given.values.rows() == rows && given.valid.as_ref().is_none_or(|valid| valid.len() == rows)
+}
+
 /// Adds the dynamic keys that rows have to those that are given. What is no object is left to the
 /// check of the batch.
-fn merge<'v>(given: &mut Column, rows: usize, stored: impl Iterator<Item = Option<ValueRef<'v>>>) {
-    if given.values.rows() != rows || given.valid.as_ref().is_some_and(|v| v.len() != rows) {
-        return;
-    }
+fn merge<'v>(given: &mut Column, stored: impl Iterator<Item = Option<ValueRef<'v>>>) {
     let merged = stored.enumerate().map(|(row, stored)| match (stored, given.get(row)) {
         (Some(ValueRef::Json(base)), ValueRef::Json(over)) => {
             merge_json_objects(base, over).unwrap_or_else(|_| over.to_owned())
