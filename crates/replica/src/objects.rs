@@ -48,7 +48,7 @@ struct TermProgress {
     answered: StampedPosition,
     /// The last one that is applied here, as all before it are.
     applied: StampedPosition,
-    /// Those behind that, each with the changes that had begun when it was put.
+    /// Those behind that, each with the changes that had begun when the last of its own was handed over.
     applying: VecDeque<(StampedPosition, BegunChanges)>,
 }
 

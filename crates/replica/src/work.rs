@@ -239,11 +239,15 @@ impl LogWork {
             planted: self.options.planted,
         };
         let state = Arc::clone(&self.state);
-        let ReplicaOptions { time: time_of_log, put_gap, object_changes, .. } =
-            self.options.clone();
+        let ReplicaOptions { time: time_of_log, put_gap, object_changes, .. } = &self.options;
         let told = move || state.nudge();
-        let objects = Box::new(objects);
-        let log = SharedObjects::new(objects, time_of_log, put_gap, object_changes, told);
+        let log = SharedObjects::new(
+            Box::new(objects),
+            time_of_log.clone(),
+            *put_gap,
+            *object_changes,
+            told,
+        );
         self.database.lead(Arc::clone(&log) as Arc<dyn SharedLog>)?;
         tracing::info!(term, "this server leads");
         let log_of_term = Arc::clone(&log);
