@@ -79,6 +79,11 @@ def test_columns_are_loaded_with_progress_and_an_estimate(collection: Collection
     assert collection.forget_load(report.name)
     collection.bulk_load(given)
     assert collection.count() == 2 * ROWS
+    collection.create_partition("p")
+    there = collection.bulk_load(given, partition="p")
+    assert there.resumed_at == 0 and there.name != report.name, "another partition, another load"
+    assert collection.bulk_load(given, partition="_default").resumed_at == ROWS
+    assert collection.count(partition="p") == ROWS
 
 
 def test_an_index_that_is_declared_is_estimated_and_built(tmp_path: Path) -> None:

@@ -134,6 +134,18 @@ def test_finds_the_neighbours(client: Client, vectors: np.ndarray, mode: Any) ->
     assert (np.diff(distances, axis=1) >= 0).all()
 
 
+def test_rounds_are_as_wide_as_in_the_paper_unless_somebody_says_otherwise(
+    client: Client, vectors: np.ndarray
+) -> None:
+    # As many as begin at the same servers each time.
+    queries = vectors[:48] + np.float32(0.05)
+    for given, wide in ((None, 64), (8, 8)):
+        left = client.search(queries, mode="baton", width=given, stats=True)[2]
+        said = client.search(queries, mode="baton", width=wide, ahead=wide, stats=True)[2]
+        np.testing.assert_array_equal(left["hops"], said["hops"])
+        np.testing.assert_array_equal(left["moves"], said["moves"])
+
+
 def test_every_way_to_call_it(client: Client, vectors: np.ndarray) -> None:
     queries = vectors[:3]
     wanted = client.search(queries)[0]
@@ -154,6 +166,10 @@ def test_filters_are_those_of_the_servers(client: Client, vectors: np.ndarray) -
     assert {4, 8, -1} == set(ids[0]) and np.isinf(distances[0, 2:]).all()
     with pytest.raises(errors.InputError, match="colour"):
         client.search(vectors[:2], 5, filter="colour == 1")
+    # One that no message holds is refused before it is sent, and stops nobody.
+    with pytest.raises(errors.InputError, match="at most 65536"):
+        client.search(vectors[:2], 5, filter=f"price in [{'1, ' * 1_000_000}1]")
+    assert client.search(vectors[:2], 5)[0].shape == (2, 5)
 
 
 def test_threads_share_a_client(client: Client, vectors: np.ndarray) -> None:

@@ -2,7 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
+import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -246,6 +249,33 @@ def test_a_memory_limit_changes_while_threads_search(
     assert index.stats()["memory_limit"] == floor + 100_000
     index.set_memory_limit(None)
     assert index.stats()["memory_limit"] is None
+
+
+BUILD_UNTIL_STOPPED = """
+import sys
+import numpy as np
+from pipeann import Index
+rows = np.random.default_rng(1).normal(size=(200_000, 64)).astype(np.float32)
+memory = int(sys.argv[2]) or None
+try:
+    Index.build(sys.argv[1], rows, list_length=400, memory=memory)
+except KeyboardInterrupt:
+    sys.exit(42)
+"""
+
+
+@pytest.mark.parametrize("memory", [0, 256 << 20])
+def test_control_c_ends_a_build(tmp_path: Path, memory: int) -> None:
+    path = tmp_path / "index"
+    command = [sys.executable, "-c", BUILD_UNTIL_STOPPED, str(path), str(memory)]
+    with subprocess.Popen(command) as build:
+        while not list(tmp_path.glob("index.tmp-*")):
+            assert build.poll() is None, "the build ended by itself"
+            time.sleep(0.01)
+        time.sleep(0.5)
+        build.send_signal(signal.SIGINT)
+        assert build.wait(60) == 42
+    assert not list(tmp_path.iterdir()), "nothing is left"
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

@@ -505,7 +505,8 @@ class Collection:
         source: columns, a table of Arrow, a file of Parquet or Arrow, `pipeann.bulk.vectors(path,
             field)`, `pipeann.bulk.hdf5(path, columns)`, or anything else that pipeann.bulk calls a
             source.
-        name: by which a load is continued; from the source's content where None.
+        name: by which a load is continued; where None, made of the source's content and the
+            partition.
         batch_bytes: of log for each batch; 8 MiB, at most 48. Five times that in memory.
         build_indexes: build the declared indexes when all rows are there, and wait for them.
         progress: is called after each batch. An exception of it ends the load, as Ctrl-C does.
@@ -531,6 +532,8 @@ class Collection:
         """Reads everything; what is wrong, by part. Writers wait meanwhile."""
     def describe(self) -> dict[str, Any]:
         """What the catalogue says: fields, partitions, indexes, aliases, properties."""
+    def json_fields(self) -> list[str]:
+        """Names of the fields of JSON; the dynamic field is among them."""
     def add_field(self, field: Field | dict[str, Any]) -> None:
         """Adds a field, which is nullable or has a default."""
     def alter_properties(
@@ -626,7 +629,7 @@ class ClusterClient:
         k: int,
         list_length: int,
         mode: str,
-        width: int,
+        width: int | None,
         ahead: int | None,
         filter: str,
         within: tuple[float | None, float | None] | None,

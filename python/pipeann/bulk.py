@@ -280,8 +280,8 @@ class Arrow(_Batches):
 class Parquet(_Batches):
     """Parquet files as one source, read group by group; needs `pip install pipeann[parquet]`.
 
-    Lists become vectors or arrays, as the field asks; JSON fields take structs and maps, or text
-    that is JSON.
+    Lists become vectors or arrays, as the field asks; JSON fields take structs and maps, or binary
+    columns of text that is JSON. A column of text is one of JSON strings.
 
     Parameters
     ----------

@@ -95,7 +95,7 @@ class Client:
         *,
         list_length: int = 64,
         mode: Literal["relay", "baton"] = "relay",
-        width: int = 2,
+        width: int | None = None,
         ahead: int | None = None,
         filter: str = "",
         within: tuple[float | None, float | None] | None = None,
@@ -113,7 +113,7 @@ class Client:
         *,
         list_length: int = 64,
         mode: Literal["relay", "baton"] = "relay",
-        width: int = 2,
+        width: int | None = None,
         ahead: int | None = None,
         filter: str = "",
         within: tuple[float | None, float | None] | None = None,
@@ -131,7 +131,7 @@ class Client:
         *,
         list_length: int = 64,
         mode: Literal["relay", "baton"] = "relay",
-        width: int = 2,
+        width: int | None = None,
         ahead: int | None = None,
         filter: str = "",
         within: tuple[float | None, float | None] | None = None,
@@ -148,7 +148,7 @@ class Client:
         *,
         list_length: int = 64,
         mode: Literal["relay", "baton"] = "relay",
-        width: int = 2,
+        width: int | None = None,
         ahead: int | None = None,
         filter: str = "",
         within: tuple[float | None, float | None] | None = None,
@@ -165,9 +165,9 @@ class Client:
         k: rows wanted.
         list_length: of the candidate list, at least `k`: longer finds more and reads more.
         mode: "relay": a query goes to its data; "baton": as in BatANN, in rounds.
-        width: reads in flight for each query.
+        width: reads in flight for each query; None: 2, and 64 with "baton", as in the paper.
         ahead: nearest candidates that are looked through for one at the same server; None: a fifth
-            of the list, and 8 at least; 4 for the nearest row alone.
+            of the list, and 8 at least; 4 for the nearest row alone; with "baton" as many as `width`.
         filter: a condition on columns that the servers were given, such as `"price < 20"`; all rows
             where it is empty.
         within: (near, far), for rows with near <= distance < far only, the nearest `k` of them; None

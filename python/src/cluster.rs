@@ -11,8 +11,9 @@ use numpy::IntoPyArray as _;
 use numpy::ndarray::{Array1, Array2};
 use pipeann_cluster::relay::{self, AskerSettings, Ended, Found, NoAnswer, Query};
 use pipeann_cluster::transport::tcp::{Identity, Limits, Settings};
-use pipeann_cluster::walker::{Asked, Spent};
+use pipeann_cluster::walker::{Asked, ReadPolicy, Spent};
 use pipeann_cluster::wire::{FailureCode, Hits, Mode, PeerId};
+use pipeann_engine::pool::FILTER_MAX;
 use pipeann_engine::search::DistanceRange;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -65,6 +66,16 @@ fn mode_of(name: &str) -> PyResult<(Mode, bool)> {
             Err(PyFailure::input(message).into())
         }
     }
+}
+
+/// Whether a message holds a filter.
+fn check_travels(filter: &str) -> PyResult<()> {
+    let bytes = filter.len();
+    if bytes > FILTER_MAX {
+        let message = format!("a filter has {bytes} bytes, at most {FILTER_MAX} can travel");
+        return Err(PyFailure::input(message).into());
+    }
+    Ok(())
 }
 
 fn failure(row: usize, why: NoAnswer) -> PyErr {
@@ -143,7 +154,7 @@ impl PyClusterClient {
         k: u32,
         list_length: u32,
         mode: &str,
-        width: u16,
+        width: Option<u16>,
         ahead: Option<u16>,
         filter: &str,
         within: Option<(Option<f32>, Option<f32>)>,
@@ -156,11 +167,13 @@ impl PyClusterClient {
         if in_flight == 0 {
             return Err(PyFailure::input("in_flight is 0, but must be at least 1").into());
         }
+        check_travels(filter)?;
         let at_most = seconds("timeout", timeout.unwrap_or(self.timeout))?;
         let matrix = Matrix::new(queries, None)?;
         let set = matrix.vectors()?;
         let list = list_length.max(k);
-        let ahead = ahead.unwrap_or_else(|| Asked::look_ahead(k, list));
+        let policy = ReadPolicy { baton, width, ahead };
+        let (width, ahead) = (policy.width(), policy.ahead(k, list));
         let (from, to) = within.unwrap_or_default();
         let within = DistanceRange {
             from: from.map_or(Unbounded, Included),

@@ -5,12 +5,12 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2};
-use pipeann_engine::build::{self, BuildError, BuildOptions, DiskannIndex, Progress, Stage};
+use pipeann_engine::build::{self, BuildError, BuildOptions, DiskannIndex, Silent};
 use pipeann_engine::filter::AllowSet;
 use pipeann_engine::index::{
     self, Answer, BatchOptions, OpenError, OpenOptions, QueryError, Resident,
@@ -73,24 +73,33 @@ fn parsed<T: FromStr<Err: Display>>(name: &str) -> PyResult<T> {
     name.parse().map_err(|e: T::Err| PyValueError::new_err(e.to_string()))
 }
 
-/// Looks for Ctrl-C while a build runs.
-pub(crate) struct Interrupts<'a>(pub(crate) &'a AtomicBool);
-
-impl Progress for Interrupts<'_> {
-    fn stage(&self, _: Stage, _: u64) {
-        self.look();
-    }
-    fn advance(&self, _: u64) {
-        self.look();
-    }
-}
-
-impl Interrupts<'_> {
-    fn look(&self) {
-        if Python::attach(|py| py.check_signals()).is_err() {
-            self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+/// Builds on a thread of its own while this one looks for signals, which Python hands to the
+/// thread that called and to no other. What a handler raises (Ctrl-C: `KeyboardInterrupt`) ends
+/// the build through `cancel`.
+pub(crate) fn interruptible<T: Send>(
+    py: Python<'_>,
+    cancel: &AtomicBool,
+    build: impl FnOnce() -> Result<T, BuildError> + Send,
+) -> PyResult<T> {
+    let caller = std::thread::current();
+    std::thread::scope(|scope| {
+        let named = std::thread::Builder::new().name("pipeann-build".to_owned());
+        let begun = named.spawn_scoped(scope, move || {
+            let built = build();
+            caller.unpark();
+            built
+        })?;
+        let mut raised = None;
+        while !begun.is_finished() {
+            py.detach(|| std::thread::park_timeout(PART));
+            if let Err(e) = py.check_signals() {
+                cancel.store(true, Ordering::Relaxed);
+                raised.get_or_insert(e);
+            }
         }
-    }
+        let built = begun.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        raised.map_or_else(|| built.map_err(build_error), Err)
+    })
 }
 
 fn policy(name: &str, width: Option<u16>, max_width: u16) -> PyResult<Policy> {
@@ -151,8 +160,7 @@ impl PyIndex {
         options.partition_by = parsed(partition_by)?;
         options.overwrite = overwrite;
         let given = Given::new(vectors, (column, dataset), options.metric)?;
-        let cancel = AtomicBool::new(false);
-        given.build(py, memory, &path, &options, &Interrupts(&cancel), &cancel)?;
+        given.build(py, memory, &path, &options)?;
         Self::open(py, path, None, true, true, "auto", None)
     }
 
@@ -187,9 +195,9 @@ impl PyIndex {
         options.partition_by = parsed(partition_by)?;
         options.overwrite = overwrite;
         let cancel = AtomicBool::new(false);
-        let interrupts = Interrupts(&cancel);
-        py.detach(|| build::import_diskann(&from, &path, &options, &interrupts, &cancel))
-            .map_err(build_error)?;
+        interruptible(py, &cancel, || {
+            build::import_diskann(&from, &path, &options, &Silent, &cancel)
+        })?;
         Self::open(py, path, None, true, true, "auto", None)
     }
 

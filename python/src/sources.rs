@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use numpy::PyUntypedArray;
-use pipeann_engine::build::{BuildOptions, SpooledRows, build, build_limited};
+use pipeann_engine::build::{BuildOptions, Silent, SpooledRows, build, build_limited};
 use pipeann_engine::types::{Metric, VectorSet, VectorType};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::index::{Interrupts, build_error};
+use crate::index::{build_error, interruptible};
 use crate::matrix::Matrix;
 
 /// What a build was given.
@@ -49,25 +49,24 @@ impl<'py> Given<'py> {
         memory: Option<u64>,
         dir: &Path,
         options: &BuildOptions,
-        interrupts: &Interrupts<'_>,
-        cancel: &AtomicBool,
     ) -> PyResult<()> {
+        let cancel = &AtomicBool::new(false);
         let built = if self.rows.cast::<PyUntypedArray>().is_ok() {
             let matrix = Matrix::new(&self.rows, self.wanted)?;
             let set = matrix.vectors()?;
-            py.detach(|| match memory {
-                None => build(set, dir, options, interrupts, cancel),
-                Some(limit) => build_limited(&set, limit, dir, options, interrupts, cancel),
+            interruptible(py, cancel, || match memory {
+                None => build(set, dir, options, &Silent, cancel),
+                Some(limit) => build_limited(&set, limit, dir, options, &Silent, cancel),
             })
         } else if let Some(limit) = memory {
             let rows = self.spooled(dir)?;
-            py.detach(|| build_limited(&rows, limit, dir, options, interrupts, cancel))
+            interruptible(py, cancel, || build_limited(&rows, limit, dir, options, &Silent, cancel))
         } else {
             let (bytes, (dim, ty)) = self.collected()?;
             let set = vectors_of(&bytes, dim, ty)?;
-            py.detach(|| build(set, dir, options, interrupts, cancel))
+            interruptible(py, cancel, || build(set, dir, options, &Silent, cancel))
         };
-        built.map(|_| ()).map_err(build_error)
+        built.map(|_| ())
     }
 
     /// All rows, in memory.

@@ -128,12 +128,30 @@ def test_hits_are_those_of_pymilvus(both: Doors) -> None:
         {"filter": "", "output_fields": ["count(*)"]},
         {"filter": "precise is null", "output_fields": ["precise", "tags", "flag"]},
         {"ids": [5, 6]},
+        {"filter": "key < 3", "output_fields": ["*", "extra"]},
+        {"filter": "key < 3", "output_fields": ["$meta", "extra"]},
         {"ids": [1000]},
         {"filter": "key == 1", "partition_names": ["_default"]},
     ],
 )
 def test_queries_read_the_same(both: Doors, given: dict[str, Any]) -> None:
     same(both, lambda client: client.query("c", **given))
+
+
+@pytest.mark.parametrize(
+    "json", ['{"at": 7, "list": []}', '"text"', "7", "null", {"deep": '{"a": 1}'}]
+)
+def test_text_in_a_json_field_is_json(both: Doors, json: Any) -> None:
+    row = {"key": 900, "v": [0.0] * DIM, "flag": True, "small": 1, "ratio": 1.0, "text": "t"}
+    same(both, lambda client: client.insert("c", {**row, "json": json, "tags": []}))
+    same(both, lambda client: client.query("c", "key == 900", output_fields=["json"]))
+    same(both, lambda client: client.query("c", "json['at'] == 7", output_fields=["key"]))
+
+
+@pytest.mark.parametrize("json", ["hello", "{", b'{"at": 8}', {1: 2}])
+def test_text_that_is_no_json_is_refused(both: Doors, json: Any) -> None:
+    row = {"key": 900, "v": [0.0] * DIM, "flag": True, "small": 1, "ratio": 1.0, "text": "t"}
+    same(both, lambda client: client.insert("c", {**row, "json": json, "tags": []}), "raised")
 
 
 def test_rows_come_by_key(both: Doors) -> None:
@@ -209,6 +227,7 @@ def test_writes_answer_the_same(both: Doors) -> None:
         lambda c: c.search("c", [[1.0] * DIM], search_params={"metric_type": "IP"}),
         lambda c: c.search("c", [[1.0] * DIM], search_params={"params": {"ef": 1}}),
         lambda c: c.search("c", [[1.0] * DIM], anns_field="text"),
+        lambda c: c.search("c", [[1.0] * DIM], search_params={"offset": 1}, offset=2),
         lambda c: c.search("c", [[1.0] * DIM], partition_names=["p"]),
         lambda c: c.search("c", [1.0] * DIM),
         lambda c: c.search("c", [["x"] * DIM]),

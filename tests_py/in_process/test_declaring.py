@@ -2,6 +2,7 @@
 it."""
 
 import asyncio
+import gc
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -205,3 +206,71 @@ def test_a_release_changes_nothing_where_nobody_has_declared_an_index(client: An
     with pytest.raises(MilvusException) as refused:
         client.search("demo", QUERY)
     assert refused.value.code == 101
+
+
+TEXT_ROWS = [{"id": "a", "vector": QUERY[0]}, {"id": "b", "vector": QUERY[0]}]
+
+
+@pytest.mark.parametrize("given", [{}, {"timeout": 10}, {"partition_name": "_default"}])
+def test_the_first_rows_decide_the_type_of_keys_however_they_are_given(
+    client: Any, given: dict[str, Any]
+) -> None:
+    client.create_collection("c", dimension=4, description="what it is")
+    client.insert("c", TEXT_ROWS, **given)
+    assert [row["id"] for row in client.query("c", limit=5)] == ["a", "b"]
+    assert client.list_collections() == ["c"]
+    assert client.describe_collection("c")["description"] == "what it is"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda c: c.create_partition("c", "p"),
+        lambda c: c.create_alias("c", "al"),
+        lambda c: c.add_collection_field("c", "more", DataType.INT64, nullable=True),
+    ],
+)
+def test_what_was_made_of_a_collection_is_not_lost_with_its_type_of_keys(
+    client: Any, made: Callable[[Any], Any]
+) -> None:
+    client.create_collection("c", dimension=4)
+    made(client)
+    before = client.describe_collection("c"), client.list_partitions("c")
+    with pytest.raises(MilvusException):
+        client.insert("c", TEXT_ROWS)
+    assert (client.describe_collection("c"), client.list_partitions("c")) == before
+    assert client.list_collections() == ["c"]
+    client.insert("c", rows())
+    assert len(client.query("c", limit=10)) == 5
+
+
+def test_another_metric_than_that_of_a_collection_is_refused(client: Any) -> None:
+    client.create_collection("c", dimension=4, metric_type="L2")
+    client.create_collection("c", dimension=4, metric_type="L2")
+    with pytest.raises(MilvusException, match="by L2, not IP"):
+        client.create_collection("c", dimension=4, metric_type="IP")
+
+
+def test_an_iterator_outlives_the_name_of_its_client(tmp_path: Path) -> None:
+    def begun() -> Any:
+        client = MilvusClient(str(tmp_path / "data"))
+        client.create_collection("c", dimension=4)
+        client.insert("c", rows(30))
+        iterator = client.query_iterator("c", batch_size=10)
+        assert len(iterator.next()) == 10
+        return iterator
+
+    iterator = begun()
+    gc.collect()
+    assert len(returned(iterator.next)) == 10
+    iterator.close()
+
+
+@pytest.mark.parametrize("uri", ["", "localhost:19530", "unix:/tmp/x.sock", "file:./x.db"])
+def test_what_names_a_server_makes_no_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="is an address|is empty"):
+        MilvusClient(uri)
+    assert not list(tmp_path.iterdir())

@@ -169,3 +169,29 @@ def test_every_consistency_level_sees_all(filled: tuple[MilvusClient, str], leve
     client, name = filled
     found = client.query(name, output_fields=["count(*)"], consistency_level=level)
     assert found[0]["count(*)"] == ROWS
+
+
+def test_what_lies_between_two_fields(filled: tuple[MilvusClient, str]) -> None:
+    client, name = filled
+    rows = client.query(name, "5 between shelf and id", limit=ROWS)
+    assert {row["id"] for row in rows} == {i for i in range(ROWS) if i % 7 <= 5 <= i}
+    rows = client.query(name, "shelf < 3000000000 and shelf not in [9000000000]", limit=ROWS)
+    assert len(rows) == ROWS
+
+
+def test_zones_are_refused(filled: tuple[MilvusClient, str], client: MilvusClient) -> None:
+    _, name = filled
+    shanghai, unknown = {"timezone": "Asia/Shanghai"}, "timezone .* is not supported"
+    with pytest.raises(MilvusException, match=unknown):
+        client.create_collection("zoned", dimension=4, properties=shanghai)
+    with pytest.raises(MilvusException, match=unknown):
+        client.alter_collection_properties(name, properties=shanghai)
+    with pytest.raises(MilvusException, match=unknown):
+        client.query(name, "id < 3", timezone="Asia/Shanghai")
+    with pytest.raises(MilvusException, match=unknown):
+        client.search(
+            name, [QUERY], anns_field="v", limit=1, search_params={"timezone": "Asia/Shanghai"}
+        )
+    with pytest.raises(MilvusException, match=unknown):
+        client.create_database("zoned", properties=shanghai)
+    assert len(client.query(name, "id < 3", timezone="UTC")) == 3

@@ -2,16 +2,19 @@
 //!
 //! A column is a one-dimensional `.npy` with a value for each row of the whole index. Of its values
 //! those of the rows that can be read here stay in memory. Filters are in the language of
-//! `docs/filter-language.md`, over columns by their names and over `row`, the row's own number.
+//! `docs/filter-language.md`, over columns by their names and over `row`, the row's own number. Each is
+//! evaluated once for all who ask, row by row, also where the first of them has no time left.
+
+mod single;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use lru::LruCache;
 use pipeann_db::expr::{BoundFilter, RowValues, Templates, compile};
 use pipeann_db::schema::{FieldSpec, Schema};
 use pipeann_db::value::{DataType, RowError, ScalarType, ValueRef, VectorKind};
@@ -20,6 +23,7 @@ use pipeann_engine::index::Index;
 use pipeann_engine::pool::{FILTER_MAX, ResolveFilter, Unresolved};
 use pipeann_engine::types::NodeId;
 
+use self::single::{Claim, EvaluationEnd, Evaluations, FilterTurn};
 use crate::vectors_file::{ColumnNumber, NumbersFile};
 
 /// What the rows' own numbers are called in a filter.
@@ -126,9 +130,13 @@ impl ColumnArgs {
         // Rows without vectors make no schema; no filter asks for them.
         let vectors = FieldSpec::new(VECTORS, DataType::Vector(VectorKind::Sparse));
         let schema = schema.field(vectors).build().context("the columns")?;
-        let kept = Mutex::new(LruCache::new(KEPT));
         let (rows, nodes) = here.into_iter().map(|(row, node)| (row.0, node)).unzip();
-        Ok(Arc::new(Columns { schema, rows, nodes, values, kept, index: Arc::clone(index) }))
+        let columns = Columns { schema, rows, nodes, values, index: Arc::clone(index) };
+        Ok(Arc::new(ColumnFilters {
+            columns: Arc::new(columns),
+            evaluations: Arc::new(Evaluations::new(KEPT)),
+            closing: Arc::default(),
+        }))
     }
 }
 
@@ -150,8 +158,22 @@ struct Columns {
     rows: Vec<u64>,
     nodes: Vec<NodeId>,
     values: Vec<Vec<ColumnNumber>>,
-    kept: Mutex<LruCache<Vec<u8>, Arc<AllowSet>>>,
     index: Arc<Index>,
+}
+
+/// Filters over columns.
+struct ColumnFilters {
+    columns: Arc<Columns>,
+    evaluations: Arc<Evaluations<Arc<AllowSet>>>,
+    /// Whether evaluations that go on by themselves are to stop.
+    closing: Arc<AtomicBool>,
+}
+
+/// A filter, and how far it has been evaluated.
+struct HalfEvaluated {
+    bound: BoundFilter,
+    at: usize,
+    pass: Vec<NodeId>,
 }
 
 /// The values of one row.
@@ -181,37 +203,98 @@ impl Columns {
         }
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, LruCache<Vec<u8>, Arc<AllowSet>>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Looks at the rows that have not been looked at; none where it is to stop before the last.
+    fn go_on(
+        &self,
+        progress: &mut HalfEvaluated,
+        stops: impl Fn() -> bool,
+    ) -> Option<EvaluationEnd<Arc<AllowSet>>> {
+        while progress.at < self.nodes.len() {
+            if stops() {
+                return None;
+            }
+            let end = self.nodes.len().min(progress.at + AT_ONCE);
+            for at in progress.at..end {
+                match progress.bound.predicate.evaluate(&ColumnRow(self, at)) {
+                    Ok(Some(true)) => progress.pass.push(self.nodes[at]),
+                    Ok(_) => {}
+                    Err(error) => return Some(EvaluationEnd::Refused(error.to_string())),
+                }
+            }
+            progress.at = end;
+        }
+        let pass = std::mem::take(&mut progress.pass);
+        Some(EvaluationEnd::Given(Arc::new(self.index.allow_here(pass.len() as u64, pass))))
     }
 }
 
-impl ResolveFilter for Columns {
+impl ColumnFilters {
+    /// Evaluates a filter, here as long as somebody waits, and then on a thread of its own.
+    fn evaluate(
+        &self,
+        claim: Claim<Arc<AllowSet>>,
+        filter: &[u8],
+        until: Option<Instant>,
+    ) -> Option<EvaluationEnd<Arc<AllowSet>>> {
+        let over = || until.is_some_and(|until| Instant::now() >= until);
+        let outcome = match self.columns.bound(filter) {
+            Err(why) => EvaluationEnd::Refused(why),
+            Ok(bound) => {
+                let mut progress = HalfEvaluated { bound, at: 0, pass: Vec::new() };
+                let Some(outcome) = self.columns.go_on(&mut progress, over) else {
+                    self.go_apart(claim, progress);
+                    return None;
+                };
+                outcome
+            }
+        };
+        claim.end(outcome.clone());
+        Some(outcome)
+    }
+
+    /// Where no thread can be had for it, whoever asks next begins again.
+    fn go_apart(&self, mut claim: Claim<Arc<AllowSet>>, mut progress: HalfEvaluated) {
+        if !claim.goes_apart() {
+            return;
+        }
+        let (columns, closing) = (Arc::clone(&self.columns), Arc::clone(&self.closing));
+        let evaluate = move || {
+            let outcome = columns.go_on(&mut progress, || closing.load(Ordering::Relaxed));
+            claim.end(outcome.unwrap_or(EvaluationEnd::Dropped));
+        };
+        // The claim goes with a thread that does not come to be.
+        let _ = std::thread::Builder::new().name("filter".to_owned()).spawn(evaluate);
+    }
+}
+
+impl Drop for ColumnFilters {
+    fn drop(&mut self) {
+        self.closing.store(true, Ordering::Relaxed);
+    }
+}
+
+impl ResolveFilter for ColumnFilters {
     fn resolve(&self, filter: &[u8], until: Option<Instant>) -> Result<Arc<AllowSet>, Unresolved> {
-        if let Some(allow) = self.kept().get(filter) {
-            return Ok(Arc::clone(allow));
-        }
-        let bound = self.bound(filter).map_err(Unresolved::Refused)?;
-        let mut pass = Vec::new();
-        for (at, node) in self.nodes.iter().enumerate() {
-            if at % AT_ONCE == 0 && until.is_some_and(|until| Instant::now() >= until) {
-                return Err(Unresolved::Late);
+        loop {
+            let outcome = match self.evaluations.turn(filter) {
+                FilterTurn::Kept(allow) => return Ok(allow),
+                FilterTurn::Wait(under_way) => under_way.wait(until),
+                FilterTurn::Evaluate(claim) => self.evaluate(claim, filter, until),
+            };
+            match outcome {
+                None => return Err(Unresolved::Late),
+                Some(EvaluationEnd::Given(allow)) => return Ok(allow),
+                Some(EvaluationEnd::Refused(why)) => return Err(Unresolved::Refused(why)),
+                // Whoever evaluated it has stopped, and this one has time left.
+                Some(EvaluationEnd::Dropped) => {}
             }
-            let truth = bound.predicate.evaluate(&ColumnRow(self, at));
-            let truth = truth.map_err(|e| Unresolved::Refused(e.to_string()))?;
-            if truth == Some(true) {
-                pass.push(*node);
-            }
         }
-        let allow = Arc::new(self.index.allow_here(pass.len() as u64, pass));
-        self.kept().put(filter.to_vec(), Arc::clone(&allow));
-        Ok(allow)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
+    use std::time::Duration;
 
     use pipeann_engine::build::{BuildOptions, Silent, build};
     use pipeann_engine::index::OpenOptions;
@@ -220,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_is_given_up_at_the_deadline_and_not_kept() {
+    fn a_filter_goes_on_beyond_the_deadline_of_who_asked_first_and_is_kept() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("index");
         let bytes: Vec<u8> = (0..200 * 4).map(|i| (i * 37 % 251) as u8).collect();
@@ -233,9 +316,22 @@ mod tests {
         let filters = columns.over(&index).unwrap();
         let over = Some(Instant::now());
         assert_eq!(filters.resolve(b"row < 9", over).unwrap_err(), Unresolved::Late);
-        assert_eq!(filters.resolve(b"row < 9", None).unwrap().len(), 9);
-        // What is known already takes no time.
-        assert_eq!(filters.resolve(b"row < 9", over).unwrap().len(), 9);
+        // Nobody has time for it, and it comes to its end all the same.
+        let hangs = Instant::now() + Duration::from_secs(60);
+        let allow = loop {
+            match filters.resolve(b"row < 9", over) {
+                Ok(allow) => break allow,
+                Err(why) => assert_eq!(why, Unresolved::Late),
+            }
+            assert!(Instant::now() < hangs, "it is evaluated by nobody");
+            std::thread::park_timeout(Duration::from_millis(1));
+        };
+        assert_eq!(allow.len(), 9);
+        // Whoever has time waits for what was begun.
+        assert_eq!(filters.resolve(b"row < 7", over).unwrap_err(), Unresolved::Late);
+        assert_eq!(filters.resolve(b"row < 7", None).unwrap().len(), 7);
+        let wrong = filters.resolve(b"row <", over).unwrap_err();
+        assert!(matches!(wrong, Unresolved::Refused(_)), "{wrong:?}");
         let few = columns.over_some(&index, 100).err().unwrap().to_string();
         assert!(few.contains("holds row 199, the index has 100 rows"), "{few}");
     }

@@ -17,17 +17,18 @@ use pipeann_db::database::{CATALOG_FILE, REPLICA_FILE};
 use pipeann_db::disk::{DirectoryLock, Holder};
 use pipeann_db::snapshot::PINS_DIR;
 use pipeann_store::{
-    ClusterStore, Fetched, LeasedPin, LogError, ObjectsError, Position, ShardGeneration,
+    ClusterStore, Fetched, GenerationId, LogError, ObjectsError, Position, ShardGeneration,
     ShardGenerations, ShardReader,
 };
 
 use crate::ReplicaError;
 use crate::folder::{GENERATIONS_DIR, clear, files_below, sync_names};
+use crate::held::PinnedGeneration;
 use crate::position::ReplicaFile;
 use crate::requests_file::REQUESTS_FILE;
 use crate::work::SHARD;
 
-/// How long a generation is kept for who fetches it.
+/// How long a generation is kept for who fetches it, since it was last renewed.
 const LEASE: Duration = Duration::from_secs(6 * 3600);
 /// How often it is tried to fetch from a store that does not answer; each time it is asked for long.
 const ATTEMPTS: usize = 30;
@@ -41,12 +42,14 @@ pub struct ServerDirectory {
 }
 
 /// A generation that has taken its place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct JoinedGeneration {
     /// The position of the log at which it stands.
     pub position: Position,
     /// What was fetched for it.
     pub fetched: Fetched,
+    /// To be kept until the log behind it is read: until then it is not cut above it.
+    pub held: PinnedGeneration,
 }
 
 impl ServerDirectory {
@@ -56,16 +59,24 @@ impl ServerDirectory {
     }
 
     /// Whether a generation has to take the place of what is there: it is empty and the store has one,
-    /// or the log does not follow what it has. What an earlier fetch has left is removed where not.
+    /// or the log does not follow what it has. Where none can be read, and the log was never cut, the log
+    /// has all. What an earlier fetch has left is removed where not.
     ///
     /// # Errors
     /// The store, or the directory.
     pub fn wants_generation(&self) -> Result<bool, ReplicaError> {
-        let wants = self.follows_not()? && !self.generations().ids()?.is_empty();
+        let wants = self.follows_not()? && self.needs_those_there()?;
         if !wants && self.is_ours()? {
             clear(&self.dir.join(GENERATIONS_DIR))?;
         }
         Ok(wants)
+    }
+
+    /// Whether generations are there, and one can be read, or the log does not reach back to its begin.
+    fn needs_those_there(&self) -> Result<bool, ObjectsError> {
+        let generations = self.generations();
+        let some = !generations.ids()?.is_empty();
+        Ok(some && (generations.newest()?.is_some() || self.store.log_begin(SHARD)? > 1))
     }
 
     fn follows_not(&self) -> Result<bool, ReplicaError> {
@@ -94,8 +105,8 @@ impl ServerDirectory {
         ShardGenerations::new(&self.store, SHARD)
     }
 
-    /// Fetches the newest generation that is whole into its place. `owner` is for people, `now` for the
-    /// note of who has the directory.
+    /// Fetches the newest generation that is whole into its place. One whose manifest cannot be read is
+    /// not. `owner` is for people, `now` for the note of who has the directory.
     ///
     /// # Errors
     /// [`ReplicaError::DiskFull`]; a directory that is in use; [`ReplicaError::Store`] where the store
@@ -110,15 +121,10 @@ impl ServerDirectory {
         let mut worst = None;
         for _ in 0..ATTEMPTS {
             for id in generations.ids()?.into_iter().rev() {
-                let Some(pin) = generations.pin(id, owner, LEASE)? else { continue };
-                let taken = self.take(&generations, &pin.generation);
-                // It ends by itself, too.
-                let _ = generations.release(pin);
-                match taken {
-                    Ok(fetched) => return Ok(fetched),
-                    Err(ReplicaError::Store(
-                        error @ (ObjectsError::Damaged { .. } | ObjectsError::Missing { .. }),
-                    )) => {
+                match self.take_if_there(&generations, id, owner) {
+                    Ok(Some(joined)) => return Ok(joined),
+                    Ok(None) => {}
+                    Err(ReplicaError::Store(error)) if error.is_of_contents() => {
                         tracing::error!(?id, "a generation is not whole: {error}");
                         worst = Some(error);
                     }
@@ -138,28 +144,36 @@ impl ServerDirectory {
         Err(worst.unwrap_or_else(none).into())
     }
 
-    /// Fetches a generation that somebody holds into its place.
-    pub(crate) fn take_held(&self, held: &LeasedPin) -> Result<JoinedGeneration, ReplicaError> {
-        self.take(&self.generations(), &held.generation)
-    }
-
-    fn take(
+    /// Fetches a generation into its place; `None` where it is gone or going.
+    fn take_if_there(
         &self,
         generations: &ShardGenerations,
-        generation: &ShardGeneration,
-    ) -> Result<JoinedGeneration, ReplicaError> {
+        id: GenerationId,
+        owner: &str,
+    ) -> Result<Option<JoinedGeneration>, ReplicaError> {
+        let Some(mut held) = PinnedGeneration::hold(generations, id, owner, LEASE)? else {
+            return Ok(None);
+        };
+        let fetched = self.take(&mut held)?;
+        Ok(Some(JoinedGeneration { position: held.generation().position, fetched, held }))
+    }
+
+    /// Fetches a generation that is held into its place.
+    pub(crate) fn take(&self, held: &mut PinnedGeneration) -> Result<Fetched, ReplicaError> {
+        let generation = held.generation();
         check(generation)?;
         let inside = self.dir.join(GENERATIONS_DIR);
         let fetching = inside.join("fetching");
         fs::create_dir_all(&fetching).map_err(ReplicaError::files(&fetching))?;
         clear_others(&fetching, generation)?;
+        let position = generation.position;
         for file in &generation.files {
             // What is not the same is fetched, and takes the link's name.
             link_same_length(&self.dir.join(&file.path), &fetching.join(&file.path), file.length);
         }
-        let fetched = generations.fetch(generation, &fetching)?;
-        self.put_in_place(&fetching, generation.position)?;
-        Ok(JoinedGeneration { position: generation.position, fetched })
+        let fetched = held.fetch(&fetching)?;
+        self.put_in_place(&fetching, position)?;
+        Ok(fetched)
     }
 
     /// The catalogue goes first and comes last: without it there is nothing here.

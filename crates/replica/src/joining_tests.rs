@@ -161,6 +161,50 @@ fn a_generation_that_is_damaged_or_half_there_gives_way_to_the_one_before() {
 }
 
 #[test]
+fn a_manifest_that_is_damaged_or_of_a_later_version_gives_way_to_the_one_before() {
+    let published = PublishedTwice::new();
+    let generations = ShardGenerations::new(&published.store, SHARD);
+    let ids = generations.ids().unwrap();
+    let manifest = |id: GenerationId| {
+        published.root.path().join("store").join(ShardGeneration::object(SHARD, id))
+    };
+    let flip = |id: GenerationId, at: usize| {
+        let mut bytes = fs::read(manifest(id)).unwrap();
+        bytes[at] ^= 2;
+        fs::write(manifest(id), bytes).unwrap();
+    };
+    // The version, and a byte of what follows it.
+    for byte in [8, 60] {
+        flip(ids[1], byte);
+        let joined = published.take().unwrap();
+        assert_eq!((joined.position, joined.held.generation().id), (at(1), ids[0]));
+        assert_eq!(generations.pinned().unwrap(), [ids[0]], "until the log is read");
+        drop(joined);
+        assert_eq!(generations.pinned().unwrap(), []);
+        flip(ids[1], byte);
+    }
+    ids.iter().for_each(|id| flip(*id, 60));
+    let refused = published.take().unwrap_err();
+    assert!(matches!(refused, ReplicaError::Store(ObjectsError::Damaged { .. })), "{refused}");
+    assert_eq!(generations.pinned().unwrap(), []);
+    assert!(published.root.path().join("server/CATALOG").exists());
+    assert_eq!(published.large(), 1);
+    fs::remove_dir_all(published.root.path().join("server")).unwrap();
+    assert!(!published.joining().wants_generation().unwrap(), "the log has all");
+}
+
+#[test]
+fn a_damaged_file_does_not_come_with_the_generations_that_follow() {
+    let mut published = PublishedTwice::new();
+    // Of both generations, and of the next.
+    fs::write(published.object("collections/7/same"), vec![8; 50_000]).unwrap();
+    published.take().unwrap_err();
+    published.publish(3);
+    assert_eq!(published.take().unwrap().position, at(3));
+    assert_eq!(published.large(), 3);
+}
+
+#[test]
 fn what_is_no_database_and_whose_directory_it_is_not_is_refused() {
     let published = PublishedTwice::new();
     let generations = ShardGenerations::new(&published.store, SHARD);

@@ -119,6 +119,11 @@ impl ReplicaFile {
         Self { term: position.term, number: position.number, ..self }
     }
 
+    /// The file of the same server with nothing applied.
+    pub(crate) fn at_begin(self) -> Self {
+        Self { term: 0, number: 0, ..self }
+    }
+
     /// Puts it on stable storage, in the place of the one that is there.
     ///
     /// # Errors

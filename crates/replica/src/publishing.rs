@@ -30,6 +30,7 @@ use pipeann_store::{
 use crate::ReplicaError;
 use crate::folder::{GENERATIONS_DIR, clear, files_below};
 use crate::header::GenerationHeader;
+use crate::held::readable;
 use crate::objects::moment;
 use crate::options::ReplicaOptions;
 use crate::requests_file::{self, REQUESTS_FILE};
@@ -242,13 +243,11 @@ fn cut(
     keep: Duration,
 ) -> Result<(), LogError> {
     let mut kept = vec![newest];
-    let Some(mut begin) = first_kept(generations, leader, &mut kept, keep)? else { return Ok(()) };
-    for id in generations.pinned()? {
-        let pinned = generations.get(id)?.map(|generation| generation.position);
-        begin = pinned.map_or(begin, |pinned| begin.min(pinned));
-    }
+    let Some(begin) = first_kept(generations, leader, &mut kept, keep)? else { return Ok(()) };
     // A position of no log of ours is no reason to end.
-    if begin <= leader.position() {
+    if let Some(begin) = below_pinned(generations, begin)?
+        && begin <= leader.position()
+    {
         let deleted = leader.truncate_before(begin)?;
         tracing::info!(begin = begin.number, deleted, "the log is cut");
     }
@@ -258,8 +257,27 @@ fn cut(
     Ok(())
 }
 
+/// Where the log may be cut, at most at `begin`: what is pinned keeps it from there on. `None` where
+/// nobody can tell from where on that is.
+fn below_pinned(
+    generations: &ShardGenerations,
+    mut begin: Position,
+) -> Result<Option<Position>, ObjectsError> {
+    for id in generations.pinned()? {
+        match generations.get(id) {
+            Err(error) if error.is_of_contents() => {
+                tracing::warn!(?id, "the log is not cut while this generation is pinned: {error}");
+                return Ok(None);
+            }
+            found => begin = found?.map_or(begin, |pinned| begin.min(pinned.position)),
+        }
+    }
+    Ok(Some(begin))
+}
+
 /// Where the newest generation stands that is older than those in `kept` and than `keep`; it and those
-/// between them are added to `kept`. `None` where all are younger: then nothing is to be cut.
+/// between them are added to `kept`, but for those that cannot be read. `None` where all are younger: then
+/// nothing is to be cut.
 fn first_kept(
     generations: &ShardGenerations,
     leader: &ShardLeader,
@@ -270,7 +288,7 @@ fn first_kept(
     let since = now.saturating_sub(u64::try_from(keep.as_millis()).unwrap_or(u64::MAX));
     let newest = kept.first().copied();
     for id in generations.ids()?.into_iter().rev().filter(|id| Some(*id) < newest) {
-        let Some(generation) = generations.get(id)? else { continue };
+        let Some(generation) = readable(generations, id)? else { continue };
         kept.push(id);
         // Of one that does not tell how far its contents go, no moment is known that it comes before.
         let through = GenerationHeader::decode(&generation.header).and_then(|it| it.through());

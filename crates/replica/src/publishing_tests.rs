@@ -6,7 +6,7 @@ use std::time::Duration;
 use pipeann_db::catalog::UnixMs;
 use pipeann_db::replication::requests;
 use pipeann_db::schema::PrimaryKey;
-use pipeann_store::{LogError, Position, ShardGenerations, ShardReader};
+use pipeann_store::{LogError, Position, ShardGeneration, ShardGenerations, ShardReader};
 use uuid::Uuid;
 
 use crate::tests::{Cluster, batch, count, create, deadline, known, request, until_leads};
@@ -62,7 +62,7 @@ fn an_empty_server_takes_a_generation_and_reads_on_where_the_log_was_cut() {
     let cluster = Cluster::new(0);
     let (a, _) = cluster.start_publishing(0, SOON);
     until_leads(&a);
-    assert_eq!(join(&cluster, 1), None, "nothing is there to be taken");
+    assert!(join(&cluster, 1).is_none(), "nothing is there to be taken");
     let c = create(a.database(), "c");
     a.database().access().create_user("somebody", "Password1").unwrap();
     let mut next = 0;
@@ -93,7 +93,7 @@ fn an_empty_server_takes_a_generation_and_reads_on_where_the_log_was_cut() {
     assert_eq!(count(&a), next as u64 + 9 - 1);
     // What was applied is noted, so that it needs no generation when it comes again.
     drop((b, d));
-    assert_eq!(join(&cluster, 2), None);
+    assert!(join(&cluster, 2).is_none());
 }
 
 #[test]
@@ -138,6 +138,30 @@ fn a_server_behind_the_cut_is_told_and_takes_what_it_lacks() {
 }
 
 #[test]
+fn a_server_that_lacks_what_it_noted_takes_a_generation() {
+    let (cluster, a, mut next) = publishing();
+    publish(&cluster, &a, &mut next);
+    let b = cluster.start(1);
+    assert_eq!(count(&b), 50);
+    drop(b);
+    while reaches(&cluster, None) {
+        publish(&cluster, &a, &mut next);
+    }
+    // As a disk leaves it that said of rows that they were safe: the note is there, and they are not.
+    let (dir, store) = (cluster.dir(1), cluster.store());
+    let file = ReplicaFile::open(&dir, store.cluster_id(), Uuid::nil()).unwrap();
+    file.at(a.status().position.unwrap()).save(&dir).unwrap();
+    assert!(join(&cluster, 1).is_none(), "the log follows the note");
+    let c = a.database().collection("default", "c").unwrap();
+    c.insert(batch(next..next + 1), None).unwrap();
+    let (b, told) = cluster.start_publishing(1, SOON);
+    told.recv_timeout(Duration::from_secs(60)).unwrap();
+    drop(b);
+    join(&cluster, 1).expect("it does not begin at the note once more");
+    assert_eq!(count(&cluster.start(1)), next as u64 + 1);
+}
+
+#[test]
 fn the_log_stays_for_a_generation_that_somebody_has_pinned() {
     let (cluster, a, mut next) = publishing();
     publish(&cluster, &a, &mut next);
@@ -154,6 +178,47 @@ fn the_log_stays_for_a_generation_that_somebody_has_pinned() {
     publish(&cluster, &a, &mut next);
     publish(&cluster, &a, &mut next);
     assert!(a.wait_until(deadline(), |_| !reaches(&cluster, pinned)), "the log is not cut");
+}
+
+#[test]
+fn the_log_stays_for_a_server_that_has_taken_a_generation_and_not_read_on() {
+    let (cluster, a, mut next) = publishing();
+    publish(&cluster, &a, &mut next);
+    let joined = join(&cluster, 1).unwrap();
+    let position = Some(joined.position);
+    for _ in 0..4 {
+        publish(&cluster, &a, &mut next);
+    }
+    assert!(reaches(&cluster, position), "it could not read on");
+    assert_eq!(count(&cluster.start(1)), next as u64);
+    drop(joined);
+    publish(&cluster, &a, &mut next);
+    publish(&cluster, &a, &mut next);
+    assert!(a.wait_until(deadline(), |_| !reaches(&cluster, position)), "the log is not cut");
+}
+
+#[test]
+fn a_manifest_that_cannot_be_read_keeps_nobody_from_joining_nor_the_log_from_being_cut() {
+    let (cluster, a, mut next) = publishing();
+    publish(&cluster, &a, &mut next);
+    publish(&cluster, &a, &mut next);
+    let of = generations(&cluster);
+    let damaged = of.newest().unwrap().unwrap().id;
+    let path = cluster.root.path().join("store").join(ShardGeneration::object(SHARD, damaged));
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[50] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let joined = join(&cluster, 1).unwrap();
+    assert_ne!(joined.held.generation().id, damaged);
+    let position = Some(joined.position);
+    drop(joined);
+    assert_eq!(of.pinned().unwrap(), []);
+    publish(&cluster, &a, &mut next);
+    publish(&cluster, &a, &mut next);
+    publish(&cluster, &a, &mut next);
+    assert!(a.wait_until(deadline(), |_| !reaches(&cluster, position)), "the log is not cut");
+    join(&cluster, 1).unwrap();
+    assert_eq!(count(&cluster.start(1)), next as u64);
 }
 
 #[test]
@@ -211,7 +276,7 @@ fn what_a_kill_leaves_of_a_publication_is_no_generation() {
     let b = cluster.start(1);
     assert_eq!(count(&b), rows);
     drop(b);
-    assert_eq!(join(&cluster, 0), None, "it has all");
+    assert!(join(&cluster, 0).is_none(), "it has all");
     assert!(!left.exists());
     let (a, _) = cluster.start_publishing(0, SOON);
     until_leads(&a);

@@ -141,6 +141,7 @@ fn read_batches(mut bytes: &[u8]) -> (Vec<AppliedRequest>, bool) {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     use pipeann_db::replication::requests::{BegunRequest, RequestAnswer, RequestId};
 
@@ -196,6 +197,9 @@ mod tests {
     fn a_file_of_which_most_is_of_no_use_is_written_anew() {
         let dir = tempfile::tempdir().unwrap();
         let requests = Arc::new(KnownRequests::default());
+        let clock = Arc::new(AtomicU64::new(0));
+        let now = Arc::clone(&clock);
+        requests.forget_by(move || now.load(Ordering::Relaxed));
         let mut file = RequestsFile::open(dir.path(), Uuid::nil(), &requests).unwrap();
         let length = || fs::metadata(dir.path().join(REQUESTS_FILE)).unwrap().len();
         for n in 0..SLACK as u64 + 1 {
@@ -204,6 +208,7 @@ mod tests {
         file.save(&requests).unwrap();
         let full = length();
         // All before are forgotten.
+        clock.store(1 << 40, Ordering::Relaxed);
         requests.remember(request(1 << 40));
         file.save(&requests).unwrap();
         assert!(length() < full / 100, "{} of {full} bytes", length());

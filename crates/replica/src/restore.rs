@@ -5,24 +5,26 @@
 //! acknowledged before the moment is in, nothing that began after it; what was under way is in or not.
 //!
 //! Nothing is changed in the store that is read but the pin of a generation, where there is one, so
-//! that what begins with it is not collected meanwhile. A moment before the oldest generation is refused
-//! where the log was cut, and so is a new store: it would begin without what was cut.
+//! that what begins with it is not collected meanwhile, and the mark of a file that is damaged. A moment
+//! before the oldest generation is refused where the log was cut, and so is a new store: it would begin
+//! without what was cut.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pipeann_db::catalog::UnixMs;
 use pipeann_db::database::{Database, DatabaseError, DatabaseOptions, REPLICA_FILE};
 use pipeann_store::{
-    Batch, ClusterStore, EntryRef, LeaderName, LeasedPin, LogError, ObjectsError, Position,
+    Batch, ClusterStore, EntryRef, GenerationId, LeaderName, LogError, ObjectsError, Position,
     ShardGenerations, ShardLeader, ShardReader, Stamp,
 };
 use uuid::Uuid;
 
 use crate::ReplicaError;
 use crate::header::GenerationHeader;
+use crate::held::PinnedGeneration;
 use crate::joining::ServerDirectory;
 use crate::objects::{hybrid, moment};
 use crate::position::{ReplicaFile, ReplicaFileError};
@@ -31,9 +33,8 @@ use crate::work::{SHARD, apply};
 
 /// Added to the name of a directory until it is whole.
 const UNFINISHED: &str = ".restoring";
-/// How long a generation is pinned, and how often that is renewed.
+/// How long a generation is pinned, since that was last renewed.
 const PINNED: Duration = Duration::from_secs(3600);
-const RENEWED: Duration = Duration::from_secs(600);
 /// Who pins and writes, for people.
 const NAME: &str = "pipeann cluster restore";
 
@@ -121,17 +122,17 @@ pub fn restore_to_directory(
     }
     is_past(at, now)?;
     let file = ReplicaFile::open(&unfinished, store.cluster_id(), Uuid::new_v4())?;
-    let mut held = HeldGeneration::before(store, at)?;
-    let restored = held.fetch(ServerDirectory::new(&unfinished, store, file)).and_then(|begin| {
+    let mut from = RestoreBegin::before(store, at)?;
+    let begin = from.fetch(ServerDirectory::new(&unfinished, store, file))?;
+    let restored = {
         let options = DatabaseOptions { shared: true, ..options.clone() };
         let database = Database::open(&unfinished, options)?;
         let take = &mut |batch: &Batch| Ok(apply(&database, batch)?);
-        let restored = read_from(store, (begin, at), &mut held, take)?;
+        let restored = read_from(store, (begin, at), &mut from, take)?;
         database.sync_applied()?;
-        Ok(restored)
-    });
-    held.release();
-    let restored = restored?;
+        restored
+    };
+    drop(from);
     // From here on it is nobody else's.
     for name in [REPLICA_FILE, REQUESTS_FILE] {
         let mark = unfinished.join(name);
@@ -167,8 +168,8 @@ pub fn restore_into_store(
     let name = LeaderName::new(NAME.to_owned())?;
     let leader = ShardLeader::open(into, SHARD, None, &name, &mut |_| Ok(()))?;
     is_past(at, now)?;
-    let mut held = HeldGeneration::oldest(store)?;
-    let restored = read_from(store, (None, at), &mut held, &mut |batch| {
+    let mut from = RestoreBegin::oldest(store)?;
+    read_from(store, (None, at), &mut from, &mut |batch| {
         if batch.entries.is_empty() {
             return Ok(());
         }
@@ -180,9 +181,7 @@ pub fn restore_into_store(
             .collect();
         leader.append(Stamp { catalogue_version, timestamp }, &entries)?;
         Ok(())
-    });
-    held.release();
-    restored
+    })
 }
 
 fn is_past(at: UnixMs, now: UnixMs) -> Result<(), RestoreError> {
@@ -202,13 +201,13 @@ fn last_of(at: UnixMs) -> u64 {
 fn read_from(
     store: &ClusterStore,
     (begun, at): (Option<RestoredLog>, UnixMs),
-    held: &mut HeldGeneration,
+    from: &mut RestoreBegin,
     take: &mut dyn FnMut(&Batch) -> Result<(), RestoreError>,
 ) -> Result<RestoredLog, RestoreError> {
     let refused = |from, why: String| Err(RestoreError::NotCovered { moment: at, from, why });
     let begin = store.log_begin(SHARD)?;
     if begun.is_none() && begin > 1 {
-        let from = held.header.and_then(|header| header.through()).map(|(_, at)| moment(at));
+        let from = from.header.and_then(|header| header.through()).map(|(_, at)| moment(at));
         let why = format!(
             "its log was cut, and begins with object {begin}; what was before stands in generations, \
              which a directory is restored from, at a moment behind the oldest"
@@ -242,7 +241,11 @@ fn read_from(
         restored.changes += batch.entries.len() as u64;
         restored.position = Some(batch.position);
         restored.written = moment(batch.timestamp);
-        held.renew()?;
+        if !from.is_held()? {
+            let why = "the generation that it began with went meanwhile; asked again, it begins with \
+                       a newer one, where the moment is behind one";
+            return refused(None, why.to_owned());
+        }
     }
     if restored.position.is_none() {
         return refused(None, "it has no log".into());
@@ -251,73 +254,67 @@ fn read_from(
 }
 
 /// A generation of the log, held while the log is read: it is cut above no pin.
-struct HeldGeneration {
-    generations: ShardGenerations,
-    pin: Option<LeasedPin>,
+struct RestoreBegin {
+    held: Option<PinnedGeneration>,
     header: Option<GenerationHeader>,
     /// Whether its files have nothing that came after the moment.
     begins: bool,
-    renewed: Instant,
 }
 
-impl HeldGeneration {
+impl RestoreBegin {
     /// The oldest one, if there is any.
     fn oldest(store: &ClusterStore) -> Result<Self, RestoreError> {
         let generations = ShardGenerations::new(store, SHARD);
-        let oldest = generations.ids()?.into_iter().next();
-        let pin = oldest.map(|id| generations.pin(id, NAME, PINNED)).transpose()?.flatten();
-        let header = pin.as_ref().and_then(|pin| GenerationHeader::decode(&pin.generation.header));
-        Ok(Self { generations, pin, header, begins: false, renewed: Instant::now() })
+        for id in generations.ids()? {
+            if let Some(held) = hold(&generations, id)? {
+                let header = GenerationHeader::decode(&held.generation().header);
+                return Ok(Self { held: Some(held), header, begins: false });
+            }
+        }
+        Ok(Self { held: None, header: None, begins: false })
     }
 
     /// The newest one whose files have nothing that came after the moment; else the oldest.
     fn before(store: &ClusterStore, at: UnixMs) -> Result<Self, RestoreError> {
         let generations = ShardGenerations::new(store, SHARD);
         for id in generations.ids()?.into_iter().rev() {
-            let Some(pin) = generations.pin(id, NAME, PINNED)? else { continue };
-            let header = GenerationHeader::decode(&pin.generation.header);
+            let Some(held) = hold(&generations, id)? else { continue };
+            let header = GenerationHeader::decode(&held.generation().header);
             let through = header.and_then(|header| header.through());
             if through.is_some_and(|(_, timestamp)| timestamp <= last_of(at)) {
-                let pin = Some(pin);
-                return Ok(Self {
-                    generations,
-                    pin,
-                    header,
-                    begins: true,
-                    renewed: Instant::now(),
-                });
+                return Ok(Self { held: Some(held), header, begins: true });
             }
-            generations.release(pin)?;
         }
         Self::oldest(store)
     }
 
     /// Has its files come, where the restored database begins with them; says what they hold.
-    fn fetch(&self, into: ServerDirectory) -> Result<Option<RestoredLog>, RestoreError> {
-        let (Some(pin), Some(header), true) = (&self.pin, self.header, self.begins) else {
+    fn fetch(&mut self, into: ServerDirectory) -> Result<Option<RestoredLog>, RestoreError> {
+        let (Some(held), Some(header), true) = (&mut self.held, self.header, self.begins) else {
             return Ok(None);
         };
-        let position = Some(into.take_held(pin)?.position);
+        into.take(held)?;
+        let position = Some(held.generation().position);
         let written = moment(header.timestamp());
         Ok(Some(RestoredLog { objects: 0, changes: 0, position, written }))
     }
 
-    fn renew(&mut self) -> Result<(), RestoreError> {
-        if let Some(pin) = &mut self.pin
-            && self.renewed.elapsed() >= RENEWED
-        {
-            // Where it is gone, a cut is met, and told.
-            self.generations.renew(pin)?;
-            self.renewed = Instant::now();
-        }
-        Ok(())
+    /// Holds it on; whether it could be.
+    fn is_held(&mut self) -> Result<bool, RestoreError> {
+        Ok(self.held.as_mut().map(PinnedGeneration::renew).transpose()?.unwrap_or(true))
     }
+}
 
-    fn release(self) {
-        if let Some(pin) = self.pin
-            && let Err(error) = self.generations.release(pin)
-        {
-            tracing::debug!("a pin is left to its lease: {error}");
+/// Holds a generation; `None` where it is gone or going, or its manifest cannot be read.
+fn hold(
+    generations: &ShardGenerations,
+    id: GenerationId,
+) -> Result<Option<PinnedGeneration>, RestoreError> {
+    match PinnedGeneration::hold(generations, id, NAME, PINNED) {
+        Err(error) if error.is_of_contents() => {
+            tracing::warn!(?id, "a generation is passed over: {error}");
+            Ok(None)
         }
+        held => Ok(held?),
     }
 }

@@ -270,6 +270,12 @@ impl SharedState {
         self.progress().furthest >= Some(position)
     }
 
+    /// What is here does not go as far as was said.
+    pub(crate) fn forget_position(&self) {
+        let mut progress = self.progress();
+        (progress.status.position, progress.status.timestamp) = (None, 0);
+    }
+
     /// What was applied here is of another history than the log's.
     pub(crate) fn forget_applied(&self) {
         self.progress().furthest = None;

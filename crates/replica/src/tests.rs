@@ -342,6 +342,65 @@ fn what_the_leader_says_of_the_log_counts_as_a_look_at_it() {
     assert!(state.has(bounded));
 }
 
+#[test]
+fn a_server_that_begins_anew_knows_how_far_it_is_though_nothing_is_written() {
+    let cluster = Cluster::new(0);
+    let (a, b) = (cluster.start(0), cluster.start(1));
+    until_leads(&a);
+    let c = create(a.database(), "c");
+    c.insert(batch(0..10), None).unwrap();
+    assert_eq!(count(&b), 10);
+    let there = b.status().position;
+    drop(b);
+    let b = cluster.start(1);
+    catch_up(&b);
+    let here = b.status();
+    assert_eq!((here.position, here.timestamp), (there, a.timestamp()));
+    assert!(b.has(ReadFreshness::AtLeast(a.timestamp())), "it has all that there is");
+}
+
+/// An election that was won once, and then by another server, as after a long sleep.
+#[derive(Debug, Default)]
+struct WonBefore {
+    asked: std::sync::atomic::AtomicUsize,
+    given_up: std::sync::atomic::AtomicUsize,
+}
+
+impl Election for WonBefore {
+    fn elected(&self) -> Elected {
+        match self.asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
+            0 => Elected::Me,
+            _ => Elected::Other { address: "0".into() },
+        }
+    }
+
+    fn stand(&self, _newest_term: u64) {}
+
+    fn give_up(&self) {
+        self.given_up.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    }
+
+    fn certain_for(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+#[test]
+fn a_server_that_is_not_elected_any_more_ends_no_term_of_another() {
+    let cluster = Cluster::new(0);
+    let a = cluster.start(0);
+    until_leads(&a);
+    let c = create(a.database(), "c");
+    let election = Arc::new(WonBefore::default());
+    let as_election = Arc::clone(&election) as Arc<dyn Election>;
+    let options = ReplicaOptions::new(cluster.store(), "late".into(), as_election);
+    let b = open(&cluster.dir(1), options);
+    let gave_up = |_: &Replica| election.given_up.load(std::sync::atomic::Ordering::SeqCst) > 0;
+    assert!(b.wait_until(deadline(), gave_up), "it leads");
+    c.insert(batch(0..10), None).unwrap();
+    assert_eq!((a.status().leads, count(&b)), (Some(1), 10));
+}
+
 /// Fails when it is asked to stand.
 #[derive(Debug)]
 struct Failing(Arc<std::sync::atomic::AtomicBool>);

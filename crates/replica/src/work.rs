@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pipeann_db::catalog::UnixMs;
+use pipeann_db::collection::CollectionError;
 use pipeann_db::database::{Database, DatabaseError};
 use pipeann_db::replication::{SharedLog, SharedLogError};
 use pipeann_store::{
@@ -49,6 +50,13 @@ pub(crate) struct LogWork {
     pub(crate) noted: Instant,
 }
 
+/// A term that this server has opened, and does not lead by yet.
+struct OpenedTerm {
+    leader: Arc<ShardLeader>,
+    /// The greatest timestamp before it.
+    newest: u64,
+}
+
 /// A term that this server leads by.
 #[derive(Clone)]
 pub(crate) struct LedTerm {
@@ -83,7 +91,7 @@ impl LogWork {
             match self.follow(from) {
                 // Elected, with all of the log up to there.
                 Ok(position) if !self.state.is_stopping() => match self.lead(position) {
-                    Ok(position) => from = Some(position),
+                    Ok(position) => from = position,
                     Err(error) => {
                         from = self.state.status().position.or(from);
                         self.options.election.give_up();
@@ -102,14 +110,14 @@ impl LogWork {
                         Ok(true) => self.cut_off("what this server has is not in the log".into()),
                         Ok(false) => {
                             self.state.forget_applied();
+                            self.forget_position();
                             from = None;
                         }
                         Err(error) => self.fail(&error),
                     }
                 }
-                Err(ReplicaError::Database(DatabaseError::Shared(SharedLogError::Gap {
-                    ..
-                }))) if from.is_some() => {
+                Err(error) if from.is_some() && is_gap(&error) => {
+                    self.forget_position();
                     from = None;
                 }
                 Err(error) => {
@@ -146,6 +154,10 @@ impl LogWork {
     /// Reads and applies until this server is elected, or ends; returns how far it has come.
     fn follow(&mut self, from: Option<Position>) -> Result<Option<Position>, ReplicaError> {
         let mut reader = ShardReader::open(&self.options.store, SHARD, from)?;
+        if let (Some(position), Some(stamp)) = (reader.position(), reader.stamp()) {
+            // It is applied, and reads by its timestamp need nothing that comes behind it.
+            self.state.applied(position, stamp.timestamp);
+        }
         let mut quiet = 0;
         loop {
             let before = reader.position();
@@ -178,7 +190,7 @@ impl LogWork {
             self.state.end_read(reading);
             self.note_position(false);
             self.options.election.stand(reader.position().map_or(0, |position| position.term));
-            if self.options.election.elected() == Elected::Me {
+            if self.is_elected() {
                 return Ok(reader.position());
             }
             quiet = if reader.position() == before { quiet + 1 } else { 0 };
@@ -200,15 +212,19 @@ impl LogWork {
             let began = time.now();
             let signal = self.state.wait(slice);
             let is_asked = time.since(began) < slice;
-            let is_elected = self.options.election.elected() == Elected::Me;
-            if signal == WorkSignal::Stop || is_asked || is_elected || left <= slice {
+            if signal == WorkSignal::Stop || is_asked || self.is_elected() || left <= slice {
                 return signal;
             }
         }
     }
 
-    /// Opens a term and leads until it is over; returns how far the log was applied.
-    fn lead(&mut self, from: Option<Position>) -> Result<Position, ReplicaError> {
+    fn is_elected(&self) -> bool {
+        self.options.election.elected() == Elected::Me
+    }
+
+    /// Reads the log to its end and opens a term there; `None` where this server is not elected any more
+    /// by then: it may have been stopped or asleep, and its opening would end the term of who is.
+    fn open_term(&self, from: Option<Position>) -> Result<Option<OpenedTerm>, ReplicaError> {
         let name = LeaderName::new(self.options.name.clone())?;
         let mut newest = self.state.status().timestamp;
         let mut take = |batch: Batch| {
@@ -221,11 +237,28 @@ impl LogWork {
             newest = newest.max(batch.timestamp);
             Ok(())
         };
-        let leader = ShardLeader::open(&self.options.store, SHARD, from, &name, &mut take)?;
-        let leader = Arc::new(leader);
-        let term = leader.term();
-        let newest = newest.max(leader.stamp().timestamp);
+        let (store, mut is_wanted) = (&self.options.store, || self.is_elected());
+        let opened = ShardLeader::open_while(store, SHARD, from, &name, &mut is_wanted, &mut take)?;
+        Ok(opened.map(|leader| {
+            let newest = newest.max(leader.stamp().timestamp);
+            OpenedTerm { leader: Arc::new(leader), newest }
+        }))
+    }
+
+    /// Opens a term and leads until it is over; returns how far the log was applied.
+    fn lead(&mut self, from: Option<Position>) -> Result<Option<Position>, ReplicaError> {
+        let Some(OpenedTerm { leader, newest }) = self.open_term(from)? else {
+            self.options.election.give_up();
+            return Ok(self.state.status().position.or(from));
+        };
         let opened = (leader.position(), newest);
+        if !self.is_elected() {
+            let (position, timestamp) = opened;
+            self.state.applied(position, timestamp);
+            self.options.election.give_up();
+            return Ok(Some(position));
+        }
+        let term = leader.term();
         let changes = self.database.leadership().map(|it| Arc::clone(it.under_way()));
         let changes = changes.expect("the database of a replica is shared");
         let time = Arc::new(TermTime::after(opened, Arc::clone(&self.now), changes));
@@ -253,7 +286,7 @@ impl LogWork {
         let log_of_term = Arc::clone(&log);
         self.set_term(Some(LedTerm { leader, time: Arc::clone(&time), log: log_of_term }));
         self.state.leads(Some(term));
-        while log.failed().is_none() && self.options.election.elected() == Elected::Me {
+        while log.failed().is_none() && self.is_elected() {
             if self.state.wait(self.options.poll.max(Duration::from_millis(100)))
                 == WorkSignal::Stop
             {
@@ -271,7 +304,7 @@ impl LogWork {
         self.options.election.give_up();
         // What was put is written here too, when those under way have ended.
         self.database.follow()?;
-        Ok(self.note_applied(&time))
+        Ok(Some(self.note_applied(&time)))
     }
 
     /// Says how far a term's objects are applied. One may be there, and its writers told of a failure, so
@@ -299,6 +332,17 @@ impl LogWork {
         terms.now = term;
     }
 
+    /// What is applied here does not go as far as was noted, or is of another history. It is read from
+    /// the begin; where the log is cut, a generation is taken, also where this ends before.
+    fn forget_position(&mut self) {
+        self.state.forget_position();
+        let file = self.file.at_begin();
+        match file.save(&self.dir) {
+            Ok(()) => self.file = file,
+            Err(error) => tracing::warn!("what this server has is not forgotten: {error}"),
+        }
+    }
+
     /// Notes how far it has come, now and then.
     fn note_position(&mut self, at_once: bool) {
         let Some(position) = self.state.status().position else { return };
@@ -324,6 +368,20 @@ impl LogWork {
             Err(error) => tracing::warn!("how much of the log is applied is not noted: {error}"),
         }
     }
+}
+
+/// Whether what comes does not follow what is applied, in the catalogue or in a collection.
+fn is_gap(error: &ReplicaError) -> bool {
+    let ReplicaError::Database(error) = error else { return false };
+    let shared = match error {
+        DatabaseError::Shared(shared) => shared,
+        DatabaseError::Collection { source, .. } => match &**source {
+            CollectionError::Shared(shared) => shared,
+            _ => return false,
+        },
+        _ => return false,
+    };
+    matches!(shared, SharedLogError::Gap { .. })
 }
 
 /// Applies what an object holds.

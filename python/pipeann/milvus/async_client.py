@@ -103,13 +103,15 @@ class AsyncMilvusClient(_STOCK):
             del self._stock[other]
         if loop not in self._stock:
             address = await asyncio.to_thread(here._home.address)
-            self._stock[loop] = _STOCK(
-                uri=address,
-                db_name=here._database,
-                timeout=here._timeout,
-                dedicated=True,
-                grpc_options=OF_CHANNEL,
-            )
+            # Others may have asked meanwhile.
+            if loop not in self._stock:
+                self._stock[loop] = _STOCK(
+                    uri=address,
+                    db_name=here._database,
+                    timeout=here._timeout,
+                    dedicated=True,
+                    grpc_options=OF_CHANNEL,
+                )
         return self._stock[loop]
 
     async def _disconnect(self) -> None:

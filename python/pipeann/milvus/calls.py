@@ -7,9 +7,20 @@ which words to refuse it.
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from pymilvus.exceptions import MilvusException
+
 from pipeann import errors
 from pipeann.milvus import answers, reading
 from pipeann.milvus.declaring import Declaring
+
+
+# Codes of Milvus for what helps against an error.
+_CODES = {"fix": 1100, "retry": 2, "stop": 5}
+
+
+def failed(error: errors.Error) -> MilvusException:
+    """An error of the database as a server tells it."""
+    return MilvusException(_CODES[error.action], str(error))
 
 
 class Calls(Declaring):
@@ -29,8 +40,13 @@ class Calls(Declaring):
                 return answers.written(what, write(rows))
             except errors.InputError:
                 return None
+            except errors.Error as error:
+                raise failed(error) from error
 
         if not self._exists(collection_name):
+            return None
+        # What is JSON already, and what no JSON can be made of, is for pymilvus.
+        if reading.any_json_text(rows, self._collection(collection_name).json_fields()):
             return None
         done = attempt(rows)
         if done is None and (narrow := reading.narrowed(rows)) is not None:
@@ -54,13 +70,19 @@ class Calls(Declaring):
         """Adds rows. They are on stable storage when this returns."""
         with self._in_turn(collection_name):
             done = None if args or kwargs else self._write(collection_name, data, "insert_count")
-            return super().insert(collection_name, data, *args, **kwargs) if done is None else done
+            if done is not None:
+                return done
+            self._adopt_key_type(collection_name, data)
+            return super().insert(collection_name, data, *args, **kwargs)
 
     def upsert(self, collection_name: str, data: Any, *args: Any, **kwargs: Any) -> Any:
         """Adds rows in the place of those that have their keys."""
         with self._in_turn(collection_name):
             done = None if args or kwargs else self._write(collection_name, data, "upsert_count")
-            return super().upsert(collection_name, data, *args, **kwargs) if done is None else done
+            if done is not None:
+                return done
+            self._adopt_key_type(collection_name, data)
+            return super().upsert(collection_name, data, *args, **kwargs)
 
     def delete(
         self,
@@ -84,6 +106,8 @@ class Calls(Declaring):
             except errors.InputError:
                 # pymilvus says what is wrong with it.
                 pass
+            except errors.Error as error:
+                raise failed(error) from error
         return super().delete(collection_name, ids, timeout, filter, *args, **kwargs)
 
     def search(
@@ -220,9 +244,18 @@ class Calls(Declaring):
         def asked() -> dict[str, str]:
             return reading.metric(kwargs.get("anns_field"), kwargs.get("search_params"))
 
-        return self._read(collection_name, lambda: stock(collection_name, *args, **kwargs), asked)
+        return self._held(
+            self._read(collection_name, lambda: stock(collection_name, *args, **kwargs), asked)
+        )
 
     def query_iterator(self, collection_name: str, *args: Any, **kwargs: Any) -> Any:
         """Queries page by page."""
         stock = super().query_iterator
-        return self._read(collection_name, lambda: stock(collection_name, *args, **kwargs))
+        return self._held(
+            self._read(collection_name, lambda: stock(collection_name, *args, **kwargs))
+        )
+
+    def _held(self, iterator: Any) -> Any:
+        """An iterator that keeps the client open as long as it is there."""
+        iterator._pipeann_client = self
+        return iterator

@@ -14,6 +14,7 @@ from pipeann.milvus.opened import Opened
 
 _NOT_LOADED = 101
 _INVALID = 1100
+_UNEXPECTED = 65535
 # Seconds between looks at a build.
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 # Properties of collections begin so that only the client of a directory looks at, which hides them.
@@ -109,7 +110,23 @@ class Declaring(Opened):
         schema.add_field(primary_field_name, key, is_primary=True, **of_key)
         schema.add_field(vector_field_name, DataType.FLOAT_VECTOR, dim=dimension)
         super().create_collection(collection_name, schema=schema, timeout=timeout, **kwargs)
+        if metric_type is not None:
+            self._check_metric(collection_name, vector_field_name, _known_metric(metric_type))
         self._declare(collection_name, metric)
+
+    def _check_metric(self, collection_name: str, field: str, metric: str) -> None:
+        """Refuses another metric than that of a collection that was there."""
+        described = self._collection(collection_name).describe()
+        assumed = described["properties"].get(_ASSUMED, "").split(",")
+        for index in described["indexes"]:
+            if index["field"] == field and field not in assumed and index["metric"]:
+                found = index["metric"].upper()
+                if found != metric:
+                    raise MilvusException(
+                        _UNEXPECTED,
+                        f"at most one distinct index is allowed per field: that of {field} is by "
+                        f"{found}, not {metric}",
+                    )
 
     def _own_properties(self, collection_name: Any) -> dict[str, str]:
         """The properties of a collection, if it is there, that only this client looks at."""
@@ -126,13 +143,27 @@ class Declaring(Opened):
             return DataType.INT64
         return DataType.VARCHAR if is_text else DataType.INT64
 
-    def _adopt_key_type(self, collection_name: str, rows: list[Any]) -> bool:
+    def _adopt_key_type(self, collection_name: Any, rows: Any) -> bool:
         """Creates a collection anew where its first rows decide that keys are texts."""
-        collection = self._collection(collection_name)
-        described = collection.describe()
-        if _OPEN_KEY not in described["properties"] or collection.stats()["next_row"] > 0:
+        if type(rows) is dict:
+            rows = [rows]
+        if type(rows) is not list or not rows or not self._exists(collection_name):
             return False
+        collection = self._collection(collection_name)
+        if collection.stats()["next_row"] > 0:
+            return False
+        described = collection.describe()
         fields = described["fields"]
+        is_as_made = (
+            _OPEN_KEY in described["properties"]
+            and len(fields) - described["dynamic"] == 2
+            and len(described["indexes"]) <= 1
+            and len(described["partitions"]) == 1
+            and not described["aliases"]
+        )
+        if not is_as_made:
+            # Whatever was added to it since would be lost.
+            return False
         key = next(field for field in fields if field["primary_key"])
         if key["type"] != "int64" or not all(
             isinstance(row, dict) and type(row.get(key["name"])) is str for row in rows
@@ -152,6 +183,7 @@ class Declaring(Opened):
             vector["name"],
             (metric or _DEFAULT_METRIC).upper(),
             enable_dynamic_field=described["dynamic"],
+            description=described["description"],
             properties={**described["properties"], homes.INSTEAD_OF: name},
         )
         self.drop_collection(name)

@@ -1,6 +1,7 @@
 """Opening and closing a client, and connecting its inherited half when that is needed."""
 
 import os
+import re
 import sys
 import weakref
 from typing import Any
@@ -24,6 +25,12 @@ OF_CHANNEL = {
 _OF_DIRECTORY = ("memory_limit", "level", "threads", "direct", "backend", "spdk_config")
 
 
+def _is_address(uri: str) -> bool:
+    """Whether people who say so mean a server; a directory of such a name has a `/` before it."""
+    is_socket = uri.startswith(("unix:", "file:")) or re.fullmatch(r"[\w.-]+:\d+", uri) is not None
+    return "://" in uri or (is_socket and not os.path.exists(uri))
+
+
 class Opened(pymilvus.MilvusClient):
     """A client with an open directory."""
 
@@ -37,11 +44,13 @@ class Opened(pymilvus.MilvusClient):
         timeout: float | None = None,
         **kwargs: Any,
     ) -> None:
-        if "://" in os.fspath(uri):
+        if _is_address(os.fspath(uri)):
             raise errors.InputError(
                 f"{uri} is an address, and pipeann.MilvusClient opens a directory; "
                 "pymilvus.MilvusClient connects to addresses"
             )
+        if not os.fspath(uri):
+            raise errors.InputError("the uri is empty; it is the path of a directory")
         options = {name: kwargs[name] for name in _OF_DIRECTORY if kwargs.get(name) is not None}
         self._home = homes.acquire(uri, options)
         self._close = weakref.finalize(self, self._home.release)

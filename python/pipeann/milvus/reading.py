@@ -50,12 +50,27 @@ def _number(value: Any) -> bool:
     return type(value) is int
 
 
+def any_json_text(rows: list[Any], fields: list[str]) -> bool:
+    """Whether a row has text, or a dict with other keys than texts, in one of the fields of JSON."""
+
+    def is_for_pymilvus(value: Any) -> bool:
+        if isinstance(value, dict):
+            return not all(isinstance(key, str) for key in value)
+        return isinstance(value, (str, bytes, bytearray))
+
+    return any(
+        is_for_pymilvus(row.get(name)) for name in fields for row in rows if isinstance(row, dict)
+    )
+
+
 def search_pairs(
     limit: Any, anns_field: Any, search_params: Any, others: dict[str, Any]
 ) -> Pairs | None:
     """Parameters of a search."""
     given = dict(search_params or {}) if isinstance(search_params, (dict, type(None))) else None
     if given is None or not _number(limit) or limit < 1 or set(given) - _SEARCH_PARAMS:
+        return None
+    if "offset" in given and "offset" in others:
         return None
     offset = given.get("offset", others.pop("offset", None))
     if others or not (offset is None or _number(offset)):

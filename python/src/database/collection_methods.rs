@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use pipeann_db::catalog::{EntryChange, IndexState, NewIndex, Properties};
 use pipeann_db::collection::{IndexStatus, RowOrder, RowQuery};
 use pipeann_db::ids::Metric;
+use pipeann_db::value::DataType;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -116,6 +117,14 @@ impl PyCollection {
     fn describe<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (snapshot, entry) = self.with(py, |db, c| Ok((db.catalog(), c.entry()?)))?;
         describe(py, &snapshot, &entry)
+    }
+
+    /// Names of the fields of JSON.
+    fn json_fields(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let entry = self.with(py, |_, c| Ok(c.entry()?))?;
+        let fields = entry.schema.fields().iter().map(|field| &field.spec);
+        let json = fields.filter(|spec| spec.data_type == DataType::Json);
+        Ok(json.map(|spec| spec.name.clone()).collect())
     }
 
     /// Adds a field.
@@ -332,8 +341,7 @@ impl PyCollection {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let source = self.source(py, source)?;
-        let mut options = self.load_options(&source, name);
-        options.partition = partition;
+        let mut options = self.load_options(py, &source, name, partition)?;
         options.build_indexes = build_indexes;
         options.batch_bytes = batch_bytes.unwrap_or(options.batch_bytes);
         self.load_source(py, source, &options, progress)

@@ -143,9 +143,18 @@ impl PyCollection {
         PythonSource::new(&opened, self.schema(py)?)
     }
 
-    /// A load by the name given, or by that of its source.
-    pub(super) fn load_options(&self, source: &PythonSource, name: Option<String>) -> LoadOptions {
-        LoadOptions::new(name.unwrap_or_else(|| format!("{:032x}", source.identity)))
+    /// A load by the name given, or by that of its source and partition.
+    pub(super) fn load_options(
+        &self,
+        py: Python<'_>,
+        source: &PythonSource,
+        name: Option<String>,
+        partition: Option<String>,
+    ) -> PyResult<LoadOptions> {
+        match name {
+            Some(name) => Ok(LoadOptions { partition, ..LoadOptions::new(name) }),
+            None => self.run(py, |c| Ok(LoadOptions::of_source(c, source.identity, partition)?)),
+        }
     }
 
     pub(super) fn load_source<'py>(

@@ -42,8 +42,10 @@ impl<'py> AnswerRows<'py> {
         let names: HashSet<&str> = fields.iter().map(|field| field.field_name.as_str()).collect();
         let keys = output.iter().filter(|name| !names.contains(name.as_str())).cloned();
         let keys: HashSet<String> = keys.collect();
+        // As pymilvus has it of rows of queries, though not of hits: who names the field wants all.
+        let all = listed && fields.iter().any(|f| f.is_dynamic && output.contains(&f.field_name));
         let column = |field: FieldData| {
-            let wanted = || Some(keys.clone()).filter(|keys| !keys.is_empty());
+            let wanted = || Some(keys.clone()).filter(|keys| !keys.is_empty() && !all);
             let keys = field.is_dynamic.then(wanted);
             let mut values = match field.field {
                 Some(Field::Scalars(scalars)) => self::scalars(py, scalars)?,

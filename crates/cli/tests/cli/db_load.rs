@@ -25,6 +25,16 @@ fn files_are_loaded_once_each_with_keys_that_count_on() {
     }
     let more = place.json("db load d c a.u8bin --first-key 6000 --no-index");
     assert_eq!(more[0]["resumed_at"].as_u64(), Some(0), "other keys make another load");
+    let again = place.run("db load d c a.u8bin --first-key 6000 --no-index");
+    let told = String::from_utf8(again.stdout).unwrap();
+    assert!(
+        told.contains("of which 3,000 were loaded before") && told.contains("--name"),
+        "{told}"
+    );
+    let named = place.json("db load d c a.u8bin b.u8bin --name again --no-index");
+    assert!(named.iter().all(|report| report["resumed_at"].as_u64() == Some(0)), "{named:?}");
+    let refusal = place.refusal("db load d c b.u8bin --name again.1 --no-index");
+    assert!(refusal.contains("again.1"), "the name is of another file: {refusal}");
     let estimate = place.run("db load d c a.u8bin --first-key 9000 --no-index");
     let told = String::from_utf8(estimate.stderr).unwrap();
     assert!(told.contains("loading a.u8bin: 3,000 rows, about "), "{told}");

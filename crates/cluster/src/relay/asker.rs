@@ -3,14 +3,17 @@
 //! Servers are asked in turn, or the one that a query names. An attempt that fails where another may not is made again at the next
 //! server, at once the first time and then after waits that grow; one that is not heard of for too long likewise; answers to attempts before the last, and
 //! second answers, are dropped. A query is under way only while every server that is up has a slot
-//! for it; one of which an attempt was given up without word of its end keeps its slot until its
-//! deadline, since a state of it may still be somewhere.
+//! for it; one of which an attempt was given up without word of its end keeps its slot while it is open,
+//! since a state of it may still be somewhere. When it ends, servers are told that nobody wants that any
+//! more, and the slot is free a quarter of an attempt's time later.
 //!
 //! A query that takes a partial answer is begun again without the servers that are missing: those
 //! that are not connected, that another server found gone, or that were not heard of in an attempt
 //! that was given up. Where the last attempt left would be like one that got lost, it asks one server
 //! for what that has alone. Only such a query ever gets an answer that lacks partitions, and only
 //! those that its last attempt left out.
+
+mod dispatch;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -19,13 +22,13 @@ use super::gone::{Heard, partitions_of, said};
 use super::query::{AskerSettings, Ended, Found, NoAnswer, Query};
 use crate::placement::Placement;
 use crate::transport::{Event, Handler, Network};
-use crate::wire::{Answer, Begin, Failure, FailureCode, Message, Numbers, PeerId, QueryId};
+use crate::wire::{Answer, Failure, FailureCode, Message, QueryId};
 
 /// How long a query waits before it is begun again because an attempt failed once more; doubles each time.
 const REST_FIRST_US: u64 = 2_000;
 /// The longest such wait.
 const REST_MOST_US: u64 = 50_000;
-/// States of a query that may be lost before that counts as any other failure.
+/// How often a state of a query may be lost, or find no slot, before that counts as any other failure.
 const LOST_MOST: u16 = 64;
 
 struct Asked {
@@ -43,10 +46,13 @@ struct Asked {
     /// When servers are asked whether they are there; none once they were, in this attempt.
     doubts_at: Option<u64>,
     pinged: bool,
+    /// Whether the attempt waits no longer than a while, since a connection ended that may have cost it its
+    /// state.
+    hurried: bool,
     /// Servers that were found missing.
     gone: BTreeSet<u32>,
-    /// Attempts that ended because a server was found missing, or a connection took the state with it: not
-    /// counted against the query.
+    /// Attempts that ended because a server was found missing, a connection took the state with it, or no
+    /// slot was free: not counted against the query.
     excused: u16,
     /// Attempts that somebody said had failed.
     failed: u16,
@@ -78,6 +84,10 @@ pub struct Asker {
     resting: BTreeSet<(u64, u64)>,
     /// Queries under way.
     under_way: usize,
+    /// Queries that wait or rest while a state of theirs may still be somewhere.
+    astray: usize,
+    /// Queries that ended so, with their deadlines, of which servers have not been told yet.
+    strays: Vec<(u64, u64)>,
     /// Slots of ended queries that may still be taken, until when.
     lingering: BTreeSet<(u64, u64)>,
     ended: Vec<(u64, Ended)>,
@@ -125,6 +135,8 @@ impl Asker {
             waiting: VecDeque::new(),
             resting: BTreeSet::new(),
             under_way: 0,
+            astray: 0,
+            strays: Vec::new(),
             lingering: BTreeSet::new(),
             ended: Vec::new(),
         }
@@ -151,6 +163,7 @@ impl Asker {
             since: now,
             doubts_at: None,
             pinged: false,
+            hurried: false,
             gone: BTreeSet::new(),
             excused: 0,
             failed: 0,
@@ -210,18 +223,27 @@ impl Asker {
             }
             self.again(number, lingers);
         }
-        // Others may have had their state there: those that can do without hear soon, or begin again.
-        let soon = now.saturating_add(self.settings.attempt_us / 4);
-        for asked in self.queries.values_mut().filter(|asked| asked.takes_partial()) {
+        // Others may have had their state there, which nobody says: that server gives it up, as it has lost
+        // its asker. They hear soon, or begin again, without the server where they can do without.
+        let soon = now.saturating_add(self.while_us());
+        for asked in self.queries.values_mut() {
+            let partial = asked.takes_partial();
             if let Some((_, until)) = &mut asked.under_way
-                && asked.gone.insert(server)
+                && (!partial || asked.gone.insert(server))
+                && soon < *until
             {
-                *until = soon.min(*until);
-                let half = now + (*until).saturating_sub(now) / 2;
+                *until = soon;
+                asked.hurried = true;
+                let half = now + (soon - now) / 2;
                 asked.doubts_at = asked.doubts_at.map(|at| at.min(half));
             }
         }
         self.dispatch(now, net);
+    }
+
+    /// How long a state may still be on its way somewhere.
+    fn while_us(&self) -> u64 {
+        self.settings.attempt_us / 4
     }
 
     /// A server has room for messages again.
@@ -341,7 +363,9 @@ impl Asker {
         asked.failed += 1;
         // A state that may be lost may be somewhere, too; who failed has nothing of the query any more.
         let lost = code == FailureCode::Lost;
-        asked.excused += u16::from(lost && asked.failed <= LOST_MOST);
+        // A slot may still be taken by what was given up.
+        let excused = lost || code == FailureCode::NoRoom;
+        asked.excused += u16::from(excused && asked.failed <= LOST_MOST);
         if may_succeed && asked.begun - asked.excused < self.settings.attempts {
             let rest = match asked.failed {
                 0 | 1 => 0,
@@ -364,6 +388,7 @@ impl Asker {
         asked.attempt = asked.attempt.wrapping_add(1);
         if asked.under_way.take().is_some() {
             self.under_way -= 1;
+            self.astray += usize::from(asked.lingers);
         }
         asked.doubts_at = None;
         if asked.begun - asked.excused >= self.settings.attempts {
@@ -393,6 +418,8 @@ impl Asker {
             // come back after all, whoever finds no room for it begins again.
             return self.again(number, unexplained);
         }
+        // The connection may have taken its state, as when a server says so.
+        asked.excused += u16::from(asked.hurried && asked.excused < LOST_MOST);
         self.again(number, true);
     }
 
@@ -416,81 +443,11 @@ impl Asker {
         } else {
             self.waiting.retain(|waiting| *waiting != number);
             self.resting.retain(|(_, resting)| *resting != number);
+            self.astray -= usize::from(asked.lingers);
         }
         if asked.lingers {
-            self.lingering.insert((asked.deadline, number));
+            self.strays.push((asked.deadline, number));
         }
         self.ended.push((number, ended));
-    }
-
-    /// Begins what waits, as far as every server has a slot for it.
-    fn dispatch(&mut self, now: u64, net: &dyn Network) {
-        let Some(least) = self.servers.values().min() else { return };
-        let room = *least as usize;
-        let mut refused = 0;
-        while self.under_way + self.lingering.len() < room
-            && refused < self.servers.len()
-            && let Some(&number) = self.waiting.front()
-        {
-            let server = match self.queries[&number].query.at {
-                Some(server) if self.servers.contains_key(&server) => server,
-                Some(server) => {
-                    let (code, words) =
-                        (FailureCode::PartitionGone, format!("server {server} is gone"));
-                    self.end(number, Err(NoAnswer::Failed { code, partition: None, words }));
-                    continue;
-                }
-                None => {
-                    let asked = &self.queries[&number];
-                    let (gone, partial) = (&asked.gone, asked.takes_partial());
-                    let left = |server: &&u32| {
-                        !(gone.contains(*server) || partial && self.heard.is_doubted(**server))
-                    };
-                    let from = self.next_server;
-                    let next = self.servers.range(from..).map(|(server, _)| server).find(left);
-                    let Some(&server) = next.or_else(|| self.servers.keys().find(left)) else {
-                        let (code, words) =
-                            (FailureCode::PartitionGone, "no server is there".to_owned());
-                        self.end(number, Err(NoAnswer::Failed { code, partition: None, words }));
-                        continue;
-                    };
-                    self.next_server = server + 1;
-                    server
-                }
-            };
-            let asked = self.queries.get_mut(&number).expect("what waits is open");
-            let partial = asked.takes_partial();
-            if partial {
-                let is_there = |of| self.servers.contains_key(&of) && !self.heard.is_doubted(of);
-                let is_gone = |of: u32| asked.gone.contains(&of) || !is_there(of);
-                let leaves_out = |of: u32| is_gone(of) || asked.alone && of != server;
-                asked.left_out = partitions_of(&self.placement, leaves_out);
-            }
-            let missing: Vec<u8> = asked.left_out.iter().flat_map(|at| at.to_le_bytes()).collect();
-            let begin = Begin {
-                query: QueryId { asker: self.settings.me, number },
-                attempt: asked.attempt,
-                left_us: asked.deadline.saturating_sub(now),
-                hops: asked.query.hops,
-                mode: asked.query.mode,
-                partial,
-                missing: Numbers::of(&missing).expect("whole numbers"),
-                parameters: &asked.query.parameters,
-                vector: &asked.query.vector,
-            };
-            if net.send(PeerId::Server(server), &Message::Begin(begin)).is_err() {
-                refused += 1;
-                continue;
-            }
-            asked.begun += 1;
-            let attempt_us = self.settings.attempt_us_of(&asked.query);
-            asked.under_way = Some((server, now.saturating_add(attempt_us)));
-            asked.since = now;
-            let at_most = attempt_us.min(asked.deadline.saturating_sub(now));
-            asked.doubts_at = Some(now.saturating_add(at_most / 2));
-            asked.pinged = false;
-            self.under_way += 1;
-            self.waiting.pop_front();
-        }
     }
 }

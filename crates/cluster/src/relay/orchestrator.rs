@@ -6,15 +6,18 @@
 //! [`Asker`](super::Asker), an attempt that fails where another may not, or is not heard of for too
 //! long, begins anew from its entries; answers to other attempts or steps are dropped; and queries
 //! are under way only while every server has a slot for each, of which a query takes one at most.
-//! Whatever is not waited for any more is cancelled where it may still be scored.
+//! Whatever is not waited for any more is cancelled where it may still be scored. Servers of another
+//! index, or generation of it, than the first one are not there as long as others are.
 //!
 //! Deliberately absent: reading, and what distances mean.
 
+mod servers;
 mod steps;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
+use self::servers::Servers;
 use super::host::Asks;
 use super::nearest::Nearest;
 use super::query::{AskerSettings, Ended, NoAnswer};
@@ -77,11 +80,11 @@ struct Asked {
 pub struct Orchestrator {
     settings: AskerSettings,
     placement: Arc<Placement>,
-    /// Servers that are up, with the slots that they grant.
-    servers: BTreeMap<u32, u32>,
-    /// The first node of each partition of an index and its generation, once a server told.
+    servers: Servers,
+    /// The first node of each partition of the index that is searched, once a server told.
     starts: Vec<u32>,
-    index: Option<([u8; 16], u64)>,
+    /// Whether a server says that these are others.
+    doubts_starts: bool,
     next_server: u32,
     next_number: u64,
     queries: HashMap<u64, Asked>,
@@ -97,12 +100,9 @@ impl Handler for Orchestrator {
     fn event(&mut self, now: u64, net: &dyn Network, event: Event<'_>) {
         match event {
             Event::Up { peer: PeerId::Server(server), hello } => {
-                let index = Some((hello.index, hello.generation));
-                if self.index != index {
-                    // Nodes of another one lie elsewhere.
-                    (self.index, self.starts) = (index, Vec::new());
+                if self.servers.came(server, &hello) {
+                    self.turned(net);
                 }
-                self.servers.insert(server, hello.slots);
                 self.go_on(now, net);
             }
             Event::Down { peer: PeerId::Server(server), .. } => self.down(now, net, server),
@@ -158,7 +158,7 @@ impl Asks for Orchestrator {
     }
 
     fn is_up(&self, server: u32) -> bool {
-        self.servers.contains_key(&server)
+        self.servers.is_up(server)
     }
 
     fn open(&self) -> usize {
@@ -184,9 +184,9 @@ impl Orchestrator {
         Self {
             settings,
             placement,
-            servers: BTreeMap::new(),
+            servers: Servers::default(),
             starts: Vec::new(),
-            index: None,
+            doubts_starts: false,
             next_server: 0,
             next_number: 0,
             queries: HashMap::new(),
@@ -241,20 +241,36 @@ impl Orchestrator {
 
     /// A server cannot be reached any more: what it was asked is lost.
     fn down(&mut self, now: u64, net: &dyn Network, server: u32) {
-        self.servers.remove(&server);
+        let turned = self.servers.went(server);
         let there = |asked: &Asked| asked.requests.get(&server).is_some_and(|of| of.sent);
         for number in self.chosen(there) {
             let asked = self.queries.get_mut(&number).expect("just seen");
             let request = asked.requests.remove(&server).expect("just seen");
             self.gone(net, number, server, &request);
         }
+        if turned {
+            self.turned(net);
+        }
         self.go_on(now, net);
+    }
+
+    /// Another index is searched from now on: its nodes are others, and so is what is known of them.
+    fn turned(&mut self, net: &dyn Network) {
+        self.starts.clear();
+        for number in self.chosen(|asked| asked.until.is_some()) {
+            let words = "no server is left of the index that was searched";
+            self.failed(net, number, (FailureCode::PartitionGone, None, words));
+        }
     }
 
     /// What was asked of a server that is gone has no answer.
     fn gone(&mut self, net: &dyn Network, number: u64, server: u32, request: &Request) {
         let partition = request.partition;
-        let words = format!("server {server}, of partition {partition}, is gone");
+        let what = match self.servers.is_other(server) {
+            true => "serves another index, or another generation of it, than the others",
+            false => "is gone",
+        };
+        let words = format!("server {server}, of partition {partition}, {what}");
         self.failed(net, number, (FailureCode::PartitionGone, Some(partition), &words));
     }
 
@@ -287,8 +303,9 @@ impl Orchestrator {
             FailureCode::Deadline | FailureCode::Hops | FailureCode::Refused => false,
         };
         if code == FailureCode::NotOwner {
-            // The first nodes of partitions are others than was told.
-            self.starts.clear();
+            // The first nodes of partitions may be others than was told. Until a server tells them anew,
+            // other queries go on by these.
+            self.doubts_starts = true;
         }
         if may_succeed && self.queries[&number].begun < self.settings.attempts {
             return self.again(net, number);

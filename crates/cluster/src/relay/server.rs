@@ -1,18 +1,22 @@
 //! A server's side: queries that begin here or come by, each in a slot until it has left.
+//!
+//! An asker has no more than its slots of them, and as much work again that was given up and has not
+//! ended, so the search never has more of it than twice that.
 
+mod given_up;
+mod leaving;
 mod scoring;
 mod sent;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use self::given_up::GivenUp;
 use self::sent::{SentState, SentStates};
 use super::work::{Scores, Ticket, Walked, Walker, Work};
 use crate::placement::Placement;
-use crate::transport::{Event, Handler, Network, Refused, Why};
-use crate::wire::{
-    Answer, Begin, Failure, FailureCode, Hits, Message, Numbers, PeerId, QueryId, State, TRACE_MAX,
-};
+use crate::transport::{Event, Handler, Network, Why};
+use crate::wire::{Begin, Failure, FailureCode, Message, PeerId, QueryId, State, TRACE_MAX};
 
 /// What a server is told when it begins.
 #[derive(Debug, Clone)]
@@ -90,6 +94,7 @@ pub struct Server<W> {
     tickets: HashMap<Ticket, QueryId>,
     deadlines: BTreeSet<(u64, QueryId)>,
     used: HashMap<PeerId, u32>,
+    given_up: GivenUp,
     /// Why servers of the topology are not connected, for whoever asks for what they have.
     absent: HashMap<u32, String>,
     sent: SentStates,
@@ -130,6 +135,7 @@ impl<W: Walker> Server<W> {
             tickets: HashMap::new(),
             deadlines: BTreeSet::new(),
             used: HashMap::new(),
+            given_up: GivenUp::default(),
             absent: HashMap::new(),
             sent: SentStates::default(),
             next_ticket: 0,
@@ -155,9 +161,7 @@ impl<W: Walker> Server<W> {
             Message::State(state) if from.server().is_some() => self.state(now, net, state),
             Message::Score(score) if score.query.asker == from => self.score(now, net, score),
             Message::Cancel(query) if query.asker == from => {
-                if let Some(slot) = self.free(query) {
-                    self.walker.submit(Work::Cancel { ticket: slot.ticket });
-                }
+                self.give_up(query);
             }
             _ => self.counters.out_of_place += 1,
         }
@@ -165,8 +169,10 @@ impl<W: Walker> Server<W> {
 
     /// Takes what became of work.
     pub fn walked(&mut self, now: u64, net: &dyn Network, walked: Walked) {
-        // Work that was given up meanwhile has no query.
-        let Some(query) = self.tickets.remove(&walked.ticket()) else { return };
+        let Some(query) = self.tickets.remove(&walked.ticket()) else {
+            // Work that was given up meanwhile has no query.
+            return self.given_up.ended(walked.ticket());
+        };
         let leaving = match walked {
             Walked::Leaves { partition, state, .. } => Leaving::State { partition, state },
             Walked::Done { hits, stats, .. } => Leaving::Answer { hits, stats },
@@ -195,9 +201,7 @@ impl<W: Walker> Server<W> {
         }
         let asked: Vec<_> = self.slots.keys().copied().filter(|of| of.asker == peer).collect();
         for query in asked {
-            if let Some(slot) = self.free(query) {
-                self.walker.submit(Work::Cancel { ticket: slot.ticket });
-            }
+            self.give_up(query);
         }
     }
 
@@ -221,8 +225,7 @@ impl<W: Walker> Server<W> {
             if deadline > now {
                 return Some(deadline);
             }
-            let Some(slot) = self.free(query) else { continue };
-            self.walker.submit(Work::Cancel { ticket: slot.ticket });
+            let Some(slot) = self.give_up(query) else { continue };
             self.tell_late(net, query, slot.attempt);
         }
         None
@@ -252,12 +255,14 @@ impl<W: Walker> Server<W> {
     }
 
     fn begin(&mut self, now: u64, net: &dyn Network, begin: Begin<'_>) {
-        if !begin.partial && !begin.missing.is_empty() {
+        let refused = if !begin.partial && !begin.missing.is_empty() {
             let words = "partitions are left out of a query that takes no partial answer";
-            let Begin { query, attempt, .. } = begin;
-            let code = FailureCode::Refused;
-            self.tell(net, Failure { query, attempt, code, partition: None, words });
-            return;
+            Some(words.to_owned())
+        } else {
+            self.walker.refuses(begin.parameters, begin.vector)
+        };
+        if let Some(words) = refused {
+            return self.refuse(net, (begin.query, begin.attempt), &words);
         }
         let Begin { query, attempt, hops, left_us, .. } = begin;
         let deadline = now.saturating_add(left_us);
@@ -267,14 +272,15 @@ impl<W: Walker> Server<W> {
         let slot = self.slots.get_mut(&begin.query).expect("just taken");
         slot.trace = self.settings.number.to_le_bytes().to_vec();
         slot.missing = begin.missing.bytes().to_vec();
-        self.walker.submit(Work::Begin {
+        let work = Work::Begin {
             ticket,
             mode: begin.mode,
             left_us: begin.left_us,
             missing: begin.missing.iter().collect(),
             parameters: begin.parameters.to_vec(),
             vector: begin.vector.to_vec(),
-        });
+        };
+        self.give(now, net, query, work);
     }
 
     fn state(&mut self, now: u64, net: &dyn Network, state: State<'_>) {
@@ -293,7 +299,7 @@ impl<W: Walker> Server<W> {
         }
         slot.missing = state.missing.bytes().to_vec();
         let state = state.state.to_vec();
-        self.walker.submit(Work::Wake { ticket, partition, left_us, state });
+        self.give(now, net, query, Work::Wake { ticket, partition, left_us, state });
     }
 
     /// Whether a partition is owned here; its asker is told where it is not.
@@ -326,18 +332,14 @@ impl<W: Walker> Server<W> {
                 self.counters.repeated += 1;
                 return None;
             }
-            let old = self.free(query).expect("just seen");
-            self.walker.submit(Work::Cancel { ticket: old.ticket });
+            self.give_up(query);
         }
-        let used = self.used.entry(query.asker).or_default();
-        if *used >= self.settings.slots {
-            self.counters.beyond_grant += 1;
-            let words = "more queries of one asker than it was granted";
+        if let Some(words) = self.is_full(query.asker) {
             let code = FailureCode::NoRoom;
             self.tell(net, Failure { query, attempt, code, partition: None, words });
             return None;
         }
-        *used += 1;
+        *self.used.entry(query.asker).or_default() += 1;
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         let deadline = deadline.min(now.saturating_add(self.settings.longest_us));
@@ -351,6 +353,38 @@ impl<W: Walker> Server<W> {
         Some(ticket)
     }
 
+    /// Why an asker gets no slot for another query, if it gets none.
+    fn is_full(&mut self, asker: PeerId) -> Option<&'static str> {
+        let slots = self.settings.slots;
+        if self.used.get(&asker).is_some_and(|used| *used >= slots) {
+            self.counters.beyond_grant += 1;
+            return Some("more queries of one asker than it was granted");
+        }
+        let full = self.given_up.of(asker) >= slots;
+        full.then_some("the search still has as many queries that were given up")
+    }
+
+    /// Gives the search work for a query in its slot. Where it has no room, which it is to have, whoever
+    /// asked hears of it at once.
+    fn give(&mut self, now: u64, net: &dyn Network, query: QueryId, work: Work) {
+        if !self.walker.submit(work) {
+            let (code, words) = (FailureCode::NoRoom, "the search has no room".to_owned());
+            self.leave(now, net, query, Leaving::Failure { code, partition: None, words });
+        }
+    }
+
+    /// Gives up what is done for a query, and frees its slot.
+    fn give_up(&mut self, query: QueryId) -> Option<Slot> {
+        let walks = self.slots.get(&query).is_some_and(|of| self.tickets.contains_key(&of.ticket));
+        let slot = self.free(query)?;
+        if walks {
+            let ticket = slot.ticket;
+            self.given_up.note(ticket, query.asker);
+            self.walker.submit(Work::Cancel { ticket });
+        }
+        Some(slot)
+    }
+
     /// Frees a slot, and with it everything that is kept of a query.
     fn free(&mut self, query: QueryId) -> Option<Slot> {
         let slot = self.slots.remove(&query)?;
@@ -362,133 +396,5 @@ impl<W: Walker> Server<W> {
             self.used.remove(&query.asker);
         }
         Some(slot)
-    }
-
-    /// Sends on what has left the search. The slot is free once it is sent, or nobody wants it.
-    fn leave(&mut self, now: u64, net: &dyn Network, query: QueryId, leaving: Leaving) {
-        let Some(slot) = self.slots.get(&query) else { return };
-        let (attempt, deadline) = (slot.attempt, slot.deadline);
-        match self.send(now, net, (query, slot), &leaving) {
-            // A failure in place of it; that is never replaced in turn.
-            Err(failure) => self.leave(now, net, query, failure),
-            Ok((to, Err(Refused::Full))) => {
-                self.slots.get_mut(&query).expect("just seen").waits = Some((to, leaving));
-            }
-            Ok((to, sent)) => {
-                if sent.is_ok() {
-                    if let (Leaving::State { partition, .. }, Some(server)) =
-                        (&leaving, to.server())
-                    {
-                        let partition = *partition;
-                        let state = SentState { query, attempt, partition, deadline };
-                        self.sent.note(now, server, state);
-                    }
-                    *match &leaving {
-                        Leaving::State { .. } => &mut self.counters.left,
-                        Leaving::Answer { .. } => &mut self.counters.answered,
-                        Leaving::Scored(_) => &mut self.counters.scored,
-                        Leaving::Failure { .. } => &mut self.counters.failed,
-                    } += 1;
-                }
-                self.free(query);
-            }
-        }
-    }
-
-    /// To whom it goes, and whether it was sent.
-    ///
-    /// # Errors
-    /// The failure that is to be told in its place.
-    fn send(
-        &self,
-        now: u64,
-        net: &dyn Network,
-        (query, slot): (QueryId, &Slot),
-        leaving: &Leaving,
-    ) -> Result<(PeerId, Result<(), Refused>), Leaving> {
-        let fail = |code, partition, words: &str| {
-            let words = words.to_owned();
-            Err(Leaving::Failure { code, partition, words })
-        };
-        let trace = Numbers::of(&slot.trace).expect("whole numbers from the wire and our own");
-        let missing = Numbers::of(&slot.missing).expect("whole numbers from the wire");
-        let attempt = slot.attempt;
-        match leaving {
-            Leaving::State { partition, .. } if slot.hops == 0 => {
-                let words = "the state was sent on as often as it may";
-                fail(FailureCode::Hops, Some(*partition), words)
-            }
-            Leaving::State { partition, state } => {
-                let (partition, hops) = (*partition, slot.hops - 1);
-                let left_us = slot.deadline.saturating_sub(now);
-                let message =
-                    State { query, attempt, left_us, hops, partition, trace, missing, state };
-                self.send_on(net, message)
-            }
-            Leaving::Answer { hits, stats } => match Hits::of(hits) {
-                Some(hits) => {
-                    let answer = Answer { query, attempt, hits, trace, missing, stats };
-                    let to = query.asker;
-                    match net.send(to, &Message::Answer(answer)) {
-                        Err(Refused::TooLong) => {
-                            fail(FailureCode::Refused, None, "the answer is longer than a message")
-                        }
-                        sent => Ok((to, sent)),
-                    }
-                }
-                None => fail(FailureCode::Internal, None, "the search gave half a row"),
-            },
-            Leaving::Scored(scores) => match self.send_scores(net, query, slot, scores) {
-                Ok(sent) => Ok((query.asker, sent)),
-                Err((code, words)) => fail(code, None, words),
-            },
-            Leaving::Failure { code, partition, words } => {
-                let words = &words[..words.floor_char_boundary(4096)];
-                let failure = Failure { query, attempt, code: *code, partition: *partition, words };
-                Ok((query.asker, net.send(query.asker, &Message::Failure(failure))))
-            }
-        }
-    }
-
-    /// Sends a state to the server that has its partition; as [`send`](Self::send).
-    fn send_on(
-        &self,
-        net: &dyn Network,
-        message: State<'_>,
-    ) -> Result<(PeerId, Result<(), Refused>), Leaving> {
-        let partition = message.partition;
-        let fail = |code, partition, words| Err(Leaving::Failure { code, partition, words });
-        let owner = self.settings.placement.owner(partition);
-        let Some(owner) = owner.filter(|owner| *owner != self.settings.number) else {
-            let words = "the search sent a state to this server, or to no partition";
-            return fail(FailureCode::Internal, Some(partition), words.to_owned());
-        };
-        let to = PeerId::Server(owner);
-        match net.send(to, &Message::State(message)) {
-            Err(Refused::Down | Refused::Unknown) => {
-                let why = self.absent.get(&owner).map(|why| format!(": {why}"));
-                let why = why.unwrap_or_default();
-                let words = format!("server {owner}, of partition {partition}, is gone{why}");
-                fail(FailureCode::PartitionGone, Some(partition), words)
-            }
-            Err(Refused::TooLong) => {
-                let words = "the state is longer than a message";
-                fail(FailureCode::Refused, None, words.to_owned())
-            }
-            sent => Ok((to, sent)),
-        }
-    }
-
-    /// Tells an asker of a query that has no slot. Where it has no room, it learns by its own clock.
-    fn tell(&mut self, net: &dyn Network, failure: Failure<'_>) {
-        if net.send(failure.query.asker, &Message::Failure(failure)).is_ok() {
-            self.counters.failed += 1;
-        }
-    }
-
-    /// Tells an asker that the time of a query is over.
-    fn tell_late(&mut self, net: &dyn Network, query: QueryId, attempt: u16) {
-        let (code, words) = (FailureCode::Deadline, "no time is left");
-        self.tell(net, Failure { query, attempt, code, partition: None, words });
     }
 }

@@ -1,6 +1,6 @@
 //! A server between a network and a search that do as a test says.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -57,12 +57,21 @@ impl Wires {
     }
 }
 
+/// Keeps work, as far as it has room, and refuses parameters and vectors of more than eight bytes.
 #[derive(Clone, Default)]
-struct Kept(Rc<RefCell<Vec<Work>>>);
+struct Kept(Rc<RefCell<Vec<Work>>>, Rc<Cell<bool>>);
 
 impl Walker for Kept {
-    fn submit(&self, work: Work) {
-        self.0.borrow_mut().push(work);
+    fn submit(&self, work: Work) -> bool {
+        let room = !self.1.get();
+        if room {
+            self.0.borrow_mut().push(work);
+        }
+        room
+    }
+
+    fn refuses(&self, parameters: &[u8], vector: &[u8]) -> Option<String> {
+        (parameters.len() > 8 || vector.len() > 8).then(|| "too long".to_owned())
     }
 }
 
@@ -198,12 +207,12 @@ fn what_arrives_twice_or_late_changes_nothing() {
     assert_eq!(bench.server.counters().repeated, 3);
     // What is further takes the place, and the work of the other is given up.
     bench.state(state(1, 1, 3));
+    bench.done(first);
+    assert!(bench.wires.silent(), "its work was given up");
     bench.state(state(1, 2, 9));
     let work = bench.work();
     assert_eq!(work.len(), 4, "{work:?}");
     assert_eq!(work[0], Work::Cancel { ticket: first });
-    bench.done(first);
-    assert!(bench.wires.silent(), "its work was given up");
     assert_eq!(bench.server.slots_in_use(), 1);
 }
 
@@ -385,3 +394,4 @@ fn a_search_that_errs_harms_its_own_query_only() {
 }
 
 mod asking;
+mod bounds;

@@ -120,11 +120,18 @@ impl Walked {
     }
 }
 
-/// Does the work, on threads of its own. `submit` must not wait: there is never more work than the
+/// Does the work, on threads of its own. `submit` must not wait: there is never more work than twice the
 /// slots that were granted, so whoever takes it can have room for all of it.
 pub trait Walker {
-    /// Takes work.
-    fn submit(&self, work: Work);
+    /// Takes work. Whether there was room for it: of what was taken the end is told, also where it was
+    /// given up meanwhile.
+    fn submit(&self, work: Work) -> bool;
+
+    /// Why a query of these parameters and this vector is refused before anything of it is copied; none
+    /// where it may be taken.
+    fn refuses(&self, _parameters: &[u8], _vector: &[u8]) -> Option<String> {
+        None
+    }
 
     /// The first node of each partition, for askers that choose servers by nodes; none where it
     /// scores nothing for them.

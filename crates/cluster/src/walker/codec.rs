@@ -3,8 +3,12 @@
 
 use std::ops::Bound;
 
+use pipeann_engine::pool::FILTER_MAX;
 use pipeann_engine::search::{DistanceRange, Policy, SearchParams, SearchStats};
 use pipeann_engine::types::VectorType;
+
+/// What is said of parameters that are none.
+pub(super) const UNREADABLE: &str = "parameters that cannot be read";
 
 /// What a search is asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,6 +31,8 @@ pub struct Asked {
 
 impl Asked {
     const BYTES: usize = 24;
+    /// The longest of them, with the longest filter.
+    pub const BYTES_MAX: usize = Self::BYTES + FILTER_MAX;
 
     /// The bytes.
     pub fn encode(&self) -> Vec<u8> {
@@ -91,6 +97,11 @@ impl Asked {
         Some((Self { k, list, width, ahead, baton, ty, within }, filter))
     }
 
+    /// Why it is refused by an index of vectors of another type.
+    pub(super) fn other_type(&self, index: VectorType) -> String {
+        format!("query has {} components, the index has {index}", self.ty)
+    }
+
     /// As the engine has it.
     pub fn params(&self) -> SearchParams {
         let policy = if self.baton {
@@ -100,6 +111,34 @@ impl Asked {
         };
         let (k, list) = (self.k as usize, self.list as usize);
         SearchParams { k, list, policy, within: self.within, ..SearchParams::default() }
+    }
+}
+
+/// How a search reads, as far as somebody says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadPolicy {
+    /// Whether it reads in rounds, one record of each page, as BatANN does.
+    pub baton: bool,
+    /// Reads in flight.
+    pub width: Option<u16>,
+    /// Candidates looked through for one that can be read at this server.
+    pub ahead: Option<u16>,
+}
+
+impl ReadPolicy {
+    /// Reads in flight of the paper's search.
+    const BATON_WIDTH: u16 = 64;
+
+    /// Reads in flight, also where nobody says how many: two, and in rounds as many as in the paper.
+    pub fn width(&self) -> u16 {
+        self.width.unwrap_or(if self.baton { Self::BATON_WIDTH } else { 2 })
+    }
+
+    /// Candidates looked through, also where nobody says how many: by [`Asked::look_ahead`], and in rounds
+    /// as many as are read, as the paper has one number for both.
+    pub fn ahead(&self, k: u32, list: u32) -> u16 {
+        let unless = || if self.baton { self.width() } else { Asked::look_ahead(k, list) };
+        self.ahead.unwrap_or_else(unless)
     }
 }
 

@@ -10,7 +10,7 @@ mod gather;
 mod scoring;
 
 pub use centroids::{Centroids, CentroidsError};
-pub use codec::{Asked, Spent};
+pub use codec::{Asked, ReadPolicy, Spent};
 pub use counted::{Answered, Counted};
 pub use gather::gather;
 
@@ -18,9 +18,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use pipeann_engine::index::{Index, QueryError};
-use pipeann_engine::pool::{End, Pool, PoolError, PoolOptions, ResolveFilter, Sink, Task};
+use pipeann_engine::pool::{
+    End, FILTER_MAX, Pool, PoolError, PoolOptions, ResolveFilter, Sink, Task,
+};
 use pipeann_engine::search::{FrontierError, SearchError, SearchParams};
 
+use self::codec::UNREADABLE;
 use crate::relay::{Done, Ticket, Walked, Walker, Work};
 use crate::wire::{FailureCode, Hit, Hits, Mode};
 
@@ -51,10 +54,8 @@ pub fn task(work: Work, index: &Index) -> Option<(Ticket, Task)> {
     match work {
         Work::Begin { ticket, mode, missing, parameters, vector, .. } => {
             let task = match (Asked::decode(&parameters), mode) {
-                (None, _) => Task::Refused("parameters that cannot be read".to_owned()),
-                (Some((asked, _)), _) if asked.ty != ty => {
-                    Task::Refused(format!("query has {} components, the index has {ty}", asked.ty))
-                }
+                (None, _) => Task::Refused(UNREADABLE.to_owned()),
+                (Some((asked, _)), _) if asked.ty != ty => Task::Refused(asked.other_type(ty)),
                 (Some(_), Mode::Replicas | Mode::Region | Mode::Scatter) if !missing.is_empty() => {
                     Task::Refused(format!("the mode {mode:?} leaves no partition out"))
                 }
@@ -175,11 +176,30 @@ impl IndexWalker {
 }
 
 impl Walker for IndexWalker {
+    fn refuses(&self, parameters: &[u8], vector: &[u8]) -> Option<String> {
+        if parameters.len() > Asked::BYTES_MAX {
+            return Some(format!("the filter is longer than {FILTER_MAX} bytes"));
+        }
+        let layout = self.index().layout();
+        if vector.len() == layout.vector_bytes() {
+            return None;
+        }
+        let ty = layout.vector_type();
+        Some(match Asked::decode(parameters) {
+            None => UNREADABLE.to_owned(),
+            Some((asked, _)) if asked.ty != ty => asked.other_type(ty),
+            Some(_) => {
+                let (expected, found) = (layout.dim(), ty.dim_of(vector.len()));
+                QueryError::Dimension { expected, found }.to_string()
+            }
+        })
+    }
+
     fn starts(&self) -> Vec<u32> {
         self.index().partition_starts()
     }
 
-    fn submit(&self, work: Work) {
+    fn submit(&self, work: Work) -> bool {
         let scattered = matches!(work, Work::Begin { mode: Mode::Scatter, .. });
         let left = match &work {
             Work::Begin { left_us, .. }
@@ -187,7 +207,7 @@ impl Walker for IndexWalker {
             | Work::Score { left_us, .. } => Duration::from_micros(*left_us).min(self.longest),
             Work::Cancel { .. } => Duration::ZERO,
         };
-        let Some((ticket, mut task)) = task(work, self.index()) else { return };
+        let Some((ticket, mut task)) = task(work, self.index()) else { return true };
         let pool = match (&self.separate, scattered) {
             (Some(separate), true) => separate,
             (None, true) => {
@@ -198,10 +218,11 @@ impl Walker for IndexWalker {
             (_, false) => &self.pool,
         };
         let deadline = Instant::now().checked_add(left);
-        // There is room for as many as have slots. Were there none, the deadline would end it.
-        if pool.submit(ticket.0, task, deadline).is_err() {
+        let taken = pool.submit(ticket.0, task, deadline).is_ok();
+        if !taken {
             tracing::error!("a search finds no room in its pool");
         }
+        taken
     }
 }
 

@@ -4,7 +4,7 @@ use pipeann_engine::pool::Task;
 use pipeann_engine::search::{Expansion, Frontier, SearchStats};
 use pipeann_engine::types::{NodeId, VectorType};
 
-use super::codec::{Asked, Spent};
+use super::codec::{Asked, Spent, UNREADABLE};
 use crate::relay::Scores;
 use crate::wire::{Neighbours, Read, Reads};
 
@@ -17,10 +17,10 @@ pub(super) fn task(
     (bound, most): (f32, u32),
 ) -> Task {
     let Some((asked, filter)) = Asked::decode(parameters) else {
-        return Task::Refused("parameters that cannot be read".to_owned());
+        return Task::Refused(UNREADABLE.to_owned());
     };
     if asked.ty != ty {
-        return Task::Refused(format!("query has {} components, the index has {ty}", asked.ty));
+        return Task::Refused(asked.other_type(ty));
     }
     if !filter.is_empty() {
         return Task::Refused("a search whose list its asker keeps takes no filter".to_owned());

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use pipeann_engine::build::{BuildOptions, Silent, build};
 use pipeann_engine::index::{Index, OpenOptions};
 use pipeann_engine::memory::Accountant;
-use pipeann_engine::pool::PoolOptions;
-use pipeann_engine::search::DistanceRange;
+use pipeann_engine::pool::{FILTER_MAX, PoolOptions};
+use pipeann_engine::search::{DistanceRange, Policy};
 use pipeann_engine::types::{Metric, VectorSet, VectorType};
 
-use super::{Asked, IndexWalker, Spent, WalkerOptions};
+use super::{Asked, IndexWalker, ReadPolicy, Spent, WalkerOptions};
 use crate::placement::Placement;
 use crate::relay::{AskerSettings, Client, NoAnswer, Query, ServerHost, ServerSettings};
 use crate::transport::tcp::tests::{Authority, cluster};
@@ -210,7 +210,7 @@ fn a_server_that_is_killed_is_named_before_the_deadline_and_the_others_go_on() {
 
 #[test]
 fn what_cannot_be_asked_is_refused_with_the_reason_and_once() {
-    let Servers { hosts: _hosts, client, dir: _dir, .. } = servers();
+    let Servers { hosts, client, dir: _dir, .. } = servers();
     let vector = vectors(1, 4);
     let left = Duration::from_secs(60);
     let refused = |query: Query, words: &str| {
@@ -221,6 +221,13 @@ fn what_cannot_be_asked_is_refused_with_the_reason_and_once() {
         assert!(told.contains(words), "{told}");
     };
     refused(query(&vector[..5], ONE, left), "query has 5 dimensions, the index has 16");
+    let wide = Asked { ty: VectorType::F32, ..ONE };
+    refused(query(&[0; 4 * DIM], wide, left), "query has f32 components, the index has u8");
+    let parameters = ONE.encode_among(&[b' '; FILTER_MAX + 1]);
+    let long = Query { parameters, ..query(&vector, ONE, left) };
+    refused(long, "the filter is longer than 65536 bytes");
+    let begun = hosts.iter().map(|host| host.counters().begun).sum::<u64>();
+    assert_eq!(begun, 0, "nothing of these was taken in");
     let other = Asked { ty: VectorType::I8, ..ONE };
     refused(query(&vector, other, left), "query has i8 components, the index has u8");
     refused(query(&vector, Asked { k: 0, ..ONE }, left), "k is 0");
@@ -258,6 +265,20 @@ fn what_is_asked_and_spent_is_read_as_it_was_written() {
     let spent = Spent { reads: 1, from_memory: 2, explored: 3, codes: 4, moves: u32::MAX };
     assert_eq!(Spent::decode(&spent.encode()), Some(spent));
     assert_eq!(Spent::decode(&[0; 21]), None);
+}
+
+#[test]
+fn what_is_left_open_is_the_papers_search_in_rounds_and_ours_otherwise() {
+    let of = |policy: ReadPolicy| (policy.width(), policy.ahead(10, 200));
+    let (ours, rounds) = (ReadPolicy::default(), ReadPolicy { baton: true, ..Default::default() });
+    assert_eq!(of(ours), (2, Asked::look_ahead(10, 200)));
+    assert_eq!(of(rounds), (64, 64));
+    assert_eq!(of(ReadPolicy { width: Some(8), ..rounds }), (8, 8));
+    assert_eq!(of(ReadPolicy { width: Some(8), ..ours }), (8, Asked::look_ahead(10, 200)));
+    assert_eq!(of(ReadPolicy { width: Some(1), ahead: Some(3), ..rounds }), (1, 3));
+    // The paper's is what the engine calls so.
+    let asked = Asked { width: 64, ahead: 64, baton: true, ..ONE };
+    assert_eq!(asked.params().policy, Policy::baton(64));
 }
 
 mod orchestrated;

@@ -38,8 +38,9 @@ struct Wanted {
 }
 
 impl Walker for Wanted {
-    fn submit(&self, work: Work) {
+    fn submit(&self, work: Work) -> bool {
         self.work.lock().unwrap().push(work);
+        true
     }
 
     fn starts(&self) -> Vec<u32> {

@@ -81,6 +81,14 @@ pub enum AccessError {
         /// What has it.
         by: &'static str,
     },
+    /// More users, roles, grants and descriptions than are read again.
+    #[error("users, roles and what is said of them would take {bytes} bytes, at most {limit}")]
+    TooMuch {
+        /// Bytes of the file.
+        bytes: u64,
+        /// The most.
+        limit: u64,
+    },
     /// The database was opened for reading only.
     #[error("the database is open for reading only; change users where it is open for writing")]
     ReadOnly,

@@ -266,6 +266,10 @@ impl Access {
         let mut state = (*self.state()).clone();
         make(&mut state)?;
         let file = file::encode(&state);
+        let (bytes, limit) = (file.len() as u64, file::MAX_BYTES);
+        if bytes > limit {
+            return Err(AccessError::TooMuch { bytes, limit });
+        }
         let change = SharedChange::Access { file: &file };
         let shared = self.shared.as_ref().map(|leadership| leadership.change(change));
         let _under_way = shared.transpose()?;

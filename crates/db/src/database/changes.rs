@@ -46,21 +46,37 @@ impl Database {
                 Ok(applied)
             }
             EntryChange::Load { ref place, .. } | EntryChange::Release { ref place, .. } => {
-                let collection = self.collection(&place.database, &place.collection)?;
-                let name = place.collection.clone();
-                let applied = self.catalog.apply(change, (self.options.now)())?;
-                let follow = || match collection.entry()?.load {
-                    WantedLoad::Released => {
-                        collection.release_graphs();
-                        Ok(())
-                    }
-                    WantedLoad::Whole | WantedLoad::Partitions(_) => collection.load_graphs(),
-                };
-                follow().map_err(DatabaseError::of(&name))?;
-                Ok(applied)
+                let place = place.clone();
+                self.load_or_release(place, change)
             }
             change => Ok(self.catalog.apply(change, (self.options.now)())?),
         }
+    }
+
+    fn load_or_release(
+        &self,
+        place: CollectionPath,
+        change: EntryChange,
+    ) -> Result<Applied, DatabaseError> {
+        let collection = self.collection(&place.database, &place.collection)?;
+        let named = DatabaseError::of(&place.collection);
+        let was = collection.entry().map_err(&named)?.load.clone();
+        let applied = self.catalog.apply(change, (self.options.now)())?;
+        let is = collection.entry().map_err(&named)?.load.clone();
+        if is == WantedLoad::Released {
+            collection.release_graphs();
+            return Ok(applied);
+        }
+        let Err(error) = collection.load_graphs() else { return Ok(applied) };
+        if was == WantedLoad::Released {
+            // What does not fit now would not at the next start, and nobody could release it then.
+            let release = EntryChange::Release { place: place.clone(), partitions: None };
+            if let Err(kept) = self.catalog.apply(release, (self.options.now)()) {
+                tracing::warn!(collection = place.collection, "a load is not taken back: {kept}");
+            }
+            collection.release_graphs();
+        }
+        Err(named(error))
     }
 
     fn create(

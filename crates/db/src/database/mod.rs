@@ -148,8 +148,9 @@ impl Database {
     /// of write buffers where all is flushed and nobody has written. A search that comes later
     /// reads or makes it again, which costs it little.
     pub fn trim(&self) {
-        let collections = self.collections.read().unwrap_or_else(PoisonError::into_inner);
-        let collections: Vec<_> = collections.values().cloned().collect();
+        let open = self.collections.read().unwrap_or_else(PoisonError::into_inner);
+        let collections: Vec<_> = open.values().cloned().collect();
+        drop(open);
         let mut rested = self.home.row_cache.as_ref().is_some_and(|rows| rows.trim());
         for collection in collections {
             rested |= collection.trim();

@@ -89,7 +89,13 @@ pub(super) fn open_home(
         let opened = collection::open(&home, Arc::clone(&catalog), entry, settings);
         let opened = opened.map_err(&named)?;
         if home.shared.is_none() {
-            opened.delete_rows_of_dropped_partitions().map_err(&named)?;
+            // Where the disk is full nobody could open it to make room.
+            if let Err(error) = opened.delete_rows_of_dropped_partitions() {
+                tracing::warn!(
+                    collection = entry.name,
+                    "rows of a dropped partition stay: {error}"
+                );
+            }
         }
         collections.insert(entry.id, opened);
     }
@@ -100,6 +106,8 @@ pub(super) fn open_home(
     }
     let requests = home.shared.as_ref().map(|shared| Arc::clone(shared.requests()));
     let requests = requests.unwrap_or_default();
+    let now = Arc::clone(&options.now);
+    requests.forget_by(move || now().0);
     Ok(Database {
         home,
         access,

@@ -178,7 +178,9 @@ impl Database {
 
     /// A collection that the catalogue has no more goes with its directory.
     pub(super) fn forget(&self, id: CollectionId) {
-        if let Some(collection) = self.write_collections().remove(&id) {
+        // Its work may take long to end, and others look up their collections meanwhile.
+        let gone = self.write_collections().remove(&id);
+        if let Some(collection) = gone {
             collection.stop("the collection was dropped");
             collection.stop_background();
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pipeann_engine::memory::OverLimit;
 
-use crate::files::class_of;
+use crate::files::{class_of, is_no_room};
 use crate::ids::ErrorClass;
 
 /// Why the row store refuses or fails.
@@ -117,6 +117,11 @@ impl StoreError {
             | Self::Memory(_) => ErrorClass::FixInput,
             Self::Damaged { .. } => ErrorClass::Stop,
         }
+    }
+
+    /// Whether the disk, or a quota, has no room.
+    pub fn is_disk_full(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if is_no_room(source))
     }
 
     /// For `map_err`: names the action and the store.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::ops::Add;
 
 use super::number::{Number, as_integer};
 use super::strings::quote;
@@ -51,6 +52,17 @@ impl Constant {
         }
     }
 
+    /// The same, where a fraction that is an integer stands as one: both are the same number.
+    fn with_whole_numbers(self) -> Self {
+        match self {
+            Self::Float(value) => as_integer(value).map_or(self, Self::Int),
+            Self::List(items) => {
+                Self::List(items.into_iter().map(Self::with_whole_numbers).collect())
+            }
+            other => other,
+        }
+    }
+
     /// What it is, in the words of messages.
     pub(super) fn type_name(&self) -> &'static str {
         match self {
@@ -72,12 +84,42 @@ impl Constant {
         }
     }
 
+    /// How much it is; to be asked where lists are not deep.
+    pub(super) fn size(&self) -> ConstantSize {
+        let one = ConstantSize { values: 1, text_bytes: 0 };
+        match self {
+            Self::Text(text) => ConstantSize { text_bytes: text.len(), ..one },
+            Self::List(items) => items.iter().map(Self::size).fold(one, Add::add),
+            _ => one,
+        }
+    }
+
     /// Whether it is NaN, or a list with one; to be asked where lists are not deep.
     pub(super) fn has_nan(&self) -> bool {
         match self {
             Self::Float(value) => value.is_nan(),
             Self::List(items) => items.iter().any(Self::has_nan),
             _ => false,
+        }
+    }
+}
+
+/// How much there is of constants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ConstantSize {
+    /// Values, and lists.
+    pub(super) values: usize,
+    /// Bytes of texts.
+    pub(super) text_bytes: usize,
+}
+
+impl Add for ConstantSize {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            values: self.values.saturating_add(other.values),
+            text_bytes: self.text_bytes.saturating_add(other.text_bytes),
         }
     }
 }
@@ -129,8 +171,12 @@ impl ConstantSet {
                 },
                 Constant::Text(text) => drop(texts.insert(text)),
                 Constant::Instant(us) => set.instants.push(us),
-                Constant::List(_) if set.lists.contains(&value) => {}
-                Constant::List(_) => set.lists.push(value),
+                Constant::List(_) => {
+                    let list = value.with_whole_numbers();
+                    if !set.lists.contains(&list) {
+                        set.lists.push(list);
+                    }
+                }
             }
         }
         set.texts = texts.into_iter().collect();

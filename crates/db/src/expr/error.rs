@@ -46,6 +46,16 @@ pub enum FilterFault {
         /// The most.
         limit: usize,
     },
+    /// Templates that put in more than an expression may have, each counted as often as it is named.
+    #[error(
+        "the templates put in more than {values} values or {bytes} bytes of text, each counted as often as it is named"
+    )]
+    TooMuchPutIn {
+        /// Most values.
+        values: usize,
+        /// Most bytes of text.
+        bytes: usize,
+    },
     /// More lists in a list than are taken.
     #[error("a list may have {limit} lists in it")]
     TooManyLists {
@@ -160,18 +170,6 @@ pub enum FilterFault {
         wanted: &'static str,
         /// Arguments found.
         found: usize,
-    },
-    /// A literal that the type of the field cannot hold.
-    #[error("{value} is out of range of {type_name}, which has {least} to {most}")]
-    OutOfRange {
-        /// The literal.
-        value: String,
-        /// Type of the field.
-        type_name: &'static str,
-        /// Smallest value.
-        least: i64,
-        /// Largest value.
-        most: i64,
     },
     /// Constants whose result does not fit 64 bits.
     #[error("integer overflow")]

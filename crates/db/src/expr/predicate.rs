@@ -5,6 +5,7 @@
 //! Negation stays where it was written: over unknown values, and over values of another type in
 //! JSON, `not (a < 1)` is not `a >= 1`.
 
+use std::cmp::Ordering;
 use std::ops::Bound;
 
 use super::constant::{Constant, ConstantSet};
@@ -153,6 +154,42 @@ impl Predicate {
             }
             Self::Const(true) | Self::Not(_) | Self::Leaf(_) => None,
         }
+    }
+
+    /// Below which value of this field no row matches, as far as comparisons with integers or texts
+    /// that all have to hold tell.
+    pub fn lower_bound_of(&self, field: usize) -> Bound<&Constant> {
+        let is_field = |column: &ColumnRef| column.field == field && column.path.is_empty();
+        match self {
+            Self::Leaf(Leaf::Compare(column, Comparison::Ge, least)) if is_field(column) => {
+                Bound::Included(least)
+            }
+            Self::Leaf(Leaf::Compare(column, Comparison::Gt, below)) if is_field(column) => {
+                Bound::Excluded(below)
+            }
+            Self::Leaf(Leaf::Range(column, low, _)) if is_field(column) => low.as_ref(),
+            Self::And(terms) => {
+                let bounds = terms.iter().map(|term| term.lower_bound_of(field));
+                bounds.fold(Bound::Unbounded, higher)
+            }
+            _ => Bound::Unbounded,
+        }
+    }
+}
+
+/// The one of two lower bounds above which less lies; of two that do not compare the first.
+fn higher<'c>(a: Bound<&'c Constant>, b: Bound<&'c Constant>) -> Bound<&'c Constant> {
+    let (Bound::Included(of_a) | Bound::Excluded(of_a)) = a else { return b };
+    let (Bound::Included(of_b) | Bound::Excluded(of_b)) = b else { return a };
+    let order = match (of_a, of_b) {
+        (Constant::Int(a), Constant::Int(b)) => a.cmp(b),
+        (Constant::Text(a), Constant::Text(b)) => a.cmp(b),
+        _ => Ordering::Equal,
+    };
+    match order {
+        Ordering::Less => b,
+        Ordering::Equal if matches!(b, Bound::Excluded(_)) => b,
+        _ => a,
     }
 }
 

@@ -34,6 +34,11 @@ pub(crate) fn class_of(error: &io::Error) -> ErrorClass {
     }
 }
 
+/// Whether the disk, or a quota, has no room.
+pub(crate) fn is_no_room(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 /// An identity as people see it.
 pub(crate) fn hex(id: &[u8; 16]) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use pipeann_engine::memory::OverLimit;
 
 use crate::asker::Gone;
-use crate::files::class_of;
+use crate::files::{class_of, is_no_room};
 use crate::ids::{ErrorClass, RowId, VectorType};
 
 /// Why the vectors are refused, or cannot be read.
@@ -112,6 +112,11 @@ impl FlatError {
             | Self::Memory(_) => ErrorClass::FixInput,
             Self::Damaged { .. } | Self::Missing { .. } => ErrorClass::Stop,
         }
+    }
+
+    /// Whether the disk, or a quota, has no room.
+    pub fn is_disk_full(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if is_no_room(source))
     }
 
     /// For `map_err`: names the action and the file.

@@ -235,6 +235,11 @@ impl FlatVectors {
         self.state().cuts
     }
 
+    /// Bytes of one vector.
+    pub fn vector_bytes(&self) -> usize {
+        self.shape.vector_bytes()
+    }
+
     /// The vector of `row`, into `out` (length: bytes of a vector); `false`, and `out` as it was,
     /// where it was never appended.
     ///

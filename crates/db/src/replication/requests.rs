@@ -3,15 +3,16 @@
 //! Whoever may send a write again, since its answer was lost, gives it an id. The id stands in the shared
 //! log behind the change that it made, with what is needed to answer it, so that whoever leads next
 //! knows it too. A request of an id that is known is answered and not applied; one that is being applied
-//! is waited for. Ids are remembered for a time, counted by when they were given to the log, and
-//! within a bound.
+//! is waited for. Ids are remembered for a time after this server got to know them, and within a bound: whose
+//! clock goes wrong makes no server forget what it may be sent again.
 //!
 //! Which request is done on a thread is said with [`within`]; work for other requests, which a thread
 //! may do on the way, asks nothing here.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// How long an answer is remembered.
 pub const REMEMBERED_MS: u64 = 10 * 60 * 1000;
@@ -110,11 +111,18 @@ pub fn current() -> Option<CurrentRequest> {
     CURRENT.get()
 }
 
+#[derive(Debug)]
+struct RememberedRequest {
+    request: AppliedRequest,
+    /// By the clock of this server.
+    since_ms: u64,
+}
+
 #[derive(Debug, Default)]
 struct RememberedRequests {
     answers: HashMap<RequestId, RequestAnswer>,
     /// In the order in which they came.
-    order: VecDeque<AppliedRequest>,
+    order: VecDeque<RememberedRequest>,
     /// How many came before the first of these.
     gone: u64,
     under_way: HashSet<RequestId>,
@@ -124,9 +132,9 @@ impl RememberedRequests {
     fn forget_old(&mut self, now_ms: u64) {
         while let Some(oldest) = self.order.front()
             && (self.order.len() > MOST_REMEMBERED
-                || now_ms.saturating_sub(oldest.at_ms) > REMEMBERED_MS)
+                || now_ms.saturating_sub(oldest.since_ms) > REMEMBERED_MS)
         {
-            self.answers.remove(&oldest.id);
+            self.answers.remove(&oldest.request.id);
             self.order.pop_front();
             self.gone += 1;
         }
@@ -138,6 +146,17 @@ impl RememberedRequests {
 pub struct KnownRequests {
     known: Mutex<RememberedRequests>,
     ended: Condvar,
+    clock: LocalClock,
+}
+
+/// Milliseconds by the clock of this server, where it has said which that is.
+#[derive(Default)]
+struct LocalClock(OnceLock<Box<dyn Fn() -> u64 + Send + Sync>>);
+
+impl fmt::Debug for LocalClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LocalClock")
+    }
 }
 
 /// What is known of a request that comes.
@@ -175,6 +194,12 @@ impl KnownRequests {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Has requests forgotten by this clock, in milliseconds; until then they are by their number alone.
+    pub fn forget_by(&self, now_ms: impl Fn() -> u64 + Send + Sync + 'static) {
+        // Whoever opens the database once more has the same clock.
+        let _ = self.clock.0.set(Box::new(now_ms));
+    }
+
     /// Looks a request up that has come. One of the same id that is under way is waited for.
     pub fn begin(self: &Arc<Self>, id: RequestId) -> BegunRequest {
         let mut known = self.known();
@@ -193,13 +218,14 @@ impl KnownRequests {
 
     /// Remembers a request whose change is made for certain. One that is known already stays as it is.
     pub fn remember(&self, request: AppliedRequest) {
+        let since_ms = self.clock.0.get().map_or(0, |now| now());
         let mut known = self.known();
         if known.answers.contains_key(&request.id) {
             return;
         }
         known.answers.insert(request.id, request.answer);
-        known.order.push_back(request);
-        known.forget_old(request.at_ms);
+        known.order.push_back(RememberedRequest { request, since_ms });
+        known.forget_old(since_ms);
     }
 
     /// How many are remembered.
@@ -216,7 +242,7 @@ impl KnownRequests {
     pub fn after(&self, count: u64) -> (Vec<AppliedRequest>, u64) {
         let known = self.known();
         let skipped = usize::try_from(count.saturating_sub(known.gone)).unwrap_or(usize::MAX);
-        let found = known.order.iter().skip(skipped).copied().collect();
+        let found = known.order.iter().skip(skipped).map(|known| known.request).collect();
         (found, known.gone + known.order.len() as u64)
     }
 }

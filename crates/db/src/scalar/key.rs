@@ -176,10 +176,9 @@ impl KeySet {
         Self::new(gaps)
     }
 
-    /// The keys that are in both.
-    pub(super) fn intersection(&self, other: &Self) -> Self {
-        let outside = [self.complement().0, other.complement().0].concat();
-        Self::new(outside).complement()
+    /// The keys that are in all of these.
+    pub(super) fn intersection<'s>(sets: impl Iterator<Item = &'s Self>) -> Self {
+        Self::new(sets.flat_map(|set| set.complement().0).collect()).complement()
     }
 
     /// What of it lies from `first` to `last`, both included.
@@ -251,7 +250,7 @@ mod tests {
             prop_assert_eq!(a.complement().contains(&key), !a.contains(&key));
             prop_assert_eq!(a.complement().complement(), a.clone());
             let both = a.contains(&key) && b.contains(&key);
-            prop_assert_eq!(a.intersection(&b).contains(&key), both);
+            prop_assert_eq!(KeySet::intersection([&a, &b].into_iter()).contains(&key), both);
         }
 
         #[test]

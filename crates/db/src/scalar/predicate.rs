@@ -79,24 +79,28 @@ impl KeyPredicate {
         Some(Self { field: self.field, test, absent: self.absent.not() })
     }
 
-    /// Matches the rows that this one and another one match; `None` where they are not about values
-    /// of one field.
+    /// The field whose single value it is about, as far as [`all`](Self::all) takes it.
     #[must_use]
-    pub fn and(&self, other: &Self) -> Option<Self> {
-        match (&self.test, &other.test) {
-            (
-                KeyTest::Keys { maybe, sure },
-                KeyTest::Keys { maybe: other_maybe, sure: other_sure },
-            ) if self.field == other.field => Some(Self {
-                field: self.field,
-                test: KeyTest::Keys {
-                    maybe: maybe.intersection(other_maybe),
-                    sure: sure.intersection(other_sure),
-                },
-                absent: self.absent.and(other.absent),
-            }),
+    pub fn valued_field(&self) -> Option<FieldId> {
+        matches!(self.test, KeyTest::Keys { .. }).then_some(self.field)
+    }
+
+    /// Matches the rows that all of these match; `None` where they are not about values of one field,
+    /// or there are none.
+    #[must_use]
+    pub fn all(of: &[Self]) -> Option<Self> {
+        let field = of.first()?.field;
+        let sets = of.iter().map(|one| match &one.test {
+            KeyTest::Keys { maybe, sure } if one.field == field => Some((maybe, sure)),
             _ => None,
-        }
+        });
+        let sets: Vec<_> = sets.collect::<Option<_>>()?;
+        let test = KeyTest::Keys {
+            maybe: KeySet::intersection(sets.iter().map(|(maybe, _)| *maybe)),
+            sure: KeySet::intersection(sets.iter().map(|(_, sure)| *sure)),
+        };
+        let absent = of.iter().map(|one| one.absent).reduce(TernaryBits::and)?;
+        Some(Self { field, test, absent })
     }
 
     /// Whether the index names no row too many.

@@ -5,6 +5,7 @@
 //! numbers converted (one beyond a double is refused), so that whoever parses the text later
 //! cannot fail. Nesting is bounded at 128 levels. NaN and infinity are not JSON.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -56,10 +57,17 @@ pub fn merge_json_objects(base: &str, over: &str) -> Result<String, JsonError> {
         entries.map_err(|error| JsonError::Syntax(error.to_string()))
     }
     let mut merged = entries(base)?;
+    let mut places: HashMap<String, usize> = HashMap::with_capacity(merged.len());
+    for (at, (key, _)) in merged.iter().enumerate() {
+        places.entry(key.clone()).or_insert(at);
+    }
     for (key, value) in entries(over)? {
-        match merged.iter_mut().find(|(known, _)| *known == key) {
-            Some(entry) => entry.1 = value,
-            None => merged.push((key, value)),
+        match places.get(&key) {
+            Some(at) => merged[*at].1 = value,
+            None => {
+                places.insert(key.clone(), merged.len());
+                merged.push((key, value));
+            }
         }
     }
     let entry = |(key, value): &(String, &RawValue)| {

@@ -104,6 +104,22 @@ fn rows_are_found_before_and_after_the_build_and_those_that_come_later_join_it()
 }
 
 #[test]
+fn keys_that_repeat_more_often_than_a_list_is_long_are_answered_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let (c, _) = built(&database, 800);
+    let of_three: Vec<_> = (0..70_000).map(|row| (1000 + row % 3, 7)).collect();
+    of_three.chunks(10_000).for_each(|some| drop(c.insert(batch(some), None).unwrap()));
+    let hits = search_by(&c, 10, vector(7));
+    let (near, far) = hits.split_at(3);
+    let mut near: Vec<_> = near.iter().map(|hit| (&hit.row.key, hit.distance)).collect();
+    near.sort_by(|a, b| a.0.cmp(b.0));
+    let wanted = [1000, 1001, 1002].map(PrimaryKey::Int64);
+    assert_eq!(near, wanted.iter().map(|key| (key, 0.0)).collect::<Vec<_>>());
+    assert!(far.len() == 7 && far.iter().all(|hit| seed(&hit.row.values) != 7));
+}
+
+#[test]
 fn a_graph_is_there_after_opening_again_with_and_without_a_flush() {
     let dir = tempfile::tempdir().unwrap();
     let database = open(dir.path());

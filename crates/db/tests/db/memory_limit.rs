@@ -4,7 +4,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pipeann_db::catalog::{CollectionPath, EntryChange, NewCollection, NewIndex, Properties};
+use pipeann_db::catalog::{
+    CollectionPath, EntryChange, NewCollection, NewIndex, Properties, WantedLoad,
+};
 use pipeann_db::collection::{Collection, SearchAnswer, SearchCosts, SearchRequest};
 use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_db::ids::{Metric, VectorType};
@@ -98,6 +100,27 @@ fn pages_fill_what_a_limit_leaves() {
         before = read;
     }
     assert_eq!(before, 0, "with room for every page nothing is read any more");
+}
+
+#[test]
+fn a_load_that_does_not_fit_is_taken_back_and_keeps_nobody_out() {
+    let dir = tempfile::tempdir().unwrap();
+    build(&opened(dir.path(), MemoryLimit::Floor).0, "a", ROWS);
+    let place = || CollectionPath::new("default", "a");
+    let (loaded, _) = sizes(dir.path(), &["a"]);
+    let (database, accountant) = opened(dir.path(), MemoryLimit::Floor);
+    database.apply(EntryChange::Release { place: place(), partitions: None }).unwrap();
+    let released = accountant.held_bytes();
+    drop(database);
+    let limit = MemoryLimit::Bytes(released + (loaded - released) / 4);
+    for _ in 0..2 {
+        let (database, _) = opened(dir.path(), limit);
+        let load = EntryChange::Load { place: place(), partitions: None };
+        database.apply(load).expect_err("it does not fit");
+        let c = database.collection("default", "a").unwrap();
+        assert_eq!(c.entry().unwrap().load, WantedLoad::Released);
+        assert_eq!(c.count(None).unwrap(), ROWS as u64);
+    }
 }
 
 #[test]

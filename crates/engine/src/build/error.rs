@@ -94,6 +94,14 @@ pub enum BuildError {
         /// The path asked for.
         dir: PathBuf,
     },
+    /// Something that is not of the index lies in its directory, and would go with it.
+    #[error("{} is no part of the index in {}: move it elsewhere before the index is replaced", path.display(), dir.display())]
+    Stranger {
+        /// The directory of the index.
+        dir: PathBuf,
+        /// What lies there.
+        path: PathBuf,
+    },
     /// The disk is too small.
     #[error("no space for the index in {}: {needed} bytes needed, {available} free", dir.display())]
     NoSpace {

@@ -63,6 +63,7 @@ mod threads;
 mod vamana;
 mod vamana_options;
 mod walk;
+mod work_dir;
 mod worker;
 mod write;
 

@@ -1,21 +1,25 @@
 //! Where an index is built: a directory beside the one asked for, renamed when it is complete.
 //!
 //! An interrupted build leaves at most `NAME.tmp-PID` (after a kill or a power cut), which has
-//! no manifest or is not under the name anyone opens. A failed or cancelled one removes it. An
-//! index that is replaced stays whole until the exchange, which is one rename.
+//! no manifest or is not under the name anyone opens; the next build of that name removes it. A
+//! failed or cancelled one removes it itself. An index that is replaced stays whole until the
+//! exchange, which is one rename; it is not replaced where somebody put other files beside it.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::error::BuildError;
+use super::work_dir::WorkDir;
 use crate::format::constants::MANIFEST_NAME;
+use crate::format::{MANIFEST_WORK_NAME, is_of_generation, is_of_index, is_partition};
 
 /// A directory under construction; removed when dropped before [`publish`](Self::publish).
 pub(crate) struct Site {
     target: PathBuf,
     parent: PathBuf,
-    work: PathBuf,
+    /// `None` once it has the name asked for.
+    work: Option<WorkDir>,
     replaces: bool,
 }
 
@@ -39,31 +43,41 @@ impl Site {
                 return Err(BuildError::Occupied { dir: dir.to_owned() });
             }
             Ok(false) if !overwrite => return Err(BuildError::Exists { dir: dir.to_owned() }),
-            Ok(false) => true,
+            Ok(false) => {
+                refuse_strangers(&target)?;
+                true
+            }
         };
         fs::create_dir_all(parent).map_err(BuildError::io("create", parent))?;
-        let mut work_name = name.to_owned();
-        work_name.push(format!(".tmp-{}", std::process::id()));
-        let work = parent.join(work_name);
+        let work = Some(WorkDir::make(parent, name)?);
+        let site = Self { parent: parent.to_owned(), target: target.clone(), work, replaces };
         let stat = rustix::fs::statvfs(parent)
             .map_err(|e| BuildError::io("ask for the free space of", parent)(e.into()))?;
         let available = stat.f_bavail.saturating_mul(stat.f_frsize);
         if available < needed {
             return Err(BuildError::NoSpace { dir: dir.to_owned(), needed, available });
         }
-        fs::create_dir(&work).map_err(BuildError::io("create", &work))?;
-        Ok(Self { parent: parent.to_owned(), target, work, replaces })
+        Ok(site)
+    }
+
+    /// Where a file stands until the site is published.
+    fn place(&self, name: &str) -> PathBuf {
+        self.dir().join(name)
+    }
+
+    fn dir(&self) -> &Path {
+        self.work.as_ref().map_or(&self.target, |work| &work.path)
     }
 
     /// Creates the directory of a partition.
     pub(crate) fn create_dir(&self, name: &str) -> Result<(), BuildError> {
-        let path = self.work.join(name);
+        let path = self.place(name);
         fs::create_dir(&path).map_err(BuildError::io("create", &path))
     }
 
     /// Creates a file of `bytes` bytes, with its space reserved.
     pub(crate) fn create(&self, name: &str, bytes: u64) -> Result<SiteFile, BuildError> {
-        let path = self.work.join(name);
+        let path = self.place(name);
         let file = File::create_new(&path).map_err(BuildError::io("create", &path))?;
         let file = SiteFile { file, path, dir: self.target.clone(), reserved: bytes };
         file.reserve()?;
@@ -72,7 +86,7 @@ impl Site {
 
     /// A file to write to and read from that has no name, and goes when it is closed.
     pub(crate) fn scratch(&self, name: &str) -> Result<(File, PathBuf), BuildError> {
-        let path = self.work.join(name);
+        let path = self.place(name);
         let file = File::options().read(true).write(true).create_new(true).open(&path);
         let file = file.map_err(BuildError::io("create", &path))?;
         fs::remove_file(&path).map_err(BuildError::io("remove", &path))?;
@@ -89,62 +103,89 @@ impl Site {
 
     /// Makes a directory's entries durable.
     pub(crate) fn sync_dir(&self, name: &str) -> Result<(), BuildError> {
-        sync_dir(&self.work.join(name))
+        sync_dir(&self.place(name))
     }
 
     /// Writes the manifest last, then gives the directory its name.
     pub(crate) fn publish(mut self, manifest: &[u8]) -> Result<(), BuildError> {
-        self.write("MANIFEST.tmp", manifest)?;
-        let (from, to) = (self.work.join("MANIFEST.tmp"), self.work.join(MANIFEST_NAME));
+        self.write(MANIFEST_WORK_NAME, manifest)?;
+        let (from, to) = (self.place(MANIFEST_WORK_NAME), self.place(MANIFEST_NAME));
         fs::rename(&from, &to).map_err(BuildError::io("rename", &from))?;
-        sync_dir(&self.work)?;
+        sync_dir(self.dir())?;
+        if self.replaces {
+            // Builds take hours, in which somebody may have put something there.
+            refuse_strangers(&self.target)?;
+        }
         self.exchange()?;
         sync_dir(&self.parent)?;
+        let Some(work) = self.work.take() else { return Ok(()) };
         if self.replaces {
             // The work directory's name now holds the old index.
-            fs::remove_dir_all(&self.work).map_err(BuildError::io("remove", &self.work))?;
+            fs::remove_dir_all(&work.path).map_err(BuildError::io("remove", &work.path))?;
         }
-        self.work.clear();
         Ok(())
     }
 
     fn exchange(&self) -> Result<(), BuildError> {
+        let work = self.dir();
         if !self.replaces {
-            return fs::rename(&self.work, &self.target)
+            return fs::rename(work, &self.target)
                 .map_err(BuildError::io("rename to", &self.target));
         }
         #[cfg(target_os = "linux")]
         {
             use rustix::fs::{CWD, RenameFlags, renameat_with};
-            let swapped = renameat_with(CWD, &self.work, CWD, &self.target, RenameFlags::EXCHANGE);
+            let swapped = renameat_with(CWD, work, CWD, &self.target, RenameFlags::EXCHANGE);
             if swapped.is_ok() {
                 return Ok(());
             }
         }
         // No exchange on this file system: a short moment without an index under the name.
-        let mut aside = self.work.clone().into_os_string();
+        let mut aside = work.as_os_str().to_owned();
         aside.push("-old");
         let aside = PathBuf::from(aside);
         let rename =
             |from: &Path, to: &Path| fs::rename(from, to).map_err(BuildError::io("rename to", to));
         rename(&self.target, &aside)?;
-        if let Err(e) = rename(&self.work, &self.target) {
+        if let Err(e) = rename(work, &self.target) {
             rename(&aside, &self.target)?;
             return Err(e);
         }
-        rename(&aside, &self.work)
+        rename(&aside, work)
     }
 }
 
 impl Drop for Site {
     fn drop(&mut self) {
-        if !self.work.as_os_str().is_empty() {
+        if let Some(work) = &self.work {
             // Best effort: the error that led here is the one to report.
-            if let Err(e) = fs::remove_dir_all(&self.work) {
-                tracing::warn!(dir = %self.work.display(), "cannot remove a partial build: {e}");
+            if let Err(e) = fs::remove_dir_all(&work.path) {
+                tracing::warn!(dir = %work.path.display(), "cannot remove a partial build: {e}");
             }
         }
     }
+}
+
+/// Refuses an index in whose directory is what no index has: it would go with the index.
+fn refuse_strangers(index: &Path) -> Result<(), BuildError> {
+    let look = |dir: &Path, is_ours: fn(&str) -> bool| {
+        let mut partitions = Vec::new();
+        for entry in fs::read_dir(dir).map_err(BuildError::io("list", dir))? {
+            let entry = entry.map_err(BuildError::io("list", dir))?;
+            let is_dir = entry.file_type().map_err(BuildError::io("look at", dir))?.is_dir();
+            let file_name = entry.file_name();
+            let name = file_name.to_str().filter(|name| is_ours(name));
+            if name.is_none_or(|name| is_dir != is_partition(name)) {
+                return Err(BuildError::Stranger { dir: index.to_owned(), path: entry.path() });
+            }
+            partitions.extend(is_dir.then(|| entry.path()));
+        }
+        Ok(partitions)
+    };
+    for partition in look(index, is_of_index)? {
+        look(&partition, is_of_generation)?;
+    }
+    Ok(())
 }
 
 fn sync_dir(path: &Path) -> Result<(), BuildError> {

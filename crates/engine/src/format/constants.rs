@@ -67,6 +67,9 @@ pub const MANIFEST_NAME: &str = "MANIFEST";
 pub const ALIGNMENT: usize = 4096;
 /// Body bytes covered by one checksum in a blocked file (codes, row map).
 pub const BLOCK_BYTES: usize = 4096;
+/// Row ids are below this: a row map has a place for each, and pairs of rows and nodes name them in
+/// 32 bits.
+pub const ROW_ID_LIMIT: u64 = 1 << 32;
 /// The largest page chosen for packing; a record that does not fit gets a page of its own.
 pub const MAX_PACKED_PAGE_BYTES: usize = 16 * 1024;
 /// The largest node record.

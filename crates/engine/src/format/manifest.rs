@@ -6,7 +6,7 @@
 //! this, so an invalid manifest is neither written nor read.
 
 use super::checksum::Identity;
-use super::constants::{ABSENT, ALIGNMENT, MAX_CODE_BYTES, MAX_DEGREE};
+use super::constants::{ABSENT, ALIGNMENT, MAX_CODE_BYTES, MAX_DEGREE, ROW_ID_LIMIT};
 use super::error::FormatError;
 use super::file_kind::FileKind;
 use super::layout::RecordLayout;
@@ -196,6 +196,7 @@ impl Manifest {
     pub fn validate(&self) -> Result<(), FormatError> {
         within("code bytes", u64::from(self.code_bytes), 1, MAX_CODE_BYTES as u64)?;
         within("head degree", u64::from(self.head.degree), 0, MAX_DEGREE as u64)?;
+        within("next row id", self.next_row_id, 0, ROW_ID_LIMIT)?;
         if !(self.build.alpha.is_finite() && self.build.alpha > 0.0) {
             return Err(wrong("alpha", "a finite number above 0", self.build.alpha));
         }

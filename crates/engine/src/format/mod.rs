@@ -13,6 +13,7 @@ mod diskann;
 mod error;
 mod file_header;
 mod file_kind;
+mod file_names;
 mod head;
 mod layout;
 mod manifest;
@@ -30,6 +31,9 @@ pub use diskann::{DISKANN_SECTOR_BYTES, DiskannError, DiskannLayout, DiskannSumm
 pub use error::{FormatError, LayoutError, PageError};
 pub use file_header::{FileHeader, open_body, seal_body};
 pub use file_kind::FileKind;
+pub(crate) use file_names::{
+    LOCK_NAME, MANIFEST_WORK_NAME, is_number, is_of_generation, is_of_index, is_partition,
+};
 pub use head::HeadParts;
 pub use layout::{LayoutOptions, RecordLayout};
 pub use manifest::{

@@ -73,6 +73,21 @@ impl Index {
         floor.total() - floor.codes + codes + table
     }
 
+    /// Bytes that an index of this size takes which shares nothing with this one.
+    pub(crate) fn bytes_to_open(&self, size: SuccessorSize, resident: Resident) -> u64 {
+        let page_bytes = self.layout().page_bytes();
+        let pages = match resident {
+            Resident::All => PageCache::bytes_for(page_bytes, size.pages, size.pages),
+            Resident::None | Resident::Remaining => 0,
+        };
+        self.floor_of(size).total() + pages
+    }
+
+    /// Whether the table of codes has room for so many nodes.
+    pub(crate) fn has_codes_for(&self, slots: u64) -> bool {
+        slots <= self.codes.room() as u64
+    }
+
     fn floor_of(&self, size: SuccessorSize) -> Floor {
         let mut manifest = self.manifest.clone();
         manifest.partitions[0].pages = size.pages;
@@ -95,7 +110,7 @@ impl Index {
         let path: &Path = &self.path;
         let manifest = read_manifest(path)?;
         let needed = manifest.slots() + u64::from(options.spare_slots);
-        if !self.shares_with(&manifest) || needed > self.codes.room() as u64 {
+        if !self.shares_with(&manifest) || !self.has_codes_for(needed) {
             return Ok(None);
         }
         check_lengths(path, &manifest.files())?;

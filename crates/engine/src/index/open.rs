@@ -161,9 +161,10 @@ fn reserve_floor(
     accountant: &Arc<Accountant>,
     floor: &Floor,
 ) -> Result<[crate::memory::Reservation; 4], OverLimit> {
-    // Refuse with the whole floor, not with the first part of it that does not fit.
+    // Refuse with the whole floor, not with the first part of it that does not fit. Pages of other
+    // indexes give way to it.
     if let Some(limit_bytes) = accountant.limit_bytes()
-        && accountant.free_bytes() < floor.total()
+        && accountant.available_bytes() < floor.total()
     {
         return Err(OverLimit {
             pool: Pool::Codes,

@@ -10,9 +10,10 @@
 
 use super::error::UpdateError;
 use super::generation::Generation;
-use super::images::{PageReader, WithResident};
-use super::insert::{LinkedRow, REPLAY_CACHE_BYTES};
+use super::images::PageReader;
+use super::insert::LinkedRow;
 use super::live::LiveIndex;
+use super::replay::REPLAY_CACHE_BYTES;
 use crate::types::{NodeId, RowId};
 
 /// How a row was linked, told by rows.
@@ -77,7 +78,8 @@ impl Generation {
         let back = self.nodes_of(&link.back_edges);
         self.check_scale(link.row, vector)?;
         self.charge_record(back.len())?;
-        let node = self.place(link.row, vector, &edges)?;
+        let give_back = || self.patches.discharge(self.record_bytes(back.len()));
+        let node = self.place(link.row, vector, &edges).inspect_err(|_| give_back())?;
         self.publish(link.row, node, vector, &edges);
         let mut is_found = false;
         for from in back {
@@ -102,16 +104,8 @@ impl Generation {
         nodes
     }
 
-    /// Adds the edge `from` -> `to`; false where a prune turned it away. The row stands already, so
-    /// that a page which cannot be read is left to the search that needs it.
+    /// Adds the edge `from` -> `to`; false where a prune turned it away.
     fn adopt_edge(&self, from: NodeId, to: NodeId, reader: &mut PageReader) -> bool {
-        if !self.is_over(self.append_edge(from, to)) {
-            return true;
-        }
-        if reader.load(&self.index, &[self.layout().page_of(from)]).is_err() {
-            return false;
-        }
-        let edges = self.shrink(from, &WithResident::new(&*reader, &self.index));
-        edges.is_some_and(|edges| edges.contains(&to.0))
+        !self.is_over(self.append_edge(from, to)) || self.is_kept(from, to, reader)
     }
 }

@@ -16,8 +16,9 @@ use super::fold::Folding;
 use super::generation::Generation;
 use super::images::Spare;
 use super::live::LiveOptions;
+use super::rows::RowTable;
 use super::segments::{SegmentPlan, plan};
-use super::writing::Writing;
+use super::writing::{TakeBlockFn, Writing};
 use crate::format::constants::ABSENT;
 use crate::format::{
     FileEntry, FileKind, HeadParameters, HeadParts, Manifest, PartitionEntry, RelativePath,
@@ -48,8 +49,11 @@ pub struct CheckpointReport {
 
 /// Rows and deleted nodes at one instant.
 pub(super) struct RowsNow {
-    /// The node of each row.
-    pub(super) map: Vec<u32>,
+    /// The node of each row. It becomes the table of the next generation, whose memory was taken
+    /// before.
+    pub(super) table: RowTable,
+    /// Rows are below.
+    pub(super) next_row: u64,
     /// Deleted nodes that are still part of the graph, ascending.
     pub(super) tombstones: Vec<u32>,
     pub(super) live: u64,
@@ -57,10 +61,10 @@ pub(super) struct RowsNow {
 
 impl RowsNow {
     pub(super) fn of(generation: &Generation) -> Self {
-        let rows = generation.next_row.load(Ordering::Relaxed);
-        let map = generation.rows.to_map(rows);
-        let live = generation.rows.len();
-        Self { map, tombstones: generation.kept_tombstones(), live }
+        let next_row = generation.next_row.load(Ordering::Relaxed);
+        let table = generation.rows.snapshot();
+        let live = table.len();
+        Self { table, next_row, tombstones: generation.kept_tombstones(), live }
     }
 }
 
@@ -101,7 +105,7 @@ impl Checkpoint<'_> {
         let manifest = Manifest {
             generation: self.writing.number,
             rows: rows.live,
-            next_row_id: rows.map.len() as u64,
+            next_row_id: rows.next_row,
             applied,
             entries: vec![generation.entry()],
             head,
@@ -160,13 +164,13 @@ impl Checkpoint<'_> {
         codes: CodesView<'_>,
         rows: &RowsNow,
     ) -> Result<PartitionEntry, UpdateError> {
-        let row_map = encode_map(&rows.map);
         let pages = page_map.len() as u32;
         let writing = &mut self.writing;
         let page_map = writing.whole(&dir, "pagemap", FileKind::PageMap, &encode_map(page_map))?;
         let slots = pages * self.generation.layout().records_per_page() as u32;
         let codes = writing.codes(&dir, codes, slots)?;
-        let row_map = writing.blocked(&dir, "rows", FileKind::RowMap, &row_map)?;
+        let mut blocks = |take: &mut TakeBlockFn<'_>| rows.table.map_blocks(rows.next_row, take);
+        let row_map = writing.blocked(&dir, "rows", FileKind::RowMap, &mut blocks)?;
         let tombstones = match rows.tombstones.is_empty() {
             true => None,
             false => {

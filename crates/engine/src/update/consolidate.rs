@@ -43,6 +43,13 @@ const HANDED_ON: usize = 4;
 /// came later and are nearer than what the dead ones know of.
 const NEAR_LIVE: usize = 6;
 
+/// A record with edges to dead nodes.
+struct BrokenRecord {
+    slot: usize,
+    vector: Vec<u8>,
+    edges: Vec<u32>,
+}
+
 /// What the edges of a node are completed from.
 struct Candidates {
     /// How many of the nodes stay: they come first.
@@ -159,7 +166,7 @@ impl Generation {
     ) -> Result<u64, UpdateError> {
         let layout = *self.layout();
         reader.load(&self.index, &[page])?;
-        let mut broken: Vec<(usize, Vec<u8>, Vec<u32>)> = Vec::new();
+        let mut broken: Vec<BrokenRecord> = Vec::new();
         {
             let records = self.records(&*reader, page).expect("the page was loaded");
             let mut slots = records.occupied();
@@ -172,31 +179,20 @@ impl Generation {
                 }
                 records.neighbours_into(slot, &mut edges);
                 if edges.iter().any(|n| dead.contains(n)) {
-                    broken.push((slot, records.vector(slot).to_vec(), edges.clone()));
+                    let vector = records.vector(slot).to_vec();
+                    broken.push(BrokenRecord { slot, vector, edges: edges.clone() });
                 }
             }
         }
         if broken.is_empty() {
             return Ok(0);
         }
-        let list_bytes = 4 * (layout.max_degree() as u64) + 144;
-        self.patches.charge(broken.len() as u64 * list_bytes)?;
-        self.load_nodes(
-            reader,
-            broken.iter().flat_map(|b| b.2.iter()).filter(|n| dead.contains(n)),
-        )?;
-        let mut chosen: Vec<(usize, Vec<u8>, Candidates)> = Vec::new();
-        for (slot, vector, edges) in broken {
-            let own = layout.node(page, slot);
-            let images = WithResident::new(&*reader, &self.index);
-            let candidates = self.inherited(own, &vector, &edges, dead, &images);
-            chosen.push((slot, vector, candidates));
-        }
-        if exact {
-            self.load_nodes(reader, chosen.iter().flat_map(|c| c.2.nodes.iter()))?;
-        }
-        let count = chosen.len() as u64;
-        for (slot, vector, candidates) in chosen {
+        let count = broken.len() as u64;
+        let charged = count * (4 * (layout.max_degree() as u64) + 144);
+        self.patches.charge(charged)?;
+        let candidates = self.candidates(page, &broken, dead, reader, exact);
+        let candidates = candidates.inspect_err(|_| self.patches.discharge(charged))?;
+        for (BrokenRecord { slot, vector, .. }, candidates) in broken.into_iter().zip(candidates) {
             let own = layout.node(page, slot);
             let images = WithResident::new(&*reader, &self.index);
             let edges = self.completed(own, &vector, &candidates, &images);
@@ -205,6 +201,30 @@ impl Generation {
             });
         }
         Ok(count)
+    }
+
+    /// What the edges of these records in a page are completed from, with the pages at hand that this
+    /// takes.
+    fn candidates(
+        &self,
+        page: PageId,
+        broken: &[BrokenRecord],
+        dead: &HashSet<u32>,
+        reader: &mut PageReader,
+        exact: bool,
+    ) -> Result<Vec<Candidates>, UpdateError> {
+        let gone = broken.iter().flat_map(|b| b.edges.iter()).filter(|n| dead.contains(n));
+        self.load_nodes(reader, gone)?;
+        let mut candidates = Vec::with_capacity(broken.len());
+        for BrokenRecord { slot, vector, edges } in broken {
+            let own = self.layout().node(page, *slot);
+            let images = WithResident::new(&*reader, &self.index);
+            candidates.push(self.inherited(own, vector, edges, dead, &images));
+        }
+        if exact {
+            self.load_nodes(reader, candidates.iter().flat_map(|c| c.nodes.iter()))?;
+        }
+        Ok(candidates)
     }
 
     /// The edges of a node from those that stay and those that were handed on.

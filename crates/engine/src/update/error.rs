@@ -73,6 +73,12 @@ pub enum UpdateError {
         /// What is wrong.
         why: &'static str,
     },
+    /// A link most of whose neighbours are not in the index any more: the row is to be inserted.
+    #[error("most neighbours of row {} in its link are not in the index; insert it anew", row.0)]
+    Stray {
+        /// The row.
+        row: RowId,
+    },
     /// The memory limit leaves no room for further changes. A checkpoint gives memory back.
     #[error("{0}; a checkpoint gives memory of pending changes back")]
     Memory(#[from] OverLimit),
@@ -124,6 +130,7 @@ impl UpdateError {
             | Self::Vector(_)
             | Self::RowExists(_)
             | Self::Row { .. }
+            | Self::Stray { .. }
             | Self::Scale { .. } => ErrorClass::FixInput,
             Self::Link { .. }
             | Self::Replaced { .. }

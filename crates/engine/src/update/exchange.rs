@@ -12,11 +12,12 @@ use super::checkpoint::{Checkpoint, CheckpointReport, RowsNow};
 use super::error::UpdateError;
 use super::generation::{Generation, NextMemory};
 use super::images::Spare;
-use super::live::{LiveIndex, LiveOptions, open_generation};
+use super::live::{LiveIndex, open_generation};
 use super::orphan_files::remove_orphans;
+use super::rows::RowTable;
 use super::writing::Writing;
 use crate::index::{OpenOptions, Resident, read_manifest};
-use crate::memory::{Pool, Reservation};
+use crate::memory::Reservation;
 use crate::types::PageId;
 
 impl LiveIndex {
@@ -47,7 +48,7 @@ impl LiveIndex {
             // Searches of an older generation may hold what is missing; the next insert asks.
             let _ = current.keep_headroom();
         })?;
-        let anew = if renumbers { Some(room_for_another(&current, &self.options)?) } else { None };
+        let anew = self.room_to_reopen(&current, renumbers)?;
         let rows = {
             // Deletes wait for the snapshot only, and are noted from here on.
             let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,9 +62,8 @@ impl LiveIndex {
         let done = match outcome {
             Ok(report) => {
                 self.note(&current, renumbers);
-                let shares = (!renumbers).then_some((&rows.map[..], &changed[..]));
-                drop(anew);
-                let followed = self.go_on(current, memory, shares);
+                let kept = (!renumbers).then_some(KeptNodes { table: rows.table, changed });
+                let followed = self.go_on(current, NextRoom { memory, anew }, kept);
                 followed.map(|()| report).inspect_err(|e| self.poison(e))
             }
             Err(e) => {
@@ -73,7 +73,7 @@ impl LiveIndex {
                     // What is left in spite of this is removed when the index is opened again.
                     writing.written.iter().for_each(|p| drop(self.options.files.remove(p)));
                 }
-                drop(memory);
+                drop((memory, anew));
                 let _ = current.keep_headroom();
                 Err(e)
             }
@@ -82,11 +82,36 @@ impl LiveIndex {
         done
     }
 
+    /// Slots of the next generation where nodes keep their ids, and how many more it takes.
+    fn slots_after(&self, current: &Generation) -> (u64, u32) {
+        let per_page = current.layout().records_per_page() as u64;
+        let slots = u64::from(current.page_count()) * per_page;
+        (slots, self.options.spare_slots(slots))
+    }
+
     fn memory_after(&self, current: &Generation) -> Result<NextMemory, UpdateError> {
-        let pages = current.slots.lock().unwrap_or_else(PoisonError::into_inner).pages();
-        let slots = u64::from(pages) * current.layout().records_per_page() as u64;
-        let resident = self.options.open.resident;
-        Ok(current.next_memory(self.options.spare_slots(slots), resident)?)
+        let (_, spare_slots) = self.slots_after(current);
+        Ok(current.next_memory(spare_slots, self.options.open.resident)?)
+    }
+
+    /// Room for opening the next generation while nothing of the current one is given back, where it
+    /// will share neither codes nor pages.
+    ///
+    /// Where nodes keep their ids, room that is refused is no reason to stop: changes have to reach
+    /// the disk, and an index that is opened again finds what both generations need together.
+    fn room_to_reopen(
+        &self,
+        current: &Generation,
+        renumbers: bool,
+    ) -> Result<Option<Reservation>, UpdateError> {
+        let (slots, spare_slots) = self.slots_after(current);
+        if !renumbers && current.index.has_codes_for(slots + u64::from(spare_slots)) {
+            return Ok(None);
+        }
+        match current.room_to_reopen(spare_slots, self.options.open.resident) {
+            Err(refused) if renumbers => Err(refused.into()),
+            room => Ok(room.ok()),
+        }
     }
 
     fn begin<'a>(&'a self, current: &'a Generation) -> Checkpoint<'a> {
@@ -125,21 +150,17 @@ impl LiveIndex {
     }
 
     /// Opens the generation just written and lets searches and changes go on with it. It shares
-    /// codes and pages with the one before where nodes kept their ids: `shares` has the node of
-    /// each row and the pages that changed.
+    /// codes and pages with the one before where nodes kept their ids.
     fn go_on(
         &self,
         current: Arc<Generation>,
-        memory: NextMemory,
-        shares: Option<(&[u32], &[PageId])>,
+        room: NextRoom,
+        kept: Option<KeptNodes>,
     ) -> Result<(), UpdateError> {
-        let next = Arc::new(match shares {
-            Some((map, changed)) => self.open_next(&current, memory, map, changed)?,
+        let next = Arc::new(match kept {
+            Some(kept) => self.open_next(&current, room, kept)?,
             // Neither codes nor pages stand where they did.
-            None => {
-                drop(memory);
-                open_generation(&self.path, &self.options)?
-            }
+            None => self.open_anew(room)?,
         });
         if let Err(e) = remove_orphans(&self.path, &next.index, self.options.files.as_ref()) {
             tracing::warn!("files of an old generation stay until the next open: {e}");
@@ -165,34 +186,42 @@ impl LiveIndex {
     fn open_next(
         &self,
         current: &Generation,
-        memory: NextMemory,
-        map: &[u32],
-        changed: &[PageId],
+        room: NextRoom,
+        kept: KeptNodes,
     ) -> Result<Generation, UpdateError> {
         let slots = read_manifest(&self.path)?.slots();
         let spare_slots = self.options.spare_slots(slots);
         let open = OpenOptions { spare_slots, ..self.options.open.clone() };
-        let is_changed = |page: PageId| changed.binary_search(&page).is_ok();
-        let NextMemory { index, own } = memory;
+        let is_changed = |page: PageId| kept.changed.binary_search(&page).is_ok();
+        let NextRoom { memory: NextMemory { index, own }, anew } = room;
         match current.index.next_generation(&open, index, &is_changed)? {
-            Some(index) => current.followed_by(index, map, spare_slots, own),
+            Some(index) => current.followed_by(index, kept.table, spare_slots, own),
             None => {
-                drop(own);
+                drop((kept, own, anew));
                 open_generation(&self.path, &self.options)
             }
         }
     }
+
+    /// Opens the generation on disk in the room that was taken for it, which is given back just
+    /// before, since whoever opens an index takes its own.
+    fn open_anew(&self, room: NextRoom) -> Result<Generation, UpdateError> {
+        drop(room);
+        open_generation(&self.path, &self.options)
+    }
 }
 
-/// Room for opening the next generation while nothing of the current one is given back.
-fn room_for_another(
-    current: &Generation,
-    options: &LiveOptions,
-) -> Result<Reservation, UpdateError> {
-    let index = &current.index;
-    let bytes = match options.open.resident {
-        Resident::All => index.bytes_for_all_pages(),
-        Resident::None | Resident::Remaining => index.floor().total(),
-    };
-    Ok(index.accountant().reserve(Pool::Codes, bytes)?)
+/// Memory for the next generation, taken before it is written.
+struct NextRoom {
+    memory: NextMemory,
+    /// What it needs beside that where it shares nothing.
+    anew: Option<Reservation>,
+}
+
+/// What the next generation takes over where nodes kept their ids.
+struct KeptNodes {
+    /// The node of each row.
+    table: RowTable,
+    /// Pages that changed, ascending.
+    changed: Vec<PageId>,
 }

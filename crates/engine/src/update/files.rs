@@ -6,6 +6,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::error::UpdateError;
+use crate::format::LOCK_NAME;
 
 /// What a checkpoint does to files. [`DiskFiles`] does it.
 pub trait Files: Send + Sync {
@@ -90,9 +91,6 @@ pub(super) fn names_in(dir: &Path) -> Result<Vec<String>, UpdateError> {
     }
     Ok(names)
 }
-
-/// Name of the lock file in an index directory.
-pub(super) const LOCK_NAME: &str = "LOCK";
 
 /// The right to write to a directory, until it is dropped or the process ends.
 pub(super) struct IndexLock {

@@ -41,6 +41,8 @@ pub(super) struct Generation {
     pub(super) entrants: Mutex<Vec<NodeId>>,
     /// Where searches begin without a head index.
     pub(super) entry: AtomicU32,
+    /// See [`one_beginning`](Self::one_beginning).
+    pub(super) beginning: Mutex<()>,
     /// Rows linked since the generation was opened.
     pub(super) linked: AtomicU64,
     /// Of these, rows whose codes are [lost](crate::quant::Codebook::loses) among others.
@@ -79,11 +81,11 @@ fn limit_pages(layout: &RecordLayout, pages: u32, spare_slots: u32) -> u32 {
 }
 
 impl Generation {
-    /// Lays empty changes over `index`, whose codes are in memory; `map` is its row map. Without
-    /// `memory` that was taken before, it is taken here, and so is that of the next generation.
+    /// Lays empty changes over `index`, whose codes are in memory; `rows` are those of its row map.
+    /// Without `memory` that was taken before, it is taken here, and so is that of the next generation.
     pub(super) fn new(
         index: Index,
-        map: &[u32],
+        mut rows: RowTable,
         spare_slots: u32,
         memory: Option<Vec<Reservation>>,
     ) -> Result<Self, UpdateError> {
@@ -103,8 +105,7 @@ impl Generation {
         for &node in &tombstones {
             deleted.insert(node);
         }
-        let live = map.iter().filter(|&&n| n != crate::format::constants::ABSENT);
-        let used = live.map(|&n| NodeId(n)).chain(tombstones);
+        let used = rows.nodes().chain(tombstones);
         let slots = Slots::new(layout, base, limit_pages, used);
         let node_slots = base * layout.records_per_page() as u32;
         let (head, entry) = {
@@ -113,13 +114,14 @@ impl Generation {
         };
         let generation = Self {
             patches: Patches::new(Arc::clone(accountant)),
-            rows: RowTable::from_map(map),
+            rows,
             slots: Mutex::new(slots),
             node_slots: AtomicU32::new(node_slots),
             next_row: AtomicU64::new(manifest.next_row_id),
             head: RwLock::new(head),
             entrants: Mutex::default(),
             entry: AtomicU32::new(entry),
+            beginning: Mutex::default(),
             linked: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             workers: Mutex::default(),
@@ -172,15 +174,29 @@ impl Generation {
         Ok(NextMemory { index, own: reserve_own(self.index.accountant(), own)? })
     }
 
+    /// Takes the memory that opening the generation that follows needs beside
+    /// [`next_memory`](Self::next_memory), where it shares nothing with this one.
+    pub(super) fn room_to_reopen(
+        &self,
+        spare_slots: u32,
+        resident: Resident,
+    ) -> Result<Reservation, OverLimit> {
+        let size = self.successor_size();
+        let limit_pages = limit_pages(self.layout(), size.pages, spare_slots);
+        let own = own_bytes(self.layout(), self.rows.len(), limit_pages);
+        let bytes = self.index.bytes_to_open(size, resident) + own.0 + own.1;
+        self.index.accountant().reserve(Pool::Codes, bytes)
+    }
+
     /// The generation that follows, opened as `index`.
     pub(super) fn followed_by(
         &self,
         index: Index,
-        map: &[u32],
+        rows: RowTable,
         spare_slots: u32,
         own: Vec<Reservation>,
     ) -> Result<Self, UpdateError> {
-        let next = Self::new(index, map, spare_slots, Some(own))?;
+        let next = Self::new(index, rows, spare_slots, Some(own))?;
         let next = Self { numbering: self.numbering, ..next };
         let mut withheld = self.slots.lock().unwrap_or_else(PoisonError::into_inner).withheld();
         let removed: Vec<NodeId> = self.deleted.iter().filter(|&n| self.is_removed(n)).collect();

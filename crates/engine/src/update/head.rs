@@ -94,7 +94,8 @@ impl Generation {
         let mut table = LookupTable::new(view.codebook);
         let (mut scratch, mut found) = (HeadScratch::new(), Vec::new());
         for &node in entrants {
-            if positions.contains_key(&node.0) {
+            // Deleted while it waited.
+            if positions.contains_key(&node.0) || self.deleted.contains(node) {
                 continue;
             }
             let vector: Vec<u8> =
@@ -119,9 +120,10 @@ impl Generation {
         draft.finish()
     }
 
-    /// Takes deleted nodes out of the head index.
+    /// Takes deleted nodes out of the head index, and out of those that wait to enter it.
     pub(super) fn drop_deleted_from_head(&self) {
-        let _entrants = self.entrants.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entrants = self.entrants.lock().unwrap_or_else(PoisonError::into_inner);
+        entrants.retain(|&node| !self.deleted.contains(node));
         let Some(head) = self.head() else { return };
         let gone = |position: u32| self.deleted.contains(NodeId(head.nodes()[position as usize]));
         let count = head.nodes().len() as u32;

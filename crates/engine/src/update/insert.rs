@@ -1,4 +1,4 @@
-//! Linking one row into the graph, by a search or by a link that was made before.
+//! Linking one row into the graph, by a search.
 //!
 //! The search for neighbours reads pages anyway, and every record in them has an exact vector:
 //! the edges of the new node are chosen from these. The node takes a slot in the page of a
@@ -7,14 +7,15 @@
 //! codes stand for elsewhere, so that an insert reads nothing beyond its search (the paper of
 //! direct inserts prunes by codes alone).
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
 
 use super::choose::EdgePool;
 use super::error::UpdateError;
 use super::generation::{Generation, slack};
 use super::images::{Images, PageReader, SeenPages, WithResident};
 use crate::distance::QueryDistance;
+use crate::format::constants::ROW_ID_LIMIT;
 use crate::quant::{LookupTable, most_lost, score_many};
 use crate::search::{Edges, NewRecord, Overlay, PageSource};
 use crate::types::{NodeId, RowId, fit_squared_norm};
@@ -39,8 +40,6 @@ pub struct LinkedRow {
 const HEAD_SHARE: u64 = 100;
 /// Bytes that a patch of one slot takes beside its edges and its vector.
 const SLOT_BYTES: u64 = 144;
-/// Cached pages while links are replayed, bytes.
-pub(super) const REPLAY_CACHE_BYTES: usize = 8 << 20;
 
 impl Generation {
     /// Links a row for which a search has seen the pages around it, and memory was taken.
@@ -63,8 +62,7 @@ impl Generation {
         }
     }
 
-    /// The nearest live nodes in the pages seen, nearest first, up to `most`. Where all of them
-    /// are deleted, any live node stands in, so that nothing new leads to a deleted one.
+    /// The nearest live nodes in the pages seen, nearest first, up to `most`.
     fn nearest_seen(&self, vector: &[u8], seen: &SeenPages, most: usize) -> Vec<u32> {
         let metric = self.index.metric();
         let distance = QueryDistance::new(metric, self.vector_type(), vector);
@@ -87,9 +85,6 @@ impl Generation {
             found.truncate(most);
         }
         found.sort_unstable_by(order);
-        if found.is_empty() {
-            found.extend(self.rows.any().map(|node| (0.0, node.0)));
-        }
         found.into_iter().map(|f| f.1).collect()
     }
 
@@ -97,7 +92,12 @@ impl Generation {
     fn link(&self, row: RowId, vector: &[u8], seen: &SeenPages) -> Result<LinkedRow, UpdateError> {
         self.check_scale(row, vector)?;
         let list = self.index.manifest().build.list as usize;
-        let near = self.nearest_seen(vector, seen, (2 * list).max(self.layout().max_degree()));
+        let mut near = self.nearest_seen(vector, seen, (2 * list).max(self.layout().max_degree()));
+        let _beginning = near.is_empty().then(|| self.one_beginning());
+        if near.is_empty() {
+            // Any live node stands in, so that nothing new leads to a deleted one.
+            near.extend(self.rows.any().map(|node| node.0));
+        }
         let images = WithResident::new(seen, &self.index);
         let mut pool = EdgePool::new(near.len(), vector.len());
         pool.push(u32::MAX, |out| out.extend_from_slice(vector));
@@ -129,6 +129,12 @@ impl Generation {
             neighbours: ids(chosen.edges),
             back_edges: ids(chosen.diverse),
         })
+    }
+
+    /// Held by who has found no live row near its own: a graph without live rows begins anew with
+    /// one row only, which the next one finds then.
+    pub(super) fn one_beginning(&self) -> MutexGuard<'_, ()> {
+        self.beginning.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The row of a node whose page is at hand; one that cannot be where it is not.
@@ -210,7 +216,7 @@ impl Generation {
         let (page, slot) = (self.layout().page_of(node), self.layout().slot_of(node));
         self.patches.change(page, |patch| {
             let new = patch.slot_mut(slot);
-            // Edges that came before the record, in a replay, stay.
+            // Edges that came before the record stay.
             let mut all = edges.to_vec();
             let (Edges::Added(before) | Edges::Replaced(before)) = &new.edges;
             all.extend(before.iter().filter(|n| !edges.contains(n)));
@@ -289,65 +295,26 @@ impl Generation {
         Some(edges)
     }
 
-    /// Puts `to` in place of the last edge of `from`, the farthest one of a pruned list.
+    /// Puts `to` into the list of `from`, where it is full in place of the last edge, the farthest one
+    /// of a pruned list.
     pub(super) fn insist_on_edge(&self, from: NodeId, to: NodeId) {
         let (page, slot) = (self.layout().page_of(from), self.layout().slot_of(from));
         let degree = self.layout().max_degree();
         self.patches.change(page, |patch| {
-            let (Edges::Added(edges) | Edges::Replaced(edges)) = &mut patch.slot_mut(slot).edges;
-            if edges.len() >= degree {
-                edges.truncate(degree - 1);
-            }
+            let (edges, most) = match &mut patch.slot_mut(slot).edges {
+                // No search looks at more of them, behind those on disk.
+                Edges::Added(edges) => (edges, slack(degree)),
+                // Behind the degree stand those that were added since the list was pruned.
+                Edges::Replaced(edges) if edges.len() > degree => (edges, degree + slack(degree)),
+                Edges::Replaced(edges) => (edges, degree),
+            };
+            edges.retain(|&edge| edge != to.0);
+            edges.truncate(most - 1);
             edges.push(to.0);
         });
     }
-
-    /// Makes a link again that was made before.
-    pub(super) fn apply(&self, link: &LinkedRow, vector: &[u8]) -> Result<(), UpdateError> {
-        let (row, node) = (link.row, link.node);
-        check_row(row)?;
-        let refuse = |why| Err(UpdateError::Link { row, node, why });
-        match self.rows.get(row) {
-            // At this node, or at the one that a rewrite has given it.
-            Some(_) => return Ok(()),
-            // The row was deleted after it was linked, and the node has not left the graph.
-            None if self.is_deleted(node) => return Ok(()),
-            None => {}
-        }
-        self.charge_record(link.back_edges.len())?;
-        let taken = self.slots.lock().unwrap_or_else(PoisonError::into_inner).take_exactly(node);
-        match taken {
-            None => return Err(UpdateError::Full { limit: self.layout().node_limit() }),
-            Some(false) => return refuse("the node holds another row"),
-            Some(true) => {}
-        }
-        self.rows.insert(row, node);
-        let edges: Vec<u32> = link.neighbours.iter().map(|n| n.0).collect();
-        self.publish(row, node, vector, &edges);
-        let mut reader = None;
-        for &from in &link.back_edges {
-            if !self.is_over(self.append_edge(from, node)) {
-                continue;
-            }
-            let reader = match &mut reader {
-                Some(reader) => reader,
-                None => reader.insert(PageReader::new(&self.index, REPLAY_CACHE_BYTES)?),
-            };
-            reader.load(&self.index, &[self.layout().page_of(from)])?;
-            self.shrink(from, &WithResident::new(&*reader, &self.index));
-        }
-        if link.neighbours.is_empty() {
-            self.entry.store(node.0, Ordering::Release);
-            self.set_head(None);
-        }
-        self.note_linked(node);
-        Ok(())
-    }
 }
 
-/// Row ids are below this: the row map has a place for each.
-const ROW_LIMIT: u64 = 1 << 32;
-
 pub(super) fn check_row(row: RowId) -> Result<(), UpdateError> {
-    if row.0 < ROW_LIMIT { Ok(()) } else { Err(UpdateError::Row { row, limit: ROW_LIMIT }) }
+    if row.0 < ROW_ID_LIMIT { Ok(()) } else { Err(UpdateError::Row { row, limit: ROW_ID_LIMIT }) }
 }

@@ -10,6 +10,7 @@ use super::generation::Generation;
 use super::insert::LinkedRow;
 use super::orphan_files::remove_orphans;
 use super::pass::Pass;
+use super::rows::RowTable;
 use crate::filter::AllowSet;
 use crate::index::{
     Index, OpenError, OpenOptions, PageStats, QueryError, VerifyReport, check_vector,
@@ -145,6 +146,9 @@ impl LiveIndex {
         }
         let lock = IndexLock::take(path)?;
         let generation = open_generation(path, &options)?;
+        // A crash may have come between the exchange and its sync: a power cut behind this one must
+        // not bring back a manifest whose files are gone.
+        options.files.sync_dir(path).map_err(UpdateError::file("sync", path))?;
         remove_orphans(path, &generation.index, options.files.as_ref())?;
         Ok(Self {
             path: path.to_owned(),
@@ -219,9 +223,13 @@ impl LiveIndex {
     /// whose row is in the index already changes nothing: the row is where the link has put it,
     /// or where a [`rewrite`](Self::rewrite) has.
     ///
+    /// Neighbours that are not in the index are left out, since links of rows that were deleted need
+    /// not be made again. Rows are inserted when all links are made, which name their nodes.
+    ///
     /// # Errors
-    /// As [`insert`](Self::insert), and [`UpdateError::Link`] where the link contradicts the
-    /// index.
+    /// As [`insert`](Self::insert), [`UpdateError::Link`] where the link contradicts the index, and
+    /// [`UpdateError::Stray`] where most of its neighbours are not in the index, so that the row is
+    /// to be inserted.
     pub fn apply_link(&self, link: &LinkedRow, vector: &[u8]) -> Result<(), UpdateError> {
         let _shared = self.shared_writer()?;
         let generation = self.current();
@@ -333,8 +341,8 @@ pub(super) fn open_generation(
     };
     let index = Index::open(path, &open)?;
     index.wait_resident().map_err(|e| OpenError::Damaged(e.to_string()))?;
-    let map = index.row_nodes()?;
-    Generation::new(index, &map, spare_slots, None)
+    let rows = RowTable::from_map(&index.row_nodes()?);
+    Generation::new(index, rows, spare_slots, None)
 }
 
 pub(super) fn check_shape(index: &Index, vector: &[u8]) -> Result<(), QueryError> {

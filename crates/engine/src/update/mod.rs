@@ -11,7 +11,8 @@
 //! | `session` | the generation as one search sees it |
 //! | `together` | searches: one, or several at once on one thread |
 //! | `find` | rows to link: the search for their neighbours, several at once; `link_pace` says how many |
-//! | `insert` | linking a row that was searched for, or by a [`LinkedRow`] made before |
+//! | `insert` | linking a row that was searched for |
+//! | `replay` | linking a row by a [`LinkedRow`] made before |
 //! | `adopt` | linking a row by the edges that another index has chosen |
 //! | `choose` | the edges of one node |
 //! | `images` | pages at hand while edges are chosen; `page_table`, a table by page number |
@@ -54,6 +55,7 @@ mod page_table;
 mod pass;
 mod patches;
 mod renumber;
+mod replay;
 mod retrain;
 mod rewrite;
 mod rows;

@@ -13,7 +13,6 @@ use super::live::LiveIndex;
 use super::renumber::Renumbering;
 use super::retrain::train;
 use crate::build::{VamanaOptions, head_parts};
-use crate::format::constants::ABSENT;
 use crate::format::{
     FileEntry, FileKind, HeadParameters, HeadParts, Manifest, RelativePath, SegmentEntry,
 };
@@ -66,8 +65,8 @@ impl Checkpoint<'_> {
             return Err(UpdateError::Full { limit: generation.layout().node_limit() });
         }
         let book = what.retrain.then(|| train(generation)).transpose()?;
-        let rows = renumbered(rows, &order);
-        let sample = head_sample(&rows);
+        let mut rows = renumbered(rows, &order);
+        let sample = head_sample(&mut rows);
         let dir = old.partitions[0].dir.clone();
         let whole = self.pages(&order, book.as_ref(), &sample, &dir)?;
         let (head_file, head) = self.new_head(&old, sample, &whole.sampled)?;
@@ -84,7 +83,7 @@ impl Checkpoint<'_> {
         let manifest = Manifest {
             generation: self.writing.number,
             rows: rows.live,
-            next_row_id: rows.map.len() as u64,
+            next_row_id: rows.next_row,
             applied,
             entries: vec![NodeId(head.1)],
             head: head.0,
@@ -168,17 +167,18 @@ struct Whole {
     sampled: Vec<u8>,
 }
 
+/// The rows by their new nodes. Their table takes less than the lists by which the order was chosen,
+/// whose memory is still held.
 fn renumbered(rows: &RowsNow, order: &Renumbering) -> RowsNow {
     let new_of = |old: u32| order.new_of(old).expect("a row's node is part of the graph");
-    let map = rows.map.iter().map(|&old| if old == ABSENT { ABSENT } else { new_of(old) });
     let mut tombstones: Vec<u32> = rows.tombstones.iter().map(|&old| new_of(old)).collect();
     tombstones.sort_unstable();
-    RowsNow { map: map.collect(), tombstones, live: rows.live }
+    RowsNow { table: rows.table.renumbered(new_of), tombstones, ..*rows }
 }
 
 /// Live nodes at equal distances in the order of pages, so that they lie evenly among all.
-fn head_sample(rows: &RowsNow) -> Vec<u32> {
-    let mut live: Vec<u32> = rows.map.iter().copied().filter(|&n| n != ABSENT).collect();
+fn head_sample(rows: &mut RowsNow) -> Vec<u32> {
+    let mut live: Vec<u32> = rows.table.nodes().map(|node| node.0).collect();
     live.sort_unstable();
     let count = live.len().div_ceil(HEAD_SHARE).max(FEWEST_HEAD_NODES).min(live.len());
     (0..count).map(|i| live[i * live.len() / count]).collect()

@@ -6,15 +6,20 @@ use std::sync::{PoisonError, RwLock};
 
 use rustc_hash::FxBuildHasher;
 
+use super::error::UpdateError;
+use super::writing::TakeBlockFn;
 use crate::filter::{AllowSet, GatheredNodes};
-use crate::format::constants::ABSENT;
+use crate::format::constants::{ABSENT, BLOCK_BYTES};
+use crate::format::encode_map;
 use crate::types::{NodeId, RowId};
 
-const CHUNK: usize = 1024;
+/// Rows of a chunk, which are those of a block of a row map.
+const CHUNK: usize = BLOCK_BYTES / 4;
 /// Entries that are read before the first of their nodes is noted, so that memory brings several at
 /// once.
 const AT_ONCE: usize = 64;
 
+#[derive(Clone)]
 struct RowChunk {
     nodes: Box<[u32; CHUNK]>,
     live: usize,
@@ -142,22 +147,62 @@ impl RowTable {
         ids
     }
 
-    /// The row map of rows 0 to `rows`.
-    pub(super) fn to_map(&self, rows: u64) -> Vec<u32> {
-        let mut map = vec![ABSENT; usize::try_from(rows).expect("a map fits the address space")];
+    /// The table at this instant.
+    pub(super) fn snapshot(&self) -> Self {
         let chunks = self.chunks.read().unwrap_or_else(PoisonError::into_inner);
-        for (number, chunk) in chunks.iter() {
-            let from = *number as usize * CHUNK;
-            let to = map.len().min(from + CHUNK);
-            map[from..to].copy_from_slice(&chunk.nodes[..to - from]);
+        Self { chunks: RwLock::new(chunks.clone()) }
+    }
+
+    /// The same rows, with other nodes.
+    pub(super) fn renumbered(&self, new_of: impl Fn(u32) -> u32) -> Self {
+        let mut table = self.snapshot();
+        let chunks = table.chunks.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for node in chunks.values_mut().flat_map(|chunk| chunk.nodes.iter_mut()) {
+            if *node != ABSENT {
+                *node = new_of(*node);
+            }
         }
-        map
+        table
+    }
+
+    /// The nodes of all rows, in no order.
+    pub(super) fn nodes(&mut self) -> impl Iterator<Item = NodeId> {
+        let chunks = self.chunks.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let nodes = chunks.values().flat_map(|chunk| chunk.nodes.iter());
+        nodes.filter(|&&node| node != ABSENT).map(|&node| NodeId(node))
+    }
+
+    /// Hands out the row map of rows 0 to `rows`, block by block, so that it is never in memory whole.
+    pub(super) fn map_blocks(
+        &self,
+        rows: u64,
+        take: &mut TakeBlockFn<'_>,
+    ) -> Result<(), UpdateError> {
+        const ALL_ABSENT: [u32; CHUNK] = [ABSENT; CHUNK];
+        let chunks = self.chunks.read().unwrap_or_else(PoisonError::into_inner);
+        for number in 0..rows.div_ceil(CHUNK as u64) {
+            let nodes = chunks.get(&number).map_or(&ALL_ABSENT, |chunk| &*chunk.nodes);
+            let count = (rows - number * CHUNK as u64).min(CHUNK as u64) as usize;
+            take(&encode_map(&nodes[..count]))?;
+        }
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::decode_row_map;
+
+    fn map_of(table: &RowTable, rows: u64) -> Vec<u32> {
+        let mut map = Vec::new();
+        let mut take = |block: &[u8]| {
+            map.extend(decode_row_map(block, 1 << 32).unwrap());
+            Ok(())
+        };
+        table.map_blocks(rows, &mut take).unwrap();
+        map
+    }
 
     #[test]
     fn rows_come_and_go_once() {
@@ -165,13 +210,42 @@ mod tests {
         assert_eq!((table.get(RowId(0)), table.get(RowId(1))), (Some(NodeId(7)), None));
         assert!(table.insert(RowId(5000), NodeId(1)) && !table.insert(RowId(5000), NodeId(2)));
         assert_eq!((table.len(), table.get(RowId(5000))), (3, Some(NodeId(1))));
-        let map = table.to_map(5001);
+        let map = map_of(&table, 5001);
         assert_eq!((map.len(), map[0], map[1], map[5000]), (5001, 7, ABSENT, 1));
         assert_eq!(table.ids(), [RowId(0), RowId(2), RowId(5000)]);
         assert_eq!(table.remove(RowId(5000)), Some(NodeId(1)));
         assert_eq!((table.remove(RowId(5000)), table.remove(RowId(1))), (None, None));
-        assert_eq!(table.to_map(3), [7, ABSENT, 9]);
+        assert_eq!(map_of(&table, 3), [7, ABSENT, 9]);
         assert!(table.any().is_some());
+    }
+
+    #[test]
+    fn a_snapshot_stays_as_it_is_and_numbers_nodes_anew() {
+        let table = RowTable::from_map(&[7, ABSENT, 9]);
+        let (mut before, other) = (table.snapshot(), table.renumbered(|node| node * 10));
+        table.remove(RowId(0));
+        table.insert(RowId(1), NodeId(3));
+        assert_eq!((map_of(&before, 3), before.len()), (vec![7, ABSENT, 9], 2));
+        assert_eq!(map_of(&other, 3), [70, ABSENT, 90]);
+        let mut nodes: Vec<_> = before.nodes().collect();
+        nodes.sort_unstable();
+        assert_eq!(nodes, [NodeId(7), NodeId(9)]);
+    }
+
+    #[test]
+    fn a_map_of_far_apart_rows_is_written_in_blocks() {
+        let (table, far) = (RowTable::default(), 10 * CHUNK as u64 + 5);
+        table.insert(RowId(far), NodeId(4));
+        let mut lengths = Vec::new();
+        let mut take = |block: &[u8]| {
+            lengths.push(block.len());
+            Ok(())
+        };
+        table.map_blocks(far + 1, &mut take).unwrap();
+        assert_eq!((lengths.len(), lengths[0], lengths[10]), (11, BLOCK_BYTES, 6 * 4));
+        let map = map_of(&table, far + 1);
+        assert_eq!((map.len() as u64, map[far as usize]), (far + 1, 4));
+        assert!(map[..far as usize].iter().all(|&node| node == ABSENT));
     }
 
     #[test]

@@ -167,6 +167,13 @@ impl Slots {
         Some(was_free)
     }
 
+    /// Whether the slot of `node` is taken, and not by what is kept back only.
+    pub(super) fn is_taken(&self, node: NodeId) -> bool {
+        let (page, slot) = (self.layout.page_of(node), self.layout.slot_of(node));
+        let is_free = self.free.get(page.0 as usize).is_none_or(|free| free & 1 << slot != 0);
+        !is_free && !self.withheld.iter().any(|(_, nodes)| nodes.contains(&node))
+    }
+
     /// Gives back a slot that was taken and not used.
     pub(super) fn give_back(&mut self, node: NodeId) {
         self.free[self.layout.page_of(node).0 as usize] |= 1 << self.layout.slot_of(node);
@@ -219,6 +226,7 @@ mod tests {
         slots.withhold(vec![(Arc::downgrade(&older), nodes)]);
         assert_eq!(slots.take(std::iter::empty(), |_| 0), None);
         assert_eq!(slots.withheld().len(), 1);
+        assert!(!slots.is_taken(NodeId(0)), "nobody holds what is kept back");
         drop(older);
         assert_eq!(slots.take(std::iter::empty(), |_| 0), Some(NodeId(0)));
         assert_eq!((slots.withheld().len(), slots.free_slots), (0, all - 1));
@@ -229,8 +237,10 @@ mod tests {
         let layout = layout();
         let mut slots = Slots::new(layout, 1, 3, std::iter::empty());
         let node = layout.node(PageId(2), 1);
+        assert!(!slots.is_taken(node), "its page is not there yet");
         assert_eq!(slots.take_exactly(node), Some(true));
         assert_eq!(slots.take_exactly(node), Some(false));
+        assert!(slots.is_taken(node) && !slots.is_taken(layout.node(PageId(2), 0)));
         assert_eq!(slots.pages(), 3);
         assert_eq!(slots.take_exactly(layout.node(PageId(3), 0)), None);
     }

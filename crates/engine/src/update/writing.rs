@@ -5,12 +5,18 @@ use std::path::{Path, PathBuf};
 
 use super::error::UpdateError;
 use super::files::{Files, NewFile};
-use super::orphan_files::MANIFEST_WORK_NAME;
 use crate::format::constants::{BLOCK_BYTES, MANIFEST_NAME};
 use crate::format::{
-    BlockChecksums, FileEntry, FileHeader, FileKind, Identity, RelativePath, seal_body,
+    BlockChecksums, FileEntry, FileHeader, FileKind, Identity, MANIFEST_WORK_NAME, RelativePath,
+    seal_body,
 };
 use crate::quant::CodesView;
+
+/// Takes a block of a body.
+pub(super) type TakeBlockFn<'a> = dyn FnMut(&[u8]) -> Result<(), UpdateError> + 'a;
+
+/// Hands out the blocks of a body.
+pub(super) type BlocksFn<'a> = dyn FnMut(&mut TakeBlockFn<'_>) -> Result<(), UpdateError> + 'a;
 
 /// See the module's description.
 pub(super) struct Writing<'a> {
@@ -123,18 +129,28 @@ impl Writing<'_> {
         FileHeader { kind, identity, generation: self.number, body_bytes: 0, body_checksum: 0 }
     }
 
+    /// A blocked file, whose body `blocks` hands out block by block, each time that it is asked: the
+    /// header holds a checksum over all of them, so these are made in a first round.
     pub(super) fn blocked(
         &mut self,
         dir: &RelativePath,
         stem: &str,
         kind: FileKind,
-        body: &[u8],
+        blocks: &mut BlocksFn<'_>,
     ) -> Result<FileEntry, UpdateError> {
         let name = self.name(stem)?;
-        let sums = BlockChecksums::of_body(self.header(kind), body);
-        let parts: [&[u8]; 3] = [&sums.encode_head(), body, &sums.encode_tail()];
-        let bytes = self.write(&self.path.join(dir.join(&name)), &parts)?;
-        Ok(FileEntry { path: name, bytes })
+        let path = self.path.join(dir.join(&name));
+        let mut sums = BlockChecksums::start(self.header(kind));
+        blocks(&mut |block| {
+            sums.push(block);
+            Ok(())
+        })?;
+        let mut file = self.create(&path)?;
+        self.append(file.as_mut(), &path, &sums.encode_head())?;
+        blocks(&mut |block| self.append(file.as_mut(), &path, block))?;
+        self.append(file.as_mut(), &path, &sums.encode_tail())?;
+        self.finish(file.as_mut(), &path)?;
+        Ok(FileEntry { path: name, bytes: sums.header().file_bytes() })
     }
 
     /// Codes of the first `slots` nodes, straight from the table in memory.
@@ -144,13 +160,8 @@ impl Writing<'_> {
         table: CodesView<'_>,
         slots: u32,
     ) -> Result<FileEntry, UpdateError> {
-        let name = self.name("codes")?;
-        let path = self.path.join(dir.join(&name));
-        let body_bytes = slots as usize * table.code_bytes();
-        let mut sums = BlockChecksums::start(self.header(FileKind::Codes));
         let mut block = Vec::with_capacity(BLOCK_BYTES + table.code_bytes());
-        // The header holds a checksum over all blocks, so these are made in a first round.
-        let mut blocks = |take: &mut dyn FnMut(&[u8]) -> Result<(), UpdateError>| {
+        let mut blocks = |take: &mut TakeBlockFn<'_>| {
             for node in 0..slots {
                 block.extend_from_slice(table.row(node));
                 while block.len() >= BLOCK_BYTES {
@@ -162,18 +173,8 @@ impl Writing<'_> {
                 take(&block)?;
                 block.clear();
             }
-            Ok::<(), UpdateError>(())
-        };
-        blocks(&mut |block| {
-            sums.push(block);
             Ok(())
-        })?;
-        let mut file = self.create(&path)?;
-        self.append(file.as_mut(), &path, &sums.encode_head())?;
-        blocks(&mut |block| self.append(file.as_mut(), &path, block))?;
-        self.append(file.as_mut(), &path, &sums.encode_tail())?;
-        self.finish(file.as_mut(), &path)?;
-        let bytes = FileKind::Codes.file_bytes(body_bytes as u64).expect("the file was written");
-        Ok(FileEntry { path: name, bytes })
+        };
+        self.blocked(dir, "codes", FileKind::Codes, &mut blocks)
     }
 }

@@ -34,6 +34,31 @@ fn below_the_floor_opening_names_the_limit_that_would_do() {
 }
 
 #[test]
+fn an_index_opens_although_pages_of_another_hold_the_rest_of_the_limit() {
+    let base = clustered(3000, 16, VectorType::U8, 1);
+    let dir = tempfile::tempdir().unwrap();
+    let paths = ["a", "b"].map(|name| dir.path().join(name));
+    paths.iter().for_each(|path| build_in(path, &base, &options(Metric::L2)));
+    let floor = Index::open(&paths[0], &open_options()).unwrap().floor().total();
+    // What both need, with the tables of their pages, but no page.
+    let limit = 2 * floor + 50_000;
+    let accountant = Accountant::new(Some(limit));
+    let resident = Resident::Remaining;
+    let open = OpenOptions { accountant: accountant.clone(), resident, ..open_options() };
+    let first = Index::open(&paths[0], &open).unwrap();
+    let held = accountant.pool_bytes(Pool::PageCache);
+    assert!(accountant.free_bytes() < floor && held > 0, "{held} bytes of pages");
+    let second = Index::open(&paths[1], &open).unwrap();
+    assert!(accountant.held_bytes() <= limit);
+    for index in [&first, &second] {
+        for row in (0..3000).step_by(50) {
+            let answer = index.search(base.set().row(row), &SearchParams::default(), None).unwrap();
+            assert_eq!(answer.hits[0].distance, 0.0, "row {row}");
+        }
+    }
+}
+
+#[test]
 fn what_the_limit_leaves_holds_pages_and_saves_reads() {
     let base = clustered(3000, 16, VectorType::U8, 1);
     let dir = tempfile::tempdir().unwrap();

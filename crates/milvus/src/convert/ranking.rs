@@ -2,6 +2,7 @@
 
 use pipeann_db::collection::Ranker;
 
+use super::instants::refuse_zones;
 use super::parameters::Parameters;
 use super::search_params::{MAX_WINDOW, window};
 use crate::proto::common::KeyValuePair;
@@ -30,6 +31,7 @@ impl Ranking {
             ..pair
         };
         let given = Parameters::new(given.into_iter().map(plain).collect())?;
+        refuse_zones(|name| given.get(name))?;
         if given.get("group_by_field").is_some() {
             return Err(CallFailure::unsupported("grouping in a hybrid search"));
         }

@@ -8,6 +8,7 @@
 use pipeann_db::ids::Metric;
 
 use super::index::{METRIC_TYPE, known_metric};
+use super::instants::refuse_zones;
 use super::parameters::Parameters;
 use crate::status::CallFailure;
 
@@ -38,6 +39,7 @@ pub(crate) struct WireSearchParams {
 
 impl WireSearchParams {
     pub(crate) fn new(given: Parameters) -> Result<Self, CallFailure> {
+        refuse_zones(|name| given.get(name))?;
         let limit = match given.number::<i64>("topk")? {
             Some(limit) => limit,
             None => given.number("limit")?.unwrap_or(0),

@@ -19,6 +19,8 @@ use super::serve_options::{CALLS_OF_CONNECTION, WINDOW_BYTES};
 const MOST: usize = 16;
 /// How long a server may take to accept a connection.
 const CONNECTING: Duration = Duration::from_secs(2);
+/// How long a call waits for its turn.
+const TURN: Duration = Duration::from_secs(10);
 /// How long a server says nothing before it is asked whether it is there, and to answer that.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// Bytes of all answers of one server that it may send before they are read.
@@ -66,8 +68,9 @@ impl Channels {
     /// The connection to a server, and a turn of the calls under way there.
     pub(super) async fn channel(&self, server: &ServerAt) -> Result<(Channel, CallTurn), String> {
         let OpenChannel { channel, turns, .. } = self.to(server)?;
-        let turn = turns.acquire_owned().await.expect("turns are never closed");
-        Ok((channel, turn))
+        let turn = tokio::time::timeout(TURN, turns.acquire_owned()).await;
+        let turn = turn.map_err(|_| format!("{}: its calls under way do not end", server.uri))?;
+        Ok((channel, turn.expect("turns are never closed")))
     }
 
     fn to(&self, server: &ServerAt) -> Result<OpenChannel, String> {

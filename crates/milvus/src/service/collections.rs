@@ -11,6 +11,7 @@ use pipeann_db::schema::{FieldAlteration, SchemaError};
 use prost::Message as _;
 
 use super::frontend::Call;
+use crate::convert::instants::refuse_zones;
 use crate::convert::names;
 use crate::convert::parameters::properties;
 use crate::convert::schema_in::{self, MAX_CAPACITY, MAX_LENGTH};
@@ -36,6 +37,7 @@ pub(super) fn create(
     let declared = request.properties.into_iter().chain(schema.properties.iter().cloned());
     let properties = properties(declared.collect());
     check_time_to_live(properties.get(TIME_TO_LIVE))?;
+    refuse_zones(|name| properties.get(name).map(String::as_str))?;
     let mut new = NewCollection::new(schema_in::schema(schema)?);
     new.consistency = level;
     new.properties = properties;
@@ -152,6 +154,7 @@ pub(super) fn alter(
     let place = call.place(&request.db_name, request.collection_name)?;
     let mut set = properties(request.properties);
     check_time_to_live(set.get(TIME_TO_LIVE))?;
+    refuse_zones(|name| set.get(name).map(String::as_str))?;
     if let Some(enabled) = set.remove(DYNAMIC) {
         if !enabled.eq_ignore_ascii_case("true") {
             return Err(CallFailure::parameter(

@@ -37,7 +37,8 @@ pub struct NetworkLimits {
     pub handshake: Duration,
     /// How long a connection stays that makes no call.
     pub first_call: Duration,
-    /// How long a request may take; more by a second for each 32 KiB of it that came.
+    /// How long a request may take to come, and an answer to be taken by the client; more by a second
+    /// for each 32 KiB of it that did.
     pub request: Duration,
     /// How long a client says nothing before it is asked whether it is there.
     pub keep_alive: Duration,

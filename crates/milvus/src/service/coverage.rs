@@ -36,7 +36,11 @@ const FEATURES: [(&str, &str, &str); 30] = [
     ),
     ("sparse vectors", "partly", "stored and read, not indexed or searched"),
     ("int64 and varchar keys, assigned keys", "yes", ""),
-    ("bool, int8 to int64, float, double, varchar, JSON, arrays, timestamptz", "yes", ""),
+    (
+        "bool, int8 to int64, float, double, varchar, JSON, arrays, timestamptz",
+        "yes",
+        "instants in UTC: a `timezone` of a collection or a request is refused",
+    ),
     ("nullable fields, defaults, dynamic fields", "yes", "vectors are never null"),
     ("geometry, text and structure fields, arrays of vectors", "no", ""),
     ("functions: BM25, text embedding, reranking, MinHash", "no", ""),

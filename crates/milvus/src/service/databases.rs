@@ -4,6 +4,7 @@ use pipeann_db::catalog::{CatalogError, EntityKind, EntryChange};
 use pipeann_db::database::DatabaseError;
 
 use super::frontend::Call;
+use crate::convert::instants::refuse_zones;
 use crate::convert::names;
 use crate::convert::parameters::{pairs, properties};
 use crate::convert::timestamps::hybrid;
@@ -17,6 +18,7 @@ pub(super) fn create(
 ) -> Result<Status, CallFailure> {
     names::database(&request.db_name)?;
     let properties = properties(request.properties);
+    refuse_zones(|name| properties.get(name).map(String::as_str))?;
     call.database().apply(EntryChange::CreateDatabase { name: request.db_name, properties })?;
     Ok(Status::default())
 }
@@ -68,6 +70,7 @@ pub(super) fn alter(
 ) -> Result<Status, CallFailure> {
     let name = call.database_name(&request.db_name).to_owned();
     let set = properties(request.properties);
+    refuse_zones(|name| set.get(name).map(String::as_str))?;
     if set.is_empty() && request.delete_keys.is_empty() {
         return Err(CallFailure::parameter(
             "alter database with empty properties and delete keys, expected to set either properties or delete keys",

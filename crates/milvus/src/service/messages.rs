@@ -3,7 +3,7 @@
 //!
 //! A request counts from its first bytes until it is answered, an answer until the client has taken it.
 //! What there is no room for is refused at once, and a request that comes too slowly is given up, so
-//! that nobody holds much for long by sending little.
+//! that nobody holds much for long by sending little. Answers on their way: [`leaving`](super::leaving).
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,8 +29,8 @@ const LEAST_BYTES: u64 = 96 << 20;
 const STEP_BYTES: u64 = 256 << 10;
 /// Messages that were as large leave memory behind that is worth returning.
 const LARGE_BYTES: u64 = 8 << 20;
-/// A request that comes more slowly is given up.
-const LEAST_BYTES_PER_S: u64 = 32 << 10;
+/// A request that comes more slowly is given up, and an answer that is taken more slowly.
+pub(super) const LEAST_BYTES_PER_S: u64 = 32 << 10;
 
 /// What all messages share.
 #[derive(Debug)]
@@ -214,67 +214,6 @@ impl HttpBody for Arriving {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
-    }
-}
-
-/// What is given to the connection at once of an answer. It takes the next piece when it has sent most
-/// of this one; what it has taken, nobody counts.
-const PIECE_BYTES: usize = 64 << 10;
-
-/// An answer on its way, and what is held until it is taken.
-pub(super) struct LeavingAnswer<T> {
-    body: Body,
-    /// What has come from the body, and is not given on yet.
-    left: Bytes,
-    _held: T,
-}
-
-impl<T> LeavingAnswer<T> {
-    pub(super) fn new(body: Body, held: T) -> Self {
-        Self { body, left: Bytes::new(), _held: held }
-    }
-
-    fn next_piece(&mut self) -> Frame<Bytes> {
-        Frame::data(self.left.split_to(self.left.len().min(PIECE_BYTES)))
-    }
-}
-
-impl<T: Unpin> HttpBody for LeavingAnswer<T> {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let this = self.get_mut();
-        if !this.left.is_empty() {
-            return Poll::Ready(Some(Ok(this.next_piece())));
-        }
-        match Pin::new(&mut this.body).poll_frame(context) {
-            Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
-                Ok(data) => {
-                    this.left = data;
-                    Poll::Ready(Some(Ok(this.next_piece())))
-                }
-                Err(other) => Poll::Ready(Some(Ok(other))),
-            },
-            other => other,
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.left.is_empty() && self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        let (body, left) = (self.body.size_hint(), self.left.len() as u64);
-        let mut hint = SizeHint::new();
-        hint.set_lower(body.lower() + left);
-        if let Some(upper) = body.upper() {
-            hint.set_upper(upper + left);
-        }
-        hint
     }
 }
 

@@ -31,6 +31,7 @@ mod hedging;
 mod hybrid;
 mod in_process;
 mod indexes;
+mod leaving;
 mod listen;
 mod lite;
 mod loading;

@@ -8,6 +8,7 @@ use pipeann_db::collection::{Collection, Filter, PinnedSnapshot, RowOrder, RowQu
 use super::frontend::Call;
 use super::loading::{readable, to_be_read};
 use crate::convert::columns_out::columns;
+use crate::convert::instants::refuse_zones;
 use crate::convert::output::Output;
 use crate::convert::parameters::Parameters;
 use crate::convert::search_params::{MAX_WINDOW, window};
@@ -31,6 +32,7 @@ pub(super) fn query(
     let collection = call.collection(&request.db_name, &request.collection_name)?;
     let partitions = readable(&entry, &request.partition_names)?;
     let parameters = Parameters::new(request.query_params)?;
+    refuse_zones(|name| parameters.get(name))?;
     let limit = limit(&parameters)?;
     let offset = window(limit.unwrap_or(0), parameters.number("offset")?)?;
     let templates = templates(request.expr_template_values)?;

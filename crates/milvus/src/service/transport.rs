@@ -32,7 +32,8 @@ use super::calls::called;
 use super::connections::{BusyConnection, Connections};
 use super::edge::Edge;
 use super::freshness::newest_users;
-use super::messages::{Arriving, CallMemory, LeavingAnswer, Messages, grow};
+use super::leaving::LeavingAnswer;
+use super::messages::{Arriving, CallMemory, Messages, grow};
 use super::peers::Peers;
 use super::users::FIRST_PASSWORD;
 use super::{repeats, rights};
@@ -304,7 +305,8 @@ where
             let mut response = CHARGED.scope(charged, answered).await?;
             tell(&mut response);
             noted.iter().for_each(|noted| noted.ended(&response));
-            Ok(response.map(|body| Body::new(LeavingAnswer::new(body, (held.answer, peer)))))
+            let held = (held.answer, peer);
+            Ok(response.map(|body| Body::new(LeavingAnswer::new(body, wait, held))))
         })
     }
 }

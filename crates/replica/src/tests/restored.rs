@@ -196,6 +196,38 @@ fn a_moment_behind_a_cut_begins_with_a_generation() {
 }
 
 #[test]
+fn a_moment_behind_a_manifest_that_cannot_be_read_comes_back_all_the_same() {
+    let cluster = Cluster::new(0);
+    let a = start_publishing(&cluster, 0, 100);
+    until_leads(&a);
+    let c = create(a.database(), "c");
+    let store = cluster.store();
+    let generations = pipeann_store::ShardGenerations::new(&store, crate::work::SHARD);
+    let mut next = 0;
+    while generations.ids().unwrap().len() < 3 {
+        c.insert(batch(next..next + 20), None).unwrap();
+        next += 20;
+        let there = generations.ids().unwrap().len();
+        a.wait_until(Instant::now() + Duration::from_millis(200), |_| {
+            generations.ids().unwrap().len() > there
+        });
+    }
+    let at = moment(&a);
+    // Nobody cuts the log under who restores.
+    drop((c, a));
+    let newest = *generations.ids().unwrap().last().unwrap();
+    let object = pipeann_store::ShardGeneration::object(crate::work::SHARD, newest);
+    let path = cluster.root.path().join("store").join(object);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[50] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let dir = cluster.dir(100);
+    restore_to_directory(&store, (at, NOW), &dir, options()).unwrap();
+    assert_eq!(rows(&dir), next as u64);
+    assert_eq!(generations.pinned().unwrap(), []);
+}
+
+#[test]
 fn every_moment_comes_back_for_as_long_as_the_log_is_kept() {
     const KEPT: Duration = Duration::from_secs(3600);
     let cluster = Cluster::new(0);

@@ -1,17 +1,17 @@
 //! A server that knows its store and the others, before and while its database is opened.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use pipeann_db::database::DatabaseOptions;
 use pipeann_milvus::{PeerTls, Peers};
 use pipeann_replica::{
-    Alone, ClusterMembership, Elected, Election, JoinedGeneration, ReadFreshness, Replica,
-    ReplicaFile, ReplicaOptions, ServerDirectory,
+    Alone, ClusterMembership, Elected, Election, JoinedGeneration, PinnedGeneration, ReadFreshness,
+    Replica, ReplicaFile, ReplicaOptions, ServerDirectory,
 };
 use pipeann_store::ClusterStore;
 
@@ -35,6 +35,8 @@ pub(crate) struct JoinedServer {
     pub(super) tls: Option<Arc<PeerTls>>,
     pub(super) generation_bytes: Option<u64>,
     pub(super) keep_log: Option<Duration>,
+    /// What came from the store, until the log behind it is read.
+    pub(super) held: Mutex<Option<PinnedGeneration>>,
 }
 
 impl JoinedServer {
@@ -52,8 +54,9 @@ impl JoinedServer {
     pub(crate) fn take_generation(&self) -> Result<()> {
         let name = self.name();
         let taken = self.directory().take_generation(&name, now());
-        let JoinedGeneration { position, fetched } =
+        let JoinedGeneration { position, fetched, held } =
             taken.with_context(|| format!("fetching the database to {}", self.dir.display()))?;
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(held);
         eprintln!(
             "pipeann: {} files of {} bytes came from the store, {} were here; the log is read from \
              object {} on",
@@ -102,6 +105,8 @@ impl JoinedServer {
         let replica = Replica::open(&self.dir, options, settings, server).with_context(opening)?;
         let replica = Arc::new(replica);
         catch_up(&replica, interrupted)?;
+        // From here on the log may be cut above what came.
+        drop(self.held);
         Ok(Opened::Clustered { replica, members: self.members, tls: self.tls })
     }
 }

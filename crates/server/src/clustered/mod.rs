@@ -7,8 +7,8 @@ mod joined;
 mod peers;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -140,7 +140,8 @@ impl ServersArgs {
         };
         let dir = dir.to_owned();
         let (generation_bytes, keep_log) = (self.generation_after, self.keep_log);
-        Ok(Some(JoinedServer { dir, store, file, members, tls, generation_bytes, keep_log }))
+        let held = Mutex::default();
+        Ok(Some(JoinedServer { dir, store, file, members, tls, generation_bytes, keep_log, held }))
     }
 
     /// Joins the others.

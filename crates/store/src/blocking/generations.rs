@@ -59,7 +59,8 @@ impl ShardGenerations {
         self.on(move |it| async move { it.generation(shard, id).await })
     }
 
-    /// The newest generation. It may not be current yet, which the shard's log tells.
+    /// The newest generation whose manifest can be read. It may not be current yet, which the shard's log
+    /// tells.
     pub fn newest(&self) -> Result<Option<ShardGeneration>, ObjectsError> {
         let shard = self.shard;
         self.on(move |it| async move { it.newest(shard).await })
@@ -95,6 +96,18 @@ impl ShardGenerations {
         held
     }
 
+    /// The same, where a sixth of the lease has passed. While it has not passed, that the store does not
+    /// answer is no failure.
+    pub fn renew_when_due(&self, pin: &mut LeasedPin) -> Result<bool, ObjectsError> {
+        let mut own = pin.clone();
+        let (own, held) = self.on(move |it| async move {
+            let held = it.renew_when_due(&mut own).await;
+            (own, held)
+        });
+        *pin = own;
+        held
+    }
+
     /// Gives a pin up before its lease has passed.
     pub fn release(&self, pin: LeasedPin) -> Result<(), ObjectsError> {
         self.on(move |it| async move { it.release(pin).await })
@@ -112,6 +125,22 @@ impl ShardGenerations {
     ) -> Result<Fetched, ObjectsError> {
         let (generation, directory) = (generation.clone(), directory.to_owned());
         self.on(move |it| async move { it.fetch(&generation, &directory).await })
+    }
+
+    /// The same, of what a pin holds, which is renewed as time passes. Fails with `Missing`, too, where
+    /// the generation is gone or going meanwhile.
+    pub fn fetch_held(
+        &self,
+        pin: &mut LeasedPin,
+        directory: &Path,
+    ) -> Result<Fetched, ObjectsError> {
+        let (mut own, directory) = (pin.clone(), directory.to_owned());
+        let (own, fetched) = self.on(move |it| async move {
+            let fetched = it.fetch_held(&mut own, &directory).await;
+            (own, fetched)
+        });
+        *pin = own;
+        fetched
     }
 
     /// Bytes `range` of a file, which is at least that long; at most a few MiB at once. They are not

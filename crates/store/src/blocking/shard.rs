@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ClusterStore;
 use crate::log::{
-    Batch, BoxError, EncodedEntries, EntryRef, LeaderName, LogError, Opening, OpeningStep,
-    Position, Reader, ShardId, Stamp, TermLeader,
+    Batch, BoxError, EncodedEntries, EntryRef, LeaderName, LogError, Opening, Position, Reader,
+    ShardId, Stamp, TermLeader,
 };
 
 /// Leads a shard. Shared between threads as it is; appends wait for each other.
@@ -28,23 +28,44 @@ impl ShardLeader {
         leader: &LeaderName,
         apply: &mut dyn FnMut(Batch) -> Result<(), BoxError>,
     ) -> Result<Self, LogError> {
+        let opened = Self::open_while(store, shard, from, leader, &mut || true, apply)?;
+        Ok(opened.expect("it is wanted all the time"))
+    }
+
+    /// The same, where the opening is put only if `is_wanted` still says so when the log has been read to
+    /// its end; `None` where it does not. Asked on this thread, before each put of the opening.
+    pub fn open_while(
+        store: &ClusterStore,
+        shard: ShardId,
+        from: Option<Position>,
+        leader: &LeaderName,
+        is_wanted: &mut dyn FnMut() -> bool,
+        apply: &mut dyn FnMut(Batch) -> Result<(), BoxError>,
+    ) -> Result<Option<Self>, LogError> {
         let (log, leader) = (store.log(shard), leader.clone());
         let mut opening = store.pool().wait(Opening::new(log, from, leader))?;
         loop {
-            let (kept, step) = store.pool().wait(async move {
-                let step = opening.step().await;
-                (opening, step)
+            let (mut kept, read) = store.pool().wait(async move {
+                let read = opening.read().await;
+                (opening, read)
             });
-            opening = kept;
-            match step? {
-                OpeningStep::Opened(leader) => {
-                    return Ok(Self { store: store.clone(), leader: Arc::new(*leader) });
-                }
-                OpeningStep::Batch(batch) => {
-                    let position = batch.position;
-                    apply(batch).map_err(|cause| LogError::Apply { shard, position, cause })?;
-                }
+            if let Some(batch) = read? {
+                let position = batch.position;
+                apply(batch).map_err(|cause| LogError::Apply { shard, position, cause })?;
+                opening = kept;
+                continue;
             }
+            if !is_wanted() {
+                return Ok(None);
+            }
+            let (kept, opened) = store.pool().wait(async move {
+                let opened = kept.put().await;
+                (kept, opened)
+            });
+            if let Some(leader) = opened? {
+                return Ok(Some(Self { store: store.clone(), leader: Arc::new(leader) }));
+            }
+            opening = kept;
         }
     }
 
@@ -157,6 +178,11 @@ impl ShardReader {
     /// The position of the last batch given out, or where reading began.
     pub fn position(&self) -> Option<Position> {
         self.look(Reader::position)
+    }
+
+    /// The stamp of the object at that position, where there is one.
+    pub fn stamp(&self) -> Option<Stamp> {
+        self.look(Reader::stamp)
     }
 
     /// How many listings of the store have shown something so far.

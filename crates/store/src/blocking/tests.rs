@@ -135,3 +135,27 @@ fn who_reads_puts_nothing_and_what_is_asked_is_counted() {
     let other = ClusterStore::open_to_read(&url, "red", patience).unwrap_err();
     assert!(matches!(other, ObjectsError::OtherCluster { .. }), "{other}");
 }
+
+#[test]
+fn a_log_whose_file_system_is_away_has_no_end_and_takes_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let (root, away) = (home.path().join("store"), home.path().join("away"));
+    let url = format!("file://{}", root.display());
+    let store = ClusterStore::open_with(&url, "blue", Duration::from_millis(50)).unwrap();
+    let leader = lead(&store, "a");
+    append(&leader, 1).unwrap();
+    let mut reader = ShardReader::open(&store, ShardId(1), None).unwrap();
+    while reader.next().unwrap().is_some() {}
+    std::fs::rename(&root, &away).unwrap();
+    std::fs::create_dir(&root).unwrap();
+    let error = reader.next().unwrap_err();
+    assert_eq!(error.advice(), crate::objects::Advice::Retry, "{error}");
+    assert!(leader.verify().is_err());
+    let error = append(&leader, 2).unwrap_err();
+    assert!(matches!(error, LogError::Unreachable { .. }), "{error}");
+    std::fs::remove_dir(&root).expect("nothing was made in it");
+    std::fs::rename(&away, &root).unwrap();
+    assert!(reader.next().unwrap().is_none());
+    append(&lead(&store, "a"), 3).unwrap();
+    assert_eq!(read(&store), [1, 3]);
+}

@@ -42,13 +42,35 @@ pub struct Collected {
     pub files: u64,
     /// Bytes of those files.
     pub bytes: u64,
-    /// Pins, dooms and remains of uploads and probes that were deleted.
+    /// Pins, dooms, marks of damaged files and remains of uploads and probes that were deleted.
     pub remains: u64,
 }
 
 /// Everything that may be wanted.
 struct AllManifests {
-    manifests: Vec<(Listed, ShardGeneration)>,
+    manifests: Vec<FoundManifest>,
+}
+
+/// A manifest that is there.
+struct FoundManifest {
+    listed: Listed,
+    shard: ShardId,
+    id: GenerationId,
+    /// What it says; `None` where it is damaged, or of a later version: then any file may be its own.
+    generation: Option<ShardGeneration>,
+}
+
+/// Objects that manifests name.
+struct WantedObjects {
+    names: HashSet<String>,
+    /// One of the manifests does not tell its own.
+    all: bool,
+}
+
+impl WantedObjects {
+    fn has(&self, name: &str) -> bool {
+        self.all || self.names.contains(name)
+    }
 }
 
 impl Generations {
@@ -69,11 +91,11 @@ impl Generations {
         let files = self.listed(names::FILES).await?;
         let before = self.found().await?;
         let unwanted = before.unwanted(what.keep, is_old);
-        let wanted: HashSet<String> = before.objects(|name| !unwanted.contains(name));
+        let wanted = before.objects(|name| !unwanted.contains(name));
         let doom = names::drawn(names::DOOMS, self.patience.token());
         let owner = format!("term {} of shard {}", leader.term(), leader.log().shard());
         let mut list = NameList { lease_ms: 0, owner, names: HashSet::new() };
-        let old_files = files.iter().filter(|it| is_old(it) && !wanted.contains(&it.name));
+        let old_files = files.iter().filter(|it| is_old(it) && !wanted.has(&it.name));
         list.names = old_files.map(|it| it.name.clone()).chain(unwanted).collect();
         self.put_names(&doom, &list).await?;
 
@@ -87,12 +109,12 @@ impl Generations {
         let manifests: Vec<String> = after
             .manifests
             .iter()
-            .map(|(listed, _)| listed.name.clone())
+            .map(|it| it.listed.name.clone())
             .filter(|name| gone(name))
             .collect();
         done.generations = manifests.len() as u64;
         let mut deletes = Vec::new();
-        for file in files.iter().filter(|it| gone(&it.name) && !wanted.contains(&it.name)) {
+        for file in files.iter().filter(|it| gone(&it.name) && !wanted.has(&it.name)) {
             done.files += 1;
             done.bytes += file.bytes;
             deletes.push(file.name.clone());
@@ -107,6 +129,8 @@ impl Generations {
         self.delete_all(manifests, until).await?;
         self.delete_all(deletes, until).await?;
         self.delete(&doom).await?;
+        let old_marks = self.listed(names::DAMAGED).await?.into_iter().filter(is_old);
+        let passed = passed.into_iter().chain(marks_of_none(old_marks, &files)).collect();
         done.remains = self.remains(passed, now, what.grace, until).await?;
         Ok(done)
     }
@@ -124,15 +148,23 @@ impl Generations {
         self.patience.retry(|| self.bucket.list(folder, None)).await
     }
 
+    /// All manifests. One that cannot be read goes as others do when a newer one is there; until then no
+    /// file is deleted.
     async fn found(&self) -> Result<AllManifests, ObjectsError> {
         let mut manifests = Vec::new();
         for listed in self.listed(names::MANIFESTS).await? {
             let Some((shard, id)) = names::parsed_manifest(&listed.name) else {
                 return Err(ObjectsError::damaged(&listed.name, "is not the name of a manifest"));
             };
-            if let Some(generation) = self.generation(shard, id).await? {
-                manifests.push((listed, generation));
-            }
+            let generation = match self.generation(shard, id).await {
+                Ok(None) => continue,
+                Err(error) if error.is_of_contents() => {
+                    tracing::warn!("no file is collected while this is there: {error}");
+                    None
+                }
+                found => found?,
+            };
+            manifests.push(FoundManifest { listed, shard, id, generation });
         }
         Ok(AllManifests { manifests })
     }
@@ -197,7 +229,7 @@ impl Generations {
         grace: Duration,
         until: Duration,
     ) -> Result<u64, ObjectsError> {
-        // A pin that has passed may be renewed meanwhile; then its owner finds that it is gone, at the
+        // A pin among them may be renewed meanwhile; then its owner finds that it is gone, at the
         // latest when it renews it again.
         let mut deletes = passed;
         for doom in self.listed(names::DOOMS).await? {
@@ -225,28 +257,50 @@ impl Generations {
 }
 
 impl AllManifests {
-    /// Names of manifests that may go: old, not kept, and not the newest of their shard.
+    /// Names of manifests that may go: old, not kept, and not the newest of their shard, nor the newest
+    /// that can be read.
     fn unwanted(
         &self,
         keep: &[(ShardId, GenerationId)],
         is_old: impl Fn(&Listed) -> bool,
     ) -> HashSet<String> {
-        let mut newest: HashMap<ShardId, GenerationId> = HashMap::new();
-        for (_, it) in &self.manifests {
+        let newest = self.newest(|_| true);
+        let readable = self.newest(|it| it.generation.is_some());
+        let goes = |it: &&FoundManifest| {
+            is_old(&it.listed)
+                && newest.get(&it.shard) != Some(&it.id)
+                && readable.get(&it.shard) != Some(&it.id)
+                && !keep.contains(&(it.shard, it.id))
+        };
+        self.manifests.iter().filter(goes).map(|it| it.listed.name.clone()).collect()
+    }
+
+    /// The newest of each shard, of those that count.
+    fn newest(&self, counts: impl Fn(&FoundManifest) -> bool) -> HashMap<ShardId, GenerationId> {
+        let mut newest = HashMap::new();
+        for it in self.manifests.iter().filter(|it| counts(it)) {
             let id = newest.entry(it.shard).or_insert(it.id);
             *id = it.id.max(*id);
         }
-        let goes = |(listed, it): &&(Listed, ShardGeneration)| {
-            is_old(listed) && newest[&it.shard] != it.id && !keep.contains(&(it.shard, it.id))
-        };
-        self.manifests.iter().filter(goes).map(|(listed, _)| listed.name.clone()).collect()
+        newest
     }
 
     /// Objects of all manifests that `stays` tells to stay, by their names.
-    fn objects(&self, stays: impl Fn(&str) -> bool) -> HashSet<String> {
-        let staying = self.manifests.iter().filter(|(listed, _)| stays(&listed.name));
-        staying.flat_map(|(_, it)| &it.files).map(|it| it.object()).collect()
+    fn objects(&self, stays: impl Fn(&str) -> bool) -> WantedObjects {
+        let staying = || self.manifests.iter().filter(|it| stays(&it.listed.name));
+        let all = staying().any(|it| it.generation.is_none());
+        let generations = staying().filter_map(|it| it.generation.as_ref());
+        let names = generations.flat_map(|it| &it.files).map(|it| it.object()).collect();
+        WantedObjects { names, all }
     }
+}
+
+/// Marks of damaged files that are there no more.
+fn marks_of_none(marks: impl Iterator<Item = Listed>, files: &[Listed]) -> Vec<String> {
+    let there: HashSet<&str> = files.iter().map(|it| it.name.as_str()).collect();
+    let of_none =
+        |mark: &String| names::damaged_file(mark).is_none_or(|file| !there.contains(file.as_str()));
+    marks.map(|it| it.name).filter(of_none).collect()
 }
 
 fn delta(duration: Duration) -> TimeDelta {

@@ -10,7 +10,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::source::{blocking, digest_of, local};
-use super::{Generations, ShardGeneration, StoredFile};
+use super::{Generations, LeasedPin, ShardGeneration, StoredFile, names};
 use crate::objects::ObjectsError;
 
 /// Files that are fetched at once.
@@ -40,6 +40,26 @@ impl Generations {
         generation: &ShardGeneration,
         directory: &Path,
     ) -> Result<Fetched, ObjectsError> {
+        self.fetch_all(generation, directory, None).await
+    }
+
+    /// The same, of what a pin holds, which is renewed as time passes. Fails with `Missing` where the
+    /// generation is gone or going meanwhile.
+    pub async fn fetch_held(
+        &self,
+        pin: &mut LeasedPin,
+        directory: &Path,
+    ) -> Result<Fetched, ObjectsError> {
+        let generation = pin.generation.clone();
+        self.fetch_all(&generation, directory, Some(pin)).await
+    }
+
+    async fn fetch_all(
+        &self,
+        generation: &ShardGeneration,
+        directory: &Path,
+        mut pin: Option<&mut LeasedPin>,
+    ) -> Result<Fetched, ObjectsError> {
         let all: Vec<_> = generation
             .files
             .iter()
@@ -47,8 +67,24 @@ impl Generations {
             .collect();
         let root = directory.to_owned();
         blocking(move || fs::create_dir_all(&root).map_err(|cause| local(&root, cause))).await?;
-        let one: Vec<Option<u64>> =
-            stream::iter(all).buffer_unordered(AT_ONCE).try_collect().await?;
+        let mut fetching = stream::iter(all).buffer_unordered(AT_ONCE);
+        let mut fetched = Fetched::default();
+        while let Some(bytes) = fetching.try_next().await? {
+            match bytes {
+                Some(bytes) => {
+                    fetched.files += 1;
+                    fetched.bytes += bytes;
+                }
+                None => fetched.kept += 1,
+            }
+            if let Some(pin) = pin.as_deref_mut()
+                && !self.renew_when_due(pin).await?
+            {
+                let object = ShardGeneration::object(generation.shard, generation.id);
+                return Err(ObjectsError::Missing { object });
+            }
+        }
+        drop(fetching);
         let root = directory.to_owned();
         let mut folders: Vec<PathBuf> = generation
             .files
@@ -60,9 +96,7 @@ impl Generations {
         folders.sort();
         folders.dedup();
         blocking(move || folders.iter().try_for_each(|it| sync(it))).await?;
-        let fetched: Vec<u64> = one.iter().flatten().copied().collect();
-        let (files, bytes) = (fetched.len() as u64, fetched.iter().sum());
-        Ok(Fetched { kept: one.len() as u64 - files, files, bytes })
+        Ok(fetched)
     }
 
     /// Bytes `range` of a file, which is at least that long. They are not verified: what reads parts of
@@ -117,7 +151,19 @@ impl Generations {
             }
         }
         let _ = blocking(move || fs::remove_file(&partial).map_err(|e| local(&partial, e))).await;
-        Err(ObjectsError::damaged(&file.object(), "does not have the bytes that its name tells"))
+        let name = file.object();
+        self.note_damage(&name).await;
+        Err(ObjectsError::damaged(&name, "does not have the bytes that its name tells"))
+    }
+
+    /// Has the next publication put a file under another name.
+    async fn note_damage(&self, name: &str) {
+        let mark = names::damage_mark(name).expect("files have names of one folder");
+        // It says all by its name, so it may be put as often as one likes.
+        let put = self.patience.retry(|| self.bucket.put_over(&mark, Bytes::new())).await;
+        if let Err(error) = put {
+            tracing::warn!("that a file is damaged is not noted: {error}");
+        }
     }
 }
 

@@ -5,6 +5,8 @@ use crate::log::ShardId;
 
 /// Folder of files.
 pub(super) const FILES: &str = "file";
+/// Folder of marks of files that were found to have other bytes than they should.
+pub(super) const DAMAGED: &str = "damaged";
 /// Folder of manifests of all shards.
 pub(super) const MANIFESTS: &str = "manifest";
 /// Folder of pins.
@@ -16,12 +18,24 @@ pub(super) const CLOCKS: &str = "clock";
 /// Folder of notes on uploads in parts.
 pub(super) const UPLOADS: &str = "upload";
 
-/// A file by its contents. `copy` is 0, but where the plain name was doomed.
+/// A file by its contents. `copy` is 0, but where the plain name was doomed or damaged.
 pub(super) fn file(hash: u128, length: u64, copy: u128) -> String {
     match copy {
         0 => format!("{FILES}/{hash:032x}-{length}"),
         copy => format!("{FILES}/{hash:032x}-{length}-{copy:032x}"),
     }
+}
+
+/// The mark of a file that is damaged, by the file's name.
+pub(super) fn damage_mark(file: &str) -> Option<String> {
+    let rest = file.strip_prefix(FILES)?.strip_prefix('/')?;
+    Some(format!("{DAMAGED}/{rest}"))
+}
+
+/// The name of the file that a mark is of.
+pub(super) fn damaged_file(mark: &str) -> Option<String> {
+    let rest = mark.strip_prefix(DAMAGED)?.strip_prefix('/')?;
+    Some(format!("{FILES}/{rest}"))
 }
 
 /// Folder of a shard's manifests.

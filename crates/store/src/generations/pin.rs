@@ -6,8 +6,10 @@ use std::time::Duration;
 use super::format::NameList;
 use super::{GenerationId, Generations, MANIFEST_MAX, ShardGeneration, names};
 use crate::log::ShardId;
-use crate::objects::ObjectsError;
+use crate::objects::{Advice, ObjectsError};
 
+/// Such a part of a lease passes before it is begun anew.
+const PARTS_OF_LEASE: u32 = 6;
 /// Who pins what is being published.
 pub(super) const PUBLISHER: &str = "publishing";
 
@@ -17,6 +19,8 @@ pub(super) const PUBLISHER: &str = "publishing";
 pub struct LeasedPin {
     pub(super) name: String,
     pub(super) list: NameList,
+    /// When that was asked for, by the time that waits go by.
+    pub(super) since: Duration,
     /// What it pins.
     pub generation: ShardGeneration,
 }
@@ -35,8 +39,9 @@ impl Generations {
         let owner: String = owner.chars().take(64).collect();
         let lease_ms = lease.as_millis() as u64;
         let list = NameList { lease_ms, owner, names: HashSet::from([manifest]) };
+        let since = self.patience.now();
         match self.hold(&list, shard, id).await? {
-            (name, Some(generation)) => Ok(Some(LeasedPin { name, list, generation })),
+            (name, Some(generation)) => Ok(Some(LeasedPin { name, list, since, generation })),
             (name, None) => {
                 self.delete(&name).await?;
                 Ok(None)
@@ -47,12 +52,35 @@ impl Generations {
     /// Begins the lease anew. `false` where the generation is going or gone, or nobody can tell.
     pub async fn renew(&self, pin: &mut LeasedPin) -> Result<bool, ObjectsError> {
         let ShardGeneration { shard, id, .. } = pin.generation;
+        let since = self.patience.now();
         let (name, found) = self.hold(&pin.list, shard, id).await?;
         let held = found.is_some();
         // Only one of the two is needed, and only the one that is known to hold.
-        let other = if held { std::mem::replace(&mut pin.name, name) } else { name };
+        let other = if held {
+            pin.since = since;
+            std::mem::replace(&mut pin.name, name)
+        } else {
+            name
+        };
         self.delete(&other).await?;
         Ok(held)
+    }
+
+    /// The same, where a part of the lease has passed already. While it has not passed, that the store
+    /// does not answer is no reason to end.
+    pub async fn renew_when_due(&self, pin: &mut LeasedPin) -> Result<bool, ObjectsError> {
+        let lease = Duration::from_millis(pin.list.lease_ms);
+        let passed = self.patience.now().saturating_sub(pin.since);
+        if passed < lease / PARTS_OF_LEASE {
+            return Ok(true);
+        }
+        match self.renew(pin).await {
+            Err(error) if error.advice() == Advice::Retry && passed < lease => {
+                tracing::warn!(pin = pin.name, "a pin is not renewed: {error}");
+                Ok(true)
+            }
+            renewed => renewed,
+        }
     }
 
     /// Gives a pin up before its lease has passed.
@@ -69,17 +97,36 @@ impl Generations {
         id: GenerationId,
     ) -> Result<(String, Option<ShardGeneration>), ObjectsError> {
         let name = names::drawn(names::PINS, self.patience.token());
-        self.put_names(&name, list).await?;
+        let held = match self.put_names(&name, list).await {
+            Ok(()) => self.undoomed(shard, id).await,
+            Err(error) => Err(error),
+        };
+        match held {
+            Ok(found) => Ok((name, found)),
+            Err(error) => {
+                // Nobody knows of it. It ends by itself, too.
+                let _ = self.delete(&name).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// A generation that is there, and is not about to be collected.
+    async fn undoomed(
+        &self,
+        shard: ShardId,
+        id: GenerationId,
+    ) -> Result<Option<ShardGeneration>, ObjectsError> {
         let manifest = names::manifest(shard, id);
         let mut waits = self.patience.waits();
         // A collector may have seen an older pin, and leave it. When it is done, that is seen.
         while self.doomed().await?.contains(&manifest) {
             let gone = self.generation(shard, id).await?.is_none();
             if gone || !waits.wait().await {
-                return Ok((name, None));
+                return Ok(None);
             }
         }
-        Ok((name, self.generation(shard, id).await?))
+        self.generation(shard, id).await
     }
 
     /// Puts a pin or a doom.
@@ -135,11 +182,16 @@ impl Generations {
         Ok(ids.map(|(_, id)| id).collect())
     }
 
-    /// A shard's newest generation. It may not be current yet, which the shard's log tells.
+    /// A shard's newest generation whose manifest can be read. It may not be current yet, which the
+    /// shard's log tells.
     pub async fn newest(&self, shard: ShardId) -> Result<Option<ShardGeneration>, ObjectsError> {
         for id in self.ids(shard).await?.into_iter().rev() {
-            if let Some(found) = self.generation(shard, id).await? {
-                return Ok(Some(found));
+            match self.generation(shard, id).await {
+                Ok(None) => {}
+                Err(error) if error.is_of_contents() => {
+                    tracing::warn!(?id, "a generation is passed over: {error}");
+                }
+                found => return found,
             }
         }
         Ok(None)

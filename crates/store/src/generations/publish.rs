@@ -73,12 +73,27 @@ impl Generations {
         stream::iter(all).buffered(AT_ONCE).try_collect().await
     }
 
+    /// Passes over objects that are damaged. What is put in their place has the same name each time, so
+    /// that it is put once.
+    async fn avoid_damaged(&self, generation: &mut ShardGeneration) -> Result<(), ObjectsError> {
+        let marks = self.patience.retry(|| self.bucket.list(names::DAMAGED, None)).await?;
+        let damaged: HashSet<_> =
+            marks.iter().filter_map(|it| names::damaged_file(&it.name)).collect();
+        for file in &mut generation.files {
+            while damaged.contains(&file.object()) {
+                file.copy = file.copy.wrapping_add(1);
+            }
+        }
+        Ok(())
+    }
+
     /// Pins all names, and only then looks which are there; puts those that are not.
     async fn put_files(
         &self,
         generation: &mut ShardGeneration,
         sources: &[(String, FileSource)],
     ) -> Result<(), ObjectsError> {
+        self.avoid_damaged(generation).await?;
         self.pin_all(generation).await?;
         let doomed = self.doomed().await?;
         let mut again = false;

@@ -12,6 +12,8 @@ use super::*;
 use crate::log::{LeaderName, LogError, Opening, Position, ShardId, ShardLog, TermLeader};
 use crate::objects::{self, ObjectsError, OfThisMachine};
 
+mod damaged;
+
 const SHARD: ShardId = ShardId(4);
 const HOUR: Duration = Duration::from_secs(3600);
 

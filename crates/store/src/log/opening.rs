@@ -50,40 +50,50 @@ impl Opening {
     /// Reads on, or puts the opening at the first free number.
     pub async fn step(&mut self) -> Result<OpeningStep, LogError> {
         loop {
-            if let Some(batch) = self.reader.next().await? {
+            if let Some(batch) = self.read().await? {
                 return Ok(OpeningStep::Batch(batch));
             }
-            let log = self.reader.log().clone();
-            let tip = self.reader.tip();
-            let head = ObjectHead {
-                kind: ObjectKind::Opening,
-                cluster: log.cluster,
-                shard: log.shard,
-                number: tip.number + 1,
-                term: tip.term + 1,
-                token: log.patience.token(),
-                stamp: tip.stamp,
-                previous: tip.checksum,
-                opening: tip.opening,
-                leader: self.leader.as_str().to_owned(),
-            };
-            let (bytes, checksum) = head.encode(&EncodedEntries::default());
-            match log.put_settled(head.number, bytes, head.token).await? {
-                // Somebody was faster; what it put is read next.
-                Settled::Taken(_) => continue,
-                Settled::Own => {}
+            if let Some(leader) = self.put().await? {
+                return Ok(OpeningStep::Opened(Box::new(leader)));
             }
-            // If the name had been freed by a cut, the log goes on elsewhere, and this opening is void.
-            #[cfg(test)]
-            let looks = log.planted != Some(super::Planted::CutIgnored);
-            #[cfg(not(test))]
-            let looks = true;
-            if looks {
-                log.not_cut(head.number).await?;
-            }
-            let opened = Tip::of(&DecodedObject { head, entries: Vec::new(), checksum });
-            let leader = TermLeader::new(log, self.leader.clone(), opened);
-            return Ok(OpeningStep::Opened(Box::new(leader)));
         }
+    }
+
+    /// Reads on; `None` at the end of the log.
+    pub async fn read(&mut self) -> Result<Option<Batch>, LogError> {
+        self.reader.next().await
+    }
+
+    /// Puts the opening behind what was read; `None` where somebody was faster, whose object is read next.
+    pub async fn put(&mut self) -> Result<Option<TermLeader>, LogError> {
+        let log = self.reader.log().clone();
+        let tip = self.reader.tip();
+        let head = ObjectHead {
+            kind: ObjectKind::Opening,
+            cluster: log.cluster,
+            shard: log.shard,
+            number: tip.number + 1,
+            term: tip.term + 1,
+            token: log.patience.token(),
+            stamp: tip.stamp,
+            previous: tip.checksum,
+            opening: tip.opening,
+            leader: self.leader.as_str().to_owned(),
+        };
+        let (bytes, checksum) = head.encode(&EncodedEntries::default());
+        match log.put_settled(head.number, bytes, head.token).await? {
+            Settled::Taken(_) => return Ok(None),
+            Settled::Own => {}
+        }
+        // If the name had been freed by a cut, the log goes on elsewhere, and this opening is void.
+        #[cfg(test)]
+        let looks = log.planted != Some(super::Planted::CutIgnored);
+        #[cfg(not(test))]
+        let looks = true;
+        if looks {
+            log.not_cut(head.number).await?;
+        }
+        let opened = Tip::of(&DecodedObject { head, entries: Vec::new(), checksum });
+        Ok(Some(TermLeader::new(log, self.leader.clone(), opened)))
     }
 }

@@ -48,6 +48,9 @@ impl ShardLog {
             let found = loop {
                 match self.bucket.get(&name, OBJECT_MAX).await {
                     Ok(found) => break found,
+                    Err(cause @ ObjectsError::Unsynced { .. }) => {
+                        return Err(self.unreachable(number, cause));
+                    }
                     Err(cause) if waits.wait().await => unread = Some(cause),
                     Err(cause) => return Err(self.unreachable(number, cause)),
                 }

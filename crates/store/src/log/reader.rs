@@ -113,6 +113,11 @@ impl Reader {
         (self.last.number > 0).then(|| self.last.position())
     }
 
+    /// The stamp of the object at that position, where there is one.
+    pub fn stamp(&self) -> Option<Stamp> {
+        (self.last.number > 0).then_some(self.last.stamp)
+    }
+
     pub(super) fn log(&self) -> &ShardLog {
         &self.log
     }

@@ -125,6 +125,11 @@ impl ObjectsError {
         }
     }
 
+    /// Whether an object is missing or has bytes that are of no use here: another one may do instead.
+    pub fn is_of_contents(&self) -> bool {
+        matches!(self, Self::Damaged { .. } | Self::Newer { .. } | Self::Missing { .. })
+    }
+
     /// Sorts what the store said of an object.
     pub(super) fn of(object: &str, cause: Cause) -> Self {
         let object = object.to_owned();

@@ -17,6 +17,7 @@ mod identity;
 mod open;
 mod patience;
 mod probe;
+mod root;
 mod surroundings;
 mod url;
 

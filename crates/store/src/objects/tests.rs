@@ -178,3 +178,83 @@ fn a_directory_creates_a_name_once() {
         assert_eq!(found, [winner; 10]);
     }
 }
+
+/// A bucket over a directory within another one that can be renamed.
+fn directory_in(home: &std::path::Path) -> (ObjectBucket, std::path::PathBuf) {
+    let root = home.join("store");
+    (open(&format!("file://{}", root.display())).unwrap(), root)
+}
+
+/// As a mount point is while the file system is away: an empty directory.
+#[tokio::test]
+async fn a_directory_that_is_not_the_one_that_was_opened_is_no_empty_store() {
+    let home = tempfile::tempdir().unwrap();
+    let (bucket, root) = directory_in(home.path());
+    let away = home.path().join("away");
+    bucket.put_new("log/0/1", "x".into()).await.unwrap();
+    std::fs::rename(&root, &away).unwrap();
+    for empty in [true, false] {
+        if empty {
+            std::fs::create_dir(&root).unwrap();
+        }
+        let errors = [
+            bucket.put_new("log/0/2", "y".into()).await.unwrap_err(),
+            bucket.put_over("other", "y".into()).await.unwrap_err(),
+            bucket.get("log/0/1", 9).await.unwrap_err(),
+            bucket.head("log/0/2").await.unwrap_err(),
+            bucket.list("log/0", None).await.unwrap_err(),
+            bucket.list("log/0", Some("log/0/0")).await.unwrap_err(),
+            bucket.folders("log").await.unwrap_err(),
+            bucket.delete("log/0/1").await.unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.advice(), Advice::Retry, "{error}");
+            let why = std::error::Error::source(&error).unwrap().to_string();
+            assert!(why.contains("is it mounted?"), "{why}");
+        }
+        if empty {
+            std::fs::remove_dir(&root).expect("nothing was made in it");
+        }
+    }
+    std::fs::rename(&away, &root).unwrap();
+    assert_eq!(bucket.get("log/0/1", 9).await.unwrap().unwrap(), "x");
+    assert_eq!(bucket.put_new("log/0/2", "y".into()).await.unwrap(), PutOutcome::Done);
+}
+
+/// A file where a folder should be: puts fail, and so does every look at what they have left.
+#[tokio::test]
+async fn that_nobody_can_tell_what_a_put_has_left_ends_with_the_trouble() {
+    let home = tempfile::tempdir().unwrap();
+    let (bucket, root) = directory_in(home.path());
+    std::fs::write(root.join("log"), b"in the way").unwrap();
+    for name in ["log/1", "log/2", "other"] {
+        let error = bucket.put_new(name, "x".into()).await.unwrap_err();
+        assert_eq!(error.advice(), Advice::Retry, "{error}");
+    }
+    std::fs::remove_file(root.join("log")).unwrap();
+    assert_eq!(bucket.put_new("other", "x".into()).await.unwrap(), PutOutcome::Done);
+    assert_eq!(bucket.put_new("log/1", "x".into()).await.unwrap(), PutOutcome::Done);
+    assert_eq!(bucket.get("log/1", 9).await.unwrap().unwrap(), "x");
+}
+
+/// The same, where it turns out that the name was made: whether it was synced nobody knows.
+#[tokio::test]
+async fn a_name_that_stands_after_a_failed_put_is_neither_read_nor_written_beside() {
+    for first in ["read", "write"] {
+        let home = tempfile::tempdir().unwrap();
+        let (bucket, root) = directory_in(home.path());
+        std::fs::write(root.join("log"), b"in the way").unwrap();
+        bucket.put_new("log/1", "x".into()).await.unwrap_err();
+        std::fs::remove_file(root.join("log")).unwrap();
+        std::fs::create_dir(root.join("log")).unwrap();
+        std::fs::write(root.join("log/1"), b"x").unwrap();
+        if first == "read" {
+            let error = bucket.get("log/1", 9).await.unwrap_err();
+            assert!(matches!(error, ObjectsError::Unsynced { .. }), "{error}");
+        }
+        let error = bucket.put_new("log/2", "x".into()).await.unwrap_err();
+        assert!(matches!(error, ObjectsError::Unsynced { .. }), "{error}");
+        let error = bucket.delete("log/1").await.unwrap_err();
+        assert!(matches!(error, ObjectsError::Unsynced { .. }), "{error}");
+    }
+}

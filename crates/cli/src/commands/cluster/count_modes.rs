@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use pipeann_cluster::placement::{Placement, Server};
 use pipeann_cluster::relay::{Asker, AskerSettings, Found, NoAnswer, Orchestrator, Query};
 use pipeann_cluster::walker::{
-    Answered, Asked, Centroids, Counted as Servers, Spent, WalkerOptions, gather,
+    Answered, Asked, Centroids, Counted as Servers, ReadPolicy, Spent, WalkerOptions, gather,
 };
 use pipeann_cluster::wire::Hits;
 use pipeann_engine::index::{Index, OpenOptions};
@@ -175,14 +175,9 @@ fn ask(
     let ty = queries.vector_type();
     let (list, k) = (u32::try_from(list)?, u32::try_from(args.k)?);
     let each = args.modes.choosing.each.unwrap_or(k);
-    let (default_width, default_ahead) = match mode {
-        Together::Baton => (64, 64),
-        _ => (2, Asked::look_ahead(each, list)),
-    };
-    let width = args.policy.width.unwrap_or(default_width);
-    let by_width = args.policy.width.filter(|_| mode == Together::Baton);
-    let ahead = args.policy.ahead.or(by_width).unwrap_or(default_ahead);
     let baton = mode == Together::Baton;
+    let policy = ReadPolicy { baton, width: args.policy.width, ahead: args.policy.ahead };
+    let (width, ahead) = (policy.width(), policy.ahead(each, list));
     let asked = Asked { k: each, list, width, ahead, baton, ty, within: DistanceRange::ALL };
     let query = |row: usize, at| Query {
         mode: mode.mode(args.modes.choosing.by),

@@ -11,7 +11,7 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use pipeann_cluster::relay::{AskerSettings, Ended, Query};
 use pipeann_cluster::transport::tcp::{Identity, Limits, Settings};
-use pipeann_cluster::walker::{Asked, Spent};
+use pipeann_cluster::walker::{Asked, ReadPolicy, Spent};
 use pipeann_cluster::wire::{Hits, PeerId};
 use pipeann_engine::search::DistanceRange;
 use pipeann_engine::types::{VectorSet, VectorType};
@@ -59,10 +59,11 @@ pub(crate) struct How {
     #[arg(long, value_name = "N,N,..", value_delimiter = ',', default_value = "20,40")]
     list: Vec<u32>,
     /// Reads in flight for each query; with --mode distributed-ann, nodes expanded in a step
-    #[arg(long, value_name = "READS", default_value_t = 2)]
-    width: u16,
+    /// [default: 2, and 64 with --mode baton]
+    #[arg(long, value_name = "READS")]
+    width: Option<u16>,
     /// Nearest candidates that are looked through for one at the same server [default: a fifth of the
-    /// list, and 8 at least; 4 for the nearest row alone]
+    /// list, and 8 at least; 4 for the nearest row alone; with --mode baton as many as --width]
     #[arg(long, value_name = "CANDIDATES")]
     ahead: Option<u16>,
     /// Take answers that lack the partitions of servers that are missing, and tell the coverage
@@ -171,7 +172,7 @@ pub(crate) fn search(
     let (warm, asked) = (QueryBatch(warm, &filters), QueryBatch(queries, &measured));
     let placement = joining.placement()?;
     let servers = placement.servers().len();
-    let seed = u64::from(std::process::id());
+    let seed = drawn();
     let me = PeerId::Client(seed);
     let network = Settings {
         me,
@@ -205,6 +206,11 @@ pub(crate) fn search(
         tell(&how.batch(&client, asked, list, truth.as_ref())?)?;
     }
     Ok(())
+}
+
+/// A number that nobody else has: those of processes are the same in many containers.
+pub(super) fn drawn() -> u64 {
+    uuid::Uuid::new_v4().as_u64_pair().0
 }
 
 /// A row of the queries, the time that it took in nanoseconds, and how it ended.
@@ -278,9 +284,10 @@ impl How {
     ) -> Ended {
         let baton = self.mode == Together::Baton;
         let k = self.choosing.each.unwrap_or(self.k);
-        let ahead = self.ahead.unwrap_or_else(|| Asked::look_ahead(k, list));
+        let policy = ReadPolicy { baton, width: self.width, ahead: self.ahead };
+        let (width, ahead) = (policy.width(), policy.ahead(k, list));
         let within = self.within.unwrap_or_default();
-        let asked = Asked { k, list, width: self.width, ahead, baton, ty, within };
+        let asked = Asked { k, list, width, ahead, baton, ty, within };
         let query = Query {
             mode: self.mode.mode(self.choosing.by),
             parameters: asked.encode_among(filter),
@@ -290,7 +297,7 @@ impl How {
             at: None,
             partial: self.partial,
         };
-        let steps = Steps { k: self.k, list, width: self.width };
+        let steps = Steps { k: self.k, list, width };
         client.one(query, steps, ty, self.choosing.nearest)
     }
 
@@ -394,5 +401,15 @@ impl ClusterSearched {
             "code_distances": rounded(self.mean(|s| s.codes), 2),
             "coverage": rounded(1.0 - self.lacking, 5), "missing": self.missing,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_draw_numbers_that_are_not_their_processes() {
+        assert_ne!(drawn(), drawn());
     }
 }

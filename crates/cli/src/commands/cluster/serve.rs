@@ -20,6 +20,7 @@ use pipeann_server::joining::Joining;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use super::search::drawn;
 use crate::columns::ColumnArgs;
 use crate::opening::IndexArgs;
 use crate::table::print_line;
@@ -117,7 +118,7 @@ pub(crate) fn run(args: &ClusterServeArgs) -> Result<()> {
         slots: args.slots,
         tls: args.joining.tls()?,
         limits: Limits::default(),
-        seed: u64::from(std::process::id()),
+        seed: drawn(),
     };
     let settings = ServerSettings {
         number: args.server,
@@ -125,7 +126,8 @@ pub(crate) fn run(args: &ClusterServeArgs) -> Result<()> {
         slots: args.slots,
         longest_us: u64::try_from(LONGEST.as_micros()).unwrap_or(u64::MAX),
     };
-    let waiting = (args.slots as usize).saturating_mul(network.limits.connections);
+    // As much again may have been given up and not have ended.
+    let waiting = (args.slots as usize).saturating_mul(2 * network.limits.connections);
     let sizes = PoolOptions {
         threads: args.threads,
         in_flight: args.in_flight.into(),

@@ -31,7 +31,8 @@ use crate::table::{bytes, count, duration, print_json, print_pairs};
 /// Load files of vectors into a collection
 ///
 /// An estimate of time, memory and disk is printed first. Interrupted in any way and called again,
-/// it goes on behind the last row that is on the disk; a file that was loaded is not loaded twice.
+/// it goes on behind the last row that is on the disk; a file that was loaded into a partition is
+/// not loaded into it again, unless it is given another name by --name.
 #[derive(Debug, Args)]
 pub(super) struct LoadArgs {
     /// Directory of the database
@@ -57,6 +58,10 @@ pub(super) struct LoadArgs {
     /// Partition
     #[arg(long)]
     partition: Option<String>,
+    /// Name of the load, by which it is continued; of several files it is followed by a dot and
+    /// their numbers from 1 [default: made of the file's content, keys and partition]
+    #[arg(long)]
+    name: Option<String>,
     /// Bytes of log that a batch takes
     #[arg(long, value_name = "BYTES", default_value_t = LoadOptions::new("").batch_bytes)]
     batch_bytes: u64,
@@ -85,10 +90,9 @@ pub(super) fn load(args: &LoadArgs) -> Result<()> {
         first = first.checked_add_unsigned(rows).context("the keys pass 2^63")?;
         // Indexes are built once, when all files are there.
         let options = LoadOptions {
-            partition: args.partition.clone(),
             batch_bytes: args.batch_bytes,
             build_indexes: !args.no_index && at + 1 == args.files.len(),
-            ..LoadOptions::new(format!("{:032x}", source.identity()))
+            ..named(args, at, &collection, source.identity())?
         };
         say_estimate(path, &collection, rows)?;
         let mut watch = Bar::new(rows, &cancel);
@@ -101,6 +105,22 @@ pub(super) fn load(args: &LoadArgs) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Options of the load of a file, with its name.
+fn named(
+    args: &LoadArgs,
+    file: usize,
+    collection: &Collection,
+    source: u128,
+) -> Result<LoadOptions> {
+    let partition = args.partition.clone();
+    let name = match &args.name {
+        None => return Ok(LoadOptions::of_source(collection, source, partition)?),
+        Some(name) if args.files.len() == 1 => name.clone(),
+        Some(name) => format!("{name}.{}", file + 1),
+    };
+    Ok(LoadOptions { partition, ..LoadOptions::new(name) })
 }
 
 fn collection(args: &LoadArgs, database: &Database) -> Result<Arc<Collection>> {
@@ -197,11 +217,18 @@ fn say_report(args: &LoadArgs, path: &Path, report: &LoadReport) -> Result<()> {
         ("file", path.display().to_string()),
         (
             "rows",
-            format!("{}, of which {} were there", count(report.rows), count(report.resumed_at)),
+            format!(
+                "{}, of which {} were loaded before",
+                count(report.rows),
+                count(report.resumed_at)
+            ),
         ),
         ("time", format!("{time}, {rate:.0} rows a second")),
         ("log", bytes(report.logged_bytes)),
     ];
+    if new == 0 {
+        pairs.push(("again", "--name NAME loads it once more".to_owned()));
+    }
     if !report.indexes.is_empty() {
         let time = duration(report.index_time.as_secs_f64());
         pairs.push(("indexes", format!("{} in {time}", report.indexes.join(", "))));

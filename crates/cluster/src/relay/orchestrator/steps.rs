@@ -21,13 +21,10 @@ impl Orchestrator {
 
     /// Begins what waits, as far as every server has a slot for it.
     pub(super) fn begin_waiting(&mut self, now: u64, net: &dyn Network) {
-        while let Some(least) = self.servers.values().min()
-            && self.under_way + self.lingering.len() < *least as usize
-            && let Some(number) = self.waiting.pop_front()
+        while let Some(&number) = self.waiting.front()
+            && let Some((server, partition)) = self.next_server()
         {
-            let from = self.next_server;
-            let next = self.servers.range(from..).next().or(self.servers.first_key_value());
-            let server = *next.expect("one is up").0;
+            self.waiting.pop_front();
             self.next_server = server + 1;
             let asked = self.queries.get_mut(&number).expect("what waits is open");
             asked.list = Nearest::new(asked.query.list as usize, asked.query.k as usize);
@@ -36,12 +33,25 @@ impl Orchestrator {
             asked.begun += 1;
             asked.until = Some(now.saturating_add(self.settings.attempt_us));
             self.under_way += 1;
-            // A server that owns nothing has nothing to be asked for.
-            let own = self.placement.server(server).ok();
-            let partition = own.and_then(|own| own.partitions.first()).copied().unwrap_or(0);
             let request = Request { partition, nodes: Vec::new(), sent: false };
             self.ask_all(now, net, number, [(server, request)].into());
         }
+    }
+
+    /// The server in turn for entries, and a partition of its; none where there is none, or one of them has
+    /// no slot for another query. One that owns nothing has nothing to be asked for.
+    fn next_server(&self) -> Option<(u32, u32)> {
+        let first = |server: u32| -> Option<u32> {
+            self.placement.server(server).ok()?.partitions.first().copied()
+        };
+        let there = || self.servers.there().filter(|(server, _)| first(*server).is_some());
+        let least = there().map(|(_, slots)| slots).min()?;
+        if self.under_way + self.lingering.len() >= least as usize {
+            return None;
+        }
+        let in_turn = there().find(|(server, _)| *server >= self.next_server);
+        let (server, _) = in_turn.or_else(|| there().next())?;
+        Some((server, first(server)?))
     }
 
     /// Takes the next step of a query, or ends it.
@@ -110,12 +120,16 @@ impl Orchestrator {
                 partition: request.partition,
                 bound: asked.list.bound(),
                 most: wanted,
-                starts: request.nodes.is_empty() && self.starts.is_empty(),
+                starts: request.nodes.is_empty() && (self.starts.is_empty() || self.doubts_starts),
                 nodes: Numbers::of(&nodes).expect("packed just now"),
                 parameters: &asked.query.parameters,
                 vector: &asked.query.vector,
             };
-            match net.send(PeerId::Server(server), &Message::Score(score)) {
+            let sent = match self.servers.is_other(server) {
+                true => Err(Refused::Down),
+                false => net.send(PeerId::Server(server), &Message::Score(score)),
+            };
+            match sent {
                 Ok(()) => {
                     request.sent = true;
                     asked.trace.push(server);
@@ -165,7 +179,7 @@ impl Orchestrator {
                 let words = "the index has other partitions than the topology";
                 return self.failed(net, number, (FailureCode::Refused, None, words));
             }
-            self.starts = starts;
+            (self.starts, self.doubts_starts) = (starts, false);
         }
         if self.starts.is_empty() {
             let words = "the server did not tell where partitions begin";

@@ -21,13 +21,18 @@ type Sent = (u32, u16, u16, f32, Vec<u32>);
 impl Bench {
     /// Two servers, each with a partition, that grant so many slots.
     fn new(slots: u32) -> Self {
-        let server = |number: u32| Server {
+        Self::of(slots, [vec![0], vec![1]])
+    }
+
+    /// Two servers with these partitions.
+    fn of(slots: u32, partitions: [Vec<u32>; 2]) -> Self {
+        let server = |(number, partitions)| Server {
             number,
             address: ([127, 0, 0, 1], number as u16 + 1).into(),
             tls_name: String::new(),
-            partitions: vec![number],
+            partitions,
         };
-        let servers = vec![server(0), server(1)];
+        let servers = (0..).zip(partitions).map(server).collect();
         let placement = Arc::new(Placement::new("blue".to_owned(), 2, servers).unwrap());
         let settings = AskerSettings { me: ME, attempt_us: 1000, attempts: 2, waiting: 3 };
         let orchestrator = Orchestrator::new(settings, placement);
@@ -52,6 +57,11 @@ impl Bench {
             credit: 0,
         };
         self.event(Event::Up { peer: hello.who, hello });
+    }
+
+    fn down(&mut self, number: u32) {
+        let peer = PeerId::Server(number);
+        self.event(Event::Down { peer, why: &crate::transport::Why::Closed });
     }
 
     fn ask(&mut self) -> Result<u64, NoAnswer> {
@@ -164,7 +174,7 @@ fn a_server_that_goes_is_named_once_no_attempt_is_left() {
     let query = bench.ask().unwrap();
     bench.scored((0, query), (0, 9), &[], &[(1.0, 5), (2.0, 150)], &[0, 100]);
     bench.sent();
-    bench.event(Event::Down { peer: PeerId::Server(1), why: &crate::transport::Why::Closed });
+    bench.down(1);
     bench.wires.refuse.borrow_mut().insert(PeerId::Server(1), Refused::Down);
     // What the other one still scores is given up before it is asked anew.
     assert_eq!(bench.sent(), (vec![(0, 1, 9, f32::INFINITY, vec![])], vec![0]));
@@ -197,11 +207,73 @@ fn first_nodes_are_asked_for_again_when_the_index_is_another() {
     let query = bench.ask().unwrap();
     bench.scored((0, query), (0, 9), &[], &[], &[0, 100]);
     assert_eq!(bench.orchestrator.starts, [0, 100]);
+    bench.down(1);
     bench.up(1, 8, 5);
+    assert_eq!(bench.orchestrator.starts, [0, 100], "the first one's is searched");
+    bench.down(0);
     assert!(bench.orchestrator.starts.is_empty());
     let query = bench.ask().unwrap();
     bench.orchestrator.take_ended();
     // A server that tells other partitions than the topology has is not believed.
     bench.scored((1, query), (0, 9), &[], &[(1.0, 5)], &[0, 100, 200]);
     assert!(matches!(bench.one_end(), Err(NoAnswer::Failed { code: FailureCode::Refused, .. })));
+}
+
+#[test]
+fn a_server_of_another_index_is_not_there_while_others_are_and_named_where_it_is_needed() {
+    let mut bench = Bench::new(8);
+    bench.down(1);
+    bench.up(1, 8, 5);
+    let query = bench.ask().unwrap();
+    for attempt in 0..2 {
+        assert_eq!(bench.sent().0, [(0, attempt, 9, f32::INFINITY, vec![])]);
+        bench.scored((0, query), (attempt, 9), &[], &[(2.0, 150)], &[0, 100]);
+    }
+    let Err(NoAnswer::Failed { code, partition, words }) = bench.one_end() else { panic!() };
+    assert_eq!((code, partition), (FailureCode::PartitionGone, Some(1)));
+    assert!(words.starts_with("server 1, of partition 1, serves another index"), "{words}");
+    // One that is under way when nobody is left of its index begins anew over the other one.
+    bench.ask().unwrap();
+    assert_eq!(bench.sent().0, [(0, 0, 9, f32::INFINITY, vec![])]);
+    bench.down(0);
+    assert_eq!(bench.sent().0, [(1, 1, 9, f32::INFINITY, vec![])]);
+    bench.up(0, 8, 4);
+    bench.ask().unwrap();
+    assert_eq!(bench.sent().0, [(1, 0, 9, f32::INFINITY, vec![])], "now that is the other one");
+}
+
+#[test]
+fn a_server_that_owns_nothing_is_asked_for_nothing() {
+    let mut bench = Bench::of(8, [vec![0, 1], vec![]]);
+    for _ in 0..3 {
+        bench.ask().unwrap();
+        assert_eq!(bench.sent().0, [(0, 0, 9, f32::INFINITY, vec![])]);
+    }
+    let mut alone = Bench::of(8, [vec![], vec![0, 1]]);
+    alone.down(1);
+    alone.ask().unwrap();
+    assert_eq!(alone.sent().0, [], "it waits for one that has something");
+    alone.up(1, 8, 4);
+    assert_eq!(alone.sent().0, [(1, 0, 9, f32::INFINITY, vec![])]);
+}
+
+#[test]
+fn whoever_is_told_other_owners_does_not_stop_those_that_go_on() {
+    let mut bench = Bench::new(8);
+    let first = bench.ask().unwrap();
+    bench.scored((0, first), (0, 9), &[], &[(1.0, 5)], &[0, 100]);
+    let second = bench.ask().unwrap();
+    bench.scored((1, second), (0, 9), &[], &[(2.0, 150)], &[]);
+    bench.sent();
+    let code = FailureCode::NotOwner;
+    let query = QueryId { asker: ME, number: second };
+    let failure = Failure { query, attempt: 0, code, partition: Some(1), words: "elsewhere" };
+    let message = Message::Failure(failure);
+    bench.event(Event::Message { peer: PeerId::Server(1), message, hold: Hold::default() });
+    assert_eq!(bench.sent().0, [(0, 1, 9, f32::INFINITY, vec![])], "the second begins anew");
+    bench.scored((0, first), (0, 8), &[(5, 1.0)], &[(3.0, 150)], &[]);
+    assert_eq!(bench.sent().0, [(1, 0, 7, f32::INFINITY, vec![150])], "and the first goes on");
+    bench.scored((0, second), (1, 9), &[], &[(2.0, 150)], &[0, 151]);
+    assert_eq!(bench.sent().0, [(0, 1, 8, f32::INFINITY, vec![150])], "by what it was told now");
+    assert!(!bench.orchestrator.doubts_starts);
 }

@@ -14,11 +14,14 @@ impl<W: Walker> Server<W> {
         if !self.owns(net, (query, attempt), partition) {
             return;
         }
+        if let Some(words) = self.walker.refuses(score.parameters, score.vector) {
+            return self.refuse(net, (query, attempt), &words);
+        }
         let deadline = now.saturating_add(left_us);
         let arrived = ArrivedQuery { query, attempt, hops, deadline };
         let Some(ticket) = self.take(now, net, arrived) else { return };
         self.slots.get_mut(&query).expect("just taken").starts = score.starts;
-        self.walker.submit(Work::Score {
+        let work = Work::Score {
             ticket,
             nodes: score.nodes.iter().collect(),
             bound: score.bound,
@@ -26,7 +29,8 @@ impl<W: Walker> Server<W> {
             left_us,
             parameters: score.parameters.to_vec(),
             vector: score.vector.to_vec(),
-        });
+        };
+        self.give(now, net, query, work);
     }
 
     /// Sends scores to their asker, or says why they are none that can be sent.

@@ -34,14 +34,26 @@ impl Desk {
         self.begun().remove(0)
     }
 
-    /// What began since this was asked last; others that were sent are pings.
+    /// What began since this was asked last; others that were sent are pings and cancellations.
     fn begun(&self) -> Vec<Begun> {
         let begun = |(to, frame): (PeerId, Vec<u8>)| match read(&frame).unwrap().0 {
             Message::Begin(of) => Some((to, of.attempt, of.partial, of.missing.iter().collect())),
-            Message::Ping(_) => None,
+            Message::Ping(_) | Message::Cancel(_) => None,
             other => panic!("{other:?}"),
         };
         self.wires.sent.take().into_iter().filter_map(begun).collect()
+    }
+
+    /// The servers that were told to give up a query, and nothing else was sent.
+    fn cancelled(&self, number: u64) -> Vec<PeerId> {
+        let cancelled = |(to, frame): (PeerId, Vec<u8>)| match read(&frame).unwrap().0 {
+            Message::Cancel(of) => {
+                assert_eq!(of, query(number));
+                to
+            }
+            other => panic!("{other:?}"),
+        };
+        self.wires.sent.take().into_iter().map(cancelled).collect()
     }
 
     fn pinged(&self) -> Vec<PeerId> {
@@ -58,6 +70,10 @@ impl Desk {
     }
 
     fn answer(&mut self, attempt: u16, missing: &[u32]) {
+        self.answer_at(5000, attempt, missing);
+    }
+
+    fn answer_at(&mut self, now: u64, attempt: u16, missing: &[u32]) {
         let missing: Vec<u8> = missing.iter().flat_map(|at| at.to_le_bytes()).collect();
         let answer = Answer {
             query: query(0),
@@ -67,7 +83,7 @@ impl Desk {
             missing: Numbers::of(&missing).unwrap(),
             stats: &[],
         };
-        self.asker.message(5000, &self.wires, Message::Answer(answer));
+        self.asker.message(now, &self.wires, Message::Answer(answer));
     }
 
     fn gone(&mut self, attempt: u16, partition: u32) {
@@ -269,18 +285,4 @@ fn a_state_that_may_be_lost_is_asked_for_again_without_waiting_for_its_time() {
     assert_eq!(desk.begun(), []);
 }
 
-#[test]
-fn what_may_be_lost_keeps_its_slot_until_its_deadline() {
-    let mut desk = Desk::new();
-    for _ in 0..4 {
-        desk.ask(false);
-    }
-    desk.lost(100, 0);
-    desk.begun();
-    desk.answer(1, &[]);
-    assert!(desk.ended().is_ok());
-    desk.asker.ask(200, &desk.wires, whatever(false)).unwrap();
-    assert_eq!(desk.begun(), [], "a state of the first may still be somewhere");
-    desk.asker.due(10_000, &desk.wires);
-    assert_eq!(desk.begun().len(), 1);
-}
+mod astray;

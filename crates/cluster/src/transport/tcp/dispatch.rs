@@ -197,6 +197,8 @@ impl Thread {
             drop(theirs);
             let old = self.entries[other].take().expect("just found");
             self.end(now, old, &Why::Replaced);
+        } else if hello.who.server().is_none() && self.clients() >= self.settings.clients() {
+            return Err(Why::TooMany);
         }
         let window = self.settings.limits.window_bytes;
         let credit = (hello.credit, window);
@@ -209,6 +211,12 @@ impl Thread {
             self.redial(now, server, true);
         }
         Ok(peer)
+    }
+
+    /// Clients that are connected.
+    fn clients(&self) -> usize {
+        let peers = self.entries.iter().flatten().filter_map(|entry| entry.peer.as_ref());
+        peers.filter(|peer| peer.id.server().is_none()).count()
     }
 
     fn connected(&self, peer: PeerId) -> Option<usize> {
@@ -225,6 +233,7 @@ impl Thread {
                 Some(Leave::Garbage)
             }
             Why::Mismatch(_) | Why::NotNamed { .. } | Why::Taken(_) => Some(Leave::Refused),
+            Why::TooMany => Some(Leave::Full),
             _ => None,
         };
         if let Some(leave) = leave {

@@ -23,9 +23,9 @@ pub struct Limits {
     pub window_bytes: u64,
     /// Bytes that may wait here for a peer, whatever it granted.
     pub queue_bytes: usize,
-    /// Connections, those to other servers included.
+    /// Connections, those to other servers included: what these leave is for clients, however many come.
     pub connections: usize,
-    /// Connections that have not introduced themselves.
+    /// Beside them, connections that have not introduced themselves. One more ends the oldest of them.
     pub handshakes: usize,
     /// How long they have for it.
     pub handshake_us: u64,
@@ -105,6 +105,12 @@ impl Settings {
             return Err(OpenError::Limits("one server owns too many partitions to name them all"));
         }
         Ok(())
+    }
+
+    /// How many clients may be connected: each other server finds a connection, whenever it comes.
+    pub(super) fn clients(&self) -> usize {
+        let servers = self.placement.servers().iter().map(|server| PeerId::Server(server.number));
+        self.limits.connections.saturating_sub(servers.filter(|other| *other != self.me).count())
     }
 
     /// What this side says of itself.

@@ -41,11 +41,15 @@ pub(super) struct Thread {
     /// When a connection, a dial or the listener is due.
     next_scan: u64,
     accept_again: Option<u64>,
+    /// Connections so far.
+    admitted: u64,
     chance: u64,
 }
 
 /// A connection and what is known of the other side.
 pub(super) struct Entry {
+    /// The how-many-th of all.
+    number: u64,
     /// Locked by others for as long as a write takes that does not wait.
     pub(super) connection: Arc<Mutex<Connection>>,
     /// Whom this side dialled.
@@ -125,6 +129,7 @@ pub(super) fn start(
         dials,
         next_scan: 0,
         accept_again: None,
+        admitted: 0,
     };
     let thread = std::thread::Builder::new()
         .name(name)
@@ -194,13 +199,7 @@ impl Thread {
                     return;
                 }
             };
-            let limits = &self.settings.limits;
-            let (open, strangers) = self.entries.iter().flatten().fold((0, 0), |(all, new), at| {
-                (all + 1, new + usize::from(at.peer.is_none() && at.dialled.is_none()))
-            });
-            // Connections to servers that this side dials always find room.
-            let room = limits.connections - self.dials.len().min(limits.connections);
-            if open >= room.max(1) || strangers >= limits.handshakes {
+            if !self.makes_room(now) {
                 self.handler.event(
                     now,
                     &*self.shared,
@@ -218,6 +217,23 @@ impl Thread {
                 }
             }
         }
+    }
+
+    /// Whether there is room for one more that has not introduced itself. The oldest of them goes for it:
+    /// whoever is about to speak does so soon. How many peers there are is seen when they have spoken.
+    fn makes_room(&mut self, now: u64) -> bool {
+        let strangers = self.entries.iter().enumerate().filter_map(|(at, entry)| {
+            let entry = entry.as_ref()?;
+            (entry.peer.is_none() && entry.dialled.is_none()).then_some((entry.number, at))
+        });
+        let strangers: Vec<_> = strangers.collect();
+        if strangers.len() < self.settings.limits.handshakes {
+            return true;
+        }
+        let Some((_, oldest)) = strangers.into_iter().min() else { return false };
+        let oldest = self.entries[oldest].take().expect("just seen");
+        self.end(now, oldest, &Why::TooMany);
+        true
     }
 
     /// Takes a socket up.
@@ -244,7 +260,9 @@ impl Thread {
         if dialled.is_some() {
             self.say_hello(&mut connection);
         }
+        self.admitted += 1;
         let entry = Entry {
+            number: self.admitted,
             connection: Arc::new(Mutex::new(connection)),
             dialled,
             connecting: dialled.is_some(),

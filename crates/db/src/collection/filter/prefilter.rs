@@ -7,6 +7,7 @@
 //! `or` are intersection and union of both sets, and keep the promise that no row is missing from
 //! those that may match, and that all of the others do.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use roaring::RoaringTreemap;
@@ -16,6 +17,7 @@ use crate::asker;
 use crate::collection::formats::Formats;
 use crate::expr::{Leaf, Predicate};
 use crate::scalar::{self, Postings, ScalarError, ScalarView};
+use crate::schema::FieldId;
 
 /// Where the rows of a filter are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,14 +208,19 @@ impl<'f> Narrowing<'_, 'f> {
     }
 
     /// Of terms that all are to be true, or false where they are `negated`: those that can be asked
-    /// exactly, several about one field at once, and the others.
+    /// exactly, all about the value of one field at once, and the others.
     fn joined(
         &self,
         terms: &'f [Predicate],
         negated: bool,
     ) -> (Vec<FieldConditions<'f>>, Vec<&'f Predicate>) {
         let (mut joined, mut others): (Vec<FieldConditions<'f>>, _) = (Vec::new(), Vec::new());
+        // Where those of a field's value stand, and what they ask.
+        let mut by_field: BTreeMap<FieldId, (usize, Vec<scalar::KeyPredicate>)> = BTreeMap::new();
         for term in terms {
+            if !asker::worked(TERM_WORK) {
+                break;
+            }
             let exact = leaf_of(term, negated).and_then(|(leaf, negated)| {
                 let condition = IndexedCondition::of(leaf, self.formats)?;
                 Some((leaf, negated, exactly(&condition, negated != condition.negated)?))
@@ -222,14 +229,20 @@ impl<'f> Narrowing<'_, 'f> {
                 others.push(term);
                 continue;
             };
-            let both = |with: &FieldConditions<'f>| with.asked.and(&asked);
-            match joined.iter().enumerate().find_map(|(at, with)| Some((at, both(with)?))) {
-                Some((at, both)) => {
-                    joined[at].asked = both;
-                    joined[at].leaves.push((leaf, negated));
-                }
-                None => joined.push(FieldConditions { asked, leaves: vec![(leaf, negated)] }),
+            let field = asked.valued_field();
+            if let Some((at, of_field)) = field.and_then(|field| by_field.get_mut(&field)) {
+                of_field.push(asked);
+                joined[*at].leaves.push((leaf, negated));
+                continue;
             }
+            if let Some(field) = field {
+                by_field.insert(field, (joined.len(), vec![asked.clone()]));
+            }
+            joined.push(FieldConditions { asked, leaves: vec![(leaf, negated)] });
+        }
+        for (at, of_field) in by_field.into_values().filter(|(_, of_field)| of_field.len() > 1) {
+            let all = scalar::KeyPredicate::all(&of_field);
+            joined[at].asked = all.expect("they are about the values of one field");
         }
         (joined, others)
     }

@@ -15,6 +15,7 @@ use crate::collection::live::LiveRows;
 use crate::collection::live_file;
 use crate::collection::{Collection, CollectionError};
 use crate::disk::replace_file;
+use crate::flat::FlatVectors;
 use crate::ids::Seq;
 use crate::wal::Level;
 
@@ -98,16 +99,42 @@ impl Collection {
     ) -> Result<Seq, CollectionError> {
         let mut least = live.applied;
         for field in &self.components.fields {
-            let durable = match field.vectors.len() > 2 * kept.len() + SPARED_ROWS {
+            let durable = match self.may_retain(&field.vectors, kept.len()) {
                 // Rows that came after `live` was looked at are not judged by it.
                 true => field.vectors.retain(&|row| row >= live.next_row || kept.contains(row.0)),
                 false => field.vectors.flush(),
             };
+            let durable = match durable {
+                Err(error) if error.is_disk_full() => {
+                    tracing::warn!("vectors of deleted rows stay on the disk: {error}");
+                    field.vectors.flush()
+                }
+                durable => durable,
+            };
             least = least.min(durable.map_err(CollectionError::vectors(&field.name))?);
         }
         self.components.rows.flush()?;
-        while self.components.rows.compact()? {}
+        // What was flushed is safe without it.
+        loop {
+            match self.components.rows.compact() {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) if error.is_disk_full() => {
+                    tracing::warn!("rows are not compacted: {error}");
+                    break;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
         Ok(least.min(self.components.rows.durable()))
+    }
+
+    /// Whether so many vectors are to be written anew without the others: enough are of deleted rows,
+    /// and the disk has room for both.
+    fn may_retain(&self, vectors: &FlatVectors, kept: u64) -> bool {
+        let needed = kept.saturating_mul(vectors.vector_bytes() as u64);
+        vectors.len() > 2 * kept + SPARED_ROWS
+            && self.disk.available_bytes().is_ok_and(|available| available > needed)
     }
 
     /// Flushes where a buffer or the log has grown enough to ask for it.

@@ -5,6 +5,7 @@
 //! notices.
 
 use std::fmt;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use roaring::RoaringTreemap;
@@ -91,7 +92,8 @@ impl RowIterator<'_> {
         if most == 0 || self.left == 0 {
             return Ok(Vec::new());
         }
-        let places = by_key(&self.moment, &self.rows, self.behind.clone(), wanted)?;
+        let start = self.behind.clone().map_or(Bound::Unbounded, Bound::Excluded);
+        let places = by_key(&self.moment, &self.rows, start, wanted)?;
         let rows: Vec<RowId> = places.iter().skip(self.offset).map(|(_, row)| *row).collect();
         let (formats, moment, sources) = (&*self.formats, &self.moment, &*self.sources);
         let read = self.collection.read(&RowReading { formats, moment, sources }, &rows);

@@ -13,8 +13,9 @@ use crate::collection::formats::Formats;
 use crate::collection::partitions::partition_numbers;
 use crate::collection::pinned_snapshot::PinnedSnapshot;
 use crate::collection::{Collection, CollectionError};
+use crate::expr::{BoundFilter, Constant};
 use crate::ids::RowId;
-use crate::schema::PrimaryKey;
+use crate::schema::{PrimaryKey, PrimaryKeyRef, Schema};
 
 /// Which rows are wanted, and what of them.
 #[derive(Clone, Debug, Default)]
@@ -85,7 +86,8 @@ impl Collection {
         let sources = self.sources(&formats, query.fields)?;
         let filter = self.bound(&formats, query.filter.as_ref())?;
         let numbers = partition_numbers(&entry, query.partitions)?;
-        let start = self.place_of(&formats.schema, query.order)?;
+        let behind = self.place_of(&formats.schema, query.order)?;
+        let start = first_place(&formats.schema, filter.as_deref(), behind.as_ref());
         let last = query.limit.map_or(usize::MAX, |limit| query.offset.saturating_add(limit));
         // In the order of ids the first are enough.
         let most = if query.order == RowOrder::RowId { last as u64 } else { u64::MAX };
@@ -108,9 +110,11 @@ impl Collection {
                                 newest(self.sorted(&formats, moment, &matched, None)?)
                             }
                             (RowOrder::NewestOfKey, false) => {
-                                newest_by_key(moment, &matched, last)?
+                                newest_by_key(moment, &matched, &start, last)?
                             }
-                            (_, true) => self.sorted(&formats, moment, &matched, start.as_ref())?,
+                            (_, true) => {
+                                self.sorted(&formats, moment, &matched, behind.as_ref())?
+                            }
                             (_, false) => by_key(moment, &matched, start.clone(), last)?,
                         };
                         let places = places.into_iter().skip(query.offset).take(take);
@@ -172,7 +176,7 @@ impl Collection {
     /// Behind which place in the order of keys rows begin; none for the start.
     pub(in crate::collection) fn place_of(
         &self,
-        schema: &crate::schema::Schema,
+        schema: &Schema,
         order: RowOrder<'_>,
     ) -> Result<Option<KeyPlace>, CollectionError> {
         let RowOrder::KeyBehind(key) = order else { return Ok(None) };
@@ -182,23 +186,49 @@ impl Collection {
     }
 }
 
-/// The first `most` of these rows in the order of keys, behind a place.
+/// Where rows that match a filter, and are behind a place, begin in the order of keys.
+fn first_place(
+    schema: &Schema,
+    filter: Option<&BoundFilter>,
+    behind: Option<&KeyPlace>,
+) -> Bound<KeyPlace> {
+    if let Some(behind) = behind {
+        return Bound::Excluded(behind.clone());
+    }
+    let least = filter.map_or(Bound::Unbounded, |filter| {
+        filter.predicate.lower_bound_of(schema.primary_key_position())
+    });
+    let bytes = |of: &Constant| match of {
+        Constant::Int(key) => Some(PrimaryKeyRef::Int64(*key).to_bytes()),
+        Constant::Text(key) => Some(PrimaryKeyRef::VarChar(key).to_bytes()),
+        _ => None,
+    };
+    match least {
+        Bound::Included(least) => {
+            bytes(least).map_or(Bound::Unbounded, |key| Bound::Included((key, RowId(0))))
+        }
+        // Behind every row of this key.
+        Bound::Excluded(below) => {
+            bytes(below).map_or(Bound::Unbounded, |key| Bound::Excluded((key, RowId(u64::MAX))))
+        }
+        Bound::Unbounded => Bound::Unbounded,
+    }
+}
+
+/// The first `most` of these rows in the order of keys, from a place.
 pub(in crate::collection) fn by_key(
     moment: &ReadSnapshot<'_>,
     rows: &RoaringTreemap,
-    mut behind: Option<KeyPlace>,
+    mut start: Bound<KeyPlace>,
     most: usize,
 ) -> Result<Vec<KeyPlace>, CollectionError> {
     let mut found = Vec::new();
     // Rows that are not behind the place cannot be counted out, so the scan may go to the end.
     while found.len() < most && (found.len() as u64) < rows.len() {
         asker::go_on()?;
-        let start = match &behind {
-            Some((key, row)) => Bound::Excluded((key.as_slice(), *row)),
-            None => Bound::Unbounded,
-        };
+        let from = start.as_ref().map(|(key, row)| (key.as_slice(), *row));
         let (mut seen, mut last) = (0, None);
-        moment.rows.scan_keys(start, CHUNK, &mut |key, row| {
+        moment.rows.scan_keys(from, CHUNK, &mut |key, row| {
             seen += 1;
             if rows.contains(row.0) && found.len() < most {
                 found.push((key.to_vec(), row));
@@ -208,7 +238,7 @@ pub(in crate::collection) fn by_key(
             }
         })?;
         match last {
-            Some(last) => behind = Some(last),
+            Some(last) => start = Bound::Excluded(last),
             None => break,
         }
     }
@@ -219,12 +249,13 @@ pub(in crate::collection) fn by_key(
 fn newest_by_key(
     moment: &ReadSnapshot<'_>,
     rows: &RoaringTreemap,
+    start: &Bound<KeyPlace>,
     most: usize,
 ) -> Result<Vec<KeyPlace>, CollectionError> {
     // One more, since of the last key there may be newer rows behind.
     let mut wanted = most.saturating_add(1);
     loop {
-        let places = by_key(moment, rows, None, wanted)?;
+        let places = by_key(moment, rows, start.clone(), wanted)?;
         let is_all = places.len() < wanted;
         let found = newest(places);
         if is_all || found.len() > most {

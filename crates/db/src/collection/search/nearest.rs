@@ -5,7 +5,7 @@
 //! from the graph since are looked for once more.
 //!
 //! A key that several rows have is answered once, with the nearest of them. So where keys repeat
-//! more rows are looked at, until there are enough keys or no more rows.
+//! more rows are looked at, until there are enough keys or no more rows, a million at most.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -84,6 +84,8 @@ impl SearchContext<'_> {
 
 /// Length of the candidate list for few results.
 const DEFAULT_LIST: usize = 64;
+/// Rows that are looked at for enough keys.
+const MOST_LOOKED_AT: usize = 1 << 20;
 /// Queries done between two looks at whether somebody waits.
 const QUERIES_AT_ONCE: usize = 256;
 
@@ -122,21 +124,44 @@ impl Collection {
         query: VectorSet<'_>,
         NearRows { wanted, mut near }: NearRows,
     ) -> Result<Vec<SearchHit>, CollectionError> {
+        let most = usize::try_from(asked.among.len()).unwrap_or(usize::MAX).min(MOST_LOOKED_AT);
         let mut k = wanted;
+        let mut read = *reading;
         loop {
-            let rows: Vec<RowId> = near.iter().map(|near| near.row).collect();
-            let read = self.read(reading, &rows)?;
             let mut keys = HashSet::new();
-            let hits = near.iter().zip(read);
-            let hits = hits.map(|(near, row)| SearchHit { distance: near.distance, row });
-            let hits = hits.filter(|hit| keys.insert(hit.row.key.clone()));
-            let hits: Vec<_> = hits.take(wanted).collect();
-            if hits.len() >= wanted || k as u64 >= asked.among.len() || near.len() < k {
-                return Ok(hits);
+            let hits = self.hits(&read, &near)?.into_iter();
+            let hits: Vec<_> =
+                hits.filter(|hit| keys.insert(hit.row.key.clone())).take(wanted).collect();
+            if hits.len() >= wanted || k >= most || near.len() < k {
+                let is_whole = read.sources.len() == reading.sources.len();
+                return if is_whole { Ok(hits) } else { self.whole_hits(reading, hits) };
             }
-            k = usize::try_from(asked.among.len()).unwrap_or(usize::MAX).min(k.saturating_mul(4));
+            // Of rows that are looked at for their keys nothing else is read.
+            read.sources = &[];
+            k = most.min(k.saturating_mul(4));
             near = self.nearest(asked, query, &[k])?.remove(0);
         }
+    }
+
+    /// Rows that were found, read.
+    fn hits(
+        &self,
+        reading: &RowReading<'_>,
+        near: &[Near],
+    ) -> Result<Vec<SearchHit>, CollectionError> {
+        let rows: Vec<RowId> = near.iter().map(|near| near.row).collect();
+        let hits = near.iter().zip(self.read(reading, &rows)?);
+        Ok(hits.map(|(near, row)| SearchHit { distance: near.distance, row }).collect())
+    }
+
+    /// Hits of which the keys alone were read, with all that is to be read.
+    fn whole_hits(
+        &self,
+        reading: &RowReading<'_>,
+        hits: Vec<SearchHit>,
+    ) -> Result<Vec<SearchHit>, CollectionError> {
+        let near = hits.iter().map(|hit| Near { distance: hit.distance, row: hit.row.row });
+        self.hits(reading, &near.collect::<Vec<_>>())
     }
 
     /// For each query the `k` nearest of some rows, nearest first; each has a `k` of its own.
@@ -146,7 +171,8 @@ impl Collection {
         queries: VectorSet<'_>,
         ks: &[usize],
     ) -> Result<Vec<Vec<Near>>, CollectionError> {
-        let Some((before, graph)) = asked.graph else {
+        let is_long = ks.iter().any(|k| *k > SearchParams::LIST_MAX);
+        let Some((before, graph)) = asked.graph.as_ref().filter(|_| !is_long) else {
             return self.nearest_exactly(asked, asked.among, queries, ks);
         };
         // Before the graph: a row that enters it meanwhile is found here, or there, or in both.

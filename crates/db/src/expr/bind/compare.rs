@@ -39,11 +39,21 @@ impl Binder<'_> {
         let low = end(low, [Comparison::Ge, Comparison::Gt])?;
         let high = end(high, [Comparison::Le, Comparison::Lt])?;
         match (low, high) {
+            // A constant between two fields is two comparisons, which look the same.
             (
-                Predicate::Leaf(Leaf::Compare(column, above, low)),
-                Predicate::Leaf(Leaf::Compare(_, below, high)),
-            ) if low.type_name() == high.type_name()
-                || (low.number().is_some() && high.number().is_some()) =>
+                Predicate::Leaf(Leaf::Compare(
+                    column,
+                    above @ (Comparison::Ge | Comparison::Gt),
+                    low,
+                )),
+                Predicate::Leaf(Leaf::Compare(
+                    other,
+                    below @ (Comparison::Le | Comparison::Lt),
+                    high,
+                )),
+            ) if column == other
+                && (low.type_name() == high.type_name()
+                    || (low.number().is_some() && high.number().is_some())) =>
             {
                 let limit = |comparison, constant| match comparison {
                     Comparison::Ge | Comparison::Le => Limit::Included(constant),

@@ -1,6 +1,6 @@
 //! Constants against the types of fields.
 
-use super::{scalar_name, type_name};
+use super::type_name;
 use crate::expr::constant::Constant;
 use crate::expr::error::{FilterFault, LocatedResult, Span};
 use crate::expr::number::as_integer;
@@ -9,8 +9,8 @@ use crate::value::ScalarType;
 
 /// The constant in the form in which values of this type are compared with it.
 ///
-/// An integer has to be in the range of the type. A fraction is compared with integers as what it
-/// is; with a field of single precision it is rounded as the values of the field were, so that
+/// An integer or a fraction is compared with integers as what it is, also beyond the range of their
+/// type; with a field of single precision it is rounded as the values of the field were, so that
 /// what was stored as 0.1 is equal to 0.1.
 pub(super) fn fit(target: Target, constant: Constant, span: Span) -> LocatedResult<Constant> {
     let right = constant.type_name();
@@ -35,14 +35,9 @@ pub(super) fn fit(target: Target, constant: Constant, span: Span) -> LocatedResu
                 let rounded = f64::from(value as f32);
                 Ok(Constant::Float(if rounded.is_finite() { rounded } else { value }))
             }
-            (scalar, Constant::Int(value)) => match scalar.integer_range() {
-                Some((least, most)) if !(least..=most).contains(&value) => {
-                    let (value, type_name) = (value.to_string(), scalar_name(scalar));
-                    Err(FilterFault::OutOfRange { value, type_name, least, most }.at(span))
-                }
-                Some(_) => Ok(Constant::Int(value)),
-                None => refuse(),
-            },
+            (scalar, constant @ Constant::Int(_)) if scalar.integer_range().is_some() => {
+                Ok(constant)
+            }
             (scalar, Constant::Float(value)) => match scalar.integer_range() {
                 // The same number, in the form that an index on integers has.
                 Some(_) => Ok(as_integer(value).map_or(Constant::Float(value), Constant::Int)),

@@ -6,10 +6,12 @@ mod calls;
 mod compare;
 mod fit;
 
-use super::constant::{Constant, Templates};
+use std::cell::Cell;
+
+use super::constant::{Constant, ConstantSize, Templates};
 use super::error::{FilterFault, LocatedResult, Span};
 use super::instant::{Interval, parse_instant};
-use super::parser::{MAX_DEPTH, TERM_WORK};
+use super::parser::{MAX_DEPTH, MAX_EXPRESSION_BYTES, MAX_TERMS, TERM_WORK};
 use super::predicate::{BoundFilter, ColumnRef, Leaf, Predicate, Target, Term};
 use super::tree::{Comparison, Expr, Junction, Literal, Name, OperandKind, PathStep};
 use crate::asker;
@@ -66,7 +68,7 @@ pub(super) fn bind(
     schema: &Schema,
     templates: &Templates,
 ) -> LocatedResult<BoundFilter> {
-    let binder = Binder { schema, templates };
+    let binder = Binder { schema, templates, put_in: Cell::default() };
     let (mut predicate, mut sample) = (Predicate::Const(true), None);
     if let Some(expr) = expr {
         let (terms, last): (&[Expr], _) = match &expr.kind {
@@ -91,6 +93,8 @@ pub(super) fn bind(
 struct Binder<'s> {
     schema: &'s Schema,
     templates: &'s Templates,
+    /// What templates have put in so far: each time that one is named, its value is copied.
+    put_in: Cell<ConstantSize>,
 }
 
 impl Binder<'_> {
@@ -196,6 +200,12 @@ impl Binder<'_> {
         if value.has_nan() {
             return Err(refuse("it is NaN"));
         }
+        let put_in = self.put_in.get() + value.size();
+        let (values, bytes) = (MAX_TERMS, MAX_EXPRESSION_BYTES);
+        if put_in.values > values || put_in.text_bytes > bytes {
+            return Err(FilterFault::TooMuchPutIn { values, bytes }.at(span));
+        }
+        self.put_in.set(put_in);
         Ok(value)
     }
 

@@ -61,8 +61,6 @@ fn errors_say_what_and_where() {
             "flag > true",
         ),
         ("j['x'] < [1]", "< is only supported on numbers", "j['x'] < [1]"),
-        ("tiny > 128", "128 is out of range of Int8, which has -128 to 127", "tiny > 128"),
-        ("tiny in [1, 300]", "300 is out of range of Int8", "300"),
         ("a in [1, 'x']", "comparisons between Int64 and VarChar are not supported", "'x'"),
         ("a in 5", "in is only supported on a list on the right-hand side, not on Int64", "5"),
         ("a in [b]", "a list is only supported on constants, not on Int64", "b"),

@@ -61,6 +61,21 @@ fn the_number_of_terms_and_bytes_is_bounded() {
 }
 
 #[test]
+fn what_templates_put_in_is_bounded_however_often_they_are_named() {
+    let list = Constant::List((0..10_000).map(Constant::Int).collect());
+    let text = Constant::Text("x".repeat(1 << 20));
+    let templates = Templates::from([("list".to_owned(), list), ("text".to_owned(), text)]);
+    let row = TestRow::new(&[("a", Value::Int64(9999))]);
+    let named = |term: &str, times: usize| vec![term; times].join(" or ");
+    assert_eq!(row.truth_with(&named("a in {list}", 100), &templates), Some(true));
+    for expression in [named("a in {list}", 110), named("s == {text}", 17)] {
+        let fault = compile(&expression, &schema(true), &templates).unwrap_err();
+        let (values, bytes) = (MAX_TERMS, MAX_EXPRESSION_BYTES);
+        assert_eq!(*fault.fault(), FilterFault::TooMuchPutIn { values, bytes });
+    }
+}
+
+#[test]
 fn a_list_of_a_million_keys_is_taken() {
     let keys: Vec<String> = (0..1_000_000).map(|key| key.to_string()).collect();
     let expression = format!("id in [{}]", keys.join(", "));

@@ -141,6 +141,7 @@ fn arrays_and_their_elements() {
             "json_contains(j['l'], 'a')",
             "json_contains(j['l'], [2, 3])",
             "json_contains_all(j['l'], [1, 'a'])",
+            "json_contains_all(j['l'], [[2, 3], [2.0, 3]])",
             "json_contains_any(j['l'], ['b', 1.0])",
             "JSON_CONTAINS(tags, 'b')",
             "array_contains(tags, 'a')",

@@ -260,6 +260,16 @@ fn an_index_is_replaced_only_when_asked_and_other_files_never() {
     read_back(many.set(), &dir, &manifest);
     assert_eq!(entries(temp.path()), 1, "the old index is gone");
 
+    for place in ["queries.u8bin", "part-0000/codes-1.bak", "part-0001", ".hidden"] {
+        let place = dir.join(place);
+        fs::write(&place, "mine").expect("a file");
+        let found = run(few.set(), &dir, &replace).expect_err("it is refused");
+        assert!(matches!(&found, BuildError::Stranger { path, .. } if path.ends_with(&place)));
+        fs::remove_file(place).expect("it is still there");
+    }
+    assert_eq!(entries(temp.path()), 1, "nothing is left");
+    read_back(many.set(), &dir, &manifest);
+
     let other = temp.path().join("other");
     fs::create_dir(&other).expect("a directory");
     fs::write(other.join("letter.txt"), "dear").expect("a file");

@@ -84,6 +84,7 @@ fn invalid_manifest_is_neither_written_nor_read() {
     assert_eq!(refused(&|m| m.partitions.clear()), "number of partitions");
     assert_eq!(refused(&|m| m.partitions[1].first_page = 3), "first page of a partition");
     assert_eq!(refused(&|m| m.rows = 101), "rows");
+    assert_eq!(refused(&|m| m.next_row_id = (1 << 32) + 1), "next row id");
     assert_eq!(refused(&|m| m.entries.clear()), "number of entry nodes");
     assert_eq!(refused(&|m| m.entries[1] = NodeId(1 << 20)), "entry node");
     assert_eq!(refused(&|m| m.head.nodes = 1 << 20), "head nodes");

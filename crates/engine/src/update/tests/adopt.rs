@@ -1,8 +1,8 @@
 //! Rows that are linked by the edges that another index has chosen.
 
-use super::{Rows, assert_sound, built, insert_all, live, params, recall, rows_of};
+use super::{Rows, assert_sound, built, insert_all, live, open_options, params, recall, rows_of};
 use crate::types::RowId;
-use crate::update::{LinkPace, LiveIndex, RowLink, UpdateError};
+use crate::update::{LinkPace, LiveIndex, LiveOptions, RowLink, UpdateError};
 
 const DIM: usize = 32;
 
@@ -118,4 +118,24 @@ fn links_that_contradict_the_index_change_nothing() {
     index.checkpoint(1).unwrap();
     drop(index);
     assert_sound(&place.path);
+}
+
+#[test]
+fn a_row_for_which_no_node_is_left_holds_no_memory() {
+    let rows = Rows::clustered(2_000, DIM, 5);
+    let place = built(&rows, 900);
+    let options = LiveOptions { open: open_options(), fresh_rows: Some(0), ..Default::default() };
+    let index = LiveIndex::open(&place.path, options).unwrap();
+    let near = vec![RowId(1), RowId(2), RowId(3)];
+    let link = |row| RowLink { row: RowId(row), neighbours: near.clone(), back_edges: vec![] };
+    let links: Vec<_> = (900..1_900).map(link).collect();
+    let outcomes = adopted(&index, &rows, &links);
+    let linked = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    let full = |outcome: &Result<bool, _>| matches!(outcome, Err(UpdateError::Full { .. }));
+    assert!(outcomes[linked..].iter().all(full), "{:?}", outcomes[linked]);
+    let held = index.pending_bytes();
+    adopted(&index, &rows, &links[linked..]);
+    assert_eq!(index.pending_bytes(), held);
+    let least = linked as u64 * rows.dim as u64;
+    assert!(held >= least && held < (linked as u64 + 1) * 1_000, "{held} for {linked} rows");
 }

@@ -88,6 +88,7 @@ impl Files for FailingFiles {
         self.step()?;
         let bytes = std::fs::read(path)?;
         let mut doubt = self.0.lock().unwrap();
+        assert!(doubt.renamed.is_none(), "the exchange is on stable storage before files go");
         doubt.unsynced.retain(|p| p != path);
         doubt.removed.insert(path.to_owned(), bytes);
         DiskFiles.remove(path)
@@ -184,6 +185,31 @@ fn crash_everywhere(write: impl Fn(&LiveIndex, u64) -> Result<CheckpointReport, 
         }
     }
     assert!(outcomes[0] > 20 && outcomes[1] > 3, "{outcomes:?}");
+}
+
+#[test]
+fn an_exchange_that_was_not_synced_is_before_files_of_the_old_generation_go() {
+    let rows = Rows::clustered(ALL, 16, 1);
+    let original = built(&rows, BUILT);
+    for nth in 0.. {
+        let place = original.copy();
+        let files = FailingFiles::default();
+        let index = live_with(&place.path, Arc::new(files.clone()));
+        insert_all(&index, &rows, BUILT..ALL);
+        delete_all(&index, 0..10);
+        files.0.lock().unwrap().left = Some(nth);
+        assert!(index.checkpoint(5).is_err());
+        drop(index);
+        if read_only(&place.path).manifest().applied == 0 {
+            continue;
+        }
+        // The process ended between the exchange and its sync; another one opens the index.
+        files.0.lock().unwrap().left = None;
+        drop(live_with(&place.path, Arc::new(files.clone())));
+        assert!(!files.0.lock().unwrap().removed.is_empty(), "old files go");
+        files.cut_power();
+        return assert_rows(&place.path, &rows, 5);
+    }
 }
 
 #[test]

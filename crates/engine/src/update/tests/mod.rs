@@ -1,12 +1,14 @@
 //! Behaviour of the room, on small indexes built from a seed.
 
 mod adopt;
+mod beginning;
 mod codes;
 mod crash;
 mod displaced;
 mod live;
 mod many;
 mod model;
+mod replay;
 mod rewrite;
 mod scale;
 mod succession;

@@ -3,14 +3,14 @@
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::{
     Rows, assert_sound, built, consolidate, delete_all, insert_all, live, open_options, params,
     rows_of,
 };
 use crate::index::{OpenOptions, PageStats, Resident};
-use crate::memory::{Accountant, Pool};
+use crate::memory::{Accountant, Pool, Reservation};
 use crate::search::{Policy, SearchParams};
 use crate::types::RowId;
 use crate::update::{DiskFiles, Files, LiveIndex, LiveOptions, NewFile, UpdateError};
@@ -40,6 +40,35 @@ impl Files for Watching {
         if let Some(accountant) = self.accountant.get() {
             self.most_codes.fetch_max(accountant.pool_bytes(Pool::Codes), Ordering::Relaxed);
         }
+        DiskFiles.remove(path)
+    }
+}
+
+/// The file system, beside somebody who takes all memory that is free while files are written.
+#[derive(Default)]
+struct Besieged {
+    accountant: OnceLock<Arc<Accountant>>,
+    taken: Mutex<Vec<Reservation>>,
+}
+
+impl Files for Besieged {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn NewFile>> {
+        if let Some(accountant) = self.accountant.get() {
+            let all = accountant.reserve_free(Pool::Postings, accountant.free_bytes()).unwrap();
+            self.taken.lock().unwrap().push(all);
+        }
+        DiskFiles.create(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        DiskFiles.rename(from, to)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        DiskFiles.sync_dir(path)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
         DiskFiles.remove(path)
     }
 }
@@ -109,6 +138,29 @@ fn rows_come_under_any_limit_that_the_index_opens_with() {
         assert_found(&index, &rows, 0..1200);
     }
     assert!(opened > 2, "some limits are above the floor");
+}
+
+/// The table of codes has room for so many rows; then the next generation has one of its own, for
+/// which there is room until it is opened.
+#[test]
+fn a_generation_with_codes_of_its_own_has_its_room_before_it_is_written() {
+    let rows = Rows::clustered(1_400, 16, 2);
+    let place = built(&rows, 600);
+    let files = Arc::new(Besieged::default());
+    let accountant = Accountant::new(Some(64 << 20));
+    let open = OpenOptions { accountant: Arc::clone(&accountant), ..open_options() };
+    let options =
+        LiveOptions { open, files: files.clone(), fresh_rows: Some(150), ..LiveOptions::default() };
+    let index = LiveIndex::open(&place.path, options).unwrap();
+    files.accountant.set(accountant).unwrap();
+    let codes = index.current().index.codes().rows();
+    for from in (600..1_400).step_by(100) {
+        insert_all(&index, &rows, from..from + 100);
+        index.checkpoint(from as u64).unwrap();
+        files.taken.lock().unwrap().clear();
+    }
+    assert!(index.current().index.codes().rows() > codes, "the first table was used up");
+    assert_found(&index, &rows, 0..1_400);
 }
 
 #[test]

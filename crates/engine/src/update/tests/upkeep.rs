@@ -1,7 +1,9 @@
 //! When upkeep is due, and that it does what was.
 
-use super::{Rows, assert_sound, built, delete_all, insert_all, live, params, read_only};
-use crate::types::RowId;
+use super::{
+    Rows, assert_sound, built, consolidate, delete_all, insert_all, live, params, read_only,
+};
+use crate::types::{NodeId, RowId};
 use crate::update::{Due, UpkeepOptions};
 
 const DIM: usize = 32;
@@ -82,4 +84,46 @@ fn the_head_index_follows_the_rows() {
     assert!((10..=40).contains(&head_nodes()), "{} for 2,000 rows", head_nodes());
     drop(index);
     assert_sound(&place.path);
+}
+
+/// One in a hundred of the rows that come enters the head index, some at a time.
+#[test]
+fn rows_that_were_deleted_while_they_waited_stay_out_of_the_head_index() {
+    let rows = Rows::clustered(2_300, DIM, 1);
+    let place = built(&rows, 2_000);
+    let index = live(&place.path);
+    insert_all(&index, &rows, 2_000..2_002);
+    let generation = index.current();
+    let waiting = || generation.entrants.lock().unwrap();
+    let in_head = |node: NodeId| generation.head().unwrap().nodes().contains(&node.0);
+    let wait = |row: u64| {
+        let node = index.node_of(RowId(row)).unwrap();
+        waiting().push(node);
+        index.delete(RowId(row)).unwrap();
+        node
+    };
+    let consolidated = wait(2_001);
+    consolidate(&index);
+    assert_eq!((waiting().len(), index.tombstones()), (0, 0));
+    insert_all(&index, &rows, 2_002..2_050);
+    let deleted = wait(2_049);
+    insert_all(&index, &rows, 2_050..2_101);
+    assert_eq!(waiting().len(), 0, "another one made all of them enter");
+    let entered = index.node_of(RowId(2_100)).unwrap();
+    assert!(in_head(entered) && !in_head(deleted) && !in_head(consolidated));
+}
+
+#[test]
+fn a_step_that_fails_holds_no_memory() {
+    let rows = Rows::clustered(2_000, DIM, 1);
+    let place = built(&rows, 2_000);
+    let index = live(&place.path);
+    delete_all(&index, 0..1_000);
+    // All pages but the first one are damaged.
+    let segment = place.path.join("part-0000/segment-000000.pages");
+    let mut bytes = std::fs::read(&segment).unwrap();
+    bytes[index.current().layout().page_bytes()..].fill(0xa5);
+    std::fs::write(&segment, bytes).unwrap();
+    index.consolidate(1).unwrap_err();
+    assert_eq!(index.pending_bytes(), 0);
 }

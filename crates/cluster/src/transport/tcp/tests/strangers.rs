@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use super::super::OpenError;
 use super::*;
-use crate::wire::{Numbers, read};
+use crate::wire::{Leave, Numbers, read};
 
 /// A server with a good client; whatever a stranger does, the two still talk afterwards.
 struct Pair {
@@ -168,14 +168,52 @@ fn whoever_does_not_introduce_itself_is_let_go() {
 }
 
 #[test]
-fn strangers_are_bounded_in_number() {
-    let pair = Pair::new(|settings| settings.limits.handshakes = 3);
-    let strangers: Vec<_> = (0..5).map(|_| pair.stranger()).collect();
+fn strangers_are_bounded_in_number_and_keep_nobody_out() {
+    // Nobody is let go for having said nothing, as long as this test takes.
+    let pair = Pair::new(|settings| {
+        settings.limits.handshakes = 3;
+        settings.limits.handshake_us = 10 * HANGS.as_micros() as u64;
+    });
+    let mut strangers: Vec<_> = (0..5).map(|_| pair.stranger()).collect();
     for _ in 0..2 {
         pair.node.refused("as many connections");
     }
+    // Those that came first went, and were told.
+    for stranger in &mut strangers[..2] {
+        let mut heard = Vec::new();
+        let _ = stranger.read_to_end(&mut heard);
+        let (goodbye, _) = read(&heard).expect("a whole frame");
+        assert!(matches!(goodbye, Message::Goodbye(of) if of.why == Leave::Full));
+    }
     pair.goes_on();
+    let me = PeerId::Server(1);
+    let server = Node::open(settings(me, &pair.placement, None), None);
+    server.up(PeerId::Server(0));
+    pair.node.up(me);
     drop(strangers);
+}
+
+#[test]
+fn clients_leave_room_for_servers_and_for_each_other_when_they_go() {
+    let Pair { placement, node, client } = Pair::new(|settings| settings.limits.connections = 2);
+    let of = |me| Node::open(settings(me, &placement, None), None);
+    let second = of(PeerId::Client(2));
+    let why = second.find(|seen| match seen {
+        Seen::Refused(Why::Goodbye { why, words }) => Some((*why, words.clone())),
+        _ => None,
+    });
+    assert_eq!(why, (Leave::Full, Why::TooMany.to_string()));
+    node.refused("as many connections");
+    // The same client may come anew, and a server at any time.
+    let again = of(PeerId::Client(1));
+    again.up(PeerId::Server(0));
+    assert_eq!(node.down(PeerId::Client(1)), Why::Replaced);
+    drop(client);
+    let server = of(PeerId::Server(1));
+    server.up(PeerId::Server(0));
+    node.up(PeerId::Server(1));
+    drop(again);
+    second.up(PeerId::Server(0));
 }
 
 #[test]
