@@ -322,6 +322,7 @@ impl Clients {
         let made = leader.life.within(|| made_by(leader, id, self.world(), change));
         if leader.life.is_killed() || !travels() {
             self.count("answers lost");
+            self.cluster.restart_who_forgets(edge);
             return None;
         }
         made

@@ -179,7 +179,7 @@ impl Cluster {
         let options = ReplicaOptions {
             generation_bytes: GENERATION_BYTES,
             object_changes: OBJECT_CHANGES,
-            note: Duration::from_millis(500),
+            note: self.between_notes(),
             cut_off: Some(cut_off),
             time: ServerTime::Simulated(surroundings),
             planted: self.planted,
@@ -197,6 +197,30 @@ impl Cluster {
             members,
             cut_off: Mutex::new(is_cut_off),
         })
+    }
+
+    /// How often a server notes how far it is. What it forgets with a restart comes from the log again but
+    /// for what it has noted: so whoever is to forget notes all at once.
+    fn between_notes(&self) -> Duration {
+        if self.forgets_requests() { Duration::ZERO } else { Duration::from_millis(500) }
+    }
+
+    /// Whether servers have the fault that a restart forgets requests.
+    fn forgets_requests(&self) -> bool {
+        self.planted == Some(ServerFault::RequestsNotNoted)
+    }
+
+    /// With that fault, has all but one server begin anew before that one sends a change again: who leads
+    /// next and has not, knows the request.
+    pub(super) fn restart_who_forgets(&self, but: &Arc<RunningServer>) {
+        if !self.forgets_requests() {
+            return;
+        }
+        // Meanwhile others apply what was answered, and note it.
+        self.world.pause(Duration::from_millis(200));
+        let others = |site: &&ServerSite| site.server().is_some_and(|it| !Arc::ptr_eq(&it, but));
+        let others: Vec<usize> = self.sites.iter().filter(others).map(|it| it.number).collect();
+        others.into_iter().for_each(|it| self.kill(it, true, Duration::from_millis(500)));
     }
 
     /// Kills what runs at a site, with the disk as it is now or with none, for so long. In etcd it lives until
