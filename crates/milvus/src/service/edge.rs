@@ -243,7 +243,9 @@ impl Edge {
     /// nobody any more.
     async fn ask_keeper(&self, call: &Outgoing, keeper: Option<u8>) -> Option<Response<Body>> {
         let keeper = keeper.filter(|keeper| *keeper != self.peers.number())?;
-        let server = self.peers.server(keeper)?;
+        let peers = Arc::clone(&self.peers);
+        // Where it does not know the number, it waits for etcd.
+        let server = tokio::task::spawn_blocking(move || peers.server(keeper)).await.ok()??;
         self.counts.sent(SentOn::Iterator);
         Some(match self.send(&server, call).await {
             Ok(response) => response,
