@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use pipeann_db::catalog::{EntryChange, NewIndex};
 use pipeann_db::collection::{
-    Collection, CollectionError, Grouping, RowOrder, RowQuery, SearchHit, SearchRequest,
+    Collection, CollectionError, Filter, Grouping, RowOrder, RowQuery, SearchHit, SearchRequest,
 };
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_engine::search::DistanceRange;
@@ -178,6 +178,15 @@ fn of_a_key_that_several_rows_have_the_newest_is_found() {
             let expected = (0..count).skip(offset).take(limit.unwrap_or(usize::MAX));
             let found: Vec<_> = found.into_iter().map(|row| row.key).collect();
             assert_eq!(found, keys(&expected.collect::<Vec<_>>()), "{count} {offset}");
+        }
+        // Where a filter tells at which key rows begin, that one is found with all of its rows.
+        for (filter, first) in
+            [("id > 9", 10), ("id >= 9", 9), ("id >= 3 and id > 8 and id < 60", 9)]
+        {
+            let (order, filter) = (RowOrder::NewestOfKey, Some(Filter::new(filter)));
+            let query = RowQuery { order, filter, limit: Some(3), ..RowQuery::default() };
+            let found: Vec<_> = c.query(&query).unwrap().into_iter().map(|row| row.key).collect();
+            assert_eq!(found, keys(&[first, first + 1, first + 2]), "{count}");
         }
     }
 }

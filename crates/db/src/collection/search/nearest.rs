@@ -91,7 +91,7 @@ const QUERIES_AT_ONCE: usize = 256;
 
 impl Collection {
     /// For each query the nearest of the rows that are wanted, nearest first; fewer than `k` where
-    /// there are fewer keys.
+    /// there are fewer keys, or the nearest million rows have fewer.
     ///
     /// # Errors
     /// [`CollectionError::NotLoaded`], bad input by name of what is wrong with it, or a failed

@@ -1,5 +1,7 @@
 //! Unknown values, templates, and what binding makes of an expression before there is a row.
 
+use std::ops::Bound;
+
 use super::rows::{TestRow, bound, check, row};
 use crate::expr::{Constant, Leaf, Predicate, Templates};
 
@@ -113,4 +115,24 @@ fn values_that_a_field_must_have_are_known() {
     assert_eq!(a("not (a == 1)"), None);
     assert_eq!(a("a > 1"), None);
     assert_eq!(a("a == 1 and 1 == 2"), ints(&[]));
+}
+
+#[test]
+fn below_which_value_of_a_field_no_row_matches_is_known() {
+    let is = |expression: &str, expected: Bound<Constant>| {
+        let found = bound(expression);
+        let found = found.predicate.lower_bound_of(2);
+        assert_eq!(found, expected.as_ref(), "{expression}");
+    };
+    let (from, above) =
+        (|v| Bound::Included(Constant::Int(v)), |v| Bound::Excluded(Constant::Int(v)));
+    is("a >= 1", from(1));
+    is("1 < a", above(1));
+    is("1 < a <= 5", above(1));
+    is("b > 7 and a > 1 and a >= 3", from(3));
+    is("a >= 3 and a > 3", above(3));
+    is("a > 3 and a >= 3 and (b == 1 or a > 9)", above(3));
+    for nothing in ["a < 5", "not (a >= 1)", "a > 1 or b > 1", "b > 1", "a != 1"] {
+        is(nothing, Bound::Unbounded);
+    }
 }

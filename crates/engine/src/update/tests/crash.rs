@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use super::{
-    Rows, assert_sound, built, delete_all, insert_all, live, live_with, params, read_only,
+    Place, Rows, assert_sound, built, delete_all, insert_all, live, live_with, params, read_only,
 };
 use crate::types::RowId;
 use crate::update::{CheckpointReport, DiskFiles, Files, LiveIndex, NewFile, Rewrite, UpdateError};
@@ -146,18 +146,24 @@ fn a_crash_at_any_operation_of_a_rewrite_leaves_the_old_or_the_new_generation() 
     crash_everywhere(|index, applied| index.rewrite(applied, Rewrite { retrain: true }));
 }
 
+/// A copy with changes that are not on disk yet, whose `nth` operation on files from now on fails.
+fn failing_at(original: &Place, rows: &Rows, nth: usize) -> (Place, FailingFiles, LiveIndex) {
+    let place = original.copy();
+    let files = FailingFiles::default();
+    let index = live_with(&place.path, Arc::new(files.clone()));
+    insert_all(&index, rows, BUILT..ALL);
+    delete_all(&index, 0..10);
+    files.0.lock().unwrap().left = Some(nth);
+    (place, files, index)
+}
+
 fn crash_everywhere(write: impl Fn(&LiveIndex, u64) -> Result<CheckpointReport, UpdateError>) {
     let rows = Rows::clustered(ALL, 16, 1);
     let original = built(&rows, BUILT);
     let mut outcomes = [0, 0];
     let mut undisturbed = false;
     for nth in 0.. {
-        let place = original.copy();
-        let files = FailingFiles::default();
-        let index = live_with(&place.path, Arc::new(files.clone()));
-        insert_all(&index, &rows, BUILT..ALL);
-        delete_all(&index, 0..10);
-        files.0.lock().unwrap().left = Some(nth);
+        let (place, files, index) = failing_at(&original, &rows, nth);
         let answered = write(&index, 5).is_ok();
         undisturbed |= files.0.lock().unwrap().left > Some(0);
         drop(index);
@@ -192,12 +198,7 @@ fn an_exchange_that_was_not_synced_is_before_files_of_the_old_generation_go() {
     let rows = Rows::clustered(ALL, 16, 1);
     let original = built(&rows, BUILT);
     for nth in 0.. {
-        let place = original.copy();
-        let files = FailingFiles::default();
-        let index = live_with(&place.path, Arc::new(files.clone()));
-        insert_all(&index, &rows, BUILT..ALL);
-        delete_all(&index, 0..10);
-        files.0.lock().unwrap().left = Some(nth);
+        let (place, files, index) = failing_at(&original, &rows, nth);
         assert!(index.checkpoint(5).is_err());
         drop(index);
         if read_only(&place.path).manifest().applied == 0 {
