@@ -194,8 +194,8 @@ impl KnownRequests {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has requests forgotten by this clock, in milliseconds. To be said before any is remembered: by none,
-    /// all count as old as it.
+    /// Has requests forgotten by this clock, in milliseconds. Until this is said none gets old; what was
+    /// remembered before is forgotten with the next one.
     pub fn forget_by(&self, now_ms: impl Fn() -> u64 + Send + Sync + 'static) {
         // Whoever opens the database once more has the same clock.
         let _ = self.clock.0.set(Box::new(now_ms));
