@@ -129,9 +129,8 @@ impl Collection {
         let mut read = *reading;
         loop {
             let mut keys = HashSet::new();
-            let hits = self.hits(&read, &near)?.into_iter();
-            let hits: Vec<_> =
-                hits.filter(|hit| keys.insert(hit.row.key.clone())).take(wanted).collect();
+            let hits = self.hits(&read, &near)?.filter(|hit| keys.insert(hit.row.key.clone()));
+            let hits: Vec<_> = hits.take(wanted).collect();
             if hits.len() >= wanted || k >= most || near.len() < k {
                 let is_whole = read.sources.len() == reading.sources.len();
                 return if is_whole { Ok(hits) } else { self.whole_hits(reading, hits) };
@@ -144,14 +143,14 @@ impl Collection {
     }
 
     /// Rows that were found, read.
-    fn hits(
+    fn hits<'n>(
         &self,
         reading: &RowReading<'_>,
-        near: &[Near],
-    ) -> Result<Vec<SearchHit>, CollectionError> {
+        near: &'n [Near],
+    ) -> Result<impl Iterator<Item = SearchHit> + use<'n>, CollectionError> {
         let rows: Vec<RowId> = near.iter().map(|near| near.row).collect();
         let hits = near.iter().zip(self.read(reading, &rows)?);
-        Ok(hits.map(|(near, row)| SearchHit { distance: near.distance, row }).collect())
+        Ok(hits.map(|(near, row)| SearchHit { distance: near.distance, row }))
     }
 
     /// Hits of which the keys alone were read, with all that is to be read.
@@ -161,7 +160,7 @@ impl Collection {
         hits: Vec<SearchHit>,
     ) -> Result<Vec<SearchHit>, CollectionError> {
         let near = hits.iter().map(|hit| Near { distance: hit.distance, row: hit.row.row });
-        self.hits(reading, &near.collect::<Vec<_>>())
+        Ok(self.hits(reading, &near.collect::<Vec<_>>())?.collect())
     }
 
     /// For each query the `k` nearest of some rows, nearest first; each has a `k` of its own.
