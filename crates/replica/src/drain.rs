@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pipeann_members::{Coordinator, Error as MembersError, Noticed, Notices, PutIf, ServerInfo};
@@ -64,9 +64,9 @@ pub fn forget_drain(coordinator: &dyn Coordinator, server: Uuid) -> Result<(), M
     coordinator.remove_value(&value_name(server), PutIf::Any).map(drop)
 }
 
-/// Looks out for whether this server is asked to end.
+/// Looks out for whether this server is asked to end, as long as somebody else holds the coordinator.
 pub struct EndWatch {
-    coordinator: Arc<dyn Coordinator>,
+    coordinator: Weak<dyn Coordinator>,
     notices: Notices,
     me: ServerProcess,
 }
@@ -80,23 +80,25 @@ impl fmt::Debug for EndWatch {
 impl EndWatch {
     pub(crate) fn new(coordinator: Arc<dyn Coordinator>, me: &ServerInfo) -> Self {
         let notices = coordinator.watch();
-        Self { coordinator, notices, me: drain_of(me) }
+        Self { coordinator: Arc::downgrade(&coordinator), notices, me: drain_of(me) }
     }
 
-    /// Returns when this server is asked to end. What was meant for a process before this one is
-    /// removed.
-    pub fn wait(&self) {
+    /// Returns when this server is asked to end, or false when the coordinator has gone. What was meant for
+    /// a process before this one is removed.
+    pub fn wait(&self) -> bool {
         let mine = value_name(self.me.0);
         let mut due = true;
         loop {
+            let Some(coordinator) = self.coordinator.upgrade() else { return false };
             if due {
-                match self.asked() {
-                    Ok(true) => return,
+                match self.asked(&*coordinator) {
+                    Ok(true) => return true,
                     Ok(false) => {}
                     // The watch tells of everything again when etcd answers.
                     Err(error) => tracing::debug!("whether it is to end is not known: {error}"),
                 }
             }
+            drop(coordinator);
             due = match self.notices.next(NOTICE) {
                 Some(Noticed::Everything) => true,
                 Some(Noticed::Value(name)) => name == mine,
@@ -105,9 +107,9 @@ impl EndWatch {
         }
     }
 
-    fn asked(&self) -> Result<bool, MembersError> {
+    fn asked(&self, coordinator: &dyn Coordinator) -> Result<bool, MembersError> {
         let name = value_name(self.me.0);
-        let Some(value) = self.coordinator.value(&name)? else { return Ok(false) };
+        let Some(value) = coordinator.value(&name)? else { return Ok(false) };
         match began(&value.bytes) {
             Some(began) if began == self.me.1 => return Ok(true),
             // One that has begun since looks out itself.
@@ -115,7 +117,7 @@ impl EndWatch {
             _ => {}
         }
         // Changed meanwhile, it is looked at again.
-        let _ = self.coordinator.remove_value(&name, PutIf::At(value.revision));
+        let _ = coordinator.remove_value(&name, PutIf::At(value.revision));
         Ok(false)
     }
 }
@@ -144,13 +146,25 @@ mod tests {
         });
         assert_eq!(drains(&*coordinator).unwrap().len(), 2);
         let watch = EndWatch::new(Arc::clone(&coordinator), &again);
-        assert!(!watch.asked().unwrap());
+        assert!(!watch.asked(&*coordinator).unwrap());
         assert_eq!(drains(&*coordinator).unwrap(), BTreeSet::from([(Uuid::from_u128(2), 10)]));
         forget_drain(&*coordinator, Uuid::from_u128(2)).unwrap();
         assert!(drains(&*coordinator).unwrap().is_empty());
         // What is meant for it is not taken away by one that still looks out for its forerunner.
         ask_to_drain(&*coordinator, &again).unwrap();
-        assert!(!EndWatch::new(Arc::clone(&coordinator), &one).asked().unwrap());
-        assert!(watch.asked().unwrap());
+        let forerunner = EndWatch::new(Arc::clone(&coordinator), &one);
+        assert!(!forerunner.asked(&*coordinator).unwrap());
+        assert!(watch.asked(&*coordinator).unwrap());
+    }
+
+    #[test]
+    fn one_that_looks_out_keeps_nothing_of_a_membership_that_has_ended() {
+        let cluster = Uuid::from_u128(9);
+        let memory = SharedMemory::new(cluster, Duration::from_secs(1), Arc::new(Boottime));
+        let coordinator: Arc<dyn Coordinator> = memory.connect(cluster).unwrap();
+        let held = Arc::downgrade(&coordinator);
+        let watch = EndWatch::new(coordinator, &server(1, 10));
+        assert!(held.upgrade().is_none());
+        assert!(!watch.wait());
     }
 }

@@ -5,7 +5,7 @@
 //! is in the store. Who should lead is told by an [`Election`]; who may is decided by the log alone,
 //! which refuses whoever led before. A disk that is lost costs time and no row.
 //!
-//! Deliberately absent: consensus, a clock that anything depends on, the network between servers.
+//! Deliberately absent: consensus, a clock that any promise of the log depends on, the network between servers.
 //!
 //! The whole database has one log, so that a reader asks the store one question whatever the number of
 //! collections, and a row never comes before its schema.
@@ -29,6 +29,7 @@ mod replica;
 mod requests_file;
 mod restore;
 mod state;
+mod store_clock;
 mod time;
 mod work;
 

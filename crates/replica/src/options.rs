@@ -12,6 +12,7 @@ use crate::time::ServerTime;
 /// So much of the log is read in about the time that a generation's changes take to be fetched.
 const GENERATION_BYTES: u64 = 256 << 20;
 const OBJECT_CHANGES: usize = 64 << 10;
+const GC_GRACE: Duration = Duration::from_secs(3600);
 
 /// How a server takes part.
 #[derive(Clone, Debug)]
@@ -38,9 +39,13 @@ pub struct ReplicaOptions {
     pub generation_bytes: u64,
     /// The log is kept for so long, and a generation before it, so that any moment since can be restored.
     pub keep_log: Duration,
+    /// What is younger stays in the store, though nobody wants it.
+    pub gc_grace: Duration,
     /// Is told when the log does not reach back to what this server has: it is to be opened anew, with
     /// a generation.
     pub cut_off: Option<SyncSender<()>>,
+    /// How often its clock is compared with the store's, whose time it goes by where its own is far from that.
+    pub compare_clock: Option<Duration>,
     /// The time it goes by.
     pub time: ServerTime,
     /// What a simulation breaks.
@@ -51,7 +56,7 @@ pub struct ReplicaOptions {
 impl ReplicaOptions {
     /// Publishes after 256 MiB. Looks at the log fifty times a second in a directory; once in a bucket, and
     /// at rest every 2.5 s, since each look is paid for, and puts at most twenty objects a second there.
-    /// Notes every five seconds.
+    /// Notes every five seconds. Goes by the clock that it is given.
     pub fn new(store: ClusterStore, name: String, election: Arc<dyn Election>) -> Self {
         let times = if store.is_local() { [20, 20, 0] } else { [1_000, 2_500, 50] };
         let [poll, idle_poll, put_gap] = times.map(Duration::from_millis);
@@ -66,7 +71,9 @@ impl ReplicaOptions {
             note: Duration::from_secs(5),
             generation_bytes: GENERATION_BYTES,
             keep_log: Duration::ZERO,
+            gc_grace: GC_GRACE,
             cut_off: None,
+            compare_clock: None,
             time: ServerTime::Machine,
             #[cfg(test)]
             planted: None,

@@ -35,6 +35,7 @@ use crate::objects::moment;
 use crate::options::ReplicaOptions;
 use crate::requests_file::{self, REQUESTS_FILE};
 use crate::state::{SharedState, WorkSignal};
+use crate::store_clock::StoreClock;
 use crate::work::{LedTerm, LedTerms, SHARD};
 
 /// How often it is looked whether a generation is due.
@@ -49,8 +50,6 @@ const PART_AT_END: u64 = 8;
 const LAST_FILES: Duration = Duration::from_secs(20);
 /// How often the end of the server is looked for, while files are put.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
-/// What is younger stays in the store, though nobody wants it.
-const GRACE: Duration = Duration::from_secs(3600);
 
 /// What the thread has.
 pub(crate) struct GenerationWork {
@@ -59,6 +58,9 @@ pub(crate) struct GenerationWork {
     pub(crate) options: ReplicaOptions,
     pub(crate) state: Arc<SharedState>,
     pub(crate) terms: Arc<Mutex<LedTerms>>,
+    pub(crate) clock: Arc<StoreClock>,
+    /// When the clock was compared with the store's.
+    pub(crate) compared: Instant,
     /// Bytes of the log that a generation has, of those that were counted.
     pub(crate) included: u64,
     /// Position of the newest generation that is known here, and by which term it was looked for.
@@ -101,6 +103,19 @@ impl GenerationWork {
             if stops {
                 return;
             }
+            self.compare_clock();
+        }
+    }
+
+    /// Compares the clock with the store's, where that is due.
+    fn compare_clock(&mut self) {
+        let time = &self.options.time;
+        if self.options.compare_clock.is_none_or(|every| time.since(self.compared) < every) {
+            return;
+        }
+        self.compared = time.now();
+        if let Err(error) = self.clock.look(&self.options.store) {
+            tracing::debug!("the clock is not compared with the store's: {error}");
         }
     }
 
@@ -149,7 +164,7 @@ impl GenerationWork {
         (self.included, self.newest) = (taken.log_bytes, Some(published.position));
         drop(taken);
         if self.leads_by(term) {
-            cut(&generations, &term.leader, published.id, self.options.keep_log)?;
+            cut(&generations, &term.leader, published.id, &self.options)?;
         }
         Ok(())
     }
@@ -234,16 +249,17 @@ impl GenerationWork {
     }
 }
 
-/// Cuts the log at the generation before `newest`, or below it where others are pinned or `keep` is longer
-/// ago, and collects what nobody wants any more.
+/// Cuts the log at the generation before `newest`, or below it where others are pinned or the log is kept for
+/// longer, and collects what nobody wants any more.
 fn cut(
     generations: &ShardGenerations,
     leader: &ShardLeader,
     newest: GenerationId,
-    keep: Duration,
+    options: &ReplicaOptions,
 ) -> Result<(), LogError> {
     let mut kept = vec![newest];
-    let Some(begin) = first_kept(generations, leader, &mut kept, keep)? else { return Ok(()) };
+    let begin = first_kept(generations, leader, &mut kept, options.keep_log)?;
+    let Some(begin) = begin else { return Ok(()) };
     // A position of no log of ours is no reason to end.
     if let Some(begin) = below_pinned(generations, begin)?
         && begin <= leader.position()
@@ -252,7 +268,7 @@ fn cut(
         tracing::info!(begin = begin.number, deleted, "the log is cut");
     }
     let keep: Vec<_> = kept.into_iter().map(|id| (SHARD, id)).collect();
-    let collected = ShardGenerations::collect(leader, &keep, GRACE)?;
+    let collected = ShardGenerations::collect(leader, &keep, options.gc_grace)?;
     tracing::debug!(?collected, "the store is cleared");
     Ok(())
 }

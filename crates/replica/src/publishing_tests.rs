@@ -1,6 +1,7 @@
 //! Generations of servers in one process, over one store.
 
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pipeann_db::catalog::UnixMs;
@@ -9,9 +10,12 @@ use pipeann_db::schema::PrimaryKey;
 use pipeann_store::{LogError, Position, ShardGeneration, ShardGenerations, ShardReader};
 use uuid::Uuid;
 
-use crate::tests::{Cluster, batch, count, create, deadline, known, request, until_leads};
+use crate::tests::{Cluster, batch, count, create, deadline, known, open, request, until_leads};
 use crate::work::SHARD;
-use crate::{GenerationHeader, JoinedGeneration, Replica, ReplicaFile, ServerDirectory};
+use crate::{
+    Alone, GenerationHeader, JoinedGeneration, Replica, ReplicaFile, ReplicaOptions,
+    ServerDirectory,
+};
 
 /// A generation is due after each insert.
 const SOON: u64 = 100;
@@ -281,4 +285,45 @@ fn what_a_kill_leaves_of_a_publication_is_no_generation() {
     let (a, _) = cluster.start_publishing(0, SOON);
     until_leads(&a);
     publish(&cluster, &a, &mut next);
+}
+
+/// Lets two hours pass for all generations and pins that are in the store.
+fn age(cluster: &Cluster) {
+    let store = cluster.root.path().join("store");
+    for folder in ["manifest/0", "file", "pin"] {
+        for entry in fs::read_dir(store.join(folder)).unwrap() {
+            // A pin may be given up meanwhile.
+            let Ok(file) = fs::File::options().write(true).open(entry.unwrap().path()) else {
+                continue;
+            };
+            let modified = file.metadata().unwrap().modified().unwrap();
+            file.set_modified(modified - Duration::from_secs(2 * 3600)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_nobody_wants_any_more_stays_for_the_grace_that_is_set() {
+    for (hours, stays) in [(1, false), (3, true)] {
+        let cluster = Cluster::new(0);
+        let options = ReplicaOptions {
+            generation_bytes: SOON,
+            gc_grace: Duration::from_secs(hours * 3600),
+            ..ReplicaOptions::new(cluster.store(), "the only one".into(), Arc::new(Alone))
+        };
+        let a = open(&cluster.dir(0), options);
+        until_leads(&a);
+        create(a.database(), "c");
+        let mut next = 0;
+        publish(&cluster, &a, &mut next);
+        let of = generations(&cluster);
+        let first = of.ids().unwrap()[0];
+        publish(&cluster, &a, &mut next);
+        age(&cluster);
+        // What one of them leaves to be collected is, before the next one comes.
+        for _ in 0..3 {
+            publish(&cluster, &a, &mut next);
+        }
+        assert_eq!(of.ids().unwrap().contains(&first), stays, "{hours} h");
+    }
 }

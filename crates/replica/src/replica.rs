@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use pipeann_db::catalog::UnixMs;
 use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_db::replication::{BegunChanges, ChangesUnderWay, SharedLogError};
 use pipeann_store::{ClusterStore, LogError, Position};
@@ -20,6 +21,7 @@ use crate::position::ReplicaFile;
 use crate::publishing::GenerationWork;
 use crate::requests_file::RequestsFile;
 use crate::state::{CaughtUp, ReadFreshness, ReplicaStatus, SharedState};
+use crate::store_clock::StoreClock;
 use crate::work::{LedTerm, LedTerms, LogWork};
 
 /// How often an election is asked by who waits for its end.
@@ -68,7 +70,17 @@ impl Replica {
         server: Uuid,
     ) -> Result<Self, ReplicaError> {
         let file = ReplicaFile::open(dir, options.store.cluster_id(), server)?;
-        let now = Arc::clone(&database.now);
+        let clock = Arc::new(StoreClock::new(Arc::clone(&database.now)));
+        if options.compare_clock.is_some()
+            && let Err(error) = clock.look(&options.store)
+        {
+            tracing::warn!("this server's clock is not compared with the store's: {error}");
+        }
+        let now: Arc<dyn Fn() -> UnixMs + Send + Sync> = {
+            let clock = Arc::clone(&clock);
+            Arc::new(move || clock.now())
+        };
+        database.now = Arc::clone(&now);
         database.shared = true;
         let database = Arc::new(Database::open(dir, database)?);
         let cluster = options.store.cluster_id();
@@ -82,6 +94,8 @@ impl Replica {
             options: options.clone(),
             state: Arc::clone(&state),
             terms: Arc::clone(&terms),
+            compared: options.time.now(),
+            clock,
             included: 0,
             newest: None,
             taken: 0,

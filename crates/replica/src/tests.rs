@@ -462,3 +462,21 @@ fn reads_wait_for_what_they_ask_for() {
     b.catch_up(bounded(b.timestamp()), Instant::now()).unwrap();
     assert!(!b.has(bounded(b.timestamp() + 2)), "nothing is there that is so new");
 }
+
+#[test]
+fn a_server_whose_clock_is_far_from_the_store_s_stamps_by_that() {
+    let cluster = Cluster::new(0);
+    let store = cluster.store();
+    let election = Arc::new(Vote { me: 0, elected: Arc::clone(&cluster.elected) });
+    let options = ReplicaOptions {
+        compare_clock: Some(Duration::from_secs(60)),
+        ..ReplicaOptions::new(store.clone(), "late".into(), election)
+    };
+    // Its clock is that of a machine which has just begun to count.
+    let a = open(&cluster.dir(0), options);
+    until_leads(&a);
+    create(a.database(), "c").insert(batch(0..1), None).unwrap();
+    let time = pipeann_store::ShardGenerations::new(&store, crate::work::SHARD).time().unwrap();
+    let stamped = a.timestamp() >> 18;
+    assert!(stamped.abs_diff(time) < 3_600_000, "{stamped} of {time}");
+}

@@ -4,6 +4,9 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
+use crate::held::PinnedGeneration;
+use crate::joining::ServerDirectory;
+use crate::position::ReplicaFile;
 
 /// Beyond all that happens in a test, by the clock of its servers.
 const NOW: UnixMs = UnixMs(1_700_000_600_000);
@@ -132,7 +135,7 @@ fn a_moment_becomes_another_cluster() {
     c.insert(batch(10..20), None).unwrap();
     let url = format!("file://{}", cluster.root.path().join("other").display());
     let other = ClusterStore::open(&url, "other").unwrap();
-    let restored = restore_into_store(&cluster.store(), (at, NOW), &other).unwrap();
+    let restored = restore_into_store(&cluster.store(), (at, NOW), &other, None).unwrap();
     assert!(restored.changes >= 2, "{restored:?}");
     let election = Arc::new(Vote { me: 0, elected: Arc::clone(&cluster.elected) });
     let options = ReplicaOptions::new(other.clone(), "restored".into(), election);
@@ -141,7 +144,7 @@ fn a_moment_becomes_another_cluster() {
     assert_eq!((count(&b), count(&a)), (10, 20));
     b.database().collection("default", "c").unwrap().insert(batch(30..31), None).unwrap();
     assert_eq!((count(&b), count(&a)), (11, 20));
-    let full = restore_into_store(&cluster.store(), (at, NOW), &other).unwrap_err();
+    let full = restore_into_store(&cluster.store(), (at, NOW), &other, None).unwrap_err();
     assert!(matches!(full, RestoreError::NotEmpty { .. }), "{full}");
 }
 
@@ -191,12 +194,75 @@ fn a_moment_behind_a_cut_begins_with_a_generation() {
     assert!(why.contains("was cut") && from.is_some_and(|from| from > early), "{why} {from:?}");
     let url = format!("file://{}", cluster.root.path().join("other").display());
     let other = ClusterStore::open(&url, "other").unwrap();
-    let refused = restore_into_store(&store, (NOW, NOW), &other).unwrap_err();
+    let refused = restore_into_store(&store, (NOW, NOW), &other, None).unwrap_err();
     assert!(refused.to_string().contains("was cut"), "{refused}");
 }
 
 #[test]
+fn a_moment_behind_a_cut_becomes_another_cluster() {
+    let cluster = Cluster::new(0);
+    let a = start_publishing(&cluster, 0, 100);
+    until_leads(&a);
+    let c = create(a.database(), "c");
+    a.database().access().create_user("somebody", "Password1").unwrap();
+    let store = cluster.store();
+    let mut next = 0;
+    while store.log_begin(crate::work::SHARD).unwrap() == 1 {
+        c.insert(batch(next..next + 20), None).unwrap();
+        next += 20;
+        a.wait_until(Instant::now() + Duration::from_millis(200), |_| false);
+    }
+    let at = moment(&a);
+    c.insert(batch(next..next + 5), None).unwrap();
+    drop((c, a));
+    let url = format!("file://{}", cluster.root.path().join("other").display());
+    let other = ClusterStore::open(&url, "other").unwrap();
+    let scratch = cluster.dir(50);
+    let restore = || restore_into_store(&store, (at, NOW), &other, Some((&scratch, options())));
+    restore().unwrap();
+    assert_eq!(std::fs::read_dir(cluster.root.path()).unwrap().count(), 3, "nothing is left");
+    assert!(matches!(restore().unwrap_err(), RestoreError::NotEmpty { .. }));
+    // Nobody begins with a log that lacks what the files have.
+    assert!(other.log_begin(crate::work::SHARD).unwrap() > 1);
+    let dir = cluster.dir(9);
+    let file = ReplicaFile::open(&dir, other.cluster_id(), Uuid::new_v4()).unwrap();
+    let joining = ServerDirectory::new(&dir, &other, file);
+    assert!(joining.wants_generation().unwrap());
+    joining.take_generation("a test", UnixMs(1_000)).unwrap();
+    let election = Arc::new(Vote { me: 0, elected: Arc::clone(&cluster.elected) });
+    let b = open(&dir, ReplicaOptions::new(other, "restored".into(), election));
+    until_leads(&b);
+    assert_eq!(count(&b), next as u64);
+    assert!(b.database().access().users().contains(&"somebody".to_owned()));
+    b.database().collection("default", "c").unwrap().insert(batch(9000..9001), None).unwrap();
+    assert_eq!(count(&b), next as u64 + 1);
+}
+
+#[test]
 fn a_moment_behind_a_manifest_that_cannot_be_read_comes_back_all_the_same() {
+    comes_back_without(|generations| {
+        let newest = *generations.ids().unwrap().last().unwrap();
+        pipeann_store::ShardGeneration::object(crate::work::SHARD, newest)
+    });
+}
+
+#[test]
+fn a_moment_behind_a_generation_that_is_not_whole_comes_back_all_the_same() {
+    comes_back_without(|generations| {
+        let ids = generations.ids().unwrap();
+        let [.., older, newest] = ids[..] else { panic!("{ids:?}") };
+        let objects_of = |id| {
+            let held = PinnedGeneration::hold(generations, id, "test", Duration::from_secs(60));
+            let held = held.unwrap().unwrap();
+            held.generation().files.iter().map(|file| file.object()).collect::<Vec<_>>()
+        };
+        let older = objects_of(older);
+        objects_of(newest).into_iter().find(|it| !older.contains(it)).expect("rows differ")
+    });
+}
+
+/// Restores the moment of the newest generation when one bit of an object of it has turned.
+fn comes_back_without(damaged: impl Fn(&pipeann_store::ShardGenerations) -> String) {
     let cluster = Cluster::new(0);
     let a = start_publishing(&cluster, 0, 100);
     until_leads(&a);
@@ -215,11 +281,11 @@ fn a_moment_behind_a_manifest_that_cannot_be_read_comes_back_all_the_same() {
     let at = moment(&a);
     // Nobody cuts the log under who restores.
     drop((c, a));
-    let newest = *generations.ids().unwrap().last().unwrap();
-    let object = pipeann_store::ShardGeneration::object(crate::work::SHARD, newest);
+    let object = damaged(&generations);
     let path = cluster.root.path().join("store").join(object);
     let mut bytes = std::fs::read(&path).unwrap();
-    bytes[50] ^= 1;
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
     std::fs::write(&path, bytes).unwrap();
     let dir = cluster.dir(100);
     restore_to_directory(&store, (at, NOW), &dir, options()).unwrap();

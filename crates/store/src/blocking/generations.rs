@@ -66,6 +66,13 @@ impl ShardGenerations {
         self.on(move |it| async move { it.newest(shard).await })
     }
 
+    /// The store's own time, by an object that is put now and deleted: milliseconds since 1970, rounded
+    /// as the store does.
+    pub fn time(&self) -> Result<u64, ObjectsError> {
+        let time = self.on(move |it| async move { it.time().await })?;
+        Ok(u64::try_from(time.timestamp_millis()).unwrap_or(0))
+    }
+
     /// Keeps a generation for `lease`, by the store's own time; `owner` is for people. `None` where it
     /// is gone or going, and a newer one is to be taken.
     pub fn pin(

@@ -4,12 +4,12 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use bytes::Bytes;
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
+use super::ages::{DOOM_LIFE, delta, is_past};
 use super::format::NameList;
-use super::pin::PUBLISHER;
+use super::pin::{FoundList, PUBLISHER};
 use super::{GenerationId, Generations, ShardGeneration, names};
 use crate::log::{LogError, ShardId, TermLeader};
 use crate::objects::{Listed, ObjectsError, PROBES};
@@ -18,9 +18,6 @@ use crate::objects::{Listed, ObjectsError, PROBES};
 const DELETES: usize = 8;
 /// A collector deletes no more when this has passed since it has read the pins.
 const DELETING: Duration = Duration::from_secs(3600);
-/// A doom older than this was left by a collector that will not go on, or is of deletes that are long
-/// done.
-const DOOM_LIFE: Duration = Duration::from_secs(24 * 3600);
 /// What the clocks of one store may differ by, and what rounding takes from them.
 const SLACK: Duration = Duration::from_secs(5);
 
@@ -135,15 +132,6 @@ impl Generations {
         Ok(done)
     }
 
-    /// The store's own time, by an object that was put now.
-    async fn time(&self) -> Result<DateTime<Utc>, ObjectsError> {
-        let name = names::drawn(names::CLOCKS, self.patience.token());
-        self.patience.retry(|| self.bucket.put_over(&name, Bytes::new())).await?;
-        let found = self.patience.retry(|| self.bucket.head(&name)).await?;
-        self.delete(&name).await?;
-        found.map(|it| it.modified).ok_or(ObjectsError::Missing { object: name })
-    }
-
     async fn listed(&self, folder: &str) -> Result<Vec<Listed>, ObjectsError> {
         self.patience.retry(|| self.bucket.list(folder, None)).await
     }
@@ -174,8 +162,8 @@ impl Generations {
     pub async fn pinned_ids(&self, shard: ShardId) -> Result<Vec<GenerationId>, ObjectsError> {
         let now = self.time().await?;
         let mut found = Vec::new();
-        for listed in self.listed(names::PINS).await? {
-            let Some(list) = self.names_of(&listed.name).await? else { continue };
+        for FoundList { listed, list } in self.name_lists(names::PINS).await? {
+            let Some(list) = list else { continue };
             let lease = Duration::from_millis(list.lease_ms) + SLACK;
             if list.owner == PUBLISHER || is_past(listed.modified, lease, now) {
                 continue;
@@ -196,12 +184,13 @@ impl Generations {
         if self.pins_ignored {
             return Ok((pinned, passed));
         }
-        for listed in self.listed(names::PINS).await? {
-            let Some(list) = self.names_of(&listed.name).await? else { continue };
-            if is_past(listed.modified, Duration::from_millis(list.lease_ms) + SLACK, now) {
-                passed.push(listed.name);
-            } else {
-                pinned.extend(list.names);
+        for FoundList { listed, list } in self.name_lists(names::PINS).await? {
+            let lease = |list: &NameList| Duration::from_millis(list.lease_ms) + SLACK;
+            match list {
+                Some(list) if !is_past(listed.modified, lease(&list), now) => {
+                    pinned.extend(list.names);
+                }
+                _ => passed.push(listed.name),
             }
         }
         Ok((pinned, passed))
@@ -301,13 +290,4 @@ fn marks_of_none(marks: impl Iterator<Item = Listed>, files: &[Listed]) -> Vec<S
     let of_none =
         |mark: &String| names::damaged_file(mark).is_none_or(|file| !there.contains(file.as_str()));
     marks.map(|it| it.name).filter(of_none).collect()
-}
-
-fn delta(duration: Duration) -> TimeDelta {
-    TimeDelta::from_std(duration).unwrap_or(TimeDelta::MAX)
-}
-
-/// Whether `span` has passed since `since`, as of `now`.
-fn is_past(since: DateTime<Utc>, span: Duration, now: DateTime<Utc>) -> bool {
-    now.signed_duration_since(since) > delta(span)
 }

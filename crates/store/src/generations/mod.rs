@@ -11,12 +11,14 @@
 //!   whether the name is there. A name under a doom is not used.
 //! - So of the two at least one sees the other. A collector that was stopped midway leaves its doom for a
 //!   day, and may delete for an hour after it has read the pins.
-//! - A name that was deleted stays doomed for a day, as a delete may come late.
+//! - A name that was deleted stays doomed for a day, as a delete may come late. A pin or a doom
+//!   that is damaged stands for every name, for a day.
 //!
 //! Times are the store's own: an object's age is that of the newest object beside it.
 //!
 //! Deliberately absent: which generation is current, which are kept, what a file holds.
 
+mod ages;
 mod collect;
 mod fetch;
 mod format;

@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use super::ages::{DOOM_LIFE, is_past};
 use super::format::NameList;
 use super::{GenerationId, Generations, MANIFEST_MAX, ShardGeneration, names};
 use crate::log::ShardId;
-use crate::objects::{Advice, ObjectsError};
+use crate::objects::{Advice, Listed, ObjectsError};
 
 /// Such a part of a lease passes before it is begun anew.
 const PARTS_OF_LEASE: u32 = 6;
@@ -23,6 +24,13 @@ pub struct LeasedPin {
     pub(super) since: Duration,
     /// What it pins.
     pub generation: ShardGeneration,
+}
+
+/// A pin or a doom that is there.
+pub(super) struct FoundList {
+    pub(super) listed: Listed,
+    /// `None` where it is damaged, and so old that nobody goes by it.
+    pub(super) list: Option<NameList>,
 }
 
 impl Generations {
@@ -145,9 +153,28 @@ impl Generations {
         if self.dooms_ignored {
             return Ok(found);
         }
-        for doom in self.patience.retry(|| self.bucket.list(names::DOOMS, None)).await? {
-            if let Some(list) = self.names_of(&doom.name).await? {
-                found.extend(list.names);
+        for doom in self.name_lists(names::DOOMS).await? {
+            found.extend(doom.list.into_iter().flat_map(|it| it.names));
+        }
+        Ok(found)
+    }
+
+    /// All pins, or all dooms, that are there. One that is damaged is an error for a day, as nobody knows
+    /// what it keeps; whoever put it has no more use of it then.
+    pub(super) async fn name_lists(&self, folder: &str) -> Result<Vec<FoundList>, ObjectsError> {
+        let mut found = Vec::new();
+        for listed in self.patience.retry(|| self.bucket.list(folder, None)).await? {
+            match self.names_of(&listed.name).await {
+                Ok(None) => {}
+                Ok(list) => found.push(FoundList { listed, list }),
+                Err(error) if error.is_of_contents() => {
+                    if !is_past(listed.modified, DOOM_LIFE, self.time().await?) {
+                        return Err(error);
+                    }
+                    tracing::warn!("passed over, as it is more than a day old: {error}");
+                    found.push(FoundList { listed, list: None });
+                }
+                Err(error) => return Err(error),
             }
         }
         Ok(found)

@@ -138,6 +138,7 @@ impl ObjectsError {
                 Self::Denied { object, cause }
             }
             Cause::NotFound { .. } => Self::Missing { object },
+            cause if is_of_credentials(&cause) => Self::Denied { object, cause },
             cause => Self::Unavailable { object, cause },
         }
     }
@@ -145,5 +146,41 @@ impl ObjectsError {
     /// The bytes of `object` are not what they should be.
     pub(crate) fn damaged(object: &str, why: impl Into<String>) -> Self {
         Self::Damaged { object: object.to_owned(), why: why.into() }
+    }
+}
+
+/// Codes of S3 for credentials that have run out or are none. It answers them by the status of a request that
+/// is malformed.
+const OF_CREDENTIALS: [&str; 3] = ["ExpiredToken", "InvalidToken", "TokenRefreshRequired"];
+
+/// Whether the store has refused the credentials; it is told by the text of its answer alone.
+fn is_of_credentials(cause: &Cause) -> bool {
+    let Cause::Generic { source, .. } = cause else { return false };
+    let mut error: Option<&(dyn std::error::Error + 'static)> = Some(&**source);
+    while let Some(said) = error {
+        let text = said.to_string();
+        if OF_CREDENTIALS.iter().any(|code| text.contains(&format!("<Code>{code}</Code>"))) {
+            return true;
+        }
+        error = said.source();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_that_have_run_out_are_not_a_store_that_does_not_answer() {
+        let said = |body: &str| {
+            let source = format!("Client error with status 400 Bad Request: {body}").into();
+            ObjectsError::of("log/1", Cause::Generic { store: "S3", source })
+        };
+        let expired = said("<Error><Code>ExpiredToken</Code><Message>expired</Message></Error>");
+        assert!(matches!(expired, ObjectsError::Denied { .. }), "{expired}");
+        assert_eq!(expired.advice(), Advice::FixInput);
+        let other = said("<Error><Code>SlowDown</Code></Error>");
+        assert!(matches!(other, ObjectsError::Unavailable { .. }), "{other}");
     }
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -286,13 +286,16 @@ fn run(seed: u64, planted: Option<Planted>) -> Result<BTreeMap<&'static str, u64
 
 #[test]
 fn logs_hold() {
-    let mut all: BTreeMap<&str, u64> = BTreeMap::new();
+    let all = Mutex::new(BTreeMap::<&str, u64>::new());
     all_hold(SEEDS, |seed| {
-        for (what, count) in run(seed, None)? {
+        let happened = run(seed, None)?;
+        let mut all = all.lock().unwrap();
+        for (what, count) in happened {
             *all.entry(what).or_default() += count;
         }
         Ok(())
     });
+    let all = all.into_inner().unwrap();
     println!("{all:?}");
     for what in ["acknowledged", "cut", "fenced", "opened", "truncated", "unreachable"] {
         assert!(all.get(what).is_some_and(|it| *it > 10), "{what} is rare: {all:?}");

@@ -41,6 +41,10 @@ pub(crate) struct ClusterRestoreArgs {
     /// The name of the new cluster
     #[arg(id = "named", long = "as", value_name = "NAME", requires = "into")]
     named: Option<String>,
+    /// A directory to work in, with room for all files, where the log of the cluster was cut; it is made,
+    /// and removed again
+    #[arg(long, value_name = "DIR", requires = "into")]
+    scratch: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -86,7 +90,9 @@ pub(crate) fn restore(args: &ClusterRestoreArgs) -> Result<()> {
         (None, Some(url), Some(name)) => {
             let into = ClusterStore::open(url, name);
             let into = into.with_context(|| format!("opening the store at {url}"))?;
-            (restore_into_store(&store, (at, now_ms), &into).with_context(failed)?, url.clone())
+            let scratch = args.scratch.as_deref().map(|dir| (dir, DatabaseOptions::new(now)));
+            let restored = restore_into_store(&store, (at, now_ms), &into, scratch);
+            (restored.with_context(failed)?, url.clone())
         }
         (Some(dir), ..) => {
             let options = DatabaseOptions::new(now);

@@ -114,6 +114,44 @@ async fn a_manifest_that_cannot_be_read_and_is_pinned_keeps_all_files() {
     assert_eq!((done.generations, done.files), (1, 2));
 }
 
+/// Lets a day and an hour pass for an object in a directory.
+fn age(home: &Path, name: &str) {
+    let file = std::fs::File::options().write(true).open(home.join(name)).unwrap();
+    let now = file.metadata().unwrap().modified().unwrap();
+    file.set_modified(now - 25 * HOUR).unwrap();
+}
+
+#[tokio::test]
+async fn pins_and_dooms_that_cannot_be_read_hold_for_a_day() {
+    let home = tempfile::tempdir().unwrap();
+    let store = of(&format!("file://{}", home.path().display()));
+    let leader = lead(&store).await;
+    let mut made = Vec::new();
+    for number in 1..=2u64 {
+        let files = bytes(&[("own", &number.to_le_bytes())]);
+        made.push(store.publish(SHARD, 1, at(number), b"", &files).await.unwrap());
+    }
+    forget_pins(&store).await;
+    store.pin(SHARD, made[0].id, "reader", HOUR).await.unwrap().unwrap();
+    let [pin] = &store.listed_names("pin").await[..] else { panic!("there is one") };
+    flip(&store, pin).await;
+    let error = store.collect(&leader, &all(&[])).await.unwrap_err();
+    assert!(matches!(error, LogError::Objects(ObjectsError::Damaged { .. })), "{error}");
+    store.pinned_ids(SHARD).await.unwrap_err();
+    assert_eq!(store.ids(SHARD).await.unwrap().len(), 2);
+    age(home.path(), pin);
+    assert_eq!(store.pinned_ids(SHARD).await.unwrap(), []);
+    // The doom of the collection that failed stands for a day as well, and may be damaged too.
+    let [doom] = &store.listed_names("doom").await[..] else { panic!("there is one") };
+    flip(&store, doom).await;
+    store.pin(SHARD, made[1].id, "reader", HOUR).await.unwrap_err();
+    age(home.path(), doom);
+    store.pin(SHARD, made[1].id, "reader", HOUR).await.unwrap().unwrap();
+    let done = store.collect(&leader, &all(&[])).await.unwrap();
+    assert_eq!((done.generations, done.files), (1, 1));
+    assert!(!store.listed_names("pin").await.contains(pin));
+}
+
 /// A time that passes when somebody looks at it.
 struct HurryingTime {
     looks: AtomicU64,
