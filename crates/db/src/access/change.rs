@@ -9,6 +9,9 @@ const LEAST_PASSWORD: usize = 6;
 const MOST_PASSWORD: usize = 72;
 /// Bytes of a name.
 const MOST_NAME: usize = 255;
+/// What names may have beside letters, digits and underscores.
+const IN_USER_NAMES: &str = ".-";
+const IN_ROLE_NAMES: &str = "$-";
 
 impl Access {
     /// Adds a user.
@@ -16,7 +19,7 @@ impl Access {
     /// # Errors
     /// [`AccessError`]; then there is no new user.
     pub fn create_user(&self, user: &str, password: &str) -> Result<(), AccessError> {
-        check_name("user", user)?;
+        check_name("user", user, IN_USER_NAMES)?;
         let hash = self.hash(password)?;
         self.change(|state| {
             if state.users.contains_key(user) {
@@ -86,7 +89,7 @@ impl Access {
     /// # Errors
     /// [`AccessError`].
     pub fn create_role(&self, role: &str, description: &str) -> Result<(), AccessError> {
-        check_name("role", role)?;
+        check_name("role", role, IN_ROLE_NAMES)?;
         self.change(|state| {
             if state.roles.contains_key(role) {
                 return Err(AccessError::Exists { what: "role", name: role.to_owned() });
@@ -138,7 +141,8 @@ impl Access {
         })
     }
 
-    /// Grants something to a role, or takes it. What is so already is fine.
+    /// Grants something to a role, or takes it, under whichever kind of object it was granted. What is so
+    /// already is fine.
     ///
     /// # Errors
     /// [`AccessError`].
@@ -149,15 +153,28 @@ impl Access {
         by: &str,
         has: bool,
     ) -> Result<(), AccessError> {
-        if role == ADMIN {
-            return Err(AccessError::BuiltIn { what: "role", name: role.to_owned() });
+        if !has {
+            return self.take_grants(role, |there| grant.takes(there));
         }
+        check_grants_of(role)?;
         self.change(|state| {
-            let found = role_of(state, role)?;
-            match has {
-                true => found.grants.insert(grant, by.to_owned()),
-                false => found.grants.remove(&grant),
-            };
+            role_of(state, role)?.grants.insert(grant, by.to_owned());
+            Ok(())
+        })
+    }
+
+    /// Takes from a role the grants that are `meant`, of which there may be none.
+    ///
+    /// # Errors
+    /// [`AccessError`].
+    pub fn take_grants(
+        &self,
+        role: &str,
+        meant: impl Fn(&Grant) -> bool,
+    ) -> Result<(), AccessError> {
+        check_grants_of(role)?;
+        self.change(|state| {
+            role_of(state, role)?.grants.retain(|grant, _| !meant(grant));
             Ok(())
         })
     }
@@ -167,7 +184,7 @@ impl Access {
     /// # Errors
     /// [`AccessError`].
     pub fn create_group(&self, group: &str) -> Result<(), AccessError> {
-        check_name("privilege group", group)?;
+        check_name("privilege group", group, "")?;
         self.change(|state| {
             if state.groups.contains_key(group) {
                 let name = group.to_owned();
@@ -233,10 +250,19 @@ fn role_of<'s>(state: &'s mut UsersAndRoles, role: &str) -> Result<&'s mut Role,
     state.roles.get_mut(role).ok_or_else(|| AccessError::no_role(role))
 }
 
-fn check_name(what: &'static str, name: &str) -> Result<(), AccessError> {
+/// What `admin` may do is not changed.
+fn check_grants_of(role: &str) -> Result<(), AccessError> {
+    match role {
+        ADMIN => Err(AccessError::BuiltIn { what: "role", name: role.to_owned() }),
+        _ => Ok(()),
+    }
+}
+
+/// A name of letters, digits, underscores and what else such names may have, as in Milvus.
+fn check_name(what: &'static str, name: &str, further: &'static str) -> Result<(), AccessError> {
     let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_';
     let fits = name.len() <= MOST_NAME
         && name.starts_with(is_letter)
-        && name.chars().all(|c| is_letter(c) || c.is_ascii_digit());
-    if fits { Ok(()) } else { Err(AccessError::Name { what, name: name.to_owned() }) }
+        && name.chars().all(|c| is_letter(c) || c.is_ascii_digit() || further.contains(c));
+    if fits { Ok(()) } else { Err(AccessError::Name { what, name: name.to_owned(), further }) }
 }

@@ -36,14 +36,14 @@ pub enum AccessError {
         name: String,
     },
     /// A name that is none.
-    #[error(
-        "invalid {what} name `{name}`: 1 to 255 letters, digits and underscores, none of the digits first"
-    )]
+    #[error("{}", name_words(what, name, further))]
     Name {
         /// A user, a role or a group.
         what: &'static str,
         /// The name.
         name: String,
+        /// What such a name may have beside letters, digits and underscores.
+        further: &'static str,
     },
     /// A password that is too short or too long.
     #[error(
@@ -113,6 +113,16 @@ pub enum AccessError {
     /// damaged.
     #[error(transparent)]
     Shared(#[from] SharedLogError),
+}
+
+/// What is wrong with a name.
+fn name_words(what: &str, name: &str, further: &str) -> String {
+    let quoted: Vec<String> = further.chars().map(|c| format!(", `{c}`")).collect();
+    format!(
+        "invalid {what} name `{name}`: 1 to 255 letters, digits, underscores{}, the first one a letter or \
+         an underscore",
+        quoted.concat()
+    )
 }
 
 impl AccessError {

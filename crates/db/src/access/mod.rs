@@ -129,7 +129,8 @@ impl Access {
     /// Whether this is the password of the user. `root` has `initial` until it is given another one.
     ///
     /// A proof takes tens of milliseconds, of no user and of a first password, too, and waits for
-    /// others. A password that was right is remembered, without being kept.
+    /// others. A password that was right is remembered, without being kept, as long as it is the user's.
+    /// Of many who come with it at once, the first one proves it for all.
     pub fn authenticates(&self, user: &str, password: &str, initial: &str) -> Proof {
         if self.knows(user, password) {
             return Proof::Right;
@@ -148,12 +149,16 @@ impl Access {
         let state = self.state();
         let found = state.users.get(user);
         let (hash, is_right) = match found.map(|found| found.password.as_deref()) {
-            Some(Some(hash)) => (hash, password::verify(&self.provers, hash, password)?),
+            Some(Some(hash)) => {
+                let known = || self.verified.knows(user, hash, password);
+                (hash, password::verify(&self.provers, hash, password, known)?)
+            }
             // As long as for a user that there is, or one with a password of his own.
             first => {
-                password::check_nothing(&self.provers, password)?;
+                let known = || first.is_some() && self.verified.knows(user, INITIAL, password);
+                let known = password::check_nothing(&self.provers, password, known)?;
                 let same = password::same(password.as_bytes(), initial.as_bytes());
-                (INITIAL, first.is_some() && user == ROOT && same)
+                (INITIAL, known || first.is_some() && user == ROOT && same)
             }
         };
         if is_right {
@@ -249,6 +254,11 @@ impl Access {
         state.groups.iter().map(|(name, of)| (name.clone(), of.clone())).collect()
     }
 
+    /// What is in a group that was made.
+    pub fn group(&self, name: &str) -> Option<BTreeSet<String>> {
+        self.state().groups.get(name).cloned()
+    }
+
     fn state(&self) -> Arc<UsersAndRoles> {
         Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -322,7 +332,7 @@ impl Access {
             }
             saved => saved?,
         }
-        self.verified.forget();
+        self.verified.keep(|user| state.users.contains_key(user));
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(state);
         Ok(())
     }

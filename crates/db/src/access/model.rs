@@ -60,6 +60,16 @@ pub struct Grant {
 }
 
 impl Grant {
+    /// Whether to take this right is to take that one. The kind of object tells them apart only where they
+    /// are of every privilege on it: any other one is what it is, under whichever kind it was granted.
+    pub fn takes(&self, there: &Self) -> bool {
+        let of_kind = self.privilege != ANY || self.kind == ANY || self.kind == there.kind;
+        self.object == there.object
+            && self.privilege == there.privilege
+            && self.database == there.database
+            && of_kind
+    }
+
     /// Whether it is of what is wanted, whatever the privilege.
     fn is_of(&self, wanted: &Self) -> bool {
         let is = |mine: &str, wanted: &str| mine == ANY || mine == wanted;

@@ -1,7 +1,8 @@
 //! Passwords: kept as Argon2id hashes, each with a salt of its own, and compared in constant time.
 //!
 //! Proving a password takes tens of milliseconds and 19 MiB, on purpose. So those that were right
-//! are remembered as a fast hash, which never leaves the memory, until something changes.
+//! are remembered as a fast hash, which never leaves the memory, as long as their user is there. It is
+//! made of the slow hash too, and so counts for nothing when the user has another password.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -15,6 +16,8 @@ use super::proving::{ProofBusy, Provers};
 
 /// Bytes of the longest salt that a hash has.
 const MOST_SALT: usize = 64;
+/// Bytes of the salt of no hash.
+const NO_SALT: usize = 16;
 
 /// The hash of a password, with its salt; `None` where the system gives no randomness.
 pub(super) fn hash(provers: &Provers, password: &str) -> Result<Option<String>, ProofBusy> {
@@ -37,17 +40,26 @@ pub(super) fn hash(provers: &Provers, password: &str) -> Result<Option<String>, 
     Ok(hashed)
 }
 
-/// Whether a password has this hash.
-pub(super) fn verify(provers: &Provers, hash: &str, password: &str) -> Result<bool, ProofBusy> {
+/// Whether a password has this hash; without a proof where it is `known` when its turn comes.
+pub(super) fn verify(
+    provers: &Provers,
+    hash: &str,
+    password: &str,
+    known: impl FnOnce() -> bool,
+) -> Result<bool, ProofBusy> {
     let Some((argon2, params, hash)) = parsed(hash) else { return Ok(false) };
     let (Some(salt), Some(expected)) = (hash.salt, hash.hash) else { return Ok(false) };
     let mut room = [0; MOST_SALT];
     let Ok(salt) = salt.decode_b64(&mut room) else { return Ok(false) };
-    let mut found = vec![0; expected.len()];
-    let proved = provers.run(params.block_count(), |blocks| {
-        argon2.hash_password_into_with_memory(password.as_bytes(), salt, &mut found, blocks)
-    })?;
-    Ok(proved.is_ok() && same(&found, expected.as_bytes()))
+    provers.run(params.block_count(), |blocks| {
+        if known() {
+            return true;
+        }
+        let mut found = vec![0; expected.len()];
+        let made =
+            argon2.hash_password_into_with_memory(password.as_bytes(), salt, &mut found, blocks);
+        made.is_ok() && same(&found, expected.as_bytes())
+    })
 }
 
 fn parsed(hash: &str) -> Option<(Argon2<'static>, Params, PasswordHash<'_>)> {
@@ -58,9 +70,25 @@ fn parsed(hash: &str) -> Option<(Argon2<'static>, Params, PasswordHash<'_>)> {
     Some((Argon2::new(algorithm, version, params.clone()), params, hash))
 }
 
-/// Takes as long as a check does.
-pub(super) fn check_nothing(provers: &Provers, password: &str) -> Result<(), ProofBusy> {
-    hash(provers, password).map(drop)
+/// Takes as long as a check does, unless the password is `known` when its turn comes; whether it is.
+pub(super) fn check_nothing(
+    provers: &Provers,
+    password: &str,
+    known: impl FnOnce() -> bool,
+) -> Result<bool, ProofBusy> {
+    let params = Params::default();
+    let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params.clone());
+    provers.run(params.block_count(), |blocks| {
+        let (salt, mut out) = ([0; NO_SALT], [0; Params::DEFAULT_OUTPUT_LEN]);
+        let known = known();
+        if !known {
+            // What comes of it is nobody's.
+            let _ =
+                argon2.hash_password_into_with_memory(password.as_bytes(), &salt, &mut out, blocks);
+            std::hint::black_box(&out);
+        }
+        known
+    })
 }
 
 /// Whether bytes are the same, found in a time that tells nothing about where they differ.
@@ -88,10 +116,11 @@ impl VerifiedPasswords {
         all.insert(user.to_owned(), digest(hash, password));
     }
 
-    /// Forgets them all. What is inserted behind that by a check that began before is of the hash
-    /// that it was checked with, and matches no other one.
-    pub(super) fn forget(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    /// Forgets those of users that are no more. What is inserted behind that by a check that began before
+    /// is of the hash that it was checked with, and matches no other one.
+    pub(super) fn keep(&self, is_there: impl Fn(&str) -> bool) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|user, _| is_there(user));
     }
 }
 

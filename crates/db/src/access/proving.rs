@@ -97,6 +97,18 @@ impl Provers {
         ProofBusy
     }
 
+    /// Proofs that may run at once.
+    #[cfg(test)]
+    pub(super) fn seats_in_all(&self) -> usize {
+        self.most
+    }
+
+    /// Proofs that wait for their turn.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.seats().waiting
+    }
+
     fn seats(&self) -> MutexGuard<'_, Seats> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -130,7 +142,7 @@ mod tests {
     use super::*;
 
     fn waiting(provers: &Provers, count: usize) {
-        while provers.seats().waiting < count {
+        while provers.waiting() < count {
             std::thread::yield_now();
         }
     }

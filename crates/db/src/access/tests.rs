@@ -95,10 +95,22 @@ fn what_is_always_there_stays_and_bad_names_are_refused() {
     assert!(access.drop_user(ROOT).is_err());
     assert!(access.set_role(ROOT, ADMIN, false).is_err());
     assert!(access.drop_role(PUBLIC, true).is_err() && access.drop_role(ADMIN, true).is_err());
-    for name in ["", "1a", "a b", "a-b", "ä", &"a".repeat(256)] {
+    for name in ["", "1a", "-a", ".a", "$a", "a b", "a:b", "ä", &"a".repeat(256)] {
         assert!(access.create_user(name, "secret-1").is_err(), "{name}");
         assert!(access.create_role(name, "").is_err(), "{name}");
+        assert!(access.create_group(name).is_err(), "{name}");
     }
+    for (name, user, role) in [("a.b", true, false), ("a-b", true, true), ("a$b", false, true)] {
+        assert_eq!(access.create_user(name, "secret-1").is_ok(), user, "{name}");
+        assert_eq!(access.create_role(name, "").is_ok(), role, "{name}");
+        assert!(access.create_group(name).is_err(), "{name}");
+        access.drop_user(name).unwrap();
+    }
+    assert_eq!(
+        access.create_role("a.b", "").unwrap_err().to_string(),
+        "invalid role name `a.b`: 1 to 255 letters, digits, underscores, `$`, `-`, the first one a \
+         letter or an underscore"
+    );
     assert!(access.create_user("ada", "short").is_err());
     assert!(access.create_user("ada", &"a".repeat(73)).is_err());
     assert!(access.set_role("ada", ADMIN, true).is_err(), "there is no such user");
@@ -141,7 +153,97 @@ fn proofs_need_the_memory_of_one_and_who_was_right_before_needs_none() {
     assert_eq!(try_it(ROOT, FIRST), Proof::Right);
     assert!(access.knows(ROOT, FIRST));
     access.set_password(ROOT, Some((FIRST, FIRST)), "another").unwrap();
-    assert!(!access.knows(ROOT, FIRST) && !access.knows("ada", "secret-1"), "all are forgotten");
+    assert!(!access.knows(ROOT, FIRST), "it has another one");
+}
+
+#[test]
+fn who_was_right_is_known_whatever_becomes_of_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let access = open(dir.path()).unwrap();
+    access.create_user("ada", "secret-1").unwrap();
+    for (user, password) in [("ada", "secret-1"), (ROOT, FIRST)] {
+        assert!(is_right(&access, user, password, FIRST));
+    }
+    access.create_user("bob", "secret-2").unwrap();
+    access.create_role("reader", "").unwrap();
+    access.set_grant("reader", grant("c", "Search", "default"), ROOT, true).unwrap();
+    access.set_role("ada", "reader", true).unwrap();
+    access.describe_user("ada", "counts").unwrap();
+    let shared = std::fs::read(dir.path().join(ACCESS_FILE)).unwrap();
+    access.drop_role("reader", true).unwrap();
+    access.follow(&shared).unwrap();
+    assert!(access.knows("ada", "secret-1") && access.knows(ROOT, FIRST));
+    // The same password again has another salt.
+    access.set_password("ada", None, "secret-1").unwrap();
+    assert!(!access.knows("ada", "secret-1") && access.knows(ROOT, FIRST));
+    assert!(is_right(&access, "ada", "secret-1", FIRST));
+    access.drop_user("ada").unwrap();
+    assert!(!access.knows("ada", "secret-1"));
+    access.create_user("ada", "secret-1").unwrap();
+    assert!(!access.knows("ada", "secret-1"), "of another user of that name");
+}
+
+#[test]
+fn what_another_one_proved_in_the_meantime_is_not_proved_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let access = open(dir.path()).unwrap();
+    access.create_user("ada", "secret-1").unwrap();
+    let hash = access.state().users["ada"].password.clone().unwrap();
+    let seats = access.provers.seats_in_all();
+    let barrier = || std::sync::Barrier::new(seats + 1);
+    let (begun, end) = (barrier(), barrier());
+    for (user, hash) in [("ada", hash.as_str()), (ROOT, INITIAL)] {
+        std::thread::scope(|s| {
+            for _ in 0..seats {
+                s.spawn(|| {
+                    access.provers.run(1, |_| {
+                        begun.wait();
+                        end.wait();
+                    })
+                });
+            }
+            begun.wait();
+            let waits = s.spawn(|| access.authenticates(user, "no proof of it", FIRST));
+            while access.provers.waiting() == 0 {
+                std::thread::yield_now();
+            }
+            access.verified.remember(user, hash, "no proof of it");
+            end.wait();
+            assert_eq!(waits.join().unwrap(), Proof::Right, "{user}");
+        });
+    }
+}
+
+#[test]
+fn a_right_is_taken_under_whichever_kind_it_was_granted() {
+    let dir = tempfile::tempdir().unwrap();
+    let access = open(dir.path()).unwrap();
+    access.create_user("ada", "secret-1").unwrap();
+    access.create_role("reader", "").unwrap();
+    access.set_role("ada", "reader", true).unwrap();
+    let of_kind = |kind: &str, privilege: &str| Grant {
+        kind: kind.to_owned(),
+        ..grant(ANY, privilege, "default")
+    };
+    let may = |privilege: &str| access.allows("ada", &grant("c", privilege, "default"), &[]);
+    for kind in ["Global", "Collection"] {
+        access.set_grant("reader", of_kind(kind, "Search"), ROOT, true).unwrap();
+    }
+    assert!(may("Search"));
+    access.set_grant("reader", grant(ANY, "Search", "other"), ROOT, false).unwrap();
+    access.set_grant("reader", grant("c", "Search", "default"), ROOT, false).unwrap();
+    assert!(may("Search"), "of another database, and of another object");
+    access.set_grant("reader", of_kind("Collection", "Search"), ROOT, false).unwrap();
+    assert!(!may("Search"));
+    // Of all that is on a kind of objects.
+    for kind in ["Collection", "User"] {
+        access.set_grant("reader", of_kind(kind, ANY), ROOT, true).unwrap();
+    }
+    access.set_grant("reader", of_kind("User", ANY), ROOT, false).unwrap();
+    assert!(may("Search"));
+    access.set_grant("reader", of_kind(ANY, ANY), ROOT, false).unwrap();
+    assert!(!may("Search") && access.grants("reader").unwrap().is_empty());
+    assert!(access.take_grants(ADMIN, |_| true).is_err());
 }
 
 #[test]

@@ -6,8 +6,8 @@ use super::apply::Edit;
 use super::change::{CollectionPath, NewCollection, Subject};
 use super::edit_names::check_limit;
 use super::entries::{
-    CollectionEntry, CollectionId, CollectionPartition, NameTarget, PartitionId, UnixMs,
-    WantedLoad, keyed_partition_name,
+    CollectionEntry, CollectionId, CollectionPartition, NOTED, NameTarget, PartitionId, Properties,
+    UnixMs, WantedLoad, keyed_partition_name,
 };
 use super::error::{CatalogError, EntityKind, Usage};
 use super::limits::{
@@ -34,7 +34,7 @@ impl Snapshot {
             let same = *there.schema == new.schema
                 && there.consistency == new.consistency
                 && there.shards == new.shards
-                && there.properties == new.properties
+                && are_asked_for(&there.properties, &new.properties)
                 && (!there.has_partition_key() || there.partitions.len() == partition_names.len());
             return if same {
                 Ok(Edit::made_already(Subject::Collection(*id)))
@@ -173,6 +173,12 @@ impl Snapshot {
         let (kind, name) = (EntityKind::Collection, collection.name.clone());
         Err(CatalogError::InUse { kind, name, usage: Usage::Aliases(aliases) })
     }
+}
+
+/// Whether properties are those that are asked for. What a door has noted since then nobody asks for.
+fn are_asked_for(there: &Properties, asked: &Properties) -> bool {
+    let noted = |key: &str| key.starts_with(NOTED) && !asked.contains_key(key);
+    there.iter().filter(|(key, _)| !noted(key)).eq(asked)
 }
 
 /// The partitions that a collection begins with.

@@ -51,6 +51,9 @@ pub type Properties = BTreeMap<String, String>;
 /// or not positive.
 pub const TIME_TO_LIVE: &str = "collection.ttl.seconds";
 
+/// Begins the names of properties that doors note of a collection, and tell to nobody.
+pub const NOTED: &str = "pipeann.";
+
 /// A database.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -36,7 +36,7 @@ pub use apply::Catalog;
 pub use change::{Applied, CollectionPath, EntryChange, NewCollection, NewIndex, Subject};
 pub use entries::{
     CollectionEntry, CollectionId, CollectionPartition, ConsistencyLevel, DatabaseEntry,
-    DatabaseId, IndexDefinition, IndexId, IndexState, NameTarget, PartitionId, Properties,
+    DatabaseId, IndexDefinition, IndexId, IndexState, NOTED, NameTarget, PartitionId, Properties,
     TIME_TO_LIVE, UnixMs, WantedLoad, WriteTarget,
 };
 pub use error::{CatalogError, EntityKind, FileError, IndexFault, Usage};

@@ -1,12 +1,12 @@
 //! Rows as clients write them: a column for each field.
 //!
 //! Of a nullable field only the values that are there are sent, with a mark for each row; some clients
-//! send a value for each row all the same. The dynamic field comes under its name, or under none.
+//! send a value for each row all the same. Fields of halves take floats too. The dynamic field comes under its name, or under none.
 
 use pipeann_db::schema::{Batch, DYNAMIC_FIELD, FieldSpec, PrimaryKey, Schema};
 use pipeann_db::value::{
     Array, Arrays, Blobs, Column, ColumnValues, DenseVectors, ScalarType, Texts, ValueRef,
-    VectorKind,
+    VectorKind, to_halves,
 };
 
 use super::instants;
@@ -48,6 +48,13 @@ fn column(spec: &FieldSpec, data: FieldData, rows: usize) -> Result<Column, Call
         None => return Err(wrong_type(spec)),
     };
     if valid.is_empty() {
+        if values.rows() != rows {
+            return Err(CallFailure::parameter(format!(
+                "the num_rows ({}) of field ({}) is not equal to passed num_rows ({rows})",
+                values.rows(),
+                spec.name
+            )));
+        }
         return Ok(Column::new(spec.name.clone(), values));
     }
     if valid.len() != rows {
@@ -153,7 +160,13 @@ fn vector_values(spec: &FieldSpec, vectors: VectorField) -> Result<ColumnValues,
         Some(Vectors::SparseFloatVector(sparse)) => {
             return Ok(ColumnValues::Sparse(sparse.contents.iter().collect()));
         }
-        Some(Vectors::FloatVector(floats)) => (VectorKind::Float, floats.data),
+        Some(Vectors::FloatVector(floats)) => {
+            let wanted = spec.data_type.vector_kind().unwrap_or(VectorKind::Float);
+            match to_halves(&floats.data, wanted) {
+                Some(halves) => (wanted, halves),
+                None => (VectorKind::Float, floats.data),
+            }
+        }
         Some(Vectors::BinaryVector(bytes)) => (VectorKind::Binary, bytes),
         Some(Vectors::Float16Vector(bytes)) => (VectorKind::Float16, bytes),
         Some(Vectors::Bfloat16Vector(bytes)) => (VectorKind::BFloat16, bytes),

@@ -74,4 +74,23 @@ fn columns_that_do_not_fit_are_refused_by_field() {
     assert!(refused(scalars("other", texts(1), &[]), 1).contains("field other not exist"));
     assert!(refused(scalars("$meta", texts(1), &[]), 1).contains("not exist"));
     assert!(refused(scalars("n", texts(1), &[true]), 2).contains("valid_data of field(n)"));
+    let length = refused(vectors(2, 16), u32::MAX);
+    assert_eq!(
+        length,
+        "the num_rows (2) of field (v) is not equal to passed num_rows (4294967295)"
+    );
+}
+
+#[test]
+fn fields_of_halves_take_floats() {
+    let schema = Schema::builder()
+        .field(FieldSpec::new("id", DataType::Scalar(ScalarType::Int64)).primary_key())
+        .field(FieldSpec::new("v", DataType::Vector(VectorKind::Float16)).dim(2))
+        .build()
+        .unwrap();
+    let columns = batch(&schema, vec![vectors(2, 16)], 2).unwrap().columns;
+    let ColumnValues::Dense(halves) = &columns[0].values else { panic!("{columns:?}") };
+    assert_eq!((halves.kind(), halves.bytes().len()), (VectorKind::Float16, 8));
+    let refused = batch(&schema, vec![vectors(2, 12)], 2).unwrap_err().reason;
+    assert!(refused.contains("field v"), "{refused}");
 }

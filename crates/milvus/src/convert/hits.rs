@@ -22,7 +22,8 @@ impl Scoring {
         let score = match self.metric {
             Metric::L2 | Metric::Hamming | Metric::Jaccard => distance,
             Metric::InnerProduct => -distance,
-            Metric::Cosine => 1.0 - distance,
+            // What is calculated of copies may lie a little beyond.
+            Metric::Cosine => (1.0 - distance).clamp(-1.0, 1.0),
         };
         round(score, self.round)
     }
@@ -111,6 +112,8 @@ mod tests {
         assert_eq!(scoring(Metric::InnerProduct, None).score(-4.5), 4.5);
         assert_eq!(scoring(Metric::Cosine, None).score(0.25), 0.75);
         assert_eq!(scoring(Metric::L2, Some(2)).score(1.239), 1.24);
+        let nearest = |distance| scoring(Metric::Cosine, None).score(distance);
+        assert_eq!((nearest(-1.2e-7), nearest(2.000_000_2)), (1.0, -1.0));
         for metric in Metric::ALL {
             let scoring = scoring(metric, None);
             assert_eq!(scoring.distance(scoring.score(0.5)), 0.5);

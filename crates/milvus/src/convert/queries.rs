@@ -2,7 +2,7 @@
 
 use pipeann_db::collection::QueryVectors;
 use pipeann_db::ids::VectorType;
-use pipeann_db::value::VectorKind;
+use pipeann_db::value::{VectorKind, to_halves};
 use prost::Message as _;
 
 use super::types;
@@ -49,7 +49,8 @@ pub(crate) struct Queries {
 }
 
 impl Queries {
-    /// The vectors in a placeholder group, for a field of `dim` components of this kind.
+    /// The vectors in a placeholder group, for a field of `dim` components of this kind; floats are taken
+    /// for halves too.
     pub(crate) fn new(group: &[u8], kind: VectorKind, dim: usize) -> Result<Self, CallFailure> {
         let malformed =
             |error| CallFailure::parameter(format!("the placeholder group is malformed: {error}"));
@@ -67,25 +68,35 @@ impl Queries {
             return Err(CallFailure::unsupported(format!("searching fields of type {kind}")));
         };
         let given = vectors.r#type();
-        if types::from_wire(given as i32, 0).ok().and_then(|t| t.vector_kind()) != Some(kind) {
-            let given = PlaceholderType::as_str_name(&given);
-            return Err(CallFailure::parameter(format!(
-                "vector type must be the same, field is of type {kind}, search vectors of type {given}"
-            )));
-        }
+        let given_type = match types::from_wire(given as i32, 0).ok().and_then(|t| t.vector_kind())
+        {
+            Some(same) if same == kind => vector_type,
+            Some(VectorKind::Float) if to_halves(&[], kind).is_some() => VectorType::F32,
+            _ => {
+                let given = PlaceholderType::as_str_name(&given);
+                return Err(CallFailure::parameter(format!(
+                    "vector type must be the same, field is of type {kind}, search vectors of type {given}"
+                )));
+            }
+        };
         let queries = vectors.values.len();
         check_queries(queries)?;
-        let expected = vector_type.vector_bytes(dim);
+        let expected = given_type.vector_bytes(dim);
         if let Some(wrong) = vectors.values.iter().find(|vector| vector.len() != expected) {
             return Err(CallFailure::parameter(format!(
                 "vector dimension mismatch, expected vector size(byte) {expected}, actual {}",
                 wrong.len()
             )));
         }
-        let bytes = match vectors.values.as_mut_slice() {
+        let mut bytes = match vectors.values.as_mut_slice() {
             [one] => std::mem::take(one),
             many => many.concat(),
         };
+        if given_type == VectorType::F32
+            && let Some(halves) = to_halves(&bytes, kind)
+        {
+            bytes = halves;
+        }
         Ok(Self { bytes, dim, vector_type })
     }
 
@@ -153,6 +164,18 @@ mod tests {
             let set = queries.as_set();
             assert_eq!((set.rows(), set.dim(), set.row(1)), (2, 16, &vec![2; bytes][..]));
         }
+    }
+
+    #[test]
+    fn floats_are_taken_for_halves() {
+        let floats = [1.0, -0.5].map(f32::to_le_bytes).concat();
+        let bytes = group(PlaceholderType::FloatVector, vec![floats.clone(), floats]);
+        let queries = Queries::new(&bytes, VectorKind::Float16, 2).unwrap().into_vectors();
+        let set = queries.as_set();
+        assert_eq!((set.rows(), set.dim(), set.row(1)), (2, 2, &[0, 0x3c, 0, 0xb8][..]));
+        let half = group(PlaceholderType::FloatVector, vec![vec![0; 4]]);
+        let refused = Queries::new(&half, VectorKind::BFloat16, 2).unwrap_err().reason;
+        assert!(refused.contains("expected vector size(byte) 8, actual 4"), "{refused}");
     }
 
     #[test]

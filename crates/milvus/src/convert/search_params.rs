@@ -10,10 +10,13 @@ use pipeann_db::ids::Metric;
 use super::index::{METRIC_TYPE, known_metric};
 use super::instants::refuse_zones;
 use super::parameters::Parameters;
+use super::selection::{ITERATOR, RADIUS};
 use crate::status::CallFailure;
 
 /// The most hits, with those that are passed over.
 pub(crate) const MAX_WINDOW: usize = 16_384;
+/// Marks a page of an iterator.
+pub(crate) const ITERATES: &str = "iterator";
 /// Entries of the candidate list for each cell that IVF would look into.
 const ENTRIES_OF_CELL: usize = 8;
 /// The longest candidate list.
@@ -38,12 +41,16 @@ pub(crate) struct WireSearchParams {
 }
 
 impl WireSearchParams {
-    pub(crate) fn new(given: Parameters) -> Result<Self, CallFailure> {
+    /// `ranked` hits are ranked in all, where it is one search of several whose hits are ranked as one.
+    /// Clients send the offset of the whole with each of these too; it counts behind the ranking alone.
+    pub(crate) fn new(given: Parameters, ranked: Option<usize>) -> Result<Self, CallFailure> {
         refuse_zones(|name| given.get(name))?;
         let limit = match given.number::<i64>("topk")? {
-            Some(limit) => limit,
-            None => given.number("limit")?.unwrap_or(0),
+            Some(limit) => Some(limit),
+            None => given.number("limit")?,
         };
+        let usual = ranked.and_then(|ranked| i64::try_from(ranked).ok()).unwrap_or(0);
+        let limit = limit.unwrap_or(usual);
         let limit = usize::try_from(limit).ok().filter(|limit| (1..=MAX_WINDOW).contains(limit));
         let limit = limit.ok_or_else(|| {
             let found = given.get("topk").or(given.get("limit")).unwrap_or("0");
@@ -51,7 +58,10 @@ impl WireSearchParams {
                 "topk [{found}] is invalid, it should be in range [1, {MAX_WINDOW}], but got {found}"
             ))
         })?;
-        let offset = window(limit, given.number::<i64>("offset")?)?;
+        let offset = match ranked {
+            Some(_) => 0,
+            None => window(limit, given.number::<i64>("offset")?)?,
+        };
         let round = match given.number::<i32>("round_decimal")? {
             None | Some(-1) => None,
             Some(digits @ 0..=6) => Some(digits.unsigned_abs()),
@@ -96,21 +106,24 @@ pub(crate) fn window(limit: usize, offset: Option<i64>) -> Result<usize, CallFai
 }
 
 fn list(given: &Parameters, window: usize) -> Result<Option<usize>, CallFailure> {
+    // Ranges and pages of iterators are as long as they are, and begin with any list.
+    let is_any = [ITERATES, ITERATOR].iter().any(|name| given.flag(name));
+    let is_any = is_any || given.get(RADIUS).is_some();
     if let Some(ef) = given.number::<usize>("ef")? {
-        if ef < window {
+        if ef < window && !is_any {
             return Err(CallFailure::parameter(format!(
                 "ef({ef}) should be larger than k({window})"
             )));
         }
-        return Ok(Some(ef.min(MAX_LIST)));
+        return Ok(Some(ef.clamp(window, MAX_LIST)));
     }
     if let Some(list) = given.number::<usize>("search_list")? {
-        if list < window {
+        if list < window && !is_any {
             return Err(CallFailure::parameter(format!(
                 "search_list_size({list}) should be larger than k({window})"
             )));
         }
-        return Ok(Some(list.min(MAX_LIST)));
+        return Ok(Some(list.clamp(window, MAX_LIST)));
     }
     let list = match (given.number::<usize>("L")?, given.number::<usize>("nprobe")?) {
         (Some(list), _) => list,
@@ -132,7 +145,7 @@ mod tests {
 
     fn asked(given: &[(&str, &str)]) -> Result<WireSearchParams, CallFailure> {
         let given = given.iter().map(|(key, value)| pair(*key, *value)).collect();
-        WireSearchParams::new(Parameters::new(given)?)
+        WireSearchParams::new(Parameters::new(given)?, None)
     }
 
     #[test]
@@ -143,6 +156,37 @@ mod tests {
         assert_eq!(list(r#"{"search_list":"32"}"#), Some(32));
         assert_eq!(list(r#"{"L":4}"#), Some(10));
         assert_eq!(list(r#"{"nprobe":16}"#), Some(128));
+    }
+
+    #[test]
+    fn ranges_and_iterators_take_any_list() {
+        for (name, value) in
+            [("search_iter_v2", "True"), ("iterator", "True"), ("radius", "0.5"), ("radius", "0")]
+        {
+            let list = |params| {
+                asked(&[("topk", "1000"), (name, value), ("params", params)]).unwrap().list
+            };
+            assert_eq!(list(r#"{"ef":64}"#), Some(1000), "{name}");
+            assert_eq!(list(r#"{"search_list":64}"#), Some(1000), "{name}");
+            assert_eq!(list(r#"{"ef":2000}"#), Some(2000), "{name}");
+        }
+        let given = [("topk", "1000"), ("params", r#"{"ef":64}"#), ("search_iter_v2", "False")];
+        assert!(asked(&given).is_err());
+    }
+
+    #[test]
+    fn the_offset_of_a_hybrid_search_is_none_of_its_searches() {
+        let one = |given: &[(&str, &str)]| {
+            let given = given.iter().map(|(key, value)| pair(*key, *value)).collect();
+            let params = WireSearchParams::new(Parameters::new(given)?, Some(30))?;
+            Ok::<_, CallFailure>((params.limit, params.offset, params.list))
+        };
+        let page = [("limit", "50"), ("offset", "20"), ("params", r#"{"ef":64}"#)];
+        assert_eq!(one(&page).unwrap(), (50, 0, Some(64)));
+        assert_eq!(one(&[("topk", "10000"), ("offset", "8000")]).unwrap(), (10_000, 0, None));
+        assert_eq!(one(&[("offset", "20")]).unwrap(), (30, 0, None), "as many as are ranked");
+        assert!(one(&[("limit", "80"), ("params", r#"{"ef":64}"#)]).is_err());
+        assert!(one(&[("limit", "0")]).is_err());
     }
 
     #[test]

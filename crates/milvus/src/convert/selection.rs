@@ -16,8 +16,10 @@ use crate::status::CallFailure;
 const MAX_GROUP_SIZE: usize = 10;
 /// What an iterator gives its first page, and gets back with each later one.
 const ITERATOR_TOKEN: &str = "search_iter_id";
-const ITERATOR: &str = "search_iter_v2";
+pub(super) const ITERATOR: &str = "search_iter_v2";
 const LAST_BOUND: &str = "search_iter_last_bound";
+/// The far end of a range.
+pub(super) const RADIUS: &str = "radius";
 
 /// What the parameters of a search ask for.
 #[derive(Debug, Default)]
@@ -70,7 +72,7 @@ impl Selected {
 /// From `range_filter` to `radius`, which is the far end, as L2 counts: from the near end, which is
 /// in it, to the far end, which is not.
 fn range(given: &Parameters, scoring: Scoring) -> Result<DistanceRange, CallFailure> {
-    let (far, near) = (given.number::<f32>("radius")?, given.number::<f32>("range_filter")?);
+    let (far, near) = (given.number::<f32>(RADIUS)?, given.number::<f32>("range_filter")?);
     let Some(far) = far else {
         // Without a radius there is no range.
         return Ok(DistanceRange::default());
@@ -87,6 +89,8 @@ fn range(given: &Parameters, scoring: Scoring) -> Result<DistanceRange, CallFail
             )));
         }
     }
+    // Nothing is nearer than a cosine of 1, but what is calculated of copies may lie beyond it.
+    let near = near.filter(|near| scoring.metric != Metric::Cosine || *near < 1.0);
     Ok(DistanceRange {
         from: near.map_or(Bound::Unbounded, |near| Bound::Included(scoring.distance(near))),
         to: Bound::Excluded(scoring.distance(far)),
@@ -163,6 +167,13 @@ mod tests {
         assert!(error.reason.contains("must be greater"));
         let alone = asked(Metric::Cosine, &[("radius", "0.5")]).unwrap().within;
         assert_eq!((alone.from, alone.to), (Bound::Unbounded, Bound::Excluded(0.5)));
+        // Copies may be a little nearer than they can be.
+        let expected = (Bound::Unbounded, Bound::Excluded(0.5));
+        assert_eq!(range(Metric::Cosine, "1.0", "0.5").unwrap(), expected);
+        let expected = (Bound::Included(0.25), Bound::Excluded(0.5));
+        assert_eq!(range(Metric::Cosine, "0.75", "0.5").unwrap(), expected);
+        let expected = (Bound::Included(-1.0), Bound::Excluded(-0.5));
+        assert_eq!(range(Metric::InnerProduct, "1.0", "0.5").unwrap(), expected);
     }
 
     #[test]

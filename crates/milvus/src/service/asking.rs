@@ -110,6 +110,8 @@ pub(super) struct WaitingClient {
     turn: Mutex<ReadTurn>,
     held: Option<CallMemory>,
     answer_bytes: AtomicU64,
+    /// As many as they have been at once, for which there is memory.
+    most_bytes: AtomicU64,
 }
 
 struct ReadTurn {
@@ -144,6 +146,7 @@ impl WaitingClient {
             }),
             held,
             answer_bytes: AtomicU64::new(0),
+            most_bytes: AtomicU64::new(0),
         })
     }
 
@@ -211,8 +214,14 @@ impl Asker for WaitingClient {
         if all > MAX_ANSWER_BYTES as u64 {
             return Err(TooMuch::Answer { most_bytes: MAX_ANSWER_BYTES as u64 });
         }
-        let Some(held) = &self.held else { return Ok(()) };
-        Ok(locked(&held.answer).grow(COPIES * bytes)?)
+        let more = all.saturating_sub(self.most_bytes.fetch_max(all, Ordering::Relaxed));
+        let Some(held) = self.held.as_ref().filter(|_| more > 0) else { return Ok(()) };
+        Ok(locked(&held.answer).grow(COPIES * more)?)
+    }
+
+    fn shrinks(&self, bytes: u64) {
+        // Its memory stays for what comes next.
+        self.answer_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 

@@ -1,5 +1,8 @@
 //! What clients tell of their patience, and what becomes of it.
 
+use pipeann_engine::memory::Accountant;
+
+use super::super::messages::Messages;
 use super::*;
 
 #[test]
@@ -92,4 +95,22 @@ fn a_client_that_leaves_or_whose_time_passes_waits_no_more() {
     let client = WaitingClient::new(&MetadataMap::new(), None, None);
     client.grows(MAX_ANSWER_BYTES as u64).unwrap();
     assert!(matches!(client.grows(1), Err(TooMuch::Answer { .. })));
+}
+
+#[test]
+fn what_an_answer_has_no_more_does_not_count() {
+    let accountant = Accountant::new(Some(512 << 20));
+    let memory = CallMemory::new(&Messages::new(&accountant));
+    let client = WaitingClient::new(&MetadataMap::new(), Some(memory), None);
+    for _ in 0..100 {
+        client.grows(60 << 20).unwrap();
+        client.shrinks(60 << 20);
+    }
+    let held = accountant.held_bytes();
+    assert!((120 << 20..125 << 20).contains(&held), "{held}");
+    client.grows(70 << 20).unwrap();
+    assert!(accountant.held_bytes() >= 140 << 20);
+    assert!(matches!(client.grows(70 << 20), Err(TooMuch::Memory(_))));
+    drop(client);
+    assert_eq!(accountant.held_bytes(), 0);
 }

@@ -49,6 +49,7 @@ macro_rules! calls {
     (@route process) => { Route::Process };
     (@route leader) => { Route::Leader };
     (@route catalogue) => { Route::Local(LocalRead::Catalogue) };
+    (@route database) => { Route::Local(LocalRead::Database) };
     (@route counts) => { Route::Local(LocalRead::Counts) };
     (@route rows) => { Route::Local(LocalRead::Rows) };
     ($($name:literal $method:ident($request:ty) -> $response:ty = $answer:path,
@@ -74,7 +75,7 @@ macro_rules! calls {
 }
 
 calls! {
-    "Connect" connect(wire::ConnectRequest) -> wire::ConnectResponse = server::connect, at once, process, "";
+    "Connect" connect(wire::ConnectRequest) -> wire::ConnectResponse = server::connect, at once, database, "";
     "GetVersion" get_version(wire::GetVersionRequest) -> wire::GetVersionResponse = server::version, at once, process, "";
     "CheckHealth" check_health(wire::CheckHealthRequest) -> wire::CheckHealthResponse = server::health, apart, process, "";
     "GetComponentStates" get_component_states(wire::GetComponentStatesRequest) -> wire::ComponentStates = server::components, at once, process, "one component";
@@ -122,7 +123,7 @@ calls! {
     "GetIndexBuildProgress" get_index_build_progress(wire::GetIndexBuildProgressRequest) -> wire::GetIndexBuildProgressResponse = indexes::progress, at once, leader, "";
     "Insert" insert(wire::InsertRequest) -> wire::MutationResult = writes::insert, apart, leader, "";
     "Upsert" upsert(wire::UpsertRequest) -> wire::MutationResult = writes::upsert, apart, leader, "keys are given, and kept; no `field_ops`";
-    "Delete" delete(wire::DeleteRequest) -> wire::MutationResult = writes::delete, apart, leader, "counts rows that were there";
+    "Delete" delete(wire::DeleteRequest) -> wire::MutationResult = writes::delete, apart, leader, "counts rows that were there; more than 65,536 go in pieces, those of `TruncateCollection` too";
     "Search" search(wire::SearchRequest) -> wire::SearchResults = queued::search, scheduled, rows, "no functions, aggregation or highlighting";
     "HybridSearch" hybrid_search(wire::HybridSearchRequest) -> wire::SearchResults = hybrid::search, apart, rows, "ranked by `rrf` or `weighted`; no groups";
     "Query" query(wire::QueryRequest) -> wire::QueryResults = query::query, apart, rows, "no aggregates but `count(*)`";

@@ -1,6 +1,8 @@
 //! What collections there are, and what they are like.
 
-use pipeann_db::catalog::{CollectionEntry as Entry, ConsistencyLevel, Snapshot, WantedLoad};
+use pipeann_db::catalog::{
+    CollectionEntry as Entry, ConsistencyLevel, NOTED, Snapshot, WantedLoad,
+};
 
 use super::frontend::Call;
 use crate::convert::names::check_count;
@@ -10,9 +12,6 @@ use crate::convert::timestamps::{hybrid, schema_timestamp};
 use crate::proto::common::ConsistencyLevel as WireLevel;
 use crate::proto::milvus as wire;
 use crate::status::CallFailure;
-
-/// Begins the names of properties that are kept for the doors and told to nobody.
-const OURS: &str = "pipeann.";
 
 /// One collection, by name, alias or id.
 pub(super) fn one(
@@ -25,10 +24,12 @@ pub(super) fn one(
     Ok(describe(&call.catalog(), call.database_name(&request.db_name), &entry))
 }
 
-fn describe(catalog: &Snapshot, database: &str, entry: &Entry) -> wire::DescribeCollectionResponse {
+/// `named` is the database of the request: by its number, a collection of another one may be meant.
+fn describe(catalog: &Snapshot, named: &str, entry: &Entry) -> wire::DescribeCollectionResponse {
+    let database = catalog.home_of(entry).unwrap_or(named);
     let aliases = catalog.aliases_of(entry).into_iter().map(str::to_owned).collect();
     let mut told = entry.properties.clone();
-    told.retain(|key, _| !key.starts_with(OURS));
+    told.retain(|key, _| !key.starts_with(NOTED));
     wire::DescribeCollectionResponse {
         schema: Some(schema_out::schema(&entry.name, &entry.schema)),
         collection_id: entry.id.0.cast_signed(),

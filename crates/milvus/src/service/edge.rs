@@ -83,7 +83,7 @@ enum AskedFirst {
 }
 
 /// A call that is to be sent on.
-struct Outgoing {
+pub(super) struct Outgoing {
     parts: Parts,
     whole: WholeRequest,
     arrived: Instant,
@@ -286,7 +286,7 @@ impl Edge {
         server: ServerAt,
         call: &Outgoing,
     ) -> Result<Response<Body>, SendError> {
-        let mut request = call.marked(self.peers.number());
+        let mut request = self.marked(&server, call);
         let seen = self.peers.timestamp().max(self.written.load(Ordering::Relaxed));
         request.headers_mut().insert(READ_AFTER, HeaderValue::from(seen));
         whole(self.channels.send(&server, request).await?).await
@@ -406,7 +406,7 @@ impl Edge {
     }
 
     async fn send(&self, server: &ServerAt, call: &Outgoing) -> Result<Response<Body>, SendError> {
-        let request = call.marked(self.peers.number());
+        let request = self.marked(server, call);
         let (mut response, turn) = self.channels.send(server, request).await?;
         // Between servers; here the answer goes on whatever it says.
         response.headers_mut().remove(FAILED);
@@ -426,7 +426,7 @@ impl Edge {
         if !call.once {
             return self.send(server, call).await;
         }
-        let request = call.marked(self.peers.number());
+        let request = self.marked(server, call);
         whole(self.channels.send(server, request).await?).await
     }
 }
@@ -462,7 +462,7 @@ impl Outgoing {
     }
 
     /// What is sent.
-    fn marked(&self, by: u8) -> Request<Body> {
+    pub(super) fn marked(&self, by: u8) -> Request<Body> {
         let mut headers = self.parts.headers.clone();
         headers.insert(FORWARDED, HeaderValue::from(u16::from(by)));
         if let Some(timeout) = self.timeout {

@@ -14,6 +14,7 @@ use super::aim::Aimed;
 use super::asking::timeout_in;
 use super::caller::named_database;
 use super::calls::Service;
+use super::frontend::Call;
 use super::loading::check_loaded;
 use super::marks::{READ_AFTER, does_not_lead};
 use super::peers::{LeaderAt, Peers, PeersError, ReadTime};
@@ -64,6 +65,11 @@ impl Service {
                 }
             }
             Route::Local(LocalRead::Catalogue) => newest(None).await?,
+            Route::Local(LocalRead::Database) => {
+                if !self.sees_database(call, request) {
+                    newest(None).await?;
+                }
+            }
             Route::Local(LocalRead::Counts) => {
                 newest(None).await?;
                 if let Some(entry) = self.entry(request) {
@@ -82,6 +88,12 @@ impl Service {
         }
         // A name may be another collection's by now, and a right revoked.
         self.check(call, request)
+    }
+
+    /// Whether the database that is named beside a request is known here, and its caller may know.
+    fn sees_database<Req>(&self, call: &'static str, request: &Request<Req>) -> bool {
+        let call = Call::new(Arc::clone(&self.0), call, request);
+        call.sight().database(call.database_name("")).is_ok()
     }
 
     /// The collection of a request, if it is known here.

@@ -4,7 +4,10 @@ use pipeann_db::access::{ANY, Grant};
 use pipeann_db::catalog::limits::DEFAULT_DATABASE;
 
 use super::frontend::Call;
-use super::privileges::{ALL, GROUPS, is_server_wide, kind_of, known};
+use super::privileges::{
+    ALL, GLOBAL, GROUPS, are_mixed, is_earlier_group, is_fixed_group, is_granted_server_wide,
+    is_on, is_server_wide, kind_of, known,
+};
 use crate::proto::common::Status;
 use crate::proto::milvus as wire;
 use crate::proto::milvus::{OperatePrivilegeGroupType, OperatePrivilegeType};
@@ -19,7 +22,7 @@ fn privilege(grantor: Option<wire::GrantorEntity>) -> Result<String, CallFailure
 }
 
 fn check_known(call: &Call, privilege: &str) -> Result<(), CallFailure> {
-    let made = || call.database().access().groups().iter().any(|(name, _)| name == privilege);
+    let made = || call.database().access().group(privilege).is_some();
     match privilege == ANY || known(privilege) || made() {
         true => Ok(()),
         false => Err(CallFailure::parameter(format!("not found the privilege name[{privilege}]"))),
@@ -35,7 +38,7 @@ fn database_of(
     has: bool,
 ) -> Result<String, CallFailure> {
     let database = call.database_name(given);
-    if !is_server_wide(privilege) || database == ANY {
+    if database == ANY || !is_granted_server_wide(call.database().access(), privilege) {
         return Ok(database.to_owned());
     }
     // Requests by the kind of object mostly name none.
@@ -67,13 +70,56 @@ pub(super) fn operate(
     }
     let privilege = privilege(entity.grantor)?;
     check_known(call, &privilege)?;
-    // All that there is globally is all that there is.
-    let kind = if privilege == ANY && kind == "Global" { ANY.to_owned() } else { kind };
+    if has {
+        check_kind(&privilege, &kind)?;
+    }
     let database = database_of(call, &privilege, &entity.db_name, has)?;
-    let grant = Grant { kind, object: named(entity.object_name), privilege, database };
+    let is_global = kind == GLOBAL && !is_earlier_group(&privilege);
+    // What is global is on all objects, whatever was named.
+    let object = if is_global && has { ANY.to_owned() } else { named(entity.object_name) };
+    // All that there is globally is all that there is.
+    let kind = if privilege == ANY && is_global { ANY.to_owned() } else { kind };
     let role = entity.role.unwrap_or_default().name;
-    call.database().access().set_grant(&role, grant, call.user(), has)?;
+    let grant = Grant { kind, object, privilege, database };
+    match has {
+        true => call.database().access().set_grant(&role, grant, call.user(), true)?,
+        false => take(call, &role, &grant, is_global)?,
+    }
     Ok(Status::default())
+}
+
+/// Grants by the kind of object are of single privileges on objects of this kind, or of the groups that
+/// there were before there were others.
+fn check_kind(privilege: &str, kind: &str) -> Result<(), CallFailure> {
+    if privilege == ANY || is_earlier_group(privilege) {
+        return Ok(());
+    }
+    let why = match (is_fixed_group(privilege), known(privilege)) {
+        (true, _) => format!("can not operate the built-in privilege group [{privilege}]"),
+        (false, false) => format!("can not operate the custom privilege group [{privilege}]"),
+        (false, true) if is_on(privilege, kind) => return Ok(()),
+        (false, true) => format!("not found the privilege name[{privilege}] in object[{kind}]"),
+    };
+    Err(CallFailure::parameter(why))
+}
+
+/// Takes a right, in whatever form it was granted: under any kind of object, as earlier versions let it be;
+/// what is on the whole server also in one database, where it does not count; and where it `is_global`, of
+/// all objects beside that which is named.
+fn take(call: &Call, role: &str, asked: &Grant, is_global: bool) -> Result<(), CallFailure> {
+    let access = call.database().access();
+    let everywhere = asked.database == ANY && is_granted_server_wide(access, &asked.privilege);
+    access.take_grants(role, |there| {
+        let mut there = there.clone();
+        if everywhere {
+            ANY.clone_into(&mut there.database);
+        }
+        if is_global && there.object == ANY {
+            there.object.clone_from(&asked.object);
+        }
+        asked.takes(&there)
+    })?;
+    Ok(())
 }
 
 /// By collection and database, either of them `*` for all.
@@ -91,7 +137,10 @@ pub(super) fn operate_by_collection(
         privilege,
     };
     let role = request.role.unwrap_or_default().name;
-    call.database().access().set_grant(&role, grant, call.user(), has)?;
+    match has {
+        true => call.database().access().set_grant(&role, grant, call.user(), true)?,
+        false => take(call, &role, &grant, false)?,
+    }
     Ok(Status::default())
 }
 
@@ -174,6 +223,37 @@ pub(super) fn operate_group(
     if let Some(name) = names.iter().find(|name| !known(name)) {
         return Err(CallFailure::parameter(format!("there is no privilege name [{name}] defined")));
     }
+    if has {
+        check_level(call, &request.group_name, &names)?;
+    }
     call.database().access().set_group(&request.group_name, &names, has)?;
     Ok(Status::default())
+}
+
+/// Refuses to put what is on the whole server beside what is in databases, or into a group that a role has
+/// in one database: there it would be granted and never count.
+fn check_level(call: &Call, group: &str, names: &[String]) -> Result<(), CallFailure> {
+    let access = call.database().access();
+    let within = access.group(group).unwrap_or_default();
+    let all = || within.iter().chain(names).map(String::as_str);
+    if are_mixed(all()) {
+        return Err(CallFailure::parameter(format!(
+            "privileges of the cluster level and of others cannot be in one privilege group [{group}]"
+        )));
+    }
+    if !all().any(is_server_wide) {
+        return Ok(());
+    }
+    for role in access.roles() {
+        let grants = access.grants(&role.name).unwrap_or_default();
+        let of_group = |grant: &Grant| grant.privilege == group && grant.database != ANY;
+        if let Some((grant, _)) = grants.iter().find(|(grant, _)| of_group(grant)) {
+            return Err(CallFailure::parameter(format!(
+                "role [{}] has privilege group [{group}] in database [{}], where no privilege of the cluster \
+                 level counts: revoke it first",
+                role.name, grant.database
+            )));
+        }
+    }
+    Ok(())
 }

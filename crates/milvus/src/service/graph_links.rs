@@ -20,15 +20,15 @@ use pipeann_engine::update::RowLink;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::{Request, Response, Status};
 
+use super::connections::{BusyConnection, Connections};
 use super::edge::Edge;
 use super::frontend::FrontendContext;
+use super::marks::KEY;
 use super::peers::{PeerKey, Peers, ServerAt};
 use crate::proto::servers as wire;
 use crate::proto::servers::graphs_client::GraphsClient;
 use crate::proto::servers::graphs_server::{Graphs, GraphsServer};
 
-/// What whoever asks shows.
-const KEY: &str = "pipeann-server-key";
 /// The most rows of a question.
 const MOST_ROWS: usize = 512;
 /// The longest question, bytes.
@@ -46,14 +46,17 @@ const AFTER_FAILURE: Duration = Duration::from_secs(3);
 pub(super) struct GraphsDoor {
     door: Weak<FrontendContext>,
     peers: Arc<dyn Peers>,
+    /// Where connections are counted, the count.
+    connections: Option<Arc<Connections>>,
 }
 
 impl GraphsDoor {
     pub(super) fn service(
         door: &Arc<FrontendContext>,
         peers: Arc<dyn Peers>,
+        connections: Option<Arc<Connections>>,
     ) -> GraphsServer<Self> {
-        let it = Self { door: Arc::downgrade(door), peers };
+        let it = Self { door: Arc::downgrade(door), peers, connections };
         GraphsServer::new(it).max_decoding_message_size(MOST_BYTES)
     }
 }
@@ -69,6 +72,10 @@ impl Graphs for GraphsDoor {
         if !shown.zip(own).is_some_and(|(shown, own)| own.is(shown)) {
             return Err(Status::permission_denied("this is for the servers of the cluster"));
         }
+        // Whoever asks this is nobody who is idle, though no call of a client comes the same way.
+        let remote = request.remote_addr();
+        let busy = remote.zip(self.connections.as_ref()).and_then(|(from, all)| all.peer(from));
+        busy.iter().for_each(BusyConnection::calls);
         let wire::LinksRequest { collection, field, rows } = request.into_inner();
         if rows.len() > MOST_ROWS {
             let asked = rows.len();

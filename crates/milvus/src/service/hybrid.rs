@@ -39,9 +39,10 @@ pub(super) fn search(
     };
     let (entry, collection) = target(call, &whole)?;
     let output = Output::new(&entry.schema, &request.output_fields)?;
+    let ranked = ranking.limit + ranking.offset;
     let shape = |mut one: wire::SearchRequest| {
         one.partition_names.clone_from(&whole.partition_names);
-        AnswerShape::new((&entry, &collection), one, &output)
+        AnswerShape::new((&entry, &collection), (one, Some(ranked)), &output)
     };
     let shapes = request.requests.into_iter().map(shape);
     let shapes: Vec<(AnswerShape, SearchRequest<'_>)> = shapes.collect::<Result<_, _>>()?;
@@ -54,11 +55,7 @@ pub(super) fn search(
     check_hits(queries, window, || collection.stats().rows)?;
     let mut by_search: Vec<(Metric, Vec<Vec<SearchHit>>)> = Vec::with_capacity(searches);
     for (asked, request) in shapes {
-        // Clients send the offset of the whole with each search too. It counts once, behind the ranking.
-        let limit = asked.params.limit;
-        let found = collection.search(&request)?.hits.into_iter();
-        let found = found.map(|hits| hits.into_iter().take(limit).collect());
-        by_search.push((asked.scoring.metric, found.collect()));
+        by_search.push((asked.scoring.metric, collection.search(&request)?.hits));
     }
     let queries = by_search.first().map_or(0, |(_, queries)| queries.len());
     if by_search.iter().any(|(_, found)| found.len() != queries) {

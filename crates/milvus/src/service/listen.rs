@@ -296,7 +296,8 @@ async fn serve<I, C>(
 {
     let messages = Arc::clone(&door.messages);
     let progress = door.peers.clone().map(ProgressDoor);
-    let graphs = door.peers.clone().map(|peers| GraphsDoor::service(&door, peers));
+    let connections = network.connections.clone();
+    let graphs = door.peers.clone().map(|peers| GraphsDoor::service(&door, peers, connections));
     let edge = door.peers.clone().map(|peers| Edge::new(peers, Arc::clone(&door.edge)));
     if let Some(edge) = &edge {
         tokio::spawn(listen_to_leader(Arc::downgrade(edge)));

@@ -5,6 +5,8 @@ use tonic::body::Body;
 use tonic::codegen::http::Response;
 use tonic::metadata::MetadataValue;
 
+/// What a server shows another one, so that its marks are believed.
+pub(super) const KEY: &str = "pipeann-server-key";
 /// Marks a call that another server has sent on; says which one.
 pub(super) const FORWARDED: &str = "pipeann-forwarded-by";
 /// Marks the refusal of a call that was sent to the wrong server, and was not begun.

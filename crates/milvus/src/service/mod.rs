@@ -54,6 +54,7 @@ mod search;
 mod segments;
 mod serve_options;
 mod server;
+mod shown;
 mod sight;
 mod sockets;
 mod statistics;

@@ -99,6 +99,18 @@ pub trait Peers: Send + Sync + fmt::Debug {
         None
     }
 
+    /// What another server wants to be shown, where that is known.
+    fn key_of(&self, server: &ServerAt) -> Option<PeerKey> {
+        let _ = server;
+        None
+    }
+
+    /// Whether this server and all others that are there have told what they are to be shown; a server
+    /// that has not shows nothing itself.
+    fn are_all_keyed(&self) -> bool {
+        false
+    }
+
     /// The leader, where that is another server, and what it wants to be shown.
     fn leading_peer(&self) -> Option<(ServerAt, PeerKey)> {
         None

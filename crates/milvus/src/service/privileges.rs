@@ -4,13 +4,13 @@
 //! who is known. One that tells what there is needs a right that the role `public` has at first; without
 //! it a name that its caller may not see is answered as one that is not there ([`sight`](super::sight)).
 
-use pipeann_db::access::ANY;
+use pipeann_db::access::{ANY, Access};
 use tonic::Status;
 
 /// Every privilege, in grants.
 pub(super) const ALL: &str = "All";
 pub(super) const COLLECTION: &str = "Collection";
-const GLOBAL: &str = "Global";
+pub(super) const GLOBAL: &str = "Global";
 pub(super) const USER: &str = "User";
 
 /// Calls by privilege, and the kind of object that it is on.
@@ -35,7 +35,7 @@ const NEEDED: &[(&str, &str, &[&str])] = &[
     ("AddCollectionField", COLLECTION, &["AddCollectionField"]),
     ("CreateCollection", GLOBAL, &["CreateCollection", "AlterCollection", "AlterCollectionField"]),
     ("DropCollection", GLOBAL, &["DropCollection", "TruncateCollection"]),
-    ("RenameCollection", GLOBAL, &["RenameCollection"]),
+    (RENAME, GLOBAL, &["RenameCollection"]),
     ("CreateAlias", GLOBAL, &["CreateAlias", "AlterAlias"]),
     ("DropAlias", GLOBAL, &["DropAlias"]),
     ("FlushAll", GLOBAL, &["FlushAll"]),
@@ -97,8 +97,8 @@ const TOLD: &[(&str, &[&str])] = &[
 
 /// Privileges of calls that are not served; they can be granted all the same.
 const WITHOUT_CALL: &[&str] = &[
-    "LoadBalance",
-    "Import",
+    LOAD_BALANCE,
+    IMPORT,
     "CreateResourceGroup",
     "DropResourceGroup",
     "DescribeResourceGroup",
@@ -108,6 +108,13 @@ const WITHOUT_CALL: &[&str] = &[
     "BackupRBAC",
     "RestoreRBAC",
 ];
+
+const LOAD_BALANCE: &str = "LoadBalance";
+const IMPORT: &str = "Import";
+const RENAME: &str = "RenameCollection";
+
+/// Privileges that are on collections in Milvus, under whatever kind `public` has them here.
+const ON_COLLECTIONS: &[&str] = &["GetLoadState", "GetLoadingProgress"];
 
 const COLLECTION_READ: &[&str] = &[
     "Query",
@@ -129,10 +136,10 @@ const COLLECTION_WRITE: &[&str] = &[
     "Insert",
     "Delete",
     "Upsert",
-    "Import",
+    IMPORT,
     "Flush",
     "Compaction",
-    "LoadBalance",
+    LOAD_BALANCE,
     "CreateIndex",
     "DropIndex",
     "CreatePartition",
@@ -156,7 +163,7 @@ const CLUSTER_WRITE: &[&str] =
 const CLUSTER_OWN: &[&str] = &[
     "CreateDatabase",
     "DropDatabase",
-    "RenameCollection",
+    RENAME,
     "CreateOwnership",
     "UpdateUser",
     "DropOwnership",
@@ -205,28 +212,63 @@ pub(super) fn known(name: &str) -> bool {
     NEEDED.iter().any(|(privilege, ..)| *privilege == name)
         || TOLD.iter().any(|(privilege, _)| *privilege == name)
         || WITHOUT_CALL.contains(&name)
-        || GROUPS.iter().any(|(group, _)| *group == name)
+        || is_fixed_group(name)
+}
+
+/// Whether this is a fixed group that there was before those by level.
+pub(super) fn is_earlier_group(name: &str) -> bool {
+    ["ReadOnly", "ReadWrite", "Admin"].contains(&name)
+}
+
+/// Whether there is always a group of this name.
+pub(super) fn is_fixed_group(name: &str) -> bool {
+    GROUPS.iter().any(|(group, _)| *group == name)
 }
 
 /// The kind of object that a privilege is on, as grants are shown.
 pub(super) fn kind_of(privilege: &str) -> &'static str {
     let needed = NEEDED.iter().find(|(name, ..)| *name == privilege);
-    match needed {
-        Some((_, kind, _)) => kind,
-        None if privilege == ANY => ANY,
-        None if privilege.starts_with("Collection") || privilege == "IndexDetail" => COLLECTION,
-        None => GLOBAL,
+    match (needed, privilege) {
+        (Some((_, kind, _)), _) => kind,
+        (None, ANY) => ANY,
+        (None, "IndexDetail" | LOAD_BALANCE | IMPORT) => COLLECTION,
+        (None, "CollectionReadOnly" | "CollectionReadWrite" | "CollectionAdmin") => COLLECTION,
+        (None, _) => GLOBAL,
     }
+}
+
+/// Whether a privilege may be granted by a kind of object.
+pub(super) fn is_on(privilege: &str, kind: &str) -> bool {
+    kind_of(privilege) == kind || kind == COLLECTION && ON_COLLECTIONS.contains(&privilege)
 }
 
 /// Whether a privilege, or a fixed group of them alone, is on the whole server: users, roles, grants
 /// and databases are of no database, whatever a request names.
 pub(super) fn is_server_wide(privilege: &str) -> bool {
     // A collection is renamed within databases, the rights on which say who may.
-    let of_server = |name: &str| name != "RenameCollection";
+    let of_server = |name: &str| name != RENAME;
     let parts = [CLUSTER_READ, CLUSTER_WRITE, CLUSTER_OWN];
-    privilege.starts_with("Cluster")
+    ["ClusterReadOnly", "ClusterReadWrite", "ClusterAdmin"].contains(&privilege)
         || parts.iter().any(|part| part.contains(&privilege) && of_server(privilege))
+}
+
+/// As [`is_server_wide`], of groups that were made too. One that has something in databases beside is on
+/// none but those that it is granted on, as the fixed groups are that have both.
+pub(super) fn is_granted_server_wide(access: &Access, privilege: &str) -> bool {
+    is_server_wide(privilege)
+        || access.group(privilege).is_some_and(|of| {
+            let mut all = of.iter().filter(|name| *name != RENAME).peekable();
+            all.peek().is_some() && all.all(|name| is_server_wide(name))
+        })
+}
+
+/// Whether privileges of one group are to be granted in different ways: some on the whole server, some in
+/// databases.
+pub(super) fn are_mixed<'n>(privileges: impl Iterator<Item = &'n str>) -> bool {
+    let levels = privileges.filter(|name| *name != RENAME).map(is_server_wide);
+    let [mut wide, mut within] = [false; 2];
+    levels.for_each(|is_wide| if is_wide { wide = true } else { within = true });
+    wide && within
 }
 
 /// The privilege that a call needs, and the kind of object that it is on.

@@ -1,7 +1,8 @@
 //! What servers ask each other: how far one has come, and how far the log goes.
 //!
-//! Anybody may ask, as for health: the answer has two numbers and no name, and costs nothing. One that
-//! leads for certain says how far the log goes, so that others know that what they have is all there is
+//! Anybody may ask, as for health: the answer has two numbers and no name, and costs nothing. Only for
+//! other servers a server looks whether there is something to be applied, since each look is paid for.
+//! One that leads for certain says how far the log goes, so that others know that what they have is all there is
 //! also while nothing is written and the store says nothing. The others say what they have applied, so that what
 //! was taken away is answered when it is gone everywhere.
 
@@ -18,7 +19,8 @@ use tonic::codegen::http::{HeaderMap, HeaderValue, Request, Response};
 use tonic::server::NamedService;
 
 use super::edge::Edge;
-use super::peers::{LeaderAt, Peers, SharedLogEnd};
+use super::peers::{LeaderAt, PeerKey, Peers, SharedLogEnd};
+use super::shown::{is_believed, show};
 
 /// The one call.
 pub(super) const PATH: &str = "/pipeann.Servers/Progress";
@@ -55,7 +57,9 @@ impl HttpService<Request<Body>> for ProgressDoor {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let applied = self.0.timestamp();
-        if number(request.headers(), WANTED).is_some_and(|wanted| wanted > applied) {
+        let wanted = number(request.headers(), WANTED);
+        if wanted.is_some_and(|wanted| wanted > applied) && is_believed(request.headers(), &*self.0)
+        {
             self.0.look();
         }
         let mut response = Status::ok("").into_http();
@@ -74,8 +78,8 @@ fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
     headers.get(name)?.to_str().ok()?.parse().ok()
 }
 
-/// The question, with the timestamp that is waited for.
-pub(super) fn question(wanted: u64) -> Request<Body> {
+/// The question, with the timestamp that is waited for, for a server that wants to be shown this key.
+pub(super) fn question(wanted: u64, key: Option<&PeerKey>) -> Request<Body> {
     let mut request = Request::new(Body::empty());
     *request.method_mut() = tonic::codegen::http::Method::POST;
     *request.uri_mut() = tonic::codegen::http::Uri::from_static(PATH);
@@ -84,6 +88,7 @@ pub(super) fn question(wanted: u64) -> Request<Body> {
     headers.insert("content-type", HeaderValue::from_static("application/grpc"));
     headers.insert("te", HeaderValue::from_static("trailers"));
     headers.insert(WANTED, HeaderValue::from(wanted));
+    show(headers, key);
     request
 }
 
@@ -96,7 +101,8 @@ impl Edge {
         loop {
             let mut behind = Vec::new();
             for server in waits {
-                let asked = self.ask(&server, question(wanted));
+                let key = self.peers.key_of(&server);
+                let asked = self.ask(&server, question(wanted, key.as_ref()));
                 let patience = ANSWER.min(until.saturating_duration_since(Instant::now()));
                 let has = match tokio::time::timeout(patience, asked).await {
                     Ok(Ok(answer)) => {
@@ -137,7 +143,7 @@ pub(super) async fn listen_to_leader(edge: Weak<Edge>) {
         let Some(edge) = edge.upgrade() else { return };
         let LeaderAt::There(server) = edge.peers.leader() else { continue };
         let asked = Instant::now();
-        let answer = tokio::time::timeout(ANSWER, edge.ask(&server, question(0))).await;
+        let answer = tokio::time::timeout(ANSWER, edge.ask(&server, question(0, None))).await;
         let Ok(Ok(answer)) = answer else { continue };
         let end = answer.headers().get(LOG_END).and_then(|end| end.to_str().ok()?.split_once(':'));
         if let Some((term, number)) = end

@@ -11,7 +11,7 @@ use crate::convert::columns_out::columns;
 use crate::convert::instants::refuse_zones;
 use crate::convert::output::Output;
 use crate::convert::parameters::Parameters;
-use crate::convert::search_params::{MAX_WINDOW, window};
+use crate::convert::search_params::{ITERATES, MAX_WINDOW, window};
 use crate::convert::templates::templates;
 use crate::proto::milvus as wire;
 use crate::proto::schema::field_data::Field;
@@ -20,8 +20,6 @@ use crate::proto::schema::{DataType, FieldData, LongArray, ScalarField};
 use crate::status::CallFailure;
 
 const COUNT: &str = "count(*)";
-/// Marks a page of an iterator.
-pub(super) const ITERATES: &str = "iterator";
 
 pub(super) fn query(
     call: &Call,

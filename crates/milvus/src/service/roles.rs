@@ -1,6 +1,6 @@
 //! Roles, and the one resource group, which some clients look for beside them.
 
-use pipeann_db::access::{AccessError, KnownRole};
+use pipeann_db::access::KnownRole;
 
 use super::frontend::Call;
 use crate::proto::common::Status;
@@ -20,7 +20,7 @@ pub(super) fn drop(call: &Call, request: wire::DropRoleRequest) -> Result<Status
     Ok(Status::default())
 }
 
-/// One role, or all of them, with their users where they are asked for.
+/// One role, if there is one of this name, or all of them, with their users where they are asked for.
 pub(super) fn select(
     call: &Call,
     request: wire::SelectRoleRequest,
@@ -29,9 +29,6 @@ pub(super) fn select(
     let mut known = call.database().access().roles();
     if let Some(role) = asked {
         known.retain(|known| known.name == role);
-        if known.is_empty() {
-            return Err(AccessError::NoRole { role }.into());
-        }
     }
     let users = |users: Vec<String>| {
         let users = users.into_iter().filter(|_| request.include_user_info);

@@ -101,6 +101,9 @@ pub(super) enum Route {
 pub(super) enum LocalRead {
     /// Names and what belongs to them: as new as anything that was answered.
     Catalogue,
+    /// Whether there is the database that is named beside the request: looked up anew where it is not
+    /// known.
+    Database,
     /// How many rows there are: likewise.
     Counts,
     /// Rows: as new as the request asks for.

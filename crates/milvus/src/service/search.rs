@@ -12,13 +12,12 @@ use pipeann_db::value::Value;
 
 use super::frontend::Call;
 use super::loading::to_be_read;
-use super::query::ITERATES;
 use crate::convert::columns_in::keys;
 use crate::convert::hits::{Scoring, results, scored};
 use crate::convert::output::Output;
 use crate::convert::parameters::Parameters;
 use crate::convert::queries::{Queries, check_hits, check_queries};
-use crate::convert::search_params::{MAX_WINDOW, WireSearchParams};
+use crate::convert::search_params::{ITERATES, MAX_WINDOW, WireSearchParams};
 use crate::convert::selection::{Page, Selected};
 use crate::convert::templates::templates;
 use crate::convert::types::dim;
@@ -51,7 +50,7 @@ impl ReadSearch {
         let names = std::mem::take(&mut request.output_fields);
         let output = Output::new(&entry.schema, &names)?;
         let named = request.guarantee_timestamp;
-        let (asked, request) = AnswerShape::new((&entry, &collection), request, &output)?;
+        let (asked, request) = AnswerShape::new((&entry, &collection), (request, None), &output)?;
         let (moment, session_ts) = call.moment(&collection, named, asked.iterates())?;
         let mut request = SearchRequest { moment, ..request };
         let given = asked.behind().map(|behind| call.border(session_ts, behind));
@@ -167,13 +166,14 @@ pub(super) struct AnswerShape {
 }
 
 impl AnswerShape {
+    /// Of a search, or of one of several, with how many hits are ranked in all.
     pub(super) fn new(
         (entry, collection): (&Entry, &Collection),
-        request: wire::SearchRequest,
+        (request, ranked): (wire::SearchRequest, Option<usize>),
         output: &Output<'_>,
     ) -> Result<(Self, SearchRequest<'static>), CallFailure> {
         refuse_what_is_not_served(&request)?;
-        let params = WireSearchParams::new(Parameters::new(request.search_params)?)?;
+        let params = WireSearchParams::new(Parameters::new(request.search_params)?, ranked)?;
         check_collection(entry, &params)?;
         let field = vector_field(entry, params.field.as_deref())?;
         let kind = field.spec.data_type.vector_kind().expect("it is a vector field");

@@ -14,11 +14,12 @@ const SPOKEN_VERSION: &str = "v2.6.9";
 const NODE: i64 = 1;
 const ROLE: &str = "standalone";
 
-/// Registers a client.
+/// Registers a client, where the database is there that it means.
 pub(super) fn connect(
     call: &Call,
     _request: wire::ConnectRequest,
 ) -> Result<wire::ConnectResponse, CallFailure> {
+    call.sight().database(call.database_name(""))?;
     let server_info = ServerInfo {
         build_tags: SPOKEN_VERSION.to_owned(),
         build_time: String::new(),

@@ -66,11 +66,26 @@ impl<'c> Sight<'c> {
         database: &str,
         name: &str,
     ) -> Result<&Arc<Entry>, CatalogError> {
-        self.database(database)?;
-        let entry = self.catalog.collection(database, name)?;
-        match self.sees(database, entry) {
-            true => Ok(entry),
-            false => Err(missing(EntityKind::Collection, name, database)),
+        let found = self.catalog.collection(database, name);
+        self.shown(EntityKind::Collection, database, name, found)
+    }
+
+    /// What was found by a name, where it is seen: whoever may be told of it is, though its database may not
+    /// be listed to him.
+    fn shown<'s>(
+        &'s self,
+        kind: EntityKind,
+        database: &str,
+        name: &str,
+        found: Result<&'s Arc<Entry>, CatalogError>,
+    ) -> Result<&'s Arc<Entry>, CatalogError> {
+        match found {
+            Ok(entry) if self.sees(database, entry) => Ok(entry),
+            hidden => {
+                self.database(database)?;
+                hidden?;
+                Err(missing(kind, name, database))
+            }
         }
     }
 
@@ -78,17 +93,12 @@ impl<'c> Sight<'c> {
     pub(super) fn collection_by_id(&self, id: CollectionId) -> Option<&Arc<Entry>> {
         let entry = self.catalog.collection_by_id(id)?;
         let home = self.catalog.home_of(entry)?;
-        (self.sees_database(home) && self.sees(home, entry)).then_some(entry)
+        self.sees(home, entry).then_some(entry)
     }
 
     /// As [`Snapshot::alias`].
     pub(super) fn alias(&self, database: &str, alias: &str) -> Result<&Arc<Entry>, CatalogError> {
-        self.database(database)?;
-        let entry = self.catalog.alias(database, alias)?;
-        match self.sees(database, entry) {
-            true => Ok(entry),
-            false => Err(missing(EntityKind::Alias, alias, database)),
-        }
+        self.shown(EntityKind::Alias, database, alias, self.catalog.alias(database, alias))
     }
 
     /// As [`Snapshot::aliases`].

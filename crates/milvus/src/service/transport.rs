@@ -36,7 +36,7 @@ use super::leaving::LeavingAnswer;
 use super::messages::{Arriving, CallMemory, Messages, grow};
 use super::peers::Peers;
 use super::users::FIRST_PASSWORD;
-use super::{repeats, rights};
+use super::{repeats, rights, shown};
 use crate::proto::codec::{CHARGED, DecodedBytes};
 
 const AUTHORIZATION: &str = "authorization";
@@ -269,6 +269,7 @@ where
             let mut noted = Noted::new(&network, &request);
             let peers = edge.as_ref().map(|edge| &edge.peers);
             let admitted = guard.admit(&mut request, peers).await;
+            let admitted = admitted.and_then(|()| shown::check(request.headers_mut(), peers));
             if let (Some(noted), Some(CallerName(user))) = (&mut noted, request.extensions().get())
             {
                 noted.user = Some(user.clone());

@@ -5,7 +5,7 @@ use pipeann_db::catalog::Snapshot;
 use tonic::Status;
 
 use super::aim::Aimed;
-use super::privileges::{COLLECTION, denied, groups_with};
+use super::privileges::{COLLECTION, denied, groups_with, is_granted_server_wide};
 
 /// Either of these shows that a collection is there.
 const SHOWING: [&str; 2] = ["DescribeCollection", "ShowCollections"];
@@ -47,11 +47,14 @@ impl Viewer<'_> {
     }
 
     /// Whether the call may tell of a database: to whom they are all shown, and to whoever has a right
-    /// in it.
+    /// in it, by name or, beside what everybody has, in all databases.
     pub(super) fn sees_database(&self, database: &str) -> bool {
         let is_within = |role: &str| {
             let grants = self.access.grants(role).unwrap_or_default();
-            grants.iter().any(|(grant, _)| grant.database == database)
+            grants.iter().any(|(grant, _)| {
+                let in_all = || !is_granted_server_wide(self.access, &grant.privilege);
+                grant.database == database || role != PUBLIC && grant.database == ANY && in_all()
+            })
         };
         self.allows("ListDatabases", ANY, ANY)
             || self.allows("DescribeDatabase", database, ANY)

@@ -76,6 +76,16 @@ fn what_was_released_is_not_loaded_until_it_is_asked_for() {
 }
 
 #[test]
+fn what_was_released_is_created_again_as_it_is() {
+    let served = serving(true);
+    release(&served);
+    assert_ok(&served.create("a"));
+    assert!(read(&served).iter().all(|status| status.code == NOT_LOADED), "it stays released");
+    load(&served);
+    assert_ok(&served.create("a"));
+}
+
+#[test]
 fn a_partition_is_loaded_beside_others() {
     let served = serving(true);
     let mut client = served.client();

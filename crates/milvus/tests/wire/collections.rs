@@ -17,6 +17,35 @@ fn trap_01_a_missing_collection_has_both_codes_that_clients_look_at() {
 }
 
 #[test]
+fn a_number_tells_the_database_that_its_collection_is_in() {
+    let served = Served::new();
+    let mut client = served.client();
+    let sales = wire::CreateDatabaseRequest { db_name: "sales".into(), ..Default::default() };
+    assert_ok(&served.call(client.create_database(sales)));
+    let mut request = create("a", &declared());
+    request.db_name = "sales".into();
+    assert_ok(&served.call(client.create_collection(request)));
+    assert_ok(&served.create("a"));
+    let id = |database: &str| {
+        let catalog = served.database.catalog();
+        catalog.collection(database, "a").unwrap().id.0.cast_signed()
+    };
+    let (sales, default) = (id("sales"), id("default"));
+    for (id, database) in [(sales, "sales"), (default, "default")] {
+        let by_id = wire::DescribeCollectionRequest { collection_id: id, ..Default::default() };
+        assert_eq!(served.call(client.describe_collection(by_id)).db_name, database);
+    }
+    let several = wire::BatchDescribeCollectionRequest {
+        db_name: "sales".into(),
+        collection_name: vec!["a".into()],
+        collection_id: vec![default],
+    };
+    let found = served.call(client.batch_describe_collection(several)).responses;
+    let databases: Vec<_> = found.iter().map(|found| found.db_name.as_str()).collect();
+    assert_eq!(databases, ["sales", "default"]);
+}
+
+#[test]
 fn trap_23_a_collection_is_described_with_all_that_clients_need() {
     let served = Served::new();
     assert_ok(&served.create("a"));

@@ -26,6 +26,24 @@ fn trap_02_every_client_gets_another_number_and_a_version_that_it_can_read() {
 }
 
 #[test]
+fn who_connects_to_a_database_that_is_not_there_is_told() {
+    let served = Served::new();
+    let connect = |database: &str| {
+        let mut request = tonic::Request::new(wire::ConnectRequest::default());
+        request.metadata_mut().insert("dbname", database.parse().unwrap());
+        served.call(served.client().connect(request)).status.unwrap()
+    };
+    assert_ok(&connect(""));
+    assert_ok(&connect("default"));
+    let refused = connect("sales");
+    assert_eq!(refused.code, 800, "{}", refused.reason);
+    assert!(refused.reason.contains("database not found[database=sales]"), "{}", refused.reason);
+    let sales = wire::CreateDatabaseRequest { db_name: "sales".into(), ..Default::default() };
+    assert_ok(&served.call(served.client().create_database(sales)));
+    assert_ok(&connect("sales"));
+}
+
+#[test]
 fn trap_03_timestamps_are_hybrid_and_grow() {
     let served = Served::new();
     let mut client = served.client();

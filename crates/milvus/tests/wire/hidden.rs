@@ -172,3 +172,45 @@ fn who_has_a_right_on_a_collection_is_told_of_it_and_of_no_other() {
     let found = served.call(ada.describe_index(index));
     assert_eq!(found.index_descriptions.len(), 1);
 }
+
+#[test]
+fn who_has_rights_in_all_databases_is_told_of_what_is_there_though_nobody_lists_databases() {
+    let served = asking_who();
+    let mut root = client(&served, "root:Milvus");
+    prepare_more(&served, &mut root);
+    let mut unlisted = grant("*", "ListDatabases");
+    unlisted.role = Some(wire::RoleEntity { name: "public".into(), ..Default::default() });
+    unlisted.db_name = "*".to_owned();
+    unlisted.set_type(wire::OperatePrivilegeType::Revoke);
+    assert_ok(&served.call(root.operate_privilege_v2(unlisted)));
+    let mut ada = client(&served, "ada:secret-1");
+    let asked = |database: &str, collection: &str| wire::DescribeCollectionRequest {
+        db_name: database.to_owned(),
+        collection_name: collection.to_owned(),
+        ..Default::default()
+    };
+    let code = |ada: &mut Client, database: &str, collection: &str| {
+        served.call(ada.describe_collection(asked(database, collection))).status.unwrap().code
+    };
+    // What everybody may be told of a collection he is told, and no other name in its database.
+    assert_eq!(code(&mut ada, "t2", "c"), 0);
+    assert_eq!([code(&mut ada, "t2", ABSENT), code(&mut ada, ABSENT, "c")], [800, 800]);
+    assert_eq!(names(&served, &mut ada).0, ["default"]);
+    let id = served.database.catalog().collection("t2", "c").unwrap().id.0.cast_signed();
+    assert!(by_number(&served, &mut ada, id).contains("db_name: \"t2\""), "its own database");
+    // A right on the whole server is none in a database.
+    for privilege in ["FlushAll", "CollectionReadWrite"] {
+        assert_eq!(names(&served, &mut ada).0, ["default"], "before {privilege}");
+        let mut everywhere = grant("*", privilege);
+        everywhere.db_name = "*".to_owned();
+        assert_ok(&served.call(root.operate_privilege_v2(everywhere)));
+    }
+    assert_eq!(names(&served, &mut ada).0, ["default", "t2"]);
+    assert_eq!([code(&mut ada, "t2", ABSENT), code(&mut ada, ABSENT, "c")], [100, 800]);
+    let has = wire::HasCollectionRequest {
+        db_name: "t2".into(),
+        collection_name: "c".into(),
+        ..Default::default()
+    };
+    assert!(served.call(ada.has_collection(has)).value);
+}

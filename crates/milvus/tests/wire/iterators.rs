@@ -122,6 +122,32 @@ fn pages_give_all_rows_that_are_equally_far() {
 }
 
 #[test]
+fn pages_may_be_longer_than_the_list_that_is_asked_for() {
+    let served = Served::new();
+    served.filled("a", 200);
+    let list = ("params", r#"{"ef":64}"#);
+    let params = [("topk", "150"), ("iterator", "True"), ("search_iter_v2", "True"), list];
+    let first = served.call(served.client().search(search(&[0.0], &params)));
+    assert_ok(&first.status.unwrap());
+    let results = first.results.unwrap();
+    let next = results.search_iterator_v2_results.unwrap();
+    let bound = next.last_bound.to_string();
+    let behind =
+        [("search_iter_id", next.token.as_str()), ("search_iter_last_bound", bound.as_str())];
+    let behind: Vec<_> = params.into_iter().chain(behind).collect();
+    let request =
+        wire::SearchRequest { guarantee_timestamp: first.session_ts, ..search(&[0.0], &behind) };
+    let second = served.call(served.client().search(request));
+    assert_ok(&second.status.unwrap());
+    let all = [numbers(results.ids), numbers(second.results.unwrap().ids)].concat();
+    assert_eq!(all, (0..200).collect::<Vec<_>>());
+    let range = ("params", r#"{"ef":64,"radius":1000000.0}"#);
+    let found = served.call(served.client().search(search(&[0.0], &[("topk", "150"), range])));
+    assert_ok(&found.status.unwrap());
+    assert_eq!(numbers(found.results.unwrap().ids), (0..150).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_collection_that_is_dropped_has_no_moments() {
     let served = Served::new();
     served.filled("a", 3);

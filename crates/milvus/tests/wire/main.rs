@@ -9,6 +9,7 @@ mod cluster;
 mod collections;
 mod connecting;
 mod encrypted;
+mod granted;
 mod hidden;
 mod indexes;
 mod iterators;

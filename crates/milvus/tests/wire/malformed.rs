@@ -116,6 +116,17 @@ fn rows_that_do_not_fit_change_nothing() {
         let status = served.call(served.client().insert(request)).status.unwrap();
         assert_eq!(status.code, 1100, "{}", status.reason);
     }
+    // One row, of which the request says that it is very many.
+    let many = wire::UpsertRequest {
+        collection_name: "a".into(),
+        fields_data: vec![longs("id", vec![1])],
+        num_rows: u32::MAX,
+        partial_update: true,
+        ..Default::default()
+    };
+    let status = served.call(served.client().upsert(many)).status.unwrap();
+    assert_eq!(status.code, 1100);
+    assert!(status.reason.contains("not equal to passed num_rows"), "{}", status.reason);
     let nothing = wire::InsertRequest { num_rows: 0, ..insert("a", 0..0) };
     assert_eq!(served.call(served.client().insert(nothing)).status.unwrap().code, 1100);
     let request =

@@ -63,6 +63,78 @@ fn an_alias_is_no_name_of_a_collection_and_has_one_collection() {
 }
 
 #[test]
+fn an_alias_that_is_not_there_is_not_found_whether_it_ever_was() {
+    let served = Served::new();
+    let mut client = served.client();
+    assert_ok(&served.create("a"));
+    let described = |name: &str| {
+        let request = wire::DescribeAliasRequest { alias: name.into(), ..Default::default() };
+        served.call(served.client().describe_alias(request)).status.unwrap()
+    };
+    let status = described("nobody");
+    let none = "alias not found[database=default][alias=nobody]";
+    assert_eq!((status.code, reason(&status)), (1600, none));
+    let alter = wire::AlterAliasRequest {
+        alias: "nobody".into(),
+        collection_name: "a".into(),
+        ..Default::default()
+    };
+    let status = served.call(client.alter_alias(alter));
+    assert_eq!((status.code, reason(&status)), (1600, none));
+    assert_ok(&served.call(client.create_alias(alias("other", "a"))));
+    assert_ok(&described("other"));
+    let drop = wire::DropAliasRequest { alias: "other".into(), ..Default::default() };
+    assert_ok(&served.call(client.drop_alias(drop)));
+    let status = described("other");
+    let gone = "alias not found[database=default][alias=other]";
+    assert_eq!((status.code, reason(&status)), (1600, gone));
+    // As a name of a collection it is none either.
+    let status = served.call(client.create_alias(alias("third", "other")));
+    let words = "collection not found[database=default][collection=other]";
+    assert_eq!((status.code, reason(&status)), (100, words));
+}
+
+#[test]
+fn a_partition_that_was_dropped_is_not_found_like_one_that_never_was() {
+    let served = Served::new();
+    let mut client = served.client();
+    assert_ok(&served.create("a"));
+    let create = wire::CreatePartitionRequest {
+        collection_name: "a".into(),
+        partition_name: "p".into(),
+        ..Default::default()
+    };
+    assert_ok(&served.call(client.create_partition(create)));
+    let into = || wire::InsertRequest { partition_name: "p".into(), ..insert("a", 0..3) };
+    assert_ok(&served.call(client.insert(into())).status.unwrap());
+    let drop = wire::DropPartitionRequest {
+        collection_name: "a".into(),
+        partition_name: "p".into(),
+        ..Default::default()
+    };
+    assert_ok(&served.call(client.drop_partition(drop)));
+    served.load("a");
+    let query = wire::QueryRequest {
+        collection_name: "a".into(),
+        expr: "id >= 0".into(),
+        partition_names: vec!["p".into()],
+        ..Default::default()
+    };
+    let status = served.call(client.query(query)).status.unwrap();
+    let words = "partition name p not found: partition not found[partition=p]";
+    assert_eq!((status.code, reason(&status)), (200, words));
+    let status = served.call(client.insert(into())).status.unwrap();
+    assert_eq!((status.code, reason(&status)), (200, "partition not found[partition=p]"));
+    let load = wire::LoadPartitionsRequest {
+        collection_name: "a".into(),
+        partition_names: vec!["p".into()],
+        ..Default::default()
+    };
+    let status = served.call(client.load_partitions(load));
+    assert_eq!((status.code, reason(&status)), (200, "partition not found[partition=p]"));
+}
+
+#[test]
 fn a_partition_can_be_named_by_a_date() {
     let served = Served::new();
     let mut client = served.client();

@@ -64,6 +64,32 @@ fn the_offset_of_a_hybrid_search_counts_once() {
     assert_eq!(numbers(hits.results.unwrap().ids), [5, 6, 7]);
 }
 
+#[test]
+fn pages_of_a_hybrid_search_need_no_longer_searches() {
+    let served = Served::new();
+    served.filled("a", 60);
+    // As pymilvus sends it: the offset of the whole stands with each search too.
+    let found = |one: &[(&str, &str)], offset: &str| {
+        let mut one = one.to_vec();
+        one.extend([("offset", offset), ("anns_field", "v")]);
+        let ranked = [("strategy", "rrf"), ("limit", "10"), ("offset", offset)];
+        let request = wire::HybridSearchRequest {
+            collection_name: "a".into(),
+            requests: vec![search(&[0.0], &one); 2],
+            rank_params: ranked.iter().map(|(key, value)| pair(key, value)).collect(),
+            ..Default::default()
+        };
+        let hits = served.call(served.client().hybrid_search(request));
+        assert_ok(&hits.status.unwrap());
+        numbers(hits.results.unwrap().ids)
+    };
+    let expected: Vec<i64> = (20..30).collect();
+    let ef = r#"{"ef":64}"#;
+    assert_eq!(found(&[("topk", "50"), ("params", ef)], "20"), expected);
+    assert_eq!(found(&[("params", ef)], "20"), expected, "as many as are ranked");
+    assert_eq!(found(&[("topk", "10000")], "8000"), [0; 0]);
+}
+
 /// The collection `a` with eight rows, of which those with an even key are a group, and the others.
 fn with_groups(served: &Served) {
     let mut schema = declared();

@@ -36,6 +36,35 @@ fn the_same_collection_again_is_fine_and_another_of_its_name_is_not() {
 }
 
 #[test]
+fn what_a_door_noted_of_a_collection_makes_it_no_other_one() {
+    let (catalog, _) = new_catalog();
+    let asked = |properties: &[(&str, &str)]| {
+        let properties = pairs(properties);
+        with(|new| new.properties = properties)
+    };
+    catalog.make(asked(&[("ttl", "1")])).unwrap();
+    let noted = EntryChange::AlterCollection {
+        place: place("c"),
+        set: pairs(&[("pipeann.released", "true")]),
+        remove: Vec::new(),
+        description: None,
+        consistency: None,
+    };
+    catalog.make(noted).unwrap();
+    assert!(!catalog.make(asked(&[("ttl", "1")])).unwrap().changed);
+    assert!(!catalog.make(asked(&[("pipeann.released", "true"), ("ttl", "1")])).unwrap().changed);
+    assert_eq!(catalog.get("c").properties.len(), 2, "the mark stays");
+    for other in [
+        asked(&[]),
+        asked(&[("ttl", "2")]),
+        asked(&[("pipeann.released", "false"), ("ttl", "1")]),
+        asked(&[("pipeann.key_type", "open"), ("ttl", "1")]),
+    ] {
+        assert!(catalog.refusal(other).starts_with("create duplicate collection"));
+    }
+}
+
+#[test]
 fn partitions_of_a_new_collection_follow_its_partition_key() {
     let (catalog, _) = new_catalog();
     catalog.make(create("plain", false)).unwrap();

@@ -1,8 +1,16 @@
 //! How rows were linked, asked by other servers: who is answered, and what.
 
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
 use pipeann_milvus::proto::servers as wire;
 use pipeann_milvus::proto::servers::graphs_client::GraphsClient;
-use pipeann_milvus::{LeaderAt, PeerKey, ServeOptions};
+use pipeann_milvus::{LeaderAt, NetworkLimits, PeerKey, ServeOptions};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tonic::transport::Endpoint;
 use tonic::{Code, Request, Status};
 
 use super::peers::{Others, Server};
@@ -58,6 +66,59 @@ fn only_servers_that_know_its_key_are_told_of_the_graph() {
         ask(&server.served, Some(""), about(id, 3)).unwrap_err().code(),
         Code::PermissionDenied
     );
+}
+
+/// Hands connections on to a server, and counts them.
+async fn counting(server: SocketAddr) -> (Endpoint, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let made = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&made);
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            count.fetch_add(1, Ordering::Relaxed);
+            tokio::spawn(async move {
+                let mut there = TcpStream::connect(server).await.unwrap();
+                let _ = copy_bidirectional(&mut client, &mut there).await;
+            });
+        }
+    });
+    (Endpoint::from_shared(endpoint).unwrap(), made)
+}
+
+#[test]
+fn a_server_that_asks_for_nothing_but_links_stays_connected() {
+    let others = Others::new(1, LeaderAt::Here);
+    others.set_key(Some(PeerKey::new("of this server")));
+    let limits = NetworkLimits { first_call: Duration::from_secs(1), ..NetworkLimits::default() };
+    let server = Server::with(others, ServeOptions { limits, ..ServeOptions::default() });
+    let address = server.served.listening.address();
+    server.served.runtime.block_on(async {
+        let (endpoint, made) = counting(address).await;
+        let mut client = GraphsClient::new(endpoint.connect().await.unwrap());
+        let mut ask = async || {
+            let mut request = Request::new(about(1, 3));
+            let key = "of this server".parse().unwrap();
+            request.metadata_mut().insert("pipeann-server-key", key);
+            client.links(request).await.map(drop)
+        };
+        ask().await.unwrap();
+        // One that came later, and makes no call, is closed.
+        let mut idle = TcpStream::connect(address).await.unwrap();
+        idle.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+        let closed = tokio::spawn(async move {
+            let mut said = [0; 256];
+            while idle.read(&mut said).await.is_ok_and(|bytes| bytes > 0) {}
+        });
+        while !closed.is_finished() {
+            ask().await.unwrap();
+        }
+        // It would be noticed a little later that this one is closed as well.
+        for _ in 0..20 {
+            ask().await.unwrap();
+        }
+        assert_eq!(made.load(Ordering::Relaxed), 1, "it is the same connection");
+    });
 }
 
 #[test]

@@ -12,4 +12,5 @@ mod raw;
 mod reading;
 mod relayed;
 mod requests;
+mod shown;
 mod walked;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::net::Ipv4Addr;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -38,6 +38,9 @@ pub(super) struct Others {
     /// How long whoever reads rows waits for them.
     holds: Mutex<Option<Duration>>,
     key: Mutex<Option<PeerKey>>,
+    /// What others want to be shown, by where they are, and whether all have told that.
+    keys: Mutex<HashMap<String, PeerKey>>,
+    all_keyed: AtomicBool,
     /// Who leads, as it finds out when it is to be certain.
     unsure: Mutex<Option<LeaderAt>>,
 }
@@ -70,6 +73,8 @@ impl Others {
             fails: Mutex::default(),
             holds: Mutex::default(),
             key: Mutex::default(),
+            keys: Mutex::default(),
+            all_keyed: AtomicBool::new(false),
             unsure: Mutex::default(),
         })
     }
@@ -77,6 +82,16 @@ impl Others {
     /// What others have to show it from now on.
     pub(super) fn set_key(&self, key: Option<PeerKey>) {
         *self.key.lock().unwrap() = key;
+    }
+
+    /// Knows what another server wants to be shown.
+    pub(super) fn learns_key(&self, server: &ServerAt, key: PeerKey) {
+        self.keys.lock().unwrap().insert(server.uri.clone(), key);
+    }
+
+    /// Whether all servers have told what they want to be shown.
+    pub(super) fn all_keyed(&self, are: bool) {
+        self.all_keyed.store(are, Ordering::Relaxed);
     }
 
     pub(super) fn lead(&self, leader: LeaderAt) {
@@ -214,6 +229,14 @@ impl Peers for Others {
 
     fn key(&self) -> Option<PeerKey> {
         self.key.lock().unwrap().clone()
+    }
+
+    fn key_of(&self, server: &ServerAt) -> Option<PeerKey> {
+        self.keys.lock().unwrap().get(&server.uri).cloned()
+    }
+
+    fn are_all_keyed(&self) -> bool {
+        self.all_keyed.load(Ordering::Relaxed)
     }
 
     fn number(&self) -> u8 {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pipeann_db::catalog::CollectionId;
+use pipeann_db::catalog::{CollectionId, EntryChange};
 use pipeann_milvus::proto::common::ConsistencyLevel as Level;
 use pipeann_milvus::proto::milvus as wire;
 use pipeann_milvus::{LeaderAt, PeersError, ReadTime, ServeOptions};
+use prost::Message as _;
 use tonic::Code;
 
 use super::peers::Server;
@@ -166,12 +167,10 @@ fn place() -> pipeann_db::catalog::CollectionPath {
 }
 
 fn loaded(database: &pipeann_db::database::Database) {
-    use pipeann_db::catalog::EntryChange;
     database.apply(EntryChange::Load { place: place(), partitions: None }).unwrap();
 }
 
 fn partitioned(database: &pipeann_db::database::Database) {
-    use pipeann_db::catalog::EntryChange;
     let partition = "p".to_owned();
     database.apply(EntryChange::CreatePartition { place: place(), partition }).unwrap();
 }
@@ -192,4 +191,25 @@ fn a_read_that_cannot_be_new_enough_says_so() {
     }
     follower.others.fails(None);
     assert_eq!(call(&follower.served, "Query", &read, &[], None).code, Code::Ok);
+}
+
+#[test]
+fn who_connects_waits_for_nothing_where_the_database_is_known() {
+    let (_leader, follower) = Server::pair(&ServeOptions::default());
+    let connect = || {
+        let named = [("dbname", "sales")];
+        let ended =
+            call(&follower.served, "Connect", &wire::ConnectRequest::default(), &named, None);
+        let answer = wire::ConnectResponse::decode(&ended.message[..]).unwrap();
+        (answer.status.unwrap().code, follower.others.asked())
+    };
+    let looked_up = vec![(None, ReadTime::Latest)];
+    assert_eq!(connect(), (800, looked_up.clone()));
+    let database = Arc::clone(&follower.served.database);
+    follower.others.arrives(move || {
+        let (name, properties) = ("sales".to_owned(), Default::default());
+        database.apply(EntryChange::CreateDatabase { name, properties }).unwrap();
+    });
+    assert_eq!(connect(), (0, looked_up));
+    assert_eq!(connect(), (0, vec![]));
 }
