@@ -47,14 +47,13 @@ pub fn build_index(
     limit: Option<u64>,
     cancel: &AtomicBool,
 ) -> Result<Built> {
-    let set = base.set();
-    let (dim, ty) = (set.dim(), set.vector_type());
+    let (rows, dim, ty) = (base.rows() as u64, base.dim(), base.vector_type());
     let threads = crate::searching::threads(options.graph.threads);
-    let estimate = build::estimate(set.rows() as u64, dim, ty, options)?;
+    let estimate = build::estimate(rows, dim, ty, options)?;
     eprintln!(
         "building {} x {dim} {ty} ({}, R={}, L={}): about {} on {threads} threads, {} of memory{}, \
          {} on disk",
-        count(set.rows() as u64),
+        count(rows),
         options.metric,
         options.graph.degree,
         options.graph.list,
@@ -69,7 +68,7 @@ pub fn build_index(
         (Some(limit), Some(source)) => {
             build::build_limited(&**source, limit, dir, options, bars, cancel)
         }
-        _ => build::build(set, dir, options, bars, cancel),
+        _ => build::build(base.set(), dir, options, bars, cancel),
     })
 }
 
@@ -159,7 +158,8 @@ pub fn quietly(
     report.map_err(explain)
 }
 
-fn explain(error: BuildError) -> anyhow::Error {
+/// What a command says of a build that was not made.
+pub(crate) fn explain(error: BuildError) -> anyhow::Error {
     match error {
         BuildError::Cancelled(_) => Interrupted.into(),
         BuildError::MemoryLimit { limit, needed } => anyhow!(

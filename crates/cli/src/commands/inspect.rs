@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::inspection::{self, PageFigures};
 use crate::opening::IndexArgs;
 use crate::progress;
-use crate::table::{bytes, print_json, print_line, print_pairs};
+use crate::table::{bytes, count, print_json, print_line, print_pairs};
 use pipeann_engine::memory::MemoryLimit;
 
 /// Show what an index consists of; with --verify, read all of it and name all damage
@@ -30,13 +30,15 @@ const SAMPLE_PAGES: u32 = 2000;
 /// Runs the command.
 pub(crate) fn run(args: &InspectArgs) -> Result<()> {
     let index = args.index.open(MemoryLimit::Floor)?;
-    let mut damage = Vec::new();
+    let (mut damage, mut more) = (Vec::new(), 0);
     let figures = if args.verify {
         let bar = progress::bar("verify", index.pages().into(), "pages");
         let report = index.verify(&mut |done| bar.set_position(done))?;
         bar.finish_and_clear();
-        damage.extend(report.damage.iter().map(|d| d.0.clone()));
-        PageFigures::from(&report)
+        let figures = PageFigures::from(&report);
+        more = report.more;
+        damage.extend(report.damage.into_iter().map(|d| d.0));
+        figures
     } else {
         PageFigures::sample(&index, SAMPLE_PAGES)?
     };
@@ -44,6 +46,7 @@ pub(crate) fn run(args: &InspectArgs) -> Result<()> {
         let mut all = inspection::json(&index, &figures);
         if args.verify {
             all["damage"] = json!(damage);
+            all["more_damage"] = json!(more);
         }
         print_json(&all)?;
     } else {
@@ -55,11 +58,14 @@ pub(crate) fn run(args: &InspectArgs) -> Result<()> {
         for what in &damage {
             print_line(&format!("damaged: {what}"))?;
         }
+        if more > 0 {
+            print_line(&format!("damaged: {} more places", count(more)))?;
+        }
         if args.verify && damage.is_empty() {
             print_line(&format!("verified: {} pages, no damage", figures.pages))?;
         }
     }
-    match damage.len() {
+    match damage.len() as u64 + more {
         0 => Ok(()),
         1 => bail!("1 place is damaged"),
         n => bail!("{n} places are damaged"),

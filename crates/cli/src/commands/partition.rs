@@ -1,15 +1,15 @@
 //! `pipeann partition`: an index in other partitions, without its graph being built again.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, ensure};
 use clap::Args;
 use pipeann_engine::build::{BuildOptions, PartitionBy, VamanaOptions};
-use pipeann_engine::index::Index;
+use pipeann_engine::index::{Index, StandingError};
 use pipeann_engine::memory::MemoryLimit;
-use pipeann_server::interrupt;
+use pipeann_server::interrupt::{self, Interrupted};
 
-use crate::building::{repartition_files, repartition_index};
+use crate::building::{explain, repartition_files, repartition_index};
 use crate::opening::{Reading, parse_limit};
 use crate::progress;
 use crate::table::{print_json, print_pairs};
@@ -78,20 +78,30 @@ pub(crate) fn run(args: &PartitionArgs) -> Result<()> {
         ..BuildOptions::new(index.metric())
     };
     let cancel = interrupt::flag()?;
+    let refused = |error| explain_standing(error, &args.from);
+    // Reading takes long, and as much disk as is read.
+    index.check_repartition(args.memory, &args.index, &options).map_err(refused)?;
     let bar = progress::bar("read", u64::from(index.pages()), "pages");
-    let reading = || format!("reading {}", args.from.display());
     let built = if let Some(limit) = args.memory {
-        let files = index.standing_files(&args.index, &mut |_| bar.inc(1));
+        let files = index.standing_files_until(&args.index, &mut |_| bar.inc(1), &cancel);
         bar.finish_and_clear();
-        let files = files.with_context(reading)?;
+        let files = files.map_err(refused)?;
         drop(index);
         repartition_files(&files, limit, &args.index, &options, &cancel)?
     } else {
-        let graph = index.standing_graph(&mut |_| bar.inc(1));
+        let graph = index.standing_graph_until(&mut |_| bar.inc(1), &cancel);
         bar.finish_and_clear();
-        let graph = graph.with_context(reading)?;
+        let graph = graph.map_err(refused)?;
         drop(index);
         repartition_index(graph, &args.index, &options, &cancel)?
     };
     if args.json { print_json(&built.json()) } else { print_pairs(&built.pairs()) }
+}
+
+fn explain_standing(error: StandingError, from: &Path) -> Error {
+    match error {
+        StandingError::Cancelled(_) => Interrupted.into(),
+        StandingError::Files(error) => explain(error),
+        error => Error::new(error).context(format!("reading {}", from.display())),
+    }
 }

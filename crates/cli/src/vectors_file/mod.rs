@@ -2,8 +2,9 @@
 //!
 //! The extension decides the format; nothing is guessed from the content. Formats whose rows
 //! lie back to back (`.fbin` and its kin, `.npy`) are mapped and borrowed; `.fvecs` and `.bvecs`
-//! repeat the dimension before every row and are copied into memory. Every length is checked
-//! before a row is handed out, so a truncated file is refused when it is opened.
+//! repeat the dimension before every row, and are copied into memory where they are wanted as a set.
+//! Every length is checked before a row is handed out, so a truncated file is refused when it is
+//! opened.
 
 mod bin;
 mod file_shape;
@@ -12,6 +13,7 @@ mod mapped;
 mod npy;
 mod number;
 mod numbers;
+mod prefixed_copies;
 mod rows;
 mod texmex;
 mod whole_file;
@@ -33,11 +35,14 @@ use memmap2::Mmap;
 use pipeann_engine::types::{VectorSet, VectorType};
 
 use file_shape::FileShape;
+use prefixed_copies::PrefixedCopies;
+use texmex::DIM_MAX;
 
 enum Bytes {
     /// The file, and where its first row begins.
     Mapped(Mmap, usize),
-    Copied(Vec<u8>),
+    /// A file whose rows stand behind their dimensions.
+    Prefixed(PrefixedCopies),
 }
 
 /// An opened vector file.
@@ -77,13 +82,18 @@ impl VectorsFile {
                 (shape, Bytes::Mapped(map, start))
             }
             Format::Texmex(ty) => {
-                let (shape, bytes) =
-                    texmex::read(&map, ty).with_context(|| format!("{name}: no {format}"))?;
-                (shape, Bytes::Copied(bytes))
+                let shape =
+                    texmex::shape(path, ty).with_context(|| format!("{name}: no {format}"))?;
+                (shape, Bytes::Prefixed(PrefixedCopies::of(map)))
             }
         };
         ensure!(shape.rows > 0, "{name}: holds no vectors");
         ensure!(shape.dim > 0, "{name}: its vectors have no dimensions");
+        ensure!(
+            shape.dim <= DIM_MAX,
+            "{name}: its vectors have {} dimensions; expected {DIM_MAX} at most",
+            shape.dim
+        );
         ensure!(
             shape.ty.takes_dim(shape.dim),
             "{name}: binary vectors have a multiple of 8 dimensions, not {}",
@@ -100,17 +110,27 @@ impl VectorsFile {
 
     /// The first `rows` vectors, or all where there are fewer.
     pub fn first(&self, rows: usize) -> VectorSet<'_> {
+        let (rows, row_bytes) = (rows.min(self.rows), self.ty.vector_bytes(self.dim));
         let all = match &self.bytes {
             Bytes::Mapped(map, start) => &map[*start..],
-            Bytes::Copied(bytes) => bytes,
+            Bytes::Prefixed(copies) => copies.plain(rows, self.rows, row_bytes),
         };
-        let bytes = rows.min(self.rows) * self.ty.vector_bytes(self.dim);
-        VectorSet::new(&all[..bytes], self.dim, self.ty).expect("a whole number of rows")
+        VectorSet::new(&all[..rows * row_bytes], self.dim, self.ty).expect("a whole number of rows")
     }
 
     /// Rows in the file.
     pub fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// Components of a row.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// Component type.
+    pub fn vector_type(&self) -> VectorType {
+        self.ty
     }
 
     /// The file's path.

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use pipeann_engine::build::RowSource;
 use pipeann_engine::types::VectorType;
 
+use super::texmex::PrefixedRows;
 use super::{Bytes, VectorsFile};
 
 /// The rows of a file in which they lie back to back.
@@ -22,15 +23,19 @@ pub(super) struct FileRows {
 }
 
 impl VectorsFile {
-    /// The vectors, to be read; those that were copied into memory are taken from there.
+    /// The vectors, to be read where they lie.
     ///
     /// # Errors
     /// Where the file cannot be opened again.
     pub fn source(&self) -> Result<Box<dyn RowSource + '_>> {
-        let Bytes::Mapped(_, start) = self.bytes else { return Ok(Box::new(self.set())) };
         let name = self.path.display();
         let file = File::open(&self.path).with_context(|| format!("{name}: cannot be opened"))?;
-        Ok(Box::new(FileRows { file, start, rows: self.rows, dim: self.dim, ty: self.ty }))
+        let (rows, dim, ty) = (self.rows, self.dim, self.ty);
+        let source: Box<dyn RowSource> = match self.bytes {
+            Bytes::Mapped(_, start) => Box::new(FileRows { file, start, rows, dim, ty }),
+            Bytes::Prefixed(_) => Box::new(PrefixedRows { file, rows, dim, ty }),
+        };
+        Ok(source)
     }
 }
 

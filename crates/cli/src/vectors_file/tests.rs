@@ -1,6 +1,8 @@
 //! Every format there and back, and everything that must be refused.
 
 use super::*;
+use pipeann_engine::build::BuildOptions;
+use pipeann_engine::types::Metric;
 
 fn bytes_f32(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|v| v.to_le_bytes()).collect()
@@ -121,6 +123,71 @@ fn damaged_texmex_files_are_refused_with_the_row() {
     assert!(refusal(&path, &[]).contains("no vectors"));
 }
 
+/// Rows of `n` bytes behind their dimensions.
+fn bvecs(rows: usize, n: usize) -> Vec<u8> {
+    let row = |at: usize| {
+        let components = (0..n).map(move |k| (at * 7 + k * at) as u8);
+        (n as u32).to_le_bytes().into_iter().chain(components)
+    };
+    (0..rows).flat_map(row).collect()
+}
+
+fn copied(file: &VectorsFile) -> usize {
+    match &file.bytes {
+        Bytes::Prefixed(copies) => copies.copied(),
+        Bytes::Mapped(..) => 0,
+    }
+}
+
+#[test]
+fn texmex_files_are_read_where_they_lie_and_copied_as_far_as_they_are_wanted() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.bvecs");
+    // More than a piece.
+    let (rows, dim) = (9000, 128);
+    let bytes = bvecs(rows, dim);
+    std::fs::write(&path, &bytes).unwrap();
+    let file = VectorsFile::open(&path).unwrap();
+    assert_eq!((file.rows(), file.dim(), file.vector_type()), (rows, dim, VectorType::U8));
+    let source = file.source().unwrap();
+    assert_eq!((source.rows(), source.dim()), (rows, dim));
+    let mut read = vec![0; rows * dim];
+    source.read(0, &mut read).unwrap();
+    let plain: Vec<u8> = bytes.chunks(4 + dim).flat_map(|row| row[4..].to_vec()).collect();
+    assert_eq!(read, plain);
+    source.read(77, &mut read[..2 * dim]).unwrap();
+    assert_eq!(read[..2 * dim], plain[77 * dim..79 * dim]);
+    assert_eq!(copied(&file), 0, "a source needs no copy");
+    assert_eq!(file.first(10).bytes(), &plain[..10 * dim]);
+    assert_eq!(file.first(3).bytes(), &plain[..3 * dim]);
+    assert_eq!(copied(&file), 10 * dim, "only what is wanted");
+    assert_eq!(file.first(20).bytes(), &plain[..20 * dim]);
+    assert_eq!(file.set().bytes(), plain);
+
+    let mut changed = bytes;
+    changed[5000 * (4 + dim)] += 1;
+    std::fs::write(&path, &changed).unwrap();
+    assert!(VectorsFile::open(&path).is_err());
+    let error = source.read(0, &mut read).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
+}
+
+#[test]
+fn a_build_within_a_limit_does_not_copy_its_input() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.bvecs");
+    std::fs::write(&path, bvecs(300, 16)).unwrap();
+    let file = VectorsFile::open(&path).unwrap();
+    let go = std::sync::atomic::AtomicBool::new(false);
+    let options = BuildOptions::new(Metric::L2);
+    let to = |name: &str| dir.path().join(name);
+    crate::building::build_index(&file, &to("limited"), &options, Some(1 << 30), &go).unwrap();
+    assert_eq!(copied(&file), 0);
+    let tight = crate::building::build_index(&file, &to("tight"), &options, Some(1 << 20), &go);
+    assert!(format!("{:#}", tight.err().unwrap()).contains("too small"));
+    assert_eq!(copied(&file), 0, "a limit is looked at first");
+}
+
 #[test]
 fn npy_headers_are_understood_or_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -147,6 +214,15 @@ fn npy_headers_are_understood_or_refused() {
     assert!(refused(say("'<f4'", "False", "(2, 2)")).contains("truncated"));
     assert!(refused(say("[('a', '<f4')]", "False", "(2, 1)")).contains("records"));
     assert!(refused("{}".into()).contains("no `descr`"));
+    // As many bytes as no number counts: a row of them would seem to have none, or few.
+    for (dim, data) in [(1_u64 << 62, 0), ((1 << 62) + 1, 4)] {
+        let header = say("'<f4'", "False", &format!("(1, {dim})"));
+        let refused = refusal(&path, &file(&header, &vec![0; data]));
+        assert!(refused.contains("truncated"), "{refused}");
+    }
+    let long = say("'|u1'", "False", "(1, 1048577)");
+    let refused = refusal(&path, &file(&long, &vec![0; 1_048_577]));
+    assert!(refused.contains("1048577 dimensions; expected 1048576 at most"), "{refused}");
     assert!(refusal(&path, b"hello").contains("magic"));
     assert!(refusal(&path, b"\x93NUMPY\x09\x00").contains("version 9"));
 }

@@ -94,6 +94,15 @@ pub enum BuildError {
         /// The path asked for.
         dir: PathBuf,
     },
+    /// A file system is mounted at the directory, so that no rename puts an index there.
+    #[error(
+        "{} is where a file system is mounted, and cannot become an index itself; name a directory inside it",
+        dir.display()
+    )]
+    MountPoint {
+        /// The directory asked for.
+        dir: PathBuf,
+    },
     /// Something that is not of the index lies in its directory, and would go with it.
     #[error("{} is no part of the index in {}: move it elsewhere before the index is replaced", path.display(), dir.display())]
     Stranger {

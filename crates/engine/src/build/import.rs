@@ -40,7 +40,8 @@ pub fn import_diskann(
     options.check(index.dim())?;
     let sizes = Sizes::new(index.rows() as u64, index.dim(), index.vector_type(), &options)?;
     let site = Site::open(dir, options.overwrite, sizes.disk_bytes())?;
-    let build = Build { options: &options, sizes, progress, cancel, stages: Vec::new() };
+    let build =
+        Build { options: &options, sizes, progress, cancel, limit: None, stages: Vec::new() };
     in_pool(&options, dir, || build.run_import(index, site))?
 }
 
@@ -55,7 +56,8 @@ impl Build<'_> {
             .expect("whole vectors were read");
         let longest =
             self.timed(Stage::Check, |b| check_rows(source, b.options.metric, b.progress))?;
-        let (book, codes) = self.timed(Stage::Encode, |b| b.encode(&source, source, longest))?;
+        let (book, codes) = self.timed(Stage::Encode, |b| b.encode(source, longest))?;
+        self.reckon_codes(&book, &site, 0)?;
         let (graph, (order, locality)) = self.timed(Stage::Order, |b| {
             let pair = PairDistance::new(b.options.metric, source);
             let graph = connected(lists, index.degree(), &pair, start);

@@ -34,6 +34,19 @@ const SAMPLE: usize = 16;
 /// Bytes that a row takes for its candidates and groups.
 pub(crate) const ROW_BYTES: u64 = KEPT as u64 * 8 + 4 + 2 * SPREAD as u64 * 4;
 
+/// Bytes of scratch for finding candidates among `rows` rows of `dim` components on so many threads.
+pub(crate) fn scratch_bytes(rows: u64, dim: u64, threads: u64) -> u64 {
+    let (most, leaders, spread) = (LEAF as u64, LEADERS as u64, SPREAD as u64);
+    // Leaders draw twice as many groups as leaves would fill.
+    let drawn = |rows: u64| rows.div_ceil(most / 2).clamp(1, leaders);
+    let groups = if rows <= most { 1 } else { drawn(rows * spread) };
+    let row = (dim + 1) * 4;
+    // Leaders are there twice as long as they are packed, and so are the rows of a leaf.
+    let carved = drawn(rows * spread / groups) * row * 2;
+    let compared = rows.min(most) * (row * 2 + BATCH as u64 * 4);
+    threads.min(groups) * (carved + compared) + groups * row * 2
+}
+
 /// Links all rows of `pair` to near ones, and those of samples to each other; `start` is in every
 /// sample. Returns the rows in an order in which near ones follow each other.
 ///

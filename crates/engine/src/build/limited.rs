@@ -17,15 +17,15 @@ use super::options::BuildOptions;
 use super::order::{Locality, OrderOptions, PageOrder, order_by};
 use super::parted::{Parting, parts_rows};
 use super::partition_bounds::NEAR_IN_FILES;
-use super::pipeline::{Build, BuildReport, Input, build, in_pool};
-use super::plan::{CutPlan, Plan};
+use super::pipeline::{Build, BuildReport, Input, build_whole, in_pool};
+use super::plan::{CutPlan, MOST_SHARDS, Plan};
 use super::progress::{Progress, Stage, check_cancel};
 use super::random::Random;
 use super::reach::connect_lists;
 use super::shard_pages::Pages;
 use super::shards::{SPREAD, Shards};
 use super::site::Site;
-use super::sizes::{NEAREST, Sizes};
+use super::sizes::{NEAREST, Sizes, SlotNeeds};
 use super::source::RowSource;
 use super::spill::{Spill, SpillWriter};
 use super::threads::thread_count;
@@ -35,13 +35,13 @@ use crate::distance::PairDistance;
 use crate::graph::medoid;
 use crate::types::VectorSet;
 
-/// As [`build()`], holding no more than about `limit` bytes.
+/// As [`build()`](super::build()), holding no more than about `limit` bytes.
 ///
 /// Where the whole build fits, it is done in memory. Else rows are sorted into overlapping shards,
 /// whose graphs are built one after the other and merged; the source is read several times.
 ///
 /// # Errors
-/// As [`build()`], and [`BuildError::MemoryLimit`] for a limit that is too small.
+/// As [`build()`](super::build()), and [`BuildError::MemoryLimit`] for a limit that is too small.
 pub fn build_limited(
     source: &dyn RowSource,
     limit: u64,
@@ -55,17 +55,28 @@ pub fn build_limited(
     if rows == 0 {
         return Err(BuildError::Empty);
     }
-    let sizes = Sizes::new(rows as u64, dim, ty, options)?;
+    let whole = Sizes::new(rows as u64, dim, ty, options)?;
     let input = rows as u64 * ty.vector_bytes(dim) as u64;
-    if sizes.peak_memory_bytes().saturating_add(input) <= limit && rows < u32::MAX as usize {
+    if whole.peak_memory_bytes().saturating_add(input) <= limit && rows < u32::MAX as usize {
         let mut bytes = huge::with_capacity(input as usize);
         bytes.resize(input as usize, 0);
         read(source, 0, &mut bytes)?;
-        return build(view(source, &bytes), dir, options, progress, cancel);
+        match build_whole(view(source, &bytes), limit, dir, options, progress, cancel) {
+            // Rows that need longer codes than was reckoned: shards leave room for them.
+            Err(BuildError::MemoryLimit { .. }) => {}
+            ended => return ended,
+        }
     }
     let cuts = parts_rows((options.partitions, options.partition_by), rows)?;
+    let sizes = sizes_in_shards(source, options)?;
     let plan = Plan::new(&sizes, cuts.then_some(options.partitions), limit)?;
     build_in_shards(source, &plan, dir, options, progress, cancel)
+}
+
+fn sizes_in_shards(source: &dyn RowSource, options: &BuildOptions) -> Result<Sizes, BuildError> {
+    let groups = (options.partitions as u64).max(MOST_SHARDS);
+    let (rows, needs) = (source.rows() as u64, SlotNeeds { least: 0, groups });
+    Sizes::with_slots(rows, source.dim(), source.vector_type(), options, needs)
 }
 
 /// Builds the shards of a plan and merges them.
@@ -77,14 +88,15 @@ pub(crate) fn build_in_shards(
     progress: &dyn Progress,
     cancel: &AtomicBool,
 ) -> Result<BuildReport, BuildError> {
-    let (rows, ty) = (source.rows() as u64, source.vector_type());
-    let sizes = Sizes::new(rows, source.dim(), ty, options)?;
+    let sizes = sizes_in_shards(source, options)?;
     let cuts = parts_rows((options.partitions, options.partition_by), source.rows())?;
-    let spilled = if cuts { CutPlan::spilled_bytes(&sizes, SPREAD * NEAR_IN_FILES) } else { 0 };
-    let needed = sizes.disk_bytes().saturating_add(Plan::spilled_bytes(&sizes) + spilled);
+    let cut = if cuts { CutPlan::spilled_bytes(&sizes, SPREAD * NEAR_IN_FILES) } else { 0 };
+    let spilled = Plan::spilled_bytes(&sizes) + cut;
+    let needed = sizes.disk_bytes().saturating_add(spilled);
     let site = Site::open(dir, options.overwrite, needed)?;
-    let build = Build { options, sizes, progress, cancel, stages: Vec::new() };
-    in_pool(options, dir, || build.run_limited(source, plan, site))?
+    let limit = Some(plan.limit);
+    let build = Build { options, sizes, progress, cancel, limit, stages: Vec::new() };
+    in_pool(options, dir, || build.run_limited(source, plan, site, spilled))?
 }
 
 /// A graph in a file, what its nodes are laid out by, and where a search starts.
@@ -108,16 +120,21 @@ impl Build<'_> {
         source: &dyn RowSource,
         plan: &Plan,
         site: Site,
+        spilled: u64,
     ) -> Result<BuildReport, BuildError> {
         let metric = self.options.metric;
-        let longest =
-            self.timed(Stage::Check, |b| check_source(source, metric, b.progress, b.cancel))?;
+        let book = self.timed(Stage::Check, |b| {
+            let longest = check_source(source, metric, b.progress, b.cancel)?;
+            let sample = gather(source, &b.sample(source.rows(), plan.sample))?;
+            b.trained_within(plan, source, view(source, &sample), longest)
+        })?;
+        self.reckon_codes(&book, &site, spilled)?;
         let merged = self.timed(Stage::Graph, |b| b.merged(source, plan, &site))?;
         let Merged { mut graph, laying, start } = merged;
         let (order, locality) = self.timed(Stage::Order, |b| {
             b.progress.stage(Stage::Order, source.rows() as u64);
             // Lists were merged in turn, and stay in no strict order of distance.
-            connect_lists(&mut graph, start, |_, _| ())?;
+            connect_lists(&mut graph, start, |_, _| (), b.cancel)?;
             match laying {
                 Laying::Shards(order, locality) => Ok((order, locality)),
                 Laying::Partitions(near, ranks) => {
@@ -127,10 +144,7 @@ impl Build<'_> {
                 }
             }
         })?;
-        let (book, codes) = self.timed(Stage::Encode, |b| {
-            let sample = gather(source, &b.sample(source.rows(), plan.sample))?;
-            b.encode(source, view(source, &sample), longest)
-        })?;
+        let codes = self.timed(Stage::Encode, |b| b.codes(source, &book, &mut |_| {}))?;
         let head = self.timed(Stage::Head, |b| {
             let rows = b.sample(source.rows(), b.sizes.head_nodes);
             b.head(view(source, &gather(source, &rows)?), &rows, &order)

@@ -12,6 +12,7 @@ mod centres;
 mod check;
 #[cfg(feature = "partitioner")]
 mod coarsen;
+mod coding;
 mod diskann;
 mod error;
 mod estimate;
@@ -27,6 +28,7 @@ mod leaves;
 mod limited;
 mod links;
 mod merge;
+mod mounted;
 #[cfg(feature = "partitioner")]
 mod near_file;
 #[cfg(feature = "partitioner")]
@@ -79,6 +81,7 @@ pub(crate) use order::order_by;
 pub use order::{EMPTY_SLOT, Locality, OrderOptions, PageOrder, locality_order};
 pub use pipeline::{BuildReport, SourceRows, build, build_rows};
 pub use progress::{Cancelled, Progress, Silent, Stage};
+pub(crate) use relayout::check_repartition;
 pub use relayout::{StandingGraph, repartition, repartition_limited};
 pub use source::RowSource;
 pub use spooled::SpooledRows;

@@ -5,6 +5,11 @@ use super::vamana_options::VamanaOptions;
 use crate::quant::CodeKind;
 use crate::types::Metric;
 
+/// The longest candidate list: every thread has room for it, and longer ones gain nothing.
+pub(crate) const MOST_LIST: usize = 65_536;
+/// The most passes over all rows.
+pub(crate) const MOST_PASSES: usize = 255;
+
 /// The head index: a graph over a sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeadOptions {
@@ -121,11 +126,17 @@ impl BuildOptions {
         if self.graph.list == 0 || self.head.list == 0 {
             return refuse("list", "it must be at least 1");
         }
+        if self.graph.list > MOST_LIST || self.head.list > MOST_LIST {
+            return refuse("list", "it must be at most 65536");
+        }
         if !(self.graph.alpha.is_finite() && self.graph.alpha >= 1.0) {
             return refuse("alpha", "it must be a finite number of at least 1");
         }
         if self.graph.passes == 0 {
             return refuse("passes", "there must be at least 1");
+        }
+        if self.graph.passes > MOST_PASSES {
+            return refuse("passes", "there must be at most 255");
         }
         if self.partitions == 0 || self.partitions > 10_000 {
             return refuse("partitions", "there must be 1 to 10000");
@@ -145,5 +156,29 @@ impl BuildOptions {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_and_passes_beyond_what_threads_have_room_for_are_refused_by_name() {
+        let refused = |change: &dyn Fn(&mut BuildOptions)| {
+            let mut options = BuildOptions::new(Metric::L2);
+            change(&mut options);
+            match options.check(16) {
+                Err(BuildError::Option { option, .. }) => Some(option),
+                checked => checked.map(|()| None).expect("no other refusal"),
+            }
+        };
+        assert_eq!(refused(&|o| o.graph.list = MOST_LIST), None);
+        for list in [MOST_LIST + 1, 1 << 32, usize::MAX] {
+            assert_eq!(refused(&|o| o.graph.list = list), Some("list"), "{list}");
+            assert_eq!(refused(&|o| o.head.list = list), Some("list"), "{list}");
+        }
+        assert_eq!(refused(&|o| o.graph.passes = MOST_PASSES), None);
+        assert_eq!(refused(&|o| o.graph.passes = MOST_PASSES + 1), Some("passes"));
     }
 }

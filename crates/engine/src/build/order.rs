@@ -10,8 +10,8 @@ use super::affinity::Affinity;
 use super::error::BuildError;
 use super::nearest::Nearest;
 use super::pack::pack;
-use super::progress::Cancelled;
-use super::reach::EdgeLists;
+use super::progress::{Cancelled, check_cancel};
+use super::reach::{EdgeLists, LOOK};
 use super::refine::sweep;
 use crate::distance::PairDistance;
 use crate::graph::Adjacency;
@@ -143,9 +143,16 @@ impl PageOrder {
     }
 
     /// As [`locality`](Self::locality), of lists in a file, of which the first ten count as nearest.
-    pub(crate) fn locality_in(&self, graph: &dyn EdgeLists) -> Result<Locality, BuildError> {
+    pub(crate) fn locality_in(
+        &self,
+        graph: &dyn EdgeLists,
+        cancel: &AtomicBool,
+    ) -> Result<Locality, BuildError> {
         let (mut edges, mut near, mut possible, mut list) = (0, 0, 0, Vec::new());
         for row in 0..graph.nodes() {
+            if row % LOOK == 0 {
+                check_cancel(cancel)?;
+            }
             list.clear();
             graph.read(row as u32, &mut list)?;
             let page = self.page_of(row);

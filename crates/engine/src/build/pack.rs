@@ -54,6 +54,14 @@ impl Packing {
     }
 }
 
+/// So many nodes are worth a thread.
+const NODES_PER_THREAD: usize = 4096;
+
+/// Pages that threads could not fill, at most, where `rows` rows are packed in so many sets.
+pub(crate) fn unfilled_pages(rows: u64, sets: u64, threads: u64) -> u64 {
+    (rows / NODES_PER_THREAD as u64 + sets).min(threads * sets)
+}
+
 fn atomics(n: usize, value: u32) -> Vec<AtomicU32> {
     (0..n).map(|_| AtomicU32::new(value)).collect()
 }
@@ -89,7 +97,7 @@ pub(crate) fn pack(
         while !cancel.load(Ordering::Relaxed) && filler.fill(&next_page, &next_node, fill) {}
     };
     std::thread::scope(|scope| {
-        for _ in 1..threads.min(nodes.div_ceil(4096)) {
+        for _ in 1..threads.min(nodes.div_ceil(NODES_PER_THREAD)) {
             scope.spawn(run);
         }
         run();

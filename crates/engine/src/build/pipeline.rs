@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::check::{check_ids, check_rows};
 use super::error::BuildError;
-use super::gather::{gather, in_pieces, view};
+use super::gather::{gather, view};
 use super::halves::linking_copy;
 use super::head::head_parts;
 use super::nearest::Nearest;
@@ -24,9 +24,11 @@ use super::vamana::vamana;
 use super::vamana_options::VamanaOptions;
 use super::write::{GENERATION, Parts, Writer};
 use crate::distance::PairDistance;
-use crate::format::{BuildParameters, FileKind, HeadParameters, HeadParts, Identity, Manifest};
+use crate::format::{
+    BuildParameters, FileKind, HeadParameters, HeadParts, Identity, LayoutError, Manifest,
+};
 use crate::graph::{Adjacency, medoid};
-use crate::quant::{CodeOptions, Codebook, most_lost};
+use crate::quant::Codebook;
 use crate::types::{NodeId, RowId, VectorSet};
 
 /// What a build has made.
@@ -64,7 +66,21 @@ pub fn build(
     progress: &dyn Progress,
     cancel: &AtomicBool,
 ) -> Result<BuildReport, BuildError> {
-    build_as(source, None, dir, options, progress, cancel)
+    let run = WholeBuild { dir, options, progress, cancel, limit: None };
+    build_as(source, None, &run)
+}
+
+/// As [`build`], refusing where it takes more than `limit` bytes beside `source`.
+pub(super) fn build_whole(
+    source: VectorSet<'_>,
+    limit: u64,
+    dir: &Path,
+    options: &BuildOptions,
+    progress: &dyn Progress,
+    cancel: &AtomicBool,
+) -> Result<BuildReport, BuildError> {
+    let run = WholeBuild { dir, options, progress, cancel, limit: Some(limit) };
+    build_as(source, None, &run)
 }
 
 /// Which rows a build is made of.
@@ -94,24 +110,32 @@ pub fn build_rows(
 ) -> Result<BuildReport, BuildError> {
     assert_eq!(source.rows(), rows.ids.len(), "each vector has one row id");
     check_ids(rows.ids)?;
-    build_as(source, Some(rows), dir, options, progress, cancel)
+    let run = WholeBuild { dir, options, progress, cancel, limit: None };
+    build_as(source, Some(rows), &run)
+}
+
+/// How and where a build in memory is made.
+struct WholeBuild<'a> {
+    dir: &'a Path,
+    options: &'a BuildOptions,
+    progress: &'a dyn Progress,
+    cancel: &'a AtomicBool,
+    limit: Option<u64>,
 }
 
 fn build_as(
     source: VectorSet<'_>,
     rows: Option<SourceRows<'_>>,
-    dir: &Path,
-    options: &BuildOptions,
-    progress: &dyn Progress,
-    cancel: &AtomicBool,
+    run: &WholeBuild<'_>,
 ) -> Result<BuildReport, BuildError> {
+    let &WholeBuild { dir, options, progress, cancel, limit } = run;
     options.check(source.dim())?;
     if source.rows() == 0 {
         return Err(BuildError::Empty);
     }
     let sizes = Sizes::new(source.rows() as u64, source.dim(), source.vector_type(), options)?;
     let site = Site::open(dir, options.overwrite, sizes.disk_bytes())?;
-    let build = Build { options, sizes, progress, cancel, stages: Vec::new() };
+    let build = Build { options, sizes, progress, cancel, limit, stages: Vec::new() };
     in_pool(options, dir, || build.run(source, rows, site))?
 }
 
@@ -143,6 +167,8 @@ pub(super) struct Build<'a> {
     pub(super) sizes: Sizes,
     pub(super) progress: &'a dyn Progress,
     pub(super) cancel: &'a AtomicBool,
+    /// Bytes of memory that a build of rows in memory may take, where somebody said so.
+    pub(super) limit: Option<u64>,
     pub(super) stages: Vec<(Stage, Duration)>,
 }
 
@@ -168,7 +194,8 @@ impl Build<'_> {
         let options = self.options;
         let longest =
             self.timed(Stage::Check, |b| check_rows(source, options.metric, b.progress))?;
-        let (book, codes) = self.timed(Stage::Encode, |b| b.encode(&source, source, longest))?;
+        let (book, codes) = self.timed(Stage::Encode, |b| b.encode(source, longest))?;
+        self.reckon_codes(&book, &site, 0)?;
         let start = medoid(source, options.metric);
         let (graph, order) = {
             let (copy, ty) = linking_copy(source, options.metric);
@@ -188,6 +215,10 @@ impl Build<'_> {
     }
 
     /// Writes all files and reports.
+    ///
+    /// # Errors
+    /// Beside those of writing, [`LayoutError::Rows`](crate::format::LayoutError::Rows) where pages
+    /// that were not filled left too few node ids.
     pub(super) fn write_index(
         mut self,
         site: Site,
@@ -197,6 +228,7 @@ impl Build<'_> {
         (book, codes): (&Codebook, &[u8]),
         head: &HeadParts,
     ) -> Result<BuildReport, BuildError> {
+        check_slots(&self.sizes, order.rows.len() as u64)?;
         let manifest = self.timed(Stage::Write, |b| {
             let uuid = *uuid::Uuid::new_v4().as_bytes();
             let parts = Parts {
@@ -223,68 +255,6 @@ impl Build<'_> {
             disk_bytes: files,
             stages: self.stages,
         })
-    }
-
-    pub(super) fn code_options(&self, dim: usize) -> CodeOptions {
-        CodeOptions {
-            kind: self.sizes.codes,
-            code_bytes: self.sizes.code_bytes,
-            any_scale: self.options.any_scale,
-            seed: self.options.graph.seed,
-            ..CodeOptions::for_dim(dim)
-        }
-    }
-
-    /// Trains a codebook on a sample and codes all rows, of which the longest has this squared norm:
-    /// with codes of any scale, where others would lose rows.
-    pub(super) fn encode(
-        &self,
-        source: &dyn RowSource,
-        sample: VectorSet<'_>,
-        longest: f64,
-    ) -> Result<(Codebook, Vec<u8>), BuildError> {
-        let (metric, options) = (self.options.metric, self.code_options(source.dim()));
-        let book = Codebook::train(sample, metric, &options);
-        if book.reaches(longest)
-            && let Some(codes) = self.coded(source, &book)?
-        {
-            return Ok((book, codes));
-        }
-        let options = CodeOptions { any_scale: true, ..options };
-        let book = Codebook::train(sample, metric, &options);
-        let codes = self.coded(source, &book)?.expect("codes of any scale lose no row");
-        Ok((book, codes))
-    }
-
-    /// The codes of all rows; `None` where too many of these are lost among others.
-    fn coded(
-        &self,
-        source: &dyn RowSource,
-        book: &Codebook,
-    ) -> Result<Option<Vec<u8>>, BuildError> {
-        let mut lost = 0;
-        let codes = self.codes(source, book, &mut |set| lost += book.count_lost(set))?;
-        Ok((lost <= most_lost(source.rows() as u64)).then_some(codes))
-    }
-
-    /// The codes of all rows, which are told in pieces.
-    pub(super) fn codes(
-        &self,
-        source: &dyn RowSource,
-        book: &Codebook,
-        tell: &mut dyn FnMut(VectorSet<'_>),
-    ) -> Result<Vec<u8>, BuildError> {
-        self.progress.stage(Stage::Encode, source.rows() as u64);
-        let mut codes = vec![0; source.rows() * book.code_bytes()];
-        in_pieces(source, |first, set| {
-            check_cancel(self.cancel)?;
-            let out = &mut codes[first * book.code_bytes()..][..set.rows() * book.code_bytes()];
-            book.encode_all(set, out);
-            tell(set);
-            self.progress.advance(set.rows() as u64);
-            Ok(())
-        })?;
-        Ok(codes)
     }
 
     pub(super) fn order(
@@ -411,4 +381,14 @@ impl Build<'_> {
         site.publish(&bytes)?;
         Ok(manifest)
     }
+}
+
+/// Refuses an order of more slots than an edge can name.
+pub(super) fn check_slots(sizes: &Sizes, slots: u64) -> Result<(), LayoutError> {
+    let Sizes { rows, layout, .. } = sizes;
+    if layout.has_slots(slots) {
+        return Ok(());
+    }
+    let (slots, edge_bytes) = (layout.node_limit(), layout.edge_bytes());
+    Err(LayoutError::Rows { rows: *rows, slots, edge_bytes })
 }

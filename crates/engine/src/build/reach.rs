@@ -5,9 +5,18 @@
 //! reachable: in a free place, or in place of the neighbour's farthest edge, whose target the
 //! new node then carries on to. So no other node loses its path.
 
+use std::sync::atomic::AtomicBool;
+
 use super::error::BuildError;
+use super::progress::check_cancel;
 use crate::distance::PairDistance;
 use crate::graph::Adjacency;
+
+/// Lists read between looks at whether to stop.
+pub(crate) const LOOK: usize = 1 << 14;
+
+/// Nobody stops what is done in memory.
+static GO_ON: AtomicBool = AtomicBool::new(false);
 
 /// Lists of edges that can be read and replaced, in memory or in a file.
 pub(crate) trait EdgeLists: Sync {
@@ -57,7 +66,7 @@ pub(crate) fn connect(graph: &mut Adjacency, pair: &PairDistance<'_>, start: u32
         let to = |n: u32| pair.distance(node as usize, n as usize);
         edges.sort_by(|&a, &b| to(a).total_cmp(&to(b)).then(a.cmp(&b)));
     };
-    connect_lists(graph, start, sort).expect("lists in memory are read and replaced");
+    connect_lists(graph, start, sort, &GO_ON).expect("lists in memory are read and replaced");
 }
 
 /// Connects all nodes of a graph; `sort` puts the edges of a node in their order.
@@ -65,8 +74,10 @@ pub(crate) fn connect_lists(
     graph: &mut impl EdgeLists,
     start: u32,
     sort: impl Fn(u32, &mut [u32]),
+    cancel: &AtomicBool,
 ) -> Result<(), BuildError> {
-    let mut reached = Reached { nodes: vec![false; graph.nodes()], stack: vec![], edges: vec![] };
+    let nodes = vec![false; graph.nodes()];
+    let mut reached = Reached { nodes, stack: vec![], edges: vec![], looked: 0, cancel };
     let mut queue = Vec::new();
     reached.spread(graph, start)?;
     for node in 0..graph.nodes() as u32 {
@@ -80,17 +91,24 @@ pub(crate) fn connect_lists(
     Ok(())
 }
 
-struct Reached {
+struct Reached<'a> {
     nodes: Vec<bool>,
     stack: Vec<u32>,
     edges: Vec<u32>,
+    /// Lists read.
+    looked: usize,
+    cancel: &'a AtomicBool,
 }
 
-impl Reached {
+impl Reached<'_> {
     fn spread(&mut self, graph: &impl EdgeLists, from: u32) -> Result<(), BuildError> {
         self.nodes[from as usize] = true;
         self.stack.push(from);
         while let Some(node) = self.stack.pop() {
+            if self.looked.is_multiple_of(LOOK) {
+                check_cancel(self.cancel)?;
+            }
+            self.looked += 1;
             self.edges.clear();
             graph.read(node, &mut self.edges)?;
             for &n in &self.edges {

@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::error::BuildError;
+use super::mounted::is_mounted;
 use super::work_dir::WorkDir;
 use crate::format::constants::MANIFEST_NAME;
 use crate::format::{MANIFEST_WORK_NAME, is_of_generation, is_of_index, is_partition};
@@ -38,12 +39,16 @@ impl Site {
                 return Err(BuildError::Occupied { dir: dir.to_owned() });
             }
             Err(e) => return Err(BuildError::io("list", dir)(e)),
-            Ok(true) => false,
+            Ok(true) => {
+                refuse_mounted(&target, parent)?;
+                false
+            }
             Ok(false) if !target.join(MANIFEST_NAME).exists() => {
                 return Err(BuildError::Occupied { dir: dir.to_owned() });
             }
             Ok(false) if !overwrite => return Err(BuildError::Exists { dir: dir.to_owned() }),
             Ok(false) => {
+                refuse_mounted(&target, parent)?;
                 refuse_strangers(&target)?;
                 true
             }
@@ -51,13 +56,19 @@ impl Site {
         fs::create_dir_all(parent).map_err(BuildError::io("create", parent))?;
         let work = Some(WorkDir::make(parent, name)?);
         let site = Self { parent: parent.to_owned(), target: target.clone(), work, replaces };
-        let stat = rustix::fs::statvfs(parent)
-            .map_err(|e| BuildError::io("ask for the free space of", parent)(e.into()))?;
+        site.check_space(needed)?;
+        Ok(site)
+    }
+
+    /// Refuses where the disk has no room for `needed` bytes.
+    pub(crate) fn check_space(&self, needed: u64) -> Result<(), BuildError> {
+        let stat = rustix::fs::statvfs(&self.parent)
+            .map_err(|e| BuildError::io("ask for the free space of", &self.parent)(e.into()))?;
         let available = stat.f_bavail.saturating_mul(stat.f_frsize);
         if available < needed {
-            return Err(BuildError::NoSpace { dir: dir.to_owned(), needed, available });
+            return Err(BuildError::NoSpace { dir: self.target.clone(), needed, available });
         }
-        Ok(site)
+        Ok(())
     }
 
     /// Where a file stands until the site is published.
@@ -163,6 +174,15 @@ impl Drop for Site {
                 tracing::warn!(dir = %work.path.display(), "cannot remove a partial build: {e}");
             }
         }
+    }
+}
+
+/// Refuses a directory that no rename puts another in the place of.
+fn refuse_mounted(dir: &Path, parent: &Path) -> Result<(), BuildError> {
+    match is_mounted(dir, parent) {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(BuildError::MountPoint { dir: dir.to_owned() }),
+        Err(e) => Err(BuildError::io("look at", dir)(e)),
     }
 }
 

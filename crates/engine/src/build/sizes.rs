@@ -1,13 +1,15 @@
 //! Byte counts that follow from rows and options: memory while building, files on disk.
 
 use super::error::BuildError;
-use super::leaf_links::ROW_BYTES;
+use super::leaf_links::{self, ROW_BYTES};
 use super::options::{BuildOptions, PartitionBy};
+use super::pack;
 use super::partition_bounds::NEAR;
+use super::threads::thread_count;
 use crate::format::constants::BLOCK_BYTES;
 use crate::format::{FileKind, LayoutOptions, RecordLayout};
-use crate::quant::{CodeKind, chosen_code_bytes};
-use crate::types::VectorType;
+use crate::quant::{CodeKind, any_scale_code_bytes, chosen_code_bytes, minds_length};
+use crate::types::{Metric, VectorType};
 
 /// At least this many nodes are in a head index, as far as there are rows.
 const FEWEST_HEAD_NODES: usize = 16;
@@ -22,7 +24,29 @@ const CUT_BYTES: u64 = 72 * NEAR as u64;
 /// Memory that every opened index has for a query's scratch.
 const SCRATCH_BYTES: u64 = 4 << 20;
 
+/// Buffers and stacks of any build.
+const BUFFER_BYTES: u64 = 8 << 20;
+/// Reckoned for them and for scratch in any case: beside what all rows take, and where memory is
+/// limited.
+const LEAST_BYTES: u64 = 64 << 20;
+const LEAST_LIMITED_BYTES: u64 = 72 << 20;
+
+/// Bytes that a slot takes in an order of pages.
+const SLOT_BYTES: f64 = 4.0;
+/// So many are reckoned for each row at least.
+const LEAST_SLOT_BYTES: u64 = 5;
+
+/// What the slots of an index depend on beside rows and fill.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SlotNeeds {
+    /// Slots that there are in any case.
+    pub(crate) least: u64,
+    /// Sets of rows that are laid out one by one: threads leave pages of each unfilled.
+    pub(crate) groups: u64,
+}
+
 /// The shape of an index before it is built.
+#[derive(Clone)]
 pub(crate) struct Sizes {
     pub(crate) rows: u64,
     pub(crate) layout: RecordLayout,
@@ -33,20 +57,45 @@ pub(crate) struct Sizes {
     is_cut: bool,
     degree: u64,
     head_degree: u64,
+    threads: u64,
+    /// Whether first edges come from leaves.
+    has_leaves: bool,
+    least_slots: u64,
 }
 
 impl Sizes {
+    /// Of a build in memory.
     pub(crate) fn new(
         rows: u64,
         dim: usize,
         ty: VectorType,
         options: &BuildOptions,
     ) -> Result<Self, BuildError> {
-        let layout = RecordLayout::choose_with(&LayoutOptions {
+        let needs = SlotNeeds { least: 0, groups: options.partitions as u64 };
+        Self::with_slots(rows, dim, ty, options, needs)
+    }
+
+    /// Of an index whose slots depend on more than rows and fill.
+    pub(crate) fn with_slots(
+        rows: u64,
+        dim: usize,
+        ty: VectorType,
+        options: &BuildOptions,
+        needs: SlotNeeds,
+    ) -> Result<Self, BuildError> {
+        let threads = thread_count(options.graph.threads) as u64;
+        let asked = LayoutOptions {
             fill: options.fill,
             page_bytes: options.page_bytes,
+            slots: needs.least,
             ..LayoutOptions::new(dim, ty, options.graph.degree, rows)
-        })?;
+        };
+        let mut layout = RecordLayout::choose_with(&asked)?;
+        let unfilled = pack::unfilled_pages(rows, needs.groups, threads);
+        let slots = (filled_pages(rows, &layout) + unfilled) * layout.records_per_page() as u64;
+        if !layout.has_slots(slots) {
+            layout = RecordLayout::choose_with(&LayoutOptions { slots, ..asked })?;
+        }
         let head_nodes = (rows as f64 * options.head.fraction).ceil() as usize;
         let head_nodes = head_nodes.max(FEWEST_HEAD_NODES).min(rows as usize);
         let mut sizes = Self {
@@ -59,6 +108,9 @@ impl Sizes {
             is_cut: options.partitions > 1 && options.partition_by == PartitionBy::Graph,
             degree: options.graph.degree as u64,
             head_degree: options.head.degree as u64,
+            threads,
+            has_leaves: options.metric != Metric::InnerProduct && options.graph.passes > 1,
+            least_slots: needs.least,
         };
         sizes.code_bytes = match options.code_bytes {
             Some(asked) => options.codes.longest_within(dim, asked).unwrap_or(asked),
@@ -67,7 +119,20 @@ impl Sizes {
                 chosen_code_bytes(options.codes, dim, ty, room)
             }
         };
+        if options.any_scale && minds_length(options.metric) {
+            sizes.code_bytes = sizes.any_scale_code_bytes();
+        }
         Ok(sizes)
+    }
+
+    /// Bytes of a code where those of the kind asked for would lose rows.
+    pub(crate) fn any_scale_code_bytes(&self) -> usize {
+        any_scale_code_bytes(self.codes, self.layout.dim(), self.code_bytes)
+    }
+
+    /// The same with codes of so many bytes.
+    pub(crate) fn with_code_bytes(&self, code_bytes: usize) -> Self {
+        Self { code_bytes, ..self.clone() }
     }
 
     /// Bytes that a code may have where searches have `limit` bytes of memory.
@@ -83,8 +148,26 @@ impl Sizes {
 
     /// Pages, up to one or two.
     fn pages(&self) -> u64 {
-        let per_page = self.layout.records_per_page() as f64;
-        (self.rows as f64 / (per_page * self.layout.fill()).max(1.0)).ceil() as u64 + 1
+        let least = self.least_slots.div_ceil(self.layout.records_per_page() as u64);
+        filled_pages(self.rows, &self.layout).max(least) + 1
+    }
+
+    /// Bytes of an order of pages for each row.
+    pub(crate) fn slot_bytes(&self) -> u64 {
+        let least = self.least_slots as f64 / self.rows.max(1) as f64;
+        let slots = self.layout.records_per_page() as f64 / filled(&self.layout);
+        ((SLOT_BYTES * slots.max(least)).ceil() as u64).max(LEAST_SLOT_BYTES)
+    }
+
+    /// Bytes of scratch of all threads while `rows` rows are linked together.
+    fn scratch_bytes(&self, rows: u64) -> u64 {
+        let dim = self.layout.dim() as u64;
+        if self.has_leaves { leaf_links::scratch_bytes(rows, dim, self.threads) } else { 0 }
+    }
+
+    /// Buffers, stacks and scratch while `rows` rows are linked together, where memory is limited.
+    pub(crate) fn fixed_bytes(&self, rows: u64) -> u64 {
+        (BUFFER_BYTES + self.scratch_bytes(rows)).max(LEAST_LIMITED_BYTES)
     }
 
     pub(crate) fn disk_bytes(&self) -> u64 {
@@ -107,10 +190,12 @@ impl Sizes {
         let affinity = 2 * NEAREST as u64 * 5 + 8;
         // Linking, or cutting or ordering with the finished graph beside it, whichever is most.
         let linking = vectors + links + ROW_BYTES + 12;
-        let ordering = vectors + adjacency + nearest + affinity + 16;
+        // Slots of pages as they are packed, and as they are in order; and both by rows.
+        let ordering = vectors + adjacency + nearest + affinity + 2 * self.slot_bytes() + 6;
         let cutting = if self.is_cut { vectors + adjacency + nearest + CUT_BYTES } else { 0 };
         let codes = self.code_bytes as u64;
-        self.rows * (linking.max(ordering).max(cutting) + codes) + (64 << 20)
+        let fixed = (BUFFER_BYTES + self.scratch_bytes(self.rows)).max(LEAST_BYTES);
+        self.rows * (linking.max(ordering).max(cutting) + codes) + fixed
     }
 
     /// Bytes of an adjacency list.
@@ -125,12 +210,48 @@ impl Sizes {
         let affinity = 2 * NEAREST as u64 * 5 + 8;
         // The rows at home are about half; but nothing keeps them from being all.
         let ordering = self.list_bytes() + nearest + (vector + nearest).max(nearest + affinity);
-        (vector + links + ROW_BYTES).max(ordering) + 24
+        (vector + links + ROW_BYTES).max(ordering) + 2 * self.slot_bytes() + 14
     }
 
     /// Bytes that building the head index takes.
     pub(crate) fn head_memory_bytes(&self) -> u64 {
         let links = 4 * (self.head_degree * 3 + 3);
         self.head_nodes as u64 * (self.layout.vector_bytes() as u64 + links)
+    }
+}
+
+/// Records of a page that a build fills, on average.
+fn filled(layout: &RecordLayout) -> f64 {
+    (layout.records_per_page() as f64 * layout.fill()).max(1.0)
+}
+
+/// Pages that a build fills, up to one.
+fn filled_pages(rows: u64, layout: &RecordLayout) -> u64 {
+    (rows as f64 / filled(layout)).ceil() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build::BuildOptions;
+
+    #[test]
+    fn edges_can_name_the_slots_of_pages_that_threads_leave_unfilled() {
+        let of = |rows: u64, groups: u64| {
+            let mut options = BuildOptions::new(Metric::L2);
+            options.graph.threads = 16;
+            let needs = SlotNeeds { least: 0, groups };
+            let sizes = Sizes::with_slots(rows, 128, VectorType::U8, &options, needs);
+            sizes.expect("a shape")
+        };
+        let few = of(1_000_000, 1);
+        assert_eq!(few.layout.edge_bytes(), 3);
+        // As many rows as full pages hold.
+        let per_page = few.layout.records_per_page() as u64;
+        let most = few.layout.rows_before(crate::types::PageId(few.layout.max_pages()));
+        assert_eq!(of(most, 1).layout.edge_bytes(), 4, "no page is left over");
+        let unfilled = pack::unfilled_pages(most, 256, 16) * per_page;
+        assert_eq!(of(most - unfilled / 2, 256).layout.edge_bytes(), 4);
+        assert_eq!(of(most - 2 * unfilled, 256).layout.edge_bytes(), 3);
     }
 }

@@ -49,6 +49,11 @@ impl StandingFiles {
         Ok(Self { manifest, codebook, ids, nodes, start, vectors, lists })
     }
 
+    /// Nodes are below this.
+    pub(super) fn slots(&self) -> u64 {
+        self.nodes.iter().max().map_or(0, |last| u64::from(*last) + 1)
+    }
+
     /// Puts the vector of a position and its edges to positions in their places.
     ///
     /// # Errors

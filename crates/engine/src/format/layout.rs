@@ -29,6 +29,8 @@ pub struct LayoutOptions {
     pub max_degree: usize,
     /// Rows that node ids must suffice for (free slots come on top).
     pub rows: u64,
+    /// Node ids that there must be at least, whatever rows and fill come to.
+    pub slots: u64,
     /// Share of slots that a build fills, above 0 and at most 1.
     pub fill: f64,
     /// Page size in bytes, a multiple of 4096; `None`: chosen from the record's size.
@@ -50,6 +52,7 @@ impl LayoutOptions {
             vector_type,
             max_degree,
             rows,
+            slots: 0,
             fill: Self::DEFAULT_FILL,
             page_bytes: None,
             attribute_bytes: 0,
@@ -102,11 +105,11 @@ impl RecordLayout {
         }
         let fill = ((fill * f64::from(FILL_ONE)).round() as u32).max(1);
         let narrow = Self::assemble(options, 3, fill)?;
-        if narrow.holds(options.rows) {
+        if narrow.holds(options.rows) && narrow.has_slots(options.slots) {
             return Ok(narrow);
         }
         let wide = Self::assemble(options, 4, fill)?;
-        if wide.holds(options.rows) {
+        if wide.holds(options.rows) && wide.has_slots(options.slots) {
             return Ok(wide);
         }
         Err(LayoutError::Rows { rows: options.rows, slots: wide.node_limit(), edge_bytes: 4 })
@@ -160,6 +163,11 @@ impl RecordLayout {
         pages <= u128::from(self.max_pages())
     }
 
+    /// Whether so many slots, in whole pages, have node ids.
+    pub(crate) fn has_slots(&self, slots: u64) -> bool {
+        slots.div_ceil(u64::from(self.records_per_page)) <= u64::from(self.max_pages())
+    }
+
     /// Reads a descriptor of [`descriptor::BYTES`] bytes.
     ///
     /// # Errors
@@ -186,6 +194,7 @@ impl RecordLayout {
             vector_type,
             max_degree: usize::from(get_u16(bytes, descriptor::MAX_DEGREE)),
             rows: 0,
+            slots: 0,
             fill: 1.0,
             page_bytes: Some(get_u32(bytes, descriptor::PAGE_BYTES) as usize),
             attribute_bytes: get_u32(bytes, descriptor::ATTRIBUTE_BYTES) as usize,

@@ -10,7 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::Index;
 use super::error::QueryError;
 use crate::filter::AllowSet;
-use crate::search::{Driver, DriverOptions, Hit, SearchParams, SearchStats};
+use crate::io::IoError;
+use crate::search::{
+    Driver, DriverOptions, Hit, PageSource, ReservedScratch, SearchError, SearchParams, SearchStats,
+};
 use crate::types::{Unfit, VectorSet, VectorType, unfit};
 
 /// The answer to one query.
@@ -121,7 +124,11 @@ impl Index {
         options: &BatchOptions,
         next: &AtomicUsize,
     ) -> Result<ShareOfQueries, QueryError> {
-        let mut driver = self.take_driver(options.in_flight)?;
+        let wanted = options.in_flight.clamp(1, 64);
+        let params_of_all = std::iter::once(params);
+        let in_flight =
+            ReservedScratch::reserve(&self.accountant, &self.view(), params_of_all, wanted)?;
+        let mut driver = self.take_driver(in_flight.searches)?;
         let mut share = Vec::new();
         let mut failure = None;
         let stop = std::cell::Cell::new(false);
@@ -143,7 +150,7 @@ impl Index {
             }
         };
         let allow = options.allow.as_ref();
-        driver.run(self, params, allow, options.in_flight, &mut draw, &mut answer)?;
+        driver.run(self, params, allow, in_flight.searches, &mut draw, &mut answer)?;
         self.give_driver(driver);
         match failure {
             None => Ok(share),
@@ -217,7 +224,8 @@ impl Index {
         }
     }
 
-    fn give_driver(&self, driver: Driver) {
+    fn give_driver(&self, mut driver: Driver) {
+        driver.slim();
         self.drivers.lock().expect("no holder of this lock panics").push(driver);
     }
 }
@@ -226,7 +234,7 @@ type ShareOfQueries = Vec<(usize, Answer)>;
 
 /// Runs a driver over one query and hands on whatever went wrong.
 fn run_one(
-    run: impl FnOnce(&mut crate::search::AnswerFn<'_>) -> Result<(), crate::search::SearchError>,
+    run: impl FnOnce(&mut crate::search::AnswerFn<'_>) -> Result<(), SearchError>,
 ) -> Result<(), QueryError> {
     let mut failure = None;
     run(&mut |_, result| failure = result.err())?;
@@ -257,12 +265,19 @@ impl Cursor<'_> {
     pub fn next(&mut self, n: usize) -> Result<Vec<Hit>, QueryError> {
         self.index.check_process()?;
         let mut out = Vec::with_capacity(n);
-        let driver = self.driver.as_mut().expect("a cursor holds its driver until it is dropped");
+        let Some(driver) = self.driver.as_mut() else {
+            return Err(SearchError::Queue(IoError::Broken).into());
+        };
         if self.started || driver.state().params().k < n {
             let more = if self.started { n } else { n - driver.state().params().k };
-            let view = crate::search::PageSource::view(self.index);
-            driver.state().extend(&view, more);
-            run_one(|answer| driver.resume(self.index, answer))?;
+            driver.state().extend(&self.index.view(), more);
+            if let Err(error) = run_one(|answer| driver.resume(self.index, answer)) {
+                if matches!(error, QueryError::Search(SearchError::Queue(_))) {
+                    // It is of no use to other searches either.
+                    self.driver = None;
+                }
+                return Err(error);
+            }
         }
         self.started = true;
         driver.state().take_hits(n, &mut out);

@@ -10,8 +10,8 @@
 //! leads to any more is free for another page.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use super::access_frequency::AccessFrequency;
 use super::frames::{Frames, FreeFrames as FramePool};
@@ -39,7 +39,8 @@ pub(super) struct PageCache {
     frames: Arc<Frames>,
     frame_of: Box<[AtomicU32]>,
     heat: AccessFrequency,
-    pages: AtomicU32,
+    /// Each is counted when it is in place: one that goes before that makes them fewer than none.
+    pages: AtomicI64,
     /// Pages that had to make room for others.
     displaced: AtomicU64,
     /// How many are taking pages away: no search may rely on all of them then.
@@ -70,7 +71,7 @@ impl PageCache {
             frame_of: (0..heat.pages()).map(|_| AtomicU32::new(ABSENT)).collect(),
             frames,
             heat,
-            pages: AtomicU32::new(0),
+            pages: AtomicI64::new(0),
             displaced: AtomicU64::new(0),
             shrinking: AtomicU32::new(0),
             _table: table,
@@ -155,7 +156,7 @@ impl PageCache {
 
     /// Pages held.
     pub(super) fn pages(&self) -> u32 {
-        self.pages.load(Ordering::Relaxed)
+        self.pages.load(Ordering::Acquire).max(0) as u32
     }
 
     /// Pages that had to make room for others.
@@ -228,6 +229,11 @@ impl PageCache {
         self.frames.wait_for_leases(None);
     }
 
+    /// The same for so long at most; whether it is.
+    pub(super) fn settle_within(&self, patience: Duration) -> bool {
+        self.frames.wait_for_leases(Some(Instant::now() + patience))
+    }
+
     /// Keeps a copy of a page in the frame that is found for it.
     fn put(&self, page: PageId, bytes: &[u8], place: impl FnOnce() -> Option<u32>) {
         let Some(entry) = self.frame_of.get(page.0 as usize) else { return };
@@ -243,8 +249,8 @@ impl PageCache {
         match place() {
             Some(frame) => {
                 self.frames.write(frame, bytes);
-                self.pages.fetch_add(1, Ordering::Relaxed);
                 entry.store(frame, Ordering::SeqCst);
+                self.pages.fetch_add(1, Ordering::SeqCst);
             }
             None => entry.store(ABSENT, Ordering::Relaxed),
         }

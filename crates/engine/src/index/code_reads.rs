@@ -11,7 +11,7 @@ use super::codes::{ABSENT, PRESENT, StreamedCodes};
 use crate::format::FileKind;
 use crate::format::constants::{ALIGNMENT, BLOCK_BYTES};
 use crate::io::{Completion, Device, IoError, Queue, QueueOptions, Wait};
-use crate::search::{CodeAccess, CodesUnavailable};
+use crate::search::{CodeAccess, CodesUnavailable, ReadFailure};
 
 /// Reads in flight of a search that reads codes itself.
 const DEPTH: usize = 64;
@@ -53,7 +53,7 @@ impl StreamedCodes {
             sqpoll: false,
             wait: Wait::Sleep,
         };
-        self.backend.queue(&options).map_err(|e| CodesUnavailable(e.to_string()))
+        self.backend.queue(&options).map_err(|e| unavailable(e.to_string(), &e))
     }
 
     /// Reads the blocks of `wanted`, each claimed when it is asked for, ascending, in runs of up
@@ -88,7 +88,7 @@ impl StreamedCodes {
             if let Err(e) = queue.wait(&mut completions) {
                 under_way.iter().for_each(|run| self.give_up(run.blocks()));
                 wanted.for_each(|block| self.give_up(block..block + 1));
-                return Err(CodesUnavailable(e.to_string()));
+                return Err(unavailable(e.to_string(), &e));
             }
             for completion in &completions {
                 let run = BlockRun::of_tag(completion.tag);
@@ -148,7 +148,7 @@ impl StreamedCodes {
     fn fail_run(&self, run: BlockRun, error: &IoError) -> CodesUnavailable {
         self.give_up(run.blocks());
         let path = self.files[self.place(run.first).file].path.display();
-        CodesUnavailable(format!("{path}: {error}"))
+        unavailable(format!("{path}: {error}"), error)
     }
 
     /// Reads what is missing of the codes of `nodes`, and waits for what others are reading.
@@ -191,4 +191,8 @@ impl StreamedCodes {
     fn give_up(&self, blocks: std::ops::Range<usize>) {
         blocks.for_each(|block| self.states[block].store(ABSENT, Ordering::Release));
     }
+}
+
+fn unavailable(why: String, error: &IoError) -> CodesUnavailable {
+    CodesUnavailable(ReadFailure { why, fault: error.fault() })
 }

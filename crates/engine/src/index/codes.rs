@@ -19,7 +19,7 @@ use crate::format::constants::BLOCK_BYTES;
 use crate::io::{AlignedBuf, Backend, Device, Queue};
 use crate::memory::Reservation;
 use crate::quant::CodesView;
-use crate::search::{CodeAccess, CodesUnavailable};
+use crate::search::{CodeAccess, CodesUnavailable, ReadFailure};
 
 pub(super) const ABSENT: u8 = 0;
 pub(super) const LOADING: u8 = 1;
@@ -179,7 +179,10 @@ impl StreamedCodes {
         let codes = &self.files[file];
         if let Err(e) = codes.checksums.verify(number as u64, &bytes[..length]) {
             self.states[block].store(ABSENT, Ordering::Release);
-            return Err(CodesUnavailable(format!("{}: {e}", codes.path.display())));
+            return Err(CodesUnavailable(ReadFailure::damaged(format!(
+                "{}: {e}",
+                codes.path.display()
+            ))));
         }
         // SAFETY: this thread claimed the block, so nobody else writes these bytes, and nobody
         // reads them before the store below; `place` keeps them within the table.

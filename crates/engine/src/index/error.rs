@@ -1,11 +1,11 @@
 //! What can go wrong with an index: opening it, and asking it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::format::FormatError;
-use crate::io::IoError;
+use crate::io::{IoError, ReadFault};
 use crate::memory::OverLimit;
-use crate::search::{ParamError, SearchError};
+use crate::search::{ParamError, ReadFailure, SearchError};
 use crate::types::{ErrorClass, VectorType};
 
 /// Why an index cannot be opened.
@@ -25,6 +25,9 @@ pub enum OpenError {
     /// A page failed its check while all pages were read into memory.
     #[error("{0}")]
     Damaged(String),
+    /// Codes or a row map could not be read. They may be sound.
+    #[error("{0}")]
+    Unread(ReadFailure),
     /// A file's bytes are not what they should be.
     #[error("{}: {source}", path.display())]
     Format {
@@ -56,7 +59,27 @@ impl OpenError {
             Self::NoIndex(_) | Self::Partition { .. } | Self::Memory(_) => ErrorClass::FixInput,
             Self::Format { source, .. } => source.class(),
             Self::Io(e) => e.class(),
-            Self::File { .. } | Self::Damaged(_) => ErrorClass::Stop,
+            Self::Unread(failure) => failure.fault.class(),
+            Self::File { source, .. } => ReadFault::of(source).class(),
+            Self::Damaged(_) => ErrorClass::Stop,
+        }
+    }
+
+    /// Why what was to be in memory at opening is not there: told apart are files that are damaged
+    /// and those that could not be read just then.
+    pub(crate) fn of_read(path: &Path, error: QueryError) -> Self {
+        match error {
+            QueryError::Search(SearchError::Unreadable(failure)) => match failure.fault {
+                ReadFault::Damaged => Self::Damaged(failure.why),
+                ReadFault::Failed | ReadFault::Shortage => Self::Unread(failure),
+            },
+            QueryError::Search(SearchError::Queue(error)) | QueryError::Io(error) => {
+                Self::Io(error)
+            }
+            other => {
+                let source = std::io::Error::other(other);
+                Self::File { path: path.to_owned(), source }
+            }
         }
     }
 }
@@ -112,6 +135,9 @@ pub enum QueryError {
     /// The thread's I/O queue cannot be made.
     #[error(transparent)]
     Io(#[from] IoError),
+    /// The memory limit leaves no room for lists as long as the search asks for.
+    #[error(transparent)]
+    Memory(#[from] OverLimit),
     /// The process was forked after the index was opened.
     #[error(
         "this index was opened by process {opened_by}, and this is its forked child {here}; open the index again in the child"
@@ -128,8 +154,9 @@ impl QueryError {
     /// Whether to retry, to fix the input, or to stop.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Search(_) => ErrorClass::Stop,
+            Self::Search(e) => e.class(),
             Self::Io(e) => e.class(),
+            Self::Memory(_) => ErrorClass::Retry,
             _ => ErrorClass::FixInput,
         }
     }

@@ -1,7 +1,7 @@
 //! What the room `update` needs of an open index beside searching it.
 
 use super::Index;
-use super::error::{OpenError, QueryError};
+use super::error::OpenError;
 use super::tombstones::Tombstones;
 use crate::format::Identity;
 use crate::format::constants::ABSENT;
@@ -43,7 +43,7 @@ impl Index {
     /// partition.
     pub(crate) fn row_nodes(&self) -> Result<Vec<u32>, OpenError> {
         let whole = self.dense_row_map(&self.pages.partitions[0]);
-        let whole = whole.map_err(|e: QueryError| OpenError::Damaged(e.to_string()))?;
+        let whole = whole.map_err(|e| OpenError::of_read(&self.path, e))?;
         Ok(whole.unwrap_or_else(|| {
             let rows = u32::try_from(self.rows()).unwrap_or(ABSENT);
             (0..rows).collect()

@@ -15,6 +15,8 @@ mod code_stream;
 mod codes;
 mod dial;
 mod error;
+#[cfg(test)]
+pub(crate) mod fixture;
 mod frames;
 mod live;
 mod next_generation;
@@ -37,7 +39,7 @@ pub(crate) use batch::check_vector;
 pub use batch::{Answer, BatchOptions, Cursor};
 pub use error::{OpenError, QueryError};
 pub(crate) use next_generation::{SuccessorMemory, SuccessorSize};
-pub(crate) use open::read_manifest;
+pub(crate) use open::{check_built, read_manifest};
 pub use open_options::{OpenOptions, Resident};
 pub use page_stats::PageStats;
 pub use standing::StandingError;
@@ -53,7 +55,7 @@ use crate::memory::{Accountant, Pool, Reservation};
 use crate::quant::Codebook;
 use crate::search::{
     AllPages, CodeAccess, ConcurrentLoad, Driver, EpochGuard, GraphView, Origin, Overlay,
-    PageSource, ReadCosts, ReadFailure, SearchStats, UnderWay,
+    PageSource, ReadCosts, ReadFailure, SearchError, SearchStats, UnderWay,
 };
 use crate::types::{Metric, NodeId, PageId};
 
@@ -154,16 +156,14 @@ impl Index {
     /// Waits until all codes are in memory.
     ///
     /// # Errors
-    /// [`QueryError`] where a block of codes cannot be read.
+    /// [`QueryError`] where a block of codes cannot be read, which need not be its fault.
     pub fn wait_resident(&self) -> Result<(), QueryError> {
         if self.codes.wait_streamed() {
             return Ok(());
         }
         let nodes: Vec<u32> = (0..self.node_slots()).collect();
         for some in nodes.chunks(1 << 16) {
-            self.codes
-                .ensure(some)
-                .map_err(|e| crate::search::SearchError::Unreadable(e.to_string()))?;
+            self.codes.ensure(some).map_err(SearchError::from)?;
         }
         Ok(())
     }
@@ -275,8 +275,11 @@ impl PageSource for Index {
     fn ended(&self, stats: &SearchStats, in_flight: usize) {
         self.costs.note(stats, in_flight);
         self.dial.note(stats);
-        if self.share.as_ref().is_some_and(|share| share.note()) {
-            self.warming.wake();
+        if let Some(share) = &self.share
+            && share.note()
+            && !self.warming.wake_at_once()
+        {
+            share.note_again();
         }
         if let Some(cache) = self.pages.cache.get() {
             cache.heat().passed(stats.reads + stats.resident_pages);

@@ -58,9 +58,7 @@ impl Index {
     /// [`OpenError`]: no index, a missing, truncated or damaged file (named), a newer version,
     /// or a memory limit below the floor (with the number needed).
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, OpenError> {
-        if !path.join(MANIFEST_NAME).exists() {
-            return Err(OpenError::NoIndex(path.to_path_buf()));
-        }
+        check_built(path)?;
         let manifest = read_manifest(path)?;
         let part = OpenedPart::of(&manifest, options.own.as_deref())?;
         check_lengths(path, &part.files(&manifest))?;
@@ -228,6 +226,18 @@ fn file_error(path: &Path) -> impl FnOnce(std::io::Error) -> OpenError + '_ {
 
 fn format_error(path: &Path) -> impl FnOnce(FormatError) -> OpenError + '_ {
     |source| OpenError::Format { path: path.to_path_buf(), source }
+}
+
+/// Whether an index was built in `path`, as far as the file system tells.
+pub(crate) fn check_built(path: &Path) -> Result<(), OpenError> {
+    let file = path.join(MANIFEST_NAME);
+    match file.try_exists() {
+        Ok(true) => Ok(()),
+        Err(source) if source.kind() != std::io::ErrorKind::NotADirectory => {
+            Err(OpenError::File { path: file, source })
+        }
+        _ => Err(OpenError::NoIndex(path.to_path_buf())),
+    }
 }
 
 /// Reads and checks the manifest of an index directory.

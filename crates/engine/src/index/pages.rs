@@ -123,14 +123,15 @@ impl PageFiles {
     pub(super) fn check(&self, page: PageId, bytes: &[u8]) -> Result<(), ReadFailure> {
         check_page(bytes, &self.identity, page).map_err(|e| {
             let (file, offset) = self.file_of(page);
-            ReadFailure(format!("{} at byte {offset}: {e}", file.display()))
+            ReadFailure::damaged(format!("{} at byte {offset}: {e}", file.display()))
         })
     }
 
     /// Describes a failed read.
     pub(super) fn describe(&self, page: PageId, error: &IoError) -> ReadFailure {
         let (file, offset) = self.file_of(page);
-        ReadFailure(format!("{} at byte {offset}, page {}: {error}", file.display(), page.0))
+        let why = format!("{} at byte {offset}, page {}: {error}", file.display(), page.0);
+        ReadFailure { why, fault: error.fault() }
     }
 
     /// How a queue is made that reads so many pages at a time.
@@ -170,7 +171,7 @@ impl PageFiles {
                 c.result.as_ref().map_err(Clone::clone)?;
                 let page = PageId(c.tag as u32);
                 let bytes = queue.buffer(c.buffer);
-                self.check(page, bytes).map_err(|e| OpenError::Damaged(e.0))?;
+                self.check(page, bytes).map_err(|e| OpenError::Damaged(e.why))?;
                 if let Some(cache) = self.cache.get() {
                     cache.load(page, bytes);
                 }

@@ -3,20 +3,25 @@
 //! The row map stays on disk; only the blocks that hold the rows asked for are read and checked.
 
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::Index;
-use super::error::QueryError;
+use super::error::{OpenError, QueryError};
 use super::open::blocked;
 use super::pages::{Partition, RowMapFile};
 use crate::filter::AllowSet;
 use crate::format::constants::{ABSENT, BLOCK_BYTES};
 use crate::format::{BlockChecksums, FileHeader, FileKind, decode_row_map, decode_row_pairs};
-use crate::search::SearchError;
+use crate::io::ReadFault;
+use crate::search::{ReadFailure, SearchError};
 use crate::types::{NodeId, RowId};
 
 const ROWS_PER_BLOCK: u64 = BLOCK_BYTES as u64 / 4;
+
+/// Is told of a block of a row map: its rows with their nodes.
+type TellRows<'a> = dyn FnMut(Result<Vec<(u32, u32)>, QueryError>) -> ControlFlow<()> + 'a;
 
 /// A row map with its checksums.
 struct CheckedRowMap<'i> {
@@ -94,13 +99,14 @@ impl Index {
     ) -> Result<Option<CheckedRowMap<'i>>, QueryError> {
         let Some(RowMapFile { path, file }) = &partition.row_map else { return Ok(None) };
         let mut start = [0; FileHeader::BYTES];
-        let unreadable = |e: String| QueryError::Search(SearchError::Unreadable(e));
-        file.read_exact_at(&mut start, 0)
-            .map_err(|e| unreadable(format!("{}: {e}", path.display())))?;
+        file.read_exact_at(&mut start, 0).map_err(|e| unread(path, &e))?;
         let some = FileHeader::decode(&start, FileKind::RowPairs, &self.pages.identity).is_ok();
         let kind = if some { FileKind::RowPairs } else { FileKind::RowMap };
         let opened = blocked(path, file, kind, &self.pages.identity);
-        let (header, checksums) = opened.map_err(|e| unreadable(e.to_string()))?;
+        let (header, checksums) = opened.map_err(|e| match e {
+            OpenError::File { path, source } => unread(&path, &source),
+            other => unreadable(ReadFailure::damaged(other.to_string())),
+        })?;
         Ok(Some(CheckedRowMap { path, file, kind, checksums, body_bytes: header.body_bytes }))
     }
 
@@ -201,31 +207,62 @@ impl Index {
         Ok(Some(all))
     }
 
-    /// All entries of the row map of a partition, for verification: row and node.
+    /// All entries of the row map of a partition: row and node.
     pub(super) fn whole_row_map(
         &self,
         partition: &Partition,
     ) -> Result<Option<Vec<(u32, u32)>>, QueryError> {
-        let Some(map) = self.row_map(partition)? else { return Ok(None) };
-        let mut all = Vec::new();
-        for block in 0..map.body_bytes.div_ceil(BLOCK_BYTES as u64) {
-            if map.kind == FileKind::RowPairs {
-                all.extend(self.row_pairs_block(&map, block)?);
-                continue;
+        let (mut all, mut damaged) = (Vec::new(), None);
+        let has_map = self.each_row_block(partition, &mut |block| match block {
+            Ok(rows) => {
+                all.extend(rows);
+                ControlFlow::Continue(())
             }
-            let first = block * ROWS_PER_BLOCK;
-            let entries = self.row_map_block(&map, block)?.into_iter();
-            let rows = (first..).map(|row| u32::try_from(row).unwrap_or(ABSENT));
-            all.extend(rows.zip(entries).filter(|(_, node)| *node != ABSENT));
+            Err(e) => {
+                damaged = Some(e);
+                ControlFlow::Break(())
+            }
+        })?;
+        match damaged {
+            Some(e) => Err(e),
+            None => Ok(has_map.then_some(all)),
         }
-        Ok(Some(all))
+    }
+
+    /// Tells of each block of the row map of a partition, in the order of rows: its rows, ascending,
+    /// with their nodes, or why they cannot be had. Whether there is a map.
+    pub(super) fn each_row_block(
+        &self,
+        partition: &Partition,
+        tell: &mut TellRows<'_>,
+    ) -> Result<bool, QueryError> {
+        let Some(map) = self.row_map(partition)? else { return Ok(false) };
+        for block in 0..map.body_bytes.div_ceil(BLOCK_BYTES as u64) {
+            if tell(self.rows_of_block(&map, block)).is_break() {
+                break;
+            }
+        }
+        Ok(true)
+    }
+
+    fn rows_of_block(
+        &self,
+        map: &CheckedRowMap<'_>,
+        block: u64,
+    ) -> Result<Vec<(u32, u32)>, QueryError> {
+        if map.kind == FileKind::RowPairs {
+            return self.row_pairs_block(map, block);
+        }
+        let first = block * ROWS_PER_BLOCK;
+        let entries = self.row_map_block(map, block)?.into_iter();
+        let rows = (first..).map(|row| u32::try_from(row).unwrap_or(ABSENT));
+        Ok(rows.zip(entries).filter(|(_, node)| *node != ABSENT).collect())
     }
 }
 
 impl CheckedRowMap<'_> {
     fn damaged(&self, why: impl std::fmt::Display) -> QueryError {
-        let why = format!("{}: {why}", self.path.display());
-        QueryError::Search(SearchError::Unreadable(why))
+        unreadable(ReadFailure::damaged(format!("{}: {why}", self.path.display())))
     }
 
     /// The bytes of a block, checked.
@@ -235,8 +272,18 @@ impl CheckedRowMap<'_> {
         let mut bytes = vec![0; length];
         self.file
             .read_exact_at(&mut bytes, self.kind.body_offset() + from)
-            .map_err(|e| self.damaged(e))?;
+            .map_err(|e| unread(self.path, &e))?;
         self.checksums.verify(block, &bytes).map_err(|e| self.damaged(e))?;
         Ok(bytes)
     }
+}
+
+fn unreadable(failure: ReadFailure) -> QueryError {
+    QueryError::Search(SearchError::Unreadable(failure))
+}
+
+/// A row map that the file system did not give.
+fn unread(path: &Path, error: &std::io::Error) -> QueryError {
+    let why = format!("{}: {error}", path.display());
+    unreadable(ReadFailure { why, fault: ReadFault::of(error) })
 }

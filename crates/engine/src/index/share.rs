@@ -8,7 +8,7 @@
 //! [`Resident::Remaining`]: super::Resident::Remaining
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::Duration;
 
 use super::cache::PageCache;
@@ -48,17 +48,30 @@ impl SharedOpening {
         share
     }
 
-    /// Has memory divided anew now and then, as pages are used. To be called when a search ends;
-    /// true where there is room for further pages since the last time.
+    /// Has memory divided anew now and then, as pages are used. To be called when a search ends,
+    /// waits for nobody; true where there is room for further pages since the last time.
     fn note(&self) -> bool {
         let used = self.dial.pages_used();
-        if used >= self.well_until.load(Relaxed) {
-            let room = self.with(|pages| pages.cache.get().map_or(0, PageCache::granted));
-            let after = (USES * u64::from(room.unwrap_or(0))).max(LEAST_USES);
+        if used >= self.well_until.load(Relaxed)
+            && let Some(newest) = self.newest_at_once()
+        {
+            let granted = |pages: Arc<PageFiles>| pages.cache.get().map_or(0, PageCache::granted);
+            let room = newest.upgrade().map_or(0, granted);
+            drop(newest);
+            let after = (USES * u64::from(room)).max(LEAST_USES);
             self.well_until.store(used + after, Relaxed);
             self.accountant.balance_behind();
         }
         self.grown.load(Relaxed) && self.grown.swap(false, Relaxed)
+    }
+
+    /// For a search, which may have a lease: whoever holds this may wait for that.
+    fn newest_at_once(&self) -> Option<MutexGuard<'_, Weak<PageFiles>>> {
+        match self.newest.try_lock() {
+            Ok(newest) => Some(newest),
+            Err(TryLockError::Poisoned(e)) => Some(e.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     fn with<R>(&self, look: impl FnOnce(&PageFiles) -> R) -> Option<R> {
@@ -103,6 +116,11 @@ impl Membership {
     /// As [`SharedOpening::note`].
     pub(super) fn note(&self) -> bool {
         self.share.note()
+    }
+
+    /// The room that [`note`](Self::note) has told of is still to be looked at.
+    pub(super) fn note_again(&self) {
+        self.share.grown.store(true, Relaxed);
     }
 }
 
@@ -175,5 +193,26 @@ impl Elastic for SharedOpening {
         if self.alone(take) == Some(true) {
             self.grown.store(true, Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::open_options::OpenOptions;
+    use crate::search::SearchStats;
+
+    #[test]
+    fn a_search_that_ends_does_not_wait_for_pages_that_give_way() {
+        let (accountant, dial) = (Accountant::new(None), MemoryDial::new(&OpenOptions::default()));
+        let share = SharedOpening::new(&accountant, &dial, Weak::new());
+        dial.note(&SearchStats { reads: LEAST_USES, ..SearchStats::default() });
+        // As whoever takes pages back does while he waits for searches to let go of them.
+        let giving = lock(&share.newest);
+        assert!(!share.note());
+        assert_eq!(share.well_until.load(Relaxed), LEAST_USES, "the next one looks");
+        drop(giving);
+        assert!(!share.note());
+        assert_eq!(share.well_until.load(Relaxed), 2 * LEAST_USES);
     }
 }

@@ -1,10 +1,14 @@
 //! The whole graph of an index, in memory or in files, to be laid out anew.
 
+use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Index;
 use super::error::QueryError;
-use crate::build::{BuildError, StandingFiles, StandingGraph};
+use crate::build::{
+    BuildError, BuildOptions, Cancelled, StandingFiles, StandingGraph, check_repartition,
+};
 use crate::format::PageView;
 use crate::format::constants::ABSENT;
 use crate::io::{Completion, QueueOptions, Wait};
@@ -28,13 +32,35 @@ pub enum StandingError {
     /// The files that it is put in cannot be written.
     #[error(transparent)]
     Files(#[from] BuildError),
+    /// Stopped at the caller's wish.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
 }
 
 /// Is told of a page: its bytes, or why they cannot be had.
-pub(super) type TellPage<'a> = dyn FnMut(PageId, Result<&[u8], ReadFailure>) + 'a;
+pub(super) type TellPage<'a> =
+    dyn FnMut(PageId, Result<&[u8], ReadFailure>) -> ControlFlow<()> + 'a;
 
 /// Is told of a record: the position of its row, the vector, and edges to positions.
-type TellRecord<'a> = dyn FnMut(u32, &[u8], &[u32]) + 'a;
+type TellRecord<'a> = dyn FnMut(u32, &[u8], &[u32]) -> Result<(), BuildError> + 'a;
+
+/// How pages are read, and who is told of it.
+struct RecordReading<'a> {
+    with_edges: bool,
+    /// Told of the pages done.
+    progress: &'a mut dyn FnMut(u64),
+    cancel: &'a AtomicBool,
+}
+
+impl<'a> RecordReading<'a> {
+    /// With edges, until `cancel` is set.
+    fn new(progress: &'a mut dyn FnMut(u64), cancel: &'a AtomicBool) -> Self {
+        Self { with_edges: true, progress, cancel }
+    }
+}
+
+/// Nobody stops it.
+static GO_ON: AtomicBool = AtomicBool::new(false);
 
 /// What pages hold, by the position of each row among all row ids in order.
 struct Gathered {
@@ -55,10 +81,21 @@ impl Index {
         &self,
         progress: &mut dyn FnMut(u64),
     ) -> Result<StandingGraph, StandingError> {
-        if self.pages.owned.is_some() {
-            return Err(StandingError::Partly);
-        }
-        let Gathered { ids, vectors, lists, position_of } = self.gathered(true, progress)?;
+        self.standing_graph_until(progress, &GO_ON)
+    }
+
+    /// As [`standing_graph`](Self::standing_graph), until `cancel` is set.
+    ///
+    /// # Errors
+    /// [`StandingError`].
+    pub fn standing_graph_until(
+        &self,
+        progress: &mut dyn FnMut(u64),
+        cancel: &AtomicBool,
+    ) -> Result<StandingGraph, StandingError> {
+        self.check_all_here()?;
+        let read = self.gathered(RecordReading::new(progress, cancel))?;
+        let Gathered { ids, vectors, lists, position_of } = read;
         let start = self.start(&position_of);
         let (manifest, codebook) = (self.manifest.clone(), self.codebook.clone());
         Ok(StandingGraph { manifest, ids, vectors, lists, codebook, start })
@@ -74,9 +111,20 @@ impl Index {
         target: &Path,
         progress: &mut dyn FnMut(u64),
     ) -> Result<StandingFiles, StandingError> {
-        if self.pages.owned.is_some() {
-            return Err(StandingError::Partly);
-        }
+        self.standing_files_until(target, progress, &GO_ON)
+    }
+
+    /// As [`standing_files`](Self::standing_files), until `cancel` is set.
+    ///
+    /// # Errors
+    /// [`StandingError`].
+    pub fn standing_files_until(
+        &self,
+        target: &Path,
+        progress: &mut dyn FnMut(u64),
+        cancel: &AtomicBool,
+    ) -> Result<StandingFiles, StandingError> {
+        self.check_all_here()?;
         self.check_whole()?;
         let (ids, position_of) = self.positions()?;
         let mut nodes = vec![0; ids.len()];
@@ -86,17 +134,31 @@ impl Index {
         let start = self.start(&position_of);
         let known = ids.clone();
         let mut files = StandingFiles::create(target, manifest, codebook, (ids, nodes), start)?;
-        let mut refused = None;
         let map = (known.as_slice(), position_of.as_slice());
-        self.each_record(map, true, progress, &mut |at, vector, edges| {
-            if refused.is_none() {
-                refused = files.put(at, vector, edges).err();
-            }
+        self.each_record(map, RecordReading::new(progress, cancel), &mut |at, vector, edges| {
+            files.put(at, vector, edges)
         })?;
-        match refused {
-            Some(error) => Err(error.into()),
-            None => Ok(files),
-        }
+        Ok(files)
+    }
+
+    /// Refuses what would be refused when the graph has been read: a target that stands there, options,
+    /// a limit of memory that is too small where there is one, a disk without room.
+    ///
+    /// # Errors
+    /// [`StandingError`].
+    pub fn check_repartition(
+        &self,
+        limit: Option<u64>,
+        target: &Path,
+        options: &BuildOptions,
+    ) -> Result<(), StandingError> {
+        self.check_all_here()?;
+        self.check_whole()?;
+        Ok(check_repartition(&self.manifest, &self.codebook, limit, target, options)?)
+    }
+
+    fn check_all_here(&self) -> Result<(), StandingError> {
+        if self.pages.owned.is_some() { Err(StandingError::Partly) } else { Ok(()) }
     }
 
     /// The position of the row where searches begin.
@@ -120,62 +182,65 @@ impl Index {
         &self,
         progress: &mut dyn FnMut(u64),
     ) -> Result<(Vec<RowId>, Vec<u8>), StandingError> {
-        let Gathered { ids, vectors, .. } = self.gathered(false, progress)?;
+        let reading = RecordReading { with_edges: false, ..RecordReading::new(progress, &GO_ON) };
+        let Gathered { ids, vectors, .. } = self.gathered(reading)?;
         Ok((ids, vectors))
     }
 
-    fn gathered(
-        &self,
-        with_edges: bool,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<Gathered, StandingError> {
+    fn gathered(&self, reading: RecordReading<'_>) -> Result<Gathered, StandingError> {
+        let with_edges = reading.with_edges;
         self.check_whole()?;
         let (ids, position_of) = self.positions()?;
         let width = if with_edges { self.layout().max_degree() + 1 } else { 0 };
         let vector_bytes = self.layout().vector_bytes();
         let mut vectors = vec![0; ids.len() * vector_bytes];
         let mut lists = vec![0; ids.len() * width];
-        self.each_record((&ids, &position_of), with_edges, progress, &mut |at, vector, edges| {
+        self.each_record((&ids, &position_of), reading, &mut |at, vector, edges| {
             vectors[at as usize * vector_bytes..][..vector_bytes].copy_from_slice(vector);
             if with_edges {
                 let list = &mut lists[at as usize * width..][..width];
                 list[0] = edges.len() as u32;
                 list[1..=edges.len()].copy_from_slice(edges);
             }
+            Ok(())
         })?;
         Ok(Gathered { ids, vectors, lists, position_of })
     }
 
     /// Tells of every record once, in no order: its position, vector, and edges to positions where
-    /// they are asked for.
+    /// they are asked for. Ends with the first page that cannot be had, and with the first refusal.
     fn each_record(
         &self,
         map: (&[RowId], &[u32]),
-        with_edges: bool,
-        progress: &mut dyn FnMut(u64),
+        reading: RecordReading<'_>,
         tell: &mut TellRecord<'_>,
     ) -> Result<(), StandingError> {
-        let (mut found, mut failed, mut pages) = (0, None, 0);
+        let RecordReading { with_edges, progress, cancel } = reading;
+        let (mut found, mut ended, mut pages) = (0, None, 0);
         let mut edges = Vec::new();
         self.each_page(&mut |page, read| {
-            let taken = read.map_err(|error| error.0);
-            let told = taken.and_then(|bytes| {
+            let told = read.map_err(unreadable).and_then(|bytes| {
+                if cancel.load(Ordering::Relaxed) {
+                    return Err(Cancelled.into());
+                }
                 self.tell_page(page, bytes, map, with_edges.then_some(&mut edges), tell)
             });
             match told {
                 Ok(records) => found += records,
-                Err(why) => {
-                    failed.get_or_insert(why);
+                Err(error) => {
+                    ended = Some(error);
+                    return ControlFlow::Break(());
                 }
             }
             pages += 1;
             progress(pages);
+            ControlFlow::Continue(())
         })?;
-        if failed.is_none() && found != map.0.len() {
-            failed = Some(format!("the pages hold {found} records of {} rows", map.0.len()));
-        }
-        match failed {
-            Some(why) => Err(QueryError::Search(SearchError::Unreadable(why)).into()),
+        match ended {
+            Some(error) => Err(error),
+            None if found != map.0.len() => {
+                Err(damaged(format!("the pages hold {found} records of {} rows", map.0.len())))
+            }
             None => Ok(()),
         }
     }
@@ -188,7 +253,7 @@ impl Index {
         (ids, position_of): (&[RowId], &[u32]),
         mut edges: Option<&mut Vec<u32>>,
         tell: &mut TellRecord<'_>,
-    ) -> Result<usize, String> {
+    ) -> Result<usize, StandingError> {
         let records = PageView::new(self.layout(), bytes);
         let (mut slots, mut found) = (records.occupied(), 0);
         while slots != 0 {
@@ -197,7 +262,7 @@ impl Index {
             let (node, row) = (self.layout().node(page, slot).0, records.row_id(slot));
             let at = position_of[node as usize];
             if ids.get(at as usize) != Some(&row) {
-                return Err(format!("row {} is not mapped to node {node}", row.0));
+                return Err(damaged(format!("row {} is not mapped to node {node}", row.0)));
             }
             found += 1;
             let mut list: &[u32] = &[];
@@ -206,11 +271,12 @@ impl Index {
                 records.neighbours_into(slot, edges);
                 for to in edges.iter_mut() {
                     let at = position_of.get(*to as usize).filter(|at| **at != ABSENT);
-                    *to = *at.ok_or_else(|| format!("node {node}: an edge to node {to}"))?;
+                    let why = || damaged(format!("node {node}: an edge to node {to}"));
+                    *to = *at.ok_or_else(why)?;
                 }
                 list = edges;
             }
-            tell(at, records.vector(slot), list);
+            tell(at, records.vector(slot), list)?;
         }
         Ok(found)
     }
@@ -231,6 +297,7 @@ impl Index {
         for (at, (row, node)) in pairs.iter().enumerate() {
             let Some(place) = position_of.get_mut(*node as usize) else {
                 let why = format!("row {row} is mapped to node {node}, which there is not");
+                let why = ReadFailure::damaged(why);
                 return Err(QueryError::Search(SearchError::Unreadable(why)));
             };
             *place = at as u32;
@@ -238,7 +305,7 @@ impl Index {
         Ok((pairs.into_iter().map(|(row, _)| RowId(u64::from(row))).collect(), position_of))
     }
 
-    /// Reads every page that is here, and tells of each once, in no order.
+    /// Reads every page that is here, and tells of each once, in no order, until told to stop.
     pub(super) fn each_page(&self, tell: &mut TellPage<'_>) -> Result<(), QueryError> {
         let page_bytes = self.page_bytes();
         let mut queue = self.pages.backend.queue(&QueueOptions {
@@ -271,9 +338,21 @@ impl Index {
                     Ok(_) => self.check(page, bytes).map(|()| bytes),
                     Err(e) => Err(self.describe(page, e)),
                 };
-                tell(page, read);
+                let told = tell(page, read);
                 queue.return_buffer(c.buffer);
+                if told.is_break() {
+                    return Ok(());
+                }
             }
         }
     }
+}
+
+/// A page or a row map that is not as it should be.
+fn damaged(why: String) -> StandingError {
+    unreadable(ReadFailure::damaged(why))
+}
+
+fn unreadable(failure: ReadFailure) -> StandingError {
+    QueryError::Search(SearchError::Unreadable(failure)).into()
 }

@@ -1,11 +1,21 @@
 //! Verification: reads every page and every block of an index and names all damage.
 
+mod known_rows;
+
+use std::ops::ControlFlow;
+
 use super::Index;
 use super::error::QueryError;
 use crate::format::PageView;
-use crate::format::constants::ABSENT;
 use crate::search::{CodeAccess, Overlay};
 use crate::types::{NodeId, PageId};
+use known_rows::{KnownRows, MapRows};
+
+/// So many places that are damaged are told of one by one; one cause may show in all rows.
+const MOST_TOLD: usize = 1000;
+
+/// Codes asked for at a time.
+const CODES_ASKED: u32 = 1 << 16;
 
 /// One thing that is wrong, with file and place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,8 +24,10 @@ pub struct Damage(pub String);
 /// What verification found, and what the pages hold.
 #[derive(Clone, Debug, Default)]
 pub struct VerifyReport {
-    /// Everything that is wrong; empty for a sound index.
+    /// What is wrong, as far as the first thousand places; empty for a sound index.
     pub damage: Vec<Damage>,
+    /// Further places that are damaged.
+    pub more: u64,
     /// Pages read.
     pub pages: u64,
     /// Records of live rows in them.
@@ -35,7 +47,11 @@ impl VerifyReport {
     }
 
     fn note(&mut self, what: impl Into<String>) {
-        self.damage.push(Damage(what.into()));
+        if self.damage.len() < MOST_TOLD {
+            self.damage.push(Damage(what.into()));
+        } else {
+            self.more += 1;
+        }
     }
 }
 
@@ -50,30 +66,32 @@ impl Index {
         self.check_process()?;
         let mut report =
             VerifyReport { degrees: vec![0; self.layout().max_degree() + 1], ..Default::default() };
-        let mut node_of = self.row_maps(&mut report);
+        let mut known = self.known_rows(&mut report);
         // What the stream could not bring is asked for once more, and the reason told.
         self.codes.wait_streamed();
-        let nodes: Vec<u32> = (0..self.node_slots()).collect();
-        for chunk in nodes.chunks(1 << 16) {
-            if let Err(e) = self.codes.ensure(chunk) {
+        let slots = self.node_slots();
+        for first in (0..slots).step_by(CODES_ASKED as usize) {
+            let chunk: Vec<u32> = (first..slots.min(first.saturating_add(CODES_ASKED))).collect();
+            if let Err(e) = self.codes.ensure(&chunk) {
                 report.note(e.to_string());
                 break;
             }
         }
         self.each_page(&mut |page, read| {
             match read {
-                Ok(bytes) => self.verify_page(page, bytes, &mut node_of, &mut report),
-                Err(error) => report.note(error.0),
+                Ok(bytes) => self.verify_page(page, bytes, &mut known, &mut report),
+                Err(error) => report.note(error.why),
             }
             report.pages += 1;
             progress(report.pages);
+            ControlFlow::Continue(())
         })?;
         let whole = self.pages.owned.is_none();
         if whole && report.damage.is_empty() && report.records != self.rows() {
             let (expected, found) = (self.rows(), report.records);
             report.note(format!("the pages hold {found} records, the manifest says {expected}"));
         }
-        for (row, node) in node_of.iter().enumerate().filter(|(_, n)| **n != ABSENT).take(10) {
+        for (row, node) in known.left().take(10) {
             report.note(format!(
                 "row {row}: the row map names node {node}, which has no such record"
             ));
@@ -81,38 +99,42 @@ impl Index {
         Ok(report)
     }
 
-    /// The node of each row by the row maps; damage of a map is noted.
-    fn row_maps(&self, report: &mut VerifyReport) -> Vec<u32> {
-        let mut node_of = Vec::new();
+    /// The node of each row by the row maps; each damaged block of a map is noted once.
+    fn known_rows(&self, report: &mut VerifyReport) -> KnownRows {
+        let mut known = KnownRows::default();
+        let limit = self.manifest.next_row_id;
         for partition in self.pages.partitions_here() {
-            match self.whole_row_map(partition) {
-                Ok(Some(map)) => {
-                    let last = map.iter().map(|(row, _)| *row).max();
-                    let rows = last.map_or(0, |last| last as usize + 1);
-                    if rows as u64 > self.manifest.next_row_id {
-                        let (dir, most) = (partition.first_page, self.manifest.next_row_id);
-                        report.note(format!(
-                            "the row map of the partition at page {dir} names row {}, rows are \
-                             below {most}",
-                            rows - 1
-                        ));
-                        continue;
+            let mut map = MapRows::new(&mut known, limit);
+            let told = self.each_row_block(partition, &mut |block| {
+                match block {
+                    Ok(rows) => map.block(&rows),
+                    Err(e) => {
+                        report.note(e.to_string());
+                        map.damaged_block();
                     }
-                    node_of.resize(rows.max(node_of.len()), ABSENT);
-                    map.iter().for_each(|(row, node)| node_of[*row as usize] = *node);
                 }
-                Ok(None) => {}
-                Err(e) => report.note(e.to_string()),
+                ControlFlow::Continue(())
+            });
+            if let Err(e) = told {
+                report.note(e.to_string());
+                map.damaged_block();
+            }
+            if let Some(row) = map.finish() {
+                let dir = partition.first_page;
+                report.note(format!(
+                    "the row map of the partition at page {dir} names row {row}, rows are below \
+                     {limit}"
+                ));
             }
         }
-        node_of
+        known
     }
 
     fn verify_page(
         &self,
         page: PageId,
         bytes: &[u8],
-        node_of: &mut [u32],
+        known: &mut KnownRows,
         report: &mut VerifyReport,
     ) {
         let records = PageView::new(self.layout(), bytes);
@@ -126,13 +148,11 @@ impl Index {
             let deleted = self.tombstones.as_ref().is_some_and(|t| t.is_deleted(node));
             report.records += u64::from(!deleted);
             report.tombstones += u64::from(deleted);
-            match usize::try_from(row).ok().and_then(|r| node_of.get_mut(r)) {
-                _ if deleted => {}
-                Some(mapped) if *mapped == node.0 => *mapped = ABSENT,
-                _ => report.note(format!(
-                    "page {}, slot {slot}: row {row} is not mapped to this node",
-                    page.0
-                )),
+            if !deleted && !known.takes(row, node.0) {
+                let page = page.0;
+                report.note(format!(
+                    "page {page}, slot {slot}: row {row} is not mapped to this node"
+                ));
             }
             neighbours.clear();
             records.neighbours_into(slot, &mut neighbours);
@@ -147,5 +167,18 @@ impl Index {
                 report.note(format!("page {}, slot {slot}: an edge twice or to itself", page.0));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_damage_without_end_the_first_is_told_and_the_rest_counted() {
+        let mut report = VerifyReport::default();
+        (0..MOST_TOLD + 500).for_each(|i| report.note(format!("row {i}")));
+        assert_eq!((report.damage.len(), report.more), (MOST_TOLD, 500));
+        assert_eq!(report.damage[0], Damage("row 0".into()));
     }
 }

@@ -13,7 +13,7 @@
 //! needs it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -100,14 +100,38 @@ impl Warming {
         Self { shared, thread, process: std::process::id() }
     }
 
-    /// Has absent pages read, where there is room for them.
+    /// Has absent pages read, where there is room for them. Waits for who ends the warming, so not to
+    /// be called under a lease.
     pub(super) fn wake(&self) {
-        let Some(cache) = self.shared.of.pages.cache.get() else { return };
-        let whole = cache.pages() == self.shared.of.pages.here();
-        if !self.shared.of.dial.warms() || whole || !cache.has_room() || self.is_forked() {
-            return;
+        #[cfg(debug_assertions)]
+        assert!(!crate::search::has_lease(), "waits for a thread that may wait for its lease");
+        if self.has_work() {
+            self.start(lock(&self.thread));
         }
-        let mut thread = lock(&self.thread);
+    }
+
+    /// The same by a search, which may have a lease. False where somebody else is at it: then it is to
+    /// be asked for again.
+    pub(super) fn wake_at_once(&self) -> bool {
+        if !self.has_work() {
+            return true;
+        }
+        match self.thread.try_lock() {
+            Ok(thread) => self.start(thread),
+            Err(TryLockError::Poisoned(e)) => self.start(e.into_inner()),
+            Err(TryLockError::WouldBlock) => return false,
+        }
+        true
+    }
+
+    /// Whether there are absent pages, and room for them.
+    fn has_work(&self) -> bool {
+        let Some(cache) = self.shared.of.pages.cache.get() else { return false };
+        let whole = cache.pages() == self.shared.of.pages.here();
+        self.shared.of.dial.warms() && !whole && cache.has_room() && !self.is_forked()
+    }
+
+    fn start(&self, mut thread: MutexGuard<'_, Option<JoinHandle<()>>>) {
         {
             let mut order = lock(&self.shared.order);
             order.again = true;
@@ -159,6 +183,11 @@ impl Warming {
         if self.is_forked() {
             return;
         }
+        #[cfg(debug_assertions)]
+        assert!(
+            std::thread::panicking() || !crate::search::has_lease(),
+            "waits for a thread that may wait for its lease"
+        );
         let mut thread = lock(&self.thread);
         lock(&self.shared.order).stop = true;
         self.shared.changed.notify_all();
@@ -340,10 +369,17 @@ impl WarmingPass<'_> {
             if !self.cache.has_room() {
                 return Err(PassEnd::Full);
             }
-            // There is room for it as soon as nobody looks at what was there.
-            self.cache.settle();
+            // There is room for it as soon as nobody looks at what was there. Who does may wait for
+            // whoever ends this thread.
+            if !self.cache.settle_within(TICK) && self.shared.is_stopped() {
+                return Err(PassEnd::Stopped);
+            }
         }
         self.shared.of.dial.note_warmed();
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "warming_tests.rs"]
+mod tests;

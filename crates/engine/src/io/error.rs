@@ -15,6 +15,12 @@ impl Errno {
     pub fn of(error: &std::io::Error) -> Self {
         Self(error.raw_os_error().unwrap_or(libc::EIO))
     }
+
+    /// Whether the system was short of something just then: the same may succeed later.
+    pub fn is_shortage(self) -> bool {
+        use libc::{EAGAIN, EBUSY, EINTR, EMFILE, ENFILE, ENOMEM};
+        matches!(self.0, EAGAIN | EBUSY | EINTR | EMFILE | ENFILE | ENOMEM)
+    }
 }
 
 impl fmt::Display for Errno {
@@ -179,6 +185,9 @@ pub enum IoError {
     /// The device has no extent that could grow.
     #[error("a device without extents cannot be extended")]
     NoExtent,
+    /// The queue broke in an earlier call.
+    #[error("the I/O queue broke before; make a new one")]
+    Broken,
     /// A queue made before a fork was used in the child.
     #[error("this queue was made in process {made_in}; after a fork, make a new one")]
     Forked {
@@ -213,8 +222,13 @@ impl IoError {
     /// Whether to retry, to fix the input or the machine, or to stop.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Full { .. } => ErrorClass::Retry,
-            Self::Submit { errno } if matches!(errno.0, libc::EAGAIN | libc::EBUSY) => {
+            Self::Full { .. } | Self::Broken => ErrorClass::Retry,
+            Self::Open { errno, .. }
+            | Self::Read { errno, .. }
+            | Self::Setup { errno, .. }
+            | Self::Submit { errno }
+                if errno.is_shortage() =>
+            {
                 ErrorClass::Retry
             }
             Self::Open { .. }

@@ -25,6 +25,7 @@ mod choice;
 mod conformance;
 mod device;
 mod error;
+mod fault;
 mod fork;
 pub mod injected;
 #[cfg(target_os = "linux")]
@@ -49,6 +50,7 @@ pub use buffer::{AlignedBuf, BufferId};
 pub use choice::BackendChoice;
 pub use device::{Device, Extent, File};
 pub use error::{Errno, IoError};
+pub use fault::ReadFault;
 pub use waker::Waker;
 
 use std::sync::{Arc, OnceLock};

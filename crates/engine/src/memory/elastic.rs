@@ -53,6 +53,17 @@ struct Member {
     seen: AtomicU64,
 }
 
+/// What came of asking members to give way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GaveWay {
+    /// There is room.
+    Made,
+    /// Somebody gave less than it holds, since others look at that just now: it may give it later.
+    Later,
+    /// All of them together hold less than is missing.
+    None,
+}
+
 /// A member at one moment.
 struct Stand {
     of: Arc<dyn Elastic>,
@@ -111,19 +122,18 @@ impl Members {
         self.stand(false).iter().map(|member| member.held).sum()
     }
 
-    /// Takes back what is missing for `bytes` more under the limit, the least used first. False
-    /// where that cannot be had.
-    pub(super) fn make_room(&self, ledger: &Ledger, bytes: u64) -> bool {
-        let Some(limit) = ledger.limit_bytes() else { return false };
+    /// Takes back what is missing for `bytes` more under the limit, the least used first.
+    pub(super) fn make_room(&self, ledger: &Ledger, bytes: u64) -> GaveWay {
+        let Some(limit) = ledger.limit_bytes() else { return GaveWay::None };
         let _alone = lock(&self.moving);
         let short = ledger.held_bytes().saturating_add(bytes).saturating_sub(limit);
         if short == 0 {
-            return true;
+            return GaveWay::Made;
         }
         let mut members = self.stand(false);
         let all: u64 = members.iter().map(|member| member.held).sum();
         if all < short {
-            return false;
+            return GaveWay::None;
         }
         members.sort_by(|a, b| b.is_colder_than(a).cmp(&a.is_colder_than(b)));
         let mut left = short.max(limit / PORTION).min(all);
@@ -134,7 +144,7 @@ impl Members {
             }
             left = left.saturating_sub(member.of.give_back(left.min(member.held)));
         }
-        left <= least
+        if left <= least { GaveWay::Made } else { GaveWay::Later }
     }
 
     /// Divides what is left of the limit anew, by use.

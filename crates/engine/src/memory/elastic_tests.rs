@@ -119,3 +119,55 @@ fn without_a_limit_nothing_moves() {
     assert!(accountant.reserve(Pool::Codes, 1 << 40).is_ok());
     assert_eq!(cache.held_bytes(), 10 * KIB);
 }
+
+/// Gives nothing the first time, as one does at whose memory somebody looks for long.
+struct Reluctant {
+    cache: Arc<Cache>,
+    asked: AtomicU64,
+}
+
+impl Elastic for Reluctant {
+    fn held_bytes(&self) -> u64 {
+        self.cache.held_bytes()
+    }
+
+    fn wanted_bytes(&self) -> u64 {
+        self.cache.wanted_bytes()
+    }
+
+    fn leaves_bytes(&self) -> u64 {
+        self.cache.leaves_bytes()
+    }
+
+    fn uses(&self) -> u64 {
+        self.cache.uses()
+    }
+
+    fn give_back(&self, bytes: u64) -> u64 {
+        let first = self.asked.fetch_add(1, Ordering::Relaxed) == 0;
+        if first { 0 } else { self.cache.give_back(bytes) }
+    }
+
+    fn take(&self, bytes: u64) {
+        self.cache.take(bytes);
+    }
+}
+
+#[test]
+fn a_cache_that_gives_nothing_just_then_is_asked_again() {
+    let accountant = Accountant::new(Some(1024 * KIB));
+    let cache = {
+        let (held, uses) = (Mutex::default(), AtomicU64::new(0));
+        Cache { accountant: Arc::clone(&accountant), held, wanted: 4096 * KIB, uses }
+    };
+    let reluctant = Arc::new(Reluctant { cache: Arc::new(cache), asked: AtomicU64::new(0) });
+    let member: Arc<dyn Elastic> = Arc::clone(&reluctant) as _;
+    accountant.add_elastic(Arc::downgrade(&member));
+    reluctant.take(1024 * KIB);
+    let _codes = accountant.reserve(Pool::Codes, 500 * KIB).unwrap();
+    assert!(accountant.held_bytes() <= 1024 * KIB);
+    // What all of them together lack is not asked for.
+    let asked = reluctant.asked.load(Ordering::Relaxed);
+    accountant.reserve(Pool::Codes, 600 * KIB).unwrap_err();
+    assert_eq!(reluctant.asked.load(Ordering::Relaxed), asked);
+}

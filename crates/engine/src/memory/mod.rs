@@ -26,7 +26,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 
-use self::elastic::Members;
+use self::elastic::{GaveWay, Members};
 use self::ledger::Ledger;
 
 /// Counts the bytes held in each pool against one limit.
@@ -136,14 +136,14 @@ impl Accountant {
     /// [`OverLimit`] where the sum over all pools would pass the limit all the same; nothing is
     /// taken then.
     pub fn reserve(self: &Arc<Self>, pool: Pool, bytes: u64) -> Result<Reservation, OverLimit> {
-        /// Others may be faster with what was given back.
+        /// Others may be faster with what was given back, and a member may give nothing just then.
         const TRIES: usize = 3;
         for _ in 0..TRIES {
             match self.reserve_free(pool, bytes) {
-                Err(refused) if !self.elastic.make_room(&self.ledger, bytes) => {
-                    return Err(refused);
-                }
-                Err(_) => {}
+                Err(refused) => match self.elastic.make_room(&self.ledger, bytes) {
+                    GaveWay::None => return Err(refused),
+                    GaveWay::Made | GaveWay::Later => {}
+                },
                 granted => return granted,
             }
         }

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::io::Waker;
 
@@ -20,6 +21,8 @@ pub(super) struct Closed;
 
 struct InboxQueue<T> {
     items: VecDeque<T>,
+    /// The most of them at once.
+    longest: usize,
     closed: bool,
     /// Threads that sleep and that nobody has woken yet, at least.
     sleeping: usize,
@@ -32,6 +35,8 @@ struct InboxQueue<T> {
 pub(super) struct Inbox<T> {
     queue: Mutex<InboxQueue<T>>,
     changed: Condvar,
+    /// Told when it is closed.
+    closing: Condvar,
     most: usize,
     /// Something waits, or it is closed.
     has_more: AtomicBool,
@@ -41,9 +46,11 @@ impl<T> Inbox<T> {
     /// For so many at most.
     pub(super) fn new(most: usize) -> Self {
         let (items, pausing, wakers) = (VecDeque::new(), Vec::new(), Vec::new());
-        let queue = InboxQueue { items, closed: false, sleeping: 0, pausing, wakers };
+        let (longest, closed, sleeping) = (0, false, 0);
+        let queue = InboxQueue { items, longest, closed, sleeping, pausing, wakers };
         let has_more = AtomicBool::new(false);
-        Self { queue: Mutex::new(queue), changed: Condvar::new(), most, has_more }
+        let (changed, closing) = (Condvar::new(), Condvar::new());
+        Self { queue: Mutex::new(queue), changed, closing, most, has_more }
     }
 
     fn lock(&self) -> MutexGuard<'_, InboxQueue<T>> {
@@ -66,6 +73,7 @@ impl<T> Inbox<T> {
             return Err(Full(item));
         }
         queue.items.push_back(item);
+        queue.longest = queue.longest.max(queue.items.len());
         self.has_more.store(true, Ordering::Relaxed);
         let sleeps = queue.sleeping > 0;
         queue.sleeping -= usize::from(sleeps);
@@ -126,9 +134,20 @@ impl<T> Inbox<T> {
         self.lock().pausing.retain(|pausing| *pausing != number);
     }
 
+    /// Waits so long, whatever comes, or until it is closed; says whether it is.
+    pub(super) fn rest(&self, time: Duration) -> bool {
+        let waited = self.closing.wait_timeout_while(self.lock(), time, |queue| !queue.closed);
+        waited.unwrap_or_else(PoisonError::into_inner).0.closed
+    }
+
     /// Number of those that wait.
     pub(super) fn len(&self) -> usize {
         self.lock().items.len()
+    }
+
+    /// The most that have waited at once.
+    pub(super) fn longest(&self) -> usize {
+        self.lock().longest
     }
 
     /// Lets nothing in any more; gives what waited.
@@ -141,6 +160,7 @@ impl<T> Inbox<T> {
         let wakers: Vec<_> = pausing.iter().filter_map(|of| queue.wakers[*of].clone()).collect();
         drop(queue);
         self.changed.notify_all();
+        self.closing.notify_all();
         wakers.iter().for_each(Waker::wake);
         left
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 
-use super::{End, Pool, PoolError, PoolOptions, ResolveFilter, Sink, Task};
+use super::{End, Pool, PoolError, PoolOptions, ResolveFilter, Sink, StateSizes, Task};
 use crate::index::{Index, OpenError, OpenOptions, QueryError};
 use crate::search::{Hit, SearchParams, SearchStats};
 
@@ -167,6 +167,12 @@ impl LocalCluster {
             None => Ok(answers.into_iter().flatten().collect()),
             Some(why) => Err(why),
         }
+    }
+
+    /// How long the states were that servers have handed over, since they stand.
+    pub fn state_bytes(&self) -> StateSizes {
+        let pools = self.shared.pools.iter().filter_map(OnceLock::get);
+        pools.map(|pool| pool.counts().state_bytes).fold(StateSizes::default(), StateSizes::and)
     }
 
     /// Searches that each server has had, begun or taken over, since it stands.

@@ -16,11 +16,15 @@ mod counters;
 mod discipline;
 mod inbox;
 mod local;
+mod outage;
 mod resolve;
 mod task;
+#[cfg(test)]
+mod tests;
+mod thread;
 mod worker;
 
-pub use counters::PoolCounts;
+pub use counters::{PoolCounts, StateSizes};
 pub use discipline::Discipline;
 pub use inbox::Full;
 pub use local::{Filters, LocalCluster, LocalError, QueryAndFilter, Travel, Travelled};
@@ -32,10 +36,11 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use crate::index::{Index, QueryError};
-use crate::search::SearchError;
+use crate::io::{Errno, IoError};
 use counters::Counters;
 use discipline::BatchTurn;
 use inbox::Inbox;
+use outage::Outage;
 use task::WaitingTasks;
 use worker::{RingWorker, driver};
 
@@ -100,13 +105,14 @@ impl Pool {
         let counters = Arc::<Counters>::default();
         let mut pool = Self { index, inbox, counters, sink, filters, threads: Vec::new() };
         let in_flight = options.discipline.in_flight(options.in_flight);
+        let outage = Outage::none(threads);
         for number in 0..threads {
             let index = Arc::clone(&pool.index);
-            let mut driver = driver(&index, in_flight, &pool.inbox, number)?;
-            let mut worker = RingWorker {
+            let driver = driver(&index, in_flight, &pool.inbox, number)?;
+            let worker = RingWorker {
                 number,
                 batch: BatchTurn::new(options.discipline, in_flight),
-                index: Arc::clone(&index),
+                index,
                 inbox: Arc::clone(&pool.inbox),
                 counters: Arc::clone(&pool.counters),
                 sink: Arc::clone(&pool.sink),
@@ -115,25 +121,15 @@ impl Pool {
                 spare: Vec::new(),
                 tickets: Vec::new(),
                 free: Vec::new(),
+                outage: Arc::clone(&outage),
             };
-            let body = move || {
-                index.backend().enter_search_thread();
-                // A queue that broke takes its searches with it; the next one begins anew.
-                while let Err(error) = driver.work(index.as_ref(), in_flight, &mut worker) {
-                    tracing::error!("a thread of searches begins anew: {error}");
-                    worker.fail_all(&error);
-                    match worker.driver(in_flight) {
-                        Ok(new) => driver = new,
-                        Err(error) => {
-                            tracing::error!("a thread of searches ends: {error}");
-                            return;
-                        }
-                    }
-                }
-            };
+            let body = move || worker.run(driver, in_flight);
             let thread = std::thread::Builder::new().name(format!("search-{number}"));
-            let thread = thread.spawn(body).map_err(|e| SearchError::Queue(e.to_string()))?;
-            pool.threads.push(thread);
+            let spawned = thread.spawn(body).map_err(|e| IoError::Setup {
+                what: "a thread of searches",
+                errno: Errno::of(&e),
+            })?;
+            pool.threads.push(spawned);
         }
         Ok(pool)
     }
@@ -160,6 +156,11 @@ impl Pool {
     /// Tasks that wait.
     pub fn waiting(&self) -> usize {
         self.inbox.len()
+    }
+
+    /// The most that have waited at once.
+    pub fn most_waiting(&self) -> usize {
+        self.inbox.longest()
     }
 
     /// The index.

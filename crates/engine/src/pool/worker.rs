@@ -11,6 +11,7 @@ use std::time::Instant;
 use super::counters::Counters;
 use super::discipline::BatchTurn;
 use super::inbox::{self, Inbox};
+use super::outage::Outage;
 use super::resolve::{FILTER_MAX, ResolveFilter, Unresolved};
 use super::task::{End, PoolError, Sink, Task, WaitingTasks};
 use crate::filter::AllowSet;
@@ -27,7 +28,7 @@ pub(super) fn driver(
     number: usize,
 ) -> Result<Driver, QueryError> {
     let mut driver = index.take_driver(in_flight)?;
-    inbox.register(number, driver.waker().map_err(|e| SearchError::Queue(e.to_string()))?);
+    inbox.register(number, driver.waker().map_err(SearchError::Queue)?);
     Ok(driver)
 }
 
@@ -47,6 +48,8 @@ pub(super) struct RingWorker {
     /// Tickets and `k` of searches in flight, by the number that the driver knows them by.
     pub(super) tickets: Vec<Option<u64>>,
     pub(super) free: Vec<usize>,
+    /// Which threads of the pool cannot search.
+    pub(super) outage: Arc<Outage>,
 }
 
 /// Buffers kept for states that leave.
@@ -80,10 +83,30 @@ impl RingWorker {
 
     pub(super) fn fail_all(&mut self, error: &SearchError) {
         self.inbox.resume(self.number);
+        self.refuse_drawn(error.clone().into());
         for number in 0..self.tickets.len() {
             if self.tickets[number].is_some() {
                 self.tell(number, End::Failed(error.clone().into()));
             }
+        }
+    }
+
+    /// Ends what was drawn and has not begun, if there is something.
+    fn refuse_drawn(&mut self, why: PoolError) {
+        if let Some((waiting, _)) = self.drawn.take() {
+            self.refuse(&waiting, why);
+        }
+    }
+
+    fn refuse(&self, waiting: &WaitingTasks, why: PoolError) {
+        self.counters.ended.fetch_add(1, Ordering::Relaxed);
+        self.sink.ended(waiting.ticket, End::Failed(why));
+    }
+
+    /// Ends all that waits.
+    pub(super) fn fail_waiting(&self, error: &SearchError) {
+        while let Ok(Some(waiting)) = self.inbox.try_pop() {
+            self.refuse(&waiting, error.clone().into());
         }
     }
 
@@ -151,17 +174,19 @@ impl Feed for RingWorker {
         loop {
             let drawn = if idle { self.inbox.wait() } else { self.inbox.try_pop() };
             match drawn {
-                Ok(Some(waiting)) => match self.admit(&waiting) {
-                    Ok(allow) => {
-                        self.batch.took();
-                        self.drawn = Some((waiting, allow));
-                        return Drawn::Search;
+                Ok(Some(waiting)) => {
+                    // From here on it ends with whatever ends the thread.
+                    self.drawn = Some((waiting, None));
+                    let (waiting, _) = self.drawn.as_ref().expect("it was just drawn");
+                    match self.admit(waiting) {
+                        Ok(allow) => {
+                            self.batch.took();
+                            self.drawn.as_mut().expect("it was just drawn").1 = allow;
+                            return Drawn::Search;
+                        }
+                        Err(why) => self.refuse_drawn(why),
                     }
-                    Err(why) => {
-                        self.counters.ended.fetch_add(1, Ordering::Relaxed);
-                        self.sink.ended(waiting.ticket, End::Failed(why));
-                    }
-                },
+                }
                 Ok(None) => {
                     self.batch.found_none();
                     return Drawn::Later;
@@ -176,13 +201,14 @@ impl Feed for RingWorker {
         state: &mut SearchState,
         view: &GraphView<'_>,
     ) -> (usize, Result<(), SearchError>) {
+        state.slim();
         let (waiting, allow) = self.drawn.take().expect("a search was drawn");
         let WaitingTasks { ticket, task, .. } = waiting;
         let number = self.number(ticket);
         let mut begin = |query: &[u8], params: &SearchParams, allow| {
             self.counters.begun.fetch_add(1, Ordering::Relaxed);
             let begun = state.begin(view, query, params, allow);
-            begun.map_err(|e| SearchError::Unreadable(e.to_string()))
+            begun.map_err(SearchError::from)
         };
         let begun = match task {
             Task::Query(query, params) => begin(&query, &params, None),
@@ -194,7 +220,7 @@ impl Feed for RingWorker {
             Task::Expand(frontier) => {
                 self.counters.expanded.fetch_add(1, Ordering::Relaxed);
                 let begun = state.begin_expansion(view, &frontier);
-                begun.map_err(|e| SearchError::Unreadable(e.to_string()))
+                begun.map_err(SearchError::from)
             }
             Task::Refused(_) => unreachable!("it is not admitted"),
             Task::State(bytes) => {
@@ -228,6 +254,7 @@ impl Feed for RingWorker {
             FeedOutcome::Elsewhere(page, state, view) => {
                 let mut bytes = self.spare.pop().unwrap_or_default();
                 state.export(view, &mut bytes);
+                self.counters.leaves(bytes.len());
                 let partition = self.index.partition_of(page) as u32;
                 End::Elsewhere { partition, state: bytes, stats: state.stats() }
             }

@@ -47,6 +47,7 @@ mod train;
 #[cfg(test)]
 mod type_tests;
 
+pub(crate) use any_scale::{any_scale_code_bytes, minds_length};
 pub use choice::chosen_code_bytes;
 pub use code_kernel::CodeKernel;
 pub use codebook::Codebook;

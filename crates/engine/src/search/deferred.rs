@@ -1,11 +1,14 @@
 //! Deferred neighbours: those of records that were read and are not explored yet.
 //!
-//! Kept apart from the page they came in, so that its buffer is free at once. One entry for each
-//! place in the candidate list, and one more for the moment of an exchange. A search that came from
-//! elsewhere has fewer at first.
+//! Kept apart from the page they came in, so that its buffer is free at once. There may be one entry
+//! for each place in the candidate list, and one more for the moment of an exchange. Hardly ever are
+//! that many in use where the list is long, so room for the others is made when they are needed.
 
 /// The entry of a candidate that has none.
 pub(super) const NO_STASH: u32 = u32::MAX;
+
+/// Entries that there is room for at first, of a list that may need more.
+const AT_FIRST: usize = 512;
 
 /// Neighbour ids of nodes whose page was read but that are not explored yet.
 #[derive(Debug, Default)]
@@ -20,7 +23,9 @@ pub(super) struct DeferredNeighbours {
 }
 
 impl DeferredNeighbours {
+    /// Empties it, for up to `entries`.
     pub(super) fn reset(&mut self, entries: usize, max_degree: usize) {
+        let entries = entries.min(AT_FIRST);
         if max_degree != self.max_degree {
             self.max_degree = max_degree;
             self.degrees.clear();
@@ -34,7 +39,6 @@ impl DeferredNeighbours {
     pub(super) fn put(&mut self, neighbours: &[u32]) -> u32 {
         let entry = self.free.pop().unwrap_or_else(|| {
             if self.next as usize == self.degrees.len() {
-                // Of a search that came from elsewhere, for which little room was made at first.
                 self.grow((2 * self.degrees.len()).max(16));
             }
             self.next += 1;

@@ -10,38 +10,19 @@
 //! whose queries have all ended stays under way until its completion returns the buffer.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use super::driver_meter::Meter;
+use super::driver_options::DriverOptions;
 use super::driver_slot::QuerySlot;
 use super::driver_spin::look_out;
 use super::error::SearchError;
-use super::feed::{AnswerFn, Drawn, Feed, FeedOutcome, Jobs, QueryJob};
-use super::params::SearchParams;
+use super::feed::{AnswerFn, Drawn, Feed, FeedOutcome, Jobs};
 use super::source::{PageSource, SeenIndex};
 use super::state::{SearchState, Step};
-use crate::filter::AllowSet;
 use crate::io::{Backend, BufferId, Completion, IoError, Queue, QueueOptions, Wait, Waker};
 use crate::types::PageId;
-
-/// Settings of a driver.
-#[derive(Clone, Debug)]
-pub struct DriverOptions {
-    /// Queries in flight, 1 to 64.
-    pub queries: usize,
-    /// Reads in flight at most.
-    pub depth: usize,
-    /// Let a kernel thread submit (burns a core).
-    pub sqpoll: bool,
-}
-
-impl Default for DriverOptions {
-    fn default() -> Self {
-        Self { queries: 16, depth: 256, sqpoll: false }
-    }
-}
 
 fn nanos_since(start: Instant) -> u64 {
     start.elapsed().as_nanos() as u64
@@ -69,6 +50,9 @@ pub struct Driver {
     backlog: VecDeque<(usize, PageId)>,
     completions: Vec<Completion>,
     unflushed: usize,
+    /// Steps of searches, for asking now and then whether anyone waits.
+    steps: u32,
+    given_up: bool,
     meter: Meter,
 }
 
@@ -103,6 +87,8 @@ impl Driver {
             backlog: VecDeque::with_capacity(depth),
             completions: Vec::with_capacity(depth),
             unflushed: 0,
+            steps: 0,
+            given_up: false,
             meter: Meter::new(depth),
         })
     }
@@ -120,42 +106,6 @@ impl Driver {
         self.slots.len()
     }
 
-    /// Searches until `next` gives no more queries and all answers were handed out.
-    ///
-    /// `next` gives a job's number and its query; `answer` receives the job's number and hits,
-    /// or why there are none. Up to `queries` of them are in flight, at most [`Self::queries`].
-    ///
-    /// # Errors
-    /// [`SearchError::Queue`] where the queue itself broke; unanswered jobs stay unanswered, and
-    /// the driver must be dropped.
-    pub fn run<'q>(
-        &mut self,
-        source: &dyn PageSource,
-        params: &SearchParams,
-        allow: Option<&Arc<AllowSet>>,
-        queries: usize,
-        next: &mut dyn FnMut() -> Option<(usize, &'q [u8])>,
-        answer: &mut AnswerFn<'_>,
-    ) -> Result<(), SearchError> {
-        let mut next = || next().map(|(number, query)| QueryJob { number, query, params });
-        self.run_jobs(source, allow, queries, &mut next, answer)
-    }
-
-    /// As [`run`](Self::run), each query by parameters of its own.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run).
-    pub fn run_jobs<'j>(
-        &mut self,
-        source: &dyn PageSource,
-        allow: Option<&Arc<AllowSet>>,
-        queries: usize,
-        next: &mut dyn FnMut() -> Option<QueryJob<'j>>,
-        answer: &mut AnswerFn<'_>,
-    ) -> Result<(), SearchError> {
-        self.work(source, queries, &mut Jobs { allow, next, answer, drawn: None })
-    }
-
     /// Searches what `feed` gives until it has no more and all have ended. Up to `queries` are in
     /// flight, at most [`Self::queries`].
     ///
@@ -170,6 +120,8 @@ impl Driver {
         let in_flight = queries.clamp(1, self.slots.len());
         let mut active = 0;
         let mut over = false;
+        self.check_sound()?;
+        self.given_up = false;
         self.meter.begin();
         loop {
             let mut drawn = Drawn::Search;
@@ -222,7 +174,10 @@ impl Driver {
         source: &dyn PageSource,
         answer: &mut AnswerFn<'_>,
     ) -> Result<(), SearchError> {
-        let feed = &mut Jobs { allow: None, next: &mut || None, answer, drawn: None };
+        self.check_sound()?;
+        self.given_up = false;
+        let (next, stop) = (&mut || None, &|| false);
+        let feed = &mut Jobs { allow: None, next, answer, drawn: None, stop };
         self.slots[0].begin(source);
         self.meter.begin();
         self.meter.join(self.slots[0].under_way.as_ref());
@@ -235,6 +190,11 @@ impl Driver {
         }
         self.meter.leave();
         Ok(())
+    }
+
+    /// Gives memory back that only the longest searches need.
+    pub(crate) fn slim(&mut self) {
+        self.slots.iter_mut().for_each(|slot| slot.state.slim());
     }
 
     /// The state in slot 0, for continuing or handing it on.
@@ -332,8 +292,7 @@ impl Driver {
                     slot.touched = true;
                 }
                 Err(e) => {
-                    let why = SearchError::Unreadable(e.to_string());
-                    failed += self.fail(s, why, feed);
+                    failed += self.fail(s, SearchError::Unreadable(e.clone()), feed);
                 }
             }
         }
@@ -352,6 +311,9 @@ impl Driver {
         // The reads of a single search leave at once, those of many in batches.
         let single = seen.view.searches == 1;
         loop {
+            if self.is_given_up(feed) {
+                return Ok(self.fail(s, SearchError::Stopped, feed));
+            }
             match self.slots[s].state.step(&seen.view) {
                 Ok(Step::Read(page)) => {
                     let slot = &mut self.slots[s];
@@ -379,11 +341,27 @@ impl Driver {
                     self.finish(s, seen.source, feed);
                     return Ok(1);
                 }
-                Err(e) => return Ok(self.fail(s, SearchError::Unreadable(e.to_string()), feed)),
+                Err(e) => return Ok(self.fail(s, e.into(), feed)),
             }
         }
         self.slots[s].compute_ns += nanos_since(from);
         Ok(0)
+    }
+
+    /// Whether nobody waits for what is under way, as the feed said when it was asked last.
+    #[inline]
+    fn is_given_up(&mut self, feed: &mut dyn Feed) -> bool {
+        self.steps = self.steps.wrapping_add(1);
+        if self.steps.is_multiple_of(STEPS) {
+            self.given_up = self.given_up || feed.gives_up();
+        }
+        self.given_up
+    }
+
+    /// A queue that broke leaves searches that nobody can end.
+    fn check_sound(&self) -> Result<(), SearchError> {
+        let left = self.slots.iter().any(|slot| slot.active);
+        if left { Err(broken(IoError::Broken)) } else { Ok(()) }
     }
 
     fn finish(&mut self, s: usize, source: &dyn PageSource, feed: &mut dyn Feed) {
@@ -492,9 +470,12 @@ impl Driver {
 /// With several queries in flight, a round waits for this part of the reads under way.
 const ROUND: usize = 8;
 
+/// Steps between two times that the feed is asked whether anyone waits: some milliseconds.
+const STEPS: u32 = 512;
+
 /// Reads pushed but not submitted, above which a busy driver submits before it polls again.
 const FLUSH_BUSY: usize = 8;
 
 fn broken(e: IoError) -> SearchError {
-    SearchError::Queue(e.to_string())
+    SearchError::Queue(e)
 }

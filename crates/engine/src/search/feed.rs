@@ -63,6 +63,12 @@ pub trait Feed {
     /// That wait is over.
     fn resumes(&mut self) {}
 
+    /// Whether nobody waits any more for the searches under way, which are given up then. Asked now
+    /// and then, while pages are borrowed: must wait for nothing.
+    fn gives_up(&mut self) -> bool {
+        false
+    }
+
     /// The search of this number has ended.
     fn ended(&mut self, number: usize, end: FeedOutcome<'_>);
 }
@@ -87,11 +93,13 @@ pub(super) struct Jobs<'a, 'j> {
     pub(super) next: &'a mut dyn FnMut() -> Option<QueryJob<'j>>,
     pub(super) answer: &'a mut AnswerFn<'a>,
     pub(super) drawn: Option<QueryJob<'j>>,
+    /// Whether nobody waits for the answers any more.
+    pub(super) stop: &'a dyn Fn() -> bool,
 }
 
 impl Feed for Jobs<'_, '_> {
     fn draw(&mut self, _idle: bool) -> Drawn {
-        self.drawn = (self.next)();
+        self.drawn = if (self.stop)() { None } else { (self.next)() };
         if self.drawn.is_some() { Drawn::Search } else { Drawn::Over }
     }
 
@@ -102,7 +110,11 @@ impl Feed for Jobs<'_, '_> {
     ) -> (usize, Result<(), SearchError>) {
         let QueryJob { number, query, params } = self.drawn.take().expect("a search was drawn");
         let begun = state.begin(view, query, params, self.allow.cloned());
-        (number, begun.map_err(|e| SearchError::Unreadable(e.to_string())))
+        (number, begun.map_err(SearchError::from))
+    }
+
+    fn gives_up(&mut self) -> bool {
+        (self.stop)()
     }
 
     fn ended(&mut self, number: usize, end: FeedOutcome<'_>) {

@@ -1,14 +1,17 @@
 //! Where a search goes on: with what can be read here, or elsewhere.
 
+use super::allowed::AllowPlan;
 use super::portable_state::PortableState;
 use super::state::{SearchState, Step};
 use super::view::GraphView;
 
 impl SearchState {
-    /// Where a search that is to begin at home has read nothing yet and came from nowhere.
+    /// Where a search that is to begin at home has read nothing yet and came from nowhere: to the
+    /// server of its nearest entry. One that ranks has no entry; it goes through all servers anyway.
     pub(super) fn goes_home(&self, view: &GraphView<'_>) -> Option<Step> {
-        let PortableState { params, stats, list, .. } = &self.portable;
-        let home = view.home.filter(|_| params.policy.home && stats.moves == 0)?;
+        let PortableState { params, stats, list, among, .. } = &self.portable;
+        let begins = params.policy.home && stats.moves == 0 && among.plan != AllowPlan::Scan;
+        let home = view.home.or(view.owned).filter(|_| begins)?;
         let has_read = stats.reads + stats.resident_pages > 0;
         let nearest = list.entries().first().filter(|_| !has_read)?;
         let page = view.layout.page_of(nearest.node);

@@ -47,8 +47,9 @@ pub struct Policy {
     /// read are looked through for one of that part, before the search goes on where the nearest
     /// one is (BatANN's W). With 1 it reads in the order in which one server with all of it would.
     pub ahead: u16,
-    /// Where several servers read all pages: begin at the one whose pages the nearest entry is of, so
-    /// that each keeps other pages in memory.
+    /// Begin at the server whose page the nearest entry is of: it is handed over before anything is
+    /// read. Without it a search begins wherever it came, as long as it finds something to read there
+    /// (BatANN). Where several servers read all pages, each keeps other pages in memory by it.
     pub home: bool,
 }
 
@@ -110,14 +111,16 @@ impl Policy {
             issue: Issue::Informed,
             in_memory: false,
             ahead,
+            home: true,
             ..Self::pipe()
         }
     }
 
     /// The search of BatANN (section 4.4): best-first in rounds of up to `width` reads, chosen
-    /// among the `width` nearest candidates, with one record of each page.
+    /// among the `width` nearest candidates, with one record of each page. Where it begins is ours
+    /// ([`home`](Self::home)).
     pub fn baton(width: u16) -> Self {
-        Self { ahead: width, ..Self::beam(width) }
+        Self { ahead: width, home: true, ..Self::beam(width) }
     }
 
     /// Best-first search of a fixed width that uses every record of a page.

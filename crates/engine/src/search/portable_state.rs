@@ -65,7 +65,11 @@ impl PortableState {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.list.bytes() + self.hits.bytes() + self.query.capacity() + self.filter.capacity()
+        self.list.bytes()
+            + self.hits.bytes()
+            + self.query.capacity()
+            + self.filter.capacity()
+            + self.read_for.capacity() * size_of::<NodeId>()
     }
 
     /// Empties what a search comes to know, hits aside, and makes room for a list of `capacity`.

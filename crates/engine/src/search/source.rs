@@ -3,6 +3,7 @@
 
 use super::epoch_guard::EpochGuard;
 use super::load::UnderWay;
+use super::read_failure::ReadFailure;
 use super::stats::SearchStats;
 use super::view::{AllPages, GraphView};
 use crate::io::{Device, IoError};
@@ -54,11 +55,6 @@ pub trait PageSource: Sync {
     /// Told what a query has cost when it ends, one of `in_flight` on its thread.
     fn ended(&self, _stats: &SearchStats, _in_flight: usize) {}
 }
-
-/// A page that could not be read or failed its check; the message names the file and the page.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ReadFailure(pub String);
 
 /// An index as it is seen until the driver waits.
 pub(super) struct SeenIndex<'a> {

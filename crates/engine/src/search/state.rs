@@ -69,8 +69,7 @@ impl SearchState {
         self.portable.hits.reset((list + reserve).max(k));
         // A ranking meets no neighbours.
         let scans = self.portable.among.plan == AllowPlan::Scan;
-        let met = if scans { 0 } else { capacity * view.list_bound() * 3 / 4 };
-        self.derived.visited.reset(met.clamp(2048, 1 << 18));
+        self.forget_met(view, if scans { 0 } else { capacity });
         self.reset_rest(view, capacity);
     }
 
@@ -80,7 +79,7 @@ impl SearchState {
         self.portable.hits.reset(0);
         // Most searches are half done, and meet fewer than a whole one does.
         let few = (candidates * view.list_bound() / 4).max(1024);
-        self.derived.visited.reset_growing(few, (view.node_slots as usize).clamp(64, 4096));
+        self.forget_met_elsewhere(view, few);
         self.reset_rest(view, candidates);
     }
 

@@ -4,6 +4,7 @@ use super::epoch_guard::EpochGuard;
 use super::overlay::Overlay;
 use super::owned::{Origin, Owned};
 use super::pace::PaceShare;
+use super::read_failure::ReadFailure;
 use crate::format::RecordLayout;
 use crate::graph::HeadIndex;
 use crate::quant::{Codebook, CodesView};
@@ -12,7 +13,7 @@ use crate::types::{Metric, NodeId, PageId};
 /// Codes that could not be read or failed their checksum; names the file and the place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("codes cannot be read: {0}")]
-pub struct CodesUnavailable(pub String);
+pub struct CodesUnavailable(pub ReadFailure);
 
 /// Codes of all nodes, which may still be streaming in.
 pub trait CodeAccess: Sync {

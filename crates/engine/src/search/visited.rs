@@ -63,6 +63,11 @@ impl VisitedSet {
         self.clear();
     }
 
+    /// Bytes of a set that comes to remember so many nodes, with what moves when it grows.
+    pub(super) fn bytes_for(nodes: usize) -> usize {
+        slots_for(nodes) * size_of::<u32>() / 8 * 11
+    }
+
     /// Bytes of the table.
     pub fn bytes(&self) -> usize {
         size_of_val(self.table.as_slice()) + self.moving.capacity() * size_of::<u32>()

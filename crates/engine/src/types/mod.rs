@@ -68,11 +68,11 @@ impl VectorType {
         }
     }
 
-    /// Bytes of a vector of `dim` components.
+    /// Bytes of a vector of `dim` components; the most there can be where no number counts them.
     pub const fn vector_bytes(self, dim: usize) -> usize {
         match self {
             Self::Binary => dim.div_ceil(8),
-            _ => dim * (self.component_bits() / 8),
+            _ => dim.saturating_mul(self.component_bits() / 8),
         }
     }
 

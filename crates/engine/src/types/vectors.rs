@@ -95,3 +95,18 @@ impl<'a> VectorSet<'a> {
         to_f32(self.row(i), self.ty, out);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_more_bytes_than_can_be_counted_are_no_rows() {
+        for dim in [1 << 62, (1 << 62) + 1, usize::MAX] {
+            let set = VectorSet::new(&[], dim, VectorType::F32).expect("no row is a whole number");
+            assert_eq!(set.rows(), 0, "{dim}");
+            let one = VectorSet::new(&[0; 4], dim, VectorType::F32);
+            assert!(matches!(one, Err(VectorSetError::Ragged { .. })), "{dim}");
+        }
+    }
+}

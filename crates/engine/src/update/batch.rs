@@ -12,7 +12,8 @@ use super::session::Session;
 use crate::filter::AllowSet;
 use crate::index::{Answer, QueryError};
 use crate::search::{
-    Driver, DriverOptions, Hit, PageSource, QueryJob, SearchError, SearchParams, SearchStats,
+    Driver, DriverOptions, Hit, PageSource, QueryJob, ReservedScratch, SearchError, SearchParams,
+    SearchStats,
 };
 
 /// Queries of one call that are searched at once. More of them gain nothing that was measured.
@@ -39,19 +40,39 @@ impl LiveIndex {
     /// their order; their numbers are the caller's. All see the same moment.
     ///
     /// # Errors
-    /// [`QueryError::Renumbered`], and a broken I/O queue; else each query has an outcome of its
-    /// own, as that of [`search`](Self::search).
+    /// [`QueryError::Renumbered`], a broken I/O queue, and [`QueryError::Memory`]; else each query
+    /// has an outcome of its own, as that of [`search`](Self::search).
     pub fn search_together(
         &self,
         queries: &[QueryJob<'_>],
         among: Option<&AllowList>,
     ) -> Result<Vec<Result<Answer, QueryError>>, QueryError> {
+        self.search_together_until(queries, among, &|| false)
+    }
+
+    /// The same until `stop` says that nobody waits for the answers: it is asked before each query
+    /// and every few milliseconds, and must not wait itself. Queries without an answer by then end
+    /// as [`SearchError::Stopped`].
+    ///
+    /// # Errors
+    /// As [`search_together`](Self::search_together).
+    pub fn search_together_until(
+        &self,
+        queries: &[QueryJob<'_>],
+        among: Option<&AllowList>,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Vec<Result<Answer, QueryError>>, QueryError> {
         let generation = self.current();
         let allow = among.map(|among| among.nodes_in(&generation)).transpose()?;
         let session = Session::new(&generation);
-        let in_flight = queries.len().min(MOST_IN_FLIGHT);
-        let mut driver = self.take_driver(&generation, &session, in_flight)?;
-        let outcomes = run(&mut driver, &generation, &session, queries, allow)?;
+        let wanted = queries.len().min(MOST_IN_FLIGHT);
+        let accountant = generation.index.accountant();
+        let params = queries.iter().map(|query| query.params);
+        let in_flight = ReservedScratch::reserve(accountant, &session.view(), params, wanted)?;
+        let mut driver = self.take_driver(&generation, &session, in_flight.searches)?;
+        let batch = JointSearch { queries, searches: in_flight.searches, allow, stop };
+        let outcomes = batch.run(&mut driver, &generation, &session)?;
+        driver.slim();
         generation.drivers.lock().unwrap_or_else(PoisonError::into_inner).push(driver);
         Ok(outcomes)
     }
@@ -88,34 +109,49 @@ impl LiveIndex {
     }
 }
 
-/// The outcome of each query.
-fn run(
-    driver: &mut Driver,
-    generation: &Generation,
-    session: &Session<'_>,
-    queries: &[QueryJob<'_>],
-    allow: Option<&Arc<AllowSet>>,
-) -> Result<Vec<Result<Answer, QueryError>>, SearchError> {
-    let check = |job: &QueryJob<'_>| {
-        check_shape(&generation.index, job.query)?;
-        job.params.validate()?;
-        Ok(Answer::default())
-    };
-    let mut outcomes: Vec<Result<Answer, QueryError>> = queries.iter().map(check).collect();
-    let sound: Vec<usize> = (0..queries.len()).filter(|at| outcomes[*at].is_ok()).collect();
-    let mut sound = sound.into_iter();
-    let mut next = || {
-        let number = sound.next()?;
-        Some(QueryJob { number, ..queries[number] })
-    };
-    let mut answer = |number: usize, found: Result<(&[Hit], SearchStats), SearchError>| {
-        let k = queries[number].params.k;
-        let whole = |(hits, stats): (&[Hit], SearchStats)| {
-            let hits = hits[..hits.len().min(k)].to_vec();
-            Answer { hits, stats }
+/// Queries that are searched together.
+struct JointSearch<'q> {
+    queries: &'q [QueryJob<'q>],
+    /// Of them in flight at most.
+    searches: usize,
+    allow: Option<&'q Arc<AllowSet>>,
+    stop: &'q dyn Fn() -> bool,
+}
+
+impl JointSearch<'_> {
+    /// The outcome of each query.
+    fn run(
+        &self,
+        driver: &mut Driver,
+        generation: &Generation,
+        session: &Session<'_>,
+    ) -> Result<Vec<Result<Answer, QueryError>>, SearchError> {
+        let &Self { queries, searches, allow, stop } = self;
+        let check = |job: &QueryJob<'_>| {
+            check_shape(&generation.index, job.query)?;
+            job.params.validate()?;
+            Ok(Answer::default())
         };
-        outcomes[number] = found.map(whole).map_err(QueryError::from);
-    };
-    driver.run_jobs(session, allow, queries.len(), &mut next, &mut answer)?;
-    Ok(outcomes)
+        let mut outcomes: Vec<Result<Answer, QueryError>> = queries.iter().map(check).collect();
+        let sound: Vec<usize> = (0..queries.len()).filter(|at| outcomes[*at].is_ok()).collect();
+        let mut sound = sound.into_iter();
+        let mut next = || {
+            let number = sound.next()?;
+            Some(QueryJob { number, ..queries[number] })
+        };
+        let mut answer = |number: usize, found: Result<(&[Hit], SearchStats), SearchError>| {
+            let k = queries[number].params.k;
+            let whole = |(hits, stats): (&[Hit], SearchStats)| {
+                let hits = hits[..hits.len().min(k)].to_vec();
+                Answer { hits, stats }
+            };
+            outcomes[number] = found.map(whole).map_err(QueryError::from);
+        };
+        driver.run_jobs_until(session, allow, searches, &mut next, stop, &mut answer)?;
+        // Those that were not drawn before it was stopped.
+        for number in sound {
+            outcomes[number] = Err(SearchError::Stopped.into());
+        }
+        Ok(outcomes)
+    }
 }

@@ -123,6 +123,7 @@ impl UpdateError {
         match self {
             Self::Open(e) => e.class(),
             Self::Io(e) => e.class(),
+            Self::Search(e) => e.class(),
             Self::Locked { .. } | Self::Memory(_) | Self::File { .. } | Self::Full { .. } => {
                 ErrorClass::Retry
             }
@@ -132,11 +133,9 @@ impl UpdateError {
             | Self::Row { .. }
             | Self::Stray { .. }
             | Self::Scale { .. } => ErrorClass::FixInput,
-            Self::Link { .. }
-            | Self::Replaced { .. }
-            | Self::Search(_)
-            | Self::Format(_)
-            | Self::Poisoned(_) => ErrorClass::Stop,
+            Self::Link { .. } | Self::Replaced { .. } | Self::Format(_) | Self::Poisoned(_) => {
+                ErrorClass::Stop
+            }
         }
     }
 

@@ -210,7 +210,7 @@ impl PageReader {
                 };
                 match outcome {
                     Ok(()) => drop(self.recent.insert(page.0, Box::from(bytes))),
-                    Err(e) => failure = Some(SearchError::Unreadable(e.0)),
+                    Err(e) => failure = Some(SearchError::Unreadable(e)),
                 }
                 self.queue.return_buffer(done.buffer);
             }

@@ -141,9 +141,7 @@ impl LiveIndex {
     /// [`UpdateError`]: another writer holds the directory, the index does not open, or it has
     /// several partitions.
     pub fn open(path: &Path, options: LiveOptions) -> Result<Self, UpdateError> {
-        if !path.join(crate::format::constants::MANIFEST_NAME).exists() {
-            return Err(OpenError::NoIndex(path.to_owned()).into());
-        }
+        crate::index::check_built(path)?;
         let lock = IndexLock::take(path)?;
         let generation = open_generation(path, &options)?;
         // A crash may have come between the exchange and its sync: a power cut behind this one must
@@ -340,7 +338,7 @@ pub(super) fn open_generation(
         ..options.open.clone()
     };
     let index = Index::open(path, &open)?;
-    index.wait_resident().map_err(|e| OpenError::Damaged(e.to_string()))?;
+    index.wait_resident().map_err(|e| OpenError::of_read(path, e))?;
     let rows = RowTable::from_map(&index.row_nodes()?);
     Generation::new(index, rows, spare_slots, None)
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pipeann_engine::build::BuildOptions;
 use pipeann_engine::index::{BatchOptions, Index, OpenError};
 use pipeann_engine::search::SearchParams;
 use pipeann_engine::types::{ErrorClass, Metric, VectorType};
@@ -142,4 +143,24 @@ fn a_page_of_another_index_or_place_is_refused() {
     let foreign = files(&other).into_iter().find(|f| f.extension().is_some_and(|e| e == "pages"));
     fs::copy(foreign.unwrap(), &segment).unwrap();
     assert!(!open(&path).verify(&mut |_| {}).unwrap().damage.is_empty());
+}
+
+#[test]
+fn a_damaged_block_of_a_row_map_is_one_place_and_not_one_for_each_of_its_rows() {
+    let base = clustered(5000, 16, VectorType::U8, 1);
+    for partitions in [1, 2] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("i");
+        build_in(&path, &base, &BuildOptions { partitions, ..options(Metric::L2) });
+        let map = files(&path).into_iter().find(|f| f.ends_with("part-0000/rows-1")).unwrap();
+        let mut bytes = fs::read(&map).unwrap();
+        // A page of header, and a block that was sound.
+        bytes[2 * 4096 + 100] ^= 1;
+        fs::write(&map, &bytes).unwrap();
+        let report = open(&path).verify(&mut |_| {}).unwrap();
+        let told: Vec<&str> = report.damage.iter().map(|d| d.0.as_str()).collect();
+        assert_eq!((told.len(), report.more), (1, 0), "{told:?}");
+        assert!(told[0].contains("rows-1"), "{told:?}");
+        assert_eq!(report.records, 5000);
+    }
 }

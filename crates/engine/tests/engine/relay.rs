@@ -13,7 +13,7 @@ use pipeann_engine::index::{Index, OpenError, OpenOptions, Resident};
 use pipeann_engine::memory::Accountant;
 use pipeann_engine::pool::{
     End, FILTER_MAX, LocalCluster, LocalError, Pool, PoolError, PoolOptions, ResolveFilter, Sink,
-    Task, Travel, Unresolved,
+    Task, Travel, Travelled, Unresolved,
 };
 use pipeann_engine::search::{Hit, Policy, PortableError, SearchError, SearchParams, SearchStats};
 use pipeann_engine::types::{Metric, NodeId, PageId, RowId, VectorType};
@@ -271,6 +271,34 @@ fn servers_of_one_process_count_what_a_cluster_would_do() {
     }
     let refused = LocalCluster::open(&dir, &open_options(), (7, 1), None).err().unwrap();
     assert!(refused.to_string().contains("7 servers cannot share 6 partitions"), "{refused}");
+}
+
+#[test]
+fn a_search_is_handed_to_the_owner_of_its_nearest_entry_or_begins_where_it_came() {
+    let (dir, _) = built(5000, 6);
+    let dir = dir.path().join("i");
+    let queries = clustered(60, 24, VectorType::U8, 2);
+    let mut cluster = LocalCluster::open(&dir, &open_options(), (6, 60), None).unwrap();
+    let mut travelled = |policy: Policy| {
+        let asked = (0..60).map(|i| (queries.set().row(i), None));
+        cluster.search(asked, &params(policy)).unwrap()
+    };
+    let to_entry = |answers: &[Travelled]| answers.iter().map(|a| a.travel.to_entry).sum::<u64>();
+    for policy in [Policy::relay(1, 1), Policy::baton(1)] {
+        let anywhere = travelled(Policy { home: false, ..policy.clone() });
+        for (a, b) in travelled(policy).iter().zip(&anywhere) {
+            assert_eq!((&a.hits, a.travel), (&b.hits, b.travel), "its first read is there anyway");
+        }
+    }
+    for policy in [Policy::relay(2, 8), Policy::baton(64)] {
+        let anywhere = to_entry(&travelled(Policy { home: false, ..policy.clone() }));
+        let answers = travelled(policy);
+        assert!(answers.iter().all(|answer| answer.travel.to_entry <= 1), "handed over once");
+        // Of ten entries one is nearly always at the server that a query came to, and the nearest at
+        // one of six.
+        let handed = to_entry(&answers);
+        assert!(handed > 40 && handed > anywhere + 15, "{handed} and {anywhere} of 60");
+    }
 }
 
 /// A filter that nobody has the time for.

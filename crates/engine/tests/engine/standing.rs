@@ -1,6 +1,6 @@
 //! A graph taken out of an index and laid out in other partitions.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pipeann_engine::build::{
     BuildError, BuildOptions, PartitionBy, Silent, SourceRows, StandingGraph, build_rows,
@@ -10,7 +10,7 @@ use pipeann_engine::index::{Index, OpenOptions, StandingError};
 use pipeann_engine::search::SearchParams;
 use pipeann_engine::types::{Metric, RowId, VectorType};
 
-use crate::data::{clustered, open, open_options, options, truth};
+use crate::data::{build_in, clustered, open, open_options, options, truth};
 
 /// Enough for what is laid out in files.
 const LIMIT: u64 = 160 << 20;
@@ -99,4 +99,61 @@ fn other_partitions_hold_the_same_graph_and_find_the_same_rows() {
         let part = Index::open(&path("four"), &own).unwrap();
         assert!(matches!(part.standing_graph(&mut |_| {}), Err(StandingError::Partly)));
     }
+}
+
+#[test]
+fn reading_a_graph_ends_when_told_to_and_with_the_first_page_that_is_damaged() {
+    let base = clustered(3000, 24, VectorType::U8, 1);
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("one"), dir.path().join("to"));
+    build_in(&from, &base, &options(Metric::L2));
+    let index = open(&from);
+    let pages = u64::from(index.pages());
+    assert!(pages > 40, "more than are read at once");
+    let cancel = AtomicBool::new(false);
+    let mut done = 0;
+    let mut told = |pages: u64| {
+        done = pages;
+        cancel.store(true, Ordering::Relaxed);
+    };
+    let stopped = index.standing_graph_until(&mut told, &cancel).unwrap_err();
+    assert!(matches!(stopped, StandingError::Cancelled(_)), "{stopped}");
+    let stopped = index.standing_files_until(&to, &mut |_| {}, &cancel).err().unwrap();
+    assert!(matches!(stopped, StandingError::Cancelled(_)), "{stopped}");
+    assert_eq!(done, 1, "not the other {pages} pages");
+
+    let segment = from.join("part-0000").join("segment-000000.pages");
+    let zeros = vec![0; std::fs::metadata(&segment).unwrap().len() as usize];
+    std::fs::write(&segment, zeros).unwrap();
+    let mut told = 0;
+    let damaged = index.standing_files(&to, &mut |_| told += 1).err().unwrap();
+    assert!(damaged.to_string().contains("segment-000000.pages"), "{damaged}");
+    assert!(index.standing_graph(&mut |_| told += 1).is_err());
+    assert_eq!(told, 0, "each page is damaged");
+    let left = std::fs::read_dir(dir.path()).unwrap().count();
+    assert_eq!(left, 1, "nothing but the index is left");
+}
+
+#[test]
+fn what_keeps_a_graph_from_being_laid_out_is_told_before_it_is_read() {
+    let base = clustered(500, 24, VectorType::U8, 1);
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    build_in(&path("one"), &base, &options(Metric::L2));
+    let index = open(&path("one"));
+    let check = |limit, to: &str, options: &BuildOptions| {
+        index.check_repartition(limit, &path(to), options).map_err(|e| match e {
+            StandingError::Files(e) => e,
+            other => panic!("{other}"),
+        })
+    };
+    let options = BuildOptions { partitions: 2, ..options(Metric::L2) };
+    for limit in [None, Some(LIMIT)] {
+        check(limit, "to", &options).unwrap();
+        let refused = check(limit, "one", &options).unwrap_err();
+        assert!(matches!(refused, BuildError::Exists { .. }), "{refused}");
+    }
+    let refused = check(Some(1 << 20), "to", &options).unwrap_err();
+    assert!(matches!(refused, BuildError::MemoryLimit { .. }), "{refused}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }

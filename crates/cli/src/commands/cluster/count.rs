@@ -3,10 +3,13 @@
 use anyhow::{Context, Result, ensure};
 use pipeann_engine::index::{Index, OpenOptions};
 use pipeann_engine::memory::MemoryLimit;
-use pipeann_engine::pool::{Filters, LocalCluster, LocalError, Travelled};
-use pipeann_engine::search::SearchParams;
+use pipeann_engine::pool::{
+    Filters, LocalCluster, LocalError, PoolError, QueryAndFilter, StateSizes, Travelled,
+};
+use pipeann_engine::search::{Policy, SearchParams};
 use serde_json::json;
 
+use super::answers::QueryAnswers;
 use super::count_args::CountArgs;
 use super::count_modes;
 use crate::measure::rounded;
@@ -29,6 +32,10 @@ struct RunSums {
     skew: f64,
     /// Queries that one server answered otherwise, or at another cost.
     differ: Option<usize>,
+    /// States handed over by their length.
+    state_bytes: Vec<u64>,
+    /// What each query found, where it is to be told.
+    answers: Option<QueryAnswers>,
 }
 
 /// What is the same however many servers there are: hits, pages read and nodes explored. Codes may be
@@ -52,6 +59,8 @@ pub(crate) fn run(args: &CountArgs) -> Result<()> {
         return count_modes::run(args);
     }
     let policy = args.policy.policy()?;
+    let home = policy.home && !args.modes.choosing.round_robin();
+    let policy = Policy { home, ..policy };
     let options = OpenOptions {
         codes_per_read: Some(args.codes_per_read),
         ..args.index.reading.options(MemoryLimit::Floor)?
@@ -86,18 +95,12 @@ pub(crate) fn run(args: &CountArgs) -> Result<()> {
             let policy = policy.clone();
             let params = SearchParams { k: args.k, list, policy, ..SearchParams::default() };
             params.validate()?;
-            let before = cluster.visits();
             let filter = |row: usize| filters.as_ref().map(|filters| filters[row].as_slice());
             let rows = (0..queries.rows()).map(|row| (queries.row(row), filter(row)));
-            let answers = cluster.search(rows, &params)?;
-            let visits = cluster.visits().into_iter().zip(before).map(|(after, at)| after - at);
-            let mut counted = RunSums::of((servers, list), &answers, visits.collect());
-            counted.recall = truth.as_ref().map(|truth| {
-                let found = answers.iter().map(|answer| {
-                    answer.hits.iter().map(|hit| (hit.row.0, hit.distance)).collect()
-                });
-                truth.recall(args.k, &found.collect::<Vec<_>>())
-            });
+            let (mut counted, answers) = RunSums::taken(&mut cluster, rows, (servers, &params))?;
+            let found = QueryAnswers::of(&answers);
+            counted.recall = truth.as_ref().map(|truth| truth.recall(args.k, &found.hits));
+            counted.answers = args.hits.then_some(found);
             let same = answers.iter().map(Same::of);
             if nth == 0 && servers == 1 {
                 one.push(same.collect());
@@ -115,6 +118,22 @@ pub(crate) fn run(args: &CountArgs) -> Result<()> {
 }
 
 impl RunSums {
+    /// Searches all queries on so many servers, and counts what that took.
+    fn taken<'q>(
+        cluster: &mut LocalCluster,
+        rows: impl ExactSizeIterator<Item = QueryAndFilter<'q>>,
+        (servers, params): (usize, &SearchParams),
+    ) -> Result<(Self, Vec<Travelled>), PoolError> {
+        let (visits, states) = (cluster.visits(), cluster.state_bytes());
+        let answers = cluster.search(rows, params)?;
+        let visits = cluster.visits().into_iter().zip(visits).map(|(after, at)| after - at);
+        let mut sums = Self::of((servers, params.list), &answers, visits.collect());
+        let after = cluster.state_bytes();
+        let states = after.buckets().iter().zip(states.buckets());
+        sums.state_bytes = states.map(|(after, at)| after - at).collect();
+        Ok((sums, answers))
+    }
+
     fn of((servers, list): (usize, usize), answers: &[Travelled], visits: Vec<u64>) -> Self {
         let sum = |of: fn(&Travelled) -> u64| answers.iter().map(of).sum::<u64>();
         let most = visits.iter().copied().max().unwrap_or_default() as f64;
@@ -131,6 +150,8 @@ impl RunSums {
             codes: sum(|a| a.stats.code_distances),
             skew: most / mean.max(f64::MIN_POSITIVE),
             differ: None,
+            state_bytes: Vec::new(),
+            answers: None,
         }
     }
 
@@ -145,14 +166,19 @@ impl RunSums {
 
     fn json(&self, policy: &str, vector_bytes: usize) -> serde_json::Value {
         let mean = |sum: u64| rounded(sum as f64 / self.queries, 4);
-        json!({
+        let mut told = json!({
             "policy": policy, "servers": self.servers, "list": self.list,
             "vector_bytes": vector_bytes,
             "recall": self.recall.map(|recall| rounded(recall, 5)), "queries": self.queries,
             "reads": mean(self.reads), "hops": rounded(self.hops(), 4),
             "hops_to_entry": mean(self.to_entry), "code_distances": mean(self.codes),
             "bytes_a_hop": rounded(self.bytes_a_hop(), 1), "skew": rounded(self.skew, 4), "differ": self.differ,
-        })
+            "state_bytes_at_most": StateSizes::AT_MOST, "states": self.state_bytes,
+        });
+        if let Some(answers) = &self.answers {
+            answers.tell(&mut told);
+        }
+        told
     }
 
     fn cells(&self) -> Vec<String> {

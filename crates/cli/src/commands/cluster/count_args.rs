@@ -15,8 +15,9 @@ use crate::policy::PolicyArgs;
 /// The servers are threads of this process, each of which reads the pages of its own partitions
 /// alone. Counts are exact: they do not depend on how messages travel. Times say nothing here and
 /// are not told. Where one server comes first, the others tell how many queries differ from it: by
-/// their hits, or by the pages read and nodes explored. Queries begin at the servers in turn; a first hop to where the entry is, before
-/// anything was read, is told apart: who asks with the head index at hand does without it.
+/// their hits, or by the pages read and nodes explored. Queries come to the servers in turn; a first hop
+/// to where the entry is, before anything was read, is told apart: who asks with the head index at hand
+/// does without it. --begin says whether a search begins there or wherever it came.
 ///
 /// With --mode every message is counted as its frame would be sent, those from and to the client among
 /// them, in rounds that the client waits for; --width and --ahead say how a mode searches.
@@ -57,6 +58,10 @@ pub(crate) struct CountArgs {
     /// Print one JSON object for each line
     #[arg(long)]
     pub(super) json: bool,
+    /// With --json and without --mode, also tell the rows and distances that each query found, and the
+    /// pages it read
+    #[arg(long, requires = "json", conflicts_with = "mode")]
+    pub(super) hits: bool,
 }
 
 /// Which mode is counted, and what it needs.

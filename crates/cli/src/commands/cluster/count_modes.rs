@@ -178,7 +178,8 @@ fn ask(
     let baton = mode == Together::Baton;
     let policy = ReadPolicy { baton, width: args.policy.width, ahead: args.policy.ahead };
     let (width, ahead) = (policy.width(), policy.ahead(each, list));
-    let asked = Asked { k: each, list, width, ahead, baton, ty, within: DistanceRange::ALL };
+    let (round_robin, within) = (args.modes.choosing.round_robin(), DistanceRange::ALL);
+    let asked = Asked { k: each, list, width, ahead, baton, round_robin, ty, within };
     let query = |row: usize, at| Query {
         mode: mode.mode(args.modes.choosing.by),
         parameters: asked.encode(),

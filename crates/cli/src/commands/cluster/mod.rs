@@ -1,10 +1,12 @@
 //! `pipeann cluster`: one graph over several servers, and looking after several servers of one database.
 
+mod answers;
 mod certificates;
 mod count;
 mod count_args;
 mod count_modes;
 mod demo;
+mod figures;
 mod modes;
 mod operator;
 mod restore;
@@ -12,6 +14,7 @@ mod search;
 mod serve;
 mod split;
 mod status;
+mod times;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};

@@ -41,6 +41,16 @@ pub(super) enum ReplicasBy {
     Region,
 }
 
+/// Where a query begins that is passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum BeginAt {
+    /// At the server that has its nearest entry of the head index: whoever gets it hands it over
+    Entry,
+    /// At the servers in turn, as in BatANN: whoever gets it begins, where one of the nearest entries
+    /// is its own
+    RoundRobin,
+}
+
 /// What only some modes ask for.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Choosing {
@@ -58,6 +68,9 @@ pub(super) struct Choosing {
     /// With --mode replicas: which server gets a query
     #[arg(long, value_enum, default_value_t = ReplicasBy::RoundRobin)]
     pub(super) by: ReplicasBy,
+    /// With --mode relay and baton: where a query begins
+    #[arg(long, value_enum, default_value_t = BeginAt::Entry)]
+    pub(super) begin: BeginAt,
 }
 
 impl Choosing {
@@ -69,7 +82,14 @@ impl Choosing {
         ensure!(self.nearest != Some(0), "--nearest is 0, but must be at least 1");
         let by_region = self.by == ReplicasBy::Region;
         ensure!(!by_region || mode == Together::Replicas, "--by goes with --mode replicas");
+        let passed_on = [Together::Relay, Together::Baton].contains(&mode);
+        ensure!(!self.round_robin() || passed_on, "--begin goes with --mode relay and baton");
         Ok(())
+    }
+
+    /// Whether queries begin wherever they come.
+    pub(super) fn round_robin(&self) -> bool {
+        self.begin == BeginAt::RoundRobin
     }
 
     /// The centroids, where servers are chosen by them.

@@ -21,6 +21,8 @@ use crate::table::print_line;
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How often it is looked whether a server has gone.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+/// How long that is waited for at most.
+const LONGEST_S: u64 = 7 * 24 * 3600;
 
 /// Which cluster, and who asks: the flags of `pipeann serve`.
 #[derive(Args)]
@@ -100,8 +102,9 @@ pub(crate) struct DrainArgs {
     server: String,
     #[command(flatten)]
     operator: OperatorArgs,
-    /// Seconds to wait until it has gone
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    /// Seconds to wait until it has gone, which is known when its lease would have ended
+    #[arg(long, value_name = "SECONDS", default_value_t = 60,
+          value_parser = clap::value_parser!(u64).range(..=LONGEST_S))]
     wait: u64,
     /// Also where it is the only server that is there
     #[arg(long)]
@@ -123,12 +126,16 @@ pub(crate) fn drain(args: &DrainArgs) -> Result<()> {
     ask_to_drain(&etcd, server).context("asking the server by etcd")?;
     let until = Instant::now() + Duration::from_secs(args.wait);
     let notices = etcd.watch();
-    let is_there = || {
-        let same = |it: &ServerInfo| it.id == server.id && it.started_ms == server.started_ms;
-        etcd.servers().iter().any(same)
-    };
-    while is_there() {
-        if Instant::now() >= until {
+    let same = |it: &ServerInfo| it.id == server.id && it.started_ms == server.started_ms;
+    let mut absence = Absence::default();
+    loop {
+        // What etcd does not tell of may have changed.
+        let is_there = etcd.stale_since().is_some() || etcd.servers().iter().any(same);
+        let now = Instant::now();
+        if absence.lasts(is_there, now, etcd.ttl()) {
+            break;
+        }
+        if is_there && now >= until {
             bail!(
                 "{} was asked to end, and is there after {} s still; it ends when its calls have",
                 server.name,
@@ -139,6 +146,23 @@ pub(crate) fn drain(args: &DrainArgs) -> Result<()> {
     }
     forget_drain(&etcd, server.id).context("it has ended, and etcd")?;
     print_line(&format!("{} at {} has ended", server.name, server.address))
+}
+
+/// Since when a server is not there. One that lives joins again, where it has lost its lease for a moment.
+#[derive(Default)]
+struct Absence {
+    since: Option<Instant>,
+}
+
+impl Absence {
+    /// Whether it has been away for as long as a lease is.
+    fn lasts(&mut self, is_there: bool, now: Instant, lease: Duration) -> bool {
+        if is_there {
+            self.since = None;
+            return false;
+        }
+        now.saturating_duration_since(*self.since.get_or_insert(now)) >= lease
+    }
 }
 
 /// The one server that is called so.
@@ -174,6 +198,38 @@ mod tests {
             regions: Vec::new(),
             key: ServerKey::default(),
             started_ms: 0,
+        }
+    }
+
+    /// `drain` as it is called.
+    #[derive(Debug, clap::Parser)]
+    struct Called {
+        #[command(flatten)]
+        drain: DrainArgs,
+    }
+
+    #[test]
+    fn a_server_that_comes_back_within_a_lease_has_not_ended() {
+        let (from, lease) = (Instant::now(), Duration::from_secs(4));
+        let mut absence = Absence::default();
+        let mut lasts = |is_there, tenths| {
+            absence.lasts(is_there, from + Duration::from_millis(100) * tenths, lease)
+        };
+        assert!(!lasts(true, 0) && !lasts(false, 1) && !lasts(false, 40));
+        assert!(!lasts(true, 41), "it has joined again");
+        assert!(!lasts(false, 42) && !lasts(false, 81));
+        assert!(lasts(false, 82));
+    }
+
+    #[test]
+    fn nobody_waits_for_ever() {
+        let called = |wait: &str| {
+            let all = ["drain", "a", "--cluster", "c", "--store", "file:///s", "--wait", wait];
+            <Called as clap::Parser>::try_parse_from(all)
+        };
+        assert_eq!(called("60").unwrap().drain.wait, 60);
+        for wait in [u64::MAX, LONGEST_S + 1] {
+            assert!(called(&wait.to_string()).is_err(), "{wait}");
         }
     }
 

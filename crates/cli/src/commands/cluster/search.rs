@@ -18,7 +18,9 @@ use pipeann_engine::types::{VectorSet, VectorType};
 use pipeann_server::joining::Joining;
 use serde_json::json;
 
+use super::answers::QueryAnswers;
 use super::modes::{Choosing, ModeClient, Steps, Together};
+use super::times::{LateBegins, part_us};
 use crate::columns::FilterArgs;
 use crate::measure::{Latency, rounded};
 use crate::searching::split;
@@ -41,6 +43,9 @@ pub(crate) struct ClusterSearchArgs {
     /// Print one JSON object for each list
     #[arg(long)]
     json: bool,
+    /// With --json, also tell the rows and distances that each query found, and the pages it read
+    #[arg(long, requires = "json")]
+    hits: bool,
 }
 
 /// What is asked.
@@ -117,7 +122,11 @@ pub(crate) struct ClusterSearched {
     list: u32,
     wall: Duration,
     latency: Latency,
+    /// Between these lies the half of all times that is left when the least and the most are taken off.
+    quarters_us: [f64; 2],
+    late: LateBegins,
     recall: Option<f64>,
+    answers: QueryAnswers,
     spent: Vec<Spent>,
     /// Messages, and times that who asks waited for servers, of all queries.
     sent: (u64, u64),
@@ -137,7 +146,7 @@ pub(crate) fn run(args: &ClusterSearchArgs) -> Result<()> {
     }
     search(&args.joining, &args.how, |searched| {
         if args.json {
-            print_json(&searched.json())
+            print_json(&searched.json(args.hits))
         } else {
             print_line(&table.line(&searched.cells()))
         }
@@ -213,8 +222,16 @@ pub(super) fn drawn() -> u64 {
     uuid::Uuid::new_v4().as_u64_pair().0
 }
 
-/// A row of the queries, the time that it took in nanoseconds, and how it ended.
-type QueryOutcome = (usize, u64, Ended);
+/// How a query ended.
+struct QueryOutcome {
+    /// Its row among the queries.
+    row: usize,
+    /// Time from when it was due, nanoseconds.
+    took_ns: u64,
+    /// Time from when it was due until somebody asked it.
+    late: Duration,
+    ended: Ended,
+}
 
 /// Queries, and the filter of each where there are filters.
 #[derive(Clone, Copy)]
@@ -255,14 +272,16 @@ impl How {
                     Some(rate) => started + Duration::from_secs_f64(row as f64 / rate),
                     None => Instant::now(),
                 };
+                let late = self.rate.map_or(Duration::ZERO, |_| from.elapsed());
                 while let Some(early) = from.checked_duration_since(Instant::now()) {
                     std::thread::park_timeout(early);
                 }
                 let filter = filters.get(row).map_or(&[][..], Vec::as_slice);
-                let outcome =
-                    self.one(client, (queries.row(row), queries.vector_type()), filter, list);
-                let took = u64::try_from(from.elapsed().as_nanos()).unwrap_or(u64::MAX);
-                ended.lock().unwrap_or_else(PoisonError::into_inner).push((row, took, outcome));
+                let vector = (queries.row(row), queries.vector_type());
+                let outcome = self.one(client, vector, filter, list);
+                let took_ns = u64::try_from(from.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                let outcome = QueryOutcome { row, took_ns, late, ended: outcome };
+                ended.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
             }
         };
         std::thread::scope(|scope| {
@@ -270,7 +289,7 @@ impl How {
         });
         let wall = started.elapsed();
         let mut ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
-        ended.sort_unstable_by_key(|(row, ..)| *row);
+        ended.sort_unstable_by_key(|outcome| outcome.row);
         (wall, ended)
     }
 
@@ -287,7 +306,8 @@ impl How {
         let policy = ReadPolicy { baton, width: self.width, ahead: self.ahead };
         let (width, ahead) = (policy.width(), policy.ahead(k, list));
         let within = self.within.unwrap_or_default();
-        let asked = Asked { k, list, width, ahead, baton, ty, within };
+        let round_robin = self.choosing.round_robin();
+        let asked = Asked { k, list, width, ahead, baton, round_robin, ty, within };
         let query = Query {
             mode: self.mode.mode(self.choosing.by),
             parameters: asked.encode_among(filter),
@@ -309,20 +329,24 @@ impl How {
         truth: Option<&Truth>,
     ) -> Result<ClusterSearched> {
         let (wall, ended) = self.ask(client, asked, list);
-        let mut times: Vec<u64> = ended.iter().map(|(_, took, _)| *took).collect();
+        let mut times: Vec<u64> = ended.iter().map(|outcome| outcome.took_ns).collect();
+        let late = LateBegins::of(ended.iter().map(|outcome| outcome.late));
         let (mut answers, mut spent, mut failed) = (Vec::new(), Vec::new(), 0);
         let mut farthest: Option<(usize, Vec<u32>, Spent)> = None;
         let (mut why, mut sent) = (None, (0, 0));
         let (mut lacking, mut missing) = (0, BTreeSet::new());
-        for (row, _, outcome) in ended {
-            let Ok(found) = outcome.map_err(|error| why = Some(error)) else {
+        let mut pages = Vec::new();
+        for QueryOutcome { row, ended, .. } in ended {
+            let Ok(found) = ended.map_err(|error| why = Some(error)) else {
                 failed += 1;
                 answers.push(Vec::new());
+                pages.push(0);
                 continue;
             };
             let hits = Hits::of(&found.hits).unwrap_or_default();
             answers.push(hits.iter().map(|hit| (hit.row, hit.distance)).collect());
             let cost = Spent::decode(&found.stats).unwrap_or_default();
+            pages.push(u64::from(cost.reads) + u64::from(cost.from_memory));
             spent.push(cost);
             sent.0 += self.mode.messages(&found, &cost);
             sent.1 += u64::from(found.rounds);
@@ -337,13 +361,17 @@ impl How {
         }
         let recall = truth.map(|truth| truth.recall(self.k as usize, &answers));
         let latency = Latency::of(&mut times);
+        let answers = QueryAnswers { hits: answers, pages };
         let of = spent.len().max(1) * client.placement().partitions() as usize;
         let lacking = lacking as f64 / of as f64;
         let sums = ClusterSearched {
             list,
             wall,
             latency,
+            quarters_us: [1, 3].map(|quarter| part_us(&times, quarter)),
+            late,
             recall,
+            answers,
             spent,
             sent,
             failed,
@@ -388,8 +416,9 @@ impl ClusterSearched {
         ]
     }
 
-    fn json(&self) -> serde_json::Value {
-        json!({
+    fn json(&self, with_hits: bool) -> serde_json::Value {
+        let [first, third] = self.quarters_us.map(|us| rounded(us, 1));
+        let mut told = json!({
             "list": self.list, "recall": self.recall.map(|recall| rounded(recall, 5)),
             "queries": self.spent.len(), "failed": self.failed, "qps": rounded(self.qps(), 1),
             "mean_us": rounded(self.latency.mean_us, 1), "p99_us": rounded(self.latency.p99_us, 1),
@@ -400,7 +429,13 @@ impl ClusterSearched {
             "rounds": rounded(self.each(self.sent.1), 4),
             "code_distances": rounded(self.mean(|s| s.codes), 2),
             "coverage": rounded(1.0 - self.lacking, 5), "missing": self.missing,
-        })
+            "p25_us": first, "p50_us": rounded(self.latency.p50_us, 1), "p75_us": third,
+            "late": self.late.queries, "late_mean_us": rounded(self.late.mean_us, 1),
+        });
+        if with_hits {
+            self.answers.tell(&mut told);
+        }
+        told
     }
 }
 

@@ -20,6 +20,7 @@ use pipeann_server::joining::Joining;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use super::figures;
 use super::search::drawn;
 use crate::columns::ColumnArgs;
 use crate::opening::IndexArgs;
@@ -75,6 +76,10 @@ pub(crate) struct ClusterServeArgs {
     /// Queries of each client that may be under way at once
     #[arg(long, value_name = "QUERIES", default_value_t = 256)]
     slots: u32,
+    /// Print a line of figures every so many seconds, and one at the end: queries and states, slots in
+    /// use, what waits, and how long states are
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    figures: Option<u64>,
     /// End when the standard input does, for whoever starts this
     #[arg(long, hide = true)]
     until_eof: bool,
@@ -164,9 +169,13 @@ fn until_ended(
     others: usize,
     signals: &mut Signals,
 ) {
-    let ending = AtomicBool::new(false);
+    let ending = &AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| tell_when_met(host, args.server, others, &ending));
+        scope.spawn(|| tell_when_met(host, args.server, others, ending));
+        let every = args.figures.map(Duration::from_secs);
+        let telling = every.map(|every| {
+            scope.spawn(move || figures::tell_every(every, args.server, host, ending))
+        });
         if args.until_eof {
             let mut nothing = [0];
             while std::io::stdin().read(&mut nothing).is_ok_and(|read| read > 0) {}
@@ -174,6 +183,9 @@ fn until_ended(
             signals.forever().next();
         }
         ending.store(true, Ordering::Relaxed);
+        if let Some(telling) = telling {
+            telling.thread().unpark();
+        }
     });
 }
 

@@ -8,7 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::Rows;
 use super::index::{parts_of_rows, read_back, small};
 use crate::build::limited::build_in_shards;
+use crate::build::pipeline::build_whole;
 use crate::build::plan::{CutPlan, Plan};
+use crate::build::reach::connect_lists;
+use crate::build::sizes::Sizes;
 use crate::build::{
     BuildError, BuildOptions, PartitionBy, Progress, RowSource, Silent, Stage, build_limited,
     estimate,
@@ -24,7 +27,8 @@ static GO: AtomicBool = AtomicBool::new(false);
 fn plan(rows: usize, shards: usize) -> Plan {
     let cut =
         Some(CutPlan { group: 8, edges: 64 * rows, together: rows / 6 + 1, sorted_bytes: 4096 });
-    Plan { shards, room: (3 * rows).div_ceil(shards).max(1), sample: rows.min(700), cut }
+    let room = (3 * rows).div_ceil(shards).max(1);
+    Plan { shards, room, sample: rows.min(700), cut, limit: 1 << 40 }
 }
 
 /// Builds in shards, reads all back, and returns the edges by row and the row where searches start.
@@ -154,6 +158,94 @@ fn a_limit_that_holds_all_builds_in_memory_and_one_too_small_is_refused_by_numbe
     assert!(!dir.exists(), "nothing is left of a refused build");
     let input = 600 * 16;
     assert_eq!(run(whole.peak_memory_bytes + input).expect("it fits").rows, 600);
+}
+
+/// Floats of which every fifth row is a thousand times shorter, which product codes would lose.
+fn of_two_scales(rows: usize, dim: usize) -> Vec<u8> {
+    let mut bytes = Rows::clustered(rows, dim, VectorType::F32, 1).set().bytes().to_vec();
+    for row in bytes.chunks_exact_mut(dim * 4).step_by(5) {
+        for x in row.as_chunks_mut().0 {
+            *x = (f32::from_le_bytes(*x) * 1e-3).to_le_bytes();
+        }
+    }
+    bytes
+}
+
+/// Notes whether the graph was begun.
+struct Begun(AtomicBool);
+
+impl Progress for Begun {
+    fn stage(&self, stage: Stage, _: u64) {
+        self.0.fetch_or(stage == Stage::Graph, Ordering::Relaxed);
+    }
+
+    fn advance(&self, _: u64) {}
+}
+
+#[test]
+fn codes_of_any_scale_are_as_long_as_the_limit_leaves_room_for() {
+    let (rows, dim) = (1500, 32);
+    let bytes = of_two_scales(rows, dim);
+    let set = VectorSet::new(&bytes, dim, VectorType::F32).expect("whole rows");
+    let options = BuildOptions { code_bytes: Some(4), ..small(Metric::L2) };
+    let sizes = Sizes::new(rows as u64, dim, VectorType::F32, &options).expect("a shape");
+    let wide = plan(rows, 4);
+    let needed = |code_bytes| match wide.code_limit(&sizes, code_bytes) {
+        BuildError::MemoryLimit { needed, .. } => needed,
+        other => panic!("{other}"),
+    };
+    // Two factors, and 4 bytes for each bit of the components.
+    assert_eq!(sizes.any_scale_code_bytes(), 8 + 4 * 4);
+    let expected =
+        [(1 << 40, Some(24)), (needed(23), Some(20)), (needed(12), Some(12)), (needed(11), None)];
+    for (limit, expected) in expected {
+        let temp = tempfile::tempdir().expect("a directory");
+        let dir = temp.path().join("index");
+        let begun = Begun(AtomicBool::new(false));
+        let plan = Plan { limit, ..wide };
+        let built = build_in_shards(&set, &plan, &dir, &options, &begun, &GO);
+        let Some(expected) = expected else {
+            let refused = built.expect_err("there is no room for any");
+            assert!(matches!(refused, BuildError::MemoryLimit { .. }), "{refused}");
+            assert!(!begun.0.into_inner(), "refused before the graph");
+            assert!(!dir.exists(), "nothing is left");
+            continue;
+        };
+        built.expect("it is built");
+        let manifest = fs::read(dir.join("MANIFEST")).expect("a manifest");
+        let manifest = Manifest::decode(&manifest).expect("the manifest is valid");
+        assert_eq!(manifest.code_bytes, expected);
+        read_back(set, &dir, &manifest);
+    }
+}
+
+#[test]
+fn rows_that_need_longer_codes_than_memory_holds_are_built_in_shards() {
+    let (rows, dim) = (20_000, 8);
+    let bytes = of_two_scales(rows, dim);
+    let set = VectorSet::new(&bytes, dim, VectorType::F32).expect("whole rows");
+    let mut options = small(Metric::L2);
+    options.code_bytes = Some(1);
+    options.graph.passes = 1;
+    let whole = estimate(rows as u64, dim, VectorType::F32, &options).expect("an estimate");
+    let limit = whole.peak_memory_bytes + bytes.len() as u64;
+    let temp = tempfile::tempdir().expect("a directory");
+    let dir = temp.path().join("index");
+    let refused = build_whole(set, limit, &dir, &options, &Silent, &GO).expect_err("too long");
+    assert!(matches!(refused, BuildError::MemoryLimit { .. }), "{refused}");
+    assert!(!dir.exists(), "nothing is left");
+    build_limited(&set, limit, &dir, &options, &Silent, &GO).expect("it is built");
+    let manifest = fs::read(dir.join("MANIFEST")).expect("a manifest");
+    let manifest = Manifest::decode(&manifest).expect("the manifest is valid");
+    assert_eq!(manifest.code_bytes, 8 + 4);
+    read_back(set, &dir, &manifest);
+}
+
+#[test]
+fn connecting_what_cannot_be_reached_stops_when_told_to() {
+    let mut graph = Adjacency::new(3, 2);
+    let stopped = connect_lists(&mut graph, 0, |_, _| (), &AtomicBool::new(true));
+    assert!(matches!(stopped, Err(BuildError::Cancelled(_))), "{stopped:?}");
 }
 
 /// Raises a flag when a stage begins.

@@ -271,3 +271,25 @@ fn a_cache_with_room_for_all_pages_comes_to_hold_them_also_after_it_had_less() {
     }
     assert!(cache.is_whole());
 }
+
+#[test]
+fn a_cache_that_says_it_is_whole_holds_every_page() {
+    const ROUNDS: usize = 300;
+    const TOTAL: u32 = 4;
+    let accountant = Accountant::new(None);
+    let images: Vec<_> = (0..TOTAL).map(image).collect();
+    for _ in 0..ROUNDS {
+        let cache = cache(&accountant, TOTAL, TOTAL);
+        std::thread::scope(|scope| {
+            for page in 0..TOTAL {
+                let (cache, image) = (&cache, &images[page as usize]);
+                scope.spawn(move || cache.load(PageId(page), image));
+            }
+            let lease = cache.lease(0);
+            while !cache.is_whole() {
+                std::hint::spin_loop();
+            }
+            assert!((0..TOTAL).all(|page| cache.get(&lease, PageId(page)).is_some()));
+        });
+    }
+}

@@ -267,11 +267,11 @@ impl PageSource for Fixture {
     }
     fn accept(&self, page: PageId, bytes: &[u8]) -> Result<(), ReadFailure> {
         if self.unreadable.lock().unwrap().contains(&page.0) {
-            return Err(ReadFailure(format!("page {} of fixture", page.0)));
+            return Err(ReadFailure::damaged(format!("page {} of fixture", page.0)));
         }
-        check_page(bytes, &IDENTITY, page).map_err(|e| ReadFailure(e.to_string()))
+        check_page(bytes, &IDENTITY, page).map_err(|e| ReadFailure::damaged(e.to_string()))
     }
     fn describe(&self, page: PageId, error: &IoError) -> ReadFailure {
-        ReadFailure(format!("page {}: {error}", page.0))
+        ReadFailure { why: format!("page {}: {error}", page.0), fault: error.fault() }
     }
 }

@@ -8,6 +8,8 @@ mod machine;
 mod more;
 mod portable;
 mod relay;
+mod rounds;
+mod scratch;
 mod threads;
 mod within;
 mod without;

@@ -121,7 +121,13 @@ pub(super) fn params(policy: Policy) -> SearchParams {
 fn one_read_at_a_time_is_the_same_search_however_the_graph_is_cut() {
     let mut fixture = Fixture::new(2000);
     let pages = fixture.pages.len();
-    for policy in [Policy::relay(1, 1), Policy::baton(1)] {
+    let begun_anywhere = |policy| Policy { home: false, ..policy };
+    for policy in [
+        Policy::relay(1, 1),
+        Policy::baton(1),
+        begun_anywhere(Policy::relay(1, 1)),
+        begun_anywhere(Policy::baton(1)),
+    ] {
         let params = params(policy);
         for query in fixture.queries(10) {
             let whole = walk(&mut fixture, &params, &query, &vec![0; pages], |_, _, _| {});
@@ -226,7 +232,7 @@ fn it_leaves_when_all_that_it_looks_ahead_for_is_elsewhere() {
 }
 
 #[test]
-fn no_page_is_read_twice_and_all_of_the_list_is_explored() {
+fn no_page_is_read_twice() {
     let mut fixture = Fixture::new(3000);
     let part_of = cut(fixture.pages.len(), 4, true);
     for policy in [Policy::relay(4, 16), Policy { packed: true, ..Policy::baton(8) }] {

@@ -11,6 +11,8 @@ mod model;
 mod replay;
 mod rewrite;
 mod scale;
+mod shortage;
+mod stopped;
 mod succession;
 mod types;
 mod upkeep;
