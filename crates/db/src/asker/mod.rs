@@ -11,6 +11,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pipeann_engine::memory::OverLimit;
 
@@ -34,6 +35,9 @@ pub trait Asker: Send + Sync {
     fn grows(&self, _bytes: u64) -> Result<(), TooMuch> {
         Ok(())
     }
+
+    /// So many of these bytes are there no more.
+    fn shrinks(&self, _bytes: u64) {}
 }
 
 /// Why an answer is of no use any more.
@@ -141,6 +145,51 @@ pub fn grows(bytes: u64) -> Result<(), TooMuch> {
     ASKER.with_borrow(|asker| asker.as_ref().map_or(Ok(()), |asker| asker.grows(bytes)))
 }
 
+/// Does something on this thread of which little is kept: what the answer becomes larger by meanwhile
+/// counts until it ends. What is kept is to be counted by whoever keeps it.
+pub fn in_passing<T>(work: impl FnOnce() -> T) -> T {
+    let Some(asker) = current() else { return work() };
+    let passing = Arc::new(Passing { asker, bytes: AtomicU64::new(0) });
+    within(Some(passing), work)
+}
+
+/// Whoever asks, as work in passing sees him. Dropped, he holds nothing of it.
+struct Passing {
+    asker: Arc<dyn Asker>,
+    bytes: AtomicU64,
+}
+
+impl Asker for Passing {
+    fn gone(&self) -> Option<Gone> {
+        self.asker.gone()
+    }
+
+    fn pause(&self) {
+        self.asker.pause();
+    }
+
+    fn is_due(&self) -> bool {
+        self.asker.is_due()
+    }
+
+    fn grows(&self, bytes: u64) -> Result<(), TooMuch> {
+        self.asker.grows(bytes)?;
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn shrinks(&self, bytes: u64) {
+        self.asker.shrinks(bytes);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        self.asker.shrinks(*self.bytes.get_mut());
+    }
+}
+
 fn look() {
     if GONE.get().is_none() {
         GONE.set(ASKER.with_borrow(|asker| asker.as_ref().and_then(|asker| asker.gone())));
@@ -149,7 +198,7 @@ fn look() {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::AtomicBool;
 
     use super::*;
 
@@ -177,5 +226,43 @@ mod tests {
             assert!(!worked(0), "it stays so");
         });
         assert_eq!(go_on(), Ok(()));
+    }
+
+    /// Counts what the answer has.
+    #[derive(Default)]
+    struct Counter(AtomicU64);
+
+    impl Asker for Counter {
+        fn gone(&self) -> Option<Gone> {
+            None
+        }
+
+        fn grows(&self, bytes: u64) -> Result<(), TooMuch> {
+            let sum = self.0.fetch_add(bytes, Ordering::Relaxed) + bytes;
+            if sum > 100 { Err(TooMuch::Answer { most_bytes: 100 }) } else { Ok(()) }
+        }
+
+        fn shrinks(&self, bytes: u64) {
+            self.0.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn what_is_done_in_passing_counts_while_it_is_there() {
+        in_passing(|| grows(u64::MAX)).unwrap();
+        let counter = Arc::new(Counter::default());
+        within(Some(counter.clone()), || {
+            grows(10).unwrap();
+            for _ in 0..9 {
+                in_passing(|| {
+                    grows(40).unwrap();
+                    in_passing(|| grows(50)).unwrap();
+                    grows(50)
+                })
+                .unwrap();
+            }
+            assert_eq!(counter.0.load(Ordering::Relaxed), 10);
+            assert!(in_passing(|| grows(91)).is_err());
+        });
     }
 }

@@ -175,6 +175,7 @@ impl Components {
     ) -> Result<bool, CollectionError> {
         // Before the latch, for which searches wait.
         while self.rows.catch_up() {}
+        self.rows.read_ahead(changes(record).0)?;
         self.apply_parts(seq, record, &self.parts(formats, record)?, ApplyMode::Now, make_room)
     }
 

@@ -69,7 +69,8 @@ pub use search::fuse::{Ranker, fuse};
 pub use search::grouping::MOST_GROUPED;
 pub use search::request::{GivenNames, Grouping, QueryVectors, SearchRequest};
 pub use write::bulk_load::{BulkLoad, LoadState};
-pub use write::insert::{DeleteOutcome, InsertOutcome};
+pub use write::delete::DeleteOutcome;
+pub use write::insert::InsertOutcome;
 pub use write::repeated::keys_of_request;
 
 pub(crate) use identity::{AGES_FILE, CollectionIdentity, LIVE_FILE, LOG_DIR, collection_dir};

@@ -117,6 +117,15 @@ pub trait RowStore: Send + Sync {
         self.apply(seq, changes)
     }
 
+    /// Reads what deleting these rows has to know of them, so that the batch that does it next need not,
+    /// for whoever has others wait while he applies it.
+    ///
+    /// # Errors
+    /// A failed read.
+    fn read_ahead(&self, _deleted: &[RowId]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Whether [`apply_late`](Self::apply_late) has left work.
     fn is_behind(&self) -> bool {
         false

@@ -90,8 +90,17 @@ impl FieldIndexError {
                 let kind = source.kind();
                 kind == io::ErrorKind::NotFound || kind == io::ErrorKind::UnexpectedEof
             }
-            OpenError::Partition { .. } | OpenError::Memory(_) | OpenError::Io(_) => false,
+            OpenError::Unread(_)
+            | OpenError::Partition { .. }
+            | OpenError::Memory(_)
+            | OpenError::Io(_) => false,
         }
+    }
+
+    /// Whether the graph cannot be searched by this query, now or later, since something of it is
+    /// damaged or cannot be read. The vectors stand apart from it.
+    pub fn is_lasting_damage(&self) -> bool {
+        matches!(self, Self::Search(QueryError::Search(error)) if error.is_lasting_damage())
     }
 
     /// For `map_err`: names the action and the directory.

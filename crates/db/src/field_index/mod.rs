@@ -27,7 +27,7 @@ pub use build::{BuildProgress, BuildRequest, build};
 pub use error::FieldIndexError;
 pub use kept_links::LinkOf;
 pub use parameters::{GraphOptions, has_graph};
-pub use search::{AllowedRows, GraphHit, GraphOutcome};
+pub use search::{AllowedRows, GraphHit, GraphOutcome, StillWanted};
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -59,6 +59,8 @@ pub struct FieldIndex {
     /// Since the last [`trim`](Self::trim).
     asked: AtomicBool,
     ended: AtomicBool,
+    /// Whether it was told that searches cannot read it.
+    damaged: AtomicBool,
     /// Where other servers may want them.
     kept: Mutex<Option<KeptLinks>>,
     /// Links that were ever kept.
@@ -89,6 +91,7 @@ impl FieldIndex {
             searched: AtomicBool::new(false),
             asked: AtomicBool::new(false),
             ended: AtomicBool::new(false),
+            damaged: AtomicBool::new(false),
             kept: Mutex::default(),
             links_kept: AtomicU64::new(0),
             deleted_share: options.deleted_share,
@@ -100,6 +103,11 @@ impl FieldIndex {
     /// Something that is alive until the directory can be opened again.
     pub fn while_open(&self) -> Weak<()> {
         Arc::downgrade(&self.open)
+    }
+
+    /// Notes that searches cannot read it. Whether that is news.
+    pub fn note_damage(&self) -> bool {
+        !self.damaged.swap(true, Ordering::Relaxed)
     }
 
     /// The rows in the graph.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pipeann_engine::index::{Answer, QueryError};
-use pipeann_engine::search::{QueryJob, SearchParams, SearchStats};
+use pipeann_engine::search::{QueryJob, SearchError, SearchParams, SearchStats};
 use pipeann_engine::update::AllowList;
 use roaring::RoaringTreemap;
 
@@ -22,6 +22,15 @@ pub struct AllowedRows<'a> {
     pub rows: &'a RoaringTreemap,
     /// What [`FieldIndex::allow`] says of them, where these are not all rows that live.
     pub nodes: Option<&'a AllowList>,
+}
+
+/// Whether somebody still waits for what is searched.
+#[derive(Clone, Copy)]
+pub struct StillWanted<'a> {
+    /// As it is at the moment; waits for nothing.
+    pub now: &'a (dyn Fn() -> bool + Sync),
+    /// The same between two searches; may wait while others have their turn.
+    pub between: &'a (dyn Fn() -> bool + Sync),
 }
 
 /// A row found, with its exact distance; smaller is nearer, for every metric.
@@ -74,12 +83,16 @@ impl FieldIndex {
     /// lies within needs, and [`SearchStats::cut_short`] tells that the longest list allowed was too
     /// short.
     ///
+    /// Where nobody waits any more it ends soon, and what has no answer by then ends as
+    /// [`SearchError::Stopped`].
+    ///
     /// # Errors
     /// Of each query, [`FieldIndexError::Search`].
     pub fn search_together(
         &self,
         jobs: &[QueryJob<'_>],
         among: AllowedRows<'_>,
+        wanted: StillWanted<'_>,
     ) -> Vec<GraphOutcome> {
         let is_none = among.nodes.is_some_and(|nodes| nodes.is_empty());
         if is_none || jobs.is_empty() {
@@ -87,16 +100,18 @@ impl FieldIndex {
         }
         self.searched.store(true, Ordering::Relaxed);
         self.asked.store(true, Ordering::Relaxed);
-        let wanted = match jobs.iter().all(is_wanted) {
+        let some = match jobs.iter().all(is_wanted) {
             true => Cow::Borrowed(jobs),
             false => jobs.iter().copied().filter(is_wanted).collect(),
         };
         // Where nodes were numbered anew, or the queue broke, each is searched alone.
-        let first = self.graph.search_together(&wanted, among.nodes).unwrap_or_default();
+        let gone = || !(wanted.now)();
+        let first = self.graph.search_together_until(&some, among.nodes, &gone);
+        let first = first.unwrap_or_default();
         let mut first = first.into_iter();
         let each = jobs.iter().map(|job| match is_wanted(job) {
             false => Ok(Default::default()),
-            true => self.settled(job, among, first.next()),
+            true => self.settled(job, among, first.next(), wanted),
         });
         each.collect()
     }
@@ -108,20 +123,38 @@ impl FieldIndex {
         self.drop_kept_links() | (rests && self.graph.drop_spare_drivers())
     }
 
+    fn search_alone(
+        &self,
+        job: QueryJob<'_>,
+        among: Option<&AllowList>,
+        wanted: StillWanted<'_>,
+    ) -> Result<Answer, QueryError> {
+        let gone = || !(wanted.now)();
+        self.graph.search_together_until(&[job], among, &gone)?.remove(0)
+    }
+
     /// The rows that are wanted, given the outcome of a first search if there was one.
     fn settled(
         &self,
         job: &QueryJob<'_>,
         among: AllowedRows<'_>,
         mut first: Option<Result<Answer, QueryError>>,
+        wanted: StillWanted<'_>,
     ) -> GraphOutcome {
         let mut stats = SearchStats::default();
         // Rows that do not live take places in the answer.
         let mut params = Cow::Borrowed(job.params);
         let mut allow = among.nodes.cloned();
         loop {
-            let again = || self.graph.search(job.query, &params, allow.as_ref());
-            let answer = match first.take().unwrap_or_else(again) {
+            let found = match first.take() {
+                Some(found) => found,
+                None if (wanted.between)() => {
+                    let job = QueryJob { params: &params, ..*job };
+                    self.search_alone(job, allow.as_ref(), wanted)
+                }
+                None => Err(SearchError::Stopped.into()),
+            };
+            let answer = match found {
                 Err(QueryError::Renumbered) => {
                     allow = Some(self.allow(among.rows));
                     continue;
@@ -142,8 +175,8 @@ impl FieldIndex {
                 answer => answer?,
             };
             stats += answer.stats;
-            let wanted = answer.hits.iter().filter(|hit| among.rows.contains(hit.row.0));
-            let hits: Vec<GraphHit> = wanted
+            let live = answer.hits.iter().filter(|hit| among.rows.contains(hit.row.0));
+            let hits: Vec<GraphHit> = live
                 .map(|hit| GraphHit { distance: hit.distance, row: hit.row })
                 .take(job.params.k)
                 .collect();

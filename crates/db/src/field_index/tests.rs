@@ -1,20 +1,28 @@
 //! A graph whose pages are laid out anew while its rows are looked for.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pipeann_engine::distance::QueryDistance;
+use pipeann_engine::index::{OpenError, QueryError};
+use pipeann_engine::io::ReadFault;
 use pipeann_engine::memory::Accountant;
-use pipeann_engine::search::{QueryJob, SearchParams};
+use pipeann_engine::search::{QueryJob, ReadFailure, SearchError, SearchParams};
 use pipeann_engine::types::VectorSet;
+use pipeann_engine::update::UpdateError;
 use roaring::RoaringTreemap;
 
-use super::{AllowedRows, BuildProgress, BuildRequest, FieldIndex, GraphHit, GraphOptions, build};
+use super::{
+    AllowedRows, BuildProgress, BuildRequest, FieldIndex, FieldIndexError, GraphHit, GraphOptions,
+    GraphOutcome, StillWanted, build,
+};
 use crate::catalog::Properties;
 use crate::flat::{FlatOptions, FlatVectors};
-use crate::ids::{Metric, RowId, Seq, VectorType};
+use crate::ids::{ErrorClass, Metric, RowId, Seq, VectorType};
 
 const DIM: usize = 8;
 const FIELD: u32 = 100;
+const ALWAYS: StillWanted<'static> = StillWanted { now: &|| true, between: &|| true };
 
 fn vector(row: u64) -> [u8; DIM] {
     let x = (row + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -68,7 +76,7 @@ fn search(
     among: AllowedRows<'_>,
 ) -> Vec<GraphHit> {
     let job = QueryJob { number: 0, query, params };
-    graph.search_together(&[job], among).remove(0).unwrap().0
+    graph.search_together(&[job], among, ALWAYS).remove(0).unwrap().0
 }
 
 /// How many of the ten nearest of `among` are found, over some queries.
@@ -138,4 +146,77 @@ fn a_graph_that_nobody_searches_keeps_no_drivers_from_the_second_rest_on() {
         assert!(graph.trim());
         assert!(!graph.trim(), "there is nothing left");
     }
+}
+
+/// Something of which as much as can be is damaged, but for what opening reads.
+fn damage_pages(dir: &Path) {
+    let part = dir.join("graph/part-0000");
+    for file in std::fs::read_dir(part).unwrap().map(Result::unwrap) {
+        if file.file_name().to_str().unwrap().starts_with("segment") {
+            let mut bytes = std::fs::read(file.path()).unwrap();
+            bytes.iter_mut().for_each(|byte| *byte ^= 1);
+            std::fs::write(file.path(), bytes).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_graph_whose_pages_are_damaged_says_so_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let graph = built(dir.path(), 3_000);
+    damage_pages(dir.path());
+    let among: RoaringTreemap = (0..3_000).collect();
+    let among = AllowedRows { rows: &among, nodes: None };
+    let params = SearchParams { k: 10, list: 40, ..SearchParams::default() };
+    let query = vector(7);
+    let job = QueryJob { number: 0, query: &query, params: &params };
+    let error = graph.search_together(&[job], among, ALWAYS).remove(0).unwrap_err();
+    assert!(error.is_lasting_damage(), "{error}");
+    assert!(graph.note_damage() && !graph.note_damage());
+}
+
+#[test]
+fn a_graph_that_could_not_be_read_just_then_is_not_built_anew() {
+    let refused = |error| FieldIndexError::Graph(UpdateError::Open(error));
+    for (fault, retry) in [(ReadFault::Shortage, true), (ReadFault::Failed, false)] {
+        let unread = refused(OpenError::Unread(ReadFailure { why: "codes".to_owned(), fault }));
+        assert!(!unread.needs_build(), "{unread:?}");
+        assert_eq!(unread.class() == ErrorClass::Retry, retry);
+    }
+    let kept = |errno| {
+        let source = std::io::Error::from_raw_os_error(errno);
+        !refused(OpenError::File { path: "MANIFEST".into(), source }).needs_build()
+    };
+    // Out of descriptors or memory, not permitted, and not read.
+    assert!([24, 12, 13, 5].into_iter().all(kept));
+    assert!(refused(OpenError::Damaged("codes".to_owned())).needs_build());
+    assert!(refused(OpenError::NoIndex("graph".into())).needs_build());
+}
+
+#[test]
+fn searches_that_nobody_waits_for_end_and_are_not_tried_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let graph = built(dir.path(), 3_000);
+    // None of the nearest rows lives, so each query is searched again, for more.
+    let among: RoaringTreemap = (0..3_000).filter(|row| row % 50 == 0).collect();
+    let among = AllowedRows { rows: &among, nodes: None };
+    let params = SearchParams { k: 10, list: 40, ..SearchParams::default() };
+    let queries: Vec<_> = (0..20).map(vector).collect();
+    let numbered = queries.iter().enumerate();
+    let jobs: Vec<_> =
+        numbered.map(|(number, query)| QueryJob { number, query, params: &params }).collect();
+    let times = AtomicU64::new(0);
+    let between = || times.fetch_add(1, Ordering::Relaxed) < 3;
+    let outcomes =
+        graph.search_together(&jobs, among, StillWanted { now: &|| true, between: &between });
+    let stopped = |outcome: &GraphOutcome| {
+        matches!(outcome, Err(FieldIndexError::Search(QueryError::Search(SearchError::Stopped))))
+    };
+    assert!(outcomes[3..].iter().all(stopped), "{outcomes:?}");
+    assert_eq!(times.into_inner(), 20 + 3 - outcomes.iter().filter(|o| o.is_ok()).count() as u64);
+    let gone =
+        graph.search_together(&jobs, among, StillWanted { now: &|| false, between: &|| true });
+    assert!(gone.iter().all(stopped));
+    let found = graph.search_together(&jobs, among, ALWAYS);
+    assert!(found.iter().all(|outcome| outcome.as_ref().is_ok_and(|found| found.0.len() == 10)));
 }

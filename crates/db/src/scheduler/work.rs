@@ -115,6 +115,12 @@ impl Asker for Company {
     fn grows(&self, bytes: u64) -> Result<(), TooMuch> {
         self.0.first().map_or(Ok(()), |first| first.grows(bytes))
     }
+
+    fn shrinks(&self, bytes: u64) {
+        if let Some(first) = self.0.first() {
+            first.shrinks(bytes);
+        }
+    }
 }
 
 /// Who asks, where all of them are known.

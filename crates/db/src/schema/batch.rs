@@ -16,6 +16,28 @@ pub struct Batch {
     pub columns: Vec<Column>,
 }
 
+impl Batch {
+    /// Whether each column has an entry for each row.
+    ///
+    /// # Errors
+    /// [`BatchError::Length`].
+    pub fn check_lengths(&self) -> Result<(), BatchError> {
+        self.columns.iter().try_for_each(|column| check_length(column, self.rows))
+    }
+}
+
+/// Whether a column has an entry for each of so many rows.
+pub(super) fn check_length(column: &Column, rows: usize) -> Result<(), BatchError> {
+    let marks = column.valid.as_ref().map(Vec::len);
+    let field = || column.field.clone();
+    for (entries, found) in [("values", Some(column.values.rows())), ("marks", marks)] {
+        if let Some(found) = found.filter(|&found| found != rows) {
+            return Err(BatchError::Length { field: field(), entries, expected: rows, found });
+        }
+    }
+    Ok(())
+}
+
 /// What a batch is for: it decides about keys that are assigned automatically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteKind {

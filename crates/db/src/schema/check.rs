@@ -1,6 +1,6 @@
 //! Whether a batch fits its schema.
 
-use super::batch::{Batch, CheckedBatch, WriteKind};
+use super::batch::{Batch, CheckedBatch, WriteKind, check_length};
 use super::definition::Schema;
 use super::error::{BatchError, ValueFault};
 use super::field::FieldSpec;
@@ -77,12 +77,7 @@ impl Schema {
     ) -> Result<(), BatchError> {
         let field = || spec.name.clone();
         let (values, valid) = (&column.values, &column.valid);
-        let lengths = [("values", Some(values.rows())), ("marks", valid.as_ref().map(Vec::len))];
-        for (entries, found) in lengths {
-            if let Some(found) = found.filter(|&found| found != rows) {
-                return Err(BatchError::Length { field: field(), entries, expected: rows, found });
-            }
-        }
+        check_length(column, rows)?;
         check_type(spec, values)?;
         if let Some(row) = valid.iter().flatten().position(|&valid| !valid)
             && spec.is_required()

@@ -29,4 +29,4 @@ pub use row::{RowColumn, RowError, RowLayout, RowView};
 pub use single::{Value, ValueRef};
 pub use texts::{Blobs, Texts};
 pub use types::{DataType, ScalarType, UnknownType, VectorKind};
-pub use vector::{SparseError, check_sparse, unfit};
+pub use vector::{SparseError, check_sparse, to_halves, unfit};

@@ -1,6 +1,6 @@
 //! Checks of a vector's bytes: components that are numbers, sparse pairs in order.
 
-use pipeann_engine::types::{self, Unfit};
+use pipeann_engine::types::{self, Unfit, VectorType};
 
 use super::types::VectorKind;
 
@@ -11,6 +11,20 @@ const SPARSE_PAIR_BYTES: usize = 8;
 /// [`check_sparse`].
 pub fn unfit(kind: VectorKind, bytes: &[u8]) -> Option<Unfit> {
     types::unfit(bytes, kind.engine_type()?)
+}
+
+/// The halves that are nearest to these floats (4 bytes each, little-endian), where `kind` is one of
+/// halves. A float that none is near to becomes infinite, which [`unfit`] finds. Bytes beyond the
+/// last whole float are left out.
+pub fn to_halves(floats: &[u8], kind: VectorKind) -> Option<Vec<u8>> {
+    let halves @ (VectorType::F16 | VectorType::BF16) = kind.engine_type()? else {
+        return None;
+    };
+    let components: Vec<f32> =
+        floats.as_chunks().0.iter().map(|it| f32::from_le_bytes(*it)).collect();
+    let mut out = Vec::with_capacity(components.len() * 2);
+    types::from_f32(&components, halves, &mut out);
+    Some(out)
 }
 
 /// Why bytes are no sparse vector.
@@ -97,6 +111,18 @@ mod tests {
         let largest = float(f32::MAX.sqrt());
         assert_eq!(unfit(VectorKind::Float, &largest), None, "its squared norm fits");
         assert_eq!(unfit(VectorKind::UInt8, &[0xff; 8]), None);
+    }
+
+    #[test]
+    fn floats_become_the_nearest_halves() {
+        let floats = [1.0, -0.5, 1.0 + f32::powi(2.0, -12), 1e6].map(f32::to_le_bytes).concat();
+        let half = to_halves(&floats, VectorKind::Float16).unwrap();
+        assert_eq!(half, [0x00, 0x3c, 0x00, 0xb8, 0x00, 0x3c, 0x00, 0x7c]);
+        assert!(matches!(unfit(VectorKind::Float16, &half), Some(Unfit::NotFinite(_))));
+        let brain = to_halves(&floats, VectorKind::BFloat16).unwrap();
+        assert_eq!(brain, [0x80, 0x3f, 0x00, 0xbf, 0x80, 0x3f, 0x74, 0x49]);
+        assert_eq!(to_halves(&floats, VectorKind::Float), None);
+        assert_eq!(to_halves(&floats, VectorKind::Sparse), None);
     }
 
     #[test]

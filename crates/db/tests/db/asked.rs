@@ -15,7 +15,7 @@ use pipeann_db::value::{
 };
 use pipeann_engine::types::VectorSet;
 
-use crate::data::{DIM, FIELDS, batch, bytes, create, load, open, vector};
+use crate::data::{DIM, FIELDS, batch, bytes as bytes_of, create, load, open, vector};
 
 /// Goes at the look with this number, and takes so many bytes of answer.
 struct Leaver {
@@ -102,7 +102,7 @@ fn a_delete_whose_asker_goes_deletes_nothing() {
     assert_eq!(c.count(None).unwrap(), 4000);
 }
 
-/// Counts the bytes of answers.
+/// Counts the bytes of answers, and takes a million at once.
 #[derive(Default)]
 struct Counter(AtomicU64);
 
@@ -112,8 +112,12 @@ impl Asker for Counter {
     }
 
     fn grows(&self, bytes: u64) -> Result<(), TooMuch> {
-        self.0.fetch_add(bytes, Ordering::Relaxed);
-        Ok(())
+        let sum = self.0.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if sum > 1_000_000 { Err(TooMuch::Answer { most_bytes: 1_000_000 }) } else { Ok(()) }
+    }
+
+    fn shrinks(&self, bytes: u64) {
+        self.0.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -135,7 +139,7 @@ fn rows_that_are_looked_at_for_their_groups_are_not_read_whole() {
     let text = "x".repeat(1000);
     let longs = |of: fn(i64) -> i64| ColumnValues::Int64((0..rows).map(of).collect());
     let all: Vec<_> = (0..rows as u32).map(vector).collect();
-    let dense = DenseVectors::new(VectorKind::Float, DIM, bytes(&all)).unwrap();
+    let dense = DenseVectors::new(VectorKind::Float, DIM, bytes_of(&all)).unwrap();
     let texts = ColumnValues::VarChar((0..rows).map(|_| &text).collect::<Texts>());
     let columns = vec![
         Column::new("id", longs(|id| id)),
@@ -144,7 +148,7 @@ fn rows_that_are_looked_at_for_their_groups_are_not_read_whole() {
         Column::new("v", ColumnValues::Dense(dense)),
     ];
     c.insert(Batch { rows: rows as usize, columns }, None).unwrap();
-    let near = bytes(&[vector(5)]);
+    let near = bytes_of(&[vector(5)]);
     let search = SearchRequest {
         metric: Some(Metric::L2),
         output: ["text", "kind"].into(),
@@ -160,7 +164,15 @@ fn rows_that_are_looked_at_for_their_groups_are_not_read_whole() {
         assert_eq!(hit.row.values, values);
     }
     let bytes = counter.0.load(Ordering::Relaxed);
-    assert!(bytes < 1_000_000, "{bytes} bytes for six rows of a kilobyte");
+    // Those of the first ten are read at once.
+    assert!(bytes < 30_000, "{bytes} bytes for six rows of a kilobyte");
+    // What is looked at for one query is gone when the next one is looked at.
+    let near: Vec<_> = (0..40).map(vector).collect();
+    let near = bytes_of(&near);
+    let vectors = VectorSet::new(&near, DIM, VectorType::F32).unwrap().into();
+    let counter = Arc::new(Counter::default());
+    let found = within(Some(counter.clone()), || c.search(&SearchRequest { vectors, ..search }));
+    assert!(found.unwrap().hits.iter().all(|hits| hits.len() == 6));
 }
 
 #[test]
@@ -168,7 +180,7 @@ fn an_exact_search_whose_asker_goes_ends() {
     let dir = tempfile::tempdir().unwrap();
     let (_database, c) = filled(dir.path());
     let near: Vec<[f32; DIM]> = (0..200).map(vector).collect();
-    let queries = bytes(&near);
+    let queries = bytes_of(&near);
     let queries = VectorSet::new(&queries, DIM, VectorType::F32).unwrap();
     let search = SearchRequest {
         metric: Some(Metric::L2),

@@ -113,6 +113,7 @@ impl<'d> Pair<'d> {
         let batch = schemas::batch(&self.schema, &values, !self.is_automatic());
         let outcome = self.collection().insert(batch, partition).unwrap();
         if self.is_automatic() {
+            self.pass_taken_keys(rows.len() as i64);
             let at = self.schema.primary_key_position();
             for (id, row) in (self.next_row..).zip(&mut rows) {
                 row.0 = PrimaryKey::Int64(id as i64 + 1);
@@ -122,6 +123,16 @@ impl<'d> Pair<'d> {
         assert!(outcome.keys.iter().eq(rows.iter().map(|row| &row.0)));
         assert_eq!((outcome.rows.start, outcome.replaced), (self.next_row, 0));
         self.added(rows, partition);
+    }
+
+    /// Row ids whose keys upserts have brought are given to nobody.
+    fn pass_taken_keys(&mut self, rows: i64) {
+        let taken = |key: &i64| self.rows.iter().any(|row| row.key == PrimaryKey::Int64(*key));
+        let mut first = self.next_row as i64 + 1;
+        while let Some(key) = (first..first + rows).rev().find(taken) {
+            first = key + 1;
+        }
+        self.next_row = first as u64 - 1;
     }
 
     fn upsert(&mut self) {

@@ -2,6 +2,7 @@
 
 mod adopted_links;
 mod asked;
+mod assigned_keys;
 mod backup_kill;
 mod bad_input;
 mod bulk;
@@ -15,6 +16,7 @@ mod collection_power_cut;
 mod collection_random;
 mod data;
 mod database;
+mod deletes;
 mod expiry;
 mod filter;
 mod filter_indexes;

@@ -133,6 +133,21 @@ fn rows_of_new_keys_need_what_an_insert_needs() {
 }
 
 #[test]
+fn lengths_are_looked_at_before_anything_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let c = filled(&database);
+    // Of such a dynamic key it would be said what is wrong with it.
+    let wrong = r#"{"kind":1}"#;
+    let columns = vec![longs("id", &[1]), json(&[wrong, wrong])];
+    let error = c.upsert_some(Batch { rows: 2, columns }, None).unwrap_err();
+    let CollectionError::Batch(BatchError::Length { field, expected, found, .. }) = &error else {
+        panic!("{error}")
+    };
+    assert_eq!((field.as_str(), *expected, *found), ("id", 2, 1));
+}
+
+#[test]
 fn updates_of_one_row_by_many_threads_are_all_there() {
     let dir = tempfile::tempdir().unwrap();
     let database = open(dir.path());

@@ -9,11 +9,9 @@ use std::sync::Arc;
 use crate::catalog::{CollectionEntry as Entry, UnixMs};
 use crate::collection::components::ReadSnapshot;
 use crate::collection::live::LiveRows;
+use crate::collection::write::delete::ROWS_OF_RECORD;
 use crate::collection::{Collection, CollectionError};
 use crate::ids::RowId;
-
-/// Rows deleted by one record.
-const ROWS_OF_RECORD: usize = 1 << 16;
 
 impl Collection {
     /// The first row that lives, of those below `end`.

@@ -73,6 +73,7 @@ impl Collection {
         };
         let ticket = self.log.submit(kind, payload).map_err(|e| stop(e.to_string()))?;
         (order.submitted, order.next_row) = (ticket.seq(), next);
+        order.free_until = 0;
         let place = self.turns.place(ticket.seq());
         let seq = self.log.wait(ticket).map_err(|e| stop(e.to_string()))?;
         let make_room = || self.flush_components().map(drop);
@@ -112,6 +113,7 @@ impl Collection {
         }
         self.turns.resume(written);
         order.submitted = written;
+        order.free_until = 0;
         order.next_row = self.components.live().next_row.max(self.components.rows.next_row()).0;
         // Ages were noted before the log took the rows, and others may get their ids.
         self.ages.cut(RowId(order.next_row));

@@ -27,6 +27,7 @@ use crate::collection::live::LiveRows;
 use crate::collection::maintenance::early::EarlyGraphs;
 use crate::collection::maintenance::flush_behind::FlushBehind;
 use crate::collection::write::commit_sequencer::CommitSequencer;
+use crate::collection::write::delete::ROWS_OF_RECORD;
 use crate::collection::write::loads::Loads;
 use crate::collection::write::state::WriterState;
 use crate::collection::write_buffers::WriteBuffers;
@@ -120,7 +121,7 @@ pub(crate) fn open(
         options,
         components,
         turns,
-        order: Mutex::new(WriterState { next_row, submitted: applied }),
+        order: Mutex::new(WriterState { next_row, free_until: 0, submitted: applied }),
         log,
         formats: Mutex::new(Arc::new(formats)),
         filters: FilterCache::default(),
@@ -290,8 +291,6 @@ impl Collection {
     /// Deletes the rows of partitions that the catalogue does not have: what a crash in the middle
     /// of dropping one left.
     pub(crate) fn delete_rows_of_dropped_partitions(&self) -> Result<(), CollectionError> {
-        /// Rows deleted by one record.
-        const ROWS_OF_RECORD: usize = 1 << 16;
         let entry = self.entry()?;
         let live = self.components.live();
         for (number, rows) in live.partitions() {

@@ -30,6 +30,8 @@ pub enum Ranker {
 
 /// The similarity that a distance stands for, larger for what is nearer.
 fn similarity(metric: Metric, distance: f32, normalised: bool) -> f32 {
+    // What is calculated of copies may lie a little beyond.
+    let distance = if metric == Metric::Cosine { distance.clamp(0.0, 2.0) } else { distance };
     match (metric, normalised) {
         // A distance has to be turned round in any case.
         (Metric::L2 | Metric::Hamming | Metric::Jaccard, _) => 1.0 - 2.0 * distance.atan() / PI,
@@ -126,5 +128,8 @@ mod tests {
             assert!((0.0..=1.0).contains(&similarity(metric, 1.5, true)), "{metric}");
         }
         assert!(similarity(Metric::InnerProduct, -1e9, true) <= 1.0);
+        for normalised in [false, true] {
+            assert_eq!(similarity(Metric::Cosine, -1.2e-7, normalised), 1.0, "of a copy");
+        }
     }
 }

@@ -6,10 +6,13 @@
 
 use std::collections::HashMap;
 
+use pipeann_engine::types::VectorSet;
+
 use super::answer::{BatchProgress, SearchHit};
 use super::costs::CostCounters;
 use super::nearest::one;
 use super::request::{Grouping, SearchRequest};
+use crate::asker;
 use crate::collection::read::rows::{FoundRow, ReadView, RowReading};
 use crate::collection::{Collection, CollectionError};
 use crate::ids::RowId;
@@ -54,34 +57,52 @@ impl Collection {
         first: Vec<Vec<SearchHit>>,
         costs: &CostCounters,
     ) -> Result<Vec<Vec<SearchHit>>, CollectionError> {
-        // Of rows that are looked at for their groups alone nothing else is read.
         let field = &*request.output[groups.output];
-        let each = first.into_iter().enumerate().map(|(at, mut hits)| {
-            let (mut looked_at, mut is_whole) = (request.k, true);
-            loop {
-                let is_last = hits.len() < looked_at || looked_at >= MOST_GROUPED;
-                let output = if is_whole { groups.output } else { 0 };
-                let by = Grouping { output, ..groups };
-                let (found, enough) = grouped(hits, request.k, by, field)?;
-                if enough || is_last {
-                    return if is_whole { Ok(found) } else { self.with_output(request, found) };
-                }
-                (looked_at, is_whole) =
-                    (looked_at.saturating_mul(4).clamp(64, MOST_GROUPED), false);
-                let list = request.list.map(|list| list.max(looked_at));
-                let vectors = one(request.vectors.as_set(), at).into();
-                let output = [field].into();
-                let wider =
-                    SearchRequest { k: looked_at, list, vectors, output, ..request.borrowed() };
-                hits = Vec::new();
-                self.answer_each(&[&wider], costs, &mut |progress| {
-                    if let BatchProgress::Answered(_, mut answer) = progress {
-                        hits = answer.hits.remove(0);
-                    }
+        let is_last = |hits: usize, looked_at| hits < looked_at || looked_at >= MOST_GROUPED;
+        let each = first.into_iter().enumerate().map(|(at, hits)| {
+            let mut looked_at = request.k;
+            let mut ends = is_last(hits.len(), looked_at);
+            let (mut found, enough) = grouped(hits, request.k, groups, field)?;
+            if enough || ends {
+                return Ok(found);
+            }
+            // Of rows that are looked at for their groups alone nothing else is read.
+            let alone = Grouping { output: 0, ..groups };
+            while !ends {
+                looked_at = looked_at.saturating_mul(4).clamp(64, MOST_GROUPED);
+                // Most of them are no part of the answer.
+                (found, ends) = asker::in_passing(|| {
+                    let query = one(request.vectors.as_set(), at);
+                    let hits = self.wider(request, query, looked_at, field, costs)?;
+                    let is_last = is_last(hits.len(), looked_at);
+                    let (found, enough) = grouped(hits, request.k, alone, field)?;
+                    Ok::<_, CollectionError>((found, enough || is_last))
                 })?;
             }
+            self.with_output(request, found)
         });
         each.collect()
+    }
+
+    /// The `k` nearest rows of one query, with the field that makes groups.
+    fn wider(
+        &self,
+        request: &SearchRequest<'_>,
+        query: VectorSet<'_>,
+        k: usize,
+        field: &str,
+        costs: &CostCounters,
+    ) -> Result<Vec<SearchHit>, CollectionError> {
+        let list = request.list.map(|list| list.max(k));
+        let (vectors, output) = (query.into(), [field].into());
+        let wider = SearchRequest { k, list, vectors, output, ..request.borrowed() };
+        let mut hits = Vec::new();
+        self.answer_each(&[&wider], costs, &mut |progress| {
+            if let BatchProgress::Answered(_, mut answer) = progress {
+                hits = answer.hits.remove(0);
+            }
+        })?;
+        Ok(hits)
     }
 
     /// The hits with the fields that a request asks for, but for rows that have been deleted meanwhile.

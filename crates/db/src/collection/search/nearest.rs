@@ -24,7 +24,9 @@ use crate::collection::field_vectors::FieldVectors;
 use crate::collection::partitions::partition_numbers;
 use crate::collection::read::rows::RowReading;
 use crate::collection::{Collection, CollectionError};
-use crate::field_index::{AllowedRows, FieldIndex, GraphOutcome, has_graph};
+use crate::field_index::{
+    AllowedRows, FieldIndex, FieldIndexError, GraphOutcome, StillWanted, has_graph,
+};
 use crate::flat::{FlatError, FlatSearch};
 use crate::ids::{Metric, RowId, Seq};
 
@@ -86,8 +88,11 @@ impl SearchContext<'_> {
 const DEFAULT_LIST: usize = 64;
 /// Rows that are looked at for enough keys.
 const MOST_LOOKED_AT: usize = 1 << 20;
-/// Queries done between two looks at whether somebody waits.
+/// Queries done between two times that others may have their turn.
 const QUERIES_AT_ONCE: usize = 256;
+/// Whether somebody waits, as searches of a graph ask it. A look each time: they ask seldom.
+const STILL_WANTED: StillWanted<'static> =
+    StillWanted { now: &|| asker::worked(usize::MAX), between: &|| asker::go_on().is_ok() };
 
 impl Collection {
     /// For each query the nearest of the rows that are wanted, nearest first; fewer than `k` where
@@ -191,7 +196,8 @@ impl Collection {
                 let job =
                     |(number, params)| QueryJob { number, query: queries.row(number), params };
                 let jobs: Vec<_> = of_part.zip(&params).map(job).collect();
-                let outcomes = graph.search_together(&jobs, rows);
+                let outcomes = graph.search_together(&jobs, rows, STILL_WANTED);
+                asker::is_wanted()?;
                 for ((near, outcome), job) in found.iter_mut().zip(outcomes).zip(&jobs) {
                     let query = one(queries, job.number);
                     let linked = LinkedRows { before: *before, graph, rows, outcome };
@@ -236,7 +242,14 @@ impl Collection {
         near: &mut Vec<Near>,
     ) -> Result<(), CollectionError> {
         let LinkedRows { before, graph, rows, outcome } = linked;
-        let (hits, stats) = outcome.map_err(|error| self.index_error(asked.field, &error))?;
+        let (hits, stats) = match outcome {
+            Err(error) if error.is_lasting_damage() => {
+                self.graph_is_damaged(asked.field, graph, &error);
+                *near = self.nearest_exactly(asked, asked.among, query, &[k])?.remove(0);
+                return Ok(());
+            }
+            outcome => outcome.map_err(|error| self.index_error(asked.field, &error))?,
+        };
         asked.costs.add_graph(&stats);
         // Rows of the moment that were removed since are not in the graph, or not found there.
         let removed = asked.is_pinned() || graph.removals() != before;
@@ -262,6 +275,24 @@ impl Collection {
         near.retain(|near| seen.insert(near.row));
         near.truncate(k);
         Ok(())
+    }
+
+    /// A search could not read a graph, and not for want of memory: rows are compared one by one
+    /// until it is built anew from the vectors, which is ordered once.
+    fn graph_is_damaged(&self, field: &FieldVectors, graph: &FieldIndex, error: &FieldIndexError) {
+        if !graph.note_damage() {
+            return;
+        }
+        tracing::error!(field = field.name, "a graph is damaged, so searches are exact: {error}");
+        let ordered = self.graph_of(field).and_then(|definition| match definition {
+            Some(index) if self.signal.building(index.id).is_none() => {
+                self.build_index(&index.name)
+            }
+            _ => Ok(()),
+        });
+        if let Err(error) = ordered {
+            tracing::warn!(field = field.name, "the damaged graph is not built anew: {error}");
+        }
     }
 
     /// The same of rows that were removed since the moment of the search, commonly few.

@@ -1,4 +1,4 @@
-//! Inserts, upserts and deletes.
+//! Inserts and upserts, and how every write comes into the log.
 //!
 //! A write is checked, gets row ids and a place in the log under `order`, waits there for its
 //! sync together with others, and is applied and made visible when its turn comes; then it is
@@ -9,9 +9,9 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
+use super::assigned::automatic_key;
 use super::prepare::Prepared;
 use super::state::WriterState;
-use crate::collection::filter::matching::Filter;
 use crate::collection::{Collection, CollectionError};
 use crate::disk::{Action, DiskError};
 use crate::ids::{RowId, Seq};
@@ -38,19 +38,11 @@ pub struct InsertOutcome {
 /// write has a place between.
 pub(in crate::collection) type Announce<'a> = &'a dyn Fn(Range<u64>) -> Result<(), CollectionError>;
 
-/// Rows that were deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeleteOutcome {
-    /// How many.
-    pub rows: u64,
-    /// The record of the log that deleted them; the last one so far where there was nothing to
-    /// delete.
-    pub seq: Seq,
-}
-
-/// The key that a row is given which brings none. Row ids begin at 0, keys at 1.
-pub(super) fn automatic_key(row: u64) -> i64 {
-    i64::try_from(row + 1).expect("2^63 rows are never reached")
+/// How many rows a record adds, and how many its request has removed with it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RowCounts {
+    pub(super) added: u64,
+    pub(super) removed: u64,
 }
 
 impl Collection {
@@ -81,7 +73,8 @@ impl Collection {
         let collection = self.entry()?;
         let formats = self.formats(&collection);
         if formats.schema.primary_key().spec.auto_id {
-            let order = self.order();
+            let mut order = self.order();
+            self.pass_taken_keys(&mut order, &formats.schema, &batch)?;
             let mut next = order.next_row..;
             let assign = || automatic_key(next.next().expect("2^63 rows are never reached"));
             let prepared =
@@ -111,63 +104,12 @@ impl Collection {
         let prepared =
             Prepared::new(&formats, &collection, batch, WriteKind::Upsert, partition, no_ids)?;
         prepared.check_distinct()?;
-        let order = self.order_when_applied()?;
+        let mut order = self.order_when_applied()?;
+        if formats.schema.primary_key().spec.auto_id {
+            order.note_given(&prepared.keys);
+        }
         let deleted = self.rows_of_keys(prepared.key_bytes())?;
         self.put(order, prepared, deleted, None)
-    }
-
-    /// Deletes all rows that have one of these keys. Keys that no row has are passed over.
-    ///
-    /// # Errors
-    /// [`CollectionError::KeyType`]: nothing was changed. [`CollectionError::Stopped`].
-    pub fn delete(&self, keys: &[PrimaryKey]) -> Result<DeleteOutcome, CollectionError> {
-        self.before_write()?;
-        let collection = self.entry()?;
-        self.check_keys(&collection.schema, keys)?;
-        let order = self.order_when_applied()?;
-        let bytes: Vec<_> = keys.iter().map(|key| key.as_ref().to_bytes()).collect();
-        let deleted = self.rows_of_keys(bytes.iter().map(Vec::as_slice))?;
-        self.delete_rows(order, deleted)
-    }
-
-    /// Deletes all rows that match a filter, of the named partitions or of all. At once: rows that
-    /// are written meanwhile come before or after.
-    ///
-    /// # Errors
-    /// [`CollectionError::Filter`], [`CollectionError::Catalog`] for a partition that there is
-    /// not, [`CollectionError::BlankDelete`]: nothing was changed. [`CollectionError::Stopped`].
-    pub fn delete_matching(
-        &self,
-        filter: Filter<'_>,
-        partitions: Option<&[&str]>,
-    ) -> Result<DeleteOutcome, CollectionError> {
-        if filter.expression.trim().is_empty() {
-            return Err(CollectionError::BlankDelete);
-        }
-        self.before_write()?;
-        // Most rows are looked at while other writes go on.
-        let early = self.matched(&filter, partitions, (None, None))?;
-        let order = self.order_when_applied()?;
-        let matched = self.matched(&filter, partitions, (Some(early), None))?;
-        self.delete_rows(order, matched.rows.iter().map(RowId).collect())
-    }
-
-    /// Deletes these live rows.
-    pub(in crate::collection) fn delete_rows(
-        &self,
-        order: MutexGuard<'_, WriterState>,
-        deleted: Vec<RowId>,
-    ) -> Result<DeleteOutcome, CollectionError> {
-        let rows = deleted.len() as u64;
-        if rows == 0 {
-            // That there is nothing to delete is the leader's to say.
-            if self.log.follows() {
-                return Err(self.not_leading());
-            }
-            return Ok(DeleteOutcome { rows, seq: order.submitted });
-        }
-        let (seq, _) = self.commit(order, &Record::Delete(deleted), 0, None)?;
-        Ok(DeleteOutcome { rows, seq })
     }
 
     pub(in crate::collection) fn put(
@@ -185,19 +127,20 @@ impl Collection {
             true => Record::Put(rows),
             false => Record::Upsert { deleted, rows },
         };
-        let (seq, logged_bytes) = self.commit(order, &record, count, announce)?;
+        let counts = RowCounts { added: count, removed: replaced };
+        let (seq, logged_bytes) = self.commit(order, &record, counts, announce)?;
         drop(record);
         let (keys, rows) = (prepared.keys, first..first + count);
         Ok(InsertOutcome { keys, rows, replaced, seq, logged_bytes })
     }
 
-    /// Logs a record that gives out `rows` row ids, waits until it may be answered, and applies
-    /// it. Returns the record's number and its bytes.
-    fn commit(
+    /// Logs a record, which gives out a row id for each row that it adds, waits until it may be answered,
+    /// and applies it. Returns the record's number and its bytes.
+    pub(super) fn commit(
         &self,
         mut order: MutexGuard<'_, WriterState>,
         record: &Record<'_>,
-        rows: u64,
+        RowCounts { added: rows, removed }: RowCounts,
         announce: Option<Announce<'_>>,
     ) -> Result<(Seq, u64), CollectionError> {
         if let Some(why) = self.turns.stopped() {
@@ -232,10 +175,8 @@ impl Collection {
         let logged_bytes = payload.len() as u64;
         let first = order.next_row;
         self.note_age(&*self.entry()?, (RowId(first), RowId(first + rows)), (self.now)());
-        let request = requests::current().map(|request| {
-            let removed = record.removed() as u64;
-            request.applied(RequestAnswer { first_row: first, rows, removed })
-        });
+        let request = requests::current()
+            .map(|request| request.applied(RequestAnswer { first_row: first, rows, removed }));
         // Until it can be read here: others may read it as soon as it is in the log that they share.
         let _under_way = self.log.begin_change();
         let ticket = self.log.submit_for(record.kind(), &payload, request);

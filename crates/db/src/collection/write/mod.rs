@@ -4,8 +4,10 @@
 //! Deliberately absent: how a filter finds the rows that it deletes, and how an upsert of some fields
 //! reads what stays.
 
+pub(in crate::collection) mod assigned;
 pub(in crate::collection) mod bulk_load;
 pub(in crate::collection) mod commit_sequencer;
+pub(in crate::collection) mod delete;
 pub(in crate::collection) mod insert;
 pub(in crate::collection) mod loads;
 pub(in crate::collection) mod loads_file;

@@ -30,9 +30,11 @@ impl Collection {
         partition: Option<&str>,
     ) -> Result<InsertOutcome, CollectionError> {
         self.before_write()?;
+        // What stays is looked for row by row.
+        batch.check_lengths()?;
         let entry = self.entry()?;
         let formats = self.formats(&entry);
-        let order = self.order_when_applied()?;
+        let mut order = self.order_when_applied()?;
         let moment = self.moment_for(&entry, None);
         let changed = changed_rows(&formats, &moment, &batch)?;
         let batch = self.completed(&formats, &moment, &changed, batch)?;
@@ -40,6 +42,9 @@ impl Collection {
         let mut prepared =
             Prepared::new(&formats, &entry, batch, WriteKind::CompletedUpsert, partition, no_ids)?;
         prepared.check_distinct()?;
+        if formats.schema.primary_key().spec.auto_id {
+            order.note_given(&prepared.keys);
+        }
         if partition.is_none() && !entry.has_partition_key() {
             let home = |row: &Option<RowId>| row.and_then(|row| moment.live.partition_of(row));
             prepared.stay(changed.iter().map(home));
@@ -71,12 +76,10 @@ impl Collection {
         for (at, field) in fields.into_iter().enumerate() {
             let stored = stored.iter().map(|row| row.as_ref().map(|row| row[at].as_ref()));
             match columns.iter_mut().find(|column| column.field == field.spec.name) {
-                // Of another length it is refused below.
-                Some(dynamic) if is_of(dynamic, rows) => {
+                Some(dynamic) => {
                     formats.schema.check_dynamic_keys(dynamic)?;
                     merge(dynamic, stored);
                 }
-                Some(_) => {}
                 None => columns.push(kept(field, stored)),
             }
         }
@@ -92,11 +95,6 @@ fn kept<'v>(field: &'v Field, stored: impl Iterator<Item = Option<ValueRef<'v>>>
     let dim = spec.dim.map_or(0, |dim| dim as usize);
     let column = Column::new(&spec.name, ColumnValues::collect(spec.data_type, dim, &values));
     if valid.iter().all(|valid| *valid) { column } else { column.with_validity(valid) }
-}
-
-/// Whether a column has so many values.
-fn is_of(given: &Column, rows: usize) -> bool {
-    given.values.rows() == rows && given.valid.as_ref().is_none_or(|valid| valid.len() == rows)
 }
 
 /// Adds the dynamic keys that rows have to those that are given. What is no object is left to the
@@ -116,7 +114,7 @@ fn merge<'v>(given: &mut Column, stored: impl Iterator<Item = Option<ValueRef<'v
     }
 }
 
-/// Of each row of a batch, the newest row with its key.
+/// Of each row of a batch, whose columns have its length, the newest row with its key.
 fn changed_rows(
     formats: &Formats,
     moment: &ReadSnapshot<'_>,
@@ -127,8 +125,7 @@ fn changed_rows(
     let missing = || BatchError::MissingField { field: spec.name.clone() };
     let column = column.ok_or_else(missing)?;
     let key_type = formats.schema.key_type();
-    let keys = column.values.rows().min(column.valid.as_ref().map_or(usize::MAX, Vec::len));
-    (0..batch.rows.min(keys))
+    (0..batch.rows)
         .map(|row| {
             let key = match column.get(row) {
                 ValueRef::VarChar(text) => Some(PrimaryKeyRef::VarChar(text)),
@@ -139,6 +136,5 @@ fn changed_rows(
             let found = moment.rows.rows_of_key(&key.to_bytes())?;
             Ok(found.last().copied().filter(|row| moment.live.contains(*row)))
         })
-        .chain((keys..batch.rows).map(|_| Ok(None)))
         .collect()
 }

@@ -1,7 +1,7 @@
 //! Which keys a batch was written under whose answer was lost: those that it names, or those that its
 //! rows were given.
 
-use super::insert::automatic_key;
+use super::assigned::automatic_key;
 use crate::replication::requests::RequestAnswer;
 use crate::schema::{Batch, KeyType, PrimaryKey, Schema};
 use crate::value::ValueRef;

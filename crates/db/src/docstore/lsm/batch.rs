@@ -1,5 +1,6 @@
 //! A batch as the trees take it, and its entry in both.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use lsm_tree::{AbstractTree, AnyTree};
@@ -8,7 +9,7 @@ use crate::docstore::changes::NewRow;
 use crate::docstore::key_bytes::{
     ROW_BYTES, decode_row, entry_bytes, key_entry, row_key, row_value,
 };
-use crate::ids::RowId;
+use crate::ids::{RowId, Seq};
 
 /// Memory of an entry of a write buffer beside its bytes: a node of the skip list with two
 /// slices, a number and a tower.
@@ -18,6 +19,13 @@ const ENTRY_OVERHEAD_BYTES: u64 = 112;
 pub(super) struct RowBefore {
     pub(super) partition: u32,
     pub(super) key: Vec<u8>,
+}
+
+/// Rows that were read before the batch that deletes them comes.
+pub(super) struct RowsAhead {
+    /// Up to where the log was applied then.
+    pub(super) applied: Seq,
+    pub(super) rows: HashMap<RowId, Option<RowBefore>>,
 }
 
 /// What a batch writes to the trees.

@@ -39,6 +39,7 @@ use std::sync::{Arc, Mutex};
 
 use lsm_tree::{AbstractTree as _, AnyTree, DescriptorTable, SequenceNumberCounter};
 
+use self::batch::RowsAhead;
 use self::late::Late;
 use self::published::Published;
 use super::StoreError;
@@ -100,6 +101,7 @@ struct TreeWriter {
     active_bytes: u64,
     /// Estimated bytes in the buffers being flushed.
     sealed_bytes: u64,
+    ahead: Option<RowsAhead>,
 }
 
 impl TreeWriter {

@@ -64,7 +64,8 @@ fn open(dir: &Path, options: &RowStoreOptions) -> Result<LsmRows, StoreError> {
     let (rows, keys) = open_trees(dir, shared, &batches)?;
     let newest = rows.get_highest_persisted_seqno().max(keys.get_highest_persisted_seqno());
     batches.set(newest.map_or(1, |seqno| seqno + 1));
-    let writer = TreeWriter { counted: on_disk.counted, active_bytes: 0, sealed_bytes: 0 };
+    let writer =
+        TreeWriter { counted: on_disk.counted, active_bytes: 0, sealed_bytes: 0, ahead: None };
     Ok(LsmRows {
         dir: dir.to_owned(),
         rows,

@@ -20,6 +20,10 @@ impl RowStore for LsmRows {
         self.apply_batch(seq, changes, When::Later)
     }
 
+    fn read_ahead(&self, deleted: &[RowId]) -> Result<(), StoreError> {
+        self.read_rows_ahead(deleted)
+    }
+
     fn is_behind(&self) -> bool {
         !self.late.is_empty()
     }

@@ -1,8 +1,9 @@
 //! Applying batches: reads first, then writes to memory, which cannot fail, then publication.
 
+use std::collections::HashMap;
 use std::sync::MutexGuard;
 
-use super::batch::{RowBefore, TreeBatch};
+use super::batch::{RowBefore, RowsAhead, TreeBatch};
 use super::{LsmRows, TreeWriter};
 use crate::docstore::changes::{Net, net};
 use crate::docstore::{RowChange, RowPressure, StoreError};
@@ -17,6 +18,17 @@ pub(super) enum When {
 }
 
 impl LsmRows {
+    pub(super) fn read_rows_ahead(&self, deleted: &[RowId]) -> Result<(), StoreError> {
+        if deleted.is_empty() {
+            return Ok(());
+        }
+        let applied = self.published.applied();
+        let read = |row: &RowId| Ok::<_, StoreError>((*row, self.row_before(*row)?));
+        let rows = deleted.iter().map(read).collect::<Result<_, _>>()?;
+        self.writer().ahead = Some(RowsAhead { applied, rows });
+        Ok(())
+    }
+
     pub(super) fn apply_batch(
         &self,
         seq: Seq,
@@ -40,7 +52,10 @@ impl LsmRows {
         if !later {
             self.write_late(&writer, usize::MAX);
         }
-        let before = self.rows_before(&net, rows_only, first)?;
+        let ahead = writer.ahead.take();
+        let ahead = ahead.filter(|ahead| ahead.applied == self.published.applied());
+        let ahead = ahead.map_or_else(HashMap::new, |ahead| ahead.rows);
+        let before = self.rows_before(&net, rows_only, first, ahead)?;
 
         let mut batch = TreeBatch::new(self.batches.next(), net.len(), !rows_only);
         let (mut next_row, mut moves) = (first, Vec::with_capacity(net.len()));
@@ -67,15 +82,19 @@ impl LsmRows {
         Ok(self.pressure(writer.active_bytes))
     }
 
-    /// The rows of a batch as they were. None of them is new from `first` on.
+    /// The rows of a batch as they were, of which some were read ahead. None is there from `first` on.
     fn rows_before(
         &self,
         net: &Net<'_>,
         rows_only: bool,
         first: RowId,
+        mut ahead: HashMap<RowId, Option<RowBefore>>,
     ) -> Result<Vec<Option<RowBefore>>, StoreError> {
         let before = |&(row, _): &(RowId, _)| {
-            if rows_only || row >= first { Ok(None) } else { self.row_before(row) }
+            if rows_only || row >= first {
+                return Ok(None);
+            }
+            ahead.remove(&row).map_or_else(|| self.row_before(row), Ok)
         };
         net.iter().map(before).collect()
     }

@@ -12,6 +12,8 @@ use crate::ids::ErrorClass;
 enum Op {
     Batch(Vec<Logged>),
     Repeat,
+    /// Of the next batch, whatever it is then.
+    ReadAhead(Vec<u64>),
     Flush,
     Compact,
     /// Drops the store without a flush and replays the log.
@@ -40,6 +42,7 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         8 => proptest::collection::vec(logged(), 0..12).prop_map(Op::Batch),
         1 => Just(Op::Repeat),
+        3 => proptest::collection::vec(0u64..70, 0..40).prop_map(Op::ReadAhead),
         2 => Just(Op::Flush),
         1 => Just(Op::Compact),
         1 => Just(Op::Crash),
@@ -93,6 +96,10 @@ proptest! {
                     Op::Repeat => {
                         let again = Logged::Put { row: 0, partition: 9, key: vec![], blob: vec![] };
                         store.apply(log.last(), &[again.change()]).unwrap();
+                    }
+                    Op::ReadAhead(rows) => {
+                        let rows: Vec<_> = rows.into_iter().map(RowId).collect();
+                        store.read_ahead(&rows).unwrap();
                     }
                     Op::Flush => prop_assert_eq!(store.flush().unwrap(), log.last()),
                     Op::Compact => while store.compact().unwrap() {},

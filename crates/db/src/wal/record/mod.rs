@@ -103,12 +103,4 @@ impl Record<'_> {
             Self::Link(_) => RecordKind::Link,
         }
     }
-
-    /// How many rows are gone.
-    pub const fn removed(&self) -> usize {
-        match self {
-            Self::Delete(deleted) | Self::Upsert { deleted, .. } => deleted.len(),
-            Self::Put(_) | Self::Link(_) => 0,
-        }
-    }
 }
