@@ -122,7 +122,9 @@ fn leaving(index: &Arc<Index>, file: &VectorsFile, list: usize) -> Result<Vec<Ve
     let sizes =
         PoolOptions { threads: 1, in_flight: 8, waiting: queries.rows(), ..Default::default() };
     let pool = Pool::start(Arc::clone(index), &sizes, Arc::new(Leaves(Mutex::new(give))))?;
-    let params = SearchParams { k: 10, list, policy: Policy::relay(2, 8), ..Default::default() };
+    // Those that have read here: a search that is handed over at its beginning holds hardly anything.
+    let policy = Policy { home: false, ..Policy::relay(2, 8) };
+    let params = SearchParams { k: 10, list, policy, ..Default::default() };
     params.validate()?;
     for row in 0..queries.rows() {
         let task = Task::Query(queries.row(row).to_vec(), Box::new(params.clone()));

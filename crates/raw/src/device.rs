@@ -78,13 +78,15 @@ pub enum Status {
     Short,
     /// The device is not there any more.
     Gone,
+    /// The device ends nothing of what it has.
+    Silent,
 }
 
 impl Status {
     /// Whether a device that answers so is lost as a whole, and not a block of it: it is not there, or
     /// what it had was aborted, as when its controller is reset.
     pub fn is_loss(self) -> bool {
-        matches!(self, Self::Gone | Self::Nvme { kind: 0, code: 0x07 | 0x08 })
+        matches!(self, Self::Gone | Self::Silent | Self::Nvme { kind: 0, code: 0x07 | 0x08 })
     }
 }
 
@@ -104,6 +106,7 @@ impl fmt::Display for Status {
             Self::System(errno) => fmt::Display::fmt(&std::io::Error::from_raw_os_error(*errno), f),
             Self::Short => f.write_str("the device ends early"),
             Self::Gone => f.write_str("the device is gone"),
+            Self::Silent => f.write_str("the device does not answer"),
         }
     }
 }
@@ -141,7 +144,8 @@ pub trait RawDevice: Send {
     ///
     /// # Safety
     /// The memory of the command is valid for its length, reached by the device, and used by nobody
-    /// else, until [`poll`](Self::poll) has told of its end or the device is dropped.
+    /// else, until [`poll`](Self::poll) has told of its end or the device is dropped. Where neither comes
+    /// it stays so for ever.
     #[expect(unsafe_code, reason = "memory is handed over by pointer")]
     unsafe fn submit(&mut self, command: &Command) -> Result<(), CommandRefused>;
 

@@ -44,6 +44,7 @@ mod pinning;
 mod poller;
 mod port;
 mod ring;
+mod silence;
 pub mod sim;
 mod store;
 mod stripe;

@@ -7,7 +7,8 @@
 //!
 //! Invariants: a lane never has more requests out than its answers have room, which the port sees
 //! to; what the device has no room for stays at the poller, and nothing is dropped; when the poller
-//! ends, for whatever reason, every lane learns of it.
+//! ends, for whatever reason, every lane learns of it. It ends too where a lost device ends nothing of
+//! what it has.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,6 +23,8 @@ use crate::device::{
 };
 use crate::lane::{Arrivals, PollerLane, Request};
 use crate::patience::{AwakePollers, Patience};
+use crate::silence::{AfterSilence, Silence};
+use crate::sim::NullDev;
 use crate::tally::OpTally;
 
 /// How often a device is told that somebody is there.
@@ -153,7 +156,7 @@ pub(crate) struct PollerOptions {
     pub(crate) processor: Option<usize>,
 }
 
-/// A running poller; dropping it ends the thread, after what the device holds has ended.
+/// A running poller; dropping it ends the thread, after what the device holds has ended or is given up.
 pub(crate) struct Poller {
     pub(crate) office: Arc<Office>,
     started_in: u32,
@@ -253,6 +256,9 @@ struct Rounds {
     /// Whether the device ends what it has by ringing the bell.
     rings: bool,
     gone: Option<Status>,
+    silence: Silence,
+    /// The device is lost, and what it has will not end.
+    given_up: bool,
 }
 
 impl Rounds {
@@ -274,13 +280,15 @@ impl Rounds {
             at_device: 0,
             rings,
             gone: None,
+            silence: Silence::default(),
+            given_up: false,
         }
     }
 
     fn run(&mut self) {
         let mut done = Vec::new();
         let (mut rounds, mut kept) = (0_u32, Instant::now());
-        loop {
+        while !self.given_up {
             let seen = self.office.work.tally.count();
             self.take_mail();
             let mut worked = self.finish(&mut done);
@@ -355,6 +363,7 @@ impl Rounds {
             return false;
         }
         self.at_device -= done.len();
+        self.silence.heard();
         for CommandDone { tag, result } in done.drain(..) {
             self.office.counts.ended(result);
             if let Err(why) = result {
@@ -438,11 +447,19 @@ impl Rounds {
     }
 
     fn keep_alive(&mut self) {
-        if self.gone.is_some() {
+        if self.gone.is_none()
+            && let Err(why) = self.device.keep_alive()
+        {
+            self.lose(why);
+        }
+        if !self.device.needs_keep_alive() {
+            // The kernel ends what it has.
             return;
         }
-        if let Err(why) = self.device.keep_alive() {
-            self.lose(why);
+        match self.silence.look(self.at_device, self.gone.is_some()) {
+            AfterSilence::Waits => {}
+            AfterSilence::Lost => self.lose(Status::Silent),
+            AfterSilence::GivenUp => self.given_up = true,
         }
     }
 
@@ -476,5 +493,12 @@ impl Drop for Rounds {
         // A poller that fails is as good as a device that does.
         self.office.lose();
         close(std::mem::take(&mut self.lanes));
+        if self.given_up {
+            let (name, left) = (&self.office.name, self.at_device);
+            tracing::error!("{name}: {left} commands do not end; their memory is kept for ever");
+            // Closing it could wait for them, and it may write to that memory.
+            let device: Box<dyn RawDevice> = Box::<NullDev>::default();
+            std::mem::forget(std::mem::replace(&mut self.device, device));
+        }
     }
 }

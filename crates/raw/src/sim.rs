@@ -88,6 +88,9 @@ struct SimPlatters {
     written_bytes: u64,
     reads: u64,
     gone: bool,
+    /// Nothing ends, and so many commands have not.
+    keeps: bool,
+    kept: usize,
 }
 
 /// The content of a simulated device, which outlives it. Clones share.
@@ -110,6 +113,8 @@ impl Platter {
             written_bytes: 0,
             reads: 0,
             gone: false,
+            keeps: false,
+            kept: 0,
         };
         Self { disk: Arc::new(Mutex::new(disk)), options }
     }
@@ -139,6 +144,16 @@ impl Platter {
     /// The device is pulled out.
     pub fn pull_out(&self) {
         self.lock().gone = true;
+    }
+
+    /// From now on it takes commands and ends none, as a controller that hangs or has failed.
+    pub fn keep_all(&self) {
+        self.lock().keeps = true;
+    }
+
+    /// Commands that it keeps so.
+    pub fn kept(&self) -> usize {
+        self.lock().kept
     }
 
     /// Writes so far, and their bytes.
@@ -287,6 +302,13 @@ impl RawDevice for SimDev {
     }
 
     fn poll(&mut self, done: &mut Vec<CommandDone>) {
+        {
+            let mut disk = self.platter.lock();
+            if disk.keeps {
+                disk.kept = self.under_way.len();
+                return;
+            }
+        }
         let mut at = 0;
         while at < self.under_way.len() {
             let (polls, command) = &mut self.under_way[at];

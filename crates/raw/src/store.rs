@@ -116,12 +116,17 @@ impl State {
         self.held.get(key).is_some_and(|region| region.strong_count() > 0)
     }
 
-    /// The directory without what is dead and not held; `None` where that is the same.
-    fn cleared(&self) -> Option<RegionDirectory> {
+    /// The directory without what is dead and not held; `None` where that is the same. What goes is found by
+    /// nobody from now on, though it may stand in the directory on the devices until another one is there.
+    fn clear(&mut self) -> Option<RegionDirectory> {
         let gone = |e: &Entry| self.dead.contains(&key(e)) && !self.is_held(&key(e));
         let old = self.directory();
         let left: Vec<Entry> = old.entries.iter().filter(|e| !gone(e)).cloned().collect();
-        (left.len() < old.entries.len()).then(|| RegionDirectory { entries: left, ..old.clone() })
+        if left.len() == old.entries.len() {
+            return None;
+        }
+        self.directory = Some(RegionDirectory { entries: left, ..old.clone() });
+        self.directory.clone()
     }
 }
 
@@ -220,6 +225,11 @@ impl Store {
             && (source == entry.source
                 || checksum_of(&segment.path).map_err(failed)? == entry.checksum);
         let mut state = self.lock();
+        // While its file was read it may have been given up, and its place been given to another.
+        let is_same = |e: &Entry| (key(e), e.start) == (key(&entry), entry.start);
+        if !state.directory().entries.iter().any(is_same) {
+            return Ok(None);
+        }
         if is_it && source != entry.source {
             // Known from now on, and for ever with the next change of the directory.
             let entries = &mut state.directory.as_mut().expect("set when it was opened").entries;
@@ -295,8 +305,8 @@ impl Store {
             source,
         };
         let mut directory = {
-            let state = self.lock();
-            state.cleared().unwrap_or_else(|| state.directory().clone())
+            let mut state = self.lock();
+            state.clear().unwrap_or_else(|| state.directory().clone())
         };
         directory.entries.retain(|e| key(e) != key(&entry));
         directory.entries.push(entry.clone());
@@ -359,7 +369,7 @@ impl Store {
 
     /// Writes a directory without what is dead and not held.
     fn clear(&self) -> Result<(), CopyError> {
-        let cleared = self.lock().cleared();
+        let cleared = self.lock().clear();
         cleared.map_or(Ok(()), |directory| self.publish(directory))
     }
 

@@ -11,6 +11,7 @@ use pipeann_milvus::{AccessLog, CallEnded};
 use serde_json::json;
 
 use crate::opening::now;
+use crate::process::say;
 
 /// A file of lines of JSON, one for each call.
 pub(crate) struct AccessFile {
@@ -46,7 +47,7 @@ impl AccessLog for AccessFile {
         if let Err(error) = written
             && !self.failed.swap(true, Ordering::Relaxed)
         {
-            eprintln!("pipeann: calls are not noted: {error}");
+            say(format_args!("calls are not noted: {error}"));
         }
     }
 }

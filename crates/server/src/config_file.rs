@@ -131,6 +131,15 @@ mod tests {
     }
 
     #[test]
+    fn a_list_that_is_given_takes_the_place_of_the_files() {
+        let text = "cluster = \"c\"\nstore = \"file:///s\"\netcd = \"http://a,http://b\"\n";
+        let urls = |given: &[&str]| parsed(text, given).unwrap().serve.etcd().to_owned();
+        assert_eq!(urls(&[]), ["http://a", "http://b"]);
+        assert_eq!(urls(&["--etcd", "http://c"]), ["http://c"]);
+        assert_eq!(urls(&["--etcd=http://c,http://d"]), ["http://c", "http://d"]);
+    }
+
+    #[test]
     fn what_no_flag_would_take_is_refused() {
         let refused = |text: &str| parsed(text, &[]).unwrap_err().to_string();
         assert!(refused("prot = 1").contains("unknown key `prot`"));

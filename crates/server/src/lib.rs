@@ -5,13 +5,19 @@
 //! the same rules ([`opening`]). What is answered to clients is the door's, in `pipeann-milvus`; what
 //! servers share is `pipeann-replica`'s.
 
+// They panic where nobody listens any more; see `process::say`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod access_file;
 mod allocator;
 mod clustered;
 mod config_file;
+mod health;
 pub mod interrupt;
 pub mod joining;
+mod meanwhile;
 pub mod opening;
+pub mod privacy;
 pub mod process;
 pub mod serve;
 
@@ -38,7 +44,7 @@ pub fn run() -> ExitCode {
     match run_with(std::env::args_os().collect()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            eprintln!("pipeann: {why}");
+            process::say(why);
             ExitCode::FAILURE
         }
     }

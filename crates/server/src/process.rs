@@ -1,6 +1,8 @@
-//! What every program of pipeann does first and last: its allocator, its log on standard error, and
-//! how it ends.
+//! What every program of pipeann does first and last: its allocator, its log on standard error, what it
+//! says to people, and how it ends.
 
+use std::fmt::Display;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
@@ -20,11 +22,11 @@ pub fn begin() {
     allocator::keep_little();
     let asked = asked_log();
     let shown = shown(&asked).unwrap_or_else(|why| {
-        eprintln!("pipeann: {LOG}={asked} is not understood, and has no effect: {why}");
+        say(format_args!("{LOG}={asked} is not understood, and has no effect: {why}"));
         EnvFilter::new(USUAL_LOG)
     });
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
+        .with_writer(io::stderr)
         .with_ansi(false)
         .without_time()
         .with_target(false);
@@ -44,6 +46,16 @@ fn shown(asked: &str) -> Result<EnvFilter, tracing_subscriber::filter::ParseErro
     EnvFilter::builder().parse(if asked.is_empty() { USUAL_LOG } else { asked })
 }
 
+/// Says a line on standard error. Who listens there may have gone, which ends nothing.
+pub fn say(line: impl Display) {
+    let _ = writeln!(io::stderr(), "pipeann: {line}");
+}
+
+/// Says a line on standard output, likewise.
+pub(crate) fn tell(line: impl Display) {
+    let _ = writeln!(io::stdout(), "{line}");
+}
+
 /// The exit code: 0, 1 for an error, which is told in one line with its causes, 130 for Ctrl-C.
 pub fn ended(result: anyhow::Result<()>) -> ExitCode {
     match result {
@@ -55,15 +67,15 @@ pub fn ended(result: anyhow::Result<()>) -> ExitCode {
 /// Says what went wrong in one line, and chooses the exit code.
 fn report(error: &anyhow::Error) -> ExitCode {
     if error.is::<interrupt::Interrupted>() {
-        eprintln!("pipeann: interrupted");
+        say("interrupted");
         return ExitCode::from(interrupt::EXIT_CODE);
     }
-    let closed_pipe = |e: &std::io::Error| e.kind() == std::io::ErrorKind::BrokenPipe;
-    if error.downcast_ref::<std::io::Error>().is_some_and(closed_pipe) {
+    let closed_pipe = |e: &io::Error| e.kind() == io::ErrorKind::BrokenPipe;
+    if error.downcast_ref::<io::Error>().is_some_and(closed_pipe) {
         // Whoever read the output has seen enough.
         return ExitCode::SUCCESS;
     }
-    eprintln!("pipeann: {}", one_line(error));
+    say(one_line(error));
     ExitCode::FAILURE
 }
 

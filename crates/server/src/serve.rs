@@ -1,28 +1,26 @@
 //! `pipeann serve`: a database for clients of Milvus; the flags, and what is run by them.
 
 use std::fmt;
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::sync_channel;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use pipeann_db::access::ACCESS_FILE;
 use pipeann_engine::memory::MemoryLimit;
 use pipeann_milvus::{
     DEFAULT_METRICS_PORT, DEFAULT_PORT, FrontendSettings, Listening, ServeError, ServeOptions,
-    ServerTls, bind, listen, relay,
+    ServerTls, listen,
 };
-use rustix::fs::Mode;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::access_file::AccessFile;
 use crate::clustered::{EndCause, Listens, Opened, ServerEnding, ServersArgs};
-use crate::interrupt;
+use crate::meanwhile::Meanwhile;
 use crate::opening::{By, database_options, now};
+use crate::process::{say, tell};
+use crate::{interrupt, privacy};
 
 /// Serve a database to clients of Milvus
 ///
@@ -114,6 +112,12 @@ impl fmt::Debug for ServerFlags {
 }
 
 impl ServerFlags {
+    /// Where etcd is.
+    #[cfg(test)]
+    pub(crate) fn etcd(&self) -> &[String] {
+        self.cluster.etcd_urls()
+    }
+
     /// What connections are encrypted with, read.
     fn tls(&self) -> Result<Option<ServerTls>> {
         let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
@@ -134,30 +138,14 @@ fn take_descriptors() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: allowed.maximum, ..allowed });
 }
 
-/// What a server makes is for its user alone, and so are a directory and a file of users that were
-/// made before: rows and hashes of passwords stand there.
-fn keep_private(dir: &Path) {
-    umask(Mode::RWXG | Mode::RWXO);
-    for path in [dir.to_owned(), dir.join(ACCESS_FILE)] {
-        let Ok(found) = std::fs::metadata(&path) else { continue };
-        let mode = found.permissions().mode();
-        if mode & 0o077 == 0 {
-            continue;
-        }
-        let private = Permissions::from_mode(mode & 0o700);
-        if let Err(error) = std::fs::set_permissions(&path, private) {
-            eprintln!("pipeann: others may read {}: {error}", path.display());
-        }
-    }
-}
-
 /// Runs the command, until it is interrupted.
 ///
 /// # Errors
 /// What keeps the server from beginning.
 pub fn run(args: &ServerFlags) -> Result<()> {
     take_descriptors();
-    keep_private(&args.data_dir);
+    privacy::begin();
+    privacy::keep(&args.data_dir);
     // The second signal ends the process whatever it is doing.
     let interrupted = interrupt::flag()?;
     let ending = ServerEnding::by_signals()?;
@@ -176,7 +164,7 @@ pub fn run(args: &ServerFlags) -> Result<()> {
         ..ServeOptions::default()
     };
     while serve(args, &options, (&ending, &interrupted))? == EndCause::CutOff {
-        eprintln!("pipeann: the log does not reach back to what is here; all is taken anew");
+        say("the log does not reach back to what is here; all is taken anew");
     }
     Ok(())
 }
@@ -192,22 +180,14 @@ fn serve(
     let identity = tls.map(|tls| (tls.certificate.clone(), tls.key.clone()));
     let listens = Listens { host: &args.host, port: args.port, identity };
     let joined = args.cluster.join(&args.data_dir, &listens)?;
-    let mut relaying = None;
-    if let Some(joined) = &joined
-        && joined.wants_generation()?
-    {
-        if let Some(peers) = joined.distant_peers() {
-            options.socket = Some(bind(&args.host, args.port)?);
-            let others = relay(peers, &options)?;
-            // Where nobody leads yet, nobody answers before this server does.
-            let answered = joined.sees_leader();
-            if answered {
-                println!("listening on {}", others.address());
-            }
-            relaying = Some((others, answered));
+    let mut meanwhile = None;
+    if let Some(joined) = &joined {
+        let meanwhile =
+            meanwhile.insert(Meanwhile::begin(joined, &mut options, args.metrics_port)?);
+        if joined.wants_generation()? {
+            meanwhile.tell(joined);
+            joined.take_generation(interrupted)?;
         }
-        joined.take_generation()?;
-        interrupt::check(interrupted)?;
     }
     let mut settings = database_options(Some(args.memory_limit));
     settings.collection.flush_behind = true;
@@ -215,44 +195,51 @@ fn serve(
     let (cut_off, is_cut_off) = sync_channel(1);
     let opened = match joined {
         Some(joined) => joined.open(settings, cut_off, interrupted)?,
-        None => Opened::alone(&args.data_dir, settings)?,
+        None => Some(Opened::alone(&args.data_dir, settings)?),
+    };
+    let Some(opened) = opened else {
+        meanwhile.map(Meanwhile::end);
+        return Ok(EndCause::CutOff);
     };
     let database = Arc::clone(opened.database());
     options.peers = opened.peers();
     let settings = FrontendSettings { database, now: Arc::new(now) };
+    meanwhile.as_mut().map(Meanwhile::leave_metrics);
     let listening = listen_with_metrics(settings, options, args.metrics_port)?;
-    let address = listening.address();
-    if !address.ip().is_loopback() {
-        if args.token.is_none() && !args.authorization {
-            eprintln!(
-                "pipeann: anyone who reaches {address} can read and write this database; see \
-                 --authorization and --token"
-            );
-        } else if args.tls_cert.is_none() {
-            eprintln!("pipeann: passwords and rows pass to {address} unencrypted; see --tls_cert");
-        }
-    }
-    match relaying {
-        Some((others, answered)) => {
-            // It has taken connections until now, so none was refused.
-            others.stop();
-            println!("{} {address}", if answered { "all data is at" } else { "listening on" });
-        }
-        None => println!("listening on {address}"),
-    }
-    if let Some(address) = listening.metrics_address() {
-        println!("metrics at http://{address}/metrics");
-    }
+    // Somebody has taken connections until now, so none was refused.
+    let told = meanwhile.is_some_and(Meanwhile::end);
+    opened.look();
+    say_where(args, &listening, told);
     ending.by_drain_of(&opened)?;
     ending.by_cut_off(is_cut_off)?;
     let cause = ending.wait();
     if let EndCause::Asked(by) = cause {
-        eprintln!("pipeann: ending, asked by {by}; calls under way are answered first");
+        say(format_args!("ending, asked by {by}; calls under way are answered first"));
         opened.hand_over(|| listening.led_calls());
     }
     listening.stop();
     opened.close();
     Ok(cause)
+}
+
+/// Says where calls are taken, and what of that is open to everybody; `told` where it said so before.
+fn say_where(args: &ServerFlags, listening: &Listening, told: bool) {
+    let address = listening.address();
+    if !address.ip().is_loopback() {
+        if args.token.is_none() && !args.authorization {
+            say(format_args!(
+                "anyone who reaches {address} can read and write this database; see \
+                 --authorization and --token"
+            ));
+        } else if args.tls_cert.is_none() {
+            say(format_args!("passwords and rows pass to {address} unencrypted; see --tls_cert"));
+        }
+    }
+    let what = if told { "all data is at" } else { "listening on" };
+    tell(format_args!("{what} {address}"));
+    if let Some(address) = listening.metrics_address() {
+        tell(format_args!("metrics at http://{address}/metrics"));
+    }
 }
 
 /// Listens; does without metrics where nobody has asked for them and their port is in use.
@@ -270,7 +257,7 @@ fn listen_with_metrics(
     let usual = ServeOptions { metrics_port: Some(DEFAULT_METRICS_PORT), ..options.clone() };
     match listen(settings.clone(), &usual) {
         Err(error @ ServeError::Address { port: DEFAULT_METRICS_PORT, .. }) => {
-            eprintln!("pipeann: {error}; no metrics are told, see --metrics-port");
+            say(format_args!("{error}; no metrics are told, see --metrics-port"));
             Ok(listen(settings, &options)?)
         }
         other => Ok(other?),

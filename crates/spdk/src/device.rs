@@ -160,7 +160,8 @@ impl RawDevice for Nvme {
             self.free.push(slot as u32);
             done.push(CommandDone { tag: self.tags[slot as usize], result });
         }
-        // The driver ends what it had before it says that the pair is broken.
+        // Of a controller that has failed the driver says so, and ends what it had only where it was pulled
+        // out: the rest the poller gives up.
         self.gone |= answer < 0;
     }
 

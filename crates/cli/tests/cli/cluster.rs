@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::data::{Place, SMALL, text};
 
-const SEARCH: &str = "cluster search --topology cluster.toml --insecure --queries query.u8bin \
+pub(crate) const SEARCH: &str = "cluster search --topology cluster.toml --insecure --queries query.u8bin \
     --truth truth.bin --list 40 --width 1 --ahead 1";
 
 /// A loopback address of its own, whose ports go to no other test.
@@ -22,7 +22,7 @@ fn own_address() -> Ipv4Addr {
 }
 
 /// An index of four partitions, and a topology of two servers on free ports.
-fn place() -> (Place, Vec<u16>) {
+pub(crate) fn place() -> (Place, Vec<u16>) {
     let place = Place::new(3000);
     let build = "build --base base.u8bin --index index --metric l2 --partitions 4";
     place.json(&format!("{build} {SMALL}"));
@@ -129,6 +129,21 @@ fn counts_need_no_network() {
         assert!(row["bytes_a_hop"].as_f64().unwrap() < 2000.0, "{row}");
     }
     assert_eq!((&rows[0]["hops"], &rows[0]["differ"]), (&Value::from(0.0), &Value::Null));
+    let states = |row: &Value| -> u64 {
+        row["states"].as_array().unwrap().iter().map(|count| count.as_u64().unwrap()).sum()
+    };
+    let moves = |row: &Value| {
+        let each = row["hops"].as_f64().unwrap() + row["hops_to_entry"].as_f64().unwrap();
+        (each * row["queries"].as_f64().unwrap()).round() as u64
+    };
+    assert!(rows.iter().all(|row| states(row) == moves(row)), "{rows:?}");
+    // A search that looks ahead begins where it came, unless it is handed to its entry's owner.
+    let ahead = line.replace("--width 1 --ahead 1", "--width 2 --ahead 8");
+    let begun = ["entry", "round-robin"].map(|begin| {
+        let row = place.json(&format!("{ahead} --begin {begin}")).remove(2);
+        row["hops_to_entry"].as_f64().unwrap()
+    });
+    assert!(begun[0] > begun[1] && begun[0] <= 1.0, "{begun:?}");
     // Whoever looks ahead reads otherwise where less is at hand, and that shows.
     let ahead = place.json(&line.replace("--ahead 1", "--ahead 8"));
     assert!(ahead[2]["differ"].as_u64().unwrap() > 0, "{ahead:?}");

@@ -3,6 +3,7 @@
 mod bad_input;
 mod build;
 mod cluster;
+mod cluster_answers;
 mod convert;
 mod data;
 mod db_backup;

@@ -111,6 +111,16 @@ impl<W: Walker + Send + 'static> ServerHost<W> {
         self.shared.lock().counters()
     }
 
+    /// How many queries are here.
+    pub fn slots_in_use(&self) -> usize {
+        self.shared.lock().slots_in_use()
+    }
+
+    /// What its walker tells of itself. Must not wait: messages do meanwhile.
+    pub fn of_walker<T>(&self, told: impl FnOnce(&W) -> T) -> T {
+        told(self.shared.lock().walker())
+    }
+
     /// Waits until so many other servers are connected. False where that takes longer.
     pub fn wait_up(&self, others: usize, at_most: Duration) -> bool {
         let held = self.shared.others.lock().unwrap_or_else(PoisonError::into_inner);

@@ -148,6 +148,11 @@ impl<W: Walker> Server<W> {
         self.counters
     }
 
+    /// What does the work.
+    pub fn walker(&self) -> &W {
+        &self.walker
+    }
+
     /// How many queries are here.
     pub fn slots_in_use(&self) -> usize {
         self.slots.len()

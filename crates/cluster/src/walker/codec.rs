@@ -23,6 +23,8 @@ pub struct Asked {
     pub ahead: u16,
     /// Whether it reads in rounds, one record of each page, as BatANN does.
     pub baton: bool,
+    /// Whether it begins where it came, as in BatANN, and not at the owner of its nearest entry.
+    pub round_robin: bool,
     /// Of what the components of the query are: vectors of other types may have as many bytes.
     pub ty: VectorType,
     /// Distances that are answered.
@@ -47,7 +49,7 @@ impl Asked {
         out.extend(self.list.to_le_bytes());
         out.extend(self.width.to_le_bytes());
         out.extend(self.ahead.to_le_bytes());
-        out.push(u8::from(self.baton));
+        out.push(u8::from(self.baton) | u8::from(self.round_robin) << 1);
         out.push(self.ty as u8);
         for end in [self.within.from, self.within.to] {
             let (kind, at) = match end {
@@ -77,9 +79,8 @@ impl Asked {
         let (bytes, filter) = bytes.split_first_chunk::<{ Self::BYTES }>()?;
         let long = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| bytes[at + i]));
         let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-        let baton = match bytes[12] {
-            0 => false,
-            1 => true,
+        let (baton, round_robin) = match bytes[12] {
+            of @ 0..=3 => (of & 1 != 0, of & 2 != 0),
             _ => return None,
         };
         let ty = VectorType::from_code(bytes[13].into())?;
@@ -94,7 +95,7 @@ impl Asked {
         };
         let within = DistanceRange { from: end(14)?, to: end(19)? };
         let (k, list, width, ahead) = (long(0), long(4), short(8), short(10));
-        Some((Self { k, list, width, ahead, baton, ty, within }, filter))
+        Some((Self { k, list, width, ahead, baton, round_robin, ty, within }, filter))
     }
 
     /// Why it is refused by an index of vectors of another type.
@@ -109,6 +110,7 @@ impl Asked {
         } else {
             Policy::relay(self.width, self.ahead)
         };
+        let policy = Policy { home: !self.round_robin, ..policy };
         let (k, list) = (self.k as usize, self.list as usize);
         SearchParams { k, list, policy, within: self.within, ..SearchParams::default() }
     }

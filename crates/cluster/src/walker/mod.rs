@@ -13,6 +13,7 @@ pub use centroids::{Centroids, CentroidsError};
 pub use codec::{Asked, ReadPolicy, Spent};
 pub use counted::{Answered, Counted};
 pub use gather::gather;
+pub use pipeann_engine::pool::StateSizes;
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -21,7 +22,7 @@ use pipeann_engine::index::{Index, QueryError};
 use pipeann_engine::pool::{
     End, FILTER_MAX, Pool, PoolError, PoolOptions, ResolveFilter, Sink, Task,
 };
-use pipeann_engine::search::{FrontierError, SearchError, SearchParams};
+use pipeann_engine::search::{FrontierError, PageSource as _, SearchError, SearchParams};
 
 use self::codec::UNREADABLE;
 use crate::relay::{Done, Ticket, Walked, Walker, Work};
@@ -68,7 +69,7 @@ pub fn task(work: Work, index: &Index) -> Option<(Ticket, Task)> {
                         return Some((ticket, Task::Refused(why)));
                     };
                     let mut params = Box::new(SearchParams { without, ..asked.params() });
-                    params.policy.home = mode == Mode::Region;
+                    params.policy.home = goes_home(mode, &asked, index);
                     if filter.is_empty() {
                         Task::Query(vector, params)
                     } else {
@@ -85,6 +86,16 @@ pub fn task(work: Work, index: &Index) -> Option<(Ticket, Task)> {
         }
         // It ends by itself in some milliseconds, and its end is dropped.
         Work::Cancel { .. } => None,
+    }
+}
+
+/// Whether a query is handed to the owner of its nearest entry before it reads. Who reads all pages can
+/// begin anywhere, unless queries are asked by region.
+fn goes_home(mode: Mode, asked: &Asked, index: &Index) -> bool {
+    match mode {
+        Mode::Region => true,
+        Mode::Relay | Mode::Baton => !asked.round_robin && index.view().owned.is_some(),
+        Mode::Scatter | Mode::Orchestrate | Mode::Replicas => false,
     }
 }
 
@@ -140,6 +151,17 @@ pub struct WalkerOptions {
     pub longest: Duration,
 }
 
+/// What the pools of a walker have done, and what waits for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueFigures {
+    /// Work that waits for a thread.
+    pub waiting: usize,
+    /// The most that has waited for one pool at once.
+    pub most_waiting: usize,
+    /// How long the states were that left.
+    pub state_bytes: StateSizes,
+}
+
 impl IndexWalker {
     /// Threads over an index.
     ///
@@ -172,6 +194,16 @@ impl IndexWalker {
     /// The index.
     pub fn index(&self) -> &Arc<Index> {
         self.pool.index()
+    }
+
+    /// What its pools have done, and what waits for them.
+    pub fn figures(&self) -> QueueFigures {
+        let pools = [Some(&self.pool), self.separate.as_ref()].into_iter().flatten();
+        pools.fold(QueueFigures::default(), |sum, pool| QueueFigures {
+            waiting: sum.waiting + pool.waiting(),
+            most_waiting: sum.most_waiting.max(pool.most_waiting()),
+            state_bytes: sum.state_bytes.and(pool.counts().state_bytes),
+        })
     }
 }
 

@@ -140,6 +140,7 @@ const ONE: Asked = Asked {
     width: 1,
     ahead: 1,
     baton: false,
+    round_robin: false,
     ty: VectorType::U8,
     within: DistanceRange::ALL,
 };
@@ -149,7 +150,7 @@ fn a_query_travels_over_sockets_to_the_answer_of_one_server_with_all() {
     let Servers { hosts, client, whole, dir: _dir, .. } = servers();
     let queries = vectors(60, 2);
     let mut travelled = 0;
-    for asked in [ONE, Asked { baton: true, ..ONE }] {
+    for asked in [ONE, Asked { baton: true, ..ONE }, Asked { round_robin: true, ..ONE }] {
         let answers: Vec<_> = queries
             .chunks_exact(DIM)
             .map(|vector| client.ask(query(vector, asked, Duration::from_secs(60))).unwrap())
@@ -176,7 +177,7 @@ fn a_query_travels_over_sockets_to_the_answer_of_one_server_with_all() {
         answered += of.answered;
         repeated += of.repeated + of.beyond_grant + of.out_of_place + of.failed;
     }
-    assert_eq!((begun, answered, repeated), (120, 120, 0));
+    assert_eq!((begun, answered, repeated), (180, 180, 0));
 }
 
 #[test]
@@ -259,6 +260,13 @@ fn what_is_asked_and_spent_is_read_as_it_was_written() {
     assert_eq!(Asked::decode(&ONE.encode()), Some((ONE, &[][..])));
     assert_eq!(Asked::decode(&ONE.encode_among(b"a < 3")), Some((ONE, &b"a < 3"[..])));
     assert_eq!(Asked::decode(&ONE.encode()[1..]), None);
+    for (baton, round_robin) in [(false, true), (true, false), (true, true)] {
+        let asked = Asked { baton, round_robin, ..ONE };
+        assert_eq!(Asked::decode(&asked.encode()), Some((asked, &[][..])));
+        assert_eq!(asked.params().policy.home, !round_robin);
+    }
+    let unknown = [&ONE.encode()[..12], &[4], &ONE.encode()[13..]].concat();
+    assert_eq!(Asked::decode(&unknown), None);
     let ahead = [(1, 10), (10, 20), (10, 64), (100, 160), (9, u32::MAX), (u32::MAX, 0)];
     let ahead = ahead.map(|(k, list)| Asked::look_ahead(k, list));
     assert_eq!(ahead, [4, 8, 12, 32, 512, 8]);

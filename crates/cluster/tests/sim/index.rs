@@ -32,6 +32,7 @@ const ONE: Asked = Asked {
     width: 1,
     ahead: 1,
     baton: false,
+    round_robin: false,
     ty: VectorType::U8,
     within: DistanceRange::ALL,
 };

@@ -114,6 +114,32 @@ fn a_full_stripe_refuses_and_a_given_up_region_is_used_again() {
 }
 
 #[test]
+fn a_region_that_goes_while_its_file_is_compared_is_not_found() {
+    let rig = Rig::claimed(2, &SimDevOptions { bytes: 4 << 20, ..SimDevOptions::default() });
+    let index = Index::new(1);
+    let store = rig.store().unwrap();
+    let first = index.segment("segment-000000.pages", 4 << 20, 5, 1);
+    let start = copy(&store, &first).start;
+    // A copy of the index that is slow to read.
+    let slow = Index { dir: tempfile::tempdir().unwrap(), ..Index::new(1) };
+    let path = slow.dir.path().join("segment-000000.pages");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let copied = pipeann_raw::CopiedSegment { path: path.clone(), ..first.clone() };
+    let second = index.segment("segment-000002.pages", 4 << 20, 6, 2);
+    let found = std::thread::scope(|scope| {
+        let finding = scope.spawn(|| store.find(&copied).unwrap().map(|region| region.start));
+        // Open as soon as it is read.
+        let mut fifo = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        store.wants(index.uuid, 2, std::slice::from_ref(&second));
+        assert_eq!(copy(&store, &second).start, start, "the only place there is");
+        std::io::Write::write_all(&mut fifo, &content(4 << 20, 5)).unwrap();
+        drop(fifo);
+        finding.join().unwrap()
+    });
+    assert_eq!(found, None);
+}
+
+#[test]
 fn an_older_generation_does_not_give_up_what_a_newer_one_wants() {
     let rig = Rig::claimed(2, &SimDevOptions::default());
     let index = Index::new(1);

@@ -68,6 +68,33 @@ fn a_loss_is_found_out_while_nothing_is_read() {
     }
 }
 
+/// As a controller that fails without its device being pulled out: the driver ends nothing of what it had.
+#[test]
+fn what_a_failed_device_keeps_is_answered_all_the_same() {
+    let (rig, store, start) = broken(Platter::keep_all);
+    let reads = std::thread::scope(|scope| {
+        let readers = [0, 4096].map(|at| {
+            scope.spawn({
+                let store = &store;
+                move || read(store, start + TURNS[1] + at, 4096)
+            })
+        });
+        while rig.platters[1].kept() < readers.len() {
+            std::thread::yield_now();
+        }
+        rig.platters[1].pull_out();
+        readers.map(|reader| reader.join().unwrap())
+    });
+    for read in reads {
+        let error = read.unwrap_err();
+        assert!(error.contains("sim1") && error.contains("the device is gone"), "{error}");
+    }
+    assert!(store.devices().is_lost(1) && !store.devices().alive());
+    // Whoever comes later is answered too, and so is who reads from the other one.
+    assert!(read(&store, start + TURNS[1], 4096).is_err());
+    assert_eq!(read(&store, start, 4096).unwrap(), content(4096, 5));
+}
+
 /// Counts events.
 struct Events(Arc<AtomicUsize>);
 

@@ -14,6 +14,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::Opened;
+use crate::process::say;
 
 /// How long others may take to hear from etcd that another server leads.
 const HEARSAY: Duration = Duration::from_millis(300);
@@ -63,8 +64,10 @@ impl ServerEnding {
         let Opened::Clustered { members: Some(members), .. } = opened else { return Ok(()) };
         let (watch, tell) = (members.drain_watch(), self.tell.clone());
         let wait = move || {
-            watch.wait();
-            let _ = tell.send(EndCause::Asked("pipeann cluster drain"));
+            // Where the membership has ended first, nobody is asked.
+            if watch.wait() {
+                let _ = tell.send(EndCause::Asked("pipeann cluster drain"));
+            }
         };
         thread::Builder::new().name("drain".into()).spawn(wait).context("no thread")?;
         Ok(())
@@ -102,25 +105,25 @@ impl Opened {
         replica.close_lead();
         let until = Instant::now() + HANDING_OVER;
         if !replica.wait_until(until, |_| running() == 0) {
-            eprintln!("pipeann: {} calls are handed over with the lead", running());
+            say(format_args!("{} calls are handed over with the lead", running()));
         }
         let handed = members.hand_over();
         replica.nudge();
         match (led, handed) {
             (Some(term), Ok(Some(heir))) => {
-                eprintln!("pipeann: {} at {} is to lead", heir.name, heir.address);
+                say(format_args!("{} at {} is to lead", heir.name, heir.address));
                 let leads_elsewhere = |status: ReplicaStatus| {
                     status.leads.is_none() && status.position.is_some_and(|at| at.term > term)
                 };
                 let until = Instant::now() + HANDING_OVER;
                 if !replica.wait_until(until, |it| leads_elsewhere(it.status())) {
-                    eprintln!("pipeann: no other server was seen to lead");
+                    say("no other server was seen to lead");
                 }
                 // Whoever has not heard of it yet is refused, and not cut off.
                 replica.wait_until(Instant::now() + HEARSAY, |_| false);
             }
             (_, Ok(_)) => {}
-            (_, Err(error)) => eprintln!("pipeann: the lead was given up: {error}"),
+            (_, Err(error)) => say(format_args!("the lead was given up: {error}")),
         }
     }
 }

@@ -22,7 +22,9 @@ pub struct EtcdArgs {
         long = "etcd",
         value_name = "URLS",
         requires = "cluster",
-        value_delimiter = ','
+        value_delimiter = ',',
+        // The last list counts, as with every other flag; those of two lists are not joined.
+        overrides_with = "etcd"
     )]
     pub urls: Vec<String>,
     /// User and password for etcd, as USER:PASSWORD

@@ -62,6 +62,12 @@ fn log(of: &FiguredServer<'_>) -> Vec<MetricFamily> {
     let term = status.position.map_or(0, |at| at.term);
     let yes = |is: bool| f64::from(u8::from(is));
     let mut all = vec![
+        MetricFamily::by(
+            "pipeann_cluster_info",
+            "1, with the name of the cluster that this server is one of",
+            "cluster",
+            vec![(replica.store().cluster().to_owned(), MetricValue::Gauge(1.0))],
+        ),
         gauge("pipeann_cluster_leads", "Whether this server leads", yes(status.leads.is_some())),
         gauge(
             "pipeann_cluster_ending",

@@ -26,6 +26,7 @@ pub use self::etcd::EtcdArgs;
 pub(crate) use self::joined::JoinedServer;
 use self::peers::ClusterPeers;
 use crate::opening::{now, parse_limit};
+use crate::process::say;
 
 /// Whether a server is one of several, and by what they share.
 #[derive(Clone, Args)]
@@ -51,6 +52,10 @@ pub(crate) struct ServersArgs {
     /// that `pipeann cluster restore` can go back to any moment since [default: what two generations need]
     #[arg(long, value_name = "TIME", requires = "store", value_parser = humantime::parse_duration)]
     keep_log: Option<Duration>,
+    /// While this server leads: files that nobody wants any more stay in the store until they are so old, as
+    /// 36h, at least an hour [default: 1h]
+    #[arg(long, value_name = "TIME", requires = "store", value_parser = parse_grace)]
+    gc_grace: Option<Duration>,
     /// What people call this server [default: the address]
     #[arg(long, value_name = "NAME", requires = "etcd")]
     server_name: Option<String>,
@@ -58,6 +63,17 @@ pub(crate) struct ServersArgs {
     /// shows to clients it shows to others too, and is itself known by it
     #[arg(long, value_name = "FILE", requires = "etcd")]
     peer_ca: Option<PathBuf>,
+}
+
+/// Whoever publishes pins for so long what he has put, so that less would change nothing.
+const LEAST_GRACE: Duration = Duration::from_secs(3600);
+
+fn parse_grace(text: &str) -> Result<Duration, String> {
+    let grace = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if grace < LEAST_GRACE {
+        return Err("an hour is the least".to_owned());
+    }
+    Ok(grace)
 }
 
 /// A database that is served, alone or by one of several servers.
@@ -100,6 +116,13 @@ impl Opened {
         Some(Arc::new(ClusterPeers { replica, members, tls, began, written, waiting }))
     }
 
+    /// Looks at the log at once: until it answered by itself nobody asked whether it has what others have.
+    pub(crate) fn look(&self) {
+        if let Self::Clustered { replica, .. } = self {
+            replica.nudge();
+        }
+    }
+
     /// Tells the others that this server goes, after its last call: another one leads at once.
     pub(crate) fn close(self) {
         if let Self::Clustered { replica, members, .. } = self {
@@ -107,7 +130,7 @@ impl Opened {
             if let Some(members) = members
                 && let Err(error) = members.leave()
             {
-                eprintln!("pipeann: others wait until this server's lease has ended: {error}");
+                say(format_args!("others wait until this server's lease has ended: {error}"));
             }
         }
     }
@@ -124,6 +147,12 @@ pub(crate) struct Listens<'a> {
 }
 
 impl ServersArgs {
+    /// Where etcd is.
+    #[cfg(test)]
+    pub(crate) fn etcd_urls(&self) -> &[String] {
+        &self.etcd.urls
+    }
+
     /// Opens the store and joins the others; `None` where the flags say that this server is alone.
     pub(crate) fn join(&self, dir: &Path, listens: &Listens<'_>) -> Result<Option<JoinedServer>> {
         let (Some(cluster), Some(url)) = (&self.cluster, &self.store) else { return Ok(None) };
@@ -140,8 +169,18 @@ impl ServersArgs {
         };
         let dir = dir.to_owned();
         let (generation_bytes, keep_log) = (self.generation_after, self.keep_log);
-        let held = Mutex::default();
-        Ok(Some(JoinedServer { dir, store, file, members, tls, generation_bytes, keep_log, held }))
+        let (gc_grace, held) = (self.gc_grace, Mutex::default());
+        Ok(Some(JoinedServer {
+            dir,
+            store,
+            file,
+            members,
+            tls,
+            generation_bytes,
+            keep_log,
+            gc_grace,
+            held,
+        }))
     }
 
     /// Joins the others.
@@ -188,6 +227,20 @@ impl ServersArgs {
             }
             (None, Some(_)) => bail!("servers that encrypt need --peer-ca to know each other by"),
             (None, None) => Ok(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grace_is_an_hour_at_least() {
+        assert_eq!(parse_grace("36h"), Ok(Duration::from_secs(36 * 3600)));
+        assert_eq!(parse_grace("1h"), Ok(LEAST_GRACE));
+        for bad in ["", "59m", "0s", "an hour"] {
+            parse_grace(bad).unwrap_err();
         }
     }
 }

@@ -78,9 +78,9 @@ impl ClusterPeers {
 }
 
 /// Why a server answers nothing itself.
-const NO_DATA: &str = "this server has no data yet";
+const NO_DATA: &str = "this server has not all data yet";
 
-/// The others, as a server without data knows them.
+/// The others, as a server knows them that has not all data yet.
 pub(super) struct DistantPeers {
     pub(super) members: Arc<ClusterMembership>,
     pub(super) tls: Option<Arc<PeerTls>>,
@@ -127,6 +127,18 @@ impl Peers for DistantPeers {
 
     fn look(&self) {}
 
+    fn key(&self) -> Option<PeerKey> {
+        peer_key(self.members.info())
+    }
+
+    fn key_of(&self, server: &ServerAt) -> Option<PeerKey> {
+        key_of(&self.members, self.tls.as_ref(), server)
+    }
+
+    fn are_all_keyed(&self) -> bool {
+        are_all_keyed(&self.members)
+    }
+
     fn leads_up_to(&self) -> Option<SharedLogEnd> {
         None
     }
@@ -146,6 +158,24 @@ impl Peers for DistantPeers {
 fn peer_key(server: &ServerInfo) -> Option<PeerKey> {
     let text = server.key.text();
     (!text.is_empty()).then(|| PeerKey::new(text))
+}
+
+/// What the server at a place wants to be shown, where it is there and has told that.
+fn key_of(
+    members: &ClusterMembership,
+    tls: Option<&Arc<PeerTls>>,
+    at: &ServerAt,
+) -> Option<PeerKey> {
+    let others = members.others();
+    let there = others.iter().filter(|server| server_at(&server.address, tls).uri == at.uri);
+    // The lease of one that was there before may still run.
+    peer_key(there.max_by_key(|server| server.started_ms)?)
+}
+
+/// Whether all servers have told what they want to be shown. Those of a version before have nothing to tell.
+fn are_all_keyed(members: &ClusterMembership) -> bool {
+    let others = members.others();
+    others.iter().chain([members.info()]).all(|server| peer_key(server).is_some())
 }
 
 fn server_at(address: &str, tls: Option<&Arc<PeerTls>>) -> ServerAt {
@@ -230,6 +260,15 @@ impl Peers for ClusterPeers {
         peer_key(self.members.as_ref()?.info())
     }
 
+    fn key_of(&self, server: &ServerAt) -> Option<PeerKey> {
+        key_of(self.members.as_ref()?, self.tls.as_ref(), server)
+    }
+
+    fn are_all_keyed(&self) -> bool {
+        // The only one is sent nothing by others.
+        self.members.as_ref().is_none_or(|members| are_all_keyed(members))
+    }
+
     fn leading_peer(&self) -> Option<(ServerAt, PeerKey)> {
         let Elected::Other { address } = self.replica.elected() else { return None };
         let others = self.members.as_ref()?.others();
@@ -257,7 +296,45 @@ impl Peers for ClusterPeers {
 
 #[cfg(test)]
 mod tests {
+    use pipeann_members::memory::SharedMemory;
+    use pipeann_members::{Boottime, ServerKey, SharedFormats};
+    use uuid::Uuid;
+
     use super::*;
+
+    #[test]
+    fn keys_of_others_are_known_and_one_without_a_key_is_noticed() {
+        let cluster = Uuid::from_u128(9);
+        let memory = SharedMemory::new(cluster, Duration::from_secs(60), Arc::new(Boottime));
+        let join = |id: u128, key: ServerKey| {
+            let at = format!("10.0.0.{id}:1");
+            let server = ServerInfo {
+                id: Uuid::from_u128(id),
+                name: format!("server {id}"),
+                address: at.clone(),
+                peer_address: at,
+                version: "0.1.0".into(),
+                formats: SharedFormats::FIRST,
+                regions: Vec::new(),
+                key,
+                started_ms: 1,
+            };
+            let members = ClusterMembership::join(memory.connect(cluster).unwrap(), server);
+            DistantPeers { members: Arc::new(members.unwrap()), tls: None }
+        };
+        let (one, two) = (join(1, ServerKey::draw()), join(2, ServerKey::draw()));
+        let key = |peers: &DistantPeers| peers.key().unwrap().text().to_owned();
+        assert_ne!(key(&one), key(&two));
+        let of_two = one.key_of(&server_at("10.0.0.2:1", None)).unwrap();
+        assert_eq!(of_two.text(), key(&two));
+        assert!(one.key_of(&server_at("10.0.0.3:1", None)).is_none());
+        assert!(one.are_all_keyed() && two.are_all_keyed());
+        let before = join(3, ServerKey::default());
+        assert!(!one.are_all_keyed() && !before.are_all_keyed() && before.key().is_none());
+        assert!(one.key_of(&server_at("10.0.0.3:1", None)).is_none());
+        drop(before);
+        assert!(one.are_all_keyed());
+    }
 
     #[test]
     fn bounded_reads_see_what_was_sent_on_before_and_others_what_they_ask_for() {
