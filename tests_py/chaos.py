@@ -1,6 +1,6 @@
 """What becomes of reads and writes while something fails under load, counted, on this machine.
 
-Prints one line of JSON. `follower` kills servers that do not lead; `etcd` takes etcd away;
+Prints one line of JSON. `follower` kills servers that do not lead; `etcd` kills two of its three members;
 `overload` asks for three times as much as can be answered; `slow` reads from devices of which one
 is ten times as slow as the others. All reads come through a balancer, with the SDK's own patience
 where nothing else is said.
@@ -23,6 +23,7 @@ import numpy as np
 from clusters import Cluster, Server, free_port, until
 from copies import create as create_by_key
 from copies import link_all, percentile
+from etcds import Etcds, with_members
 from joins import fill
 from loads import FAILURES, Asking, Reads, best_rate, reading
 from outages import Balancer, client, connected, create
@@ -40,12 +41,16 @@ VECTORS = 400
 
 
 @contextmanager
-def watched(root: Path, count: int = 3, *flags: str) -> Iterator[Cluster]:
-    """Servers that tell their figures."""
+def watched(
+    root: Path, count: int = 3, *flags: str, of_members: bool = False
+) -> Iterator[Cluster]:
+    """Servers that tell their figures; their etcd has one member, or three."""
     cluster = Cluster(root, count)
     for server in cluster.servers:
         server.watched = free_port()
         server.flags += flags
+    if of_members:
+        with_members(cluster)
     with cluster.running():
         yield cluster
 
@@ -167,8 +172,10 @@ class Changes(threading.Thread):
 
 
 def etcd(root: Path, seconds: int) -> dict:
-    """Takes etcd away for so long. After a lease nobody leads for certain."""
-    with watched(root) as cluster:
+    """Takes the majority of etcd away for so long. After a lease nobody leads for certain."""
+    with watched(root, of_members=True) as cluster:
+        members = cluster.etcd
+        assert isinstance(members, Etcds)
         first = client(cluster.servers[0])
         marked(first)
         uris = balanced(cluster)
@@ -181,10 +188,11 @@ def etcd(root: Path, seconds: int) -> dict:
             rows.start()
             names.start()
             until("writes", lambda: len(rows.made) > 5 and bool(names.made))
+            # The one that is left renews leases until it has noticed that it is alone.
+            members.lose_majority()
             gone = time.monotonic()
-            cluster.etcd.kill()
             time.sleep(seconds)
-            cluster.etcd.start()
+            members.start()
             back = time.monotonic()
             until("writes again", lambda: rows.made[-1][0] > back)
             again_s = rows.made[-1][0] - back

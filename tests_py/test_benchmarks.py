@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from bench_load import (
 )
 from bench_processes import Server, tree
 
+COMPARE = Path(__file__).resolve().parents[1] / "bench" / "compare"
 BASE = np.arange(40, dtype=np.float32)[:, None] * np.ones(4, dtype=np.float32)
 
 
@@ -105,3 +108,27 @@ def test_calls_are_timed_in_their_order() -> None:
     times = one_after_the_other(lambda query: [float(query)], [3, 1])
     assert times.found == [[3.0], [1.0]]
     assert (times.seconds >= 0).all() and times.columns["p50_ms"] <= times.columns["p99_ms"]
+
+
+def test_rows_of_several_tags_are_those_that_all_lists_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Which packages the rivals need is no matter of this environment.
+    monkeypatch.setitem(sys.modules, "faiss", ModuleType("faiss"))
+    monkeypatch.syspath_prepend(str(COMPARE))
+    matching = import_module("faiss_search").matching
+    lists = [np.array(ids, dtype=np.int64) for ids in ([1, 4, 6, 9], [4, 9], [])]
+    assert matching(lists[:1]) is lists[0]
+    assert matching(lists[:2]).tolist() == [4, 9]
+    assert matching([lists[1], np.array([0, 4, 5])]).tolist() == [4]
+    assert matching(lists).tolist() == []
+    assert matching([lists[0], np.array([10, 11])]).tolist() == []
+
+
+def test_a_row_that_is_found_twice_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(COMPARE))
+    recall = import_module("scaled_rows").recall
+    rows = np.arange(1.0, 41.0)[:, None] * np.ones(4)
+    nearest = list(range(10))
+    assert recall("L2", rows[:1] - 0.5, rows, [nearest]) == 1
+    assert recall("L2", rows[:1] - 0.5, rows, [nearest[:5] * 2]) == 0.5

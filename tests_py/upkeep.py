@@ -23,7 +23,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from clusters import Cluster, Server, binary, free_port, running, until
-from outages import Balancer, Reader, client, connected, leader
+from logs import StoredLog, cut_soon
+from outages import Balancer, Reader, client, connected, half_load, leader
 from pymilvus import DataType, MilvusClient, MilvusException
 
 # When a change began and ended, by the clock of this machine; its key, and the mark that it has
@@ -106,9 +107,14 @@ def possible(changes: list[Change], at: float) -> dict[int, set[int | None]]:
     return found
 
 
-def restore(root: Path, moments: int) -> dict:
-    """Compares so many moments with what was written when."""
-    cluster = Cluster(root, 3)
+# Of what is kept of the log, so much may pass until a restore has begun.
+BEGINS_S = 5.0
+
+
+def restore(root: Path, moments: int, kept_s: float) -> dict:
+    """Compares so many moments of the last seconds, for which the log is kept, with what was written when."""
+    cluster = cut_soon(Cluster(root, 3), "--keep-log", f"{kept_s:.0f}s")
+    log = StoredLog.of(cluster)
     with cluster.running():
         create(client(cluster.servers[0]))
         began = time.time()
@@ -128,16 +134,18 @@ def restore(root: Path, moments: int) -> dict:
             before = done()
             until("changes again", lambda before=before: done() > before + 100)
             dead.start()
-        ended = time.time()
-        chance = random.Random(1)
-        at = sorted(chance.uniform(began + 1, ended - 0.1) for _ in range(moments - 1))
+        until("a cut of the log", lambda: log.begin() > 1, seconds=kept_s + 60)
+        chance, ended = random.Random(1), None
         failed: list[str] = []
         # The first half while writers go on.
-        for number, moment in enumerate(at):
-            if number == len(at) // 2:
+        for number in range(moments - 1):
+            if number == moments // 2:
                 stop.set()
                 for writer in writers:
                     writer.join()
+                ended = time.time()
+            last = ended or time.time()
+            moment = chance.uniform(max(began + 1, last - kept_s + BEGINS_S), last - 0.1)
             failed += check(cluster, root / f"made-{number}", moment, writers)
         # And all that there is.
         failed += check(cluster, root / "made-now", time.time() - 0.01, writers)
@@ -146,14 +154,28 @@ def restore(root: Path, moments: int) -> dict:
             "changes": done(),
             "unknown": sum(writer.failed for writer in writers),
             "rows": len(marks(connected(cluster.servers[0]))),
+            "generations": len(log.generations()),
+            "begin": log.begin(),
+            "early_refused": is_refused(cluster, root / "made-early", began + 0.5),
             "wrong": len(failed),
             "said": failed[:5],
         }
 
 
+def text_of(moment: float) -> str:
+    """A moment as people write it."""
+    return datetime.fromtimestamp(moment, timezone.utc).isoformat(timespec="milliseconds")
+
+
+def is_refused(cluster: Cluster, made: Path, moment: float) -> bool:
+    """Whether a moment is one that the store does not cover, and nothing is made."""
+    ran = cluster.command("restore", "--at", text_of(moment), "--to", str(made))
+    return ran.returncode != 0 and "does not cover" in ran.stderr and not made.exists()
+
+
 def check(cluster: Cluster, made: Path, moment: float, writers: list[Historian]) -> list[str]:
     """Keys that a moment has otherwise than they were written."""
-    text = datetime.fromtimestamp(moment, timezone.utc).isoformat(timespec="milliseconds")
+    text = text_of(moment)
     # A whole millisecond belongs to the moment.
     least = datetime.fromisoformat(text).timestamp()
     ran = cluster.command("restore", "--at", text, "--to", str(made), "--json")
@@ -174,6 +196,11 @@ def check(cluster: Cluster, made: Path, moment: float, writers: list[Historian])
     return wrong
 
 
+def row(key: int) -> dict:
+    """A row of `c`."""
+    return {"id": key, "mark": 0, "v": [float(key % 97)] * 8}
+
+
 class BalancedWriter(threading.Thread):
     """Writes rows through a balancer, with the SDK's own patience."""
 
@@ -188,15 +215,14 @@ class BalancedWriter(threading.Thread):
     def run(self) -> None:
         while not self.stopped.is_set():
             self.key += 1
-            row = {"id": self.key, "mark": 0, "v": [float(self.key % 97)] * 8}
             try:
-                self.client.insert("c", [row])
+                self.client.insert("c", [row(self.key)])
                 self.answered.append(self.key)
             except MilvusException as error:
                 self.said.append(str(error)[:200])
 
 
-def upgrade(root: Path, before: Path, rounds: int) -> dict:
+def upgrade(root: Path, before: Path, rounds: int, load: bool = False) -> dict:
     """Exchanges all servers for those of another command and back, so often."""
     cluster = Cluster(root, 3)
     for server in cluster.servers:
@@ -207,8 +233,6 @@ def upgrade(root: Path, before: Path, rounds: int) -> dict:
         uri = Balancer(cluster.servers).uri
         writers = [BalancedWriter(uri, number, stop) for number in range(2)]
         reader = Reader(uri, stop)
-        for thread in [*writers, reader]:
-            thread.start()
 
         def goes_on() -> None:
             written = sum(len(writer.answered) for writer in writers)
@@ -221,10 +245,12 @@ def upgrade(root: Path, before: Path, rounds: int) -> dict:
                 ),
             )
 
-        goes_on()
-        exchanged, codes = 0, []
-        for _ in range(rounds):
-            for program in [binary(), before]:
+        with half_load(cluster, load, row) as reads:
+            for thread in [*writers, reader]:
+                thread.start()
+            goes_on()
+            exchanged, codes = 0, []
+            for program in [binary(), before] * rounds:
                 # The leader last, so that it changes as seldom as it can.
                 leads = leader(cluster)
                 order = [s for s in cluster.servers if s is not leads] + [leads]
@@ -234,19 +260,20 @@ def upgrade(root: Path, before: Path, rounds: int) -> dict:
                     server.start()
                     exchanged += 1
                     goes_on()
-        stop.set()
-        for thread in [*writers, reader]:
-            thread.join()
+            stop.set()
+            for thread in [*writers, reader]:
+                thread.join()
         there = [set(marks(connected(server))) for server in cluster.servers]
         answered = {key for writer in writers for key in writer.answered}
-        said = [text for writer in writers for text in writer.said] + list(reader.said)
+        said = [text for writer in writers for text in writer.said]
+        said += [*reader.said, *(text for _, text in reads.failed)]
         return {
             "exchanged": exchanged,
             "codes": sum(code != 0 for code in codes),
             "writes": len(answered),
-            "reads": reader.answered,
+            "reads": reader.answered + len(reads.took),
             "failed_writes": sum(len(writer.said) for writer in writers),
-            "failed_reads": reader.failed,
+            "failed_reads": reader.failed + len(reads.failed),
             "lost": sum(len(answered - each) for each in there),
             "differ": sum(each != there[0] for each in there),
             "said": said[:5],
@@ -320,12 +347,7 @@ def cost(root: Path, collections: int, seconds: float, store: str) -> dict:
         time.sleep(min(10.0, seconds))
         idle = rates(cluster, seconds)
         requests = sum(rate for name, rate in idle.items() if name.startswith("store_requests"))
-        lone = []
-        for key in range(20):
-            time.sleep(0.3)
-            began = time.monotonic()
-            of.insert("c0", [{"id": 100 + key, "vector": [1.0] * 8}])
-            lone.append(time.monotonic() - began)
+        lone = lone_writes(cluster, of)
         # As many writers as share objects.
         stop = threading.Event()
 
@@ -351,8 +373,34 @@ def cost(root: Path, collections: int, seconds: float, store: str) -> dict:
             "idle_etcd_writes_s": idle["etcd_writes"],
             "idle_renewals_s": idle["lease_renewals"],
             "busy_puts_s": busy['store_requests{operation="put"}'],
-            "lone_write_s": sorted(lone)[len(lone) // 2],
+            **lone,
         }
+
+
+def lone_writes(cluster: Cluster, of: MilvusClient, count: int = 20) -> dict[str, float]:
+    """Writes that come after a rest, and what each takes beside its put."""
+
+    def puts() -> dict[str, float]:
+        figures = [server.figures() for server in cluster.servers]
+        name = "pipeann_cluster_commit_seconds"
+        return {of: sum(f.get(f"{name}_{of}", 0.0) for f in figures) for of in ("sum", "count")}
+
+    took, before = [], puts()
+    for key in range(count):
+        time.sleep(0.3)
+        began = time.monotonic()
+        of.insert("c0", [{"id": 100 + key, "vector": [1.0] * 8}])
+        took.append(time.monotonic() - began)
+    after = puts()
+    objects = after["count"] - before["count"]
+    put_s = (after["sum"] - before["sum"]) / objects
+    middle = sorted(took)[count // 2]
+    return {
+        "lone_write_s": middle,
+        "lone_put_s": put_s,
+        "lone_beside_put_s": sum(took) / count - put_s,
+        "lone_objects": objects / count,
+    }
 
 
 if __name__ == "__main__":
@@ -360,15 +408,17 @@ if __name__ == "__main__":
     parser.add_argument("what", choices=["restore", "upgrade", "cost"])
     parser.add_argument("count", type=int)
     parser.add_argument("--before", type=Path, help="the command of the version before")
+    parser.add_argument("--load", action="store_true", help="of `upgrade`, with reads beside")
+    parser.add_argument("--kept", type=float, default=60.0, help="seconds of the log that are kept")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--store", choices=["directory", "s3"], default="s3")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pipeann-upkeep-") as made:
         where = Path(made)
         if given.what == "restore":
-            found = restore(where, given.count)
+            found = restore(where, given.count, given.kept)
         elif given.what == "upgrade":
-            found = upgrade(where, given.before, given.count)
+            found = upgrade(where, given.before, given.count, given.load)
         else:
             found = cost(where, given.count, given.seconds, given.store)
         print(json.dumps(found))

@@ -72,6 +72,7 @@ def main() -> None:
             "user_us": cost["user_s"] * 1e6 / len(queries),
             "sys_us": cost["sys_s"] * 1e6 / len(queries),
             "cpu_us": cost["cpu_s"] * 1e6 / len(queries),
+            "peak_rss_bytes": cost["peak_rss_bytes"],
         }
         if a.threads == 1:
             row |= latency_columns(seconds)

@@ -3,8 +3,9 @@
 The rows of a file are brought to norms drawn evenly from the decades. They come either all at once,
 or those of norm 1 first, which the graph is built of, and then the others. A query is a row of the
 file brought to a norm likewise; what is right is told by exact distances in 64 bits, where a hit
-counts if it is no farther than the k-th but for what 32 bits cannot tell apart. A JSON line for
-each metric, order of coming and moment.
+counts once, and if it is no farther than the k-th but for what 32 bits cannot tell apart. A JSON
+line for each metric, order of coming and moment, with the rows that waited for the graph when the
+last query had been answered: before they join, some have to.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from pipeann import MilvusClient
@@ -53,7 +55,7 @@ def losses(metric: str, query: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def recall(metric: str, queries: np.ndarray, rows: np.ndarray, answers: list[list[int]]) -> float:
-    """The share of the hits that are among the nearest."""
+    """The share of the nearest that are among the hits, each of which counts once."""
     norms = np.linalg.norm(rows, axis=1)
     right = 0
     for query, ids in zip(queries, answers, strict=True):
@@ -61,7 +63,7 @@ def recall(metric: str, queries: np.ndarray, rows: np.ndarray, answers: list[lis
         norm = np.linalg.norm(query)
         off = {"L2": (norms + norm) ** 2, "IP": norms * norm, "COSINE": np.ones_like(norms)}
         kth = np.partition(far, K - 1)[K - 1]
-        found = np.array(ids, dtype=np.int64)
+        found = np.unique(np.array(ids, dtype=np.int64))
         right += int((far[found] <= kth + ROUNDING * off[metric][found]).sum())
     return right / (K * len(queries))
 
@@ -90,11 +92,16 @@ class Store:
 
     def join(self) -> None:
         """Waits until all rows are in the graph."""
-        while True:
-            told = self.client.describe_index("rows", "vector")
-            if told["pending_index_rows"] == 0 and told["state"] == "Finished":
-                return
+        while self.waiting() or self.told()["state"] != "Finished":
             time.sleep(0.1)
+
+    def told(self) -> dict[str, Any]:
+        """What is said of the index."""
+        return self.client.describe_index("rows", "vector")
+
+    def waiting(self) -> int:
+        """Rows that are not in the graph yet."""
+        return int(self.told()["pending_index_rows"])
 
     def search(self, queries: np.ndarray) -> list[list[int]]:
         """The nearest, with the parameters that a collection has of itself."""
@@ -145,9 +152,11 @@ def main() -> None:
                 for moment in ("before", "after"):
                     if moment == "after":
                         store.join()
-                    found = recall(metric, exact_queries, exact, store.search(queries))
+                    answers = store.search(queries)
                     said = {"metric": metric, "order": order, "moment": moment}
-                    print(json.dumps(said | {"recall": found, "refused": store.refused}), flush=True)
+                    said |= {"waiting": store.waiting(), "refused": store.refused}
+                    said["recall"] = recall(metric, exact_queries, exact, answers)
+                    print(json.dumps(said), flush=True)
                 store.client.close()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -21,6 +21,8 @@ from harness.tables import print_table
 from harness.verdict import Check, Verdict
 
 from .catalogue import Job
+
+AUTO = "auto"
 
 
 def around(curve: Curve, recall: float) -> list[int]:
@@ -59,19 +61,26 @@ class Contest:
     def options(self, policy: str) -> SearchOptions:
         """A policy by its name under the load; `auto:FILE` takes its widths from a file."""
         name, _, widths = policy.partition(":")
-        if name == "auto" and widths:
+        if name == AUTO and widths:
             return SearchOptions(policy=name, widths=Path(widths), **self.load)
         return SearchOptions.of(policy, **self.load)
 
     def scan(self, policies: Sequence[str]) -> None:
-        """Curves of the policies over all lists of the job, taken in turn."""
+        """Curves of the policies over all lists of the job, taken in turn; one whose lists do not
+        enclose the recall is told and left out."""
 
         def run(policy: str) -> list[Row]:
             lists = self.job.lists[self.vectors.name]
             return pipeann.search(self.index, self.scanned, lists, self.options(policy))
 
         systems = {p: lambda p=p: run(p) for p in policies}
-        self.curves |= interleave(systems, self.job.rounds)
+        for policy, curve in interleave(systems, self.job.rounds).items():
+            try:
+                around(curve, self.job.recall)
+            except OutOfRange as reason:
+                print(f"left out: {reason}")
+            else:
+                self.curves[policy] = curve
 
     def value(self, policy: str, column: str) -> float:
         """A fresh measurement of a column at the recall, by the two lists around it."""
@@ -145,20 +154,32 @@ def places(job: Job) -> list[Place]:
         for latency in settings["latencies_us"]
         for rate in ("", *(f":{rate}" for rate in settings["rates"]))
     ]
-    backends += drawn_devices(job.seed, settings["drawn"])
+    backends += drawn_devices(settings["drawn_seed"], settings["drawn"])
     return [Place(), *(Place(backend, cores) for backend in backends for cores in (None, 1))]
+
+
+def finalists(values: Mapping[str, float], at_most: bool, most: int, near: float) -> list[str]:
+    """The best by their values, no more than so many: the first, and those so near to it that a
+    scan does not tell which is best."""
+    order = sorted(values, key=values.__getitem__, reverse=not at_most)
+    first = values[order[0]]
+    return [p for p in order[:most] if abs(values[p] / first - 1) <= near]
 
 
 def against_best(
     contest: Contest, title: str, column: str, limit: float, at_most: bool
 ) -> dict[str, Ratio]:
-    """`auto` over those fixed policies that a scan finds best, in a column, by pairs."""
+    """`auto` over those fixed policies that a scan finds best, in a column, by pairs; none where it
+    or all of these do not have the recall."""
     job, settings = contest.job, contest.job.settings
-    contest.scan(["auto", *settings["fixed"]])
+    contest.scan([AUTO, *settings["fixed"]])
     print_scan(f"{title}, at {job.recall} on {contest.vectors.name}", contest, job.recall)
-    values = {p: contest.curves[p].at(column, job.recall) for p in settings["fixed"]}
-    best = sorted(values, key=values.__getitem__, reverse=not at_most)[: settings["finalists"]]
-    return {p: contest.ratio(("auto", p), column, limit, settings["looks"]) for p in best}
+    fixed = [p for p in settings["fixed"] if p in contest.curves]
+    if AUTO not in contest.curves or not fixed:
+        return {}
+    values = {p: contest.curves[p].at(column, job.recall) for p in fixed}
+    best = finalists(values, at_most, settings["finalists"], settings["near"])
+    return {p: contest.ratio((AUTO, p), column, limit, settings["looks"]) for p in best}
 
 
 def idle(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> Named:
@@ -169,6 +190,9 @@ def idle(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> Named:
         alone = {"threads": 1, "in_flight": 1}
         contest = Contest(job, vectors, index, backend=place.backend, cores=place.cores, **alone)
         ratios = against_best(contest, f"Idle, {place}", "mean_us", at_most, at_most=True)
+        if not ratios:
+            verdict.problems.append(f"idle, {place}: nothing to compare at the recall")
+            continue
         worst = max(ratio.interval.high for ratio in ratios.values())
         verdict.add(f"latency, {place}", Check(worst, at_most))
         found += [(f"{place}: idle latency over {p}", ratio) for p, ratio in ratios.items()]
@@ -184,6 +208,9 @@ def busy(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> Named:
         load = {"threads": place.cores or settings["threads"], "in_flight": settings["in_flight"]}
         contest = Contest(job, vectors, index, backend=place.backend, cores=place.cores, **load)
         ratios = against_best(contest, f"Busy {load}, {place}", "qps", at_least, at_most=False)
+        if not ratios:
+            verdict.problems.append(f"busy, {place}: nothing to compare at the recall")
+            continue
         worst = min(ratio.interval.low for ratio in ratios.values())
         verdict.add(f"qps, {place}", Check(worst, at_least, at_most=False))
         found += [(f"{place}: busy QPS over {p}", ratio) for p, ratio in ratios.items()]
@@ -197,11 +224,14 @@ def widths(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> Named
         file = Path(folder) / "profiled.toml"
         profile = pipeann.profile_width(index, vectors, lists, job.recall, file)
         print_profile(f"Queries a second of widths on {vectors.name}", profile)
-        by_table = f"auto:{file}"
+        by_table = f"{AUTO}:{file}"
         load = {"threads": settings["threads"], "in_flight": settings["in_flight"]}
         contest = Contest(job, vectors, index, **load)
-        contest.scan(["auto", by_table])
-        ratio = contest.ratio((by_table, "auto"), "qps", 1.0, settings["looks"][:2])
+        contest.scan([AUTO, by_table])
+        if len(contest.curves) < 2:
+            verdict.problems.append("widths: nothing to compare at the recall")
+            return []
+        ratio = contest.ratio((by_table, AUTO), "qps", 1.0, settings["looks"][:2])
     verdict.add("qps of a table", Check(ratio.interval.mean))
     return [("busy QPS of the table over auto", ratio)]
 

@@ -12,7 +12,7 @@ from harness import places
 from harness.tables import print_table
 from harness.verdict import Check, Verdict
 
-from .catalogue import Job
+from .catalogue import Job, tomllib
 
 # The last line of `cargo xtask fuzz`: crashes of all targets, the largest share of a bound.
 TOTALS = re.compile(r"^crashes (\d+) largest_share ([\d.]+)$", re.MULTILINE)
@@ -50,6 +50,13 @@ def take_advisories(_job: Job, verdict: Verdict) -> None:
     verdict.add("findings", Check(ended.returncode, 0))
 
 
+def test_packages() -> list[str]:
+    """What the tests of the package need beside pymilvus, as the extra `test` has it."""
+    text = tomllib.loads((places.REPO / "pyproject.toml").read_text())
+    wanted = text["project"]["optional-dependencies"]["test"]
+    return [package for package in wanted if not package.startswith("pymilvus")]
+
+
 def take_newest_pymilvus(job: Job, verdict: Verdict) -> None:
     """The package's tests of Milvus clients with the newest pymilvus that there is."""
     home = places.cache() / "newest-pymilvus"
@@ -57,7 +64,7 @@ def take_newest_pymilvus(job: Job, verdict: Verdict) -> None:
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", home], check=True)
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--upgrade"]
-    subprocess.run([*pip, "maturin>=1.9.4,<2", *job.settings["packages"]], check=True)
+    subprocess.run([*pip, "maturin>=1.9.4,<2", *test_packages()], check=True)
     environment = {**os.environ, "VIRTUAL_ENV": str(home)}
     build = ["cargo", "build", "--quiet", "--locked", "--package", "pipeann-cli"]
     subprocess.run(build, cwd=places.REPO, check=True)

@@ -19,7 +19,7 @@ def row(found: dict[str, Any]) -> dict[str, int]:
     """What is told of one version."""
     older = found["orm"]
     # What is not listed was not compared, and what is listed falsely is a disagreement too.
-    beyond = ("not_listed", "served_after_all", "never_served", "disagreements")
+    beyond = ("not_listed", "served_after_all", "never_served", "waited", "disagreements")
     return {
         "methods": found["methods"],
         "forms": found["forms"],
@@ -28,8 +28,7 @@ def row(found: dict[str, Any]) -> dict[str, int]:
         "hangs": len(found["hangs"]) + len(older["hangs"]),
         "listed": sum(found["differences"].values()),
         "beyond": sum(len(found[name]) for name in beyond)
-        + len(older["not_listed"])
-        + len(older["wrong"]),
+        + sum(len(older[name]) for name in ("not_listed", "wrong", "waited")),
     }
 
 
@@ -55,9 +54,8 @@ def take_client_forms(job: Job, _vectors: VectorSet, verdict: Verdict) -> None:
             reasons[reason] = reasons.get(reason, 0) + count
     print_table("Listed differences", ["", "forms"], [list(each) for each in reasons.items()])
     for one in found:
-        for said in (one["hangs"] + one["disagreements"] + one["not_listed"])[
-            : job.settings["shown"]
-        ]:
+        shown = one["hangs"] + one["disagreements"] + one["not_listed"] + one["waited"]
+        for said in shown[: job.settings["shown"]]:
             print(f"\n{one['version']}: {said}")
     forms = sum(told["forms"] + told["older"] for told in rows)
     verdict.add("forms", Check(forms, job.settings["forms_at_least"], at_most=False))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import product
 
 from harness import pipeann
 from harness.clusters import Cluster, Servers, serving
 from harness.curves import Curve, interleave
-from harness.pipeann import SearchOptions
 from harness.processes import Row, json_lines
 from harness.sets import VectorSet, rows_in
 from harness.tables import print_table
@@ -28,20 +28,30 @@ def policy_of(name: str) -> list[str]:
     return words if policy == "baton" else [*words, "--switches", "dynamic=off"]
 
 
-def at_recall(job: Job, vectors: VectorSet, policy: str, servers: Sequence[int]) -> dict[int, Row]:
-    """Every count at the job's recall, by number of servers."""
+def at_recall(
+    job: Job, vectors: VectorSet, policy: str, servers: Sequence[int], begin: str = "entry"
+) -> dict[int, Row]:
+    """Every count at the job's recall, by number of servers; `begin` says where a query begins."""
     options = replace(job.build, partitions=job.settings["partitions"])
     index = pipeann.index_of(vectors, options)
     lists = job.lists[vectors.name]
-    found = pipeann.cluster_counts(index, vectors, lists, servers, policy_of(policy))
+    words = [*policy_of(policy), "--begin", begin]
+    found = pipeann.cluster_counts(index, vectors, lists, servers, words)
     rows = {}
     for count in servers:
         name = f"{policy} on {count} servers, {vectors.name}"
         of = [row for row in found if row["servers"] == count]
         rows[count] = Curve.of_rounds(name, [of]).row_at(job.recall)
     table = [[count, *(row[column] for column in COLUMNS)] for count, row in rows.items()]
+    where = "at the owner of its nearest entry" if begin == "entry" else "at the servers in turn"
     title = f"{policy} at {job.recall:g} on {vectors.name}, {options.partitions} partitions"
-    print_table(title, ["servers", *COLUMNS], table)
+    print_table(f"{title}; a query begins {where}", ["servers", *COLUMNS], table)
+    most = [row for row in found if row["servers"] == servers[-1]]
+    print_table(
+        f"States of {policy} on {servers[-1]} servers by their bytes, {vectors.name}",
+        ["list", *(f"to {most}" for most in most[0]["state_bytes_at_most"]), "beyond"],
+        [[row["list"], *row["states"]] for row in most],
+    )
     return rows
 
 
@@ -64,6 +74,61 @@ def take_cluster_counts(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
         row = one[int(count)]
         check = Check(row["hops"] / row["reads"], limit)
         verdict.add(f"share of hops that cross, {count} servers", check)
+    # As in the paper, where whoever gets a query begins.
+    for name in ("relay", "baton"):
+        row = at_recall(job, vectors, settings[name], [most], "round-robin")[most]
+        crossed = row["hops"] + row["hops_to_entry"]
+        verdict.add(f"hops of {name} in all, begun in turn", Check(crossed))
+        row = (relay if name == "relay" else baton)[most]
+        crossed = row["hops"] + row["hops_to_entry"]
+        verdict.add(f"hops of {name} in all, begun at the entry's owner", Check(crossed))
+    at_equal_lists(job, vectors, verdict)
+    many_partitions(job, vectors, verdict)
+
+
+def at_equal_lists(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
+    """Whether the paper's search over all servers does at each list what one server does: its reads,
+    distances and recall."""
+    settings = job.settings
+    most = settings["servers"][-1]
+    index = pipeann.index_of(vectors, replace(job.build, partitions=settings["partitions"]))
+    words = policy_of(settings["baton"])
+    found = pipeann.cluster_counts(index, vectors, job.lists[vectors.name], [1, most], words)
+    one = {row["list"]: row for row in found if row["servers"] == 1}
+    table = []
+    for row in (row for row in found if row["servers"] == most):
+        alone = one[row["list"]]
+        over = [row[column] / alone[column] for column in ("reads", "code_distances")]
+        table.append([row["list"], alone["recall"], row["recall"], *over])
+    print_table(
+        f"{settings['baton']} on {most} servers over one, list by list, {vectors.name} (paper: nearly "
+        "the same reads and distances)",
+        ["list", "recall of one", "recall", "reads", "code distances"],
+        table,
+    )
+    for what, column in (("reads", 3), ("distances", 4)):
+        off = max(abs(row[column] - 1) for row in table)
+        verdict.add(f"{what} of baton off one server's at an equal list, the most", Check(off))
+
+
+def many_partitions(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
+    """The same graph in more partitions than servers, some on each: whether work is more even."""
+    settings = job.settings
+    most = settings["servers"][-1]
+    mother = replace(job.build, partitions=settings["partitions"])
+    table = []
+    for partitions in (settings["partitions"], settings["many_partitions"]):
+        index = pipeann.partitioned(vectors, replace(mother, partitions=partitions), mother)
+        words = policy_of(settings["relay"])
+        found = pipeann.cluster_counts(index, vectors, job.lists[vectors.name], [most], words)
+        row = Curve.of_rounds(f"{partitions} partitions", [found]).row_at(job.recall)
+        table.append([partitions, *(row[column] for column in COLUMNS)])
+        verdict.add(f"most work of a server over the mean, {partitions} partitions", Check(row["skew"]))
+    print_table(
+        f"{settings['relay']} at {job.recall:g} on {most} servers, {vectors.name}",
+        ["partitions", *COLUMNS],
+        table,
+    )
 
 
 def take_cluster_equal(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
@@ -74,36 +139,79 @@ def take_cluster_equal(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
         options = replace(job.build, partitions=partitions, partition_by=partition_by)
         index = pipeann.index_of(vectors, options)
         table = []
-        for policy in settings["policies"]:
-            words = policy_of(policy)
+        for policy, begin in product(settings["policies"], settings["begins"]):
+            words = [*policy_of(policy), "--begin", begin]
             for row in pipeann.cluster_counts(index, vectors, lists, settings["servers"], words):
                 shown = ("servers", "list", "recall", "reads", "hops", "differ")
-                table.append([policy, *(row[column] for column in shown)])
+                table.append([policy, begin, *(row[column] for column in shown)])
                 if row["differ"] is not None:
                     verdict.add(f"queries that differ, {partition_by}", Check(row["differ"], 0))
-        columns = ["policy", "servers", "list", "recall", "reads", "hops", "differ"]
+        columns = ["policy", "begun", "servers", "list", "recall", "reads", "hops", "differ"]
         print_table(f"{vectors.name}, partitions by {partition_by}", columns, table)
     over_tls(job, vectors, verdict)
+    undivided(job, vectors, verdict)
 
 
 def over_tls(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
-    """The same once as processes: recall and reads as one process counts them."""
+    """The same once as processes: hits bit for bit and pages of each query as one process that has
+    everything gives them."""
     settings, lists = job.settings, job.lists[vectors.name]
     partitions: int = settings["partitions"]
     index = pipeann.index_of(vectors, replace(job.build, partitions=partitions))
-    counted = pipeann.cluster_counts(index, vectors, lists, [1], policy_of("relay:1:1"))
-    with serving(index, partitions, Servers(partitions, 1, 8)) as cluster:
-        policy = ["--width", "1", "--ahead", "1"]
-        asked = cluster.search(vectors, lists, in_flight=8, policy=policy)
     table = []
-    for one, many in zip(counted, asked, strict=True):
-        reads = many["reads"] + many["from_memory"]
-        table.append([one["list"], one["recall"], many["recall"], one["reads"], reads])
-        same = one["recall"] == many["recall"] and abs(one["reads"] - reads) < 1e-3
-        verdict.add("lists that processes answer otherwise", Check(0 if same else 1, 0))
-        verdict.add("queries that processes fail", Check(many["failed"], 0))
-    columns = ["list", "recall", "of processes", "reads", "of processes"]
+    with serving(index, partitions, Servers(partitions, 1, 8)) as cluster:
+        for policy, begin in product(settings["policies"], settings["begins"]):
+            mode, width, ahead = policy.split(":")
+            words = ["--mode", mode, "--width", width, "--ahead", ahead, "--begin", begin, "--hits"]
+            counts = [*policy_of(policy), "--hits"]
+            alone = pipeann.cluster_counts(index, vectors, lists, [1], counts)
+            asked = cluster.search(vectors, lists, in_flight=8, policy=words)
+            for one, many in zip(alone, asked, strict=True):
+                differ = differing(one, many, ("hits", "pages"))
+                table.append([policy, begin, one["list"], one["recall"], many["recall"], differ])
+                verdict.add("queries that processes answer otherwise", Check(differ, 0))
+                verdict.add("queries that processes fail", Check(many["failed"], 0))
+    columns = ["policy", "begun", "list", "recall", "of processes", "differ"]
     print_table(f"{partitions} processes over TLS, {vectors.name}", columns, table)
+
+
+def differing(one: Row, many: Row, columns: Sequence[str]) -> int:
+    """Queries for which two rows tell different things in one of some columns."""
+    pairs = (zip(one[column], many[column], strict=True) for column in columns)
+    return sum(any(a != b for a, b in query) for query in zip(*pairs, strict=True))
+
+
+def distances_of(row: Row) -> Row:
+    """A row whose hits are their distances alone."""
+    return {"hits": [[distance for _, distance in query] for query in row["hits"]]}
+
+
+def undivided(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
+    """Ten servers, one record of each page, against the graph as it is in one piece, laid out anew.
+
+    Searches begin at the medoid: a head index is made anew with each layout, and others of its rows are
+    entries. Nodes at the same coded distance are taken in the order of their numbers, which are others
+    in another layout, so what may differ is told by distances and by rows.
+    """
+    settings, lists = job.settings, job.lists[vectors.name]
+    partitions: int = settings["partitions"]
+    mother = replace(job.build, partitions=partitions)
+    words = [*policy_of("baton:1:1"), "--switches", "head=off", "--hits"]
+    many = pipeann.cluster_counts(
+        pipeann.index_of(vectors, mother), vectors, lists, [partitions], words
+    )
+    whole = replace(mother, partitions=1, partition_by="order")
+    index = pipeann.partitioned(vectors, whole, mother)
+    one = pipeann.cluster_counts(index, vectors, lists, [1], words)
+    table = []
+    for alone, cut in zip(one, many, strict=True):
+        rows = differing(alone, cut, ("hits",))
+        distances = differing(distances_of(alone), distances_of(cut), ("hits",))
+        table.append([alone["list"], alone["recall"], cut["recall"], rows, distances])
+        verdict.add("queries whose distances differ from the undivided graph's", Check(distances, 0))
+        verdict.add("queries whose rows do", Check(rows))
+    columns = ["list", "recall, undivided", f"on {partitions}", "rows differ", "distances differ"]
+    print_table(f"The graph in one piece, baton:1:1 from the medoid, {vectors.name}", columns, table)
 
 
 def servers_of(words: str, memory_limit: str) -> Servers:
@@ -198,25 +306,25 @@ def take_cluster_memory(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     with serving(index, partitions, servers) as cluster:
         policy = ["--warm", str(warm)]
         asked = cluster.search(vectors, lists, in_flight=settings["in_flight"], policy=policy)
-    options = SearchOptions(
-        "relay", width=2, threads=2, in_flight=8, memory_limit=limit, warm=warm,
-        switches={"dynamic": "off"},
-    )  # fmt: skip
-    alone = pipeann.search(index, vectors, lists, options)
     relay = Curve.of_rounds("relay", [asked]).row_at(job.recall)
-    replica = Curve.of_rounds("replicas", [alone]).row_at(job.recall)
+
+    def replicas(by: str) -> Row:
+        # Anew for each way, or the second would find what the first has left in memory.
+        with serving(index, partitions, servers, replicas=True) as cluster:
+            words = ["--mode", "replicas", "--by", by, "--warm", str(warm)]
+            asked = cluster.search(vectors, lists, in_flight=settings["in_flight"], policy=words)
+        return Curve.of_rounds(f"replicas, {by}", [asked]).row_at(job.recall)
+
+    replica, region = replicas("round-robin"), replicas("region")
     over = replica["reads"] / max(relay["reads"], 0.1)
-    with serving(index, partitions, servers, replicas=True) as cluster:
-        words = ["--mode", "replicas", "--by", "region", "--warm", str(warm)]
-        asked = cluster.search(vectors, lists, in_flight=settings["in_flight"], policy=words)
-    region = Curve.of_rounds("replicas by region", [asked]).row_at(job.recall)
     print_table(
         f"At {job.recall:g} on {vectors.name}: {count} servers of {int(limit) >> 20} MiB, memory for "
         f"1 of {count} pages each; the first {warm} queries warm, the others are measured",
         ["", "disk reads", "pages from memory", "hops"],
         [
             ["relay, each its own pages", relay["reads"], relay["from_memory"], relay["hops"]],
-            ["replicas in turn, each all pages", replica["reads"], replica["resident_pages"], 0],
+            ["replicas in turn, each all pages"]
+            + [replica["reads"], replica["from_memory"], replica["hops"]],
             ["replicas by region", region["reads"], region["from_memory"], region["hops"]],
         ],
     )

@@ -6,25 +6,25 @@ folder is named. Counts are exact. Nothing here is a time, and nothing is projec
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from harness import pipeann
-from harness.clusters import Servers, serving
 from harness.curves import Curve
 from harness.plots import Panel, Points, draw
-from harness.processes import Row
 from harness.sets import VectorSet
 from harness.tables import print_table
 from harness.verdict import Check, Verdict
 
 from .catalogue import Job
 from .cluster import cheapest, policy_of
+from .cluster_rivals import Scattered, at_best, swept, ways_of
 
 # BatANN at recall@10 0.95, a billion rows and ten servers unless it says otherwise.
-PAPER_SHARES = {3: 0.116, 5: 0.1734, 7: 0.2122, 10: 0.243}
+PAPER_SHARES = {2: None, 3: 0.116, 5: 0.1734, 7: 0.2122, 10: 0.243}
 PAPER_HOPS = {1: (138.6, 0.219), 8: (32.5, 0.188), 64: (9.3, 0.305)}
 
 
@@ -61,21 +61,42 @@ class Bench:
         # One server reads the same pages whatever the partitions, but for how they are packed.
         index = self.index(self.servers if count == 1 else count, partition_by)
         chosen = lists or self.job.lists[self.vectors.name]
-        words = [*policy_of(policy), *more]
+        # The paper's search begins as in the paper.
+        begin = "round-robin" if policy.startswith("baton") else "entry"
+        words = [*policy_of(policy), "--begin", begin, *more]
         found = pipeann.cluster_counts(index, self.vectors, chosen, [count], words, k)
         rows = [row | {"crossed": row["hops"] + row["hops_to_entry"]} for row in found]
         return Curve.of_rounds(f"{policy} on {count} servers", [rows])
 
-    def scattered(self, servers: int, lists: Sequence[int], k: int = 10) -> Curve:
-        """What a graph for each server reads in all, with the paper's partitioning: processes."""
-        settings = self.job.settings
-        one_thread = Servers(servers, 1, 8)
-        with serving(self.index(servers), servers, one_thread, separate=True) as cluster:
-            policy = ["--mode", "scatter", "--width", str(settings["scatter_width"]), "--k", str(k)]
-            rows = cluster.search(
-                self.vectors, lists, in_flight=settings["in_flight"], policy=policy
+    def modes(self, words: Sequence[str], lists: Sequence[int], k: int = 10) -> Curve:
+        """What a mode reads and sends, every frame counted."""
+        rows = pipeann.cluster_counts(
+            self.index(self.servers), self.vectors, lists, [self.servers], ["--mode", *words], k
+        )
+        # A query of one graph has a message to its asker and one from there beside its hops.
+        rows = [row | {"crossed": row["messages"] - 2} for row in rows]
+        return Curve.of_rounds(" ".join(words), [rows])
+
+    def orchestrated(self, lists: Sequence[int], k: int = 10) -> dict[str, Curve]:
+        """DistributedANN by its width."""
+        return {
+            f"DistributedANN, W = {width}": self.modes(
+                ["distributed-ann", "--width", str(width)], lists, k
             )
-        return Curve.of_rounds(f"scatter on {servers} servers", [rows])
+            for width in self.job.settings["distributed_widths"]
+        }
+
+    def scattered(
+        self, servers: int, lists: Sequence[int], each: Sequence[int], k: int = 10
+    ) -> Scattered | None:
+        """A graph for each server in the way that is cheapest for it, after a table of all ways; none
+        where none finds as much."""
+        title = f"{self.vectors.name}, {servers} servers, k = {k}"
+        ways = ways_of(self.job.settings["scatter"], each, servers)
+        found = swept(
+            self.vectors, lambda how: self.index(servers, how), servers, ways, lists, k
+        )
+        return at_best(title, found, self.job.recall)
 
     def draw(self, name: str, title: str, axis: str, panels: Sequence[Panel], left: float) -> None:
         """A figure, where a folder is named for them."""
@@ -192,17 +213,22 @@ def by_width(bench: Bench, verdict: Verdict) -> None:
 
 
 def by_system(bench: Bench, verdict: Verdict) -> None:
-    """Figure 11: distances and reads of one graph and of a graph for each server."""
+    """Figure 11: distances and reads of one graph, of one whose list is kept by its asker, and of a
+    graph for each server in the way that is cheapest for it."""
     settings, counts = bench.job.settings, bench.job.settings["servers"]
-    rival: list[int] = settings["scatter_lists"]
     curves = {
         f"{name}, {count} servers": bench.counts(settings[policy], servers=count)
         for name, policy in (("relay(2, 8)", "relay"), ("baton(64)", "baton"))
         for count in counts
     }
+    lists = bench.job.lists[bench.vectors.name]
+    for name, curve in bench.orchestrated(lists).items():
+        curves[f"{name}, {bench.servers} servers"] = curve
     for count in counts:
         if count > 1:
-            curves[f"scatter, {count} servers"] = bench.scattered(count, rival)
+            found = bench.scattered(count, settings["scatter_lists"], settings["scatter"]["each"])
+            if found is not None:
+                curves[f"scatter, {count} servers: {found.way.name}"] = found.curve
     rows = {name: cheapest(curve, bench.job.recall) for name, curve in curves.items()}
     one = rows["relay(2, 8), 1 servers"]
     assert one is not None
@@ -219,23 +245,29 @@ def by_system(bench: Bench, verdict: Verdict) -> None:
         table,
     )
     columns = {"reads": "reads a query", "code_distances": "distances by codes"}
-    bench.draw_by_recall("systems", "One graph and many", curves, columns)
-    many = rows[f"scatter, {bench.servers} servers"]
+    plotted = {name.partition(":")[0]: curve for name, curve in curves.items()}
+    bench.draw_by_recall("systems", "One graph and many", plotted, columns)
     relay = rows[f"relay(2, 8), {bench.servers} servers"]
-    if many is not None and relay is not None:
-        verdict.add("reads of scatter over relay", Check(many["reads"] / relay["reads"]))
+    for name, row in rows.items():
+        if name.startswith(f"scatter, {bench.servers} ") and row is not None and relay is not None:
+            verdict.add("reads of scatter over relay", Check(row["reads"] / relay["reads"]))
 
 
 def by_results(bench: Bench, verdict: Verdict) -> None:
     """Figure 13: more results. What each costs there is told as a rate, here as counts."""
-    table = []
+    table: list[list[Any]] = []
+    plotted: dict[str, list[tuple[float, float]]] = {}
     for text, lists in bench.job.settings["lists_of_results"].items():
         k = int(text)
         found = {
             "relay(2, 8)": bench.counts(bench.job.settings["relay"], lists=lists["one"], k=k),
+            "relay, as far ahead as by default": bench.modes(["relay"], lists["one"], k),
             "baton(64)": bench.counts(bench.job.settings["baton"], lists=lists["one"], k=k),
-            "scatter": bench.scattered(bench.servers, lists["scatter"], k),
+            **bench.orchestrated(lists["one"], k),
         }
+        rival = bench.scattered(bench.servers, lists["scatter"], lists["each"], k)
+        if rival is not None:
+            found[f"scatter: {rival.way.name}"] = rival.curve
         rows = {name: cheapest(curve, bench.job.recall) for name, curve in found.items()}
         relay = rows["relay(2, 8)"]
         for name, row in rows.items():
@@ -243,17 +275,22 @@ def by_results(bench: Bench, verdict: Verdict) -> None:
                 table.append([k, name, found[name].rows[-1]["recall"], *([None] * 5)])
                 continue
             over = row["reads"] / relay["reads"]
-            shown = [row["list"], row["reads"], over, row["code_distances"], row["hops"]]
+            crossed = row["crossed"] if name.startswith(("relay", "baton")) else None
+            shown = [row["list"], row["reads"], over, row["code_distances"], crossed]
             table.append([k, name, row["recall"], *shown])
-            if name == "scatter":
+            short = name.partition(":")[0]
+            plotted.setdefault(short, []).append((math.log10(k), row["reads"]))
+            if short == "scatter":
                 verdict.add(f"reads of scatter over relay, k = {k}", Check(over))
     print_table(
         f"By results at recall@k {bench.job.recall:g} on {bench.servers} servers, "
         f"{bench.vectors.name} (paper, figure 13: the order of systems is the same for every k); "
-        "hops of baton and relay are those after the one to the entry",
+        "hops are those between servers, with the one to the entry",
         ["k", "", "recall", "list", "reads", "over relay", "code distances", "hops"],
         table,
     )
+    panels = [Panel("reads a query", plotted)]
+    bench.draw("results", f"{bench.servers} servers", "logarithm of k", panels, 0.0)
 
 
 def by_partitioning(bench: Bench, verdict: Verdict) -> None:

@@ -23,6 +23,7 @@ from harness.verdict import Check, Verdict
 
 from .catalogue import Job
 from .cluster import cheapest, policy_of, servers_of
+from .cluster_rivals import swept, ways_of
 
 # Of BatANN over others on ten servers, 100 million rows, as the paper has it.
 PAPER_OVER_SCATTER = "5.28 to 6.17"
@@ -167,23 +168,26 @@ class Rival:
     reads: float
     messages: float
 
+    @property
+    def asked(self) -> int:
+        """Servers that are asked at once: each has a message and gives one."""
+        return round(self.messages / 2)
 
-def scatters(job: Job, vectors: VectorSet, index: Path) -> list[Rival]:
+
+def scatters(job: Job, vectors: VectorSet) -> list[Rival]:
     """Ways of a graph for each server at the recall."""
     settings, found = job.settings, []
     partitions: int = settings["partitions"]
     mother = replace(job.build, partitions=partitions)
-    for partition_by in settings["rival_partition_by"]:
-        options = replace(mother, partition_by=partition_by)
-        apart = pipeann.partitioned(vectors, options, mother)
-        with serving(apart, partitions, Servers(partitions, 1, 8), separate=True) as cluster:
-            for each in settings["rival_results"]:
-                lists = [n for n in settings["rival_lists"] if n >= each]
-                policy = ["--mode", "scatter", "--width", "1", "--each", str(each)]
-                rows = cluster.search(vectors, lists, in_flight=8, policy=policy)
-                row = cheapest(Curve.of_rounds("scatter", [rows]), job.recall)
-                if row is not None:
-                    found.append(Rival(row["reads"], 2.0 * partitions))
+
+    def index_by(partition_by: str) -> Path:
+        return pipeann.partitioned(vectors, replace(mother, partition_by=partition_by), mother)
+
+    ways = ways_of(settings["scatter"], settings["scatter"]["each"], partitions)
+    for way in swept(vectors, index_by, partitions, ways, settings["scatter"]["lists"]):
+        row = cheapest(way.curve, job.recall)
+        if row is not None:
+            found.append(Rival(row["reads"], row["messages"]))
     return found
 
 
@@ -217,7 +221,7 @@ def take_cluster_model(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
         [[count, row["reads"], row["hops"], row["skew"]] for count, row in exact.items()],
     )
     cases = {case: predicted(job, vectors, index, case, exact, verdict) for case in cases_of(job)}
-    scatter, orchestrated = scatters(job, vectors, index), distributed(job, vectors, index)
+    scatter, orchestrated = scatters(job, vectors), distributed(job, vectors, index)
     for case, costs in cases.items():
         if costs is None:
             print(f"\n{case.name}: nothing is projected: the model is off by more than the limit")
@@ -247,7 +251,7 @@ def project_processors(
     over = {
         "one server": speed_up(most, alone, relay, many["skew"]),
         # All of a scattered query's servers have as much to do as each other.
-        "scatter": least(costs.scatter(r.reads, most) for r in scatter) / relay / many["skew"],
+        "scatter": least(costs.scatter(r.reads, r.asked) for r in scatter) / relay / many["skew"],
         # Scoring is where the pages are, so its skew is ours.
         "distributed": least(costs.orchestrated(r.reads, r.messages) for r in orchestrated) / relay,
     }

@@ -1,5 +1,6 @@
 """One graph and the ways that it is compared with: a graph for each server, all or the nearest of them
-asked, and one graph whose list stays with whoever asks (DistributedANN)."""
+asked, and one graph whose list stays with whoever asks (DistributedANN). All of it is counted in one
+process, every frame with it."""
 
 from __future__ import annotations
 
@@ -8,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness import pipeann
-from harness.clusters import Servers, apart, serving
+from harness.clusters import apart
 from harness.curves import Curve
+from harness.plots import Panel, Points, draw
 from harness.processes import Row
 from harness.sets import VectorSet
 from harness.tables import print_table
@@ -17,45 +19,40 @@ from harness.verdict import Check, Verdict
 
 from .catalogue import Job
 from .cluster import cheapest
+from .cluster_rivals import at_best, swept, ways_of
 
 
 def take_cluster_modes(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
-    """Pages read by a graph for each server, over those read by one graph."""
-    settings, lists = job.settings, job.lists[vectors.name]
+    """Pages read by a graph for each server, asked in the way that is cheapest for it, over those read
+    by one graph."""
+    settings = job.settings
     partitions: int = settings["partitions"]
-    servers = Servers(partitions, 1, 8)
-    curves: dict[str, Curve] = {}
-    for partition_by in ("graph", *settings["rival_partition_by"]):
+
+    def index_by(partition_by: str) -> Path:
         options = replace(job.build, partitions=partitions, partition_by=partition_by)
-        index = pipeann.index_of(vectors, options)
-        with serving(index, partitions, servers, separate=True) as cluster:
+        return pipeann.index_of(vectors, options)
 
-            def asked(name: str, lists: Sequence[int], policy: list[str]) -> None:
-                rows = cluster.search(
-                    vectors, lists, in_flight=settings["in_flight"], policy=policy
-                )
-                curves[name] = Curve.of_rounds(name, [rows])
-
-            if partition_by == "graph" and "relay" not in curves:
-                asked("relay", lists, [])
-            for width in settings["rival_widths"]:
-                for each in settings["rival_results"]:
-                    policy = ["--mode", "scatter", "--width", str(width), "--each", str(each)]
-                    name = f"scatter, by {partition_by}, width {width}, {each} of each"
-                    asked(name, [n for n in settings["rival_lists"] if n >= each], policy)
-    columns = ("reads", "hops", "code_distances")
-    found = {name: row for name, curve in curves.items() if (row := cheapest(curve, job.recall))}
-    print_table(
-        f"At {job.recall:g} on {vectors.name}, {partitions} servers; what never finds as much is left out",
-        ["mode", "recall", *columns],
-        [[name, row["recall"], *(row[column] for column in columns)] for name, row in found.items()],
-    )  # fmt: skip
-    rival = min(row["reads"] for name, row in found.items() if name != "relay")
-    ratio = rival / found["relay"]["reads"]
-    verdict.add("reads of scatter over relay", Check(ratio, settings["at_least"], at_most=False))
-    index = pipeann.index_of(vectors, replace(job.build, partitions=partitions))
+    index = index_by("graph")
+    relay = counted(job, vectors, index, ["--mode", "relay"]).row_at(job.recall)
+    ways = ways_of(settings["scatter"], settings["scatter"]["each"], partitions)
+    found = swept(vectors, index_by, partitions, ways, settings["scatter"]["lists"])
+    rival = at_best(f"{vectors.name}, {partitions} servers", found, job.recall)
+    print(f"relay: {relay['reads']:.4g} reads, {relay['code_distances']:,.0f} distances by codes")
+    if rival is None:
+        verdict.problems.append(f"no way of scatter finds {job.recall:g} on {vectors.name}")
+    else:
+        reads = reaching(rival.curve, job.recall)["reads"]
+        ratio = Check(reads / relay["reads"], settings["at_least"], at_most=False)
+        verdict.add(f"reads of scatter ({rival.way.name}) over relay", ratio)
     by_messages(job, vectors, index, verdict)
     nearest(job, vectors, index, verdict)
+
+
+def reaching(curve: Curve, recall: float) -> Row:
+    """A curve at a recall that it reaches."""
+    row = cheapest(curve, recall)
+    assert row is not None
+    return row
 
 
 def counted(job: Job, vectors: VectorSet, index: Path, words: Sequence[str]) -> Curve:
@@ -101,8 +98,10 @@ def nearest(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> None
     separate = apart(index, partitions, partitions)
     words = ["--mode", "scatter", "--separate", str(separate), "--width", "1"]
     table, best = [], {}
+    plotted: dict[str, Points] = {}
     for servers in range(1, partitions + 1):
         curve = counted(job, vectors, index, [*words, "--nearest", str(servers)])
+        plotted[f"the nearest {servers}"] = [(row["recall"], row["reads"]) for row in curve.rows]
         reads: list[float | str] = []
         for recall in recalls:
             row = cheapest(curve, recall)
@@ -120,5 +119,10 @@ def nearest(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> None
         ["servers asked", "messages", "most recall", *(f"reads at {recall:g}" for recall in recalls)],
         table,
     )
+    plotted["relay"] = [(row["recall"], row["reads"]) for row in relay.rows]
+    if job.plots is not None:
+        path = job.plots / f"cluster-nearest-{vectors.name}.svg"
+        title = f"The nearest servers alone, {partitions} servers, {vectors.name}"
+        draw(path, title, "recall@10", [Panel("reads a query", plotted)], recalls[0])
     for recall, (_, servers) in best.items():
         verdict.add(f"servers to ask for the fewest reads at {recall:g}", Check(servers))

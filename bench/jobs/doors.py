@@ -64,21 +64,24 @@ def take_ef_sweep(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
 
 
 def take_in_process(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
-    """One caller a core over the engine itself, and 64 threads over Milvus Lite."""
+    """One caller a core over the engine itself, and 64 threads over Milvus Lite at its best."""
     data, ef, cores = behind(job, vectors), job.lists[vectors.name], job.settings["cores"]
     asked = ["--count", job.queries, "--rounds", job.rounds]
     ours = doors.ours_in_process(data, "--ef", ",".join(map(str, ef)), "--threads", cores, *asked)
     found = at(ours, job.recall, OURS)
     engine = doors.engine_own(data, [found["ef"]], cores)[0]
     many = doors.ours_in_process(data, "--ef", found["ef"], "--probe", *asked)
-    lite = doors.lite_kept(data, "--ef", found["ef"], "--lite-count", job.settings["lite_count"])
+    few = ["--lite-count", job.settings["lite_count"], "--probe"]
+    lite = doors.lite_kept(data, "--ef", found["ef"], *few)
     show(f"In the process, {data.rows:,} rows", ours, CLIENT_COLUMNS)
     show("Threads of one interpreter", many[1:], ["ef", "probe_threads", "qps"])
-    show("Milvus Lite, kept", lite, CLIENT_COLUMNS)
+    show("Milvus Lite, kept", lite[:1], CLIENT_COLUMNS)
+    show("Threads of one interpreter, Milvus Lite, kept", lite[1:], ["probe_threads", "qps"])
     show("The engine itself", [engine], ["list", "qps", "mean_us", "cpu_us"])
     share = Check(found["qps"] / engine["qps"], job.settings["at_least"], at_most=False)
     verdict.add("engine", share)
-    over = many[0]["qps"] / lite[0]["qps"]
+    # Milvus Lite at whatever number of threads it is fastest.
+    over = many[0]["qps"] / max(row["qps"] for row in lite)
     verdict.add(LITE, Check(over, job.settings["lite_at_least"], at_most=False))
 
 

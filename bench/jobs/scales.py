@@ -13,6 +13,7 @@ from harness.verdict import Check, Verdict
 from .catalogue import Job
 
 SCRIPT = rivals.COMPARE / "scaled_rows.py"
+MOMENTS = ("before", "after")
 
 
 def take_scales(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
@@ -24,7 +25,7 @@ def take_scales(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     for refusal in (one["refusal"] for one in told if "refusal" in one):
         print(f"refused: {refusal}")
     found = [one for one in told if "recall" in one]
-    columns = ["metric", "order", "moment", "recall", "refused"]
+    columns = ["metric", "order", "moment", "waiting", "recall", "refused"]
     print_table(
         f"{job.settings['rows']:,} rows of {vectors.name}, norms of 1 to 1e18",
         columns,
@@ -33,3 +34,9 @@ def take_scales(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     least = job.settings["recall_at_least"]
     verdict.add("recall", Check(min(one["recall"] for one in found), least, at_most=False))
     verdict.add("refused", Check(max(one["refused"] for one in found), 0))
+    # Else what is called before they join was after it.
+    before, after = (
+        [one["waiting"] for one in found if one["moment"] == moment] for moment in MOMENTS
+    )
+    verdict.add("waiting before", Check(min(before), 1, at_most=False))
+    verdict.add("waiting after", Check(max(after), 0))

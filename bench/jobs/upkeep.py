@@ -31,14 +31,26 @@ def say(found: dict) -> None:
 
 def take_restore(job: Job, verdict: Verdict) -> None:
     """Random moments against what was written when."""
-    found = counted(SCRIPT, "restore", setting(job, "moments"))
+    words = [setting(job, "moments"), "--kept", setting(job, "kept_s")]
+    found = counted(SCRIPT, "restore", *words)
+    names = ("moments", "changes", "unknown", "rows", "generations", "begin", "wrong")
     print_table(
-        "Moments restored from the log, leaders killed meanwhile",
-        ["moments", "changes", "of unknown outcome", "rows at the end", "keys that differ"],
-        [[found[n] for n in ("moments", "changes", "unknown", "rows", "wrong")]],
+        "Moments restored from generations and the log, leaders killed meanwhile",
+        [
+            "moments",
+            "changes",
+            "of unknown outcome",
+            "rows at the end",
+            "generations",
+            "the log begins with",
+            "keys that differ",
+        ],
+        [[found[name] for name in names]],
     )
     say(found)
     verdict.add("wrong", Check(found["wrong"], 0))
+    verdict.add("first object of the log", Check(found["begin"], 2, at_most=False))
+    verdict.add("early moments refused", Check(found["early_refused"], 1, at_most=False))
 
 
 def before(revision: str) -> Path:
@@ -94,6 +106,8 @@ def take_cluster_cost(job: Job, verdict: Verdict) -> None:
             "renewals/s",
             "puts/s of 16 writers",
             "a lone write, ms",
+            "its put, ms",
+            "puts of it",
         ],
         [
             [
@@ -102,10 +116,29 @@ def take_cluster_cost(job: Job, verdict: Verdict) -> None:
                 f"{found['idle_renewals_s']:.2f}",
                 f"{found['busy_puts_s']:.1f}",
                 f"{found['lone_write_s'] * 1e3:.0f}",
+                f"{found['lone_put_s'] * 1e3:.0f}",
+                f"{found['lone_objects']:.2f}",
             ]
         ],
     )
-    print("Stored bytes after collection over a local directory's: not taken, no generations yet.")
     verdict.add("store, requests/s", Check(found["idle_store_requests_s"], job.settings["store_s"]))
     verdict.add("etcd, writes/s", Check(found["idle_etcd_writes_s"], job.settings["etcd_s"]))
     verdict.add("puts/s", Check(found["busy_puts_s"], job.settings["puts_s"]))
+    # One that waited for others would have waited for most of the time between two puts.
+    beside = Check(found["lone_beside_put_s"], job.settings["lone_beside_put_s"])
+    verdict.add("a lone write, beside its put, s", beside)
+    take_stored(job, verdict)
+
+
+def take_stored(job: Job, verdict: Verdict) -> None:
+    """What a store holds after collection, over what the leader's directory holds."""
+    found = counted("stored.py", setting(job, "rows"))
+    names = ("most_bytes", "store_bytes", "log_bytes", "local_bytes")
+    print_table(
+        f"The store of {found['rows']} rows, of which a tenth was changed",
+        ["before collection, MB", "after it", "of that the log", "the leader's directory"],
+        [[f"{found[name] / 1e6:.1f}" for name in names]],
+    )
+    print(f"{found['generations']} generations, the log begins with object {found['begin']}")
+    over = found["store_bytes"] / found["local_bytes"]
+    verdict.add("stored bytes over local ones", Check(over, job.settings["stored"]))

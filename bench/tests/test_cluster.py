@@ -7,10 +7,12 @@ import os
 import sys
 import tempfile
 import unittest
-from collections.abc import Sequence
-from contextlib import redirect_stdout
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from typing import ClassVar
 from unittest import mock
 from xml.etree import ElementTree
 
@@ -23,7 +25,17 @@ from harness.processes import Row
 from harness.projection import Costs
 from harness.sets import VectorSet
 from harness.verdict import Verdict
-from jobs import catalogue, chaos, cluster_experiments, cluster_layout, cluster_model, cluster_modes
+from jobs import (
+    catalogue,
+    chaos,
+    cluster,
+    cluster_experiments,
+    cluster_layout,
+    cluster_model,
+    cluster_modes,
+    cluster_queueing,
+    cluster_rivals,
+)
 
 VECTORS = VectorSet("sift1m", Path("base.u8bin"), Path("query.u8bin"), Path("truth.bin"), 32)
 
@@ -216,6 +228,103 @@ class Modes(unittest.TestCase):
             for recall in (0.7, 0.8, 0.95)
         }
         self.assertEqual(asked, {0.7: 1, 0.8: 2, 0.95: 3})
+
+
+class Rivals(unittest.TestCase):
+    """A graph for each server, asked in every way."""
+
+    SETTINGS: ClassVar = {
+        "partition_by": ["graph", "random"],
+        "widths": [1, 2],
+        "nearest_by": ["graph"],
+        "nearest": [6, 8, 10],
+    }
+
+    def test_the_nearest_are_a_share_of_the_servers_and_asked_with_the_first_width(self) -> None:
+        for servers, nearest in ((10, {6, 8}), (5, {3, 4})):
+            ways = cluster_rivals.ways_of(self.SETTINGS, [4, 10], servers)
+            self.assertEqual({way.nearest for way in ways if way.nearest is not None}, nearest)
+            self.assertEqual({way.width for way in ways if way.nearest is not None}, {1})
+            self.assertEqual(len(ways), 2 * 2 * 2 + 2 * 2)
+
+    def test_the_fewest_reads_that_find_as_much_are_its_best(self) -> None:
+        reads = {"graph": 90.0, "random": 60.0}
+
+        def counts(
+            index: Path, _: VectorSet, lists: list[int], servers: list[int], words: list[str], k: int
+        ) -> list[Row]:
+            each = int(words[words.index("--each") + 1])
+            self.assertTrue(all(length >= each for length in lists))
+            # Four of each find too little where rows lie together; the nearest never find enough.
+            short = "--nearest" in words or (each < 10 and index.name == "graph")
+            columns = {"code_distances": 1.0, "messages": 20.0, "skew": 1.0}
+            return [
+                {"list": length, "recall": found - 0.2 * short, "reads": reads[index.name] + each}
+                | columns
+                for length, found in zip(lists, (0.9, 0.99), strict=True)
+            ]
+
+        ways = cluster_rivals.ways_of(self.SETTINGS, [4, 10], 10)
+        with (
+            mock.patch.object(pipeann, "cluster_counts", counts),
+            mock.patch.object(cluster_rivals, "apart", return_value=Path("separate")),
+            redirect_stdout(StringIO()) as said,
+        ):
+            found = cluster_rivals.swept(VECTORS, Path, 10, ways, [10, 20])
+            best = cluster_rivals.at_best("made up", found, 0.95)
+            none = cluster_rivals.at_best("made up", found, 0.999)
+        assert best is not None
+        self.assertEqual(best.way, cluster_rivals.Way("random", 1, 4))
+        self.assertIsNone(none)
+        # Six ways of all servers find as much; the sweep is printed.
+        self.assertIn("6 of 12 ways never find as much", said.getvalue())
+        self.assertIn("all, by graph, width 2, 10 of each", said.getvalue())
+
+
+class Equals(unittest.TestCase):
+    """Answers of processes beside those of one."""
+
+    def test_a_query_differs_by_a_row_a_distance_or_its_pages(self) -> None:
+        one = {"hits": [[[1, 2.5], [3, 4.0]], [[5, 6.0]], []], "pages": [7, 8, 9]}
+        both = ("hits", "pages")
+        self.assertEqual(cluster.differing(one, one, both), 0)
+        for changed in (
+            {"hits": [[[2, 2.5], [3, 4.0]], [[5, 6.0]], []]},
+            {"hits": [[[1, 2.5], [3, 4.0]], [[5, 6.0000005]], []]},
+            {"pages": [7, 8, 10]},
+        ):
+            self.assertEqual(cluster.differing(one, one | changed, both), 1)
+        self.assertEqual(cluster.distances_of(one), {"hits": [[2.5, 4.0], [6.0], []]})
+
+
+class Queueing(unittest.TestCase):
+    """The three ways of taking a search in."""
+
+    def test_the_last_way_is_held_against_each_of_the_others(self) -> None:
+        rates = {"one": 900.0, "batches": 1000.0, "always": 1000.0}
+
+        def search(self: clusters.Cluster, *_: object, **__: object) -> list[Row]:
+            rate = rates[self.servers.discipline]
+            return rows_of(qps=(rate, rate), mean_us=(9, 9), p99_us=(9, 9))
+
+        @contextmanager
+        def serving(_: Path, __: int, servers: clusters.Servers) -> Iterator[clusters.Cluster]:
+            yield clusters.Cluster(Path("topology"), Path("certificates"), servers)
+
+        job, verdict = replace(catalogue.job("cluster-queueing"), lists={"sift1m": [12, 16]}), Verdict()
+        with (
+            mock.patch.object(pipeann, "index_of", return_value=Path("index")),
+            mock.patch.object(cluster_queueing, "serving", serving),
+            mock.patch.object(clusters.Cluster, "search", search),
+            redirect_stdout(StringIO()),
+        ):
+            cluster_queueing.take_cluster_queueing(job, VECTORS, verdict)
+            self.assertTrue(verdict.holds)
+            rates["always"] = 950.0
+            short = Verdict()
+            cluster_queueing.take_cluster_queueing(job, VECTORS, short)
+        self.assertAlmostEqual(verdict.checks["QPS of always over one"][0].measured, 10 / 9)
+        self.assertFalse(short.holds)
 
 
 class Experiments(unittest.TestCase):

@@ -25,32 +25,13 @@ from xml.etree import ElementTree
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from harness import cache, doors, filtered, fits, pipeann, plots, servers, sets
+from harness import cache, doors, filtered, fits, pipeann, places, plots, servers, sets
 from harness.curves import Curve, OutOfRange, interleave
 from harness.paired import Interval, in_pairs, student, until_decided
 from harness.verdict import Check, Verdict
-from jobs import auto, catalogue, checks, dial, estimate, filter_answers, filter_rivals, filters
+from jobs import catalogue, checks, estimate, filter_answers, filter_rivals, filters
 from jobs.doors import at
 from jobs.growth import Growth as growth_of
-
-
-class Dial(unittest.TestCase):
-    """Steps of a memory limit, and what is taken at them."""
-
-    def test_limits_are_equal_steps_between_the_floor_and_all(self) -> None:
-        rows = [{"pools": {"codes": 10}}, {"pools": {"codes": 10, "page_cache": 70}}]
-        limits = dial.limits_of(rows[0], rows[1], 8)
-        self.assertEqual(limits, ["floor", "20", "30", "40", "50", "60", "70", "all"])
-
-    def test_a_step_back_is_noise_only_while_it_is_small(self) -> None:
-        self.assertTrue(dial.is_monotone([100, 98, 150], falls=False, tolerance=0.05))
-        self.assertFalse(dial.is_monotone([100, 90, 150], falls=False, tolerance=0.05))
-        self.assertTrue(dial.is_monotone([30, 20, 20.5, 0], falls=True, tolerance=0.05))
-        self.assertFalse(dial.is_monotone([30, 20, 25, 0], falls=True, tolerance=0.05))
-
-    def test_small_steps_back_do_not_add_up(self) -> None:
-        falling = [100, 97, 94, 91]
-        self.assertFalse(dial.is_monotone(falling, falls=False, tolerance=0.05))
 
 
 class Plots(unittest.TestCase):
@@ -362,27 +343,6 @@ class Pairs(unittest.TestCase):
         self.assertFalse(close.decides(clear.mean))
         self.assertLess(close.high - close.low, clear.high - clear.low)
 
-    def test_lists_around_a_recall(self) -> None:
-        rows = [{"list": n, "recall": r} for n, r in ((10, 0.9), (20, 0.96), (30, 0.99))]
-        curve = Curve.of_rounds("x", [rows])
-        self.assertEqual(auto.around(curve, 0.95), [10, 20])
-        with self.assertRaises(OutOfRange):
-            auto.around(curve, 0.995)
-        self.assertAlmostEqual(auto.along([(0.9, 10.0), (0.96, 16.0)], 0.95), 15.0)
-
-
-    def test_devices_are_every_pair_and_those_of_the_seed(self) -> None:
-        drawn = auto.drawn_devices(1, 2)
-        self.assertEqual(drawn, auto.drawn_devices(1, 2))
-        self.assertNotEqual(drawn, auto.drawn_devices(2, 2))
-        places = auto.places(catalogue.job("auto"))
-        # The real one; three latencies with and without a rate and two drawn, on all cores and one.
-        self.assertEqual(len(set(places)), 1 + 2 * (3 * 2 + 2))
-        self.assertEqual(places[0], auto.Place())
-        backends = {place.backend for place in places}
-        self.assertLessEqual({"injected:30", "injected:1000:20000", *drawn}, backends)
-        self.assertEqual(sum(place.cores == 1 for place in places), 8)
-
 
 class Jobs(unittest.TestCase):
     """The job files."""
@@ -405,6 +365,23 @@ class Jobs(unittest.TestCase):
         command = run.call_args.args[0]
         self.assertEqual(command[-2:], ["rows", "page"])
         self.assertIn("240", command)
+
+    def test_the_newest_pymilvus_is_tried_with_all_that_the_tests_import(self) -> None:
+        names = {"yaml": "pyyaml", "flask_cors": "flask-cors"}
+        # They come with pymilvus, with Python's environment, or are the package itself.
+        given = {"pymilvus", "grpc", "google", "pip", "pipeann", "numpy"}
+        wanted = {re.split(r"[^\w-]", package)[0] for package in checks.test_packages()}
+        self.assertNotIn("pymilvus", wanted)
+        tests = places.REPO / "tests_py"
+        own = {path.stem for path in tests.rglob("*.py")} | {"forms"}
+        folders = [tests / name for name in catalogue.job("newest-pymilvus").settings["tests"]]
+        files = [*tests.glob("*.py"), *(f for folder in folders for f in folder.glob("*.py"))]
+        found: set[str] = set()
+        for path in files:
+            for line in re.findall(r"^(?:from|import) (\w+)", path.read_text(), re.MULTILINE):
+                found.add(names.get(line, line))
+        missing = found - own - given - wanted - set(sys.stdlib_module_names)
+        self.assertEqual(missing, set())
 
     def test_fuzzing_falls_short_by_a_crash_and_by_no_end(self) -> None:
         for code, said in ((1, "crashes 1 largest_share 0.250\n"), (1, "no C++ compiler\n")):

@@ -2,7 +2,8 @@
 //!
 //! What an input makes a decoder allocate is the most that is live at once above what was live
 //! before. It may be [`PER_BYTE`] bytes for each byte of the input, and [`FREE`] for all that does
-//! not depend on it. What is compiled, and not decoded, has a bound of its own.
+//! not depend on it; nothing is free of a message, which comes from whoever can reach a port. What is
+//! compiled, and not decoded, has a bound of its own.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -85,15 +86,27 @@ pub fn bounded<T>(input: usize, decode: impl FnOnce() -> T) -> T {
     bounded_by(PER_BYTE, input, decode)
 }
 
+/// The same where nothing is free: an input of few bytes costs few, too.
+///
+/// # Panics
+/// As [`bounded`].
+pub fn bounded_wholly<T>(input: usize, decode: impl FnOnce() -> T) -> T {
+    within(PER_BYTE * input, input, decode)
+}
+
 /// The same where each byte may cost so many.
 ///
 /// # Panics
 /// As [`bounded`].
 pub fn bounded_by<T>(per_byte: usize, input: usize, decode: impl FnOnce() -> T) -> T {
+    within(per_byte * input + FREE, input, decode)
+}
+
+fn within<T>(bound: usize, input: usize, decode: impl FnOnce() -> T) -> T {
     let (answer, peak) = peak_of(decode);
-    let bound = per_byte * input + FREE;
-    if REPORTS.load(Ordering::Relaxed) && peak * 1000 / bound > LARGEST.get() {
-        LARGEST.set(peak * 1000 / bound);
+    let share = peak * 1000 / bound.max(1);
+    if REPORTS.load(Ordering::Relaxed) && share > LARGEST.get() {
+        LARGEST.set(share);
         eprintln!("largest allocation: {peak} bytes of {bound} for {input}");
     }
     assert!(peak <= bound, "{input} bytes made a decoder allocate {peak}, more than {bound}");

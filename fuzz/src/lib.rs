@@ -43,9 +43,14 @@ pub struct FuzzTarget {
 
 impl FuzzTarget {
     /// Decodes an input.
+    ///
+    /// # Panics
+    /// Where the target marks what is none of its sections, which no seed would have to reach.
     pub fn run(&self, data: &[u8]) -> ReachedSections {
         let mut reached = ReachedSections(Vec::with_capacity(self.sections.len()));
         (self.run)(data, &mut reached);
+        let unlisted = reached.0.iter().find(|section| !self.sections.contains(section));
+        assert_eq!(unlisted, None, "{} marks a section that it does not list", self.name);
         reached
     }
 

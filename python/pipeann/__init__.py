@@ -38,25 +38,52 @@ __all__ = [
 ]
 
 _CLIENTS = {"AsyncMilvusClient", "MilvusClient"}
-# What programs import beside the client, of pymilvus itself. `Collection` and `Index` are pipeann's
-# own, and `connections` and `utility` are of no use without a server.
+# What programs import beside the client, of pymilvus itself: all that it has but for what is of no
+# use without a server, as `connections` and `utility`, and `Collection` and `Index`, which are
+# pipeann's own. Each version has some of it.
 _BESIDE = {
+    "AggregationBucket",
+    "AggregationHit",
     "AnnSearchRequest",
+    "BloomFilterBuilder",
+    "BulkInsertState",
     "CollectionSchema",
+    "CompactionTaskState",
+    "CompactionType",
     "DataType",
+    "ExceptionsMessage",
+    "FieldOp",
+    "FieldOpType",
     "FieldSchema",
     "Function",
+    "FunctionChain",
+    "FunctionChainStage",
     "FunctionScore",
     "FunctionType",
     "Hit",
     "Hits",
     "IndexType",
+    "LexicalHighlighter",
     "MilvusException",
     "MilvusUnavailableException",
+    "PyMilvusDeprecationWarning",
     "RRFRanker",
+    "RoaringBitmapBuilder",
+    "SearchAggregation",
     "SearchResult",
+    "SegmentState",
+    "SemanticHighlighter",
+    "Status",
     "StructFieldSchema",
+    "TopHits",
     "WeightedRanker",
+    "build_bloom_filter",
+    "build_roaring_bitmap",
+    "hybridts_to_datetime",
+    "hybridts_to_unixtime",
+    "mkts_from_datetime",
+    "mkts_from_hybridts",
+    "mkts_from_unixtime",
 }
 
 

@@ -179,7 +179,8 @@ impl PyClusterClient {
             from: from.map_or(Unbounded, Included),
             to: to.map_or(Unbounded, Excluded),
         };
-        let asked = Asked { k, list, width, ahead, baton, ty: set.vector_type(), within };
+        let (round_robin, ty) = (false, set.vector_type());
+        let asked = Asked { k, list, width, ahead, baton, round_robin, ty, within };
         let parameters = asked.encode_among(filter.as_bytes());
         let ask = |row: usize, left: Duration| {
             let query = Query {

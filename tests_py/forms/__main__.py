@@ -15,7 +15,7 @@ from pathlib import Path
 import pymilvus
 
 import pipeann
-from forms import orm, run
+from forms import orm, run, scene
 from forms.scene import Door
 
 # pymilvus waits half a second between looks at what takes milliseconds here.
@@ -23,14 +23,20 @@ _LONGEST_SLEEP = 0.005
 
 
 def _wait_less() -> None:
-    """Cuts pymilvus's waits short; what waits for ever still does."""
+    """Cuts pymilvus's waits short, and counts them; what waits for ever still does."""
     sleep, sleep_async = time.sleep, asyncio.sleep
-    time.sleep = lambda seconds: sleep(min(seconds, _LONGEST_SLEEP))
 
-    def shorter(delay, *rest):
+    def shorter(seconds):
+        scene.note_wait()
+        sleep(min(seconds, _LONGEST_SLEEP))
+
+    def shorter_async(delay, *rest):
+        # Without a delay it lets others run, and waits for nothing.
+        if delay > 0:
+            scene.note_wait()
         return sleep_async(min(delay, _LONGEST_SLEEP), *rest)
 
-    asyncio.sleep = shorter
+    time.sleep, asyncio.sleep = shorter, shorter_async
 
 
 @contextlib.contextmanager

@@ -1,24 +1,22 @@
 """The older interface, `connections`, `Collection`, `utility` and their like, against the server.
 
-Each function is called with what it requires, in its place and by name, and with all it may have.
-One that is served returns; one that is not says so at once.
+Each function is called with what it requires, in its place and by name, and with a timeout where it
+takes one. One that is served returns; one that is not says so at once. `orm_objects` makes the
+objects and reads their properties.
 """
 
 import contextlib
 import datetime
 import inspect
-import queue
-import threading
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import pymilvus
 from pymilvus import AnnSearchRequest, Collection, RRFRanker, connections, db, utility
 from pymilvus.exceptions import MilvusException
 
-from forms import scene
+from forms import orm_objects, scene
+from forms.limited import Summary, take
 from forms.values import OTHER, VECTOR, row
 
 ALIAS = "default"
@@ -256,16 +254,6 @@ BEFORE: dict[tuple[str, str], Callable[[Any], Any]] = {
 }
 
 
-@dataclass
-class Summary:
-    """What came of it."""
-
-    forms: int = 0
-    hangs: list[str] = field(default_factory=list)
-    not_listed: list[str] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
-
-
 def _targets() -> dict[str, Callable[[], Any]]:
     """What the functions are of."""
     return {
@@ -325,51 +313,31 @@ def run(admin: Any, address: str) -> Summary:
                     summary.not_listed.append(str(missing))
                     continue
                 for label, args, kwargs in each:
-                    summary.forms += 1
-                    form = f"{group}.{name}, {label}"
-                    _take(form, (group, name), make, args, kwargs, listed[0] is SERVED, summary)
+                    call = _call((group, name), make, args, kwargs)
+                    take(f"{group}.{name}, {label}", call, listed[0] is SERVED, summary)
                     unseen = {"user u"} if "password" in name else set()
                     for part in scene.PARTS:
                         admin.mend(part, admin.state(part), unseen if part == "people" else set())
                     with contextlib.suppress(MilvusException):
                         connections.connect("other", host=host, port=port)
+    orm_objects.run(admin, _targets(), summary)
     connections.disconnect(ALIAS)
     return summary
 
 
-def _take(
-    form: str,
-    which: tuple[str, str],
-    make: Callable[[], Any],
-    args: list[Any],
-    kwargs: dict[str, Any],
-    served: bool,
-    summary: Summary,
-) -> None:
+def _call(
+    which: tuple[str, str], make: Callable[[], Any], args: list[Any], kwargs: dict[str, Any]
+) -> Callable[[], None]:
+    """A function with all that has to be done around it."""
     if which == ("connections", "connect"):
         kwargs = {**kwargs, "uri": f"http://{connections.get_connection_addr(ALIAS)['address']}"}
-    ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def call() -> None:
-        try:
-            target = make()
-            BEFORE.get(which, lambda _: None)(target)
-            answer = getattr(target, which[1])(*args, **kwargs)
-            if callable(getattr(answer, "next", None)):
-                answer.next()
-                answer.close()
-            ended.put(None)
-        except Exception as error:
-            ended.put(error)
+        target = make()
+        BEFORE.get(which, lambda _: None)(target)
+        answer = getattr(target, which[1])(*args, **kwargs)
+        if callable(getattr(answer, "next", None)):
+            answer.next()
+            answer.close()
 
-    began = time.monotonic()
-    threading.Thread(target=call, daemon=True).start()
-    try:
-        error = ended.get(timeout=scene.LIMIT)
-    except queue.Empty:
-        summary.hangs.append(f"{form}: {time.monotonic() - began:.0f} s")
-        return
-    if served and error is not None:
-        summary.wrong.append(f"{form}: {type(error).__name__}: {error}")
-    elif not served and error is None:
-        summary.wrong.append(f"{form}: returned, and is listed as refused")
+    return call

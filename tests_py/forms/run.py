@@ -52,6 +52,8 @@ class Summary:
     # Methods that are listed as not served and return, or as served and never do.
     served_after_all: list[str] = field(default_factory=list)
     never_served: list[str] = field(default_factory=list)
+    # What is not served and did not say so at once.
+    waited: list[str] = field(default_factory=list)
     slowest: list[tuple[float, str]] = field(default_factory=list)
 
 
@@ -162,7 +164,12 @@ def run(here: Door, there: Door, only: str = "") -> Summary:
 
 def _take(form: Form, here: Door, there: Door, summary: Summary) -> None:
     summary.forms += 1
+    before = here.waits, there.waits
     ours, theirs = form.outcome(here), form.outcome(there)
+    # What is not served is refused by the first answer: nobody waits, or asks again.
+    waited = (here.waits, there.waits) != before
+    if waited and form.method in listed.NOT_SERVED and HUNG not in (ours, theirs):
+        summary.waited.append(str(form))
     for which, found in (("in the process", ours), ("on the server", theirs)):
         if found == HUNG:
             summary.hangs.append(f"{form}, {which}")

@@ -8,6 +8,7 @@ import asyncio
 import inspect
 import queue
 import threading
+from collections import Counter
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
@@ -23,6 +24,18 @@ LIMIT = 20.0
 _PAGES = 10
 COLLECTIONS = ("bare", "c")
 HUNG = ("hung",)
+# How often each thread has waited by pymilvus's own sleeps.
+_WAITS: Counter[int] = Counter()
+
+
+def note_wait() -> None:
+    """This thread waits, for an answer that is not there or before it asks again."""
+    _WAITS[threading.get_ident()] += 1
+
+
+def waits(thread: int | None = None) -> int:
+    """How often a thread has waited so far, or this one."""
+    return _WAITS[thread or threading.get_ident()]
 
 
 class Door:
@@ -32,6 +45,7 @@ class Door:
         self._make = {"sync": sync, "async": asynch}
         self._clients: dict[str, Any] = {}
         self._work: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
         self._begin()
         self.admin = admin
         self.pristine: dict[str, Any] = {}
@@ -40,7 +54,13 @@ class Door:
 
     def _begin(self) -> None:
         self._work = queue.SimpleQueue()
-        threading.Thread(target=_serve, args=(self._work,), daemon=True).start()
+        self._thread = threading.Thread(target=_serve, args=(self._work,), daemon=True)
+        self._thread.start()
+
+    @property
+    def waits(self) -> int:
+        """How often the thread that calls has waited so far."""
+        return waits(self._thread.ident if self._thread else None)
 
     def within_limit(self, act: Callable[[asyncio.AbstractEventLoop], Any]) -> Any:
         """What an act on the door's thread returns, or `HUNG`."""

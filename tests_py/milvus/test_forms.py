@@ -39,6 +39,7 @@ def test_every_form_answers_alike_in_the_process_and_on_a_server(
     assert found["version"].startswith(version)
     assert found["not_listed"] == [], "methods and types that the lists of `forms` lack"
     assert found["hangs"] == []
+    assert found["waited"] == [], "what is not served says so at once"
     assert found["served_after_all"] == found["never_served"] == []
     assert found["disagreements"] == [], "\n".join(found["disagreements"][:5])
 
@@ -51,7 +52,8 @@ def test_the_older_interface_is_served_or_refused_at_once(
     assert found["not_listed"] == []
     assert found["hangs"] == []
     assert found["wrong"] == []
-    assert found["forms"] > 250
+    assert found["waited"] == []
+    assert found["forms"] > 290
 
 
 def test_forms_are_many_and_differences_few(summaries: dict[str, Any]) -> None:
@@ -76,6 +78,24 @@ def test_forms_are_many_and_differences_few(summaries: dict[str, Any]) -> None:
 )
 def test_types_are_read_from_docstrings(said: str, meant: set[str]) -> None:
     assert words.of_text(said) == meant
+
+
+def test_waits_are_those_of_the_thread_that_calls() -> None:
+    class Client:
+        def ask_again(self) -> None:
+            scene.note_wait()
+
+        async def wait(self) -> None:
+            scene.note_wait()
+
+        def close(self) -> None:
+            pass
+
+    door, before = scene.Door(Client, Client, Client()), scene.waits()
+    door.outcome("sync", "ask_again", [], {})
+    door.outcome("async", "wait", [], {})
+    assert (door.waits, scene.waits()) == (2, before)
+    door.close()
 
 
 def test_a_call_that_never_returns_is_told_and_left_behind(

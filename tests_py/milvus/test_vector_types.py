@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pymilvus import AnnSearchRequest, DataType, MilvusClient, MilvusException, RRFRanker
+from pymilvus.client import entity_helper
 
 ROWS, DIM = 400, 32
 NUMBERS = np.random.default_rng(11).standard_normal((ROWS, DIM)).astype(np.float32)
@@ -126,6 +127,19 @@ def test_the_nearest_are_found(
         raw = there if isinstance(there, bytes) else np.asarray(there).tobytes()
         given = vectors[hit["id"]]
         assert raw == (given if isinstance(given, bytes) else given.tobytes())
+    client.drop_collection(name)
+
+
+@pytest.mark.parametrize("kind", [DataType.FLOAT16_VECTOR, DataType.BFLOAT16_VECTOR])
+def test_floats_are_taken_for_halves(client: MilvusClient, name: str, kind: DataType) -> None:
+    create(client, name, kind, "L2", "HNSW")
+    # Clients before 2.6.17 refuse to write floats themselves.
+    floats = hasattr(entity_helper, "_pack_fp32_vector_value")
+    rows = NUMBERS.tolist() if floats else narrow(kind, NUMBERS)
+    client.insert(name, [{"id": i, "v": row} for i, row in enumerate(rows)])
+    expected = np.argsort(scores("L2", NUMBERS, QUERY[0]))[:3]
+    (hits,) = client.search(name, QUERY.tolist(), limit=3)
+    assert [hit["id"] for hit in hits] == expected.tolist()
     client.drop_collection(name)
 
 

@@ -4,7 +4,7 @@
 use pipeann_cluster::wire::{FRAME_MAX, Kind, Message, frame_len, read};
 
 use crate::ReachedSections;
-use crate::counting::bounded;
+use crate::counting::bounded_wholly;
 
 pub(super) const SECTIONS: &[&str] = &[
     "stream", "Hello", "Begin", "State", "Answer", "Failure", "Cancel", "Score", "Scored",
@@ -17,7 +17,7 @@ pub(super) fn run(data: &[u8], reached: &mut ReachedSections) {
         return stream(rest, reached);
     }
     let Some(kind) = Kind::ALL.iter().copied().find(|kind| *kind as u8 == choice) else { return };
-    let Ok(message) = bounded(rest.len(), || Message::decode(kind, rest)) else { return };
+    let Ok(message) = bounded_wholly(rest.len(), || Message::decode(kind, rest)) else { return };
     let name = format!("{kind:?}");
     SECTIONS.iter().for_each(|section| reached.mark(section, *section == name));
     let mut frame = Vec::new();
@@ -31,7 +31,7 @@ pub(super) fn run(data: &[u8], reached: &mut ReachedSections) {
 
 fn stream(mut rest: &[u8], reached: &mut ReachedSections) {
     while let Ok(Some(len)) = frame_len(rest, FRAME_MAX) {
-        let Ok((_, read_len)) = bounded(rest.len(), || read(rest)) else { return };
+        let Ok((_, read_len)) = bounded_wholly(rest.len(), || read(rest)) else { return };
         assert_eq!(len, read_len);
         reached.mark("stream", true);
         rest = &rest[len..];

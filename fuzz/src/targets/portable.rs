@@ -15,6 +15,7 @@ pub(super) const SECTIONS: &[&str] = &[
     "walk",
     "scan",
     "range",
+    "filter",
     "dynamic width",
     "candidates",
     "hits",
