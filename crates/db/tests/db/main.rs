@@ -14,6 +14,7 @@ mod collection_kill;
 mod collection_model;
 mod collection_power_cut;
 mod collection_random;
+mod damaged_graph;
 mod data;
 mod database;
 mod deletes;

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use super::{End, Pool, PoolError, PoolOptions, ResolveFilter, Sink, Task, Unresolved};
 use crate::filter::AllowSet;
 use crate::index::fixture::{Breaking, BuiltIndex};
-use crate::search::{SearchError, SearchParams};
+use crate::search::SearchError;
 
 struct Told(Sender<(u64, End)>);
 
@@ -106,7 +106,7 @@ fn what_panics_ends_and_others_go_on() {
     let fixture = fixture(1);
     let filter = vec![1, 2, 3];
     let query = fixture.built.row(4).to_vec();
-    let task = Task::Filtered(query, Box::new(SearchParams::default()), filter);
+    let task = Task::Filtered(query, Box::default(), filter);
     let end = fixture.ask(task);
     assert!(matches!(end, End::Failed(PoolError::Search(SearchError::Panicked))), "{end:?}");
     fixture.ask_until_found(4);

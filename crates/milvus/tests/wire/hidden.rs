@@ -207,10 +207,6 @@ fn who_has_rights_in_all_databases_is_told_of_what_is_there_though_nobody_lists_
     }
     assert_eq!(names(&served, &mut ada).0, ["default", "t2"]);
     assert_eq!([code(&mut ada, "t2", ABSENT), code(&mut ada, ABSENT, "c")], [100, 800]);
-    let has = wire::HasCollectionRequest {
-        db_name: "t2".into(),
-        collection_name: "c".into(),
-        ..Default::default()
-    };
+    let has = wire::HasCollectionRequest { db_name: "t2".into(), collection_name: "c".into() };
     assert!(served.call(ada.has_collection(has)).value);
 }

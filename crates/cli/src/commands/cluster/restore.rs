@@ -10,6 +10,7 @@ use pipeann_db::catalog::UnixMs;
 use pipeann_db::database::DatabaseOptions;
 use pipeann_replica::{RestoredLog, restore_into_store, restore_to_directory};
 use pipeann_server::opening::now;
+use pipeann_server::privacy;
 use pipeann_store::ClusterStore;
 use serde_json::json;
 
@@ -78,6 +79,7 @@ fn shown(UnixMs(ms): UnixMs) -> String {
 
 /// Runs `pipeann cluster restore`.
 pub(crate) fn restore(args: &ClusterRestoreArgs) -> Result<()> {
+    privacy::begin();
     let store = ClusterStore::open_to_read(&args.store, &args.cluster, PATIENCE);
     let store = store.with_context(|| format!("opening the store at {}", args.store))?;
     let now_ms = now();

@@ -24,7 +24,8 @@ pub(crate) struct ClusterStatusArgs {
     #[command(flatten)]
     operator: OperatorArgs,
     /// Seconds in which a server has to answer
-    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 5,
+          value_parser = clap::value_parser!(u64).range(..=86_400))]
     within: u64,
     /// Print one JSON object
     #[arg(long)]

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use pipeann_engine::index::Index;
 use pipeann_engine::io::{Completion, QueueOptions, Wait};
@@ -15,6 +15,9 @@ use crate::measure::{CpuTime, Latency, rounded};
 use crate::opening::IndexArgs;
 use crate::table::{print_json, print_pairs};
 use pipeann_engine::memory::MemoryLimit;
+
+/// Nobody measures for longer.
+const LONGEST: Duration = Duration::from_secs(86_400);
 
 /// What to read, and how.
 #[derive(Debug, Args)]
@@ -41,6 +44,7 @@ pub(crate) struct MeasureArgs {
 /// Runs the command.
 pub(crate) fn run(args: &MeasureArgs) -> Result<()> {
     let length = Duration::try_from_secs_f64(args.seconds).context("--seconds")?;
+    ensure!(length <= LONGEST, "--seconds is at most a day");
     let index = args.index.open(MemoryLimit::Floor)?;
     // Codes stream in behind the opening and would compete for the device.
     index.wait_resident()?;

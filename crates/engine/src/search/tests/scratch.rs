@@ -39,7 +39,7 @@ fn nodes_that_a_long_list_meets_in_a_large_index_are_remembered() {
     // Only the nodes that are there are looked at; the others there might be.
     let view = GraphView { node_slots: 10_000_000, ..fixture.view() };
     let mut state = SearchState::new(&view);
-    state.begin(&view, &vec![0; DIM], &longest(), None).unwrap();
+    state.begin(&view, &[0; DIM], &longest(), None).unwrap();
     let bytes = state.derived.visited.bytes();
     assert!(bytes <= 2 << 20, "{bytes}");
     let met = SearchParams::LIST_MAX * DEGREE / 2;
