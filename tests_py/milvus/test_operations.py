@@ -80,7 +80,7 @@ def test_figures_of_servers_are_told_and_written_down(cluster: Cluster) -> None:
     renewals = of_other["pipeann_lease_renewals_total"]
     until("a renewal", lambda: follows.figures()["pipeann_lease_renewals_total"] > renewals)
     # What the page lists is told, and what is told stands there.
-    listed = set(re.findall(r"^\| `(\w+)`", METRICS.read_text(), re.MULTILINE))
+    listed = set(re.findall(r"^\| `((?:pipeann|process)_\w+)`", METRICS.read_text(), re.MULTILINE))
     # Those of devices are told where there are raw ones, and the limit where there is one.
     absent = {name for name in listed if "_device_" in name} | {"pipeann_memory_limit_bytes"}
     # A failure is told when there was one.
@@ -91,7 +91,7 @@ def test_figures_of_servers_are_told_and_written_down(cluster: Cluster) -> None:
 
 
 def test_the_dashboard_names_what_is_told() -> None:
-    listed = set(re.findall(r"^\| `(\w+)`", METRICS.read_text(), re.MULTILINE))
+    listed = set(re.findall(r"^\| `((?:pipeann|process)_\w+)`", METRICS.read_text(), re.MULTILINE))
     board = json.loads(DASHBOARD.read_text())
     panels = [panel for panel in board["panels"] if panel["type"] != "row"]
     targets = [target["expr"] for panel in panels for target in panel["targets"]]

@@ -4,7 +4,7 @@ use std::process::Command;
 use pipeann_db::catalog::NewCollection;
 use pipeann_db::schema::{FieldSpec, Schema};
 use pipeann_db::value::{DataType, ScalarType, VectorKind};
-use pipeann_store::ShardId;
+use pipeann_store::{ShardGenerations, ShardId};
 use uuid::Uuid;
 
 use super::*;
@@ -54,12 +54,16 @@ fn a_server_that_the_log_passed_by_while_it_began_begins_anew_with_files() {
     let at = b.file.position().unwrap();
     let a = open(joined(root.path(), "a")).unwrap();
     let is_cut = || b.store.log_begin(ShardId(0)).unwrap() > at.number + 1;
-    let cut = (0..1000).any(|number| {
+    let generations = ShardGenerations::new(&b.store, ShardId(0));
+    // One for each generation: all files of all collections are put with each.
+    for number in 0..10 {
+        let there = generations.ids().unwrap();
         create(&a, &format!("more_{number}"));
-        let soon = Instant::now() + Duration::from_millis(100);
-        replica_of(&a).wait_until(soon, |_| is_cut())
-    });
-    assert!(cut, "the log is not cut");
+        let until = Instant::now() + Duration::from_secs(60);
+        let comes = |_: &Replica| is_cut() || generations.ids().unwrap().last() > there.last();
+        assert!(replica_of(&a).wait_until(until, comes), "no generation is published");
+    }
+    assert!(is_cut(), "the log is not cut");
     a.close();
     // It has looked whether it wants files before that.
     assert!(open(b).is_none());
