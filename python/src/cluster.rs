@@ -56,6 +56,11 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
+/// From a distance on, and nearer than another; either may be left out.
+fn range((from, to): (Option<f32>, Option<f32>)) -> DistanceRange {
+    DistanceRange { from: from.map_or(Unbounded, Included), to: to.map_or(Unbounded, Excluded) }
+}
+
 /// A mode by its name, and whether a search reads in rounds, one record of each page.
 fn mode_of(name: &str) -> PyResult<(Mode, bool)> {
     match name {
@@ -174,11 +179,7 @@ impl PyClusterClient {
         let list = list_length.max(k);
         let policy = ReadPolicy { baton, width, ahead };
         let (width, ahead) = (policy.width(), policy.ahead(k, list));
-        let (from, to) = within.unwrap_or_default();
-        let within = DistanceRange {
-            from: from.map_or(Unbounded, Included),
-            to: to.map_or(Unbounded, Excluded),
-        };
+        let within = range(within.unwrap_or_default());
         let (round_robin, ty) = (false, set.vector_type());
         let asked = Asked { k, list, width, ahead, baton, round_robin, ty, within };
         let parameters = asked.encode_among(filter.as_bytes());

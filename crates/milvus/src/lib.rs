@@ -17,5 +17,5 @@ pub use service::{
     AccessLog, CallEnded, CatchUp, DEFAULT_METRICS_PORT, DEFAULT_PORT, FrontendSettings, InProcess,
     LeaderAt, Listening, NetworkLimits, PeerKey, PeerTls, Peers, PeersError, ReadTime, RefusedCall,
     ServeError, ServeOptions, Served, ServerAt, ServerTls, SharedLogEnd, TakenOver, Takeover,
-    ask_figures, bind, coverage, listen, peers_waiting, relay,
+    ask_figures, bind, coverage, listen, peers_waiting, relay, watch_opening,
 };

@@ -12,7 +12,6 @@ mod access_file;
 mod allocator;
 mod clustered;
 mod config_file;
-mod health;
 pub mod interrupt;
 pub mod joining;
 mod meanwhile;

@@ -1,10 +1,9 @@
 //! What answers until a server has all data: others their calls, and it itself those who watch it.
 
 use anyhow::Result;
-use pipeann_milvus::{Listening, ServeOptions, bind, relay};
+use pipeann_milvus::{Listening, ServeOptions, bind, relay, watch_opening};
 
 use crate::clustered::JoinedServer;
-use crate::health::Health;
 use crate::process::tell;
 
 /// See the module's description.
@@ -13,7 +12,8 @@ pub(crate) struct Meanwhile {
     others: Option<Listening>,
     /// Whether it was said that calls are taken.
     told: bool,
-    health: Option<Health>,
+    /// Tells those who watch that it lives, and is not ready.
+    health: Option<Listening>,
 }
 
 impl Meanwhile {
@@ -30,7 +30,7 @@ impl Meanwhile {
             others = Some(relay(peers, options)?);
         }
         let asked = metrics_port.or_else(|| (options.port == 0).then_some(0));
-        let health = Health::begin(&options.metrics_host, asked)?;
+        let health = watch_opening(&options.metrics_host, asked)?;
         Ok(Self { others, told: false, health })
     }
 
@@ -45,7 +45,9 @@ impl Meanwhile {
 
     /// Leaves the place where figures are told.
     pub(crate) fn leave_metrics(&mut self) {
-        self.health = None;
+        if let Some(health) = self.health.take() {
+            health.stop();
+        }
     }
 
     /// Takes no more calls; what is under way is answered. Whether it was said that calls are taken.

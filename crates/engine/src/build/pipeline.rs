@@ -217,7 +217,7 @@ impl Build<'_> {
     /// Writes all files and reports.
     ///
     /// # Errors
-    /// Beside those of writing, [`LayoutError::Rows`](crate::format::LayoutError::Rows) where pages
+    /// Beside those of writing, [`LayoutError::Rows`] where pages
     /// that were not filled left too few node ids.
     pub(super) fn write_index(
         mut self,

@@ -26,8 +26,8 @@ use super::graph_links::{GraphsDoor, follow_links};
 use super::peers::peers_waiting;
 use super::progress::{ProgressDoor, listen_to_leader};
 use super::serve_options::{
-    CALLS_OF_CONNECTION, MAX_ANSWER_BYTES, MAX_REQUEST_BYTES, ServeError, ServeOptions, ServerTls,
-    WINDOW_BYTES,
+    CALLS_OF_CONNECTION, DEFAULT_METRICS_PORT, MAX_ANSWER_BYTES, MAX_REQUEST_BYTES, ServeError,
+    ServeOptions, ServerTls, WINDOW_BYTES,
 };
 use super::sockets::{listening, main_listener};
 use super::transport::{CallNetwork, Guard, Guarded};
@@ -188,6 +188,30 @@ pub fn listen(settings: FrontendSettings, options: &ServeOptions) -> Result<List
         runtime.spawn(super::watch::serve(door, (incoming, metrics_at), stop.subscribe()));
     }
     Ok(Listening { address, metrics_address, edge, served })
+}
+
+/// Answers those who watch a server until it is dropped, where metrics are told later: it lives, and is not
+/// ready. `None` where they are told nowhere, or nobody has asked for the port and it is in use.
+///
+/// # Errors
+/// The port is in use, or no thread can be made.
+pub fn watch_opening(host: &str, port: Option<u16>) -> Result<Option<Listening>, ServeError> {
+    let runtime = runtime(1)?;
+    let (listener, address) = match port {
+        Some(0) => return Ok(None),
+        Some(port) => listening(&runtime, host, port)?,
+        None => match listening(&runtime, host, DEFAULT_METRICS_PORT) {
+            Ok(listener) => listener,
+            Err(_) => return Ok(None),
+        },
+    };
+    let limits = NetworkLimits { connections: Some(METRICS_CONNECTIONS), ..Default::default() };
+    let incoming = {
+        let _inside = runtime.enter();
+        Incoming::new(listener, &Connections::new(limits))
+    };
+    let serve = |stopped| super::watch::serve_opening((incoming, address), stopped);
+    Ok(Some(Listening::begin(runtime, address, serve)))
 }
 
 /// A server of the network as its options say.

@@ -72,7 +72,7 @@ pub use coverage::coverage;
 pub use figures::ask_figures;
 pub use frontend::FrontendSettings;
 pub use in_process::{InProcess, RefusedCall};
-pub use listen::{Listening, Served, listen};
+pub use listen::{Listening, Served, listen, watch_opening};
 pub use lite::{TakenOver, Takeover};
 pub use peers::{
     CatchUp, LeaderAt, PeerKey, PeerTls, Peers, PeersError, ReadTime, ServerAt, SharedLogEnd,

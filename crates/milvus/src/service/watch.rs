@@ -45,13 +45,28 @@ impl axum::serve::Listener for Listener {
 pub(super) async fn serve(
     door: Arc<FrontendContext>,
     listener: (Incoming, SocketAddr),
-    mut ending: watch::Receiver<bool>,
+    ending: watch::Receiver<bool>,
 ) {
     let routes = Router::new()
         .route("/metrics", get(text))
         .route("/healthz", get(async || "OK"))
         .route("/readyz", get(ready))
         .with_state(door);
+    answer(listener, routes, ending).await;
+}
+
+/// Answers until it is dropped, for a server that has not all data yet: it lives, and is not ready.
+pub(super) async fn serve_opening(listener: (Incoming, SocketAddr), ending: watch::Receiver<bool>) {
+    let not_yet = async || (StatusCode::SERVICE_UNAVAILABLE, "not all data is here yet");
+    let routes = Router::new().route("/healthz", get(async || "OK")).fallback(not_yet);
+    answer(listener, routes, ending).await;
+}
+
+async fn answer(
+    listener: (Incoming, SocketAddr),
+    routes: Router,
+    mut ending: watch::Receiver<bool>,
+) {
     let ended = async move {
         // Told or dropped, it means the same.
         let _ = ending.wait_for(|ending| *ending).await;

@@ -15,6 +15,7 @@ mod indexes;
 mod iterators;
 mod malformed;
 mod misbehaving;
+mod opening;
 mod refused;
 mod rows;
 mod selected;
