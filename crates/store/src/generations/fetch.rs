@@ -4,9 +4,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::{StreamExt, stream};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::source::{blocking, digest_of, local};
@@ -60,31 +61,42 @@ impl Generations {
         directory: &Path,
         mut pin: Option<&mut LeasedPin>,
     ) -> Result<Fetched, ObjectsError> {
+        let stopped = AtomicBool::new(false);
         let all: Vec<_> = generation
             .files
             .iter()
-            .map(|file| self.fetch_file(file.clone(), directory.join(&file.path)))
+            .map(|file| self.fetch_file(file.clone(), directory.join(&file.path), &stopped))
             .collect();
         let root = directory.to_owned();
         blocking(move || fs::create_dir_all(&root).map_err(|cause| local(&root, cause))).await?;
         let mut fetching = stream::iter(all).buffer_unordered(AT_ONCE);
-        let mut fetched = Fetched::default();
-        while let Some(bytes) = fetching.try_next().await? {
-            match bytes {
-                Some(bytes) => {
+        let (mut fetched, mut failed) = (Fetched::default(), None);
+        while let Some(file) = fetching.next().await {
+            let held = match (pin.as_deref_mut(), &failed) {
+                (Some(pin), None) => self.renew_when_due(pin).await,
+                _ => Ok(true),
+            };
+            match (file, held) {
+                (Ok(Some(bytes)), Ok(true)) => {
                     fetched.files += 1;
                     fetched.bytes += bytes;
                 }
-                None => fetched.kept += 1,
+                (Ok(None), Ok(true)) => fetched.kept += 1,
+                (Err(error), _) | (_, Err(error)) => {
+                    failed.get_or_insert(error);
+                }
+                (_, Ok(false)) => {
+                    let object = ShardGeneration::object(generation.shard, generation.id);
+                    failed.get_or_insert(ObjectsError::Missing { object });
+                }
             }
-            if let Some(pin) = pin.as_deref_mut()
-                && !self.renew_when_due(pin).await?
-            {
-                let object = ShardGeneration::object(generation.shard, generation.id);
-                return Err(ObjectsError::Missing { object });
-            }
+            // Those under way are waited for: a later call may go on in the same directory.
+            stopped.store(failed.is_some(), Ordering::Relaxed);
         }
         drop(fetching);
+        if let Some(error) = failed {
+            return Err(error);
+        }
         let root = directory.to_owned();
         let mut folders: Vec<PathBuf> = generation
             .files
@@ -111,12 +123,17 @@ impl Generations {
         found.ok_or(ObjectsError::Missing { object: name })
     }
 
-    /// The bytes that were fetched, or `None` where the file was there.
+    /// The bytes that were fetched, or `None` where the file was there; or where it is to stop, which it
+    /// does before the first piece and between two.
     async fn fetch_file(
         &self,
         file: StoredFile,
         path: PathBuf,
+        stopped: &AtomicBool,
     ) -> Result<Option<u64>, ObjectsError> {
+        if stopped.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
         let partial = PathBuf::from(format!("{}{PARTIAL}", path.display()));
         let (place, wanted) = (path.clone(), file.clone());
         if blocking(move || is_right(&place, &wanted)).await? {
@@ -129,6 +146,9 @@ impl Generations {
             let PartialFile { mut at, mut hash, mut out } =
                 blocking(move || begin(&place, length, fresh)).await?;
             while at < file.length {
+                if stopped.load(Ordering::Relaxed) {
+                    return Ok(None);
+                }
                 let range = at..file.length.min(at + RANGE);
                 let piece = self.read_range(&file, range).await?;
                 bytes += piece.len() as u64;
