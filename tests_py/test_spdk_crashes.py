@@ -65,9 +65,14 @@ def written(place: Path, offset: int) -> bool:
 
 
 def killed(place: Path, process: subprocess.Popen[bytes]) -> None:
-    """Kills it, and waits until writes that it had under way are over: its devices are its until then."""
+    """Kills it, and waits until nothing of it is left."""
     process.send_signal(signal.SIGKILL)
     process.communicate()
+    freed(place)
+
+
+def freed(place: Path) -> None:
+    """Waits until writes that a process had under way are over: its devices are its until then."""
     for name in NAMES:
         with (place / name).open("rb") as device:
             fcntl.flock(device, fcntl.LOCK_EX)
@@ -114,8 +119,9 @@ def test_a_process_that_dies_at_a_write_leaves_no_copy(place: Path) -> None:
     """Wherever that is: the system ends a process that writes beyond its limit of file sizes."""
     for limit in (STRIPE + (64 << 10), STRIPE + (5 << 20), STRIPE + (11 << 20)):
         process = copying(place, limit=limit, told=False)
-        process.communicate()
-        assert process.returncode == -signal.SIGXFSZ
+        _, said = process.communicate()
+        assert process.returncode == -signal.SIGXFSZ, said
+        freed(place)
         assert copies(place) == []
         recovered(place)
         emptied(place)
