@@ -1,41 +1,13 @@
 //! What arrives is read where it lies: messages of every kind that servers send each other in a search
 //! are decoded without an allocation, counted by an allocator of this test binary.
-#![expect(unsafe_code, reason = "a counting global allocator")]
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 
 use pipeann_cluster::wire::{
     Answer, Begin, FRAME_MAX, Failure, FailureCode, Hit, Hits, Message, Mode, Numbers, PeerId,
     QueryId, State, frame_len, read,
 };
 
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: every call goes to the system allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = ALLOCATIONS.try_with(|n| n.set(n.get() + 1));
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        let _ = ALLOCATIONS.try_with(|n| n.set(n.get() + 1));
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.realloc(at, layout, bytes) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+#[path = "../../engine/tests/engine/counting.rs"]
+mod counting;
 
 /// The frames of a query: asked, passed on, answered, failed, given up.
 fn frames() -> Vec<Vec<u8>> {
@@ -94,10 +66,10 @@ fn frames() -> Vec<Vec<u8>> {
 #[test]
 fn what_arrives_is_read_without_an_allocation() {
     for frame in frames() {
-        let before = ALLOCATIONS.with(Cell::get);
+        let before = counting::allocations();
         let length = frame_len(&frame, FRAME_MAX);
         let message = read(&frame);
-        let allocations = ALLOCATIONS.with(Cell::get) - before;
+        let allocations = counting::allocations() - before;
         assert_eq!(length.expect("a frame"), Some(frame.len()));
         let (message, _) = message.expect("a message");
         assert_eq!(allocations, 0, "{:?}", message.kind());
@@ -105,9 +77,9 @@ fn what_arrives_is_read_without_an_allocation() {
         for at in 0..frame.len() {
             let mut damaged = frame.clone();
             damaged[at] ^= 0x10;
-            let before = ALLOCATIONS.with(Cell::get);
+            let before = counting::allocations();
             let ended = read(&damaged).is_err();
-            assert_eq!(ALLOCATIONS.with(Cell::get) - before, 0, "byte {at}: {ended}");
+            assert_eq!(counting::allocations() - before, 0, "byte {at}: {ended}");
         }
     }
 }

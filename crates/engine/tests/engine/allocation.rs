@@ -1,43 +1,13 @@
 //! Searching allocates nothing per hop, and taking in a search from elsewhere nothing either: counted by
 //! an allocator of this test binary.
-#![expect(unsafe_code, reason = "a counting global allocator")]
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 
 use pipeann_engine::build::{BuildOptions, PartitionBy};
 use pipeann_engine::search::{GraphView, PageSource, Policy, SearchParams, SearchState, Step};
 use pipeann_engine::types::{Metric, VectorType};
 
+use crate::counting::allocations;
 use crate::data::{build_in, clustered, open_options, options};
 use pipeann_engine::index::{Index, OpenOptions, Resident};
-
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: every call goes to the system allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = ALLOCATIONS.try_with(|n| n.set(n.get() + 1));
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        let _ = ALLOCATIONS.try_with(|n| n.set(n.get() + 1));
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.realloc(at, layout, bytes) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn a_warm_search_allocates_nothing() {
@@ -57,7 +27,7 @@ fn a_warm_search_allocates_nothing() {
         let params = SearchParams { k: 10, list: 100, policy, ..Default::default() };
         let mut run = |query: usize| {
             state.begin(&view, queries.set().row(query), &params, None).unwrap();
-            let before = ALLOCATIONS.with(Cell::get);
+            let before = allocations();
             loop {
                 match state.step(&view).unwrap() {
                     Step::Read(page) => {
@@ -69,7 +39,7 @@ fn a_warm_search_allocates_nothing() {
                     Step::Done => break,
                 }
             }
-            ALLOCATIONS.with(Cell::get) - before
+            allocations() - before
         };
         run(0);
         for query in 1..50 {
@@ -125,9 +95,9 @@ fn a_warm_state_takes_in_a_search_from_elsewhere_without_allocating() {
         assert!(states.len() > 20, "{} of 40 left", states.len());
         let mut state = SearchState::new(&view);
         let mut take_in = |bytes: &[u8]| {
-            let before = ALLOCATIONS.with(Cell::get);
+            let before = allocations();
             state.import(&view, bytes, None).unwrap();
-            ALLOCATIONS.with(Cell::get) - before
+            allocations() - before
         };
         let warming: u64 = states.iter().map(|bytes| take_in(bytes)).sum();
         assert!(warming > 0, "the first ones make room");

@@ -2,6 +2,7 @@
 
 mod allocation;
 mod cold;
+mod counting;
 mod damage;
 mod data;
 mod load;
