@@ -35,3 +35,10 @@ static ALLOCATOR: Counting = Counting;
 pub(crate) fn allocations() -> u64 {
     ALLOCATIONS.with(Cell::get)
 }
+
+#[test]
+fn what_is_asked_for_is_counted() {
+    let before = allocations();
+    drop(std::hint::black_box(Box::new(1_u64)));
+    assert_eq!(allocations() - before, 1);
+}
