@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -38,6 +38,9 @@ const HOPS: u16 = 1000;
 pub(crate) struct ClusterSearchArgs {
     #[command(flatten)]
     pub(crate) joining: Joining,
+    /// Queries: .fbin, .f16bin, .bf16bin, .u8bin, .i8bin, .bbin, .fvecs, .bvecs or .npy
+    #[arg(long, value_name = "FILE")]
+    queries: PathBuf,
     #[command(flatten)]
     pub(crate) how: How,
     /// Print one JSON object for each list
@@ -51,9 +54,6 @@ pub(crate) struct ClusterSearchArgs {
 /// What is asked.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct How {
-    /// Queries: .fbin, .f16bin, .bf16bin, .u8bin, .i8bin, .bbin, .fvecs, .bvecs or .npy
-    #[arg(long, value_name = "FILE")]
-    queries: PathBuf,
     /// Exact truth of these queries, as `pipeann gt` writes it, or .ivecs
     #[arg(long, value_name = "FILE")]
     truth: Option<PathBuf>,
@@ -144,7 +144,7 @@ pub(crate) fn run(args: &ClusterSearchArgs) -> Result<()> {
     if !args.json {
         print_line(&table.header())?;
     }
-    search(&args.joining, &args.how, |searched| {
+    search(&args.joining, &args.queries, &args.how, |searched| {
         if args.json {
             print_json(&searched.json(args.hits))
         } else {
@@ -156,6 +156,7 @@ pub(crate) fn run(args: &ClusterSearchArgs) -> Result<()> {
 /// Asks all that is to be asked, and tells each list's outcome.
 pub(crate) fn search(
     joining: &Joining,
+    queries: &Path,
     how: &How,
     mut tell: impl FnMut(&ClusterSearched) -> Result<()>,
 ) -> Result<()> {
@@ -163,7 +164,7 @@ pub(crate) fn search(
     how.choosing.check(how.mode)?;
     how.check_partial()?;
     ensure!(how.rate.is_none_or(|rate| rate > 0.0), "--rate must be above 0");
-    let file = VectorsFile::open(&how.queries)?;
+    let file = VectorsFile::open(queries)?;
     let queries = file.first(how.limit_queries.unwrap_or(usize::MAX));
     ensure!(queries.rows() > 0, "there are no queries");
     let truth = how

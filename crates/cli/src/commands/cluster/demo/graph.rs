@@ -1,36 +1,19 @@
-//! `pipeann cluster demo`: a cluster on this machine, a search over it, and one query's way.
+//! One graph over servers on this machine, a search over it, and one query's way.
 
 use std::io::Write as _;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use clap::Args;
 use pipeann_engine::index::Index;
 use pipeann_engine::memory::MemoryLimit;
 use pipeann_server::joining::Joining;
 use tempfile::NamedTempFile;
 
-use super::search::{COLUMNS, How, search};
-use crate::opening::IndexArgs;
+use super::free_ports;
+use crate::commands::cluster::search::{COLUMNS, How, search};
+use crate::opening::Reading;
 use crate::table::{Table, print_line};
-
-/// Start servers on this machine that share the partitions of an index, search, and show the way of
-/// one query
-///
-/// Each server is a process of its own on the loopback address, without certificates, and ends with
-/// this command.
-#[derive(Debug, Args)]
-pub(crate) struct ClusterDemoArgs {
-    /// Servers
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    servers: usize,
-    #[command(flatten)]
-    index: IndexArgs,
-    #[command(flatten)]
-    how: How,
-}
 
 /// A server, which ends when this goes.
 struct StartedServer(Child);
@@ -44,32 +27,34 @@ impl Drop for StartedServer {
     }
 }
 
-/// Runs the command.
-pub(crate) fn run(args: &ClusterDemoArgs) -> Result<()> {
-    let options = args.index.reading.options(MemoryLimit::Floor)?;
-    let partitions = Index::open(&args.index.index, &options)
-        .with_context(|| format!("opening {}", args.index.index.display()))?
+/// Starts them over the index in `dir`, searches, tells, and ends them.
+pub(super) fn run(
+    servers: usize,
+    dir: &Path,
+    reading: &Reading,
+    queries: &Path,
+    how: &How,
+) -> Result<()> {
+    let options = reading.options(MemoryLimit::Floor)?;
+    let partitions = Index::open(dir, &options)
+        .with_context(|| format!("opening {}", dir.display()))?
         .partitions();
     ensure!(
-        (1..=partitions).contains(&args.servers),
-        "{} servers cannot share {partitions} partitions: each needs one at least; build with \
-         --partitions",
-        args.servers
+        (1..=partitions).contains(&servers),
+        "{servers} servers cannot share {partitions} partitions: each needs one at least; build \
+         with --partitions"
     );
-    let topology = topology(args.servers, partitions)?;
+    let topology = topology(servers, partitions)?;
     let program = std::env::current_exe().context("finding this program")?;
     let mut started = Vec::new();
-    for server in 0..args.servers {
-        started.push(start(&program, topology.path(), server, &args.index)?);
+    for server in 0..servers {
+        started.push(start(&program, topology.path(), server, dir, reading)?);
     }
-    print_line(&format!(
-        "{} servers on this machine, {partitions} partitions, one graph",
-        args.servers
-    ))?;
+    print_line(&format!("{servers} servers on this machine, {partitions} partitions, one graph"))?;
     let table = Table::new(&COLUMNS);
     print_line(&table.header())?;
     let mut farthest = None;
-    search(&Joining::insecure(topology.path().to_owned()), &args.how, |searched| {
+    search(&Joining::insecure(topology.path().to_owned()), queries, how, |searched| {
         farthest = searched.farthest.clone();
         print_line(&table.line(&searched.cells()))
     })?;
@@ -88,12 +73,10 @@ pub(crate) fn run(args: &ClusterDemoArgs) -> Result<()> {
 /// A topology over ports that are free just now.
 fn topology(servers: usize, partitions: usize) -> Result<NamedTempFile> {
     let mut text = format!("cluster = \"demo\"\npartitions = {partitions}\n");
-    // All at once, or one port would be told twice.
-    let taken: std::io::Result<Vec<_>> =
-        (0..servers).map(|_| TcpListener::bind(("127.0.0.1", 0))).collect();
-    for (number, listener) in taken.context("looking for free ports")?.iter().enumerate() {
-        let address = listener.local_addr().context("looking for a free port")?;
-        text.push_str(&format!("\n[[server]]\nnumber = {number}\naddress = \"{address}\"\n"));
+    for (number, port) in free_ports(servers)?.iter().enumerate() {
+        text.push_str(&format!(
+            "\n[[server]]\nnumber = {number}\naddress = \"127.0.0.1:{port}\"\n"
+        ));
     }
     let mut topology = NamedTempFile::new().context("creating the topology")?;
     topology.write_all(text.as_bytes()).context("writing the topology")?;
@@ -104,13 +87,14 @@ fn start(
     program: &Path,
     topology: &Path,
     server: usize,
-    index: &IndexArgs,
+    dir: &Path,
+    reading: &Reading,
 ) -> Result<StartedServer> {
     let mut command = Command::new(program);
     command.args(["cluster", "serve", "--insecure", "--until-eof", "--threads", "1"]);
     command.arg("--topology").arg(topology).arg("--server").arg(server.to_string());
-    command.arg("--index").arg(&index.index);
-    if index.reading.buffered {
+    command.arg("--index").arg(dir);
+    if reading.buffered {
         command.arg("--buffered");
     }
     command.stdin(Stdio::piped()).stdout(Stdio::null());
