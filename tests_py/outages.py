@@ -354,6 +354,8 @@ class Pusher(threading.Thread):
                 self.answered.append((made["ids"][0], self.mark))
             except FAILURES as error:
                 self.refused.append(str(error)[:200])
+                # A server that opens anew is away for a moment.
+                self.stopped.wait(0.05)
         self.client.close()
 
 
@@ -404,6 +406,8 @@ class Fencing:
             self.refused_writes += len(pusher.refused)
             self.words.update(pusher.refused)
         self.words.update(each for each in found if isinstance(each, str))
+        # Where the log was cut beyond it, it opens anew.
+        connected(old).close()
 
     def lead_elsewhere(self, old: Server, number: int, mark: int) -> None:
         """Waits for another leader, which writes a row of this mark, in some runs with etcd emptied, and in

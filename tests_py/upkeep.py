@@ -126,6 +126,9 @@ def restore(root: Path, moments: int, kept_s: float) -> dict:
         def done() -> int:
             return sum(len(writer.changes) for writer in writers)
 
+        until("changes", lambda: done() > 100)
+        # A moment that is to be cut, and the last object of the log then.
+        early, last_early = time.time(), log.numbers()[-1]
         for _ in range(2):
             before = done()
             until("changes", lambda before=before: done() > before + 100 * moments)
@@ -134,7 +137,7 @@ def restore(root: Path, moments: int, kept_s: float) -> dict:
             before = done()
             until("changes again", lambda before=before: done() > before + 100)
             dead.start()
-        until("a cut of the log", lambda: log.begin() > 1, seconds=kept_s + 60)
+        until("a cut of the log", lambda: log.begin() > last_early + 1, seconds=2 * kept_s + 60)
         chance, ended = random.Random(1), None
         failed: list[str] = []
         # The first half while writers go on.
@@ -156,7 +159,7 @@ def restore(root: Path, moments: int, kept_s: float) -> dict:
             "rows": len(marks(connected(cluster.servers[0]))),
             "generations": len(log.generations()),
             "begin": log.begin(),
-            "early_refused": is_refused(cluster, root / "made-early", began + 0.5),
+            "early_refused": is_refused(cluster, root / "made-early", early),
             "wrong": len(failed),
             "said": failed[:5],
         }

@@ -59,4 +59,5 @@ def take_cluster_filters(job: Job, vectors: VectorSet, verdict: Verdict) -> None
                 list(COLUMNS),
                 [[row[column] for column in COLUMNS] for row in rows],
             )
-    verdict.add("recall lost to one server", Check(worst, settings["at_most"]))
+    # Recalls are told to five digits; their difference has a remainder beyond.
+    verdict.add("recall lost to one server", Check(round(worst, 5), settings["at_most"]))
