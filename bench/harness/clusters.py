@@ -7,6 +7,7 @@ import resource
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -70,6 +71,16 @@ class Cluster:
         """Processor time of all servers up to now."""
         return sum(cpu_s(process) for process in self.processes)
 
+    def settle(self, quiet_s: float = 3.0, most_s: float = 600.0) -> None:
+        """Waits until nobody reads: pages are read ahead of searches until memory is full."""
+        deadline = time.monotonic() + most_s
+        before = -1
+        while (now := sum(read_bytes(process) for process in self.processes)) != before:
+            if time.monotonic() > deadline:
+                raise SystemExit(f"servers still read ahead after {most_s:g} s")
+            before = now
+            time.sleep(quiet_s)
+
 
 def counted(script: str, *words: object, python: str | Path | None = None) -> Row:
     """What a script of `tests_py` counted, with the binary that is measured; its interpreter is that of
@@ -91,6 +102,12 @@ def cpu_s(process: int) -> float:
     # The name in parentheses may have spaces.
     numbers = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(numbers[11]) + int(numbers[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def read_bytes(process: int) -> int:
+    """What a process has read from storage up to now."""
+    lines = Path(f"/proc/{process}/io").read_text().splitlines()
+    return int(dict(line.split(": ") for line in lines)["read_bytes"])
 
 
 def children_cpu_s() -> float:

@@ -315,20 +315,27 @@ def take_cluster_memory(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
         enough = [row["list"] for row in counts if row["recall"] >= job.recall]
         if not enough:
             raise SystemExit(f"no list finds {job.recall:g} of {vectors.name}; change the lists")
-        policy = [*mode, "--warm", str(warm)]
-        with serving(index, partitions, servers, replicas=on == 1) as cluster:
+
+        def asked(cluster: Cluster, *words: str) -> Row:
+            flying: int = settings["in_flight"]
             (row,) = cluster.search(
-                vectors, enough[:1], in_flight=settings["in_flight"], policy=policy
+                vectors, enough[:1], in_flight=flying, policy=[*mode, *words]
             )
-        return row
+            return row
+
+        with serving(index, partitions, servers, replicas=on == 1) as cluster:
+            asked(cluster, "--limit-queries", str(warm))
+            cluster.settle()
+            return asked(cluster, "--warm", str(warm))
 
     relay = measured(count)
     replica, region = (measured(1, "--mode", "replicas", "--by", by) for by in WAYS_OF_REPLICAS)
     over = replica["reads"] / max(relay["reads"], 0.1)
     shown = ("list", "recall", "reads", "from_memory", "hops")
     print_table(
-        f"At {job.recall:g} or a little more on {vectors.name}: {count} servers of {int(limit) >> 20} MiB, memory for "
-        f"1 of {count} pages each; the first {warm} queries warm, the others are measured",
+        f"At {job.recall:g} or a little more on {vectors.name}: {count} servers of "
+        f"{int(limit) >> 20} MiB, memory for 1 of {count} pages each; the first {warm} queries "
+        "twice, between them until nothing is read ahead; then the others",
         ["", *shown],
         [
             ["relay, each its own pages", *(relay[column] for column in shown)],
