@@ -29,6 +29,8 @@ class Servers:
     memory_limit: str = "floor"
     # When a thread takes in its next search.
     discipline: str = "always"
+    # Partitions of each; in order unless given.
+    shares: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -44,11 +46,12 @@ class Cluster:
     def search(
         self, vectors: VectorSet, lists: Sequence[int], *, in_flight: int, policy: Sequence[str]
     ) -> list[Row]:
-        """Searches through it; a row for each list."""
+        """Searches through it; a row for each list, without recall where there is no truth."""
+        truth: list[str | Path] = ["--truth", vectors.truth] if vectors.truth.exists() else []
         command: list[str | Path] = pipeann.pinned(self.cores)
         command += [pipeann.program(), "cluster", "search"]
         command += ["--topology", self.topology, *tls(self.certificates, "client")]
-        command += ["--queries", vectors.queries, "--truth", vectors.truth, *policy]
+        command += ["--queries", vectors.queries, *truth, *policy]
         command += ["--list", ",".join(map(str, lists)), "--in-flight", str(in_flight)]
         return json_lines([*command, "--json"])
 
@@ -154,12 +157,25 @@ def apart(index: Path, partitions: int, servers: int) -> Path:
         return separate_of(index, partitions, servers, topology)
 
 
-def topology_text(partitions: int, ports: Iterable[int]) -> str:
-    """A topology of a server on each port, which share the partitions in order."""
+def topology_text(
+    partitions: int, ports: Iterable[int], shares: Sequence[Sequence[int]] = ()
+) -> str:
+    """A topology of a server on each port; they share the partitions in order unless given."""
     text = f'cluster = "bench"\npartitions = {partitions}\n'
     for number, port in enumerate(ports):
         text += f'[[server]]\nnumber = {number}\naddress = "127.0.0.1:{port}"\n'
+        if shares:
+            text += f"partitions = {list(shares[number])}\n"
     return text
+
+
+def even_shares(pages: Sequence[int], servers: int) -> tuple[tuple[int, ...], ...]:
+    """Partitions of each server, so many on each, so that all have about as many pages."""
+    shares: list[list[int]] = [[] for _ in range(servers)]
+    for partition in sorted(range(len(pages)), key=lambda partition: -pages[partition]):
+        open_ones = [share for share in shares if len(share) < -(-len(pages) // servers)]
+        min(open_ones, key=lambda share: sum(pages[each] for each in share)).append(partition)
+    return tuple(tuple(sorted(share)) for share in shares)
 
 
 @contextmanager
@@ -176,7 +192,8 @@ def serving(
     index of its rows alone, or all of them read everything. `cores` keeps them and who asks them to so many."""
     with tempfile.TemporaryDirectory(prefix="pipeann-cluster-") as kept, ExitStack() as stack:
         topology, certificates = Path(kept) / "cluster.toml", Path(kept) / "certificates"
-        topology.write_text(topology_text(partitions, free_ports(servers.count)))
+        ports = free_ports(servers.count)
+        topology.write_text(topology_text(partitions, ports, servers.shares))
         make = [pipeann.program(), "cluster", "certificates", "--topology", topology]
         subprocess.run([*make, "--out", certificates], check=True, stdout=subprocess.DEVNULL)
         own_rows = separate_of(index, partitions, servers.count, topology) if separate else None

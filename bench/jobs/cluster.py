@@ -8,10 +8,10 @@ from dataclasses import replace
 from itertools import product
 
 from harness import pipeann
-from harness.clusters import Cluster, Servers, serving
+from harness.clusters import Cluster, Servers, even_shares, serving
 from harness.curves import Curve, interleave
 from harness.processes import Row, json_lines
-from harness.sets import VectorSet, rows_in
+from harness.sets import VectorSet, asked_by_rows, rows_in
 from harness.tables import print_table
 from harness.verdict import Check, Verdict
 
@@ -304,10 +304,13 @@ def take_cluster_memory(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     partitions, count = settings["partitions"], settings["servers"]
     index = pipeann.index_of(vectors, replace(job.build, partitions=partitions))
     shown = pipeann.inspect(index)
-    pages = shown["pages"] * shown["page_bytes"]
-    limit = str(sum(shown["memory_floor"].values()) + pages // count)
-    warm = rows_in(vectors.queries) // 2
-    servers = Servers(count, 1, 8, limit)
+    # What all pages take, less the other pages themselves.
+    others = shown["pages"] - -(-shown["pages"] // count)
+    limit = shown["memory_limits"][-1]["limit_bytes"] - others * shown["page_bytes"]
+    shares = even_shares([partition["pages"] for partition in shown["partitions"]], count)
+    servers = Servers(count, 1, 8, str(limit), shares=shares)
+    warm = settings["warm_rows"]
+    warming = asked_by_rows(vectors, rows_in(vectors.base) - warm, warm)
 
     def measured(on: int, *mode: str) -> Row:
         """One list, and servers anew for each way: what was asked before is in memory."""
@@ -316,26 +319,25 @@ def take_cluster_memory(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
         if not enough:
             raise SystemExit(f"no list finds {job.recall:g} of {vectors.name}; change the lists")
 
-        def asked(cluster: Cluster, *words: str) -> Row:
-            flying: int = settings["in_flight"]
-            (row,) = cluster.search(
-                vectors, enough[:1], in_flight=flying, policy=[*mode, *words]
-            )
-            return row
-
         with serving(index, partitions, servers, replicas=on == 1) as cluster:
-            asked(cluster, "--limit-queries", str(warm))
-            cluster.settle()
-            return asked(cluster, "--warm", str(warm))
 
+            def asked(queries: VectorSet) -> Row:
+                flying: int = settings["in_flight"]
+                return cluster.search(queries, enough[:1], in_flight=flying, policy=mode)[0]
+
+            asked(warming)
+            cluster.settle()
+            return asked(vectors)
+
+    held = [sum(shown["partitions"][each]["pages"] for each in share) for share in shares]
     relay = measured(count)
     replica, region = (measured(1, "--mode", "replicas", "--by", by) for by in WAYS_OF_REPLICAS)
     over = replica["reads"] / max(relay["reads"], 0.1)
     shown = ("list", "recall", "reads", "from_memory", "hops")
     print_table(
         f"At {job.recall:g} or a little more on {vectors.name}: {count} servers of "
-        f"{int(limit) >> 20} MiB, memory for 1 of {count} pages each; the first {warm} queries "
-        "twice, between them until nothing is read ahead; then the others",
+        f"{limit >> 20} MiB, memory for 1 of {count} pages each, after {warm} rows were asked "
+        f"for and until nothing was read ahead; pages of each {held}",
         ["", *shown],
         [
             ["relay, each its own pages", *(relay[column] for column in shown)],
